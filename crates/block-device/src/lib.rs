@@ -1,0 +1,193 @@
+//! What every volume is to the protocols above it: a device of bytes with loans instead of
+//! copies, an effort instead of a hidden wait, and errors that a protocol can translate.
+//!
+//! **Loans.** A read returns a [`ReadLoan`] that borrows the engine's own buffers and holds the
+//! range locked for reading; drop it soon (copy what a socket does not take at once). A write
+//! fills a [`WriteLoan`] with network data in place and commits it.
+//!
+//! **Effort.** [`Effort::NoWait`] never blocks: it answers [`ErrorKind::WouldBlock`] when data
+//! is not cached, a range is locked, or a transaction has to wait. The caller then repeats the
+//! call with [`Effort::MayBlock`] on a thread that may wait.
+//!
+//! **Durability.** A completed write is visible to later reads at once and durable after the
+//! next completed [`BlockDevice::flush`]. Overlapping operations are atomic against each other
+//! per call.
+
+#![forbid(unsafe_code)]
+
+mod memory;
+
+use std::sync::Arc;
+
+pub use memory::MemoryDevice;
+pub use units::Extent;
+
+/// Shape of a device. All in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Geometry {
+    /// Capacity; a multiple of `logical_block`.
+    pub size: u64,
+    /// Smallest addressable unit as a protocol shows it: 512 or 4096.
+    pub logical_block: u32,
+    /// Unit that the engine stores and allocates: aligned writes of it need no read.
+    pub physical_block: u32,
+    /// Whether writes are refused.
+    pub read_only: bool,
+}
+
+/// Whether a call may wait for a disk, a lock or a transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effort {
+    /// Answer [`ErrorKind::WouldBlock`] instead of waiting.
+    NoWait,
+    /// Wait as long as it takes.
+    MayBlock,
+}
+
+/// What a caller matches on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ErrorKind {
+    /// Only with [`Effort::NoWait`]: repeat with [`Effort::MayBlock`].
+    WouldBlock,
+    /// The extent does not lie inside the device.
+    OutOfRange,
+    /// The device is read-only.
+    ReadOnly,
+    /// The pool is full or a quota is reached. Nothing was written.
+    NoSpace,
+    /// Data cannot be read: no good copy is left.
+    Unreadable,
+    /// The engine failed to do it for another reason.
+    Failed,
+    /// The device was closed, destroyed or lost to another owner: drop the session, never
+    /// answer a client with this.
+    Gone,
+}
+
+/// A device call that failed.
+#[derive(Debug, thiserror::Error)]
+#[error("{doing} of {} bytes at byte {}: {kind:?}", extent.length, extent.offset)]
+pub struct DeviceError {
+    /// What a caller matches on.
+    pub kind: ErrorKind,
+    /// The step, such as "read".
+    pub doing: &'static str,
+    /// Where.
+    pub extent: Extent,
+    /// The engine's own error, if it has one.
+    #[source]
+    pub cause: Option<Box<dyn std::error::Error + Send + Sync>>,
+}
+
+impl DeviceError {
+    /// An error without a deeper cause.
+    pub fn new(kind: ErrorKind, doing: &'static str, extent: Extent) -> Self {
+        Self {
+            kind,
+            doing,
+            extent,
+            cause: None,
+        }
+    }
+}
+
+/// Borrowed contents of an extent. Dropping it gives the buffers and the range back.
+pub trait ReadLoan: Send {
+    /// Bytes lent; the length of the extent that was read.
+    fn byte_count(&self) -> usize;
+    /// Appends the parts, in order, to `parts`.
+    fn append_parts<'a>(&'a self, parts: &mut Vec<&'a [u8]>);
+}
+
+/// Buffers of the engine to be filled in any order and then committed as one write. Dropping it
+/// uncommitted writes nothing.
+pub trait WriteLoan: Send {
+    /// Where the write will go.
+    fn extent(&self) -> Extent;
+    /// Appends the parts to fill, in order, to `parts`.
+    fn append_parts<'a>(&'a mut self, parts: &mut Vec<&'a mut [u8]>);
+    /// Writes what was filled in; see the crate's notes on durability.
+    fn commit(self: Box<Self>, effort: Effort) -> Commit;
+}
+
+/// What became of a [`WriteLoan::commit`].
+pub enum Commit {
+    /// Written.
+    Done,
+    /// Only with [`Effort::NoWait`]: here is the loan, commit it where waiting is allowed.
+    WouldBlock(Box<dyn WriteLoan>),
+    /// Nothing was written.
+    Failed(DeviceError),
+}
+
+/// What [`BlockDevice::update`] does after looking at the old contents.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Update {
+    /// Write the changed buffer back.
+    Write,
+    /// Leave the device as it is.
+    Keep,
+}
+
+/// Whether zeroed space may be given back to the pool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Zero {
+    /// Free what can be freed.
+    MayFree,
+    /// Keep (or make) it allocated.
+    KeepAllocated,
+}
+
+/// A run of blocks in one state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StatusRun {
+    /// Length in bytes.
+    pub length: u64,
+    /// Whether blocks are stored for it; otherwise it is a hole that reads as zeroes.
+    pub allocated: bool,
+}
+
+/// A volume as protocols see it. All offsets and lengths are in bytes and may have any alignment;
+/// aligned to `physical_block` is fast.
+pub trait BlockDevice: Send + Sync {
+    /// The shape now; `size` can change between calls when the volume is resized.
+    fn geometry(&self) -> Geometry;
+
+    /// Reads `extent`.
+    fn read(&self, extent: Extent, effort: Effort) -> Result<Box<dyn ReadLoan>, DeviceError>;
+
+    /// Lends buffers for a write of `extent`. Does not block and does not lock the range.
+    fn lend(&self, extent: Extent) -> Result<Box<dyn WriteLoan>, DeviceError>;
+
+    /// Writes `data` at byte `offset` by copying it.
+    fn write(&self, offset: u64, data: &[u8], effort: Effort) -> Result<(), DeviceError>;
+
+    /// Makes `extent` read as zeroes.
+    fn write_zeroes(&self, extent: Extent, zero: Zero, effort: Effort) -> Result<(), DeviceError>;
+
+    /// Frees `extent`: afterwards it reads as zeroes (whole physical blocks are given back to the
+    /// pool, the edges are zeroed).
+    fn unmap(&self, extent: Extent, effort: Effort) -> Result<(), DeviceError>;
+
+    /// Reads `extent`, lets `change` alter it, and writes it back if told so, all under one lock:
+    /// nothing else sees or changes the extent meanwhile. May block.
+    fn update(
+        &self,
+        extent: Extent,
+        change: &mut dyn FnMut(&mut [u8]) -> Update,
+    ) -> Result<Update, DeviceError>;
+
+    /// Returns when everything that completed before the call is durable. O(1) when nothing is
+    /// dirty. May block.
+    fn flush(&self) -> Result<(), DeviceError>;
+
+    /// Whether a [`flush`](Self::flush) would have nothing to do.
+    fn is_clean(&self) -> bool;
+
+    /// The states of `extent`, in order, at most `runs_max` runs (the last may then end early).
+    /// May block.
+    fn status(&self, extent: Extent, runs_max: usize) -> Result<Vec<StatusRun>, DeviceError>;
+}
+
+/// A device that several sessions share.
+pub type SharedDevice = Arc<dyn BlockDevice>;

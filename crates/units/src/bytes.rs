@@ -1,0 +1,203 @@
+//! Byte counts with the suffixes that administrators type, and extents of a device.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// A number of bytes, written by people as `512`, `64K`, `10G` (powers of 1024).
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    serde::Serialize,
+    serde::Deserialize,
+)]
+#[serde(transparent)]
+pub struct ByteCount(pub u64);
+
+impl ByteCount {
+    /// `count` KiB.
+    pub const fn kib(count: u64) -> Self {
+        Self(count << 10)
+    }
+
+    /// `count` MiB.
+    pub const fn mib(count: u64) -> Self {
+        Self(count << 20)
+    }
+
+    /// `count` GiB.
+    pub const fn gib(count: u64) -> Self {
+        Self(count << 30)
+    }
+
+    /// The plain number.
+    pub const fn get(self) -> u64 {
+        self.0
+    }
+}
+
+/// Why a text is not a byte count.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+pub enum ParseByteCountError {
+    /// Not digits followed by at most one known suffix.
+    #[error("{text:?} is not a size: write digits and one of K, M, G, T, P, such as 10G")]
+    Malformed {
+        /// What was given.
+        text: String,
+    },
+    /// More than 2^64 - 1 bytes.
+    #[error("{text:?} is larger than any device can be")]
+    TooLarge {
+        /// What was given.
+        text: String,
+    },
+}
+
+impl FromStr for ByteCount {
+    type Err = ParseByteCountError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let malformed = || ParseByteCountError::Malformed {
+            text: text.to_owned(),
+        };
+        let digits_end = text
+            .find(|c: char| !c.is_ascii_digit())
+            .unwrap_or(text.len());
+        let (digits, suffix) = text.split_at(digits_end);
+        if digits.is_empty() {
+            return Err(malformed());
+        }
+        let shift = match suffix
+            .to_ascii_uppercase()
+            .trim_end_matches("IB")
+            .trim_end_matches('B')
+        {
+            "" => 0,
+            "K" => 10,
+            "M" => 20,
+            "G" => 30,
+            "T" => 40,
+            "P" => 50,
+            "E" => 60,
+            _ => return Err(malformed()),
+        };
+        let too_large = || ParseByteCountError::TooLarge {
+            text: text.to_owned(),
+        };
+        let count: u64 = digits.parse().map_err(|_| too_large())?;
+        count
+            .checked_mul(1 << shift)
+            .map(ByteCount)
+            .ok_or_else(too_large)
+    }
+}
+
+impl fmt::Display for ByteCount {
+    /// The largest unit that divides evenly, or one decimal of the largest below the value.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const UNITS: [(&str, u32); 6] = [
+            ("E", 60),
+            ("P", 50),
+            ("T", 40),
+            ("G", 30),
+            ("M", 20),
+            ("K", 10),
+        ];
+        for (name, shift) in UNITS {
+            if self.0 >> shift == 0 {
+                continue;
+            }
+            return if self.0.trailing_zeros() >= shift {
+                write!(f, "{}{name}", self.0 >> shift)
+            } else {
+                write!(f, "{:.1}{name}", self.0 as f64 / (1_u64 << shift) as f64)
+            };
+        }
+        write!(f, "{}", self.0)
+    }
+}
+
+/// A run of bytes of a device: `length` bytes from byte `offset`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Extent {
+    /// First byte.
+    pub offset: u64,
+    /// Number of bytes; may be zero.
+    pub length: u64,
+}
+
+impl Extent {
+    /// `length` bytes from `offset`.
+    pub const fn new(offset: u64, length: u64) -> Self {
+        Self { offset, length }
+    }
+
+    /// One past the last byte; `None` if that does not fit in 64 bits.
+    pub const fn end(self) -> Option<u64> {
+        self.offset.checked_add(self.length)
+    }
+
+    /// Whether the whole extent lies in a device of `size` bytes.
+    pub const fn fits(self, size: u64) -> bool {
+        match self.end() {
+            Some(end) => end <= size,
+            None => false,
+        }
+    }
+
+    /// Whether both ends are multiples of `block` bytes (a power of two).
+    pub const fn is_aligned(self, block: u64) -> bool {
+        (self.offset | self.length) & (block - 1) == 0
+    }
+
+    /// Whether the two share a byte.
+    pub const fn overlaps(self, other: Self) -> bool {
+        self.offset < other.offset.saturating_add(other.length)
+            && other.offset < self.offset.saturating_add(self.length)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_read_as_people_write_them() {
+        for (text, bytes) in [
+            ("0", 0),
+            ("512", 512),
+            ("64K", 65_536),
+            ("10g", 10 << 30),
+            ("1MiB", 1 << 20),
+            ("2TB", 2 << 40),
+        ] {
+            assert_eq!(text.parse(), Ok(ByteCount(bytes)), "{text}");
+        }
+        for text in ["", "K", "-1", "1.5G", "10Q", "10 G", "1KK"] {
+            assert!(text.parse::<ByteCount>().is_err(), "{text}");
+        }
+        assert!(matches!(
+            "16E".parse::<ByteCount>(),
+            Err(ParseByteCountError::TooLarge { .. })
+        ));
+    }
+
+    #[test]
+    fn sizes_are_printed_in_the_largest_fitting_unit() {
+        assert_eq!(ByteCount::gib(10).to_string(), "10G");
+        assert_eq!(ByteCount(1536).to_string(), "1.5K");
+        assert_eq!(ByteCount(7).to_string(), "7");
+    }
+
+    #[test]
+    fn an_extent_that_overflows_fits_nowhere() {
+        assert!(!Extent::new(u64::MAX, 2).fits(u64::MAX));
+        assert!(Extent::new(4096, 0).fits(4096));
+    }
+}
