@@ -1,0 +1,113 @@
+//! The direction of imports between crates: downward only.
+
+#![forbid(unsafe_code)]
+
+use std::collections::BTreeMap;
+use std::process::Command;
+
+/// Each crate with the workspace crates it may import. What is not listed may not be imported.
+const MAY_IMPORT: &[(&str, &[&str])] = &[
+    ("units", &[]),
+    ("block-device", &["units"]),
+    ("storage-faults", &["units", "block-device"]),
+    ("zpool-sys", &[]),
+    ("zpool", &["units", "block-device", "zpool-sys"]),
+    ("serving", &["units", "block-device"]),
+    ("scsi", &["units", "block-device"]),
+    ("iscsi", &["units", "block-device", "serving", "scsi"]),
+    ("nbd", &["units", "block-device", "serving"]),
+    ("control", &["units"]),
+    (
+        "bulkhead",
+        &[
+            "units",
+            "block-device",
+            "serving",
+            "zpool",
+            "scsi",
+            "iscsi",
+            "nbd",
+            "control",
+        ],
+    ),
+    ("xtask", &[]),
+];
+
+/// Faults on purpose are for tests (and drills): any crate may import them there.
+const FOR_TESTS: &[&str] = &["storage-faults"];
+
+struct Import {
+    from: String,
+    to: String,
+    for_tests: bool,
+}
+
+fn imports() -> Vec<Import> {
+    let output = Command::new(env!("CARGO"))
+        .args([
+            "metadata",
+            "--no-deps",
+            "--offline",
+            "--format-version",
+            "1",
+        ])
+        .current_dir(xtask::root())
+        .output()
+        .expect("cargo runs");
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let metadata: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let packages = metadata["packages"].as_array().expect("packages");
+    let mut imports = Vec::new();
+    for package in packages {
+        for dependency in package["dependencies"].as_array().expect("dependencies") {
+            if dependency["path"].is_string() {
+                imports.push(Import {
+                    from: package["name"].as_str().expect("name").to_owned(),
+                    to: dependency["name"].as_str().expect("name").to_owned(),
+                    for_tests: dependency["kind"] == "dev",
+                });
+            }
+        }
+    }
+    imports
+}
+
+#[test]
+fn an_upward_import_is_refused() {
+    let allowed: BTreeMap<&str, &[&str]> = MAY_IMPORT.iter().copied().collect();
+    let mut wrong = Vec::new();
+    for Import {
+        from,
+        to,
+        for_tests,
+    } in imports()
+    {
+        let targets = allowed.get(from.as_str());
+        let listed = targets.is_some_and(|targets| targets.contains(&to.as_str()));
+        let excused = for_tests && FOR_TESTS.contains(&to.as_str());
+        if !(listed || excused) {
+            wrong.push(format!("{from} imports {to}"));
+        }
+    }
+    assert!(
+        wrong.is_empty(),
+        "against the layers of docs/ARCHITECTURE.md: {wrong:#?}"
+    );
+}
+
+#[test]
+fn the_table_itself_goes_downward() {
+    let rank = |name: &str| MAY_IMPORT.iter().position(|(listed, _)| *listed == name);
+    for (from, targets) in MAY_IMPORT {
+        for to in *targets {
+            assert!(
+                rank(to) < rank(from),
+                "{from} stands above {to} in the table"
+            );
+        }
+    }
+}
