@@ -1,0 +1,63 @@
+# The commands of the project. Each installs what it needs (Debian 12 or 13, as root).
+# Long runs take their size: make crash ROUNDS=1000 SEED=7, make fuzz SECONDS=600,
+# make bench REPETITIONS=5.
+
+CARGO := scripts/cargo.sh
+PYTHON := /usr/bin/python3
+
+ROUNDS ?= 50
+SEED ?= random
+FUZZ_SECONDS ?= $(or $(SECONDS),60)
+REPETITIONS ?= 3
+
+.DEFAULT_GOAL := help
+.PHONY: help deps build demo test lint unit conformance crash hostile fuzz bench
+
+help: ## this list
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+
+deps: ## install everything that building, testing and measuring needs
+	@scripts/deps.sh bench
+
+build: ## target/release/bulkhead
+	@scripts/deps.sh build
+	$(CARGO) build --release --locked -p bulkhead
+
+demo: build ## one head: a pool, volumes, stock clients, kill -9, nothing lost
+	@scripts/deps.sh test
+	$(PYTHON) -m proof.demo
+
+lint: ## formatting, clippy, layers, house rules
+	@scripts/deps.sh build
+	$(CARGO) fmt --check
+	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
+	$(CARGO) test --locked -q -p xtask
+
+unit: ## tests of the crates and of the checkers
+	@scripts/deps.sh test
+	$(CARGO) test --locked --workspace --exclude xtask
+	$(PYTHON) -m unittest discover -s proof/tests -t .
+
+conformance: build ## iscsi-test-cu and the NBD clients
+	@scripts/deps.sh test
+	$(PYTHON) -m proof.conformance
+
+crash: build ## ROUNDS kills with verified clients
+	@scripts/deps.sh test
+	$(PYTHON) -m proof.crash --rounds $(ROUNDS) --seed $(SEED)
+
+hostile: build ## clients that misbehave beside one that does not
+	@scripts/deps.sh test
+	$(PYTHON) -m proof.hostile
+
+fuzz: ## SECONDS of coverage-guided fuzzing, shared by the parsers
+	@scripts/deps.sh build
+	scripts/fuzz.sh $(FUZZ_SECONDS)
+
+bench: build ## beside tgt, nbdkit and qemu-nbd; table and target/bench.json
+	@scripts/deps.sh bench
+	$(PYTHON) -m proof.bench --repetitions $(REPETITIONS)
+	$(PYTHON) -m proof.bench startup --volumes 1,1000
+
+test: ## everything, in the short form
+	scripts/test.sh

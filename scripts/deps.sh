@@ -1,0 +1,118 @@
+#!/usr/bin/env bash
+# Installs what building (`build`), testing (`test`) or measuring (`bench`) Bulkhead needs on
+# Debian 12 or 13, as root. Does nothing, quickly, when everything is there already.
+set -euo pipefail
+
+readonly zfs_version='2.3.*'
+readonly sources=/etc/apt/sources.list.d/bulkhead.sources
+readonly rust_minor_min=85
+
+die() {
+    echo "deps: $*" >&2
+    exit 1
+}
+
+# Packages by what they are for.
+build_packages=(build-essential pkg-config git ca-certificates python3 libjemalloc-dev)
+zfs_packages=("libzfslinux-dev=$zfs_version" "libzpool6linux=$zfs_version"
+    "libnvpair3linux=$zfs_version" "libzfs6linux=$zfs_version")
+# zdb judges our pools; the kernel modules that zfsutils recommends are not wanted.
+test_packages=("zfsutils-linux=$zfs_version" libiscsi-bin libnbd-bin python3-libnbd qemu-utils
+    qemu-block-extra fio sg3-utils openssl iproute2 man-db)
+bench_packages=(tgt nbdkit)
+
+# shellcheck disable=SC1091
+. /etc/os-release
+case "${ID:-}:${VERSION_CODENAME:-}" in
+debian:bookworm) zfs_suite=bookworm-backports ;;
+debian:trixie) zfs_suite=trixie ;;
+*) die "this is ${PRETTY_NAME:-unknown}; Debian 12 or 13 is supported. On others install OpenZFS" \
+    "$zfs_version with its development files, jemalloc and Rust 1.$rust_minor_min or newer by hand." ;;
+esac
+
+is_installed() {
+    local name=${1%%=*} wanted=*
+    [[ $1 == *=* ]] && wanted=${1#*=}
+    local found
+    found=$(dpkg-query -W -f '${db:Status-Abbrev}|${Version}' "$name" 2>/dev/null) || return 1
+    # The right side is a pattern on purpose.
+    # shellcheck disable=SC2053
+    [[ ${found%%|*} == ii* && ${found#*|} == $wanted ]]
+}
+
+# The archive that this machine already uses, so that mirrors and proxies are respected.
+own_archive() {
+    apt-get indextargets --format '$(REPO_URI)|$(RELEASE)|$(COMPONENT)' |
+        awk -F'|' -v suite="$VERSION_CODENAME" '$2 == suite && $3 == "main" { print $1; exit }'
+}
+
+has_component() {
+    apt-get indextargets --format '$(RELEASE)|$(COMPONENT)' | grep -qx "$1|$2"
+}
+
+# OpenZFS is in contrib, on Debian 12 in its backports. The file is written only where the
+# machine's own sources lack them, and stays: without it OpenZFS would get no updates.
+add_sources() {
+    has_component "$zfs_suite" contrib && return
+    local archive
+    archive=$(own_archive)
+    [[ -n $archive ]] || die "found no archive of $VERSION_CODENAME main in apt's sources"
+    {
+        echo "# Written by Bulkhead's scripts/deps.sh: OpenZFS is in Debian's contrib section."
+        echo "# Keep it for updates of OpenZFS; remove it together with those packages only."
+        echo "Types: deb"
+        echo "URIs: ${archive%/}"
+        echo "Suites: $zfs_suite"
+        echo "Components: main contrib"
+        echo "Signed-By: /usr/share/keyrings/debian-archive-keyring.gpg"
+    } >"$sources"
+    echo "deps: added contrib of $zfs_suite in $sources"
+    apt-get update -q
+}
+
+# Installing a target or a cluster must not start it on this machine.
+hold_services() {
+    [[ -e /usr/sbin/policy-rc.d ]] && return
+    printf '#!/bin/sh\nexit 101\n' >/usr/sbin/policy-rc.d
+    chmod +x /usr/sbin/policy-rc.d
+    trap 'rm -f /usr/sbin/policy-rc.d' EXIT
+}
+
+install_packages() {
+    local missing=() package
+    for package in "$@"; do
+        is_installed "$package" || missing+=("$package")
+    done
+    [[ ${#missing[@]} -eq 0 ]] && return
+    [[ $(id -u) -eq 0 ]] || die "needs root to install: ${missing[*]}"
+    export DEBIAN_FRONTEND=noninteractive
+    apt-get update -q
+    add_sources
+    hold_services
+    apt-get install -y -q --no-install-recommends "${missing[@]}"
+}
+
+rust_is_new_enough() {
+    local version
+    version=$("$(dirname "$0")/cargo.sh" --version 2>/dev/null) || return 1
+    [[ $version =~ ^cargo\ 1\.([0-9]+)\. && ${BASH_REMATCH[1]} -ge $rust_minor_min ]]
+}
+
+install_rust() {
+    rust_is_new_enough && return
+    case "$VERSION_CODENAME" in
+    bookworm) install_packages rustc-web cargo-web rustfmt-web rust-clippy-web ;;
+    *) install_packages rustc cargo rustfmt rust-clippy ;;
+    esac
+    rust_is_new_enough || die "no Rust 1.$rust_minor_min or newer: install it with rustup"
+}
+
+need=${1:-test}
+case "$need" in
+build) install_packages "${build_packages[@]}" "${zfs_packages[@]}" ;;
+test) install_packages "${build_packages[@]}" "${zfs_packages[@]}" "${test_packages[@]}" ;;
+bench) install_packages "${build_packages[@]}" "${zfs_packages[@]}" "${test_packages[@]}" \
+    "${bench_packages[@]}" ;;
+*) die "unknown set '$need': build, test or bench" ;;
+esac
+install_rust

@@ -1,0 +1,29 @@
+#!/usr/bin/env bash
+# Runs every check in its short form and says how long each took; the first failure ends it.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+passed=0
+run() {
+    local started=$SECONDS
+    echo "=== $*"
+    if ! "$@"; then
+        echo "=== FAILED: $*"
+        echo "$passed passed, 1 failed"
+        exit 1
+    fi
+    passed=$((passed + 1))
+    echo "=== ok: $* ($((SECONDS - started)) s)"
+}
+
+# One make call a step; none sees what an outer make was given but the sizes below.
+unset MAKEFLAGS MAKEOVERRIDES
+run make build
+run make lint
+run make unit
+run make conformance
+run make crash ROUNDS="${CRASH_ROUNDS:-50}"
+run make hostile
+run make fuzz SECONDS="${FUZZ_SECONDS:-60}"
+run make demo
+echo "$passed passed, 0 failed"
