@@ -1,1 +1,25 @@
-//! Placeholder.
+//! The control API of a pool server: what can be asked, what is answered, and how both travel
+//! over a Unix socket. The export documents that live in the pool are here too, because the
+//! command line, the server and the tests must agree on them byte for byte.
+//!
+//! Nothing here touches a pool: the program performs the requests.
+//!
+//! The bytes are written down in `docs/formats/control.md` and `docs/formats/exports.md`.
+
+#![forbid(unsafe_code)]
+
+pub mod answer;
+pub mod client;
+pub mod exports;
+pub mod failure;
+pub mod frame;
+pub mod request;
+pub mod secret;
+pub mod server;
+
+pub use answer::Answer;
+pub use client::{Client, ClientError};
+pub use failure::{Failure, FailureKind};
+pub use request::Request;
+pub use secret::Secret;
+pub use server::{Handler, Server};

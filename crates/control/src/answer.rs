@@ -1,0 +1,321 @@
+//! What is answered. The same values are printed by the command line's `--json`, so their field
+//! names are stable. Sizes are in bytes, times in the unit that the name says.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use units::{IscsiName, PoolName, SnapshotName, VolumeName};
+
+use crate::exports::{AccessRule, NbdExport};
+
+/// One answer.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Answer {
+    /// It is as asked.
+    Done(Done),
+    /// Everything at a glance.
+    Status(Box<Status>),
+    /// A pool in detail.
+    Pool(Box<PoolStatus>),
+    /// Pools that were found.
+    Pools(Vec<PoolSummary>),
+    /// Volumes of a pool.
+    Volumes(Vec<VolumeView>),
+    /// A volume in detail.
+    Volume(Box<VolumeView>),
+    /// Snapshots.
+    Snapshots(Vec<SnapshotView>),
+    /// Targets of a pool.
+    Targets(Vec<TargetView>),
+    /// A target in detail.
+    Target(Box<TargetView>),
+    /// NBD exports of a pool.
+    Nbd(Vec<NbdView>),
+    /// Properties by name.
+    Properties(BTreeMap<String, Property>),
+}
+
+/// It is as asked.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Done {
+    /// Whether anything had to be changed; `false` means that it was already so.
+    pub changed: bool,
+    /// What was done, or was already so.
+    pub message: String,
+}
+
+impl Done {
+    /// Something was changed.
+    pub fn changed(message: impl Into<String>) -> Answer {
+        Answer::Done(Self {
+            changed: true,
+            message: message.into(),
+        })
+    }
+
+    /// Nothing had to be done.
+    pub fn already(message: impl Into<String>) -> Answer {
+        Answer::Done(Self {
+            changed: false,
+            message: message.into(),
+        })
+    }
+}
+
+/// A property's value and where it comes from.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Property {
+    /// The value as text.
+    pub value: String,
+    /// `local`, `default`, `inherited from NAME`, or `-`.
+    pub source: String,
+}
+
+/// A pool that was found on devices.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PoolSummary {
+    /// Its name.
+    pub name: PoolName,
+    /// Its GUID, in decimal.
+    pub guid: String,
+    /// `served`, `exported`, `active`, `destroyed` or `damaged`.
+    pub state: String,
+    /// Capacity, if the pool is open.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub size: Option<u64>,
+    /// Allocated bytes, if the pool is open.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub allocated: Option<u64>,
+    /// Health, if the pool is open.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub health: Option<String>,
+    /// Host that used it last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_host: Option<String>,
+    /// Devices that carry its labels.
+    pub devices: Vec<String>,
+    /// Devices that its labels name and that were not found.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub missing: Vec<String>,
+}
+
+/// A pool in detail.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct PoolStatus {
+    /// Its name.
+    pub name: String,
+    /// Its GUID, in decimal.
+    pub guid: String,
+    /// `ONLINE`, `DEGRADED`, `FAULTED`, `SUSPENDED`, ...
+    pub health: String,
+    /// Whether all I/O waits for devices.
+    pub suspended: bool,
+    /// Capacity.
+    pub size: u64,
+    /// Allocated bytes.
+    pub allocated: u64,
+    /// Free bytes.
+    pub free: u64,
+    /// Fragmentation of the free space in percent, if known.
+    pub fragmentation_percent: Option<u64>,
+    /// The tree of devices.
+    pub devices: Vec<DeviceView>,
+    /// The last or running scrub or resilver.
+    pub scan: Option<ScanView>,
+    /// What to do, in sentences; empty when all is well.
+    pub advice: Vec<String>,
+}
+
+/// A device or a group of devices.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct DeviceView {
+    /// Path, or the group's name such as `mirror-0`.
+    pub name: String,
+    /// `data`, `log`, `cache` or `spare`.
+    pub role: String,
+    /// `ONLINE`, `DEGRADED`, `FAULTED`, `OFFLINE`, `UNAVAIL`, `REMOVED`.
+    pub state: String,
+    /// Reads that failed.
+    pub read_errors: u64,
+    /// Writes that failed.
+    pub write_errors: u64,
+    /// Blocks whose checksum did not match.
+    pub checksum_errors: u64,
+    /// Why it is in this state, if something is wrong.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
+    /// Members of a group.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub members: Vec<DeviceView>,
+}
+
+/// A scrub or resilver.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ScanView {
+    /// `scrub` or `resilver`.
+    pub function: String,
+    /// `running`, `paused`, `finished` or `canceled`.
+    pub state: String,
+    /// Bytes looked at.
+    pub examined: u64,
+    /// Bytes to look at.
+    pub to_examine: u64,
+    /// Bytes repaired.
+    pub repaired: u64,
+    /// Blocks that could not be repaired.
+    pub errors: u64,
+}
+
+impl ScanView {
+    /// Progress in whole percent.
+    pub fn percent(&self) -> u64 {
+        let total = u128::from(self.to_examine.max(1));
+        (u128::from(self.examined) * 100 / total).min(100) as u64
+    }
+}
+
+/// A volume.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct VolumeView {
+    /// Its name.
+    pub name: VolumeName,
+    /// Its size.
+    pub size: u64,
+    /// Its block size.
+    pub block_size: u32,
+    /// Space that it and its snapshots occupy.
+    pub used: u64,
+    /// Space that its current contents occupy.
+    pub referenced: u64,
+    /// Whether no space is reserved for it.
+    pub sparse: bool,
+    /// The snapshot it was cloned from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub origin: Option<String>,
+    /// Where it is exported, in words such as `iscsi:IQN/0` and `nbd:NAME`.
+    pub exports: Vec<String>,
+    /// Who it is to initiators.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub identity: Option<crate::exports::Identity>,
+    /// Properties; only in detail.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub properties: BTreeMap<String, Property>,
+}
+
+/// A snapshot.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SnapshotView {
+    /// Its name.
+    pub name: SnapshotName,
+    /// Space that only it occupies.
+    pub used: u64,
+    /// Space that its contents occupy.
+    pub referenced: u64,
+    /// Seconds since 1970.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub created_unix_s: Option<u64>,
+}
+
+/// A target. Secrets are never part of an answer.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TargetView {
+    /// Its name.
+    pub name: IscsiName,
+    /// Portal groups that offer it; empty means all.
+    pub portal_groups: Vec<u16>,
+    /// Who may log in.
+    pub access: AccessRule,
+    /// CHAP users.
+    pub chap_users: Vec<String>,
+    /// The user name by which the target proves itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mutual_user: Option<String>,
+    /// Its logical units.
+    pub units: Vec<UnitView>,
+    /// Sessions now; none when no server runs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sessions: Vec<SessionView>,
+}
+
+/// A logical unit.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct UnitView {
+    /// Its number.
+    pub lun: u16,
+    /// The volume behind it.
+    pub volume: VolumeName,
+    /// Writes are refused.
+    pub read_only: bool,
+    /// Whether it starts with its write cache on.
+    pub write_cache: bool,
+    /// NAA designator in hex.
+    pub naa: String,
+    /// Unit serial number.
+    pub serial: String,
+}
+
+/// A session of an initiator, or a connection of an NBD client.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct SessionView {
+    /// The initiator's name, or the NBD export's.
+    pub name: String,
+    /// Where from.
+    pub peers: Vec<String>,
+}
+
+/// An NBD export.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct NbdView {
+    /// The volume behind it.
+    pub volume: VolumeName,
+    /// Name, mode and access.
+    pub export: NbdExport,
+    /// Clients now.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sessions: Vec<SessionView>,
+}
+
+/// Everything at a glance.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Status {
+    /// The pool.
+    pub pool: PoolStatus,
+    /// The server, if one runs.
+    pub server: Option<ServerStatus>,
+    /// Number of volumes.
+    pub volume_count: u64,
+    /// Targets with their units and sessions.
+    pub targets: Vec<TargetView>,
+    /// NBD exports with their clients.
+    pub nbd: Vec<NbdView>,
+    /// Export documents that cannot be served, in sentences.
+    pub problems: Vec<String>,
+}
+
+/// The server process.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ServerStatus {
+    /// Process id.
+    pub pid: u32,
+    /// Version of the program.
+    pub version: String,
+    /// Seconds since the process was started.
+    pub uptime_s: u64,
+    /// Milliseconds from the process's start to listening.
+    pub listening_after_ms: Option<u64>,
+    /// Milliseconds from the process's start to the first read served.
+    pub first_read_after_ms: Option<u64>,
+    /// Addresses that iSCSI listens on, as `ADDRESS:PORT,GROUP`.
+    pub iscsi_portals: Vec<String>,
+    /// Addresses and paths that NBD listens on.
+    pub nbd_listeners: Vec<String>,
+    /// Volumes that are open now.
+    pub open_volume_count: u64,
+    /// Whether it is draining its sessions before it ends.
+    pub draining: bool,
+    /// Set while the pool answers no questions, which happens while its devices are gone: the
+    /// pool's part of the status is then this old.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pool_status_age_ms: Option<u64>,
+}

@@ -1,0 +1,84 @@
+//! The asking side of the control socket.
+
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use crate::answer::Answer;
+use crate::failure::{Failure, FailureKind, chain};
+use crate::frame::{self, FrameError, PROTOCOL_VERSION};
+use crate::request::Request;
+use crate::server::{Message, Question};
+
+/// Longest silence of a server during a request. Long work reports progress more often.
+pub const SILENCE_SECONDS_MAX: u64 = 120;
+
+/// A connection to a server.
+pub struct Client {
+    stream: UnixStream,
+    path: PathBuf,
+}
+
+/// Why no connection was made.
+#[derive(Debug, thiserror::Error)]
+#[error("connect to the control socket {path}")]
+pub struct ClientError {
+    /// The socket.
+    pub path: PathBuf,
+    /// What the system says.
+    #[source]
+    pub cause: std::io::Error,
+}
+
+impl ClientError {
+    /// Whether nobody listens there, so that the pool has no server.
+    pub fn is_absent(&self) -> bool {
+        use std::io::ErrorKind::{ConnectionRefused, NotFound};
+        matches!(self.cause.kind(), NotFound | ConnectionRefused)
+    }
+}
+
+impl Client {
+    /// Connects to the server that listens on `path`.
+    pub fn connect(path: &Path) -> Result<Self, ClientError> {
+        let fail = |cause| ClientError {
+            path: path.to_owned(),
+            cause,
+        };
+        let stream = UnixStream::connect(path).map_err(fail)?;
+        let silence = Some(Duration::from_secs(SILENCE_SECONDS_MAX));
+        stream.set_read_timeout(silence).map_err(fail)?;
+        stream.set_write_timeout(silence).map_err(fail)?;
+        Ok(Self {
+            stream,
+            path: path.to_owned(),
+        })
+    }
+
+    /// Asks, hands every progress report to `progress`, and returns the answer.
+    pub fn call(
+        &mut self,
+        request: Request,
+        progress: &mut dyn FnMut(&str),
+    ) -> Result<Answer, Failure> {
+        let question = Question {
+            version: PROTOCOL_VERSION,
+            request,
+        };
+        frame::send(&mut self.stream, &question).map_err(|error| self.broken(&error))?;
+        loop {
+            match frame::receive(&mut self.stream).map_err(|error| self.broken(&error))? {
+                Message::Progress(text) => progress(&text),
+                Message::Answer(answer) => return Ok(answer),
+                Message::Failure(failure) => return Err(failure),
+            }
+        }
+    }
+
+    fn broken(&self, error: &FrameError) -> Failure {
+        let socket = self.path.display();
+        let message = format!("talk to the server at {socket}: {}", chain(error));
+        Failure::new(FailureKind::Unreachable, message)
+            .advise("look at the server's log; it may have ended or be stuck on a disk")
+    }
+}

@@ -1,0 +1,295 @@
+//! The two JSON documents about exports: one on each exported volume, one for each target on
+//! the pool's root dataset. Each carries a version; an unknown one is refused, never guessed.
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use units::IscsiName;
+
+use super::{AccessRule, PROPERTY_BYTES_MAX};
+use crate::secret::Secret;
+
+/// Version of all documents that this program writes and understands.
+pub const DOCUMENT_VERSION: u64 = 1;
+
+/// Why a property's value is not a document, or a document does not fit a property.
+#[derive(Debug, thiserror::Error)]
+pub enum DocumentError {
+    /// Not JSON, or not the shape of its version.
+    #[error("property {property} is not a document of version {DOCUMENT_VERSION}")]
+    Malformed {
+        /// Where it was found.
+        property: String,
+        /// What the parser says. It never contains a secret: only positions and field names.
+        #[source]
+        cause: serde_json::Error,
+    },
+    /// Written by a newer program.
+    #[error(
+        "property {property} has version {version}, this program knows {DOCUMENT_VERSION}: \
+         update Bulkhead on this machine, or export the volume anew"
+    )]
+    UnknownVersion {
+        /// Where it was found.
+        property: String,
+        /// What it says.
+        version: u64,
+    },
+    /// More exports or users than one property holds.
+    #[error(
+        "property {property} would need {bytes} bytes, ZFS keeps {PROPERTY_BYTES_MAX}: \
+         use fewer entries (a network instead of many addresses)"
+    )]
+    TooLarge {
+        /// Where it would go.
+        property: String,
+        /// Encoded length.
+        bytes: usize,
+    },
+}
+
+/// A volume's place in a target.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct IscsiMap {
+    /// The target.
+    pub target: IscsiName,
+    /// The logical unit number in it.
+    pub lun: u16,
+    /// Writes are refused.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub read_only: bool,
+    /// Whether the unit starts with its volatile write cache on (caching mode page, WCE).
+    #[serde(default = "yes", skip_serializing_if = "Clone::clone")]
+    pub write_cache: bool,
+}
+
+fn yes() -> bool {
+    true
+}
+
+/// A volume's NBD export.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NbdExport {
+    /// Export name.
+    pub name: String,
+    /// Writes are refused.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub read_only: bool,
+    /// Who may connect besides loopback and Unix sockets.
+    #[serde(default, skip_serializing_if = "AccessRule::is_empty")]
+    pub access: AccessRule,
+}
+
+/// Value of `bulkhead:export`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct VolumeDocument {
+    /// Where it is a logical unit.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub iscsi: Vec<IscsiMap>,
+    /// How it is offered over NBD.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub nbd: Vec<NbdExport>,
+}
+
+impl VolumeDocument {
+    /// Whether the volume is not exported at all.
+    pub fn is_empty(&self) -> bool {
+        self.iscsi.is_empty() && self.nbd.is_empty()
+    }
+
+    /// Reads the value of `property`.
+    pub fn decode(property: &str, value: &str) -> Result<Self, DocumentError> {
+        decode(property, value)
+    }
+
+    /// The value for `property`.
+    pub fn encode(&self, property: &str) -> Result<String, DocumentError> {
+        encode(property, self)
+    }
+}
+
+/// A CHAP user and its secret.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ChapUser {
+    /// The name (`CHAP_N`).
+    pub user: String,
+    /// The secret.
+    pub secret: Secret,
+}
+
+/// Value of `bulkhead:target:NAME`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TargetDocument {
+    /// Portal groups that offer it; empty means all.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub portal_groups: Vec<u16>,
+    /// Who may log in.
+    #[serde(default, skip_serializing_if = "AccessRule::is_empty")]
+    pub access: AccessRule,
+    /// Initiators must prove to be one of these; empty means no CHAP.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub chap: Vec<ChapUser>,
+    /// How the target proves itself to an initiator that asks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mutual: Option<ChapUser>,
+}
+
+impl TargetDocument {
+    /// Reads the value of `property`.
+    pub fn decode(property: &str, value: &str) -> Result<Self, DocumentError> {
+        decode(property, value)
+    }
+
+    /// The value for `property`.
+    pub fn encode(&self, property: &str) -> Result<String, DocumentError> {
+        encode(property, self)
+    }
+}
+
+/// A document with its version in front.
+#[derive(Serialize)]
+struct Versioned<'a, T> {
+    version: u64,
+    #[serde(flatten)]
+    document: &'a T,
+}
+
+/// Reads `value` as a versioned document.
+pub(super) fn decode<T: DeserializeOwned>(property: &str, value: &str) -> Result<T, DocumentError> {
+    let malformed = |cause| DocumentError::Malformed {
+        property: property.to_owned(),
+        cause,
+    };
+    let mut fields: serde_json::Map<String, serde_json::Value> =
+        serde_json::from_str(value).map_err(malformed)?;
+    let version = fields.remove("version").unwrap_or_default();
+    match version.as_u64() {
+        Some(DOCUMENT_VERSION) => {}
+        Some(version) => {
+            return Err(DocumentError::UnknownVersion {
+                property: property.to_owned(),
+                version,
+            });
+        }
+        None => {
+            let cause = serde::de::Error::missing_field("version");
+            return Err(malformed(cause));
+        }
+    }
+    serde_json::from_value(fields.into()).map_err(malformed)
+}
+
+/// Writes `document` with its version, if it fits a property.
+pub(super) fn encode<T: Serialize>(property: &str, document: &T) -> Result<String, DocumentError> {
+    let versioned = Versioned {
+        version: DOCUMENT_VERSION,
+        document,
+    };
+    let text = serde_json::to_string(&versioned).map_err(|cause| DocumentError::Malformed {
+        property: property.to_owned(),
+        cause,
+    })?;
+    if text.len() > PROPERTY_BYTES_MAX {
+        return Err(DocumentError::TooLarge {
+            property: property.to_owned(),
+            bytes: text.len(),
+        });
+    }
+    Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PROPERTY: &str = "bulkhead:export";
+
+    /// The example of docs/formats/exports.md.
+    #[test]
+    fn a_volume_document_is_written_as_the_format_says() {
+        let document = VolumeDocument {
+            iscsi: vec![IscsiMap {
+                target: "iqn.2026-01.org.example:tank".parse().expect("name"),
+                lun: 0,
+                read_only: false,
+                write_cache: true,
+            }],
+            nbd: vec![NbdExport {
+                name: "vm0".into(),
+                read_only: true,
+                access: AccessRule {
+                    networks: vec!["10.0.0.0/24".parse().expect("network")],
+                    ..AccessRule::default()
+                },
+            }],
+        };
+        let text = document.encode(PROPERTY).expect("fits");
+        assert_eq!(
+            text,
+            r#"{"version":1,"iscsi":[{"target":"iqn.2026-01.org.example:tank","lun":0}],"nbd":[{"name":"vm0","read_only":true,"access":{"networks":["10.0.0.0/24"]}}]}"#
+        );
+        assert_eq!(
+            VolumeDocument::decode(PROPERTY, &text).expect("read back"),
+            document
+        );
+    }
+
+    #[test]
+    fn a_newer_document_is_refused_with_advice() {
+        let error = VolumeDocument::decode(PROPERTY, r#"{"version":2,"what":"ever"}"#)
+            .expect_err("version 2");
+        assert!(matches!(
+            error,
+            DocumentError::UnknownVersion { version: 2, .. }
+        ));
+        assert!(error.to_string().contains("update Bulkhead"));
+    }
+
+    #[test]
+    fn unknown_fields_missing_versions_and_garbage_are_refused() {
+        for bad in [
+            "",
+            "[]",
+            "{}",
+            r#"{"version":"1"}"#,
+            r#"{"version":1,"surprise":true}"#,
+            r#"{"version":1,"iscsi":[{"target":"not a name","lun":0}]}"#,
+            r#"{"version":1,"iscsi":[{"target":"iqn.2026-01.org.example:a","lun":70000}]}"#,
+        ] {
+            let result = VolumeDocument::decode(PROPERTY, bad);
+            assert!(
+                matches!(result, Err(DocumentError::Malformed { .. })),
+                "{bad}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_document_that_zfs_would_cut_is_refused() {
+        let document = VolumeDocument {
+            nbd: (0..400)
+                .map(|n| NbdExport {
+                    name: format!("an-export-with-a-name-{n}"),
+                    read_only: false,
+                    access: AccessRule::default(),
+                })
+                .collect(),
+            ..VolumeDocument::default()
+        };
+        assert!(matches!(
+            document.encode(PROPERTY),
+            Err(DocumentError::TooLarge { .. })
+        ));
+    }
+
+    #[test]
+    fn a_broken_target_document_does_not_print_its_secret() {
+        let text = r#"{"version":1,"chap":[{"user":"a","secret":"hush-hush-hush","x":1}]}"#;
+        let error = TargetDocument::decode("bulkhead:target:x", text).expect_err("unknown field");
+        assert!(!crate::failure::chain(&error).contains("hush"));
+    }
+}

@@ -1,0 +1,36 @@
+//! What a pool says about its own exports: documents in ZFS user properties, and the wish that
+//! they add up to. Pure: text in, values out.
+//!
+//! The bytes are written down in `docs/formats/exports.md`.
+
+mod access;
+mod document;
+mod identity;
+mod reservations;
+mod wish;
+
+pub use access::{AccessRule, Network, NetworkError};
+pub use document::{
+    ChapUser, DOCUMENT_VERSION, DocumentError, IscsiMap, NbdExport, TargetDocument, VolumeDocument,
+};
+pub use identity::Identity;
+pub use reservations::{ReservationsError, join_parts, part_names, split_parts};
+pub use wish::{Change, NbdWish, Problem, TargetWish, UnitWish, VolumeFacts, Wish, difference};
+
+use units::IscsiName;
+
+/// Prefix of every property that Bulkhead keeps in a pool.
+pub const PROPERTY_PREFIX: &str = "bulkhead:";
+/// Volume property: how the volume is exported.
+pub const EXPORT_PROPERTY: &str = "bulkhead:export";
+/// Volume property: who the volume is.
+pub const IDENTITY_PROPERTY: &str = "bulkhead:identity";
+/// Start of the root dataset's properties that describe targets; the target's name follows.
+pub const TARGET_PROPERTY_PREFIX: &str = "bulkhead:target:";
+/// Longest value of one property, in bytes: ZFS's `ZAP_MAXVALUELEN` less the closing zero.
+pub const PROPERTY_BYTES_MAX: usize = 8191;
+
+/// Name of the property that describes `target`.
+pub fn target_property(target: &IscsiName) -> String {
+    format!("{TARGET_PROPERTY_PREFIX}{target}")
+}

@@ -1,0 +1,438 @@
+//! What the documents of a pool add up to, and the difference between two such wishes. A bad
+//! document becomes a problem of its own export and never takes the others along.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use units::{IscsiName, VolumeName};
+
+use super::{
+    ChapUser, EXPORT_PROPERTY, IDENTITY_PROPERTY, Identity, NbdExport, TARGET_PROPERTY_PREFIX,
+    TargetDocument, VolumeDocument,
+};
+use crate::failure::chain;
+
+/// What is known of a volume without opening it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VolumeFacts {
+    /// Its name.
+    pub name: VolumeName,
+    /// Its size in bytes.
+    pub size: u64,
+    /// Its block size in bytes.
+    pub block_size: u32,
+    /// Whether its space is not reserved.
+    pub sparse: bool,
+    /// The locally set value of `bulkhead:export`.
+    pub export: Option<String>,
+    /// The locally set value of `bulkhead:identity`.
+    pub identity: Option<String>,
+}
+
+/// A logical unit as it should be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnitWish {
+    /// The volume behind it.
+    pub volume: VolumeName,
+    /// Who it is.
+    pub identity: Identity,
+    /// Writes are refused.
+    pub read_only: bool,
+    /// Whether it starts with its write cache on.
+    pub write_cache: bool,
+    /// Whether the volume is thin.
+    pub thin: bool,
+}
+
+/// A target as it should be.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TargetWish {
+    /// Portal groups, access, CHAP.
+    pub document: TargetDocument,
+    /// Its logical units by number.
+    pub units: BTreeMap<u16, UnitWish>,
+}
+
+/// An NBD export as it should be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NbdWish {
+    /// The volume behind it.
+    pub volume: VolumeName,
+    /// Name, mode, access.
+    pub export: NbdExport,
+}
+
+/// Everything that should be exported.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Wish {
+    /// Targets by name.
+    pub targets: BTreeMap<IscsiName, TargetWish>,
+    /// NBD exports by export name.
+    pub nbd: BTreeMap<String, NbdWish>,
+}
+
+/// A document, or a part of one, that cannot be served. The sentence says what to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// Volume or target it is about.
+    pub subject: String,
+    /// What is wrong.
+    pub sentence: String,
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.subject, self.sentence)
+    }
+}
+
+impl Wish {
+    /// Adds up the root dataset's target properties and the volumes' documents. Volumes are
+    /// taken in the order of their names, so that two that ask for the same place are always
+    /// decided alike: the first keeps it.
+    pub fn add_up<'a>(
+        target_properties: impl IntoIterator<Item = (&'a str, &'a str)>,
+        volumes: &[VolumeFacts],
+    ) -> (Self, Vec<Problem>) {
+        let mut wish = Self::default();
+        let mut problems = Vec::new();
+        for (property, value) in target_properties {
+            if let Err(problem) = wish.add_target(property, value) {
+                problems.push(problem);
+            }
+        }
+        let mut in_order: Vec<&VolumeFacts> = volumes.iter().collect();
+        in_order.sort_by(|a, b| a.name.cmp(&b.name));
+        for facts in in_order {
+            wish.add_volume(facts, &mut problems);
+        }
+        (wish, problems)
+    }
+
+    fn add_target(&mut self, property: &str, value: &str) -> Result<(), Problem> {
+        let Some(name) = property.strip_prefix(TARGET_PROPERTY_PREFIX) else {
+            return Ok(());
+        };
+        let problem = |sentence| Problem {
+            subject: name.to_owned(),
+            sentence,
+        };
+        let target: IscsiName = name
+            .parse()
+            .map_err(|error: units::NameError| problem(error.to_string()))?;
+        let document =
+            TargetDocument::decode(property, value).map_err(|error| problem(chain(&error)))?;
+        self.targets.entry(target).or_default().document = document;
+        Ok(())
+    }
+
+    fn add_volume(&mut self, facts: &VolumeFacts, problems: &mut Vec<Problem>) {
+        let Some(value) = &facts.export else {
+            return;
+        };
+        let mut report = |sentence: String| {
+            problems.push(Problem {
+                subject: facts.name.to_string(),
+                sentence,
+            });
+        };
+        let document = match VolumeDocument::decode(EXPORT_PROPERTY, value) {
+            Ok(document) => document,
+            Err(error) => return report(chain(&error)),
+        };
+        for export in document.nbd {
+            if let Some(other) = self.nbd.get(&export.name) {
+                let (name, volume) = (&export.name, &other.volume);
+                report(format!(
+                    "the NBD export name {name:?} is already {volume}'s: choose another name"
+                ));
+                continue;
+            }
+            let volume = facts.name.clone();
+            self.nbd
+                .insert(export.name.clone(), NbdWish { volume, export });
+        }
+        if document.iscsi.is_empty() {
+            return;
+        }
+        let identity = match identity_of(facts) {
+            Ok(identity) => identity,
+            Err(sentence) => return report(sentence),
+        };
+        for map in document.iscsi {
+            let Some(target) = self.targets.get_mut(&map.target) else {
+                report(format!(
+                    "it is mapped into target {}, which does not exist: create the target or \
+                     unmap the volume",
+                    map.target
+                ));
+                continue;
+            };
+            if let Some(other) = target.units.get(&map.lun) {
+                report(format!(
+                    "unit {} of target {} is already {}: choose another number",
+                    map.lun, map.target, other.volume
+                ));
+                continue;
+            }
+            let unit = UnitWish {
+                volume: facts.name.clone(),
+                identity: identity.clone(),
+                read_only: map.read_only,
+                write_cache: map.write_cache,
+                thin: facts.sparse,
+            };
+            target.units.insert(map.lun, unit);
+        }
+    }
+
+    /// Names of all volumes that are exported at all.
+    pub fn volumes(&self) -> std::collections::BTreeSet<&VolumeName> {
+        let units = self.targets.values().flat_map(|t| t.units.values());
+        units
+            .map(|unit| &unit.volume)
+            .chain(self.nbd.values().map(|export| &export.volume))
+            .collect()
+    }
+}
+
+fn identity_of(facts: &VolumeFacts) -> Result<Identity, String> {
+    match &facts.identity {
+        Some(value) => Identity::decode(IDENTITY_PROPERTY, value).map_err(|error| chain(&error)),
+        None => Err("it has no identity yet: map it into its target again".to_owned()),
+    }
+}
+
+/// One step from one wish to another. What is not named does not change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// A target appears.
+    AddTarget(IscsiName),
+    /// A target goes; its sessions end.
+    RemoveTarget(IscsiName),
+    /// A target's portal groups, access rule or CHAP users change.
+    ChangeTarget(IscsiName),
+    /// A unit appears in a target that stays.
+    AddUnit(IscsiName, u16),
+    /// A unit goes from a target that stays.
+    RemoveUnit(IscsiName, u16),
+    /// A unit is another volume now, or has other settings.
+    ChangeUnit(IscsiName, u16),
+    /// An NBD export appears.
+    AddNbd(String),
+    /// An NBD export goes; its connections end.
+    RemoveNbd(String),
+    /// An NBD export is another volume now, or has other settings.
+    ChangeNbd(String),
+}
+
+impl fmt::Display for Change {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::AddTarget(name) => write!(f, "add target {name}"),
+            Self::RemoveTarget(name) => write!(f, "remove target {name}"),
+            Self::ChangeTarget(name) => write!(f, "change target {name}"),
+            Self::AddUnit(name, lun) => write!(f, "add unit {lun} of {name}"),
+            Self::RemoveUnit(name, lun) => write!(f, "remove unit {lun} of {name}"),
+            Self::ChangeUnit(name, lun) => write!(f, "change unit {lun} of {name}"),
+            Self::AddNbd(name) => write!(f, "add NBD export {name:?}"),
+            Self::RemoveNbd(name) => write!(f, "remove NBD export {name:?}"),
+            Self::ChangeNbd(name) => write!(f, "change NBD export {name:?}"),
+        }
+    }
+}
+
+/// The steps from `old` to `new`, empty if they are equal.
+pub fn difference(old: &Wish, new: &Wish) -> Vec<Change> {
+    let mut changes = Vec::new();
+    for (name, step) in steps(&old.targets, &new.targets) {
+        match step {
+            Step::Removed => changes.push(Change::RemoveTarget(name.clone())),
+            Step::Added => changes.push(Change::AddTarget(name.clone())),
+            Step::Changed(before, after) => target_steps(name, before, after, &mut changes),
+        }
+    }
+    for (name, step) in steps(&old.nbd, &new.nbd) {
+        let name = name.clone();
+        changes.push(match step {
+            Step::Removed => Change::RemoveNbd(name),
+            Step::Added => Change::AddNbd(name),
+            Step::Changed(..) => Change::ChangeNbd(name),
+        });
+    }
+    changes
+}
+
+fn target_steps(
+    name: &IscsiName,
+    before: &TargetWish,
+    after: &TargetWish,
+    changes: &mut Vec<Change>,
+) {
+    if before.document != after.document {
+        changes.push(Change::ChangeTarget(name.clone()));
+    }
+    for (lun, step) in steps(&before.units, &after.units) {
+        changes.push(match step {
+            Step::Removed => Change::RemoveUnit(name.clone(), *lun),
+            Step::Added => Change::AddUnit(name.clone(), *lun),
+            Step::Changed(..) => Change::ChangeUnit(name.clone(), *lun),
+        });
+    }
+}
+
+enum Step<'a, V> {
+    Added,
+    Removed,
+    Changed(&'a V, &'a V),
+}
+
+/// What happens to each key, removals first so that a freed place can be taken.
+fn steps<'a, K: Ord, V: PartialEq>(
+    old: &'a BTreeMap<K, V>,
+    new: &'a BTreeMap<K, V>,
+) -> Vec<(&'a K, Step<'a, V>)> {
+    let removed = old.keys().filter(|key| !new.contains_key(key));
+    let mut found: Vec<_> = removed.map(|key| (key, Step::Removed)).collect();
+    for (key, after) in new {
+        match old.get(key) {
+            None => found.push((key, Step::Added)),
+            Some(before) if before != after => found.push((key, Step::Changed(before, after))),
+            Some(_) => {}
+        }
+    }
+    found
+}
+
+impl TargetWish {
+    /// The CHAP user of that name.
+    pub fn chap_user(&self, user: &str) -> Option<&ChapUser> {
+        self.document.chap.iter().find(|chap| chap.user == user)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TARGET: &str = "iqn.2026-01.org.example:a";
+
+    fn facts(name: &str, export: &str) -> VolumeFacts {
+        let identity = Identity::from_entropy([1; 16]).encode("p").expect("fits");
+        VolumeFacts {
+            name: name.parse().expect("name"),
+            size: 1 << 20,
+            block_size: 16_384,
+            sparse: true,
+            export: Some(export.to_owned()),
+            identity: Some(identity),
+        }
+    }
+
+    fn mapped(name: &str, lun: u16) -> VolumeFacts {
+        let export = format!(r#"{{"version":1,"iscsi":[{{"target":"{TARGET}","lun":{lun}}}]}}"#);
+        facts(name, &export)
+    }
+
+    fn nbd(name: &str, export: &str) -> VolumeFacts {
+        facts(
+            name,
+            &format!(r#"{{"version":1,"nbd":[{{"name":"{export}"}}]}}"#),
+        )
+    }
+
+    fn wish(target: Option<&str>, volumes: &[VolumeFacts]) -> (Wish, Vec<Problem>) {
+        let property = format!("{TARGET_PROPERTY_PREFIX}{TARGET}");
+        Wish::add_up(target.map(|value| (property.as_str(), value)), volumes)
+    }
+
+    const PLAIN: Option<&str> = Some(r#"{"version":1}"#);
+
+    #[test]
+    fn the_first_volume_keeps_a_contested_place() {
+        let (wish, problems) = wish(PLAIN, &[mapped("tank/b", 0), mapped("tank/a", 0)]);
+        let target: IscsiName = TARGET.parse().expect("name");
+        assert_eq!(wish.targets[&target].units[&0].volume.as_str(), "tank/a");
+        assert_eq!(problems.len(), 1);
+        assert_eq!(problems[0].subject, "tank/b");
+    }
+
+    #[test]
+    fn a_bad_document_costs_only_its_own_export() {
+        let (wish, problems) = wish(
+            PLAIN,
+            &[
+                facts("tank/a", r#"{"version":9}"#),
+                mapped("tank/b", 1),
+                nbd("tank/c", "x"),
+                nbd("tank/d", "x"),
+            ],
+        );
+        assert_eq!(wish.volumes().len(), 2);
+        let subjects: Vec<_> = problems.iter().map(|p| p.subject.as_str()).collect();
+        assert_eq!(subjects, ["tank/a", "tank/d"]);
+    }
+
+    #[test]
+    fn a_map_into_a_missing_target_is_a_problem_with_advice() {
+        let (wish, problems) = wish(None, &[mapped("tank/a", 0)]);
+        assert!(wish.targets.is_empty());
+        assert!(problems[0].sentence.contains("create the target"));
+    }
+
+    #[test]
+    fn a_volume_without_identity_is_not_shown_as_a_unit() {
+        let mut volume = mapped("tank/a", 0);
+        volume.identity = None;
+        let (_, problems) = wish(PLAIN, &[volume]);
+        assert!(problems[0].sentence.contains("identity"));
+    }
+
+    #[test]
+    fn the_difference_names_exactly_what_changes() {
+        let target: IscsiName = TARGET.parse().expect("name");
+        let closed = PLAIN;
+        let open = Some(r#"{"version":1,"access":{"everyone":true}}"#);
+        let volumes = |list: &[VolumeFacts], rule| wish(rule, list).0;
+        type Case = (Wish, Wish, Vec<Change>);
+        let cases: Vec<Case> = vec![
+            (
+                Wish::default(),
+                volumes(&[mapped("tank/a", 0)], closed),
+                vec![Change::AddTarget(target.clone())],
+            ),
+            (
+                volumes(&[mapped("tank/a", 0)], closed),
+                volumes(&[mapped("tank/a", 0)], closed),
+                vec![],
+            ),
+            (
+                volumes(&[mapped("tank/a", 0)], closed),
+                volumes(&[mapped("tank/a", 0)], open),
+                vec![Change::ChangeTarget(target.clone())],
+            ),
+            (
+                volumes(&[mapped("tank/a", 0), mapped("tank/b", 1)], closed),
+                volumes(&[mapped("tank/c", 0), mapped("tank/d", 2)], closed),
+                vec![
+                    Change::RemoveUnit(target.clone(), 1),
+                    Change::ChangeUnit(target.clone(), 0),
+                    Change::AddUnit(target.clone(), 2),
+                ],
+            ),
+            (
+                volumes(&[nbd("tank/a", "x"), nbd("tank/b", "y")], closed),
+                volumes(&[nbd("tank/b", "z"), nbd("tank/c", "x")], None),
+                vec![
+                    Change::RemoveTarget(target.clone()),
+                    Change::RemoveNbd("y".into()),
+                    Change::ChangeNbd("x".into()),
+                    Change::AddNbd("z".into()),
+                ],
+            ),
+        ];
+        for (old, new, expected) in cases {
+            assert_eq!(difference(&old, &new), expected);
+        }
+    }
+}

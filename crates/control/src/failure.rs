@@ -1,0 +1,156 @@
+//! How a request fails: a kind that scripts match on (it is also the exit code), a sentence
+//! for people, and what to do about it.
+
+use std::fmt;
+
+/// Kinds of failure. The numbers are the exit codes of the command line and are stable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FailureKind {
+    /// It was tried and did not work (exit code 1).
+    Failed,
+    /// The input makes no sense: a forbidden name, a size that is not a multiple (2).
+    Usage,
+    /// A named thing does not exist (3).
+    NotFound,
+    /// A thing of that name or number exists already, or the request contradicts it (4).
+    Exists,
+    /// Somebody uses it: another process, another pool, another head, a session (5).
+    Busy,
+    /// Data or ownership is at stake: repeat it with the word that the message names (6).
+    NeedsConfirmation,
+    /// No server answers where one was expected, or the connection broke (7).
+    Unreachable,
+    /// The pool cannot serve now: devices are missing or it is suspended (8).
+    Unavailable,
+    /// The pool or a quota is full (9).
+    NoSpace,
+    /// The caller may not do this: not root, or not the socket's owner (10).
+    Denied,
+}
+
+impl FailureKind {
+    /// Every kind, in the order of the exit codes.
+    pub const ALL: [Self; 10] = [
+        Self::Failed,
+        Self::Usage,
+        Self::NotFound,
+        Self::Exists,
+        Self::Busy,
+        Self::NeedsConfirmation,
+        Self::Unreachable,
+        Self::Unavailable,
+        Self::NoSpace,
+        Self::Denied,
+    ];
+
+    /// The exit code of the command line.
+    pub const fn exit_code(self) -> u8 {
+        match self {
+            Self::Failed => 1,
+            Self::Usage => 2,
+            Self::NotFound => 3,
+            Self::Exists => 4,
+            Self::Busy => 5,
+            Self::NeedsConfirmation => 6,
+            Self::Unreachable => 7,
+            Self::Unavailable => 8,
+            Self::NoSpace => 9,
+            Self::Denied => 10,
+        }
+    }
+
+    /// What the exit code means, in a line of the manual.
+    pub const fn meaning(self) -> &'static str {
+        match self {
+            Self::Failed => "it was tried and failed",
+            Self::Usage => "the input is wrong: an option, a name, a size",
+            Self::NotFound => "a named pool, volume, snapshot, target or device does not exist",
+            Self::Exists => "it exists already, or the request contradicts what exists",
+            Self::Busy => "it is in use by another process, pool, head or session",
+            Self::NeedsConfirmation => "data or ownership is at stake: the message names the word",
+            Self::Unreachable => "no server answers, or the connection to it broke",
+            Self::Unavailable => {
+                "the pool cannot serve now: devices are missing, or it is suspended"
+            }
+            Self::NoSpace => "the pool or a quota is full",
+            Self::Denied => "not allowed: run it as root, or as the owner of the control socket",
+        }
+    }
+}
+
+/// A failed request as it travels and as it is printed.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Failure {
+    /// What scripts match on.
+    pub kind: FailureKind,
+    /// What happened, outermost step first, causes joined by `: `.
+    pub message: String,
+    /// What to do, if something can be done.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub advice: Option<String>,
+}
+
+impl Failure {
+    /// A failure without advice.
+    pub fn new(kind: FailureKind, message: impl Into<String>) -> Self {
+        Self {
+            kind,
+            message: message.into(),
+            advice: None,
+        }
+    }
+
+    /// The same with `advice`.
+    #[must_use]
+    pub fn advise(mut self, advice: impl Into<String>) -> Self {
+        self.advice = Some(advice.into());
+        self
+    }
+
+    /// A wrong input.
+    pub fn usage(message: impl Into<String>) -> Self {
+        Self::new(FailureKind::Usage, message)
+    }
+
+    /// A missing `what`.
+    pub fn not_found(message: impl Into<String>) -> Self {
+        Self::new(FailureKind::NotFound, message)
+    }
+
+    /// `error` and all its causes as one line of `kind`.
+    pub fn from_chain(kind: FailureKind, error: &(dyn std::error::Error + 'static)) -> Self {
+        Self::new(kind, chain(error))
+    }
+}
+
+/// An error and its causes, outermost first, joined by `: `.
+pub fn chain(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(inner) = cause {
+        text.push_str(": ");
+        text.push_str(&inner.to_string());
+        cause = inner.source();
+    }
+    text
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Failure {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn exit_codes_are_distinct_and_dense() {
+        let codes: Vec<u8> = FailureKind::ALL.iter().map(|k| k.exit_code()).collect();
+        assert_eq!(codes, (1..=10).collect::<Vec<u8>>());
+    }
+}

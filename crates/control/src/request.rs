@@ -1,0 +1,423 @@
+//! What can be asked of an open pool, by noun. The command line makes these from its words; a
+//! pool server receives them over its control socket.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+use units::{IscsiName, PoolName, SnapshotName, VolumeName};
+
+use crate::exports::{AccessRule, Network};
+use crate::secret::Secret;
+
+/// Names and values of properties.
+pub type Properties = BTreeMap<String, String>;
+
+/// One request.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Request {
+    /// Everything at a glance.
+    Status,
+    /// About the pool itself.
+    Pool(PoolRequest),
+    /// About volumes.
+    Volume(VolumeRequest),
+    /// About snapshots.
+    Snapshot(SnapshotRequest),
+    /// About iSCSI targets.
+    Target(TargetRequest),
+    /// About NBD exports.
+    Nbd(NbdRequest),
+    /// About the server process.
+    Server(ServerRequest),
+}
+
+/// How the devices of one group work together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum GroupKind {
+    /// Each device for itself.
+    Stripe,
+    /// All devices hold the same.
+    Mirror,
+    /// One, two or three devices of the group may fail.
+    Raidz {
+        /// 1, 2 or 3.
+        parity: u8,
+    },
+}
+
+/// What a group is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum GroupRole {
+    /// Holds data.
+    Data,
+    /// Holds the intent log of synchronous writes.
+    Log,
+    /// Second-level read cache.
+    Cache,
+    /// Hot spare.
+    Spare,
+}
+
+/// Devices that are added to a pool together.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeviceGroup {
+    /// How they work together.
+    pub kind: GroupKind,
+    /// What they are for.
+    pub role: GroupRole,
+    /// Files or block devices.
+    pub devices: Vec<PathBuf>,
+}
+
+/// What to do with a scrub.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ScrubAction {
+    /// Start, or go on after a pause.
+    Start,
+    /// Stop for now and keep the place.
+    Pause,
+    /// Stop for good.
+    Stop,
+}
+
+/// Requests about the pool.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PoolRequest {
+    /// States, errors, capacity, scan.
+    Status,
+    /// Drain the sessions and export; a server ends.
+    Export,
+    /// Destroy the pool; a server ends. The caller has seen the confirmation word.
+    Destroy,
+    /// Check (and repair) every block.
+    Scrub {
+        /// What to do.
+        action: ScrubAction,
+        /// Answer when the scrub has ended.
+        wait: bool,
+    },
+    /// Forget errors and resume a suspended pool.
+    Clear {
+        /// One device, or all.
+        device: Option<PathBuf>,
+    },
+    /// Make a mirror of `existing` and `new`, or widen one.
+    Attach {
+        /// Device of the pool.
+        existing: PathBuf,
+        /// Device to add.
+        new: PathBuf,
+    },
+    /// Take one side off a mirror.
+    Detach {
+        /// Device of the pool.
+        device: PathBuf,
+    },
+    /// Put `new` in the place of `old`.
+    Replace {
+        /// Device of the pool.
+        old: PathBuf,
+        /// Its successor; none means that the same path holds a new disk.
+        new: Option<PathBuf>,
+    },
+    /// Use a device again.
+    Online {
+        /// Device of the pool.
+        device: PathBuf,
+    },
+    /// Stop using a device.
+    Offline {
+        /// Device of the pool.
+        device: PathBuf,
+        /// Until the next import only.
+        temporary: bool,
+    },
+    /// Widen the pool.
+    Add {
+        /// What to add.
+        groups: Vec<DeviceGroup>,
+    },
+    /// Evacuate and remove a device.
+    Remove {
+        /// Device of the pool.
+        device: PathBuf,
+    },
+    /// Read properties of the pool.
+    Get {
+        /// Which; empty means all.
+        names: Vec<String>,
+    },
+    /// Change properties of the pool.
+    Set {
+        /// New values.
+        properties: Properties,
+    },
+}
+
+/// A volume to be made.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct VolumeCreate {
+    /// Its name.
+    pub name: VolumeName,
+    /// Size in bytes: a multiple of the block size.
+    pub size: u64,
+    /// Block size in bytes: a power of two, 512 to 16M.
+    pub block_size: Option<u32>,
+    /// No space is reserved.
+    pub sparse: bool,
+    /// Native (`compression`, `checksum`, `dedup`, `sync`, ...) and user (`a:b`) properties.
+    pub properties: Properties,
+    /// Make missing parents.
+    pub parents: bool,
+    /// An existing volume of the same size is success.
+    pub exist_ok: bool,
+}
+
+/// Requests about volumes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum VolumeRequest {
+    /// Make one.
+    Create(VolumeCreate),
+    /// All of the pool.
+    List,
+    /// One in detail.
+    Show {
+        /// Which.
+        name: VolumeName,
+    },
+    /// Grow, or shrink with the confirmation.
+    Resize {
+        /// Which.
+        name: VolumeName,
+        /// New size in bytes.
+        size: u64,
+        /// Data beyond a smaller size may be lost.
+        allow_shrink: bool,
+    },
+    /// Destroy it. The caller has seen the confirmation word.
+    Destroy {
+        /// Which.
+        name: VolumeName,
+        /// Its snapshots too.
+        recursive: bool,
+        /// Even though it is exported: its exports end first.
+        exported: bool,
+    },
+    /// Give it another name.
+    Rename {
+        /// Which.
+        from: VolumeName,
+        /// To what, in the same pool.
+        to: VolumeName,
+    },
+    /// Make a clone depend on nothing: swap roles with its origin.
+    Promote {
+        /// The clone.
+        name: VolumeName,
+    },
+    /// Read properties.
+    Get {
+        /// Volume, or the pool's name for the root dataset.
+        name: String,
+        /// Which; empty means all.
+        names: Vec<String>,
+    },
+    /// Change properties.
+    Set {
+        /// Volume, or the pool's name for the root dataset.
+        name: String,
+        /// New values.
+        properties: Properties,
+    },
+    /// Take the parent's value again.
+    Inherit {
+        /// Volume.
+        name: String,
+        /// Which properties.
+        names: Vec<String>,
+    },
+}
+
+/// Requests about snapshots.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SnapshotRequest {
+    /// Make several at one moment.
+    Create {
+        /// Their names, all with different volumes.
+        names: Vec<SnapshotName>,
+    },
+    /// Of the pool, or of one volume.
+    List {
+        /// Only of this volume.
+        volume: Option<VolumeName>,
+    },
+    /// Destroy them.
+    Destroy {
+        /// Which.
+        names: Vec<SnapshotName>,
+    },
+    /// Make a volume out of one.
+    Clone {
+        /// The snapshot.
+        from: SnapshotName,
+        /// The new volume.
+        to: VolumeName,
+        /// Properties of the new volume.
+        properties: Properties,
+    },
+}
+
+/// Requests about iSCSI targets.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TargetRequest {
+    /// Make one without volumes; nobody but loopback is allowed.
+    Create {
+        /// Its name.
+        name: IscsiName,
+        /// Groups of portals that offer it; empty means all.
+        portal_groups: Vec<u16>,
+    },
+    /// All of the pool.
+    List,
+    /// One in detail.
+    Show {
+        /// Which.
+        name: IscsiName,
+    },
+    /// Remove it and the maps of its volumes. Sessions end.
+    Destroy {
+        /// Which.
+        name: IscsiName,
+    },
+    /// Show a volume as a logical unit.
+    Map {
+        /// Target.
+        name: IscsiName,
+        /// Volume.
+        volume: VolumeName,
+        /// Number; none takes the lowest free one.
+        lun: Option<u16>,
+        /// Writes are refused.
+        read_only: bool,
+        /// Whether the unit says that it has a volatile write cache (the default).
+        write_cache: Option<bool>,
+    },
+    /// Undo a map.
+    Unmap {
+        /// Target.
+        name: IscsiName,
+        /// Volume.
+        volume: VolumeName,
+    },
+    /// Add to the access rule.
+    Allow {
+        /// Target.
+        name: IscsiName,
+        /// Who.
+        who: Who,
+    },
+    /// Take from the access rule. Sessions that it covered end.
+    Deny {
+        /// Target.
+        name: IscsiName,
+        /// Who.
+        who: Who,
+    },
+    /// Ask initiators for a name and a secret.
+    ChapSet {
+        /// Target.
+        name: IscsiName,
+        /// The initiator's user name.
+        user: String,
+        /// Its secret.
+        secret: Secret,
+    },
+    /// Answer the challenges of initiators that want the target to prove itself.
+    MutualSet {
+        /// Target.
+        name: IscsiName,
+        /// The target's user name.
+        user: String,
+        /// Its secret, unlike any initiator's.
+        secret: Secret,
+    },
+    /// Forget users and secrets.
+    ChapClear {
+        /// Target.
+        name: IscsiName,
+        /// One user, or all with the mutual secret.
+        user: Option<String>,
+    },
+}
+
+/// Who is added to or taken from an access rule.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Who {
+    /// Initiators by name.
+    #[serde(default)]
+    pub initiators: Vec<IscsiName>,
+    /// Clients by network.
+    #[serde(default)]
+    pub networks: Vec<Network>,
+    /// Anybody who reaches a portal.
+    #[serde(default)]
+    pub everyone: bool,
+}
+
+/// Requests about NBD exports.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum NbdRequest {
+    /// Offer a volume; changes an export of the same name.
+    Export {
+        /// Volume.
+        volume: VolumeName,
+        /// Export name; none takes the volume's name.
+        name: Option<String>,
+        /// Writes are refused.
+        read_only: bool,
+        /// Who may connect besides loopback and Unix sockets.
+        access: AccessRule,
+    },
+    /// Stop offering it.
+    Unexport {
+        /// Volume.
+        volume: VolumeName,
+        /// Only the export of this name.
+        name: Option<String>,
+    },
+    /// All of the pool.
+    List,
+}
+
+/// Requests about the server process.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ServerRequest {
+    /// Read the exports again, as SIGHUP does.
+    Reload,
+    /// Is it alive, and which pool is it.
+    Ping,
+}
+
+/// A pool to be made; performed by the command line itself, since no server has it yet.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PoolCreate {
+    /// Its name.
+    pub name: PoolName,
+    /// Its devices.
+    pub groups: Vec<DeviceGroup>,
+    /// Its properties.
+    pub properties: Properties,
+    /// Devices that carry another pool's old label may be overwritten.
+    pub overwrite: bool,
+}

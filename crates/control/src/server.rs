@@ -1,0 +1,245 @@
+//! The answering side of the control socket: a thread per connection, few of them, each with
+//! one request at a time. Only root and the server's own user get in: the socket has mode 0600.
+
+use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::answer::Answer;
+use crate::failure::{Failure, FailureKind};
+use crate::frame::{self, FrameError, PROTOCOL_VERSION};
+use crate::request::Request;
+
+/// Connections served at the same time; one more is told to come again.
+pub const CONNECTIONS_MAX: usize = 32;
+/// Longest time that a connection may stay without a request.
+const IDLE_SECONDS_MAX: u64 = 300;
+
+/// A request as it travels.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Question {
+    /// [`PROTOCOL_VERSION`].
+    pub version: u32,
+    /// The request.
+    pub request: Request,
+}
+
+/// Something that travels back. Any number of progress reports, then one of the others.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Message {
+    /// How far it is.
+    Progress(String),
+    /// It worked.
+    Answer(Answer),
+    /// It did not.
+    Failure(Failure),
+}
+
+/// Performs requests. Called on several threads at once.
+pub trait Handler: Send + Sync {
+    /// Performs one; may take long, and then reports progress at least every minute.
+    fn handle(&self, request: Request, progress: &mut dyn FnMut(&str)) -> Result<Answer, Failure>;
+}
+
+/// A listening control socket. Dropping it stops listening and removes the socket.
+pub struct Server {
+    listener: Arc<UnixListener>,
+    path: PathBuf,
+    /// Keeps two servers from replacing each other's socket; locked while this one lives.
+    _lock: std::fs::File,
+}
+
+/// Why a server cannot listen.
+#[derive(Debug, thiserror::Error)]
+pub enum ListenError {
+    /// Another server holds the socket.
+    #[error("another server answers at {path}")]
+    InUse {
+        /// The socket.
+        path: PathBuf,
+    },
+    /// The system refuses.
+    #[error("listen on the control socket {path}")]
+    Io {
+        /// The socket.
+        path: PathBuf,
+        /// What it says.
+        #[source]
+        cause: io::Error,
+    },
+}
+
+impl Server {
+    /// Claims `path` (a socket that a killed server left is replaced) without serving yet.
+    pub fn bind(path: &Path) -> Result<Self, ListenError> {
+        let fail = |cause| ListenError::Io {
+            path: path.to_owned(),
+            cause,
+        };
+        if let Some(parent) = path.parent().filter(|p| !p.as_os_str().is_empty()) {
+            std::fs::create_dir_all(parent).map_err(fail)?;
+        }
+        let lock = std::fs::File::options()
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(path.with_extension("lock"))
+            .map_err(fail)?;
+        let exclusive = rustix::fs::FlockOperation::NonBlockingLockExclusive;
+        match rustix::fs::flock(&lock, exclusive) {
+            Ok(()) => {}
+            Err(rustix::io::Errno::WOULDBLOCK) => {
+                return Err(ListenError::InUse {
+                    path: path.to_owned(),
+                });
+            }
+            Err(error) => return Err(fail(error.into())),
+        }
+        match std::fs::remove_file(path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(fail(error)),
+            _ => {}
+        }
+        let listener = UnixListener::bind(path).map_err(fail)?;
+        let owner_only = std::fs::Permissions::from_mode(0o600);
+        std::fs::set_permissions(path, owner_only).map_err(fail)?;
+        Ok(Self {
+            listener: Arc::new(listener),
+            path: path.to_owned(),
+            _lock: lock,
+        })
+    }
+
+    /// Where it listens.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Starts to answer on threads of its own.
+    pub fn serve(&self, handler: Arc<dyn Handler>) -> io::Result<()> {
+        let listener = self.listener.clone();
+        std::thread::Builder::new()
+            .name("control".into())
+            .spawn(move || accept_all(&listener, &handler))?;
+        Ok(())
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // Wakes the accepting thread, which then ends.
+        let _ = rustix::net::shutdown(self.listener.as_fd(), rustix::net::Shutdown::Both);
+        let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+fn accept_all(listener: &UnixListener, handler: &Arc<dyn Handler>) {
+    let connections = Arc::new(AtomicUsize::new(0));
+    loop {
+        match listener.accept() {
+            Ok((stream, _)) => admit(stream, handler, &connections),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) if error.raw_os_error() == Some(EMFILE) => {
+                tracing::warn!("control socket: no file descriptor left for a connection");
+                std::thread::sleep(Duration::from_millis(100));
+            }
+            Err(_) => return,
+        }
+    }
+}
+
+/// "Too many open files": passes when connections end.
+const EMFILE: i32 = rustix::io::Errno::MFILE.raw_os_error();
+
+/// Gives a connection its thread, or tells it to come again.
+fn admit(stream: UnixStream, handler: &Arc<dyn Handler>, connections: &Arc<AtomicUsize>) {
+    let place = Place(connections.clone());
+    if connections.fetch_add(1, Ordering::Relaxed) >= CONNECTIONS_MAX {
+        let busy = Failure::new(
+            FailureKind::Busy,
+            "the server answers too many questions now",
+        )
+        .advise("try again in a moment");
+        let mut stream = stream;
+        let _ = stream.set_write_timeout(Some(Duration::from_millis(100)));
+        let _ = frame::send(&mut stream, &Message::Failure(busy));
+        return;
+    }
+    let handler = handler.clone();
+    let spawned = std::thread::Builder::new()
+        .name("control-client".into())
+        .spawn(move || {
+            let _place = place;
+            if let Err(error) = converse(stream, handler.as_ref()) {
+                tracing::debug!(error = %crate::failure::chain(&error), "control connection");
+            }
+        });
+    if let Err(error) = spawned {
+        tracing::warn!(%error, "control socket: no thread for a connection");
+    }
+}
+
+/// A place among [`CONNECTIONS_MAX`].
+struct Place(Arc<AtomicUsize>);
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Answers one connection until it is closed or idle for too long.
+fn converse(mut stream: UnixStream, handler: &dyn Handler) -> Result<(), FrameError> {
+    let idle = Some(Duration::from_secs(IDLE_SECONDS_MAX));
+    stream.set_read_timeout(idle)?;
+    stream.set_write_timeout(idle)?;
+    loop {
+        let message = match frame::receive::<serde_json::Value>(&mut stream) {
+            Ok(value) => match understand(value) {
+                Ok(request) => perform(&mut stream, handler, request),
+                Err(failure) => Message::Failure(failure),
+            },
+            Err(FrameError::Closed) => return Ok(()),
+            Err(error) => {
+                let failure = Failure::usage(crate::failure::chain(&error));
+                let _ = frame::send(&mut stream, &Message::Failure(failure));
+                return Err(error);
+            }
+        };
+        frame::send(&mut stream, &message)?;
+    }
+}
+
+/// The request in `value`, if it is of our version. The version is looked at first, because the
+/// rest of another version cannot be understood.
+fn understand(value: serde_json::Value) -> Result<Request, Failure> {
+    let version = value.get("version").and_then(serde_json::Value::as_u64);
+    if version != Some(u64::from(PROTOCOL_VERSION)) {
+        let message = format!(
+            "the request has protocol version {}, this server speaks {PROTOCOL_VERSION}",
+            version.map_or("none".to_owned(), |v| v.to_string())
+        );
+        return Err(Failure::usage(message).advise("use the bulkhead program of the same version"));
+    }
+    let question: Question = serde_json::from_value(value)
+        .map_err(|error| Failure::usage(format!("the request is not understood: {error}")))?;
+    Ok(question.request)
+}
+
+fn perform(stream: &mut UnixStream, handler: &dyn Handler, request: Request) -> Message {
+    let mut progress = |text: &str| {
+        // A client that went away learns nothing more; the work goes on.
+        let _ = frame::send(stream, &Message::Progress(text.to_owned()));
+    };
+    match handler.handle(request, &mut progress) {
+        Ok(answer) => Message::Answer(answer),
+        Err(failure) => Message::Failure(failure),
+    }
+}

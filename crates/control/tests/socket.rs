@@ -1,0 +1,119 @@
+//! A client and a server over a real socket, and peers that do not keep to the protocol.
+
+use std::io::{Read, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use control::answer::Done;
+use control::request::ServerRequest;
+use control::server::ListenError;
+use control::{Answer, Client, Failure, FailureKind, Handler, Request, Server};
+
+/// Counts to two, then agrees with a ping and finds nothing else.
+struct Echo;
+
+impl Handler for Echo {
+    fn handle(&self, request: Request, progress: &mut dyn FnMut(&str)) -> Result<Answer, Failure> {
+        progress("1");
+        progress("2");
+        match request {
+            Request::Server(ServerRequest::Ping) => Ok(Done::already("here")),
+            _ => Err(Failure::not_found("nothing").advise("ask for something else")),
+        }
+    }
+}
+
+fn start() -> (tempfile::TempDir, PathBuf, Server) {
+    let directory = tempfile::tempdir().expect("directory");
+    let path = directory.path().join("tank.sock");
+    let server = Server::bind(&path).expect("bind");
+    server.serve(Arc::new(Echo)).expect("serve");
+    (directory, path, server)
+}
+
+#[test]
+fn requests_are_answered_with_progress_on_one_connection() {
+    let (_directory, path, _server) = start();
+    let mut client = Client::connect(&path).expect("connect");
+    let mut seen = Vec::new();
+    let ping = Request::Server(ServerRequest::Ping);
+    let answer = client.call(ping, &mut |text| seen.push(text.to_owned()));
+    assert_eq!(answer, Ok(Done::already("here")));
+    assert_eq!(seen, ["1", "2"]);
+    let failure = client
+        .call(Request::Status, &mut |_| ())
+        .expect_err("nothing there");
+    assert_eq!(failure.kind, FailureKind::NotFound);
+    assert_eq!(failure.advice.as_deref(), Some("ask for something else"));
+}
+
+#[test]
+fn only_the_owner_may_connect_and_the_socket_goes_with_the_server() {
+    let (_directory, path, server) = start();
+    let mode = std::fs::metadata(&path)
+        .expect("socket")
+        .permissions()
+        .mode();
+    assert_eq!(mode & 0o777, 0o600);
+    drop(server);
+    let Err(error) = Client::connect(&path) else {
+        panic!("nobody should listen");
+    };
+    assert!(error.is_absent());
+}
+
+#[test]
+fn a_second_server_is_refused_and_a_dead_ones_socket_is_replaced() {
+    let (_directory, path, server) = start();
+    assert!(matches!(
+        Server::bind(&path),
+        Err(ListenError::InUse { .. })
+    ));
+    drop(server);
+    std::fs::write(&path, "left over").expect("a stale file");
+    assert!(Server::bind(&path).is_ok());
+}
+
+/// Sends `bytes` and returns everything that comes back.
+fn raw(path: &PathBuf, bytes: &[u8]) -> String {
+    let mut stream = UnixStream::connect(path).expect("connect");
+    stream.write_all(bytes).expect("send");
+    stream
+        .shutdown(std::net::Shutdown::Write)
+        .expect("half-close");
+    let mut back = Vec::new();
+    stream.read_to_end(&mut back).expect("answer");
+    String::from_utf8_lossy(&back).into_owned()
+}
+
+fn framed(text: &str) -> Vec<u8> {
+    let mut bytes = (text.len() as u32).to_be_bytes().to_vec();
+    bytes.extend(text.bytes());
+    bytes
+}
+
+#[test]
+fn another_protocol_version_is_refused_with_a_sentence() {
+    let (_directory, path, _server) = start();
+    let back = raw(&path, &framed(r#"{"version":2,"request":"status"}"#));
+    assert!(back.contains("speaks 1"), "{back}");
+}
+
+#[test]
+fn garbage_is_answered_and_others_keep_being_served() {
+    let (_directory, path, _server) = start();
+    for bytes in [
+        b"\xff\xff\xff\xff".to_vec(),
+        framed("{"),
+        framed(r#"{"version":1,"request":"dance"}"#),
+        framed("[]"),
+        b"\x00\x00\x00\x10{".to_vec(),
+    ] {
+        assert!(raw(&path, &bytes).contains("usage"));
+    }
+    let mut client = Client::connect(&path).expect("connect");
+    let ping = Request::Server(ServerRequest::Ping);
+    assert!(client.call(ping, &mut |_| ()).is_ok());
+}
