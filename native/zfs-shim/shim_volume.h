@@ -1,0 +1,95 @@
+/*
+ * Volumes, as Rust sees them: opaque handles, fixed-width integers, errno values.
+ *
+ * Every function returns 0 or a positive errno. EAGAIN means that a call that must not wait
+ * would have had to; ERANGE that the extent does not lie inside the volume. Functions take no
+ * ownership of strings. Nothing here may be called once bh_volume_close() was.
+ */
+#ifndef BH_SHIM_VOLUME_H
+#define	BH_SHIM_VOLUME_H
+
+#include <stdint.h>
+
+typedef struct bh_volume bh_volume_t;
+typedef struct bh_read bh_read_t;
+typedef struct bh_write bh_write_t;
+typedef struct bh_update bh_update_t;
+
+/* Contiguous bytes of a loan. */
+typedef struct bh_part {
+	uint8_t *bp_data;
+	uint64_t bp_length;
+} bh_part_t;
+
+/* A run of blocks that are all stored, or all holes. */
+typedef struct bh_run {
+	uint64_t br_length;
+	uint32_t br_allocated;
+	uint32_t br_reserved;
+} bh_run_t;
+
+/* The largest number of bytes that one call reads or lends. */
+#define	BH_LOAN_BYTES_MAX	(32ULL << 20)
+
+/* Flags of bh_volume_open(). */
+#define	BH_OPEN_READ_ONLY	0x1U
+
+/* Whether a call may wait for a disk, a lock or a transaction. */
+#define	BH_NO_WAIT		0U
+#define	BH_MAY_WAIT		1U
+
+/*
+ * Owns the volume or snapshot `name` and replays its intent log. `*replay_error` is the errno of
+ * a log record that could not be replayed (what follows it in the log is lost), else 0.
+ */
+int bh_volume_open(const char *name, uint32_t flags, bh_volume_t **out,
+    int32_t *replay_error);
+/* Waits until everything is on disk and disowns. No loan may be left. */
+void bh_volume_close(bh_volume_t *volume);
+
+uint64_t bh_volume_size(const bh_volume_t *volume);
+uint32_t bh_volume_block_size(const bh_volume_t *volume);
+uint32_t bh_volume_is_read_only(const bh_volume_t *volume);
+
+/* Changes the size, which must be a positive multiple of the block size, while in use. */
+int bh_volume_resize(bh_volume_t *volume, uint64_t size);
+
+/*
+ * Pins the blocks of an extent and locks it for reading. Parts stay valid and unchanged until
+ * bh_read_release(), which any thread may call.
+ */
+int bh_read_hold(bh_volume_t *volume, uint64_t offset, uint64_t length,
+    uint32_t wait, bh_read_t **out);
+const bh_part_t *bh_read_parts(const bh_read_t *read, uint64_t *count);
+void bh_read_release(bh_read_t *read);
+
+/* Lends buffers for a write: whole blocks as buffers that the pool takes over uncopied. */
+int bh_write_lend(bh_volume_t *volume, uint64_t offset, uint64_t length,
+    bh_write_t **out);
+const bh_part_t *bh_write_parts(const bh_write_t *write, uint64_t *count);
+/* Frees the loan unless it returns EAGAIN. */
+int bh_write_commit(bh_write_t *write, uint32_t wait);
+void bh_write_discard(bh_write_t *write);
+
+/* Writes by copying. */
+int bh_write_copy(bh_volume_t *volume, uint64_t offset, const uint8_t *data,
+    uint64_t length, uint32_t wait);
+/* Stores zeroes. */
+int bh_write_zeroes(bh_volume_t *volume, uint64_t offset, uint64_t length);
+/* Frees whole blocks and zeroes the edges. */
+int bh_free(bh_volume_t *volume, uint64_t offset, uint64_t length);
+
+/* Locks an extent for writing and reads it into `data`. */
+int bh_update_begin(bh_volume_t *volume, uint64_t offset, uint64_t length,
+    uint8_t *data, bh_update_t **out);
+/* Writes `data`, unless it is NULL, and unlocks. Always frees `update`. */
+int bh_update_end(bh_update_t *update, const uint8_t *data);
+
+/* Makes what was written durable through the intent log. */
+int bh_flush(bh_volume_t *volume);
+
+/* Fills at most `runs_max` runs that cover `length` bytes or their beginning. */
+int bh_status(bh_volume_t *volume, uint64_t offset, uint64_t length,
+    bh_run_t *runs, uint64_t runs_max, uint64_t *count);
+
+#endif /* BH_SHIM_VOLUME_H */

@@ -1,0 +1,1017 @@
+/*
+ * A volume's blocks: loans of cached blocks, writes, frees, and what is allocated where.
+ *
+ * Every access holds the volume's range lock, so calls are atomic against each other. A block
+ * that a reader has pinned is never moved or changed below it: writers of other bytes of the
+ * same block leave its buffer in place, and the pool copies a pinned block before it syncs it.
+ */
+#include "volume_impl.h"
+
+#include <sys/dmu_zfetch.h>
+#include <sys/dsl_dataset.h>
+#include <sys/dsl_prop.h>
+#include <sys/spa.h>
+#include <sys/spa_impl.h>
+#include <sys/zap.h>
+
+#include <stdlib.h>
+
+/* Reads of at least this many blocks always tell the prefetcher. */
+#define	BH_STREAM_BLOCKS_MIN	4
+/* A zeroing write goes in transactions of this size. */
+#define	BH_ZERO_BYTES		(128ULL << 10)
+/* Block handles of small writes live on the stack. */
+#define	BH_STACK_BLOCKS		16
+
+/* What a hole reads as. Never written. */
+static uint8_t bh_zeroes[BH_ZERO_BYTES];
+
+struct bh_read {
+	bh_volume_t *brd_volume;
+	zfs_locked_range_t *brd_range;
+	uint64_t brd_part_count;
+	uint64_t brd_block_count;
+	bh_part_t *brd_parts;
+	dmu_buf_impl_t *brd_blocks[];
+};
+
+struct bh_write {
+	bh_volume_t *bw_volume;
+	uint64_t bw_offset;
+	uint64_t bw_length;
+	uint64_t bw_count;
+	bh_part_t *bw_parts;
+	bh_segment_t bw_segments[];
+};
+
+struct bh_update {
+	bh_volume_t *bu_volume;
+	zfs_locked_range_t *bu_range;
+	uint64_t bu_offset;
+	uint64_t bu_length;
+};
+
+/* Where a block's contents are. */
+typedef enum bh_place {
+	BH_PINNED,	/* in memory, and now held */
+	BH_HOLE,	/* nowhere: it reads as zeroes */
+	BH_REACHABLE,	/* its block pointer is in memory */
+	BH_FAR		/* even finding it needs a disk */
+} bh_place_t;
+
+static boolean_t
+is_inside(const bh_volume_t *volume, uint64_t offset, uint64_t length)
+{
+	uint64_t size = __atomic_load_n(&volume->bv_size, __ATOMIC_ACQUIRE);
+	return (length <= size && offset <= size - length);
+}
+
+static uint64_t
+block_count(const bh_volume_t *volume, uint64_t offset, uint64_t length)
+{
+	return (((offset + length - 1) >> volume->bv_block_shift) -
+	    (offset >> volume->bv_block_shift) + 1);
+}
+
+/* Locks an extent, checks that it exists. EAGAIN if that needs a wait and may not. */
+static int
+lock_range(bh_volume_t *volume, uint64_t offset, uint64_t length,
+    zfs_rangelock_type_t type, uint32_t wait, zfs_locked_range_t **out)
+{
+	zfs_locked_range_t *range = wait == BH_MAY_WAIT ?
+	    zfs_rangelock_enter(&volume->bv_ranges, offset, length, type) :
+	    zfs_rangelock_tryenter(&volume->bv_ranges, offset, length, type);
+
+	if (range == NULL)
+		return (EAGAIN);
+	if (!is_inside(volume, offset, length)) {
+		zfs_rangelock_exit(range);
+		return (ERANGE);
+	}
+	*out = range;
+	return (0);
+}
+
+/*
+ * Whether the block pointer of (level, block) says hole, where `parent` holds that pointer, or
+ * the dnode if it is NULL.
+ */
+static boolean_t
+pointer_is_hole(dnode_t *dn, dmu_buf_impl_t *parent, uint64_t block)
+{
+	int shift = dn->dn_indblkshift - SPA_BLKPTRSHIFT;
+	boolean_t hole;
+
+	if (parent == NULL) {
+		rw_enter(&dn->dn_dbuf->db_rwlock, RW_READER);
+		hole = BP_IS_HOLE(&dn->dn_phys->dn_blkptr[block]);
+		rw_exit(&dn->dn_dbuf->db_rwlock);
+		return (hole);
+	}
+	rw_enter(&parent->db_rwlock, RW_READER);
+	const blkptr_t *pointers = parent->db.db_data;
+	hole = BP_IS_HOLE(&pointers[block & ((1ULL << shift) - 1)]);
+	rw_exit(&parent->db_rwlock);
+	return (hole);
+}
+
+/*
+ * Looks for a block without any I/O, and pins it if it is in memory. dn_struct_rwlock is held.
+ *
+ * A block that is not in the table of cached blocks is not dirty, so the tree of block pointers
+ * tells the truth about it (except for a free that was not synced yet, which reading the block
+ * takes care of).
+ */
+static bh_place_t
+find_block(bh_volume_t *volume, uint64_t block, dmu_buf_impl_t **out)
+{
+	dnode_t *dn = volume->bv_dnode;
+	uint64_t hash;
+
+	*out = NULL;
+	if (dbuf_hold_impl(dn, 0, block, FALSE, TRUE, volume, out) == 0)
+		return (BH_PINNED);
+
+	dmu_buf_impl_t *db = dbuf_find(volume->bv_os, BH_DATA_OBJECT, 0, block,
+	    &hash);
+	if (db != NULL) {
+		/* On its way in, or dirty in a way that reading it resolves. */
+		mutex_exit(&db->db_mtx);
+		return (BH_REACHABLE);
+	}
+
+	int shift = dn->dn_indblkshift - SPA_BLKPTRSHIFT;
+	int levels = MAX(dn->dn_phys->dn_nlevels, 1);
+	if (block > dn->dn_phys->dn_maxblkid)
+		return (BH_HOLE);
+	/* From the lowest pointer block that is in memory. */
+	for (int level = 1; level < levels; level++) {
+		dmu_buf_impl_t *parent;
+		if (dbuf_hold_impl(dn, level, block >> (shift * level), FALSE,
+		    TRUE, FTAG, &parent) != 0)
+			continue;
+		boolean_t hole = pointer_is_hole(dn, parent,
+		    block >> (shift * (level - 1)));
+		dbuf_rele(parent, FTAG);
+		return (hole ? BH_HOLE : level == 1 ? BH_REACHABLE : BH_FAR);
+	}
+	if (pointer_is_hole(dn, NULL, block >> (shift * (levels - 1))))
+		return (BH_HOLE);
+	return (levels == 1 ? BH_REACHABLE : BH_FAR);
+}
+
+static void
+release_blocks(bh_volume_t *volume, dmu_buf_impl_t **blocks, uint64_t count)
+{
+	for (uint64_t i = 0; i < count; i++) {
+		if (blocks[i] != NULL)
+			dbuf_rele(blocks[i], volume);
+	}
+}
+
+/* Tells the prefetcher of a read, if it looks like a part of a stream. */
+static void
+note_stream(bh_volume_t *volume, uint64_t first, uint64_t count,
+    boolean_t missed)
+{
+	uint64_t expected = __atomic_load_n(&volume->bv_next_block,
+	    __ATOMIC_RELAXED);
+
+	__atomic_store_n(&volume->bv_next_block, first + count,
+	    __ATOMIC_RELAXED);
+	if (missed || count >= BH_STREAM_BLOCKS_MIN || first == expected)
+		dmu_zfetch(&volume->bv_dnode->dn_zfetch, first, count, B_TRUE,
+		    missed, B_TRUE);
+}
+
+/*
+ * Pins one block for reading, starting a read of it below `*root` if need be. Holes leave
+ * `*block` NULL. dn_struct_rwlock is held.
+ */
+static int
+pin_block(bh_volume_t *volume, uint64_t id, uint32_t wait, zio_t **root,
+    dmu_buf_impl_t **block)
+{
+	dnode_t *dn = volume->bv_dnode;
+
+	switch (find_block(volume, id, block)) {
+	case BH_PINNED:
+	case BH_HOLE:
+		return (0);
+	case BH_FAR:
+		if (wait == BH_NO_WAIT)
+			return (EAGAIN);
+		break;
+	case BH_REACHABLE:
+		break;
+	}
+	int error = dbuf_hold_impl(dn, 0, id, TRUE, FALSE, volume, block);
+	if (error != 0) {
+		*block = NULL;
+		return (error == ENOENT ? 0 : error);
+	}
+	if (*root == NULL)
+		*root = zio_root(volume->bv_os->os_spa, NULL, NULL,
+		    ZIO_FLAG_CANFAIL);
+	/* Errors reach the root. What the ARC has is there when this returns. */
+	(void) dbuf_read(*block, *root, DB_RF_CANFAIL | DB_RF_NEVERWAIT |
+	    DB_RF_HAVESTRUCT | DB_RF_NOPREFETCH);
+	return (0);
+}
+
+/* Waits until a block that somebody is reading is there. */
+static int
+await_block(dmu_buf_impl_t *db)
+{
+	int error = 0;
+
+	mutex_enter(&db->db_mtx);
+	while (db->db_state == DB_READ || db->db_state == DB_FILL)
+		cv_wait(&db->db_changed, &db->db_mtx);
+	if (db->db_state != DB_CACHED)
+		error = EIO;
+	mutex_exit(&db->db_mtx);
+	return (error);
+}
+
+/* Ends the reads that pin_block() started, by waiting for them or by letting them run on. */
+static int
+finish_reads(zio_t *root, dmu_buf_impl_t **blocks, uint64_t count,
+    uint32_t wait)
+{
+	int error = 0;
+
+	if (root != NULL && wait == BH_MAY_WAIT)
+		error = zio_wait(root);
+	else if (root != NULL)
+		zio_nowait(root);
+	for (uint64_t i = 0; i < count && error == 0; i++) {
+		dmu_buf_impl_t *db = blocks[i];
+		if (db == NULL || db->db_state == DB_CACHED)
+			continue;
+		error = wait == BH_MAY_WAIT ? await_block(db) : EAGAIN;
+	}
+	return (error);
+}
+
+/* Pins the blocks of an extent that is locked. */
+static int
+pin_blocks(bh_volume_t *volume, uint64_t offset, uint64_t length,
+    uint32_t wait, dmu_buf_impl_t **blocks)
+{
+	dnode_t *dn = volume->bv_dnode;
+	uint64_t first = offset >> volume->bv_block_shift;
+	uint64_t count = block_count(volume, offset, length);
+	uint64_t pinned = 0;
+	zio_t *root = NULL;
+	int error = 0;
+
+	rw_enter(&dn->dn_struct_rwlock, RW_READER);
+	while (pinned < count && error == 0) {
+		error = pin_block(volume, first + pinned, wait, &root,
+		    &blocks[pinned]);
+		if (error == 0)
+			pinned++;
+	}
+	/* A call that will be repeated must not be noted twice. */
+	if (error == 0 && (wait == BH_MAY_WAIT || root == NULL))
+		note_stream(volume, first, count, root != NULL);
+	rw_exit(&dn->dn_struct_rwlock);
+
+	int read_error = finish_reads(root, blocks, pinned, wait);
+	if (error == 0)
+		error = read_error;
+	if (error != 0)
+		release_blocks(volume, blocks, pinned);
+	return (error);
+}
+
+/* Reads an extent that the caller has locked. */
+int
+bh_copy_out(bh_volume_t *volume, uint64_t offset, uint64_t length,
+    uint8_t *data)
+{
+	uint64_t count = block_count(volume, offset, length);
+	dmu_buf_impl_t *few[BH_STACK_BLOCKS];
+	dmu_buf_impl_t **blocks = count <= BH_STACK_BLOCKS ? few :
+	    kmem_alloc(count * sizeof (*blocks), KM_SLEEP);
+	int error = pin_blocks(volume, offset, length, BH_MAY_WAIT, blocks);
+
+	for (uint64_t i = 0; i < count && error == 0; i++) {
+		uint64_t within = P2PHASE(offset, volume->bv_block_size);
+		uint64_t bytes = MIN(volume->bv_block_size - within, length);
+		if (blocks[i] == NULL)
+			memset(data, 0, bytes);
+		else
+			memcpy(data, (uint8_t *)blocks[i]->db.db_data + within,
+			    bytes);
+		data += bytes;
+		offset += bytes;
+		length -= bytes;
+	}
+	if (error == 0)
+		release_blocks(volume, blocks, count);
+	if (blocks != few)
+		kmem_free(blocks, count * sizeof (*blocks));
+	return (error);
+}
+
+/* How many parts an extent can have: holes in large blocks take several of the zero buffer. */
+static uint64_t
+part_count_max(const bh_volume_t *volume, uint64_t blocks)
+{
+	uint64_t per_block = MAX(volume->bv_block_size / BH_ZERO_BYTES, 1);
+	return (blocks * per_block + 1);
+}
+
+static void
+list_parts(bh_read_t *read, uint64_t offset, uint64_t length)
+{
+	uint64_t size = read->brd_volume->bv_block_size;
+	bh_part_t *part = read->brd_parts;
+
+	for (uint64_t i = 0; i < read->brd_block_count; i++) {
+		uint64_t within = P2PHASE(offset, size);
+		uint64_t bytes = MIN(size - within, length);
+		dmu_buf_impl_t *db = read->brd_blocks[i];
+		offset += bytes;
+		length -= bytes;
+		if (db != NULL) {
+			part->bp_data = (uint8_t *)db->db.db_data + within;
+			part->bp_length = bytes;
+			part++;
+			continue;
+		}
+		for (uint64_t left = bytes; left > 0; part++) {
+			part->bp_data = bh_zeroes;
+			part->bp_length = MIN(left, BH_ZERO_BYTES);
+			left -= part->bp_length;
+		}
+	}
+	read->brd_part_count = part - read->brd_parts;
+}
+
+int
+bh_read_hold(bh_volume_t *volume, uint64_t offset, uint64_t length,
+    uint32_t wait, bh_read_t **out)
+{
+	zfs_locked_range_t *range;
+
+	if (length == 0 || length > BH_LOAN_BYTES_MAX)
+		return (EINVAL);
+	int error = lock_range(volume, offset, length, RL_READER, wait, &range);
+	if (error != 0)
+		return (error);
+
+	uint64_t blocks = block_count(volume, offset, length);
+	bh_read_t *read = malloc(sizeof (*read) + blocks * sizeof (void *) +
+	    part_count_max(volume, blocks) * sizeof (bh_part_t));
+	if (read == NULL)
+		error = ENOMEM;
+	else
+		error = pin_blocks(volume, offset, length, wait,
+		    read->brd_blocks);
+	if (error != 0) {
+		zfs_rangelock_exit(range);
+		free(read);
+		return (error);
+	}
+	read->brd_volume = volume;
+	read->brd_range = range;
+	read->brd_block_count = blocks;
+	read->brd_parts = (bh_part_t *)&read->brd_blocks[blocks];
+	list_parts(read, offset, length);
+	*out = read;
+	return (0);
+}
+
+const bh_part_t *
+bh_read_parts(const bh_read_t *read, uint64_t *count)
+{
+	*count = read->brd_part_count;
+	return (read->brd_parts);
+}
+
+void
+bh_read_release(bh_read_t *read)
+{
+	release_blocks(read->brd_volume, read->brd_blocks,
+	    read->brd_block_count);
+	zfs_rangelock_exit(read->brd_range);
+	free(read);
+}
+
+/*
+ * Pins a block that is about to be written. Blocks that are overwritten as a whole need no old
+ * contents, only their place in the tree. dn_struct_rwlock is held.
+ */
+static int
+pin_for_write(bh_volume_t *volume, uint64_t id, boolean_t whole,
+    uint32_t wait, dmu_buf_impl_t **block)
+{
+	if (wait == BH_NO_WAIT) {
+		switch (find_block(volume, id, block)) {
+		case BH_PINNED:
+			return (0);
+		case BH_HOLE:
+			break;
+		case BH_REACHABLE:
+			if (whole)
+				break;
+			return (EAGAIN);
+		case BH_FAR:
+			return (EAGAIN);
+		}
+	}
+	return (dbuf_hold_impl(volume->bv_dnode, 0, id, FALSE, FALSE, volume,
+	    block));
+}
+
+static int
+pin_all_for_write(bh_volume_t *volume, uint64_t offset, uint64_t length,
+    uint32_t wait, dmu_buf_impl_t **blocks)
+{
+	dnode_t *dn = volume->bv_dnode;
+	uint64_t size = volume->bv_block_size;
+	uint64_t count = block_count(volume, offset, length);
+	uint64_t pinned = 0;
+	int error = 0;
+
+	rw_enter(&dn->dn_struct_rwlock, RW_READER);
+	for (; pinned < count && error == 0; pinned++) {
+		uint64_t within = P2PHASE(offset, size);
+		uint64_t bytes = MIN(size - within, length);
+		blocks[pinned] = NULL;
+		error = pin_for_write(volume, offset >> volume->bv_block_shift,
+		    bytes == size, wait, &blocks[pinned]);
+		offset += bytes;
+		length -= bytes;
+	}
+	rw_exit(&dn->dn_struct_rwlock);
+	if (error != 0)
+		release_blocks(volume, blocks, pinned - 1);
+	return (error);
+}
+
+/* Changes one pinned block inside a transaction. */
+static void
+write_block(dmu_buf_impl_t *db, uint64_t within, uint64_t bytes,
+    const uint8_t *data, dmu_tx_t *tx)
+{
+	boolean_t whole = bytes == db->db.db_size;
+
+	if (whole)
+		dmu_buf_will_fill(&db->db, tx, B_FALSE);
+	else
+		dmu_buf_will_dirty(&db->db, tx);
+	memcpy((uint8_t *)db->db.db_data + within, data, bytes);
+	if (whole)
+		dmu_buf_fill_done(&db->db, tx, B_FALSE);
+}
+
+/* Gives the segments to the pinned blocks. Buffers of the pool's own change owner. */
+static void
+write_blocks(bh_volume_t *volume, dmu_buf_impl_t **blocks, uint64_t offset,
+    bh_segment_t *segments, uint64_t segment_count, dmu_tx_t *tx)
+{
+	uint64_t size = volume->bv_block_size;
+	dmu_buf_impl_t **block = blocks;
+
+	for (uint64_t i = 0; i < segment_count; i++) {
+		bh_segment_t *segment = &segments[i];
+		if (segment->bs_arc != NULL) {
+			ASSERT3U(P2PHASE(offset, size), ==, 0);
+			dbuf_assign_arcbuf(*block++, segment->bs_arc, tx);
+			segment->bs_arc = NULL;
+			offset += size;
+			continue;
+		}
+		for (uint64_t done = 0; done < segment->bs_length; ) {
+			uint64_t within = P2PHASE(offset, size);
+			uint64_t bytes = MIN(size - within,
+			    segment->bs_length - done);
+			write_block(*block, within, bytes,
+			    segment->bs_data + done, tx);
+			offset += bytes;
+			done += bytes;
+			if (P2PHASE(offset, size) == 0)
+				block++;
+		}
+	}
+}
+
+/* Notes the transaction group of a change; groups only grow. */
+static void
+note_dirty(bh_volume_t *volume, uint64_t txg)
+{
+	uint64_t known = __atomic_load_n(&volume->bv_dirty_txg,
+	    __ATOMIC_RELAXED);
+	while (known < txg && !__atomic_compare_exchange_n(
+	    &volume->bv_dirty_txg, &known, txg, B_TRUE, __ATOMIC_RELEASE,
+	    __ATOMIC_RELAXED))
+		continue;
+}
+
+/* One transaction: writes segments to blocks that are locked and pinned. */
+static int
+write_pinned(bh_volume_t *volume, dmu_buf_impl_t **blocks, uint64_t offset,
+    uint64_t length, bh_segment_t *segments, uint64_t segment_count,
+    uint32_t wait)
+{
+	dmu_tx_t *tx = dmu_tx_create(volume->bv_os);
+
+	dmu_tx_hold_write_by_dnode(tx, volume->bv_dnode, offset, (int)length);
+	int error = dmu_tx_assign(tx,
+	    wait == BH_MAY_WAIT ? DMU_TX_WAIT : DMU_TX_NOWAIT);
+	if (error != 0) {
+		dmu_tx_abort(tx);
+		return (error == ERESTART ? EAGAIN : error);
+	}
+	note_dirty(volume, dmu_tx_get_txg(tx));
+	/* Before the data's buffers change owner. */
+	bh_log_write(volume, tx, offset, length, segments, segment_count);
+	write_blocks(volume, blocks, offset, segments, segment_count, tx);
+	dmu_tx_commit(tx);
+	return (0);
+}
+
+/* Writes segments to an extent that is locked. */
+static int
+write_locked(bh_volume_t *volume, uint64_t offset, uint64_t length,
+    bh_segment_t *segments, uint64_t segment_count, uint32_t wait)
+{
+	uint64_t count = block_count(volume, offset, length);
+	dmu_buf_impl_t *few[BH_STACK_BLOCKS];
+	dmu_buf_impl_t **blocks = count <= BH_STACK_BLOCKS ? few :
+	    kmem_alloc(count * sizeof (*blocks), KM_SLEEP);
+
+	(void) bh_log_open(volume);
+	int error = pin_all_for_write(volume, offset, length, wait, blocks);
+	if (error == 0) {
+		error = write_pinned(volume, blocks, offset, length, segments,
+		    segment_count, wait);
+		release_blocks(volume, blocks, count);
+	}
+	if (blocks != few)
+		kmem_free(blocks, count * sizeof (*blocks));
+	return (error);
+}
+
+/* With sync=always a write has to be in the log before it completes. */
+static boolean_t
+is_sync_always(const bh_volume_t *volume)
+{
+	return (volume->bv_os->os_sync == ZFS_SYNC_ALWAYS);
+}
+
+static int
+write_segments(bh_volume_t *volume, uint64_t offset, uint64_t length,
+    bh_segment_t *segments, uint64_t segment_count, uint32_t wait)
+{
+	zfs_locked_range_t *range;
+
+	if (volume->bv_read_only)
+		return (EROFS);
+	if (wait == BH_NO_WAIT && is_sync_always(volume))
+		return (EAGAIN);
+	int error = lock_range(volume, offset, length, RL_WRITER, wait, &range);
+	if (error != 0)
+		return (error);
+	error = write_locked(volume, offset, length, segments, segment_count,
+	    wait);
+	zfs_rangelock_exit(range);
+	if (error == 0 && is_sync_always(volume))
+		zil_commit(volume->bv_log, BH_DATA_OBJECT);
+	return (error);
+}
+
+int
+bh_write_copy(bh_volume_t *volume, uint64_t offset, const uint8_t *data,
+    uint64_t length, uint32_t wait)
+{
+	bh_segment_t segment = { .bs_data = data, .bs_length = length };
+
+	if (length == 0 || length > BH_LOAN_BYTES_MAX)
+		return (EINVAL);
+	return (write_segments(volume, offset, length, &segment, 1, wait));
+}
+
+int
+bh_write_lend(bh_volume_t *volume, uint64_t offset, uint64_t length,
+    bh_write_t **out)
+{
+	uint64_t size = volume->bv_block_size;
+
+	if (length == 0 || length > BH_LOAN_BYTES_MAX)
+		return (EINVAL);
+	if (volume->bv_read_only)
+		return (EROFS);
+	if (!is_inside(volume, offset, length))
+		return (ERANGE);
+
+	uint64_t count = block_count(volume, offset, length);
+	uint64_t end = offset + length;
+	uint64_t head = MIN(length, (size - P2PHASE(offset, size)) % size);
+	uint64_t tail = head == length ? 0 : P2PHASE(end, size);
+	bh_write_t *write = malloc(sizeof (*write) +
+	    count * (sizeof (bh_segment_t) + sizeof (bh_part_t)) + head + tail);
+	if (write == NULL)
+		return (ENOMEM);
+	write->bw_volume = volume;
+	write->bw_offset = offset;
+	write->bw_length = length;
+	write->bw_count = count;
+	write->bw_parts = (bh_part_t *)&write->bw_segments[count];
+
+	/* The edges' bytes stand behind the parts. */
+	uint8_t *plain = (uint8_t *)&write->bw_parts[count];
+	for (uint64_t i = 0, at = offset; i < count; i++) {
+		uint64_t bytes = MIN(size - P2PHASE(at, size), end - at);
+		arc_buf_t *arc = bytes < size ? NULL :
+		    arc_loan_buf(volume->bv_os->os_spa, B_FALSE, (int)size);
+		uint8_t *data = plain;
+		if (arc != NULL)
+			data = arc->b_data;
+		else
+			plain += bytes;
+		write->bw_parts[i] = (bh_part_t){ data, bytes };
+		write->bw_segments[i] = (bh_segment_t){ data, bytes, arc };
+		at += bytes;
+	}
+	*out = write;
+	return (0);
+}
+
+const bh_part_t *
+bh_write_parts(const bh_write_t *write, uint64_t *count)
+{
+	*count = write->bw_count;
+	return (write->bw_parts);
+}
+
+void
+bh_write_discard(bh_write_t *write)
+{
+	for (uint64_t i = 0; i < write->bw_count; i++) {
+		if (write->bw_segments[i].bs_arc != NULL)
+			dmu_return_arcbuf(write->bw_segments[i].bs_arc);
+	}
+	free(write);
+}
+
+int
+bh_write_commit(bh_write_t *write, uint32_t wait)
+{
+	int error = write_segments(write->bw_volume, write->bw_offset,
+	    write->bw_length, write->bw_segments, write->bw_count, wait);
+
+	if (error != EAGAIN)
+		bh_write_discard(write);
+	return (error);
+}
+
+int
+bh_write_zeroes(bh_volume_t *volume, uint64_t offset, uint64_t length)
+{
+	zfs_locked_range_t *range;
+
+	if (volume->bv_read_only)
+		return (EROFS);
+	int error = lock_range(volume, offset, length, RL_WRITER, BH_MAY_WAIT,
+	    &range);
+	if (error != 0)
+		return (error);
+	while (length > 0 && error == 0) {
+		uint64_t bytes = MIN(length,
+		    BH_ZERO_BYTES - P2PHASE(offset, BH_ZERO_BYTES));
+		bh_segment_t zeroes = {
+		    .bs_data = bh_zeroes, .bs_length = bytes };
+		error = write_locked(volume, offset, bytes, &zeroes, 1,
+		    BH_MAY_WAIT);
+		offset += bytes;
+		length -= bytes;
+	}
+	zfs_rangelock_exit(range);
+	if (error == 0 && is_sync_always(volume))
+		zil_commit(volume->bv_log, BH_DATA_OBJECT);
+	return (error);
+}
+
+/*
+ * The record follows the free: logged before it, the record could be retired with an earlier
+ * transaction group than the one that frees, and an acknowledged free would be lost.
+ */
+static int
+free_locked(bh_volume_t *volume, uint64_t offset, uint64_t length)
+{
+	(void) bh_log_open(volume);
+	int error = dmu_free_long_range(volume->bv_os, BH_DATA_OBJECT, offset,
+	    length);
+	if (error != 0)
+		return (error);
+
+	dmu_tx_t *tx = dmu_tx_create(volume->bv_os);
+	dmu_tx_mark_netfree(tx);
+	error = dmu_tx_assign(tx, DMU_TX_WAIT);
+	if (error != 0) {
+		dmu_tx_abort(tx);
+		return (error);
+	}
+	note_dirty(volume, dmu_tx_get_txg(tx));
+	bh_log_free(volume, tx, offset, length);
+	dmu_tx_commit(tx);
+	return (0);
+}
+
+int
+bh_free(bh_volume_t *volume, uint64_t offset, uint64_t length)
+{
+	zfs_locked_range_t *range;
+
+	if (volume->bv_read_only)
+		return (EROFS);
+	int error = lock_range(volume, offset, length, RL_WRITER, BH_MAY_WAIT,
+	    &range);
+	if (error != 0)
+		return (error);
+	error = free_locked(volume, offset, length);
+	zfs_rangelock_exit(range);
+	if (error == 0 && is_sync_always(volume))
+		zil_commit(volume->bv_log, BH_DATA_OBJECT);
+	return (error);
+}
+
+int
+bh_update_begin(bh_volume_t *volume, uint64_t offset, uint64_t length,
+    uint8_t *data, bh_update_t **out)
+{
+	zfs_locked_range_t *range;
+
+	if (length == 0 || length > BH_LOAN_BYTES_MAX)
+		return (EINVAL);
+	if (volume->bv_read_only)
+		return (EROFS);
+	int error = lock_range(volume, offset, length, RL_WRITER, BH_MAY_WAIT,
+	    &range);
+	if (error != 0)
+		return (error);
+	error = bh_copy_out(volume, offset, length, data);
+	bh_update_t *update = error == 0 ? malloc(sizeof (*update)) : NULL;
+	if (update == NULL) {
+		zfs_rangelock_exit(range);
+		return (error != 0 ? error : ENOMEM);
+	}
+	update->bu_volume = volume;
+	update->bu_range = range;
+	update->bu_offset = offset;
+	update->bu_length = length;
+	*out = update;
+	return (0);
+}
+
+int
+bh_update_end(bh_update_t *update, const uint8_t *data)
+{
+	bh_volume_t *volume = update->bu_volume;
+	int error = 0;
+
+	if (data != NULL) {
+		bh_segment_t segment = {
+		    .bs_data = data, .bs_length = update->bu_length };
+		error = write_locked(volume, update->bu_offset,
+		    update->bu_length, &segment, 1, BH_MAY_WAIT);
+	}
+	zfs_rangelock_exit(update->bu_range);
+	free(update);
+	if (error == 0 && data != NULL && is_sync_always(volume))
+		zil_commit(volume->bv_log, BH_DATA_OBJECT);
+	return (error);
+}
+
+int
+bh_flush(bh_volume_t *volume)
+{
+	zilog_t *log = __atomic_load_n(&volume->bv_log, __ATOMIC_ACQUIRE);
+
+	/* Nothing was ever written. */
+	if (log != NULL)
+		zil_commit(log, BH_DATA_OBJECT);
+	return (0);
+}
+
+/* Adds a run, joining it with the last one if both are in the same state. */
+static void
+add_run(bh_run_t *runs, uint64_t *count, uint64_t length, uint32_t allocated)
+{
+	if (*count > 0 && runs[*count - 1].br_allocated == allocated) {
+		runs[*count - 1].br_length += length;
+		return;
+	}
+	runs[*count] = (bh_run_t){ length, allocated, 0 };
+	(*count)++;
+}
+
+/* Walks the synced tree of block pointers; nobody writes to the extent meanwhile. */
+static int
+walk_runs(bh_volume_t *volume, uint64_t offset, uint64_t length,
+    bh_run_t *runs, uint64_t runs_max, uint64_t *count)
+{
+	uint64_t end = offset + length;
+	uint32_t allocated = 0;
+
+	*count = 0;
+	while (offset < end && *count < runs_max) {
+		/* The start of the next run in the other state. */
+		uint64_t next = offset;
+		int error = dnode_next_offset(volume->bv_dnode,
+		    allocated ? DNODE_FIND_HOLE : 0, &next, 1, 1, 0);
+		if (error != 0 && error != ESRCH)
+			return (error);
+		if (error == ESRCH || next > end)
+			next = end;
+		if (next > offset)
+			add_run(runs, count, next - offset, allocated);
+		offset = next;
+		allocated = !allocated;
+	}
+	return (0);
+}
+
+int
+bh_status(bh_volume_t *volume, uint64_t offset, uint64_t length,
+    bh_run_t *runs, uint64_t runs_max, uint64_t *count)
+{
+	zfs_locked_range_t *range;
+
+	if (runs_max == 0)
+		return (EINVAL);
+	int error = lock_range(volume, offset, length, RL_READER, BH_MAY_WAIT,
+	    &range);
+	if (error != 0)
+		return (error);
+	/* What is allocated is decided when a transaction group is synced. */
+	uint64_t dirty = __atomic_load_n(&volume->bv_dirty_txg,
+	    __ATOMIC_ACQUIRE);
+	spa_t *spa = volume->bv_os->os_spa;
+	if (dirty > spa_last_synced_txg(spa))
+		txg_wait_synced(spa_get_dsl(spa), dirty);
+	error = walk_runs(volume, offset, length, runs, runs_max, count);
+	zfs_rangelock_exit(range);
+	return (error);
+}
+
+static int
+read_size(objset_t *os, uint64_t *size)
+{
+	return (zap_lookup(os, BH_PROPERTIES_OBJECT, BH_SIZE_KEY, 8, 1, size));
+}
+
+/* Fills in a volume whose objset is owned. */
+static int
+set_up(bh_volume_t *volume, const char *name, uint32_t flags)
+{
+	objset_t *os = volume->bv_os;
+	uint64_t property_read_only = 0;
+	dmu_object_info_t info;
+
+	int error = read_size(os, &volume->bv_size);
+	if (error == 0)
+		error = dmu_object_info(os, BH_DATA_OBJECT, &info);
+	if (error == 0)
+		error = dsl_prop_get_integer(name, "readonly",
+		    &property_read_only, NULL);
+	if (error == 0 && !ISP2(info.doi_data_block_size))
+		error = EINVAL;
+	if (error == 0)
+		error = dnode_hold(os, BH_DATA_OBJECT, volume,
+		    &volume->bv_dnode);
+	if (error != 0)
+		return (error);
+
+	volume->bv_block_size = info.doi_data_block_size;
+	volume->bv_block_shift = highbit64(info.doi_data_block_size) - 1;
+	boolean_t writable = !dmu_objset_is_snapshot(os) &&
+	    spa_writeable(os->os_spa);
+	volume->bv_read_only = !writable || property_read_only != 0 ||
+	    (flags & BH_OPEN_READ_ONLY) != 0;
+	if (writable)
+		bh_log_replay(volume);
+	/* The replay may have gone on for long; its groups count as changes. */
+	if (writable)
+		volume->bv_dirty_txg = spa_last_synced_txg(os->os_spa) +
+		    TXG_CONCURRENT_STATES;
+	return (0);
+}
+
+int
+bh_volume_open(const char *name, uint32_t flags, bh_volume_t **out,
+    int32_t *replay_error)
+{
+	bh_volume_t *volume = calloc(1, sizeof (*volume));
+
+	if (volume == NULL)
+		return (ENOMEM);
+	boolean_t read_only = (flags & BH_OPEN_READ_ONLY) != 0 ||
+	    strchr(name, '@') != NULL;
+	int error = dmu_objset_own(name, DMU_OST_ZVOL, read_only, B_TRUE,
+	    volume, &volume->bv_os);
+	if (error != 0) {
+		free(volume);
+		return (error);
+	}
+	mutex_init(&volume->bv_log_mutex, NULL, MUTEX_DEFAULT, NULL);
+	zfs_rangelock_init(&volume->bv_ranges, NULL, NULL);
+	error = set_up(volume, name, flags);
+	if (error != 0) {
+		bh_volume_close(volume);
+		return (error);
+	}
+	*replay_error = volume->bv_replay_error;
+	*out = volume;
+	return (0);
+}
+
+void
+bh_volume_close(bh_volume_t *volume)
+{
+	objset_t *os = volume->bv_os;
+
+	if (volume->bv_log != NULL) {
+		zil_close(volume->bv_log);
+		/* Cached blocks can only be dropped once they are clean. */
+		txg_wait_synced(dmu_objset_pool(os), 0);
+	}
+	if (volume->bv_dnode != NULL)
+		dnode_rele(volume->bv_dnode, volume);
+	dmu_objset_evict_dbufs(os);
+	dmu_objset_disown(os, B_TRUE, volume);
+	zfs_rangelock_fini(&volume->bv_ranges);
+	mutex_destroy(&volume->bv_log_mutex);
+	free(volume);
+}
+
+uint64_t
+bh_volume_size(const bh_volume_t *volume)
+{
+	return (__atomic_load_n(&volume->bv_size, __ATOMIC_ACQUIRE));
+}
+
+uint32_t
+bh_volume_block_size(const bh_volume_t *volume)
+{
+	return (volume->bv_block_size);
+}
+
+uint32_t
+bh_volume_is_read_only(const bh_volume_t *volume)
+{
+	return (volume->bv_read_only);
+}
+
+/* Stores the size; durable on return. */
+static int
+store_size(bh_volume_t *volume, uint64_t size)
+{
+	dmu_tx_t *tx = dmu_tx_create(volume->bv_os);
+
+	dmu_tx_hold_zap(tx, BH_PROPERTIES_OBJECT, TRUE, NULL);
+	dmu_tx_mark_netfree(tx);
+	int error = dmu_tx_assign(tx, DMU_TX_WAIT);
+	if (error != 0) {
+		dmu_tx_abort(tx);
+		return (error);
+	}
+	uint64_t txg = dmu_tx_get_txg(tx);
+	error = zap_update(volume->bv_os, BH_PROPERTIES_OBJECT, BH_SIZE_KEY, 8,
+	    1, &size, tx);
+	dmu_tx_commit(tx);
+	txg_wait_synced(dmu_objset_pool(volume->bv_os), txg);
+	return (error);
+}
+
+int
+bh_volume_resize(bh_volume_t *volume, uint64_t size)
+{
+	if (volume->bv_read_only)
+		return (EROFS);
+	if (size == 0 || size % volume->bv_block_size != 0)
+		return (EINVAL);
+
+	/* Everything from the smaller of the two sizes on is locked against use. */
+	uint64_t old = volume->bv_size;
+	zfs_locked_range_t *range = zfs_rangelock_enter(&volume->bv_ranges,
+	    MIN(old, size), UINT64_MAX - MIN(old, size), RL_WRITER);
+	int error = 0;
+	/* A log that still names bytes beyond the new end must not be replayed later. */
+	if (size < old && volume->bv_log != NULL)
+		txg_wait_synced(dmu_objset_pool(volume->bv_os), 0);
+	error = store_size(volume, size);
+	if (error == 0) {
+		__atomic_store_n(&volume->bv_size, size, __ATOMIC_RELEASE);
+		if (size < old)
+			error = dmu_free_long_range(volume->bv_os,
+			    BH_DATA_OBJECT, size, DMU_OBJECT_END);
+	}
+	zfs_rangelock_exit(range);
+	return (error);
+}

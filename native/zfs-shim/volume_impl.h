@@ -1,0 +1,63 @@
+/*
+ * What volume.c and intent_log.c share. No other file looks inside a volume.
+ */
+#ifndef BH_VOLUME_IMPL_H
+#define	BH_VOLUME_IMPL_H
+
+#include "internal.h"
+
+#include <sys/arc.h>
+#include <sys/dbuf.h>
+#include <sys/dmu.h>
+#include <sys/dmu_objset.h>
+#include <sys/dmu_tx.h>
+#include <sys/dnode.h>
+#include <sys/zfs_rlock.h>
+#include <sys/zil.h>
+#include <sys/zil_impl.h>
+
+#include "shim_volume.h"
+
+/* A volume's two objects: its data, and a ZAP with its size. The numbers are on-disk format. */
+#define	BH_DATA_OBJECT		1ULL
+#define	BH_PROPERTIES_OBJECT	2ULL
+#define	BH_SIZE_KEY		"size"
+
+struct bh_volume {
+	objset_t *bv_os;
+	dnode_t *bv_dnode;
+	/* Opened by the first write, so that closing an untouched volume waits for nothing. */
+	zilog_t *bv_log;
+	kmutex_t bv_log_mutex;
+	zfs_rangelock_t bv_ranges;
+	uint64_t bv_size;
+	/* The newest transaction group that changes contents: status has to wait for it. */
+	uint64_t bv_dirty_txg;
+	/* Where a sequential reader would go on; a hint, so races do not matter. */
+	uint64_t bv_next_block;
+	uint32_t bv_block_size;
+	uint32_t bv_block_shift;
+	boolean_t bv_read_only;
+	int bv_replay_error;
+};
+
+/* A part of a write: plain memory, or (when `bs_arc` is set) one whole block. */
+typedef struct bh_segment {
+	const uint8_t *bs_data;
+	uint64_t bs_length;
+	arc_buf_t *bs_arc;
+} bh_segment_t;
+
+/* intent_log.c */
+zilog_t *bh_log_open(bh_volume_t *volume);
+void bh_log_replay(bh_volume_t *volume);
+void bh_log_write(bh_volume_t *volume, dmu_tx_t *tx, uint64_t offset,
+    uint64_t length, const bh_segment_t *segments, uint64_t segment_count);
+void bh_log_free(bh_volume_t *volume, dmu_tx_t *tx, uint64_t offset,
+    uint64_t length);
+
+/* volume.c */
+int bh_copy_out(bh_volume_t *volume, uint64_t offset, uint64_t length,
+    uint8_t *data);
+
+#endif /* BH_VOLUME_IMPL_H */
