@@ -1,1 +1,40 @@
-//! Placeholder.
+//! What the protocol servers share: listening, connections, answers on their way out, worker
+//! threads, shared flushes and a budget for memory. No protocol is known here.
+//!
+//! **The model.** Each connection has one thread. It receives a large piece of input (one system
+//! call brings many requests), executes each request at once without waiting, queues the answers
+//! in its [`Outbound`], and sends them together when its input is used up. Only what would have
+//! to wait goes to [`Workers`], and what must be durable to a [`FlushGroup`]; those push their
+//! answers into the same [`Outbound`] when they are done. A worker never waits for a socket.
+//!
+//! **Bounds.** Payload in memory is paid from a [`Budget`]; queued answers and unfinished
+//! operations of one connection are bounded by [`OutboundLimits`]; connections by
+//! [`ConnectionLimits`]. A peer that takes nothing for a while is dropped.
+
+#![forbid(unsafe_code)]
+
+mod answer;
+mod budget;
+mod connections;
+mod counters;
+mod flush;
+mod link;
+mod listener;
+mod network;
+mod outbound;
+mod stream;
+mod waker;
+mod workers;
+
+pub use answer::{Answer, InlineBytes, Payload, Split};
+pub use budget::{Budget, Reservation};
+pub use connections::{Connection, ConnectionLimits, Connections, Directive};
+pub use counters::{Counters, CountersSnapshot};
+pub use flush::{FlushGroup, FlushOutcome};
+pub use link::{Link, Turn};
+pub use listener::{ListenAddress, ListenError, Listener, ParseListenAddressError};
+pub use network::{Network, ParseNetworkError};
+pub use outbound::{Flushed, Outbound, OutboundLimits, Pending};
+pub use stream::{Peer, ReceiveWait, Stream, Transport};
+pub use waker::Waker;
+pub use workers::{Job, Workers};

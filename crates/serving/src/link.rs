@@ -1,0 +1,294 @@
+//! A connection as its own thread sees it: input comes in turns, answers go out meanwhile.
+
+use std::io::{self, ErrorKind, IoSliceMut};
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use crate::{Outbound, OutboundLimits, ReceiveWait, Stream, Transport, Waker};
+
+/// Why [`Link::turn`] returned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Turn {
+    /// So many bytes came in.
+    Input(usize),
+    /// The peer will send no more, or the connection broke.
+    Closed,
+    /// The waker was raised: somebody wants this thread's attention.
+    Woken,
+    /// The caller's deadline passed without input.
+    Deadline,
+    /// The peer takes no answers and has to be dropped.
+    Stalled,
+}
+
+/// The receiving half of a connection and the waiting for both halves.
+pub struct Link {
+    transport: Arc<dyn Transport>,
+    waker: Arc<Waker>,
+    outbound: Arc<Outbound>,
+    buffer: Box<[u8]>,
+    start: usize,
+    end: usize,
+    /// The last receive filled everything offered, or a poll saw input.
+    more_expected: bool,
+}
+
+impl Link {
+    /// A link over `transport` with a receive buffer of `buffer_bytes`, which bounds the largest
+    /// message that [`require`](Self::require) can gather.
+    pub fn new(
+        transport: Arc<dyn Transport>,
+        waker: Arc<Waker>,
+        limits: OutboundLimits,
+        buffer_bytes: usize,
+    ) -> Self {
+        let outbound = Outbound::new(Arc::clone(&transport), Arc::clone(&waker), limits);
+        Self {
+            transport,
+            waker,
+            outbound,
+            buffer: vec![0; buffer_bytes].into(),
+            start: 0,
+            end: 0,
+            more_expected: false,
+        }
+    }
+
+    /// Where answers go.
+    pub fn outbound(&self) -> &Arc<Outbound> {
+        &self.outbound
+    }
+
+    /// What wakes this link's thread.
+    pub fn waker(&self) -> &Arc<Waker> {
+        &self.waker
+    }
+
+    /// Input received and not yet consumed.
+    pub fn bytes(&self) -> &[u8] {
+        &self.buffer[self.start..self.end]
+    }
+
+    /// Forgets the first `count` bytes of the input.
+    pub fn consume(&mut self, count: usize) {
+        self.start = (self.start + count).min(self.end);
+        if self.start == self.end {
+            self.start = 0;
+            self.end = 0;
+        }
+    }
+
+    /// Makes room for a message of `count` bytes at the front of the buffer; `false` if it can
+    /// never fit.
+    pub fn require(&mut self, count: usize) -> bool {
+        if count > self.buffer.len() {
+            return false;
+        }
+        if self.start + count > self.buffer.len() {
+            self.buffer.copy_within(self.start..self.end, 0);
+            self.end -= self.start;
+            self.start = 0;
+        }
+        true
+    }
+
+    /// Sends what is queued, then waits for more input.
+    pub fn turn(&mut self, deadline: Option<Instant>) -> io::Result<Turn> {
+        self.turn_into(Vec::new(), deadline)
+    }
+
+    /// Like [`turn`](Self::turn); the input goes to `target` first, and only what is beyond it
+    /// to the buffer, which must have been consumed. [`Turn::Input`] counts both.
+    pub fn turn_into(
+        &mut self,
+        target: Vec<IoSliceMut<'_>>,
+        deadline: Option<Instant>,
+    ) -> io::Result<Turn> {
+        let target_bytes: usize = target.iter().map(|part| part.len()).sum();
+        if self.end == self.buffer.len() && target_bytes == 0 {
+            let moved = self.require(self.end - self.start + 1);
+            debug_assert!(moved, "the caller gathers more than the buffer holds");
+        }
+        let mut parts = target;
+        parts.push(IoSliceMut::new(&mut self.buffer[self.end..]));
+        let capacity: usize = parts.iter().map(|part| part.len()).sum();
+        let mut waiting = Waiting {
+            transport: &*self.transport,
+            waker: &self.waker,
+            outbound: &self.outbound,
+            more_expected: self.more_expected,
+        };
+        let turn = waiting.turn(&mut parts, deadline)?;
+        self.more_expected = waiting.more_expected;
+        drop(parts);
+        if let Turn::Input(count) = turn {
+            self.more_expected = count == capacity;
+            self.end += count.saturating_sub(target_bytes);
+        }
+        Ok(turn)
+    }
+
+    /// Waits until every pending operation is answered and every answer sent, or `deadline`.
+    /// Whether that was achieved. Input is left alone.
+    pub fn settle(&mut self, deadline: Instant) -> bool {
+        loop {
+            self.outbound.set_throttled(true);
+            self.outbound.flush_patiently();
+            if self.outbound.is_idle() {
+                return true;
+            }
+            let interest = Interest {
+                input: false,
+                room: self.outbound.stall_deadline().is_some(),
+            };
+            let stream = self.transport.stream();
+            match wait_for(stream, Some(&self.waker), interest, Some(deadline)) {
+                Ok(ready) if ready.timed_out => return false,
+                Ok(_) => drop(self.waker.take()),
+                Err(_) => return false,
+            }
+        }
+    }
+}
+
+/// What a turn needs besides the buffer it fills.
+struct Waiting<'a> {
+    transport: &'a dyn Transport,
+    waker: &'a Waker,
+    outbound: &'a Outbound,
+    more_expected: bool,
+}
+
+impl Waiting<'_> {
+    fn turn(
+        &mut self,
+        parts: &mut [IoSliceMut<'_>],
+        deadline: Option<Instant>,
+    ) -> io::Result<Turn> {
+        loop {
+            self.outbound.flush_patiently();
+            if self.waker.take() {
+                return Ok(Turn::Woken);
+            }
+            let congested = self.is_congested();
+            if !congested {
+                // With nothing under way elsewhere nobody needs this thread soon: a short wait
+                // inside the receive saves the poll.
+                let idle = self.outbound.is_idle();
+                if (idle || self.more_expected || self.transport.has_input())
+                    && let Some(turn) = self.receive(parts, idle)?
+                {
+                    return Ok(turn);
+                }
+            }
+            let stalls_at = self.outbound.stall_deadline();
+            let interest = Interest {
+                input: !congested,
+                room: stalls_at.is_some(),
+            };
+            let until = [deadline, stalls_at].into_iter().flatten().min();
+            let ready = wait_for(self.transport.stream(), Some(self.waker), interest, until)?;
+            self.more_expected = ready.input;
+            if ready.timed_out {
+                let now = Instant::now();
+                if self.outbound.stall_deadline().is_some_and(|at| at <= now) {
+                    return Ok(Turn::Stalled);
+                }
+                if deadline.is_some_and(|at| at <= now) {
+                    return Ok(Turn::Deadline);
+                }
+            }
+        }
+    }
+
+    /// The throttle flag is set before the last look, so that no finish goes unnoticed.
+    fn is_congested(&self) -> bool {
+        if !self.outbound.is_congested() {
+            self.outbound.set_throttled(false);
+            return false;
+        }
+        self.outbound.set_throttled(true);
+        self.outbound.is_congested()
+    }
+
+    fn receive(&mut self, parts: &mut [IoSliceMut<'_>], idle: bool) -> io::Result<Option<Turn>> {
+        let wait = if idle {
+            ReceiveWait::Briefly
+        } else {
+            ReceiveWait::No
+        };
+        match self.transport.receive(parts, wait) {
+            Ok(0) => Ok(Some(Turn::Closed)),
+            Ok(count) => Ok(Some(Turn::Input(count))),
+            Err(error) => match error.kind() {
+                ErrorKind::WouldBlock | ErrorKind::Interrupted => {
+                    self.more_expected = false;
+                    Ok(None)
+                }
+                ErrorKind::ConnectionReset | ErrorKind::BrokenPipe | ErrorKind::TimedOut => {
+                    Ok(Some(Turn::Closed))
+                }
+                _ => Err(error),
+            },
+        }
+    }
+}
+
+/// What to wait for on a socket.
+#[derive(Clone, Copy)]
+pub(crate) struct Interest {
+    pub(crate) input: bool,
+    pub(crate) room: bool,
+}
+
+/// What was waited for.
+#[derive(Clone, Copy)]
+pub(crate) struct Ready {
+    pub(crate) input: bool,
+    pub(crate) room: bool,
+    pub(crate) timed_out: bool,
+}
+
+/// Waits for a socket, a waker, or a point in time.
+pub(crate) fn wait_for(
+    stream: &Stream,
+    waker: Option<&Waker>,
+    interest: Interest,
+    until: Option<Instant>,
+) -> io::Result<Ready> {
+    let mut events = PollFlags::empty();
+    events.set(PollFlags::IN, interest.input);
+    events.set(PollFlags::OUT, interest.room);
+    let timeout = until.map(|until| {
+        let left = until.saturating_duration_since(Instant::now());
+        timespec(left)
+    });
+    let socket = stream.as_fd();
+    let mut descriptors = [
+        PollFd::from_borrowed_fd(socket, events),
+        PollFd::from_borrowed_fd(waker.map_or(socket, |waker| waker.as_fd()), PollFlags::IN),
+    ];
+    let used = if waker.is_some() { 2 } else { 1 };
+    let count = match poll(&mut descriptors[..used], timeout.as_ref()) {
+        Ok(count) => count,
+        Err(rustix::io::Errno::INTR) => 1,
+        Err(error) => return Err(error.into()),
+    };
+    let seen = descriptors[0].revents();
+    let over = seen.intersects(PollFlags::ERR | PollFlags::HUP | PollFlags::NVAL);
+    Ok(Ready {
+        input: over || seen.contains(PollFlags::IN),
+        room: over || seen.contains(PollFlags::OUT),
+        timed_out: count == 0,
+    })
+}
+
+pub(crate) fn timespec(duration: Duration) -> Timespec {
+    Timespec {
+        tv_sec: duration.as_secs().try_into().unwrap_or(i64::MAX),
+        tv_nsec: duration.subsec_nanos().into(),
+    }
+}

@@ -1,0 +1,298 @@
+//! Listening on TCP and Unix sockets.
+
+use std::fmt;
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockopt};
+
+use crate::link::timespec;
+use crate::{Connection, Connections, Peer, Stream, Waker};
+
+/// Connections that the kernel completes before they are accepted.
+const BACKLOG: i32 = 1024;
+/// Pause after an accept failed for want of descriptors or memory.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+/// The owner and the group may connect.
+const UNIX_SOCKET_MODE: u32 = 0o660;
+
+/// Where to listen.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum ListenAddress {
+    /// A TCP address; it need not exist on this machine yet.
+    Tcp(SocketAddr),
+    /// The path of a Unix socket.
+    Unix(PathBuf),
+}
+
+impl ListenAddress {
+    /// Whether only this machine can reach it.
+    pub fn is_local(&self) -> bool {
+        match self {
+            Self::Tcp(address) => address.ip().to_canonical().is_loopback(),
+            Self::Unix(_) => true,
+        }
+    }
+}
+
+impl fmt::Display for ListenAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tcp(address) => address.fmt(f),
+            Self::Unix(path) => write!(f, "unix:{}", path.display()),
+        }
+    }
+}
+
+/// Why a text is not an address to listen on.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{text:?} is no address to listen on: write ADDRESS:PORT, [ADDRESS]:PORT or unix:/PATH")]
+pub struct ParseListenAddressError {
+    text: String,
+}
+
+impl FromStr for ListenAddress {
+    type Err = ParseListenAddressError;
+
+    fn from_str(text: &str) -> Result<Self, ParseListenAddressError> {
+        let refuse = || ParseListenAddressError {
+            text: text.to_owned(),
+        };
+        match text.strip_prefix("unix:") {
+            Some(path) if path.starts_with('/') => Ok(Self::Unix(path.into())),
+            Some(_) => Err(refuse()),
+            None => text.parse().map(Self::Tcp).map_err(|_| refuse()),
+        }
+    }
+}
+
+/// Why an address cannot be listened on.
+#[derive(Debug, thiserror::Error)]
+#[error("listen on {address}: {step}")]
+pub struct ListenError {
+    /// The address.
+    pub address: ListenAddress,
+    /// What was tried.
+    pub step: &'static str,
+    /// What the system says.
+    #[source]
+    pub cause: io::Error,
+}
+
+/// A thread that accepts connections on one address until it is dropped.
+pub struct Listener {
+    address: ListenAddress,
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+struct Shared {
+    socket: OwnedFd,
+    waker: Waker,
+    stopping: AtomicBool,
+}
+
+impl Listener {
+    /// Listens on `address`; each connection is served by `serve` in a thread named `name`.
+    pub fn start(
+        name: &str,
+        address: &ListenAddress,
+        connections: Arc<Connections>,
+        serve: Arc<dyn Fn(Arc<Connection>) + Send + Sync>,
+    ) -> Result<Self, ListenError> {
+        let failed = |step: &'static str| {
+            move |cause: io::Error| ListenError {
+                address: address.clone(),
+                step,
+                cause,
+            }
+        };
+        let (socket, bound) = match address {
+            ListenAddress::Tcp(tcp) => bind_tcp(*tcp).map_err(failed("bind"))?,
+            ListenAddress::Unix(path) => (
+                bind_unix(path).map_err(failed("bind"))?,
+                ListenAddress::Unix(path.clone()),
+            ),
+        };
+        rustix::net::listen(&socket, BACKLOG).map_err(|e| failed("listen")(e.into()))?;
+        if let ListenAddress::Unix(path) = address {
+            let mode = std::fs::Permissions::from_mode(UNIX_SOCKET_MODE);
+            std::fs::set_permissions(path, mode).map_err(failed("set the socket's mode"))?;
+        }
+        let shared = Arc::new(Shared {
+            socket,
+            waker: Waker::new().map_err(failed("create a waker"))?,
+            stopping: AtomicBool::new(false),
+        });
+        let accepting = Accepting {
+            name: name.to_owned(),
+            address: bound.clone(),
+            shared: Arc::clone(&shared),
+            connections,
+            serve,
+        };
+        let thread = std::thread::Builder::new()
+            .name(format!("{name}-accept"))
+            .stack_size(crate::workers::STACK_BYTES)
+            .spawn(move || accepting.run())
+            .map_err(failed("start a thread"))?;
+        tracing::info!(address = %bound, "listening");
+        Ok(Self {
+            address: bound,
+            shared,
+            thread: Some(thread),
+        })
+    }
+
+    /// The address with the port that was really bound.
+    pub fn address(&self) -> &ListenAddress {
+        &self.address
+    }
+}
+
+impl Drop for Listener {
+    /// Accepts no more; connections that exist go on.
+    fn drop(&mut self) {
+        self.shared.stopping.store(true, Ordering::Release);
+        self.shared.waker.wake();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+        if let ListenAddress::Unix(path) = &self.address {
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}
+
+fn bind_tcp(address: SocketAddr) -> io::Result<(OwnedFd, ListenAddress)> {
+    let family = match address {
+        SocketAddr::V4(_) => AddressFamily::INET,
+        SocketAddr::V6(_) => AddressFamily::INET6,
+    };
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = rustix::net::socket_with(family, SocketType::STREAM, flags, None)?;
+    sockopt::set_socket_reuseaddr(&socket, true)?;
+    // A pool's addresses arrive after its server listens.
+    match address {
+        SocketAddr::V4(_) => sockopt::set_ip_freebind(&socket, true)?,
+        SocketAddr::V6(_) => {
+            sockopt::set_ipv6_v6only(&socket, true)?;
+            sockopt::set_ipv6_freebind(&socket, true)?;
+        }
+    }
+    rustix::net::bind(&socket, &address)?;
+    let bound = SocketAddr::try_from(rustix::net::getsockname(&socket)?)?;
+    Ok((socket, ListenAddress::Tcp(bound)))
+}
+
+fn bind_unix(path: &Path) -> io::Result<OwnedFd> {
+    remove_stale_socket(path)?;
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    rustix::net::bind(&socket, &SocketAddrUnix::new(path)?)?;
+    Ok(socket)
+}
+
+/// A killed server leaves its socket behind: nobody answers there.
+fn remove_stale_socket(path: &Path) -> io::Result<()> {
+    match std::fs::symlink_metadata(path) {
+        Ok(metadata) if metadata.file_type().is_socket() => match UnixStream::connect(path) {
+            Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
+                std::fs::remove_file(path)
+            }
+            _ => Ok(()),
+        },
+        _ => Ok(()),
+    }
+}
+
+struct Accepting {
+    name: String,
+    address: ListenAddress,
+    shared: Arc<Shared>,
+    connections: Arc<Connections>,
+    serve: Arc<dyn Fn(Arc<Connection>) + Send + Sync>,
+}
+
+impl Accepting {
+    fn run(self) {
+        while !self.shared.stopping.load(Ordering::Acquire) {
+            match self.accept() {
+                Ok(Some((stream, peer))) => {
+                    let serve = Arc::clone(&self.serve);
+                    self.connections.start(&self.name, stream, peer, serve);
+                }
+                Ok(None) => self.wait(PollFlags::IN, None),
+                Err(error) => {
+                    tracing::warn!(address = %self.address, %error, "cannot accept");
+                    self.wait(PollFlags::empty(), Some(ACCEPT_PAUSE));
+                }
+            }
+        }
+    }
+
+    /// The next connection; `None` if there is none yet.
+    fn accept(&self) -> io::Result<Option<(Stream, Peer)>> {
+        use rustix::io::Errno;
+        let accepted = rustix::net::acceptfrom_with(&self.shared.socket, SocketFlags::CLOEXEC);
+        let (socket, remote) = match accepted {
+            Ok(accepted) => accepted,
+            Err(Errno::AGAIN | Errno::INTR) => return Ok(None),
+            // The client was gone before it was accepted.
+            Err(Errno::CONNABORTED | Errno::PROTO) => return Ok(None),
+            Err(error) => return Err(error.into()),
+        };
+        // A failure from here on is one client's, not the listener's.
+        let prepared = match self.address {
+            ListenAddress::Tcp(_) => prepare_tcp(socket, remote),
+            ListenAddress::Unix(_) => prepare_unix(socket),
+        };
+        match prepared {
+            Ok(prepared) => Ok(Some(prepared)),
+            Err(error) => {
+                tracing::debug!(%error, "client was gone when accepted");
+                Ok(None)
+            }
+        }
+    }
+
+    fn wait(&self, events: PollFlags, pause: Option<Duration>) {
+        let pause = pause.map(timespec);
+        let mut descriptors = [
+            PollFd::from_borrowed_fd(self.shared.waker.as_fd(), PollFlags::IN),
+            PollFd::from_borrowed_fd(self.shared.socket.as_fd(), events),
+        ];
+        let _ = poll(&mut descriptors, pause.as_ref());
+    }
+}
+
+fn prepare_tcp(
+    socket: OwnedFd,
+    remote: Option<rustix::net::SocketAddrAny>,
+) -> io::Result<(Stream, Peer)> {
+    let remote = remote.ok_or(io::ErrorKind::NotConnected)?;
+    let peer = Peer::Tcp {
+        remote: SocketAddr::try_from(remote)?,
+        local: SocketAddr::try_from(rustix::net::getsockname(&socket)?)?,
+    };
+    Ok((Stream::tcp(socket)?, peer))
+}
+
+fn prepare_unix(socket: OwnedFd) -> io::Result<(Stream, Peer)> {
+    let credentials = sockopt::socket_peercred(&socket)?;
+    let peer = Peer::Unix {
+        uid: credentials.uid.as_raw(),
+        pid: credentials.pid.as_raw_nonzero().get(),
+    };
+    Ok((Stream::unix(socket)?, peer))
+}

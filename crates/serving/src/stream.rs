@@ -1,0 +1,172 @@
+//! Connected sockets, who is at the other end, and the interface that encryption slips under.
+
+use std::fmt;
+use std::io::{self, IoSlice, IoSliceMut};
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
+
+use rustix::net::{
+    RecvAncillaryBuffer, RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown, sockopt,
+};
+
+/// Longest stay in a receive that a busy connection's thread allows itself. Saves a poll for each
+/// request at low queue depths, and bounds how late a raised [`Waker`](crate::Waker) is seen.
+const BRIEF_WAIT: Duration = Duration::from_millis(20);
+/// Silence before the kernel asks whether the peer is still there.
+const KEEPALIVE_IDLE: Duration = Duration::from_secs(30);
+const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
+const KEEPALIVE_PROBES: u32 = 3;
+
+/// Who is connected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Peer {
+    /// Over TCP.
+    Tcp {
+        /// The client's address.
+        remote: SocketAddr,
+        /// Our address, the portal it came through.
+        local: SocketAddr,
+    },
+    /// Over a Unix socket.
+    Unix {
+        /// The client's user, from the kernel.
+        uid: u32,
+        /// The client's process, from the kernel.
+        pid: i32,
+    },
+}
+
+impl Peer {
+    /// The client's address; `None` for a Unix socket.
+    pub fn address(&self) -> Option<IpAddr> {
+        match self {
+            Self::Tcp { remote, .. } => Some(remote.ip().to_canonical()),
+            Self::Unix { .. } => None,
+        }
+    }
+
+    /// Whether the client is on this machine.
+    pub fn is_local(&self) -> bool {
+        self.address().is_none_or(|address| address.is_loopback())
+    }
+}
+
+impl fmt::Display for Peer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tcp { remote, .. } => write!(f, "{remote}"),
+            Self::Unix { uid, pid } => write!(f, "unix(uid {uid}, pid {pid})"),
+        }
+    }
+}
+
+/// Whether a receive may wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReceiveWait {
+    /// Answer `WouldBlock` at once.
+    No,
+    /// Wait a few milliseconds for input before answering `WouldBlock`.
+    Briefly,
+}
+
+/// A connected socket as the connection's threads use it: sends never wait.
+pub trait Transport: Send + Sync {
+    /// Receives into `parts` in order; zero bytes mean that the peer will send no more. Called
+    /// by the connection's thread only.
+    fn receive(&self, parts: &mut [IoSliceMut<'_>], wait: ReceiveWait) -> io::Result<usize>;
+
+    /// Takes as many bytes of `parts` as can be taken without waiting; `WouldBlock` if none.
+    /// Calls do not overlap.
+    fn send(&self, parts: &[IoSlice<'_>]) -> io::Result<usize>;
+
+    /// Passes on what [`send`](Self::send) took and still holds; whether nothing is left.
+    fn flush(&self) -> io::Result<bool> {
+        Ok(true)
+    }
+
+    /// Whether input was received that the socket no longer shows as readable.
+    fn has_input(&self) -> bool {
+        false
+    }
+
+    /// Tells the peer, as the transport's protocol wants it, that nothing more will be sent.
+    fn finish(&self) {}
+
+    /// The socket, for polling and shutting down.
+    fn stream(&self) -> &Stream;
+}
+
+/// A connected TCP or Unix socket.
+#[derive(Debug)]
+pub struct Stream {
+    socket: OwnedFd,
+}
+
+impl Stream {
+    /// Takes a connected TCP socket and sets it up for requests and answers.
+    pub fn tcp(socket: OwnedFd) -> io::Result<Self> {
+        sockopt::set_tcp_nodelay(&socket, true)?;
+        sockopt::set_socket_keepalive(&socket, true)?;
+        sockopt::set_tcp_keepidle(&socket, KEEPALIVE_IDLE)?;
+        sockopt::set_tcp_keepintvl(&socket, KEEPALIVE_INTERVAL)?;
+        sockopt::set_tcp_keepcnt(&socket, KEEPALIVE_PROBES)?;
+        Self::unix(socket)
+    }
+
+    /// Takes a connected Unix socket.
+    pub fn unix(socket: OwnedFd) -> io::Result<Self> {
+        rustix::io::ioctl_fionbio(&socket, false)?;
+        sockopt::set_socket_timeout(&socket, sockopt::Timeout::Recv, Some(BRIEF_WAIT))?;
+        Ok(Self { socket })
+    }
+
+    /// Ends the connection for both sides; threads that wait for it return. May be called often.
+    pub fn shutdown(&self) {
+        let _ = rustix::net::shutdown(&self.socket, Shutdown::Both);
+    }
+
+    /// Tells the peer that nothing more will be sent.
+    pub fn shutdown_send(&self) {
+        let _ = rustix::net::shutdown(&self.socket, Shutdown::Write);
+    }
+}
+
+impl AsFd for Stream {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+impl Transport for Stream {
+    fn receive(&self, parts: &mut [IoSliceMut<'_>], wait: ReceiveWait) -> io::Result<usize> {
+        let flags = match wait {
+            ReceiveWait::No => RecvFlags::DONTWAIT,
+            ReceiveWait::Briefly => RecvFlags::empty(),
+        };
+        if let [only] = parts {
+            let (count, _) = rustix::net::recv(&self.socket, &mut **only, flags)?;
+            return Ok(count);
+        }
+        let mut no_control = RecvAncillaryBuffer::default();
+        Ok(rustix::net::recvmsg(&self.socket, parts, &mut no_control, flags)?.bytes)
+    }
+
+    fn send(&self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
+        let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+        if let [only] = parts {
+            return Ok(rustix::net::send(&self.socket, only, flags)?);
+        }
+        let mut no_control = SendAncillaryBuffer::default();
+        Ok(rustix::net::sendmsg(
+            &self.socket,
+            parts,
+            &mut no_control,
+            flags,
+        )?)
+    }
+
+    fn stream(&self) -> &Stream {
+        self
+    }
+}
