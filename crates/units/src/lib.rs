@@ -7,4 +7,4 @@ mod bytes;
 mod names;
 
 pub use bytes::{ByteCount, Extent, ParseByteCountError};
-pub use names::{IscsiName, NameError, PoolName, SnapshotName, VolumeName};
+pub use names::{HeadName, IscsiName, NameError, NetworkName, PoolName, SnapshotName, VolumeName};

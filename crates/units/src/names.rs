@@ -99,6 +99,42 @@ checked_name!(
     IscsiName,
     check_iscsi
 );
+checked_name!(
+    /// A head, by the name that `uname -n` prints there, such as `left`.
+    HeadName,
+    check_head
+);
+checked_name!(
+    /// A network between heads and clients, such as `storage-a`.
+    NetworkName,
+    check_network
+);
+
+/// Longest label of a host name, in bytes (RFC 1035, section 2.3.4).
+const LABEL_BYTES_MAX: usize = 63;
+
+fn check_label(text: &str, what: &'static str) -> Result<String, NameError> {
+    let plain = text
+        .bytes()
+        .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-');
+    let starts_well = text.bytes().next().is_some_and(|b| b.is_ascii_lowercase());
+    if !plain || !starts_well || text.ends_with('-') || text.len() > LABEL_BYTES_MAX {
+        return refuse(
+            text,
+            what,
+            "start with a letter; use lower-case letters, digits and - only, 63 at most",
+        );
+    }
+    Ok(text.to_owned())
+}
+
+fn check_head(text: &str) -> Result<String, NameError> {
+    check_label(text, "head name")
+}
+
+fn check_network(text: &str) -> Result<String, NameError> {
+    check_label(text, "network name")
+}
 
 fn check_pool(text: &str) -> Result<String, NameError> {
     const WHAT: &str = "pool name";
