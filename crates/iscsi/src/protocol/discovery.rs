@@ -1,0 +1,104 @@
+//! SendTargets (RFC 7143 appendix C): which targets, and by which portals.
+
+use std::net::SocketAddr;
+
+use units::IscsiName;
+
+use super::text::{Answers, REJECT};
+
+/// A target as an initiator may see it.
+#[derive(Clone, Debug)]
+pub struct VisibleTarget {
+    /// Its name.
+    pub name: IscsiName,
+    /// All portals that serve it, with their groups.
+    pub portals: Vec<(SocketAddr, u16)>,
+}
+
+/// Answers `SendTargets=value`. In a normal session (`own` is its target) only the own target may
+/// be asked for.
+pub fn send_targets(
+    value: &str,
+    own: Option<&IscsiName>,
+    visible: &[VisibleTarget],
+    answers: &mut Answers,
+) {
+    let wanted = match (value, own) {
+        ("All", None) => None,
+        ("", Some(own)) => Some(own.as_str().to_owned()),
+        ("All" | "", _) => {
+            answers.add("SendTargets", REJECT);
+            return;
+        }
+        (name, own) => {
+            let name = name.to_ascii_lowercase();
+            if own.is_some_and(|own| own.as_str() != name) {
+                answers.add("SendTargets", REJECT);
+                return;
+            }
+            Some(name)
+        }
+    };
+    for target in visible {
+        if wanted
+            .as_deref()
+            .is_some_and(|name| name != target.name.as_str())
+        {
+            continue;
+        }
+        answers.add("TargetName", &target.name);
+        for (address, group) in &target.portals {
+            answers.add("TargetAddress", format_args!("{address},{group}"));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn visible() -> Vec<VisibleTarget> {
+        let target = |name: &str| VisibleTarget {
+            name: name.parse().unwrap(),
+            portals: vec![
+                ("127.0.0.1:3260".parse().unwrap(), 1),
+                ("[::1]:3260".parse().unwrap(), 2),
+            ],
+        };
+        vec![target("iqn.2026-01.a:one"), target("iqn.2026-01.a:two")]
+    }
+
+    fn ask(value: &str, own: Option<&str>) -> String {
+        let own = own.map(|own| own.parse().unwrap());
+        let mut answers = Answers::default();
+        send_targets(value, own.as_ref(), &visible(), &mut answers);
+        String::from_utf8(answers.into_bytes())
+            .unwrap()
+            .replace('\0', ";")
+    }
+
+    #[test]
+    fn all_targets_come_with_all_portals() {
+        assert_eq!(
+            ask("All", None),
+            "TargetName=iqn.2026-01.a:one;TargetAddress=127.0.0.1:3260,1;\
+             TargetAddress=[::1]:3260,2;TargetName=iqn.2026-01.a:two;\
+             TargetAddress=127.0.0.1:3260,1;TargetAddress=[::1]:3260,2;"
+        );
+    }
+
+    #[test]
+    fn a_normal_session_sees_only_its_own_target() {
+        assert_eq!(ask("All", Some("iqn.2026-01.a:one")), "SendTargets=Reject;");
+        assert_eq!(
+            ask("iqn.2026-01.a:two", Some("iqn.2026-01.a:one")),
+            "SendTargets=Reject;"
+        );
+        assert!(ask("", Some("iqn.2026-01.a:two")).starts_with("TargetName=iqn.2026-01.a:two;"));
+    }
+
+    #[test]
+    fn an_unknown_target_has_no_answer() {
+        assert_eq!(ask("iqn.2026-01.a:three", None), "");
+    }
+}
