@@ -1,1 +1,21 @@
-//! Placeholder.
+//! Pools and volumes of real OpenZFS, in this process: a safe layer over the packaged library.
+//!
+//! * [`Engine`] is the library itself, started once.
+//! * [`Pool`] is an open pool; [`PoolSpec`] describes one to be made.
+//! * Datasets, volumes and their I/O are in [`dataset`] and [`volume`].
+//! * [`device`] is the driver through which the library reaches disks.
+//!
+//! All functions that take time say so in their names or documentation; none may be called from
+//! an asynchronous executor's thread.
+
+#![deny(unsafe_op_in_unsafe_fn)]
+
+mod engine;
+mod error;
+mod nvlist;
+pub mod pool;
+
+pub use engine::{Engine, EngineOptions, HostId};
+pub use error::{EngineError, PoolError, PoolErrorKind, ZfsError};
+pub use nvlist::{NvList, NvRef, NvValue};
+pub use pool::{GroupKind, GroupRole, GroupSpec, Pool, PoolSpec};

@@ -1,0 +1,107 @@
+//! `native/zfs-shim/shim.h`, declaration for declaration. Units, ownership and errors are
+//! documented there.
+
+use crate::nvlist;
+use std::ffi::c_char;
+
+/// Settings of the engine; see the header.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+#[allow(missing_docs)]
+pub struct bh_engine_options {
+    pub arc_bytes_min: u64,
+    pub arc_bytes_max: u64,
+    pub dirty_bytes_max: u64,
+    pub host_id: u32,
+    pub txg_timeout_s: u32,
+    pub scatter_buffers: u32,
+    pub debug_flags: u32,
+    pub debug_messages: u32,
+}
+
+/// Import even if a log device is missing.
+pub const BH_IMPORT_MISSING_LOG: u32 = 1 << 0;
+/// Do not wait to see whether another host writes to the pool.
+pub const BH_IMPORT_SKIP_ACTIVITY_CHECK: u32 = 1 << 1;
+
+/// Start or resume a scrub.
+pub const BH_SCRUB_START: u32 = 1;
+/// Pause a scrub.
+pub const BH_SCRUB_PAUSE: u32 = 2;
+/// Stop a scrub or resilver.
+pub const BH_SCRUB_CANCEL: u32 = 3;
+
+/// Start trimming.
+pub const BH_TRIM_START: u32 = 1;
+/// Stop trimming.
+pub const BH_TRIM_CANCEL: u32 = 2;
+/// Pause trimming.
+pub const BH_TRIM_SUSPEND: u32 = 3;
+
+/// What a monitor may ask without waiting; see the header.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+#[allow(missing_docs)]
+pub struct bh_pool_health {
+    pub suspended: u32,
+    pub root_state: u32,
+    pub synced_txg: u64,
+    pub sync_started_ns: u64,
+    pub now_ns: u64,
+}
+
+#[allow(missing_docs)]
+unsafe extern "C" {
+    pub fn bh_engine_start(options: *const bh_engine_options) -> i32;
+    pub fn bh_layout_check(pool: *const c_char) -> i32;
+    pub fn bh_checksum_select(algorithm: *const c_char, implementation: *const c_char) -> i32;
+    pub fn bh_cache_bytes(used: *mut u64, max: *mut u64);
+
+    pub fn bh_pool_create(
+        name: *const c_char,
+        vdev_tree: *mut nvlist,
+        properties: *mut nvlist,
+    ) -> i32;
+    pub fn bh_pool_examine(config: *mut nvlist, out: *mut *mut nvlist) -> i32;
+    pub fn bh_pool_import(
+        name: *const c_char,
+        config: *mut nvlist,
+        properties: *mut nvlist,
+        flags: u32,
+    ) -> i32;
+    pub fn bh_pool_export(name: *const c_char, force: u32) -> i32;
+    pub fn bh_pool_destroy(name: *const c_char) -> i32;
+    pub fn bh_pool_status(name: *const c_char, out: *mut *mut nvlist) -> i32;
+    pub fn bh_pool_properties(name: *const c_char, out: *mut *mut nvlist) -> i32;
+    pub fn bh_pool_set_properties(name: *const c_char, properties: *mut nvlist) -> i32;
+    pub fn bh_pool_property_parse(
+        properties: *mut nvlist,
+        name: *const c_char,
+        text: *const c_char,
+        creating: u32,
+    ) -> i32;
+    pub fn bh_pool_property_word(name: *const c_char, value: u64) -> *const c_char;
+    pub fn bh_pool_sync(name: *const c_char) -> i32;
+    pub fn bh_pool_health(name: *const c_char, out: *mut bh_pool_health) -> i32;
+    pub fn bh_pool_scrub(name: *const c_char, command: u32) -> i32;
+    pub fn bh_pool_trim(
+        name: *const c_char,
+        vdev_guids: *const u64,
+        count: u32,
+        command: u32,
+    ) -> i32;
+    pub fn bh_pool_clear(name: *const c_char, vdev_guid: u64) -> i32;
+    pub fn bh_vdev_add(name: *const c_char, vdev_tree: *mut nvlist) -> i32;
+    pub fn bh_vdev_attach(
+        name: *const c_char,
+        vdev_guid: u64,
+        vdev_tree: *mut nvlist,
+        replacing: u32,
+    ) -> i32;
+    pub fn bh_vdev_detach(name: *const c_char, vdev_guid: u64) -> i32;
+    pub fn bh_vdev_remove(name: *const c_char, vdev_guid: u64) -> i32;
+    pub fn bh_vdev_online(name: *const c_char, vdev_guid: u64, expand: u32, state: *mut u32)
+    -> i32;
+    pub fn bh_vdev_offline(name: *const c_char, vdev_guid: u64, temporary: u32) -> i32;
+    pub fn bh_feature_name(index: u32) -> *const c_char;
+}

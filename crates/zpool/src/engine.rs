@@ -1,0 +1,278 @@
+//! The ZFS library, which exists once per process: its tunables, its identity, its start.
+//!
+//! The library blocks no signals and survives no fork: [`Engine::start`] starts its threads with
+//! all signals blocked, so that the program's own signal handling goes on as it was, and the
+//! program must not fork afterwards (spawning other programs before the start is fine).
+
+use std::ffi::CString;
+use std::num::NonZeroU32;
+use std::sync::Mutex;
+use std::sync::OnceLock;
+
+use units::ByteCount;
+use zpool_sys as sys;
+
+use crate::error::{EngineError, ZfsError};
+
+/// Tells heads apart. Pools remember who had them last, and a pool with `multihost=on` is
+/// refused to a second host only if that host's number differs: two heads must never share one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct HostId(pub NonZeroU32);
+
+impl HostId {
+    /// A number for `pool` on the machine called `machine` (its machine-id: anything that is
+    /// the same after a restart and different on every other machine).
+    pub fn derive(machine: &str, pool: &str) -> Self {
+        // FNV-1a: the number is written into pools and has to stay what it is.
+        const OFFSET: u32 = 0x811c_9dc5;
+        const PRIME: u32 = 0x0100_0193;
+        let hash = machine
+            .trim()
+            .bytes()
+            .chain([0])
+            .chain(pool.bytes())
+            .fold(OFFSET, |hash, byte| {
+                (hash ^ u32::from(byte)).wrapping_mul(PRIME)
+            });
+        Self(NonZeroU32::new(hash).unwrap_or(NonZeroU32::MIN))
+    }
+
+    /// A number for `pool` on this machine.
+    pub fn of_this_machine(pool: &str) -> Self {
+        let machine = ["/etc/machine-id", "/etc/hostid", "/etc/hostname"]
+            .iter()
+            .find_map(|path| {
+                let bytes = std::fs::read(path).ok().filter(|b| !b.is_empty())?;
+                Some(bytes.iter().map(|b| format!("{b:02x}")).collect::<String>())
+            })
+            .unwrap_or_else(|| {
+                rustix::system::uname()
+                    .nodename()
+                    .to_string_lossy()
+                    .into_owned()
+            });
+        Self::derive(&machine, pool)
+    }
+}
+
+/// Smallest cache the library accepts.
+const ARC_BYTES_MIN: u64 = 64 << 20;
+/// The library must be able to hold two of the largest blocks of a transaction.
+const DIRTY_BYTES_MIN: u64 = 16 << 20;
+/// A longer transaction group makes a start after a crash slower than anyone would wait for.
+const TXG_TIMEOUT_S_MAX: u32 = 60;
+
+/// Settings of the library. Those that matter, with defaults that suit a storage server that
+/// shares its machine; the hundreds of others stay as the library has them.
+#[derive(Clone, Debug)]
+pub struct EngineOptions {
+    /// This head; see [`HostId`].
+    pub host_id: HostId,
+    /// Ceiling of the cache of blocks (ARC). The library's own default, nearly all memory, is
+    /// meant for a kernel that can take it back from the cache; a process cannot.
+    pub arc_bytes_max: ByteCount,
+    /// Written data that may wait in memory for its transaction group. Writers are slowed down
+    /// from 60 % of it on. More absorbs longer bursts and lengthens a restart after a crash.
+    pub dirty_bytes_max: ByteCount,
+    /// A transaction group is written at least this often. Shorter makes a restart after a crash
+    /// quicker (less log to replay: 0.7 s with 1, 1.4-3.2 s with the library's 5, measured under
+    /// full synchronous load), longer gathers more writes.
+    pub txg_timeout_s: u32,
+    /// Keep cached blocks in 4 KiB pieces as a kernel would. Off: one piece per block, which
+    /// spares copies, both towards devices and when a block is lent to a socket.
+    pub scatter_buffers: bool,
+    /// Check the library's data structures while it runs (its `zfs_flags`). Off: it halves the
+    /// cost of the checks that the package was compiled with.
+    pub self_checks: bool,
+}
+
+impl EngineOptions {
+    /// The defaults: a quarter of the memory, at most 8 GiB, for the cache.
+    pub fn new(host_id: HostId) -> Self {
+        let memory = memory_bytes();
+        Self {
+            host_id,
+            arc_bytes_max: ByteCount((memory / 4).clamp(ARC_BYTES_MIN, 8 << 30)),
+            dirty_bytes_max: ByteCount((memory / 16).clamp(DIRTY_BYTES_MIN, 1 << 30)),
+            txg_timeout_s: 2,
+            scatter_buffers: false,
+            self_checks: false,
+        }
+    }
+
+    fn check(&self) -> Result<(), EngineError> {
+        let refuse = |option, rule| Err(EngineError::Option { option, rule });
+        if self.arc_bytes_max.get() < ARC_BYTES_MIN {
+            return refuse("arc_bytes_max", "give the cache at least 64M");
+        }
+        if self.arc_bytes_max.get() >= memory_bytes() {
+            return refuse(
+                "arc_bytes_max",
+                "give the cache less than the machine's memory",
+            );
+        }
+        if self.dirty_bytes_max.get() < DIRTY_BYTES_MIN {
+            return refuse("dirty_bytes_max", "allow at least 16M of unwritten data");
+        }
+        if !(1..=TXG_TIMEOUT_S_MAX).contains(&self.txg_timeout_s) {
+            return refuse("txg_timeout_s", "choose 1 to 60 seconds");
+        }
+        Ok(())
+    }
+
+    fn to_raw(&self) -> sys::bh_engine_options {
+        /// Every check except those that only print.
+        const ALL_CHECKS: u32 = 0x3ffe;
+        sys::bh_engine_options {
+            // Without a floor of its own the library takes 1/32 of the memory for one, and then
+            // ignores a ceiling below it.
+            arc_bytes_min: (self.arc_bytes_max.get() / 4).max(ARC_BYTES_MIN / 2),
+            arc_bytes_max: self.arc_bytes_max.get(),
+            dirty_bytes_max: self.dirty_bytes_max.get(),
+            host_id: self.host_id.0.get(),
+            txg_timeout_s: self.txg_timeout_s,
+            scatter_buffers: self.scatter_buffers.into(),
+            debug_flags: if self.self_checks { ALL_CHECKS } else { 0 },
+            debug_messages: self.self_checks.into(),
+        }
+    }
+}
+
+fn memory_bytes() -> u64 {
+    let info = rustix::system::sysinfo();
+    // The C types differ between architectures.
+    #[allow(clippy::unnecessary_cast)]
+    {
+        info.totalram as u64 * u64::from(info.mem_unit)
+    }
+}
+
+/// The running library.
+#[derive(Debug)]
+pub struct Engine {
+    host_id: HostId,
+    /// Whether the first imported pool has confirmed the layout of structures.
+    layout: OnceLock<()>,
+}
+
+static ENGINE: OnceLock<Engine> = OnceLock::new();
+/// Held while the library starts.
+static STARTING: Mutex<()> = Mutex::new(());
+
+impl Engine {
+    /// Starts the library. Once per process.
+    pub fn start(options: EngineOptions) -> Result<&'static Self, EngineError> {
+        options.check()?;
+        let _starting = STARTING.lock().unwrap_or_else(|e| e.into_inner());
+        if ENGINE.get().is_some() {
+            return Err(EngineError::AlreadyStarted);
+        }
+        with_signals_blocked(|| {
+            let raw = options.to_raw();
+            // SAFETY: the options live for the call; the lock above makes this the only call.
+            ZfsError::check(unsafe { sys::bh_engine_start(&raw) }).map_err(EngineError::Library)
+        })??;
+        select_checksums();
+        Ok(ENGINE.get_or_init(|| Self {
+            host_id: options.host_id,
+            layout: OnceLock::new(),
+        }))
+    }
+
+    /// The number this head writes into pools.
+    pub fn host_id(&self) -> HostId {
+        self.host_id
+    }
+
+    /// Bytes that the cache of blocks holds, and its ceiling.
+    pub fn cache_bytes(&self) -> (ByteCount, ByteCount) {
+        let (mut used, mut max) = (0, 0);
+        // SAFETY: the library runs, as `self` shows.
+        unsafe { sys::bh_cache_bytes(&mut used, &mut max) };
+        (ByteCount(used), ByteCount(max))
+    }
+
+    /// Compares, with the first pool that is open, the library's structures with the headers this
+    /// program was compiled with: a wrong offset would corrupt data silently.
+    pub(crate) fn check_layout(&self, pool: &str) -> Result<(), EngineError> {
+        if self.layout.get().is_some() {
+            return Ok(());
+        }
+        let name = CString::new(pool).map_err(|_| EngineError::OtherLibrary { what: "name" })?;
+        // SAFETY: the library runs; the name is copied.
+        match unsafe { sys::bh_layout_check(name.as_ptr()) } {
+            0 => {
+                let _ = self.layout.set(());
+                Ok(())
+            }
+            _ => Err(EngineError::OtherLibrary {
+                what: "layout of structures",
+            }),
+        }
+    }
+}
+
+/// Threads inherit the mask of the thread that creates them, and none of the library's may run
+/// one of the program's signal handlers.
+fn with_signals_blocked<T>(start: impl FnOnce() -> T) -> Result<T, EngineError> {
+    use nix::sys::signal::{SigSet, SigmaskHow};
+    let before = SigSet::all()
+        .thread_swap_mask(SigmaskHow::SIG_SETMASK)
+        .map_err(|e| EngineError::Signals(e.into()))?;
+    let result = start();
+    before
+        .thread_set_mask()
+        .map_err(|e| EngineError::Signals(e.into()))?;
+    Ok(result)
+}
+
+/// The library takes generic code for these unless told otherwise; the first that this machine
+/// has is used (measured: SHA-256 10x with SHA instructions, BLAKE3 6x with AVX2).
+fn select_checksums() {
+    const BEST_FIRST: [(&str, &[&str]); 4] = [
+        ("sha256", &["shani", "avx2", "avx", "ssse3", "x64"]),
+        ("sha512", &["avx2", "avx", "x64"]),
+        ("blake3", &["avx512", "avx2", "sse41", "sse2"]),
+        (
+            "fletcher4",
+            &["avx512bw", "avx512f", "avx2", "ssse3", "sse2"],
+        ),
+    ];
+    for (algorithm, implementations) in BEST_FIRST {
+        let chosen = implementations.iter().find(|implementation| {
+            let [algorithm, implementation] =
+                [algorithm, implementation].map(|s| CString::new(s).expect("constants"));
+            // SAFETY: the library runs and compares the names only.
+            unsafe { sys::bh_checksum_select(algorithm.as_ptr(), implementation.as_ptr()) == 0 }
+        });
+        tracing::debug!(algorithm, implementation = ?chosen, "checksum code");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn host_ids_differ_by_machine_and_by_pool_and_stay_what_they_are() {
+        let one = HostId::derive("abc", "tank");
+        assert_eq!(one, HostId::derive("abc\n", "tank"));
+        assert_ne!(one, HostId::derive("abd", "tank"));
+        assert_ne!(one, HostId::derive("abc", "tonk"));
+        assert_eq!(one.0.get(), 1_257_048_757);
+    }
+
+    #[test]
+    fn options_out_of_bounds_are_refused_by_name() {
+        let mut options = EngineOptions::new(HostId::derive("a", "b"));
+        assert!(options.check().is_ok());
+        options.txg_timeout_s = 0;
+        assert!(matches!(
+            options.check(),
+            Err(EngineError::Option {
+                option: "txg_timeout_s",
+                ..
+            })
+        ));
+    }
+}

@@ -1,0 +1,266 @@
+//! Errors of the engine and of pools: what a caller matches on, and a sentence that says what to
+//! do.
+
+use std::ffi::CStr;
+use std::fmt;
+use std::path::PathBuf;
+
+/// An errno value that the ZFS library returned, some of which are its own.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct ZfsError(pub i32);
+
+/// The library's name for "a checksum does not match" (`EBADE`).
+const ECKSUM: i32 = 52;
+
+impl ZfsError {
+    /// `Ok` for zero.
+    pub(crate) fn check(code: i32) -> Result<(), Self> {
+        if code == 0 { Ok(()) } else { Err(Self(code)) }
+    }
+
+    /// Whether it is this errno.
+    pub fn is(self, errno: rustix::io::Errno) -> bool {
+        self.0 == errno.raw_os_error()
+    }
+}
+
+impl fmt::Display for ZfsError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0 == ECKSUM {
+            return f.write_str("stored data does not match its checksum");
+        }
+        let text = std::io::Error::from_raw_os_error(self.0).to_string();
+        // "No space left on device (os error 28)": the number is no help to anybody.
+        f.write_str(text.split(" (os error").next().unwrap_or(&text))
+    }
+}
+
+impl fmt::Debug for ZfsError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ZfsError({}: {self})", self.0)
+    }
+}
+
+impl std::error::Error for ZfsError {}
+
+/// Why the engine did not start.
+#[derive(Debug, thiserror::Error)]
+pub enum EngineError {
+    /// The library's state is one per process.
+    #[error("the ZFS engine runs already: one process has one engine")]
+    AlreadyStarted,
+    /// The library is not the one this program was built for.
+    #[error(
+        "the installed libzpool was built differently from this program: install the version \
+         that `make deps` installs, and build again ({what})"
+    )]
+    OtherLibrary {
+        /// The check that failed.
+        what: &'static str,
+    },
+    /// An option is out of bounds.
+    #[error("engine option {option}: {rule}")]
+    Option {
+        /// Which.
+        option: &'static str,
+        /// What it must be.
+        rule: &'static str,
+    },
+    /// Signals could not be blocked for the library's threads.
+    #[error("block signals")]
+    Signals(#[source] std::io::Error),
+    /// The device driver could not start.
+    #[error("start the device driver")]
+    Driver(#[source] std::io::Error),
+    /// The library refused.
+    #[error("start the ZFS library")]
+    Library(#[source] ZfsError),
+}
+
+/// What a caller matches on when a pool operation fails. The text says what to do.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PoolErrorKind {
+    /// The name is taken in this process.
+    #[error("a pool of this name is open already: choose another name")]
+    Exists,
+    /// No such pool in this process.
+    #[error("no such pool is open here")]
+    NotFound,
+    /// A device does not exist.
+    #[error("device {} does not exist", path.display())]
+    DeviceMissing {
+        /// Which.
+        path: PathBuf,
+    },
+    /// A device is used by another process, or twice in one command.
+    #[error("device {} is in use by {by}: stop that first", path.display())]
+    DeviceInUse {
+        /// Which.
+        path: PathBuf,
+        /// Who holds it.
+        by: String,
+    },
+    /// A device belongs to a pool.
+    #[error(
+        "device {} belongs to pool {pool} ({state}): destroy or detach it there, or say that it \
+         may be overwritten", path.display()
+    )]
+    DeviceInPool {
+        /// Which.
+        path: PathBuf,
+        /// The pool's name.
+        pool: String,
+        /// "active", "exported", ...
+        state: String,
+    },
+    /// A device is smaller than ZFS allows, or smaller than the one it shall stand in for.
+    #[error("device {} is too small: it needs {needed}", path.display())]
+    DeviceTooSmall {
+        /// Which.
+        path: PathBuf,
+        /// In words.
+        needed: String,
+    },
+    /// A device cannot be opened or used.
+    #[error("device {} cannot be used: {why}", path.display())]
+    DeviceUnusable {
+        /// Which.
+        path: PathBuf,
+        /// In words.
+        why: String,
+    },
+    /// The pool has no such device.
+    #[error("the pool has no device {device}: `status` lists them")]
+    NoSuchDevice {
+        /// As given.
+        device: String,
+    },
+    /// The last copy of something would go away.
+    #[error("the pool would lose data: no other device holds a valid copy")]
+    NoReplicas,
+    /// The pool's shape does not allow it.
+    #[error("not possible with this pool: {why}")]
+    Shape {
+        /// In words.
+        why: String,
+    },
+    /// No such property, or it cannot be set, or not to this.
+    #[error("property {property}: {why}")]
+    Property {
+        /// Name.
+        property: String,
+        /// In words.
+        why: String,
+    },
+    /// Volumes are open, or an operation is under way.
+    #[error("the pool is busy: close its volumes and let running operations finish first")]
+    Busy,
+    /// All devices failed; I/O waits.
+    #[error("the pool is suspended: bring its devices back, then clear it")]
+    Suspended,
+    /// Another machine uses the pool.
+    #[error("the pool is in use by another host: stop it there first")]
+    ActiveElsewhere,
+    /// Devices are missing so that the pool cannot work.
+    #[error("too many devices of the pool are missing: {missing}")]
+    DevicesMissing {
+        /// Their former paths.
+        missing: String,
+    },
+    /// A log device is missing.
+    #[error(
+        "log devices are missing: bring them back, or import without them and lose the last \
+         seconds of synchronous writes"
+    )]
+    LogMissing,
+    /// The pool uses features that this library lacks.
+    #[error("the pool uses features that this version does not know: {features}")]
+    FeatureUnknown {
+        /// Their names.
+        features: String,
+    },
+    /// The data that describes the pool is damaged.
+    #[error("the pool's own records are damaged")]
+    Damaged,
+    /// The pool is full.
+    #[error("the pool is full")]
+    NoSpace,
+    /// The pool is open for reading only.
+    #[error("the pool is open for reading only")]
+    ReadOnly,
+    /// The operation was under way or done already, or there is nothing to do.
+    #[error("nothing to do: {why}")]
+    NothingToDo {
+        /// In words.
+        why: String,
+    },
+    /// Anything else.
+    #[error("the ZFS library failed")]
+    Library,
+}
+
+/// A pool operation that failed.
+#[derive(Debug, thiserror::Error)]
+#[error("{doing} pool {pool}: {kind}")]
+pub struct PoolError {
+    /// The step: "create", "import", "attach a device to", ...
+    pub doing: &'static str,
+    /// The pool's name.
+    pub pool: String,
+    /// What a caller matches on.
+    pub kind: PoolErrorKind,
+    /// What the library said.
+    #[source]
+    pub cause: Option<ZfsError>,
+}
+
+impl PoolError {
+    pub(crate) fn new(doing: &'static str, pool: &str, kind: PoolErrorKind) -> Self {
+        Self {
+            doing,
+            pool: pool.to_owned(),
+            kind,
+            cause: None,
+        }
+    }
+
+    pub(crate) fn because(
+        doing: &'static str,
+        pool: &str,
+        kind: PoolErrorKind,
+        cause: ZfsError,
+    ) -> Self {
+        Self {
+            cause: Some(cause),
+            ..Self::new(doing, pool, kind)
+        }
+    }
+
+    /// With the meaning an errno has in most pool operations.
+    pub(crate) fn common(doing: &'static str, pool: &str, cause: ZfsError) -> Self {
+        use rustix::io::Errno;
+        let kind = match Errno::from_raw_os_error(cause.0) {
+            Errno::NOENT => PoolErrorKind::NotFound,
+            Errno::EXIST => PoolErrorKind::Exists,
+            Errno::BUSY => PoolErrorKind::Busy,
+            Errno::NOSPC | Errno::DQUOT => PoolErrorKind::NoSpace,
+            Errno::ROFS => PoolErrorKind::ReadOnly,
+            Errno::AGAIN => PoolErrorKind::Suspended,
+            Errno::REMOTEIO => PoolErrorKind::ActiveElsewhere,
+            _ => PoolErrorKind::Library,
+        };
+        Self::because(doing, pool, kind, cause)
+    }
+}
+
+/// Text that the library holds for ever.
+///
+/// # Safety
+/// `text` is NULL or a NUL-terminated string that is never freed.
+pub(crate) unsafe fn static_text(text: *const std::ffi::c_char) -> Option<&'static str> {
+    if text.is_null() {
+        return None;
+    }
+    // SAFETY: promised by the caller.
+    unsafe { CStr::from_ptr(text) }.to_str().ok()
+}

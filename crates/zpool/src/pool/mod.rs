@@ -1,0 +1,109 @@
+//! Pools: made, opened, watched, changed, closed.
+
+mod spec;
+
+use std::ffi::{CStr, CString};
+
+use units::PoolName;
+use zpool_sys as sys;
+
+pub use spec::{GroupKind, GroupRole, GroupSpec, PoolSpec};
+
+use crate::engine::Engine;
+use crate::error::{PoolError, ZfsError};
+
+/// A pool that this process has open. Dropping it leaves it open: a pool is closed by
+/// [`Pool::export`], whose failure somebody has to see, or by the end of the process.
+#[derive(Debug)]
+pub struct Pool {
+    engine: &'static Engine,
+    name: PoolName,
+    c_name: CString,
+}
+
+impl Pool {
+    /// Makes a pool on the devices of `spec`. What they hold is lost.
+    pub fn create(engine: &'static Engine, spec: &PoolSpec) -> Result<Self, PoolError> {
+        const DOING: &str = "create";
+        let name = spec.name.as_str();
+        let tree = spec
+            .vdev_tree()
+            .map_err(|kind| PoolError::new(DOING, name, kind))?;
+        let properties = spec.create_properties()?;
+        let c_name = c_text(name);
+        // SAFETY: the library runs; name and lists live for the call and are copied.
+        let code =
+            unsafe { sys::bh_pool_create(c_name.as_ptr(), tree.as_raw(), properties.as_raw()) };
+        ZfsError::check(code).map_err(|cause| PoolError::common(DOING, name, cause))?;
+        Self::opened(engine, &spec.name, DOING)
+    }
+
+    fn opened(
+        engine: &'static Engine,
+        name: &PoolName,
+        doing: &'static str,
+    ) -> Result<Self, PoolError> {
+        let pool = Self {
+            engine,
+            name: name.clone(),
+            c_name: c_text(name.as_str()),
+        };
+        match pool.engine.check_layout(name.as_str()) {
+            Ok(()) => Ok(pool),
+            Err(_) => panic!("{doing} pool {name}: libzpool and this program do not match"),
+        }
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &PoolName {
+        &self.name
+    }
+
+    /// The engine it is open in.
+    pub fn engine(&self) -> &'static Engine {
+        self.engine
+    }
+
+    pub(crate) fn c_name(&self) -> &CStr {
+        &self.c_name
+    }
+
+    /// Writes everything to the devices, marks them as free for any host, and lets go of them.
+    /// All volumes must be closed.
+    pub fn export(self) -> Result<(), (Self, PoolError)> {
+        // SAFETY: the library runs; the name is copied.
+        let code = unsafe { sys::bh_pool_export(self.c_name.as_ptr(), 0) };
+        match ZfsError::check(code) {
+            Ok(()) => Ok(()),
+            Err(cause) => {
+                let error = PoolError::common("export", self.name.as_str(), cause);
+                Err((self, error))
+            }
+        }
+    }
+
+    /// Destroys the pool and all that it holds.
+    pub fn destroy(self) -> Result<(), (Self, PoolError)> {
+        // SAFETY: the library runs; the name is copied.
+        let code = unsafe { sys::bh_pool_destroy(self.c_name.as_ptr()) };
+        match ZfsError::check(code) {
+            Ok(()) => Ok(()),
+            Err(cause) => {
+                let error = PoolError::common("destroy", self.name.as_str(), cause);
+                Err((self, error))
+            }
+        }
+    }
+
+    /// Returns when everything written before the call is on disk.
+    pub fn sync(&self) -> Result<(), PoolError> {
+        // SAFETY: the library runs; the name is copied.
+        ZfsError::check(unsafe { sys::bh_pool_sync(self.c_name.as_ptr()) })
+            .map_err(|cause| PoolError::common("sync", self.name.as_str(), cause))
+    }
+}
+
+/// For names that were checked, which have no NUL.
+pub(crate) fn c_text(text: &str) -> CString {
+    CString::new(text.split('\0').next().unwrap_or_default()).expect("no NUL is left")
+}

@@ -1,0 +1,302 @@
+//! What a pool is to be made of, and its translation into the library's tree of devices.
+
+use std::path::{Path, PathBuf};
+
+use units::PoolName;
+use zpool_sys as sys;
+
+use super::c_text;
+use crate::error::{PoolError, PoolErrorKind, static_text};
+use crate::nvlist::NvList;
+
+/// How the devices of a group keep data safe.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum GroupKind {
+    /// Each device on its own: none may fail.
+    Stripe,
+    /// Each device holds everything: all but one may fail.
+    Mirror,
+    /// One may fail.
+    Raidz1,
+    /// Two may fail.
+    Raidz2,
+    /// Three may fail.
+    Raidz3,
+}
+
+impl GroupKind {
+    /// Devices that carry redundancy in a raidz.
+    const fn parity(self) -> Option<u64> {
+        match self {
+            Self::Stripe | Self::Mirror => None,
+            Self::Raidz1 => Some(1),
+            Self::Raidz2 => Some(2),
+            Self::Raidz3 => Some(3),
+        }
+    }
+
+    /// Fewest devices.
+    pub const fn devices_min(self) -> usize {
+        match self {
+            Self::Stripe => 1,
+            Self::Mirror | Self::Raidz1 => 2,
+            Self::Raidz2 => 3,
+            Self::Raidz3 => 4,
+        }
+    }
+}
+
+/// What a group of devices is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum GroupRole {
+    /// Holds the pool's data.
+    Data,
+    /// Holds the intent log: makes synchronous writes fast.
+    Log,
+    /// Caches reads; may fail without loss.
+    Cache,
+    /// Waits to replace a device.
+    Spare,
+}
+
+/// Devices that work together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GroupSpec {
+    /// How they keep data safe.
+    pub kind: GroupKind,
+    /// What they are for.
+    pub role: GroupRole,
+    /// Absolute paths of files or block devices.
+    pub devices: Vec<PathBuf>,
+}
+
+/// A pool to be made.
+#[derive(Clone, Debug)]
+pub struct PoolSpec {
+    /// Its name.
+    pub name: PoolName,
+    /// Its devices.
+    pub groups: Vec<GroupSpec>,
+    /// Properties such as `autotrim=on`, `failmode=wait`, `comment=...`, `ashift=12`, as text.
+    /// All features of the library are enabled unless one is named `feature@x=disabled` here.
+    pub properties: Vec<(String, String)>,
+    /// Overwrite devices that belong to a pool that is not in use.
+    pub overwrite: bool,
+}
+
+/// Smallest and largest block size (as a power of two) that a pool may assume of its devices.
+const ASHIFT_RANGE: std::ops::RangeInclusive<u64> = 9..=16;
+
+fn shape<T>(why: &str) -> Result<T, PoolErrorKind> {
+    Err(PoolErrorKind::Shape {
+        why: why.to_owned(),
+    })
+}
+
+impl PoolSpec {
+    /// A pool of one group.
+    pub fn new(name: PoolName, kind: GroupKind, devices: Vec<PathBuf>) -> Self {
+        Self {
+            name,
+            groups: vec![GroupSpec {
+                kind,
+                role: GroupRole::Data,
+                devices,
+            }],
+            properties: Vec::new(),
+            overwrite: false,
+        }
+    }
+
+    /// All devices, in order.
+    pub fn devices(&self) -> impl Iterator<Item = &PathBuf> {
+        self.groups.iter().flat_map(|group| &group.devices)
+    }
+
+    fn ashift(&self) -> Result<Option<u64>, PoolErrorKind> {
+        let Some((_, text)) = self.properties.iter().find(|(name, _)| name == "ashift") else {
+            return Ok(None);
+        };
+        match text.parse() {
+            Ok(0) => Ok(None),
+            Ok(ashift) if ASHIFT_RANGE.contains(&ashift) => Ok(Some(ashift)),
+            _ => Err(PoolErrorKind::Property {
+                property: "ashift".to_owned(),
+                why: "choose 9 (512 bytes) to 16 (64K), or 0 to take what the devices report"
+                    .to_owned(),
+            }),
+        }
+    }
+
+    /// The library's form of the groups.
+    pub(crate) fn vdev_tree(&self) -> Result<NvList, PoolErrorKind> {
+        let data = self
+            .groups
+            .iter()
+            .any(|group| group.role == GroupRole::Data);
+        if !data {
+            return shape("name at least one device for data");
+        }
+        vdev_tree(&self.groups, self.ashift()?)
+    }
+
+    /// The library's form of the properties, with all features enabled.
+    pub(crate) fn create_properties(&self) -> Result<NvList, PoolError> {
+        let mut list = NvList::new();
+        let disabled: Vec<&str> = self
+            .properties
+            .iter()
+            .filter(|(name, value)| name.starts_with("feature@") && value == "disabled")
+            .map(|(name, _)| name.as_str())
+            .collect();
+        for feature in features() {
+            let name = format!("feature@{feature}");
+            if !disabled.contains(&name.as_str()) {
+                list.set_u64(&name, 0);
+            }
+        }
+        for (name, value) in &self.properties {
+            if !disabled.contains(&name.as_str()) {
+                add_property(&mut list, name, value, true)
+                    .map_err(|kind| PoolError::new("create", self.name.as_str(), kind))?;
+            }
+        }
+        Ok(list)
+    }
+}
+
+/// Names of the features that the library supports.
+pub fn features() -> impl Iterator<Item = &'static str> {
+    (0..).map_while(|index| {
+        // SAFETY: the library's table of features is a constant.
+        unsafe { static_text(sys::bh_feature_name(index)) }
+    })
+}
+
+/// Adds a property given as text.
+pub(crate) fn add_property(
+    list: &mut NvList,
+    name: &str,
+    value: &str,
+    creating: bool,
+) -> Result<(), PoolErrorKind> {
+    use rustix::io::Errno;
+    let (c_name, c_value) = (c_text(name), c_text(value));
+    // SAFETY: the list is live and ours; both texts are copied.
+    let code = unsafe {
+        sys::bh_pool_property_parse(
+            list.as_raw(),
+            c_name.as_ptr(),
+            c_value.as_ptr(),
+            creating.into(),
+        )
+    };
+    let why = match Errno::from_raw_os_error(code) {
+        _ if code == 0 => return Ok(()),
+        Errno::NOENT => "no such property",
+        Errno::ROFS => "it cannot be set",
+        _ => "it does not take this value",
+    };
+    Err(PoolErrorKind::Property {
+        property: name.to_owned(),
+        why: why.to_owned(),
+    })
+}
+
+/// The library's tree for `groups`: a root with a child per group or striped device, spares and
+/// caches beside them.
+pub(crate) fn vdev_tree(
+    groups: &[GroupSpec],
+    ashift: Option<u64>,
+) -> Result<NvList, PoolErrorKind> {
+    let mut children = Vec::new();
+    let mut spares = Vec::new();
+    let mut caches = Vec::new();
+    for group in groups {
+        check_group(group)?;
+        match group.role {
+            GroupRole::Spare => spares.extend(leaves(&group.devices, ashift)),
+            GroupRole::Cache => caches.extend(leaves(&group.devices, ashift)),
+            GroupRole::Data | GroupRole::Log => children.extend(top_level(group, ashift)),
+        }
+    }
+    let mut root = NvList::new();
+    root.set_text("type", "root");
+    root.set_lists("children", &children);
+    if !spares.is_empty() {
+        root.set_lists("spares", &spares);
+    }
+    if !caches.is_empty() {
+        root.set_lists("l2cache", &caches);
+    }
+    Ok(root)
+}
+
+fn check_group(group: &GroupSpec) -> Result<(), PoolErrorKind> {
+    if group.devices.len() < group.kind.devices_min() {
+        return shape(&format!(
+            "a {:?} needs at least {} devices",
+            group.kind,
+            group.kind.devices_min()
+        ));
+    }
+    let plain = group.kind == GroupKind::Stripe;
+    match group.role {
+        GroupRole::Log if group.kind.parity().is_some() => shape("a log is one device or a mirror"),
+        GroupRole::Cache | GroupRole::Spare if !plain => {
+            shape("caches and spares are single devices")
+        }
+        _ => match group.devices.iter().find(|path| !path.is_absolute()) {
+            Some(path) => Err(PoolErrorKind::DeviceUnusable {
+                path: path.clone(),
+                why: "write its absolute path".to_owned(),
+            }),
+            None => Ok(()),
+        },
+    }
+}
+
+fn top_level(group: &GroupSpec, ashift: Option<u64>) -> Vec<NvList> {
+    let log = group.role == GroupRole::Log;
+    let mark = |mut vdev: NvList| {
+        vdev.set_u64("is_log", log.into());
+        if log {
+            vdev.set_text("alloc_bias", "log");
+        }
+        vdev
+    };
+    let members: Vec<NvList> = leaves(&group.devices, ashift).collect();
+    if group.kind == GroupKind::Stripe {
+        return members.into_iter().map(mark).collect();
+    }
+    let mut vdev = NvList::new();
+    match group.kind.parity() {
+        Some(parity) => vdev.set_text("type", "raidz").set_u64("nparity", parity),
+        None => vdev.set_text("type", "mirror"),
+    };
+    vdev.set_lists("children", &members);
+    vec![mark(vdev)]
+}
+
+fn leaves(devices: &[PathBuf], ashift: Option<u64>) -> impl Iterator<Item = NvList> + '_ {
+    devices.iter().map(move |path| leaf(path, ashift))
+}
+
+/// One device. Kernel ZFS opens files and disks by different drivers: the type has to be right
+/// for a pool that moves there.
+pub(crate) fn leaf(path: &Path, ashift: Option<u64>) -> NvList {
+    use std::os::unix::fs::FileTypeExt;
+    let disk = std::fs::metadata(path).is_ok_and(|meta| meta.file_type().is_block_device());
+    let mut vdev = NvList::new();
+    vdev.set_text("path", &path.to_string_lossy());
+    vdev.set_text("type", if disk { "disk" } else { "file" });
+    if disk {
+        vdev.set_u64("whole_disk", 0);
+    }
+    if let Some(ashift) = ashift {
+        vdev.set_u64("ashift", ashift);
+    }
+    vdev
+}

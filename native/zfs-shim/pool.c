@@ -1,0 +1,409 @@
+/*
+ * Pools: what the ioctl layer of the kernel module would do, which the library lacks.
+ */
+#include "internal.h"
+
+#include <sys/dsl_pool.h>
+#include <sys/dsl_scan.h>
+#include <sys/txg.h>
+#include <sys/vdev_trim.h>
+#include <sys/mmp.h>
+#include <sys/metaslab_impl.h>
+#include <zfeature_common.h>
+#include <zfs_prop.h>
+
+/* Runs `call` with the pool held open as `spa`. */
+#define	BH_WITH_POOL(name, spa, error, call)			\
+	do {							\
+		(error) = spa_open((name), &(spa), FTAG);	\
+		if ((error) == 0) {				\
+			(error) = (call);			\
+			spa_close((spa), FTAG);			\
+		}						\
+	} while (0)
+
+/* No pool may name a file where its configuration is cached: see init.c. */
+static nvlist_t *
+without_cache_file(nvlist_t *properties)
+{
+	nvlist_t *copy = NULL;
+
+	if (properties == NULL)
+		copy = fnvlist_alloc();
+	else
+		copy = fnvlist_dup(properties);
+	fnvlist_add_string(copy, "cachefile", "none");
+	return (copy);
+}
+
+int32_t
+bh_pool_create(const char *name, struct nvlist *vdev_tree, struct nvlist *properties)
+{
+	nvlist_t *props = without_cache_file(properties);
+	nvlist_t *root = fnvlist_alloc();
+
+	/* What a POSIX file system at the root of the pool is created with. */
+	fnvlist_add_uint64(root, "version", ZPL_VERSION);
+	fnvlist_add_uint64(root, "normalization", 0);
+	fnvlist_add_uint64(root, "utf8only", 0);
+	fnvlist_add_uint64(root, "casesensitivity", 0);
+
+	int error = spa_create(name, vdev_tree, props, root, NULL);
+
+	nvlist_free(root);
+	nvlist_free(props);
+	return (error);
+}
+
+int32_t
+bh_pool_examine(struct nvlist *config, struct nvlist **out)
+{
+	*out = spa_tryimport(config);
+	return (0);
+}
+
+int32_t
+bh_pool_import(const char *name, struct nvlist *config, struct nvlist *properties,
+    uint32_t flags)
+{
+	/* Whether the pool may be taken from another host is decided above this layer. */
+	uint64_t import_flags = ZFS_IMPORT_ANY_HOST;
+	char pool[ZFS_MAX_DATASET_NAME_LEN];
+	nvlist_t *props = without_cache_file(properties);
+
+	if ((flags & BH_IMPORT_MISSING_LOG) != 0)
+		import_flags |= ZFS_IMPORT_MISSING_LOG;
+	if ((flags & BH_IMPORT_SKIP_ACTIVITY_CHECK) != 0)
+		import_flags |= ZFS_IMPORT_SKIP_MMP;
+	(void) strlcpy(pool, name, sizeof (pool));
+
+	int error = spa_import(pool, config, props, import_flags);
+
+	nvlist_free(props);
+	return (error);
+}
+
+int32_t
+bh_pool_export(const char *name, uint32_t force)
+{
+	return (spa_export(name, NULL, force != 0, B_FALSE));
+}
+
+int32_t
+bh_pool_destroy(const char *name)
+{
+	return (spa_destroy(name));
+}
+
+int32_t
+bh_pool_status(const char *name, struct nvlist **out)
+{
+	int error = spa_get_stats(name, out, NULL, 0);
+
+	/* A pool that cannot be opened still has a configuration, and that is the answer. */
+	return (*out != NULL ? 0 : error);
+}
+
+int32_t
+bh_pool_properties(const char *name, struct nvlist **out)
+{
+	spa_t *spa;
+	int error;
+	nvlist_t *properties = fnvlist_alloc();
+
+	BH_WITH_POOL(name, spa, error, spa_prop_get(spa, properties));
+	if (error != 0) {
+		nvlist_free(properties);
+		properties = NULL;
+	}
+	*out = properties;
+	return (error);
+}
+
+int32_t
+bh_pool_set_properties(const char *name, struct nvlist *properties)
+{
+	spa_t *spa;
+	int error;
+
+	BH_WITH_POOL(name, spa, error, spa_prop_set(spa, properties));
+	return (error);
+}
+
+int32_t
+bh_pool_property_parse(struct nvlist *properties, const char *name, const char *text,
+    uint32_t creating)
+{
+	uint64_t value;
+	char *end;
+
+	if (zpool_prop_feature(name)) {
+		const char *feature = strchr(name, '@') + 1;
+
+		if (zfeature_lookup_name(feature, NULL) != 0)
+			return (ENOENT);
+		if (strcmp(text, "enabled") != 0)
+			return (EINVAL);
+		return (nvlist_add_uint64(properties, name, 0));
+	}
+	if (zfs_prop_user(name))
+		return (nvlist_add_string(properties, name, text));
+
+	zpool_prop_t prop = zpool_name_to_prop(name);
+	if (prop == ZPOOL_PROP_INVAL)
+		return (ENOENT);
+	/* One is decided by init.c, the other describes a mount, of which there are none here. */
+	if (prop == ZPOOL_PROP_CACHEFILE || prop == ZPOOL_PROP_ALTROOT)
+		return (EROFS);
+	if (zpool_prop_readonly(prop) ||
+	    (zpool_prop_setonce(prop) && creating == 0))
+		return (EROFS);
+
+	switch (zpool_prop_get_type(prop)) {
+	case PROP_TYPE_STRING:
+		return (nvlist_add_string(properties, name, text));
+	case PROP_TYPE_INDEX:
+		if (zpool_prop_string_to_index(prop, text, &value) != 0)
+			return (EINVAL);
+		return (nvlist_add_uint64(properties, name, value));
+	default:
+		errno = 0;
+		value = strtoull(text, &end, 10);
+		if (errno != 0 || end == text || *end != '\0')
+			return (EINVAL);
+		return (nvlist_add_uint64(properties, name, value));
+	}
+}
+
+const char *
+bh_pool_property_word(const char *name, uint64_t value)
+{
+	const char *word = NULL;
+	zpool_prop_t prop = zpool_name_to_prop(name);
+
+	if (prop == ZPOOL_PROP_INVAL || zpool_prop_get_type(prop) != PROP_TYPE_INDEX ||
+	    zpool_prop_index_to_string(prop, value, &word) != 0)
+		return (NULL);
+	return (word);
+}
+
+static int
+wait_synced(spa_t *spa)
+{
+	txg_wait_synced(spa_get_dsl(spa), 0);
+	return (0);
+}
+
+int32_t
+bh_pool_sync(const char *name)
+{
+	spa_t *spa;
+	int error;
+
+	BH_WITH_POOL(name, spa, error, wait_synced(spa));
+	return (error);
+}
+
+int32_t
+bh_pool_health(const char *name, struct bh_pool_health *out)
+{
+	int error = 0;
+
+	if (!mutex_tryenter(&spa_namespace_lock))
+		return (EAGAIN);
+	/* spa_lookup would wait for a pool that is being exported. */
+	spa_t *spa = NULL;
+	while ((spa = spa_next(spa)) != NULL) {
+		if (strcmp(spa_name(spa), name) == 0)
+			break;
+	}
+	if (spa == NULL || spa->spa_is_exporting || spa->spa_root_vdev == NULL) {
+		error = spa == NULL ? ENOENT : EAGAIN;
+	} else {
+		out->suspended = (uint32_t)spa->spa_suspended;
+		out->root_state = (uint32_t)spa->spa_root_vdev->vdev_state;
+		out->synced_txg = spa_last_synced_txg(spa);
+		out->sync_started_ns = (uint64_t)spa->spa_sync_starttime;
+		out->now_ns = (uint64_t)gethrtime();
+	}
+	mutex_exit(&spa_namespace_lock);
+	return (error);
+}
+
+static int
+scan_command(spa_t *spa, uint32_t command)
+{
+	switch (command) {
+	case BH_SCRUB_START:
+		return (spa_scan(spa, POOL_SCAN_SCRUB));
+	case BH_SCRUB_PAUSE:
+		return (spa_scrub_pause_resume(spa, POOL_SCRUB_PAUSE));
+	case BH_SCRUB_CANCEL:
+		return (spa_scan_stop(spa));
+	default:
+		return (EINVAL);
+	}
+}
+
+int32_t
+bh_pool_scrub(const char *name, uint32_t command)
+{
+	spa_t *spa;
+	int error;
+
+	BH_WITH_POOL(name, spa, error, scan_command(spa, command));
+	return (error);
+}
+
+static int
+trim_command(spa_t *spa, const uint64_t *vdev_guids, uint32_t count, uint32_t command)
+{
+	pool_trim_func_t function = POOL_TRIM_START;
+	nvlist_t *guids = fnvlist_alloc();
+	nvlist_t *errors = fnvlist_alloc();
+	char key[24];
+	int error = 0;
+
+	if (command == BH_TRIM_CANCEL)
+		function = POOL_TRIM_CANCEL;
+	else if (command == BH_TRIM_SUSPEND)
+		function = POOL_TRIM_SUSPEND;
+	for (uint32_t i = 0; i < count; i++) {
+		(void) snprintf(key, sizeof (key), "%u", i);
+		fnvlist_add_uint64(guids, key, vdev_guids[i]);
+	}
+	if (spa_vdev_trim(spa, guids, function, 0, B_TRUE, B_FALSE, errors) > 0) {
+		nvpair_t *first = nvlist_next_nvpair(errors, NULL);
+		int64_t code;
+
+		error = first != NULL && nvpair_value_int64(first, &code) == 0 ?
+		    (int)code : EINVAL;
+	}
+	nvlist_free(errors);
+	nvlist_free(guids);
+	return (error);
+}
+
+int32_t
+bh_pool_trim(const char *name, const uint64_t *vdev_guids, uint32_t count, uint32_t command)
+{
+	spa_t *spa;
+	int error;
+
+	BH_WITH_POOL(name, spa, error, trim_command(spa, vdev_guids, count, command));
+	return (error);
+}
+
+static int
+clear_errors(spa_t *spa, uint64_t vdev_guid)
+{
+	vdev_t *vd = NULL;
+
+	/* Another host may have taken the pool while it was suspended here. */
+	if (spa_multihost(spa) && spa_suspended(spa) && spa_mmp_remote_host_activity(spa))
+		return (EREMOTEIO);
+
+	spa_vdev_state_enter(spa, SCL_NONE);
+	if (vdev_guid != 0) {
+		vd = spa_lookup_by_guid(spa, vdev_guid, B_TRUE);
+		if (vd == NULL) {
+			(void) spa_vdev_state_exit(spa, NULL, ENODEV);
+			return (ENODEV);
+		}
+	}
+	vdev_clear(spa, vd);
+	/* Waiting for a transaction group would wait for ever while suspended. */
+	(void) spa_vdev_state_exit(spa, spa_suspended(spa) ? NULL : spa->spa_root_vdev, 0);
+
+	return (zio_resume(spa) != 0 ? EIO : 0);
+}
+
+int32_t
+bh_pool_clear(const char *name, uint64_t vdev_guid)
+{
+	spa_t *spa;
+	int error;
+
+	BH_WITH_POOL(name, spa, error, clear_errors(spa, vdev_guid));
+	return (error);
+}
+
+int32_t
+bh_vdev_add(const char *name, struct nvlist *vdev_tree)
+{
+	spa_t *spa;
+	int error;
+
+	BH_WITH_POOL(name, spa, error, spa_vdev_add(spa, vdev_tree, B_FALSE));
+	return (error);
+}
+
+int32_t
+bh_vdev_attach(const char *name, uint64_t vdev_guid, struct nvlist *vdev_tree,
+    uint32_t replacing)
+{
+	spa_t *spa;
+	int error;
+
+	BH_WITH_POOL(name, spa, error,
+	    spa_vdev_attach(spa, vdev_guid, vdev_tree, replacing != 0, B_FALSE));
+	return (error);
+}
+
+int32_t
+bh_vdev_detach(const char *name, uint64_t vdev_guid)
+{
+	spa_t *spa;
+	int error;
+
+	BH_WITH_POOL(name, spa, error, spa_vdev_detach(spa, vdev_guid, 0, B_FALSE));
+	return (error);
+}
+
+int32_t
+bh_vdev_remove(const char *name, uint64_t vdev_guid)
+{
+	spa_t *spa;
+	int error;
+
+	BH_WITH_POOL(name, spa, error, spa_vdev_remove(spa, vdev_guid, B_FALSE));
+	return (error);
+}
+
+int32_t
+bh_vdev_online(const char *name, uint64_t vdev_guid, uint32_t expand, uint32_t *state)
+{
+	spa_t *spa;
+	int error;
+	vdev_state_t reached = VDEV_STATE_UNKNOWN;
+
+	BH_WITH_POOL(name, spa, error, vdev_online(spa, vdev_guid,
+	    expand != 0 ? ZFS_ONLINE_EXPAND : 0, &reached));
+	*state = (uint32_t)reached;
+	return (error);
+}
+
+int32_t
+bh_vdev_offline(const char *name, uint64_t vdev_guid, uint32_t temporary)
+{
+	spa_t *spa;
+	int error;
+
+	BH_WITH_POOL(name, spa, error, vdev_offline(spa, vdev_guid,
+	    temporary != 0 ? ZFS_OFFLINE_TEMPORARY : 0));
+	return (error);
+}
+
+const char *
+bh_feature_name(uint32_t index)
+{
+	uint32_t seen = 0;
+
+	for (spa_feature_t i = 0; i < SPA_FEATURES; i++) {
+		if (!spa_feature_table[i].fi_zfs_mod_supported)
+			continue;
+		if (seen++ == index)
+			return (spa_feature_table[i].fi_uname);
+	}
+	return (NULL);
+}

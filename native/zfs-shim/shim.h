@@ -1,0 +1,117 @@
+/*
+ * Everything that the Rust side may call of the ZFS library: opaque handles, fixed-width
+ * integers, no policy.  Functions return 0 or a positive errno value.
+ *
+ * A `struct nvlist` is libnvpair's own list; whoever receives one in an `out` argument frees it.
+ * Strings are NUL-terminated and are copied before a function returns.
+ */
+#ifndef BULKHEAD_ZFS_SHIM_H
+#define	BULKHEAD_ZFS_SHIM_H
+
+#include <stdint.h>
+
+struct nvlist;
+
+/* ------------------------------------------------------------------ engine (init.c) */
+
+/* Applied before the library starts.  Zero leaves the library's default. */
+struct bh_engine_options {
+	uint64_t arc_bytes_min;
+	uint64_t arc_bytes_max;
+	uint64_t dirty_bytes_max;
+	uint32_t host_id;	/* must not be zero */
+	uint32_t txg_timeout_s;
+	uint32_t scatter_buffers;	/* 0: every buffer is one piece */
+	uint32_t debug_flags;
+	uint32_t debug_messages;	/* 0: keep no ring of debug messages */
+};
+
+/* Starts the library.  Once per process; never fork afterwards. */
+int32_t bh_engine_start(const struct bh_engine_options *options);
+
+/*
+ * Compares what the library's getters say with what our headers' offsets say about an imported
+ * pool.  ENOEXEC when the library was built with another layout than this shim.
+ */
+int32_t bh_layout_check(const char *pool);
+
+/* Selects an implementation such as ("sha256", "shani"); ENOTSUP when this machine lacks it. */
+int32_t bh_checksum_select(const char *algorithm, const char *implementation);
+
+/* Bytes now held by the cache of blocks, and its ceiling. */
+void bh_cache_bytes(uint64_t *used, uint64_t *max);
+
+/* ------------------------------------------------------------------ pools (pool.c) */
+
+int32_t bh_pool_create(const char *name, struct nvlist *vdev_tree, struct nvlist *properties);
+
+/*
+ * Fills `config` of a pool found by its labels with what only the pool itself knows (spares,
+ * caches, missing devices).  NULL in `*out` when it is not loadable at all.
+ */
+int32_t bh_pool_examine(struct nvlist *config, struct nvlist **out);
+
+/* Import flags. */
+#define	BH_IMPORT_MISSING_LOG	(1u << 0)
+#define	BH_IMPORT_SKIP_ACTIVITY_CHECK	(1u << 1)
+
+int32_t bh_pool_import(const char *name, struct nvlist *config, struct nvlist *properties,
+    uint32_t flags);
+int32_t bh_pool_export(const char *name, uint32_t force);
+int32_t bh_pool_destroy(const char *name);
+/* Configuration with statistics of every device, scan progress, health. */
+int32_t bh_pool_status(const char *name, struct nvlist **out);
+int32_t bh_pool_properties(const char *name, struct nvlist **out);
+int32_t bh_pool_set_properties(const char *name, struct nvlist *properties);
+/*
+ * Adds property `name`, given as text, to `properties` in the form that the two functions above
+ * take.  ENOENT: no such property; EROFS: it cannot be set; EINVAL: no such value.
+ */
+int32_t bh_pool_property_parse(struct nvlist *properties, const char *name, const char *text,
+    uint32_t creating);
+/* The word for a value of an enumerated property (static), or NULL if it is a plain number. */
+const char *bh_pool_property_word(const char *name, uint64_t value);
+/* Waits until everything written so far is on disk. */
+int32_t bh_pool_sync(const char *name);
+
+/*
+ * Never waits: usable by a monitor while the pool hangs.  EAGAIN while a pool is being imported
+ * or exported.
+ */
+struct bh_pool_health {
+	uint32_t suspended;	/* 0 no, 1 devices failed, 2 owned by another host */
+	uint32_t root_state;	/* vdev_state_t of the root */
+	uint64_t synced_txg;
+	uint64_t sync_started_ns;	/* of the latest transaction group; same clock as now_ns */
+	uint64_t now_ns;
+};
+int32_t bh_pool_health(const char *name, struct bh_pool_health *out);
+
+/* Commands of bh_pool_scrub. */
+#define	BH_SCRUB_START	1
+#define	BH_SCRUB_PAUSE	2
+#define	BH_SCRUB_CANCEL	3
+int32_t bh_pool_scrub(const char *name, uint32_t command);
+
+#define	BH_TRIM_START	1
+#define	BH_TRIM_CANCEL	2
+#define	BH_TRIM_SUSPEND	3
+int32_t bh_pool_trim(const char *name, const uint64_t *vdev_guids, uint32_t count,
+    uint32_t command);
+
+/* guid 0: every device.  Resumes a suspended pool; EIO when it failed again at once. */
+int32_t bh_pool_clear(const char *name, uint64_t vdev_guid);
+int32_t bh_vdev_add(const char *name, struct nvlist *vdev_tree);
+/* With `replacing`, the old device leaves when the new one holds all data. */
+int32_t bh_vdev_attach(const char *name, uint64_t vdev_guid, struct nvlist *vdev_tree,
+    uint32_t replacing);
+int32_t bh_vdev_detach(const char *name, uint64_t vdev_guid);
+int32_t bh_vdev_remove(const char *name, uint64_t vdev_guid);
+/* `*state` receives the vdev_state_t reached. */
+int32_t bh_vdev_online(const char *name, uint64_t vdev_guid, uint32_t expand, uint32_t *state);
+int32_t bh_vdev_offline(const char *name, uint64_t vdev_guid, uint32_t temporary);
+
+/* Names of the features this library supports, one call each; NULL past the last. */
+const char *bh_feature_name(uint32_t index);
+
+#endif
