@@ -131,6 +131,18 @@ impl Link {
         Ok(turn)
     }
 
+    /// Sends what is queued until the connection is no longer congested, which
+    /// [`Turn::Input`] of zero bytes says: for a caller that has requests left in the buffer.
+    pub fn make_room(&mut self, deadline: Option<Instant>) -> io::Result<Turn> {
+        let mut waiting = Waiting {
+            transport: &*self.transport,
+            waker: &self.waker,
+            outbound: &self.outbound,
+            more_expected: self.more_expected,
+        };
+        waiting.make_room(deadline)
+    }
+
     /// Waits until every pending operation is answered and every answer sent, or `deadline`.
     /// Whether that was achieved. Input is left alone.
     pub fn settle(&mut self, deadline: Instant) -> bool {
@@ -193,6 +205,34 @@ impl Waiting<'_> {
             let ready = wait_for(self.transport.stream(), Some(self.waker), interest, until)?;
             self.more_expected = ready.input;
             if ready.timed_out {
+                let now = Instant::now();
+                if self.outbound.stall_deadline().is_some_and(|at| at <= now) {
+                    return Ok(Turn::Stalled);
+                }
+                if deadline.is_some_and(|at| at <= now) {
+                    return Ok(Turn::Deadline);
+                }
+            }
+        }
+    }
+
+    fn make_room(&mut self, deadline: Option<Instant>) -> io::Result<Turn> {
+        loop {
+            self.outbound.flush_patiently();
+            if self.waker.take() {
+                return Ok(Turn::Woken);
+            }
+            if !self.is_congested() {
+                return Ok(Turn::Input(0));
+            }
+            let stalls_at = self.outbound.stall_deadline();
+            let interest = Interest {
+                input: false,
+                room: stalls_at.is_some(),
+            };
+            let until = [deadline, stalls_at].into_iter().flatten().min();
+            let stream = self.transport.stream();
+            if wait_for(stream, Some(self.waker), interest, until)?.timed_out {
                 let now = Instant::now();
                 if self.outbound.stall_deadline().is_some_and(|at| at <= now) {
                     return Ok(Turn::Stalled);
