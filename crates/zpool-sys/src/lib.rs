@@ -3,8 +3,12 @@
 
 #![allow(non_camel_case_types)]
 
+mod dataset;
 mod list;
 mod shim;
+mod volume;
 
+pub use dataset::*;
 pub use list::*;
 pub use shim::*;
+pub use volume::*;

@@ -10,12 +10,16 @@
 
 #![deny(unsafe_op_in_unsafe_fn)]
 
+pub mod dataset;
 mod engine;
 mod error;
 mod nvlist;
 pub mod pool;
+pub mod volume;
 
+pub use dataset::{DatasetError, DatasetErrorKind, DatasetInfo, DatasetKind, VolumeSpec};
 pub use engine::{Engine, EngineOptions, HostId};
 pub use error::{EngineError, PoolError, PoolErrorKind, ZfsError};
 pub use nvlist::{NvList, NvRef, NvValue};
 pub use pool::{GroupKind, GroupRole, GroupSpec, Pool, PoolSpec};
+pub use volume::{OpenOptions, Volume};

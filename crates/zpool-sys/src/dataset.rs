@@ -1,0 +1,103 @@
+//! `native/zfs-shim/shim_dataset.h`, declaration for declaration. Units, ownership and errors
+//! are documented there.
+
+use crate::{bh_volume, nvlist};
+use std::ffi::{c_char, c_void};
+
+/// Value of `bd_kind`.
+pub const BH_KIND_FILESYSTEM: u32 = 1;
+/// Value of `bd_kind`.
+pub const BH_KIND_VOLUME: u32 = 2;
+/// Value of `bd_kind`.
+pub const BH_KIND_OTHER: u32 = 3;
+
+/// One dataset or snapshot; see the header.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+#[allow(missing_docs)]
+pub struct bh_dataset {
+    pub bd_name: *const c_char,
+    pub bd_origin: *const c_char,
+    pub bd_guid: u64,
+    pub bd_creation_txg: u64,
+    pub bd_creation_time_s: u64,
+    pub bd_used: u64,
+    pub bd_referenced: u64,
+    pub bd_available: u64,
+    pub bd_logical_referenced: u64,
+    pub bd_refreservation: u64,
+    pub bd_volume_size: u64,
+    pub bd_volume_block_size: u64,
+    pub bd_kind: u32,
+    pub bd_is_snapshot: u32,
+}
+
+/// Called for each dataset of a walk.
+pub type bh_dataset_visitor_t = unsafe extern "C" fn(arg: *mut c_void, dataset: *const bh_dataset);
+/// Called for each property of a walk.
+pub type bh_property_visitor_t = unsafe extern "C" fn(
+    arg: *mut c_void,
+    dataset: *const c_char,
+    property: *const c_char,
+    value: *const c_char,
+);
+
+#[allow(missing_docs)]
+unsafe extern "C" {
+    pub fn bh_dataset_stat(
+        name: *const c_char,
+        visit: bh_dataset_visitor_t,
+        arg: *mut c_void,
+    ) -> i32;
+    pub fn bh_dataset_walk(
+        name: *const c_char,
+        snapshots: u32,
+        visit: bh_dataset_visitor_t,
+        arg: *mut c_void,
+    ) -> i32;
+    pub fn bh_user_properties(
+        pool: *const c_char,
+        prefix: *const c_char,
+        visit: bh_property_visitor_t,
+        arg: *mut c_void,
+    ) -> i32;
+    pub fn bh_dataset_properties(name: *const c_char, out: *mut *mut nvlist) -> i32;
+    pub fn bh_dataset_set(
+        name: *const c_char,
+        properties: *mut nvlist,
+        bad: *mut c_char,
+        bad_size: u64,
+    ) -> i32;
+    pub fn bh_dataset_inherit(name: *const c_char, property: *const c_char) -> i32;
+    pub fn bh_properties_check(
+        pool: *const c_char,
+        properties: *mut nvlist,
+        bad: *mut c_char,
+        bad_size: u64,
+    ) -> i32;
+    pub fn bh_property_text(property: *const c_char, value: u64) -> *const c_char;
+    pub fn bh_volume_create(name: *const c_char, size: u64, block_size: u64) -> i32;
+    pub fn bh_volume_reservation(
+        pool: *const c_char,
+        size: u64,
+        block_size: u64,
+        copies: u64,
+        out: *mut u64,
+    ) -> i32;
+    pub fn bh_dataset_destroy(name: *const c_char) -> i32;
+    pub fn bh_snapshots_destroy(names: *mut nvlist) -> i32;
+    pub fn bh_snapshots_create(names: *mut nvlist, properties: *mut nvlist) -> i32;
+    pub fn bh_dataset_rename(from: *const c_char, to: *const c_char) -> i32;
+    pub fn bh_snapshot_rename(
+        dataset: *const c_char,
+        from: *const c_char,
+        to: *const c_char,
+    ) -> i32;
+    pub fn bh_dataset_clone(clone: *const c_char, snapshot: *const c_char) -> i32;
+    pub fn bh_dataset_promote(name: *const c_char, conflict: *mut c_char) -> i32;
+    pub fn bh_dataset_rollback(
+        name: *const c_char,
+        snapshot: *const c_char,
+        owner: *mut bh_volume,
+    ) -> i32;
+}

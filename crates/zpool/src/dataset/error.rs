@@ -1,0 +1,160 @@
+//! Errors of datasets and volumes: what a caller matches on, and a sentence that says what to do.
+
+use rustix::io::Errno;
+
+use crate::error::ZfsError;
+
+/// What a caller matches on when a dataset operation fails.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum DatasetErrorKind {
+    /// The name is taken.
+    #[error("it exists already: choose another name")]
+    Exists,
+    /// No such dataset, or no such parent when one is made.
+    #[error("there is no such dataset")]
+    NotFound,
+    /// The parent of a new dataset does not exist.
+    #[error("its parent does not exist: create that first, or ask for parents to be created")]
+    ParentMissing,
+    /// Volumes have no children.
+    #[error("its parent cannot have children: only file systems can")]
+    ParentUnsuitable,
+    /// The dataset is not a volume.
+    #[error("it is not a volume")]
+    NotAVolume,
+    /// In use by this process.
+    #[error("it is in use: close it first")]
+    Busy,
+    /// Snapshots or children would go too.
+    #[error("it has {what}: remove them first, or destroy recursively")]
+    HasDependents {
+        /// In words.
+        what: String,
+    },
+    /// A snapshot has clones.
+    #[error("it has clones: destroy them, or promote one")]
+    HasClones,
+    /// A volume's size.
+    #[error("{size} bytes is not a positive multiple of the block size, {block}")]
+    SizeNotMultiple {
+        /// What was asked for.
+        size: u64,
+        /// The block size.
+        block: u64,
+    },
+    /// A volume's block size.
+    #[error("a block size is a power of two from 512 to 16M")]
+    BlockSize,
+    /// The unit shown to clients.
+    #[error("blocks of {block} bytes cannot be shown of a volume of {size}: use 512")]
+    LogicalBlock {
+        /// The volume's size.
+        size: u64,
+        /// The block asked for.
+        block: u64,
+    },
+    /// A property.
+    #[error("property {property}: {why}")]
+    Property {
+        /// Its name.
+        property: String,
+        /// In words.
+        why: &'static str,
+    },
+    /// Both sides of a promotion have a snapshot of this name.
+    #[error("both have a snapshot {snapshot}: rename one")]
+    Conflict {
+        /// Its name.
+        snapshot: String,
+    },
+    /// The pool is full, or a quota or reservation does not allow it.
+    #[error("there is not enough space: free some, or ask for less")]
+    NoSpace,
+    /// The pool or dataset is read-only.
+    #[error("it is open for reading only")]
+    ReadOnly,
+    /// Another pool.
+    #[error("it is in another pool")]
+    OtherPool,
+    /// A rollback would lose newer snapshots.
+    #[error("there are newer snapshots: destroy them first")]
+    NotNewest,
+    /// A name is longer than ZFS allows.
+    #[error("a name would become longer than 255 characters, or nested too deeply")]
+    NameTooLong,
+    /// The encryption key is not loaded.
+    #[error("its encryption key is not loaded")]
+    KeyMissing,
+    /// The volume was closed meanwhile.
+    #[error("it was closed meanwhile")]
+    Closed,
+    /// Anything else.
+    #[error("the ZFS library failed")]
+    Library,
+}
+
+/// A dataset operation that failed.
+#[derive(Debug, thiserror::Error)]
+#[error("{doing} {dataset}: {kind}")]
+pub struct DatasetError {
+    /// The step: "create", "destroy", ...
+    pub doing: &'static str,
+    /// The dataset's name.
+    pub dataset: String,
+    /// What a caller matches on.
+    pub kind: DatasetErrorKind,
+    /// What the library said.
+    #[source]
+    pub cause: Option<ZfsError>,
+}
+
+impl DatasetError {
+    pub(crate) fn new(doing: &'static str, dataset: &str, kind: DatasetErrorKind) -> Self {
+        Self {
+            doing,
+            dataset: dataset.to_owned(),
+            kind,
+            cause: None,
+        }
+    }
+
+    pub(crate) fn because(
+        doing: &'static str,
+        dataset: &str,
+        kind: DatasetErrorKind,
+        cause: ZfsError,
+    ) -> Self {
+        Self {
+            cause: Some(cause),
+            ..Self::new(doing, dataset, kind)
+        }
+    }
+
+    /// With the meaning that an errno has in most dataset operations.
+    pub(crate) fn common(doing: &'static str, dataset: &str, cause: ZfsError) -> Self {
+        let kind = match Errno::from_raw_os_error(cause.0) {
+            Errno::EXIST => DatasetErrorKind::Exists,
+            Errno::NOENT => DatasetErrorKind::NotFound,
+            Errno::BUSY => DatasetErrorKind::Busy,
+            Errno::NOSPC | Errno::DQUOT => DatasetErrorKind::NoSpace,
+            Errno::ROFS => DatasetErrorKind::ReadOnly,
+            Errno::XDEV => DatasetErrorKind::OtherPool,
+            Errno::NAMETOOLONG => DatasetErrorKind::NameTooLong,
+            Errno::ACCESS => DatasetErrorKind::KeyMissing,
+            _ => DatasetErrorKind::Library,
+        };
+        Self::because(doing, dataset, kind, cause)
+    }
+}
+
+/// Why a property was refused, in words.
+pub(super) fn property_rule(cause: ZfsError) -> &'static str {
+    match Errno::from_raw_os_error(cause.0) {
+        Errno::NOTSUP => "the pool lacks the feature: enable it, or choose another value",
+        Errno::PERM => "it cannot be changed",
+        Errno::NAMETOOLONG => "the name or value is too long",
+        Errno::RANGE | Errno::DOM => "the value is out of range",
+        Errno::NOSPC | Errno::DQUOT => "there is not enough space for it",
+        _ => "there is no such property, or it does not take this value",
+    }
+}

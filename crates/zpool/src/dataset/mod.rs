@@ -1,0 +1,569 @@
+//! Datasets of a pool: volumes, their snapshots and clones, and properties.
+//!
+//! Everything here waits for the disks (most changes for a whole transaction group) unless it
+//! says otherwise.
+
+mod error;
+mod property;
+mod reference;
+
+use std::ffi::{CStr, CString, c_char, c_void};
+
+use serde::Serialize;
+use units::{ByteCount, SnapshotName, VolumeName};
+use zpool_sys as sys;
+
+pub use error::{DatasetError, DatasetErrorKind};
+pub use property::{Property, PropertySource, UserProperties, Value};
+pub use reference::DatasetRef;
+
+use crate::error::ZfsError;
+use crate::nvlist::NvList;
+use crate::pool::{Pool, c_text};
+use crate::volume::{OpenOptions, Volume};
+
+/// Room for a name that the library returns, with its NUL.
+const NAME_BYTES: usize = 256;
+
+/// What a dataset holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DatasetKind {
+    /// Files, or only other datasets.
+    Filesystem,
+    /// A block device.
+    Volume,
+    /// Something that this program does not know.
+    Other,
+}
+
+/// A dataset or snapshot as a listing shows it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct DatasetInfo {
+    /// Full name, `POOL/NAME` or `POOL/NAME@SNAPSHOT`.
+    pub name: String,
+    /// What it holds; of a snapshot: what the original held.
+    pub kind: DatasetKind,
+    /// Whether it is a snapshot.
+    pub snapshot: bool,
+    /// The snapshot a clone came from.
+    pub origin: Option<String>,
+    /// Stays the same when it is renamed or the pool moves.
+    pub guid: u64,
+    /// The transaction group it was made in.
+    pub creation_txg: u64,
+    /// Seconds since 1970.
+    pub creation_time_s: u64,
+    /// Space charged to it and to what is below it; of a snapshot: what destroying it would free.
+    pub used: ByteCount,
+    /// Space that its current contents take.
+    pub referenced: ByteCount,
+    /// Space that it could still take; zero for snapshots.
+    pub available: ByteCount,
+    /// Contents before compression.
+    pub logical_referenced: ByteCount,
+    /// Space set aside for it.
+    pub refreservation: ByteCount,
+    /// Of a volume.
+    pub volume: Option<VolumeShape>,
+}
+
+/// The two fixed numbers of a volume.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct VolumeShape {
+    /// What clients see.
+    pub size: ByteCount,
+    /// What is stored, checksummed and compressed as one; never changes.
+    pub block_size: ByteCount,
+}
+
+/// Whether a listing goes into snapshots.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Snapshots {
+    /// List them after their dataset.
+    Include,
+    /// Leave them out.
+    Skip,
+}
+
+/// Whether an operation takes everything below along.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Depth {
+    /// Only the dataset itself; refuse if something depends on it.
+    One,
+    /// With its snapshots and everything below it.
+    Recursive,
+}
+
+/// A volume to be made.
+#[derive(Clone, Debug)]
+pub struct VolumeSpec {
+    /// Its name.
+    pub name: VolumeName,
+    /// Its size, a multiple of the block size.
+    pub size: ByteCount,
+    /// Its block size. Small blocks suit random writes, large ones compress better; 16K is
+    /// what kernel ZFS takes.
+    pub block_size: ByteCount,
+    /// Take space only as it is written. Otherwise enough is reserved for the whole volume.
+    pub sparse: bool,
+    /// Native properties such as `compression` = `zstd-3`, and user properties such as
+    /// `bulkhead:target` = `...`.
+    pub properties: Vec<(String, Value)>,
+}
+
+impl VolumeSpec {
+    /// What kernel ZFS takes, too.
+    pub const BLOCK_SIZE_DEFAULT: ByteCount = ByteCount::kib(16);
+
+    /// A sparse volume with default block size and properties.
+    pub fn sparse(name: VolumeName, size: ByteCount) -> Self {
+        Self {
+            name,
+            size,
+            block_size: Self::BLOCK_SIZE_DEFAULT,
+            sparse: true,
+            properties: Vec::new(),
+        }
+    }
+}
+
+/// Collects what a walk visits.
+///
+/// # Safety
+/// `arg` is a `&mut Vec<DatasetInfo>` and `dataset` a valid structure.
+unsafe extern "C" fn collect_dataset(arg: *mut c_void, dataset: *const sys::bh_dataset) {
+    // SAFETY: promised by the caller.
+    let (found, raw) = unsafe { (&mut *arg.cast::<Vec<DatasetInfo>>(), &*dataset) };
+    // SAFETY: the shim sets both to NUL-terminated text.
+    let (name, origin) = unsafe { (text(raw.bd_name), text(raw.bd_origin)) };
+    let kind = match raw.bd_kind {
+        sys::BH_KIND_FILESYSTEM => DatasetKind::Filesystem,
+        sys::BH_KIND_VOLUME => DatasetKind::Volume,
+        _ => DatasetKind::Other,
+    };
+    found.push(DatasetInfo {
+        name,
+        kind,
+        snapshot: raw.bd_is_snapshot != 0,
+        origin: (!origin.is_empty()).then_some(origin),
+        guid: raw.bd_guid,
+        creation_txg: raw.bd_creation_txg,
+        creation_time_s: raw.bd_creation_time_s,
+        used: ByteCount(raw.bd_used),
+        referenced: ByteCount(raw.bd_referenced),
+        available: ByteCount(raw.bd_available),
+        logical_referenced: ByteCount(raw.bd_logical_referenced),
+        refreservation: ByteCount(raw.bd_refreservation),
+        volume: (kind == DatasetKind::Volume).then_some(VolumeShape {
+            size: ByteCount(raw.bd_volume_size),
+            block_size: ByteCount(raw.bd_volume_block_size),
+        }),
+    });
+}
+
+/// # Safety
+/// `raw` is NUL-terminated.
+unsafe fn text(raw: *const c_char) -> String {
+    // SAFETY: promised by the caller.
+    unsafe { CStr::from_ptr(raw) }
+        .to_string_lossy()
+        .into_owned()
+}
+
+/// The set of names that the snapshot functions take.
+fn name_set<'a>(names: impl IntoIterator<Item = &'a str>) -> NvList {
+    let mut list = NvList::new();
+    for name in names {
+        list.set_present(name);
+    }
+    list
+}
+
+impl Pool {
+    /// One dataset or snapshot.
+    pub fn dataset<'a>(
+        &self,
+        dataset: impl Into<DatasetRef<'a>>,
+    ) -> Result<DatasetInfo, DatasetError> {
+        const DOING: &str = "look at";
+        let dataset = self.own(DOING, dataset.into())?;
+        let mut found: Vec<DatasetInfo> = Vec::new();
+        let name = c_text(dataset.as_str());
+        // SAFETY: the pool is open; `found` outlives the call, which is when the visitor runs.
+        let code = unsafe {
+            sys::bh_dataset_stat(name.as_ptr(), collect_dataset, (&raw mut found).cast())
+        };
+        ZfsError::check(code).map_err(|c| DatasetError::common(DOING, dataset.as_str(), c))?;
+        found
+            .pop()
+            .ok_or_else(|| DatasetError::new(DOING, dataset.as_str(), DatasetErrorKind::NotFound))
+    }
+
+    /// `below` and everything under it, parents first. Opens every dataset.
+    pub fn datasets<'a>(
+        &self,
+        below: impl Into<DatasetRef<'a>>,
+        snapshots: Snapshots,
+    ) -> Result<Vec<DatasetInfo>, DatasetError> {
+        const DOING: &str = "list";
+        let below = self.own(DOING, below.into())?;
+        let mut found: Vec<DatasetInfo> = Vec::new();
+        let name = c_text(below.as_str());
+        // SAFETY: as in `dataset`.
+        let code = unsafe {
+            sys::bh_dataset_walk(
+                name.as_ptr(),
+                (snapshots == Snapshots::Include).into(),
+                collect_dataset,
+                (&raw mut found).cast(),
+            )
+        };
+        ZfsError::check(code).map_err(|c| DatasetError::common(DOING, below.as_str(), c))?;
+        let depth_first = |info: &DatasetInfo| info.name.replace('@', "\0").replace('/', "\u{1}");
+        found.sort_by_cached_key(depth_first);
+        Ok(found)
+    }
+
+    /// Makes a volume in the form that every ZFS knows. If a property or the reservation is
+    /// refused, there is no volume.
+    pub fn create_volume(&self, spec: &VolumeSpec) -> Result<(), DatasetError> {
+        const DOING: &str = "create";
+        let name = spec.name.as_str();
+        self.own(DOING, (&spec.name).into())?;
+        let (size, block) = (spec.size.get(), spec.block_size.get());
+        if !block.is_power_of_two() || !(512..=16 << 20).contains(&block) {
+            return Err(DatasetError::new(DOING, name, DatasetErrorKind::BlockSize));
+        }
+        if size == 0 || size % block != 0 {
+            let kind = DatasetErrorKind::SizeNotMultiple { size, block };
+            return Err(DatasetError::new(DOING, name, kind));
+        }
+        let mut properties = spec.properties.clone();
+        if !spec.sparse {
+            let bytes = self.reservation(size, block, property::copies(&properties))?;
+            properties.push(("refreservation".to_owned(), Value::Number(bytes)));
+        }
+        self.check_properties(DOING, name, &properties)?;
+        let c_name = c_text(name);
+        // SAFETY: the pool is open; the name is copied.
+        let code = unsafe { sys::bh_volume_create(c_name.as_ptr(), size, block) };
+        ZfsError::check(code).map_err(|cause| self.create_error(&spec.name, cause))?;
+        if properties.is_empty() {
+            return Ok(());
+        }
+        self.set_properties(&spec.name, &properties)
+            .map_err(|error| {
+                if let Err(left) = self.destroy_one(&spec.name) {
+                    tracing::error!(volume = name, error = %left, "half-made volume is left");
+                }
+                DatasetError {
+                    doing: DOING,
+                    ..error
+                }
+            })
+    }
+
+    fn create_error(&self, name: &VolumeName, cause: ZfsError) -> DatasetError {
+        use rustix::io::Errno;
+        let kind = match Errno::from_raw_os_error(cause.0) {
+            Errno::NOENT => DatasetErrorKind::ParentMissing,
+            // What ZFS calls ZFS_ERR_WRONG_PARENT.
+            _ if cause.0 == 1035 => DatasetErrorKind::ParentUnsuitable,
+            Errno::DOM => DatasetErrorKind::BlockSize,
+            _ => return DatasetError::common("create", name.as_str(), cause),
+        };
+        DatasetError::because("create", name.as_str(), kind, cause)
+    }
+
+    /// Bytes to reserve so that every block can be written.
+    fn reservation(&self, size: u64, block: u64, copies: u64) -> Result<u64, DatasetError> {
+        let mut bytes = 0;
+        // SAFETY: the pool is open; `bytes` outlives the call.
+        let code = unsafe {
+            sys::bh_volume_reservation(self.c_name().as_ptr(), size, block, copies, &mut bytes)
+        };
+        ZfsError::check(code)
+            .map(|()| bytes)
+            .map_err(|cause| DatasetError::common("create", self.name().as_str(), cause))
+    }
+
+    /// Opens a volume for I/O and replays its log; see [`Volume`].
+    pub fn open_volume(
+        &self,
+        name: &VolumeName,
+        options: OpenOptions,
+    ) -> Result<Volume, DatasetError> {
+        self.open_any("open", name.into(), options)
+    }
+
+    /// Opens a snapshot of a volume for reading.
+    pub fn open_snapshot(
+        &self,
+        name: &SnapshotName,
+        options: OpenOptions,
+    ) -> Result<Volume, DatasetError> {
+        self.open_any("open", name.into(), options)
+    }
+
+    fn open_any(
+        &self,
+        doing: &'static str,
+        name: DatasetRef<'_>,
+        options: OpenOptions,
+    ) -> Result<Volume, DatasetError> {
+        let name = self.own(doing, name)?;
+        Volume::open(name.as_str(), options).map_err(|error| {
+            let wrong_kind = error
+                .cause
+                .is_some_and(|cause| cause.is(rustix::io::Errno::INVAL));
+            if wrong_kind {
+                DatasetError {
+                    kind: DatasetErrorKind::NotAVolume,
+                    ..error
+                }
+            } else {
+                error
+            }
+        })
+    }
+
+    /// Changes the size of a volume that is not open, and its reservation if it was for the whole
+    /// volume. Of an open one: [`Volume::resize`], then [`Self::adjust_reservation`].
+    pub fn resize_volume(&self, name: &VolumeName, size: ByteCount) -> Result<(), DatasetError> {
+        let before = self.dataset(name)?;
+        let volume = self.open_volume(name, OpenOptions::default())?;
+        volume.resize(size.get())?;
+        drop(volume);
+        self.adjust_reservation(&before)
+    }
+
+    /// After a volume was resized: reserves space for all of the new size if `before`, taken
+    /// before the resize, shows that all of the old size was reserved.
+    pub fn adjust_reservation(&self, before: &DatasetInfo) -> Result<(), DatasetError> {
+        let Some(old) = before.volume else {
+            return Ok(());
+        };
+        let name: VolumeName = before
+            .name
+            .parse()
+            .map_err(|_| DatasetError::new("resize", &before.name, DatasetErrorKind::NotAVolume))?;
+        let properties = self.properties(&name)?;
+        let copies = match properties.get("copies").map(|p| &p.value) {
+            Some(Value::Number(copies)) => *copies,
+            Some(Value::Text(copies)) => copies.parse().unwrap_or(1),
+            None => 1,
+        };
+        let block = old.block_size.get();
+        let whole = self.reservation(old.size.get(), block, copies)?;
+        if before.refreservation.get() < whole {
+            return Ok(());
+        }
+        let Some(now) = self.dataset(&name)?.volume else {
+            return Ok(());
+        };
+        let bytes = self.reservation(now.size.get(), block, copies)?;
+        self.set_properties(
+            &name,
+            &[("refreservation".to_owned(), Value::Number(bytes))],
+        )
+    }
+
+    /// Destroys a volume or file system that is not open.
+    pub fn destroy_dataset(&self, name: &VolumeName, depth: Depth) -> Result<(), DatasetError> {
+        const DOING: &str = "destroy";
+        self.own(DOING, name.into())?;
+        let all = self.datasets(name, Snapshots::Include)?;
+        if depth == Depth::One {
+            if let Some(dependent) = all.iter().find(|info| info.name != name.as_str()) {
+                let what = if dependent.snapshot {
+                    "snapshots"
+                } else {
+                    "datasets below it"
+                };
+                let kind = DatasetErrorKind::HasDependents {
+                    what: what.to_owned(),
+                };
+                return Err(DatasetError::new(DOING, name.as_str(), kind));
+            }
+            return self.destroy_one(name);
+        }
+        // Children before parents; the snapshots of each before itself.
+        let mut heads: Vec<_> = all.iter().filter(|info| !info.snapshot).collect();
+        heads.reverse();
+        for head in heads {
+            let prefix = format!("{}@", head.name);
+            let snapshots: Vec<&str> = all
+                .iter()
+                .filter(|info| info.name.starts_with(&prefix))
+                .map(|info| info.name.as_str())
+                .collect();
+            self.destroy_snapshot_names(&head.name, &snapshots)?;
+            self.destroy_name(&head.name)?;
+        }
+        Ok(())
+    }
+
+    fn destroy_one(&self, name: &VolumeName) -> Result<(), DatasetError> {
+        self.destroy_name(name.as_str())
+    }
+
+    fn destroy_name(&self, name: &str) -> Result<(), DatasetError> {
+        let c_name = c_text(name);
+        // SAFETY: the pool is open; the name is copied.
+        ZfsError::check(unsafe { sys::bh_dataset_destroy(c_name.as_ptr()) }).map_err(|cause| {
+            let kind = if cause.is(rustix::io::Errno::EXIST) {
+                DatasetErrorKind::HasDependents {
+                    what: "snapshots or datasets below it".to_owned(),
+                }
+            } else {
+                return DatasetError::common("destroy", name, cause);
+            };
+            DatasetError::because("destroy", name, kind, cause)
+        })
+    }
+
+    /// Destroys snapshots, all or none.
+    pub fn destroy_snapshots(&self, names: &[SnapshotName]) -> Result<(), DatasetError> {
+        let names: Vec<&str> = names.iter().map(SnapshotName::as_str).collect();
+        for name in &names {
+            self.own("destroy", DatasetRef::from_checked(name))?;
+            // The library takes a missing snapshot for a destroyed one.
+            self.dataset(DatasetRef::from_checked(name))?;
+        }
+        self.destroy_snapshot_names(names.first().copied().unwrap_or_default(), &names)
+    }
+
+    fn destroy_snapshot_names(&self, whose: &str, names: &[&str]) -> Result<(), DatasetError> {
+        if names.is_empty() {
+            return Ok(());
+        }
+        let list = name_set(names.iter().copied());
+        // SAFETY: the pool is open; the list lives for the call.
+        ZfsError::check(unsafe { sys::bh_snapshots_destroy(list.as_raw()) }).map_err(|cause| {
+            if cause.is(rustix::io::Errno::EXIST) {
+                DatasetError::because("destroy", whose, DatasetErrorKind::HasClones, cause)
+            } else {
+                DatasetError::common("destroy", whose, cause)
+            }
+        })
+    }
+
+    /// Takes snapshots, all at the same moment or none. Completed writes are in them.
+    pub fn snapshot(&self, names: &[SnapshotName]) -> Result<(), DatasetError> {
+        const DOING: &str = "snapshot";
+        let Some(first) = names.first() else {
+            return Ok(());
+        };
+        for name in names {
+            self.own(DOING, name.into())?;
+        }
+        let list = name_set(names.iter().map(SnapshotName::as_str));
+        let properties = NvList::new();
+        // SAFETY: the pool is open; the lists live for the call.
+        let code = unsafe { sys::bh_snapshots_create(list.as_raw(), properties.as_raw()) };
+        ZfsError::check(code).map_err(|cause| DatasetError::common(DOING, first.as_str(), cause))
+    }
+
+    /// Renames a dataset with everything below it; it may move to another parent.
+    pub fn rename(&self, from: &VolumeName, to: &VolumeName) -> Result<(), DatasetError> {
+        const DOING: &str = "rename";
+        self.own(DOING, from.into())?;
+        self.own(DOING, to.into())?;
+        let (from_c, to_c) = (c_text(from.as_str()), c_text(to.as_str()));
+        // SAFETY: the pool is open; the names are copied.
+        ZfsError::check(unsafe { sys::bh_dataset_rename(from_c.as_ptr(), to_c.as_ptr()) })
+            .map_err(|cause| DatasetError::common(DOING, from.as_str(), cause))
+    }
+
+    /// Renames a snapshot within its dataset.
+    pub fn rename_snapshot(&self, from: &SnapshotName, tag: &str) -> Result<(), DatasetError> {
+        const DOING: &str = "rename";
+        self.own(DOING, from.into())?;
+        let to: SnapshotName = format!("{}@{tag}", from.volume())
+            .parse()
+            .map_err(|_| DatasetError::new(DOING, from.as_str(), DatasetErrorKind::NameTooLong))?;
+        let volume = c_text(from.volume().as_str());
+        let (from_c, to_c) = (c_text(from.tag()), c_text(to.tag()));
+        // SAFETY: the pool is open; the names are copied.
+        let code =
+            unsafe { sys::bh_snapshot_rename(volume.as_ptr(), from_c.as_ptr(), to_c.as_ptr()) };
+        ZfsError::check(code).map_err(|cause| DatasetError::common(DOING, from.as_str(), cause))
+    }
+
+    /// Makes a writable volume that starts with a snapshot's contents.
+    pub fn clone_snapshot(
+        &self,
+        snapshot: &SnapshotName,
+        clone: &VolumeName,
+    ) -> Result<(), DatasetError> {
+        const DOING: &str = "clone";
+        self.own(DOING, snapshot.into())?;
+        self.own(DOING, clone.into())?;
+        let (snapshot_c, clone_c) = (c_text(snapshot.as_str()), c_text(clone.as_str()));
+        // SAFETY: the pool is open; the names are copied.
+        ZfsError::check(unsafe { sys::bh_dataset_clone(clone_c.as_ptr(), snapshot_c.as_ptr()) })
+            .map_err(|cause| DatasetError::common(DOING, snapshot.as_str(), cause))
+    }
+
+    /// Makes a clone the owner of the snapshots it shares with its origin, so that the origin can
+    /// be destroyed.
+    pub fn promote(&self, clone: &VolumeName) -> Result<(), DatasetError> {
+        const DOING: &str = "promote";
+        self.own(DOING, clone.into())?;
+        let name = c_text(clone.as_str());
+        let mut conflict = [0 as c_char; NAME_BYTES];
+        // SAFETY: the pool is open; the name is copied; `conflict` has the room the shim needs.
+        let code = unsafe { sys::bh_dataset_promote(name.as_ptr(), conflict.as_mut_ptr()) };
+        ZfsError::check(code).map_err(|cause| {
+            // SAFETY: the shim leaves NUL-terminated text in it.
+            let snapshot = unsafe { text(conflict.as_ptr()) };
+            if cause.is(rustix::io::Errno::EXIST) && !snapshot.is_empty() {
+                let kind = DatasetErrorKind::Conflict { snapshot };
+                return DatasetError::because(DOING, clone.as_str(), kind, cause);
+            }
+            DatasetError::common(DOING, clone.as_str(), cause)
+        })
+    }
+
+    /// Takes a volume that is not open back to its newest snapshot; what was written since is
+    /// lost.
+    pub fn rollback(&self, snapshot: &SnapshotName) -> Result<(), DatasetError> {
+        const DOING: &str = "roll back to";
+        self.own(DOING, snapshot.into())?;
+        let (volume, name) = (
+            c_text(snapshot.volume().as_str()),
+            c_text(snapshot.as_str()),
+        );
+        // SAFETY: the pool is open; the names are copied.
+        let code = unsafe {
+            sys::bh_dataset_rollback(volume.as_ptr(), name.as_ptr(), std::ptr::null_mut())
+        };
+        ZfsError::check(code).map_err(|cause| {
+            if cause.is(rustix::io::Errno::EXIST) {
+                let kind = DatasetErrorKind::NotNewest;
+                return DatasetError::because(DOING, snapshot.as_str(), kind, cause);
+            }
+            DatasetError::common(DOING, snapshot.as_str(), cause)
+        })
+    }
+
+    /// Refuses names of other pools: the library would look them up in whatever pool is open.
+    fn own<'a>(
+        &self,
+        doing: &'static str,
+        dataset: DatasetRef<'a>,
+    ) -> Result<DatasetRef<'a>, DatasetError> {
+        if dataset.pool() == self.name().as_str() {
+            Ok(dataset)
+        } else {
+            let kind = DatasetErrorKind::OtherPool;
+            Err(DatasetError::new(doing, dataset.as_str(), kind))
+        }
+    }
+}
+
+/// As [`c_text`], for text of users, which may contain a NUL.
+fn c_user_text(text: &str) -> Option<CString> {
+    CString::new(text).ok()
+}

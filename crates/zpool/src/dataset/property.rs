@@ -1,0 +1,373 @@
+//! Properties of datasets: native ones, and the users' own, in which this project keeps what a
+//! pool exports.
+
+use std::collections::BTreeMap;
+use std::ffi::{CStr, c_char, c_void};
+
+use serde::Serialize;
+use units::ByteCount;
+use zpool_sys as sys;
+
+use super::error::property_rule;
+use super::{DatasetError, DatasetErrorKind, DatasetRef, NAME_BYTES, c_user_text, text};
+use crate::error::{ZfsError, static_text};
+use crate::nvlist::{NvList, NvValue};
+use crate::pool::{Pool, c_text};
+
+/// What a property is set to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(untagged)]
+pub enum Value {
+    /// A size, a count, a limit.
+    Number(u64),
+    /// A named value such as `lz4`, or text.
+    Text(String),
+}
+
+impl From<&str> for Value {
+    fn from(text: &str) -> Self {
+        Self::Text(text.to_owned())
+    }
+}
+
+impl From<u64> for Value {
+    fn from(number: u64) -> Self {
+        Self::Number(number)
+    }
+}
+
+impl From<ByteCount> for Value {
+    fn from(bytes: ByteCount) -> Self {
+        Self::Number(bytes.get())
+    }
+}
+
+impl std::fmt::Display for Value {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Number(number) => write!(f, "{number}"),
+            Self::Text(text) => f.write_str(text),
+        }
+    }
+}
+
+/// Where a value comes from.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PropertySource {
+    /// A number that ZFS keeps itself, or a default.
+    Native,
+    /// Set on the dataset.
+    Local,
+    /// Set by a received stream.
+    Received,
+    /// Set on this dataset above it.
+    Inherited(String),
+}
+
+/// A property in effect.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Property {
+    /// Its value.
+    pub value: Value,
+    /// Where it comes from.
+    pub source: PropertySource,
+}
+
+/// Text properties by dataset and name.
+pub type UserProperties = BTreeMap<String, BTreeMap<String, String>>;
+
+/// A suffix under which ZFS keeps what a received stream set.
+const RECEIVED: &str = "$recvd";
+/// A suffix that says that a received value shall not count.
+const INHERIT: &str = "$inherit";
+/// The source that ZFS names for values that came with a stream.
+const SOURCE_RECEIVED: &str = "$recvd";
+
+/// The `copies` among properties to be set.
+pub(super) fn copies(properties: &[(String, Value)]) -> u64 {
+    let value = properties.iter().rev().find(|(name, _)| name == "copies");
+    match value {
+        Some((_, Value::Number(copies))) => *copies,
+        Some((_, Value::Text(copies))) => copies.parse().unwrap_or(1),
+        None => 1,
+    }
+}
+
+/// As the shim takes them. A name or value with a NUL is the user's mistake.
+fn to_list(
+    doing: &'static str,
+    dataset: &str,
+    properties: &[(String, Value)],
+) -> Result<NvList, DatasetError> {
+    let mut list = NvList::new();
+    for (name, value) in properties {
+        let value_is_text = match value {
+            Value::Number(_) => true,
+            Value::Text(text) => c_user_text(text).is_some(),
+        };
+        if c_user_text(name).is_none() || !value_is_text {
+            let kind = DatasetErrorKind::Property {
+                property: name.replace('\0', "?"),
+                why: "names and values cannot contain the NUL character",
+            };
+            return Err(DatasetError::new(doing, dataset, kind));
+        }
+        match value {
+            Value::Number(number) => list.set_u64(name, *number),
+            Value::Text(text) => list.set_text(name, text),
+        };
+    }
+    Ok(list)
+}
+
+fn refused(
+    doing: &'static str,
+    dataset: &str,
+    cause: ZfsError,
+    bad: &[c_char; NAME_BYTES],
+) -> DatasetError {
+    // SAFETY: the shim leaves NUL-terminated text in it.
+    let property = unsafe { text(bad.as_ptr()) };
+    if property.is_empty() {
+        return DatasetError::common(doing, dataset, cause);
+    }
+    let why = property_rule(cause);
+    let kind = DatasetErrorKind::Property { property, why };
+    DatasetError::because(doing, dataset, kind, cause)
+}
+
+/// What [`Pool::user_properties`] collects: as stored, suffixes and all.
+type Stored = Vec<(String, String, String)>;
+
+/// # Safety
+/// `arg` is a `&mut Stored`, the others NUL-terminated text.
+unsafe extern "C" fn collect_property(
+    arg: *mut c_void,
+    dataset: *const c_char,
+    property: *const c_char,
+    value: *const c_char,
+) {
+    // SAFETY: promised by the caller.
+    let (stored, entry) = unsafe {
+        (
+            &mut *arg.cast::<Stored>(),
+            (text(dataset), text(property), text(value)),
+        )
+    };
+    stored.push(entry);
+}
+
+/// Resolves the suffixes: a local value counts before a received one, which may be switched off.
+fn resolve(stored: Stored) -> UserProperties {
+    let mut found = UserProperties::new();
+    let mut received = Vec::new();
+    for (dataset, property, value) in stored {
+        let mine = found.entry(dataset.clone()).or_default();
+        if let Some(name) = property.strip_suffix(RECEIVED) {
+            received.push((dataset, name.to_owned(), value));
+        } else if property.contains('$') {
+            // "$inherit" is looked up below under its full name; others are ZFS's own affair.
+            if property.ends_with(INHERIT) {
+                mine.insert(property, value);
+            }
+        } else {
+            mine.insert(property, value);
+        }
+    }
+    for (dataset, name, value) in received {
+        let mine = found.entry(dataset).or_default();
+        if !mine.contains_key(&name) && !mine.contains_key(&format!("{name}{INHERIT}")) {
+            mine.insert(name, value);
+        }
+    }
+    for properties in found.values_mut() {
+        properties.retain(|name, _| !name.contains('$'));
+    }
+    found.retain(|_, properties| !properties.is_empty());
+    found
+}
+
+impl Pool {
+    /// Text properties whose name starts with `prefix`, as they are set on each dataset of the
+    /// pool (not inherited, not on snapshots). Opens no dataset: reading those of a thousand
+    /// volumes takes milliseconds.
+    pub fn user_properties(&self, prefix: &str) -> Result<UserProperties, DatasetError> {
+        const DOING: &str = "read the properties of";
+        let pool = self.name().as_str();
+        let prefix = c_text(prefix);
+        let mut stored = Stored::new();
+        // SAFETY: the pool is open; `stored` outlives the call, which is when the visitor runs.
+        let code = unsafe {
+            sys::bh_user_properties(
+                self.c_name().as_ptr(),
+                prefix.as_ptr(),
+                collect_property,
+                (&raw mut stored).cast(),
+            )
+        };
+        ZfsError::check(code).map_err(|cause| DatasetError::common(DOING, pool, cause))?;
+        Ok(resolve(stored))
+    }
+
+    /// All properties in effect on a dataset or snapshot.
+    pub fn properties<'a>(
+        &self,
+        dataset: impl Into<DatasetRef<'a>>,
+    ) -> Result<BTreeMap<String, Property>, DatasetError> {
+        const DOING: &str = "read the properties of";
+        let dataset = self.own(DOING, dataset.into())?;
+        let name = c_text(dataset.as_str());
+        let mut raw = std::ptr::null_mut();
+        // SAFETY: the pool is open; the name is copied.
+        let code = unsafe { sys::bh_dataset_properties(name.as_ptr(), &mut raw) };
+        ZfsError::check(code)
+            .map_err(|cause| DatasetError::common(DOING, dataset.as_str(), cause))?;
+        // SAFETY: the shim hands over a list that is ours to free.
+        let list = unsafe { NvList::from_raw(raw) }.expect("set when the call succeeds");
+        let mut found = BTreeMap::new();
+        for (name, entry) in list.view().entries() {
+            let NvValue::List(entry) = entry else {
+                continue;
+            };
+            let value = if let Some(text) = entry.text("value") {
+                Value::Text(text)
+            } else if let Some(number) = entry.u64("value") {
+                named_value(&name, number)
+            } else {
+                continue;
+            };
+            let source = match entry.text("source").as_deref() {
+                None | Some("") => PropertySource::Native,
+                Some(SOURCE_RECEIVED) => PropertySource::Received,
+                Some(here) if here == dataset.as_str() => PropertySource::Local,
+                Some(above) => PropertySource::Inherited(above.to_owned()),
+            };
+            found.insert(name, Property { value, source });
+        }
+        Ok(found)
+    }
+
+    /// Sets properties; user properties all in one transaction group. None is set if one is
+    /// refused by its name or value.
+    pub fn set_properties<'a>(
+        &self,
+        dataset: impl Into<DatasetRef<'a>>,
+        properties: &[(String, Value)],
+    ) -> Result<(), DatasetError> {
+        const DOING: &str = "set properties of";
+        let dataset = self.own(DOING, dataset.into())?;
+        let list = to_list(DOING, dataset.as_str(), properties)?;
+        let name = c_text(dataset.as_str());
+        let mut bad = [0 as c_char; NAME_BYTES];
+        // SAFETY: the pool is open; name and list live for the call; `bad` has the stated room.
+        let code = unsafe {
+            sys::bh_dataset_set(
+                name.as_ptr(),
+                list.as_raw(),
+                bad.as_mut_ptr(),
+                bad.len() as u64,
+            )
+        };
+        ZfsError::check(code).map_err(|cause| refused(DOING, dataset.as_str(), cause, &bad))
+    }
+
+    /// Whether [`Self::set_properties`] would take them.
+    pub(super) fn check_properties(
+        &self,
+        doing: &'static str,
+        dataset: &str,
+        properties: &[(String, Value)],
+    ) -> Result<(), DatasetError> {
+        let list = to_list(doing, dataset, properties)?;
+        let mut bad = [0 as c_char; NAME_BYTES];
+        // SAFETY: as in `set_properties`.
+        let code = unsafe {
+            sys::bh_properties_check(
+                self.c_name().as_ptr(),
+                list.as_raw(),
+                bad.as_mut_ptr(),
+                bad.len() as u64,
+            )
+        };
+        ZfsError::check(code).map_err(|cause| refused(doing, dataset, cause, &bad))
+    }
+
+    /// Removes a property from a dataset, so that it is inherited or has its default again.
+    /// Removing one that is not set is no error.
+    pub fn inherit_property<'a>(
+        &self,
+        dataset: impl Into<DatasetRef<'a>>,
+        property: &str,
+    ) -> Result<(), DatasetError> {
+        const DOING: &str = "remove a property of";
+        let dataset = self.own(DOING, dataset.into())?;
+        let (name, c_property) = (c_text(dataset.as_str()), c_text(property));
+        // SAFETY: the pool is open; the names are copied.
+        let code = unsafe { sys::bh_dataset_inherit(name.as_ptr(), c_property.as_ptr()) };
+        match ZfsError::check(code) {
+            Err(cause) if !cause.is(rustix::io::Errno::NOENT) => {
+                let kind = DatasetErrorKind::Property {
+                    property: property.to_owned(),
+                    why: property_rule(cause),
+                };
+                Err(DatasetError::because(DOING, dataset.as_str(), kind, cause))
+            }
+            Err(cause) => {
+                // Either the property or the dataset is missing.
+                self.dataset(dataset).map(|_| ()).inspect_err(|_| {
+                    tracing::debug!(%cause, "inherit a property of a missing dataset");
+                })
+            }
+            Ok(()) => Ok(()),
+        }
+    }
+}
+
+/// `lz4` for 15, if the property has named values.
+fn named_value(property: &str, number: u64) -> Value {
+    let name = c_text(property);
+    // SAFETY: the name is only read; the result is a constant of the library or NULL.
+    let named: Option<&CStr> = unsafe {
+        let raw = sys::bh_property_text(name.as_ptr(), number);
+        static_text(raw).map(|_| CStr::from_ptr(raw))
+    };
+    match named {
+        Some(named) => Value::Text(named.to_string_lossy().into_owned()),
+        None => Value::Number(number),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stored(entries: &[(&str, &str)]) -> BTreeMap<String, String> {
+        let stored = entries
+            .iter()
+            .map(|(p, v)| ("tank/a".to_owned(), (*p).to_owned(), (*v).to_owned()))
+            .collect();
+        resolve(stored).remove("tank/a").unwrap_or_default()
+    }
+
+    #[test]
+    fn a_local_value_counts_before_a_received_one() {
+        for order in [
+            [("x:a$recvd", "stream"), ("x:a", "local")],
+            [("x:a", "local"), ("x:a$recvd", "stream")],
+        ] {
+            assert_eq!(stored(&order)["x:a"], "local");
+        }
+        assert_eq!(stored(&[("x:a$recvd", "stream")])["x:a"], "stream");
+        assert!(stored(&[("x:a$recvd", "stream"), ("x:a$inherit", "")]).is_empty());
+        assert!(stored(&[("x:a$iuv", "1")]).is_empty());
+    }
+
+    #[test]
+    fn a_nul_in_a_property_is_refused_with_its_name() {
+        let error = to_list("set", "tank/a", &[("x:a".into(), "b\0c".into())]).unwrap_err();
+        assert!(
+            matches!(error.kind, DatasetErrorKind::Property { property, .. } if property == "x:a")
+        );
+    }
+}

@@ -1,0 +1,140 @@
+//! Loans of the library's buffers. Each holds its volume open until it is dropped.
+
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use block_device::{Commit, DeviceError, Effort, ErrorKind, Extent, ReadLoan, WriteLoan};
+use zpool_sys as sys;
+
+use super::{Shared, device_error, wait_flag};
+
+/// Pinned blocks: the range is locked for reading until this is dropped.
+pub(super) struct Read {
+    pub(super) shared: Arc<Shared>,
+    pub(super) raw: NonNull<sys::bh_read>,
+    pub(super) length: usize,
+}
+
+// SAFETY: the shim allows any thread to release a read, and its parts are immutable.
+unsafe impl Send for Read {}
+
+impl ReadLoan for Read {
+    fn byte_count(&self) -> usize {
+        self.length
+    }
+
+    fn append_parts<'a>(&'a self, parts: &mut Vec<&'a [u8]>) {
+        let mut count = 0;
+        // SAFETY: `raw` is live until Drop, and its parts with it; nobody writes to them while the
+        // range is locked for reading.
+        unsafe {
+            let first = sys::bh_read_parts(self.raw.as_ptr(), &mut count);
+            let raw = std::slice::from_raw_parts(first, count as usize);
+            parts.extend(
+                raw.iter().map(|p| {
+                    std::slice::from_raw_parts(p.bp_data.cast_const(), p.bp_length as usize)
+                }),
+            );
+        }
+    }
+}
+
+impl Drop for Read {
+    fn drop(&mut self) {
+        // SAFETY: `raw` came from bh_read_hold and is released once, here, while the volume is
+        // still open, which the gate guarantees until `leave`.
+        unsafe { sys::bh_read_release(self.raw.as_ptr()) };
+        self.shared.gate.leave();
+    }
+}
+
+/// Buffers to be filled and handed over.
+pub(super) struct Write {
+    shared: Arc<Shared>,
+    /// `None` once it was committed.
+    raw: Option<NonNull<sys::bh_write>>,
+    extent: Extent,
+}
+
+// SAFETY: the shim ties a lent write to no thread.
+unsafe impl Send for Write {}
+
+impl Write {
+    pub(super) fn new(shared: Arc<Shared>, raw: NonNull<sys::bh_write>, extent: Extent) -> Self {
+        Self {
+            shared,
+            raw: Some(raw),
+            extent,
+        }
+    }
+}
+
+impl WriteLoan for Write {
+    fn extent(&self) -> Extent {
+        self.extent
+    }
+
+    fn append_parts<'a>(&'a mut self, parts: &mut Vec<&'a mut [u8]>) {
+        let Some(raw) = self.raw else { return };
+        let mut count = 0;
+        // SAFETY: `raw` is live; its parts do not overlap, belong to this loan alone, and are
+        // borrowed as long as `self` is.
+        unsafe {
+            let first = sys::bh_write_parts(raw.as_ptr(), &mut count);
+            let raw = std::slice::from_raw_parts(first, count as usize);
+            parts.extend(
+                raw.iter()
+                    .map(|p| std::slice::from_raw_parts_mut(p.bp_data, p.bp_length as usize)),
+            );
+        }
+    }
+
+    fn commit(mut self: Box<Self>, effort: Effort) -> Commit {
+        let Some(raw) = self.raw.take() else {
+            return Commit::Failed(DeviceError::new(ErrorKind::Failed, "write", self.extent));
+        };
+        // SAFETY: `raw` is live; the call frees it unless it returns EAGAIN.
+        let code = unsafe { sys::bh_write_commit(raw.as_ptr(), wait_flag(effort)) };
+        match device_error(code, "write", self.extent) {
+            Ok(()) => {
+                self.shared.note_written();
+                Commit::Done
+            }
+            Err(error) if error.kind == ErrorKind::WouldBlock => {
+                self.raw = Some(raw);
+                Commit::WouldBlock(self)
+            }
+            Err(error) => Commit::Failed(error),
+        }
+    }
+}
+
+impl Drop for Write {
+    fn drop(&mut self) {
+        if let Some(raw) = self.raw.take() {
+            // SAFETY: not committed, so still ours; the gate keeps the volume open until `leave`.
+            unsafe { sys::bh_write_discard(raw.as_ptr()) };
+        }
+        self.shared.gate.leave();
+    }
+}
+
+/// A loan of nothing.
+pub(super) struct Empty(pub(super) Extent);
+
+impl ReadLoan for Empty {
+    fn byte_count(&self) -> usize {
+        0
+    }
+    fn append_parts<'a>(&'a self, _parts: &mut Vec<&'a [u8]>) {}
+}
+
+impl WriteLoan for Empty {
+    fn extent(&self) -> Extent {
+        self.0
+    }
+    fn append_parts<'a>(&'a mut self, _parts: &mut Vec<&'a mut [u8]>) {}
+    fn commit(self: Box<Self>, _effort: Effort) -> Commit {
+        Commit::Done
+    }
+}

@@ -1,0 +1,466 @@
+//! The I/O of a volume: a zvol's blocks, lent without a copy, behind [`BlockDevice`].
+//!
+//! All state is in the shim and the library; this layer makes it safe: a [`Gate`] keeps the
+//! volume open while any call or loan uses it, and a counter of completed changes makes a flush
+//! with nothing to do free.
+
+mod gate;
+mod loan;
+
+use std::ffi::CString;
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use block_device::{
+    BlockDevice, DeviceError, Effort, ErrorKind, Extent, Geometry, ReadLoan, StatusRun, Update,
+    WriteLoan, Zero,
+};
+use rustix::io::Errno;
+use zpool_sys as sys;
+
+use crate::dataset::{DatasetError, DatasetErrorKind};
+use crate::error::ZfsError;
+use crate::pool::c_text;
+use gate::{Gate, Shut};
+
+/// The library's name for "a checksum does not match" (`EBADE`).
+const ECKSUM: i32 = 52;
+/// Runs that one status call collects at most, whatever the caller would take.
+const STATUS_RUNS_MAX: usize = 16_384;
+
+/// How to open a volume.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OpenOptions {
+    /// Refuse writes. Snapshots are always read-only.
+    pub read_only: bool,
+    /// Smallest addressable unit shown to clients: 512 or 4096.
+    pub logical_block: u32,
+}
+
+impl Default for OpenOptions {
+    fn default() -> Self {
+        Self {
+            read_only: false,
+            logical_block: 512,
+        }
+    }
+}
+
+/// An open volume or snapshot of one. One per volume at a time; share it with an [`Arc`].
+pub struct Volume {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    raw: NonNull<sys::bh_volume>,
+    gate: Gate,
+    name: String,
+    logical_block: u32,
+    physical_block: u32,
+    read_only: bool,
+    size: AtomicU64,
+    /// Changes that completed, and how many of them a flush has made durable.
+    written: AtomicU64,
+    durable: AtomicU64,
+}
+
+// SAFETY: the shim's volume functions may be called from any thread, several at a time; `raw` is
+// used only between `gate.enter` and `gate.leave`, and closed after the gate has closed.
+unsafe impl Send for Shared {}
+// SAFETY: as above.
+unsafe impl Sync for Shared {}
+
+impl Shared {
+    fn note_written(&self) {
+        self.written.fetch_add(1, Ordering::Release);
+    }
+}
+
+/// A use of the volume during one call.
+struct Using<'a>(&'a Shared);
+
+impl Using<'_> {
+    fn raw(&self) -> *mut sys::bh_volume {
+        self.0.raw.as_ptr()
+    }
+}
+
+impl Drop for Using<'_> {
+    fn drop(&mut self) {
+        self.0.gate.leave();
+    }
+}
+
+fn wait_flag(effort: Effort) -> u32 {
+    match effort {
+        Effort::NoWait => sys::BH_NO_WAIT,
+        Effort::MayBlock => sys::BH_MAY_WAIT,
+    }
+}
+
+fn device_error(code: i32, doing: &'static str, extent: Extent) -> Result<(), DeviceError> {
+    let kind = match Errno::from_raw_os_error(code) {
+        _ if code == 0 => return Ok(()),
+        _ if code == ECKSUM => ErrorKind::Unreadable,
+        // What every NoWait call may meet at any time: no need to allocate a cause.
+        Errno::AGAIN => return Err(DeviceError::new(ErrorKind::WouldBlock, doing, extent)),
+        Errno::RANGE => ErrorKind::OutOfRange,
+        Errno::ROFS => ErrorKind::ReadOnly,
+        Errno::NOSPC | Errno::DQUOT => ErrorKind::NoSpace,
+        Errno::IO | Errno::NXIO => ErrorKind::Unreadable,
+        _ => ErrorKind::Failed,
+    };
+    Err(DeviceError {
+        cause: Some(Box::new(ZfsError(code))),
+        ..DeviceError::new(kind, doing, extent)
+    })
+}
+
+impl Volume {
+    /// Longest extent that one read, loan or update may have, in bytes.
+    pub const TRANSFER_BYTES_MAX: u64 = sys::BH_LOAN_BYTES_MAX;
+
+    /// Opens `name` and replays its intent log. May block.
+    pub(crate) fn open(name: &str, options: OpenOptions) -> Result<Self, DatasetError> {
+        const DOING: &str = "open";
+        let c_name: CString = c_text(name);
+        let flags = if options.read_only {
+            sys::BH_OPEN_READ_ONLY
+        } else {
+            0
+        };
+        let mut raw = std::ptr::null_mut();
+        let mut replay_error = 0;
+        // SAFETY: the library runs, as a pool is open; the name is copied.
+        let code =
+            unsafe { sys::bh_volume_open(c_name.as_ptr(), flags, &mut raw, &mut replay_error) };
+        ZfsError::check(code).map_err(|cause| DatasetError::common(DOING, name, cause))?;
+        let raw = NonNull::new(raw).expect("set when the call succeeds");
+        if replay_error != 0 {
+            tracing::error!(
+                volume = name,
+                error = %ZfsError(replay_error),
+                "the volume's intent log could not be replayed to its end: the last \
+                 acknowledged writes before the crash may be lost"
+            );
+        }
+        // SAFETY: just opened.
+        let (size, physical_block, read_only) = unsafe {
+            (
+                sys::bh_volume_size(raw.as_ptr()),
+                sys::bh_volume_block_size(raw.as_ptr()),
+                sys::bh_volume_is_read_only(raw.as_ptr()) != 0,
+            )
+        };
+        let volume = Self {
+            shared: Arc::new(Shared {
+                raw,
+                gate: Gate::default(),
+                name: name.to_owned(),
+                logical_block: options.logical_block,
+                physical_block,
+                read_only,
+                size: AtomicU64::new(size),
+                written: AtomicU64::new(0),
+                durable: AtomicU64::new(0),
+            }),
+        };
+        let block = u64::from(options.logical_block);
+        if !matches!(block, 512 | 4096) || size % block != 0 {
+            return Err(DatasetError::new(
+                DOING,
+                name,
+                DatasetErrorKind::LogicalBlock { size, block },
+            ));
+        }
+        Ok(volume)
+    }
+
+    /// The dataset it was opened by. A rename does not change it.
+    pub fn name(&self) -> &str {
+        &self.shared.name
+    }
+
+    /// Waits for calls and loans to end, writes everything to disk and lets go of the volume.
+    /// Later calls, from whoever shares it, answer [`ErrorKind::Gone`]. May block.
+    pub fn close(&self) {
+        if self.shared.gate.close() {
+            // SAFETY: the gate has closed: no call or loan uses `raw`, and none will.
+            unsafe { sys::bh_volume_close(self.shared.raw.as_ptr()) };
+        }
+    }
+
+    /// Changes the size, which must be a multiple of the block size, while in use. What lies
+    /// beyond a smaller size is lost. May block.
+    pub fn resize(&self, size: u64) -> Result<(), DatasetError> {
+        let fail = |kind| DatasetError::new("resize", &self.shared.name, kind);
+        let using = self
+            .using(Effort::MayBlock, "resize", Extent::new(0, size))
+            .map_err(|_| fail(DatasetErrorKind::Closed))?;
+        let block = u64::from(self.shared.physical_block);
+        if size == 0 || size % block != 0 || size % u64::from(self.shared.logical_block) != 0 {
+            return Err(fail(DatasetErrorKind::SizeNotMultiple { size, block }));
+        }
+        // SAFETY: open while `using` lives.
+        let code = unsafe { sys::bh_volume_resize(using.raw(), size) };
+        // SAFETY: as above. Asked for even after an error: the size may have changed.
+        let now = unsafe { sys::bh_volume_size(using.raw()) };
+        self.shared.size.store(now, Ordering::Release);
+        ZfsError::check(code)
+            .map_err(|cause| DatasetError::common("resize", &self.shared.name, cause))
+    }
+
+    fn using(
+        &self,
+        effort: Effort,
+        doing: &'static str,
+        extent: Extent,
+    ) -> Result<Using<'_>, DeviceError> {
+        let gone = || DeviceError::new(ErrorKind::Gone, doing, extent);
+        match (self.shared.gate.enter(), effort) {
+            (Ok(()), _) => Ok(Using(&self.shared)),
+            (Err(Shut::Closed), _) => Err(gone()),
+            (Err(Shut::Paused), Effort::NoWait) => {
+                Err(DeviceError::new(ErrorKind::WouldBlock, doing, extent))
+            }
+            (Err(Shut::Paused), Effort::MayBlock) => {
+                if self.shared.gate.enter_patiently() {
+                    Ok(Using(&self.shared))
+                } else {
+                    Err(gone())
+                }
+            }
+        }
+    }
+
+    /// Runs a change and counts it, whether or not it was completed: part of it may have been.
+    fn change(
+        &self,
+        effort: Effort,
+        doing: &'static str,
+        extent: Extent,
+        change: impl FnOnce(*mut sys::bh_volume) -> i32,
+    ) -> Result<(), DeviceError> {
+        let using = self.using(effort, doing, extent)?;
+        let code = change(using.raw());
+        if code != Errno::AGAIN.raw_os_error() {
+            self.shared.note_written();
+        }
+        device_error(code, doing, extent)
+    }
+
+    /// Keeps `Using`'s entry for a loan, which leaves when it is dropped.
+    fn keep(&self, using: Using<'_>) -> Arc<Shared> {
+        std::mem::forget(using);
+        Arc::clone(&self.shared)
+    }
+}
+
+impl Drop for Volume {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+impl std::fmt::Debug for Volume {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Volume")
+            .field("name", &self.shared.name)
+            .field("closed", &self.shared.gate.is_closed())
+            .finish_non_exhaustive()
+    }
+}
+
+/// Unlocks the extent of an update if the caller's closure panics.
+struct Locked(NonNull<sys::bh_update>);
+
+impl Locked {
+    /// Writes `data` back, if any, and unlocks.
+    fn finish(self, data: Option<&[u8]>) -> i32 {
+        let raw = self.0.as_ptr();
+        std::mem::forget(self);
+        // SAFETY: `raw` is live and given back once; `data` has the extent's length.
+        unsafe { sys::bh_update_end(raw, data.map_or(std::ptr::null(), <[u8]>::as_ptr)) }
+    }
+}
+
+impl Drop for Locked {
+    fn drop(&mut self) {
+        // SAFETY: not finished, so still live.
+        unsafe { sys::bh_update_end(self.0.as_ptr(), std::ptr::null()) };
+    }
+}
+
+impl BlockDevice for Volume {
+    fn geometry(&self) -> Geometry {
+        Geometry {
+            size: self.shared.size.load(Ordering::Acquire),
+            logical_block: self.shared.logical_block,
+            physical_block: self.shared.physical_block,
+            read_only: self.shared.read_only,
+        }
+    }
+
+    fn read(&self, extent: Extent, effort: Effort) -> Result<Box<dyn ReadLoan>, DeviceError> {
+        const DOING: &str = "read";
+        if extent.length == 0 {
+            return Ok(Box::new(loan::Empty(extent)));
+        }
+        let using = self.using(effort, DOING, extent)?;
+        let mut raw = std::ptr::null_mut();
+        // SAFETY: open while `using` lives, which the loan then takes over.
+        let code = unsafe {
+            sys::bh_read_hold(
+                using.raw(),
+                extent.offset,
+                extent.length,
+                wait_flag(effort),
+                &mut raw,
+            )
+        };
+        device_error(code, DOING, extent)?;
+        Ok(Box::new(loan::Read {
+            shared: self.keep(using),
+            raw: NonNull::new(raw).expect("set when the call succeeds"),
+            length: extent.length as usize,
+        }))
+    }
+
+    fn lend(&self, extent: Extent) -> Result<Box<dyn WriteLoan>, DeviceError> {
+        const DOING: &str = "write";
+        if extent.length == 0 {
+            return Ok(Box::new(loan::Empty(extent)));
+        }
+        let using = self.using(Effort::MayBlock, DOING, extent)?;
+        let mut raw = std::ptr::null_mut();
+        // SAFETY: open while `using` lives, which the loan then takes over.
+        let code =
+            unsafe { sys::bh_write_lend(using.raw(), extent.offset, extent.length, &mut raw) };
+        device_error(code, DOING, extent)?;
+        let raw = NonNull::new(raw).expect("set when the call succeeds");
+        Ok(Box::new(loan::Write::new(self.keep(using), raw, extent)))
+    }
+
+    fn write(&self, offset: u64, data: &[u8], effort: Effort) -> Result<(), DeviceError> {
+        let extent = Extent::new(offset, data.len() as u64);
+        if data.is_empty() {
+            return Ok(());
+        }
+        self.change(effort, "write", extent, |raw| {
+            // SAFETY: `change` keeps the volume open; the data is copied before the call returns.
+            unsafe {
+                sys::bh_write_copy(raw, offset, data.as_ptr(), extent.length, wait_flag(effort))
+            }
+        })
+    }
+
+    fn write_zeroes(&self, extent: Extent, zero: Zero, effort: Effort) -> Result<(), DeviceError> {
+        if zero == Zero::MayFree {
+            return self.unmap(extent, effort);
+        }
+        const DOING: &str = "write zeroes";
+        match (extent.length, effort) {
+            (0, _) => Ok(()),
+            (_, Effort::NoWait) => Err(DeviceError::new(ErrorKind::WouldBlock, DOING, extent)),
+            (_, Effort::MayBlock) => self.change(effort, DOING, extent, |raw| {
+                // SAFETY: `change` keeps the volume open.
+                unsafe { sys::bh_write_zeroes(raw, extent.offset, extent.length) }
+            }),
+        }
+    }
+
+    fn unmap(&self, extent: Extent, effort: Effort) -> Result<(), DeviceError> {
+        const DOING: &str = "unmap";
+        match (extent.length, effort) {
+            (0, _) => Ok(()),
+            (_, Effort::NoWait) => Err(DeviceError::new(ErrorKind::WouldBlock, DOING, extent)),
+            (_, Effort::MayBlock) => self.change(effort, DOING, extent, |raw| {
+                // SAFETY: `change` keeps the volume open.
+                unsafe { sys::bh_free(raw, extent.offset, extent.length) }
+            }),
+        }
+    }
+
+    fn update(
+        &self,
+        extent: Extent,
+        change: &mut dyn FnMut(&mut [u8]) -> Update,
+    ) -> Result<Update, DeviceError> {
+        const DOING: &str = "update";
+        if extent.length == 0 || extent.length > Self::TRANSFER_BYTES_MAX {
+            return Err(DeviceError::new(ErrorKind::OutOfRange, DOING, extent));
+        }
+        let using = self.using(Effort::MayBlock, DOING, extent)?;
+        let mut bytes = vec![0; extent.length as usize];
+        let mut raw = std::ptr::null_mut();
+        // SAFETY: open while `using` lives; `bytes` has room for the extent.
+        let code = unsafe {
+            sys::bh_update_begin(
+                using.raw(),
+                extent.offset,
+                extent.length,
+                bytes.as_mut_ptr(),
+                &mut raw,
+            )
+        };
+        device_error(code, DOING, extent)?;
+        let locked = Locked(NonNull::new(raw).expect("set when the call succeeds"));
+        let verdict = change(&mut bytes);
+        let code = locked.finish((verdict == Update::Write).then_some(&bytes));
+        if verdict == Update::Write {
+            self.shared.note_written();
+        }
+        device_error(code, DOING, extent).map(|()| verdict)
+    }
+
+    fn flush(&self) -> Result<(), DeviceError> {
+        let whole = Extent::new(0, 0);
+        let using = self.using(Effort::MayBlock, "flush", whole)?;
+        let target = self.shared.written.load(Ordering::Acquire);
+        if self.shared.durable.load(Ordering::Acquire) >= target {
+            return Ok(());
+        }
+        // SAFETY: open while `using` lives.
+        let code = unsafe { sys::bh_flush(using.raw()) };
+        device_error(code, "flush", whole)?;
+        self.shared.durable.fetch_max(target, Ordering::AcqRel);
+        Ok(())
+    }
+
+    fn is_clean(&self) -> bool {
+        // In this order: a write between the two loads then only makes it look dirty.
+        let durable = self.shared.durable.load(Ordering::Acquire);
+        self.shared.written.load(Ordering::Acquire) <= durable
+    }
+
+    fn status(&self, extent: Extent, runs_max: usize) -> Result<Vec<StatusRun>, DeviceError> {
+        const DOING: &str = "status";
+        if extent.length == 0 || runs_max == 0 {
+            return Ok(Vec::new());
+        }
+        let using = self.using(Effort::MayBlock, DOING, extent)?;
+        let mut runs = vec![sys::bh_run::default(); runs_max.min(STATUS_RUNS_MAX)];
+        let mut count = 0;
+        // SAFETY: open while `using` lives; `runs` has the room that is stated.
+        let code = unsafe {
+            sys::bh_status(
+                using.raw(),
+                extent.offset,
+                extent.length,
+                runs.as_mut_ptr(),
+                runs.len() as u64,
+                &mut count,
+            )
+        };
+        device_error(code, DOING, extent)?;
+        runs.truncate(count as usize);
+        Ok(runs
+            .iter()
+            .map(|run| StatusRun {
+                length: run.br_length,
+                allocated: run.br_allocated != 0,
+            })
+            .collect())
+    }
+}

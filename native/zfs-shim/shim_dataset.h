@@ -1,0 +1,88 @@
+/*
+ * Datasets and their properties, as Rust sees them. Functions return 0 or a positive errno;
+ * strings are copied before a function returns, and those given to a visitor live as long as
+ * its call. Property lists are libnvpair lists: {name: uint64 or string}.
+ */
+#ifndef BH_SHIM_DATASET_H
+#define	BH_SHIM_DATASET_H
+
+#include <stdint.h>
+
+struct nvlist;
+struct bh_volume;
+
+#define	BH_KIND_FILESYSTEM	1U
+#define	BH_KIND_VOLUME		2U
+#define	BH_KIND_OTHER		3U
+
+/* One dataset or snapshot. Sizes in bytes. */
+typedef struct bh_dataset {
+	const char *bd_name;
+	const char *bd_origin;	/* the snapshot a clone came from, or "" */
+	uint64_t bd_guid;
+	uint64_t bd_creation_txg;
+	uint64_t bd_creation_time_s;
+	uint64_t bd_used;
+	uint64_t bd_referenced;
+	uint64_t bd_available;
+	uint64_t bd_logical_referenced;
+	uint64_t bd_refreservation;
+	uint64_t bd_volume_size;	/* 0 if not a volume */
+	uint64_t bd_volume_block_size;
+	uint32_t bd_kind;
+	uint32_t bd_is_snapshot;
+} bh_dataset_t;
+
+typedef void bh_dataset_visitor_t(void *arg, const bh_dataset_t *dataset);
+/* `property` may end in one of ZFS's suffixes $recvd, $inherit, $iuv. */
+typedef void bh_property_visitor_t(void *arg, const char *dataset,
+    const char *property, const char *value);
+
+int bh_dataset_stat(const char *name, bh_dataset_visitor_t *visit, void *arg);
+/* Visits `name` and everything below it, parents first; snapshots only if asked for. */
+int bh_dataset_walk(const char *name, uint32_t snapshots,
+    bh_dataset_visitor_t *visit, void *arg);
+/*
+ * Visits every text property that starts with `prefix` and is set on a dataset of the pool
+ * itself. Reads little per dataset and opens none.
+ */
+int bh_user_properties(const char *pool, const char *prefix,
+    bh_property_visitor_t *visit, void *arg);
+
+/* All properties in effect: {name: {value, source}}; the caller frees the list. */
+int bh_dataset_properties(const char *name, struct nvlist **out);
+/*
+ * Sets properties that may be changed at any time. Values of properties with named values may
+ * be text. On an error `bad` (of `bad_size` bytes) names the property, or is empty.
+ */
+int bh_dataset_set(const char *name, struct nvlist *properties, char *bad,
+    uint64_t bad_size);
+/* Lets a property be inherited again. */
+int bh_dataset_inherit(const char *name, const char *property);
+/* Whether bh_dataset_set() would take these for a volume of this pool. */
+int bh_properties_check(const char *pool, struct nvlist *properties, char *bad,
+    uint64_t bad_size);
+
+/* The name of one of a native property's named values, else NULL. A constant. */
+const char *bh_property_text(const char *property, uint64_t value);
+
+int bh_volume_create(const char *name, uint64_t size, uint64_t block_size);
+/* Bytes to reserve so that every block of a volume can be written. */
+int bh_volume_reservation(const char *pool, uint64_t size, uint64_t block_size,
+    uint64_t copies, uint64_t *out);
+
+int bh_dataset_destroy(const char *name);
+/* `names` is {snapshot: boolean}: all or none. */
+int bh_snapshots_destroy(struct nvlist *names);
+/* `names` is {snapshot: boolean}, of one pool: all in one transaction group, or none. */
+int bh_snapshots_create(struct nvlist *names, struct nvlist *properties);
+int bh_dataset_rename(const char *from, const char *to);
+int bh_snapshot_rename(const char *dataset, const char *from, const char *to);
+int bh_dataset_clone(const char *clone, const char *snapshot);
+/* On EEXIST `conflict` (256 bytes) names the snapshot that both have. */
+int bh_dataset_promote(const char *name, char *conflict);
+/* Takes a dataset back to its newest snapshot; `owner` is the open volume or NULL. */
+int bh_dataset_rollback(const char *name, const char *snapshot,
+    struct bh_volume *owner);
+
+#endif /* BH_SHIM_DATASET_H */
