@@ -101,7 +101,7 @@ rust_is_new_enough() {
 install_rust() {
     rust_is_new_enough && return
     case "$VERSION_CODENAME" in
-    bookworm) install_packages rustc-web cargo-web rustfmt-web rust-clippy-web ;;
+    bookworm) install_packages rustc-web cargo-web rustfmt-web rust-web-clippy ;;
     *) install_packages rustc cargo rustfmt rust-clippy ;;
     esac
     rust_is_new_enough || die "no Rust 1.$rust_minor_min or newer: install it with rustup"
