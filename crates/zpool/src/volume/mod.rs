@@ -100,8 +100,10 @@ fn wait_flag(effort: Effort) -> u32 {
 }
 
 fn device_error(code: i32, doing: &'static str, extent: Extent) -> Result<(), DeviceError> {
+    if code == 0 {
+        return Ok(());
+    }
     let kind = match Errno::from_raw_os_error(code) {
-        _ if code == 0 => return Ok(()),
         _ if code == ECKSUM => ErrorKind::Unreadable,
         // What every NoWait call may meet at any time: no need to allocate a cause.
         Errno::AGAIN => return Err(DeviceError::new(ErrorKind::WouldBlock, doing, extent)),
