@@ -17,6 +17,9 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("iscsi", &["units", "block-device", "serving", "scsi"]),
     ("nbd", &["units", "block-device", "serving"]),
     ("control", &["units"]),
+    ("appliance", &["units"]),
+    ("takeover", &["units"]),
+    ("cluster", &["units", "appliance", "takeover"]),
     (
         "bulkhead",
         &[

@@ -1,0 +1,203 @@
+//! Every kind of mistake, with its weight and the experience behind it.
+
+use serde::Serialize;
+
+/// How much a finding matters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Severity {
+    /// Worth knowing.
+    Hint,
+    /// It will work, and disappoint when something fails.
+    Warning,
+    /// It will not work, or it endangers data.
+    Error,
+}
+
+macro_rules! codes {
+    ($($code:ident $name:literal $severity:ident $why:literal)*) => {
+        /// A kind of mistake. Its name is stable: scripts may rely on it.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum Code {
+            $(#[doc = $why] $code,)*
+        }
+
+        impl Code {
+            /// All of them, in the order of the reference.
+            pub const ALL: &[Self] = &[$(Self::$code),*];
+
+            /// The name that is printed.
+            pub const fn name(self) -> &'static str {
+                match self { $(Self::$code => $name,)* }
+            }
+
+            /// How much it matters.
+            pub const fn severity(self) -> Severity {
+                match self { $(Self::$code => Severity::$severity,)* }
+            }
+
+            /// What goes wrong otherwise.
+            pub const fn why(self) -> &'static str {
+                match self { $(Self::$code => $why,)* }
+            }
+        }
+    };
+}
+
+codes! {
+    Syntax "syntax" Error
+        "A file that is half understood would describe another appliance than the one meant."
+    Format "format" Error
+        "Another version of the format may mean something else by the same words."
+    ApplianceName "appliance-name" Error
+        "Corosync takes only messages of its own cluster and tells clusters apart by this name."
+    NoHead "no-head" Error
+        "Nothing can be served without a machine."
+    UnknownName "unknown-name" Error
+        "A name that is defined nowhere is a typing mistake, and what it should refer to is left out."
+    HeadNumber "head-number" Error
+        "Corosync and Pacemaker know heads by number; 0 is none, and two heads with one number cannot both join."
+
+    NoFencing "no-fencing" Error
+        "A head that cannot be powered off may still write; its pools are never taken over, or the data is destroyed."
+    FencingOnHead "fencing-on-head" Error
+        "A fence device at the head's own address is gone exactly when it is needed."
+    FencingSharesPower "fencing-shares-power" Warning
+        "A BMC lives from the head's own power supplies. When they fail nobody can confirm that the head is off, and nothing is taken over."
+    FencingSharesNetwork "fencing-shares-network" Warning
+        "If the one network of heartbeats fails, no head sees another and none can be fenced: pools stand still."
+    FencingUnreachable "fencing-unreachable" Error
+        "A fence device that the other heads cannot reach never confirms anything."
+    FenceDeviceTwice "fence-device-twice" Error
+        "A device that belongs to two heads powers the wrong one off."
+    OneOutlet "one-outlet" Warning
+        "A head with two power supplies stays on when one outlet is switched off; with one supply a lost feed stops it."
+    FenceDelayEqual "fence-delay-equal" Error
+        "Two healthy heads that do not see each other power each other off at the same moment, and nothing is left."
+    FenceDelayShort "fence-delay-short" Warning
+        "The head with the shorter delay needs time to win: the other must not have begun before the power is off."
+    FenceDelayNeedless "fence-delay-needless" Hint
+        "The witness already decides which half goes on; the delay only makes takeovers longer."
+
+    OneLink "one-link" Warning
+        "With one link, one pulled cable looks like a dead head and powers a healthy machine off."
+    NoLink "no-link" Error
+        "Heads that exchange no heartbeats are no appliance."
+    HeartbeatNumber "heartbeat-number" Error
+        "Corosync knows links by number, 0 to 7, each once."
+    HeadOffNetwork "head-off-network" Error
+        "A head without an interface in a network neither hears heartbeats there nor can it serve its addresses."
+    LinkFamily "link-family" Error
+        "The two ends of a link must speak the same family of addresses."
+
+    QuorumMissing "quorum-missing" Error
+        "Without a rule, no head may act alone: after the loss of one head of two the other stops everything."
+    QuorumUnfit "quorum-unfit" Error
+        "A rule made for another number of heads lets nobody act, or two at once."
+    WitnessSharesFate "witness-shares-fate" Error
+        "A witness that dies with a head takes its vote along when it is needed."
+    WitnessBlind "witness-blind" Hint
+        "A witness that hears both heads cannot tell which of them has lost its clients, unless they try to reach something."
+
+    AddressOutsideNetwork "address-outside-network" Error
+        "Nobody finds an address in a network that it does not belong to."
+    AddressTwice "address-twice" Error
+        "Two machines with one address answer in turn, and sessions break at random."
+    AddressReserved "address-reserved" Error
+        "The first and the last address of a network are not for hosts."
+    NetworksOverlap "networks-overlap" Error
+        "The kernel sends packets for both networks through one interface; paths that should be independent are not."
+    OnePortal "one-portal" Warning
+        "Clients with one path stand still when one switch or cable fails."
+    NoAddress "no-address" Warning
+        "Clients reach a pool at addresses that move with it; without one they lose it at the first takeover."
+
+    PoolWithoutHome "pool-without-home" Warning
+        "Without a home the cluster places the pool by chance, and both pools of two may start on one head."
+    PoolOnOneHead "pool-on-one-head" Warning
+        "A pool that only one head may serve is not taken over by anybody."
+    NoDisk "no-disk" Error
+        "A pool is looked for on its listed disks only."
+    DiskTwice "disk-twice" Error
+        "One disk in two pools belongs to whichever writes last."
+    DiskNameUnstable "disk-name-unstable" Warning
+        "Names like sda are given in the order of discovery and differ between boots and heads."
+    SectorSize "sector-size" Error
+        "ZFS writes in powers of two, from 512 bytes."
+
+    TimeoutZero "timeout-zero" Error
+        "A time-out of nothing has always passed already."
+    TokenShort "token-short" Warning
+        "Ordinary machines stand still for up to 160 ms now and then; a shorter token powers healthy heads off."
+    ProbeTimeoutShort "probe-timeout-short" Error
+        "A link that must answer before it is probed twice flaps, and heads that lose all links at once shoot each other."
+    BudgetBelowDetection "budget-below-detection" Error
+        "Nothing can be taken over before the loss has been noticed."
+    ClientPatienceShort "client-patience-short" Error
+        "Initiators that give up before a takeover ends report I/O errors, and file systems turn read-only."
+    ClientPatienceThin "client-patience-thin" Warning
+        "A takeover that works, but needs its time-outs to the full, ends after initiators have reported errors."
+    MonitorLong "monitor-long" Warning
+        "If testing a pool may take longer than starting it, a hung server is noticed later than it could be replaced."
+    MonitorShort "monitor-short" Warning
+        "Under full load even an answer from memory takes a while; a monitor in a hurry causes needless takeovers."
+    FenceTimeoutShort "fence-timeout-short" Warning
+        "Many BMCs take seconds to answer; a power-off that succeeds too late counts as failed and is done again."
+    ArcTooLarge "arc-too-large" Error
+        "After a takeover one head serves the pools of both; if their caches do not fit, the kernel kills the server."
+    ArcUnset "arc-unset" Hint
+        "Without a size nobody can say whether the caches fit after a takeover."
+    MtuUnfit "mtu-unfit" Error
+        "IPv4 needs packets of 576 bytes, IPv6 of 1,280; none is longer than 65,535."
+
+    NotAsked "not-asked" Hint
+        "Half of all mistakes are on the machines, not in the file."
+    NodeName "node-name" Error
+        "Pacemaker knows a head by what `uname -n` prints; under another name it joins as a stranger."
+    HostId "host-id" Error
+        "ZFS tells owners of a pool apart by host id: two heads with the same one admit each other while the pool is in use."
+    ProgramMissing "program-missing" Error
+        "What needs the program fails, usually in the moment of a takeover."
+    VersionsDiffer "versions-differ" Warning
+        "Heads with different versions are tested by nobody; a while during an upgrade is fine."
+    FeaturesDiffer "features-differ" Warning
+        "A feature that is switched on where it is known makes the pool unusable where it is not."
+    FeatureUnsupported "feature-unsupported" Error
+        "A head whose OpenZFS lacks an active feature cannot import the pool."
+    InterfaceMissing "interface-missing" Error
+        "Addresses cannot be brought up on an interface that is not there."
+    MtuMismatch "mtu-mismatch" Error
+        "Small packets pass and large ones vanish: logins work, and the first large read hangs."
+    DiskMissing "disk-missing" Error
+        "A head that does not see the disks cannot take the pool over."
+    DiskSectorLarger "disk-sector-larger" Error
+        "Each write smaller than the disk's own block makes the disk read first; writes take several times as long."
+    DiskUnaligned "disk-unaligned" Warning
+        "Writes that straddle two blocks of the disk make it read and write both."
+    CachefileSet "cachefile-set" Error
+        "A head that boots imports every pool its cache file names, also while the other head serves it."
+    ImportAtBoot "import-at-boot" Error
+        "A unit that imports pools at boot does not ask who owns them."
+    ClockSkew "clock-skew" Warning
+        "Logs of two heads cannot be put side by side, and certificates may not be valid yet."
+    TokenBelowStall "token-below-stall" Error
+        "This machine was seen standing still for longer than the token: it will be powered off although it is well."
+    SecretMissing "secret-missing" Error
+        "Without the password the fence device cannot be used, and nothing is taken over."
+    SecretOpen "secret-open" Warning
+        "Whoever can read the password can power the heads off."
+    WitnessCertificate "witness-certificate" Error
+        "Without its certificate the head is not admitted by the witness and has no vote more."
+}
+
+impl std::fmt::Display for Code {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl Serialize for Code {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name())
+    }
+}

@@ -1,0 +1,138 @@
+//! Finds in an appliance file what experience teaches to look for, each with the reason and
+//! the way to mend it. Pure: what must be known of the machines comes in as [`Facts`].
+
+mod codes;
+mod fencing;
+mod machines;
+mod names;
+mod networks;
+mod pools;
+mod quorum;
+#[cfg(test)]
+mod tests;
+mod times;
+
+use std::fmt;
+
+use serde::Serialize;
+
+pub use codes::{Code, Severity};
+
+use crate::facts::Facts;
+use crate::file::Appliance;
+use crate::key::{Key, SourceMap};
+use crate::parse::Parsed;
+
+/// Where a finding points.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Place {
+    /// The key, such as `heads.left.fencing.delay_ms`; empty for the file as a whole.
+    pub key: String,
+    /// Its line, from 1, or that of the table where it is missing.
+    pub line: Option<u32>,
+}
+
+/// One mistake.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Finding {
+    /// Its kind.
+    pub code: Code,
+    /// How much it matters.
+    pub severity: Severity,
+    /// Where it is.
+    #[serde(rename = "where")]
+    pub place: Place,
+    /// What was found.
+    pub what: String,
+    /// What goes wrong otherwise.
+    pub why: &'static str,
+    /// What to do.
+    pub mend: String,
+}
+
+impl fmt::Display for Finding {
+    /// Four lines, as the command line prints them.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let severity = match self.severity {
+            Severity::Hint => "hint",
+            Severity::Warning => "warning",
+            Severity::Error => "error",
+        };
+        write!(f, "{severity}[{}]", self.code)?;
+        if let Some(line) = self.place.line {
+            write!(f, " line {line}")?;
+        }
+        if !self.place.key.is_empty() {
+            write!(f, " {}", self.place.key)?;
+        }
+        write!(
+            f,
+            ": {}\n  why:  {}\n  mend: {}",
+            self.what, self.why, self.mend
+        )
+    }
+}
+
+/// What the single checks read and where they put their findings.
+struct Checker<'a> {
+    appliance: &'a Appliance,
+    source: &'a SourceMap,
+    facts: &'a Facts,
+    findings: Vec<Finding>,
+}
+
+impl Checker<'_> {
+    fn find(&mut self, code: Code, key: &Key, what: impl Into<String>, mend: impl Into<String>) {
+        self.findings.push(Finding {
+            code,
+            severity: code.severity(),
+            place: Place {
+                key: key.to_string(),
+                line: self.source.line(key),
+            },
+            what: what.into(),
+            why: code.why(),
+            mend: mend.into(),
+        });
+    }
+}
+
+/// Every finding, in the order of the file, the worst of a line first.
+pub fn check(parsed: &Parsed, facts: &Facts) -> Vec<Finding> {
+    let mut checker = Checker {
+        appliance: &parsed.appliance,
+        source: &parsed.source,
+        facts,
+        findings: Vec::new(),
+    };
+    names::check(&mut checker);
+    networks::check(&mut checker);
+    quorum::check(&mut checker);
+    fencing::check(&mut checker);
+    pools::check(&mut checker);
+    times::check(&mut checker);
+    machines::check(&mut checker);
+    let mut findings = checker.findings;
+    findings.sort_by(|a, b| {
+        let place = |finding: &Finding| finding.place.line.unwrap_or(0);
+        (place(a), b.severity, &a.place.key).cmp(&(place(b), a.severity, &b.place.key))
+    });
+    findings
+}
+
+/// The weight of the worst finding.
+pub fn worst(findings: &[Finding]) -> Option<Severity> {
+    findings.iter().map(|finding| finding.severity).max()
+}
+
+fn head_key(name: &units::HeadName) -> Key {
+    Key::of("heads").field(name)
+}
+
+fn network_key(name: &units::NetworkName) -> Key {
+    Key::of("networks").field(name)
+}
+
+fn pool_key(name: &units::PoolName) -> Key {
+    Key::of("pools").field(name)
+}

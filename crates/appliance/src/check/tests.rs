@@ -1,0 +1,483 @@
+//! Each check against a file with that one mistake. A case takes a faultless example, replaces
+//! some text or some fact, and names the finding that must come of it, and no other error.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+
+use units::{ByteCount, HeadName};
+
+use super::{Code, Finding, Severity, check};
+use crate::Appliance;
+use crate::facts::{
+    DiskFacts, Facts, HeadFacts, InterfaceFacts, PoolFacts, SecretFacts, programs_required,
+    secrets_required,
+};
+use crate::parse::parse;
+
+const PAIR: &str = include_str!("../../../../examples/pair.toml");
+const TWO_POOLS: &str = include_str!("../../../../examples/two-pools.toml");
+const EIGHT_POOLS: &str = include_str!("../../../../examples/eight-pools.toml");
+const WITNESS: &str = include_str!("../../../../examples/witness.toml");
+const SINGLE: &str = include_str!("../../../../examples/single.toml");
+
+/// Machines on which everything is as the file wants it.
+fn good_facts(appliance: &Appliance) -> Facts {
+    let mut facts = Facts::default();
+    for (index, (name, head)) in (1..).zip(&appliance.heads) {
+        let interfaces = head.links.iter().map(|(network, link)| {
+            let mtu = appliance.networks[network].mtu;
+            (link.interface.clone(), InterfaceFacts { mtu })
+        });
+        let disks = appliance.pools.values().flat_map(|pool| &pool.disks);
+        let disk = DiskFacts {
+            physical_block_bytes: 4_096,
+            alignment_offset_bytes: 0,
+        };
+        let secret = SecretFacts { mode: 0o600 };
+        facts.heads.insert(
+            name.clone(),
+            HeadFacts {
+                node_name: Some(name.to_string()),
+                host_id: Some(index),
+                memory: Some(ByteCount::gib(256)),
+                clock_ahead_ms: Some(3),
+                stall_ms_max: Some(40),
+                programs: programs_required(appliance)
+                    .into_iter()
+                    .map(|program| (program, true))
+                    .collect(),
+                versions: BTreeMap::from([("pacemaker".to_owned(), "2.1.5".to_owned())]),
+                interfaces: Some(interfaces.collect()),
+                disks: disks
+                    .map(|path| (path.clone(), Some(disk.clone())))
+                    .collect(),
+                zfs_features: Some(BTreeSet::from(["zstd_compress".to_owned()])),
+                secrets: secrets_required(appliance)
+                    .into_iter()
+                    .map(|path| (path, Some(secret.clone())))
+                    .collect(),
+                witness_certificate: Some(true),
+                ..HeadFacts::default()
+            },
+        );
+    }
+    facts
+}
+
+fn findings_of(text: &str, change: impl FnOnce(&mut Facts)) -> Vec<Finding> {
+    let parsed = match parse(text) {
+        Ok(parsed) => parsed,
+        Err(finding) => panic!("{finding}"),
+    };
+    let mut facts = good_facts(&parsed.appliance);
+    change(&mut facts);
+    check(&parsed, &facts)
+}
+
+fn replaced(text: &str, from: &str, to: &str) -> String {
+    assert!(text.contains(from), "the example lacks {from:?}");
+    text.replacen(from, to, 1)
+}
+
+#[track_caller]
+fn assert_only(findings: &[Finding], code: Code) {
+    let found: Vec<Code> = findings.iter().map(|finding| finding.code).collect();
+    assert!(found.contains(&code), "wanted {code}, found {findings:#?}");
+    let others: Vec<&Finding> = findings
+        .iter()
+        .filter(|finding| finding.code != code && finding.severity == Severity::Error)
+        .collect();
+    assert!(others.is_empty(), "wanted {code} only, found {others:#?}");
+}
+
+#[test]
+fn the_examples_are_without_fault() {
+    for text in [PAIR, TWO_POOLS, EIGHT_POOLS, WITNESS, SINGLE] {
+        let findings = findings_of(text, |_| {});
+        assert!(findings.is_empty(), "{findings:#?}");
+    }
+}
+
+#[test]
+fn each_mistake_in_the_file_is_found() {
+    let bmc = "[heads.left.fencing.bmc]\naddress = \"10.77.9.21\"\nuser = \"fence\"\npassword_file = \"/etc/bulkhead/secrets/bmc-left\"\n";
+    let outlets = "outlets = [{ pdu = \"a\", outlet = \"1\" }, { pdu = \"b\", outlet = \"1\" }]\n";
+    let no_outlets = replaced(PAIR, outlets, "");
+    let storage_b_silent = replaced(PAIR, "heartbeat = 1\n", "");
+    let one_network = replaced(&storage_b_silent, "heartbeat = 0\n", "");
+    let two_node = "[quorum]\nrule = \"two-node\"\n";
+    let storage_a = "addresses = [\"10.77.1.12\"]";
+    let cases: Vec<(Code, String)> = vec![
+        (Code::Format, replaced(PAIR, "format = 1", "format = 2")),
+        (
+            Code::ApplianceName,
+            replaced(PAIR, "\"attic\"", "\"my attic\""),
+        ),
+        (
+            Code::UnknownName,
+            replaced(PAIR, "home = \"left\"", "home = \"middle\""),
+        ),
+        (
+            Code::UnknownName,
+            replaced(PAIR, "pdu = \"b\"", "pdu = \"c\""),
+        ),
+        (Code::HeadNumber, replaced(PAIR, "number = 2", "number = 1")),
+        (Code::HeadNumber, replaced(PAIR, "number = 2", "number = 0")),
+        (Code::NoFencing, replaced(&no_outlets, bmc, "")),
+        (
+            Code::FencingOnHead,
+            replaced(PAIR, "10.77.9.41", "10.77.9.11"),
+        ),
+        (Code::FencingSharesPower, no_outlets.clone()),
+        (Code::FencingSharesNetwork, one_network.clone()),
+        (
+            Code::FenceDeviceTwice,
+            replaced(PAIR, "10.77.9.22", "10.77.9.21"),
+        ),
+        (
+            Code::FenceDeviceTwice,
+            replaced(
+                PAIR,
+                "pdu = \"a\", outlet = \"2\"",
+                "pdu = \"a\", outlet = \"1\"",
+            ),
+        ),
+        (
+            Code::OneOutlet,
+            replaced(PAIR, ", { pdu = \"b\", outlet = \"1\" }", ""),
+        ),
+        (
+            Code::FenceDelayEqual,
+            replaced(PAIR, "delay_ms = 1000\n", ""),
+        ),
+        (
+            Code::FenceDelayEqual,
+            replaced(PAIR, "delay_ms = 0", "delay_ms = 1000"),
+        ),
+        (
+            Code::FenceDelayShort,
+            replaced(PAIR, "delay_ms = 1000", "delay_ms = 300"),
+        ),
+        (
+            Code::FenceDelayNeedless,
+            replaced(
+                WITNESS,
+                "[heads.left.fencing]\n",
+                "[heads.left.fencing]\ndelay_ms = 500\n",
+            ),
+        ),
+        (Code::OneLink, one_network),
+        (
+            Code::HeartbeatNumber,
+            replaced(PAIR, "heartbeat = 2", "heartbeat = 8"),
+        ),
+        (
+            Code::HeartbeatNumber,
+            replaced(PAIR, "heartbeat = 2", "heartbeat = 1"),
+        ),
+        (
+            Code::LinkFamily,
+            replaced(
+                &replaced(TWO_POOLS, "\"10.77.1.11\", ", ""),
+                ", \"fd00:77:1::12\"",
+                "",
+            ),
+        ),
+        (Code::QuorumMissing, replaced(PAIR, two_node, "")),
+        (
+            Code::QuorumUnfit,
+            replaced(
+                SINGLE,
+                "name = \"shed\"\n",
+                "name = \"shed\"\n[quorum]\nrule = \"two-node\"\n",
+            ),
+        ),
+        (
+            Code::QuorumUnfit,
+            replaced(PAIR, "rule = \"two-node\"", "rule = \"witness\""),
+        ),
+        (
+            Code::WitnessSharesFate,
+            replaced(WITNESS, "10.77.9.31", "10.77.9.11"),
+        ),
+        (
+            Code::WitnessBlind,
+            replaced(WITNESS, "reach = [\"10.77.1.1\", \"10.77.2.1\"]\n", ""),
+        ),
+        (
+            Code::AddressOutsideNetwork,
+            replaced(PAIR, "\"10.77.1.100\"", "\"10.78.1.100\""),
+        ),
+        (
+            Code::AddressOutsideNetwork,
+            replaced(PAIR, storage_a, "addresses = [\"10.77.3.12\"]"),
+        ),
+        (
+            Code::AddressTwice,
+            replaced(PAIR, storage_a, "addresses = [\"10.77.1.100\"]"),
+        ),
+        (
+            Code::AddressReserved,
+            replaced(PAIR, "\"10.77.1.100\"", "\"10.77.1.255\""),
+        ),
+        (
+            Code::NetworksOverlap,
+            replaced(PAIR, "[\"10.77.2.0/24\"]", "[\"10.77.0.0/16\"]"),
+        ),
+        (
+            Code::OnePortal,
+            replaced(
+                PAIR,
+                "    { network = \"storage-b\", address = \"10.77.2.100\" },\n",
+                "",
+            ),
+        ),
+        (Code::MtuUnfit, replaced(PAIR, "mtu = 9000", "mtu = 400")),
+        (
+            Code::PoolWithoutHome,
+            replaced(PAIR, "home = \"left\"\n", ""),
+        ),
+        (
+            Code::PoolOnOneHead,
+            replaced(
+                PAIR,
+                "home = \"left\"",
+                "home = \"left\"\nheads = [\"left\"]",
+            ),
+        ),
+        (Code::DiskTwice, replaced(PAIR, "a1b20100", "a1b20000")),
+        (
+            Code::DiskNameUnstable,
+            replaced(PAIR, "/dev/disk/by-id/scsi-35000c500a1b20000", "/dev/sdb"),
+        ),
+        (
+            Code::SectorSize,
+            replaced(PAIR, "arc = ", "sector_bytes = 100000\narc = "),
+        ),
+        (
+            Code::ArcTooLarge,
+            replaced(PAIR, "arc = \"32G\"", "arc = \"60G\""),
+        ),
+        (
+            Code::ArcTooLarge,
+            replaced(TWO_POOLS, "arc = \"20G\"", "arc = \"40G\""),
+        ),
+        (Code::ArcUnset, replaced(PAIR, "arc = \"32G\"\n", "")),
+    ];
+    for (code, text) in cases {
+        assert_only(&findings_of(&text, |_| {}), code);
+    }
+}
+
+#[test]
+fn a_head_that_is_not_in_a_network_it_needs_is_found() {
+    let link = "storage-b = { interface = \"ens1f1\", addresses = [\"10.77.2.12\"] }\n";
+    let findings = findings_of(&replaced(PAIR, link, ""), |_| {});
+    assert_only(&findings, Code::HeadOffNetwork);
+    let link = "management = { interface = \"eno1\", addresses = [\"10.77.9.12\"] }\n";
+    let silent = replaced(PAIR, "heartbeat = 2\n", "");
+    let findings = findings_of(&replaced(&silent, link, ""), |_| {});
+    assert_only(&findings, Code::FencingUnreachable);
+}
+
+#[test]
+fn an_appliance_of_nothing_is_found() {
+    let findings = findings_of("format = 1\nname = \"a\"\n[networks]\n[heads]\n", |_| {});
+    for code in [Code::NoHead, Code::NoLink] {
+        assert!(
+            findings.iter().any(|finding| finding.code == code),
+            "{code}"
+        );
+    }
+    let poor = "[pools.tank]\ndisks = []\naddresses = []\n";
+    let findings = findings_of(
+        &format!("{SINGLE}\n{}", poor.replace("tank", "poor")),
+        |_| {},
+    );
+    for code in [Code::NoDisk, Code::NoAddress] {
+        assert!(
+            findings.iter().any(|finding| finding.code == code),
+            "{code}"
+        );
+    }
+}
+
+#[test]
+fn time_outs_that_contradict_each_other_are_found() {
+    for (code, line) in [
+        (Code::TimeoutZero, "pool_start_s = 0"),
+        (Code::TokenShort, "token_ms = 150"),
+        (Code::ProbeTimeoutShort, "link_probe_timeout_ms = 500"),
+        (Code::BudgetBelowDetection, "takeover_budget_s = 2"),
+        (Code::ClientPatienceThin, "fence_s = 80"),
+        (Code::MonitorLong, "pool_monitor_timeout_s = 61"),
+        (Code::MonitorShort, "pool_monitor_timeout_s = 1"),
+        (Code::FenceTimeoutShort, "fence_s = 2"),
+        (
+            Code::ClientPatienceShort,
+            "[clients]\nreplacement_timeout_s = 5",
+        ),
+    ] {
+        let text = replaced(PAIR, "[quorum]", &format!("[timeouts]\n{line}\n[quorum]"));
+        // Zeroes provoke others by nature.
+        let findings = findings_of(&text, |_| {});
+        assert_only(&findings, code);
+    }
+}
+
+/// A mistake of the machines: what must be found, and how the facts of a good pair change.
+type FactsCase = (Code, fn(&mut Facts));
+
+fn right(facts: &mut Facts) -> &mut HeadFacts {
+    let name: HeadName = "right".parse().expect("a good name");
+    facts
+        .heads
+        .get_mut(&name)
+        .expect("the pair has a right head")
+}
+
+fn tank(facts: &mut Facts) -> &mut PoolFacts {
+    facts
+        .pools
+        .entry("tank".parse().expect("a good name"))
+        .or_default()
+}
+
+#[test]
+fn each_mistake_on_the_machines_is_found() {
+    let disk = || PathBuf::from("/dev/disk/by-id/scsi-35000c500a1b20100");
+    assert!(PAIR.contains("a1b20100"), "{}", disk().display());
+    let cases: &[FactsCase] = &[
+        (Code::NotAsked, |facts| facts.heads.clear()),
+        (Code::NodeName, |facts| {
+            right(facts).node_name = Some("Right".into())
+        }),
+        (Code::HostId, |facts| right(facts).host_id = Some(1)),
+        (Code::HostId, |facts| right(facts).host_id = Some(0)),
+        (Code::ProgramMissing, |facts| {
+            right(facts).programs.insert("fence_ipmilan".into(), false);
+        }),
+        (Code::VersionsDiffer, |facts| {
+            right(facts)
+                .versions
+                .insert("pacemaker".into(), "3.0.0".into());
+        }),
+        (Code::FeaturesDiffer, |facts| {
+            right(facts).zfs_features = Some(BTreeSet::new())
+        }),
+        (Code::FeatureUnsupported, |facts| {
+            tank(facts).active_features.insert("raidz_expansion".into());
+        }),
+        (Code::InterfaceMissing, |facts| {
+            right(facts)
+                .interfaces
+                .as_mut()
+                .map(|all| all.remove("ens1f0"));
+        }),
+        (Code::MtuMismatch, |facts| {
+            let small = InterfaceFacts { mtu: 1_500 };
+            right(facts)
+                .interfaces
+                .as_mut()
+                .map(|all| all.insert("ens1f0".into(), small));
+        }),
+        (Code::DiskMissing, |facts| {
+            right(facts)
+                .disks
+                .values_mut()
+                .for_each(|disk| *disk = None);
+        }),
+        (Code::DiskSectorLarger, |facts| {
+            for disk in right(facts).disks.values_mut().flatten() {
+                disk.physical_block_bytes = 8_192;
+            }
+        }),
+        (Code::DiskUnaligned, |facts| {
+            for disk in right(facts).disks.values_mut().flatten() {
+                disk.alignment_offset_bytes = 512;
+            }
+        }),
+        (Code::CachefileSet, |facts| {
+            right(facts).cached_pools.insert("tank".into());
+        }),
+        (Code::CachefileSet, |facts| {
+            tank(facts).cachefile = Some("/etc/zfs/zpool.cache".into());
+        }),
+        (Code::ImportAtBoot, |facts| {
+            right(facts)
+                .enabled_units
+                .insert("zfs-import-cache.service".into());
+        }),
+        (Code::ClockSkew, |facts| {
+            right(facts).clock_ahead_ms = Some(-2_000)
+        }),
+        (Code::TokenBelowStall, |facts| {
+            right(facts).stall_ms_max = Some(1_100)
+        }),
+        (Code::SecretMissing, |facts| {
+            right(facts)
+                .secrets
+                .values_mut()
+                .for_each(|secret| *secret = None);
+        }),
+        (Code::SecretOpen, |facts| {
+            right(facts)
+                .secrets
+                .values_mut()
+                .for_each(|secret| *secret = Some(SecretFacts { mode: 0o644 }));
+        }),
+        (Code::ArcTooLarge, |facts| {
+            right(facts).memory = Some(ByteCount::gib(16))
+        }),
+    ];
+    for (code, change) in cases {
+        assert_only(&findings_of(PAIR, change), *code);
+    }
+    let findings = findings_of(WITNESS, |facts| {
+        right(facts).witness_certificate = Some(false)
+    });
+    assert_only(&findings, Code::WitnessCertificate);
+}
+
+#[test]
+fn a_finding_says_what_where_why_and_how_to_mend_it() {
+    let text = replaced(PAIR, "delay_ms = 1000", "delay_ms = 0");
+    let findings = findings_of(&text, |_| {});
+    let finding = &findings[0];
+    let line = finding.place.line.expect("the line is known");
+    assert_eq!(text.lines().nth(line as usize - 1), Some("delay_ms = 0"));
+    assert_eq!(finding.place.key, "heads.right.fencing.delay_ms");
+    let printed = finding.to_string();
+    for part in ["error[fence-delay-equal]", "line ", "why: ", "mend: "] {
+        assert!(printed.contains(part), "{printed}");
+    }
+    let json = serde_json::to_value(finding).expect("plain data");
+    for field in ["code", "severity", "where", "what", "why", "mend"] {
+        assert!(!json[field].is_null(), "{json}");
+    }
+}
+
+#[test]
+fn every_profile_is_free_of_contradictions() {
+    for profile in ["fast", "default", "conservative"] {
+        let text = replaced(
+            PAIR,
+            "[quorum]",
+            &format!("[timeouts]\nprofile = \"{profile}\"\n[quorum]"),
+        );
+        let findings = findings_of(&text, |_| {});
+        assert!(findings.is_empty(), "{profile}: {findings:#?}");
+    }
+}
+
+#[test]
+fn names_of_findings_are_unique_and_in_kebab_case() {
+    let names: BTreeSet<&str> = Code::ALL.iter().map(|code| code.name()).collect();
+    assert_eq!(names.len(), Code::ALL.len());
+    for name in names {
+        assert!(
+            name.bytes().all(|b| b.is_ascii_lowercase() || b == b'-'),
+            "{name}"
+        );
+    }
+}

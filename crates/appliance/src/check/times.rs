@@ -1,0 +1,160 @@
+//! Time-outs that contradict each other.
+
+use super::{Checker, Code};
+use crate::key::Key;
+
+/// Shorter tokens are inside the range in which ordinary machines stall, in milliseconds.
+const TOKEN_MS_MIN: u32 = 300;
+/// Probes that must fit into the time-out of a link.
+const PROBES_PER_TIMEOUT_MIN: u32 = 3;
+/// Shortest bound of a monitor that tolerates full load, in seconds.
+const MONITOR_TIMEOUT_S_MIN: u32 = 2;
+/// Shortest bound of a power-off that slow BMCs meet, in seconds.
+const FENCE_S_MIN: u32 = 5;
+
+pub(super) fn check(checker: &mut Checker<'_>) {
+    check_zero(checker);
+    check_detection(checker);
+    check_operations(checker);
+    check_clients(checker);
+}
+
+fn key(field: &str) -> Key {
+    Key::of("timeouts").field(field)
+}
+
+fn check_zero(checker: &mut Checker<'_>) {
+    let times = checker.appliance.timeouts();
+    for (field, value) in [
+        ("token_ms", times.token_ms),
+        ("consensus_ms", times.consensus_ms),
+        ("link_probe_interval_ms", times.link_probe_interval_ms),
+        ("link_probe_timeout_ms", times.link_probe_timeout_ms),
+        ("link_probes_up", times.link_probes_up),
+        ("fence_s", times.fence_s),
+        ("fence_monitor_s", times.fence_monitor_s),
+        ("pool_start_s", times.pool_start_s),
+        ("pool_stop_s", times.pool_stop_s),
+        ("pool_monitor_s", times.pool_monitor_s),
+        ("pool_monitor_timeout_s", times.pool_monitor_timeout_s),
+        ("takeover_budget_s", times.takeover_budget_s),
+    ] {
+        if value == 0 {
+            checker.find(
+                Code::TimeoutZero,
+                &key(field),
+                format!("{field} is 0"),
+                "leave it out to get the profile's value",
+            );
+        }
+    }
+}
+
+/// The longest wait before a head of a pool is powered off, in milliseconds.
+fn delay_ms_max(checker: &Checker<'_>) -> u32 {
+    let heads = checker.appliance.heads.values();
+    heads
+        .filter_map(|head| Some(head.fencing.as_ref()?.delay_ms))
+        .max()
+        .unwrap_or(0)
+}
+
+fn check_detection(checker: &mut Checker<'_>) {
+    let times = checker.appliance.timeouts();
+    let heads = checker.appliance.heads.len();
+    if times.token_ms < TOKEN_MS_MIN {
+        checker.find(
+            Code::TokenShort,
+            &key("token_ms"),
+            format!("a head counts as lost after {} ms", times.token_ms),
+            format!("write {TOKEN_MS_MIN} or more"),
+        );
+    }
+    let probes = times.link_probe_timeout_ms / times.link_probe_interval_ms.max(1);
+    if probes < PROBES_PER_TIMEOUT_MIN {
+        checker.find(
+            Code::ProbeTimeoutShort,
+            &key("link_probe_timeout_ms"),
+            format!(
+                "a link is given up after {} ms and probed every {} ms",
+                times.link_probe_timeout_ms, times.link_probe_interval_ms
+            ),
+            format!("let {PROBES_PER_TIMEOUT_MIN} probes or more fit; 1000 and 200 are good"),
+        );
+    }
+    let detection_ms = times
+        .token_effective_ms(heads)
+        .saturating_add(times.consensus_ms)
+        .saturating_add(delay_ms_max(checker));
+    if heads > 1 && times.takeover_budget_s.saturating_mul(1_000) <= detection_ms {
+        checker.find(
+            Code::BudgetBelowDetection,
+            &key("takeover_budget_s"),
+            format!(
+                "a takeover within {} s is promised, and token, consensus and fence delay alone take {detection_ms} ms",
+                times.takeover_budget_s
+            ),
+            "promise more, or shorten them",
+        );
+    }
+}
+
+fn check_operations(checker: &mut Checker<'_>) {
+    let times = checker.appliance.timeouts();
+    if times.pool_monitor_timeout_s > times.pool_start_s {
+        checker.find(
+            Code::MonitorLong,
+            &key("pool_monitor_timeout_s"),
+            format!(
+                "a test may take {} s, a start {} s",
+                times.pool_monitor_timeout_s, times.pool_start_s
+            ),
+            "let the start have more time than the test; the test answers from memory",
+        );
+    }
+    if (1..MONITOR_TIMEOUT_S_MIN).contains(&times.pool_monitor_timeout_s) {
+        checker.find(
+            Code::MonitorShort,
+            &key("pool_monitor_timeout_s"),
+            format!("a test may take {} s only", times.pool_monitor_timeout_s),
+            format!("write {MONITOR_TIMEOUT_S_MIN} or more; the interval may stay short"),
+        );
+    }
+    if (1..FENCE_S_MIN).contains(&times.fence_s) {
+        checker.find(
+            Code::FenceTimeoutShort,
+            &key("fence_s"),
+            format!("a power-off may take {} s only", times.fence_s),
+            format!("write {FENCE_S_MIN} or more"),
+        );
+    }
+}
+
+fn check_clients(checker: &mut Checker<'_>) {
+    let appliance = checker.appliance;
+    let times = appliance.timeouts();
+    let patience_s = appliance.clients.replacement_timeout_s;
+    let worst_s = times.takeover_worst_s(appliance.heads.len(), delay_ms_max(checker));
+    let place = Key::of("clients").field("replacement_timeout_s");
+    if patience_s <= times.takeover_budget_s {
+        checker.find(
+            Code::ClientPatienceShort,
+            &place,
+            format!(
+                "initiators wait {patience_s} s, and a takeover may take {} s",
+                times.takeover_budget_s
+            ),
+            format!(
+                "set the initiators' replacement timeout to {} s or more",
+                worst_s + 1
+            ),
+        );
+    } else if patience_s < worst_s {
+        checker.find(
+            Code::ClientPatienceThin,
+            &place,
+            format!("initiators wait {patience_s} s; if every step takes as long as it may, a takeover takes {worst_s} s"),
+            format!("set the initiators' replacement timeout to {worst_s} s or more, or shorten fence_s and pool_start_s"),
+        );
+    }
+}

@@ -1,0 +1,139 @@
+//! What is known of the machines. It is gathered elsewhere (the crate `cluster` does it) and
+//! handed to the check, so that every check can be tested with a table. What is not known is
+//! absent, and what depends on it is not checked.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+use units::{ByteCount, HeadName, PoolName};
+
+use crate::file::{Appliance, QuorumRule};
+
+/// Everything that is known.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Facts {
+    /// By head. A head that is absent could not be asked.
+    pub heads: BTreeMap<HeadName, HeadFacts>,
+    /// By pool, as far as somebody could look into them.
+    pub pools: BTreeMap<PoolName, PoolFacts>,
+}
+
+/// What one head says of itself.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct HeadFacts {
+    /// What `uname -n` prints.
+    pub node_name: Option<String>,
+    /// The host id that OpenZFS writes into labels; 0 where none is set.
+    pub host_id: Option<u32>,
+    /// Physical memory.
+    pub memory: Option<ByteCount>,
+    /// How far its clock is ahead of the clock of the machine that asks, in milliseconds.
+    pub clock_ahead_ms: Option<i64>,
+    /// The longest time that no process was scheduled in a test, in milliseconds.
+    pub stall_ms_max: Option<u32>,
+    /// Each program that was looked for, and whether it is there.
+    pub programs: BTreeMap<String, bool>,
+    /// Versions of the packages that must agree between heads, by package.
+    pub versions: BTreeMap<String, String>,
+    /// Network interfaces by name.
+    pub interfaces: Option<BTreeMap<String, InterfaceFacts>>,
+    /// Each disk that was looked for; `None` where the head does not see it.
+    pub disks: BTreeMap<PathBuf, Option<DiskFacts>>,
+    /// Feature flags that its OpenZFS can use.
+    pub zfs_features: Option<BTreeSet<String>>,
+    /// Pools that a cache file names, which a booting kernel ZFS would import.
+    pub cached_pools: BTreeSet<String>,
+    /// Units that systemd starts at boot.
+    pub enabled_units: BTreeSet<String>,
+    /// Each secret that was looked for; `None` where it is missing.
+    pub secrets: BTreeMap<PathBuf, Option<SecretFacts>>,
+    /// Whether it has a certificate for the witness.
+    pub witness_certificate: Option<bool>,
+}
+
+/// One network interface.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InterfaceFacts {
+    /// Largest packet, in bytes.
+    pub mtu: u32,
+}
+
+/// One disk as a head sees it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DiskFacts {
+    /// What it writes at once, in bytes.
+    pub physical_block_bytes: u32,
+    /// Bytes from its start to the first boundary of a physical block.
+    pub alignment_offset_bytes: u32,
+}
+
+/// One file that holds a secret.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SecretFacts {
+    /// Permission bits.
+    pub mode: u32,
+}
+
+/// One pool.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct PoolFacts {
+    /// Feature flags that are active on it: a head that lacks one cannot import it.
+    pub active_features: BTreeSet<String>,
+    /// Its property `cachefile`; absent or `none` is right.
+    pub cachefile: Option<String>,
+}
+
+/// Programs that every head of this appliance must have.
+pub fn programs_required(appliance: &Appliance) -> BTreeSet<String> {
+    let mut programs: BTreeSet<String> = [
+        "bulkhead",
+        "corosync",
+        "corosync-cfgtool",
+        "pacemakerd",
+        "cibadmin",
+        "crm_diff",
+        "ip",
+    ]
+    .into_iter()
+    .map(str::to_owned)
+    .collect();
+    let fencing = appliance.heads.values().filter_map(|h| h.fencing.as_ref());
+    if fencing.clone().any(|fencing| fencing.bmc.is_some()) {
+        programs.insert("fence_ipmilan".to_owned());
+        programs.insert("ipmitool".to_owned());
+    }
+    for outlet in fencing.flat_map(|fencing| &fencing.outlets) {
+        if let Some(pdu) = appliance.pdus.get(&outlet.pdu) {
+            programs.insert(pdu.agent.clone());
+        }
+    }
+    let quorum = appliance.quorum.as_ref();
+    if quorum.is_some_and(|quorum| quorum.rule == QuorumRule::Witness) {
+        programs.insert("corosync-qdevice".to_owned());
+        if quorum
+            .and_then(|q| q.witness.as_ref())
+            .is_some_and(|w| !w.reach.is_empty())
+        {
+            programs.insert("ping".to_owned());
+        }
+    }
+    programs
+}
+
+/// Files with secrets that every head of this appliance must have.
+pub fn secrets_required(appliance: &Appliance) -> BTreeSet<PathBuf> {
+    let bmcs = appliance
+        .heads
+        .values()
+        .filter_map(|head| head.fencing.as_ref()?.bmc.as_ref())
+        .map(|bmc| bmc.password_file.clone());
+    let pdus = appliance
+        .pdus
+        .values()
+        .filter_map(|pdu| pdu.password_file.clone());
+    bmcs.chain(pdus).collect()
+}

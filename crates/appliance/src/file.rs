@@ -1,0 +1,352 @@
+//! The types of the appliance file. Their comments are the reference that users read: they
+//! become the JSON schema and `docs/formats/appliance.md`.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::path::PathBuf;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use units::{ByteCount, HeadName, NetworkName, PoolName};
+
+use crate::subnet::Subnet;
+use crate::timeouts::{TimeoutWishes, Timeouts};
+
+/// One appliance: the machines, networks and pools that belong together.
+///
+/// The same file lies on every head.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Appliance {
+    /// Version of this format: 1.
+    #[schemars(range(min = 1, max = 1))]
+    pub format: u32,
+    /// Name of the appliance; Corosync's `cluster_name`. Letters, digits, `-` and `_`.
+    #[schemars(regex(pattern = r"^[A-Za-z0-9_-]{1,64}$"))]
+    pub name: String,
+    /// Which heads may act when they do not all see each other. Must be said for more than one head.
+    pub quorum: Option<Quorum>,
+    /// How long to wait for what.
+    #[serde(default)]
+    pub timeouts: TimeoutWishes,
+    /// What is known of the clients, to compare their patience with a takeover.
+    #[serde(default)]
+    pub clients: Clients,
+    /// Networks by name.
+    #[schemars(with = "BTreeMap<String, Network>")]
+    pub networks: BTreeMap<NetworkName, Network>,
+    /// Heads by name, as `uname -n` prints it.
+    #[schemars(with = "BTreeMap<String, Head>")]
+    pub heads: BTreeMap<HeadName, Head>,
+    /// Power distribution units by name; heads refer to their outlets.
+    #[serde(default)]
+    pub pdus: BTreeMap<String, Pdu>,
+    /// Pools by name.
+    #[serde(default)]
+    #[schemars(with = "BTreeMap<String, Pool>")]
+    pub pools: BTreeMap<PoolName, Pool>,
+}
+
+/// Which heads may act when they do not all see each other.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Quorum {
+    /// The rule.
+    pub rule: QuorumRule,
+    /// The third machine that `rule = "witness"` asks.
+    pub witness: Option<Witness>,
+}
+
+/// A rule of quorum.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum QuorumRule {
+    /// Two heads: the one that powers the other off goes on (`two_node: 1`).
+    TwoNode,
+    /// An even number of heads and a witness that breaks the tie (a Corosync quorum device).
+    Witness,
+    /// Three or more heads: more than half of them.
+    Majority,
+}
+
+/// A machine that is no head and decides which half of a split appliance goes on.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Witness {
+    /// Address of the machine that runs `corosync-qnetd`.
+    pub address: IpAddr,
+    /// Its port.
+    #[serde(default = "default_witness_port")]
+    pub port: u16,
+    /// Heads and witness know each other by certificates.
+    #[serde(default = "yes")]
+    pub tls: bool,
+    /// Addresses on the storage networks that a healthy head can reach, such as routers or
+    /// clients. A head that reaches none of the listed ones loses against one that does.
+    #[serde(default)]
+    pub reach: Vec<IpAddr>,
+}
+
+/// What is known of the clients.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Clients {
+    /// How long initiators queue I/O of a lost session before they report an error, in seconds:
+    /// `node.session.timeo.replacement_timeout` of open-iscsi, or what multipath queues on top.
+    pub replacement_timeout_s: u32,
+}
+
+/// One network, one broadcast domain.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Network {
+    /// Its address ranges, of either family, such as `10.77.1.0/24`.
+    #[schemars(with = "Vec<String>")]
+    pub subnets: Vec<Subnet>,
+    /// Number of the heartbeat link that runs here, 0 to 7; absent: none. Keep the numbers of
+    /// links that exist: changing one takes the link down.
+    #[schemars(range(min = 0, max = 7))]
+    pub heartbeat: Option<u8>,
+    /// Largest packet that every interface and switch of the network carries, in bytes.
+    #[serde(default = "default_mtu")]
+    pub mtu: u32,
+}
+
+/// One head: a machine that can serve pools.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Head {
+    /// Corosync's `nodeid`, 1 or more. Never changes, never used again for another machine.
+    #[schemars(range(min = 1))]
+    pub number: u32,
+    /// Its memory, such as `64G`; compared with what the pools need after a takeover. Absent:
+    /// what the machine says.
+    #[serde(default, with = "size_text")]
+    #[schemars(with = "Option<String>")]
+    pub memory: Option<ByteCount>,
+    /// Its interfaces, by network.
+    #[schemars(with = "BTreeMap<String, Link>")]
+    pub links: BTreeMap<NetworkName, Link>,
+    /// How the other heads power it off.
+    pub fencing: Option<Fencing>,
+}
+
+/// A head's interface in one network.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Link {
+    /// Name of the interface, such as `ens1f0`.
+    #[schemars(regex(pattern = r"^[^\s/]{1,15}$"))]
+    pub interface: String,
+    /// The head's own, fixed addresses here.
+    pub addresses: Vec<IpAddr>,
+}
+
+/// How a head is powered off. The BMC is tried first; if it does not answer, all outlets together.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct Fencing {
+    /// Wait before this head is powered off, in milliseconds. With two heads exactly one has a
+    /// longer delay: when both are well and do not see each other, that one survives. Prefer the head
+    /// that serves fewer pools, because a crash of the other is then taken over without the wait.
+    pub delay_ms: u32,
+    /// The head's baseboard management controller.
+    pub bmc: Option<Bmc>,
+    /// The outlets of its power supplies: all of them must be off.
+    pub outlets: Vec<Outlet>,
+}
+
+/// A baseboard management controller that speaks IPMI 2.0 over the network.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Bmc {
+    /// Its address.
+    pub address: IpAddr,
+    /// Its UDP port.
+    #[serde(default = "default_ipmi_port")]
+    pub port: u16,
+    /// Name of an account that may switch the power.
+    pub user: String,
+    /// File on each head that holds the password, readable by root only.
+    pub password_file: PathBuf,
+    /// IPMI cipher suite; 3 and 17 are common.
+    #[serde(default = "default_cipher")]
+    pub cipher: u8,
+    /// Privilege level to ask for.
+    #[serde(default)]
+    pub privilege: Privilege,
+}
+
+/// Privilege levels of IPMI that may switch the power.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Privilege {
+    /// Enough to switch the power on most controllers.
+    Operator,
+    /// What every controller accepts.
+    #[default]
+    Administrator,
+}
+
+/// A power distribution unit.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Pdu {
+    /// The fence agent that knows the model, such as `fence_apc_snmp`.
+    #[schemars(regex(pattern = r"^fence_[a-z0-9_]+$"))]
+    pub agent: String,
+    /// Its address.
+    pub address: IpAddr,
+    /// Its port, where it is not the agent's default.
+    pub port: Option<u16>,
+    /// Name of an account that may switch outlets.
+    pub user: Option<String>,
+    /// File on each head that holds the password, readable by root only.
+    pub password_file: Option<PathBuf>,
+    /// Further parameters of the agent, by the names in its manual.
+    #[serde(default)]
+    pub parameters: BTreeMap<String, String>,
+}
+
+/// One outlet of a power distribution unit.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Outlet {
+    /// Name of the unit in `pdus`.
+    pub pdu: String,
+    /// Number or name of the outlet.
+    pub outlet: String,
+}
+
+/// One pool, served by one head at a time.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Pool {
+    /// The head it starts on when it may choose. It does not move back there by itself.
+    #[schemars(with = "Option<String>")]
+    pub home: Option<HeadName>,
+    /// The heads that may serve it, best first after its home. Absent: all.
+    #[schemars(with = "Option<Vec<String>>")]
+    pub heads: Option<Vec<HeadName>>,
+    /// Its devices, by names that are the same on every head, such as `/dev/disk/by-id/...`.
+    /// Only these are searched.
+    pub disks: Vec<PathBuf>,
+    /// Smallest unit of its writes, in bytes: 2 to the power of ZFS's `ashift`.
+    #[serde(default = "default_sector_bytes")]
+    pub sector_bytes: u32,
+    /// Memory for its cache, such as `16G`.
+    #[serde(default, with = "size_text")]
+    #[schemars(with = "Option<String>")]
+    pub arc: Option<ByteCount>,
+    /// Addresses that move with it. Clients connect to these only.
+    pub addresses: Vec<PoolAddress>,
+}
+
+/// An address that moves with a pool.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PoolAddress {
+    /// The network it belongs to.
+    #[schemars(with = "String")]
+    pub network: NetworkName,
+    /// The address, IPv4 or IPv6.
+    pub address: IpAddr,
+}
+
+const fn yes() -> bool {
+    true
+}
+
+/// The port that corosync-qnetd(8) listens on.
+const fn default_witness_port() -> u16 {
+    5403
+}
+
+/// The port of RMCP (IPMI 2.0, section 13.1.2).
+const fn default_ipmi_port() -> u16 {
+    623
+}
+
+const fn default_cipher() -> u8 {
+    3
+}
+
+const fn default_mtu() -> u32 {
+    1_500
+}
+
+const fn default_sector_bytes() -> u32 {
+    4_096
+}
+
+impl Default for Clients {
+    /// open-iscsi's own default.
+    fn default() -> Self {
+        Self {
+            replacement_timeout_s: 120,
+        }
+    }
+}
+
+impl Appliance {
+    /// Every time-out, decided.
+    pub fn timeouts(&self) -> Timeouts {
+        self.timeouts.resolve()
+    }
+
+    /// The heads that may serve `pool`, its home first, without repetition.
+    pub fn heads_of(&self, pool: &Pool) -> Vec<HeadName> {
+        let listed = match &pool.heads {
+            Some(listed) => listed.clone(),
+            None => self.heads.keys().cloned().collect(),
+        };
+        let mut heads: Vec<HeadName> = Vec::with_capacity(listed.len() + 1);
+        for head in pool.home.iter().chain(&listed) {
+            if !heads.contains(head) {
+                heads.push(head.clone());
+            }
+        }
+        heads
+    }
+
+    /// The networks that carry heartbeats, by link number.
+    pub fn heartbeat_networks(&self) -> BTreeMap<u8, &NetworkName> {
+        self.networks
+            .iter()
+            .filter_map(|(name, network)| network.heartbeat.map(|link| (link, name)))
+            .collect()
+    }
+
+    /// The network that `address` belongs to.
+    pub fn network_of(&self, address: IpAddr) -> Option<&NetworkName> {
+        self.networks
+            .iter()
+            .find(|(_, network)| network.subnets.iter().any(|s| s.contains(address)))
+            .map(|(name, _)| name)
+    }
+}
+
+/// Sizes as people write them, optional.
+mod size_text {
+    use serde::{Deserialize, Deserializer, Serializer};
+    use units::ByteCount;
+
+    #[expect(clippy::ref_option, reason = "the signature that serde calls")]
+    pub(super) fn serialize<S: Serializer>(
+        size: &Option<ByteCount>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        match size {
+            Some(size) => serializer.collect_str(size),
+            None => serializer.serialize_none(),
+        }
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Option<ByteCount>, D::Error> {
+        let text = Option::<String>::deserialize(deserializer)?;
+        text.map(|text| text.parse().map_err(serde::de::Error::custom))
+            .transpose()
+    }
+}

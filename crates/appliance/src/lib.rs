@@ -1,0 +1,33 @@
+//! The appliance file, `appliance.toml`: what the heads, links, fence devices, pools and
+//! addresses of one appliance *should be*. Everything here is pure: [`parse`] reads the text,
+//! [`check()`] finds the mistakes in it, [`render`] turns it into what Corosync and Pacemaker
+//! read, [`plan()`] compares that with what is. Looking at machines and changing them is the
+//! job of the crate `cluster`.
+//!
+//! The file is described field by field in `docs/formats/appliance.md`.
+
+#![forbid(unsafe_code)]
+
+pub mod check;
+pub mod facts;
+mod file;
+mod key;
+mod parse;
+pub mod plan;
+pub mod reference;
+pub mod render;
+mod subnet;
+mod timeouts;
+pub mod xml;
+
+pub use check::{Code, Finding, Place, Severity, check};
+pub use facts::Facts;
+pub use file::{
+    Appliance, Bmc, Clients, Fencing, Head, Link, Network, Outlet, Pdu, Pool, PoolAddress,
+    Privilege, Quorum, QuorumRule, Witness,
+};
+pub use key::{Key, SourceMap};
+pub use parse::{Parsed, parse};
+
+pub use subnet::{ParseSubnetError, Subnet};
+pub use timeouts::{Profile, TimeoutWishes, Timeouts};

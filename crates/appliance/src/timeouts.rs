@@ -1,0 +1,180 @@
+//! Time-outs of the cluster: three profiles, and single values over them.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// A set of time-outs that were tried together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Profile {
+    /// Takeover below a second, for machines that are never stalled for 150 ms: no overcommitted
+    /// virtual machines, no power saving that parks cores.
+    Fast,
+    /// Takeover in one to two seconds; tolerates the stalls of ordinary machines.
+    #[default]
+    Default,
+    /// Takeover in about ten seconds; for busy virtual machines and wide-area links.
+    Conservative,
+}
+
+/// Single time-outs that replace those of the profile.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct TimeoutWishes {
+    /// Where every value comes from that is not given here: `fast`, `default` or `conservative`.
+    pub profile: Profile,
+    /// Corosync's `token`: silence after which a head counts as lost, in milliseconds. A head
+    /// that the hardware or the hypervisor stalls for longer is powered off although it is well.
+    pub token_ms: Option<u32>,
+    /// Corosync's `consensus`: time for the surviving heads to agree, in milliseconds.
+    pub consensus_ms: Option<u32>,
+    /// Time between probes of each link (`knet_ping_interval`), in milliseconds.
+    pub link_probe_interval_ms: Option<u32>,
+    /// Silence after which one link counts as down (`knet_ping_timeout`), in milliseconds.
+    pub link_probe_timeout_ms: Option<u32>,
+    /// Probes that must be answered before a link counts as up again (`knet_pong_count`).
+    pub link_probes_up: Option<u32>,
+    /// Bound of one power-off by a fence device, in seconds.
+    pub fence_s: Option<u32>,
+    /// Time between tests that each fence device answers, in seconds.
+    pub fence_monitor_s: Option<u32>,
+    /// Bound of the start of a pool, in seconds. A pool that starts more slowly is moved on.
+    pub pool_start_s: Option<u32>,
+    /// Bound of the stop of a pool, in seconds. A head that stops more slowly is powered off.
+    pub pool_stop_s: Option<u32>,
+    /// Time between tests that a pool's server is alive, in seconds.
+    pub pool_monitor_s: Option<u32>,
+    /// Bound of one such test, in seconds.
+    pub pool_monitor_timeout_s: Option<u32>,
+    /// The longest pause that clients are promised after the loss of a head, in seconds.
+    pub takeover_budget_s: Option<u32>,
+}
+
+/// Every time-out, decided.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Timeouts {
+    /// See [`TimeoutWishes::token_ms`].
+    pub token_ms: u32,
+    /// See [`TimeoutWishes::consensus_ms`].
+    pub consensus_ms: u32,
+    /// See [`TimeoutWishes::link_probe_interval_ms`].
+    pub link_probe_interval_ms: u32,
+    /// See [`TimeoutWishes::link_probe_timeout_ms`].
+    pub link_probe_timeout_ms: u32,
+    /// See [`TimeoutWishes::link_probes_up`].
+    pub link_probes_up: u32,
+    /// See [`TimeoutWishes::fence_s`].
+    pub fence_s: u32,
+    /// See [`TimeoutWishes::fence_monitor_s`].
+    pub fence_monitor_s: u32,
+    /// See [`TimeoutWishes::pool_start_s`].
+    pub pool_start_s: u32,
+    /// See [`TimeoutWishes::pool_stop_s`].
+    pub pool_stop_s: u32,
+    /// See [`TimeoutWishes::pool_monitor_s`].
+    pub pool_monitor_s: u32,
+    /// See [`TimeoutWishes::pool_monitor_timeout_s`].
+    pub pool_monitor_timeout_s: u32,
+    /// See [`TimeoutWishes::takeover_budget_s`].
+    pub takeover_budget_s: u32,
+}
+
+const DEFAULT: Timeouts = Timeouts {
+    token_ms: 1_000,
+    consensus_ms: 200,
+    // Half the token, Corosync's own default, is shorter than two probes where the token is
+    // short: links would flap and heads shoot each other.
+    link_probe_interval_ms: 200,
+    link_probe_timeout_ms: 1_000,
+    link_probes_up: 2,
+    fence_s: 20,
+    fence_monitor_s: 60,
+    // With the power-off before it still within the 120 s that open-iscsi waits by default.
+    pool_start_s: 60,
+    pool_stop_s: 60,
+    pool_monitor_s: 5,
+    pool_monitor_timeout_s: 10,
+    takeover_budget_s: 5,
+};
+
+impl Profile {
+    /// The values of the profile.
+    pub const fn timeouts(self) -> Timeouts {
+        match self {
+            Self::Fast => Timeouts {
+                token_ms: 300,
+                consensus_ms: 100,
+                pool_monitor_s: 1,
+                pool_monitor_timeout_s: 5,
+                takeover_budget_s: 3,
+                ..DEFAULT
+            },
+            Self::Default => DEFAULT,
+            Self::Conservative => Timeouts {
+                token_ms: 5_000,
+                consensus_ms: 6_000,
+                link_probe_interval_ms: 500,
+                link_probe_timeout_ms: 2_500,
+                fence_s: 30,
+                pool_stop_s: 120,
+                pool_monitor_s: 15,
+                pool_monitor_timeout_s: 30,
+                takeover_budget_s: 30,
+                ..DEFAULT
+            },
+        }
+    }
+}
+
+impl TimeoutWishes {
+    /// The profile with the single values over it.
+    pub fn resolve(&self) -> Timeouts {
+        let base = self.profile.timeouts();
+        Timeouts {
+            token_ms: self.token_ms.unwrap_or(base.token_ms),
+            consensus_ms: self.consensus_ms.unwrap_or(base.consensus_ms),
+            link_probe_interval_ms: self
+                .link_probe_interval_ms
+                .unwrap_or(base.link_probe_interval_ms),
+            link_probe_timeout_ms: self
+                .link_probe_timeout_ms
+                .unwrap_or(base.link_probe_timeout_ms),
+            link_probes_up: self.link_probes_up.unwrap_or(base.link_probes_up),
+            fence_s: self.fence_s.unwrap_or(base.fence_s),
+            fence_monitor_s: self.fence_monitor_s.unwrap_or(base.fence_monitor_s),
+            pool_start_s: self.pool_start_s.unwrap_or(base.pool_start_s),
+            pool_stop_s: self.pool_stop_s.unwrap_or(base.pool_stop_s),
+            pool_monitor_s: self.pool_monitor_s.unwrap_or(base.pool_monitor_s),
+            pool_monitor_timeout_s: self
+                .pool_monitor_timeout_s
+                .unwrap_or(base.pool_monitor_timeout_s),
+            takeover_budget_s: self.takeover_budget_s.unwrap_or(base.takeover_budget_s),
+        }
+    }
+}
+
+/// What Corosync adds to the token for each head after the second, in milliseconds.
+const TOKEN_COEFFICIENT_MS: u32 = 650;
+
+impl Timeouts {
+    /// Silence after which a head of `heads` counts as lost, in milliseconds (corosync.conf(5),
+    /// `token_coefficient`).
+    pub fn token_effective_ms(&self, heads: usize) -> u32 {
+        let more_than_two = u32::try_from(heads.saturating_sub(2)).unwrap_or(u32::MAX);
+        self.token_ms
+            .saturating_add(more_than_two.saturating_mul(TOKEN_COEFFICIENT_MS))
+    }
+
+    /// The longest a takeover may take before the cluster itself gives up on a step, in seconds:
+    /// the loss is noticed, the head is fenced (after `fence_delay_ms`), the pool starts.
+    pub fn takeover_worst_s(&self, heads: usize, fence_delay_ms: u32) -> u32 {
+        let detection_ms = self
+            .token_effective_ms(heads)
+            .saturating_add(self.consensus_ms)
+            .saturating_add(fence_delay_ms);
+        detection_ms
+            .div_ceil(1_000)
+            .saturating_add(self.fence_s)
+            .saturating_add(self.pool_start_s)
+    }
+}

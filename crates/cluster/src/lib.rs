@@ -1,0 +1,3 @@
+//! Adapters to Corosync, Pacemaker and the heads, real and fake.
+
+#![forbid(unsafe_code)]

@@ -1,0 +1,3 @@
+//! Who may own a pool, and on which proof: pure.
+
+#![forbid(unsafe_code)]
