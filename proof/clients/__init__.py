@@ -1,0 +1,1 @@
+"""Stock client libraries, each behind the same small interface, driven by one event loop."""

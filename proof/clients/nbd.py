@@ -1,0 +1,138 @@
+"""An asynchronous NBD client: libnbd's own state machine, polled by our loop."""
+
+from __future__ import annotations
+
+import errno
+import select
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from proof.clients.base import Client, ClientError, Done, ReadDone
+
+try:
+    import nbd
+except ImportError:  # ``require_nbd`` names the package when a command needs it.
+    nbd = None  # type: ignore[assignment]
+
+GRANULARITY = 512
+MAX_ZERO_BYTES = 1 << 30
+
+
+@dataclass(frozen=True)
+class NbdAddress:
+    """Where an export is."""
+
+    uri: str
+
+    @staticmethod
+    def tcp(port: int, export: str = "") -> NbdAddress:
+        """An export behind a loopback port."""
+        return NbdAddress(f"nbd://127.0.0.1:{port}/{export}")
+
+
+class NbdClient(Client):
+    """One connection to one export."""
+
+    def __init__(self, address: NbdAddress):
+        self.name = f"nbd {address.uri}"
+        self._handle = nbd.NBD()
+        self._lost = False
+        self._answers: deque[tuple[Callable[[bool], None], int]] = deque()
+        try:
+            self._handle.connect_uri(address.uri)
+            self.size = int(self._handle.get_size())
+        except nbd.Error as error:
+            raise ClientError(f"{self.name}: connect: {error.string}") from error
+        self.granularity = GRANULARITY
+        self.can_fua = bool(self._handle.can_fua())
+        self.can_zero = bool(self._handle.can_zero())
+        self.can_trim = bool(self._handle.can_trim())
+
+    def _submit(self, start: Callable[[Callable[[object], int]], object], finished: Callable[[bool], None]) -> None:
+        """Starts one request; ``finished`` is called once, also when it cannot even be queued.
+
+        libnbd holds the handle's lock while it calls back, and ``finished`` may start the next
+        request: answers are put aside, and told when libnbd has returned.
+        """
+
+        def completed(error: object) -> int:
+            self._answers.append((finished, int(getattr(error, "value", error))))  # type: ignore[arg-type]
+            return 1
+
+        self.in_flight += 1
+        try:
+            start(completed)
+        except nbd.Error as error:
+            self._answers.append((finished, error.errnum or errno.EIO))
+        self._note_death()
+        self._tell()
+
+    def _tell(self) -> None:
+        while self._answers:
+            finished, code = self._answers.popleft()
+            self.in_flight -= 1
+            if code:
+                # A lost connection completes everything with ENOTCONN; only answers count as errors.
+                if not self._lost and code != errno.ENOTCONN:
+                    self.errors += 1
+                self.last_error = f"errno {code} ({errno.errorcode.get(code, '?')})"
+            finished(not code)
+
+    def _note_death(self) -> None:
+        if self._handle is not None and (self._handle.aio_is_dead() or self._handle.aio_is_closed()):
+            self._lost = True
+
+    def write(self, offset: int, data: bytearray, forced: bool, done: Done) -> None:
+        buffer = nbd.Buffer.from_bytearray(data)
+        flags = nbd.CMD_FLAG_FUA if forced else 0
+        self._submit(lambda completed: self._handle.aio_pwrite(buffer, offset, completed, flags), done)
+
+    def zero(self, offset: int, length: int, forced: bool, done: Done) -> None:
+        flags = nbd.CMD_FLAG_FUA if forced else 0
+        self._submit(lambda completed: self._handle.aio_zero(length, offset, completed, flags), done)
+
+    def discard(self, offset: int, length: int, done: Done) -> None:
+        self._submit(lambda completed: self._handle.aio_trim(length, offset, completed), done)
+
+    def flush(self, done: Done) -> None:
+        self._submit(self._handle.aio_flush, done)
+
+    def read(self, offset: int, length: int, done: ReadDone) -> None:
+        buffer = nbd.Buffer(length)
+
+        def finished(good: bool) -> None:
+            done(bytes(buffer.to_bytearray()) if good else None)
+
+        self._submit(lambda completed: self._handle.aio_pread(buffer, offset, completed), finished)
+
+    def descriptor(self) -> int:
+        return -1 if self.dead else int(self._handle.aio_get_fd())
+
+    def events(self) -> int:
+        direction = int(self._handle.aio_get_direction())
+        wanted = select.POLLIN if direction & nbd.AIO_DIRECTION_READ else 0
+        return wanted | (select.POLLOUT if direction & nbd.AIO_DIRECTION_WRITE else 0)
+
+    def service(self, events: int) -> None:
+        handle = self._handle
+        direction = int(handle.aio_get_direction())
+        try:
+            if events & (select.POLLIN | select.POLLHUP | select.POLLERR) and direction & nbd.AIO_DIRECTION_READ:
+                handle.aio_notify_read()
+            elif events & (select.POLLOUT | select.POLLHUP | select.POLLERR) and direction & nbd.AIO_DIRECTION_WRITE:
+                handle.aio_notify_write()
+        except nbd.Error as error:
+            self._lost = True
+            self.last_error = error.string
+        self._note_death()
+        self._tell()
+
+    @property
+    def dead(self) -> bool:
+        return self._lost
+
+    def close(self) -> None:
+        self._lost = True
+        # The last reference: libnbd closes the socket and completes nothing more.
+        self._handle = None

@@ -1,0 +1,1 @@
+"""Foreign clients and suites judge the protocols."""

@@ -1,0 +1,124 @@
+"""``python3 -m proof.conformance``: see docs/guide/proof.md."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from pathlib import Path
+
+from proof import runtime
+from proof.conformance import iscsi_test_cu
+from proof.conformance.iscsi_test_cu import Result, Verdict
+from proof.conformance.nbd_tools import NbdTools
+from proof.process import checked
+from proof.runtime import ProofError
+from proof.servers.base import Server, VolumeSpec
+
+MEBIBYTE = 1 << 20
+VOLUME_BYTES = 128 * MEBIBYTE
+
+
+def _arguments(argv: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="proof.conformance", description="iscsi-test-cu and the stock NBD clients.")
+    parser.add_argument("--server", choices=("bulkhead", "peers"), default="bulkhead")
+    parser.add_argument("--only", choices=("iscsi", "nbd"))
+    parser.add_argument("--family", help="regular expression over iscsi-test-cu's families")
+    parser.add_argument("--portal", help="judge a target that already runs: HOST:PORT[,HOST:PORT]/IQN/LUN")
+    parser.add_argument("--verbose", action="store_true", help="name the passed tests too")
+    return parser.parse_args(argv)
+
+
+def judge_iscsi(urls: list[str], family_pattern: str | None, verbose: bool) -> list[Result]:
+    """All families; prints what is worth reading."""
+    results: list[Result] = []
+    for family, tests in iscsi_test_cu.list_families().items():
+        if family_pattern and not re.search(family_pattern, family):
+            continue
+        # Only the multipath family takes a second URL; the others would treat it the same.
+        found = iscsi_test_cu.run_family(family, tests, urls if family == "MultipathIO" else urls[:1])
+        results += found
+        counts = [sum(result.verdict is verdict for result in found) for verdict in Verdict]
+        print(f"{family}: {counts[0]} passed, {counts[1]} failed, {counts[2]} skipped")
+        for result in found:
+            if result.verdict is not Verdict.PASSED or verbose:
+                print(f"  {result.verdict.value} {result.name} {result.words}")
+    return results
+
+
+def judge_nbd(uri: str, size: int, scratch: Path) -> int:
+    """All steps; the number that failed."""
+    failed = 0
+    for name, step in NbdTools(uri, size, scratch).steps():
+        try:
+            step()
+            print(f"  passed {name}")
+        except ProofError as error:
+            failed += 1
+            print(f"  failed {name}: {error}")
+    return failed
+
+
+def _unexpected_skips(results: list[Result]) -> int:
+    skipped = [result for result in results if result.verdict is Verdict.SKIPPED]
+    unexpected = 0
+    if skipped:
+        print("skipped, and why that is right:")
+    for result in skipped:
+        why = iscsi_test_cu.why_accepted(result)
+        unexpected += why is None
+        print(f"  {result.name}: {result.words}: {why or 'NOT ACCEPTED: we claim to support it'}")
+    return unexpected
+
+
+def _versions() -> str:
+    output = checked(["dpkg-query", "-W", "-f", "${Package} ${Version}, ", "libiscsi-bin", "libnbd-bin", "qemu-utils", "fio"], 20)
+    return output.rstrip(", ")
+
+
+def _make_server(kind: str, scratch: Path) -> Server:
+    volumes = [VolumeSpec("lun0", VOLUME_BYTES), VolumeSpec("disk", 64 * MEBIBYTE)]
+    if kind == "peers":
+        from proof.servers.peers import Peers
+
+        return Peers(scratch, volumes)
+    from proof.servers.bulkhead import Bulkhead
+
+    return Bulkhead(scratch, volumes, portals=2)
+
+
+def main(argv: list[str]) -> int:
+    """Judges iSCSI and NBD; the last line is the verdict."""
+    arguments = _arguments(argv)
+    print(f"judged by {_versions()}")
+    if arguments.portal:
+        portals, _, path = arguments.portal.partition("/")
+        urls = [f"iscsi://{portal}/{path}" for portal in portals.split(",")]
+        return _verdict(judge_iscsi(urls, arguments.family, arguments.verbose), 0)
+    with runtime.scratch("conformance") as scratch, _make_server(arguments.server, scratch) as server:
+        results: list[Result] = []
+        nbd_failed = 0
+        if arguments.only != "iscsi":
+            address = server.nbd("disk")
+            assert address is not None
+            print("NBD by nbdinfo, nbdcopy, qemu-img, qemu-io and fio:")
+            nbd_failed = judge_nbd(address.uri, 64 * MEBIBYTE, scratch)
+        if arguments.only != "nbd":
+            print("iSCSI by iscsi-test-cu:")
+            urls = [address.url for address in server.iscsi_portals("lun0")]
+            results = judge_iscsi(urls, arguments.family, arguments.verbose)
+        return _verdict(results, nbd_failed)
+
+
+def _verdict(results: list[Result], nbd_failed: int) -> int:
+    unexpected = _unexpected_skips(results)
+    counts = {verdict: sum(result.verdict is verdict for result in results) for verdict in Verdict}
+    print(f"nbd: {nbd_failed} failed; skips that are not accepted: {unexpected}")
+    print(
+        f"iscsi-test-cu: {counts[Verdict.PASSED]} passed, {counts[Verdict.FAILED]} failed, "
+        f"{counts[Verdict.SKIPPED]} skipped"
+    )
+    return 0 if not (counts[Verdict.FAILED] or unexpected or nbd_failed) else 1
+
+
+if __name__ == "__main__":
+    runtime.command(main)

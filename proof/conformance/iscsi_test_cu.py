@@ -1,0 +1,100 @@
+"""Runs libiscsi's ``iscsi-test-cu``, one family at a time, and counts honestly.
+
+The tool calls a test that gave up with ``[SKIPPED]`` passed, and dies with the family when a
+target hangs: here a skip is a skip with its reason, and a test without a verdict is a failure.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum
+
+from proof.process import checked, run
+
+FAMILY_SECONDS = 240.0
+LIST_SECONDS = 20.0
+
+
+class Verdict(Enum):
+    """How one test ended."""
+
+    PASSED = "passed"
+    FAILED = "failed"
+    SKIPPED = "skipped"
+
+
+@dataclass(frozen=True)
+class Result:
+    """One test."""
+
+    name: str
+    """As the tool names it: FAMILY.TEST"""
+    verdict: Verdict
+    words: str = ""
+    """The reason of a skip, the first complaint of a failure."""
+
+
+ACCEPTED_SKIPS: tuple[tuple[str, str], ...] = (
+    (r"^PreventAllow\.\S+ .*not removable", "a volume is a fixed disk: nothing can be ejected"),
+    (r"^StartStopUnit\.Simple .*not removable", "a volume is a fixed disk: nothing can be ejected"),
+    (r"^NoMedia\.\S+ .*not removable", "a volume is a fixed disk: nothing can be ejected"),
+    (r"^ReadDefectData1[02]\.", "a volume has no list of defects"),
+    (r"^ReadOnly\.ReadOnlySBC .*not write-protected", "the judged volume is writable, as the other families need it"),
+    (r"^WriteAtomic16\.", "WRITE ATOMIC(16) is not offered"),
+    (r"^Sanitize\.", "SANITIZE is not offered: `bulkhead volume destroy` frees, encryption erases"),
+)
+"""(pattern over ``FAMILY.TEST reason``, why we do not claim it). A skip that matches none fails the run."""
+
+
+def list_families() -> dict[str, list[str]]:
+    """Family to tests, as the installed tool knows them."""
+    families: dict[str, list[str]] = {}
+    for line in checked(["iscsi-test-cu", "--list"], LIST_SECONDS).splitlines():
+        words = line.strip().split(".")
+        if words[0] != "ALL" or len(words) < 2:
+            continue
+        tests = families.setdefault(words[1], [])
+        if len(words) == 3:
+            tests.append(words[2])
+    return families
+
+
+def parse(family: str, output: str) -> Iterator[Result]:
+    """The tool's report of one family, test by test."""
+    for match in re.finditer(r"^  Test: (\S+) \.\.\.(.*?)(?=^  Test: |^Run Summary|\Z)", output, re.M | re.S):
+        name, body = f"{family}.{match[1]}", match[2]
+        skip = re.search(r"\[SKIPPED\]\s*(.*)", body)
+        # The verdict is a word of its own; the reason of a skip may contain it.
+        last = re.findall(r"(?:^|\.\.\.|\s)(passed|FAILED)\s*$", body, re.M)
+        if "FAILED" in last or not last:
+            complaint = re.search(r"\[FAILED\]\s*(.*)|^\s+1\. (.*)", body, re.M)
+            words = next((group for group in complaint.groups() if group), "") if complaint else "no verdict"
+            yield Result(name, Verdict.FAILED, words.strip())
+        elif skip:
+            yield Result(name, Verdict.SKIPPED, skip[1].strip())
+        else:
+            yield Result(name, Verdict.PASSED)
+
+
+def run_family(family: str, tests: list[str], urls: list[str]) -> list[Result]:
+    """Runs one family; a test that the tool never finished counts as failed."""
+    argv = ["iscsi-test-cu", "--dataloss", "--allow-sanitize", f"--test=ALL.{family}", *urls]
+    outcome = run(argv, FAMILY_SECONDS)
+    results = list(parse(family, outcome.output))
+    seen = {result.name for result in results}
+    how = f"time-out after {FAMILY_SECONDS:g} s" if outcome.status is None else f"the tool ended with {outcome.status}"
+    missing = [f"{family}.{test}" for test in tests if f"{family}.{test}" not in seen]
+    if missing and outcome.status is not None and not results:
+        how += f": {outcome.output.strip()[-300:]}"
+    return results + [Result(name, Verdict.FAILED, f"no verdict: {how}") for name in missing]
+
+
+def why_accepted(result: Result) -> str | None:
+    """Why a skip is one that we do not claim; None when it must not happen."""
+    subject = f"{result.name} {result.words}"
+    for pattern, why in ACCEPTED_SKIPS:
+        if re.search(pattern, subject, re.I):
+            return why
+    return None

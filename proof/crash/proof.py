@@ -1,0 +1,219 @@
+"""The crash proof: rounds of load, kill, start, read back."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from proof.clients.base import Client, ClientError
+from proof.clients.iscsi import IscsiClient
+from proof.clients.nbd import NbdClient
+from proof.crash.legs import LegFaults
+from proof.crash.verify import verify
+from proof.crash.workload import Volume, Workload
+from proof.ledger import Violation
+from proof.runtime import ProofError
+from proof.servers.base import Server, VolumeSpec
+
+CLIENTS_A_PROTOCOL = 2
+LOAD_SECONDS = (0.03, 0.5)
+"""Shortest and longest load before the kill."""
+
+KILL_WHILE_STARTING = 0.25
+"""Share of rounds whose next start is killed too, anywhere between exec and ready."""
+
+POLITE_STOP = 0.05
+"""Share of rounds that end with SIGTERM: then everything acknowledged is durable."""
+
+DRAIN_SECONDS = 30.0
+VIOLATIONS_SHOWN = 12
+
+
+@dataclass
+class Plan:
+    """What to run."""
+
+    rounds: int
+    seed: int
+    audit_every: int = 50
+    full_every: int = 10
+    say: Callable[[str], None] = print
+    sabotage: Callable[[int], None] | None = None
+    """For the proof's own tests: called with the round's number while the server is down."""
+
+
+@dataclass
+class Tally:
+    """What happened."""
+
+    rounds: int = 0
+    acknowledged: int = 0
+    durable: int = 0
+    lost: int = 0
+    starts_killed: int = 0
+    audits: int = 0
+    start_seconds: list[float] = field(default_factory=list)
+    complaints: list[str] = field(default_factory=list)
+
+    @property
+    def good(self) -> bool:
+        """Whether nothing was lost and nothing else was wrong."""
+        return not self.lost and not self.complaints
+
+    def verdict(self) -> str:
+        """The last line."""
+        return f"crash: {self.rounds} rounds, {self.acknowledged} acknowledged, {self.lost} lost"
+
+
+class CrashProof:
+    """Runs the rounds against one server."""
+
+    def __init__(self, server: Server, plan: Plan, faults: LegFaults | None = None):
+        self._server = server
+        self._plan = plan
+        self._faults = faults
+        self._tally = Tally()
+        self._volumes = [
+            Volume(spec.name, tag, spec.size, spec.synchronous) for tag, spec in enumerate(server.volumes, 1)
+        ]
+
+    def run(self) -> Tally:
+        """All rounds; stops at the first broken promise."""
+        self._server.prepare()
+        self._start()
+        for number in range(1, self._plan.rounds + 1):
+            rng = random.Random(f"{self._plan.seed}:{number}")
+            self._round(number, rng)
+            self._tally.rounds = number
+            self._count()
+            if not self._tally.good:
+                break
+            if number % 10 == 0:
+                self._report(number)
+        if self._tally.good:
+            self._audit()
+        return self._tally
+
+    def _round(self, number: int, rng: random.Random) -> None:
+        workload = Workload(self._volumes, rng)
+        seconds = rng.uniform(*LOAD_SECONDS)
+        polite = rng.random() < POLITE_STOP
+        if self._faults:
+            before = rng.uniform(0, seconds)
+            workload.run(before)
+            self._faults.strike_running(rng)
+            seconds -= before
+        workload.run(seconds)
+        if polite:
+            self._stop_politely(workload)
+        else:
+            self._server.kill()
+            workload.drain_dead()
+        self._note(workload.violations)
+        self._tally.complaints += [f"refused: {words}" for words in workload.refused[:VIOLATIONS_SHOWN]]
+        if self._plan.sabotage:
+            self._plan.sabotage(number)
+        if self._faults:
+            self._faults.strike_stopped(rng)
+        self._kill_while_starting(rng)
+        if number % self._plan.audit_every == 0:
+            # One start replays and exports; then stock tools look at the pool.
+            self._start(connect=False)
+            self._audit()
+        self._start()
+        self._read_back(rng, everything=number % self._plan.full_every == 0 or number == self._plan.rounds)
+        if self._faults:
+            self._tally.complaints += self._faults.repair()
+
+    def _stop_politely(self, workload: Workload) -> None:
+        """After a polite end all that was answered is durable."""
+        if not workload.drain(DRAIN_SECONDS):
+            self._tally.complaints.append(f"requests not answered within {DRAIN_SECONDS:g} s")
+        for volume in self._volumes:
+            volume.ledger.flush_answered(volume.ledger.flush_issued())
+            volume.disconnect()
+        self._server.stop()
+
+    def _kill_while_starting(self, rng: random.Random) -> None:
+        while rng.random() < KILL_WHILE_STARTING:
+            # Anywhere in a start of the usual length: replaying, importing, opening listeners.
+            usual = sorted(self._tally.start_seconds)[len(self._tally.start_seconds) // 2]
+            self._server.start()
+            time.sleep(rng.uniform(0, usual * 1.1))
+            self._server.kill()
+            self._tally.starts_killed += 1
+
+    def _start(self, connect: bool = True) -> None:
+        started = time.monotonic()
+        self._server.start()
+        self._server.wait_ready()
+        self._tally.start_seconds.append(time.monotonic() - started)
+        if not connect:
+            return
+        for volume in self._volumes:
+            volume.clients = self._connect(volume.name)
+
+    def _connect(self, volume: str) -> list[Client]:
+        clients: list[Client] = []
+        try:
+            for index in range(CLIENTS_A_PROTOCOL):
+                if address := self._server.iscsi(volume):
+                    digest = "crc32c" if index else "none"
+                    initiator = f"iqn.2026-01.org.example:proof-{volume}-{index}"
+                    clients.append(IscsiClient(address, initiator, digest))
+                if export := self._server.nbd(volume):
+                    clients.append(NbdClient(export))
+        except ClientError as error:
+            raise ProofError(f"{error}; the server said:\n{self._server_words()}") from error
+        return clients
+
+    def _read_back(self, rng: random.Random, everything: bool) -> None:
+        for volume in self._volumes:
+            client = rng.choice(volume.clients)
+            try:
+                self._note(verify(volume, client, everything))
+            except ClientError as error:
+                self._tally.complaints.append(f"{error}; the server said:\n{self._server_words()}")
+
+    def _audit(self) -> None:
+        """A polite end, then the engine's own checker on the exported pool."""
+        for volume in self._volumes:
+            volume.disconnect()
+        self._server.stop()
+        if findings := self._server.audit():
+            self._tally.complaints.append(f"the pool's checker found: {findings}")
+        self._tally.audits += 1
+
+    def _note(self, violations: list[Violation]) -> None:
+        self._tally.lost += len(violations)
+        for violation in violations[:VIOLATIONS_SHOWN]:
+            self._plan.say(f"  round {self._tally.rounds + 1}: {violation}")
+
+    def _count(self) -> None:
+        ledgers = [volume.ledger for volume in self._volumes]
+        self._tally.acknowledged = sum(ledger.acknowledged for ledger in ledgers)
+        self._tally.durable = sum(ledger.durable for ledger in ledgers)
+
+    def _report(self, number: int) -> None:
+        starts = sorted(self._tally.start_seconds)
+        self._plan.say(
+            f"round {number}: {self._tally.acknowledged} acknowledged ({self._tally.durable} durable), "
+            f"start {starts[len(starts) // 2]:.2f} s median {starts[-1]:.2f} s longest, "
+            f"{self._tally.starts_killed} starts killed"
+        )
+
+    def _server_words(self) -> str:
+        return "\n".join(child.log_tail() for child in self._server.children)
+
+
+def volumes_for_crash() -> list[VolumeSpec]:
+    """Different block sizes and compressions; one volume where every answer means durable."""
+    mebibyte = 1 << 20
+    return [
+        VolumeSpec("small-blocks", 12 * mebibyte, 4096, (("compression", "off"),)),
+        VolumeSpec("usual-blocks", 16 * mebibyte, 16384, (("compression", "lz4"),)),
+        VolumeSpec("large-blocks", 16 * mebibyte, 131072, (("compression", "zstd"),)),
+        VolumeSpec("always-sync", 8 * mebibyte, 8192, (("sync", "always"),)),
+    ]

@@ -1,0 +1,139 @@
+"""What every proof command needs around it: an interpreter with libnbd, a scratch directory,
+deadlines, and an end that leaves nothing behind."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import os
+import shutil
+import signal
+import socket
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+"""The checkout this command belongs to."""
+
+DEBIAN_PYTHON = "/usr/bin/python3"
+"""Debian installs python3-libnbd for this interpreter only."""
+
+REEXECUTED = "BULKHEAD_PROOF_REEXECUTED"
+
+_last_words: list[Callable[[], None]] = []
+
+
+class ProofError(Exception):
+    """The proof could not be made, or failed, for a reason that a person should read."""
+
+
+def use_interpreter_with_libnbd() -> None:
+    """Runs the command again under Debian's interpreter when this one has no ``nbd`` module.
+
+    Language managers such as pyenv shadow ``python3`` with one that does not see Debian's
+    packages. The environment variable stops a second attempt.
+    """
+    if importlib.util.find_spec("nbd") or REEXECUTED in os.environ:
+        return
+    if not os.access(DEBIAN_PYTHON, os.X_OK):
+        return
+    os.environ[REEXECUTED] = "1"
+    # Names of modules survive in orig_argv only: argv[0] is already a path.
+    os.execv(DEBIAN_PYTHON, [DEBIAN_PYTHON, *sys.orig_argv[1:]])
+
+
+def require_nbd() -> None:
+    """Says which package is missing instead of a traceback."""
+    if not importlib.util.find_spec("nbd"):
+        raise ProofError("the Python module nbd is missing: apt-get install python3-libnbd")
+
+
+def at_exit(action: Callable[[], None]) -> Callable[[], None]:
+    """Registers ``action`` for every way out, signals included; returns a call that takes it back."""
+    _last_words.append(action)
+
+    def forget() -> None:
+        with contextlib.suppress(ValueError):
+            _last_words.remove(action)
+
+    return forget
+
+
+def clean_up() -> None:
+    """Performs what ``at_exit`` registered, newest first, each once."""
+    while _last_words:
+        action = _last_words.pop()
+        with contextlib.suppress(OSError):
+            action()
+
+
+def _leave(signal_number: int, _frame: object) -> None:
+    # Not an exception: one raised inside a ctypes callback would be swallowed there.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
+    clean_up()
+    sys.stdout.flush()
+    os._exit(128 + signal_number)
+
+
+def command(main: Callable[[list[str]], int]) -> None:
+    """Runs a proof command: signals and failures clean up, a ``ProofError`` is one sentence."""
+    use_interpreter_with_libnbd()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, _leave)
+    sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
+    try:
+        status = main(sys.argv[1:])
+    except ProofError as error:
+        print(f"failed: {error}")
+        status = 1
+    finally:
+        clean_up()
+    sys.exit(status)
+
+
+@contextlib.contextmanager
+def scratch(purpose: str, keep: bool = False) -> Iterator[Path]:
+    """A directory for this run under ``$BULKHEAD_SCRATCH`` (or the system's), removed after."""
+    base = os.environ.get("BULKHEAD_SCRATCH")
+    path = Path(tempfile.mkdtemp(prefix=f"bulkhead-{purpose}-", dir=base))
+
+    def remove() -> None:
+        shutil.rmtree(path, ignore_errors=True)
+
+    forget = (lambda: None) if keep else at_exit(remove)
+    try:
+        yield path
+    finally:
+        if keep:
+            print(f"kept: {path}")
+        else:
+            forget()
+            remove()
+
+
+def free_port() -> int:
+    """A TCP port of 127.0.0.1 that nobody listens on now, from the ephemeral range."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def wait_until(what: str, ready: Callable[[], bool], seconds: float, poll_seconds: float = 0.005) -> None:
+    """Returns as soon as ``ready()`` holds; a ``ProofError`` naming ``what`` after ``seconds``."""
+    deadline = time.monotonic() + seconds
+    while not ready():
+        if time.monotonic() > deadline:
+            raise ProofError(f"{what}: not within {seconds:g} s")
+        time.sleep(poll_seconds)
+
+
+def port_answers(port: int, host: str = "127.0.0.1") -> bool:
+    """Whether a TCP connection to the port is accepted now."""
+    with socket.socket() as probe:
+        probe.settimeout(1)
+        return probe.connect_ex((host, port)) == 0

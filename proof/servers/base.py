@@ -1,0 +1,95 @@
+"""What the proofs need from any server of volumes."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from pathlib import Path
+
+from proof.clients.iscsi import IscsiAddress
+from proof.clients.nbd import NbdAddress
+from proof.process import Child, tree_cpu_seconds
+
+
+@dataclass(frozen=True)
+class VolumeSpec:
+    """A volume that a proof asks for."""
+
+    name: str
+    size: int
+    block_size: int = 16384
+    properties: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def synchronous(self) -> bool:
+        """Whether every acknowledged write is durable."""
+        return ("sync", "always") in self.properties
+
+
+class Server(ABC):
+    """One server, or a pair of servers for one set of volumes, in processes of our own."""
+
+    name: str
+    children: list[Child]
+
+    def __init__(self, scratch: Path, volumes: list[VolumeSpec]):
+        self.scratch = scratch
+        self.volumes = volumes
+        self.children = []
+
+    def prepare(self) -> None:
+        """Makes what must exist before the first start. Optional."""
+
+    @abstractmethod
+    def start(self) -> None:
+        """Starts the processes; does not wait for them."""
+
+    @abstractmethod
+    def wait_ready(self) -> None:
+        """Returns when every volume is served."""
+
+    def iscsi(self, volume: str) -> IscsiAddress | None:
+        """Where the volume is for iSCSI, if at all."""
+        return None
+
+    def iscsi_portals(self, volume: str) -> list[IscsiAddress]:
+        """The volume through each portal."""
+        address = self.iscsi(volume)
+        return [address] if address else []
+
+    def nbd(self, volume: str) -> NbdAddress | None:
+        """Where the volume is for NBD, if at all."""
+        return None
+
+    def kill(self) -> None:
+        """SIGKILL to every process, and waits for their ends."""
+        for child in self.children:
+            child.kill()
+        self.children.clear()
+
+    def stop(self) -> None:
+        """Ends in the polite way, if the server has one."""
+        for child in self.children:
+            child.stop()
+        self.children.clear()
+
+    def audit(self) -> str:
+        """With the server stopped: what the engine's own checker finds wrong, empty when nothing."""
+        return ""
+
+    def cpu_seconds(self) -> float:
+        """CPU time of the server's processes and their descendants so far."""
+        return sum(tree_cpu_seconds(child.pid) for child in self.children)
+
+    def rss_bytes(self) -> int:
+        """Resident memory of the server's processes."""
+        return sum(child.rss_bytes() for child in self.children)
+
+    def __enter__(self) -> Server:
+        self.prepare()
+        self.start()
+        self.wait_ready()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.kill()
