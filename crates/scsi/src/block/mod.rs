@@ -1,0 +1,119 @@
+//! Block commands (SBC-4): where they reach, how much data they take, and what they do.
+
+mod change;
+mod range;
+mod same;
+mod state;
+mod transfer;
+
+use block_device::{Extent, Geometry};
+
+use crate::PARAMETER_LIST_BYTES_MAX;
+use crate::command::{Command, Landing};
+use crate::opcodes::{Op, Row};
+use crate::sense::{Asc, Sense};
+use crate::target::Unit;
+
+pub(crate) use change::{compare_and_write, or_write, unmap};
+pub(crate) use range::Range;
+pub(crate) use same::write_same;
+pub(crate) use state::{
+    lba_status, prefetch, read_capacity_10, read_capacity_16, read_defect_data, synchronize_cache,
+};
+pub(crate) use transfer::{read, verify, write, write_and_verify};
+
+/// Most bytes that one WRITE SAME writes.
+pub(crate) const WRITE_SAME_BYTES_MAX: u64 = 256 << 20;
+/// Most blocks that one UNMAP frees.
+pub(crate) const UNMAP_BLOCKS_MAX: u32 = 1 << 20;
+/// Most descriptors in one UNMAP.
+pub(crate) const UNMAP_DESCRIPTORS_MAX: u32 = 256;
+/// Most blocks of one COMPARE AND WRITE: its length field has one byte.
+pub(crate) const COMPARE_AND_WRITE_BLOCKS_MAX: u8 = 255;
+/// Most bytes that one VERIFY without data reads.
+pub(crate) const VERIFY_BYTES_MAX: u64 = 1 << 30;
+/// How much is read or written at a time by commands that work on memory.
+pub(crate) const CHUNK_BYTES: u64 = 1 << 20;
+
+/// BYTCHK of VERIFY and WRITE AND VERIFY.
+pub(crate) fn byte_check(command: &Command) -> Result<u8, Sense> {
+    match command.cdb.byte(1) >> 1 & 0x03 {
+        2 => Err(Sense::invalid_cdb(1, Some(2))),
+        check => Ok(check),
+    }
+}
+
+/// Bytes of data that a command takes; what can be refused without its data is refused here.
+pub(crate) fn data_out_bytes(row: &Row, command: &Command, unit: &Unit) -> Result<u32, Sense> {
+    let cdb = &command.cdb;
+    let block = || u64::from(unit.geometry().logical_block);
+    let bytes = match row.op {
+        Op::Write | Op::WriteAndVerify | Op::OrWrite => {
+            writable(command, unit, &unit.geometry())?.length
+        }
+        Op::CompareAndWrite => {
+            let extent = writable(command, unit, &unit.geometry())?;
+            exactly(command, 2 * extent.length)?
+        }
+        Op::WriteSame => {
+            let without_data = cdb.opcode() == 0x93 && cdb.byte(1) & 0x01 != 0;
+            exactly(command, if without_data { 0 } else { block() })?
+        }
+        Op::Verify => match byte_check(command)? {
+            0 => 0,
+            1 => {
+                let range = Range::of(cdb);
+                range.transfer(&unit.geometry())?.length
+            }
+            _ if Range::of(cdb).blocks == 0 => 0,
+            _ => block(),
+        },
+        Op::Unmap => u64::from(cdb.be16(7)),
+        Op::ModeSelect if cdb.opcode() == 0x15 => u64::from(cdb.byte(4)),
+        Op::ModeSelect => u64::from(cdb.be16(7)),
+        Op::PersistentReserveOut => parameter_list(cdb.be32(5))?,
+        Op::ExtendedCopy => parameter_list(cdb.be32(10))?,
+        _ => 0,
+    };
+    // Bounded by TRANSFER_BYTES_MAX and the like, all below 4 GiB.
+    Ok(bytes as u32)
+}
+
+fn parameter_list(bytes: u32) -> Result<u64, Sense> {
+    if bytes > PARAMETER_LIST_BYTES_MAX {
+        return Err(Sense::illegal(Asc::PARAMETER_LIST_LENGTH_ERROR));
+    }
+    Ok(u64::from(bytes))
+}
+
+/// For commands that mean nothing with only a part of their data.
+fn exactly(command: &Command, bytes: u64) -> Result<u64, Sense> {
+    if u64::from(command.expected_data_out) == bytes {
+        Ok(bytes)
+    } else {
+        Err(Sense::illegal(
+            Asc::INVALID_FIELD_IN_COMMAND_INFORMATION_UNIT,
+        ))
+    }
+}
+
+/// The extent of a command that writes, if it may.
+fn writable(command: &Command, unit: &Unit, geometry: &Geometry) -> Result<Extent, Sense> {
+    let extent = Range::of(&command.cdb).transfer(geometry)?;
+    match unit.write_refusal(geometry) {
+        Some(refusal) => Err(refusal),
+        None => Ok(extent),
+    }
+}
+
+/// Where the data of a plain write may land.
+pub(crate) fn landing(command: &Command, unit: &Unit) -> Option<Landing> {
+    if !matches!(command.cdb.opcode(), 0x0a | 0x2a | 0x8a | 0xaa) {
+        return None;
+    }
+    let extent = Range::of(&command.cdb).transfer(&unit.geometry()).ok()?;
+    (extent.length > 0).then(|| Landing {
+        device: std::sync::Arc::clone(&unit.config.device),
+        extent,
+    })
+}

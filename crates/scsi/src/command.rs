@@ -1,0 +1,455 @@
+//! What a transport hands in and gets back: commands, their data, plans and outcomes.
+
+use std::sync::Arc;
+
+use block_device::{DeviceError, Effort, ErrorKind, Extent, ReadLoan, SharedDevice, WriteLoan};
+use units::IscsiName;
+
+use crate::sense::{Asc, Sense, SenseFormat, SenseKey};
+use crate::target::{NexusState, Target};
+
+/// Longest CDB that is kept; SPC-4, section 4.2.3 allows 260 for variable-length ones.
+pub const CDB_BYTES_MAX: usize = 260;
+/// Bytes of a CDB that is kept without an allocation.
+const CDB_BYTES_INLINE: usize = 16;
+
+/// A logical unit number as it travels (SAM-5, section 4.7).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Lun(pub [u8; 8]);
+
+/// What a [`Lun`] addresses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LunAddress {
+    /// An ordinary logical unit.
+    Unit(u16),
+    /// The REPORT LUNS well known logical unit (SPC-4, section 8.2).
+    WellKnownReportLuns,
+    /// Nothing that this target could have.
+    Unknown,
+}
+
+impl Lun {
+    /// LUN 0.
+    pub const ZERO: Self = Self([0; 8]);
+    /// The REPORT LUNS well known logical unit.
+    pub const REPORT_LUNS: Self = Self([0xc1, 0x01, 0, 0, 0, 0, 0, 0]);
+
+    /// The form in which `unit` is reported: peripheral addressing below 256, flat above.
+    pub const fn from_unit(unit: u16) -> Self {
+        let [high, low] = unit.to_be_bytes();
+        let first = if unit < 256 { 0 } else { 0x40 | (high & 0x3f) };
+        Self([first, low, 0, 0, 0, 0, 0, 0])
+    }
+
+    /// What is addressed. Peripheral (bus 0), flat space and simple logical unit addressing are
+    /// understood; all of them are single level.
+    pub fn address(self) -> LunAddress {
+        if self.0[2..] != [0; 6] {
+            return LunAddress::Unknown;
+        }
+        let low = u16::from(self.0[1]);
+        match self.0[0] {
+            0x00 => LunAddress::Unit(low),
+            first if first & 0xc0 == 0x40 => LunAddress::Unit(u16::from(first & 0x3f) << 8 | low),
+            first if first & 0xc0 == 0x80 => LunAddress::Unknown,
+            0xc1 if low == 1 => LunAddress::WellKnownReportLuns,
+            _ => LunAddress::Unknown,
+        }
+    }
+
+    /// The unit number, if an ordinary unit is addressed.
+    pub fn unit(self) -> Option<u16> {
+        match self.address() {
+            LunAddress::Unit(unit) => Some(unit),
+            _ => None,
+        }
+    }
+}
+
+/// A command descriptor block. Any bytes make one; what they mean is decided later.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cdb {
+    inline: [u8; CDB_BYTES_INLINE],
+    /// Only for variable-length CDBs: the whole, longer than `inline`.
+    long: Option<Box<[u8]>>,
+}
+
+impl Cdb {
+    /// A CDB of the given bytes; short ones are padded with zeroes, and what exceeds
+    /// [`CDB_BYTES_MAX`] is dropped.
+    pub fn new(bytes: &[u8]) -> Self {
+        let mut inline = [0; CDB_BYTES_INLINE];
+        let kept = bytes.len().min(CDB_BYTES_INLINE);
+        inline[..kept].copy_from_slice(&bytes[..kept]);
+        let long = (bytes.len() > CDB_BYTES_INLINE)
+            .then(|| bytes[..bytes.len().min(CDB_BYTES_MAX)].into());
+        Self { inline, long }
+    }
+
+    /// The operation code.
+    pub fn opcode(&self) -> u8 {
+        self.inline[0]
+    }
+
+    /// The first 16 bytes, which are all that the commands of this target use.
+    pub fn head(&self) -> &[u8; CDB_BYTES_INLINE] {
+        &self.inline
+    }
+
+    /// All bytes.
+    pub fn bytes(&self) -> &[u8] {
+        self.long.as_deref().unwrap_or(&self.inline)
+    }
+
+    pub(crate) fn byte(&self, at: usize) -> u8 {
+        self.inline[at]
+    }
+
+    pub(crate) fn be16(&self, at: usize) -> u16 {
+        u16::from_be_bytes([self.inline[at], self.inline[at + 1]])
+    }
+
+    pub(crate) fn be32(&self, at: usize) -> u32 {
+        u32::from_be_bytes([
+            self.inline[at],
+            self.inline[at + 1],
+            self.inline[at + 2],
+            self.inline[at + 3],
+        ])
+    }
+
+    pub(crate) fn be64(&self, at: usize) -> u64 {
+        u64::from(self.be32(at)) << 32 | u64::from(self.be32(at + 4))
+    }
+}
+
+/// Task attributes (SAM-5, section 8.9).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TaskAttribute {
+    /// No attribute given.
+    #[default]
+    Untagged,
+    /// May be reordered.
+    Simple,
+    /// In order with all others.
+    Ordered,
+    /// Before all others.
+    HeadOfQueue,
+    /// Part of an auto contingent allegiance, which this target does not have.
+    Aca,
+}
+
+/// An I_T nexus: an initiator port and a target port (SAM-5, section 4.6.4; RFC 7143, 4.4.3).
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct NexusId {
+    /// The initiator's name.
+    pub initiator: IscsiName,
+    /// The initiator's session id.
+    pub isid: [u8; 6],
+    /// Portal group tag of the target; also the relative target port identifier.
+    pub portal_group: u16,
+}
+
+/// A command as it arrived.
+#[derive(Clone, Debug)]
+pub struct Command {
+    /// The addressed logical unit.
+    pub lun: Lun,
+    /// What to do.
+    pub cdb: Cdb,
+    /// How it may be ordered.
+    pub attribute: TaskAttribute,
+    /// Bytes that the initiator offers to send.
+    pub expected_data_out: u32,
+    /// Bytes that the initiator is ready to take.
+    pub expected_data_in: u32,
+}
+
+/// Data that came with a command: all that will come, in order, without what exceeds the
+/// [`Plan`]'s bytes.
+#[derive(Default)]
+pub enum DataOut<'a> {
+    /// Nothing.
+    #[default]
+    None,
+    /// Small immediate data where it was received.
+    Slice(&'a [u8]),
+    /// Collected data.
+    Bytes(Vec<u8>),
+    /// Data received into the engine's buffers, filled to the end.
+    Loan(Box<dyn WriteLoan>),
+}
+
+impl DataOut<'_> {
+    pub(crate) fn bytes(&self) -> &[u8] {
+        match self {
+            Self::None | Self::Loan(_) => &[],
+            Self::Slice(slice) => slice,
+            Self::Bytes(bytes) => bytes,
+        }
+    }
+
+    fn into_owned(self) -> DataOut<'static> {
+        match self {
+            Self::None => DataOut::None,
+            Self::Slice(slice) => DataOut::Bytes(slice.to_vec()),
+            Self::Bytes(bytes) => DataOut::Bytes(bytes),
+            Self::Loan(loan) => DataOut::Loan(loan),
+        }
+    }
+}
+
+/// Where the data of a write may be received without a later copy.
+pub struct Landing {
+    pub(crate) device: SharedDevice,
+    pub(crate) extent: Extent,
+}
+
+impl Landing {
+    /// Where the data will go.
+    pub fn extent(&self) -> Extent {
+        self.extent
+    }
+
+    /// Borrows buffers for exactly the first `bytes` of the write (what the initiator offers, if
+    /// that is less than the plan). `None`: receive into memory instead.
+    pub fn lend(&self, bytes: u32) -> Option<Box<dyn WriteLoan>> {
+        let length = u64::from(bytes).min(self.extent.length);
+        let extent = Extent::new(self.extent.offset, length);
+        self.device.lend(extent).ok()
+    }
+}
+
+/// What a transport has to do before it calls `execute`.
+pub enum Plan {
+    /// The command takes no data; what the initiator sends nevertheless is to be dropped.
+    NoData,
+    /// The command takes `bytes` of data. If the initiator offers less, only that is collected,
+    /// and the difference is the residual overflow; if more, the rest is a residual underflow.
+    DataOut {
+        /// Bytes that the command takes.
+        bytes: u32,
+        /// For plain writes: a place to receive large data into.
+        landing: Option<Landing>,
+    },
+    /// The command is answered already: solicit nothing, drop what arrives, send this.
+    Refuse(Outcome),
+}
+
+/// Status codes (SAM-5, section 5.3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Status {
+    /// Done.
+    Good = 0x00,
+    /// Look at the sense data.
+    CheckCondition = 0x02,
+    /// A condition is met.
+    ConditionMet = 0x04,
+    /// Try again later.
+    Busy = 0x08,
+    /// Another initiator holds a reservation.
+    ReservationConflict = 0x18,
+    /// Too many commands outstanding; the transport's own answer.
+    TaskSetFull = 0x28,
+    /// Aborted by another initiator.
+    TaskAborted = 0x40,
+}
+
+/// Data for the initiator.
+#[derive(Default)]
+pub enum DataIn {
+    /// Nothing.
+    #[default]
+    None,
+    /// Parameter data, already cut to the CDB's allocation length.
+    Bytes(Vec<u8>),
+    /// Contents of the device in the engine's own buffers.
+    Loan(Box<dyn ReadLoan>),
+}
+
+impl DataIn {
+    /// Its length in bytes.
+    pub fn byte_count(&self) -> usize {
+        match self {
+            Self::None => 0,
+            Self::Bytes(bytes) => bytes.len(),
+            Self::Loan(loan) => loan.byte_count(),
+        }
+    }
+}
+
+/// The answer to a command.
+pub struct Outcome {
+    /// The status.
+    pub status: Status,
+    /// Sense data that goes with CHECK CONDITION.
+    pub sense: Option<Vec<u8>>,
+    /// Data for the initiator. The transport computes the residual.
+    pub data_in: DataIn,
+    /// Nexuses whose tasks on the command's unit must be aborted before this is sent (PREEMPT
+    /// AND ABORT).
+    pub abort: Vec<NexusId>,
+    pub(crate) format: SenseFormat,
+}
+
+impl Outcome {
+    pub(crate) fn status(status: Status) -> Self {
+        Self {
+            status,
+            sense: None,
+            data_in: DataIn::None,
+            abort: Vec::new(),
+            format: SenseFormat::Fixed,
+        }
+    }
+
+    pub(crate) fn good() -> Self {
+        Self::status(Status::Good)
+    }
+
+    pub(crate) fn data(bytes: Vec<u8>) -> Self {
+        Self {
+            data_in: DataIn::Bytes(bytes),
+            ..Self::good()
+        }
+    }
+
+    /// CHECK CONDITION with `sense`; for errors that a transport finds itself, too, such as data
+    /// with a wrong digest.
+    pub fn check_condition(sense: &Sense, format: SenseFormat) -> Self {
+        Self {
+            sense: Some(sense.encode(format)),
+            format,
+            ..Self::status(Status::CheckCondition)
+        }
+    }
+
+    /// The answer once the flush that [`Executed::Durable`] asks for is over. `None`: the device
+    /// is gone, drop the session.
+    pub fn after_flush(self, flushed: Result<(), &DeviceError>) -> Option<Self> {
+        match flushed {
+            Ok(()) => Some(self),
+            Err(error) => match Stop::from_device(error) {
+                Stop::Sense(sense) => Some(Self::check_condition(&sense, self.format)),
+                _ => None,
+            },
+        }
+    }
+}
+
+/// What became of a command.
+pub enum Executed {
+    /// Answer this.
+    Done(Outcome),
+    /// Answer `then` after a flush of `device` that starts from now on; see
+    /// [`Outcome::after_flush`].
+    Durable {
+        /// What to flush.
+        device: SharedDevice,
+        /// What to answer if the flush succeeds.
+        then: Outcome,
+    },
+    /// Nothing was done yet: call [`Pending::execute`] where waiting is allowed.
+    WouldBlock(Box<Pending>),
+    /// The device is gone or has another owner: drop the session without an answer.
+    DropSession,
+}
+
+/// A command that has to wait, with everything it needs.
+pub struct Pending {
+    pub(crate) target: Arc<Target>,
+    pub(crate) nexus: Arc<NexusState>,
+    pub(crate) command: Command,
+    pub(crate) data: DataOut<'static>,
+}
+
+impl Pending {
+    /// Runs the command to its end; may block.
+    pub fn execute(self: Box<Self>) -> Executed {
+        let Self {
+            target,
+            nexus,
+            command,
+            data,
+        } = *self;
+        target.execute_on(&nexus, &command, data, Effort::MayBlock)
+    }
+
+    pub(crate) fn new(
+        target: &Arc<Target>,
+        nexus: &Arc<NexusState>,
+        command: &Command,
+        data: DataOut<'_>,
+    ) -> Box<Self> {
+        Box::new(Self {
+            target: Arc::clone(target),
+            nexus: Arc::clone(nexus),
+            command: command.clone(),
+            data: data.into_owned(),
+        })
+    }
+}
+
+/// Why a command ends without success. The error type of everything below `execute`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stop {
+    Sense(Sense),
+    Conflict,
+    WouldBlock,
+    Gone,
+}
+
+impl From<Sense> for Stop {
+    fn from(sense: Sense) -> Self {
+        Self::Sense(sense)
+    }
+}
+
+impl From<DeviceError> for Stop {
+    fn from(error: DeviceError) -> Self {
+        Self::from_device(&error)
+    }
+}
+
+impl Stop {
+    pub(crate) fn from_device(error: &DeviceError) -> Self {
+        let sense = match error.kind {
+            ErrorKind::WouldBlock => return Self::WouldBlock,
+            ErrorKind::Gone => return Self::Gone,
+            ErrorKind::OutOfRange => Sense::illegal(Asc::LBA_OUT_OF_RANGE),
+            ErrorKind::ReadOnly => Sense::new(SenseKey::DataProtect, Asc::WRITE_PROTECTED),
+            ErrorKind::NoSpace => Sense::new(
+                SenseKey::DataProtect,
+                Asc::SPACE_ALLOCATION_FAILED_WRITE_PROTECT,
+            ),
+            ErrorKind::Unreadable => Sense::new(SenseKey::MediumError, Asc::UNRECOVERED_READ_ERROR),
+            ErrorKind::Failed => Sense::new(SenseKey::HardwareError, Asc::INTERNAL_TARGET_FAILURE),
+        };
+        Self::Sense(sense)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn luns_are_read_in_every_single_level_form() {
+        let at = |a, b| Lun([a, b, 0, 0, 0, 0, 0, 0]);
+        assert_eq!(at(0, 5).address(), LunAddress::Unit(5));
+        assert_eq!(at(0x41, 2).address(), LunAddress::Unit(258));
+        assert_eq!(at(0xc1, 1).address(), LunAddress::WellKnownReportLuns);
+        assert_eq!(at(0x01, 5).address(), LunAddress::Unknown);
+        assert_eq!(Lun([0, 1, 0, 1, 0, 0, 0, 0]).unit(), None);
+        for unit in [0, 1, 255, 256, 0x3fff] {
+            assert_eq!(Lun::from_unit(unit).unit(), Some(unit));
+        }
+    }
+
+    #[test]
+    fn a_cdb_of_any_length_is_kept_within_bounds() {
+        assert_eq!(Cdb::new(&[]).head(), &[0; 16]);
+        assert_eq!(Cdb::new(&[1; 5000]).bytes().len(), CDB_BYTES_MAX);
+    }
+}

@@ -1,0 +1,80 @@
+//! MODE SELECT (6) and (10): all pages of a list are checked before any takes effect.
+
+use super::{Form, lock, pages};
+use crate::command::{DataOut, Outcome, Stop};
+use crate::sense::{Asc, Sense};
+use crate::target::Context;
+
+const LENGTH_ERROR: Sense = Sense::illegal(Asc::PARAMETER_LIST_LENGTH_ERROR);
+
+/// MODE SELECT. Other nexuses learn of a change by a unit attention.
+pub(crate) fn select(context: &Context<'_>, data: &mut DataOut<'_>) -> Result<Outcome, Stop> {
+    const PAGE_FORMAT: u8 = 0x10;
+    let cdb = &context.command.cdb;
+    let form = Form::of(cdb.opcode());
+    let announced = match form {
+        Form::Short => usize::from(cdb.byte(4)),
+        Form::Long => usize::from(cdb.be16(7)),
+    };
+    if cdb.byte(1) & PAGE_FORMAT == 0 && announced > 0 {
+        return Err(Sense::invalid_cdb(1, Some(4)).into());
+    }
+    if announced == 0 {
+        return Ok(Outcome::good());
+    }
+    let list = data.bytes().get(..announced).ok_or(LENGTH_ERROR)?;
+    let mut at = skip_descriptors(context, form, list)?;
+    let changed = {
+        let mut parameters = lock(&context.unit.state);
+        let mut wanted = *parameters;
+        while at < list.len() {
+            at += pages::accept(&list[at..], at, &mut wanted)?;
+        }
+        std::mem::replace(&mut *parameters, wanted) != wanted
+    };
+    if changed {
+        context.unit.state.publish_parameters();
+        for other in context.target.all_nexuses() {
+            if other.login != context.nexus.login
+                && context.unit.config.visibility.includes(&other.id.initiator)
+            {
+                other.attend(context.unit.config.lun, Asc::MODE_PARAMETERS_CHANGED);
+            }
+        }
+    }
+    Ok(Outcome::good())
+}
+
+/// The offset of the first page. Block descriptors may only say what is already so.
+fn skip_descriptors(context: &Context<'_>, form: Form, list: &[u8]) -> Result<usize, Sense> {
+    let header = form.header_bytes();
+    if list.len() < header {
+        return Err(LENGTH_ERROR);
+    }
+    let (length_at, length, long_lba) = match form {
+        Form::Short => (3, usize::from(list[3]), false),
+        Form::Long => {
+            let length = u16::from_be_bytes([list[6], list[7]]);
+            (6, usize::from(length), list[4] & 0x01 != 0)
+        }
+    };
+    let expected = if long_lba { 16 } else { 8 };
+    if length == 0 {
+        return Ok(header);
+    }
+    if length != expected {
+        return Err(Sense::invalid_parameter(length_at, None));
+    }
+    let end = header + length;
+    let descriptor = list.get(header..end).ok_or(LENGTH_ERROR)?;
+    let block = [
+        0,
+        descriptor[length - 3],
+        descriptor[length - 2],
+        descriptor[length - 1],
+    ];
+    if u32::from_be_bytes(block) != context.geometry().logical_block {
+        return Err(Sense::invalid_parameter((end - 3) as u16, None));
+    }
+    Ok(end)
+}

@@ -1,0 +1,242 @@
+//! The one table of supported commands. It decides what is recognised, which CDB bits may be
+//! set, what a reservation forbids, and what REPORT SUPPORTED OPERATION CODES says, so that claim
+//! and behaviour cannot diverge.
+
+mod report;
+mod table;
+
+use crate::command::Cdb;
+use crate::sense::{Asc, Sense};
+
+pub(crate) use report::{supported_opcodes, supported_task_management};
+pub(crate) use table::TABLE;
+
+/// What a command does; `execute` matches on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Op {
+    /// TEST UNIT READY.
+    TestUnitReady,
+    /// REQUEST SENSE.
+    RequestSense,
+    /// INQUIRY.
+    Inquiry,
+    /// MODE SENSE (6) and (10).
+    ModeSense,
+    /// MODE SELECT (6) and (10).
+    ModeSelect,
+    /// SPC-2 RESERVE (6) and (10).
+    Reserve,
+    /// SPC-2 RELEASE (6) and (10).
+    Release,
+    /// START STOP UNIT.
+    StartStopUnit,
+    /// SEND DIAGNOSTIC.
+    SendDiagnostic,
+    /// PREVENT ALLOW MEDIUM REMOVAL.
+    PreventAllow,
+    /// READ CAPACITY (10).
+    ReadCapacity10,
+    /// READ CAPACITY (16).
+    ReadCapacity16,
+    /// READ (6), (10), (12), (16).
+    Read,
+    /// WRITE (6), (10), (12), (16).
+    Write,
+    /// WRITE AND VERIFY (10), (12), (16).
+    WriteAndVerify,
+    /// VERIFY (10), (12), (16).
+    Verify,
+    /// PRE-FETCH (10), (16).
+    Prefetch,
+    /// SYNCHRONIZE CACHE (10), (16).
+    SynchronizeCache,
+    /// READ DEFECT DATA (10).
+    ReadDefectData10,
+    /// READ DEFECT DATA (12).
+    ReadDefectData12,
+    /// WRITE SAME (10), (16).
+    WriteSame,
+    /// UNMAP.
+    Unmap,
+    /// COMPARE AND WRITE.
+    CompareAndWrite,
+    /// ORWRITE (16).
+    OrWrite,
+    /// GET LBA STATUS (16).
+    GetLbaStatus,
+    /// PERSISTENT RESERVE IN.
+    PersistentReserveIn,
+    /// PERSISTENT RESERVE OUT.
+    PersistentReserveOut,
+    /// EXTENDED COPY (LID1).
+    ExtendedCopy,
+    /// RECEIVE COPY STATUS (LID1).
+    ReceiveCopyStatus,
+    /// RECEIVE COPY OPERATING PARAMETERS.
+    ReceiveCopyParameters,
+    /// REPORT LUNS.
+    ReportLuns,
+    /// REPORT TARGET PORT GROUPS.
+    ReportTargetPortGroups,
+    /// REPORT SUPPORTED OPERATION CODES.
+    ReportSupportedOpcodes,
+    /// REPORT SUPPORTED TASK MANAGEMENT FUNCTIONS.
+    ReportSupportedTaskManagement,
+}
+
+/// What reservations of other nexuses forbid (SPC-4, tables 52 and 53; SBC-4, table 14; SPC-2,
+/// table 10).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// Always allowed, under SPC-2 reservations too.
+    Free,
+    /// Allowed under persistent reservations, refused under an SPC-2 reservation.
+    Query,
+    /// Reads the medium or its state: refused under the exclusive access types.
+    Read,
+    /// Changes the unit: refused under all types.
+    Write,
+    /// The command's own rules decide.
+    Own,
+}
+
+/// One supported command.
+#[derive(Debug)]
+pub struct Row {
+    /// What it does.
+    pub op: Op,
+    /// The operation code.
+    pub opcode: u8,
+    /// The service action, if the operation code has them.
+    pub action: Option<u8>,
+    /// CDB usage data: which bits are evaluated. Its length is the CDB's.
+    pub usage: &'static [u8],
+    /// Obsolete or ignored bits that may be set all the same: (byte, bits).
+    pub tolerated: &'static [(u8, u8)],
+    /// What reservations do to it.
+    pub access: Access,
+    /// Whether only thin provisioned units have it.
+    pub thin_only: bool,
+}
+
+/// Bits of the service action field, in byte 1.
+const ACTION_BITS: u8 = 0x1f;
+
+impl Row {
+    /// The bits of CDB byte `at` that may be set.
+    fn allowed(&self, at: usize) -> u8 {
+        let mut bits = self.usage[at];
+        if at == 1 && self.action.is_some() {
+            bits |= ACTION_BITS;
+        }
+        for &(byte, more) in self.tolerated {
+            if usize::from(byte) == at {
+                bits |= more;
+            }
+        }
+        bits
+    }
+
+    /// Refuses a CDB with a bit set that this command does not know.
+    fn check(&self, cdb: &Cdb) -> Result<(), Sense> {
+        for (at, byte) in cdb.head()[..self.usage.len()].iter().enumerate().skip(1) {
+            // One comparison decides for nearly every byte; `allowed` is the slow path.
+            let last = at + 1 == self.usage.len();
+            if byte & !self.usage[at] != 0 && !last {
+                let wrong = byte & !self.allowed(at);
+                if wrong != 0 {
+                    let bit = 7 - wrong.leading_zeros() as u8;
+                    return Err(Sense::invalid_cdb(at as u16, Some(bit)));
+                }
+            }
+            // CONTROL: no auto contingent allegiance here; the other bits mean nothing.
+            if last && byte & 0x04 != 0 {
+                return Err(Sense::invalid_cdb(at as u16, Some(2)));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The row of a CDB, whose bits are all known. Total: any bytes get a row or sense data.
+pub fn recognise(cdb: &Cdb, thin: bool) -> Result<&'static Row, Sense> {
+    let unknown = Sense::illegal(Asc::INVALID_COMMAND_OPERATION_CODE);
+    let rows = rows_of(cdb.opcode());
+    let first = rows.first().ok_or(unknown)?;
+    let row = match first.action {
+        None => first,
+        Some(_) => {
+            let wanted = cdb.byte(1) & ACTION_BITS;
+            rows.iter()
+                .find(|row| row.action == Some(wanted))
+                .ok_or(Sense::invalid_cdb(1, Some(4)))?
+        }
+    };
+    if row.thin_only && !thin {
+        return Err(unknown);
+    }
+    row.check(cdb)?;
+    Ok(row)
+}
+
+/// The rows with an operation code; more than one only if it has service actions.
+pub(crate) fn rows_of(opcode: u8) -> &'static [Row] {
+    let (start, end) = table::INDEX[usize::from(opcode)];
+    &TABLE[usize::from(start)..usize::from(end)]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_row_is_found_by_its_own_cdb() {
+        for row in TABLE {
+            let mut bytes = vec![0; row.usage.len()];
+            bytes[0] = row.opcode;
+            bytes[1] = row.action.unwrap_or(0);
+            let found = recognise(&Cdb::new(&bytes), true).unwrap();
+            assert!(std::ptr::eq(found, row), "{row:?}");
+        }
+    }
+
+    #[test]
+    fn cdb_lengths_follow_the_group_code() {
+        for row in TABLE {
+            let expected = match row.opcode >> 5 {
+                0 => 6,
+                1 | 2 => 10,
+                4 => 16,
+                5 => 12,
+                group => panic!("no command of group {group} is known"),
+            };
+            assert_eq!(row.usage.len(), expected, "{row:?}");
+            assert_eq!(row.usage[0], row.opcode);
+        }
+    }
+
+    #[test]
+    fn a_protection_field_points_at_its_highest_bit() {
+        let cdb = Cdb::new(&[0x28, 0x20, 0, 0, 0, 0, 0, 0, 1, 0]);
+        assert_eq!(
+            recognise(&cdb, true).unwrap_err(),
+            Sense::invalid_cdb(1, Some(5))
+        );
+        let naca = Cdb::new(&[0x28, 0, 0, 0, 0, 0, 0, 0, 1, 4]);
+        assert_eq!(
+            recognise(&naca, true).unwrap_err(),
+            Sense::invalid_cdb(9, Some(2))
+        );
+    }
+
+    #[test]
+    fn any_bytes_get_a_row_or_sense_data() {
+        for opcode in 0..=255_u8 {
+            for fill in [0, 1, 0x7f, 0x80, 0xff] {
+                let mut bytes = [fill; 16];
+                bytes[0] = opcode;
+                let _ = recognise(&Cdb::new(&bytes), true);
+            }
+        }
+    }
+}

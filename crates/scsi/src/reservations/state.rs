@@ -1,0 +1,565 @@
+//! The state machine: registrations, the reservation, and what each service action does to them.
+//! A transition is computed from the old state and published (and stored) by the caller.
+
+use crate::command::NexusId;
+use crate::opcodes::Access;
+use crate::sense::{Asc, Sense};
+
+use super::REGISTRANTS_MAX;
+
+/// Reservation types (SPC-4, table 50).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum ReservationType {
+    /// Only the holder writes.
+    WriteExclusive = 0x1,
+    /// Only the holder reads and writes.
+    ExclusiveAccess = 0x3,
+    /// Only registrants write; one of them holds it.
+    WriteExclusiveRegistrantsOnly = 0x5,
+    /// Only registrants read and write; one of them holds it.
+    ExclusiveAccessRegistrantsOnly = 0x6,
+    /// Only registrants write; all of them hold it.
+    WriteExclusiveAllRegistrants = 0x7,
+    /// Only registrants read and write; all of them hold it.
+    ExclusiveAccessAllRegistrants = 0x8,
+}
+
+impl ReservationType {
+    /// The type of a TYPE field.
+    pub fn from_code(code: u8) -> Option<Self> {
+        Some(match code {
+            0x1 => Self::WriteExclusive,
+            0x3 => Self::ExclusiveAccess,
+            0x5 => Self::WriteExclusiveRegistrantsOnly,
+            0x6 => Self::ExclusiveAccessRegistrantsOnly,
+            0x7 => Self::WriteExclusiveAllRegistrants,
+            0x8 => Self::ExclusiveAccessAllRegistrants,
+            _ => return None,
+        })
+    }
+
+    /// Whether every registrant is a holder.
+    pub fn is_all_registrants(self) -> bool {
+        matches!(
+            self,
+            Self::WriteExclusiveAllRegistrants | Self::ExclusiveAccessAllRegistrants
+        )
+    }
+
+    /// Whether registration is enough for access.
+    pub fn admits_registrants(self) -> bool {
+        !matches!(self, Self::WriteExclusive | Self::ExclusiveAccess)
+    }
+
+    /// Whether anybody may read.
+    pub fn is_write_exclusive(self) -> bool {
+        matches!(
+            self,
+            Self::WriteExclusive
+                | Self::WriteExclusiveRegistrantsOnly
+                | Self::WriteExclusiveAllRegistrants
+        )
+    }
+}
+
+/// One registered I_T nexus.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Registrant {
+    /// Which one.
+    pub nexus: NexusId,
+    /// Its reservation key, not zero.
+    pub key: u64,
+    /// Whether it was registered with ALL_TG_PT.
+    pub all_target_ports: bool,
+}
+
+/// The reservation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Holder {
+    /// Its type.
+    pub kind: ReservationType,
+    /// Who holds it; meaningless for the all registrants types.
+    pub nexus: NexusId,
+}
+
+/// All persistent reservation state of one unit.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Reservations {
+    /// PRGENERATION.
+    pub generation: u32,
+    /// Whether the state is kept through power loss, as the last registration asked.
+    pub aptpl: bool,
+    /// All registrations, at most [`REGISTRANTS_MAX`].
+    pub registrants: Vec<Registrant>,
+    /// The reservation, if there is one.
+    pub holder: Option<Holder>,
+}
+
+/// A service action of PERSISTENT RESERVE OUT with its parameters.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Request {
+    /// REGISTER, and REGISTER AND IGNORE EXISTING KEY if `key` is `None`.
+    Register {
+        /// The key that the nexus has to have.
+        key: Option<u64>,
+        /// Its new key; zero unregisters.
+        new_key: u64,
+        /// APTPL.
+        aptpl: bool,
+        /// ALL_TG_PT.
+        all_target_ports: bool,
+        /// Other initiator ports to register (SPEC_I_PT).
+        others: Vec<NexusId>,
+    },
+    /// RESERVE.
+    Reserve {
+        /// Reservation key.
+        key: u64,
+        /// Type.
+        kind: ReservationType,
+    },
+    /// RELEASE.
+    Release {
+        /// Reservation key.
+        key: u64,
+        /// Type.
+        kind: ReservationType,
+    },
+    /// CLEAR.
+    Clear {
+        /// Reservation key.
+        key: u64,
+    },
+    /// PREEMPT, and PREEMPT AND ABORT if `abort` is set.
+    Preempt {
+        /// Reservation key.
+        key: u64,
+        /// Whose registrations to remove.
+        victim: u64,
+        /// Type of the new reservation; only looked at if the reservation itself is preempted.
+        kind: Option<ReservationType>,
+        /// Whether the victims' commands are aborted.
+        abort: bool,
+    },
+    /// REGISTER AND MOVE.
+    Move {
+        /// Reservation key.
+        key: u64,
+        /// Key of the nexus that gets the reservation.
+        new_key: u64,
+        /// That nexus.
+        to: NexusId,
+        /// Whether the mover is unregistered.
+        unregister: bool,
+        /// APTPL.
+        aptpl: bool,
+    },
+}
+
+/// A unit attention for a nexus.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Attention {
+    /// For whom.
+    pub nexus: NexusId,
+    /// What happened.
+    pub asc: Asc,
+}
+
+/// What a request leads to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Transition {
+    /// The new state.
+    pub next: Reservations,
+    /// Whom to tell.
+    pub attentions: Vec<Attention>,
+    /// Whose commands to abort.
+    pub abort: Vec<NexusId>,
+}
+
+/// Why a request changes nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// RESERVATION CONFLICT.
+    Conflict,
+    /// CHECK CONDITION.
+    Sense(Sense),
+}
+
+impl From<Sense> for Refusal {
+    fn from(sense: Sense) -> Self {
+        Self::Sense(sense)
+    }
+}
+
+impl Reservations {
+    /// Whether anything could forbid an access.
+    pub fn restricts(&self) -> bool {
+        self.holder.is_some()
+    }
+
+    /// The registration of a nexus.
+    pub fn registrant(&self, nexus: &NexusId) -> Option<&Registrant> {
+        self.registrants.iter().find(|one| one.nexus == *nexus)
+    }
+
+    /// Whether a nexus holds the reservation.
+    pub fn is_holder(&self, nexus: &NexusId) -> bool {
+        match &self.holder {
+            None => false,
+            Some(holder) if holder.kind.is_all_registrants() => self.registrant(nexus).is_some(),
+            Some(holder) => holder.nexus == *nexus,
+        }
+    }
+
+    /// Whether the reservation lets a nexus do something (SPC-4, table 52; SBC-4, table 14).
+    pub fn permits(&self, nexus: &NexusId, access: Access) -> bool {
+        let Some(holder) = &self.holder else {
+            return true;
+        };
+        match access {
+            Access::Free | Access::Query | Access::Own => true,
+            Access::Read if holder.kind.is_write_exclusive() => true,
+            Access::Read | Access::Write => {
+                self.is_holder(nexus)
+                    || holder.kind.admits_registrants() && self.registrant(nexus).is_some()
+            }
+        }
+    }
+
+    /// What `request` from `nexus` leads to. `ports` are the target's portal groups.
+    pub fn decide(
+        &self,
+        nexus: &NexusId,
+        ports: &[u16],
+        request: Request,
+    ) -> Result<Transition, Refusal> {
+        let mut change = Change {
+            by: nexus,
+            next: self.clone(),
+            attentions: Vec::new(),
+            abort: Vec::new(),
+        };
+        match request {
+            Request::Register {
+                key,
+                new_key,
+                aptpl,
+                all_target_ports,
+                others,
+            } => {
+                let ports = if all_target_ports { ports } else { &[] };
+                change.register(key, new_key, aptpl, ports, others)?;
+            }
+            Request::Reserve { key, kind } => {
+                change.require_key(key)?;
+                change.reserve(kind)?;
+            }
+            Request::Release { key, kind } => {
+                change.require_key(key)?;
+                change.release(kind)?;
+            }
+            Request::Clear { key } => {
+                change.require_key(key)?;
+                change.clear();
+            }
+            Request::Preempt {
+                key,
+                victim,
+                kind,
+                abort,
+            } => {
+                change.require_key(key)?;
+                change.preempt(victim, kind)?;
+                if !abort {
+                    change.abort.clear();
+                }
+            }
+            Request::Move {
+                key,
+                new_key,
+                to,
+                unregister,
+                aptpl,
+            } => {
+                change.require_key(key)?;
+                change.relocate(new_key, to, unregister, aptpl)?;
+            }
+        }
+        debug_assert!(change.next.invariant_holds());
+        Ok(Transition {
+            next: change.next,
+            attentions: change.attentions,
+            abort: change.abort,
+        })
+    }
+
+    /// A reservation's holder is registered; no nexus is registered twice; no key is zero.
+    pub(crate) fn invariant_holds(&self) -> bool {
+        let held_by_registrant = match &self.holder {
+            None => true,
+            Some(holder) if holder.kind.is_all_registrants() => !self.registrants.is_empty(),
+            Some(holder) => self.registrant(&holder.nexus).is_some(),
+        };
+        let distinct = self.registrants.iter().enumerate().all(|(at, one)| {
+            one.key != 0
+                && self.registrants[..at]
+                    .iter()
+                    .all(|other| other.nexus != one.nexus)
+        });
+        held_by_registrant && distinct && self.registrants.len() <= REGISTRANTS_MAX
+    }
+}
+
+/// A transition in the making.
+struct Change<'a> {
+    by: &'a NexusId,
+    next: Reservations,
+    attentions: Vec<Attention>,
+    abort: Vec<NexusId>,
+}
+
+impl Change<'_> {
+    fn require_key(&self, key: u64) -> Result<(), Refusal> {
+        match self.next.registrant(self.by) {
+            Some(own) if own.key == key => Ok(()),
+            _ => Err(Refusal::Conflict),
+        }
+    }
+
+    fn bump(&mut self) {
+        self.next.generation = self.next.generation.wrapping_add(1);
+    }
+
+    /// Tells all registrants but the one that acts.
+    fn tell_registrants(&mut self, asc: Asc) {
+        for one in &self.next.registrants {
+            if one.nexus != *self.by {
+                self.attentions.push(Attention {
+                    nexus: one.nexus.clone(),
+                    asc,
+                });
+            }
+        }
+    }
+
+    fn put(&mut self, nexus: NexusId, key: u64, all_target_ports: bool) -> Result<(), Refusal> {
+        if let Some(one) = self
+            .next
+            .registrants
+            .iter_mut()
+            .find(|one| one.nexus == nexus)
+        {
+            one.key = key;
+            one.all_target_ports = all_target_ports;
+            return Ok(());
+        }
+        if self.next.registrants.len() >= REGISTRANTS_MAX {
+            return Err(Sense::illegal(Asc::INSUFFICIENT_REGISTRATION_RESOURCES).into());
+        }
+        self.next.registrants.push(Registrant {
+            nexus,
+            key,
+            all_target_ports,
+        });
+        Ok(())
+    }
+
+    /// SPC-4, sections 5.13.7 and 5.13.11.2 (unregistering). `ports` is empty without ALL_TG_PT.
+    fn register(
+        &mut self,
+        key: Option<u64>,
+        new_key: u64,
+        aptpl: bool,
+        ports: &[u16],
+        others: Vec<NexusId>,
+    ) -> Result<(), Refusal> {
+        let own_key = self.next.registrant(self.by).map(|own| own.key);
+        if key.is_some_and(|key| key != own_key.unwrap_or(0)) {
+            return Err(Refusal::Conflict);
+        }
+        if !others.is_empty() && own_key.is_some() {
+            // SPEC_I_PT is for the first registration only.
+            return Err(Sense::invalid_parameter(20, Some(3)).into());
+        }
+        if new_key == 0 {
+            if own_key.is_some() {
+                self.bump();
+                self.next.aptpl = aptpl;
+                self.unregister_own();
+            }
+            return Ok(());
+        }
+        for mut nexus in std::iter::once(self.by.clone()).chain(others) {
+            if nexus != *self.by && self.next.registrant(&nexus).is_some() {
+                return Err(Refusal::Conflict);
+            }
+            self.put(nexus.clone(), new_key, !ports.is_empty())?;
+            for port in ports {
+                nexus.portal_group = *port;
+                self.put(nexus.clone(), new_key, true)?;
+            }
+        }
+        self.bump();
+        self.next.aptpl = aptpl;
+        Ok(())
+    }
+
+    fn unregister_own(&mut self) {
+        let was_holder = self.next.is_holder(self.by);
+        let by = self.by;
+        self.next.registrants.retain(|one| one.nexus != *by);
+        let Some(holder) = &self.next.holder else {
+            return;
+        };
+        let kind = holder.kind;
+        if kind.is_all_registrants() {
+            if self.next.registrants.is_empty() {
+                self.next.holder = None;
+            }
+        } else if was_holder {
+            self.next.holder = None;
+            if kind.admits_registrants() {
+                self.tell_registrants(Asc::RESERVATIONS_RELEASED);
+            }
+        }
+    }
+
+    fn reserve(&mut self, kind: ReservationType) -> Result<(), Refusal> {
+        match &self.next.holder {
+            None => {
+                self.next.holder = Some(Holder {
+                    kind,
+                    nexus: self.by.clone(),
+                });
+                Ok(())
+            }
+            Some(holder) if holder.kind == kind && self.next.is_holder(self.by) => Ok(()),
+            Some(_) => Err(Refusal::Conflict),
+        }
+    }
+
+    fn release(&mut self, kind: ReservationType) -> Result<(), Refusal> {
+        let Some(holder) = &self.next.holder else {
+            return Ok(());
+        };
+        if !self.next.is_holder(self.by) {
+            return Ok(());
+        }
+        if holder.kind != kind {
+            return Err(Sense::illegal(Asc::INVALID_RELEASE_OF_PERSISTENT_RESERVATION).into());
+        }
+        self.next.holder = None;
+        if kind.admits_registrants() {
+            self.tell_registrants(Asc::RESERVATIONS_RELEASED);
+        }
+        Ok(())
+    }
+
+    fn clear(&mut self) {
+        self.tell_registrants(Asc::RESERVATIONS_PREEMPTED);
+        self.next.registrants.clear();
+        self.next.holder = None;
+        self.bump();
+    }
+
+    /// SPC-4, section 5.13.11.4.
+    fn preempt(&mut self, victim: u64, kind: Option<ReservationType>) -> Result<(), Refusal> {
+        let holder = self.next.holder.clone();
+        let takes_reservation = match &holder {
+            Some(holder) if holder.kind.is_all_registrants() => victim == 0,
+            Some(holder) => self
+                .next
+                .registrant(&holder.nexus)
+                .is_some_and(|one| one.key == victim),
+            None => false,
+        };
+        if takes_reservation {
+            let kind = kind.ok_or(Sense::invalid_cdb(2, Some(3)))?;
+            self.remove(|one| victim == 0 || one.key == victim, true)?;
+            let changed = holder.is_some_and(|old| old.kind != kind);
+            self.next.holder = Some(Holder {
+                kind,
+                nexus: self.by.clone(),
+            });
+            if changed {
+                self.tell_registrants(Asc::RESERVATIONS_RELEASED);
+            }
+        } else {
+            if victim == 0 {
+                return Err(Sense::invalid_parameter(8, None).into());
+            }
+            self.remove(|one| one.key == victim, false)?;
+            if self.next.registrants.is_empty() {
+                self.next.holder = None;
+            }
+        }
+        self.bump();
+        Ok(())
+    }
+
+    /// Removes registrations and tells their owners. A preemptor of the reservation stays
+    /// registered.
+    fn remove(
+        &mut self,
+        which: impl Fn(&Registrant) -> bool,
+        spare_own: bool,
+    ) -> Result<(), Refusal> {
+        if !self.next.registrants.iter().any(&which) {
+            // Only an all registrants reservation with no one else to remove gets here spared.
+            return if spare_own {
+                Ok(())
+            } else {
+                Err(Refusal::Conflict)
+            };
+        }
+        let by = self.by;
+        let mut removed = Vec::new();
+        self.next.registrants.retain(|one| {
+            let stays = !which(one) || spare_own && one.nexus == *by;
+            if !stays && one.nexus != *by {
+                removed.push(one.nexus.clone());
+            }
+            stays
+        });
+        for nexus in removed {
+            self.attentions.push(Attention {
+                nexus: nexus.clone(),
+                asc: Asc::REGISTRATIONS_PREEMPTED,
+            });
+            self.abort.push(nexus);
+        }
+        Ok(())
+    }
+
+    /// REGISTER AND MOVE: SPC-4, section 5.13.8.
+    fn relocate(
+        &mut self,
+        new_key: u64,
+        to: NexusId,
+        unregister: bool,
+        aptpl: bool,
+    ) -> Result<(), Refusal> {
+        let kind = match &self.next.holder {
+            Some(holder) if holder.nexus == *self.by && !holder.kind.is_all_registrants() => {
+                holder.kind
+            }
+            _ => return Err(Refusal::Conflict),
+        };
+        if new_key == 0 {
+            return Err(Sense::invalid_parameter(8, None).into());
+        }
+        if to == *self.by {
+            return Err(Sense::invalid_parameter(24, None).into());
+        }
+        self.put(to.clone(), new_key, false)?;
+        self.next.holder = Some(Holder { kind, nexus: to });
+        if unregister {
+            let by = self.by;
+            self.next.registrants.retain(|one| one.nexus != *by);
+        }
+        self.next.aptpl = aptpl;
+        self.bump();
+        Ok(())
+    }
+}

@@ -1,0 +1,1 @@
+//! Table tests of the access rules and of each service action.

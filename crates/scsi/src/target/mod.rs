@@ -1,0 +1,283 @@
+//! The target device: its units, its nexuses, and the wish that says what it should be.
+
+mod dispatch;
+mod nexus;
+mod tasks;
+mod unit;
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, RwLock};
+
+use units::IscsiName;
+
+use crate::command::NexusId;
+use crate::reservations::StoredReservationsError;
+use crate::sense::Asc;
+
+pub(crate) use dispatch::Context;
+pub use nexus::Nexus;
+pub(crate) use nexus::NexusState;
+pub use tasks::{TaskManagement, TaskScope, TmfOutcome, TmfResponse};
+pub use unit::{Identity, UnitConfig, Visibility};
+pub(crate) use unit::{Unit, UnitState};
+
+/// Highest logical unit number plus one: what flat space addressing reaches.
+pub const LUNS_MAX: u16 = 1 << 14;
+
+/// What does not change during the life of a target.
+#[derive(Clone, Debug)]
+pub struct TargetConfig {
+    /// The iSCSI target name.
+    pub name: IscsiName,
+    /// T10 VENDOR IDENTIFICATION, at most 8 characters.
+    pub vendor: String,
+    /// PRODUCT IDENTIFICATION, at most 16 characters.
+    pub product: String,
+    /// PRODUCT REVISION LEVEL, at most 4 characters.
+    pub revision: String,
+    /// Portal group tags the target is reachable by, not zero.
+    pub portal_groups: Vec<u16>,
+}
+
+/// What [`Target::apply`] changed, as unit numbers.
+#[derive(Debug, Default)]
+pub struct Changes {
+    /// New units.
+    pub added: Vec<u16>,
+    /// Units that are gone.
+    pub removed: Vec<u16>,
+    /// Units that are others now.
+    pub replaced: Vec<u16>,
+    /// Units whose capacity changed.
+    pub resized: Vec<u16>,
+    /// Units that are not served, because what was promised to clients cannot be read.
+    pub refused: Vec<(u16, StoredReservationsError)>,
+}
+
+/// Units in ascending order of their numbers.
+type UnitTable = Vec<Arc<Unit>>;
+
+/// A SCSI target device.
+pub struct Target {
+    config: TargetConfig,
+    portal_groups: RwLock<Arc<Vec<u16>>>,
+    units: RwLock<Arc<UnitTable>>,
+    nexuses: Mutex<BTreeMap<NexusId, Arc<NexusState>>>,
+    logins: AtomicU64,
+}
+
+impl Target {
+    /// A target without units.
+    pub fn new(config: TargetConfig) -> Arc<Self> {
+        let portal_groups = RwLock::new(Arc::new(config.portal_groups.clone()));
+        Arc::new(Self {
+            config,
+            portal_groups,
+            units: RwLock::default(),
+            nexuses: Mutex::default(),
+            logins: AtomicU64::new(1),
+        })
+    }
+
+    /// Its iSCSI name.
+    pub fn name(&self) -> &IscsiName {
+        &self.config.name
+    }
+
+    pub(crate) fn config(&self) -> &TargetConfig {
+        &self.config
+    }
+
+    /// The portal group tags it is reachable by now.
+    pub fn portal_groups(&self) -> Arc<Vec<u16>> {
+        Arc::clone(&self.portal_groups.read().expect("no holder panics"))
+    }
+
+    /// Changes them.
+    pub fn set_portal_groups(&self, portal_groups: Vec<u16>) {
+        *self.portal_groups.write().expect("no holder panics") = Arc::new(portal_groups);
+    }
+
+    /// Makes the units what the wish says, and tells logged-in nexuses what changed for them by
+    /// unit attentions; others notice nothing. Of two units with one number the first counts. May
+    /// block (it loads reservations of new units).
+    pub fn apply(&self, wish: Vec<UnitConfig>) -> Changes {
+        let old = self.units();
+        let mut changes = Changes::default();
+        let mut table = UnitTable::new();
+        let mut wish = wish;
+        wish.retain(|one| one.lun < LUNS_MAX);
+        wish.sort_by_key(|one| one.lun);
+        wish.dedup_by_key(|one| one.lun);
+        for config in wish {
+            let lun = config.lun;
+            let before = find(&old, lun);
+            match unit_for(config, before) {
+                Ok(unit) => {
+                    match before {
+                        None => changes.added.push(lun),
+                        Some(one) if !Arc::ptr_eq(&one.state, &unit.state) => {
+                            changes.replaced.push(lun);
+                        }
+                        Some(_) => {}
+                    }
+                    table.push(Arc::new(unit));
+                }
+                Err(error) => {
+                    tracing::error!(target = %self.config.name, lun, %error, "unit is not served");
+                    changes.refused.push((lun, error));
+                }
+            }
+        }
+        for unit in old.iter() {
+            let lun = unit.config.lun;
+            if find(&table, lun).is_none() {
+                changes.removed.push(lun);
+            }
+        }
+        *self.units.write().expect("no holder panics") = Arc::new(table);
+        self.tell_changes(&old, &changes);
+        changes.resized = self.check_capacities();
+        changes
+    }
+
+    /// Queues the unit attentions for a changed set of units.
+    fn tell_changes(&self, old: &UnitTable, changes: &Changes) {
+        let units = self.units();
+        for nexus in self.all_nexuses() {
+            let name = &nexus.id.initiator;
+            let sees = |unit: &Arc<Unit>| unit.config.visibility.includes(name);
+            let seen = |table: &UnitTable| -> Vec<(u16, usize)> {
+                let visible = table.iter().filter(|unit| sees(unit));
+                visible
+                    .map(|unit| (unit.config.lun, Arc::as_ptr(&unit.state) as usize))
+                    .collect()
+            };
+            let gone = old
+                .iter()
+                .filter(|unit| find(&units, unit.config.lun).is_none());
+            for unit in gone {
+                nexus.forget_unit(unit.config.lun);
+            }
+            for lun in &changes.replaced {
+                nexus.attend(*lun, Asc::INQUIRY_DATA_HAS_CHANGED);
+            }
+            if seen(old) != seen(&units) {
+                for unit in units.iter().filter(|unit| sees(unit)) {
+                    nexus.attend(unit.config.lun, Asc::REPORTED_LUNS_DATA_HAS_CHANGED);
+                }
+            }
+        }
+    }
+
+    /// Looks for units whose device was resized, and tells the nexuses. Returns their numbers.
+    pub fn check_capacities(&self) -> Vec<u16> {
+        let mut resized = Vec::new();
+        for unit in self.units().iter() {
+            let size = unit.geometry().size;
+            if unit.state.told_size.swap(size, Ordering::AcqRel) == size {
+                continue;
+            }
+            resized.push(unit.config.lun);
+            for nexus in self.all_nexuses() {
+                if unit.config.visibility.includes(&nexus.id.initiator) {
+                    nexus.attend(unit.config.lun, Asc::CAPACITY_DATA_HAS_CHANGED);
+                }
+            }
+        }
+        resized
+    }
+
+    /// Opens an I_T nexus. If it is open already, that one is lost first (session reinstatement).
+    pub fn login(self: &Arc<Self>, id: NexusId) -> Nexus {
+        let login = self.logins.fetch_add(1, Ordering::Relaxed);
+        let state = Arc::new(NexusState::new(id.clone(), login));
+        for unit in self.units().iter() {
+            if unit.config.visibility.includes(&id.initiator) {
+                state.attend(unit.config.lun, Asc::POWER_ON_OR_RESET_OCCURRED);
+            }
+        }
+        let before = {
+            let mut nexuses = self.nexuses.lock().expect("no holder panics");
+            nexuses.insert(id, Arc::clone(&state))
+        };
+        if let Some(before) = before {
+            self.lose(&before);
+        }
+        Nexus {
+            target: Arc::clone(self),
+            state,
+        }
+    }
+
+    /// I_T nexus loss: SPC-2 reservations of the nexus end (SPC-2, section 5.5.1); persistent ones
+    /// stay.
+    fn lose(&self, state: &Arc<NexusState>) {
+        if !state.lose() {
+            return;
+        }
+        for unit in self.units().iter() {
+            unit.state.legacy_release(Some(state.login));
+        }
+        let mut nexuses = self.nexuses.lock().expect("no holder panics");
+        if nexuses
+            .get(&state.id)
+            .is_some_and(|current| Arc::ptr_eq(current, state))
+        {
+            nexuses.remove(&state.id);
+        }
+    }
+
+    /// The nexuses that are logged in.
+    pub(crate) fn all_nexuses(&self) -> Vec<Arc<NexusState>> {
+        let nexuses = self.nexuses.lock().expect("no holder panics");
+        nexuses.values().cloned().collect()
+    }
+
+    /// Queues a unit attention for a nexus, if it is logged in.
+    pub(crate) fn attend(&self, nexus: &NexusId, unit: u16, asc: Asc) {
+        let nexuses = self.nexuses.lock().expect("no holder panics");
+        if let Some(state) = nexuses.get(nexus) {
+            state.attend(unit, asc);
+        }
+    }
+
+    pub(crate) fn units(&self) -> Arc<UnitTable> {
+        Arc::clone(&self.units.read().expect("no holder panics"))
+    }
+
+    /// The unit of a number, if the nexus may see it.
+    pub(crate) fn visible_unit(&self, nexus: &NexusState, lun: u16) -> Option<Arc<Unit>> {
+        let units = self.units.read().expect("no holder panics");
+        let unit = find(&units, lun)?;
+        let visible = unit.config.visibility.includes(&nexus.id.initiator);
+        visible.then(|| Arc::clone(unit))
+    }
+
+    /// The numbers of the units that an initiator sees, in order.
+    pub fn visible_luns(&self, initiator: &IscsiName) -> Vec<u16> {
+        let units = self.units();
+        let visible = units
+            .iter()
+            .filter(|unit| unit.config.visibility.includes(initiator));
+        visible.map(|unit| unit.config.lun).collect()
+    }
+}
+
+fn find(table: &UnitTable, lun: u16) -> Option<&Arc<Unit>> {
+    let at = table.binary_search_by_key(&lun, |unit| unit.config.lun);
+    at.ok().map(|at| &table[at])
+}
+
+/// The unit for a wish: with the state of `before` if it is the same unit.
+fn unit_for(
+    config: UnitConfig,
+    before: Option<&Arc<Unit>>,
+) -> Result<Unit, StoredReservationsError> {
+    let state = match before {
+        Some(before) if before.config.identity == config.identity => Arc::clone(&before.state),
+        _ => Arc::new(unit::UnitState::new(&config)?),
+    };
+    Ok(Unit { config, state })
+}

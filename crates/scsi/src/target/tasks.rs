@@ -1,0 +1,128 @@
+//! Task management (SAM-5, section 7). The transport owns the tasks; the target says whose must
+//! be aborted and who has to know.
+
+use crate::command::{Lun, NexusId};
+use crate::sense::Asc;
+
+use super::{Nexus, Target, Unit};
+
+/// Task management functions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TaskManagement {
+    /// ABORT TASK: the transport finds the task.
+    AbortTask,
+    /// ABORT TASK SET.
+    AbortTaskSet,
+    /// CLEAR ACA: there is none.
+    ClearAca,
+    /// CLEAR TASK SET.
+    ClearTaskSet,
+    /// LOGICAL UNIT RESET.
+    LogicalUnitReset,
+    /// TARGET WARM RESET.
+    TargetWarmReset,
+    /// TARGET COLD RESET.
+    TargetColdReset,
+}
+
+/// The answer to a task management function (RFC 7143, section 11.6.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TmfResponse {
+    /// Done, after the aborts.
+    Complete,
+    /// No such logical unit.
+    UnitNotFound,
+    /// This function is not supported.
+    NotSupported,
+}
+
+/// Tasks to abort.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TaskScope {
+    /// Of this nexus; `None` for all.
+    pub nexus: Option<NexusId>,
+    /// On this unit; `None` for all.
+    pub unit: Option<u16>,
+}
+
+/// What a transport has to do for a task management function.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TmfOutcome {
+    /// The answer, to be sent after the rest is done.
+    pub response: TmfResponse,
+    /// Tasks to abort.
+    pub abort: Vec<TaskScope>,
+    /// Whether all sessions of the target end afterwards (cold reset).
+    pub drop_sessions: bool,
+}
+
+impl TmfOutcome {
+    fn only(response: TmfResponse) -> Self {
+        Self {
+            response,
+            abort: Vec::new(),
+            drop_sessions: false,
+        }
+    }
+
+    fn complete(nexus: Option<NexusId>, unit: Option<u16>) -> Self {
+        Self {
+            abort: vec![TaskScope { nexus, unit }],
+            ..Self::only(TmfResponse::Complete)
+        }
+    }
+}
+
+impl Target {
+    /// Performs a task management function that `nexus` asks for.
+    pub fn task_management(&self, nexus: &Nexus, function: TaskManagement, lun: Lun) -> TmfOutcome {
+        use TaskManagement as F;
+        match function {
+            F::TargetWarmReset | F::TargetColdReset => {
+                for unit in self.units().iter() {
+                    self.reset(unit);
+                }
+                let mut outcome = TmfOutcome::complete(None, None);
+                outcome.drop_sessions = function == F::TargetColdReset;
+                return outcome;
+            }
+            F::ClearAca => return TmfOutcome::only(TmfResponse::NotSupported),
+            _ => {}
+        }
+        let visible = lun
+            .unit()
+            .and_then(|number| self.visible_unit(&nexus.state, number));
+        let Some(unit) = visible else {
+            return TmfOutcome::only(TmfResponse::UnitNotFound);
+        };
+        let number = unit.config.lun;
+        match function {
+            F::AbortTask => TmfOutcome::only(TmfResponse::Complete),
+            F::AbortTaskSet => TmfOutcome::complete(Some(nexus.state.id.clone()), Some(number)),
+            F::ClearTaskSet => {
+                for other in self.all_nexuses() {
+                    if other.login != nexus.state.login {
+                        other.attend(number, Asc::COMMANDS_CLEARED_BY_ANOTHER_INITIATOR);
+                    }
+                }
+                TmfOutcome::complete(None, Some(number))
+            }
+            _ => {
+                self.reset(&unit);
+                TmfOutcome::complete(None, Some(number))
+            }
+        }
+    }
+
+    /// What a reset does to one unit: SPC-2 reservations and changed mode parameters are gone,
+    /// persistent reservations stay (SAM-5, section 6.3.3).
+    fn reset(&self, unit: &Unit) {
+        unit.state.legacy_release(None);
+        unit.state.reset_parameters(&unit.config);
+        for nexus in self.all_nexuses() {
+            if unit.config.visibility.includes(&nexus.id.initiator) {
+                nexus.attend(unit.config.lun, Asc::BUS_DEVICE_RESET_FUNCTION_OCCURRED);
+            }
+        }
+    }
+}
