@@ -1,2 +1,204 @@
-/* Placeholder. */
+/*
+ * The library's device driver for files and disks, replaced by a table of functions that the
+ * Rust side fills in.
+ *
+ * The library looks its drivers up in a table of addresses that the dynamic linker fills in, so
+ * that the two symbols defined at the end, found first in the executable, take the place of the
+ * library's own.  The checks in device_open() would notice if they did not, and if a structure
+ * had another layout than our headers say.
+ */
 #include "internal.h"
+
+static const struct bh_device_driver *driver;
+
+void
+bh_driver_install(const struct bh_device_driver *functions)
+{
+	driver = functions;
+}
+
+static struct bh_io *
+to_io(zio_t *zio)
+{
+	return ((struct bh_io *)zio);
+}
+
+static zio_t *
+to_zio(struct bh_io *io)
+{
+	return ((zio_t *)io);
+}
+
+struct piece_list {
+	struct bh_piece *pieces;
+	uint32_t count;
+	uint32_t count_max;
+};
+
+static int
+append_piece(void *data, size_t length, void *arg)
+{
+	struct piece_list *list = arg;
+
+	if (list->count == list->count_max)
+		return (1);
+	list->pieces[list->count].data = data;
+	list->pieces[list->count].length = length;
+	list->count++;
+	return (0);
+}
+
+uint32_t
+bh_io_pieces(struct bh_io *io, struct bh_piece *pieces, uint32_t pieces_max)
+{
+	zio_t *zio = to_zio(io);
+	struct piece_list list = { pieces, 0, pieces_max };
+
+	if (abd_iterate_func(zio->io_abd, 0, zio->io_size, append_piece, &list) != 0)
+		return (0);
+	return (list.count);
+}
+
+void
+bh_io_copy_to(struct bh_io *io, void *data)
+{
+	abd_copy_to_buf(data, to_zio(io)->io_abd, to_zio(io)->io_size);
+}
+
+void
+bh_io_copy_from(struct bh_io *io, const void *data)
+{
+	abd_copy_from_buf(to_zio(io)->io_abd, data, to_zio(io)->io_size);
+}
+
+void
+bh_io_complete(struct bh_io *io, int32_t error, uint32_t here)
+{
+	zio_t *zio = to_zio(io);
+
+	zio->io_error = error;
+	/*
+	 * What follows these two is the intent log's bookkeeping, which waits for nothing; after
+	 * other I/O there can be a stage that waits for a lock held across I/O.
+	 */
+	if (here != 0 && error == 0 && (zio->io_type == ZIO_TYPE_FLUSH ||
+	    (zio->io_type == ZIO_TYPE_WRITE && zio->io_priority == ZIO_PRIORITY_SYNC_WRITE)))
+		zio_execute(zio);
+	else
+		zio_interrupt(zio);
+}
+
+static uint64_t
+shift_of(uint32_t block)
+{
+	return (MAX(highbit64(block), SPA_MINBLOCKSHIFT + 1) - 1);
+}
+
+static int
+device_open(vdev_t *vd, uint64_t *size, uint64_t *size_max, uint64_t *logical_shift,
+    uint64_t *physical_shift)
+{
+	struct bh_device_shape shape = { 0 };
+	int error;
+
+	if (!bh_device_is_ours(vd))
+		panic("libzpool does not match this program: a device has another layout");
+	if (vd->vdev_path == NULL || vd->vdev_path[0] != '/') {
+		vd->vdev_stat.vs_aux = VDEV_AUX_BAD_LABEL;
+		return (EINVAL);
+	}
+
+	if (vd->vdev_tsd != NULL)
+		error = driver->reshape(vd->vdev_tsd, &shape);
+	else
+		error = driver->open(vd->vdev_path, vd->vdev_guid,
+		    (spa_mode(vd->vdev_spa) & SPA_MODE_WRITE) != 0, &shape, &vd->vdev_tsd);
+	if (error != 0) {
+		vd->vdev_stat.vs_aux = VDEV_AUX_OPEN_FAILED;
+		return (error);
+	}
+
+	vd->vdev_nonrot = shape.rotational == 0;
+	vd->vdev_has_trim = shape.trim != 0;
+	vd->vdev_has_securetrim = B_FALSE;
+	*size_max = *size = shape.bytes;
+	*logical_shift = shift_of(shape.logical_block);
+	*physical_shift = shift_of(shape.physical_block);
+	return (0);
+}
+
+static void
+device_close(vdev_t *vd)
+{
+	if (vd->vdev_reopening || vd->vdev_tsd == NULL)
+		return;
+	driver->close(vd->vdev_tsd);
+	vd->vdev_tsd = NULL;
+	vd->vdev_delayed_close = B_FALSE;
+}
+
+static void
+device_io_start(zio_t *zio)
+{
+	vdev_t *vd = zio->io_vd;
+	uint32_t kind;
+
+	switch (zio->io_type) {
+	case ZIO_TYPE_READ:
+		kind = BH_IO_READ;
+		break;
+	case ZIO_TYPE_WRITE:
+		kind = BH_IO_WRITE;
+		break;
+	case ZIO_TYPE_FLUSH:
+		kind = BH_IO_FLUSH;
+		break;
+	case ZIO_TYPE_TRIM:
+		kind = BH_IO_TRIM;
+		break;
+	default:
+		zio->io_error = ENOTSUP;
+		zio_interrupt(zio);
+		return;
+	}
+	/* A flush bypasses the queue, where a closed device would have been noticed. */
+	if (vd->vdev_tsd == NULL || (kind == BH_IO_FLUSH && !vdev_readable(vd))) {
+		zio->io_error = ENXIO;
+		zio_interrupt(zio);
+		return;
+	}
+	driver->submit(vd->vdev_tsd, to_io(zio), kind, zio->io_offset, zio->io_size);
+}
+
+static void
+device_io_done(zio_t *zio)
+{
+}
+
+static void
+device_hold(vdev_t *vd)
+{
+}
+
+#define	BH_DEVICE_OPS(type_name) {			\
+	.vdev_op_open = device_open,			\
+	.vdev_op_close = device_close,			\
+	.vdev_op_asize = vdev_default_asize,		\
+	.vdev_op_min_asize = vdev_default_min_asize,	\
+	.vdev_op_io_start = device_io_start,		\
+	.vdev_op_io_done = device_io_done,		\
+	.vdev_op_hold = device_hold,			\
+	.vdev_op_rele = device_hold,			\
+	.vdev_op_xlate = vdev_default_xlate,		\
+	.vdev_op_type = type_name,			\
+	.vdev_op_leaf = B_TRUE				\
+}
+
+vdev_ops_t vdev_file_ops = BH_DEVICE_OPS(VDEV_TYPE_FILE);
+vdev_ops_t vdev_disk_ops = BH_DEVICE_OPS(VDEV_TYPE_DISK);
+
+boolean_t
+bh_device_is_ours(const vdev_t *vd)
+{
+	return (vd->vdev_ops->vdev_op_io_start == device_io_start);
+}

@@ -70,6 +70,14 @@ bh_layout_check(const char *pool)
 	    spa_get_dsl(spa)->dp_spa == spa &&
 	    spa_maxblocksize(spa) <= SPA_MAXBLOCKSIZE;
 
+	/* The dynamic linker could have left the library its own device driver. */
+	vdev_t *leaf = spa->spa_root_vdev;
+	while (leaf != NULL && leaf->vdev_children != 0)
+		leaf = leaf->vdev_child[0];
+	same = same && leaf != NULL && (!leaf->vdev_ops->vdev_op_leaf ||
+	    leaf->vdev_ops == &vdev_hole_ops || leaf->vdev_ops == &vdev_missing_ops ||
+	    bh_device_is_ours(leaf));
+
 	spa_close(spa, FTAG);
 	return (same ? 0 : ENOEXEC);
 }

@@ -15,6 +15,9 @@
 
 #include "shim.h"
 
+/* Whether a leaf is served by device.c. */
+boolean_t bh_device_is_ours(const vdev_t *vd);
+
 #if !defined(ZFS_DEBUG) || defined(NDEBUG)
 #error "the packaged library is built with ZFS_DEBUG: structures differ without it"
 #endif

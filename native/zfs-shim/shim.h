@@ -41,6 +41,56 @@ int32_t bh_checksum_select(const char *algorithm, const char *implementation);
 /* Bytes now held by the cache of blocks, and its ceiling. */
 void bh_cache_bytes(uint64_t *used, uint64_t *max);
 
+/* ------------------------------------------------------------------ devices (device.c) */
+
+struct bh_device_shape {
+	uint64_t bytes;
+	uint32_t logical_block;		/* smallest I/O, bytes */
+	uint32_t physical_block;	/* best smallest I/O, bytes */
+	uint32_t rotational;
+	uint32_t trim;
+};
+
+#define	BH_IO_READ	0
+#define	BH_IO_WRITE	1
+#define	BH_IO_FLUSH	2
+#define	BH_IO_TRIM	3
+
+/* An I/O that the library has handed out; the library takes it back by bh_io_complete(). */
+struct bh_io;
+
+struct bh_device_driver {
+	/* Opens; `*device` is passed to the functions below until `close`. */
+	int32_t (*open)(const char *path, uint64_t vdev_guid, uint32_t writable,
+	    struct bh_device_shape *shape, void **device);
+	/* The shape of an open device now. */
+	int32_t (*reshape)(void *device, struct bh_device_shape *shape);
+	/* No I/O is outstanding. */
+	void (*close)(void *device);
+	/* Starts an I/O, which must be completed once, at any time, on any thread. */
+	void (*submit)(void *device, struct bh_io *io, uint32_t kind, uint64_t offset,
+	    uint64_t length);
+};
+
+/* Before bh_engine_start(); `driver` stays valid for ever. */
+void bh_driver_install(const struct bh_device_driver *driver);
+
+struct bh_piece {
+	void *data;
+	uint64_t length;
+};
+
+/* The I/O's memory, piece by piece; 0 when it has more than `pieces_max`. */
+uint32_t bh_io_pieces(struct bh_io *io, struct bh_piece *pieces, uint32_t pieces_max);
+/* Copies all of the I/O's data to `data`, or from it. */
+void bh_io_copy_to(struct bh_io *io, void *data);
+void bh_io_copy_from(struct bh_io *io, const void *data);
+/*
+ * Gives the I/O back.  With `here`, the calling thread may run what follows it, if that cannot
+ * wait for another I/O; such a thread must hold no lock.
+ */
+void bh_io_complete(struct bh_io *io, int32_t error, uint32_t here);
+
 /* ------------------------------------------------------------------ pools (pool.c) */
 
 int32_t bh_pool_create(const char *name, struct nvlist *vdev_tree, struct nvlist *properties);

@@ -2,7 +2,7 @@
 //! documented there.
 
 use crate::nvlist;
-use std::ffi::c_char;
+use std::ffi::{c_char, c_void};
 
 /// Settings of the engine; see the header.
 #[repr(C)]
@@ -17,6 +17,64 @@ pub struct bh_engine_options {
     pub scatter_buffers: u32,
     pub debug_flags: u32,
     pub debug_messages: u32,
+}
+
+/// Shape of a device; see the header.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+#[allow(missing_docs)]
+pub struct bh_device_shape {
+    pub bytes: u64,
+    pub logical_block: u32,
+    pub physical_block: u32,
+    pub rotational: u32,
+    pub trim: u32,
+}
+
+/// Fill the memory from the device.
+pub const BH_IO_READ: u32 = 0;
+/// Store the memory on the device.
+pub const BH_IO_WRITE: u32 = 1;
+/// Make completed writes durable.
+pub const BH_IO_FLUSH: u32 = 2;
+/// The contents are not needed any more.
+pub const BH_IO_TRIM: u32 = 3;
+
+/// An I/O of the library.
+#[repr(C)]
+pub struct bh_io {
+    _opaque: [u8; 0],
+}
+
+/// Functions of a device driver; see the header.
+#[repr(C)]
+#[allow(missing_docs)]
+pub struct bh_device_driver {
+    pub open: unsafe extern "C" fn(
+        path: *const c_char,
+        vdev_guid: u64,
+        writable: u32,
+        shape: *mut bh_device_shape,
+        device: *mut *mut c_void,
+    ) -> i32,
+    pub reshape: unsafe extern "C" fn(device: *mut c_void, shape: *mut bh_device_shape) -> i32,
+    pub close: unsafe extern "C" fn(device: *mut c_void),
+    pub submit: unsafe extern "C" fn(
+        device: *mut c_void,
+        io: *mut bh_io,
+        kind: u32,
+        offset: u64,
+        length: u64,
+    ),
+}
+
+/// Contiguous memory of an I/O.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+#[allow(missing_docs)]
+pub struct bh_piece {
+    pub data: *mut c_void,
+    pub length: u64,
 }
 
 /// Import even if a log device is missing.
@@ -56,6 +114,12 @@ unsafe extern "C" {
     pub fn bh_layout_check(pool: *const c_char) -> i32;
     pub fn bh_checksum_select(algorithm: *const c_char, implementation: *const c_char) -> i32;
     pub fn bh_cache_bytes(used: *mut u64, max: *mut u64);
+
+    pub fn bh_driver_install(driver: *const bh_device_driver);
+    pub fn bh_io_pieces(io: *mut bh_io, pieces: *mut bh_piece, pieces_max: u32) -> u32;
+    pub fn bh_io_copy_to(io: *mut bh_io, data: *mut c_void);
+    pub fn bh_io_copy_from(io: *mut bh_io, data: *const c_void);
+    pub fn bh_io_complete(io: *mut bh_io, error: i32, here: u32);
 
     pub fn bh_pool_create(
         name: *const c_char,

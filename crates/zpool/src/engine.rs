@@ -12,6 +12,7 @@ use std::sync::OnceLock;
 use units::ByteCount;
 use zpool_sys as sys;
 
+use crate::device::{self, DeviceOptions};
 use crate::error::{EngineError, ZfsError};
 
 /// Tells heads apart. Pools remember who had them last, and a pool with `multihost=on` is
@@ -81,6 +82,8 @@ pub struct EngineOptions {
     /// Keep cached blocks in 4 KiB pieces as a kernel would. Off: one piece per block, which
     /// spares copies, both towards devices and when a block is lent to a socket.
     pub scatter_buffers: bool,
+    /// How devices are accessed, and how long they may take.
+    pub devices: DeviceOptions,
     /// Check the library's data structures while it runs (its `zfs_flags`). Off: it halves the
     /// cost of the checks that the package was compiled with.
     pub self_checks: bool,
@@ -96,6 +99,7 @@ impl EngineOptions {
             dirty_bytes_max: ByteCount((memory / 16).clamp(DIRTY_BYTES_MIN, 1 << 30)),
             txg_timeout_s: 2,
             scatter_buffers: false,
+            devices: DeviceOptions::default(),
             self_checks: false,
         }
     }
@@ -168,6 +172,7 @@ impl Engine {
             return Err(EngineError::AlreadyStarted);
         }
         with_signals_blocked(|| {
+            device::install(&options.devices).map_err(EngineError::Driver)?;
             let raw = options.to_raw();
             // SAFETY: the options live for the call; the lock above makes this the only call.
             ZfsError::check(unsafe { sys::bh_engine_start(&raw) }).map_err(EngineError::Library)

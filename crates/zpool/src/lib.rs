@@ -11,6 +11,7 @@
 #![deny(unsafe_op_in_unsafe_fn)]
 
 pub mod dataset;
+pub mod device;
 mod engine;
 mod error;
 mod nvlist;

@@ -2,6 +2,7 @@
 //! status and properties.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_uint};
+use std::fmt;
 use std::marker::PhantomData;
 use std::ptr::{self, NonNull};
 
@@ -24,7 +25,7 @@ pub struct NvRef<'a> {
 }
 
 /// A value, as far as the library uses them in what we read.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub enum NvValue<'a> {
     /// The name is there, without a value.
     Present,
@@ -198,6 +199,18 @@ impl NvList {
         // SAFETY: the list is live. The only failure is that no such entry exists.
         let _ = unsafe { sys::nvlist_remove_all(self.as_raw(), name.as_ptr()) };
         self
+    }
+}
+
+impl fmt::Debug for NvList {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.view().fmt(f)
+    }
+}
+
+impl fmt::Debug for NvRef<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_map().entries(self.entries()).finish()
     }
 }
 

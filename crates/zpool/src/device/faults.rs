@@ -1,0 +1,174 @@
+//! A driver that fails on command, for tests and drills.
+//!
+//! It wraps another driver. A [`Fault`] switched on for a path makes the I/O of that device fail,
+//! hang or arrive damaged.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use rustix::io::Errno;
+
+use super::io::{DeviceIo, IoKind, Place};
+use super::{Access, Device, Driver, OpenFailure, Shape};
+
+/// What goes wrong with a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Fault {
+    /// Reads fail with `EIO`.
+    pub reads_fail: bool,
+    /// Writes and discards fail with `EIO`.
+    pub writes_fail: bool,
+    /// Flushes fail with `EIO`.
+    pub flushes_fail: bool,
+    /// Nothing is answered until the fault is lifted.
+    pub hangs: bool,
+    /// Everything fails with `ENXIO`, and opening says that nothing is there.
+    pub gone: bool,
+    /// A bit of every read is wrong.
+    pub reads_corrupt: bool,
+}
+
+#[derive(Default)]
+struct State {
+    faults: HashMap<PathBuf, Fault>,
+    hanging: HashMap<PathBuf, Vec<(Arc<dyn Device>, DeviceIo)>>,
+    io_counts: HashMap<PathBuf, u64>,
+}
+
+/// The switches, shared by the driver and whoever tests.
+#[derive(Clone, Default)]
+pub struct Faults {
+    state: Arc<Mutex<State>>,
+}
+
+impl Faults {
+    /// All off.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A driver that obeys these switches and delegates to `inner`: an argument for
+    /// [`DeviceOptions::wrap`](super::DeviceOptions::wrap).
+    pub fn wrap(&self) -> super::Wrap {
+        let faults = self.clone();
+        Arc::new(move |inner| {
+            Arc::new(FaultDriver {
+                faults: faults.clone(),
+                inner,
+            })
+        })
+    }
+
+    /// Switches the faults of `path`; what hung and hangs no more is carried out.
+    pub fn set(&self, path: &Path, fault: Fault) {
+        let freed = {
+            let mut state = self.state();
+            state.faults.insert(path.to_owned(), fault);
+            if fault.hangs {
+                Vec::new()
+            } else {
+                state.hanging.remove(path).unwrap_or_default()
+            }
+        };
+        for (device, io) in freed {
+            device.submit(io);
+        }
+    }
+
+    /// Lifts the faults of `path`.
+    pub fn lift(&self, path: &Path) {
+        self.set(path, Fault::default());
+    }
+
+    /// I/O that the device of `path` was given so far.
+    pub fn io_count(&self, path: &Path) -> u64 {
+        self.state().io_counts.get(path).copied().unwrap_or(0)
+    }
+
+    fn of(&self, path: &Path) -> Fault {
+        self.state().faults.get(path).copied().unwrap_or_default()
+    }
+}
+
+struct FaultDriver {
+    faults: Faults,
+    inner: Arc<dyn Driver>,
+}
+
+impl Driver for FaultDriver {
+    fn open(&self, path: &Path, guid: u64, access: Access) -> Result<Arc<dyn Device>, OpenFailure> {
+        if self.faults.of(path).gone {
+            return Err(OpenFailure::Missing);
+        }
+        Ok(Arc::new(FaultDevice {
+            path: path.to_owned(),
+            faults: self.faults.clone(),
+            inner: self.inner.open(path, guid, access)?,
+        }))
+    }
+}
+
+struct FaultDevice {
+    path: PathBuf,
+    faults: Faults,
+    inner: Arc<dyn Device>,
+}
+
+impl Device for FaultDevice {
+    fn shape(&self) -> Result<Shape, OpenFailure> {
+        if self.faults.of(&self.path).gone {
+            return Err(OpenFailure::Missing);
+        }
+        self.inner.shape()
+    }
+
+    fn submit(&self, io: DeviceIo) {
+        let fault = {
+            let mut state = self.faults.state();
+            *state.io_counts.entry(self.path.clone()).or_default() += 1;
+            let fault = state.faults.get(&self.path).copied().unwrap_or_default();
+            if fault.hangs {
+                let entry = state.hanging.entry(self.path.clone()).or_default();
+                entry.push((Arc::clone(&self.inner), io));
+                return;
+            }
+            fault
+        };
+        let fails = match io.kind() {
+            IoKind::Read => fault.reads_fail,
+            IoKind::Write | IoKind::Trim => fault.writes_fail,
+            IoKind::Flush => fault.flushes_fail,
+        };
+        if fault.gone {
+            io.complete(Err(Errno::NXIO), Place::Elsewhere);
+        } else if fails {
+            io.complete(Err(Errno::IO), Place::Elsewhere);
+        } else if fault.reads_corrupt && io.kind() == IoKind::Read {
+            self.read_corrupted(io);
+        } else {
+            self.inner.submit(io);
+        }
+    }
+}
+
+impl FaultDevice {
+    /// Reads into memory of its own and turns a bit over on the way.
+    fn read_corrupted(&self, io: DeviceIo) {
+        let (kind, offset, memory) = (io.kind(), io.offset(), vec![0; io.length()]);
+        let relay = DeviceIo::on_memory(kind, offset, memory, move |result, mut data| {
+            if let Some(byte) = data.first_mut() {
+                *byte ^= 0x10;
+            }
+            if result.is_ok() {
+                io.copy_from(&data);
+            }
+            io.complete(result, Place::Elsewhere);
+        });
+        self.inner.submit(relay);
+    }
+}

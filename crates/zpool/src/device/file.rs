@@ -1,0 +1,340 @@
+//! Files and block devices of this machine.
+//!
+//! Two ways lead to them. *Cached*: through the page cache, where a read of cached data
+//! completes on the spot and everything else on a worker thread. *Direct*: past the page cache
+//! (`O_DIRECT`) by io_uring, without threads. Direct suits disks, whose cache is the library's
+//! own; cached suits files, which are small or stand in for disks in a test.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use rustix::fs::{FallocateFlags, OFlags, fallocate, fdatasync, fstat};
+use rustix::io::{Errno, ReadWriteFlags, preadv2};
+
+use super::io::{DeviceIo, IoKind, Place};
+use super::lock::{LockedFile, acquire};
+use super::ring::{Buffer, Ring};
+use super::workers::{Blocking, Lane, Workers, complete_on_worker};
+use super::{Access, Device, Driver, OpenFailure, Shape};
+
+/// The way to a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// Through the page cache.
+    Cached,
+    /// Past it, with io_uring; where the system does not permit that, on worker threads.
+    Direct,
+}
+
+/// How devices are accessed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AccessOptions {
+    /// Files.
+    pub files: Way,
+    /// Block devices.
+    pub disks: Way,
+}
+
+impl Default for AccessOptions {
+    fn default() -> Self {
+        Self {
+            files: Way::Cached,
+            disks: Way::Direct,
+        }
+    }
+}
+
+/// What a file reports as the size of its physical blocks: file systems have pages of this size,
+/// and write less by reading first.
+const FILE_PHYSICAL_BLOCK: u32 = 4096;
+/// Smallest I/O on a file that bypasses the page cache, where its file system does not say.
+const DIRECT_FILE_BLOCK: u32 = 4096;
+
+/// Opens files and block devices.
+pub struct FileDriver {
+    options: AccessOptions,
+    workers: Arc<Workers>,
+    /// Only if something is accessed directly and the system permits it.
+    ring: Option<Arc<Ring>>,
+}
+
+impl FileDriver {
+    /// Starts the driver's threads.
+    pub fn new(options: AccessOptions) -> std::io::Result<Self> {
+        let wants_ring = [options.files, options.disks].contains(&Way::Direct);
+        let ring = if wants_ring {
+            Ring::start()
+                .inspect_err(|error| {
+                    tracing::warn!(%error, "no io_uring: disks are served by threads");
+                })
+                .ok()
+        } else {
+            None
+        };
+        Ok(Self {
+            options,
+            workers: Workers::start()?,
+            ring,
+        })
+    }
+}
+
+impl Driver for FileDriver {
+    fn open(
+        &self,
+        path: &Path,
+        _guid: u64,
+        access: Access,
+    ) -> Result<Arc<dyn Device>, OpenFailure> {
+        let is_disk = is_block_device(path);
+        let way = if is_disk {
+            self.options.disks
+        } else {
+            self.options.files
+        };
+        let file = match way {
+            Way::Cached => acquire(path, access, OFlags::empty())?,
+            Way::Direct => match acquire(path, access, OFlags::DIRECT) {
+                // A file system without direct access.
+                Err(OpenFailure::System(Errno::INVAL)) => acquire(path, access, OFlags::empty())?,
+                result => result?,
+            },
+        };
+        // Who opened it first has chosen the way.
+        let flags = rustix::fs::fcntl_getfl(&file.fd).map_err(OpenFailure::System)?;
+        let direct = flags.contains(OFlags::DIRECT);
+        let core = Arc::new(Core {
+            file,
+            direct,
+            written: AtomicU64::new(0),
+            durable: AtomicU64::new(0),
+        });
+        Ok(Arc::new(FileDevice {
+            lane: Lane::new(Box::new(OnWorker(Arc::clone(&core)))),
+            workers: Arc::clone(&self.workers),
+            ring: self.ring.clone().filter(|_| direct),
+            try_cache: AtomicBool::new(!direct),
+            core,
+        }))
+    }
+}
+
+fn is_block_device(path: &Path) -> bool {
+    use std::os::unix::fs::FileTypeExt;
+    std::fs::metadata(path).is_ok_and(|meta| meta.file_type().is_block_device())
+}
+
+struct Core {
+    file: Arc<LockedFile>,
+    direct: bool,
+    /// Counts writes (and discards) that completed.
+    written: AtomicU64,
+    /// What `written` was when the last successful flush began: a flush with nothing new to do
+    /// answers at once.
+    durable: AtomicU64,
+}
+
+struct FileDevice {
+    core: Arc<Core>,
+    lane: Arc<Lane>,
+    workers: Arc<Workers>,
+    ring: Option<Arc<Ring>>,
+    /// Whether reads may be tried in the page cache first.
+    try_cache: AtomicBool,
+}
+
+impl Device for FileDevice {
+    fn shape(&self) -> Result<Shape, OpenFailure> {
+        self.core.shape()
+    }
+
+    fn submit(&self, io: DeviceIo) {
+        match io.kind() {
+            IoKind::Flush if self.core.is_durable() => {
+                return io.complete(Ok(()), Place::Elsewhere);
+            }
+            IoKind::Read if self.try_cache.load(Ordering::Relaxed) => {
+                if self.read_from_cache(&io) {
+                    return io.complete(Ok(()), Place::Elsewhere);
+                }
+            }
+            _ => {}
+        }
+        match &self.ring {
+            Some(ring) if matches!(io.kind(), IoKind::Read | IoKind::Write) => {
+                if io.kind() == IoKind::Write {
+                    // Before it is durable in any case: counting early costs a flush at most.
+                    self.core.written.fetch_add(1, Ordering::AcqRel);
+                }
+                ring.submit(&self.core.file, io);
+            }
+            _ => self.workers.submit(&self.lane, io),
+        }
+    }
+}
+
+impl FileDevice {
+    /// Reads what the page cache holds, straight into the library's memory: a call that does not
+    /// wait leaves nobody behind who could write there later. False if anything is not cached.
+    fn read_from_cache(&self, io: &DeviceIo) -> bool {
+        let result = io.fill_in_place(|pieces| {
+            preadv2(
+                &self.core.file.fd,
+                pieces,
+                io.offset(),
+                ReadWriteFlags::NOWAIT,
+            )
+        });
+        match result {
+            Some(Ok(count)) => count == io.length(),
+            Some(Err(Errno::OPNOTSUPP)) => {
+                self.try_cache.store(false, Ordering::Relaxed);
+                false
+            }
+            Some(Err(_)) | None => false,
+        }
+    }
+}
+
+impl Core {
+    fn is_durable(&self) -> bool {
+        self.durable.load(Ordering::Acquire) == self.written.load(Ordering::Acquire)
+    }
+
+    fn flush(&self) -> Result<(), Errno> {
+        let written = self.written.load(Ordering::Acquire);
+        if self.durable.load(Ordering::Acquire) == written {
+            return Ok(());
+        }
+        fdatasync(&self.file.fd)?;
+        self.durable.fetch_max(written, Ordering::AcqRel);
+        Ok(())
+    }
+
+    fn read(&self, offset: u64, buffer: &mut [u8]) -> Result<(), Errno> {
+        let mut done = 0;
+        while done < buffer.len() {
+            match rustix::io::pread(&self.file.fd, &mut buffer[done..], offset + done as u64) {
+                // The end: the file has been truncated.
+                Ok(0) => return Err(Errno::IO),
+                Ok(count) => done += count,
+                Err(Errno::INTR) => {}
+                Err(errno) => return Err(errno),
+            }
+        }
+        Ok(())
+    }
+
+    fn write(&self, offset: u64, buffer: &[u8]) -> Result<(), Errno> {
+        let mut done = 0;
+        while done < buffer.len() {
+            match rustix::io::pwrite(&self.file.fd, &buffer[done..], offset + done as u64) {
+                Ok(0) => return Err(Errno::IO),
+                Ok(count) => done += count,
+                Err(Errno::INTR) => {}
+                Err(errno) => return Err(errno),
+            }
+        }
+        self.written.fetch_add(1, Ordering::AcqRel);
+        Ok(())
+    }
+
+    fn trim(&self, offset: u64, length: u64) -> Result<(), Errno> {
+        self.written.fetch_add(1, Ordering::AcqRel);
+        if self.file.is_disk {
+            return disk::discard(&self.file.fd, offset, length);
+        }
+        let punch = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        fallocate(&self.file.fd, punch, offset, length)
+    }
+
+    fn shape(&self) -> Result<Shape, OpenFailure> {
+        if self.file.is_disk {
+            return disk::shape(&self.file).map_err(OpenFailure::System);
+        }
+        let stat = fstat(&self.file.fd).map_err(OpenFailure::System)?;
+        Ok(Shape {
+            bytes: stat.st_size as u64,
+            logical_block: if self.direct { DIRECT_FILE_BLOCK } else { 512 },
+            physical_block: FILE_PHYSICAL_BLOCK,
+            rotational: false,
+            trim: true,
+        })
+    }
+}
+
+/// The device as a worker sees it.
+struct OnWorker(Arc<Core>);
+
+impl Blocking for OnWorker {
+    fn run(&self, io: DeviceIo, buffer: &mut Buffer) {
+        let core = &self.0;
+        let result = match io.kind() {
+            IoKind::Read => {
+                let bytes = buffer.bytes(io.length());
+                let result = core.read(io.offset(), bytes);
+                if result.is_ok() {
+                    io.copy_from(bytes);
+                }
+                result
+            }
+            IoKind::Write => {
+                let bytes = buffer.bytes(io.length());
+                if io.copy_to(bytes) {
+                    core.write(io.offset(), bytes)
+                } else {
+                    Err(Errno::NXIO)
+                }
+            }
+            IoKind::Flush => core.flush(),
+            IoKind::Trim => core.trim(io.offset(), io.length() as u64),
+        };
+        complete_on_worker(io, result);
+    }
+}
+
+/// What only block devices have.
+mod disk {
+    use std::os::fd::AsFd;
+
+    use rustix::fs::{SeekFrom, ioctl_blkpbszget, ioctl_blksszget, major, minor, seek};
+    use rustix::io::Errno;
+    use rustix::ioctl::{Setter, ioctl, opcode};
+
+    use super::super::Shape;
+    use super::super::lock::LockedFile;
+
+    /// `BLKDISCARD` of `<linux/fs.h>`: takes an offset and a length.
+    const BLKDISCARD: rustix::ioctl::Opcode = opcode::none(0x12, 119);
+
+    pub(super) fn discard(fd: impl AsFd, offset: u64, length: u64) -> Result<(), Errno> {
+        // SAFETY: this request reads two 64-bit integers, the range, and writes no memory.
+        unsafe { ioctl(fd, Setter::<BLKDISCARD, [u64; 2]>::new([offset, length])) }
+    }
+
+    pub(super) fn shape(file: &LockedFile) -> Result<Shape, Errno> {
+        let queue = format!(
+            "/sys/dev/block/{}:{}",
+            major(file.disk_number),
+            minor(file.disk_number)
+        );
+        // A partition's queue is its disk's.
+        let setting = |name: &str| -> Option<u64> {
+            [
+                format!("{queue}/queue/{name}"),
+                format!("{queue}/../queue/{name}"),
+            ]
+            .iter()
+            .find_map(|path| std::fs::read_to_string(path).ok())
+            .and_then(|text| text.trim().parse().ok())
+        };
+        Ok(Shape {
+            bytes: seek(&file.fd, SeekFrom::End(0))?,
+            logical_block: ioctl_blksszget(&file.fd)?,
+            physical_block: ioctl_blkpbszget(&file.fd)?,
+            rotational: setting("rotational") == Some(1),
+            trim: setting("discard_max_bytes").is_some_and(|max| max > 0),
+        })
+    }
+}

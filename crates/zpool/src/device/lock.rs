@@ -1,0 +1,184 @@
+//! Files and block devices that this process holds, each locked against other processes.
+//!
+//! Two processes that write one pool destroy it, and nothing in ZFS stops them unless
+//! `multihost` is on. An exclusive advisory lock (flock) does on one machine; it vanishes with
+//! the process, however that ends.
+
+use std::collections::HashMap;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use rustix::fs::{FileType, FlockOperation, Mode, OFlags, flock, fstat, open};
+use rustix::io::Errno;
+
+use super::{Access, OpenFailure};
+
+/// What tells a device from others: its file system and inode, or its device number.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+enum Identity {
+    File { file_system: u64, inode: u64 },
+    Disk { number: u64 },
+}
+
+/// An open, locked file or block device.
+#[derive(Debug)]
+pub(super) struct LockedFile {
+    pub(super) fd: OwnedFd,
+    pub(super) is_disk: bool,
+    pub(super) access: Access,
+    /// Device number of a disk.
+    pub(super) disk_number: u64,
+}
+
+/// One descriptor per device: a second one of the same process would be refused the lock. The
+/// library opens a device twice when a spare stands in for another.
+static HELD: Mutex<Option<HashMap<Identity, Weak<LockedFile>>>> = Mutex::new(None);
+
+/// Opens and locks `path`, or shares what is open already.
+pub(super) fn acquire(
+    path: &Path,
+    access: Access,
+    flags: OFlags,
+) -> Result<Arc<LockedFile>, OpenFailure> {
+    let found = rustix::fs::stat(path).map_err(failure)?;
+    let (identity, is_disk) = identify(&found)?;
+    let mut held = HELD.lock().unwrap_or_else(PoisonError::into_inner);
+    let held = held.get_or_insert_default();
+    held.retain(|_, file| file.strong_count() != 0);
+    if let Some(file) = held.get(&identity).and_then(Weak::upgrade) {
+        if file.access == Access::ReadWrite || access == Access::Read {
+            return Ok(file);
+        }
+        // A reader has it open, such as an examination of the pool before its import, whose
+        // devices the library is about to close.
+        return Err(OpenFailure::InUse {
+            by: "this process, for reading".into(),
+        });
+    }
+    let mode = match access {
+        Access::Read => OFlags::RDONLY,
+        Access::ReadWrite if is_disk => OFlags::RDWR | OFlags::EXCL,
+        Access::ReadWrite => OFlags::RDWR,
+    };
+    let fd = open(path, mode | flags | OFlags::CLOEXEC, Mode::empty()).map_err(failure)?;
+    let opened = fstat(&fd).map_err(failure)?;
+    if identify(&opened)?.0 != identity {
+        return Err(OpenFailure::System(Errno::STALE));
+    }
+    match flock(&fd, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => {}
+        Err(Errno::WOULDBLOCK) => {
+            return Err(OpenFailure::InUse {
+                by: holder(&opened).unwrap_or_else(|| "another process".into()),
+            });
+        }
+        Err(errno) => return Err(OpenFailure::System(errno)),
+    }
+    let file = Arc::new(LockedFile {
+        fd,
+        is_disk,
+        access,
+        disk_number: opened.st_rdev,
+    });
+    held.insert(identity, Arc::downgrade(&file));
+    Ok(file)
+}
+
+fn identify(stat: &rustix::fs::Stat) -> Result<(Identity, bool), OpenFailure> {
+    match FileType::from_raw_mode(stat.st_mode) {
+        FileType::RegularFile => Ok((
+            Identity::File {
+                file_system: stat.st_dev,
+                inode: stat.st_ino,
+            },
+            false,
+        )),
+        FileType::BlockDevice => Ok((
+            Identity::Disk {
+                number: stat.st_rdev,
+            },
+            true,
+        )),
+        _ => Err(OpenFailure::NotADevice),
+    }
+}
+
+fn failure(errno: Errno) -> OpenFailure {
+    match errno {
+        Errno::NOENT | Errno::NXIO | Errno::NODEV => OpenFailure::Missing,
+        // A disk that is mounted, or in use by another kernel service.
+        Errno::BUSY => OpenFailure::InUse {
+            by: "the operating system (mounted, or part of a RAID or volume group)".into(),
+        },
+        errno => OpenFailure::System(errno),
+    }
+}
+
+/// Who holds a lock, from the system's table: "process 123 (name)".
+fn holder(stat: &rustix::fs::Stat) -> Option<String> {
+    let table = std::fs::read_to_string("/proc/locks").ok()?;
+    let (major, minor) = (
+        rustix::fs::major(stat.st_dev),
+        rustix::fs::minor(stat.st_dev),
+    );
+    let pid = holder_in(&table, major, minor, stat.st_ino)?;
+    let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+    Some(format!("process {pid} ({})", name.trim()))
+}
+
+/// A line is `1: FLOCK ADVISORY WRITE 4711 fe:00:131090 0 EOF`; the device number is in hex.
+fn holder_in(table: &str, major: u32, minor: u32, inode: u64) -> Option<u32> {
+    let wanted = format!("{major:02x}:{minor:02x}:{inode}");
+    table.lines().find_map(|line| {
+        let fields: Vec<&str> = line.split_whitespace().collect();
+        match fields.as_slice() {
+            [_, "FLOCK", _, _, pid, place, ..] if *place == wanted => pid.parse().ok(),
+            _ => None,
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn second_opening_in_one_process_shares_the_first() {
+        let file = tempfile::NamedTempFile::new().expect("temporary file");
+        let one = acquire(file.path(), Access::ReadWrite, OFlags::empty()).expect("first");
+        let two = acquire(file.path(), Access::Read, OFlags::empty()).expect("second");
+        assert!(Arc::ptr_eq(&one, &two));
+        drop((one, two));
+        let again = acquire(file.path(), Access::Read, OFlags::empty()).expect("again");
+        assert_eq!(again.access, Access::Read);
+    }
+
+    #[test]
+    fn file_that_another_opener_locked_is_refused_and_the_holder_named() {
+        let file = tempfile::NamedTempFile::new().expect("temporary file");
+        // A descriptor of its own holds its own lock, as another process would.
+        flock(file.as_file(), FlockOperation::NonBlockingLockExclusive).expect("lock");
+        match acquire(file.path(), Access::ReadWrite, OFlags::empty()) {
+            Err(OpenFailure::InUse { by }) => {
+                assert!(by.contains(&std::process::id().to_string()), "{by}");
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn holder_is_read_from_the_table_of_locks() {
+        let table = "1: POSIX  ADVISORY  WRITE 1 fe:00:7 0 EOF\n\
+                     2: FLOCK  ADVISORY  WRITE 4711 fe:00:7 0 EOF\n";
+        assert_eq!(holder_in(table, 0xfe, 0, 7), Some(4711));
+        assert_eq!(holder_in(table, 0xfe, 1, 7), None);
+    }
+
+    #[test]
+    fn folder_is_no_device() {
+        let folder = tempfile::tempdir().expect("temporary folder");
+        let result = acquire(folder.path(), Access::ReadWrite, OFlags::empty());
+        assert!(matches!(result, Err(OpenFailure::NotADevice)));
+    }
+}

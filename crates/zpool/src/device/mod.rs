@@ -1,0 +1,141 @@
+//! How the library reaches its devices.
+//!
+//! A [`Driver`] opens a path and returns a [`Device`], which takes each I/O ([`DeviceIo`]) over
+//! and completes it later, on any thread. [`file::FileDriver`] serves files and block devices of
+//! this machine; a device on another head would be one more implementation.
+//!
+//! **A device that hangs** must not stop a mirror. Each I/O has a deadline, kept here and not by
+//! the drivers: when it passes, the library gets its I/O back with an error, faults the device
+//! and goes on with the others. The driver still holds its half of the I/O, whose memory it can no
+//! longer reach: drivers hand a kernel (or a network) only memory of their own, so that an answer
+//! that comes after all harms nobody. Until it comes, new I/O fails at once.
+
+mod bridge;
+pub mod faults;
+pub mod file;
+mod io;
+mod lock;
+mod ring;
+mod workers;
+
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+pub(crate) use bridge::install;
+pub use bridge::open_failure;
+pub use io::{DeviceIo, IoKind, Place};
+
+/// What a device is like. Sizes in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shape {
+    /// Capacity.
+    pub bytes: u64,
+    /// Smallest I/O, a power of two.
+    pub logical_block: u32,
+    /// Smallest I/O that the device carries out without reading first, a power of two.
+    pub physical_block: u32,
+    /// Whether seeking costs time.
+    pub rotational: bool,
+    /// Whether it can be told that contents are not needed any more.
+    pub trim: bool,
+}
+
+/// Whether writes will come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// Reads only.
+    Read,
+    /// Reads and writes.
+    ReadWrite,
+}
+
+/// Why a device could not be opened.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum OpenFailure {
+    /// Nothing is there.
+    #[error("it does not exist")]
+    Missing,
+    /// Another process has it.
+    #[error("it is in use by {by}")]
+    InUse {
+        /// Such as "process 123 (bulkhead)".
+        by: String,
+    },
+    /// It is neither a file nor a block device.
+    #[error("it is neither a file nor a block device")]
+    NotADevice,
+    /// The system refused.
+    #[error("{0}")]
+    System(rustix::io::Errno),
+}
+
+impl OpenFailure {
+    /// For the library, which knows numbers only.
+    fn errno(&self) -> i32 {
+        use rustix::io::Errno;
+        match self {
+            Self::Missing => Errno::NOENT,
+            Self::InUse { .. } => Errno::BUSY,
+            Self::NotADevice => Errno::NOTBLK,
+            Self::System(errno) => *errno,
+        }
+        .raw_os_error()
+    }
+}
+
+/// An open device. Dropping it closes it.
+pub trait Device: Send + Sync {
+    /// What it is like now: it may have grown.
+    fn shape(&self) -> Result<Shape, OpenFailure>;
+
+    /// Takes over `io`. Must neither wait for the device nor hold a lock while it completes an
+    /// I/O: what follows may submit the next one.
+    fn submit(&self, io: DeviceIo);
+}
+
+/// Opens devices.
+pub trait Driver: Send + Sync {
+    /// Opens `path` for a device that the pool knows as `guid`.
+    fn open(&self, path: &Path, guid: u64, access: Access) -> Result<Arc<dyn Device>, OpenFailure>;
+}
+
+/// Settings of the devices.
+#[derive(Clone)]
+pub struct DeviceOptions {
+    /// An I/O that takes longer is completed with an error, and the device counts as failed.
+    pub timeout: Duration,
+    /// How block devices and files are accessed.
+    pub access: file::AccessOptions,
+    /// Takes the place of the built-in driver, to which it can delegate: tests inject faults,
+    /// and other kinds of devices plug in here.
+    pub wrap: Option<Wrap>,
+}
+
+/// Makes a driver around the built-in one.
+pub type Wrap = Arc<dyn Fn(Arc<dyn Driver>) -> Arc<dyn Driver> + Send + Sync>;
+
+/// Longer than any healthy disk's own error recovery (typically 7 s on RAID disks), shorter than
+/// the patience of an initiator.
+const TIMEOUT_DEFAULT: Duration = Duration::from_secs(20);
+
+impl Default for DeviceOptions {
+    fn default() -> Self {
+        Self {
+            timeout: TIMEOUT_DEFAULT,
+            access: file::AccessOptions::default(),
+            wrap: None,
+        }
+    }
+}
+
+impl fmt::Debug for DeviceOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DeviceOptions")
+            .field("timeout", &self.timeout)
+            .field("access", &self.access)
+            .field("wrapped", &self.wrap.is_some())
+            .finish()
+    }
+}
