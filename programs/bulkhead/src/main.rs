@@ -1,2 +1,95 @@
-//! Placeholder.
-fn main() {}
+//! The one binary: the command line, and the server of a pool.
+//!
+//! `cli` turns words into a plan; `reach` finds who performs it, a running server or this very
+//! process; `operations` perform requests on an open pool; `server` keeps a pool open and serves
+//! it; `output` prints what came of it.
+
+#![forbid(unsafe_code)]
+
+mod cli;
+mod operations;
+mod output;
+mod reach;
+mod secret;
+mod server;
+mod table;
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use clap::Parser;
+use control::{Answer, Failure};
+
+use crate::cli::{Cli, Common, Plan};
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let json = cli.common.json;
+    match cli.command.plan().and_then(|plan| run(plan, &cli.common)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            let text = output::failure(&failure, json);
+            // Scripts read the document where they read an answer.
+            let _ = match json {
+                true => std::io::stdout().write_all(text.as_bytes()),
+                false => std::io::stderr().write_all(text.as_bytes()),
+            };
+            ExitCode::from(failure.kind.exit_code())
+        }
+    }
+}
+
+fn run(plan: Plan, common: &Common) -> Result<(), Failure> {
+    let mut progress = progress_line(common.json);
+    let answer = match plan {
+        Plan::Serve(args) => return server::run(*args, common),
+        Plan::Completion(shell) => {
+            let mut text = Vec::new();
+            cli::completions(shell, &mut text);
+            return print(&text);
+        }
+        Plan::Man(directory) => {
+            return cli::manual_pages(&directory).map_err(|error| {
+                let message = format!("write into {}: {error}", directory.display());
+                Failure::new(control::FailureKind::Failed, message)
+            });
+        }
+        Plan::Watch { pool, interval } => loop {
+            let answer = reach::ask(common, &pool, control::Request::Status, &mut progress)?;
+            show(&answer, common)?;
+            std::thread::sleep(interval);
+        },
+        Plan::Ask { pool, request } => reach::ask(common, &pool, request, &mut progress)?,
+        Plan::Create(create) => reach::create(common, create)?,
+        Plan::Discover => reach::discover(common)?,
+        Plan::TakeOver {
+            pool,
+            previous_owner_is_stopped,
+        } => reach::take_over(common, &pool, previous_owner_is_stopped)?,
+    };
+    show(&answer, common)
+}
+
+fn show(answer: &Answer, common: &Common) -> Result<(), Failure> {
+    print(output::answer(answer, common.json).as_bytes())
+}
+
+/// Prints; a reader that went away (`| head`) is no failure.
+fn print(text: &[u8]) -> Result<(), Failure> {
+    match std::io::stdout().write_all(text) {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+            let message = format!("print the answer: {error}");
+            Err(Failure::new(control::FailureKind::Failed, message))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Shows progress on the standard error, unless a script listens.
+fn progress_line(json: bool) -> impl FnMut(&str) {
+    move |text| {
+        if !json {
+            let _ = writeln!(std::io::stderr(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! The words that lay out a pool: `mirror A B mirror C D log mirror E F cache G spare H`.
+
+use std::path::PathBuf;
+
+use control::Failure;
+use control::request::{DeviceGroup, GroupKind, GroupRole};
+
+/// Reads the words. Devices without a kind stand each for itself.
+pub fn parse(words: &[String]) -> Result<Vec<DeviceGroup>, Failure> {
+    let mut groups: Vec<DeviceGroup> = Vec::new();
+    let mut role = GroupRole::Data;
+    let mut open = false;
+    for word in words {
+        let new_role = match word.as_str() {
+            "log" | "logs" => Some(GroupRole::Log),
+            "cache" => Some(GroupRole::Cache),
+            "spare" | "spares" => Some(GroupRole::Spare),
+            _ => None,
+        };
+        if let Some(new_role) = new_role {
+            role = new_role;
+            open = false;
+        } else if let Some(kind) = group_kind(word) {
+            groups.push(DeviceGroup {
+                kind,
+                role,
+                devices: Vec::new(),
+            });
+            open = true;
+        } else {
+            if !open {
+                groups.push(DeviceGroup {
+                    kind: GroupKind::Stripe,
+                    role,
+                    devices: Vec::new(),
+                });
+                open = true;
+            }
+            let group = groups.last_mut().expect("one was just opened");
+            group.devices.push(device_path(word)?);
+        }
+    }
+    check(&groups)?;
+    Ok(groups)
+}
+
+fn group_kind(word: &str) -> Option<GroupKind> {
+    match word {
+        "mirror" => Some(GroupKind::Mirror),
+        "raidz" | "raidz1" => Some(GroupKind::Raidz { parity: 1 }),
+        "raidz2" => Some(GroupKind::Raidz { parity: 2 }),
+        "raidz3" => Some(GroupKind::Raidz { parity: 3 }),
+        _ => None,
+    }
+}
+
+/// A device as a label will remember it: absolute. A name without a slash is a disk in /dev,
+/// unless there is such a file here.
+pub fn device_path(word: &str) -> Result<PathBuf, Failure> {
+    let path = PathBuf::from(word);
+    let disk = PathBuf::from("/dev").join(word);
+    if !word.contains('/') && !path.exists() && disk.exists() {
+        return Ok(disk);
+    }
+    std::path::absolute(&path)
+        .map_err(|error| Failure::usage(format!("the path {word:?} cannot be used: {error}")))
+}
+
+fn check(groups: &[DeviceGroup]) -> Result<(), Failure> {
+    let mut seen = std::collections::BTreeSet::new();
+    for group in groups {
+        let count = group.devices.len();
+        let (what, least) = match group.kind {
+            GroupKind::Stripe => ("a group", 1),
+            GroupKind::Mirror => ("a mirror", 2),
+            GroupKind::Raidz { parity: 1 } => ("raidz1", 2),
+            GroupKind::Raidz { parity: 2 } => ("raidz2", 3),
+            GroupKind::Raidz { .. } => ("raidz3", 4),
+        };
+        if count < least {
+            let message =
+                format!("{what} of {count} devices is not possible: name at least {least}");
+            return Err(Failure::usage(message));
+        }
+        let plain = group.kind == GroupKind::Stripe;
+        let mirrored_log = group.role == GroupRole::Log && group.kind == GroupKind::Mirror;
+        if group.role != GroupRole::Data && !plain && !mirrored_log {
+            return Err(Failure::usage(
+                "only data and log devices can be mirrored, and only data can be raidz",
+            ));
+        }
+        for device in &group.devices {
+            if !seen.insert(device) {
+                let message = format!("{} is named twice", device.display());
+                return Err(Failure::usage(message));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A new pool needs a place for data.
+pub fn has_data(groups: &[DeviceGroup]) -> Result<(), Failure> {
+    if groups.iter().any(|group| group.role == GroupRole::Data) {
+        return Ok(());
+    }
+    Err(Failure::usage(
+        "a pool needs at least one device for data: name at least one data device before log, \
+         cache or spare",
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shape(words: &str) -> Vec<(GroupKind, GroupRole, usize)> {
+        let words: Vec<String> = words.split(' ').map(str::to_owned).collect();
+        let groups = parse(&words).expect("a layout");
+        let shape = |g: &DeviceGroup| (g.kind, g.role, g.devices.len());
+        groups.iter().map(shape).collect()
+    }
+
+    #[test]
+    fn layouts_are_read_as_administrators_write_them() {
+        use GroupKind::{Mirror, Raidz, Stripe};
+        use GroupRole::{Cache, Data, Log, Spare};
+        assert_eq!(shape("/a /b"), [(Stripe, Data, 2)]);
+        assert_eq!(
+            shape("mirror /a /b mirror /c /d log mirror /e /f cache /g spare /h /i"),
+            [
+                (Mirror, Data, 2),
+                (Mirror, Data, 2),
+                (Mirror, Log, 2),
+                (Stripe, Cache, 1),
+                (Stripe, Spare, 2)
+            ]
+        );
+        assert_eq!(
+            shape("raidz2 /a /b /c /d log /e"),
+            [(Raidz { parity: 2 }, Data, 4), (Stripe, Log, 1)]
+        );
+    }
+
+    #[test]
+    fn impossible_layouts_are_refused() {
+        for bad in [
+            "mirror /a",
+            "/a /a",
+            "/a cache mirror /b /c",
+            "raidz3 /a /b /c",
+        ] {
+            let words: Vec<String> = bad.split(' ').map(str::to_owned).collect();
+            assert!(parse(&words).is_err(), "{bad}");
+        }
+    }
+}

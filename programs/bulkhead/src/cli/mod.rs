@@ -1,0 +1,404 @@
+//! The grammar of the command line: noun, then verb. Words in, a [`Plan`] out; nothing is
+//! touched here, so every command line can be tested without a pool.
+
+mod layout;
+mod nbd;
+mod pool;
+mod serve;
+mod snapshot;
+mod status;
+mod target;
+mod values;
+mod volume;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, CommandFactory, Parser, Subcommand};
+use control::request::{PoolCreate, Request};
+use control::{Failure, FailureKind};
+use units::PoolName;
+
+pub use serve::{IscsiPortal, NbdAddress, ServeArgs};
+
+/// The whole command line.
+#[derive(Debug, Parser)]
+#[command(
+    name = "bulkhead",
+    version,
+    about = "Storage server on OpenZFS in user space: pools, volumes, iSCSI, NBD",
+    long_about = "Storage server on OpenZFS in user space: pools on plain disks or files, volumes \
+                  over iSCSI and NBD, no kernel module.\n\n\
+                  Commands about a pool go to its server if one runs (over its control socket); \
+                  otherwise they open the pool, do their work, and export it again.",
+    after_help = EXAMPLES,
+    after_long_help = after_long_help(),
+    arg_required_else_help = true,
+)]
+pub struct Cli {
+    /// What every command takes.
+    #[command(flatten)]
+    pub common: Common,
+    /// The noun.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+const EXAMPLES: &str = "Examples:
+  bulkhead pool create tank mirror /dev/sda /dev/sdb
+  bulkhead volume create tank/vm0 --size 10G --sparse
+  bulkhead target create iqn.2026-01.org.example:tank --pool tank
+  bulkhead target map iqn.2026-01.org.example:tank tank/vm0
+  bulkhead nbd export tank/vm0 --name vm0
+  bulkhead pool-server tank
+  bulkhead status";
+
+fn after_long_help() -> String {
+    let mut text = format!("{EXAMPLES}\n\nExit codes:\n  0   it is as asked, or was already so\n");
+    for kind in FailureKind::ALL {
+        text.push_str(&format!("  {:<3} {}\n", kind.exit_code(), kind.meaning()));
+    }
+    text
+}
+
+/// Options of every command.
+#[derive(Clone, Debug, Args)]
+pub struct Common {
+    /// Print the answer, or the failure, as one JSON document
+    #[arg(long, global = true, help_heading = "Common options")]
+    pub json: bool,
+    /// Where servers keep their control sockets
+    #[arg(
+        long,
+        global = true,
+        value_name = "DIR",
+        env = "BULKHEAD_RUN_DIR",
+        default_value = "/run/bulkhead",
+        help_heading = "Common options"
+    )]
+    pub run_dir: PathBuf,
+    /// Where the devices of pools were seen last; a hint, the labels on the devices decide
+    #[arg(
+        long,
+        global = true,
+        value_name = "DIR",
+        env = "BULKHEAD_STATE_DIR",
+        default_value = "/var/lib/bulkhead",
+        help_heading = "Common options"
+    )]
+    pub state_dir: PathBuf,
+    /// Directory or device to search for pools; may be repeated [default: where the pool was
+    /// seen last, and /dev/disk/by-id]
+    #[arg(
+        long,
+        global = true,
+        value_name = "PATH",
+        env = "BULKHEAD_SEARCH",
+        value_delimiter = ':',
+        help_heading = "Common options"
+    )]
+    pub search: Vec<PathBuf>,
+    /// This machine's identity in pool labels, in hex [default: from /etc/hostid or
+    /// /etc/machine-id]
+    #[arg(
+        long,
+        global = true,
+        value_name = "HEX",
+        env = "BULKHEAD_HOST_ID",
+        value_parser = values::host_id,
+        help_heading = "Common options"
+    )]
+    pub host_id: Option<std::num::NonZeroU32>,
+}
+
+/// The nouns.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Pools: create, inspect, check, repair, change
+    #[command(subcommand)]
+    Pool(pool::PoolCommand),
+    /// Volumes: the block devices in a pool
+    #[command(subcommand)]
+    Volume(volume::VolumeCommand),
+    /// Snapshots of volumes
+    #[command(subcommand)]
+    Snapshot(snapshot::SnapshotCommand),
+    /// iSCSI targets: which volumes they show, and to whom
+    #[command(subcommand)]
+    Target(target::TargetCommand),
+    /// NBD exports
+    #[command(subcommand)]
+    Nbd(nbd::NbdCommand),
+    /// Everything at a glance
+    Status(status::StatusArgs),
+    /// Own a pool and serve its volumes until told to stop
+    #[command(after_help = serve::EXAMPLES)]
+    PoolServer(Box<ServeArgs>),
+    /// Print the completions for a shell
+    #[command(
+        after_help = "Example:\n  bulkhead completion bash > /etc/bash_completion.d/bulkhead"
+    )]
+    Completion {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
+    /// Write the manual pages into a directory
+    Man {
+        /// The directory; it must exist
+        directory: PathBuf,
+    },
+}
+
+/// Which pool a request is for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Whose {
+    /// The named one.
+    Pool(PoolName),
+    /// The only one that is served or known here.
+    TheOnlyOne,
+}
+
+impl From<Option<PoolName>> for Whose {
+    fn from(pool: Option<PoolName>) -> Self {
+        pool.map_or(Self::TheOnlyOne, Self::Pool)
+    }
+}
+
+/// What a command line comes to.
+#[derive(Debug)]
+pub enum Plan {
+    /// Ask a pool.
+    Ask {
+        /// Which.
+        pool: Whose,
+        /// What.
+        request: Request,
+    },
+    /// Ask again and again, until interrupted.
+    Watch {
+        /// Which pool.
+        pool: Whose,
+        /// Pause between two questions.
+        interval: Duration,
+    },
+    /// Make a pool.
+    Create(PoolCreate),
+    /// List the pools that can be found.
+    Discover,
+    /// Import a pool, which stamps it as ours, and export it again.
+    TakeOver {
+        /// Which.
+        pool: PoolName,
+        /// The administrator says that the previous owner is stopped.
+        previous_owner_is_stopped: bool,
+    },
+    /// Serve a pool.
+    Serve(Box<ServeArgs>),
+    /// Print completions.
+    Completion(clap_complete::Shell),
+    /// Write manual pages.
+    Man(PathBuf),
+}
+
+impl Command {
+    /// What to do.
+    pub fn plan(self) -> Result<Plan, Failure> {
+        match self {
+            Self::Pool(command) => command.plan(),
+            Self::Volume(command) => command.plan(),
+            Self::Snapshot(command) => command.plan(),
+            Self::Target(command) => command.plan(),
+            Self::Nbd(command) => command.plan(),
+            Self::Status(args) => Ok(args.plan()),
+            Self::PoolServer(args) => Ok(Plan::Serve(args)),
+            Self::Completion { shell } => Ok(Plan::Completion(shell)),
+            Self::Man { directory } => Ok(Plan::Man(directory)),
+        }
+    }
+}
+
+/// Refuses to go on without the word that says that the loss is wanted.
+fn confirmed(given: bool, word: &str, what: &str) -> Result<(), Failure> {
+    if given {
+        return Ok(());
+    }
+    let advice = format!("if that is what you want, add --{word}");
+    Err(Failure::new(FailureKind::NeedsConfirmation, what).advise(advice))
+}
+
+/// Prints the completions for `shell`.
+pub fn completions(shell: clap_complete::Shell, to: &mut dyn std::io::Write) {
+    clap_complete::generate(shell, &mut Cli::command(), "bulkhead", &mut Erased(to));
+}
+
+/// Lets a trait object be written to where a sized writer is wanted.
+struct Erased<'a>(&'a mut dyn std::io::Write);
+
+impl std::io::Write for Erased<'_> {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.write(bytes)
+    }
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.0.flush()
+    }
+}
+
+/// Writes a manual page for the program and for every noun and verb.
+pub fn manual_pages(directory: &std::path::Path) -> std::io::Result<()> {
+    clap_mangen::generate_to(Cli::command(), directory)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Everything that a command line comes to, or the message of its refusal.
+    pub fn plan(words: &str) -> Result<Plan, String> {
+        let words = std::iter::once("bulkhead").chain(words.split_whitespace());
+        let cli = Cli::try_parse_from(words).map_err(|error| error.to_string())?;
+        cli.command.plan().map_err(|failure| failure.message)
+    }
+
+    #[test]
+    fn the_grammar_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn every_command_explains_itself_and_every_verb_with_choices_gives_an_example() {
+        fn visit(command: &clap::Command) {
+            assert!(command.get_about().is_some(), "{}", command.get_name());
+            for argument in command.get_arguments() {
+                assert!(
+                    argument.get_help().is_some(),
+                    "{} {}",
+                    command.get_name(),
+                    argument.get_id()
+                );
+            }
+            command
+                .get_subcommands()
+                .filter(|c| c.get_name() != "help")
+                .for_each(visit);
+        }
+        let mut command = Cli::command();
+        command.build();
+        visit(&command);
+    }
+
+    #[test]
+    fn every_example_in_the_help_is_a_valid_command_line() {
+        fn visit(command: &clap::Command, examples: &mut Vec<String>) {
+            let text = command.get_after_help().map(ToString::to_string);
+            let lines = text.iter().flat_map(|text| text.lines());
+            let mut continued = String::new();
+            for line in lines {
+                let line = line.trim();
+                if let Some(start) = line.strip_suffix('\\') {
+                    continued.push_str(start);
+                    continue;
+                }
+                let whole = std::mem::take(&mut continued) + line;
+                // What a shell would do with the rest of the line is not ours.
+                let ours = whole.split([';', '|', '>', '<']).next().unwrap_or_default();
+                if let Some(words) = ours.strip_prefix("bulkhead ") {
+                    examples.push(words.to_owned());
+                }
+            }
+            for inner in command.get_subcommands() {
+                visit(inner, examples);
+            }
+        }
+        let mut examples = Vec::new();
+        visit(&Cli::command(), &mut examples);
+        assert!(examples.len() > 20, "{}", examples.len());
+        for example in examples {
+            // A secret is read from where the example says, which a test must not.
+            let words = example.split_whitespace().collect::<Vec<_>>();
+            let parsed = Cli::try_parse_from(std::iter::once("bulkhead").chain(words));
+            assert!(parsed.is_ok(), "{example}: {parsed:?}");
+        }
+    }
+
+    #[test]
+    fn the_manual_and_the_completions_know_every_verb() {
+        let directory = tempfile::tempdir().expect("directory");
+        manual_pages(directory.path()).expect("written");
+        let mut completion = Vec::new();
+        completions(clap_complete::Shell::Bash, &mut completion);
+        let completion = String::from_utf8(completion).expect("text");
+        for noun in Cli::command().get_subcommands() {
+            let page = format!("bulkhead-{}.1", noun.get_name());
+            assert!(directory.path().join(&page).exists(), "{page}");
+            for verb in noun.get_subcommands() {
+                let page = format!("bulkhead-{}-{}.1", noun.get_name(), verb.get_name());
+                let text = std::fs::read_to_string(directory.path().join(&page));
+                assert!(text.is_ok(), "{page}");
+                assert!(completion.contains(verb.get_name()), "{}", verb.get_name());
+            }
+        }
+    }
+
+    #[test]
+    fn the_help_lists_every_exit_code() {
+        let help = Cli::command().render_long_help().to_string();
+        for kind in FailureKind::ALL {
+            assert!(help.contains(kind.meaning()), "{kind:?}");
+        }
+    }
+
+    #[test]
+    fn destroying_needs_its_word() {
+        for (words, word) in [
+            ("pool destroy tank", "--yes-destroy-all-data"),
+            ("volume destroy tank/a", "--yes-destroy-data"),
+            ("snapshot destroy tank/a@b", "--yes-destroy-data"),
+        ] {
+            let cli =
+                Cli::try_parse_from(std::iter::once("bulkhead").chain(words.split_whitespace()))
+                    .expect(words);
+            let failure = cli.command.plan().expect_err(words);
+            assert_eq!(failure.kind, FailureKind::NeedsConfirmation);
+            assert!(failure.advice.expect("advice").contains(word));
+            assert!(plan(&format!("{words} {word}")).is_ok());
+        }
+    }
+
+    #[test]
+    fn bad_words_are_refused_with_a_sentence_that_helps() {
+        for (words, part) in [
+            ("volume create tank/a%b --size 1G", "letters, digits"),
+            ("volume create tank --size 1G", "POOL/NAME"),
+            ("volume create tank/a --size 1X", "such as 10G"),
+            ("volume create tank/a --size 0", "at least"),
+            (
+                "volume create tank/a --size 1G --block-size 5000",
+                "power of two",
+            ),
+            (
+                "volume create tank/a --size 10000 --block-size 4K",
+                "multiple",
+            ),
+            (
+                "volume create tank/a --size 1G --property novalue",
+                "NAME=VALUE",
+            ),
+            ("pool create mirror0 /tmp/x", "ZFS's own"),
+            ("pool create tank", "at least one device"),
+            ("pool create tank mirror /tmp/a", "at least 2"),
+            ("pool create tank raidz2 /tmp/a /tmp/b", "at least 3"),
+            ("pool create tank log /tmp/a", "data device"),
+            ("target create disk", "iqn.YYYY-MM"),
+            ("target allow iqn.2026-01.org.example:a", "--everyone"),
+            (
+                "target allow iqn.2026-01.org.example:a --network 10.0.0.0/99",
+                "ADDRESS/BITS",
+            ),
+            ("pool-server tank --iscsi 127.0.0.1", "ADDRESS:PORT"),
+            ("pool-server tank --nbd unix:", "unix:PATH"),
+        ] {
+            let message = plan(words).expect_err(words);
+            assert!(message.contains(part), "{words}: {message}");
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! `bulkhead nbd …`
+
+use clap::Subcommand;
+use control::Failure;
+use control::exports::{AccessRule, Network};
+use control::request::{NbdRequest, Request};
+use units::{PoolName, VolumeName};
+
+use super::{Plan, Whose};
+
+/// Longest export name (the NBD protocol's limit on strings, in bytes).
+const EXPORT_NAME_BYTES_MAX: usize = 4096 / 16;
+
+/// The verbs.
+#[derive(Debug, Subcommand)]
+pub enum NbdCommand {
+    /// Offer a volume over NBD; changes the export if there is one of that name
+    #[command(after_help = "Examples:
+  bulkhead nbd export tank/vm0 --name vm0
+  bulkhead nbd export tank/iso --read-only --allow-network 10.0.0.0/24")]
+    Export {
+        /// The volume
+        volume: VolumeName,
+        /// Name of the export [default: the volume's name]
+        #[arg(long, value_parser = export_name)]
+        name: Option<String>,
+        /// Refuse writes
+        #[arg(long)]
+        read_only: bool,
+        /// Let clients of a network connect; may be repeated [default: this machine only]
+        #[arg(long, value_name = "CIDR", conflicts_with = "allow_everyone")]
+        allow_network: Vec<Network>,
+        /// Let anybody connect who reaches the server
+        #[arg(long)]
+        allow_everyone: bool,
+    },
+    /// Stop offering a volume; its connections end
+    #[command(after_help = "Example:\n  bulkhead nbd unexport tank/vm0")]
+    Unexport {
+        /// The volume
+        volume: VolumeName,
+        /// Only the export of this name
+        #[arg(long)]
+        name: Option<String>,
+    },
+    /// List the exports with their clients
+    #[command(after_help = "Example:\n  bulkhead nbd list tank --json")]
+    List {
+        /// The pool [default: the only one that is served or known here]
+        pool: Option<PoolName>,
+    },
+}
+
+fn export_name(text: &str) -> Result<String, String> {
+    if text.is_empty() || text.len() > EXPORT_NAME_BYTES_MAX || text.contains(char::is_control) {
+        return Err(format!(
+            "use 1 to {EXPORT_NAME_BYTES_MAX} characters without control characters"
+        ));
+    }
+    Ok(text.to_owned())
+}
+
+impl NbdCommand {
+    /// What to do.
+    pub fn plan(self) -> Result<Plan, Failure> {
+        let (pool, request) = match self {
+            Self::Export {
+                volume,
+                name,
+                read_only,
+                allow_network: networks,
+                allow_everyone: everyone,
+            } => {
+                let pool = Whose::Pool(volume.pool());
+                let access = AccessRule {
+                    everyone,
+                    initiators: Vec::new(),
+                    networks,
+                };
+                let export = NbdRequest::Export {
+                    volume,
+                    name,
+                    read_only,
+                    access,
+                };
+                (pool, export)
+            }
+            Self::Unexport { volume, name } => {
+                let pool = Whose::Pool(volume.pool());
+                (pool, NbdRequest::Unexport { volume, name })
+            }
+            Self::List { pool } => (pool.into(), NbdRequest::List),
+        };
+        Ok(Plan::Ask {
+            pool,
+            request: Request::Nbd(request),
+        })
+    }
+}

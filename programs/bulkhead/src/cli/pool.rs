@@ -1,0 +1,296 @@
+//! `bulkhead pool …`
+
+use clap::{Args, Subcommand};
+use control::Failure;
+use control::request::{PoolCreate, PoolRequest, Request, ScrubAction};
+use units::PoolName;
+
+use super::{Plan, Whose, confirmed, layout, values};
+
+/// The verbs.
+#[derive(Debug, Subcommand)]
+pub enum PoolCommand {
+    /// Make a pool
+    #[command(after_help = CREATE_EXAMPLES)]
+    Create(CreateArgs),
+    /// List the pools that are served or can be found
+    #[command(after_help = "Example:\n  bulkhead pool list --search /srv/disks --json")]
+    List,
+    /// Show devices, errors, capacity and what to do
+    Status(PoolArg),
+    /// Without a name, list what can be imported; with one, make a pool from another machine
+    /// this machine's
+    #[command(after_help = IMPORT_EXAMPLES)]
+    Import(ImportArgs),
+    /// Drain the sessions, close the pool cleanly, and end its server
+    Export(PoolArg),
+    /// Destroy a pool with everything in it
+    #[command(after_help = "Example:\n  bulkhead pool destroy tank --yes-destroy-all-data")]
+    Destroy {
+        /// The pool
+        pool: PoolName,
+        /// Yes, every volume and snapshot of the pool shall be lost
+        #[arg(long)]
+        yes_destroy_all_data: bool,
+    },
+    /// Read every block, verify it, repair what is damaged
+    #[command(after_help = "Example:\n  bulkhead pool scrub tank --wait")]
+    Scrub(ScrubArgs),
+    /// Forget device errors, and resume a suspended pool
+    #[command(after_help = "Example:\n  bulkhead pool clear tank")]
+    Clear {
+        /// The pool
+        pool: PoolName,
+        /// Only this device
+        device: Option<String>,
+    },
+    /// Add a device to a mirror, or make a mirror of a single device
+    #[command(after_help = "Example:\n  bulkhead pool attach tank /dev/sda /dev/sdc")]
+    Attach {
+        /// The pool
+        pool: PoolName,
+        /// A device of the pool
+        device: String,
+        /// The device to add
+        new_device: String,
+    },
+    /// Take a device off a mirror
+    #[command(after_help = "Example:\n  bulkhead pool detach tank /dev/sdc")]
+    Detach(DeviceArgs),
+    /// Put a new device in the place of another
+    #[command(after_help = "Example:\n  bulkhead pool replace tank /dev/sda /dev/sdd")]
+    Replace {
+        /// The pool
+        pool: PoolName,
+        /// A device of the pool
+        device: String,
+        /// Its successor; without it, a new disk is at the old path
+        new_device: Option<String>,
+    },
+    /// Use a device again
+    #[command(after_help = "Example:\n  bulkhead pool online tank /dev/sda")]
+    Online(DeviceArgs),
+    /// Stop using a device
+    #[command(after_help = "Example:\n  bulkhead pool offline tank /dev/sda --temporary")]
+    Offline {
+        /// The pool and the device
+        #[command(flatten)]
+        device: DeviceArgs,
+        /// Until the next import only
+        #[arg(long)]
+        temporary: bool,
+    },
+    /// Widen a pool with further devices
+    #[command(after_help = "Example:\n  bulkhead pool add tank mirror /dev/sde /dev/sdf")]
+    Add {
+        /// The pool
+        pool: PoolName,
+        /// Devices and group words, as in `pool create`
+        #[arg(required = true, value_name = "DEVICE")]
+        devices: Vec<String>,
+    },
+    /// Move the data off a device (or drop a log, cache or spare) and remove it
+    #[command(after_help = "Example:\n  bulkhead pool remove tank /dev/sde")]
+    Remove(DeviceArgs),
+    /// Read properties of a pool
+    #[command(after_help = "Example:\n  bulkhead pool get tank autotrim comment")]
+    Get {
+        /// The pool
+        pool: PoolName,
+        /// Which properties [default: all]
+        names: Vec<String>,
+    },
+    /// Change properties of a pool
+    #[command(after_help = "Example:\n  bulkhead pool set tank autotrim=on comment=rack-7")]
+    Set {
+        /// The pool
+        pool: PoolName,
+        /// New values
+        #[arg(required = true, value_name = "NAME=VALUE", value_parser = values::property)]
+        properties: Vec<(String, String)>,
+    },
+}
+
+const CREATE_EXAMPLES: &str = "Examples:
+  bulkhead pool create tank mirror /dev/sda /dev/sdb
+  bulkhead pool create tank raidz2 /dev/sd[a-f] log mirror /dev/nvme0n1 /dev/nvme1n1
+  bulkhead pool create play /srv/disk0.img --property ashift=12";
+
+const IMPORT_EXAMPLES: &str = "Examples:
+  bulkhead pool import --search /srv/disks
+  bulkhead pool import tank --previous-owner-is-stopped";
+
+/// `pool create`
+#[derive(Debug, Args)]
+pub struct CreateArgs {
+    /// The pool's name
+    name: PoolName,
+    /// Devices, with group words before them: mirror, raidz1, raidz2, raidz3, log, cache, spare
+    #[arg(value_name = "DEVICE")]
+    devices: Vec<String>,
+    /// Set a property of the pool; may be repeated
+    #[arg(long, short = 'o', value_name = "NAME=VALUE", value_parser = values::property)]
+    property: Vec<(String, String)>,
+    /// Overwrite devices that carry the label of an exported or destroyed pool
+    #[arg(long)]
+    overwrite_old_labels: bool,
+}
+
+/// `pool import`
+#[derive(Debug, Args)]
+pub struct ImportArgs {
+    /// The pool
+    pool: Option<PoolName>,
+    /// The machine that used the pool last is switched off or will never touch it again
+    #[arg(long, requires = "pool")]
+    previous_owner_is_stopped: bool,
+}
+
+/// A pool.
+#[derive(Debug, Args)]
+pub struct PoolArg {
+    /// The pool
+    pool: PoolName,
+}
+
+/// A pool and a device of it.
+#[derive(Debug, Args)]
+pub struct DeviceArgs {
+    /// The pool
+    pool: PoolName,
+    /// A device of the pool
+    device: String,
+}
+
+/// `pool scrub`
+#[derive(Debug, Args)]
+pub struct ScrubArgs {
+    /// The pool
+    pool: PoolName,
+    /// Stop for now and keep the place
+    #[arg(long, conflicts_with_all = ["stop", "wait"])]
+    pause: bool,
+    /// Stop for good
+    #[arg(long, conflicts_with = "wait")]
+    stop: bool,
+    /// Return when it has ended, and show the progress
+    #[arg(long)]
+    wait: bool,
+}
+
+impl PoolCommand {
+    /// What to do.
+    pub fn plan(self) -> Result<Plan, Failure> {
+        let ask = |pool: PoolName, request| {
+            Ok(Plan::Ask {
+                pool: Whose::Pool(pool),
+                request: Request::Pool(request),
+            })
+        };
+        let path = |word: &str| layout::device_path(word);
+        match self {
+            Self::Create(args) => args.plan(),
+            Self::List => Ok(Plan::Discover),
+            Self::Import(args) => Ok(args.plan()),
+            Self::Status(arg) => ask(arg.pool, PoolRequest::Status),
+            Self::Export(arg) => ask(arg.pool, PoolRequest::Export),
+            Self::Destroy {
+                pool,
+                yes_destroy_all_data,
+            } => {
+                let what = format!("pool {pool} would be lost with every volume and snapshot");
+                confirmed(yes_destroy_all_data, "yes-destroy-all-data", &what)?;
+                ask(pool, PoolRequest::Destroy)
+            }
+            Self::Scrub(args) => ask(args.pool.clone(), args.request()),
+            Self::Clear { pool, device } => {
+                let device = device.as_deref().map(path).transpose()?;
+                ask(pool, PoolRequest::Clear { device })
+            }
+            Self::Attach {
+                pool,
+                device,
+                new_device,
+            } => {
+                let (existing, new) = (path(&device)?, path(&new_device)?);
+                ask(pool, PoolRequest::Attach { existing, new })
+            }
+            Self::Replace {
+                pool,
+                device,
+                new_device,
+            } => {
+                let new = new_device.as_deref().map(path).transpose()?;
+                let old = path(&device)?;
+                ask(pool, PoolRequest::Replace { old, new })
+            }
+            Self::Detach(args) => {
+                let device = path(&args.device)?;
+                ask(args.pool, PoolRequest::Detach { device })
+            }
+            Self::Online(args) => {
+                let device = path(&args.device)?;
+                ask(args.pool, PoolRequest::Online { device })
+            }
+            Self::Offline {
+                device: args,
+                temporary,
+            } => {
+                let device = path(&args.device)?;
+                ask(args.pool, PoolRequest::Offline { device, temporary })
+            }
+            Self::Add { pool, devices } => {
+                let groups = layout::parse(&devices)?;
+                ask(pool, PoolRequest::Add { groups })
+            }
+            Self::Remove(args) => {
+                let device = path(&args.device)?;
+                ask(args.pool, PoolRequest::Remove { device })
+            }
+            Self::Get { pool, names } => ask(pool, PoolRequest::Get { names }),
+            Self::Set { pool, properties } => {
+                let properties = values::properties(properties);
+                ask(pool, PoolRequest::Set { properties })
+            }
+        }
+    }
+}
+
+impl CreateArgs {
+    fn plan(self) -> Result<Plan, Failure> {
+        let groups = layout::parse(&self.devices)?;
+        layout::has_data(&groups)?;
+        Ok(Plan::Create(PoolCreate {
+            name: self.name,
+            groups,
+            properties: values::properties(self.property),
+            overwrite: self.overwrite_old_labels,
+        }))
+    }
+}
+
+impl ImportArgs {
+    fn plan(self) -> Plan {
+        match self.pool {
+            None => Plan::Discover,
+            Some(pool) => Plan::TakeOver {
+                pool,
+                previous_owner_is_stopped: self.previous_owner_is_stopped,
+            },
+        }
+    }
+}
+
+impl ScrubArgs {
+    fn request(&self) -> PoolRequest {
+        let action = match (self.pause, self.stop) {
+            (true, _) => ScrubAction::Pause,
+            (_, true) => ScrubAction::Stop,
+            _ => ScrubAction::Start,
+        };
+        PoolRequest::Scrub {
+            action,
+            wait: self.wait,
+        }
+    }
+}

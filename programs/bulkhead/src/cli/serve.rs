@@ -1,0 +1,169 @@
+//! `bulkhead pool-server`
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use clap::Args;
+use units::{ByteCount, PoolName};
+
+/// Examples of the help.
+pub const EXAMPLES: &str = "Examples:
+  bulkhead pool-server tank
+  bulkhead pool-server tank --search /srv/disks --iscsi 10.0.0.1:3260,1 --iscsi 10.1.0.1:3260,2
+  bulkhead pool-server tank --nbd unix:/run/tank.nbd --nbd 10.0.0.1:10809 \\
+      --nbd-tls-cert /etc/bulkhead/cert.pem --nbd-tls-key /etc/bulkhead/key.pem
+
+Signals: TERM or INT drains the sessions, exports the pool and ends; HUP reads the exports again.
+Under systemd it reports readiness, status and liveness (Type=notify, WatchdogSec=).";
+
+/// Own a pool and serve its volumes.
+#[derive(Debug, Args)]
+pub struct ServeArgs {
+    /// The pool
+    pub pool: PoolName,
+    /// iSCSI portal as ADDRESS:PORT[,GROUP]; port 0 takes a free one; may be repeated
+    /// [default: 127.0.0.1:3260,1 and [::1]:3260,1]
+    #[arg(long, value_name = "ADDRESS:PORT[,GROUP]", conflicts_with = "no_iscsi")]
+    pub iscsi: Vec<IscsiPortal>,
+    /// Do not serve iSCSI
+    #[arg(long)]
+    pub no_iscsi: bool,
+    /// NBD listener as ADDRESS:PORT or unix:PATH; port 0 takes a free one; may be repeated
+    /// [default: 127.0.0.1:10809]
+    #[arg(long, value_name = "ADDRESS:PORT|unix:PATH", conflicts_with = "no_nbd")]
+    pub nbd: Vec<NbdAddress>,
+    /// Do not serve NBD
+    #[arg(long)]
+    pub no_nbd: bool,
+    /// Certificate (chain) of the NBD server, PEM; NBD clients then must use TLS
+    #[arg(long, value_name = "FILE", requires = "nbd_tls_key")]
+    pub nbd_tls_cert: Option<PathBuf>,
+    /// Its private key, PEM
+    #[arg(long, value_name = "FILE", requires = "nbd_tls_cert")]
+    pub nbd_tls_key: Option<PathBuf>,
+    /// Authority that signs the certificates that NBD clients must show, PEM
+    #[arg(long, value_name = "FILE", requires = "nbd_tls_cert")]
+    pub nbd_tls_ca: Option<PathBuf>,
+    /// The control socket [default: POOL.sock in the run directory]
+    #[arg(long, value_name = "PATH")]
+    pub control: Option<PathBuf>,
+    /// Memory for cached data [default: a quarter of the machine's]
+    #[arg(long, value_name = "SIZE")]
+    pub arc_size: Option<ByteCount>,
+    /// Memory for data that is not on disk yet [default: an eighth of the machine's, at most 1G]
+    #[arg(long, value_name = "SIZE")]
+    pub dirty_max: Option<ByteCount>,
+    /// Seconds between two regular commits of the pool
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..=60))]
+    pub txg_timeout: Option<u32>,
+    /// Threads for requests that have to wait for disks
+    #[arg(long, value_name = "NUMBER", default_value_t = 16,
+          value_parser = clap::value_parser!(u16).range(1..=512))]
+    pub workers: u16,
+    /// Seconds that sessions have to end by themselves when the server stops
+    #[arg(long, value_name = "SECONDS", default_value_t = 5)]
+    pub drain_timeout: u64,
+    /// The machine that used the pool last is switched off or will never touch it again
+    #[arg(long)]
+    pub previous_owner_is_stopped: bool,
+    /// For tests only: every export is open to everyone who reaches it, whatever its rule says
+    #[arg(long)]
+    pub export_all_to_everyone: bool,
+    /// Write a line to this descriptor when the server listens, then close it
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(i32).range(1..))]
+    pub ready_fd: Option<i32>,
+    /// Log as JSON, one document a line
+    #[arg(long)]
+    pub log_json: bool,
+}
+
+/// Where iSCSI listens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IscsiPortal {
+    /// Address and port.
+    pub address: SocketAddr,
+    /// Portal group tag.
+    pub group: u16,
+}
+
+impl FromStr for IscsiPortal {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (address, group) = match text.rsplit_once(',') {
+            Some((address, group)) => (address, group),
+            None => (text, "1"),
+        };
+        let address = socket_address(address)?;
+        match group.parse::<u16>() {
+            Ok(group) if group > 0 => Ok(Self { address, group }),
+            _ => Err("the portal group is a number from 1 to 65535".to_owned()),
+        }
+    }
+}
+
+fn socket_address(text: &str) -> Result<SocketAddr, String> {
+    text.parse().map_err(|_| {
+        "write ADDRESS:PORT with a numeric address, such as 10.0.0.1:3260 or [fd00::1]:3260"
+            .to_owned()
+    })
+}
+
+/// Where NBD listens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NbdAddress {
+    /// TCP.
+    Tcp(SocketAddr),
+    /// A Unix socket.
+    Unix(PathBuf),
+}
+
+impl FromStr for NbdAddress {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.strip_prefix("unix:") {
+            Some("") => Err("write unix:PATH".to_owned()),
+            Some(path) => Ok(Self::Unix(path.into())),
+            None => socket_address(text).map(Self::Tcp),
+        }
+    }
+}
+
+impl ServeArgs {
+    /// The iSCSI portals: the given ones, or loopback.
+    pub fn iscsi_portals(&self) -> Vec<IscsiPortal> {
+        if self.no_iscsi || !self.iscsi.is_empty() {
+            return self.iscsi.clone();
+        }
+        let on = |text: &str| text.parse().expect("a valid default");
+        vec![on("127.0.0.1:3260,1"), on("[::1]:3260,1")]
+    }
+
+    /// The NBD listeners: the given ones, or loopback.
+    pub fn nbd_addresses(&self) -> Vec<NbdAddress> {
+        if self.no_nbd || !self.nbd.is_empty() {
+            return self.nbd.clone();
+        }
+        vec!["127.0.0.1:10809".parse().expect("a valid default")]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn portals_and_listeners_are_read() {
+        let portal: IscsiPortal = "[::1]:0,7".parse().expect("a portal");
+        assert_eq!((portal.address.port(), portal.group), (0, 7));
+        let portal: IscsiPortal = "10.0.0.1:3260".parse().expect("a portal");
+        assert_eq!(portal.group, 1);
+        for bad in ["host:3260", "10.0.0.1:3260,0", "10.0.0.1", ":3260"] {
+            assert!(bad.parse::<IscsiPortal>().is_err(), "{bad}");
+        }
+        let unix: NbdAddress = "unix:/run/x".parse().expect("a listener");
+        assert_eq!(unix, NbdAddress::Unix("/run/x".into()));
+    }
+}

@@ -1,0 +1,98 @@
+//! `bulkhead snapshot …`
+
+use clap::Subcommand;
+use control::Failure;
+use control::request::{Request, SnapshotRequest};
+use units::{PoolName, SnapshotName, VolumeName};
+
+use super::volume::CloneArgs;
+use super::{Plan, Whose, confirmed};
+
+/// The verbs.
+#[derive(Debug, Subcommand)]
+pub enum SnapshotCommand {
+    /// Keep the present contents of volumes; several are taken at one moment
+    #[command(
+        after_help = "Example:\n  bulkhead snapshot create tank/db/data@noon tank/db/log@noon"
+    )]
+    Create {
+        /// Snapshots, as POOL/NAME@SNAPSHOT
+        #[arg(required = true)]
+        snapshots: Vec<SnapshotName>,
+    },
+    /// List the snapshots of a pool or a volume
+    #[command(after_help = "Example:\n  bulkhead snapshot list tank/vm0")]
+    List {
+        /// The pool or the volume [default: the only pool that is served or known here]
+        of: Option<String>,
+    },
+    /// Destroy snapshots
+    #[command(
+        after_help = "Example:\n  bulkhead snapshot destroy tank/vm0@monday --yes-destroy-data"
+    )]
+    Destroy {
+        /// Snapshots, as POOL/NAME@SNAPSHOT
+        #[arg(required = true)]
+        snapshots: Vec<SnapshotName>,
+        /// Yes, what only they hold shall be lost
+        #[arg(long)]
+        yes_destroy_data: bool,
+    },
+    /// Make a volume of a snapshot
+    #[command(after_help = "Example:\n  bulkhead snapshot clone tank/vm0@monday tank/copy")]
+    Clone(CloneArgs),
+}
+
+impl SnapshotCommand {
+    /// What to do.
+    pub fn plan(self) -> Result<Plan, Failure> {
+        match self {
+            Self::Create { snapshots: names } => {
+                let pool = common_pool(&names)?;
+                Ok(ask(Whose::Pool(pool), SnapshotRequest::Create { names }))
+            }
+            Self::List { of } => list(of),
+            Self::Destroy {
+                snapshots: names,
+                yes_destroy_data,
+            } => {
+                let what = format!("what only {} snapshot(s) hold would be lost", names.len());
+                confirmed(yes_destroy_data, "yes-destroy-data", &what)?;
+                let pool = common_pool(&names)?;
+                Ok(ask(Whose::Pool(pool), SnapshotRequest::Destroy { names }))
+            }
+            Self::Clone(args) => args.plan(),
+        }
+    }
+}
+
+fn ask(pool: Whose, request: SnapshotRequest) -> Plan {
+    Plan::Ask {
+        pool,
+        request: Request::Snapshot(request),
+    }
+}
+
+fn list(of: Option<String>) -> Result<Plan, Failure> {
+    let usage = |error: units::NameError| Failure::usage(error.to_string());
+    let (pool, volume) = match of {
+        None => (Whose::TheOnlyOne, None),
+        Some(text) if text.contains('/') => {
+            let volume: VolumeName = text.parse().map_err(usage)?;
+            (Whose::Pool(volume.pool()), Some(volume))
+        }
+        Some(text) => (Whose::Pool(text.parse().map_err(usage)?), None),
+    };
+    Ok(ask(pool, SnapshotRequest::List { volume }))
+}
+
+/// The pool that all the names are in.
+fn common_pool(names: &[SnapshotName]) -> Result<PoolName, Failure> {
+    let pool = names[0].volume().pool();
+    if names.iter().all(|name| name.volume().pool() == pool) {
+        return Ok(pool);
+    }
+    Err(Failure::usage(
+        "the snapshots are in several pools: use one command for each pool",
+    ))
+}

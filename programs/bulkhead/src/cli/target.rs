@@ -1,0 +1,312 @@
+//! `bulkhead target …`
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+use control::Failure;
+use control::exports::Network;
+use control::request::{Request, TargetRequest, Who};
+use units::{IscsiName, PoolName, VolumeName};
+
+use super::{Plan, Whose};
+use crate::secret::{self, SecretSource};
+
+/// The verbs.
+#[derive(Debug, Subcommand)]
+pub enum TargetCommand {
+    /// Make a target; until `target allow`, only this machine may use it
+    #[command(
+        after_help = "Example:\n  bulkhead target create iqn.2026-01.org.example:tank --pool tank"
+    )]
+    Create {
+        /// The target
+        #[command(flatten)]
+        target: TargetArg,
+        /// Group of portals that offers it; may be repeated [default: all]
+        #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u16).range(1..))]
+        portal_group: Vec<u16>,
+    },
+    /// List the targets with their volumes
+    #[command(after_help = "Example:\n  bulkhead target list --json")]
+    List {
+        /// The pool
+        #[command(flatten)]
+        pool: PoolOption,
+    },
+    /// Show one target
+    Show(TargetArg),
+    /// Remove a target; its sessions end, its volumes stay
+    #[command(after_help = "Example:\n  bulkhead target destroy iqn.2026-01.org.example:tank")]
+    Destroy(TargetArg),
+    /// Show a volume in a target as a logical unit
+    #[command(
+        after_help = "Examples:\n  bulkhead target map iqn.2026-01.org.example:tank tank/vm0
+  bulkhead target map iqn.2026-01.org.example:tank tank/iso --lun 7 --read-only"
+    )]
+    Map(MapArgs),
+    /// Take a volume out of a target
+    #[command(
+        after_help = "Example:\n  bulkhead target unmap iqn.2026-01.org.example:tank tank/vm0"
+    )]
+    Unmap {
+        /// The target's name
+        target: IscsiName,
+        /// The volume
+        volume: VolumeName,
+    },
+    /// Let initiators use a target
+    #[command(after_help = "Examples:
+  bulkhead target allow iqn.2026-01.org.example:tank --initiator iqn.1993-08.org.debian:01:abc
+  bulkhead target allow iqn.2026-01.org.example:tank --network 10.0.0.0/24
+  bulkhead target allow iqn.2026-01.org.example:tank --everyone")]
+    Allow {
+        /// The target
+        #[command(flatten)]
+        target: TargetArg,
+        /// Who
+        #[command(flatten)]
+        who: WhoArgs,
+    },
+    /// Stop letting initiators use a target
+    #[command(
+        after_help = "Example:\n  bulkhead target deny iqn.2026-01.org.example:tank --everyone"
+    )]
+    Deny {
+        /// The target
+        #[command(flatten)]
+        target: TargetArg,
+        /// Who
+        #[command(flatten)]
+        who: WhoArgs,
+    },
+    /// Secrets that initiators (and the target) prove to know
+    #[command(subcommand)]
+    Chap(ChapCommand),
+}
+
+/// `target chap …`
+#[derive(Debug, Subcommand)]
+pub enum ChapCommand {
+    /// Ask initiators for a user name and a secret; the secret is never an argument
+    #[command(after_help = "Examples:
+  bulkhead target chap set iqn.2026-01.org.example:tank --user ann
+  bulkhead target chap set iqn.2026-01.org.example:tank --user ann --secret-file /root/ann.secret")]
+    Set {
+        /// The target
+        #[command(flatten)]
+        target: TargetArg,
+        /// User and secret
+        #[command(flatten)]
+        chap: ChapArgs,
+    },
+    /// Prove the target to initiators that ask (mutual CHAP)
+    #[command(after_help = "Example:
+  bulkhead target chap mutual iqn.2026-01.org.example:tank --user tank --secret-file /root/tank.secret")]
+    Mutual {
+        /// The target
+        #[command(flatten)]
+        target: TargetArg,
+        /// User and secret
+        #[command(flatten)]
+        chap: ChapArgs,
+    },
+    /// Forget users and secrets
+    #[command(
+        after_help = "Example:\n  bulkhead target chap clear iqn.2026-01.org.example:tank --user ann"
+    )]
+    Clear {
+        /// The target
+        #[command(flatten)]
+        target: TargetArg,
+        /// Only this user
+        #[arg(long)]
+        user: Option<String>,
+    },
+}
+
+/// A target and, if need be, its pool.
+#[derive(Debug, Args)]
+pub struct TargetArg {
+    /// The target's name, such as iqn.2026-01.org.example:tank
+    target: IscsiName,
+    /// The pool
+    #[command(flatten)]
+    pool: PoolOption,
+}
+
+/// `--pool`
+#[derive(Debug, Args)]
+pub struct PoolOption {
+    /// The pool [default: the only one that is served or known here]
+    #[arg(long)]
+    pub pool: Option<PoolName>,
+}
+
+/// `target map`
+#[derive(Debug, Args)]
+pub struct MapArgs {
+    /// The target's name
+    target: IscsiName,
+    /// The volume
+    volume: VolumeName,
+    /// Number of the unit [default: the lowest free one]
+    #[arg(long, value_parser = clap::value_parser!(u16).range(..=LUN_MAX))]
+    lun: Option<u16>,
+    /// Refuse writes
+    #[arg(long)]
+    read_only: bool,
+    /// Whether the unit starts with its volatile write cache on; off makes every write durable
+    /// before it is answered [default: on]
+    #[arg(long, value_name = "on|off", value_parser = on_off)]
+    write_cache: Option<bool>,
+}
+
+/// Highest unit number: flat space addressing has 14 bits (SAM-5, 4.7.7.3).
+const LUN_MAX: i64 = 16_383;
+
+fn on_off(text: &str) -> Result<bool, String> {
+    match text {
+        "on" => Ok(true),
+        "off" => Ok(false),
+        _ => Err("write on or off".to_owned()),
+    }
+}
+
+/// Who is allowed or denied.
+#[derive(Debug, Args)]
+#[group(required = true, multiple = true)]
+pub struct WhoArgs {
+    /// An initiator by its name; may be repeated
+    #[arg(long, value_name = "IQN")]
+    initiator: Vec<IscsiName>,
+    /// Clients of a network such as 10.0.0.0/24; may be repeated
+    #[arg(long, value_name = "CIDR")]
+    network: Vec<Network>,
+    /// Anybody who reaches a portal
+    #[arg(long)]
+    everyone: bool,
+}
+
+/// A user and where its secret comes from: a file, the standard input, or a prompt.
+#[derive(Debug, Args)]
+pub struct ChapArgs {
+    /// User name
+    #[arg(long)]
+    user: String,
+    /// File whose first line is the secret
+    #[arg(long, value_name = "FILE", conflicts_with = "secret_stdin")]
+    secret_file: Option<PathBuf>,
+    /// The first line of the standard input is the secret
+    #[arg(long)]
+    secret_stdin: bool,
+}
+
+impl From<WhoArgs> for Who {
+    fn from(args: WhoArgs) -> Self {
+        Self {
+            initiators: args.initiator,
+            networks: args.network,
+            everyone: args.everyone,
+        }
+    }
+}
+
+impl ChapArgs {
+    fn read(self) -> Result<(String, control::Secret), Failure> {
+        if self.user.is_empty() || self.user.len() > 255 {
+            return Err(Failure::usage("a CHAP user name has 1 to 255 characters"));
+        }
+        let source = match (self.secret_file, self.secret_stdin) {
+            (Some(path), _) => SecretSource::File(path),
+            (None, true) => SecretSource::Stdin,
+            (None, false) => SecretSource::Prompt,
+        };
+        Ok((self.user, secret::read(&source)?))
+    }
+}
+
+fn ask(pool: Option<PoolName>, request: TargetRequest) -> Result<Plan, Failure> {
+    Ok(Plan::Ask {
+        pool: pool.into(),
+        request: Request::Target(request),
+    })
+}
+
+impl TargetCommand {
+    /// What to do. Reads the secret, for the verbs that take one.
+    pub fn plan(self) -> Result<Plan, Failure> {
+        match self {
+            Self::Create {
+                target,
+                portal_group: portal_groups,
+            } => {
+                let name = target.target;
+                let create = TargetRequest::Create {
+                    name,
+                    portal_groups,
+                };
+                ask(target.pool.pool, create)
+            }
+            Self::List { pool } => ask(pool.pool, TargetRequest::List),
+            Self::Show(arg) => ask(arg.pool.pool, TargetRequest::Show { name: arg.target }),
+            Self::Destroy(arg) => ask(arg.pool.pool, TargetRequest::Destroy { name: arg.target }),
+            Self::Map(args) => {
+                let pool = args.volume.pool();
+                let map = TargetRequest::Map {
+                    name: args.target,
+                    volume: args.volume,
+                    lun: args.lun,
+                    read_only: args.read_only,
+                    write_cache: args.write_cache,
+                };
+                ask(Some(pool), map)
+            }
+            Self::Unmap {
+                target: name,
+                volume,
+            } => ask(Some(volume.pool()), TargetRequest::Unmap { name, volume }),
+            Self::Allow { target, who } => {
+                let (name, who) = (target.target, who.into());
+                ask(target.pool.pool, TargetRequest::Allow { name, who })
+            }
+            Self::Deny { target, who } => {
+                let (name, who) = (target.target, who.into());
+                ask(target.pool.pool, TargetRequest::Deny { name, who })
+            }
+            Self::Chap(command) => command.plan(),
+        }
+    }
+}
+
+impl ChapCommand {
+    fn plan(self) -> Result<Plan, Failure> {
+        match self {
+            Self::Set { target, chap } => {
+                let name = target.target;
+                let (user, secret) = chap.read()?;
+                ask(
+                    target.pool.pool,
+                    TargetRequest::ChapSet { name, user, secret },
+                )
+            }
+            Self::Mutual { target, chap } => {
+                let name = target.target;
+                let (user, secret) = chap.read()?;
+                ask(
+                    target.pool.pool,
+                    TargetRequest::MutualSet { name, user, secret },
+                )
+            }
+            Self::Clear { target, user } => {
+                let name = target.target;
+                ask(target.pool.pool, TargetRequest::ChapClear { name, user })
+            }
+        }
+    }
+}
+
+impl From<PoolOption> for Whose {
+    fn from(option: PoolOption) -> Self {
+        option.pool.into()
+    }
+}

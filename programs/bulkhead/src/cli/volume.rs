@@ -1,0 +1,319 @@
+//! `bulkhead volume …`
+
+use clap::{Args, Subcommand};
+use control::Failure;
+use control::request::{Request, SnapshotRequest, VolumeCreate, VolumeRequest};
+use units::{ByteCount, PoolName, SnapshotName, VolumeName};
+
+use super::{Plan, Whose, confirmed, values};
+
+/// Block size of a volume when none is given; the same as OpenZFS's.
+pub const BLOCK_SIZE_DEFAULT: u32 = 16 << 10;
+
+/// The verbs.
+#[derive(Debug, Subcommand)]
+pub enum VolumeCommand {
+    /// Make a volume
+    #[command(after_help = CREATE_EXAMPLES)]
+    Create(CreateArgs),
+    /// List the volumes of a pool
+    #[command(after_help = "Example:\n  bulkhead volume list tank --json")]
+    List {
+        /// The pool [default: the only one that is served or known here]
+        pool: Option<PoolName>,
+    },
+    /// Show one volume with its properties, identity and exports
+    Show(VolumeArg),
+    /// Change a volume's size; connected clients are told
+    #[command(after_help = "Example:\n  bulkhead volume resize tank/vm0 --size 20G")]
+    Resize {
+        /// The volume
+        volume: VolumeName,
+        /// The new size, such as 20G
+        #[arg(long)]
+        size: ByteCount,
+        /// What lies beyond the new size may be lost
+        #[arg(long)]
+        allow_shrink: bool,
+    },
+    /// Destroy a volume
+    #[command(after_help = "Example:\n  bulkhead volume destroy tank/vm0 --yes-destroy-data")]
+    Destroy {
+        /// The volume
+        volume: VolumeName,
+        /// Yes, its contents shall be lost
+        #[arg(long)]
+        yes_destroy_data: bool,
+        /// Its snapshots too
+        #[arg(long, short)]
+        recursive: bool,
+        /// Even though it is exported: end its exports first
+        #[arg(long)]
+        exported: bool,
+    },
+    /// Give a volume another name in its pool; exports and identity stay
+    #[command(after_help = "Example:\n  bulkhead volume rename tank/vm0 tank/web")]
+    Rename {
+        /// The volume
+        volume: VolumeName,
+        /// Its new name
+        new_name: VolumeName,
+    },
+    /// Make a volume of a snapshot; the same as `snapshot clone`
+    #[command(after_help = "Example:\n  bulkhead volume clone tank/vm0@monday tank/copy")]
+    Clone(CloneArgs),
+    /// Swap roles with the volume this one was cloned from, so that that one can be destroyed
+    #[command(after_help = "Example:\n  bulkhead volume promote tank/copy")]
+    Promote(VolumeArg),
+    /// Read properties
+    #[command(after_help = "Example:\n  bulkhead volume get tank/vm0 compression compressratio")]
+    Get {
+        /// The volume, or a pool for what its volumes inherit
+        #[arg(value_parser = dataset)]
+        volume: String,
+        /// Which properties [default: all]
+        names: Vec<String>,
+    },
+    /// Change properties
+    #[command(
+        after_help = "Example:\n  bulkhead volume set tank/vm0 sync=always org.example:owner=ann"
+    )]
+    Set {
+        /// The volume, or a pool for what its volumes inherit
+        #[arg(value_parser = dataset)]
+        volume: String,
+        /// New values
+        #[arg(required = true, value_name = "NAME=VALUE", value_parser = values::property)]
+        properties: Vec<(String, String)>,
+    },
+    /// Forget a property's own value, so that the parent's holds
+    #[command(after_help = "Example:\n  bulkhead volume inherit tank/vm0 compression")]
+    Inherit {
+        /// The volume
+        #[arg(value_parser = dataset)]
+        volume: String,
+        /// Which properties
+        #[arg(required = true)]
+        names: Vec<String>,
+    },
+}
+
+const CREATE_EXAMPLES: &str = "Examples:
+  bulkhead volume create tank/vm0 --size 10G
+  bulkhead volume create tank/db/log --size 100G --sparse --parents --compression zstd-3
+  bulkhead volume create tank/db/data --size 1T --block-size 8K --sync always --dedup on";
+
+/// `volume create`
+#[derive(Debug, Args)]
+pub struct CreateArgs {
+    /// The volume, as POOL/NAME
+    volume: VolumeName,
+    /// Its size, such as 10G: a multiple of the block size
+    #[arg(long)]
+    size: ByteCount,
+    /// Unit of storage: a power of two from 512 to 16M [default: 16K]
+    #[arg(long, short, value_name = "SIZE", value_parser = values::block_size)]
+    block_size: Option<u32>,
+    /// Do not reserve space for it
+    #[arg(long, short)]
+    sparse: bool,
+    /// on, off, lz4, zstd, zstd-1 to zstd-19, gzip, zle
+    #[arg(long, value_name = "ALGORITHM")]
+    compression: Option<String>,
+    /// on, fletcher4, sha256, sha512, blake3, skein, edonr
+    #[arg(long, value_name = "ALGORITHM")]
+    checksum: Option<String>,
+    /// on, off, verify, sha256, sha512, blake3
+    #[arg(long, value_name = "MODE")]
+    dedup: Option<String>,
+    /// standard, always, disabled
+    #[arg(long, value_name = "MODE")]
+    sync: Option<String>,
+    /// Set another property; may be repeated
+    #[arg(long, short = 'o', value_name = "NAME=VALUE", value_parser = values::property)]
+    property: Vec<(String, String)>,
+    /// Make missing parents
+    #[arg(long, short)]
+    parents: bool,
+    /// An existing volume of the same size is success
+    #[arg(long)]
+    exist_ok: bool,
+}
+
+/// `volume clone`, `snapshot clone`
+#[derive(Debug, Args)]
+pub struct CloneArgs {
+    /// The snapshot, as POOL/NAME@SNAPSHOT
+    snapshot: SnapshotName,
+    /// The new volume, in the same pool
+    volume: VolumeName,
+    /// Set a property of the new volume; may be repeated
+    #[arg(long, short = 'o', value_name = "NAME=VALUE", value_parser = values::property)]
+    property: Vec<(String, String)>,
+}
+
+/// A volume.
+#[derive(Debug, Args)]
+pub struct VolumeArg {
+    /// The volume
+    volume: VolumeName,
+}
+
+/// A volume's or a pool's name.
+fn dataset(text: &str) -> Result<String, units::NameError> {
+    if text.contains('/') {
+        return text.parse::<VolumeName>().map(String::from);
+    }
+    text.parse::<PoolName>().map(String::from)
+}
+
+/// The pool of a checked name.
+fn pool_of(dataset: &str) -> PoolName {
+    let pool = dataset.split('/').next().unwrap_or_default();
+    pool.parse().expect("checked by the parser")
+}
+
+impl VolumeCommand {
+    /// What to do.
+    pub fn plan(self) -> Result<Plan, Failure> {
+        let ask = |pool: PoolName, request| {
+            Ok(Plan::Ask {
+                pool: Whose::Pool(pool),
+                request: Request::Volume(request),
+            })
+        };
+        match self {
+            Self::Create(args) => {
+                let create = args.check()?;
+                ask(create.name.pool(), VolumeRequest::Create(create))
+            }
+            Self::List { pool } => Ok(Plan::Ask {
+                pool: pool.into(),
+                request: Request::Volume(VolumeRequest::List),
+            }),
+            Self::Show(arg) => ask(arg.volume.pool(), VolumeRequest::Show { name: arg.volume }),
+            Self::Resize {
+                volume: name,
+                size,
+                allow_shrink,
+            } => {
+                let resize = VolumeRequest::Resize {
+                    size: size.get(),
+                    allow_shrink,
+                    name: name.clone(),
+                };
+                ask(name.pool(), resize)
+            }
+            Self::Destroy {
+                volume: name,
+                yes_destroy_data,
+                recursive,
+                exported,
+            } => {
+                let what = format!("the contents of {name} would be lost");
+                confirmed(yes_destroy_data, "yes-destroy-data", &what)?;
+                let destroy = VolumeRequest::Destroy {
+                    name: name.clone(),
+                    recursive,
+                    exported,
+                };
+                ask(name.pool(), destroy)
+            }
+            Self::Rename { volume, new_name } => {
+                same_pool(&volume.pool(), &new_name.pool())?;
+                let rename = VolumeRequest::Rename {
+                    from: volume.clone(),
+                    to: new_name,
+                };
+                ask(volume.pool(), rename)
+            }
+            Self::Clone(args) => args.plan(),
+            Self::Promote(arg) => ask(
+                arg.volume.pool(),
+                VolumeRequest::Promote { name: arg.volume },
+            ),
+            Self::Get {
+                volume: name,
+                names,
+            } => ask(pool_of(&name), VolumeRequest::Get { name, names }),
+            Self::Set {
+                volume: name,
+                properties,
+            } => {
+                let properties = values::properties(properties);
+                ask(pool_of(&name), VolumeRequest::Set { name, properties })
+            }
+            Self::Inherit {
+                volume: name,
+                names,
+            } => ask(pool_of(&name), VolumeRequest::Inherit { name, names }),
+        }
+    }
+}
+
+fn same_pool(from: &PoolName, to: &PoolName) -> Result<(), Failure> {
+    if from == to {
+        return Ok(());
+    }
+    let message = format!("the names are in two pools, {from} and {to}: both must be in one");
+    Err(Failure::usage(message))
+}
+
+impl CloneArgs {
+    /// What to do.
+    pub fn plan(self) -> Result<Plan, Failure> {
+        let pool = self.volume.pool();
+        same_pool(&self.snapshot.volume().pool(), &pool)?;
+        Ok(Plan::Ask {
+            pool: Whose::Pool(pool),
+            request: Request::Snapshot(SnapshotRequest::Clone {
+                from: self.snapshot,
+                to: self.volume,
+                properties: values::properties(self.property),
+            }),
+        })
+    }
+}
+
+impl CreateArgs {
+    fn check(self) -> Result<VolumeCreate, Failure> {
+        let size = self.size.get();
+        let block = u64::from(self.block_size.unwrap_or(BLOCK_SIZE_DEFAULT));
+        if size == 0 {
+            let message = format!(
+                "a size of 0 is not possible: use at least {}",
+                ByteCount(block)
+            );
+            return Err(Failure::usage(message));
+        }
+        if size % block != 0 {
+            let below = size / block * block;
+            let message = format!(
+                "the size {size} is not a multiple of the block size {block}: use {below} or {}",
+                below + block
+            );
+            return Err(Failure::usage(message));
+        }
+        let mut properties = values::properties(self.property);
+        let named = [
+            ("compression", self.compression),
+            ("checksum", self.checksum),
+            ("dedup", self.dedup),
+            ("sync", self.sync),
+        ];
+        for (name, value) in named {
+            if let Some(value) = value {
+                properties.insert(name.to_owned(), value);
+            }
+        }
+        Ok(VolumeCreate {
+            name: self.volume,
+            size,
+            block_size: self.block_size,
+            sparse: self.sparse,
+            properties,
+            parents: self.parents,
+            exist_ok: self.exist_ok,
+        })
+    }
+}

@@ -1,0 +1,81 @@
+//! Errors of the engine as failures: a kind for scripts, the chain for people.
+
+use control::failure::chain;
+use control::{Failure, FailureKind};
+use zpool::dataset::{DatasetError, DatasetErrorKind};
+use zpool::{PoolError, PoolErrorKind};
+
+/// A dataset operation that failed.
+pub fn dataset(error: DatasetError) -> Failure {
+    use DatasetErrorKind as Kind;
+    let kind = match &error.kind {
+        Kind::Exists | Kind::Conflict { .. } => FailureKind::Exists,
+        Kind::NotFound | Kind::ParentMissing => FailureKind::NotFound,
+        Kind::Busy | Kind::HasDependents { .. } | Kind::HasClones | Kind::NotNewest => {
+            FailureKind::Busy
+        }
+        Kind::NotAVolume
+        | Kind::ParentUnsuitable
+        | Kind::SizeNotMultiple { .. }
+        | Kind::BlockSize
+        | Kind::LogicalBlock { .. }
+        | Kind::Property { .. }
+        | Kind::OtherPool
+        | Kind::NameTooLong => FailureKind::Usage,
+        Kind::NoSpace => FailureKind::NoSpace,
+        Kind::ReadOnly | Kind::KeyMissing | Kind::Closed => FailureKind::Unavailable,
+        Kind::Library => FailureKind::Failed,
+    };
+    let advice = match &error.kind {
+        Kind::ParentMissing => Some("--parents makes them"),
+        Kind::HasDependents { .. } => Some("--recursive destroys them too"),
+        _ => None,
+    };
+    let failure = Failure::new(kind, told(&error, &error.kind, error.cause));
+    match advice {
+        Some(advice) => failure.advise(advice),
+        None => failure,
+    }
+}
+
+/// A pool operation that failed.
+pub fn pool(error: PoolError) -> Failure {
+    use PoolErrorKind as Kind;
+    let kind = match &error.kind {
+        Kind::Exists => FailureKind::Exists,
+        Kind::NotFound | Kind::DeviceMissing { .. } | Kind::NoSuchDevice { .. } => {
+            FailureKind::NotFound
+        }
+        Kind::DeviceInUse { .. }
+        | Kind::DeviceInPool { .. }
+        | Kind::Busy
+        | Kind::ActiveElsewhere => FailureKind::Busy,
+        Kind::DeviceTooSmall { .. }
+        | Kind::DeviceUnusable { .. }
+        | Kind::Shape { .. }
+        | Kind::Property { .. } => FailureKind::Usage,
+        Kind::NoReplicas | Kind::LogMissing => FailureKind::NeedsConfirmation,
+        Kind::Suspended
+        | Kind::DevicesMissing { .. }
+        | Kind::FeatureUnknown { .. }
+        | Kind::Damaged
+        | Kind::ReadOnly => FailureKind::Unavailable,
+        Kind::NoSpace => FailureKind::NoSpace,
+        _ => FailureKind::Failed,
+    };
+    Failure::new(kind, told(&error, &error.kind, error.cause))
+}
+
+/// The error in full where the library's own word adds something to its kind.
+fn told(
+    error: &(dyn std::error::Error + 'static),
+    kind: &dyn std::fmt::Display,
+    cause: Option<zpool::ZfsError>,
+) -> String {
+    // A kind that says what is wrong makes "Invalid argument" after it a distraction.
+    let says_nothing = kind.to_string().ends_with("library failed");
+    match cause {
+        Some(_) if says_nothing => chain(error),
+        _ => error.to_string(),
+    }
+}

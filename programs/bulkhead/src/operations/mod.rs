@@ -1,0 +1,103 @@
+//! Performs requests on an open pool. The command line and the server call the same code: what
+//! differs, that a server has volumes open and sessions on them, is behind [`Live`].
+
+mod datasets;
+pub mod documents;
+mod failures;
+mod nbd;
+mod pool;
+mod snapshot;
+mod status;
+pub mod target;
+mod volume;
+
+use control::request::PoolRequest;
+use control::{Answer, Failure, FailureKind, Request};
+use units::VolumeName;
+use zpool::Pool;
+
+pub use failures::pool as pool_failure;
+pub use pool::spec as pool_spec;
+pub use status::{pool_status, status};
+
+/// What a server has open. The command line has nothing open, and every method does nothing.
+pub trait Live {
+    /// The documents changed: serve what they say now, before the answer is given.
+    fn exports_changed(&self) -> Result<(), Failure>;
+    /// Changes the size of `name` if it is open; `false` if it is not.
+    fn resize(&self, name: &VolumeName, size: u64) -> Result<bool, Failure>;
+    /// `name` has another size now.
+    fn resized(&self, name: &VolumeName, size: u64);
+    /// Lets go of `name` and all below it for good.
+    fn close(&self, name: &VolumeName);
+    /// `from`, and all below it, has another name.
+    fn renamed(&self, from: &VolumeName, to: &VolumeName);
+}
+
+/// Nothing is open.
+pub struct NothingLive;
+
+impl Live for NothingLive {
+    fn exports_changed(&self) -> Result<(), Failure> {
+        Ok(())
+    }
+    fn resize(&self, _: &VolumeName, _: u64) -> Result<bool, Failure> {
+        Ok(false)
+    }
+    fn resized(&self, _: &VolumeName, _: u64) {}
+    fn close(&self, _: &VolumeName) {}
+    fn renamed(&self, _: &VolumeName, _: &VolumeName) {}
+}
+
+/// An open pool and what is open of it.
+pub struct Context<'a> {
+    /// The pool.
+    pub pool: &'a Pool,
+    /// Its open volumes and sessions.
+    pub live: &'a dyn Live,
+}
+
+/// Performs `request`. [`PoolRequest::Export`], [`PoolRequest::Destroy`] and requests about the
+/// server end or concern what the caller owns, and are the caller's to perform.
+pub fn perform(
+    context: &Context<'_>,
+    request: Request,
+    progress: &mut dyn FnMut(&str),
+) -> Result<Answer, Failure> {
+    match request {
+        Request::Status => status::glance(context),
+        Request::Pool(request) => pool::perform(context, request, progress),
+        Request::Volume(request) => volume::perform(context, request),
+        Request::Snapshot(request) => snapshot::perform(context, request),
+        Request::Target(request) => {
+            let answer = target::perform(context, request)?;
+            served(context, answer)
+        }
+        Request::Nbd(request) => {
+            let answer = nbd::perform(context, request)?;
+            served(context, answer)
+        }
+        Request::Server(_) => Err(not_here("a question about the server")),
+    }
+}
+
+/// The answer, after what it changed is served.
+fn served(context: &Context<'_>, answer: Answer) -> Result<Answer, Failure> {
+    if matches!(&answer, Answer::Done(done) if done.changed) {
+        context.live.exports_changed()?;
+    }
+    Ok(answer)
+}
+
+fn not_here(what: &str) -> Failure {
+    Failure::new(FailureKind::Unreachable, format!("{what} needs a running server"))
+        .advise("start one: `bulkhead pool-server POOL`")
+}
+
+/// Whether the request ends the pool, so that nothing can be asked of it afterwards.
+pub fn ends_the_pool(request: &Request) -> bool {
+    matches!(
+        request,
+        Request::Pool(PoolRequest::Export | PoolRequest::Destroy)
+    )
+}

@@ -1,0 +1,143 @@
+//! Requests about NBD exports: changes of export documents.
+
+use control::answer::{Done, NbdView};
+use control::exports::{NbdExport, NbdWish};
+use control::request::NbdRequest;
+use control::{Answer, Failure, FailureKind};
+use units::VolumeName;
+
+use super::documents::{Documents, export_document, export_edits, volume, wish};
+
+/// Performs one request.
+pub fn perform(documents: &dyn Documents, request: NbdRequest) -> Result<Answer, Failure> {
+    match request {
+        NbdRequest::Export {
+            volume,
+            name,
+            read_only,
+            access,
+        } => {
+            let export = NbdExport {
+                name: name.unwrap_or_else(|| volume.to_string()),
+                read_only,
+                access,
+            };
+            export_as(documents, &volume, export)
+        }
+        NbdRequest::Unexport { volume, name } => unexport(documents, &volume, name.as_deref()),
+        NbdRequest::List => {
+            let (wish, _, _) = wish(documents)?;
+            Ok(Answer::Nbd(wish.nbd.values().map(view).collect()))
+        }
+    }
+}
+
+/// An export as it is shown.
+pub fn view(wish: &NbdWish) -> NbdView {
+    NbdView {
+        volume: wish.volume.clone(),
+        export: wish.export.clone(),
+        sessions: Vec::new(),
+    }
+}
+
+fn export_as(
+    documents: &dyn Documents,
+    name: &VolumeName,
+    export: NbdExport,
+) -> Result<Answer, Failure> {
+    let facts = volume(documents, name)?;
+    let (wish, _, _) = wish(documents)?;
+    if let Some(other) = wish.nbd.get(&export.name).filter(|o| o.volume != *name) {
+        let message = format!(
+            "the NBD export name {:?} is already {}'s",
+            export.name, other.volume
+        );
+        return Err(Failure::new(FailureKind::Exists, message).advise("choose another --name"));
+    }
+    let mut document = export_document(&facts)?;
+    let known = document.nbd.iter_mut().find(|e| e.name == export.name);
+    let message = format!(
+        "{name} is the NBD export {:?} for: {}",
+        export.name,
+        export.access.summary()
+    );
+    match known {
+        Some(known) if *known == export => return Ok(Done::already(message)),
+        Some(known) => *known = export,
+        None => document.nbd.push(export),
+    }
+    documents.edit(name.as_str(), export_edits(&facts, &document)?)?;
+    Ok(Done::changed(message))
+}
+
+fn unexport(
+    documents: &dyn Documents,
+    volume_name: &VolumeName,
+    name: Option<&str>,
+) -> Result<Answer, Failure> {
+    let facts = volume(documents, volume_name)?;
+    let mut document = export_document(&facts)?;
+    let before = document.nbd.len();
+    document
+        .nbd
+        .retain(|export| name.is_some_and(|name| export.name != name));
+    let ended = before - document.nbd.len();
+    if ended == 0 {
+        return Ok(Done::already(format!("{volume_name} is not exported so")));
+    }
+    documents.edit(volume_name.as_str(), export_edits(&facts, &document)?)?;
+    Ok(Done::changed(format!(
+        "{volume_name}: {ended} NBD export(s) ended"
+    )))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::documents::fake::FakeDocuments;
+    use super::*;
+    use control::exports::AccessRule;
+
+    fn export(
+        documents: &FakeDocuments,
+        volume: &str,
+        name: Option<&str>,
+    ) -> Result<Answer, Failure> {
+        let request = NbdRequest::Export {
+            volume: volume.parse().expect("name"),
+            name: name.map(str::to_owned),
+            read_only: false,
+            access: AccessRule::default(),
+        };
+        perform(documents, request)
+    }
+
+    #[test]
+    fn exports_have_unique_names_and_may_be_said_twice() {
+        let documents = FakeDocuments::with_volumes(&["tank/a", "tank/b"]);
+        let done = |changed| move |answer: &Answer| matches!(answer, Answer::Done(d) if d.changed == changed);
+        assert!(export(&documents, "tank/a", Some("x")).is_ok_and(|a| done(true)(&a)));
+        assert!(export(&documents, "tank/a", Some("x")).is_ok_and(|a| done(false)(&a)));
+        let failure = export(&documents, "tank/b", Some("x")).expect_err("taken");
+        assert_eq!(failure.kind, FailureKind::Exists);
+        assert!(export(&documents, "tank/b", None).is_ok_and(|a| done(true)(&a)));
+        let Ok(Answer::Nbd(list)) = perform(&documents, NbdRequest::List) else {
+            panic!("a list");
+        };
+        let names: Vec<_> = list.iter().map(|view| view.export.name.as_str()).collect();
+        assert_eq!(names, ["tank/b", "x"]);
+    }
+
+    #[test]
+    fn unexport_ends_one_or_all() {
+        let documents = FakeDocuments::with_volumes(&["tank/a"]);
+        export(&documents, "tank/a", Some("x")).expect("exported");
+        export(&documents, "tank/a", Some("y")).expect("exported");
+        let volume: VolumeName = "tank/a".parse().expect("name");
+        unexport(&documents, &volume, Some("x")).expect("ended");
+        let left = || wish(&documents).expect("wish").0.nbd.len();
+        assert_eq!(left(), 1);
+        unexport(&documents, &volume, None).expect("ended");
+        assert_eq!(left(), 0);
+    }
+}

@@ -1,0 +1,77 @@
+//! Requests about snapshots.
+
+use control::answer::{Done, SnapshotView};
+use control::request::{Properties, SnapshotRequest};
+use control::{Answer, Failure};
+use units::{SnapshotName, VolumeName};
+use zpool::dataset::{DatasetInfo, DatasetRef, Snapshots, Value};
+
+use super::documents::new_identity;
+use super::{Context, failures, volume};
+
+/// Performs one request.
+pub fn perform(context: &Context<'_>, request: SnapshotRequest) -> Result<Answer, Failure> {
+    match request {
+        SnapshotRequest::Create { names } => {
+            context.pool.snapshot(&names).map_err(failures::dataset)?;
+            Ok(Done::changed(format!("created {}", list_of(&names))))
+        }
+        SnapshotRequest::List { volume } => list(context, volume.as_ref()),
+        SnapshotRequest::Destroy { names } => {
+            let destroyed = context.pool.destroy_snapshots(&names);
+            destroyed.map_err(failures::dataset)?;
+            Ok(Done::changed(format!("destroyed {}", list_of(&names))))
+        }
+        SnapshotRequest::Clone {
+            from,
+            to,
+            properties,
+        } => clone(context, &from, &to, &properties),
+    }
+}
+
+fn list_of(names: &[SnapshotName]) -> String {
+    let names: Vec<&str> = names.iter().map(SnapshotName::as_str).collect();
+    names.join(", ")
+}
+
+fn list(context: &Context<'_>, of: Option<&VolumeName>) -> Result<Answer, Failure> {
+    let below: DatasetRef<'_> = match of {
+        Some(name) => name.into(),
+        None => context.pool.name().into(),
+    };
+    let all = context.pool.datasets(below, Snapshots::Include);
+    let all = all.map_err(failures::dataset)?;
+    let own = of.map(|name| format!("{name}@"));
+    let is_wanted = |info: &&DatasetInfo| {
+        info.snapshot && own.as_ref().is_none_or(|own| info.name.starts_with(own))
+    };
+    let view = |info: &DatasetInfo| {
+        Some(SnapshotView {
+            name: info.name.parse().ok()?,
+            used: info.used.get(),
+            referenced: info.referenced.get(),
+            created_unix_s: Some(info.creation_time_s),
+        })
+    };
+    let views = all.iter().filter(is_wanted).filter_map(view);
+    Ok(Answer::Snapshots(views.collect()))
+}
+
+/// A clone has a new identity: to initiators it is another disk, even while its contents are
+/// the same.
+fn clone(
+    context: &Context<'_>,
+    from: &SnapshotName,
+    to: &VolumeName,
+    properties: &Properties,
+) -> Result<Answer, Failure> {
+    let cloned = context.pool.clone_snapshot(from, to);
+    cloned.map_err(failures::dataset)?;
+    let (name, identity) = new_identity()?;
+    let mut values = volume::values(properties);
+    values.extend(identity.map(|identity| (name, Value::Text(identity))));
+    let set = context.pool.set_properties(to, &values);
+    set.map_err(failures::dataset)?;
+    Ok(Done::changed(format!("cloned {from} to {to}")))
+}

@@ -1,0 +1,549 @@
+//! Requests about iSCSI targets: changes of export documents.
+
+use control::answer::{Done, TargetView, UnitView};
+use control::exports::{
+    AccessRule, ChapUser, IscsiMap, TargetDocument, TargetWish, VolumeFacts, part_names,
+};
+use control::request::{TargetRequest, Who};
+use control::{Answer, Failure, FailureKind, Secret};
+use units::{IscsiName, VolumeName};
+
+use super::documents::{
+    Documents, Edits, export_document, export_edits, set_target_document, target_document, volume,
+    wish,
+};
+
+/// Performs one request.
+pub fn perform(documents: &dyn Documents, request: TargetRequest) -> Result<Answer, Failure> {
+    match request {
+        TargetRequest::Create {
+            name,
+            portal_groups,
+        } => create(documents, &name, portal_groups),
+        TargetRequest::List => {
+            let (wish, _, _) = wish(documents)?;
+            let views = wish.targets.iter().map(|(name, target)| view(name, target));
+            Ok(Answer::Targets(views.collect()))
+        }
+        TargetRequest::Show { name } => {
+            let (wish, _, _) = wish(documents)?;
+            let target = wish.targets.get(&name).ok_or_else(|| no_target(&name))?;
+            Ok(Answer::Target(Box::new(view(&name, target))))
+        }
+        TargetRequest::Destroy { name } => destroy(documents, &name),
+        TargetRequest::Map {
+            name,
+            volume,
+            lun,
+            read_only,
+            write_cache,
+        } => {
+            let place = Place {
+                target: name,
+                lun,
+                read_only,
+                write_cache: write_cache.unwrap_or(true),
+            };
+            map(documents, &volume, place)
+        }
+        TargetRequest::Unmap { name, volume } => unmap(documents, &name, &volume),
+        TargetRequest::Allow { name, who } => change(documents, &name, |document| {
+            allow(&mut document.access, &who);
+            Ok(format!(
+                "{name} may be used by: {}",
+                document.access.summary()
+            ))
+        }),
+        TargetRequest::Deny { name, who } => change(documents, &name, |document| {
+            deny(&mut document.access, &who)?;
+            Ok(format!(
+                "{name} may be used by: {}",
+                document.access.summary()
+            ))
+        }),
+        TargetRequest::ChapSet { name, user, secret } => change(documents, &name, |document| {
+            chap_set(document, &user, &secret)?;
+            Ok(format!("{name} asks user {user} for its secret"))
+        }),
+        TargetRequest::MutualSet { name, user, secret } => change(documents, &name, |document| {
+            mutual_set(document, &user, &secret)?;
+            Ok(format!("{name} proves itself as user {user}"))
+        }),
+        TargetRequest::ChapClear { name, user } => change(documents, &name, |document| {
+            chap_clear(document, user.as_deref())
+        }),
+    }
+}
+
+/// A target as it is shown: without secrets.
+pub fn view(name: &IscsiName, target: &TargetWish) -> TargetView {
+    let document = &target.document;
+    let unit = |(lun, unit): (&u16, &control::exports::UnitWish)| UnitView {
+        lun: *lun,
+        volume: unit.volume.clone(),
+        read_only: unit.read_only,
+        write_cache: unit.write_cache,
+        naa: unit.identity.naa.clone(),
+        serial: unit.identity.serial.clone(),
+    };
+    TargetView {
+        name: name.clone(),
+        portal_groups: document.portal_groups.clone(),
+        access: document.access.clone(),
+        chap_users: document.chap.iter().map(|c| c.user.clone()).collect(),
+        mutual_user: document.mutual.as_ref().map(|c| c.user.clone()),
+        units: target.units.iter().map(unit).collect(),
+        sessions: Vec::new(),
+    }
+}
+
+fn no_target(name: &IscsiName) -> Failure {
+    Failure::not_found(format!("there is no target {name}"))
+        .advise("`bulkhead target list` shows those there are; `bulkhead target create` makes one")
+}
+
+fn existing(documents: &dyn Documents, name: &IscsiName) -> Result<TargetDocument, Failure> {
+    target_document(documents, name)?.ok_or_else(|| no_target(name))
+}
+
+fn create(
+    documents: &dyn Documents,
+    name: &IscsiName,
+    portal_groups: Vec<u16>,
+) -> Result<Answer, Failure> {
+    match target_document(documents, name)? {
+        Some(document) if document.portal_groups == portal_groups => {
+            Ok(Done::already(format!("target {name} exists already")))
+        }
+        Some(_) => {
+            let message = format!("target {name} exists already, with other portal groups");
+            Err(Failure::new(FailureKind::Exists, message))
+        }
+        None => {
+            let document = TargetDocument {
+                portal_groups,
+                ..TargetDocument::default()
+            };
+            set_target_document(documents, name, Some(&document))?;
+            Ok(Done::changed(format!(
+                "created target {name}: until `bulkhead target allow`, only this machine may use it"
+            )))
+        }
+    }
+}
+
+fn destroy(documents: &dyn Documents, name: &IscsiName) -> Result<Answer, Failure> {
+    if target_document(documents, name).is_ok_and(|found| found.is_none()) {
+        return Err(no_target(name));
+    }
+    // The maps first: a map without its target would be a problem, an empty target is none.
+    let mut maps = 0;
+    for facts in documents.volumes()? {
+        if export_document(&facts).is_ok_and(|d| d.iscsi.iter().any(|m| m.target == *name)) {
+            remove_map(documents, &facts, name)?;
+            maps += 1;
+        }
+    }
+    set_target_document(documents, name, None)?;
+    Ok(Done::changed(format!(
+        "destroyed target {name}; {maps} volume(s) are no longer shown in it"
+    )))
+}
+
+/// Where a volume shall be shown.
+struct Place {
+    target: IscsiName,
+    lun: Option<u16>,
+    read_only: bool,
+    write_cache: bool,
+}
+
+fn map(documents: &dyn Documents, name: &VolumeName, place: Place) -> Result<Answer, Failure> {
+    existing(documents, &place.target)?;
+    let facts = volume(documents, name)?;
+    let mut document = export_document(&facts)?;
+    let target = &place.target;
+    let before = document.iscsi.iter().position(|m| m.target == *target);
+    let lun = match (place.lun, before) {
+        (Some(lun), _) => lun,
+        (None, Some(at)) => document.iscsi[at].lun,
+        (None, None) => free_lun(documents, target)?,
+    };
+    if let Some(other) = taken_by(documents, target, lun)?.filter(|other| other != name) {
+        let message = format!("unit {lun} of target {target} is already {other}");
+        return Err(Failure::new(FailureKind::Exists, message)
+            .advise("choose another --lun, or leave it out to get a free one"));
+    }
+    let map = IscsiMap {
+        target: target.clone(),
+        lun,
+        read_only: place.read_only,
+        write_cache: place.write_cache,
+    };
+    let mut edits = Edits::new();
+    match before {
+        Some(at) if document.iscsi[at] == map => {
+            return Ok(Done::already(format!(
+                "{name} is already unit {lun} of target {target}"
+            )));
+        }
+        Some(at) => {
+            if document.iscsi[at].lun != lun {
+                edits = reservation_removals(documents, name, target, document.iscsi[at].lun)?;
+            }
+            document.iscsi[at] = map;
+        }
+        None => document.iscsi.push(map),
+    }
+    edits.extend(export_edits(&facts, &document)?);
+    documents.edit(name.as_str(), edits)?;
+    Ok(Done::changed(format!(
+        "{name} is unit {lun} of target {target}"
+    )))
+}
+
+/// Unit numbers of `target` that the documents claim, with their volumes.
+fn claims(
+    documents: &dyn Documents,
+    target: &IscsiName,
+) -> Result<Vec<(u16, VolumeName)>, Failure> {
+    let volumes = documents.volumes()?;
+    let claims = volumes.iter().flat_map(|facts| {
+        let document = export_document(facts).unwrap_or_default();
+        let maps = document.iscsi.into_iter().filter(|m| m.target == *target);
+        maps.map(|map| (map.lun, facts.name.clone()))
+            .collect::<Vec<_>>()
+    });
+    Ok(claims.collect())
+}
+
+fn free_lun(documents: &dyn Documents, target: &IscsiName) -> Result<u16, Failure> {
+    /// Flat space addressing has 14 bits (SAM-5, 4.7.7.3).
+    const LUN_MAX: u16 = 16_383;
+    let mut taken = vec![false; usize::from(LUN_MAX) + 1];
+    for (lun, _) in claims(documents, target)? {
+        if let Some(place) = taken.get_mut(usize::from(lun)) {
+            *place = true;
+        }
+    }
+    let free = taken.iter().position(|taken| !taken);
+    let full = || Failure::new(FailureKind::Exists, format!("target {target} is full"));
+    free.map(|lun| lun as u16).ok_or_else(full)
+}
+
+fn taken_by(
+    documents: &dyn Documents,
+    target: &IscsiName,
+    lun: u16,
+) -> Result<Option<VolumeName>, Failure> {
+    let mut claims = claims(documents, target)?.into_iter();
+    Ok(claims
+        .find(|(number, _)| *number == lun)
+        .map(|(_, name)| name))
+}
+
+fn unmap(
+    documents: &dyn Documents,
+    target: &IscsiName,
+    name: &VolumeName,
+) -> Result<Answer, Failure> {
+    let facts = volume(documents, name)?;
+    let document = export_document(&facts)?;
+    if !document.iscsi.iter().any(|map| map.target == *target) {
+        existing(documents, target)?;
+        return Ok(Done::already(format!(
+            "{name} is not shown in target {target}"
+        )));
+    }
+    remove_map(documents, &facts, target)?;
+    Ok(Done::changed(format!(
+        "{name} is no longer shown in target {target}"
+    )))
+}
+
+/// Takes the volume out of `target`, with the reservations that initiators held on it there.
+fn remove_map(
+    documents: &dyn Documents,
+    facts: &VolumeFacts,
+    target: &IscsiName,
+) -> Result<(), Failure> {
+    let mut document = export_document(facts)?;
+    let mut edits = Edits::new();
+    for map in document.iscsi.iter().filter(|m| m.target == *target) {
+        edits.extend(reservation_removals(
+            documents,
+            &facts.name,
+            target,
+            map.lun,
+        )?);
+    }
+    document.iscsi.retain(|map| map.target != *target);
+    edits.extend(export_edits(facts, &document)?);
+    documents.edit(facts.name.as_str(), edits)
+}
+
+fn reservation_removals(
+    documents: &dyn Documents,
+    volume: &VolumeName,
+    target: &IscsiName,
+    lun: u16,
+) -> Result<Edits, Failure> {
+    let kept = documents.properties(volume.as_str(), "bulkhead:pr")?;
+    let is_kept = |name: &String| kept.iter().any(|(found, _)| found == name);
+    let names = part_names(target, lun).filter(is_kept);
+    Ok(names.map(|name| (name, None)).collect())
+}
+
+/// Reads a target's document, changes it, and keeps it if it became another.
+fn change(
+    documents: &dyn Documents,
+    name: &IscsiName,
+    change: impl FnOnce(&mut TargetDocument) -> Result<String, Failure>,
+) -> Result<Answer, Failure> {
+    let before = existing(documents, name)?;
+    let mut after = before.clone();
+    let message = change(&mut after)?;
+    if before == after {
+        return Ok(Done::already(message));
+    }
+    set_target_document(documents, name, Some(&after))?;
+    Ok(Done::changed(message))
+}
+
+fn allow(rule: &mut AccessRule, who: &Who) {
+    rule.everyone |= who.everyone;
+    for initiator in &who.initiators {
+        if !rule.initiators.contains(initiator) {
+            rule.initiators.push(initiator.clone());
+        }
+    }
+    for network in &who.networks {
+        if !rule.networks.contains(network) {
+            rule.networks.push(*network);
+        }
+    }
+}
+
+/// Takes entries away. Taking the last name off a rule that also lists networks (or the other
+/// way round) would widen it to any name, which is never what a denial means.
+fn deny(rule: &mut AccessRule, who: &Who) -> Result<(), Failure> {
+    let before = rule.clone();
+    rule.everyone &= !who.everyone;
+    rule.initiators
+        .retain(|known| !who.initiators.contains(known));
+    rule.networks.retain(|known| !who.networks.contains(known));
+    let widened = (!before.initiators.is_empty() && rule.initiators.is_empty())
+        != (!before.networks.is_empty() && rule.networks.is_empty());
+    let both = !before.initiators.is_empty() && !before.networks.is_empty();
+    if both && widened && !rule.everyone {
+        return Err(Failure::usage(
+            "without that entry the rule's other list alone would decide, which lets more \
+             clients in",
+        )
+        .advise("deny the entries of both lists, or allow another entry first"));
+    }
+    Ok(())
+}
+
+fn chap_set(document: &mut TargetDocument, user: &str, secret: &Secret) -> Result<(), Failure> {
+    let mutual = document.mutual.as_ref();
+    if mutual.is_some_and(|mutual| mutual.secret == *secret) {
+        return Err(same_secret());
+    }
+    let new = ChapUser {
+        user: user.to_owned(),
+        secret: secret.clone(),
+    };
+    match document.chap.iter_mut().find(|chap| chap.user == user) {
+        Some(known) => *known = new,
+        None => document.chap.push(new),
+    }
+    Ok(())
+}
+
+fn mutual_set(document: &mut TargetDocument, user: &str, secret: &Secret) -> Result<(), Failure> {
+    if document.chap.is_empty() {
+        return Err(Failure::usage(
+            "a target proves itself only to initiators that prove themselves",
+        )
+        .advise("give the initiators their secret first: `bulkhead target chap set`"));
+    }
+    if document.chap.iter().any(|chap| chap.secret == *secret) {
+        return Err(same_secret());
+    }
+    document.mutual = Some(ChapUser {
+        user: user.to_owned(),
+        secret: secret.clone(),
+    });
+    Ok(())
+}
+
+/// RFC 7143, section 9.2.1: the secrets of the two directions must differ.
+fn same_secret() -> Failure {
+    Failure::usage("the target's secret and an initiator's must differ (RFC 7143, 9.2.1)")
+}
+
+fn chap_clear(document: &mut TargetDocument, user: Option<&str>) -> Result<String, Failure> {
+    let Some(user) = user else {
+        document.chap.clear();
+        document.mutual = None;
+        return Ok("the target asks for no secret".to_owned());
+    };
+    document.chap.retain(|chap| chap.user != user);
+    if document.chap.is_empty() && document.mutual.take().is_some() {
+        return Ok(format!("forgot user {user}, and the target's own secret"));
+    }
+    Ok(format!("forgot user {user}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::documents::fake::FakeDocuments;
+    use super::*;
+
+    const TARGET: &str = "iqn.2026-01.org.example:tank";
+
+    fn target() -> IscsiName {
+        TARGET.parse().expect("name")
+    }
+
+    fn secret(text: &str) -> Secret {
+        Secret::new(text.to_owned()).expect("long enough")
+    }
+
+    /// A pool with two volumes and a target.
+    fn pool() -> FakeDocuments {
+        let documents = FakeDocuments::with_volumes(&["tank/a", "tank/b"]);
+        let made = create(&documents, &target(), Vec::new()).expect("created");
+        assert!(matches!(made, Answer::Done(Done { changed: true, .. })));
+        documents
+    }
+
+    fn map_at(documents: &FakeDocuments, name: &str, lun: Option<u16>) -> Result<Answer, Failure> {
+        let request = TargetRequest::Map {
+            name: target(),
+            volume: name.parse().expect("name"),
+            lun,
+            read_only: false,
+            write_cache: None,
+        };
+        perform(documents, request)
+    }
+
+    fn changed(answer: Result<Answer, Failure>) -> bool {
+        match answer.expect("done") {
+            Answer::Done(done) => done.changed,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn everything_may_be_said_twice() {
+        let documents = pool();
+        assert!(!changed(create(&documents, &target(), Vec::new())));
+        assert!(changed(map_at(&documents, "tank/a", None)));
+        assert!(!changed(map_at(&documents, "tank/a", None)));
+        assert!(!changed(map_at(&documents, "tank/a", Some(0))));
+        let unmap = || TargetRequest::Unmap {
+            name: target(),
+            volume: "tank/a".parse().expect("name"),
+        };
+        assert!(changed(perform(&documents, unmap())));
+        assert!(!changed(perform(&documents, unmap())));
+    }
+
+    #[test]
+    fn units_take_the_lowest_free_number_and_never_a_taken_one() {
+        let documents = pool();
+        assert!(changed(map_at(&documents, "tank/a", None)));
+        let failure = map_at(&documents, "tank/b", Some(0)).expect_err("taken");
+        assert_eq!(failure.kind, FailureKind::Exists);
+        assert!(failure.message.contains("tank/a"));
+        assert!(changed(map_at(&documents, "tank/b", None)));
+        let (wish, problems, _) = wish(&documents).expect("a wish");
+        assert!(problems.is_empty());
+        assert_eq!(wish.targets[&target()].units[&1].volume.as_str(), "tank/b");
+    }
+
+    #[test]
+    fn an_identity_is_made_once_and_outlives_the_export() {
+        let documents = pool();
+        let identity = || {
+            let facts = volume(&documents, &"tank/a".parse().expect("name"));
+            facts.expect("volume").identity
+        };
+        map_at(&documents, "tank/a", None).expect("mapped");
+        let first = identity();
+        assert!(first.is_some());
+        map_at(&documents, "tank/a", Some(5)).expect("moved");
+        destroy(&documents, &target()).expect("destroyed");
+        assert_eq!(identity(), first);
+    }
+
+    #[test]
+    fn destroying_a_target_leaves_no_map_and_no_reservation() {
+        let documents = pool();
+        map_at(&documents, "tank/a", Some(3)).expect("mapped");
+        let part = part_names(&target(), 3).next().expect("a name");
+        let kept = vec![(part, Some("1 1 00".to_owned()))];
+        documents.edit("tank/a", kept).expect("kept");
+        assert!(changed(destroy(&documents, &target())));
+        let left = documents.properties("tank/a", "bulkhead:").expect("read");
+        let names: Vec<_> = left.iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!(names, ["bulkhead:identity"]);
+        assert_eq!(
+            destroy(&documents, &target()).expect_err("gone").kind,
+            FailureKind::NotFound
+        );
+    }
+
+    #[test]
+    fn missing_targets_and_volumes_are_told_apart() {
+        let documents = FakeDocuments::with_volumes(&["tank/a"]);
+        let failure = map_at(&documents, "tank/a", None).expect_err("no target");
+        assert!(failure.message.contains("no target"));
+        create(&documents, &target(), Vec::new()).expect("created");
+        let failure = map_at(&documents, "tank/x", None).expect_err("no volume");
+        assert!(failure.message.contains("no volume"));
+    }
+
+    #[test]
+    fn a_denial_never_lets_more_clients_in() {
+        let name: IscsiName = "iqn.1993-08.org.debian:01:a".parse().expect("name");
+        let network = "10.0.0.0/8".parse().expect("network");
+        let mut rule = AccessRule {
+            everyone: false,
+            initiators: vec![name.clone()],
+            networks: vec![network],
+        };
+        let one = Who {
+            initiators: vec![name.clone()],
+            ..Who::default()
+        };
+        assert!(deny(&mut rule.clone(), &one).is_err());
+        let both = Who {
+            initiators: vec![name],
+            networks: vec![network],
+            everyone: false,
+        };
+        deny(&mut rule, &both).expect("both lists");
+        assert!(rule.is_empty());
+    }
+
+    #[test]
+    fn the_two_directions_never_share_a_secret_and_none_is_shown() {
+        let mut document = TargetDocument::default();
+        let shared = secret("the same secret");
+        assert!(mutual_set(&mut document, "t", &shared).is_err());
+        chap_set(&mut document, "ann", &shared).expect("set");
+        assert!(mutual_set(&mut document, "t", &shared).is_err());
+        mutual_set(&mut document, "t", &secret("another secret")).expect("set");
+        let wish = TargetWish {
+            document,
+            units: Default::default(),
+        };
+        let shown = serde_json::to_string(&view(&target(), &wish)).expect("JSON");
+        assert!(shown.contains("ann") && !shown.contains("secret\""));
+        assert!(!shown.contains("same") && !shown.contains("another"));
+    }
+}

@@ -1,0 +1,334 @@
+//! Requests about volumes.
+
+use std::collections::BTreeMap;
+
+use control::answer::{Done, Property, VolumeView};
+use control::exports::{
+    EXPORT_PROPERTY, IDENTITY_PROPERTY, Identity, PROPERTY_PREFIX, VolumeDocument,
+};
+use control::request::{Properties, VolumeCreate, VolumeRequest};
+use control::{Answer, Failure, FailureKind};
+use units::{ByteCount, VolumeName};
+use zpool::dataset::{
+    DatasetInfo, Depth, PropertySource, UserProperties, Value, VolumeSpec,
+};
+
+use super::datasets::{Dataset, is_sparse};
+use super::documents::{Documents, export_document, new_identity, no_volume, volume};
+use super::{Context, failures};
+
+/// Performs one request.
+pub fn perform(context: &Context<'_>, request: VolumeRequest) -> Result<Answer, Failure> {
+    match request {
+        VolumeRequest::Create(create_this) => create(context, &create_this),
+        VolumeRequest::List => list(context),
+        VolumeRequest::Show { name } => show(context, &name),
+        VolumeRequest::Resize {
+            name,
+            size,
+            allow_shrink,
+        } => resize(context, &name, size, allow_shrink),
+        VolumeRequest::Destroy {
+            name,
+            recursive,
+            exported,
+        } => destroy(context, &name, recursive, exported),
+        VolumeRequest::Rename { from, to } => {
+            let renamed = context.pool.rename(&from, &to);
+            renamed.map_err(failures::dataset)?;
+            context.live.renamed(&from, &to);
+            context.live.exports_changed()?;
+            Ok(Done::changed(format!("renamed {from} to {to}")))
+        }
+        VolumeRequest::Promote { name } => {
+            context.pool.promote(&name).map_err(failures::dataset)?;
+            Ok(Done::changed(format!(
+                "{name} depends on no other volume now"
+            )))
+        }
+        VolumeRequest::Get { name, names } => get(context, &name, &names),
+        VolumeRequest::Set { name, properties } => set(context, &name, properties),
+        VolumeRequest::Inherit { name, names } => inherit(context, &name, &names),
+    }
+}
+
+fn create(context: &Context<'_>, create: &VolumeCreate) -> Result<Answer, Failure> {
+    let name = &create.name;
+    refuse_own(create.properties.keys())?;
+    if create.exist_ok
+        && let Ok(facts) = volume(context, name)
+    {
+        if facts.size == create.size {
+            return Ok(Done::already(format!("volume {name} exists already")));
+        }
+        let message = format!("volume {name} exists already, with a size of {}", facts.size);
+        return Err(Failure::new(FailureKind::Exists, message).advise("`volume resize` changes it"));
+    }
+    if create.parents {
+        let made = context.pool.create_parents(name);
+        made.map_err(failures::dataset)?;
+    }
+    let (property, identity) = new_identity()?;
+    let mut properties = values(&create.properties);
+    properties.extend(identity.map(|value| (property, Value::Text(value))));
+    let block_size = create.block_size.map(|bytes| ByteCount(u64::from(bytes)));
+    let spec = VolumeSpec {
+        name: name.clone(),
+        size: ByteCount(create.size),
+        block_size: block_size.unwrap_or(VolumeSpec::BLOCK_SIZE_DEFAULT),
+        sparse: create.sparse,
+        properties,
+    };
+    context.pool.create_volume(&spec).map_err(failures::dataset)?;
+    let size = ByteCount(create.size);
+    Ok(Done::changed(format!("created volume {name} of {size}")))
+}
+
+/// Values as the engine takes them: text, which it checks itself.
+pub fn values(properties: &Properties) -> Vec<(String, Value)> {
+    let pairs = properties.iter();
+    pairs
+        .map(|(name, value)| (name.clone(), value_of(name, value)))
+        .collect()
+}
+
+/// Sizes may be written as people write them.
+fn value_of(name: &str, value: &str) -> Value {
+    const SIZES: [&str; 5] = [
+        "volsize",
+        "reservation",
+        "refreservation",
+        "quota",
+        "refquota",
+    ];
+    const NUMBERS: [&str; 1] = ["copies"];
+    match value.parse::<ByteCount>() {
+        Ok(size) if SIZES.contains(&name) => Value::Number(size.get()),
+        Ok(number) if NUMBERS.contains(&name) => Value::Number(number.get()),
+        _ if SIZES.contains(&name) && value == "none" => Value::Number(0),
+        _ => Value::Text(value.to_owned()),
+    }
+}
+
+/// Our own properties have commands of their own, which keep them consistent.
+fn refuse_own<'a>(mut names: impl Iterator<Item = &'a String>) -> Result<(), Failure> {
+    match names.find(|name| name.starts_with(PROPERTY_PREFIX)) {
+        None => Ok(()),
+        Some(name) => Err(Failure::usage(format!("property {name} is Bulkhead's own"))
+            .advise("use `bulkhead target`, `bulkhead nbd`")),
+    }
+}
+
+fn list(context: &Context<'_>) -> Result<Answer, Failure> {
+    let documents = context.documents()?;
+    let infos = context.volume_infos()?;
+    let views = infos.iter().filter_map(|info| view(info, &documents));
+    Ok(Answer::Volumes(views.collect()))
+}
+
+fn view(info: &DatasetInfo, documents: &UserProperties) -> Option<VolumeView> {
+    let shape = info.volume?;
+    let own = documents.get(&info.name);
+    let value = |name: &str| own.and_then(|own| own.get(name));
+    let document = value(EXPORT_PROPERTY)
+        .and_then(|text| VolumeDocument::decode(EXPORT_PROPERTY, text).ok())
+        .unwrap_or_default();
+    let maps = document.iscsi.iter();
+    let maps = maps.map(|map| format!("iscsi:{}/{}", map.target, map.lun));
+    let exports = document.nbd.iter().map(|nbd| format!("nbd:{}", nbd.name));
+    Some(VolumeView {
+        name: info.name.parse().ok()?,
+        size: shape.size.get(),
+        block_size: u32::try_from(shape.block_size.get()).ok()?,
+        used: info.used.get(),
+        referenced: info.referenced.get(),
+        sparse: is_sparse(info),
+        origin: info.origin.clone(),
+        exports: maps.chain(exports).collect(),
+        identity: value(IDENTITY_PROPERTY)
+            .and_then(|text| Identity::decode(IDENTITY_PROPERTY, text).ok()),
+        properties: BTreeMap::new(),
+    })
+}
+
+fn show(context: &Context<'_>, name: &VolumeName) -> Result<Answer, Failure> {
+    let info = context.pool.dataset(name).map_err(failures::dataset)?;
+    let documents = context.documents()?;
+    let mut view = view(&info, &documents).ok_or_else(|| not_a_volume(name))?;
+    view.properties = properties(context, &Dataset::Volume(name.clone()))?;
+    Ok(Answer::Volume(Box::new(view)))
+}
+
+fn not_a_volume(name: &VolumeName) -> Failure {
+    Failure::usage(format!("{name} is not a volume"))
+}
+
+fn resize(
+    context: &Context<'_>,
+    name: &VolumeName,
+    size: u64,
+    allow_shrink: bool,
+) -> Result<Answer, Failure> {
+    let before = context.pool.dataset(name).map_err(failures::dataset)?;
+    let old = before.volume.ok_or_else(|| not_a_volume(name))?;
+    let (old_size, block) = (old.size.get(), old.block_size.get());
+    if size == 0 || size % block != 0 {
+        let message = format!("the size {size} is not a positive multiple of the block size {block}");
+        return Err(Failure::usage(message)
+            .advise(format!("use {} or {}", size / block * block, (size / block + 1) * block)));
+    }
+    if size == old_size {
+        return Ok(Done::already(format!(
+            "{name} has {} already",
+            ByteCount(size)
+        )));
+    }
+    if size < old_size && !allow_shrink {
+        let message = format!(
+            "{name} would shrink from {} to {}: what lies beyond would be lost",
+            ByteCount(old_size),
+            ByteCount(size)
+        );
+        return Err(Failure::new(FailureKind::NeedsConfirmation, message)
+            .advise("if that is what you want, add --allow-shrink"));
+    }
+    if context.live.resize(name, size)? {
+        let adjusted = context.pool.adjust_reservation(&before);
+        adjusted.map_err(failures::dataset)?;
+    } else {
+        let resized = context.pool.resize_volume(name, ByteCount(size));
+        resized.map_err(failures::dataset)?;
+    }
+    context.live.resized(name, size);
+    context.live.exports_changed()?;
+    Ok(Done::changed(format!("{name} has {} now", ByteCount(size))))
+}
+
+fn destroy(
+    context: &Context<'_>,
+    name: &VolumeName,
+    recursive: bool,
+    exported: bool,
+) -> Result<Answer, Failure> {
+    let info = context.pool.dataset(name).map_err(|error| match error.kind {
+        zpool::dataset::DatasetErrorKind::NotFound => no_volume(name),
+        _ => failures::dataset(error),
+    })?;
+    let below = format!("{name}/");
+    for facts in context.volumes()? {
+        let is_meant = facts.name == *name || facts.name.as_str().starts_with(&below);
+        if !is_meant || export_document(&facts).is_ok_and(|d| d.is_empty()) {
+            continue;
+        }
+        if !exported {
+            let message = format!("{} is exported", facts.name);
+            return Err(Failure::new(FailureKind::Busy, message)
+                .advise("unmap or unexport it first, or add --exported to end its exports"));
+        }
+        let gone = vec![(EXPORT_PROPERTY.to_owned(), None)];
+        context.edit(facts.name.as_str(), gone)?;
+    }
+    context.live.exports_changed()?;
+    // A refusal must find the volume still being served, if it was.
+    if !recursive {
+        refuse_dependents(context, name)?;
+    }
+    context.live.close(name);
+    let depth = if recursive { Depth::Recursive } else { Depth::One };
+    let destroyed = context.pool.destroy_dataset(name, depth);
+    destroyed.map_err(failures::dataset)?;
+    let kind = if info.volume.is_some() { "volume" } else { "dataset" };
+    Ok(Done::changed(format!("destroyed {kind} {name}")))
+}
+
+fn refuse_dependents(context: &Context<'_>, name: &VolumeName) -> Result<(), Failure> {
+    let all = context
+        .pool
+        .datasets(name, zpool::dataset::Snapshots::Include)
+        .map_err(failures::dataset)?;
+    match all.iter().find(|info| info.name != name.as_str()) {
+        None => Ok(()),
+        Some(dependent) => {
+            let message = format!("{name} has {}", dependent.name);
+            Err(Failure::new(FailureKind::Busy, message)
+                .advise("destroy that first, or add --recursive"))
+        }
+    }
+}
+
+/// All properties in effect. Those with secrets are not among them.
+fn properties(
+    context: &Context<'_>,
+    dataset: &Dataset,
+) -> Result<BTreeMap<String, Property>, Failure> {
+    let found = context.pool.properties(dataset);
+    let found = found.map_err(failures::dataset)?.into_iter();
+    Ok(found
+        .filter(|(name, _)| !name.starts_with(PROPERTY_PREFIX))
+        .map(|(name, property)| {
+            let source = match property.source {
+                PropertySource::Native => "-".to_owned(),
+                PropertySource::Local => "local".to_owned(),
+                PropertySource::Received => "received".to_owned(),
+                PropertySource::Inherited(from) => format!("inherited from {from}"),
+            };
+            let value = property.value.to_string();
+            (name, Property { value, source })
+        })
+        .collect())
+}
+
+fn get(context: &Context<'_>, name: &str, names: &[String]) -> Result<Answer, Failure> {
+    refuse_own(names.iter())?;
+    let all = properties(context, &Dataset::parse(name)?)?;
+    chosen(all, names, name).map(Answer::Properties)
+}
+
+/// The properties of these names, or all.
+pub fn chosen(
+    mut all: BTreeMap<String, Property>,
+    names: &[String],
+    whose: &str,
+) -> Result<BTreeMap<String, Property>, Failure> {
+    if names.is_empty() {
+        return Ok(all);
+    }
+    let pick = |name: &String| {
+        let missing = || Failure::not_found(format!("{whose} has no property {name}"));
+        all.remove(name)
+            .map(|property| (name.clone(), property))
+            .ok_or_else(missing)
+    };
+    names.iter().map(pick).collect()
+}
+
+fn set(context: &Context<'_>, name: &str, properties: Properties) -> Result<Answer, Failure> {
+    refuse_own(properties.keys())?;
+    let dataset = Dataset::parse(name)?;
+    if let (Some(size), Dataset::Volume(volume)) = (properties.get("volsize"), &dataset) {
+        if properties.len() > 1 {
+            return Err(Failure::usage("set volsize alone"));
+        }
+        let size: ByteCount = size
+            .parse()
+            .map_err(|error: units::ParseByteCountError| Failure::usage(error.to_string()))?;
+        return resize(context, volume, size.get(), false);
+    }
+    let done = context.pool.set_properties(&dataset, &values(&properties));
+    done.map_err(failures::dataset)?;
+    let names: Vec<&str> = properties.keys().map(String::as_str).collect();
+    Ok(Done::changed(format!("set {} of {name}", names.join(", "))))
+}
+
+fn inherit(context: &Context<'_>, name: &str, names: &[String]) -> Result<Answer, Failure> {
+    refuse_own(names.iter())?;
+    let dataset = Dataset::parse(name)?;
+    for property in names {
+        let done = context.pool.inherit_property(&dataset, property);
+        done.map_err(failures::dataset)?;
+    }
+    Ok(Done::changed(format!(
+        "{name} inherits {}",
+        names.join(", ")
+    )))
+}

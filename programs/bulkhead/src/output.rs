@@ -1,0 +1,393 @@
+//! Answers as people read them, or as one JSON document.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use control::answer::{
+    DeviceView, NbdView, PoolStatus, PoolSummary, Property, ScanView, ServerStatus, SnapshotView,
+    Status, TargetView, VolumeView,
+};
+use control::{Answer, Failure};
+use units::ByteCount;
+
+use crate::table::Table;
+
+/// What is printed for an answer.
+pub fn answer(answer: &Answer, json: bool) -> String {
+    if json {
+        let mut text = serde_json::to_string_pretty(&bare(answer)).expect("answers are JSON");
+        text.push('\n');
+        return text;
+    }
+    match answer {
+        Answer::Done(done) => format!("{}\n", done.message),
+        Answer::Status(found) => status(found),
+        Answer::Pool(pool) => pool_status(pool),
+        Answer::Pools(pools) => pool_list(pools),
+        Answer::Volumes(volumes) => volume_list(volumes),
+        Answer::Volume(volume) => volume_detail(volume),
+        Answer::Snapshots(snapshots) => snapshot_list(snapshots),
+        Answer::Targets(targets) => target_list(targets),
+        Answer::Target(target) => target_detail(target),
+        Answer::Nbd(exports) => nbd_list(exports),
+        Answer::Properties(properties) => property_list(properties),
+    }
+}
+
+/// An answer without its name: a command prints only one kind, so that the name says nothing.
+fn bare(answer: &Answer) -> serde_json::Value {
+    match serde_json::to_value(answer).expect("answers are JSON") {
+        serde_json::Value::Object(fields) if fields.len() == 1 => {
+            fields.into_iter().next().expect("one field").1
+        }
+        other => other,
+    }
+}
+
+/// What is printed for a failure.
+pub fn failure(failure: &Failure, json: bool) -> String {
+    if json {
+        #[derive(serde::Serialize)]
+        struct Document<'a> {
+            failure: &'a Failure,
+            exit_code: u8,
+        }
+        let document = Document {
+            failure,
+            exit_code: failure.kind.exit_code(),
+        };
+        let mut text = serde_json::to_string_pretty(&document).expect("failures are JSON");
+        text.push('\n');
+        return text;
+    }
+    let mut text = format!("bulkhead: {}\n", failure.message);
+    if let Some(advice) = &failure.advice {
+        let _ = writeln!(text, "  {advice}");
+    }
+    text
+}
+
+fn bytes(count: u64) -> String {
+    let count = ByteCount(count);
+    // An exact number of kilobytes is harder to read than a rounded number of gigabytes.
+    const UNITS: [(&str, u32); 5] = [("P", 50), ("T", 40), ("G", 30), ("M", 20), ("K", 10)];
+    for (name, shift) in UNITS {
+        if count.get() >> shift > 0 {
+            let value = count.get() as f64 / (1_u64 << shift) as f64;
+            return match value.fract() == 0.0 || value >= 100.0 {
+                true => format!("{value:.0}{name}"),
+                false => format!("{value:.1}{name}"),
+            };
+        }
+    }
+    count.to_string()
+}
+
+fn status(status: &Status) -> String {
+    let mut text = pool_status(&status.pool);
+    text.push('\n');
+    match &status.server {
+        Some(server) => server_lines(server, &mut text),
+        None => text.push_str("server:   none: `bulkhead pool-server` starts one\n"),
+    }
+    let _ = writeln!(text, "volumes:  {}", status.volume_count);
+    if !status.targets.is_empty() {
+        let _ = write!(text, "\n{}", target_list(&status.targets));
+    }
+    if !status.nbd.is_empty() {
+        let _ = write!(text, "\n{}", nbd_list(&status.nbd));
+    }
+    for problem in &status.problems {
+        let _ = writeln!(text, "\nproblem:  {problem}");
+    }
+    text
+}
+
+fn server_lines(server: &ServerStatus, text: &mut String) {
+    let state = if server.draining { ", draining" } else { "" };
+    let _ = writeln!(
+        text,
+        "server:   process {}, up {} s{state}",
+        server.pid, server.uptime_s
+    );
+    if let Some(age) = server.pool_status_age_ms {
+        let _ = writeln!(text, "          the pool's state above is {age} ms old");
+    }
+    for (name, addresses) in [
+        ("iscsi:", &server.iscsi_portals),
+        ("nbd:", &server.nbd_listeners),
+    ] {
+        let _ = writeln!(text, "{name:<9} {}", addresses.join(" "));
+    }
+}
+
+fn pool_status(pool: &PoolStatus) -> String {
+    let mut text = format!("pool:     {}\nhealth:   {}\n", pool.name, pool.health);
+    let _ = writeln!(
+        text,
+        "space:    {} of {} allocated, {} free",
+        bytes(pool.allocated),
+        bytes(pool.size),
+        bytes(pool.free)
+    );
+    if let Some(scan) = &pool.scan {
+        let _ = writeln!(text, "scan:     {}", scan_line(scan));
+    }
+    for advice in &pool.advice {
+        let _ = writeln!(text, "advice:   {advice}");
+    }
+    let mut table = Table::new(&["DEVICE", "STATE", ">READ", ">WRITE", ">CKSUM", "NOTE"]);
+    let mut role = "data";
+    for device in &pool.devices {
+        if device.role != role {
+            role = &device.role;
+            let heading = role.to_owned();
+            table.row([heading]);
+        }
+        device_rows(device, usize::from(role != "data"), &mut table);
+    }
+    let _ = write!(text, "\n{}", table.render());
+    text
+}
+
+/// One line about a scan.
+pub fn scan_line(scan: &ScanView) -> String {
+    format!(
+        "{} {}, {}%, {} repaired, {} errors",
+        scan.function,
+        scan.state,
+        scan.percent(),
+        bytes(scan.repaired),
+        scan.errors
+    )
+}
+
+fn device_rows(device: &DeviceView, depth: usize, table: &mut Table) {
+    table.row([
+        format!("{}{}", "  ".repeat(depth), device.name),
+        device.state.clone(),
+        device.read_errors.to_string(),
+        device.write_errors.to_string(),
+        device.checksum_errors.to_string(),
+        device.note.clone().unwrap_or_default(),
+    ]);
+    for member in &device.members {
+        device_rows(member, depth + 1, table);
+    }
+}
+
+fn pool_list(pools: &[PoolSummary]) -> String {
+    if pools.is_empty() {
+        return "no pools: `bulkhead pool create` makes one; --search says where to look\n".into();
+    }
+    let mut table = Table::new(&["NAME", "STATE", "HEALTH", ">SIZE", ">ALLOC", "DEVICES"]);
+    for pool in pools {
+        let mut devices = pool.devices.join(" ");
+        if !pool.missing.is_empty() {
+            let _ = write!(devices, " (missing: {})", pool.missing.join(" "));
+        }
+        table.row([
+            pool.name.to_string(),
+            pool.state.clone(),
+            pool.health.clone().unwrap_or_else(dash),
+            pool.size.map_or_else(dash, bytes),
+            pool.allocated.map_or_else(dash, bytes),
+            devices,
+        ]);
+    }
+    table.render()
+}
+
+fn dash() -> String {
+    "-".to_owned()
+}
+
+fn volume_list(volumes: &[VolumeView]) -> String {
+    let mut table = Table::new(&["NAME", ">SIZE", ">USED", ">REFER", ">BLOCK", "EXPORTS"]);
+    for volume in volumes {
+        table.row([
+            volume.name.to_string(),
+            bytes(volume.size),
+            bytes(volume.used),
+            bytes(volume.referenced),
+            bytes(u64::from(volume.block_size)),
+            volume.exports.join(" "),
+        ]);
+    }
+    table.render()
+}
+
+fn volume_detail(volume: &VolumeView) -> String {
+    let mut text = String::new();
+    let mut line = |name: &str, value: String| {
+        let _ = writeln!(text, "{name:<12} {value}");
+    };
+    line("name:", volume.name.to_string());
+    line("size:", bytes(volume.size));
+    line("block size:", bytes(u64::from(volume.block_size)));
+    line("used:", bytes(volume.used));
+    line("referenced:", bytes(volume.referenced));
+    let kind = if volume.sparse { "sparse" } else { "reserved" };
+    line("space:", kind.to_owned());
+    if let Some(origin) = &volume.origin {
+        line("origin:", origin.clone());
+    }
+    if let Some(identity) = &volume.identity {
+        line("naa:", identity.naa.clone());
+        line("eui:", identity.eui.clone());
+        line("serial:", identity.serial.clone());
+    }
+    for export in &volume.exports {
+        line("export:", export.clone());
+    }
+    if !volume.properties.is_empty() {
+        let _ = write!(text, "\n{}", property_list(&volume.properties));
+    }
+    text
+}
+
+fn snapshot_list(snapshots: &[SnapshotView]) -> String {
+    let mut table = Table::new(&["NAME", ">USED", ">REFER"]);
+    for snapshot in snapshots {
+        table.row([
+            snapshot.name.to_string(),
+            bytes(snapshot.used),
+            bytes(snapshot.referenced),
+        ]);
+    }
+    table.render()
+}
+
+fn target_list(targets: &[TargetView]) -> String {
+    let mut table = Table::new(&["TARGET", "UNIT", "VOLUME", "ALLOWED", "CHAP", ">SESSIONS"]);
+    for target in targets {
+        let mut first = true;
+        let units = target.units.iter();
+        let mut units: Vec<(String, String)> = units
+            .map(|unit| (unit.lun.to_string(), unit.volume.to_string()))
+            .collect();
+        if units.is_empty() {
+            units.push((dash(), dash()));
+        }
+        for (lun, volume) in units {
+            if !first {
+                table.row([String::new(), lun, volume]);
+                continue;
+            }
+            first = false;
+            let chap = match (target.chap_users.is_empty(), &target.mutual_user) {
+                (true, _) => dash(),
+                (false, None) => target.chap_users.join(" "),
+                (false, Some(mutual)) => format!("{} / {mutual}", target.chap_users.join(" ")),
+            };
+            table.row([
+                target.name.to_string(),
+                lun,
+                volume,
+                target.access.summary(),
+                chap,
+                target.sessions.len().to_string(),
+            ]);
+        }
+    }
+    table.render()
+}
+
+fn target_detail(target: &TargetView) -> String {
+    let mut text = target_list(std::slice::from_ref(target));
+    let mut table = Table::new(&["UNIT", "NAA", "SERIAL", "MODE", "WRITE CACHE"]);
+    for unit in &target.units {
+        let mode = if unit.read_only {
+            "read-only"
+        } else {
+            "read-write"
+        };
+        let cache = if unit.write_cache { "on" } else { "off" };
+        table.row([
+            unit.lun.to_string(),
+            unit.naa.clone(),
+            unit.serial.clone(),
+            mode.to_owned(),
+            cache.to_owned(),
+        ]);
+    }
+    let _ = write!(text, "\n{}", table.render());
+    for session in &target.sessions {
+        let _ = writeln!(
+            text,
+            "session:  {} from {}",
+            session.name,
+            session.peers.join(" ")
+        );
+    }
+    text
+}
+
+fn nbd_list(exports: &[NbdView]) -> String {
+    let mut table = Table::new(&["NBD EXPORT", "VOLUME", "MODE", "ALLOWED", ">CLIENTS"]);
+    for view in exports {
+        let mode = if view.export.read_only {
+            "read-only"
+        } else {
+            "read-write"
+        };
+        table.row([
+            view.export.name.clone(),
+            view.volume.to_string(),
+            mode.to_owned(),
+            view.export.access.summary(),
+            view.sessions.len().to_string(),
+        ]);
+    }
+    table.render()
+}
+
+fn property_list(properties: &BTreeMap<String, Property>) -> String {
+    let mut table = Table::new(&["PROPERTY", "VALUE", "SOURCE"]);
+    for (name, property) in properties {
+        table.row([
+            name.clone(),
+            property.value.clone(),
+            property.source.clone(),
+        ]);
+    }
+    table.render()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use control::FailureKind;
+
+    #[test]
+    fn json_is_the_bare_answer() {
+        let done = control::answer::Done::changed("made it");
+        let json: serde_json::Value = serde_json::from_str(&answer(&done, true)).expect("JSON");
+        assert_eq!(json["changed"], true);
+        let list: serde_json::Value =
+            serde_json::from_str(&answer(&Answer::Volumes(Vec::new()), true)).expect("JSON");
+        assert_eq!(list, serde_json::json!([]));
+    }
+
+    #[test]
+    fn a_failure_is_a_sentence_and_its_advice() {
+        let failed = Failure::new(FailureKind::Busy, "it is busy").advise("wait");
+        assert_eq!(failure(&failed, false), "bulkhead: it is busy\n  wait\n");
+        let json: serde_json::Value = serde_json::from_str(&failure(&failed, true)).expect("JSON");
+        assert_eq!(json["exit_code"], 5);
+        assert_eq!(json["failure"]["kind"], "busy");
+    }
+
+    #[test]
+    fn sizes_are_rounded_for_people() {
+        for (count, shown) in [
+            (10 << 30, "10G"),
+            (1_500_000_000, "1.4G"),
+            (16_384, "16K"),
+            (7, "7"),
+            (0, "0"),
+        ] {
+            assert_eq!(bytes(count), shown);
+        }
+    }
+}

@@ -1,0 +1,418 @@
+//! A volume that is opened by its first use. A server start must not grow with the number of
+//! volumes: opening one costs a disk read and the replay of its log, and most are not used in
+//! the first second.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
+
+use block_device::{
+    BlockDevice, Commit, DeviceError, Effort, ErrorKind, Extent, Geometry, ReadLoan, StatusRun,
+    Update, WriteLoan, Zero,
+};
+use units::VolumeName;
+
+/// Longest write that an unopened volume buffers, in bytes: no protocol sends more at once.
+const BUFFER_BYTES_MAX: u64 = 64 << 20;
+
+/// A volume after it was opened.
+pub trait OpenVolume: BlockDevice {
+    /// Waits for loans, then lets go; later calls answer [`ErrorKind::Gone`].
+    fn close(&self);
+}
+
+/// Opens volumes by name. May block.
+pub trait Opener: Send + Sync {
+    /// Opens `name`.
+    fn open(&self, name: &VolumeName) -> Result<Box<dyn OpenVolume>, DeviceError>;
+    /// Called after the first read of any volume was served.
+    fn first_read(&self);
+}
+
+/// Shape of a volume as the pool's records tell it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shape {
+    /// Bytes.
+    pub size: u64,
+    /// Bytes.
+    pub block_size: u32,
+}
+
+/// Smallest unit that clients address, in bytes.
+pub const LOGICAL_BLOCK: u32 = 512;
+
+/// A volume that is opened by its first use.
+pub struct LazyVolume {
+    core: Arc<Core>,
+}
+
+struct Core {
+    opener: Arc<dyn Opener>,
+    name: Mutex<VolumeName>,
+    size: AtomicU64,
+    block_size: u32,
+    volume: OnceLock<Box<dyn OpenVolume>>,
+    /// Held while opening and closing, so that the two do not meet.
+    gate: Mutex<()>,
+    closed: AtomicBool,
+    has_read: AtomicBool,
+}
+
+impl LazyVolume {
+    /// A volume of that name and shape. Nothing is opened.
+    pub fn new(opener: Arc<dyn Opener>, name: VolumeName, shape: Shape) -> Self {
+        Self {
+            core: Arc::new(Core {
+                opener,
+                name: Mutex::new(name),
+                size: AtomicU64::new(shape.size),
+                block_size: shape.block_size,
+                volume: OnceLock::new(),
+                gate: Mutex::new(()),
+                closed: AtomicBool::new(false),
+                has_read: AtomicBool::new(false),
+            }),
+        }
+    }
+
+    /// Whether it was used yet, and not closed since.
+    pub fn is_open(&self) -> bool {
+        self.core.volume.get().is_some() && !self.core.closed.load(Ordering::Acquire)
+    }
+
+    /// The dataset has another name now. Sessions notice nothing.
+    pub fn renamed(&self, name: VolumeName) {
+        *self.core.name.lock().expect("no holder panics") = name;
+    }
+
+    /// The size that is shown until the volume is opened.
+    pub fn resized(&self, size: u64) {
+        self.core.size.store(size, Ordering::Release);
+    }
+
+    /// Closes it for good: later calls answer [`ErrorKind::Gone`]. May block.
+    pub fn close(&self) {
+        let _gate = self.core.gate.lock().expect("no holder panics");
+        if !self.core.closed.swap(true, Ordering::AcqRel)
+            && let Some(volume) = self.core.volume.get()
+        {
+            volume.close();
+        }
+    }
+}
+
+impl Core {
+    /// The volume, if it can be had with `effort`.
+    fn volume(
+        &self,
+        effort: Effort,
+        doing: &'static str,
+        extent: Extent,
+    ) -> Result<&dyn OpenVolume, DeviceError> {
+        match (self.volume.get(), effort) {
+            (Some(volume), _) => Ok(volume.as_ref()),
+            (None, Effort::NoWait) => {
+                Err(DeviceError::new(ErrorKind::WouldBlock, doing, extent))
+            }
+            (None, Effort::MayBlock) => self.open(doing, extent),
+        }
+    }
+
+    fn open(&self, doing: &'static str, extent: Extent) -> Result<&dyn OpenVolume, DeviceError> {
+        let _gate = self.gate.lock().expect("no holder panics");
+        if self.closed.load(Ordering::Acquire) {
+            return Err(DeviceError::new(ErrorKind::Gone, doing, extent));
+        }
+        if self.volume.get().is_none() {
+            let name = self.name.lock().expect("no holder panics").clone();
+            let volume = self.opener.open(&name)?;
+            // Only the holder of the gate sets it.
+            let _ = self.volume.set(volume);
+        }
+        Ok(self.volume.get().expect("just set").as_ref())
+    }
+
+    fn geometry(&self) -> Geometry {
+        match self.volume.get() {
+            Some(volume) => volume.geometry(),
+            None => Geometry {
+                size: self.size.load(Ordering::Acquire),
+                logical_block: LOGICAL_BLOCK,
+                physical_block: self.block_size,
+                read_only: false,
+            },
+        }
+    }
+
+    fn check(&self, doing: &'static str, extent: Extent) -> Result<(), DeviceError> {
+        if extent.fits(self.geometry().size) {
+            return Ok(());
+        }
+        Err(DeviceError::new(ErrorKind::OutOfRange, doing, extent))
+    }
+}
+
+impl BlockDevice for LazyVolume {
+    fn geometry(&self) -> Geometry {
+        self.core.geometry()
+    }
+
+    fn read(&self, extent: Extent, effort: Effort) -> Result<Box<dyn ReadLoan>, DeviceError> {
+        let loan = self.core.volume(effort, "read", extent)?.read(extent, effort)?;
+        if !self.core.has_read.load(Ordering::Relaxed) {
+            self.core.has_read.store(true, Ordering::Relaxed);
+            self.core.opener.first_read();
+        }
+        Ok(loan)
+    }
+
+    fn lend(&self, extent: Extent) -> Result<Box<dyn WriteLoan>, DeviceError> {
+        if let Some(volume) = self.core.volume.get() {
+            return volume.lend(extent);
+        }
+        // Lending must not block, so the first write goes into memory of our own.
+        self.core.check("lend", extent)?;
+        if extent.length > BUFFER_BYTES_MAX {
+            return Err(DeviceError::new(ErrorKind::Failed, "lend", extent));
+        }
+        Ok(Box::new(Buffer {
+            core: Arc::clone(&self.core),
+            extent,
+            bytes: vec![0; extent.length as usize],
+        }))
+    }
+
+    fn write(&self, offset: u64, data: &[u8], effort: Effort) -> Result<(), DeviceError> {
+        let extent = Extent::new(offset, data.len() as u64);
+        let volume = self.core.volume(effort, "write", extent)?;
+        volume.write(offset, data, effort)
+    }
+
+    fn write_zeroes(&self, extent: Extent, zero: Zero, effort: Effort) -> Result<(), DeviceError> {
+        let volume = self.core.volume(effort, "write zeroes", extent)?;
+        volume.write_zeroes(extent, zero, effort)
+    }
+
+    fn unmap(&self, extent: Extent, effort: Effort) -> Result<(), DeviceError> {
+        let volume = self.core.volume(effort, "unmap", extent)?;
+        volume.unmap(extent, effort)
+    }
+
+    fn update(
+        &self,
+        extent: Extent,
+        change: &mut dyn FnMut(&mut [u8]) -> Update,
+    ) -> Result<Update, DeviceError> {
+        let volume = self.core.volume(Effort::MayBlock, "update", extent)?;
+        volume.update(extent, change)
+    }
+
+    fn flush(&self) -> Result<(), DeviceError> {
+        match self.core.volume.get() {
+            Some(volume) => volume.flush(),
+            None if self.core.closed.load(Ordering::Acquire) => {
+                Err(DeviceError::new(ErrorKind::Gone, "flush", Extent::new(0, 0)))
+            }
+            // Nothing was written by this process, and what an earlier one logged is durable.
+            None => Ok(()),
+        }
+    }
+
+    fn is_clean(&self) -> bool {
+        self.core.volume.get().is_none_or(|volume| volume.is_clean())
+    }
+
+    fn status(&self, extent: Extent, runs_max: usize) -> Result<Vec<StatusRun>, DeviceError> {
+        let volume = self.core.volume(Effort::MayBlock, "status", extent)?;
+        volume.status(extent, runs_max)
+    }
+}
+
+/// The data of a write that arrived before the volume was open.
+struct Buffer {
+    core: Arc<Core>,
+    extent: Extent,
+    bytes: Vec<u8>,
+}
+
+impl WriteLoan for Buffer {
+    fn extent(&self) -> Extent {
+        self.extent
+    }
+
+    fn append_parts<'a>(&'a mut self, parts: &mut Vec<&'a mut [u8]>) {
+        parts.push(&mut self.bytes);
+    }
+
+    fn commit(self: Box<Self>, effort: Effort) -> Commit {
+        let outcome = self
+            .core
+            .volume(effort, "write", self.extent)
+            .and_then(|volume| volume.write(self.extent.offset, &self.bytes, effort));
+        match outcome {
+            Ok(()) => Commit::Done,
+            Err(error) if error.kind == ErrorKind::WouldBlock => Commit::WouldBlock(self),
+            Err(error) => Commit::Failed(error),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicUsize;
+
+    use block_device::MemoryDevice;
+
+    use super::*;
+
+    const SIZE: u64 = 1 << 20;
+
+    /// Opens memory devices and counts.
+    #[derive(Default)]
+    struct Memory {
+        opened: AtomicUsize,
+        first_reads: AtomicUsize,
+        refuse: AtomicBool,
+    }
+
+    struct OpenMemory(MemoryDevice);
+
+    impl Opener for Memory {
+        fn open(&self, _: &VolumeName) -> Result<Box<dyn OpenVolume>, DeviceError> {
+            if self.refuse.load(Ordering::Relaxed) {
+                return Err(DeviceError::new(
+                    ErrorKind::Failed,
+                    "open",
+                    Extent::new(0, 0),
+                ));
+            }
+            self.opened.fetch_add(1, Ordering::Relaxed);
+            Ok(Box::new(OpenMemory(MemoryDevice::new(SIZE))))
+        }
+        fn first_read(&self) {
+            self.first_reads.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    impl OpenVolume for OpenMemory {
+        fn close(&self) {}
+    }
+
+    impl BlockDevice for OpenMemory {
+        fn geometry(&self) -> Geometry {
+            self.0.geometry()
+        }
+        fn read(&self, extent: Extent, effort: Effort) -> Result<Box<dyn ReadLoan>, DeviceError> {
+            self.0.read(extent, effort)
+        }
+        fn lend(&self, extent: Extent) -> Result<Box<dyn WriteLoan>, DeviceError> {
+            self.0.lend(extent)
+        }
+        fn write(&self, offset: u64, data: &[u8], effort: Effort) -> Result<(), DeviceError> {
+            self.0.write(offset, data, effort)
+        }
+        fn write_zeroes(
+            &self,
+            extent: Extent,
+            zero: Zero,
+            effort: Effort,
+        ) -> Result<(), DeviceError> {
+            self.0.write_zeroes(extent, zero, effort)
+        }
+        fn unmap(&self, extent: Extent, effort: Effort) -> Result<(), DeviceError> {
+            self.0.unmap(extent, effort)
+        }
+        fn update(
+            &self,
+            extent: Extent,
+            change: &mut dyn FnMut(&mut [u8]) -> Update,
+        ) -> Result<Update, DeviceError> {
+            self.0.update(extent, change)
+        }
+        fn flush(&self) -> Result<(), DeviceError> {
+            self.0.flush()
+        }
+        fn is_clean(&self) -> bool {
+            self.0.is_clean()
+        }
+        fn status(&self, extent: Extent, runs_max: usize) -> Result<Vec<StatusRun>, DeviceError> {
+            self.0.status(extent, runs_max)
+        }
+    }
+
+    fn volume() -> (Arc<Memory>, LazyVolume) {
+        let memory = Arc::new(Memory::default());
+        let shape = Shape {
+            size: SIZE,
+            block_size: 4096,
+        };
+        let name = "tank/a".parse().expect("name");
+        let volume = LazyVolume::new(memory.clone(), name, shape);
+        (memory, volume)
+    }
+
+    fn read(volume: &LazyVolume, extent: Extent, effort: Effort) -> Result<Vec<u8>, ErrorKind> {
+        let loan = volume.read(extent, effort).map_err(|error| error.kind)?;
+        let mut parts = Vec::new();
+        loan.append_parts(&mut parts);
+        Ok(parts.concat())
+    }
+
+    #[test]
+    fn shape_and_flush_open_nothing_and_the_first_read_does() {
+        let (memory, volume) = volume();
+        assert_eq!(volume.geometry().size, SIZE);
+        assert!(volume.flush().is_ok() && volume.is_clean());
+        let extent = Extent::new(0, 512);
+        assert_eq!(
+            read(&volume, extent, Effort::NoWait),
+            Err(ErrorKind::WouldBlock)
+        );
+        assert_eq!(memory.opened.load(Ordering::Relaxed), 0);
+        for _ in 0..3 {
+            assert_eq!(read(&volume, extent, Effort::MayBlock), Ok(vec![0; 512]));
+        }
+        assert_eq!(memory.opened.load(Ordering::Relaxed), 1);
+        assert_eq!(memory.first_reads.load(Ordering::Relaxed), 1);
+        assert!(volume.is_open());
+    }
+
+    #[test]
+    fn a_write_lent_before_opening_lands_after_it() {
+        let (_, volume) = volume();
+        let extent = Extent::new(1000, 24);
+        let mut loan = volume.lend(extent).expect("lent");
+        let mut parts = Vec::new();
+        loan.append_parts(&mut parts);
+        parts[0].fill(7);
+        let Commit::WouldBlock(loan) = loan.commit(Effort::NoWait) else {
+            panic!("an unopened volume has to be opened first");
+        };
+        assert!(matches!(loan.commit(Effort::MayBlock), Commit::Done));
+        assert_eq!(read(&volume, extent, Effort::MayBlock), Ok(vec![7; 24]));
+        let beyond = volume.lend(Extent::new(SIZE, 1)).err().map(|e| e.kind);
+        assert_eq!(beyond, Some(ErrorKind::OutOfRange));
+    }
+
+    #[test]
+    fn a_closed_volume_is_gone_and_never_opened_again() {
+        let (memory, volume) = volume();
+        volume.close();
+        let extent = Extent::new(0, 512);
+        assert_eq!(read(&volume, extent, Effort::MayBlock), Err(ErrorKind::Gone));
+        assert_eq!(volume.flush().map_err(|e| e.kind), Err(ErrorKind::Gone));
+        assert_eq!(memory.opened.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn an_open_that_failed_is_tried_again() {
+        let (memory, volume) = volume();
+        memory.refuse.store(true, Ordering::Relaxed);
+        let extent = Extent::new(0, 512);
+        assert_eq!(
+            read(&volume, extent, Effort::MayBlock),
+            Err(ErrorKind::Failed)
+        );
+        memory.refuse.store(false, Ordering::Relaxed);
+        assert!(read(&volume, extent, Effort::MayBlock).is_ok());
+    }
+}

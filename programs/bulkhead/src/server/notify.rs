@@ -1,0 +1,74 @@
+//! What the service manager is told (sd_notify), and the readiness descriptor of `--ready-fd`.
+//! Without a service manager nothing happens.
+
+use std::io::Write;
+use std::time::{Duration, Instant};
+
+use sd_notify::NotifyState;
+
+/// Talks to the service manager.
+pub struct Notifier {
+    watchdog: Option<Duration>,
+    last_sign: Instant,
+    last_status: String,
+}
+
+impl Notifier {
+    /// Reads what the manager wants from the environment.
+    pub fn from_environment() -> Self {
+        // Half of what the manager waits for leaves room for a slow machine.
+        let mut wait_us = 0;
+        let watchdog = sd_notify::watchdog_enabled(false, &mut wait_us)
+            .then(|| Duration::from_micros(wait_us / 2));
+        Self {
+            watchdog,
+            last_sign: Instant::now(),
+            last_status: String::new(),
+        }
+    }
+
+    fn send(&self, states: &[NotifyState<'_>]) {
+        if let Err(error) = sd_notify::notify(false, states) {
+            tracing::debug!(%error, "the service manager was not reached");
+        }
+    }
+
+    /// The server listens.
+    pub fn ready(&mut self, status: &str) {
+        self.last_status = status.to_owned();
+        self.send(&[NotifyState::Ready, NotifyState::Status(status)]);
+    }
+
+    /// What the server is doing, if it changed.
+    pub fn status(&mut self, status: &str) {
+        if self.last_status != status {
+            self.last_status = status.to_owned();
+            self.send(&[NotifyState::Status(status)]);
+        }
+    }
+
+    /// The server ends; it needs up to `wait` for that.
+    pub fn stopping(&mut self, status: &str, wait: Duration) {
+        let extend = NotifyState::ExtendTimeoutUsec(wait.as_micros().min(u128::from(u32::MAX)) as u32);
+        self.send(&[NotifyState::Stopping, NotifyState::Status(status), extend]);
+    }
+
+    /// A sign of life, if one is due.
+    pub fn alive(&mut self) {
+        let Some(interval) = self.watchdog else {
+            return;
+        };
+        if self.last_sign.elapsed() >= interval.min(Duration::from_secs(1)) {
+            self.last_sign = Instant::now();
+            self.send(&[NotifyState::Watchdog]);
+        }
+    }
+}
+
+/// Writes a line to the descriptor that `--ready-fd` names. It goes by its path in /proc, which
+/// needs no unsafe adoption of a number.
+pub fn ready_fd(fd: i32) -> std::io::Result<()> {
+    let path = format!("/proc/self/fd/{fd}");
+    let mut file = std::fs::File::options().write(true).open(path)?;
+    file.write_all(b"READY\n")
+}

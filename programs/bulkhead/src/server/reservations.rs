@@ -1,0 +1,81 @@
+//! Persistent reservations of one unit, written through to the volume's properties: durable in
+//! the pool before an initiator is told.
+
+use std::io;
+use std::sync::{Arc, Mutex};
+
+use control::exports::{join_parts, part_names, split_parts};
+use scsi::ReservationStore;
+use units::{IscsiName, VolumeName};
+use zpool::Pool;
+use zpool::dataset::Value;
+
+/// Keeps the reservations of unit `lun` of `target` on its volume.
+pub struct PoolReservations {
+    pool: Arc<Pool>,
+    target: IscsiName,
+    lun: u16,
+    state: Mutex<State>,
+}
+
+struct State {
+    /// Follows renames.
+    volume: VolumeName,
+    /// What the pool keeps, by part; read in bulk when the exports are, since a thousand units
+    /// must not cost a thousand reads at start.
+    parts: Vec<String>,
+}
+
+impl PoolReservations {
+    /// The store of a unit, with the parts that `kept` has for it.
+    pub fn new(
+        pool: Arc<Pool>,
+        target: IscsiName,
+        lun: u16,
+        volume: VolumeName,
+        kept: impl Fn(&str) -> Option<String>,
+    ) -> Self {
+        let parts = part_names(&target, lun).map_while(|name| kept(&name)).collect();
+        Self {
+            pool,
+            target,
+            lun,
+            state: Mutex::new(State { volume, parts }),
+        }
+    }
+
+    /// The volume has another name now.
+    pub fn renamed(&self, volume: VolumeName) {
+        self.state.lock().expect("no holder panics").volume = volume;
+    }
+}
+
+impl ReservationStore for PoolReservations {
+    fn load(&self) -> io::Result<Option<Vec<u8>>> {
+        let state = self.state.lock().expect("no holder panics");
+        join_parts(|part| state.parts.get(part).cloned()).map_err(io::Error::other)
+    }
+
+    fn save(&self, bytes: &[u8]) -> io::Result<()> {
+        let parts = split_parts(bytes).map_err(io::Error::other)?;
+        let mut state = self.state.lock().expect("no holder panics");
+        // All parts in one transaction group, so that a crash leaves either the old or the new.
+        let names: Vec<String> = part_names(&self.target, self.lun).collect();
+        let values: Vec<(String, Value)> = names
+            .iter()
+            .zip(&parts)
+            .map(|(name, part)| (name.clone(), Value::Text(part.clone())))
+            .collect();
+        self.pool
+            .set_properties(&state.volume, &values)
+            .map_err(io::Error::other)?;
+        // Parts beyond the new count are not read any more; removing them only saves space.
+        for name in names.iter().take(state.parts.len()).skip(parts.len()) {
+            if let Err(error) = self.pool.inherit_property(&state.volume, name) {
+                tracing::debug!(%error, "an unused part of the reservations is left");
+            }
+        }
+        state.parts = parts;
+        Ok(())
+    }
+}

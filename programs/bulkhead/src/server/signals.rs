@@ -1,0 +1,41 @@
+//! Signals as events: blocked in every thread, waited for in one.
+
+use std::io;
+use std::sync::mpsc::Sender;
+
+use nix::sys::signal::{SigSet, Signal};
+
+use super::Event;
+
+fn wanted() -> SigSet {
+    let mut set = SigSet::empty();
+    for signal in [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP] {
+        set.add(signal);
+    }
+    set
+}
+
+/// Blocks the signals in this thread, and so in all that it starts. Call it before any thread
+/// exists.
+pub fn block() -> io::Result<()> {
+    wanted().thread_block()?;
+    Ok(())
+}
+
+/// Starts the thread that turns signals into events. It lives as long as the process.
+pub fn forward(events: Sender<Event>) -> io::Result<()> {
+    std::thread::Builder::new()
+        .name("signals".into())
+        .spawn(move || {
+            while let Ok(signal) = wanted().wait() {
+                let event = match signal {
+                    Signal::SIGHUP => Event::Reload,
+                    other => Event::Stop(other.as_str()),
+                };
+                if events.send(event).is_err() {
+                    return;
+                }
+            }
+        })?;
+    Ok(())
+}

@@ -1,0 +1,236 @@
+//! The volumes that the server shows: one lazily opened device for each, kept over renames,
+//! resizes and changes of the exports.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+use std::time::Instant;
+
+use block_device::{
+    BlockDevice, DeviceError, Effort, ErrorKind, Extent, Geometry, ReadLoan, StatusRun, Update,
+    WriteLoan, Zero,
+};
+use control::exports::VolumeFacts;
+use units::VolumeName;
+use zpool::dataset::DatasetErrorKind;
+use zpool::{OpenOptions, Pool, Volume};
+
+use super::lazy::{LOGICAL_BLOCK, LazyVolume, OpenVolume, Opener, Shape};
+
+/// All devices by the name of their volume.
+pub struct Volumes {
+    opener: Arc<PoolOpener>,
+    devices: Mutex<BTreeMap<VolumeName, Arc<LazyVolume>>>,
+}
+
+impl Volumes {
+    /// No volumes yet. `started` is the start of the process.
+    pub fn new(pool: Arc<Pool>, started: Instant) -> Self {
+        let opener = PoolOpener {
+            pool,
+            started,
+            first_read_ms: OnceLock::new(),
+            open: Mutex::new(BTreeMap::new()),
+        };
+        Self {
+            opener: Arc::new(opener),
+            devices: Mutex::new(BTreeMap::new()),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<VolumeName, Arc<LazyVolume>>> {
+        self.devices.lock().expect("no holder panics")
+    }
+
+    /// The device of a volume; the same one for as long as the volume lives.
+    pub fn device(&self, facts: &VolumeFacts) -> Arc<LazyVolume> {
+        let mut devices = self.lock();
+        let device = devices.entry(facts.name.clone()).or_insert_with(|| {
+            let shape = Shape {
+                size: facts.size,
+                block_size: facts.block_size,
+            };
+            let opener = Arc::clone(&self.opener) as Arc<dyn Opener>;
+            Arc::new(LazyVolume::new(opener, facts.name.clone(), shape))
+        });
+        Arc::clone(device)
+    }
+
+    /// Closes the volumes that are not `wanted` any more. May block.
+    pub fn keep_only(&self, wanted: &BTreeSet<&VolumeName>) {
+        let unwanted: Vec<VolumeName> = {
+            let devices = self.lock();
+            let names = devices.keys().filter(|name| !wanted.contains(name));
+            names.cloned().collect()
+        };
+        for name in unwanted {
+            self.close(&name);
+        }
+    }
+
+    /// Closes `name` and all below it. May block.
+    pub fn close(&self, name: &VolumeName) {
+        let closing: Vec<(VolumeName, Arc<LazyVolume>)> = {
+            let mut devices = self.lock();
+            let names: Vec<_> = devices.keys().filter(|n| is_at(n, name)).cloned().collect();
+            let removed = names.into_iter();
+            removed
+                .filter_map(|name| devices.remove(&name).map(|device| (name, device)))
+                .collect()
+        };
+        for (name, device) in closing {
+            device.close();
+            self.opener.forget(&name);
+        }
+    }
+
+    /// Closes everything. May block.
+    pub fn close_all(&self) {
+        self.keep_only(&BTreeSet::new());
+    }
+
+    /// `from`, and all below it, has another name.
+    pub fn renamed(&self, from: &VolumeName, to: &VolumeName) {
+        let mut devices = self.lock();
+        let names: Vec<_> = devices.keys().filter(|n| is_at(n, from)).cloned().collect();
+        for old in names {
+            let rest = &old.as_str()[from.as_str().len()..];
+            let Ok(new) = format!("{to}{rest}").parse::<VolumeName>() else {
+                continue;
+            };
+            if let Some(device) = devices.remove(&old) {
+                device.renamed(new.clone());
+                self.opener.renamed(&old, &new);
+                devices.insert(new, device);
+            }
+        }
+    }
+
+    /// The open volume of that name.
+    pub fn open_volume(&self, name: &VolumeName) -> Option<Arc<Volume>> {
+        self.opener.lock().get(name).cloned()
+    }
+
+    /// A volume has another size now.
+    pub fn resized(&self, name: &VolumeName, size: u64) {
+        if let Some(device) = self.lock().get(name) {
+            device.resized(size);
+        }
+    }
+
+    /// Number of open volumes.
+    pub fn open_count(&self) -> u64 {
+        self.lock().values().filter(|device| device.is_open()).count() as u64
+    }
+
+    /// Milliseconds from the start of the process to the first read served.
+    pub fn first_read_ms(&self) -> Option<u64> {
+        self.opener.first_read_ms.get().copied()
+    }
+}
+
+/// Whether `name` is `at` or below it.
+fn is_at(name: &VolumeName, at: &VolumeName) -> bool {
+    let rest = name.as_str().strip_prefix(at.as_str());
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+/// Opens volumes of the pool and remembers which are open.
+struct PoolOpener {
+    pool: Arc<Pool>,
+    started: Instant,
+    first_read_ms: OnceLock<u64>,
+    open: Mutex<BTreeMap<VolumeName, Arc<Volume>>>,
+}
+
+impl PoolOpener {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<VolumeName, Arc<Volume>>> {
+        self.open.lock().expect("no holder panics")
+    }
+
+    fn forget(&self, name: &VolumeName) {
+        self.lock().remove(name);
+    }
+
+    fn renamed(&self, old: &VolumeName, new: &VolumeName) {
+        let mut open = self.lock();
+        if let Some(volume) = open.remove(old) {
+            open.insert(new.clone(), volume);
+        }
+    }
+}
+
+impl Opener for PoolOpener {
+    fn open(&self, name: &VolumeName) -> Result<Box<dyn OpenVolume>, DeviceError> {
+        let options = OpenOptions {
+            read_only: false,
+            logical_block: LOGICAL_BLOCK,
+        };
+        let volume = self.pool.open_volume(name, options).map_err(|error| {
+            let kind = match error.kind {
+                DatasetErrorKind::NotFound | DatasetErrorKind::Closed => ErrorKind::Gone,
+                _ => ErrorKind::Failed,
+            };
+            tracing::error!(volume = %name, error = %control::failure::chain(&error), "open a volume");
+            DeviceError {
+                cause: Some(Box::new(error)),
+                ..DeviceError::new(kind, "open", Extent::new(0, 0))
+            }
+        })?;
+        let volume = Arc::new(volume);
+        self.lock().insert(name.clone(), Arc::clone(&volume));
+        Ok(Box::new(Opened(volume)))
+    }
+
+    fn first_read(&self) {
+        let after_ms = self.started.elapsed().as_millis() as u64;
+        if self.first_read_ms.set(after_ms).is_ok() {
+            tracing::info!(after_ms, "first read served");
+        }
+    }
+}
+
+/// A volume of the pool as a lazily opened one wants it.
+struct Opened(Arc<Volume>);
+
+impl OpenVolume for Opened {
+    fn close(&self) {
+        self.0.close();
+    }
+}
+
+impl BlockDevice for Opened {
+    fn geometry(&self) -> Geometry {
+        self.0.geometry()
+    }
+    fn read(&self, extent: Extent, effort: Effort) -> Result<Box<dyn ReadLoan>, DeviceError> {
+        self.0.read(extent, effort)
+    }
+    fn lend(&self, extent: Extent) -> Result<Box<dyn WriteLoan>, DeviceError> {
+        self.0.lend(extent)
+    }
+    fn write(&self, offset: u64, data: &[u8], effort: Effort) -> Result<(), DeviceError> {
+        self.0.write(offset, data, effort)
+    }
+    fn write_zeroes(&self, extent: Extent, zero: Zero, effort: Effort) -> Result<(), DeviceError> {
+        self.0.write_zeroes(extent, zero, effort)
+    }
+    fn unmap(&self, extent: Extent, effort: Effort) -> Result<(), DeviceError> {
+        self.0.unmap(extent, effort)
+    }
+    fn update(
+        &self,
+        extent: Extent,
+        change: &mut dyn FnMut(&mut [u8]) -> Update,
+    ) -> Result<Update, DeviceError> {
+        self.0.update(extent, change)
+    }
+    fn flush(&self) -> Result<(), DeviceError> {
+        self.0.flush()
+    }
+    fn is_clean(&self) -> bool {
+        self.0.is_clean()
+    }
+    fn status(&self, extent: Extent, runs_max: usize) -> Result<Vec<StatusRun>, DeviceError> {
+        self.0.status(extent, runs_max)
+    }
+}

@@ -1,0 +1,70 @@
+//! Columns of text, as wide as their widest cell.
+
+/// Rows under a heading.
+pub struct Table {
+    rows: Vec<Vec<String>>,
+    right: Vec<bool>,
+}
+
+impl Table {
+    /// A table with these column headings; one that starts with `>` is aligned to the right.
+    pub fn new(headings: &[&str]) -> Self {
+        let right = headings.iter().map(|h| h.starts_with('>')).collect();
+        let headings = headings
+            .iter()
+            .map(|h| h.trim_start_matches('>').to_owned());
+        Self {
+            rows: vec![headings.collect()],
+            right,
+        }
+    }
+
+    /// Adds a row; missing cells stay empty.
+    pub fn row<const N: usize>(&mut self, cells: [String; N]) {
+        self.rows.push(cells.into());
+    }
+
+    /// The text, a line a row, without trailing blanks.
+    pub fn render(&self) -> String {
+        let columns = self.right.len();
+        let width = |column: usize| {
+            let cells = self.rows.iter().filter_map(|row| row.get(column));
+            cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
+        };
+        let widths: Vec<usize> = (0..columns).map(width).collect();
+        let mut text = String::new();
+        for row in &self.rows {
+            let mut line = String::new();
+            for (column, cell) in row.iter().enumerate() {
+                let blank = " ".repeat(widths[column].saturating_sub(cell.chars().count()));
+                let (before, after) = match self.right[column] {
+                    true => (blank.as_str(), ""),
+                    false => ("", blank.as_str()),
+                };
+                line.push_str(before);
+                line.push_str(cell);
+                line.push_str(after);
+                line.push_str("  ");
+            }
+            text.push_str(line.trim_end());
+            text.push('\n');
+        }
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_are_as_wide_as_their_widest_cell() {
+        let mut table = Table::new(&["NAME", ">SIZE", "NOTE"]);
+        table.row(["a".into(), "10G".into(), "x".into()]);
+        table.row(["longer".into(), "1.5M".into(), String::new()]);
+        assert_eq!(
+            table.render(),
+            "NAME    SIZE  NOTE\na        10G  x\nlonger  1.5M\n"
+        );
+    }
+}
