@@ -34,6 +34,7 @@ pub struct Link {
     end: usize,
     /// The last receive filled everything offered, or a poll saw input.
     more_expected: bool,
+    appetite: usize,
 }
 
 impl Link {
@@ -54,7 +55,14 @@ impl Link {
             start: 0,
             end: 0,
             more_expected: false,
+            appetite: buffer_bytes,
         }
+    }
+
+    /// Receives at most about `bytes` at once from now on. A small appetite leaves payloads in
+    /// the socket, to be received where they belong instead of being copied there.
+    pub fn set_appetite(&mut self, bytes: usize) {
+        self.appetite = bytes.max(1);
     }
 
     /// Where answers go.
@@ -74,7 +82,7 @@ impl Link {
 
     /// Forgets the first `count` bytes of the input.
     pub fn consume(&mut self, count: usize) {
-        self.start = (self.start + count).min(self.end);
+        self.start = self.start.saturating_add(count).min(self.end);
         if self.start == self.end {
             self.start = 0;
             self.end = 0;
@@ -113,7 +121,8 @@ impl Link {
             debug_assert!(moved, "the caller gathers more than the buffer holds");
         }
         let mut parts = target;
-        parts.push(IoSliceMut::new(&mut self.buffer[self.end..]));
+        let offered = self.buffer.len().min(self.end + self.appetite);
+        parts.push(IoSliceMut::new(&mut self.buffer[self.end..offered]));
         let capacity: usize = parts.iter().map(|part| part.len()).sum();
         let mut waiting = Waiting {
             transport: &*self.transport,
@@ -143,6 +152,47 @@ impl Link {
         waiting.make_room(deadline)
     }
 
+    /// Tells the peer that nothing more will be sent.
+    pub fn finish(&self) {
+        self.transport.finish();
+        self.transport.stream().shutdown_send();
+    }
+
+    /// Sends what is queued, as far as the socket takes it.
+    pub fn flush(&self) {
+        self.outbound.flush_patiently();
+    }
+
+    /// Like [`turn`](Self::turn), but leaves the input alone: waits for the waker.
+    pub fn pause(&mut self, deadline: Instant) -> io::Result<Turn> {
+        loop {
+            self.outbound.set_throttled(true);
+            self.outbound.flush_patiently();
+            if self.waker.take() {
+                return Ok(Turn::Woken);
+            }
+            let stalls_at = self.outbound.stall_deadline();
+            let interest = Interest {
+                input: false,
+                room: stalls_at.is_some(),
+            };
+            let until = stalls_at.map_or(deadline, |at| at.min(deadline));
+            let stream = self.transport.stream();
+            let ready = wait_for(Some(stream), Some(&self.waker), interest, Some(until))?;
+            if ready.timed_out {
+                let stalled = self.outbound.stall_deadline().is_some_and(|at| at <= until);
+                return Ok(if stalled {
+                    Turn::Stalled
+                } else {
+                    Turn::Deadline
+                });
+            }
+            if ready.over {
+                return Ok(Turn::Closed);
+            }
+        }
+    }
+
     /// Waits until every pending operation is answered and every answer sent, or `deadline`.
     /// Whether that was achieved. Input is left alone.
     pub fn settle(&mut self, deadline: Instant) -> bool {
@@ -156,10 +206,16 @@ impl Link {
                 input: false,
                 room: self.outbound.stall_deadline().is_some(),
             };
-            let stream = self.transport.stream();
+            // A broken socket is always ready; only the operations are waited for then.
+            let stream = (!self.outbound.is_broken()).then(|| self.transport.stream());
             match wait_for(stream, Some(&self.waker), interest, Some(deadline)) {
                 Ok(ready) if ready.timed_out => return false,
-                Ok(_) => drop(self.waker.take()),
+                Ok(ready) => {
+                    self.waker.take();
+                    if ready.over {
+                        self.outbound.abandon();
+                    }
+                }
                 Err(_) => return false,
             }
         }
@@ -202,8 +258,16 @@ impl Waiting<'_> {
                 room: stalls_at.is_some(),
             };
             let until = [deadline, stalls_at].into_iter().flatten().min();
-            let ready = wait_for(self.transport.stream(), Some(self.waker), interest, until)?;
+            let ready = wait_for(
+                Some(self.transport.stream()),
+                Some(self.waker),
+                interest,
+                until,
+            )?;
             self.more_expected = ready.input;
+            if ready.over && congested {
+                return Ok(Turn::Closed);
+            }
             if ready.timed_out {
                 let now = Instant::now();
                 if self.outbound.stall_deadline().is_some_and(|at| at <= now) {
@@ -231,8 +295,12 @@ impl Waiting<'_> {
                 room: stalls_at.is_some(),
             };
             let until = [deadline, stalls_at].into_iter().flatten().min();
-            let stream = self.transport.stream();
-            if wait_for(stream, Some(self.waker), interest, until)?.timed_out {
+            let stream = Some(self.transport.stream());
+            let ready = wait_for(stream, Some(self.waker), interest, until)?;
+            if ready.over {
+                return Ok(Turn::Closed);
+            }
+            if ready.timed_out {
                 let now = Instant::now();
                 if self.outbound.stall_deadline().is_some_and(|at| at <= now) {
                     return Ok(Turn::Stalled);
@@ -289,12 +357,14 @@ pub(crate) struct Interest {
 pub(crate) struct Ready {
     pub(crate) input: bool,
     pub(crate) room: bool,
+    /// The connection is broken or closed by both sides.
+    pub(crate) over: bool,
     pub(crate) timed_out: bool,
 }
 
 /// Waits for a socket, a waker, or a point in time.
 pub(crate) fn wait_for(
-    stream: &Stream,
+    stream: Option<&Stream>,
     waker: Option<&Waker>,
     interest: Interest,
     until: Option<Instant>,
@@ -302,28 +372,37 @@ pub(crate) fn wait_for(
     let mut events = PollFlags::empty();
     events.set(PollFlags::IN, interest.input);
     events.set(PollFlags::OUT, interest.room);
-    let timeout = until.map(|until| {
-        let left = until.saturating_duration_since(Instant::now());
-        timespec(left)
-    });
-    let socket = stream.as_fd();
-    let mut descriptors = [
-        PollFd::from_borrowed_fd(socket, events),
-        PollFd::from_borrowed_fd(waker.map_or(socket, |waker| waker.as_fd()), PollFlags::IN),
-    ];
-    let used = if waker.is_some() { 2 } else { 1 };
-    let count = match poll(&mut descriptors[..used], timeout.as_ref()) {
-        Ok(count) => count,
-        Err(rustix::io::Errno::INTR) => 1,
-        Err(error) => return Err(error.into()),
+    let timeout = until.map(|until| timespec(until.saturating_duration_since(Instant::now())));
+    let socket = stream.map(|stream| PollFd::from_borrowed_fd(stream.as_fd(), events));
+    let event = waker.map(|waker| PollFd::from_borrowed_fd(waker.as_fd(), PollFlags::IN));
+    let polled = match (socket, event) {
+        (Some(socket), Some(event)) => poll_all(&mut [socket, event], timeout),
+        (Some(only), None) => poll_all(&mut [only], timeout),
+        (None, Some(event)) => poll_all(&mut [event], timeout).map(|(count, _)| (count, None)),
+        (None, None) => poll_all(&mut [], timeout),
     };
-    let seen = descriptors[0].revents();
+    let (count, seen) = polled?;
+    let seen = seen.unwrap_or(PollFlags::empty());
     let over = seen.intersects(PollFlags::ERR | PollFlags::HUP | PollFlags::NVAL);
     Ok(Ready {
         input: over || seen.contains(PollFlags::IN),
         room: over || seen.contains(PollFlags::OUT),
+        over,
         timed_out: count == 0,
     })
+}
+
+/// How many are ready, and what the first one shows. A signal counts as being ready.
+fn poll_all(
+    descriptors: &mut [PollFd<'_>],
+    timeout: Option<Timespec>,
+) -> io::Result<(usize, Option<PollFlags>)> {
+    let count = match poll(descriptors, timeout.as_ref()) {
+        Ok(count) => count,
+        Err(rustix::io::Errno::INTR) => 1,
+        Err(error) => return Err(error.into()),
+    };
+    Ok((count, descriptors.first().map(PollFd::revents)))
 }
 
 pub(crate) fn timespec(duration: Duration) -> Timespec {

@@ -277,7 +277,7 @@ impl Outbound {
             input: false,
             room: true,
         };
-        match wait_for(self.transport.stream(), None, interest, Some(until)) {
+        match wait_for(Some(self.transport.stream()), None, interest, Some(until)) {
             Ok(ready) => ready.room,
             Err(_) => false,
         }
@@ -335,6 +335,11 @@ impl Outbound {
         }
         let state = self.lock();
         state.broken || (state.queue.is_empty() && !state.sending && !state.held_back)
+    }
+
+    /// Whether nothing can be sent any more.
+    pub fn is_broken(&self) -> bool {
+        self.lock().broken
     }
 
     /// Bytes queued now.

@@ -1,0 +1,436 @@
+//! Execution of requests: at once and without a copy where the device allows it, on a worker
+//! where it has to wait.
+
+use std::io::IoSliceMut;
+use std::sync::Arc;
+
+use block_device::{Commit, DeviceError, Effort, ErrorKind, Extent, ReadLoan, WriteLoan, Zero};
+use serving::{Answer, Connection, Directive, FlushOutcome, Outbound, Payload, Reservation};
+
+use super::Shared;
+use super::exports::Export;
+use crate::protocol::wire::{Errno, HeaderStyle};
+use crate::protocol::{Negotiated, Request, StatusExtent};
+
+/// Zeroing and freeing beyond this is a worker's.
+const INLINE_ZERO_BYTES_MAX: u64 = 1 << 20;
+/// Zeroes that a device is asked to write at once.
+const WRITE_ZEROES_STEP_BYTES: u64 = 16 << 20;
+/// Space that a device is asked to free at once.
+const FREE_STEP_BYTES: u64 = 1 << 30;
+/// Most of a cache request that is done, and the pieces it is done in: it is only advice.
+const CACHE_BYTES_MAX: u64 = 32 << 20;
+const CACHE_STEP_BYTES: u64 = 1 << 20;
+/// Most runs in one block status reply; the client asks again for the rest.
+const STATUS_RUNS_MAX: usize = 8192;
+
+/// The thread that an answer is given on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Thread {
+    /// The connection's own: answers are gathered.
+    Connection,
+    /// Another: answers are sent at once.
+    Elsewhere,
+}
+
+/// A session on an export, shared by its thread, the workers and flushes.
+pub(crate) struct Served {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) connection: Arc<Connection>,
+    pub(crate) export: Arc<Export>,
+    pub(crate) outbound: Arc<Outbound>,
+    pub(crate) negotiated: Negotiated,
+}
+
+impl Served {
+    fn style(&self) -> HeaderStyle {
+        self.negotiated.style
+    }
+
+    fn answer(&self, answer: Answer, thread: Thread) {
+        match thread {
+            Thread::Connection => self.outbound.push(answer),
+            Thread::Elsewhere => self.outbound.answer_elsewhere(answer),
+        }
+    }
+
+    fn done(&self, request: &Request, thread: Thread) {
+        self.answer(Answer::head(request.done(self.style()).as_slice()), thread);
+    }
+
+    /// Answers with an error.
+    pub(crate) fn refuse(&self, request: &Request, errno: Errno, message: &str, thread: Thread) {
+        serving::Counters::add_one(&self.export.counters.errors);
+        let bytes = request.error(self.style(), errno, message);
+        self.answer(Answer::with_payload(&[], Payload::Bytes(bytes)), thread);
+    }
+
+    /// Answers with the device's error. A device that is gone is no business of the client's:
+    /// its session ends, and it may find the device elsewhere.
+    pub(crate) fn fail(&self, request: &Request, error: &DeviceError, thread: Thread) {
+        let (errno, message) = match error.kind {
+            ErrorKind::Gone => return self.connection.direct(Directive::Drop),
+            ErrorKind::OutOfRange => (Errno::Invalid, "beyond the end of the export"),
+            ErrorKind::ReadOnly => (Errno::NotPermitted, "the export is read-only"),
+            ErrorKind::NoSpace => (Errno::NoSpace, "no space is left for this export"),
+            ErrorKind::Unreadable => (Errno::Io, "no good copy of the data is left"),
+            ErrorKind::Failed | ErrorKind::WouldBlock => (Errno::Io, "the storage engine failed"),
+        };
+        if errno == Errno::Io {
+            let export = &self.export.name;
+            let cause = error.cause.as_deref().map(tracing::field::display);
+            tracing::warn!(%export, peer = %self.connection.peer, %error, cause, "request failed");
+        }
+        self.refuse(request, errno, message, thread);
+    }
+
+    /// Runs `job` where it may wait. If no worker can be had it runs here: the connection is
+    /// slowed down to what the machine can do.
+    fn defer(self: &Arc<Self>, job: impl FnOnce(&Arc<Self>) + Send + 'static) {
+        serving::Counters::add_one(&self.export.counters.waits);
+        let pending = self.outbound.pending();
+        let served = Arc::clone(self);
+        let job: serving::Job = Box::new(move || {
+            job(&served);
+            drop(pending);
+        });
+        if let Err(job) = self.shared.workers.submit(job) {
+            job();
+        }
+    }
+
+    /// Sends `extent`.
+    pub(crate) fn read(
+        self: &Arc<Self>,
+        request: Request,
+        extent: Extent,
+        unfragmented: bool,
+        reservation: Reservation,
+    ) {
+        match self.export.device.read(extent, Effort::NoWait) {
+            Ok(loan) => {
+                self.send(
+                    &request,
+                    extent,
+                    unfragmented,
+                    loan,
+                    reservation,
+                    Thread::Connection,
+                );
+            }
+            Err(error) if error.kind == ErrorKind::WouldBlock => self.defer(move |served| {
+                match served.export.device.read(extent, Effort::MayBlock) {
+                    Ok(loan) => {
+                        let thread = Thread::Elsewhere;
+                        served.send(&request, extent, unfragmented, loan, reservation, thread);
+                    }
+                    Err(error) => served.fail(&request, &error, Thread::Elsewhere),
+                }
+            }),
+            Err(error) => self.fail(&request, &error, Thread::Connection),
+        }
+    }
+
+    fn send(
+        &self,
+        request: &Request,
+        extent: Extent,
+        unfragmented: bool,
+        loan: Box<dyn ReadLoan>,
+        reservation: Reservation,
+        thread: Thread,
+    ) {
+        self.export.counters.read(extent.length);
+        if !unfragmented
+            && let Some(hole) = request.hole(self.style(), extent)
+            && is_all_zeroes(&*loan)
+        {
+            return self.answer(Answer::head(hole.as_slice()), thread);
+        }
+        let head = request.data(self.style(), extent);
+        let mut answer = Answer::with_payload(head.as_slice(), Payload::Loan(loan));
+        answer.reservation = Some(reservation);
+        self.answer(answer, thread);
+    }
+
+    /// Writes `data`, which is still in the connection's buffer. `alone` says that nothing else
+    /// waits for this thread.
+    pub(crate) fn write(
+        self: &Arc<Self>,
+        request: Request,
+        data: &[u8],
+        durable: bool,
+        alone: bool,
+    ) {
+        let offset = request.offset;
+        match self.export.device.write(offset, data, Effort::NoWait) {
+            Ok(()) => self.written(&request, durable, alone, Thread::Connection),
+            Err(error) if error.kind == ErrorKind::WouldBlock => {
+                let data = data.to_vec();
+                // Bounded by the connection's pending operations and the gathered size.
+                self.defer(move |served| {
+                    match served.export.device.write(offset, &data, Effort::MayBlock) {
+                        Ok(()) => served.written(&request, durable, true, Thread::Elsewhere),
+                        Err(error) => served.fail(&request, &error, Thread::Elsewhere),
+                    }
+                });
+            }
+            Err(error) => self.fail(&request, &error, Thread::Connection),
+        }
+    }
+
+    /// Writes what is in `loan`.
+    pub(crate) fn commit(
+        self: &Arc<Self>,
+        request: Request,
+        loan: Box<dyn WriteLoan>,
+        durable: bool,
+        alone: bool,
+        reservation: Reservation,
+    ) {
+        match loan.commit(Effort::NoWait) {
+            Commit::Done => self.written(&request, durable, alone, Thread::Connection),
+            Commit::Failed(error) => self.fail(&request, &error, Thread::Connection),
+            Commit::WouldBlock(loan) => self.defer(move |served| {
+                match loan.commit(Effort::MayBlock) {
+                    Commit::Done => served.written(&request, durable, true, Thread::Elsewhere),
+                    Commit::Failed(error) => served.fail(&request, &error, Thread::Elsewhere),
+                    Commit::WouldBlock(loan) => {
+                        let kind = ErrorKind::WouldBlock;
+                        let error = DeviceError::new(kind, "commit", loan.extent());
+                        served.fail(&request, &error, Thread::Elsewhere);
+                    }
+                }
+                drop(reservation);
+            }),
+        }
+    }
+
+    fn written(self: &Arc<Self>, request: &Request, durable: bool, alone: bool, thread: Thread) {
+        self.export.counters.write(request.length);
+        self.finish(request, durable, alone, thread);
+    }
+
+    /// Answers a change of the device, when it is durable if that was asked for.
+    fn finish(self: &Arc<Self>, request: &Request, durable: bool, alone: bool, thread: Thread) {
+        if durable {
+            self.flush(request, alone, thread);
+        } else {
+            self.done(request, thread);
+        }
+    }
+
+    /// Makes everything durable, then answers.
+    pub(crate) fn flush(self: &Arc<Self>, request: &Request, alone: bool, thread: Thread) {
+        let flushes = &self.export.flushes;
+        if alone || self.export.device.is_clean() {
+            // Nothing else to do: saves waking a thread.
+            if let Some(outcome) = flushes.flush_here() {
+                return self.flushed(request, &outcome, thread);
+            }
+        }
+        let pending = self.outbound.pending();
+        let (served, request) = (Arc::clone(self), *request);
+        flushes.wait(move |outcome| {
+            served.flushed(&request, &outcome, Thread::Elsewhere);
+            drop(pending);
+        });
+    }
+
+    fn flushed(&self, request: &Request, outcome: &FlushOutcome, thread: Thread) {
+        match outcome {
+            Ok(()) => {
+                serving::Counters::add_one(&self.export.counters.flushes);
+                self.done(request, thread);
+            }
+            Err(error) => self.fail(request, error, thread),
+        }
+    }
+
+    /// Zeroes `extent`, or frees it.
+    pub(crate) fn zero(
+        self: &Arc<Self>,
+        request: Request,
+        extent: Extent,
+        zeroing: Zeroing,
+        durable: bool,
+        alone: bool,
+    ) {
+        if extent.length <= INLINE_ZERO_BYTES_MAX {
+            match zeroing.apply(&self.export, extent, Effort::NoWait) {
+                Ok(()) => {
+                    self.export.counters.unmap(extent.length);
+                    return self.finish(&request, durable, alone, Thread::Connection);
+                }
+                Err(error) if error.kind == ErrorKind::WouldBlock => {}
+                Err(error) => return self.fail(&request, &error, Thread::Connection),
+            }
+        }
+        self.defer(move |served| {
+            for step in steps(extent, zeroing.step_bytes()) {
+                if served.connection.directive() == Directive::Drop {
+                    return;
+                }
+                if let Err(error) = zeroing.apply(&served.export, step, Effort::MayBlock) {
+                    return served.fail(&request, &error, Thread::Elsewhere);
+                }
+            }
+            served.export.counters.unmap(extent.length);
+            served.finish(&request, durable, true, Thread::Elsewhere);
+        });
+    }
+
+    /// Brings `extent` into memory.
+    pub(crate) fn cache(self: &Arc<Self>, request: Request, extent: Extent) {
+        let extent = Extent::new(extent.offset, extent.length.min(CACHE_BYTES_MAX));
+        self.defer(move |served| {
+            for step in steps(extent, CACHE_STEP_BYTES) {
+                if let Err(error) = served.export.device.read(step, Effort::MayBlock) {
+                    return served.fail(&request, &error, Thread::Elsewhere);
+                }
+            }
+            serving::Counters::add_one(&served.export.counters.others);
+            served.done(&request, Thread::Elsewhere);
+        });
+    }
+
+    /// Tells what of `extent` is allocated.
+    pub(crate) fn status(self: &Arc<Self>, request: Request, extent: Extent, one: bool) {
+        self.defer(move |served| {
+            let runs_max = if one { 1 } else { STATUS_RUNS_MAX };
+            let runs = match served.export.device.status(extent, runs_max) {
+                Ok(runs) => runs,
+                Err(error) => return served.fail(&request, &error, Thread::Elsewhere),
+            };
+            let mut left = extent.length;
+            let mut extents = Vec::with_capacity(runs.len().max(1));
+            for run in runs.iter().take(runs_max) {
+                let length = run.length.min(left);
+                left -= length;
+                if length > 0 {
+                    extents.push(StatusExtent {
+                        length,
+                        allocated: run.allocated,
+                    });
+                }
+            }
+            if extents.is_empty() {
+                // Always true, and the client goes forward.
+                extents.push(StatusExtent {
+                    length: extent.length,
+                    allocated: true,
+                });
+            }
+            serving::Counters::add_one(&served.export.counters.others);
+            let bytes = request.status(served.style(), &extents);
+            let answer = Answer::with_payload(&[], Payload::Bytes(bytes));
+            served.answer(answer, Thread::Elsewhere);
+        });
+    }
+}
+
+/// How an extent loses its contents.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Zeroing {
+    /// It reads as zeroes.
+    Zero(Zero),
+    /// It reads as zeroes, and its space is free.
+    Unmap,
+}
+
+impl Zeroing {
+    fn apply(self, export: &Export, extent: Extent, effort: Effort) -> Result<(), DeviceError> {
+        match self {
+            Self::Zero(zero) => export.device.write_zeroes(extent, zero, effort),
+            Self::Unmap => export.device.unmap(extent, effort),
+        }
+    }
+
+    fn step_bytes(self) -> u64 {
+        match self {
+            Self::Zero(Zero::KeepAllocated) => WRITE_ZEROES_STEP_BYTES,
+            Self::Zero(Zero::MayFree) | Self::Unmap => FREE_STEP_BYTES,
+        }
+    }
+}
+
+/// `extent` in pieces that end at multiples of `step_bytes`.
+fn steps(extent: Extent, step_bytes: u64) -> impl Iterator<Item = Extent> {
+    let end = extent.offset + extent.length;
+    let mut at = extent.offset;
+    std::iter::from_fn(move || {
+        if at >= end {
+            return None;
+        }
+        let stop = (at / step_bytes)
+            .saturating_add(1)
+            .saturating_mul(step_bytes)
+            .min(end);
+        let step = Extent::new(at, stop - at);
+        at = stop;
+        Some(step)
+    })
+}
+
+/// Data that is not all zeroes says so early: then this costs nothing.
+fn is_all_zeroes(loan: &dyn ReadLoan) -> bool {
+    const AT_ONCE: usize = 64;
+    let mut parts = Vec::new();
+    loan.append_parts(&mut parts);
+    parts.iter().all(|part| {
+        part.chunks(AT_ONCE)
+            .all(|chunk| chunk.iter().fold(0, |all, byte| all | byte) == 0)
+    })
+}
+
+/// Copies `bytes` into what is left of `loan` after `filled` bytes; how many fitted.
+pub(crate) fn copy_into(loan: &mut dyn WriteLoan, filled: usize, bytes: &[u8]) -> usize {
+    let mut parts = Vec::new();
+    loan.append_parts(&mut parts);
+    let (mut skip, mut rest) = (filled, bytes);
+    for part in parts {
+        let skipped = skip.min(part.len());
+        skip -= skipped;
+        let part = &mut part[skipped..];
+        let (now, later) = rest.split_at(part.len().min(rest.len()));
+        part[..now.len()].copy_from_slice(now);
+        rest = later;
+    }
+    bytes.len() - rest.len()
+}
+
+/// What is left of `loan` after `filled` bytes, as far as one system call takes it.
+pub(crate) fn remaining(loan: &mut dyn WriteLoan, filled: usize) -> Vec<IoSliceMut<'_>> {
+    /// Below `UIO_MAXIOV`, with room for the connection's buffer.
+    const SLICES_MAX: usize = 1000;
+    let mut parts = Vec::new();
+    loan.append_parts(&mut parts);
+    let mut skip = filled;
+    parts
+        .into_iter()
+        .filter_map(|part| {
+            let skipped = skip.min(part.len());
+            skip -= skipped;
+            let part = &mut part[skipped..];
+            (!part.is_empty()).then(|| IoSliceMut::new(part))
+        })
+        .take(SLICES_MAX)
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn steps_cover_an_extent_without_gap_and_end_at_multiples() {
+        let all: Vec<_> = steps(Extent::new(5, 20), 8).collect();
+        let expected = [(5, 3), (8, 8), (16, 8), (24, 1)];
+        assert_eq!(
+            all,
+            expected.map(|(offset, length)| Extent::new(offset, length))
+        );
+        assert_eq!(steps(Extent::new(7, 0), 8).count(), 0);
+        assert_eq!(steps(Extent::new(u64::MAX - 3, 3), 8).count(), 1);
+    }
+}

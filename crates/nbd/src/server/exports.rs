@@ -1,0 +1,149 @@
+//! The exports: as they are wished for, as they are served, and as one client sees them.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use block_device::SharedDevice;
+use serving::{Counters, FlushGroup};
+
+use super::access::{Access, Client, Verdict};
+use crate::protocol::wire::PAYLOAD_BYTES_MAX;
+use crate::protocol::{Directory, ExportInfo, Listing, Lookup, TlsPolicy};
+
+/// Smallest preferred block size that the protocol allows.
+const PREFERRED_BLOCK_MIN: u32 = 512;
+
+/// An export as it should be.
+#[derive(Clone)]
+pub struct ExportWish {
+    /// Its name; the empty name is the default export.
+    pub name: String,
+    /// For people; may be empty.
+    pub description: String,
+    /// What is served.
+    pub device: SharedDevice,
+    /// Refuse writes, whatever the device says.
+    pub read_only: bool,
+    /// Who may use it.
+    pub access: Access,
+}
+
+/// An export that is served. Flushes and counters outlive a change of the rules.
+pub(crate) struct Export {
+    pub(crate) name: String,
+    pub(crate) description: String,
+    pub(crate) device: SharedDevice,
+    pub(crate) read_only: bool,
+    pub(crate) access: Access,
+    pub(crate) flushes: Arc<FlushGroup>,
+    pub(crate) counters: Arc<Counters>,
+}
+
+impl Export {
+    /// What is wished for, keeping what `before` has if it serves the same device.
+    pub(crate) fn new(wish: ExportWish, before: Option<&Export>) -> Self {
+        let read_only = wish.read_only || wish.device.geometry().read_only;
+        let (flushes, counters) = match before {
+            Some(before) if Arc::ptr_eq(&before.device, &wish.device) => {
+                (Arc::clone(&before.flushes), Arc::clone(&before.counters))
+            }
+            _ => (
+                Arc::new(FlushGroup::new(Arc::clone(&wish.device))),
+                Arc::default(),
+            ),
+        };
+        Self {
+            name: wish.name,
+            description: wish.description,
+            device: wish.device,
+            read_only,
+            access: wish.access,
+            flushes,
+            counters,
+        }
+    }
+
+    /// Whether a session on `self` can go on when the export becomes `next`.
+    pub(crate) fn can_become(&self, next: &Export) -> bool {
+        Arc::ptr_eq(&self.device, &next.device) && self.read_only == next.read_only
+    }
+
+    /// Whether nothing at all changes when the export becomes `next`.
+    pub(crate) fn equals(&self, next: &Export) -> bool {
+        self.can_become(next) && self.description == next.description && self.access == next.access
+    }
+
+    fn info(&self) -> ExportInfo {
+        let geometry = self.device.geometry();
+        ExportInfo {
+            name: self.name.clone(),
+            description: self.description.clone(),
+            size: geometry.size,
+            read_only: self.read_only,
+            preferred_block: geometry
+                .physical_block
+                .max(PREFERRED_BLOCK_MIN)
+                .next_power_of_two()
+                .min(PAYLOAD_BYTES_MAX),
+        }
+    }
+}
+
+/// All exports by name. Replaced as a whole, so that a handshake sees one state.
+pub(crate) type Catalog = BTreeMap<String, Arc<Export>>;
+
+/// The exports as one client sees them.
+pub(crate) struct View<'a> {
+    pub(crate) catalog: Arc<Catalog>,
+    pub(crate) client: &'a Client,
+    pub(crate) tls: TlsPolicy,
+    pub(crate) stopping: &'a AtomicBool,
+}
+
+impl View<'_> {
+    fn visible(&self) -> impl Iterator<Item = &Arc<Export>> {
+        self.catalog
+            .values()
+            .filter(|export| export.access.judge(self.client) == Verdict::Admitted)
+    }
+
+    /// The default export is the one without a name, or the only one there is for this client.
+    fn resolve(&self, name: &str) -> Option<&Arc<Export>> {
+        if let Some(export) = self.catalog.get(name) {
+            return Some(export);
+        }
+        if !name.is_empty() {
+            return None;
+        }
+        let mut visible = self.visible();
+        let only = visible.next()?;
+        visible.next().is_none().then_some(only)
+    }
+}
+
+impl Directory for View<'_> {
+    fn list(&self) -> Vec<Listing> {
+        self.visible()
+            .map(|export| Listing {
+                name: export.name.clone(),
+                description: export.description.clone(),
+            })
+            .collect()
+    }
+
+    fn find(&self, name: &str) -> Lookup {
+        let Some(export) = self.resolve(name) else {
+            return Lookup::Unknown;
+        };
+        match export.access.judge(self.client) {
+            Verdict::Admitted => Lookup::Found(export.info()),
+            Verdict::NeedsTls if self.tls != TlsPolicy::Off => Lookup::NeedsTls,
+            Verdict::NeedsTls | Verdict::Refused => Lookup::Unknown,
+        }
+    }
+
+    fn is_shutting_down(&self) -> bool {
+        self.stopping.load(Ordering::Acquire)
+    }
+}

@@ -1,0 +1,444 @@
+//! The server: listeners, exports and sessions, changed while it runs.
+
+mod access;
+mod execute;
+mod exports;
+mod session;
+mod tls;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
+
+use rustls::ServerConfig;
+use serving::{
+    Budget, Connection, ConnectionLimits, Connections, CountersSnapshot, Directive, ListenAddress,
+    ListenError, Listener, OutboundLimits, Peer, Workers,
+};
+
+pub use access::Access;
+use access::{Client, Verdict};
+pub use exports::ExportWish;
+use exports::{Catalog, Export};
+pub use tls::{TlsError, TlsMode, TlsWish};
+
+use crate::protocol::TlsPolicy;
+use crate::protocol::wire::STRING_BYTES_MAX;
+
+/// Bounds of a server.
+#[derive(Clone, Copy, Debug)]
+pub struct ServerLimits {
+    /// Connections that are taken.
+    pub connections: ConnectionLimits,
+    /// Answers that one connection may have waiting.
+    pub outbound: OutboundLimits,
+    /// Payload in memory over all connections.
+    pub payload_bytes_max: u64,
+    /// Threads for operations that have to wait.
+    pub workers_max: usize,
+    /// Time for each message of a handshake.
+    pub handshake_timeout: Duration,
+}
+
+impl Default for ServerLimits {
+    fn default() -> Self {
+        Self {
+            connections: ConnectionLimits::default(),
+            outbound: OutboundLimits::default(),
+            payload_bytes_max: 512 << 20,
+            workers_max: 32,
+            handshake_timeout: Duration::from_secs(30),
+        }
+    }
+}
+
+/// The server as it should be.
+#[derive(Clone, Default)]
+pub struct Wish {
+    /// Where to listen.
+    pub listeners: Vec<ListenAddress>,
+    /// TLS, if any.
+    pub tls: Option<TlsWish>,
+    /// What to serve.
+    pub exports: Vec<ExportWish>,
+}
+
+/// What [`NbdServer::apply`] changed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Applied {
+    /// Addresses listened on from now on.
+    pub listening: Vec<ListenAddress>,
+    /// Addresses not listened on any more.
+    pub closed: Vec<ListenAddress>,
+    /// Exports that are new, or serve another device.
+    pub added: Vec<String>,
+    /// Exports whose description or rules changed.
+    pub changed: Vec<String>,
+    /// Exports that are no more.
+    pub removed: Vec<String>,
+    /// Sessions that end because of that.
+    pub sessions_ended: usize,
+}
+
+/// Why a wish cannot be fulfilled. Nothing was changed then.
+#[derive(Debug, thiserror::Error)]
+pub enum ApplyError {
+    /// An address cannot be listened on.
+    #[error("NBD server")]
+    Listen(#[from] ListenError),
+    /// TLS cannot be set up.
+    #[error("TLS of the NBD server")]
+    Tls(#[from] TlsError),
+    /// Two exports with one name.
+    #[error("two NBD exports are named {name:?}: give each its own name")]
+    DuplicateExport {
+        /// The name.
+        name: String,
+    },
+    /// A name that the protocol cannot carry.
+    #[error("{name:?} cannot name an NBD export: use at most 4096 bytes and no NUL")]
+    BadName {
+        /// The name.
+        name: String,
+    },
+    /// The server was drained or dropped.
+    #[error("the NBD server has ended")]
+    Ended,
+}
+
+/// What clients are told when a server is drained.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Farewell {
+    /// The exports end here: late requests are refused with `NBD_ESHUTDOWN`.
+    Shutdown,
+    /// The exports go on elsewhere: connections are closed without an error, and clients repeat
+    /// late requests when they are connected again.
+    HandOver,
+}
+
+/// What became of the sessions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Drained {
+    /// Sessions that had not finished at the deadline and were dropped.
+    pub dropped: usize,
+}
+
+/// The server now.
+#[derive(Clone, Debug)]
+pub struct ServerStatus {
+    /// Addresses listened on, with their real ports.
+    pub listeners: Vec<ListenAddress>,
+    /// The exports, by name.
+    pub exports: Vec<ExportStatus>,
+    /// The sessions, in order of their start.
+    pub connections: Vec<ConnectionStatus>,
+    /// Connections alive, with those that have no session yet.
+    pub connections_alive: usize,
+    /// Connections refused because of a limit.
+    pub connections_refused: u64,
+    /// Payload in memory.
+    pub payload_bytes: u64,
+}
+
+/// An export now.
+#[derive(Clone, Debug)]
+pub struct ExportStatus {
+    /// Its name.
+    pub name: String,
+    /// Bytes.
+    pub size: u64,
+    /// Whether writes are refused.
+    pub read_only: bool,
+    /// What was served.
+    pub counters: CountersSnapshot,
+}
+
+/// A session now.
+#[derive(Clone, Debug)]
+pub struct ConnectionStatus {
+    /// Its number.
+    pub id: u64,
+    /// The client.
+    pub peer: Peer,
+    /// Whether it uses TLS.
+    pub encrypted: bool,
+    /// The export it uses.
+    pub export: String,
+}
+
+/// What the threads of a server share.
+pub(crate) struct Shared {
+    limits: ServerLimits,
+    budget: Arc<Budget>,
+    workers: Workers,
+    connections: Arc<Connections>,
+    stopping: AtomicBool,
+    handing_over: AtomicBool,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    catalog: Arc<Catalog>,
+    tls: Option<(TlsPolicy, Arc<ServerConfig>)>,
+    sessions: HashMap<u64, Live>,
+}
+
+/// A session in its transmission phase.
+struct Live {
+    connection: Arc<Connection>,
+    client: Client,
+    export: Arc<Export>,
+}
+
+/// An NBD server. Dropping it drops its sessions.
+pub struct NbdServer {
+    shared: Arc<Shared>,
+    listeners: Mutex<BTreeMap<ListenAddress, Listener>>,
+}
+
+impl NbdServer {
+    /// A server that serves nothing yet.
+    pub fn new(limits: ServerLimits) -> Self {
+        let shared = Shared {
+            limits,
+            budget: Budget::new(limits.payload_bytes_max),
+            workers: Workers::new("nbd-worker", limits.workers_max),
+            connections: Connections::new(limits.connections),
+            stopping: AtomicBool::new(false),
+            handing_over: AtomicBool::new(false),
+            state: Mutex::default(),
+        };
+        Self {
+            shared: Arc::new(shared),
+            listeners: Mutex::default(),
+        }
+    }
+
+    /// Makes the server what is wished for, by changing what differs. Sessions that are not
+    /// concerned notice nothing. Either all of it is done, or an error is returned and nothing.
+    pub fn apply(&self, wish: Wish) -> Result<Applied, ApplyError> {
+        if self.shared.stopping.load(Ordering::Acquire) {
+            return Err(ApplyError::Ended);
+        }
+        check_names(&wish.exports)?;
+        let tls = match &wish.tls {
+            Some(tls) => {
+                let policy = match tls.mode {
+                    TlsMode::Offered => TlsPolicy::Offered,
+                    TlsMode::Required => TlsPolicy::Required,
+                };
+                Some((policy, tls.load()?))
+            }
+            None => None,
+        };
+        let mut listeners = self.listeners.lock().expect("no holder panics");
+        let wanted: BTreeSet<ListenAddress> = wish.listeners.into_iter().collect();
+        let mut started = Vec::new();
+        for address in wanted
+            .iter()
+            .filter(|&address| !listeners.contains_key(address))
+        {
+            started.push((address.clone(), self.listen(address)?));
+        }
+        // From here on nothing fails. New listeners may have let clients in early; they saw the
+        // exports as they were.
+        let mut applied = self.shared.replace(wish.exports, tls);
+        let closed: Vec<_> = listeners
+            .keys()
+            .filter(|&address| !wanted.contains(address))
+            .cloned()
+            .collect();
+        for address in closed {
+            listeners.remove(&address);
+            applied.closed.push(address);
+        }
+        for (address, listener) in started {
+            applied.listening.push(listener.address().clone());
+            listeners.insert(address, listener);
+        }
+        Ok(applied)
+    }
+
+    fn listen(&self, address: &ListenAddress) -> Result<Listener, ListenError> {
+        let shared = Arc::clone(&self.shared);
+        let serve = Arc::new(move |connection| session::serve(&shared, connection));
+        Listener::start("nbd", address, Arc::clone(&self.shared.connections), serve)
+    }
+
+    /// Ends the service: accepts no more, lets sessions finish what is under way, closes them,
+    /// and drops those that are left at `deadline`. The server cannot be used again.
+    pub fn drain(&self, deadline: Instant, farewell: Farewell) -> Drained {
+        let handing_over = farewell == Farewell::HandOver;
+        self.shared
+            .handing_over
+            .store(handing_over, Ordering::Release);
+        self.end(Directive::Drain);
+        if self.shared.connections.wait_until_empty(deadline) {
+            return Drained { dropped: 0 };
+        }
+        let dropped = self.shared.connections.count();
+        self.shared.connections.direct_all(Directive::Drop);
+        Drained { dropped }
+    }
+
+    /// Ends the service at once, without a word to the clients: for a volume that may be somebody
+    /// else's by now. Returns when the sockets are shut; threads that wait for a device may live
+    /// on, but can reach no client.
+    pub fn drop_all(&self) {
+        self.end(Directive::Drop);
+    }
+
+    fn end(&self, directive: Directive) {
+        self.shared.stopping.store(true, Ordering::Release);
+        self.shared.connections.direct_all(directive);
+        self.listeners.lock().expect("no holder panics").clear();
+    }
+
+    /// What is served to whom.
+    pub fn status(&self) -> ServerStatus {
+        let listeners = self.listeners.lock().expect("no holder panics");
+        let listeners = listeners
+            .values()
+            .map(|listener| listener.address().clone())
+            .collect();
+        let state = self.shared.lock();
+        let exports = state.catalog.values().map(|export| ExportStatus {
+            name: export.name.clone(),
+            size: export.device.geometry().size,
+            read_only: export.read_only,
+            counters: export.counters.snapshot(),
+        });
+        let mut connections: Vec<_> = state
+            .sessions
+            .values()
+            .map(|live| ConnectionStatus {
+                id: live.connection.id,
+                peer: live.connection.peer,
+                encrypted: live.client.encrypted,
+                export: live.export.name.clone(),
+            })
+            .collect();
+        connections.sort_by_key(|connection| connection.id);
+        ServerStatus {
+            listeners,
+            exports: exports.collect(),
+            connections,
+            connections_alive: self.shared.connections.count(),
+            connections_refused: self.shared.connections.refused(),
+            payload_bytes: self.shared.budget.bytes_used(),
+        }
+    }
+}
+
+impl Drop for NbdServer {
+    fn drop(&mut self) {
+        self.drop_all();
+    }
+}
+
+fn check_names(exports: &[ExportWish]) -> Result<(), ApplyError> {
+    let mut names = BTreeSet::new();
+    for ExportWish { name, .. } in exports {
+        if name.len() > STRING_BYTES_MAX || name.contains('\0') {
+            return Err(ApplyError::BadName { name: name.clone() });
+        }
+        if !names.insert(name) {
+            return Err(ApplyError::DuplicateExport { name: name.clone() });
+        }
+    }
+    Ok(())
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("no holder panics")
+    }
+
+    fn catalog(&self) -> Arc<Catalog> {
+        Arc::clone(&self.lock().catalog)
+    }
+
+    fn tls(&self) -> Option<(TlsPolicy, Arc<ServerConfig>)> {
+        self.lock().tls.clone()
+    }
+
+    /// Replaces exports and TLS, and ends the sessions that cannot go on.
+    fn replace(
+        &self,
+        wishes: Vec<ExportWish>,
+        tls: Option<(TlsPolicy, Arc<ServerConfig>)>,
+    ) -> Applied {
+        let mut applied = Applied::default();
+        let mut state = self.lock();
+        let before = Arc::clone(&state.catalog);
+        let mut catalog = Catalog::new();
+        for wish in wishes {
+            let name = wish.name.clone();
+            let old = before.get(&name);
+            let new = Export::new(wish, old.map(|export| &**export));
+            let export = match old {
+                Some(old) if old.equals(&new) => Arc::clone(old),
+                Some(old) if old.can_become(&new) => {
+                    applied.changed.push(name.clone());
+                    Arc::new(new)
+                }
+                _ => {
+                    applied.added.push(name.clone());
+                    Arc::new(new)
+                }
+            };
+            catalog.insert(name, export);
+        }
+        let gone = before.keys().filter(|&name| !catalog.contains_key(name));
+        applied.removed = gone.cloned().collect();
+        let ending: Vec<_> = state
+            .sessions
+            .values()
+            .filter(|live| !live.can_go_on(&catalog))
+            .map(|live| Arc::clone(&live.connection))
+            .collect();
+        applied.sessions_ended = ending.len();
+        state.catalog = Arc::new(catalog);
+        state.tls = tls;
+        drop(state);
+        for connection in ending {
+            connection.direct(Directive::Drain);
+        }
+        applied
+    }
+
+    /// Registers a session; `None` if its export is not there for it any more.
+    fn enter(
+        &self,
+        connection: &Arc<Connection>,
+        client: Client,
+        name: &str,
+    ) -> Option<Arc<Export>> {
+        let mut state = self.lock();
+        let export = Arc::clone(state.catalog.get(name)?);
+        let live = Live {
+            connection: Arc::clone(connection),
+            client,
+            export: Arc::clone(&export),
+        };
+        if !live.can_go_on(&state.catalog) {
+            return None;
+        }
+        state.sessions.insert(connection.id, live);
+        Some(export)
+    }
+
+    fn forget(&self, id: u64) {
+        self.lock().sessions.remove(&id);
+    }
+}
+
+impl Live {
+    fn can_go_on(&self, catalog: &Catalog) -> bool {
+        catalog.get(&self.export.name).is_some_and(|export| {
+            self.export.can_become(export) && export.access.judge(&self.client) == Verdict::Admitted
+        })
+    }
+}
