@@ -1,0 +1,302 @@
+//! A connection from accept to end: login first, then full-feature phase.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use serving::{Connection, Directive, Link, OutboundLimits, Transport, Turn};
+use units::IscsiName;
+
+use super::execute::Execution;
+use super::framing::{Framing, Front};
+use super::full_feature::FullFeature;
+use super::sender::Sender;
+use super::sessions::{Entry, Port};
+use super::shared::{Portal, Shared, ends_of};
+use crate::protocol::header::initiator_opcode;
+use crate::protocol::login::{Admission, Agreed, Directory, Login, LoginStep, SessionKind};
+use crate::protocol::negotiation::Negotiation;
+use crate::protocol::parameters::SessionParameters;
+use crate::protocol::request::{LoginRequest, Request};
+
+/// The receive buffer: a command with the largest first burst fits, and many small ones.
+const BUFFER_BYTES: usize = 128 * 1024;
+/// Largest data segment of a login request (RFC 7143, section 13.12).
+const LOGIN_SEGMENT_BYTES_MAX: usize = 8192;
+/// Random bytes of one login: an identifier and the longest challenge, with some to spare.
+const RANDOM_BYTES: usize = 64;
+/// Time for the answer that refuses a login.
+const FAREWELL: Duration = Duration::from_secs(2);
+
+/// Serves one connection to its end.
+pub(crate) fn serve(server: &Arc<Shared>, portal: Portal, connection: Arc<Connection>) {
+    let Some((remote, local)) = ends_of(&connection) else {
+        return;
+    };
+    let limits = OutboundLimits {
+        stall_timeout: server.limits.stall_time,
+        ..OutboundLimits::default()
+    };
+    let stream: Arc<dyn Transport> = connection.stream.clone();
+    let mut link = Link::new(stream, Arc::clone(&connection.waker), limits, BUFFER_BYTES);
+    let sender = Arc::new(Sender::new(Arc::clone(link.outbound())));
+    let gate = Gate {
+        server,
+        portal,
+        remote,
+        local,
+    };
+    let Some((agreed, entry)) = log_in(&gate, &connection, &mut link, &sender) else {
+        link.settle(Instant::now() + FAREWELL);
+        return;
+    };
+    let session = Arc::clone(&entry.session);
+    tracing::info!(
+        peer = %connection.peer, initiator = %session.initiator, tsih = session.tsih,
+        cid = entry.member.cid, kind = ?session.kind, "logged in"
+    );
+    let framing = Framing {
+        header_digest: agreed.connection.header_digest,
+        data_digest: agreed.connection.data_digest,
+        segment_bytes_max: server.limits.capabilities.segment_bytes_max as usize,
+    };
+    let negotiation = Negotiation::new(
+        server.limits.capabilities,
+        agreed.connection,
+        session.parameters,
+    );
+    let execution = Execution {
+        server: Arc::clone(server),
+        session: Arc::clone(&session),
+        sender,
+        connection: Arc::clone(&connection),
+    };
+    let end = FullFeature::new(execution, entry, framing, negotiation).serve(&mut link);
+    tracing::info!(
+        peer = %connection.peer, initiator = %session.initiator, tsih = session.tsih, ?end,
+        "connection ended"
+    );
+}
+
+/// Answers the login's questions for one connection.
+struct Gate<'a> {
+    server: &'a Arc<Shared>,
+    portal: Portal,
+    remote: IpAddr,
+    local: IpAddr,
+}
+
+impl Directory for Gate<'_> {
+    fn admit(&self, initiator: &IscsiName, target: &IscsiName) -> Admission {
+        if !self.server.sessions.is_open() {
+            return Admission::Unavailable;
+        }
+        let configuration = self.server.configuration();
+        match configuration.targets.get(target) {
+            Some(wish) if wish.is_in_group(self.portal.group) => {
+                if wish.access.allows(initiator, self.remote, self.local) {
+                    Admission::Granted {
+                        portal_group: self.portal.group,
+                        chap: wish.access.chap.clone(),
+                    }
+                } else {
+                    Admission::Refused
+                }
+            }
+            _ => Admission::NotFound,
+        }
+    }
+
+    fn session(
+        &self,
+        tsih: u16,
+        isid: [u8; 6],
+        initiator: &IscsiName,
+        target: &IscsiName,
+    ) -> Option<SessionParameters> {
+        let session = self.server.sessions.find(tsih, isid, initiator)?;
+        match &session.kind {
+            SessionKind::Normal { target: own, .. } if own == target => Some(session.parameters),
+            _ => None,
+        }
+    }
+}
+
+impl Gate<'_> {
+    /// The SCSI side of a new session.
+    fn open_port(&self, agreed: &Agreed) -> Option<Port> {
+        let SessionKind::Normal {
+            target,
+            portal_group,
+        } = &agreed.kind
+        else {
+            return None;
+        };
+        let configuration = self.server.configuration();
+        let target = Arc::clone(&configuration.targets.get(target)?.target);
+        let id = scsi::NexusId {
+            initiator: agreed.initiator.clone(),
+            isid: agreed.request.isid,
+            portal_group: *portal_group,
+        };
+        let nexus = target.login(id.clone());
+        Some(Port { target, nexus, id })
+    }
+}
+
+/// Plays the login. `None` when the connection ends without one.
+fn log_in(
+    gate: &Gate<'_>,
+    connection: &Arc<Connection>,
+    link: &mut Link,
+    sender: &Arc<Sender>,
+) -> Option<(Agreed, Entry)> {
+    let limits = &gate.server.limits;
+    let deadline = Instant::now() + limits.login_time;
+    let mut random = [0; RANDOM_BYTES];
+    if let Err(error) = getrandom::fill(&mut random) {
+        tracing::error!(%error, "no random bytes for a login");
+        return None;
+    }
+    let mut login = Login::new(limits.capabilities);
+    let mut random = random.iter();
+    loop {
+        let (request, data) = next_request(gate, connection, link, deadline)?;
+        let step = login.receive(&request, &data, gate, &mut |bytes| {
+            bytes
+                .iter_mut()
+                .zip(&mut random)
+                .for_each(|(to, from)| *to = *from);
+        });
+        match step {
+            LoginStep::Answer { header, text } => {
+                sender.send_login(header, &text, (request.cmd_sn, request.cmd_sn));
+            }
+            LoginStep::Refuse { header, why } => {
+                complain(gate, connection, login.initiator(), &why);
+                sender.send_login(header, &[], (request.cmd_sn, request.cmd_sn));
+                return None;
+            }
+            LoginStep::Agreed(agreed) => {
+                return enter(gate, connection, sender, *agreed);
+            }
+        }
+    }
+}
+
+/// Joins or makes the session and sends the last login answer.
+fn enter(
+    gate: &Gate<'_>,
+    connection: &Arc<Connection>,
+    sender: &Arc<Sender>,
+    agreed: Agreed,
+) -> Option<(Agreed, Entry)> {
+    let limits = &gate.server.limits;
+    let entered = gate.server.sessions.enter(
+        &agreed,
+        connection,
+        limits.tasks_per_session,
+        Instant::now() + limits.reinstatement_time,
+        || gate.open_port(&agreed),
+    );
+    match entered {
+        Ok(entry) => {
+            let (header, text) = agreed.accept(entry.session.tsih);
+            sender.send_login(header, text, entry.session.window());
+            sender.establish(&entry.session, &agreed.connection);
+            Some((agreed, entry))
+        }
+        Err(status) => {
+            if gate.server.log_limit.allow() {
+                let (peer, initiator) = (&connection.peer, &agreed.initiator);
+                tracing::warn!(%peer, %initiator, ?status, "login refused");
+            }
+            let number = agreed.request.cmd_sn;
+            sender.send_login(agreed.refuse(status), &[], (number, number));
+            None
+        }
+    }
+}
+
+/// Waits for the next login request.
+fn next_request(
+    gate: &Gate<'_>,
+    connection: &Connection,
+    link: &mut Link,
+    deadline: Instant,
+) -> Option<(LoginRequest, Vec<u8>)> {
+    let framing = Framing {
+        header_digest: false,
+        data_digest: false,
+        segment_bytes_max: LOGIN_SEGMENT_BYTES_MAX,
+    };
+    loop {
+        match framing.front(link.bytes()) {
+            Err(error) => {
+                complain(gate, connection, None, &error);
+                return None;
+            }
+            Ok(Some(front)) if link.bytes().len() >= front.total() => {
+                let request = take_request(&front, link);
+                if request.is_none() {
+                    complain(gate, connection, None, &NotALogin);
+                }
+                return request;
+            }
+            Ok(Some(front)) => {
+                link.require(front.total());
+            }
+            Ok(None) => {}
+        }
+        match link.turn(Some(deadline)) {
+            Ok(Turn::Input(_)) => {}
+            Ok(Turn::Woken) if connection.directive() == Directive::Serve => {}
+            Ok(Turn::Deadline | Turn::Stalled) => {
+                complain(gate, connection, None, &LoginTooSlow);
+                return None;
+            }
+            Ok(Turn::Woken | Turn::Closed) | Err(_) => return None,
+        }
+        if Instant::now() >= deadline {
+            complain(gate, connection, None, &LoginTooSlow);
+            return None;
+        }
+    }
+}
+
+fn take_request(front: &Front, link: &mut Link) -> Option<(LoginRequest, Vec<u8>)> {
+    let input = link.bytes();
+    let is_login = front.header.opcode() == initiator_opcode::LOGIN;
+    let request = match Request::decode(&front.header, front.ahs(input)) {
+        Ok(Request::Login(request)) if is_login => request,
+        _ => return None,
+    };
+    let data = front.data(input).to_vec();
+    link.consume(front.total());
+    Some((request, data))
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("another PDU than a login request before login")]
+struct NotALogin;
+
+#[derive(Debug, thiserror::Error)]
+#[error("the login takes too long")]
+struct LoginTooSlow;
+
+fn complain(
+    gate: &Gate<'_>,
+    connection: &Connection,
+    initiator: Option<&IscsiName>,
+    why: &dyn std::error::Error,
+) {
+    if !gate.server.log_limit.allow() {
+        return;
+    }
+    let initiator = initiator.map_or("?", IscsiName::as_str);
+    let peer = &connection.peer;
+    match why.source() {
+        Some(cause) => tracing::warn!(%peer, initiator, %why, %cause, "login refused"),
+        None => tracing::warn!(%peer, initiator, %why, "login refused"),
+    }
+}

@@ -1,0 +1,211 @@
+//! Executing commands: at once where nothing has to wait, else on a worker; flushing where the
+//! answer must be durable; answering.
+
+use std::sync::Arc;
+
+use block_device::Effort;
+use scsi::{Command, DataOut, Executed, Outcome, Status};
+use serving::{Connection, Counters, FlushOutcome, Flushed, Pending, Reservation};
+
+use super::management::{Barrier, RunningTask, Scope};
+use super::sender::{Expectation, Sender};
+use super::sessions::Session;
+use super::shared::Shared;
+
+/// What every task of a connection needs to be executed and answered from any thread.
+#[derive(Clone)]
+pub(crate) struct Execution {
+    pub(crate) server: Arc<Shared>,
+    pub(crate) session: Arc<Session>,
+    pub(crate) sender: Arc<Sender>,
+    pub(crate) connection: Arc<Connection>,
+}
+
+/// A command that is to be answered.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Task {
+    pub(crate) lun: scsi::Lun,
+    /// An immediate command has no place in the window.
+    pub(crate) immediate: bool,
+    pub(crate) expectation: Expectation,
+}
+
+impl Execution {
+    /// Executes a command on its connection's thread. `may_flush` allows to wait for a flush
+    /// here, when nobody needs the thread meanwhile. A task that goes on elsewhere is returned.
+    pub(crate) fn run(
+        &self,
+        task: Task,
+        command: &Command,
+        data: DataOut<'_>,
+        reservation: Option<Reservation>,
+        may_flush: bool,
+    ) -> Option<Arc<RunningTask>> {
+        let Some(port) = &self.session.port else {
+            self.drop_session();
+            return None;
+        };
+        match port
+            .target
+            .execute(&port.nexus, command, data, Effort::NoWait)
+        {
+            Executed::Done(outcome) => self.answer(&task, outcome),
+            Executed::DropSession => self.drop_session(),
+            Executed::Durable { device, then } => {
+                let group = self.server.flush_groups.of(&device);
+                if may_flush {
+                    // What is queued must not wait for the disk.
+                    self.sender.outbound.flush_now();
+                    if let Some(flushed) = group.flush_here() {
+                        self.answer_flushed(&task, then, &flushed);
+                        return None;
+                    }
+                }
+                let elsewhere = self.elsewhere(task, reservation);
+                let running = Arc::clone(&elsewhere.running);
+                group.wait(move |flushed| elsewhere.flushed(then, flushed));
+                return Some(running);
+            }
+            Executed::WouldBlock(pending) => {
+                Counters::add_one(&self.server.counters.waits);
+                Counters::add_one(&self.session.counters.waits);
+                let elsewhere = self.elsewhere(task, reservation);
+                let running = Arc::clone(&elsewhere.running);
+                let job = Box::new(move || elsewhere.work(pending));
+                if let Err(job) = self.server.workers.submit(job) {
+                    // All workers are busy: waiting here is the back-pressure.
+                    job();
+                }
+                return Some(running);
+            }
+        }
+        None
+    }
+
+    fn elsewhere(&self, task: Task, reservation: Option<Reservation>) -> Elsewhere {
+        Elsewhere {
+            execution: self.clone(),
+            task,
+            running: Arc::default(),
+            pending: self.sender.outbound.pending(),
+            _reservation: reservation,
+        }
+    }
+
+    /// Answers a command: its place in the window is free again.
+    pub(crate) fn answer(&self, task: &Task, mut outcome: Outcome) {
+        self.count(task, &outcome);
+        if outcome.abort.is_empty() {
+            return self.answer_now(task, outcome);
+        }
+        let nexuses = std::mem::take(&mut outcome.abort);
+        let barrier = Barrier::new({
+            let (execution, task) = (self.clone(), *task);
+            move || {
+                execution.answer_now(&task, outcome);
+                execution.send_elsewhere();
+            }
+        });
+        let scope = task.lun.unit().map_or(Scope::All, Scope::Unit);
+        for nexus in nexuses {
+            self.server
+                .abort_everywhere(&self.session, None, Some(&nexus), scope, &barrier);
+        }
+    }
+
+    fn answer_now(&self, task: &Task, outcome: Outcome) {
+        if !task.immediate {
+            self.session.release();
+        }
+        self.sender.send_outcome(&task.expectation, outcome);
+    }
+
+    fn answer_flushed(&self, task: &Task, then: Outcome, flushed: &FlushOutcome) {
+        Counters::add_one(&self.server.counters.flushes);
+        Counters::add_one(&self.session.counters.flushes);
+        let flushed = flushed.as_ref().map(|()| ()).map_err(|error| &**error);
+        match then.after_flush(flushed) {
+            Some(outcome) => self.answer(task, outcome),
+            None => self.drop_session(),
+        }
+    }
+
+    /// Sends from a thread that is not the connection's.
+    pub(crate) fn send_elsewhere(&self) {
+        if self.sender.outbound.flush_now() == Flushed::Blocked {
+            self.connection.waker.wake();
+        }
+    }
+
+    /// The device is gone: an error would make the initiator give up, a lost session makes it
+    /// try again.
+    pub(crate) fn drop_session(&self) {
+        self.session.drop_connections();
+    }
+
+    fn count(&self, task: &Task, outcome: &Outcome) {
+        let in_bytes = outcome.data_in.byte_count() as u64;
+        let out_bytes = u64::from(task.expectation.wanted_bytes.unwrap_or(0));
+        for counters in [&self.server.counters, &self.session.counters] {
+            match outcome.status {
+                Status::Good if in_bytes > 0 => counters.read(in_bytes),
+                Status::Good if out_bytes > 0 => counters.write(out_bytes),
+                Status::Good => Counters::add_one(&counters.others),
+                _ => Counters::add_one(&counters.errors),
+            }
+        }
+    }
+}
+
+/// A task on its way through other threads.
+struct Elsewhere {
+    execution: Execution,
+    task: Task,
+    running: Arc<RunningTask>,
+    /// Given back when the answer is queued.
+    pending: Pending,
+    /// Memory of the data, until it is written.
+    _reservation: Option<Reservation>,
+}
+
+impl Elsewhere {
+    /// On a worker: waits as long as it takes.
+    fn work(self, pending: Box<scsi::Pending>) {
+        match pending.execute() {
+            Executed::Done(outcome) => self.finish(|execution, task| {
+                execution.answer(task, outcome);
+            }),
+            Executed::Durable { device, then } => {
+                let group = self.execution.server.flush_groups.of(&device);
+                match group.flush_here() {
+                    Some(flushed) => self.flushed(then, flushed),
+                    None => group.wait(move |flushed| self.flushed(then, flushed)),
+                }
+            }
+            Executed::DropSession => self.finish(|execution, _| execution.drop_session()),
+            Executed::WouldBlock(again) => {
+                // Not after it was told that it may block; but it must not be lost either.
+                debug_assert!(false, "a command that may block would block");
+                self.work(again);
+            }
+        }
+    }
+
+    fn flushed(self, then: Outcome, flushed: FlushOutcome) {
+        self.finish(|execution, task| {
+            execution.answer_flushed(task, then, &flushed);
+        });
+    }
+
+    fn finish(self, answer: impl FnOnce(&Execution, &Task)) {
+        let (may_answer, barriers) = self.running.end();
+        if may_answer {
+            answer(&self.execution, &self.task);
+        } else if !self.task.immediate {
+            self.execution.session.release();
+        }
+        self.execution.send_elsewhere();
+        drop(barriers);
+        drop(self.pending);
+    }
+}

@@ -1,0 +1,690 @@
+//! The full-feature phase of a connection: its loop, its timers, and the PDUs that are not about
+//! SCSI data.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use serving::{Directive, Link, Outbound, Turn};
+
+use super::execute::Execution;
+use super::framing::{Framing, FramingError, Front, Place, Segment};
+use super::management::{Abort, Barrier, RunningTask, Scope};
+use super::sender::Numbering;
+use super::sessions::{Arrival, Entry, Message, StoredPdu};
+use super::shared::{Shared, ends_of};
+use super::tasks::WriteTask;
+use crate::protocol::discovery::send_targets;
+use crate::protocol::header::{Header, TAG_NONE, initiator_opcode as op};
+use crate::protocol::login::SessionKind;
+use crate::protocol::negotiation::{Negotiation, Scene};
+use crate::protocol::request::{Logout, LogoutReason, NopOut, Request, TextRequest};
+use crate::protocol::response::{self, AsyncEvent, LogoutResponse, RejectReason};
+use crate::protocol::serial::Serial;
+use crate::protocol::text::{Accumulator, Answers, parse};
+
+/// A Data-Out segment longer than this is received straight into the task's buffers.
+const DIRECT_BYTES_MIN: usize = 16 * 1024;
+/// Bytes in the send queue after which they are sent before more requests are looked at.
+const SEND_EARLY_BYTES: usize = 512 * 1024;
+/// Time for the last answers of an orderly end.
+const FAREWELL: Duration = Duration::from_secs(5);
+/// Time for operations under way on other threads after a connection broke: their session's
+/// successor must not start before they end.
+const AFTERMATH: Duration = Duration::from_secs(600);
+
+/// Why the full-feature phase ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    /// The connection was logged out alone.
+    ConnectionLogout,
+    /// The session was logged out.
+    SessionLogout,
+    /// The server drains.
+    Drained,
+    /// The connection broke, or was dropped.
+    Broken,
+}
+
+/// What consuming input needs next.
+#[derive(PartialEq, Eq)]
+enum Need {
+    Input,
+    Room,
+}
+
+/// A text exchange that is not over.
+struct TextExchange {
+    task_tag: u32,
+    transfer_tag: u32,
+    request: Accumulator,
+    /// Answer not sent yet.
+    answer: VecDeque<u8>,
+}
+
+/// A task on another thread.
+pub(crate) struct Running {
+    pub(crate) unit: Option<u16>,
+    pub(crate) immediate: bool,
+    pub(crate) task: Arc<RunningTask>,
+}
+
+/// A connection in full-feature phase.
+pub(crate) struct FullFeature {
+    pub(crate) server: Arc<Shared>,
+    pub(crate) entry: Entry,
+    pub(crate) execution: Execution,
+    pub(crate) outbound: Arc<Outbound>,
+    pub(crate) framing: Framing,
+    /// Commands that wait for data.
+    pub(crate) writes: HashMap<u32, WriteTask>,
+    /// Tags of parked writes, oldest first.
+    pub(crate) parked: VecDeque<u32>,
+    /// Commands that go on elsewhere.
+    pub(crate) running: HashMap<u32, Running>,
+    /// Commands that are held for their order, and the data that came for them meanwhile.
+    pub(crate) held: HashMap<u32, Vec<StoredPdu>>,
+    pub(crate) next_transfer_tag: u32,
+    /// Nothing else waits for this thread.
+    pub(crate) quiet: bool,
+    negotiation: Negotiation,
+    segment: Option<Segment>,
+    text: Option<TextExchange>,
+    last_input: Instant,
+    /// When to look for tasks whose data does not come.
+    data_check: Instant,
+    ping: Option<(u32, Instant)>,
+    drain_until: Option<Instant>,
+    end: Option<End>,
+}
+
+impl FullFeature {
+    pub(crate) fn new(
+        execution: Execution,
+        entry: Entry,
+        framing: Framing,
+        negotiation: Negotiation,
+    ) -> Self {
+        Self {
+            server: Arc::clone(&execution.server),
+            entry,
+            outbound: Arc::clone(&execution.sender.outbound),
+            execution,
+            framing,
+            writes: HashMap::new(),
+            parked: VecDeque::new(),
+            running: HashMap::new(),
+            held: HashMap::new(),
+            next_transfer_tag: 1,
+            quiet: false,
+            negotiation,
+            segment: None,
+            text: None,
+            last_input: Instant::now(),
+            data_check: Instant::now(),
+            ping: None,
+            drain_until: None,
+            end: None,
+        }
+    }
+
+    /// Serves until the connection ends, and leaves the session.
+    pub(crate) fn serve(mut self, link: &mut Link) -> End {
+        self.handle_directive();
+        let end = loop {
+            let need = self.consume(link);
+            self.retry_parked();
+            if let Some(end) = self.end {
+                break end;
+            }
+            let deadline = Some(self.next_deadline());
+            let turn = match need {
+                Need::Room => link.make_room(deadline),
+                Need::Input => self.receive(link, deadline),
+            };
+            match turn {
+                Ok(Turn::Input(0)) => {}
+                Ok(Turn::Input(_)) => {
+                    self.last_input = Instant::now();
+                    self.ping = None;
+                }
+                Ok(Turn::Woken) => self.handle_news(),
+                Ok(Turn::Deadline) => self.handle_timers(),
+                Ok(Turn::Closed) => self.end = Some(End::Broken),
+                Ok(Turn::Stalled) => self.complain("the initiator takes no answers"),
+                Err(error) => {
+                    tracing::debug!(peer = %self.execution.connection.peer, %error, "receive");
+                    self.end = Some(End::Broken);
+                }
+            }
+        };
+        self.leave(link, end);
+        end
+    }
+
+    fn leave(mut self, link: &mut Link, end: End) {
+        // Tasks that wait for data are over; their loans and reservations go back.
+        self.writes.clear();
+        if end == End::Broken {
+            self.outbound.abandon();
+        } else {
+            link.settle(Instant::now() + FAREWELL);
+            link.outbound().abandon();
+        }
+        if !link.settle(Instant::now() + AFTERMATH) {
+            tracing::error!(
+                initiator = %self.entry.session.initiator,
+                "operations of a closed connection do not end; the disk seems to hang"
+            );
+        }
+        let orderly = end == End::ConnectionLogout;
+        self.server.sessions.leave(&self.entry, orderly);
+    }
+
+    /// Ends the connection because of its peer.
+    pub(crate) fn complain(&mut self, what: &str) {
+        if self.server.log_limit.allow() {
+            tracing::warn!(
+                peer = %self.execution.connection.peer,
+                initiator = %self.entry.session.initiator,
+                what,
+                "connection dropped"
+            );
+        }
+        self.end = Some(End::Broken);
+    }
+
+    fn receive(&mut self, link: &mut Link, deadline: Option<Instant>) -> std::io::Result<Turn> {
+        let direct = self
+            .segment
+            .as_ref()
+            .and_then(|segment| match segment.place {
+                Place::Task { tag, offset, keep } if keep > 0 => Some((tag, offset, keep)),
+                _ => None,
+            });
+        let Some((tag, offset, keep)) = direct else {
+            return link.turn(deadline);
+        };
+        let Some(write) = self.writes.get_mut(&tag) else {
+            return link.turn(deadline);
+        };
+        let places = write.places(offset, keep);
+        let capacity: usize = places.iter().map(|place| place.len()).sum();
+        let turn = link.turn_into(places, deadline)?;
+        if let (Turn::Input(count), Some(segment)) = (turn, &mut self.segment) {
+            let count = count.min(capacity);
+            write.progress = Instant::now();
+            if segment.wants_to_see() {
+                for place in write.places(offset, count) {
+                    segment.took(&place);
+                }
+            } else {
+                segment.skip(count);
+            }
+        }
+        Ok(turn)
+    }
+
+    /// Handles the PDUs in the input buffer.
+    fn consume(&mut self, link: &mut Link) -> Need {
+        while self.end.is_none() {
+            if self.outbound.queued_bytes() > SEND_EARLY_BYTES || self.outbound.is_congested() {
+                return Need::Room;
+            }
+            if self.segment.is_some() {
+                let used = self.feed_segment(link.bytes());
+                link.consume(used);
+                if self.segment.is_some() {
+                    return Need::Input;
+                }
+                continue;
+            }
+            let front = match self.framing.front(link.bytes()) {
+                Ok(Some(front)) => front,
+                Ok(None) => {
+                    link.require(self.framing_head_max());
+                    return Need::Input;
+                }
+                Err(error) => {
+                    self.framing_failed(&error);
+                    break;
+                }
+            };
+            let input = link.bytes();
+            if input.len() >= front.total() {
+                self.quiet = input.len() == front.total() && self.writes.is_empty();
+                let ahs = front.ahs(input);
+                let data = front.data(input);
+                if front.has_right_data_digest(input, &self.framing) {
+                    self.handle(&front.header, ahs, data);
+                } else {
+                    self.wrong_data_digest(&front.header, data.len());
+                }
+                link.consume(front.total());
+                continue;
+            }
+            if !self.begin_segment(&front, link) {
+                return Need::Input;
+            }
+        }
+        Need::Input
+    }
+
+    fn framing_head_max(&self) -> usize {
+        crate::protocol::header::HEADER_BYTES + crate::protocol::header::AHS_BYTES_MAX + 4
+    }
+
+    fn framing_failed(&mut self, error: &FramingError) {
+        // Section 7.7: after a wrong header the stream cannot be trusted any more.
+        self.complain(&error.to_string());
+    }
+
+    /// The PDU at the front is not complete. Prepares to receive the rest elsewhere if it is long;
+    /// `false` if the input buffer is the right place.
+    fn begin_segment(&mut self, front: &Front, link: &mut Link) -> bool {
+        let direct = front.header.opcode() == op::DATA_OUT
+            && front.data_bytes >= DIRECT_BYTES_MIN
+            && !self.held.contains_key(&front.header.task_tag());
+        if !direct && link.require(front.total()) {
+            return false;
+        }
+        let place = if direct {
+            let data = match Request::decode(&front.header, front.ahs(link.bytes())) {
+                Ok(Request::DataOut(data)) => data,
+                _ => return false,
+            };
+            self.place_data(&data, front.data_bytes)
+        } else {
+            Place::Gather {
+                ahs: front.ahs(link.bytes()).to_vec(),
+                data: Vec::with_capacity(front.data_bytes),
+            }
+        };
+        link.consume(front.head_bytes);
+        self.segment = Some(Segment::new(front, place, &self.framing));
+        true
+    }
+
+    /// Gives what is in the input buffer to the segment under way; returns how much it took.
+    fn feed_segment(&mut self, input: &[u8]) -> usize {
+        let Some(segment) = &mut self.segment else {
+            return 0;
+        };
+        let count = segment.data_in(input);
+        let (data, rest) = input.split_at(count);
+        match &mut segment.place {
+            Place::Task { tag, offset, keep } => {
+                if let Some(write) = self.writes.get_mut(tag) {
+                    write.store(*offset, &data[..count.min(*keep)]);
+                    write.progress = Instant::now();
+                }
+            }
+            Place::Gather { data: gathered, .. } => gathered.extend_from_slice(data),
+        }
+        segment.took(data);
+        let mut used = count;
+        if segment.left() == 0 {
+            used += segment.take_trailer(rest);
+        }
+        if segment.is_complete() {
+            self.finish_segment();
+        }
+        used
+    }
+
+    fn finish_segment(&mut self) {
+        let Some(segment) = self.segment.take() else {
+            return;
+        };
+        let right = segment.has_right_digest();
+        self.quiet = false;
+        match segment.place {
+            Place::Task { tag, .. } => {
+                if !right {
+                    self.data_digest_failed(&segment.header, tag);
+                }
+                self.data_arrived(tag);
+            }
+            Place::Gather { ahs, data } if right => self.handle(&segment.header, &ahs, &data),
+            Place::Gather { data, .. } => self.wrong_data_digest(&segment.header, data.len()),
+        }
+    }
+
+    /// Section 7.7: the PDU is rejected; only data of a task has further consequences.
+    fn wrong_data_digest(&mut self, header: &Header, count: usize) {
+        if let Ok(Request::DataOut(data)) = Request::decode(header, &[]) {
+            if let Place::Task { tag, .. } = self.place_data(&data, count) {
+                self.data_digest_failed(header, tag);
+                self.data_arrived(tag);
+            }
+            return;
+        }
+        self.reject(header, RejectReason::DataDigestError);
+    }
+
+    /// Whether a long data segment is under way.
+    pub(crate) fn has_segment(&self) -> bool {
+        self.segment.is_some()
+    }
+
+    /// Sends a Reject with the header of what is rejected.
+    pub(crate) fn reject(&mut self, header: &Header, reason: RejectReason) {
+        if self.server.log_limit.allow() {
+            tracing::debug!(peer = %self.execution.connection.peer, ?reason, ?header, "rejected");
+        }
+        self.execution.sender.send(
+            response::reject(reason),
+            header.0.to_vec(),
+            Numbering::Status,
+        );
+    }
+
+    /// Handles one whole PDU.
+    fn handle(&mut self, header: &Header, ahs: &[u8], data: &[u8]) {
+        let request = match Request::decode(header, ahs) {
+            Ok(request) => request,
+            Err(reason) => return self.reject(header, reason),
+        };
+        let number = match &request {
+            Request::DataOut(out) => {
+                return self.data_out(out, header, data);
+            }
+            // A ping's answer has no place in the order.
+            Request::NopOut(nop) if nop.task_tag == TAG_NONE => return,
+            Request::NopOut(nop) => nop.cmd_sn,
+            Request::Scsi(command) => command.cmd_sn,
+            Request::TaskManagement(function) => function.cmd_sn,
+            Request::Text(text) => text.cmd_sn,
+            Request::Logout(logout) => logout.cmd_sn,
+            Request::Snack => return self.reject(header, RejectReason::SnackRejected),
+            Request::Login(_) => {
+                self.reject(header, RejectReason::ProtocolError);
+                return self.complain("login request after login");
+            }
+        };
+        match self.arrive(number, header, ahs, data) {
+            Arrival::Now => self.deliver(header, request, data),
+            Arrival::Held => {
+                self.held.insert(header.task_tag(), Vec::new());
+            }
+            Arrival::Ignored => {
+                tracing::debug!(?header, "command number outside the window ignored");
+            }
+        }
+    }
+
+    fn arrive(&self, number: Serial, header: &Header, ahs: &[u8], data: &[u8]) -> Arrival {
+        let store = || StoredPdu {
+            header: *header,
+            ahs: ahs.to_vec(),
+            data: data.to_vec(),
+        };
+        self.entry.session.arrive(
+            &self.entry.member,
+            number,
+            header.is_immediate(),
+            self.server.limits.held_bytes_max,
+            store,
+        )
+    }
+
+    /// Handles a PDU whose turn it is. All but SCSI commands are over at once and free their
+    /// place in the window before they are answered.
+    fn deliver(&mut self, header: &Header, request: Request, data: &[u8]) {
+        let immediate = header.is_immediate();
+        if let Request::Scsi(command) = request {
+            return self.scsi(header, &command, data);
+        }
+        if !immediate {
+            self.entry.session.release();
+        }
+        match request {
+            Request::NopOut(nop) => self.nop_out(&nop, data),
+            Request::TaskManagement(function) => self.task_management(&function),
+            Request::Text(text) => self.text_request(header, &text, data),
+            Request::Logout(logout) => self.logout(&logout),
+            _ => {}
+        }
+    }
+
+    /// A held command is the next in order now.
+    fn deliver_held(&mut self, pdu: &StoredPdu) {
+        let following = self.held.remove(&pdu.header.task_tag()).unwrap_or_default();
+        match Request::decode(&pdu.header, &pdu.ahs) {
+            Ok(request) => self.deliver(&pdu.header, request, &pdu.data),
+            Err(reason) => self.reject(&pdu.header, reason),
+        }
+        for data in following {
+            self.handle(&data.header, &data.ahs, &data.data);
+        }
+    }
+
+    fn nop_out(&mut self, nop: &NopOut, data: &[u8]) {
+        // The answer's data must fit what the initiator takes.
+        let count = data.len().min(self.execution.sender.segment_bytes_max());
+        let header = response::nop_in(nop.lun, nop.task_tag, TAG_NONE, count);
+        let data = data[..count].to_vec();
+        self.execution.sender.send(header, data, Numbering::Status);
+    }
+
+    fn logout(&mut self, logout: &Logout) {
+        let (answer, end) = match logout.reason {
+            LogoutReason::Session => (LogoutResponse::Closed, Some(End::SessionLogout)),
+            LogoutReason::Connection if logout.cid == self.entry.member.cid => {
+                (LogoutResponse::Closed, Some(End::ConnectionLogout))
+            }
+            LogoutReason::Connection => (self.log_out_other(logout.cid), None),
+            LogoutReason::Recovery => (LogoutResponse::RecoveryNotSupported, None),
+            LogoutReason::Unknown(_) => (LogoutResponse::RecoveryNotSupported, None),
+        };
+        let header = response::logout(logout.task_tag, answer);
+        if end.is_none() {
+            let sender = &self.execution.sender;
+            return sender.send(header, Vec::new(), Numbering::Status);
+        }
+        // The last answer: tasks that cannot be stopped end before it is sent.
+        let execution = self.execution.clone();
+        let barrier = Barrier::new(move || {
+            execution.sender.send(header, Vec::new(), Numbering::Status);
+        });
+        self.abort(&Abort {
+            scope: Scope::All,
+            barrier,
+        });
+        self.end = self.end.or(end);
+    }
+
+    /// Another connection of the session is to be closed.
+    fn log_out_other(&self, cid: u16) -> LogoutResponse {
+        let members = self.entry.session.connections();
+        match members.iter().find(|member| member.cid == cid) {
+            Some(member) => {
+                member.end_alone();
+                LogoutResponse::Closed
+            }
+            None => LogoutResponse::CidNotFound,
+        }
+    }
+
+    fn text_request(&mut self, header: &Header, request: &TextRequest, data: &[u8]) {
+        if request.transfer_tag == TAG_NONE {
+            // A new exchange resets an old one (section 11.10.4).
+            self.text = Some(TextExchange {
+                task_tag: request.task_tag,
+                transfer_tag: TAG_NONE,
+                request: Accumulator::default(),
+                answer: VecDeque::new(),
+            });
+            self.negotiation.start_exchange();
+        }
+        let known = self.text.as_ref().is_some_and(|exchange| {
+            exchange.task_tag == request.task_tag && exchange.transfer_tag == request.transfer_tag
+        });
+        let Some(mut exchange) = self.text.take().filter(|_| known) else {
+            return self.reject(header, RejectReason::ProtocolError);
+        };
+        if exchange.request.push(data).is_err() {
+            return self.reject(header, RejectReason::ProtocolError);
+        }
+        if !request.more && exchange.answer.is_empty() {
+            let text = exchange.request.take();
+            match self.answer_text(&text) {
+                Some(answer) => exchange.answer = answer.into(),
+                None => return self.reject(header, RejectReason::ProtocolError),
+            }
+        }
+        self.send_text(request, exchange);
+    }
+
+    /// Sends as much of the answer as fits one PDU.
+    fn send_text(&mut self, request: &TextRequest, mut exchange: TextExchange) {
+        let sender = &self.execution.sender;
+        let count = exchange.answer.len().min(sender.segment_bytes_max());
+        let part: Vec<u8> = exchange.answer.drain(..count).collect();
+        let more = !exchange.answer.is_empty();
+        let over = request.is_final && !request.more && !more;
+        if !over {
+            exchange.transfer_tag = self.next_transfer_tag;
+            self.next_transfer_tag = next_tag(self.next_transfer_tag);
+        }
+        let transfer_tag = if over {
+            TAG_NONE
+        } else {
+            exchange.transfer_tag
+        };
+        let header = response::text(
+            request.lun,
+            request.task_tag,
+            transfer_tag,
+            over,
+            more,
+            part.len(),
+        );
+        sender.send(header, part, Numbering::Status);
+        if !over {
+            self.text = Some(exchange);
+        }
+    }
+
+    fn answer_text(&mut self, text: &[u8]) -> Option<Vec<u8>> {
+        let pairs = parse(text).ok()?;
+        let mut answers = Answers::default();
+        for (key, value) in pairs {
+            if key == "SendTargets" {
+                self.send_targets(value, &mut answers);
+                continue;
+            }
+            self.negotiation
+                .offer(Scene::FullFeature, key, value, &mut answers)
+                .ok()?;
+        }
+        let segment = self.negotiation.connection.initiator_segment_bytes_max;
+        self.execution.sender.set_segment_bytes_max(segment);
+        Some(answers.into_bytes())
+    }
+
+    fn send_targets(&self, value: &str, answers: &mut Answers) {
+        let session = &self.entry.session;
+        let own = match &session.kind {
+            SessionKind::Discovery => None,
+            SessionKind::Normal { target, .. } => Some(target),
+        };
+        let Some((remote, local)) = ends_of(&self.execution.connection) else {
+            return;
+        };
+        let visible = self
+            .server
+            .configuration()
+            .visible(&session.initiator, remote, local);
+        send_targets(value, own, &visible, answers);
+    }
+
+    fn handle_news(&mut self) {
+        self.handle_directive();
+        for message in self.entry.member.news() {
+            match message {
+                Message::Deliver(pdu) => self.deliver_held(&pdu),
+                Message::Abort(abort) => self.abort(&abort),
+            }
+        }
+    }
+
+    fn handle_directive(&mut self) {
+        match self.execution.connection.directive() {
+            Directive::Serve => {}
+            Directive::Drop => self.end = Some(End::Broken),
+            Directive::Drain if self.drain_until.is_none() => {
+                let until = *self.server.drain_until.lock().expect("no holder panics");
+                let until = until.unwrap_or_else(Instant::now);
+                self.drain_until = Some(until);
+                let left = until.saturating_duration_since(Instant::now()).as_secs();
+                let seconds = u16::try_from(left).unwrap_or(u16::MAX);
+                let header = response::asynchronous(AsyncEvent::RequestLogout { seconds });
+                self.execution
+                    .sender
+                    .send(header, Vec::new(), Numbering::Status);
+            }
+            Directive::Drain => {}
+        }
+    }
+
+    fn next_deadline(&self) -> Instant {
+        let limits = &self.server.limits;
+        let ping = match self.ping {
+            Some((_, sent)) => sent + limits.ping_answer_time,
+            None => self.last_input + limits.ping_after,
+        };
+        let deadline = self.drain_until.map_or(ping, |until| until.min(ping));
+        if self.writes.is_empty() {
+            deadline
+        } else {
+            deadline.min(self.data_check)
+        }
+    }
+
+    fn handle_timers(&mut self) {
+        let now = Instant::now();
+        let limits = self.server.limits;
+        if self.drain_until.is_some_and(|until| until <= now) {
+            let header = response::asynchronous(AsyncEvent::SessionDropped);
+            self.execution
+                .sender
+                .send(header, Vec::new(), Numbering::Status);
+            self.end = Some(End::Drained);
+            return;
+        }
+        if now >= self.data_check {
+            // Looked at twice in its time, so that no single task needs a timer.
+            self.data_check = now + limits.data_out_time / 2;
+            let waits_too_long = |write: &WriteTask| {
+                !write.is_parked() && now.duration_since(write.progress) >= limits.data_out_time
+            };
+            if self.writes.values().any(waits_too_long) {
+                return self.complain("data that was asked for did not come");
+            }
+        }
+        match self.ping {
+            Some((_, sent)) if now >= sent + limits.ping_answer_time => {
+                self.complain("the initiator does not answer pings");
+            }
+            None if now >= self.last_input + limits.ping_after => {
+                let tag = self.next_transfer_tag;
+                self.next_transfer_tag = next_tag(tag);
+                let header = response::nop_in([0; 8], TAG_NONE, tag, 0);
+                self.execution
+                    .sender
+                    .send(header, Vec::new(), Numbering::Peek);
+                self.ping = Some((tag, now));
+            }
+            _ => {}
+        }
+    }
+}
+
+/// The transfer tag after `tag`: any value but [`TAG_NONE`].
+pub(crate) fn next_tag(tag: u32) -> u32 {
+    match tag.wrapping_add(1) {
+        TAG_NONE => 0,
+        next => next,
+    }
+}

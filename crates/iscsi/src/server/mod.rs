@@ -1,0 +1,257 @@
+//! The server: portals, connections, sessions, and live changes to all of them.
+
+mod commands;
+mod connection;
+mod execute;
+mod framing;
+mod full_feature;
+mod limits;
+mod log_limit;
+mod management;
+mod sender;
+mod sessions;
+mod shared;
+mod status;
+mod tasks;
+mod wish;
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, MutexGuard, RwLock};
+use std::time::{Duration, Instant};
+
+use serving::{
+    Budget, Connections, Counters, Directive, ListenAddress, ListenError, Listener, Workers,
+};
+
+use crate::protocol::login::SessionKind;
+use sessions::{Session, Sessions};
+use shared::{Configuration, FlushGroups, Portal, Shared, ends_of};
+
+pub use limits::Limits;
+pub use status::{ConnectionStatus, ServerStatus, SessionStatus};
+pub use wish::{Access, Initiators, PortalWish, TargetWish, Wish};
+
+/// Time for connections to end after they were dropped.
+const DROP_TIME: Duration = Duration::from_secs(5);
+
+/// An iSCSI target server. Dropping it drops all sessions.
+pub struct IscsiServer {
+    shared: Arc<Shared>,
+    connections: Arc<Connections>,
+    listeners: Mutex<Vec<OpenPortal>>,
+}
+
+struct OpenPortal {
+    wish: PortalWish,
+    portal: Portal,
+    /// Accepts until it is dropped.
+    _listener: Listener,
+}
+
+/// What [`IscsiServer::apply`] did.
+#[derive(Debug, Default)]
+pub struct Applied {
+    /// Portals that could not be listened on; the others are served.
+    pub failed: Vec<ListenError>,
+    /// Sessions that ended because they are no longer allowed.
+    pub sessions_dropped: usize,
+}
+
+impl IscsiServer {
+    /// A server that serves nothing yet. `workers` take what has to wait for a disk, `budget`
+    /// bounds the bytes of writes in memory.
+    pub fn new(limits: Limits, workers: Arc<Workers>, budget: Arc<Budget>) -> Self {
+        let sessions = Sessions::new(limits.sessions_max, limits.sessions_per_initiator_max);
+        let shared = Shared {
+            limits,
+            sessions,
+            configuration: RwLock::default(),
+            workers,
+            budget,
+            flush_groups: FlushGroups::default(),
+            counters: Counters::default(),
+            log_limit: log_limit::LogLimit::new(),
+            drain_until: Mutex::default(),
+        };
+        Self {
+            shared: Arc::new(shared),
+            connections: Connections::new(limits.connections),
+            listeners: Mutex::default(),
+        }
+    }
+
+    /// Makes what is served what the wish says. Sessions that are still allowed notice nothing.
+    pub fn apply(&self, wish: Wish) -> Applied {
+        let mut listeners = self.listeners();
+        let old = self.shared.configuration();
+        let targets: HashMap<_, _> = wish
+            .targets
+            .into_iter()
+            .map(|target| (target.name.clone(), target))
+            .collect();
+        let portals = listeners.iter().map(|open| open.portal).collect();
+        self.configure(targets.clone(), portals);
+
+        listeners.retain(|open| wish.portals.contains(&open.wish));
+        let mut applied = Applied::default();
+        for portal in wish.portals {
+            if listeners.iter().any(|open| open.wish == portal) {
+                continue;
+            }
+            match self.listen(portal) {
+                Ok(open) => listeners.push(open),
+                Err(error) => applied.failed.push(error),
+            }
+        }
+        let portals = listeners.iter().map(|open| open.portal).collect();
+        self.configure(targets, portals);
+
+        applied.sessions_dropped = self.drop_unwanted(&old);
+        // Units may be gone with their devices.
+        self.shared.flush_groups.forget();
+        applied
+    }
+
+    fn listeners(&self) -> MutexGuard<'_, Vec<OpenPortal>> {
+        self.listeners.lock().expect("no holder panics")
+    }
+
+    fn configure(&self, targets: HashMap<units::IscsiName, TargetWish>, portals: Vec<Portal>) {
+        let configuration = Configuration { targets, portals };
+        let mut place = self.shared.configuration.write().expect("no holder panics");
+        *place = Arc::new(configuration);
+    }
+
+    fn listen(&self, wish: PortalWish) -> Result<OpenPortal, ListenError> {
+        // The handler needs the group only; the real port is known after the listener is.
+        let portal = Portal {
+            address: wish.address,
+            group: wish.group,
+        };
+        let shared = Arc::clone(&self.shared);
+        let listener = Listener::start(
+            "iscsi",
+            &ListenAddress::Tcp(wish.address),
+            Arc::clone(&self.connections),
+            Arc::new(move |connection| connection::serve(&shared, portal, connection)),
+        )?;
+        let address = match listener.address() {
+            ListenAddress::Tcp(address) => *address,
+            ListenAddress::Unix(_) => wish.address,
+        };
+        Ok(OpenPortal {
+            wish,
+            portal: Portal {
+                address,
+                group: wish.group,
+            },
+            _listener: listener,
+        })
+    }
+
+    /// Ends what the configuration no longer allows; returns the number of sessions.
+    fn drop_unwanted(&self, old: &Configuration) -> usize {
+        let configuration = self.shared.configuration();
+        let mut dropped = 0;
+        for session in self.shared.sessions.list() {
+            if !is_wanted(&session, &configuration, old) {
+                tracing::info!(
+                    initiator = %session.initiator, tsih = session.tsih,
+                    "session dropped: no longer allowed"
+                );
+                session.drop_connections();
+                dropped += 1;
+            }
+        }
+        for connection in self.connections.list() {
+            let served = ends_of(&connection).is_some_and(|_| {
+                let serving::Peer::Tcp { local, .. } = connection.peer else {
+                    return false;
+                };
+                let fits = |portal: &Portal| {
+                    let same_ip = portal.address.ip().to_canonical() == local.ip().to_canonical();
+                    portal.address.port() == local.port()
+                        && (same_ip || portal.address.ip().is_unspecified())
+                };
+                configuration.portals.iter().any(fits)
+            });
+            if !served {
+                connection.direct(Directive::Drop);
+            }
+        }
+        dropped
+    }
+
+    /// The addresses that are listened on, with real ports and portal groups.
+    pub fn portals(&self) -> Vec<(SocketAddr, u16)> {
+        let listeners = self.listeners();
+        let portals = listeners.iter().map(|open| open.portal);
+        portals
+            .map(|portal| (portal.address, portal.group))
+            .collect()
+    }
+
+    /// Takes no more connections, asks initiators to log out, and drops those that have not done
+    /// so at `deadline`. Whether all ended.
+    pub fn drain(&self, deadline: Instant) -> bool {
+        self.listeners().clear();
+        self.shared.sessions.close();
+        *self.shared.drain_until.lock().expect("no holder panics") = Some(deadline);
+        self.connections.direct_all(Directive::Drain);
+        if self.connections.wait_until_empty(deadline + DROP_TIME) {
+            return true;
+        }
+        self.drop_all_sessions()
+    }
+
+    /// Ends all sessions at once without another answer, for a head that lost the pool. Whether
+    /// all operations under way ended soon.
+    pub fn drop_all_sessions(&self) -> bool {
+        self.listeners().clear();
+        self.shared.sessions.close();
+        self.connections.direct_all(Directive::Drop);
+        self.connections
+            .wait_until_empty(Instant::now() + DROP_TIME)
+    }
+
+    /// Who is connected, and what was served.
+    pub fn status(&self) -> ServerStatus {
+        status::status(&self.shared, &self.connections)
+    }
+}
+
+impl Drop for IscsiServer {
+    fn drop(&mut self) {
+        self.drop_all_sessions();
+    }
+}
+
+/// Whether a session may stay under a new configuration.
+fn is_wanted(session: &Session, new: &Configuration, old: &Configuration) -> bool {
+    let SessionKind::Normal {
+        target,
+        portal_group,
+    } = &session.kind
+    else {
+        return true;
+    };
+    let Some(wish) = new.targets.get(target) else {
+        return false;
+    };
+    let same_target = session
+        .port
+        .as_ref()
+        .is_some_and(|port| Arc::ptr_eq(&port.target, &wish.target));
+    // A changed secret ends what the old one opened.
+    let same_secret = old
+        .targets
+        .get(target)
+        .is_some_and(|before| before.access.chap == wish.access.chap);
+    let members = session.connections();
+    let allowed = members.iter().all(|member| {
+        ends_of(&member.connection)
+            .is_some_and(|(remote, local)| wish.access.allows(&session.initiator, remote, local))
+    });
+    same_target && same_secret && allowed && wish.is_in_group(*portal_group)
+}

@@ -1,0 +1,179 @@
+//! What all connections of a server share.
+
+use std::collections::HashMap;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::{Arc, Mutex, RwLock};
+use std::time::Instant;
+
+use block_device::SharedDevice;
+use serving::{Budget, Connection, Counters, FlushGroup, Peer, Workers};
+use units::IscsiName;
+
+use super::limits::Limits;
+use super::log_limit::LogLimit;
+use super::management::{Abort, Barrier, Scope};
+use super::sessions::{Member, Message, Session, Sessions};
+use super::wish::TargetWish;
+use crate::protocol::discovery::VisibleTarget;
+use crate::protocol::login::SessionKind;
+
+/// A portal that is listened on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Portal {
+    /// With the port that was really bound.
+    pub(crate) address: SocketAddr,
+    pub(crate) group: u16,
+}
+
+/// What is served now.
+#[derive(Default)]
+pub(crate) struct Configuration {
+    pub(crate) targets: HashMap<IscsiName, TargetWish>,
+    pub(crate) portals: Vec<Portal>,
+}
+
+impl Configuration {
+    /// What SendTargets shows to an initiator that came from `remote` to our address `local`.
+    pub(crate) fn visible(
+        &self,
+        initiator: &IscsiName,
+        remote: IpAddr,
+        local: IpAddr,
+    ) -> Vec<VisibleTarget> {
+        let mut visible: Vec<_> = self
+            .targets
+            .values()
+            .filter(|target| target.access.allows(initiator, remote, local))
+            .map(|target| VisibleTarget {
+                name: target.name.clone(),
+                portals: self.portals_of(target, local),
+            })
+            .collect();
+        visible.sort_by(|one, other| one.name.cmp(&other.name));
+        visible
+    }
+
+    /// A portal on the wildcard address is shown as the address that the initiator knows.
+    fn portals_of(&self, target: &TargetWish, local: IpAddr) -> Vec<(SocketAddr, u16)> {
+        let mut portals = Vec::new();
+        for portal in &self.portals {
+            if !target.is_in_group(portal.group) {
+                continue;
+            }
+            let mut address = portal.address;
+            if address.ip().is_unspecified() {
+                if address.is_ipv4() != local.to_canonical().is_ipv4() {
+                    continue;
+                }
+                address.set_ip(local.to_canonical());
+            }
+            portals.push((address, portal.group));
+        }
+        portals
+    }
+}
+
+/// Flushes of the devices that are in use.
+#[derive(Default)]
+pub(crate) struct FlushGroups(Mutex<HashMap<usize, Arc<FlushGroup>>>);
+
+impl FlushGroups {
+    /// The group of `device`.
+    pub(crate) fn of(&self, device: &SharedDevice) -> Arc<FlushGroup> {
+        // A group keeps its device alive, so that the address names no other one.
+        let address = Arc::as_ptr(device).cast::<()>() as usize;
+        let mut groups = self.0.lock().expect("no holder panics");
+        let group = groups
+            .entry(address)
+            .or_insert_with(|| Arc::new(FlushGroup::new(Arc::clone(device))));
+        Arc::clone(group)
+    }
+
+    /// Lets go of all devices; flushes under way end undisturbed.
+    pub(crate) fn forget(&self) {
+        self.0.lock().expect("no holder panics").clear();
+    }
+}
+
+/// What all connections of a server share.
+pub(crate) struct Shared {
+    pub(crate) limits: Limits,
+    pub(crate) sessions: Sessions,
+    pub(crate) configuration: RwLock<Arc<Configuration>>,
+    pub(crate) workers: Arc<Workers>,
+    pub(crate) budget: Arc<Budget>,
+    pub(crate) flush_groups: FlushGroups,
+    pub(crate) counters: Counters,
+    pub(crate) log_limit: LogLimit,
+    /// When a drain ends; told to initiators.
+    pub(crate) drain_until: Mutex<Option<Instant>>,
+}
+
+impl Shared {
+    pub(crate) fn configuration(&self) -> Arc<Configuration> {
+        Arc::clone(&self.configuration.read().expect("no holder panics"))
+    }
+
+    /// Asks every connection of the target behind `from` to abort what is in the given scope; a
+    /// task that cannot be stopped holds `barrier` until it ends. `except` does so itself.
+    pub(crate) fn abort_everywhere(
+        &self,
+        from: &Arc<Session>,
+        except: Option<&Arc<Member>>,
+        nexus: Option<&scsi::NexusId>,
+        scope: Scope,
+        barrier: &Arc<Barrier>,
+    ) {
+        let SessionKind::Normal { target: own, .. } = &from.kind else {
+            return;
+        };
+        for session in self.sessions.list() {
+            let same_target = matches!(
+                &session.kind,
+                SessionKind::Normal { target, .. } if target == own
+            );
+            let Some(port) = session.port.as_ref().filter(|_| same_target) else {
+                continue;
+            };
+            if nexus.is_some_and(|nexus| *nexus != port.id) {
+                continue;
+            }
+            for member in session.connections() {
+                if except.is_some_and(|except| Arc::ptr_eq(except, &member)) {
+                    continue;
+                }
+                member.tell(Message::Abort(Abort {
+                    scope,
+                    barrier: Arc::clone(barrier),
+                }));
+            }
+        }
+    }
+
+    /// Ends every session of the target that `session` is logged in to.
+    pub(crate) fn drop_sessions_like(&self, session: &Session) {
+        let own = target_of(&session.kind);
+        for other in self.sessions.list() {
+            if target_of(&other.kind) == own {
+                other.drop_connections();
+            }
+        }
+    }
+}
+
+fn target_of(kind: &SessionKind) -> Option<&IscsiName> {
+    match kind {
+        SessionKind::Discovery => None,
+        SessionKind::Normal { target, .. } => Some(target),
+    }
+}
+
+/// The addresses of both ends of a connection.
+pub(crate) fn ends_of(connection: &Connection) -> Option<(IpAddr, IpAddr)> {
+    match connection.peer {
+        Peer::Tcp { remote, local } => {
+            Some((remote.ip().to_canonical(), local.ip().to_canonical()))
+        }
+        Peer::Unix { .. } => None,
+    }
+}

@@ -1,0 +1,133 @@
+//! What a server is wished to serve: targets, portals, rules. Plain data; [`super::IscsiServer`]
+//! compares it with what runs and applies the difference.
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+
+use serving::Network;
+use units::IscsiName;
+
+use crate::protocol::chap::Chap;
+
+/// Everything that a server should serve.
+#[derive(Clone, Default)]
+pub struct Wish {
+    /// Targets; names are unique.
+    pub targets: Vec<TargetWish>,
+    /// Portals; addresses are unique.
+    pub portals: Vec<PortalWish>,
+}
+
+/// A target.
+#[derive(Clone)]
+pub struct TargetWish {
+    /// Its name.
+    pub name: IscsiName,
+    /// Portal groups that it is reached by; empty means all.
+    pub portal_groups: Vec<u16>,
+    /// Who may use it.
+    pub access: Access,
+    /// Its logical units.
+    pub target: Arc<scsi::Target>,
+}
+
+impl TargetWish {
+    /// Whether it is reached by portal group `group`.
+    pub fn is_in_group(&self, group: u16) -> bool {
+        self.portal_groups.is_empty() || self.portal_groups.contains(&group)
+    }
+}
+
+/// An address to listen on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PortalWish {
+    /// Address and port; it need not exist on this machine yet. Port 0 takes a free one.
+    pub address: SocketAddr,
+    /// Portal group tag.
+    pub group: u16,
+}
+
+/// Which initiators may log in, by their names.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Initiators {
+    /// Nobody said: with neither networks nor CHAP either, only loopback portals let anyone in.
+    #[default]
+    Unspecified,
+    /// Every name, from everywhere.
+    Everyone,
+    /// These.
+    Listed(Vec<IscsiName>),
+}
+
+/// An access rule. All parts that are given must hold.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Access {
+    /// By name.
+    pub initiators: Initiators,
+    /// By the client's address; empty means any.
+    pub networks: Vec<Network>,
+    /// By secret.
+    pub chap: Option<Chap>,
+}
+
+impl Access {
+    /// The one word that opens a target to everybody.
+    pub fn everyone() -> Self {
+        Self {
+            initiators: Initiators::Everyone,
+            ..Self::default()
+        }
+    }
+
+    /// Whether `initiator`, coming from `remote` to our address `local`, may try to log in. It
+    /// may still have to authenticate itself.
+    pub fn allows(&self, initiator: &IscsiName, remote: IpAddr, local: IpAddr) -> bool {
+        let remote_fits = self.networks.is_empty()
+            || self.networks.iter().any(|network| network.contains(remote));
+        let name_fits = match &self.initiators {
+            Initiators::Everyone => true,
+            Initiators::Listed(names) => names.contains(initiator),
+            Initiators::Unspecified => {
+                let has_rule = !self.networks.is_empty() || self.chap.is_some();
+                has_rule || local.to_canonical().is_loopback()
+            }
+        };
+        remote_fits && name_fits
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn name(text: &str) -> IscsiName {
+        format!("iqn.2026-01.org.example:{text}").parse().unwrap()
+    }
+
+    fn allows(access: &Access, who: &str, remote: &str, local: &str) -> bool {
+        access.allows(&name(who), remote.parse().unwrap(), local.parse().unwrap())
+    }
+
+    #[test]
+    fn without_a_rule_only_loopback_portals_let_anyone_in() {
+        let access = Access::default();
+        assert!(allows(&access, "a", "127.0.0.1", "127.0.0.1"));
+        assert!(allows(&access, "a", "::1", "::1"));
+        assert!(!allows(&access, "a", "192.0.2.1", "192.0.2.9"));
+        assert!(!allows(&access, "a", "192.0.2.9", "192.0.2.9"));
+        assert!(allows(&Access::everyone(), "a", "192.0.2.1", "192.0.2.9"));
+    }
+
+    #[test]
+    fn names_and_networks_must_both_fit() {
+        let access = Access {
+            initiators: Initiators::Listed(vec![name("a")]),
+            networks: vec!["192.0.2.0/24".parse().unwrap()],
+            chap: None,
+        };
+        assert!(allows(&access, "a", "192.0.2.1", "198.51.100.1"));
+        assert!(!allows(&access, "b", "192.0.2.1", "198.51.100.1"));
+        assert!(!allows(&access, "a", "203.0.113.1", "198.51.100.1"));
+        assert!(!allows(&access, "b", "127.0.0.1", "127.0.0.1"));
+    }
+}
