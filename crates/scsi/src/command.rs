@@ -366,13 +366,13 @@ pub struct Pending {
 
 impl Pending {
     /// Runs the command to its end; may block.
-    pub fn execute(self: Box<Self>) -> Executed {
+    pub fn execute(self) -> Executed {
         let Self {
             target,
             nexus,
             command,
             data,
-        } = *self;
+        } = self;
         target.execute_on(&nexus, &command, data, Effort::MayBlock)
     }
 
