@@ -1,0 +1,268 @@
+"""Our own server: a mirror on two files, driven by its command line as an administrator would."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import re
+import socket
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from proof.clients.iscsi import IscsiAddress
+from proof.clients.nbd import NbdAddress
+from proof.crash import legs
+from proof.process import Child, Outcome, checked, run
+from proof.runtime import REPOSITORY, ProofError, at_exit, free_port
+from proof.servers.base import Server, VolumeSpec
+
+POOL = "proof"
+TARGET = "iqn.2026-01.org.example:proof"
+LEG_BYTES = 1 << 30
+START_SECONDS = 60.0
+COMMAND_SECONDS = 60.0
+ZDB_SECONDS = 300.0
+
+
+def program() -> Path:
+    """The binary under judgement: ``$BULKHEAD`` or the release build."""
+    path = Path(os.environ.get("BULKHEAD", REPOSITORY / "target/release/bulkhead"))
+    if not path.is_file():
+        raise ProofError(f"{path} is not there: run `make build` first, or set BULKHEAD")
+    return path
+
+
+class ReadySocket:
+    """Listens where systemd would: the server tells READY=1 (sd_notify) when clients may come."""
+
+    def __init__(self) -> None:
+        # Not below the scratch directory: the name of a Unix socket has 107 bytes.
+        self._directory = tempfile.TemporaryDirectory(prefix="bulkhead-ready-")
+        self._forget = at_exit(self._directory.cleanup)
+        self.path = f"{self._directory.name}/notify"
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self._socket.bind(self.path)
+
+    def drain(self) -> None:
+        """Forgets what earlier processes said."""
+        self._socket.setblocking(False)
+        try:
+            while True:
+                self._socket.recv(4096)
+        except BlockingIOError:
+            pass
+
+    def wait(self, child: Child, seconds: float) -> None:
+        """Returns at READY=1; raises when the process ends or takes longer."""
+        deadline = time.monotonic() + seconds
+        self._socket.settimeout(0.1)
+        while True:
+            try:
+                if b"READY=1" in self._socket.recv(4096).split(b"\n"):
+                    return
+            except TimeoutError:
+                pass
+            child.require_alive()
+            if time.monotonic() > deadline:
+                raise ProofError(f"{child.name} is not ready after {seconds:g} s:\n{child.log_tail()}")
+
+
+class Bulkhead(Server):
+    """``bulkhead pool-server`` with all volumes in one target and as NBD exports."""
+
+    name = "bulkhead"
+
+    def __init__(
+        self,
+        scratch: Path,
+        volumes: list[VolumeSpec],
+        *,
+        portals: int = 1,
+        options: tuple[str, ...] = (),
+        leg_bytes: int = LEG_BYTES,
+        say: Callable[[str], None] | None = None,
+    ):
+        super().__init__(scratch, volumes)
+        self.program = program()
+        self.directory = scratch / "pool"
+        self.legs = [self.directory / f"leg{index}.img" for index in range(2)]
+        self.fault_file = scratch / "leg-faults"
+        self._ports = [free_port() for _ in range(portals)]
+        self._nbd_port = free_port()
+        self._leg_bytes = leg_bytes
+        self._options = options
+        self._say = say
+        self._ready = ReadySocket()
+        self._run_directory = tempfile.TemporaryDirectory(prefix="bulkhead-run-")
+        at_exit(self._run_directory.cleanup)
+        self._starts = 0
+        self._env = {
+            "BULKHEAD_RUN_DIR": self._run_directory.name,
+            "BULKHEAD_STATE_DIR": str(scratch / "state"),
+            "BULKHEAD_SEARCH": str(self.directory),
+        }
+
+    def command(self, *words: str) -> str:
+        """Runs ``bulkhead WORDS`` to success."""
+        if self._say:
+            self._say("$ bulkhead " + " ".join(words))
+        return checked([self.program, *words], COMMAND_SECONDS, env=self._env)
+
+    def try_command(self, *words: str, seconds: float = COMMAND_SECONDS) -> Outcome:
+        """Runs ``bulkhead WORDS``, however it ends."""
+        return run([self.program, *words], seconds, env=self._env)
+
+    def prepare(self) -> None:
+        self.directory.mkdir(parents=True, exist_ok=True)
+        (self.scratch / "state").mkdir(exist_ok=True)
+        for leg in self.legs:
+            with leg.open("wb") as file:
+                file.truncate(self._leg_bytes)
+        self.command("pool", "create", POOL, "mirror", *map(str, self.legs))
+        self.start()
+        self.wait_ready()
+        self.command("target", "create", TARGET, "--pool", POOL)
+        for lun, volume in enumerate(self.volumes):
+            self._create(volume, lun)
+        self.stop()
+
+    def _create(self, volume: VolumeSpec, lun: int) -> None:
+        dataset = f"{POOL}/{volume.name}"
+        properties = [word for name, value in volume.properties for word in ("--property", f"{name}={value}")]
+        shape = ["--size", str(volume.size), "--block-size", str(volume.block_size), "--sparse"]
+        self.command("volume", "create", dataset, *shape, *properties)
+        self.command("target", "map", TARGET, dataset, "--lun", str(lun))
+        self.command("nbd", "export", dataset, "--name", volume.name)
+
+    def start(self) -> None:
+        self._ready.drain()
+        self._starts += 1
+        portals = [word for port in self._ports for word in ("--iscsi", f"127.0.0.1:{port},1")]
+        faults = ["--leg-faults", str(self.fault_file)] if self.fault_file.exists() else []
+        argv = [self.program, "pool-server", POOL, *portals, "--nbd", f"127.0.0.1:{self._nbd_port}", *faults, *self._options]
+        log = self.scratch / f"server-{self._starts % 4}.log"
+        log.unlink(missing_ok=True)
+        self.children = [Child("bulkhead pool-server", argv, log, {**self._env, "NOTIFY_SOCKET": self._ready.path})]
+
+    def wait_ready(self) -> None:
+        self._ready.wait(self.children[0], START_SECONDS)
+
+    def stop(self) -> None:
+        for child in self.children:
+            status = child.stop()
+            if status != 0:
+                raise ProofError(f"{child.name} ended with {status} after SIGTERM:\n{child.log_tail()}")
+        self.children.clear()
+
+    def iscsi(self, volume: str) -> IscsiAddress:
+        return self.iscsi_portals(volume)[0]
+
+    def iscsi_portals(self, volume: str) -> list[IscsiAddress]:
+        lun = [spec.name for spec in self.volumes].index(volume)
+        return [IscsiAddress(f"127.0.0.1:{port}", TARGET, lun) for port in self._ports]
+
+    def nbd(self, volume: str) -> NbdAddress:
+        return NbdAddress.tcp(self._nbd_port, volume)
+
+    def status(self) -> dict[str, object]:
+        """``bulkhead pool status --json``."""
+        document: dict[str, object] = json.loads(self.command("--json", "pool", "status", POOL))
+        return document
+
+    def audit(self) -> str:
+        """Every block read and every checksum verified by stock ``zdb``, and the space accounted for."""
+        outcome = run(["zdb", "-e", "-p", self.directory, "-bcc", POOL], ZDB_SECONDS)
+        return zdb_findings(outcome)
+
+
+def zdb_findings(outcome: Outcome) -> str:
+    """What ``zdb -bcc`` complains about; empty when the pool is sound."""
+    text = outcome.output
+    if not outcome.ok:
+        return f"zdb ended with {outcome.status}: {text.strip()[-1500:]}"
+    complaints = re.findall(r"^.*(?:leaked|error|mismatch|corrupt|damaged|not match).*$", text, re.M | re.I)
+    complaints = [line for line in complaints if not re.search(r"\bno (?:leaks|errors?)\b|errors?: 0|no known data errors", line, re.I)]
+    if "No leaks" not in text and "no leaks" not in text:
+        complaints.append("zdb does not say that nothing leaked")
+    return "; ".join(line.strip() for line in complaints[:5])
+
+
+class MirrorFaults(legs.LegFaults):
+    """Harms one leg of the mirror for some rounds, heals it by a scrub, then harms the other."""
+
+    ROUNDS_A_LEG = 3
+
+    def __init__(self, server: Bulkhead, mode: str):
+        self._server = server
+        self._modes = ("eio", "corrupt", "truncate") if mode == "mix" else (mode,)
+        self._round = 0
+        self.struck = {kind: 0 for kind in ("eio", "corrupt", "truncate")}
+        # Its presence at the start switches the server's fault driver on.
+        server.fault_file.write_text("")
+
+    @property
+    def _leg(self) -> Path:
+        return self._server.legs[self._round // self.ROUNDS_A_LEG % 2]
+
+    def strike_running(self, rng: random.Random) -> None:
+        self._strike(rng.choice(self._modes), rng)
+
+    def strike_stopped(self, rng: random.Random) -> None:
+        offline = [mode for mode in self._modes if mode != "eio"]
+        if offline and rng.random() < 0.5:
+            self._strike(rng.choice(offline), rng)
+
+    def _strike(self, mode: str, rng: random.Random) -> None:
+        self.struck[mode] += 1
+        if mode == "eio":
+            _replace(self._server.fault_file, f"{self._leg} read=eio write=eio flush=eio probability=1.0\n")
+        elif mode == "corrupt":
+            legs.corrupt(self._leg, rng, runs=rng.randrange(1, 30))
+        else:
+            legs.truncate(self._leg, rng)
+
+    def repair(self) -> list[str]:
+        self._round += 1
+        if self._round % self.ROUNDS_A_LEG:
+            return []
+        server = self._server
+        _replace(server.fault_file, "")
+        for leg in server.legs:
+            os.truncate(leg, LEG_BYTES)
+        server.command("pool", "clear", POOL)
+        server.command("pool", "scrub", POOL, "--wait")
+        # The first scrub finds and repairs; the second must find nothing.
+        server.command("pool", "clear", POOL)
+        server.command("pool", "scrub", POOL, "--wait")
+        return _unhealthy(server.status())
+
+
+def _replace(path: Path, text: str) -> None:
+    """Writes a file so that a reader sees the old or the new text."""
+    fresh = path.with_suffix(".new")
+    fresh.write_text(text)
+    fresh.rename(path)
+
+
+def _unhealthy(status: object, path: str = "") -> list[str]:
+    """Every state that is not ONLINE and every error count that is not 0, anywhere in a status tree."""
+    found: list[str] = []
+    if isinstance(status, dict):
+        name = str(status.get("name") or status.get("path") or path)
+        for key, value in status.items():
+            if key in ("state", "health") and isinstance(value, str) and value.upper() not in ("ONLINE", "HEALTHY"):
+                found.append(f"{name} is {value}")
+            elif key.endswith("_errors") and isinstance(value, int) and value:
+                found.append(f"{name} has {value} {key}")
+            else:
+                found += _unhealthy(value, name)
+    elif isinstance(status, list):
+        for member in status:
+            found += _unhealthy(member, path)
+    return found
+
+
+__all__ = ["Bulkhead", "MirrorFaults", "POOL", "TARGET", "program", "zdb_findings"]
