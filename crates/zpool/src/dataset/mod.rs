@@ -252,7 +252,7 @@ impl Pool {
         if properties.is_empty() {
             return Ok(());
         }
-        self.set_properties(&spec.name, &properties)
+        self.set_dataset_properties(&spec.name, &properties)
             .map_err(|error| {
                 if let Err(left) = self.destroy_one(&spec.name) {
                     tracing::error!(volume = name, error = %left, "half-made volume is left");
@@ -348,7 +348,7 @@ impl Pool {
             .name
             .parse()
             .map_err(|_| DatasetError::new("resize", &before.name, DatasetErrorKind::NotAVolume))?;
-        let properties = self.properties(&name)?;
+        let properties = self.dataset_properties(&name)?;
         let copies = match properties.get("copies").map(|p| &p.value) {
             Some(Value::Number(copies)) => *copies,
             Some(Value::Text(copies)) => copies.parse().unwrap_or(1),
@@ -363,7 +363,7 @@ impl Pool {
             return Ok(());
         };
         let bytes = self.reservation(now.size.get(), block, copies)?;
-        self.set_properties(
+        self.set_dataset_properties(
             &name,
             &[("refreservation".to_owned(), Value::Number(bytes))],
         )

@@ -211,7 +211,7 @@ impl Pool {
     }
 
     /// All properties in effect on a dataset or snapshot.
-    pub fn properties<'a>(
+    pub fn dataset_properties<'a>(
         &self,
         dataset: impl Into<DatasetRef<'a>>,
     ) -> Result<BTreeMap<String, Property>, DatasetError> {
@@ -250,7 +250,7 @@ impl Pool {
 
     /// Sets properties; user properties all in one transaction group. None is set if one is
     /// refused by its name or value.
-    pub fn set_properties<'a>(
+    pub fn set_dataset_properties<'a>(
         &self,
         dataset: impl Into<DatasetRef<'a>>,
         properties: &[(String, Value)],
@@ -272,7 +272,7 @@ impl Pool {
         ZfsError::check(code).map_err(|cause| refused(DOING, dataset.as_str(), cause, &bad))
     }
 
-    /// Whether [`Self::set_properties`] would take them.
+    /// Whether [`Self::set_dataset_properties`] would take them.
     pub(super) fn check_properties(
         &self,
         doing: &'static str,
@@ -281,7 +281,7 @@ impl Pool {
     ) -> Result<(), DatasetError> {
         let list = to_list(doing, dataset, properties)?;
         let mut bad = [0 as c_char; NAME_BYTES];
-        // SAFETY: as in `set_properties`.
+        // SAFETY: as in `set_dataset_properties`.
         let code = unsafe {
             sys::bh_properties_check(
                 self.c_name().as_ptr(),
