@@ -82,7 +82,7 @@ pub struct Witness {
     #[serde(default = "yes")]
     pub tls: bool,
     /// Addresses on the storage networks that a healthy head can reach, such as routers or
-    /// clients. A head that reaches none of the listed ones loses against one that does.
+    /// clients. A head that does not reach all of them loses against one that does.
     #[serde(default)]
     pub reach: Vec<IpAddr>,
 }
@@ -146,10 +146,10 @@ pub struct Link {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Fencing {
-    /// Wait before this head is powered off, in milliseconds. With two heads exactly one has a
+    /// Wait before this head is powered off, in seconds (Pacemaker knows no less). With two heads exactly one has a
     /// longer delay: when both are well and do not see each other, that one survives. Prefer the head
     /// that serves fewer pools, because a crash of the other is then taken over without the wait.
-    pub delay_ms: u32,
+    pub delay_s: u32,
     /// The head's baseboard management controller.
     pub bmc: Option<Bmc>,
     /// The outlets of its power supplies: all of them must be off.

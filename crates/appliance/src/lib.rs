@@ -28,6 +28,7 @@ pub use file::{
 };
 pub use key::{Key, SourceMap};
 pub use parse::{Parsed, parse};
+pub use plan::{Layout, Plan, plan, wish};
 
 pub use subnet::{ParseSubnetError, Subnet};
 pub use timeouts::{Profile, TimeoutWishes, Timeouts};

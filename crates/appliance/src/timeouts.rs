@@ -166,14 +166,14 @@ impl Timeouts {
     }
 
     /// The longest a takeover may take before the cluster itself gives up on a step, in seconds:
-    /// the loss is noticed, the head is fenced (after `fence_delay_ms`), the pool starts.
-    pub fn takeover_worst_s(&self, heads: usize, fence_delay_ms: u32) -> u32 {
+    /// the loss is noticed, the head is fenced (after `fence_delay_s`), the pool starts.
+    pub fn takeover_worst_s(&self, heads: usize, fence_delay_s: u32) -> u32 {
         let detection_ms = self
             .token_effective_ms(heads)
-            .saturating_add(self.consensus_ms)
-            .saturating_add(fence_delay_ms);
+            .saturating_add(self.consensus_ms);
         detection_ms
             .div_ceil(1_000)
+            .saturating_add(fence_delay_s)
             .saturating_add(self.fence_s)
             .saturating_add(self.pool_start_s)
     }

@@ -74,8 +74,6 @@ codes! {
         "A head with two power supplies stays on when one outlet is switched off; with one supply a lost feed stops it."
     FenceDelayEqual "fence-delay-equal" Error
         "Two healthy heads that do not see each other power each other off at the same moment, and nothing is left."
-    FenceDelayShort "fence-delay-short" Warning
-        "The head with the shorter delay needs time to win: the other must not have begun before the power is off."
     FenceDelayNeedless "fence-delay-needless" Hint
         "The witness already decides which half goes on; the delay only makes takeovers longer."
 

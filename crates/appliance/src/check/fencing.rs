@@ -9,10 +9,6 @@ use super::{Checker, Code, head_key};
 use crate::file::{Fencing, QuorumRule};
 use crate::key::Key;
 
-/// Head start that the winner of a split needs, in milliseconds: detection on both sides differs by up to
-/// half a second under load, and a power-off takes a few tenths.
-const DELAY_DIFFERENCE_MS_MIN: u32 = 800;
-
 pub(super) fn check(checker: &mut Checker<'_>) {
     if checker.appliance.heads.len() < 2 {
         return;
@@ -181,33 +177,25 @@ fn check_delays(checker: &mut Checker<'_>) {
     let delays: Vec<(&HeadName, u32)> = appliance
         .heads
         .iter()
-        .filter_map(|(name, head)| Some((name, head.fencing.as_ref()?.delay_ms)))
+        .filter_map(|(name, head)| Some((name, head.fencing.as_ref()?.delay_s)))
         .collect();
     match (quorum.rule, delays.as_slice()) {
         (QuorumRule::TwoNode, [(_, a), (last, b)]) if a == b => checker.find(
             Code::FenceDelayEqual,
-            &key_of(last).field("delay_ms"),
+            &key_of(last).field("delay_s"),
             match a {
                 0 => "neither head has a delay before it is powered off".to_owned(),
-                _ => format!("both heads are powered off after {a} ms"),
+                _ => format!("both heads are powered off after {a} s"),
             },
-            "write delay_ms = 1000 for the head that serves fewer pools, and 0 for the other",
+            "write delay_s = 1 for the head that serves fewer pools, and 0 for the other",
         ),
-        (QuorumRule::TwoNode, [(_, a), (last, b)]) if a.abs_diff(*b) < DELAY_DIFFERENCE_MS_MIN => {
-            checker.find(
-                Code::FenceDelayShort,
-                &key_of(last).field("delay_ms"),
-                format!("the delays differ by {} ms only", a.abs_diff(*b)),
-                format!("let them differ by {DELAY_DIFFERENCE_MS_MIN} ms or more"),
-            );
-        }
         (QuorumRule::Witness | QuorumRule::Majority, delays) => {
             for (name, delay) in delays.iter().filter(|(_, delay)| *delay > 0) {
                 checker.find(
                     Code::FenceDelayNeedless,
-                    &key_of(name).field("delay_ms"),
-                    format!("{name} is powered off {delay} ms later than possible"),
-                    "remove delay_ms",
+                    &key_of(name).field("delay_s"),
+                    format!("{name} is powered off {delay} s later than possible"),
+                    "remove delay_s",
                 );
             }
         }

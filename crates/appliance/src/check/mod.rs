@@ -26,7 +26,7 @@ use crate::parse::Parsed;
 /// Where a finding points.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Place {
-    /// The key, such as `heads.left.fencing.delay_ms`; empty for the file as a whole.
+    /// The key, such as `heads.left.fencing.delay_s`; empty for the file as a whole.
     pub key: String,
     /// Its line, from 1, or that of the table where it is missing.
     pub line: Option<u32>,

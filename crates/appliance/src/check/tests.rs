@@ -146,24 +146,17 @@ fn each_mistake_in_the_file_is_found() {
             Code::OneOutlet,
             replaced(PAIR, ", { pdu = \"b\", outlet = \"1\" }", ""),
         ),
+        (Code::FenceDelayEqual, replaced(PAIR, "delay_s = 1\n", "")),
         (
             Code::FenceDelayEqual,
-            replaced(PAIR, "delay_ms = 1000\n", ""),
-        ),
-        (
-            Code::FenceDelayEqual,
-            replaced(PAIR, "delay_ms = 0", "delay_ms = 1000"),
-        ),
-        (
-            Code::FenceDelayShort,
-            replaced(PAIR, "delay_ms = 1000", "delay_ms = 300"),
+            replaced(PAIR, "delay_s = 0", "delay_s = 1"),
         ),
         (
             Code::FenceDelayNeedless,
             replaced(
                 WITNESS,
                 "[heads.left.fencing]\n",
-                "[heads.left.fencing]\ndelay_ms = 500\n",
+                "[heads.left.fencing]\ndelay_s = 1\n",
             ),
         ),
         (Code::OneLink, one_network),
@@ -441,12 +434,12 @@ fn each_mistake_on_the_machines_is_found() {
 
 #[test]
 fn a_finding_says_what_where_why_and_how_to_mend_it() {
-    let text = replaced(PAIR, "delay_ms = 1000", "delay_ms = 0");
+    let text = replaced(PAIR, "delay_s = 1", "delay_s = 0");
     let findings = findings_of(&text, |_| {});
     let finding = &findings[0];
     let line = finding.place.line.expect("the line is known");
-    assert_eq!(text.lines().nth(line as usize - 1), Some("delay_ms = 0"));
-    assert_eq!(finding.place.key, "heads.right.fencing.delay_ms");
+    assert_eq!(text.lines().nth(line as usize - 1), Some("delay_s = 0"));
+    assert_eq!(finding.place.key, "heads.right.fencing.delay_s");
     let printed = finding.to_string();
     for part in ["error[fence-delay-equal]", "line ", "why: ", "mend: "] {
         assert!(printed.contains(part), "{printed}");

@@ -50,11 +50,11 @@ fn check_zero(checker: &mut Checker<'_>) {
     }
 }
 
-/// The longest wait before a head of a pool is powered off, in milliseconds.
-fn delay_ms_max(checker: &Checker<'_>) -> u32 {
+/// The longest wait before a head is powered off, in seconds.
+fn delay_s_max(checker: &Checker<'_>) -> u32 {
     let heads = checker.appliance.heads.values();
     heads
-        .filter_map(|head| Some(head.fencing.as_ref()?.delay_ms))
+        .filter_map(|head| Some(head.fencing.as_ref()?.delay_s))
         .max()
         .unwrap_or(0)
 }
@@ -85,7 +85,7 @@ fn check_detection(checker: &mut Checker<'_>) {
     let detection_ms = times
         .token_effective_ms(heads)
         .saturating_add(times.consensus_ms)
-        .saturating_add(delay_ms_max(checker));
+        .saturating_add(delay_s_max(checker).saturating_mul(1_000));
     if heads > 1 && times.takeover_budget_s.saturating_mul(1_000) <= detection_ms {
         checker.find(
             Code::BudgetBelowDetection,
@@ -134,7 +134,7 @@ fn check_clients(checker: &mut Checker<'_>) {
     let appliance = checker.appliance;
     let times = appliance.timeouts();
     let patience_s = appliance.clients.replacement_timeout_s;
-    let worst_s = times.takeover_worst_s(appliance.heads.len(), delay_ms_max(checker));
+    let worst_s = times.takeover_worst_s(appliance.heads.len(), delay_s_max(checker));
     let place = Key::of("clients").field("replacement_timeout_s");
     if patience_s <= times.takeover_budget_s {
         checker.find(

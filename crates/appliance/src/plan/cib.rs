@@ -1,0 +1,215 @@
+//! Merges what should be into a CIB, and tells the difference.
+//!
+//! What Pacemaker keeps for itself stays: the nodes with their attributes (standby,
+//! maintenance), the properties that it writes, and the constraints that `crm_resource` leaves
+//! while a pool is moved by hand. Everything else in the configuration comes from the file.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::Serialize;
+
+use crate::render::Cib;
+use crate::xml::Element;
+
+/// The property set that Pacemaker reads first; it writes its own properties into it too.
+const OPTIONS_ID: &str = "cib-bootstrap-options";
+/// Properties that Pacemaker writes.
+const PROPERTIES_OF_PACEMAKER: &[&str] = &[
+    "dc-version",
+    "cluster-infrastructure",
+    "cluster-name",
+    "have-watchdog",
+    "last-lrm-refresh",
+];
+/// How `crm_resource` names the constraints of a move.
+const MOVE_PREFIX: &str = "cli-";
+/// The schema of a CIB made from nothing: known to Debian 12's Pacemaker and later ones, which
+/// upgrade it by themselves.
+const SCHEMA: &str = "pacemaker-3.0";
+
+/// What happens to one thing that Pacemaker knows.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case", tag = "change")]
+pub enum CibChange {
+    /// It is new.
+    Add {
+        /// Its kind and name.
+        what: String,
+    },
+    /// It is something else from now on.
+    Modify {
+        /// Its kind and name.
+        what: String,
+        /// Single values, before and after.
+        values: Vec<ValueChange>,
+    },
+    /// It goes.
+    Remove {
+        /// Its kind and name.
+        what: String,
+    },
+}
+
+/// One value before and after; none where there is no such value.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ValueChange {
+    /// Its name.
+    pub name: String,
+    /// What it is.
+    pub before: Option<String>,
+    /// What it will be.
+    pub after: Option<String>,
+}
+
+impl fmt::Display for CibChange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Add { what } => write!(f, "+ {what}"),
+            Self::Remove { what } => write!(f, "- {what}"),
+            Self::Modify { what, values } => {
+                write!(f, "~ {what}")?;
+                for value in values {
+                    let shown = |value: &Option<String>| value.clone().unwrap_or("nothing".into());
+                    let (before, after) = (shown(&value.before), shown(&value.after));
+                    write!(f, "\n    {}: {before} -> {after}", value.name)?;
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+/// A CIB with nothing in it, as Pacemaker makes one at its first start.
+pub fn empty_cib() -> Element {
+    let sections = ["crm_config", "nodes", "resources", "constraints"];
+    Element::new("cib")
+        .with("validate-with", SCHEMA)
+        .with("admin_epoch", 0)
+        .with("epoch", 1)
+        .with("num_updates", 0)
+        .containing(Element::new("configuration").containing_all(sections.map(Element::new)))
+        .containing(Element::new("status"))
+}
+
+/// `current`, a whole `<cib>`, with the configuration that `wish` describes.
+pub fn merged(current: &Element, wish: &Cib) -> Element {
+    let mut cib = current.clone();
+    let configuration = cib.child_or_new("configuration");
+    merge_properties(configuration.child_or_new("crm_config"), wish);
+    *configuration.child_or_new("resources") = wish.resources();
+    let constraints = configuration.child_or_new("constraints");
+    let moves = std::mem::take(&mut constraints.children)
+        .into_iter()
+        .filter(|one| one.id().is_some_and(|id| id.starts_with(MOVE_PREFIX)));
+    let moves: Vec<Element> = moves.collect();
+    *constraints = wish.constraints().containing_all(moves);
+    configuration
+        .children
+        .retain(|section| section.name != "fencing-topology");
+    configuration.children.extend(wish.fencing_topology());
+    *configuration.child_or_new("rsc_defaults") = wish.rsc_defaults();
+    cib
+}
+
+fn merge_properties(crm_config: &mut Element, wish: &Cib) {
+    let old_sets = std::mem::take(&mut crm_config.children);
+    let kept = old_sets
+        .into_iter()
+        .filter(|set| set.id() == Some(OPTIONS_ID))
+        .flat_map(|set| set.children)
+        .filter(|pair| {
+            pair.attribute("name")
+                .is_some_and(|name| PROPERTIES_OF_PACEMAKER.contains(&name))
+        });
+    let ours = wish.properties.iter().map(|(name, value)| {
+        Element::new("nvpair")
+            .with("id", format!("{OPTIONS_ID}-{name}"))
+            .with("name", name)
+            .with("value", value)
+    });
+    crm_config.children.push(
+        Element::new("cluster_property_set")
+            .with("id", OPTIONS_ID)
+            .containing_all(kept.chain(ours)),
+    );
+}
+
+/// Everything with a name of its own in a configuration: by kind and name, its values flat.
+type Things = BTreeMap<String, BTreeMap<String, String>>;
+
+fn things(cib: &Element) -> Things {
+    let mut things = Things::new();
+    let Some(configuration) = cib.child("configuration") else {
+        return things;
+    };
+    for section in &configuration.children {
+        for thing in &section.children {
+            let mut values = BTreeMap::new();
+            flatten(thing, "", &mut values);
+            let id = thing.id().unwrap_or("without id");
+            things.insert(format!("{} {id}", thing.name), values);
+        }
+    }
+    things
+}
+
+/// Name/value pairs under their names, other attributes under the way to them.
+fn flatten(element: &Element, path: &str, values: &mut BTreeMap<String, String>) {
+    if element.name == "nvpair" {
+        let name = element.attribute("name").unwrap_or_default();
+        let value = element.attribute("value").unwrap_or_default();
+        values.insert(format!("{path}{name}"), value.to_owned());
+        return;
+    }
+    for (name, value) in element.attributes.iter().filter(|(name, _)| *name != "id") {
+        values.insert(format!("{path}{name}"), value.clone());
+    }
+    for child in &element.children {
+        // Parameters of a resource are told by name alone; what may be there several times by id.
+        let path = match (child.name.as_str(), child.id()) {
+            ("nvpair" | "operations", _) => path.to_owned(),
+            (_, Some(id)) => format!("{path}{id}."),
+            (name, None) => format!("{path}{name}."),
+        };
+        flatten(child, &path, values);
+    }
+}
+
+/// What is different between two CIBs, apart from their status.
+pub fn cib_changes(before: &Element, after: &Element) -> Vec<CibChange> {
+    let (before, after) = (things(before), things(after));
+    let mut changes = Vec::new();
+    for (what, values) in &after {
+        match before.get(what) {
+            None => changes.push(CibChange::Add { what: what.clone() }),
+            Some(old) if old != values => changes.push(CibChange::Modify {
+                what: what.clone(),
+                values: value_changes(old, values),
+            }),
+            Some(_) => {}
+        }
+    }
+    for what in before.keys().filter(|what| !after.contains_key(*what)) {
+        changes.push(CibChange::Remove { what: what.clone() });
+    }
+    changes
+}
+
+fn value_changes(
+    old: &BTreeMap<String, String>,
+    new: &BTreeMap<String, String>,
+) -> Vec<ValueChange> {
+    let mut names: Vec<&String> = old.keys().chain(new.keys()).collect();
+    names.sort();
+    names.dedup();
+    names
+        .into_iter()
+        .filter(|name| old.get(*name) != new.get(*name))
+        .map(|name| ValueChange {
+            name: name.clone(),
+            before: old.get(name).cloned(),
+            after: new.get(name).cloned(),
+        })
+        .collect()
+}

@@ -1,0 +1,447 @@
+//! Compares what should be with what is, and says what to change, in an order that is safe on
+//! a running cluster: files on every head, then one reload, then services head by head, then
+//! the configuration of Pacemaker in one step. Pure; the crate `cluster` looks and acts.
+
+mod cib;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+use units::HeadName;
+
+pub use cib::{CibChange, ValueChange, cib_changes, empty_cib, merged};
+
+use crate::file::{Appliance, QuorumRule};
+use crate::render::{self, Cib};
+use crate::xml::Element;
+
+/// Where things are on a head.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Layout {
+    /// The `bulkhead` program that agents run.
+    pub program: PathBuf,
+}
+
+impl Default for Layout {
+    fn default() -> Self {
+        Self {
+            program: PathBuf::from("/usr/bin/bulkhead"),
+        }
+    }
+}
+
+/// The file itself, where the agents look for it.
+pub const APPLIANCE_PATH: &str = "/etc/bulkhead/appliance.toml";
+/// Corosync's configuration.
+pub const COROSYNC_CONF_PATH: &str = "/etc/corosync/corosync.conf";
+/// The secret that heads prove their membership with.
+pub const AUTHKEY_PATH: &str = "/etc/corosync/authkey";
+/// Options of the witness' client.
+pub const QDEVICE_DEFAULTS_PATH: &str = "/etc/default/corosync-qdevice";
+/// Length of a new secret, in bytes; corosync-keygen makes as many.
+pub const AUTHKEY_BYTES: usize = 256;
+
+/// What should be.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Wish {
+    /// Name of the cluster.
+    pub cluster_name: String,
+    /// Heads in the order of their numbers.
+    pub heads: Vec<(HeadName, u32)>,
+    /// Files that are the same on every head.
+    pub files: Vec<File>,
+    /// Units that run and are started at boot, in the order of their start.
+    pub units: Vec<&'static str>,
+    /// Units that must not run.
+    pub units_unwanted: Vec<&'static str>,
+    /// The configuration of Pacemaker.
+    pub cib: Cib,
+}
+
+/// A file with its text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct File {
+    /// Where it is.
+    pub path: PathBuf,
+    /// Its text.
+    pub text: String,
+    /// Its permissions.
+    pub mode: u32,
+}
+
+/// What is.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Actual {
+    /// By head.
+    pub heads: BTreeMap<HeadName, HeadActual>,
+    /// The CIB of the running cluster; none where none runs.
+    pub cib: Option<Element>,
+}
+
+/// One head as it is.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct HeadActual {
+    /// Texts and permissions of the files that a wish names, where they exist.
+    pub files: BTreeMap<PathBuf, (String, u32)>,
+    /// A digest of the secret; none where there is no secret.
+    pub authkey: Option<Fingerprint>,
+    /// Units that are started at boot.
+    pub units_enabled: BTreeSet<String>,
+    /// Units that run.
+    pub units_active: BTreeSet<String>,
+    /// Name of the cluster that its running Corosync belongs to; none where it does not run.
+    pub running_cluster: Option<String>,
+}
+
+/// A digest that tells secrets apart and gives nothing away.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+pub struct Fingerprint(pub String);
+
+/// Where the secret of the cluster comes from.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AuthkeySource {
+    /// None has one: make it.
+    New,
+    /// Copy that of this head.
+    Head(HeadName),
+}
+
+/// One thing to do.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case", tag = "action")]
+pub enum Change {
+    /// Write a file.
+    WriteFile {
+        /// Where.
+        head: HeadName,
+        /// Which.
+        path: PathBuf,
+        /// Its new text.
+        #[serde(skip)]
+        text: String,
+        /// Its permissions.
+        mode: u32,
+        /// Lines that go, marked `-`, and come, marked `+`.
+        lines: Vec<String>,
+    },
+    /// Write the secret. It is never printed.
+    WriteAuthkey {
+        /// Where.
+        head: HeadName,
+        /// Which secret.
+        source: AuthkeySource,
+    },
+    /// Have every running Corosync read its file again; nothing is interrupted.
+    ReloadCorosync {
+        /// The head that tells the others.
+        head: HeadName,
+    },
+    /// Stop a unit, now and at boot.
+    StopUnit {
+        /// Where.
+        head: HeadName,
+        /// Which.
+        unit: String,
+    },
+    /// Start a unit, now and at boot.
+    StartUnit {
+        /// Where.
+        head: HeadName,
+        /// Which.
+        unit: String,
+    },
+    /// Change the configuration of Pacemaker in one step.
+    ConfigurePacemaker {
+        /// What it comes to.
+        changes: Vec<CibChange>,
+    },
+}
+
+/// Why nothing can be done as long as the cluster runs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Obstacle {
+    /// What is in the way.
+    pub what: String,
+    /// What to do.
+    pub mend: String,
+}
+
+/// Everything to do, in order. With obstacles there is nothing to do but to remove them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Plan {
+    /// What is in the way.
+    pub obstacles: Vec<Obstacle>,
+    /// What to do.
+    pub changes: Vec<Change>,
+}
+
+impl Plan {
+    /// Whether everything is as it should be.
+    pub fn is_empty(&self) -> bool {
+        self.obstacles.is_empty() && self.changes.is_empty()
+    }
+}
+
+/// Renders what should be. `text` is the appliance file, byte by byte.
+pub fn wish(appliance: &Appliance, text: &str, layout: &Layout) -> Wish {
+    let file = |path: &str, text: String, mode| File {
+        path: PathBuf::from(path),
+        text,
+        mode,
+    };
+    let mut files = vec![
+        file(APPLIANCE_PATH, text.to_owned(), 0o644),
+        file(COROSYNC_CONF_PATH, render::corosync_conf(appliance), 0o644),
+        file(
+            render::AGENT_PATH,
+            render::agent_script(&layout.program),
+            0o755,
+        ),
+    ];
+    files.extend(
+        render::qdevice_defaults(appliance).map(|text| file(QDEVICE_DEFAULTS_PATH, text, 0o644)),
+    );
+    let has_witness =
+        matches!(&appliance.quorum, Some(quorum) if quorum.rule == QuorumRule::Witness);
+    let mut units = vec!["corosync.service", "pacemaker.service"];
+    let mut units_unwanted = Vec::new();
+    if has_witness {
+        units.insert(1, "corosync-qdevice.service");
+    } else {
+        units_unwanted.push("corosync-qdevice.service");
+    }
+    let mut heads: Vec<(HeadName, u32)> = appliance
+        .heads
+        .iter()
+        .map(|(name, head)| (name.clone(), head.number))
+        .collect();
+    heads.sort_by_key(|(_, number)| *number);
+    Wish {
+        cluster_name: appliance.name.clone(),
+        heads,
+        files,
+        units,
+        units_unwanted,
+        cib: render::cib(appliance),
+    }
+}
+
+/// What to change, so that `actual` becomes what `wish` says. Empty if it is so already.
+pub fn plan(wish: &Wish, actual: &Actual) -> Plan {
+    let obstacles = obstacles(wish, actual);
+    if !obstacles.is_empty() {
+        return Plan {
+            obstacles,
+            changes: Vec::new(),
+        };
+    }
+    let mut changes = authkey_changes(wish, actual);
+    let mut has_new_conf = false;
+    for (head, _) in &wish.heads {
+        for file in &wish.files {
+            let change = file_change(head, file, actual.heads.get(head));
+            has_new_conf |= change.is_some() && file.path == Path::new(COROSYNC_CONF_PATH);
+            changes.extend(change);
+        }
+    }
+    let running = wish.heads.iter().find(|(head, _)| {
+        let known = actual.heads.get(head);
+        known.is_some_and(|known| known.running_cluster.is_some())
+    });
+    if let Some((head, _)) = running.filter(|_| has_new_conf) {
+        changes.push(Change::ReloadCorosync { head: head.clone() });
+    }
+    changes.extend(unit_changes(wish, actual));
+    let before = actual.cib.clone().unwrap_or_else(empty_cib);
+    let cib = cib_changes(&before, &merged(&before, &wish.cib));
+    if !cib.is_empty() {
+        changes.push(Change::ConfigurePacemaker { changes: cib });
+    }
+    Plan { obstacles, changes }
+}
+
+/// What Corosync cannot change while it runs, and what nobody could answer for.
+fn obstacles(wish: &Wish, actual: &Actual) -> Vec<Obstacle> {
+    let mut obstacles = Vec::new();
+    for (head, _) in &wish.heads {
+        let Some(known) = actual.heads.get(head) else {
+            obstacles.push(Obstacle {
+                what: format!("{head} does not answer"),
+                mend: "start it: a head that missed a change would contradict the others"
+                    .to_owned(),
+            });
+            continue;
+        };
+        let other = known.running_cluster.as_ref();
+        if let Some(other) = other.filter(|name| **name != wish.cluster_name) {
+            obstacles.push(Obstacle {
+                what: format!(
+                    "{head} runs in the cluster {other}, not in {}",
+                    wish.cluster_name
+                ),
+                mend:
+                    "stop pacemaker and corosync on every head first; pools stand still meanwhile"
+                        .to_owned(),
+            });
+        }
+    }
+    let running: BTreeSet<&Fingerprint> = actual
+        .heads
+        .values()
+        .filter(|known| known.running_cluster.is_some())
+        .filter_map(|known| known.authkey.as_ref())
+        .collect();
+    if running.len() > 1 {
+        obstacles.push(Obstacle {
+            what: "running heads have different secrets, so they cannot be one cluster".to_owned(),
+            mend: "stop pacemaker and corosync on the head whose pools are not in use".to_owned(),
+        });
+    }
+    obstacles
+}
+
+/// All heads get the secret of a running head, else of the first that has one, else a new one.
+fn authkey_changes(wish: &Wish, actual: &Actual) -> Vec<Change> {
+    let known = || {
+        wish.heads
+            .iter()
+            .filter_map(|(head, _)| Some((head, actual.heads.get(head)?)))
+    };
+    let holders: Vec<_> = known().filter(|(_, one)| one.authkey.is_some()).collect();
+    let running = holders
+        .iter()
+        .find(|(_, one)| one.running_cluster.is_some());
+    let holder = running.or(holders.first());
+    let source = match holder {
+        Some((head, _)) => AuthkeySource::Head((*head).clone()),
+        None => AuthkeySource::New,
+    };
+    let right = holder.and_then(|(_, one)| one.authkey.as_ref());
+    known()
+        .filter(|(_, one)| right.is_none() || one.authkey.as_ref() != right)
+        .map(|(head, _)| Change::WriteAuthkey {
+            head: head.clone(),
+            source: source.clone(),
+        })
+        .collect()
+}
+
+fn file_change(head: &HeadName, file: &File, known: Option<&HeadActual>) -> Option<Change> {
+    let old = known.and_then(|known| known.files.get(&file.path));
+    let (old_text, old_mode) = match old {
+        Some((text, mode)) => (text.as_str(), Some(*mode)),
+        None => ("", None),
+    };
+    if old_text == file.text && old_mode == Some(file.mode) {
+        return None;
+    }
+    Some(Change::WriteFile {
+        head: head.clone(),
+        path: file.path.clone(),
+        text: file.text.clone(),
+        mode: file.mode,
+        lines: changed_lines(old_text, &file.text),
+    })
+}
+
+/// The lines between the common beginning and the common end of two texts.
+fn changed_lines(old: &str, new: &str) -> Vec<String> {
+    let (old, new): (Vec<&str>, Vec<&str>) = (old.lines().collect(), new.lines().collect());
+    let same_start = old.iter().zip(&new).take_while(|(a, b)| a == b).count();
+    let (old, new) = (&old[same_start..], &new[same_start..]);
+    let pairs_back = old.iter().rev().zip(new.iter().rev());
+    let same_end = pairs_back.take_while(|(a, b)| a == b).count();
+    let gone = old[..old.len() - same_end]
+        .iter()
+        .map(|line| format!("-{line}"));
+    let come = new[..new.len() - same_end]
+        .iter()
+        .map(|line| format!("+{line}"));
+    gone.chain(come).collect()
+}
+
+fn unit_changes(wish: &Wish, actual: &Actual) -> Vec<Change> {
+    let mut changes = Vec::new();
+    for (head, _) in &wish.heads {
+        let Some(known) = actual.heads.get(head) else {
+            continue;
+        };
+        for unit in &wish.units_unwanted {
+            if known.units_active.contains(*unit) || known.units_enabled.contains(*unit) {
+                changes.push(Change::StopUnit {
+                    head: head.clone(),
+                    unit: (*unit).to_owned(),
+                });
+            }
+        }
+        for unit in &wish.units {
+            if !(known.units_active.contains(*unit) && known.units_enabled.contains(*unit)) {
+                changes.push(Change::StartUnit {
+                    head: head.clone(),
+                    unit: (*unit).to_owned(),
+                });
+            }
+        }
+    }
+    changes
+}
+
+impl fmt::Display for Change {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::WriteFile {
+                head, path, lines, ..
+            } => {
+                write!(f, "{head}: write {}", path.display())?;
+                for line in lines {
+                    write!(f, "\n    {line}")?;
+                }
+                Ok(())
+            }
+            Self::WriteAuthkey { head, source } => {
+                let source = match source {
+                    AuthkeySource::New => "a new secret".to_owned(),
+                    AuthkeySource::Head(head) => format!("the secret of {head}"),
+                };
+                write!(f, "{head}: write {source} to {AUTHKEY_PATH} (not shown)")
+            }
+            Self::ReloadCorosync { head } => {
+                write!(
+                    f,
+                    "{head}: have every Corosync read its configuration again"
+                )
+            }
+            Self::StopUnit { head, unit } => write!(f, "{head}: stop and disable {unit}"),
+            Self::StartUnit { head, unit } => write!(f, "{head}: enable and start {unit}"),
+            Self::ConfigurePacemaker { changes } => {
+                f.write_str("configure Pacemaker")?;
+                for change in changes {
+                    for line in change.to_string().lines() {
+                        write!(f, "\n    {line}")?;
+                    }
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+impl fmt::Display for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for Obstacle { what, mend } in &self.obstacles {
+            writeln!(f, "in the way: {what}\n  mend: {mend}")?;
+        }
+        for change in &self.changes {
+            writeln!(f, "{change}")?;
+        }
+        if self.is_empty() {
+            writeln!(f, "everything is as the file says")?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,224 @@
+//! Plans for heads in every state: bare, running, behind the file, edited by hand.
+
+use super::*;
+use crate::parse::parse;
+
+const PAIR: &str = include_str!("../../../../examples/pair.toml");
+const WITNESS: &str = include_str!("../../../../examples/witness.toml");
+
+fn wish_of(text: &str) -> Wish {
+    let parsed = parse(text).expect("the example is well formed");
+    wish(&parsed.appliance, text, &Layout::default())
+}
+
+fn head(name: &str) -> HeadName {
+    name.parse().expect("a good name")
+}
+
+fn bare(wish: &Wish) -> Actual {
+    let heads = wish.heads.iter();
+    Actual {
+        heads: heads
+            .map(|(head, _)| (head.clone(), HeadActual::default()))
+            .collect(),
+        cib: None,
+    }
+}
+
+/// Does what a change says, as the adapters do.
+fn perform(wish: &Wish, actual: &mut Actual, changes: &[Change]) {
+    for change in changes {
+        match change {
+            Change::WriteFile {
+                head,
+                path,
+                text,
+                mode,
+                ..
+            } => {
+                let known = actual.heads.get_mut(head).expect("a known head");
+                known.files.insert(path.clone(), (text.clone(), *mode));
+            }
+            Change::WriteAuthkey { head, source } => {
+                let key = match source {
+                    AuthkeySource::New => Some(Fingerprint("new".into())),
+                    AuthkeySource::Head(holder) => actual.heads[holder].authkey.clone(),
+                };
+                actual.heads.get_mut(head).expect("a known head").authkey = key;
+            }
+            Change::ReloadCorosync { .. } => {}
+            Change::StartUnit { head, unit } => {
+                let known = actual.heads.get_mut(head).expect("a known head");
+                known.units_enabled.insert(unit.clone());
+                known.units_active.insert(unit.clone());
+                if unit == "corosync.service" {
+                    known.running_cluster = Some(wish.cluster_name.clone());
+                }
+            }
+            Change::StopUnit { head, unit } => {
+                let known = actual.heads.get_mut(head).expect("a known head");
+                known.units_enabled.remove(unit);
+                known.units_active.remove(unit);
+            }
+            Change::ConfigurePacemaker { .. } => {
+                let before = actual.cib.clone().unwrap_or_else(empty_cib);
+                actual.cib = Some(merged(&before, &wish.cib));
+            }
+        }
+    }
+}
+
+fn applied(text: &str) -> (Wish, Actual) {
+    let wish = wish_of(text);
+    let mut actual = bare(&wish);
+    let first = plan(&wish, &actual);
+    perform(&wish, &mut actual, &first.changes);
+    (wish, actual)
+}
+
+#[test]
+fn a_second_plan_is_empty() {
+    for text in [PAIR, WITNESS] {
+        let (wish, actual) = applied(text);
+        let second = plan(&wish, &actual);
+        assert!(second.is_empty(), "{second}");
+    }
+}
+
+#[test]
+fn bare_heads_get_files_first_then_services_then_the_configuration() {
+    let wish = wish_of(PAIR);
+    let plan = plan(&wish, &bare(&wish));
+    let rank = |change: &Change| match change {
+        Change::WriteAuthkey { .. } => 0,
+        Change::WriteFile { .. } => 1,
+        Change::ReloadCorosync { .. } => 2,
+        Change::StopUnit { .. } | Change::StartUnit { .. } => 3,
+        Change::ConfigurePacemaker { .. } => 4,
+    };
+    let ranks: Vec<u32> = plan.changes.iter().map(rank).collect();
+    assert!(ranks.is_sorted(), "{plan}");
+    assert!(
+        !ranks.contains(&2),
+        "nothing runs that could read again: {plan}"
+    );
+    assert!(ranks.contains(&4));
+}
+
+#[test]
+fn a_changed_time_out_is_reloaded_once_and_restarts_nothing() {
+    let (_, actual) = applied(PAIR);
+    let wish = wish_of(&PAIR.replace("[quorum]", "[timeouts]\ntoken_ms = 2000\n\n[quorum]"));
+    let plan = plan(&wish, &actual);
+    let reloads = |change: &&Change| matches!(change, Change::ReloadCorosync { .. });
+    assert_eq!(plan.changes.iter().filter(reloads).count(), 1, "{plan}");
+    let printed = plan.to_string();
+    assert!(printed.contains("-    token: 1000"), "{printed}");
+    assert!(printed.contains("+    token: 2000"), "{printed}");
+    assert!(!printed.contains("start"), "{printed}");
+}
+
+#[test]
+fn a_further_address_changes_nothing_of_the_others() {
+    let (_, actual) = applied(PAIR);
+    let more = "addresses = [\n    { network = \"management\", address = \"10.77.9.100\" },\n    { network = \"storage-a\"";
+    let text = PAIR.replace("addresses = [\n    { network = \"storage-a\"", more);
+    let plan = plan(&wish_of(&text), &actual);
+    let Some(Change::ConfigurePacemaker { changes }) = plan.changes.last() else {
+        panic!("{plan}");
+    };
+    assert_eq!(changes.len(), 3, "{plan}");
+    for change in changes {
+        assert!(
+            matches!(change, CibChange::Add { what } if what.contains("10.77.9.100")),
+            "{change}"
+        );
+    }
+}
+
+#[test]
+fn what_somebody_edited_is_put_right_and_what_pacemaker_wrote_stays() {
+    let (wish, mut actual) = applied(PAIR);
+    let cib = actual.cib.as_mut().expect("a CIB");
+    let configuration = cib.child_or_new("configuration");
+    let nodes = configuration.child_or_new("nodes");
+    nodes
+        .children
+        .push(Element::new("node").with("id", 1).with("uname", "left"));
+    let options = &mut configuration.child_or_new("crm_config").children[0];
+    let pair = |name: &str, value: &str| {
+        Element::new("nvpair")
+            .with("id", format!("hand-{name}"))
+            .with("name", name)
+            .with("value", value)
+    };
+    options
+        .children
+        .retain(|one| one.attribute("name") != Some("stonith-enabled"));
+    options.children.push(pair("stonith-enabled", "false"));
+    options.children.push(pair("dc-version", "2.1.5"));
+    let constraints = configuration.child_or_new("constraints");
+    constraints
+        .children
+        .push(Element::new("rsc_location").with("id", "cli-prefer-pool-tank"));
+    constraints
+        .children
+        .push(Element::new("rsc_location").with("id", "my-own-idea"));
+
+    let plan = plan(&wish, &actual);
+    let printed = plan.to_string();
+    assert!(
+        printed.contains("stonith-enabled: false -> true"),
+        "{printed}"
+    );
+    assert!(printed.contains("- rsc_location my-own-idea"), "{printed}");
+    for kept in ["cli-prefer", "dc-version", "node 1"] {
+        assert!(!printed.contains(kept), "{kept}: {printed}");
+    }
+}
+
+#[test]
+fn heads_get_the_secret_of_the_one_that_runs() {
+    let (wish, mut actual) = applied(PAIR);
+    let left = actual.heads.get_mut(&head("left")).expect("left");
+    left.running_cluster = None;
+    left.authkey = Some(Fingerprint("old".into()));
+    let plan = plan(&wish, &actual);
+    assert_eq!(
+        plan.changes,
+        [Change::WriteAuthkey {
+            head: head("left"),
+            source: AuthkeySource::Head(head("right")),
+        }]
+    );
+}
+
+#[test]
+fn nothing_is_changed_while_a_head_is_silent_or_in_another_cluster() {
+    let (wish, actual) = applied(PAIR);
+    let mut silent = actual.clone();
+    silent.heads.remove(&head("right"));
+    let mut foreign = actual.clone();
+    foreign
+        .heads
+        .get_mut(&head("right"))
+        .expect("right")
+        .running_cluster = Some("other".into());
+    let mut split = actual;
+    split.heads.get_mut(&head("right")).expect("right").authkey = Some(Fingerprint("x".into()));
+    for (actual, word) in [(silent, "answer"), (foreign, "other"), (split, "secrets")] {
+        let plan = plan(&wish, &actual);
+        assert!(plan.changes.is_empty(), "{plan}");
+        assert!(plan.obstacles[0].what.contains(word), "{plan}");
+    }
+}
+
+#[test]
+fn a_plan_says_that_a_secret_is_written_and_never_which() {
+    let wish = wish_of(PAIR);
+    let json = serde_json::to_string(&plan(&wish, &bare(&wish))).expect("plain data");
+    assert!(
+        json.contains("write_authkey") && !json.contains("fingerprint"),
+        "{json}"
+    );
+}

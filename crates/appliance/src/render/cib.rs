@@ -1,0 +1,626 @@
+//! The configuration that Pacemaker runs: pools, their addresses, fence devices, and the rules
+//! that place and order them. First as types, then as the XML of a CIB.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::net::IpAddr;
+
+use units::{HeadName, PoolName};
+
+use super::agents::shell_quoted;
+use crate::file::{Appliance, Bmc, Fencing, Outlet, Pdu, Pool, PoolAddress, Privilege};
+use crate::timeouts::Timeouts;
+use crate::xml::Element;
+
+/// How much a pool prefers its home, and each further head less.
+const SCORE_HOME: i32 = 100;
+const SCORE_STEP: i32 = 10;
+/// More than any preference: nothing moves back by itself.
+const STICKINESS: i32 = 1_000;
+/// Failures on one head after which a pool tries another, and how long they count.
+const FAILURES_MAX: u32 = 3;
+const FAILURES_FORGOTTEN_S: u32 = 600;
+/// Adding and removing an address.
+const ADDRESS_TIMEOUT_S: u32 = 20;
+const ADDRESS_MONITOR_S: u32 = 10;
+
+/// What Pacemaker is told of one appliance.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cib {
+    /// Properties of the cluster.
+    pub properties: BTreeMap<String, String>,
+    /// Defaults of resources.
+    pub defaults: BTreeMap<String, String>,
+    /// Everything that is started and watched.
+    pub primitives: Vec<Primitive>,
+    /// Where things may or would rather run.
+    pub locations: Vec<Location>,
+    /// What runs where something else runs.
+    pub colocations: Vec<Colocation>,
+    /// What starts after something else (and stops before it).
+    pub orders: Vec<Order>,
+    /// What powers which head off.
+    pub topology: Vec<FencingLevel>,
+}
+
+/// One thing that an agent starts, stops and watches.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Primitive {
+    /// Its name in Pacemaker.
+    pub id: String,
+    /// `stonith` or `ocf`.
+    pub class: &'static str,
+    /// Vendor of an OCF agent.
+    pub provider: Option<&'static str>,
+    /// Name of the agent.
+    pub kind: String,
+    /// Parameters, those for single heads first.
+    pub attributes: Vec<Attributes>,
+    /// How Pacemaker treats it.
+    pub meta: BTreeMap<String, String>,
+    /// Operations with their bounds.
+    pub operations: Vec<Operation>,
+}
+
+/// Parameters of an agent.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Attributes {
+    /// On this head only; none: everywhere.
+    pub head: Option<HeadName>,
+    /// Names and values.
+    pub values: BTreeMap<String, String>,
+}
+
+/// One operation of an agent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Operation {
+    /// `start`, `stop` or `monitor`.
+    pub name: &'static str,
+    /// Seconds between repetitions; 0: once.
+    pub interval_s: u32,
+    /// Its bound.
+    pub timeout_s: u32,
+}
+
+/// How strong a rule is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Score {
+    /// Must not.
+    Never,
+    /// Would rather, by so much.
+    Rather(i32),
+}
+
+impl fmt::Display for Score {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Never => f.write_str("-INFINITY"),
+            Self::Rather(score) => write!(f, "{score}"),
+        }
+    }
+}
+
+/// Where something may or would rather run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Location {
+    /// What.
+    pub resource: String,
+    /// Where.
+    pub head: HeadName,
+    /// How much.
+    pub score: Score,
+}
+
+/// `resource` runs only where `with` runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Colocation {
+    /// What follows.
+    pub resource: String,
+    /// What it follows.
+    pub with: String,
+}
+
+/// `then` starts after `first`, and stops before it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Order {
+    /// What comes first.
+    pub first: String,
+    /// What waits for it.
+    pub then: String,
+}
+
+/// Devices that together power one head off; a level is tried when those before it failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FencingLevel {
+    /// The head.
+    pub head: HeadName,
+    /// 1 is tried first.
+    pub index: u32,
+    /// All of these must succeed.
+    pub devices: Vec<String>,
+}
+
+/// `text` as part of an XML id, which has letters, digits, `.`, `-` and `_` only. Injective.
+fn id_part(text: &str) -> String {
+    let mut part = String::with_capacity(text.len());
+    for c in text.chars() {
+        if c.is_ascii_alphanumeric() || c == '.' || c == '-' {
+            part.push(c);
+        } else {
+            part.push_str(&format!("_{:x}_", u32::from(c)));
+        }
+    }
+    part
+}
+
+/// Pacemaker's name of a pool.
+pub fn pool_id(pool: &PoolName) -> String {
+    format!("pool-{}", id_part(pool.as_str()))
+}
+
+/// Pacemaker's name of an address: unique because addresses are, and the same wherever the
+/// address stands in the file.
+fn address_id(address: IpAddr) -> String {
+    format!("address-{}", id_part(&address.to_string()))
+}
+
+/// Pacemaker's names of everything that powers `head` off, by level.
+pub fn fence_ids(head: &HeadName, fencing: &Fencing) -> Vec<Vec<String>> {
+    let bmc = fencing
+        .bmc
+        .iter()
+        .map(|_| vec![format!("fence-{head}-bmc")]);
+    let outlets: Vec<String> = fencing
+        .outlets
+        .iter()
+        .map(|outlet| outlet_id(head, outlet))
+        .collect();
+    bmc.chain(Some(outlets).filter(|outlets| !outlets.is_empty()))
+        .collect()
+}
+
+fn outlet_id(head: &HeadName, outlet: &Outlet) -> String {
+    format!(
+        "fence-{head}-outlet-{}-{}",
+        id_part(&outlet.pdu),
+        id_part(&outlet.outlet)
+    )
+}
+
+/// Everything that Pacemaker needs to know of the appliance.
+pub fn cib(appliance: &Appliance) -> Cib {
+    let times = appliance.timeouts();
+    let mut cib = Cib {
+        properties: properties(appliance, &times),
+        defaults: pairs([("resource-stickiness", STICKINESS.to_string())]),
+        primitives: Vec::new(),
+        locations: Vec::new(),
+        colocations: Vec::new(),
+        orders: Vec::new(),
+        topology: Vec::new(),
+    };
+    if appliance.heads.len() > 1 {
+        for (name, head) in &appliance.heads {
+            if let Some(fencing) = &head.fencing {
+                add_fencing(&mut cib, appliance, name, fencing, &times);
+            }
+        }
+    }
+    for (name, pool) in &appliance.pools {
+        add_pool(&mut cib, appliance, name, pool, &times);
+    }
+    cib
+}
+
+fn pairs<const N: usize>(pairs: [(&str, String); N]) -> BTreeMap<String, String> {
+    pairs
+        .into_iter()
+        .map(|(name, value)| (name.to_owned(), value))
+        .collect()
+}
+
+fn seconds(count: u32) -> String {
+    format!("{count}s")
+}
+
+fn delay_s_max(appliance: &Appliance) -> u32 {
+    let heads = appliance.heads.values();
+    heads
+        .filter_map(|head| Some(head.fencing.as_ref()?.delay_s))
+        .max()
+        .unwrap_or(0)
+}
+
+fn properties(appliance: &Appliance, times: &Timeouts) -> BTreeMap<String, String> {
+    let has_peers = appliance.heads.len() > 1;
+    let fence_s = times.fence_s.saturating_add(delay_s_max(appliance));
+    pairs([
+        ("stonith-enabled", has_peers.to_string()),
+        // Off, not reboot: a head that comes back by itself may be ill in the same way again.
+        ("stonith-action", "off".to_owned()),
+        ("stonith-timeout", seconds(fence_s)),
+        ("no-quorum-policy", "stop".to_owned()),
+        // Time that the first head waits for others at start; the default is 20 s.
+        ("dc-deadtime", "2s".to_owned()),
+        // Without it the scheduler sleeps for a second while updates of the CIB are pending.
+        ("transition-delay", "20ms".to_owned()),
+        // Old failures are forgotten, and failed fencing is tried again, this often.
+        ("cluster-recheck-interval", "60s".to_owned()),
+    ])
+}
+
+fn add_fencing(
+    cib: &mut Cib,
+    appliance: &Appliance,
+    head: &HeadName,
+    fencing: &Fencing,
+    times: &Timeouts,
+) {
+    let mut devices: Vec<Primitive> = Vec::new();
+    if let Some(bmc) = &fencing.bmc {
+        devices.push(bmc_device(head, bmc, times));
+    }
+    for outlet in &fencing.outlets {
+        if let Some(pdu) = appliance.pdus.get(&outlet.pdu) {
+            devices.push(outlet_device(head, outlet, pdu, times));
+        }
+    }
+    // The delay belongs to the head, not to a device: only what is tried first waits.
+    if let Some(first) = devices.first_mut().filter(|_| fencing.delay_s > 0) {
+        let delay = ("pcmk_delay_base".to_owned(), seconds(fencing.delay_s));
+        first.attributes[0].values.extend([delay]);
+    }
+    for device in &devices {
+        cib.locations.push(Location {
+            resource: device.id.clone(),
+            head: head.clone(),
+            score: Score::Never,
+        });
+    }
+    for (index, ids) in (1..).zip(fence_ids(head, fencing)) {
+        cib.topology.push(FencingLevel {
+            head: head.clone(),
+            index,
+            devices: ids,
+        });
+    }
+    cib.primitives.extend(devices);
+}
+
+/// A fence device with what all of them have in common.
+fn device(id: String, kind: &str, times: &Timeouts, values: BTreeMap<String, String>) -> Primitive {
+    let mut values = values;
+    values.extend(pairs([
+        ("pcmk_host_check", "static-list".to_owned()),
+        ("pcmk_reboot_action", "off".to_owned()),
+        ("pcmk_off_timeout", seconds(times.fence_s)),
+    ]));
+    Primitive {
+        id,
+        class: "stonith",
+        provider: None,
+        kind: kind.to_owned(),
+        attributes: vec![Attributes { head: None, values }],
+        meta: BTreeMap::new(),
+        operations: vec![Operation {
+            name: "monitor",
+            interval_s: times.fence_monitor_s,
+            timeout_s: times.fence_s,
+        }],
+    }
+}
+
+/// The password stays in its file: the agent runs this command on the head where it runs.
+fn password_command(path: &std::path::Path) -> String {
+    format!("cat {}", shell_quoted(&path.to_string_lossy()))
+}
+
+fn bmc_device(head: &HeadName, bmc: &Bmc, times: &Timeouts) -> Primitive {
+    let privilege = match bmc.privilege {
+        Privilege::Operator => "operator",
+        Privilege::Administrator => "administrator",
+    };
+    let values = pairs([
+        ("ip", bmc.address.to_string()),
+        ("ipport", bmc.port.to_string()),
+        ("username", bmc.user.clone()),
+        ("password_script", password_command(&bmc.password_file)),
+        ("lanplus", "1".to_owned()),
+        ("cipher", bmc.cipher.to_string()),
+        ("privlvl", privilege.to_owned()),
+        // The agent asks whether the power is off anyway; waiting two seconds first helps nobody.
+        ("power_wait", "0".to_owned()),
+        ("pcmk_host_list", head.to_string()),
+    ]);
+    device(format!("fence-{head}-bmc"), "fence_ipmilan", times, values)
+}
+
+fn outlet_device(head: &HeadName, outlet: &Outlet, pdu: &Pdu, times: &Timeouts) -> Primitive {
+    let mut values = pdu.parameters.clone();
+    values.extend(pairs([
+        ("ip", pdu.address.to_string()),
+        ("pcmk_host_map", format!("{head}:{}", outlet.outlet)),
+    ]));
+    let optional = [
+        ("ipport", pdu.port.map(|port| port.to_string())),
+        ("username", pdu.user.clone()),
+        (
+            "password_script",
+            pdu.password_file.as_deref().map(password_command),
+        ),
+    ];
+    for (name, value) in optional {
+        values.extend(value.map(|value| (name.to_owned(), value)));
+    }
+    device(outlet_id(head, outlet), &pdu.agent, times, values)
+}
+
+fn add_pool(cib: &mut Cib, appliance: &Appliance, name: &PoolName, pool: &Pool, times: &Timeouts) {
+    let id = pool_id(name);
+    cib.primitives.push(pool_primitive(&id, name, times));
+    place_pool(cib, appliance, &id, pool);
+    for address in &pool.addresses {
+        let primitive = address_primitive(appliance, pool, address);
+        // One rule each, not a group: all addresses come up at once.
+        cib.colocations.push(Colocation {
+            resource: primitive.id.clone(),
+            with: id.clone(),
+        });
+        cib.orders.push(Order {
+            first: id.clone(),
+            then: primitive.id.clone(),
+        });
+        cib.primitives.push(primitive);
+    }
+}
+
+fn pool_primitive(id: &str, name: &PoolName, times: &Timeouts) -> Primitive {
+    let operation = |name, interval_s, timeout_s| Operation {
+        name,
+        interval_s,
+        timeout_s,
+    };
+    Primitive {
+        id: id.to_owned(),
+        class: "ocf",
+        provider: Some("bulkhead"),
+        kind: "pool".to_owned(),
+        attributes: vec![Attributes {
+            head: None,
+            values: pairs([("pool", name.to_string())]),
+        }],
+        meta: pairs([
+            ("migration-threshold", FAILURES_MAX.to_string()),
+            ("failure-timeout", seconds(FAILURES_FORGOTTEN_S)),
+        ]),
+        operations: vec![
+            operation("start", 0, times.pool_start_s),
+            operation("stop", 0, times.pool_stop_s),
+            operation(
+                "monitor",
+                times.pool_monitor_s,
+                times.pool_monitor_timeout_s,
+            ),
+        ],
+    }
+}
+
+fn place_pool(cib: &mut Cib, appliance: &Appliance, id: &str, pool: &Pool) {
+    let allowed = appliance.heads_of(pool);
+    let has_wish = pool.home.is_some() || pool.heads.is_some();
+    for (rank, head) in (0..).zip(&allowed) {
+        if has_wish && appliance.heads.contains_key(head) {
+            cib.locations.push(Location {
+                resource: id.to_owned(),
+                head: head.clone(),
+                score: Score::Rather((SCORE_HOME - SCORE_STEP * rank).max(1)),
+            });
+        }
+    }
+    for head in appliance
+        .heads
+        .keys()
+        .filter(|head| !allowed.contains(head))
+    {
+        cib.locations.push(Location {
+            resource: id.to_owned(),
+            head: head.clone(),
+            score: Score::Never,
+        });
+    }
+}
+
+fn address_primitive(appliance: &Appliance, pool: &Pool, address: &PoolAddress) -> Primitive {
+    let network = appliance.networks.get(&address.network);
+    let subnet = network.and_then(|network| {
+        let mut subnets = network.subnets.iter();
+        subnets.find(|subnet| subnet.contains(address.address))
+    });
+    let mut values = pairs([("ip", address.address.to_string())]);
+    if let Some(subnet) = subnet {
+        values.insert("cidr_netmask".to_owned(), subnet.prefix().to_string());
+    }
+    if address.address.is_ipv6() {
+        // The other head is off or has removed it: nothing to detect, and it takes a second.
+        values.insert("nodad".to_owned(), "true".to_owned());
+    }
+    let operation = |name, interval_s| Operation {
+        name,
+        interval_s,
+        timeout_s: ADDRESS_TIMEOUT_S,
+    };
+    Primitive {
+        id: address_id(address.address),
+        class: "ocf",
+        provider: Some("heartbeat"),
+        kind: "IPaddr2".to_owned(),
+        attributes: with_interfaces(appliance, pool, address, values),
+        meta: BTreeMap::new(),
+        operations: vec![
+            operation("start", 0),
+            operation("stop", 0),
+            operation("monitor", ADDRESS_MONITOR_S),
+        ],
+    }
+}
+
+/// The interface is named: once where it is the same on all heads, else for each head.
+fn with_interfaces(
+    appliance: &Appliance,
+    pool: &Pool,
+    address: &PoolAddress,
+    mut values: BTreeMap<String, String>,
+) -> Vec<Attributes> {
+    let interfaces: Vec<(HeadName, &String)> = appliance
+        .heads_of(pool)
+        .into_iter()
+        .filter_map(|name| {
+            let link = appliance.heads.get(&name)?.links.get(&address.network)?;
+            Some((name, &link.interface))
+        })
+        .collect();
+    let names: BTreeSet<&String> = interfaces.iter().map(|(_, interface)| *interface).collect();
+    if names.len() == 1 {
+        values.extend(
+            names
+                .first()
+                .map(|name| ("nic".to_owned(), (*name).clone())),
+        );
+        return vec![Attributes { head: None, values }];
+    }
+    let single = interfaces.into_iter().map(|(head, interface)| Attributes {
+        head: Some(head),
+        values: pairs([("nic", interface.clone())]),
+    });
+    single.chain([Attributes { head: None, values }]).collect()
+}
+
+fn nvpairs<'a>(
+    prefix: &'a str,
+    values: &'a BTreeMap<String, String>,
+) -> impl Iterator<Item = Element> + 'a {
+    values.iter().map(move |(name, value)| {
+        Element::new("nvpair")
+            .with("id", format!("{prefix}-{name}"))
+            .with("name", name)
+            .with("value", value)
+    })
+}
+
+impl Primitive {
+    fn to_element(&self) -> Element {
+        let mut element = Element::new("primitive")
+            .with("id", &self.id)
+            .with("class", self.class)
+            .with("type", &self.kind);
+        if let Some(provider) = self.provider {
+            element = element.with("provider", provider);
+        }
+        let id = &self.id;
+        if !self.meta.is_empty() {
+            let prefix = format!("{id}-meta");
+            element = element.containing(
+                Element::new("meta_attributes")
+                    .with("id", &prefix)
+                    .containing_all(nvpairs(&prefix, &self.meta)),
+            );
+        }
+        let sets = self.attributes.iter().map(|set| set.to_element(id));
+        let operations = self.operations.iter().map(|one| {
+            Element::new("op")
+                .with("id", format!("{id}-{}", one.name))
+                .with("name", one.name)
+                .with("interval", seconds(one.interval_s))
+                .with("timeout", seconds(one.timeout_s))
+        });
+        element
+            .containing_all(sets)
+            .containing(Element::new("operations").containing_all(operations))
+    }
+}
+
+impl Attributes {
+    fn to_element(&self, resource: &str) -> Element {
+        let prefix = match &self.head {
+            Some(head) => format!("{resource}-on-{head}"),
+            None => format!("{resource}-parameters"),
+        };
+        let mut set = Element::new("instance_attributes").with("id", &prefix);
+        if let Some(head) = &self.head {
+            let expression = Element::new("expression")
+                .with("id", format!("{prefix}-rule-head"))
+                .with("attribute", "#uname")
+                .with("operation", "eq")
+                .with("value", head);
+            set = set.containing(
+                Element::new("rule")
+                    .with("id", format!("{prefix}-rule"))
+                    .with("score", 0)
+                    .containing(expression),
+            );
+        }
+        set.containing_all(nvpairs(&prefix, &self.values))
+    }
+}
+
+impl Cib {
+    /// The `resources` section.
+    pub fn resources(&self) -> Element {
+        Element::new("resources").containing_all(self.primitives.iter().map(Primitive::to_element))
+    }
+
+    /// The `constraints` section.
+    pub fn constraints(&self) -> Element {
+        let locations = self.locations.iter().map(|one| {
+            Element::new("rsc_location")
+                .with("id", format!("place-{}-{}", one.resource, one.head))
+                .with("rsc", &one.resource)
+                .with("node", &one.head)
+                .with("score", one.score)
+        });
+        let colocations = self.colocations.iter().map(|one| {
+            Element::new("rsc_colocation")
+                .with("id", format!("with-{}-{}", one.resource, one.with))
+                .with("rsc", &one.resource)
+                .with("with-rsc", &one.with)
+                .with("score", "INFINITY")
+        });
+        let orders = self.orders.iter().map(|one| {
+            Element::new("rsc_order")
+                .with("id", format!("after-{}-{}", one.first, one.then))
+                .with("first", &one.first)
+                .with("then", &one.then)
+                .with("kind", "Mandatory")
+        });
+        Element::new("constraints")
+            .containing_all(locations)
+            .containing_all(colocations)
+            .containing_all(orders)
+    }
+
+    /// The `fencing-topology` section; none without fencing.
+    pub fn fencing_topology(&self) -> Option<Element> {
+        let levels: Vec<Element> = self
+            .topology
+            .iter()
+            .map(|level| {
+                Element::new("fencing-level")
+                    .with("id", format!("fence-{}-level-{}", level.head, level.index))
+                    .with("target", &level.head)
+                    .with("index", level.index)
+                    .with("devices", level.devices.join(","))
+            })
+            .collect();
+        (!levels.is_empty()).then(|| Element::new("fencing-topology").containing_all(levels))
+    }
+
+    /// The `rsc_defaults` section.
+    pub fn rsc_defaults(&self) -> Element {
+        const ID: &str = "resource-defaults";
+        Element::new("rsc_defaults").containing(
+            Element::new("meta_attributes")
+                .with("id", ID)
+                .containing_all(nvpairs(ID, &self.defaults)),
+        )
+    }
+}

@@ -1,0 +1,208 @@
+//! `corosync.conf` (corosync.conf(5), votequorum(5), corosync-qdevice(8)).
+
+use std::fmt::{self, Display};
+use std::net::IpAddr;
+
+use units::NetworkName;
+
+use crate::file::{Appliance, QuorumRule, Witness};
+use crate::timeouts::Timeouts;
+
+/// How long a head waits for the witness while a membership forms, in milliseconds: Corosync's
+/// default is 30 s, in which nothing could be taken over.
+const WITNESS_SYNC_MS: u32 = 5_000;
+/// The heuristics of the witness: bounds of one run at start and while a membership forms, and the time
+/// between runs, in milliseconds.
+const HEURISTICS_MS: [(&str, u32); 3] =
+    [("timeout", 500), ("sync_timeout", 300), ("interval", 1_000)];
+/// What corosync-qdevice may send at most often to the witness, in milliseconds. Its default, a
+/// second, is longer than a short token.
+const WITNESS_HEARTBEAT_MS_MIN: u32 = 100;
+/// The shortest heuristics that corosync-qdevice accepts with our options, in milliseconds.
+const HEURISTICS_MS_MIN: u32 = 250;
+
+/// A section of the file.
+struct Section {
+    name: &'static str,
+    entries: Vec<(String, String)>,
+    sections: Vec<Section>,
+}
+
+impl Section {
+    fn new(name: &'static str) -> Self {
+        Self {
+            name,
+            entries: Vec::new(),
+            sections: Vec::new(),
+        }
+    }
+
+    fn set(mut self, key: impl Display, value: impl Display) -> Self {
+        self.entries.push((key.to_string(), value.to_string()));
+        self
+    }
+
+    fn section(mut self, section: Self) -> Self {
+        self.sections.push(section);
+        self
+    }
+
+    fn write(&self, f: &mut fmt::Formatter<'_>, depth: usize) -> fmt::Result {
+        let indent = depth * 4;
+        writeln!(f, "{:indent$}{} {{", "", self.name)?;
+        for (key, value) in &self.entries {
+            writeln!(f, "{:indent$}    {key}: {value}", "")?;
+        }
+        for section in &self.sections {
+            section.write(f, depth + 1)?;
+        }
+        writeln!(f, "{:indent$}}}", "")
+    }
+}
+
+impl Display for Section {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.write(f, 0)
+    }
+}
+
+/// The text of `/etc/corosync/corosync.conf`, the same on every head.
+pub fn corosync_conf(appliance: &Appliance) -> String {
+    let times = appliance.timeouts();
+    let sections = [
+        totem(appliance, &times),
+        nodelist(appliance),
+        quorum(appliance, &times),
+        // Without real-time scheduling a busy machine looks like a dead one.
+        Section::new("system").set("sched_rr", "yes"),
+        Section::new("logging")
+            .set("to_stderr", "no")
+            .set("to_syslog", "yes")
+            .set("to_logfile", "yes")
+            .set("logfile", "/var/log/corosync/corosync.log")
+            .set("timestamp", "hires"),
+    ];
+    let mut text = format!("{}\n", super::GENERATED);
+    for section in sections {
+        text.push('\n');
+        text.push_str(&section.to_string());
+    }
+    text
+}
+
+fn totem(appliance: &Appliance, times: &Timeouts) -> Section {
+    let mut totem = Section::new("totem")
+        .set("version", 2)
+        .set("cluster_name", &appliance.name)
+        .set("transport", "knet")
+        .set("crypto_model", "nss")
+        .set("crypto_cipher", "aes256")
+        .set("crypto_hash", "sha256")
+        .set("token", times.token_ms)
+        .set("consensus", times.consensus_ms);
+    let networks = appliance.heartbeat_networks();
+    // With one link there is nothing to spread over. With several, "passive" would notice the
+    // loss of the one in use later than the token expires.
+    if networks.len() > 1 {
+        totem = totem.set("link_mode", "active");
+    }
+    for number in networks.keys() {
+        totem = totem.section(
+            Section::new("interface")
+                .set("linknumber", number)
+                .set("knet_ping_interval", times.link_probe_interval_ms)
+                .set("knet_ping_timeout", times.link_probe_timeout_ms)
+                .set("knet_pong_count", times.link_probes_up),
+        );
+    }
+    totem
+}
+
+fn nodelist(appliance: &Appliance) -> Section {
+    let networks = appliance.heartbeat_networks();
+    let mut heads: Vec<_> = appliance.heads.iter().collect();
+    heads.sort_by_key(|(_, head)| head.number);
+    let mut list = Section::new("nodelist");
+    for (name, head) in heads {
+        let mut node = Section::new("node")
+            .set("name", name)
+            .set("nodeid", head.number);
+        for (number, network) in &networks {
+            let family = link_family(appliance, network);
+            let address = head
+                .links
+                .get(*network)
+                .and_then(|link| link.addresses.iter().find(|address| family(address)));
+            if let Some(address) = address {
+                node = node.set(format!("ring{number}_addr"), address);
+            }
+        }
+        list = list.section(node);
+    }
+    list
+}
+
+/// IPv4 where every head has it in the network, else IPv6.
+fn link_family(appliance: &Appliance, network: &NetworkName) -> fn(&IpAddr) -> bool {
+    let mut links = appliance
+        .heads
+        .values()
+        .filter_map(|head| head.links.get(network));
+    if links.all(|link| link.addresses.iter().any(IpAddr::is_ipv4)) {
+        IpAddr::is_ipv4
+    } else {
+        IpAddr::is_ipv6
+    }
+}
+
+fn quorum(appliance: &Appliance, times: &Timeouts) -> Section {
+    let section = Section::new("quorum").set("provider", "corosync_votequorum");
+    let Some(quorum) = &appliance.quorum else {
+        return section;
+    };
+    match (quorum.rule, &quorum.witness) {
+        // Implies wait_for_all: a head that boots alone does not power the other off.
+        (QuorumRule::TwoNode, _) => section.set("two_node", 1),
+        (QuorumRule::Witness, Some(witness)) => section.section(device(witness, times)),
+        (QuorumRule::Witness | QuorumRule::Majority, _) => section,
+    }
+}
+
+fn device(witness: &Witness, times: &Timeouts) -> Section {
+    let net = Section::new("net")
+        .set("host", witness.address)
+        .set("port", witness.port)
+        .set("algorithm", "ffsplit")
+        .set("tls", if witness.tls { "required" } else { "off" })
+        .set("tie_breaker", "lowest");
+    let mut device = Section::new("device")
+        .set("model", "net")
+        .set("votes", 1)
+        .set("timeout", times.token_ms.saturating_add(times.consensus_ms))
+        .set("sync_timeout", WITNESS_SYNC_MS)
+        .section(net);
+    if !witness.reach.is_empty() {
+        let mut heuristics = Section::new("heuristics").set("mode", "on");
+        for (name, value_ms) in HEURISTICS_MS {
+            heuristics = heuristics.set(name, value_ms);
+        }
+        for (index, address) in witness.reach.iter().enumerate() {
+            let command = format!("/usr/bin/ping -n -q -c 1 -w 1 {address}");
+            heuristics = heuristics.set(format!("exec_reach{index}"), command);
+        }
+        device = device.section(heuristics);
+    }
+    device
+}
+
+/// The text of `/etc/default/corosync-qdevice`; none without a witness.
+pub fn qdevice_defaults(appliance: &Appliance) -> Option<String> {
+    let quorum = appliance.quorum.as_ref()?;
+    quorum.witness.as_ref()?;
+    Some(format!(
+        "{}\nCOROSYNC_QDEVICE_OPTIONS=\"-S net_heartbeat_interval_min={WITNESS_HEARTBEAT_MS_MIN} \
+         -S net_min_connect_timeout={WITNESS_HEARTBEAT_MS_MIN} \
+         -S heuristics_min_timeout={HEURISTICS_MS_MIN}\"\n",
+        super::GENERATED,
+    ))
+}
