@@ -12,13 +12,20 @@
 #include <sys/zio_checksum.h>
 
 /*
- * Writes up to this size are logged in pieces that carry their own data and never straddle two
- * log blocks, so that even a write that was never acknowledged cannot tear inside a sector.
+ * What a client may take for a sector: it must not tear, not even in a write that was never
+ * acknowledged. The library cuts records anywhere to fill log blocks, but never one this small.
  */
-#define	BH_WHOLE_SECTORS_BYTES_MAX	(32ULL << 10)
-/* What a client may take for a sector. */
 #define	BH_SECTOR_BYTES_MAX		4096ULL
-/* Above this block size it is cheaper to write the block in place than to log its data. */
+/*
+ * Writes up to this size carry a copy of their data until they are synced: a flush soon after
+ * is likely, and then needs not look it up again.
+ */
+#define	BH_COPIED_BYTES_MAX		(32ULL << 10)
+/* From this size on it is cheaper to write the blocks in place than to log their data. */
+#define	BH_INDIRECT_BYTES_MIN		(128ULL << 10)
+/* ... unless blocks are so small that their pointers weigh too much. */
+#define	BH_INDIRECT_BLOCK_BYTES_MIN	(16U << 10)
+/* Above this block size any whole block is written in place. */
 #define	BH_LOGGED_BLOCK_BYTES_MAX	(32U << 10)
 
 static void
@@ -134,12 +141,16 @@ write_record(bh_volume_t *volume, itx_wr_state_t state, uint64_t offset,
 static itx_wr_state_t
 choose_state(const bh_volume_t *volume, const zilog_t *log, uint64_t length)
 {
+	uint32_t block = volume->bv_block_size;
+
 	if (log->zl_logbias == ZFS_LOGBIAS_THROUGHPUT)
 		return (WR_INDIRECT);
-	if (volume->bv_block_size > BH_LOGGED_BLOCK_BYTES_MAX &&
-	    length >= volume->bv_block_size && !spa_has_slogs(log->zl_spa))
+	boolean_t in_place = length >= BH_INDIRECT_BYTES_MIN ?
+	    block >= BH_INDIRECT_BLOCK_BYTES_MIN :
+	    block > BH_LOGGED_BLOCK_BYTES_MAX && length >= block;
+	if (in_place && !spa_has_slogs(log->zl_spa))
 		return (WR_INDIRECT);
-	return (length <= BH_WHOLE_SECTORS_BYTES_MAX ? WR_COPIED : WR_NEED_COPY);
+	return (length <= BH_COPIED_BYTES_MAX ? WR_COPIED : WR_NEED_COPY);
 }
 
 /* Records a write; `segments` still hold its data. */
@@ -156,7 +167,7 @@ bh_log_write(bh_volume_t *volume, dmu_tx_t *tx, uint64_t offset,
 	uint64_t cut = 0;
 	if (state == WR_INDIRECT)
 		cut = volume->bv_block_size;
-	else if (state == WR_COPIED && length > zil_max_copied_data(log))
+	else if (length > zil_max_copied_data(log))
 		cut = BH_SECTOR_BYTES_MAX;
 
 	for (uint64_t done = 0; done < length; ) {

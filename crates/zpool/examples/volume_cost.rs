@@ -25,6 +25,9 @@ fn cpu() -> Duration {
 /// Repeats `call` and prints its cost. Stands still until the pool has synced, so that the cost
 /// of writing what was written counts.
 fn measure(pool: &Pool, what: &str, bytes: u64, mut call: impl FnMut()) {
+    if std::env::var("ONLY").is_ok_and(|only| only != what) {
+        return;
+    }
     pool.sync().expect("sync");
     let (start, cpu_start) = (Instant::now(), cpu());
     let mut calls = 0_u32;
@@ -124,7 +127,13 @@ fn main() -> Result<(), Box<dyn Error>> {
     let engine = Engine::start(options)?;
     let spec = PoolSpec::new("tank".parse()?, GroupKind::Stripe, vec![disk]);
     let pool = Pool::create(engine, &spec)?;
+    let only = std::env::var("BLOCK")
+        .ok()
+        .and_then(|text| text.parse().ok());
     for block in [4 << 10, 16 << 10, 128 << 10] {
+        if only.is_some_and(|only: u64| only != block) {
+            continue;
+        }
         run(&pool, block);
     }
     pool.destroy().map_err(|(_, error)| error)?;
