@@ -2,7 +2,7 @@
 
 use block_device::{Extent, Update};
 
-use super::{Range, UNMAP_BLOCKS_MAX, UNMAP_DESCRIPTORS_MAX, exactly, writable};
+use super::{Range, UNMAP_BLOCKS_MAX, UNMAP_DESCRIPTORS_MAX, comparable, writable};
 use crate::command::{DataOut, Executed, Outcome, Stop};
 use crate::sense::{Asc, Sense, SenseKey};
 use crate::target::Context;
@@ -22,10 +22,10 @@ pub(crate) fn compare_and_write(
     data: &mut DataOut<'_>,
 ) -> Result<Executed, Stop> {
     let extent = writable(context.command, context.unit, &context.geometry())?;
-    exactly(context.command, 2 * extent.length)?;
+    let needed = comparable(context.command, extent)?;
     let bytes = data.bytes();
-    if bytes.len() as u64 != 2 * extent.length {
-        exactly(context.command, u64::MAX)?;
+    if bytes.len() as u64 != needed {
+        return Err(Range::of(&context.command.cdb).invalid_length().into());
     }
     if extent.length == 0 {
         return Ok(Executed::Done(Outcome::good()));

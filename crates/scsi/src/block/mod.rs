@@ -53,12 +53,9 @@ pub(crate) fn data_out_bytes(row: &Row, command: &Command, unit: &Unit) -> Resul
         }
         Op::CompareAndWrite => {
             let extent = writable(command, unit, &unit.geometry())?;
-            exactly(command, 2 * extent.length)?
+            comparable(command, extent)?
         }
-        Op::WriteSame => {
-            let without_data = cdb.opcode() == 0x93 && cdb.byte(1) & 0x01 != 0;
-            exactly(command, if without_data { 0 } else { block() })?
-        }
+        Op::WriteSame => same::pattern_bytes(command, &unit.geometry())?,
         Op::Verify => match byte_check(command)? {
             0 => 0,
             1 => {
@@ -86,14 +83,13 @@ fn parameter_list(bytes: u32) -> Result<u64, Sense> {
     Ok(u64::from(bytes))
 }
 
-/// For commands that mean nothing with only a part of their data.
-fn exactly(command: &Command, bytes: u64) -> Result<u64, Sense> {
+/// Both buffers of a COMPARE AND WRITE: it means nothing with a part of them.
+fn comparable(command: &Command, extent: Extent) -> Result<u64, Sense> {
+    let bytes = 2 * extent.length;
     if u64::from(command.expected_data_out) == bytes {
         Ok(bytes)
     } else {
-        Err(Sense::illegal(
-            Asc::INVALID_FIELD_IN_COMMAND_INFORMATION_UNIT,
-        ))
+        Err(Range::of(&command.cdb).invalid_length())
     }
 }
 

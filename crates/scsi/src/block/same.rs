@@ -1,37 +1,53 @@
 //! WRITE SAME (10) and (16) (SBC-4, sections 5.50 and 5.51).
 
-use block_device::{BlockDevice, Effort, Extent, Zero};
+use block_device::{BlockDevice, Effort, Extent, Geometry, Zero};
 
-use super::{CHUNK_BYTES, Range, WRITE_SAME_BYTES_MAX, exactly};
-use crate::command::{DataOut, Executed, Outcome, Stop};
-use crate::sense::Sense;
+use super::{CHUNK_BYTES, Range, WRITE_SAME_BYTES_MAX};
+use crate::command::{Command, DataOut, Executed, Outcome, Stop};
+use crate::sense::{Asc, Sense};
 use crate::target::Context;
 
 const UNMAP: u8 = 0x08;
 const NO_DATA_OUT_BUFFER: u8 = 0x01;
 
+/// Bytes of data that a WRITE SAME takes: one block, or none with NDOB.
+pub(super) fn pattern_bytes(command: &Command, geometry: &Geometry) -> Result<u64, Sense> {
+    let cdb = &command.cdb;
+    let without_data = cdb.opcode() == 0x93 && cdb.byte(1) & NO_DATA_OUT_BUFFER != 0;
+    let bytes = match without_data {
+        true => 0,
+        false => geometry.logical_block,
+    };
+    if command.expected_data_out != bytes {
+        let asc = Asc::INVALID_FIELD_IN_COMMAND_INFORMATION_UNIT;
+        return Err(Sense::illegal(asc));
+    }
+    Ok(u64::from(bytes))
+}
+
+/// Where a WRITE SAME writes. WSNZ is set: no length means an error, not up to the end, which on
+/// a large unit would be beyond the maximum anyway.
+fn extent(range: Range, geometry: &Geometry) -> Result<Extent, Sense> {
+    if range.blocks == 0 {
+        return Err(range.invalid_length());
+    }
+    range.at_most(range.extent(geometry)?, WRITE_SAME_BYTES_MAX)
+}
+
 /// Writes one block over and over. Zeroes with UNMAP free the space; a fully provisioned unit
 /// keeps it.
 pub(crate) fn write_same(context: &Context<'_>, data: &mut DataOut<'_>) -> Result<Executed, Stop> {
-    let cdb = &context.command.cdb;
     let geometry = context.geometry();
-    let range = Range::of(cdb);
-    let wants_unmap = cdb.byte(1) & UNMAP != 0;
-    let without_data = cdb.opcode() == 0x93 && cdb.byte(1) & NO_DATA_OUT_BUFFER != 0;
+    let wants_unmap = context.command.cdb.byte(1) & UNMAP != 0;
     if wants_unmap && !context.unit.config.thin {
         return Err(Sense::invalid_cdb(1, Some(3)).into());
     }
-    let block = u64::from(geometry.logical_block);
-    exactly(context.command, if without_data { 0 } else { block })?;
     let pattern = data.bytes();
-    if !without_data && pattern.len() as u64 != block {
-        exactly(context.command, u64::MAX)?;
+    if pattern.len() as u64 != pattern_bytes(context.command, &geometry)? {
+        let asc = Asc::INVALID_FIELD_IN_COMMAND_INFORMATION_UNIT;
+        return Err(Sense::illegal(asc).into());
     }
-    if range.blocks == 0 {
-        // WSNZ is set: no length means no length, not all of the unit.
-        return Err(range.invalid_length().into());
-    }
-    let extent = range.at_most(range.extent(&geometry)?, WRITE_SAME_BYTES_MAX)?;
+    let extent = extent(Range::of(&context.command.cdb), &geometry)?;
     if let Some(refusal) = context.unit.write_refusal(&geometry) {
         return Err(refusal.into());
     }

@@ -265,7 +265,7 @@ impl Initiator {
             Executed::Done(outcome) => Some(outcome.into()),
             Executed::Durable { device, then } => {
                 let flushed = device.flush();
-                then.after_flush(flushed.as_ref().map(|()| ()))
+                then.after_flush(flushed.as_ref().copied())
                     .map(Answer::from)
             }
             Executed::WouldBlock(_) => panic!("a worker may block"),
