@@ -6,9 +6,9 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
@@ -53,6 +53,7 @@ pub trait Handler: Send + Sync {
 pub struct Server {
     listener: Arc<UnixListener>,
     path: PathBuf,
+    activity: Arc<Activity>,
     /// Keeps two servers from replacing each other's socket; locked while this one lives.
     _lock: std::fs::File,
 }
@@ -113,6 +114,7 @@ impl Server {
         Ok(Self {
             listener: Arc::new(listener),
             path: path.to_owned(),
+            activity: Arc::default(),
             _lock: lock,
         })
     }
@@ -125,26 +127,73 @@ impl Server {
     /// Starts to answer on threads of its own.
     pub fn serve(&self, handler: Arc<dyn Handler>) -> io::Result<()> {
         let listener = self.listener.clone();
+        let activity = Arc::clone(&self.activity);
         std::thread::Builder::new()
             .name("control".into())
-            .spawn(move || accept_all(&listener, &handler))?;
+            .spawn(move || accept_all(&listener, &handler, &activity))?;
         Ok(())
+    }
+
+    /// Takes no more connections, and waits until the requests under way are answered; `false` if
+    /// some are not at `deadline`.
+    pub fn finish(&self, deadline: Instant) -> bool {
+        self.stop_listening();
+        self.activity.wait_until_idle(deadline)
+    }
+
+    fn stop_listening(&self) {
+        // Wakes the accepting thread, which then ends.
+        let _ = rustix::net::shutdown(self.listener.as_fd(), rustix::net::Shutdown::Both);
     }
 }
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // Wakes the accepting thread, which then ends.
-        let _ = rustix::net::shutdown(self.listener.as_fd(), rustix::net::Shutdown::Both);
+        self.stop_listening();
         let _ = std::fs::remove_file(&self.path);
     }
 }
 
-fn accept_all(listener: &UnixListener, handler: &Arc<dyn Handler>) {
+/// Requests that are being performed, or whose answers are on their way.
+#[derive(Default)]
+struct Activity {
+    count: Mutex<usize>,
+    idle: Condvar,
+}
+
+/// One of them.
+struct Active<'a>(&'a Activity);
+
+impl Activity {
+    fn begin(&self) -> Active<'_> {
+        *self.count.lock().expect("no holder panics") += 1;
+        Active(self)
+    }
+
+    fn wait_until_idle(&self, deadline: Instant) -> bool {
+        let count = self.count.lock().expect("no holder panics");
+        let wait = deadline.saturating_duration_since(Instant::now());
+        let (count, _) = self
+            .idle
+            .wait_timeout_while(count, wait, |count| *count > 0)
+            .expect("no holder panics");
+        *count == 0
+    }
+}
+
+impl Drop for Active<'_> {
+    fn drop(&mut self) {
+        let mut count = self.0.count.lock().expect("no holder panics");
+        *count -= 1;
+        self.0.idle.notify_all();
+    }
+}
+
+fn accept_all(listener: &UnixListener, handler: &Arc<dyn Handler>, activity: &Arc<Activity>) {
     let connections = Arc::new(AtomicUsize::new(0));
     loop {
         match listener.accept() {
-            Ok((stream, _)) => admit(stream, handler, &connections),
+            Ok((stream, _)) => admit(stream, handler, &connections, activity),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) if error.raw_os_error() == Some(EMFILE) => {
                 tracing::warn!("control socket: no file descriptor left for a connection");
@@ -159,7 +208,12 @@ fn accept_all(listener: &UnixListener, handler: &Arc<dyn Handler>) {
 const EMFILE: i32 = rustix::io::Errno::MFILE.raw_os_error();
 
 /// Gives a connection its thread, or tells it to come again.
-fn admit(stream: UnixStream, handler: &Arc<dyn Handler>, connections: &Arc<AtomicUsize>) {
+fn admit(
+    stream: UnixStream,
+    handler: &Arc<dyn Handler>,
+    connections: &Arc<AtomicUsize>,
+    activity: &Arc<Activity>,
+) {
     let place = Place(connections.clone());
     if connections.fetch_add(1, Ordering::Relaxed) >= CONNECTIONS_MAX {
         let busy = Failure::new(
@@ -173,11 +227,12 @@ fn admit(stream: UnixStream, handler: &Arc<dyn Handler>, connections: &Arc<Atomi
         return;
     }
     let handler = handler.clone();
+    let activity = Arc::clone(activity);
     let spawned = std::thread::Builder::new()
         .name("control-client".into())
         .spawn(move || {
             let _place = place;
-            if let Err(error) = converse(stream, handler.as_ref()) {
+            if let Err(error) = converse(stream, handler.as_ref(), &activity) {
                 tracing::debug!(error = %crate::failure::chain(&error), "control connection");
             }
         });
@@ -196,12 +251,18 @@ impl Drop for Place {
 }
 
 /// Answers one connection until it is closed or idle for too long.
-fn converse(mut stream: UnixStream, handler: &dyn Handler) -> Result<(), FrameError> {
+fn converse(
+    mut stream: UnixStream,
+    handler: &dyn Handler,
+    activity: &Activity,
+) -> Result<(), FrameError> {
     let idle = Some(Duration::from_secs(IDLE_SECONDS_MAX));
     stream.set_read_timeout(idle)?;
     stream.set_write_timeout(idle)?;
     loop {
-        let message = match frame::receive::<serde_json::Value>(&mut stream) {
+        let received = frame::receive::<serde_json::Value>(&mut stream);
+        let _active = activity.begin();
+        let message = match received {
             Ok(value) => match understand(value) {
                 Ok(request) => perform(&mut stream, handler, request),
                 Err(failure) => Message::Failure(failure),

@@ -7,8 +7,10 @@
 #![forbid(unsafe_code)]
 
 mod cli;
+mod open;
 mod operations;
 mod output;
+mod places;
 mod reach;
 mod secret;
 mod server;

@@ -1,22 +1,288 @@
-//! stub
-use crate::cli::{Common, Whose};
-use control::request::PoolCreate;
-use control::{Answer, Failure, Request};
+//! Finds who performs a request: the pool's server if one runs, otherwise this very process,
+//! which opens the pool for it and exports it again.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+use control::answer::{Done, PoolSummary};
+use control::request::{PoolCreate, PoolRequest, ServerRequest};
+use control::{Answer, Client, Failure, FailureKind, Request};
 use units::PoolName;
+use zpool::Pool;
+use zpool::pool::LabelState;
+
+use crate::cli::{Common, Whose};
+use crate::open::{self, PreviousOwner};
+use crate::operations::{self, Context, NothingLive};
+use crate::places;
+
+/// Where the server of `pool` listens.
+pub fn socket(common: &Common, pool: &PoolName) -> PathBuf {
+    common.run_dir.join(format!("{pool}.sock"))
+}
+
+/// Asks the server of `pool`, or opens the pool.
 pub fn ask(
-    _c: &Common,
-    _p: &Whose,
-    _r: Request,
-    _progress: &mut dyn FnMut(&str),
+    common: &Common,
+    pool: &Whose,
+    request: Request,
+    progress: &mut dyn FnMut(&str),
 ) -> Result<Answer, Failure> {
-    Err(Failure::usage("stub"))
+    let pool = match pool {
+        Whose::Pool(pool) => pool.clone(),
+        Whose::TheOnlyOne => the_only_one(common)?,
+    };
+    match connect(common, &pool)? {
+        Some(mut client) => {
+            let ends = is_end(&request);
+            let answer = client.call(request, progress)?;
+            if ends == Some(End::Destroy) {
+                places::forget(common, &pool);
+            }
+            Ok(answer)
+        }
+        None => open_and_perform(common, &pool, request, progress),
+    }
 }
-pub fn create(_c: &Common, _p: PoolCreate) -> Result<Answer, Failure> {
-    Err(Failure::usage("stub"))
+
+/// A connection to the pool's server; `None` if it has none.
+fn connect(common: &Common, pool: &PoolName) -> Result<Option<Client>, Failure> {
+    match Client::connect(&socket(common, pool)) {
+        Ok(client) => Ok(Some(client)),
+        Err(error) if error.is_absent() => Ok(None),
+        Err(error) => {
+            let kind = match error.cause.kind() {
+                std::io::ErrorKind::PermissionDenied => FailureKind::Denied,
+                _ => FailureKind::Unreachable,
+            };
+            Err(Failure::from_chain(kind, &error).advise("run it as root, or as the server's user"))
+        }
+    }
 }
-pub fn discover(_c: &Common) -> Result<Answer, Failure> {
-    Err(Failure::usage("stub"))
+
+/// The pool that a command without a pool's name is about.
+fn the_only_one(common: &Common) -> Result<PoolName, Failure> {
+    let mut found = served_pools(common);
+    if found.is_empty() && !common.search.is_empty() {
+        let candidates = places::candidates(common, None)?;
+        found = candidates
+            .iter()
+            .filter_map(|c| c.name.parse().ok())
+            .collect();
+    } else if found.is_empty() {
+        found = places::known_pools(common);
+    }
+    if found.len() > 1 {
+        let names: Vec<&str> = found.iter().map(PoolName::as_str).collect();
+        let message = format!("there are several pools: {}", names.join(" "));
+        return Err(Failure::usage(message).advise("name one (with --pool, for targets)"));
+    }
+    found.pop_first().ok_or_else(|| {
+        Failure::not_found("no pool is served or known here")
+            .advise("name one, or say where to look with --search")
+    })
 }
-pub fn take_over(_c: &Common, _p: &PoolName, _b: bool) -> Result<Answer, Failure> {
-    Err(Failure::usage("stub"))
+
+/// Pools whose servers answer in the run directory.
+fn served_pools(common: &Common) -> BTreeSet<PoolName> {
+    let entries = std::fs::read_dir(&common.run_dir);
+    let entries = entries.into_iter().flatten().flatten();
+    let name = |entry: std::fs::DirEntry| {
+        let name = entry.file_name().into_string().ok()?;
+        let pool: PoolName = name.strip_suffix(".sock")?.parse().ok()?;
+        let mut client = Client::connect(&entry.path()).ok()?;
+        let ping = Request::Server(ServerRequest::Ping);
+        client.call(ping, &mut |_| ()).ok().map(|_| pool)
+    };
+    entries.filter_map(name).collect()
+}
+
+/// What ends a pool's being open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// Export it.
+    Export,
+    /// Destroy it.
+    Destroy,
+}
+
+/// Whether `request` ends it.
+pub fn is_end(request: &Request) -> Option<End> {
+    match request {
+        Request::Pool(PoolRequest::Export) => Some(End::Export),
+        Request::Pool(PoolRequest::Destroy) => Some(End::Destroy),
+        _ => None,
+    }
+}
+
+fn open_and_perform(
+    common: &Common,
+    name: &PoolName,
+    request: Request,
+    progress: &mut dyn FnMut(&str),
+) -> Result<Answer, Failure> {
+    if let Request::Server(_) = request {
+        let message = format!("no server of pool {name} runs");
+        return Err(Failure::new(FailureKind::Unreachable, message)
+            .advise(format!("`bulkhead pool-server {name}` starts one")));
+    }
+    // Found first: a wrong name needs no engine to be told so.
+    let candidate = places::candidate(common, name)?;
+    let end = is_end(&request);
+    if end == Some(End::Export) && candidate.state == LabelState::Exported {
+        return Ok(Done::already(format!("pool {name} is exported already")));
+    }
+    let engine = open::start(open::small_engine(common, name))?;
+    let pool = open::import(engine, common, name, PreviousOwner::Unknown)?;
+    match end {
+        Some(End::Export) => {
+            open::export(pool)?;
+            Ok(Done::changed(format!("exported pool {name}")))
+        }
+        Some(End::Destroy) => {
+            destroy(pool)?;
+            places::forget(common, name);
+            Ok(Done::changed(format!("destroyed pool {name}")))
+        }
+        None => {
+            let context = Context {
+                pool: &pool,
+                live: &NothingLive,
+            };
+            let answer = operations::perform(&context, request, progress);
+            let exported = open::export(pool);
+            let answer = answer?;
+            exported.map(|()| answer)
+        }
+    }
+}
+
+/// Destroys the pool; one that refuses is exported, so that it is left in good order.
+pub fn destroy(pool: Pool) -> Result<(), Failure> {
+    pool.destroy().map_err(|(pool, error)| {
+        if let Err(failure) = open::export(pool) {
+            tracing::warn!(%failure, "export the pool that could not be destroyed");
+        }
+        operations::pool_failure(error)
+    })
+}
+
+/// Makes a pool, and exports it.
+pub fn create(common: &Common, create: PoolCreate) -> Result<Answer, Failure> {
+    let name = create.name.clone();
+    let taken = connect(common, &name)?.is_some()
+        || places::candidates(common, Some(&name))?
+            .iter()
+            .any(|candidate| candidate.name == name.as_str());
+    if taken {
+        let message = format!("there is a pool {name} on this machine already");
+        return Err(Failure::new(FailureKind::Exists, message).advise("choose another name"));
+    }
+    let engine = open::start(open::small_engine(common, &name))?;
+    let spec = operations::pool_spec(&create);
+    let pool = Pool::create(engine, &spec).map_err(|error| {
+        let in_pool = matches!(error.kind, zpool::PoolErrorKind::DeviceInPool { .. });
+        let failure = operations::pool_failure(error);
+        match in_pool && !create.overwrite {
+            true => {
+                failure.advise("--overwrite-old-labels overwrites exported and destroyed pools")
+            }
+            false => failure,
+        }
+    })?;
+    open::export(pool)?;
+    let devices: Vec<PathBuf> = spec.devices().cloned().collect();
+    places::remember(common, &name, &devices);
+    Ok(Done::changed(format!(
+        "created pool {name}: `bulkhead volume create {name}/NAME --size SIZE` is next"
+    )))
+}
+
+/// Lists the pools that are served or can be found.
+pub fn discover(common: &Common) -> Result<Answer, Failure> {
+    let mut pools: Vec<PoolSummary> = Vec::new();
+    for name in served_pools(common) {
+        pools.extend(served(common, &name));
+    }
+    for candidate in places::candidates(common, None)? {
+        let guid = candidate.guid.to_string();
+        let Ok(name) = candidate.name.parse() else {
+            continue;
+        };
+        if pools.iter().any(|pool| pool.guid == guid) {
+            continue;
+        }
+        let path = |present: bool| {
+            let devices = candidate.devices.iter();
+            let devices = devices.filter(move |device| device.present == present);
+            devices.map(|d| d.path.display().to_string()).collect()
+        };
+        let state = match candidate.state {
+            LabelState::Exported => "exported",
+            _ => "active",
+        };
+        pools.push(PoolSummary {
+            name,
+            guid,
+            state: state.to_owned(),
+            size: None,
+            allocated: None,
+            health: None,
+            last_host: candidate.host_name.clone(),
+            devices: path(true),
+            missing: path(false),
+        });
+    }
+    pools.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(Answer::Pools(pools))
+}
+
+/// A pool as its server describes it.
+fn served(common: &Common, name: &PoolName) -> Option<PoolSummary> {
+    let mut client = connect(common, name).ok()??;
+    let request = Request::Pool(PoolRequest::Status);
+    let Ok(Answer::Pool(status)) = client.call(request, &mut |_| ()) else {
+        return None;
+    };
+    let mut devices = Vec::new();
+    let mut queue: Vec<_> = status.devices.iter().collect();
+    while let Some(device) = queue.pop() {
+        match device.members.is_empty() {
+            true => devices.push(device.name.clone()),
+            false => queue.extend(&device.members),
+        }
+    }
+    devices.sort();
+    Some(PoolSummary {
+        name: name.clone(),
+        guid: status.guid,
+        state: "served".to_owned(),
+        size: Some(status.size),
+        allocated: Some(status.allocated),
+        health: Some(status.health),
+        last_host: None,
+        devices,
+        missing: Vec::new(),
+    })
+}
+
+/// Imports a pool, so that it is marked as this machine's, and exports it again.
+pub fn take_over(
+    common: &Common,
+    name: &PoolName,
+    previous_owner_is_stopped: bool,
+) -> Result<Answer, Failure> {
+    if connect(common, name)?.is_some() {
+        return Ok(Done::already(format!("pool {name} is served here already")));
+    }
+    let owner = match previous_owner_is_stopped {
+        true => PreviousOwner::IsStopped,
+        false => PreviousOwner::Unknown,
+    };
+    places::candidate(common, name)?;
+    let engine = open::start(open::small_engine(common, name))?;
+    open::export(open::import(engine, common, name, owner)?)?;
+    Ok(Done::changed(format!(
+        "pool {name} is in good order and free: `bulkhead pool-server {name}` serves it"
+    )))
 }

@@ -54,6 +54,15 @@ fn group_kind(word: &str) -> Option<GroupKind> {
     }
 }
 
+/// A device of an existing pool: a path, or the name or number that `pool status` shows.
+pub fn member_path(word: &str) -> Result<PathBuf, Failure> {
+    let plain = !word.contains('/') && !PathBuf::from(word).exists();
+    match plain && !PathBuf::from("/dev").join(word).exists() {
+        true => Ok(PathBuf::from(word)),
+        false => device_path(word),
+    }
+}
+
 /// A device as a label will remember it: absolute. A name without a slash is a disk in /dev,
 /// unless there is such a file here.
 pub fn device_path(word: &str) -> Result<PathBuf, Failure> {

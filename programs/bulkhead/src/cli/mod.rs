@@ -19,7 +19,7 @@ use control::request::{PoolCreate, Request};
 use control::{Failure, FailureKind};
 use units::PoolName;
 
-pub use serve::{IscsiPortal, NbdAddress, ServeArgs};
+pub use serve::{NbdAddress, ServeArgs};
 
 /// The whole command line.
 #[derive(Debug, Parser)]

@@ -187,7 +187,8 @@ impl PoolCommand {
                 request: Request::Pool(request),
             })
         };
-        let path = |word: &str| layout::device_path(word);
+        let path = layout::member_path;
+        let new_path = layout::device_path;
         match self {
             Self::Create(args) => args.plan(),
             Self::List => Ok(Plan::Discover),
@@ -212,7 +213,7 @@ impl PoolCommand {
                 device,
                 new_device,
             } => {
-                let (existing, new) = (path(&device)?, path(&new_device)?);
+                let (existing, new) = (path(&device)?, new_path(&new_device)?);
                 ask(pool, PoolRequest::Attach { existing, new })
             }
             Self::Replace {
@@ -220,7 +221,7 @@ impl PoolCommand {
                 device,
                 new_device,
             } => {
-                let new = new_device.as_deref().map(path).transpose()?;
+                let new = new_device.as_deref().map(new_path).transpose()?;
                 let old = path(&device)?;
                 ask(pool, PoolRequest::Replace { old, new })
             }

@@ -70,6 +70,9 @@ pub struct ServeArgs {
     /// For tests only: every export is open to everyone who reaches it, whatever its rule says
     #[arg(long)]
     pub export_all_to_everyone: bool,
+    /// For tests only: devices named in this file fail; it is read again when it changes
+    #[arg(long, value_name = "FILE", hide = true)]
+    pub leg_faults: Option<PathBuf>,
     /// Write a line to this descriptor when the server listens, then close it
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(i32).range(1..))]
     pub ready_fd: Option<i32>,

@@ -89,7 +89,11 @@ impl Documents for Context<'_> {
     fn properties(&self, dataset: &str, prefix: &str) -> Result<Vec<(String, String)>, Failure> {
         let found = self.pool.user_properties(prefix);
         let mut found = found.map_err(failures::dataset)?;
-        Ok(found.remove(dataset).unwrap_or_default().into_iter().collect())
+        Ok(found
+            .remove(dataset)
+            .unwrap_or_default()
+            .into_iter()
+            .collect())
     }
 
     fn edit(&self, dataset: &str, edits: Edits) -> Result<(), Failure> {
@@ -100,7 +104,7 @@ impl Documents for Context<'_> {
             let values: Vec<(String, Value)> = values
                 .filter_map(|(name, value)| Some((name, Value::Text(value?))))
                 .collect();
-            let done = self.pool.set_properties(&dataset, &values);
+            let done = self.pool.set_dataset_properties(&dataset, &values);
             done.map_err(failures::dataset)?;
         }
         for (name, _) in removed {

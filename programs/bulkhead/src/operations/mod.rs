@@ -8,17 +8,17 @@ mod nbd;
 mod pool;
 mod snapshot;
 mod status;
-pub mod target;
+mod target;
 mod volume;
 
-use control::request::PoolRequest;
 use control::{Answer, Failure, FailureKind, Request};
 use units::VolumeName;
 use zpool::Pool;
 
-pub use failures::pool as pool_failure;
+pub use failures::{dataset as dataset_failure, pool as pool_failure};
 pub use pool::spec as pool_spec;
-pub use status::{pool_status, status};
+pub use status::pool_status;
+pub use {nbd::view as nbd_view, target::view as target_view};
 
 /// What a server has open. The command line has nothing open, and every method does nothing.
 pub trait Live {
@@ -32,6 +32,8 @@ pub trait Live {
     fn close(&self, name: &VolumeName);
     /// `from`, and all below it, has another name.
     fn renamed(&self, from: &VolumeName, to: &VolumeName);
+    /// Whether the owner of the pool wants to end, so that nobody should wait long.
+    fn is_ending(&self) -> bool;
 }
 
 /// Nothing is open.
@@ -47,6 +49,9 @@ impl Live for NothingLive {
     fn resized(&self, _: &VolumeName, _: u64) {}
     fn close(&self, _: &VolumeName) {}
     fn renamed(&self, _: &VolumeName, _: &VolumeName) {}
+    fn is_ending(&self) -> bool {
+        false
+    }
 }
 
 /// An open pool and what is open of it.
@@ -57,8 +62,8 @@ pub struct Context<'a> {
     pub live: &'a dyn Live,
 }
 
-/// Performs `request`. [`PoolRequest::Export`], [`PoolRequest::Destroy`] and requests about the
-/// server end or concern what the caller owns, and are the caller's to perform.
+/// Performs `request`. Exporting and destroying the pool, and requests about the server, concern
+/// what the caller owns, and are the caller's to perform.
 pub fn perform(
     context: &Context<'_>,
     request: Request,
@@ -90,14 +95,9 @@ fn served(context: &Context<'_>, answer: Answer) -> Result<Answer, Failure> {
 }
 
 fn not_here(what: &str) -> Failure {
-    Failure::new(FailureKind::Unreachable, format!("{what} needs a running server"))
-        .advise("start one: `bulkhead pool-server POOL`")
-}
-
-/// Whether the request ends the pool, so that nothing can be asked of it afterwards.
-pub fn ends_the_pool(request: &Request) -> bool {
-    matches!(
-        request,
-        Request::Pool(PoolRequest::Export | PoolRequest::Destroy)
+    Failure::new(
+        FailureKind::Unreachable,
+        format!("{what} needs a running server"),
     )
+    .advise("start one: `bulkhead pool-server POOL`")
 }

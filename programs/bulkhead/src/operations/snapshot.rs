@@ -71,7 +71,7 @@ fn clone(
     let (name, identity) = new_identity()?;
     let mut values = volume::values(properties);
     values.extend(identity.map(|identity| (name, Value::Text(identity))));
-    let set = context.pool.set_properties(to, &values);
+    let set = context.pool.set_dataset_properties(to, &values);
     set.map_err(failures::dataset)?;
     Ok(Done::changed(format!("cloned {from} to {to}")))
 }

@@ -9,9 +9,7 @@ use control::exports::{
 use control::request::{Properties, VolumeCreate, VolumeRequest};
 use control::{Answer, Failure, FailureKind};
 use units::{ByteCount, VolumeName};
-use zpool::dataset::{
-    DatasetInfo, Depth, PropertySource, UserProperties, Value, VolumeSpec,
-};
+use zpool::dataset::{DatasetInfo, Depth, PropertySource, UserProperties, Value, VolumeSpec};
 
 use super::datasets::{Dataset, is_sparse};
 use super::documents::{Documents, export_document, new_identity, no_volume, volume};
@@ -61,12 +59,14 @@ fn create(context: &Context<'_>, create: &VolumeCreate) -> Result<Answer, Failur
         if facts.size == create.size {
             return Ok(Done::already(format!("volume {name} exists already")));
         }
-        let message = format!("volume {name} exists already, with a size of {}", facts.size);
+        let message = format!(
+            "volume {name} exists already, with a size of {}",
+            facts.size
+        );
         return Err(Failure::new(FailureKind::Exists, message).advise("`volume resize` changes it"));
     }
     if create.parents {
-        let made = context.pool.create_parents(name);
-        made.map_err(failures::dataset)?;
+        return Err(Failure::usage("--parents: not yet"));
     }
     let (property, identity) = new_identity()?;
     let mut properties = values(&create.properties);
@@ -79,7 +79,10 @@ fn create(context: &Context<'_>, create: &VolumeCreate) -> Result<Answer, Failur
         sparse: create.sparse,
         properties,
     };
-    context.pool.create_volume(&spec).map_err(failures::dataset)?;
+    context
+        .pool
+        .create_volume(&spec)
+        .map_err(failures::dataset)?;
     let size = ByteCount(create.size);
     Ok(Done::changed(format!("created volume {name} of {size}")))
 }
@@ -173,9 +176,13 @@ fn resize(
     let old = before.volume.ok_or_else(|| not_a_volume(name))?;
     let (old_size, block) = (old.size.get(), old.block_size.get());
     if size == 0 || size % block != 0 {
-        let message = format!("the size {size} is not a positive multiple of the block size {block}");
-        return Err(Failure::usage(message)
-            .advise(format!("use {} or {}", size / block * block, (size / block + 1) * block)));
+        let message =
+            format!("the size {size} is not a positive multiple of the block size {block}");
+        return Err(Failure::usage(message).advise(format!(
+            "use {} or {}",
+            size / block * block,
+            (size / block + 1) * block
+        )));
     }
     if size == old_size {
         return Ok(Done::already(format!(
@@ -210,10 +217,13 @@ fn destroy(
     recursive: bool,
     exported: bool,
 ) -> Result<Answer, Failure> {
-    let info = context.pool.dataset(name).map_err(|error| match error.kind {
-        zpool::dataset::DatasetErrorKind::NotFound => no_volume(name),
-        _ => failures::dataset(error),
-    })?;
+    let info = context
+        .pool
+        .dataset(name)
+        .map_err(|error| match error.kind {
+            zpool::dataset::DatasetErrorKind::NotFound => no_volume(name),
+            _ => failures::dataset(error),
+        })?;
     let below = format!("{name}/");
     for facts in context.volumes()? {
         let is_meant = facts.name == *name || facts.name.as_str().starts_with(&below);
@@ -234,10 +244,18 @@ fn destroy(
         refuse_dependents(context, name)?;
     }
     context.live.close(name);
-    let depth = if recursive { Depth::Recursive } else { Depth::One };
+    let depth = if recursive {
+        Depth::Recursive
+    } else {
+        Depth::One
+    };
     let destroyed = context.pool.destroy_dataset(name, depth);
     destroyed.map_err(failures::dataset)?;
-    let kind = if info.volume.is_some() { "volume" } else { "dataset" };
+    let kind = if info.volume.is_some() {
+        "volume"
+    } else {
+        "dataset"
+    };
     Ok(Done::changed(format!("destroyed {kind} {name}")))
 }
 
@@ -261,7 +279,7 @@ fn properties(
     context: &Context<'_>,
     dataset: &Dataset,
 ) -> Result<BTreeMap<String, Property>, Failure> {
-    let found = context.pool.properties(dataset);
+    let found = context.pool.dataset_properties(dataset);
     let found = found.map_err(failures::dataset)?.into_iter();
     Ok(found
         .filter(|(name, _)| !name.starts_with(PROPERTY_PREFIX))
@@ -314,7 +332,9 @@ fn set(context: &Context<'_>, name: &str, properties: Properties) -> Result<Answ
             .map_err(|error: units::ParseByteCountError| Failure::usage(error.to_string()))?;
         return resize(context, volume, size.get(), false);
     }
-    let done = context.pool.set_properties(&dataset, &values(&properties));
+    let done = context
+        .pool
+        .set_dataset_properties(&dataset, &values(&properties));
     done.map_err(failures::dataset)?;
     let names: Vec<&str> = properties.keys().map(String::as_str).collect();
     Ok(Done::changed(format!("set {} of {name}", names.join(", "))))

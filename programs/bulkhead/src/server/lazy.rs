@@ -110,9 +110,7 @@ impl Core {
     ) -> Result<&dyn OpenVolume, DeviceError> {
         match (self.volume.get(), effort) {
             (Some(volume), _) => Ok(volume.as_ref()),
-            (None, Effort::NoWait) => {
-                Err(DeviceError::new(ErrorKind::WouldBlock, doing, extent))
-            }
+            (None, Effort::NoWait) => Err(DeviceError::new(ErrorKind::WouldBlock, doing, extent)),
             (None, Effort::MayBlock) => self.open(doing, extent),
         }
     }
@@ -157,7 +155,10 @@ impl BlockDevice for LazyVolume {
     }
 
     fn read(&self, extent: Extent, effort: Effort) -> Result<Box<dyn ReadLoan>, DeviceError> {
-        let loan = self.core.volume(effort, "read", extent)?.read(extent, effort)?;
+        let loan = self
+            .core
+            .volume(effort, "read", extent)?
+            .read(extent, effort)?;
         if !self.core.has_read.load(Ordering::Relaxed) {
             self.core.has_read.store(true, Ordering::Relaxed);
             self.core.opener.first_read();
@@ -209,16 +210,21 @@ impl BlockDevice for LazyVolume {
     fn flush(&self) -> Result<(), DeviceError> {
         match self.core.volume.get() {
             Some(volume) => volume.flush(),
-            None if self.core.closed.load(Ordering::Acquire) => {
-                Err(DeviceError::new(ErrorKind::Gone, "flush", Extent::new(0, 0)))
-            }
+            None if self.core.closed.load(Ordering::Acquire) => Err(DeviceError::new(
+                ErrorKind::Gone,
+                "flush",
+                Extent::new(0, 0),
+            )),
             // Nothing was written by this process, and what an earlier one logged is durable.
             None => Ok(()),
         }
     }
 
     fn is_clean(&self) -> bool {
-        self.core.volume.get().is_none_or(|volume| volume.is_clean())
+        self.core
+            .volume
+            .get()
+            .is_none_or(|volume| volume.is_clean())
     }
 
     fn status(&self, extent: Extent, runs_max: usize) -> Result<Vec<StatusRun>, DeviceError> {
@@ -398,7 +404,10 @@ mod tests {
         let (memory, volume) = volume();
         volume.close();
         let extent = Extent::new(0, 512);
-        assert_eq!(read(&volume, extent, Effort::MayBlock), Err(ErrorKind::Gone));
+        assert_eq!(
+            read(&volume, extent, Effort::MayBlock),
+            Err(ErrorKind::Gone)
+        );
         assert_eq!(volume.flush().map_err(|e| e.kind), Err(ErrorKind::Gone));
         assert_eq!(memory.opened.load(Ordering::Relaxed), 0);
     }

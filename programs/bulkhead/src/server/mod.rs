@@ -1,6 +1,338 @@
-//! stub
-use crate::cli::{Common, ServeArgs};
-use control::Failure;
-pub fn run(_a: ServeArgs, _c: &Common) -> Result<(), Failure> {
-    Err(Failure::usage("stub"))
+//! `bulkhead pool-server`: one process that owns one pool. Assembles the parts, tells the service
+//! manager, and waits for what happens. Crash-only: whatever kills it, the next start recovers.
+
+mod core;
+mod faults;
+mod lazy;
+mod notify;
+mod reservations;
+mod serving;
+mod shared_pool;
+mod signals;
+mod volumes;
+mod watch;
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::time::{Duration, Instant};
+
+use ::serving::ListenAddress;
+use control::answer::Done;
+use control::server::ListenError;
+use control::{Answer, Failure, FailureKind};
+use nbd::{TlsMode, TlsWish};
+use units::ByteCount;
+use zpool::EngineOptions;
+
+use self::core::Core;
+use self::notify::Notifier;
+use self::serving::{Serving, Setup};
+use self::shared_pool::SharedPool;
+use self::watch::Watch;
+use crate::cli::{Common, NbdAddress, ServeArgs};
+use crate::open::{self, PreviousOwner};
+use crate::places;
+use crate::reach::{self, End};
+
+/// Pause between two signs of life.
+const TICK: Duration = Duration::from_millis(500);
+/// Longest time for answers to leave the control socket before the process ends.
+const LAST_ANSWERS_WAIT: Duration = Duration::from_secs(2);
+
+/// Something that the main thread has to see to.
+pub enum Event {
+    /// Drain, export, end: the signal's name.
+    Stop(&'static str),
+    /// Read the exports again.
+    Reload,
+    /// A client wants the pool closed.
+    End(Ending),
+}
+
+/// A client's wish to close the pool.
+pub struct Ending {
+    /// How.
+    pub end: End,
+    /// Where to tell how it went.
+    pub reply: Sender<Result<Answer, Failure>>,
+}
+
+/// Serves until told to stop.
+pub fn run(args: ServeArgs, common: &Common) -> Result<(), Failure> {
+    let started = Instant::now();
+    log_to_stderr(args.log_json);
+    let failed = |what: &str| {
+        let what = what.to_owned();
+        move |error: std::io::Error| Failure::new(FailureKind::Failed, format!("{what}: {error}"))
+    };
+    // Before any thread exists, so that all inherit it.
+    signals::block().map_err(failed("block signals"))?;
+    let (sender, events) = channel();
+    let control = claim_socket(&args, common)?;
+    probe_addresses(&args)?;
+
+    let engine = open::start(engine_options(&args, common)?)?;
+    signals::forward(sender.clone()).map_err(failed("wait for signals"))?;
+    let owner = match args.previous_owner_is_stopped {
+        true => PreviousOwner::IsStopped,
+        false => PreviousOwner::Unknown,
+    };
+    let pool = open::import(engine, common, &args.pool, owner)?;
+    let imported_ms = started.elapsed().as_millis() as u64;
+    tracing::info!(pool = %args.pool, after_ms = imported_ms, "pool imported");
+
+    let pool = Arc::new(SharedPool::new(pool));
+    let watch = Watch::start(Arc::clone(&pool)).map_err(failed("start the pool's watch"))?;
+    let serving = Serving::new(setup(&args), Arc::clone(&pool), started);
+    let name = args.pool.clone();
+    let core = Arc::new(Core::new(name, pool, serving, watch, started, sender));
+    let begun = core
+        .serving
+        .reconcile()
+        .and_then(|()| announce(&core, &control, &args));
+    let mut notifier = Notifier::from_environment();
+    let outcome = match begun {
+        Ok(()) => {
+            notifier.ready(&format!("serving pool {}", args.pool));
+            wait(&core, &events, &mut notifier)
+        }
+        Err(failure) => Outcome::Failed(failure),
+    };
+    let wait = Duration::from_secs(args.drain_timeout);
+    notifier.stopping("draining", wait + Duration::from_secs(60));
+    let ended = end(&core, common, outcome, wait);
+    control.finish(Instant::now() + LAST_ANSWERS_WAIT);
+    ended
+}
+
+fn log_to_stderr(json: bool) {
+    let builder = tracing_subscriber::fmt()
+        .with_writer(std::io::stderr)
+        .with_target(false)
+        .with_max_level(match std::env::var("BULKHEAD_LOG").as_deref() {
+            Ok("debug") => tracing::Level::DEBUG,
+            Ok("trace") => tracing::Level::TRACE,
+            Ok("warn") => tracing::Level::WARN,
+            Ok("error") => tracing::Level::ERROR,
+            _ => tracing::Level::INFO,
+        });
+    // A second subscriber cannot exist: this is called once.
+    let _ = match json {
+        true => builder.json().try_init(),
+        false => builder
+            .with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr()))
+            .try_init(),
+    };
+}
+
+fn claim_socket(args: &ServeArgs, common: &Common) -> Result<control::Server, Failure> {
+    let path = match &args.control {
+        Some(path) => path.clone(),
+        None => reach::socket(common, &args.pool),
+    };
+    control::Server::bind(&path).map_err(|error| {
+        let kind = match &error {
+            ListenError::InUse { .. } => FailureKind::Busy,
+            ListenError::Io { cause, .. } => match cause.kind() {
+                std::io::ErrorKind::PermissionDenied => FailureKind::Denied,
+                _ => FailureKind::Failed,
+            },
+        };
+        let failure = Failure::from_chain(kind, &error);
+        match kind {
+            FailureKind::Busy => failure.advise(format!(
+                "pool {} is served already: `bulkhead status {0}` shows by whom",
+                args.pool
+            )),
+            _ => failure.advise("choose another --run-dir, or --control PATH"),
+        }
+    })
+}
+
+/// Finds out before the pool is touched whether a port is taken. The answer may change until the
+/// real listener comes; that one tells, too.
+fn probe_addresses(args: &ServeArgs) -> Result<(), Failure> {
+    let portals = args
+        .iscsi_portals()
+        .into_iter()
+        .map(|portal| portal.address);
+    let nbd = args
+        .nbd_addresses()
+        .into_iter()
+        .filter_map(|address| match address {
+            NbdAddress::Tcp(address) => Some(address),
+            NbdAddress::Unix(_) => None,
+        });
+    let addresses: Vec<SocketAddr> = portals.chain(nbd).filter(|a| a.port() != 0).collect();
+    for address in addresses {
+        match std::net::TcpListener::bind(address) {
+            Err(error) if error.kind() == std::io::ErrorKind::AddrInUse => {
+                let message = format!("{address} is taken by another program");
+                return Err(Failure::new(FailureKind::Busy, message)
+                    .advise("stop that program, or choose another port with --iscsi, --nbd"));
+            }
+            // An address that this machine does not have yet may come with a takeover.
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+fn engine_options(args: &ServeArgs, common: &Common) -> Result<EngineOptions, Failure> {
+    let mut options = EngineOptions::new(open::host_id(common, &args.pool));
+    if let Some(size) = args.arc_size {
+        options.arc_bytes_max = size;
+    }
+    if let Some(size) = args.dirty_max {
+        options.dirty_bytes_max = size;
+    }
+    if let Some(seconds) = args.txg_timeout {
+        options.txg_timeout_s = seconds;
+    }
+    if let Some(file) = &args.leg_faults {
+        let faults = zpool::device::faults::Faults::new();
+        options.devices.wrap = Some(faults.wrap());
+        faults::obey(file.clone(), faults).map_err(|error| {
+            Failure::new(
+                FailureKind::Failed,
+                format!("obey the faults file: {error}"),
+            )
+        })?;
+    }
+    tracing::info!(
+        arc = %ByteCount(options.arc_bytes_max.get()),
+        dirty = %ByteCount(options.dirty_bytes_max.get()),
+        txg_timeout_s = options.txg_timeout_s,
+        "engine"
+    );
+    Ok(options)
+}
+
+fn setup(args: &ServeArgs) -> Setup {
+    let portals = args.iscsi_portals().into_iter();
+    let portals = portals.map(|portal| iscsi::PortalWish {
+        address: portal.address,
+        group: portal.group,
+    });
+    let listeners = args
+        .nbd_addresses()
+        .into_iter()
+        .map(|address| match address {
+            NbdAddress::Tcp(address) => ListenAddress::Tcp(address),
+            NbdAddress::Unix(path) => ListenAddress::Unix(path),
+        });
+    let tls_files: Option<(PathBuf, PathBuf)> =
+        args.nbd_tls_cert.clone().zip(args.nbd_tls_key.clone());
+    if args.export_all_to_everyone {
+        tracing::warn!("every export is open to everyone who reaches it: for tests only");
+    }
+    Setup {
+        portals: portals.collect(),
+        nbd_listeners: listeners.collect(),
+        nbd_tls: tls_files.map(|(certificate_chain, private_key)| TlsWish {
+            mode: TlsMode::Required,
+            certificate_chain,
+            private_key,
+            client_roots: args.nbd_tls_ca.clone(),
+        }),
+        workers: usize::from(args.workers),
+        all_to_everyone: args.export_all_to_everyone,
+    }
+}
+
+/// Opens the control socket and says where everything is.
+fn announce(core: &Arc<Core>, control: &control::Server, args: &ServeArgs) -> Result<(), Failure> {
+    let failed = |error: std::io::Error| {
+        Failure::new(FailureKind::Failed, format!("start to answer: {error}"))
+    };
+    let after_ms = core.is_listening();
+    control.serve(Arc::clone(core) as Arc<_>).map_err(failed)?;
+    let (iscsi, nbd) = core.serving.addresses();
+    tracing::info!(
+        pool = %args.pool,
+        iscsi = iscsi.join(" "),
+        nbd = nbd.join(" "),
+        control = %control.path().display(),
+        after_ms,
+        "listening"
+    );
+    match args.ready_fd {
+        Some(fd) => notify::ready_fd(fd).map_err(failed),
+        None => Ok(()),
+    }
+}
+
+/// Why the main thread stopped waiting.
+enum Outcome {
+    /// A signal.
+    Signal,
+    /// A client's wish.
+    Asked(Ending),
+    /// The start failed.
+    Failed(Failure),
+}
+
+fn wait(core: &Core, events: &Receiver<Event>, notifier: &mut Notifier) -> Outcome {
+    loop {
+        match events.recv_timeout(TICK) {
+            Ok(Event::Stop(signal)) => {
+                tracing::info!(signal, "stopping");
+                return Outcome::Signal;
+            }
+            Ok(Event::End(ending)) => {
+                tracing::info!(end = ?ending.end, "stopping on request");
+                return Outcome::Asked(ending);
+            }
+            Ok(Event::Reload) => {
+                if let Err(failure) = core.serving.reconcile() {
+                    tracing::error!(%failure, "the exports could not be read again");
+                }
+            }
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => return Outcome::Signal,
+        }
+        notifier.alive();
+        notifier.status(&format!("pool {}: {}", core.name, core.watch.health()));
+    }
+}
+
+/// Drains, closes, exports or destroys, and tells whoever asked.
+fn end(core: &Core, common: &Common, outcome: Outcome, wait: Duration) -> Result<(), Failure> {
+    core.set_ending();
+    let drain_started = Instant::now();
+    core.serving.drain(wait);
+    tracing::info!(
+        took_ms = drain_started.elapsed().as_millis() as u64,
+        "drained"
+    );
+    core.watch.end();
+    let Some(pool) = core.pool.take() else {
+        return Ok(());
+    };
+    let name = &core.name;
+    let (end, reply) = match &outcome {
+        Outcome::Asked(ending) => (ending.end, Some(&ending.reply)),
+        Outcome::Signal | Outcome::Failed(_) => (End::Export, None),
+    };
+    let (closed, message) = match end {
+        End::Export => (open::export(pool), format!("exported pool {name}")),
+        End::Destroy => (reach::destroy(pool), format!("destroyed pool {name}")),
+    };
+    if end == End::Destroy && closed.is_ok() {
+        places::forget(common, name);
+    }
+    match &closed {
+        Ok(()) => tracing::info!("{message}"),
+        Err(failure) => tracing::error!(%failure, "the pool could not be closed cleanly"),
+    }
+    if let Some(reply) = reply {
+        // Nobody may be waiting any more.
+        let _ = reply.send(closed.clone().map(|()| Done::changed(message)));
+    }
+    match outcome {
+        Outcome::Failed(failure) => Err(failure),
+        Outcome::Signal | Outcome::Asked(_) => closed,
+    }
 }

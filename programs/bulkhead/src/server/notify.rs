@@ -49,7 +49,8 @@ impl Notifier {
 
     /// The server ends; it needs up to `wait` for that.
     pub fn stopping(&mut self, status: &str, wait: Duration) {
-        let extend = NotifyState::ExtendTimeoutUsec(wait.as_micros().min(u128::from(u32::MAX)) as u32);
+        let extend =
+            NotifyState::ExtendTimeoutUsec(wait.as_micros().min(u128::from(u32::MAX)) as u32);
         self.send(&[NotifyState::Stopping, NotifyState::Status(status), extend]);
     }
 

@@ -7,12 +7,13 @@ use std::sync::{Arc, Mutex};
 use control::exports::{join_parts, part_names, split_parts};
 use scsi::ReservationStore;
 use units::{IscsiName, VolumeName};
-use zpool::Pool;
 use zpool::dataset::Value;
+
+use super::shared_pool::SharedPool;
 
 /// Keeps the reservations of unit `lun` of `target` on its volume.
 pub struct PoolReservations {
-    pool: Arc<Pool>,
+    pool: Arc<SharedPool>,
     target: IscsiName,
     lun: u16,
     state: Mutex<State>,
@@ -29,19 +30,26 @@ struct State {
 impl PoolReservations {
     /// The store of a unit, with the parts that `kept` has for it.
     pub fn new(
-        pool: Arc<Pool>,
+        pool: Arc<SharedPool>,
         target: IscsiName,
         lun: u16,
         volume: VolumeName,
         kept: impl Fn(&str) -> Option<String>,
     ) -> Self {
-        let parts = part_names(&target, lun).map_while(|name| kept(&name)).collect();
+        let parts = part_names(&target, lun)
+            .map_while(|name| kept(&name))
+            .collect();
         Self {
             pool,
             target,
             lun,
             state: Mutex::new(State { volume, parts }),
         }
+    }
+
+    /// The volume that keeps them.
+    pub fn volume(&self) -> VolumeName {
+        self.state.lock().expect("no holder panics").volume.clone()
     }
 
     /// The volume has another name now.
@@ -66,12 +74,12 @@ impl ReservationStore for PoolReservations {
             .zip(&parts)
             .map(|(name, part)| (name.clone(), Value::Text(part.clone())))
             .collect();
-        self.pool
-            .set_properties(&state.volume, &values)
-            .map_err(io::Error::other)?;
+        let pool = self.pool.require().map_err(io::Error::other)?;
+        let kept = pool.set_dataset_properties(&state.volume, &values);
+        kept.map_err(io::Error::other)?;
         // Parts beyond the new count are not read any more; removing them only saves space.
         for name in names.iter().take(state.parts.len()).skip(parts.len()) {
-            if let Err(error) = self.pool.inherit_property(&state.volume, name) {
+            if let Err(error) = pool.inherit_property(&state.volume, name) {
                 tracing::debug!(%error, "an unused part of the reservations is left");
             }
         }

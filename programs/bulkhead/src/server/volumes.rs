@@ -12,9 +12,10 @@ use block_device::{
 use control::exports::VolumeFacts;
 use units::VolumeName;
 use zpool::dataset::DatasetErrorKind;
-use zpool::{OpenOptions, Pool, Volume};
+use zpool::{OpenOptions, Volume};
 
 use super::lazy::{LOGICAL_BLOCK, LazyVolume, OpenVolume, Opener, Shape};
+use super::shared_pool::SharedPool;
 
 /// All devices by the name of their volume.
 pub struct Volumes {
@@ -24,7 +25,7 @@ pub struct Volumes {
 
 impl Volumes {
     /// No volumes yet. `started` is the start of the process.
-    pub fn new(pool: Arc<Pool>, started: Instant) -> Self {
+    pub fn new(pool: Arc<SharedPool>, started: Instant) -> Self {
         let opener = PoolOpener {
             pool,
             started,
@@ -119,7 +120,10 @@ impl Volumes {
 
     /// Number of open volumes.
     pub fn open_count(&self) -> u64 {
-        self.lock().values().filter(|device| device.is_open()).count() as u64
+        self.lock()
+            .values()
+            .filter(|device| device.is_open())
+            .count() as u64
     }
 
     /// Milliseconds from the start of the process to the first read served.
@@ -136,7 +140,7 @@ fn is_at(name: &VolumeName, at: &VolumeName) -> bool {
 
 /// Opens volumes of the pool and remembers which are open.
 struct PoolOpener {
-    pool: Arc<Pool>,
+    pool: Arc<SharedPool>,
     started: Instant,
     first_read_ms: OnceLock<u64>,
     open: Mutex<BTreeMap<VolumeName, Arc<Volume>>>,
@@ -165,7 +169,9 @@ impl Opener for PoolOpener {
             read_only: false,
             logical_block: LOGICAL_BLOCK,
         };
-        let volume = self.pool.open_volume(name, options).map_err(|error| {
+        let gone = || DeviceError::new(ErrorKind::Gone, "open", Extent::new(0, 0));
+        let pool = self.pool.get().ok_or_else(gone)?;
+        let volume = pool.open_volume(name, options).map_err(|error| {
             let kind = match error.kind {
                 DatasetErrorKind::NotFound | DatasetErrorKind::Closed => ErrorKind::Gone,
                 _ => ErrorKind::Failed,

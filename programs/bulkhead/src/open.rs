@@ -1,0 +1,100 @@
+//! Opens a pool in this process: the engine, the labels, the proof that nobody else has it.
+
+use control::failure::chain;
+use control::{Failure, FailureKind};
+use units::PoolName;
+use zpool::pool::{Candidate, ImportOptions, SafeToOwn};
+use zpool::{Engine, EngineOptions, HostId, Pool, PoolErrorKind};
+
+use crate::cli::Common;
+use crate::operations;
+use crate::places;
+
+/// Whether the administrator vouches for the previous owner.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PreviousOwner {
+    /// Nothing was said: a proof is needed.
+    Unknown,
+    /// It is stopped, says the administrator.
+    IsStopped,
+}
+
+/// The number by which this machine marks `pool`.
+pub fn host_id(common: &Common, pool: &PoolName) -> HostId {
+    match common.host_id {
+        Some(number) => HostId(number),
+        None => HostId::of_this_machine(pool.as_str()),
+    }
+}
+
+/// Settings of a short-lived process: it needs little memory.
+pub fn small_engine(common: &Common, pool: &PoolName) -> EngineOptions {
+    let mut options = EngineOptions::new(host_id(common, pool));
+    options.arc_bytes_max = options.arc_bytes_max.min(units::ByteCount::mib(256));
+    options
+}
+
+/// Starts the engine.
+pub fn start(options: EngineOptions) -> Result<&'static Engine, Failure> {
+    Engine::start(options).map_err(|error| Failure::from_chain(FailureKind::Failed, &error))
+}
+
+/// Finds and imports `pool`.
+pub fn import(
+    engine: &'static Engine,
+    common: &Common,
+    pool: &PoolName,
+    owner: PreviousOwner,
+) -> Result<Pool, Failure> {
+    let candidate = places::candidate(common, pool)?;
+    let proof = prove(engine, &candidate, owner)?;
+    let opened = Pool::import(engine, &candidate, proof, &ImportOptions::default());
+    let opened = opened.map_err(operations::pool_failure)?;
+    let present = candidate.devices.iter().filter(|device| device.present);
+    let paths: Vec<_> = present.map(|device| device.path.clone()).collect();
+    places::remember(common, pool, &paths);
+    Ok(opened)
+}
+
+/// Proof that nobody else has the pool, from the strongest to the weakest.
+fn prove(
+    engine: &Engine,
+    candidate: &Candidate,
+    owner: PreviousOwner,
+) -> Result<SafeToOwn, Failure> {
+    if let Some(proof) = SafeToOwn::exported(candidate) {
+        return Ok(proof);
+    }
+    let error = match SafeToOwn::same_host_and_locked(engine, candidate) {
+        Ok(proof) => return Ok(proof),
+        Err(error) => error,
+    };
+    if error.kind != PoolErrorKind::ActiveElsewhere {
+        // A living process holds a device: nobody's word changes that.
+        return Err(operations::pool_failure(error)
+            .advise("if it is a pool-server of this machine, ask it: check --run-dir"));
+    }
+    if owner == PreviousOwner::IsStopped {
+        return Ok(SafeToOwn::operator_confirms(candidate));
+    }
+    let host = candidate.host_name.as_deref().unwrap_or("an unnamed host");
+    let number = candidate.host_id.unwrap_or_default();
+    let message = format!(
+        "pool {} was not exported by {host} (host id {number:08x}), which may still use it",
+        candidate.name
+    );
+    Err(
+        Failure::new(FailureKind::NeedsConfirmation, message).advise(
+            "export it there; or, if that machine is switched off for certain, add \
+         --previous-owner-is-stopped",
+        ),
+    )
+}
+
+/// Exports the pool that this process opened for a moment.
+pub fn export(pool: Pool) -> Result<(), Failure> {
+    pool.export().map_err(|(_, error)| {
+        Failure::new(FailureKind::Failed, chain(&error))
+            .advise("the pool is as safe as after a crash: the next command recovers it")
+    })
+}

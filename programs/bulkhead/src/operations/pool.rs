@@ -1,0 +1,214 @@
+//! Requests about the pool itself.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
+
+use control::answer::{Done, Property};
+use control::request::{
+    DeviceGroup, GroupKind, GroupRole, PoolCreate, PoolRequest, Properties, ScrubAction,
+};
+use control::{Answer, Failure, FailureKind};
+use zpool::pool::{ScanState, ScanStatus, ScrubCommand};
+use zpool::{GroupSpec, PoolError, PoolErrorKind, PoolSpec};
+
+use super::status::{pool_status, scan};
+use super::volume::chosen;
+use super::{Context, failures};
+
+/// Pause between two looks at a scan that is waited for.
+const SCAN_LOOK_INTERVAL: Duration = Duration::from_millis(200);
+/// Looks between two progress reports.
+const LOOKS_PER_REPORT: u32 = 5;
+
+/// What `create` asks for, as the engine wants it.
+pub fn spec(create: &PoolCreate) -> PoolSpec {
+    PoolSpec {
+        name: create.name.clone(),
+        groups: groups(&create.groups),
+        properties: pairs(&create.properties),
+        overwrite: create.overwrite,
+    }
+}
+
+fn pairs(properties: &Properties) -> Vec<(String, String)> {
+    let pairs = properties.iter();
+    pairs
+        .map(|(name, value)| (name.clone(), value.clone()))
+        .collect()
+}
+
+fn groups(groups: &[DeviceGroup]) -> Vec<GroupSpec> {
+    let group = |group: &DeviceGroup| GroupSpec {
+        kind: match group.kind {
+            GroupKind::Stripe => zpool::GroupKind::Stripe,
+            GroupKind::Mirror => zpool::GroupKind::Mirror,
+            GroupKind::Raidz { parity: 3 } => zpool::GroupKind::Raidz3,
+            GroupKind::Raidz { parity: 2 } => zpool::GroupKind::Raidz2,
+            GroupKind::Raidz { .. } => zpool::GroupKind::Raidz1,
+        },
+        role: match group.role {
+            GroupRole::Data => zpool::GroupRole::Data,
+            GroupRole::Log => zpool::GroupRole::Log,
+            GroupRole::Cache => zpool::GroupRole::Cache,
+            GroupRole::Spare => zpool::GroupRole::Spare,
+        },
+        devices: group.devices.clone(),
+    };
+    groups.iter().map(group).collect()
+}
+
+/// Performs one request; the caller has performed those that end the pool.
+pub fn perform(
+    context: &Context<'_>,
+    request: PoolRequest,
+    progress: &mut dyn FnMut(&str),
+) -> Result<Answer, Failure> {
+    let pool = context.pool;
+    let name = pool.name();
+    match request {
+        PoolRequest::Status => Ok(Answer::Pool(Box::new(pool_status(context)?))),
+        PoolRequest::Export | PoolRequest::Destroy => Err(Failure::new(
+            FailureKind::Failed,
+            "only the owner of the pool can end it",
+        )),
+        PoolRequest::Scrub { action, wait } => scrub(context, action, wait, progress),
+        PoolRequest::Clear { device } => {
+            let device = device.as_deref().map(text);
+            done(pool.clear(device.as_deref()))?;
+            Ok(Done::changed(format!("cleared the errors of pool {name}")))
+        }
+        PoolRequest::Attach { existing, new } => {
+            done(pool.attach(&text(&existing), &new, false))?;
+            let (existing, new) = (existing.display(), new.display());
+            Ok(Done::changed(format!(
+                "{new} mirrors {existing} as soon as it is resilvered"
+            )))
+        }
+        PoolRequest::Detach { device } => {
+            done(pool.detach(&text(&device)))?;
+            Ok(Done::changed(format!("detached {}", device.display())))
+        }
+        PoolRequest::Replace { old, new } => {
+            let new = new.unwrap_or_else(|| old.clone());
+            done(pool.replace(&text(&old), &new, false))?;
+            let (old, new) = (old.display(), new.display());
+            Ok(Done::changed(format!(
+                "{new} takes the place of {old} as soon as it is resilvered"
+            )))
+        }
+        PoolRequest::Online { device } => {
+            done(pool.online(&text(&device), false))?;
+            Ok(Done::changed(format!("{} is used again", device.display())))
+        }
+        PoolRequest::Offline { device, temporary } => {
+            done(pool.offline(&text(&device), temporary))?;
+            Ok(Done::changed(format!("{} is not used", device.display())))
+        }
+        PoolRequest::Add { groups: new } => {
+            done(pool.add(&groups(&new), false))?;
+            Ok(Done::changed(format!("pool {name} is wider")))
+        }
+        PoolRequest::Remove { device } => {
+            done(pool.remove(&text(&device)))?;
+            let device = device.display();
+            Ok(Done::changed(format!("{device} leaves the pool")))
+        }
+        PoolRequest::Get { names } => get(context, &names),
+        PoolRequest::Set { properties } => {
+            done(pool.set_properties(&pairs(&properties)))?;
+            let names: Vec<&str> = properties.keys().map(String::as_str).collect();
+            Ok(Done::changed(format!("set {} of {name}", names.join(", "))))
+        }
+    }
+}
+
+fn text(path: &Path) -> String {
+    path.to_string_lossy().into_owned()
+}
+
+fn done<T>(result: Result<T, PoolError>) -> Result<T, Failure> {
+    result.map_err(failures::pool)
+}
+
+fn get(context: &Context<'_>, names: &[String]) -> Result<Answer, Failure> {
+    let found = context.pool.properties().map_err(failures::pool)?;
+    let all: BTreeMap<String, Property> = found
+        .into_iter()
+        .map(|property| {
+            let source = if property.is_set { "local" } else { "-" };
+            let source = source.to_owned();
+            let value = property.value;
+            (property.name, Property { value, source })
+        })
+        .collect();
+    chosen(all, names, context.pool.name().as_str()).map(Answer::Properties)
+}
+
+fn scrub(
+    context: &Context<'_>,
+    action: ScrubAction,
+    wait: bool,
+    progress: &mut dyn FnMut(&str),
+) -> Result<Answer, Failure> {
+    let name = context.pool.name();
+    let (command, what) = match action {
+        ScrubAction::Start => (ScrubCommand::Start, "scrubs"),
+        ScrubAction::Pause => (ScrubCommand::Pause, "pauses its scrub"),
+        ScrubAction::Stop => (ScrubCommand::Cancel, "stops its scrub"),
+    };
+    let message = format!("pool {name} {what}");
+    let begun = match context.pool.scrub(command) {
+        Ok(()) => Done::changed(message),
+        Err(PoolError {
+            kind: PoolErrorKind::NothingToDo { why },
+            ..
+        }) => Done::already(why),
+        Err(error) => return Err(failures::pool(error)),
+    };
+    if !wait || action != ScrubAction::Start {
+        return Ok(begun);
+    }
+    let scan = wait_for_scan(context, progress)?;
+    if scan.errors > 0 {
+        let message = format!(
+            "the scrub of pool {name} found {} blocks that cannot be repaired",
+            scan.errors
+        );
+        return Err(Failure::new(FailureKind::Failed, message)
+            .advise("restore what is damaged from a backup"));
+    }
+    Ok(Done::changed(format!(
+        "{} of pool {name} {}: {} bytes repaired, no errors left",
+        scan.function, scan.state, scan.repaired
+    )))
+}
+
+/// Waits until no scan runs. A pause or the end of the server ends the wait, too.
+fn wait_for_scan(
+    context: &Context<'_>,
+    progress: &mut dyn FnMut(&str),
+) -> Result<control::answer::ScanView, Failure> {
+    let mut looks = 0;
+    loop {
+        let status = context.pool.status().map_err(failures::pool)?;
+        let running = |found: &&ScanStatus| found.state == ScanState::Running;
+        let Some(found) = status.scan.as_ref() else {
+            let message = "the pool reports no scan";
+            return Err(Failure::new(FailureKind::Failed, message));
+        };
+        let view = scan(found);
+        if Some(found).filter(running).is_none() {
+            return Ok(view);
+        }
+        if context.live.is_ending() {
+            let message = "the server ends; the scrub goes on at its next start";
+            return Err(Failure::new(FailureKind::Unavailable, message));
+        }
+        if looks % LOOKS_PER_REPORT == 0 {
+            progress(&crate::output::scan_line(&view));
+        }
+        looks += 1;
+        std::thread::sleep(SCAN_LOOK_INTERVAL);
+    }
+}

@@ -1,0 +1,228 @@
+//! What the control socket asks, performed by a server: the same operations as the command
+//! line's, on the pool that is open here.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use control::answer::{Done, NbdView, ServerStatus, TargetView};
+use control::request::{PoolRequest, ServerRequest};
+use control::{Answer, Failure, FailureKind, Handler, Request};
+use units::{PoolName, VolumeName};
+
+use super::serving::Serving;
+use super::shared_pool::SharedPool;
+use super::watch::Watch;
+use super::{Ending, Event};
+use crate::operations::{self, Context, Live};
+use crate::reach::{End, is_end};
+
+/// Longest time that the end of a pool takes after its sessions are drained.
+const END_WAIT: Duration = Duration::from_secs(300);
+/// "Not yet", in the place of milliseconds.
+const NOT_YET: u64 = u64::MAX;
+
+/// The server, as its control socket sees it.
+pub struct Core {
+    /// Name of the pool.
+    pub name: PoolName,
+    /// The pool.
+    pub pool: Arc<SharedPool>,
+    /// What is served.
+    pub serving: Serving,
+    /// The pool's state.
+    pub watch: Arc<Watch>,
+    started: Instant,
+    listening_after_ms: AtomicU64,
+    ending: AtomicBool,
+    events: Mutex<Sender<Event>>,
+    /// Held while a request changes something, since changes read before they write.
+    changing: Mutex<()>,
+}
+
+impl Core {
+    /// A server that was `started` then; it tells its main thread by `events`.
+    pub fn new(
+        name: PoolName,
+        pool: Arc<SharedPool>,
+        serving: Serving,
+        watch: Arc<Watch>,
+        started: Instant,
+        events: Sender<Event>,
+    ) -> Self {
+        Self {
+            name,
+            pool,
+            serving,
+            watch,
+            started,
+            listening_after_ms: AtomicU64::new(NOT_YET),
+            ending: AtomicBool::new(false),
+            events: Mutex::new(events),
+            changing: Mutex::new(()),
+        }
+    }
+
+    /// Clients can connect from now on; milliseconds since the start.
+    pub fn is_listening(&self) -> u64 {
+        let after_ms = self.started.elapsed().as_millis() as u64;
+        self.listening_after_ms.store(after_ms, Ordering::Relaxed);
+        after_ms
+    }
+
+    /// Nobody should begin anything long from now on.
+    pub fn set_ending(&self) {
+        self.ending.store(true, Ordering::Release);
+    }
+
+    fn server_status(&self) -> ServerStatus {
+        let (iscsi_portals, nbd_listeners) = self.serving.addresses();
+        let listening = self.listening_after_ms.load(Ordering::Relaxed);
+        ServerStatus {
+            pid: std::process::id(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            uptime_s: self.started.elapsed().as_secs(),
+            listening_after_ms: (listening != NOT_YET).then_some(listening),
+            first_read_after_ms: self.serving.volumes.first_read_ms(),
+            iscsi_portals,
+            nbd_listeners,
+            open_volume_count: self.serving.volumes.open_count(),
+            draining: self.is_ending(),
+            pool_status_age_ms: None,
+        }
+    }
+
+    fn pool_status(&self) -> Result<(control::answer::PoolStatus, Option<Duration>), Failure> {
+        self.watch.status().ok_or_else(|| {
+            Failure::new(FailureKind::Unavailable, "the pool does not answer yet")
+                .advise("look at the server's log")
+        })
+    }
+
+    /// Everything at a glance. Answers even while the pool does not: the exports are then those
+    /// that are served.
+    fn glance(&self) -> Result<Answer, Failure> {
+        let (pool, age) = self.pool_status()?;
+        let mut server = self.server_status();
+        server.pool_status_age_ms = age.map(|age| age.as_millis() as u64);
+        let mut status = self.serving.glance();
+        status.pool = pool;
+        status.server = Some(server);
+        self.add_sessions(&mut status.targets, &mut status.nbd);
+        Ok(Answer::Status(Box::new(status)))
+    }
+
+    fn add_sessions(&self, targets: &mut [TargetView], exports: &mut [NbdView]) {
+        let mut sessions = self.serving.sessions();
+        for target in targets {
+            target.sessions = sessions.iscsi.remove(&target.name).unwrap_or_default();
+        }
+        for export in exports {
+            let found = sessions.nbd.remove(&export.export.name);
+            export.sessions = found.unwrap_or_default();
+        }
+    }
+
+    /// Has the main thread end the pool, and waits for how that went.
+    fn end(&self, end: End) -> Result<Answer, Failure> {
+        let (reply, outcome) = channel();
+        let event = Event::End(Ending { end, reply });
+        let gone = || Failure::new(FailureKind::Unavailable, "the server is ending already");
+        let sender = self.events.lock().expect("no holder panics").clone();
+        sender.send(event).map_err(|_| gone())?;
+        outcome.recv_timeout(END_WAIT).map_err(|_| gone())?
+    }
+
+    fn server(&self, request: &ServerRequest) -> Result<Answer, Failure> {
+        match request {
+            ServerRequest::Ping => Ok(Done::already(format!("serving pool {}", self.name))),
+            ServerRequest::Reload => {
+                self.serving.reconcile()?;
+                Ok(Done::changed("the exports were read again"))
+            }
+        }
+    }
+}
+
+/// Whether a request changes nothing, so that it need not wait for one that does.
+fn only_looks(request: &Request) -> bool {
+    use control::request::{NbdRequest, SnapshotRequest, TargetRequest, VolumeRequest};
+    matches!(
+        request,
+        Request::Pool(PoolRequest::Get { .. } | PoolRequest::Scrub { .. })
+            | Request::Volume(
+                VolumeRequest::List | VolumeRequest::Show { .. } | VolumeRequest::Get { .. }
+            )
+            | Request::Snapshot(SnapshotRequest::List { .. })
+            | Request::Target(TargetRequest::List | TargetRequest::Show { .. })
+            | Request::Nbd(NbdRequest::List)
+            // Resumes a suspended pool, on which a change may be stuck.
+            | Request::Pool(PoolRequest::Clear { .. } | PoolRequest::Online { .. })
+    )
+}
+
+impl Handler for Core {
+    fn handle(&self, request: Request, progress: &mut dyn FnMut(&str)) -> Result<Answer, Failure> {
+        if let Some(end) = is_end(&request) {
+            return self.end(end);
+        }
+        match &request {
+            Request::Status => return self.glance(),
+            Request::Server(request) => return self.server(request),
+            Request::Pool(PoolRequest::Status) => {
+                let (status, _) = self.pool_status()?;
+                return Ok(Answer::Pool(Box::new(status)));
+            }
+            _ => {}
+        }
+        let _changing =
+            (!only_looks(&request)).then(|| self.changing.lock().expect("no holder panics"));
+        let pool = self.pool.require()?;
+        let context = Context {
+            pool: &pool,
+            live: self,
+        };
+        let mut answer = operations::perform(&context, request, progress)?;
+        match &mut answer {
+            Answer::Targets(targets) => self.add_sessions(targets, &mut []),
+            Answer::Target(target) => self.add_sessions(std::slice::from_mut(target), &mut []),
+            Answer::Nbd(exports) => self.add_sessions(&mut [], exports),
+            _ => {}
+        }
+        Ok(answer)
+    }
+}
+
+impl Live for Core {
+    fn exports_changed(&self) -> Result<(), Failure> {
+        self.serving.reconcile()
+    }
+
+    fn resize(&self, name: &VolumeName, size: u64) -> Result<bool, Failure> {
+        match self.serving.volumes.open_volume(name) {
+            None => Ok(false),
+            Some(volume) => {
+                let resized = volume.resize(size);
+                resized.map_err(operations::dataset_failure)?;
+                Ok(true)
+            }
+        }
+    }
+
+    fn resized(&self, name: &VolumeName, size: u64) {
+        self.serving.volumes.resized(name, size);
+    }
+
+    fn close(&self, name: &VolumeName) {
+        self.serving.volumes.close(name);
+    }
+
+    fn renamed(&self, from: &VolumeName, to: &VolumeName) {
+        self.serving.renamed(from, to);
+    }
+
+    fn is_ending(&self) -> bool {
+        self.ending.load(Ordering::Acquire)
+    }
+}

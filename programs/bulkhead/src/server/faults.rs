@@ -1,0 +1,89 @@
+//! Faults of devices on command, for tests of the whole server: `--leg-faults FILE`. The file has
+//! a line for each device that fails, `PATH read=eio write=eio flush=eio`, or `PATH hang` or
+//! `PATH gone`; an empty file is a healthy pool. It is read again when it changes.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use zpool::device::faults::{Fault, Faults};
+
+/// Pause between two looks at the file.
+const LOOK_INTERVAL: Duration = Duration::from_millis(20);
+
+/// Starts to obey `file`. The thread lives as long as the process.
+pub fn obey(file: PathBuf, faults: Faults) -> std::io::Result<()> {
+    let mut seen = None;
+    let mut failing = BTreeSet::new();
+    look(&file, &faults, &mut seen, &mut failing);
+    std::thread::Builder::new()
+        .name("leg-faults".into())
+        .spawn(move || {
+            loop {
+                std::thread::sleep(LOOK_INTERVAL);
+                look(&file, &faults, &mut seen, &mut failing);
+            }
+        })?;
+    Ok(())
+}
+
+fn look(
+    file: &Path,
+    faults: &Faults,
+    seen: &mut Option<(SystemTime, u64)>,
+    failing: &mut BTreeSet<PathBuf>,
+) {
+    let Ok(meta) = std::fs::metadata(file) else {
+        return;
+    };
+    let now = meta.modified().ok().map(|time| (time, meta.len()));
+    if now == *seen {
+        return;
+    }
+    *seen = now;
+    let text = std::fs::read_to_string(file).unwrap_or_default();
+    let wanted = parse(&text);
+    for path in failing.iter().filter(|path| !wanted.contains_key(*path)) {
+        faults.lift(path);
+    }
+    *failing = wanted.keys().cloned().collect();
+    for (path, fault) in wanted {
+        tracing::warn!(path = %path.display(), ?fault, "device fails on command");
+        faults.set(&path, fault);
+    }
+}
+
+fn parse(text: &str) -> BTreeMap<PathBuf, Fault> {
+    let line = |line: &str| {
+        let mut words = line.split_whitespace();
+        let path = PathBuf::from(words.next()?);
+        let mut fault = Fault::default();
+        for word in words {
+            match word {
+                "read=eio" => fault.reads_fail = true,
+                "write=eio" => fault.writes_fail = true,
+                "flush=eio" => fault.flushes_fail = true,
+                "read=corrupt" => fault.reads_corrupt = true,
+                "hang" => fault.hangs = true,
+                "gone" => fault.gone = true,
+                other => tracing::error!(word = other, "no such fault of a device"),
+            }
+        }
+        Some((path, fault))
+    };
+    text.lines().filter_map(line).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn faults_are_read_line_by_line() {
+        let found = parse("/a read=eio write=eio\n\n/b hang\n/c\n");
+        assert!(found[Path::new("/a")].reads_fail && found[Path::new("/a")].writes_fail);
+        assert!(!found[Path::new("/a")].flushes_fail);
+        assert!(found[Path::new("/b")].hangs);
+        assert_eq!(found[Path::new("/c")], Fault::default());
+    }
+}

@@ -1,0 +1,425 @@
+//! Serves what the pool's documents say: reads them, and has both protocol servers change what
+//! differs.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
+
+use block_device::SharedDevice;
+use control::answer::Status;
+use control::exports::{
+    AccessRule, Change, Problem, TargetWish, UnitWish, VolumeFacts, Wish, difference,
+};
+use control::failure::chain;
+use control::{Failure, FailureKind};
+use iscsi::{
+    Access as IscsiAccess, Chap, Credentials, Initiators, IscsiServer, Limits, PortalWish,
+};
+use nbd::{Access as NbdAccess, ExportWish, Farewell, NbdServer, ServerLimits, TlsWish};
+use serving::{Budget, ListenAddress, Network, Workers};
+use units::{IscsiName, VolumeName};
+use zpool::dataset::UserProperties;
+
+use super::reservations::PoolReservations;
+use super::shared_pool::SharedPool;
+use super::volumes::Volumes;
+use crate::operations::{Context, NothingLive, documents, nbd_view, target_view};
+
+/// Bytes of writes in memory over all iSCSI connections.
+const ISCSI_PAYLOAD_BYTES_MAX: u64 = 512 << 20;
+/// Shown to initiators in the standard INQUIRY data.
+const VENDOR: &str = "BULKHEAD";
+const PRODUCT: &str = "ZFS VOLUME";
+
+/// Where and how to serve; fixed for the life of the process.
+pub struct Setup {
+    /// iSCSI portals.
+    pub portals: Vec<PortalWish>,
+    /// NBD listeners.
+    pub nbd_listeners: Vec<ListenAddress>,
+    /// TLS of NBD.
+    pub nbd_tls: Option<TlsWish>,
+    /// Threads for what has to wait.
+    pub workers: usize,
+    /// The test word: every access rule is as if it said everyone.
+    pub all_to_everyone: bool,
+}
+
+/// Both protocol servers, and what they serve.
+pub struct Serving {
+    setup: Setup,
+    pool: Arc<SharedPool>,
+    /// The volumes that are shown.
+    pub volumes: Volumes,
+    iscsi: IscsiServer,
+    nbd: NbdServer,
+    served: Mutex<Served>,
+}
+
+#[derive(Default)]
+struct Served {
+    wish: Wish,
+    problems: Vec<Problem>,
+    volume_count: u64,
+    targets: BTreeMap<IscsiName, Arc<scsi::Target>>,
+    reservations: BTreeMap<(IscsiName, u16), Arc<PoolReservations>>,
+}
+
+impl Serving {
+    /// Serves nothing yet.
+    pub fn new(setup: Setup, pool: Arc<SharedPool>, started: Instant) -> Self {
+        let workers = Arc::new(Workers::new("iscsi-worker", setup.workers));
+        let budget = Budget::new(ISCSI_PAYLOAD_BYTES_MAX);
+        let limits = ServerLimits {
+            workers_max: setup.workers,
+            ..ServerLimits::default()
+        };
+        Self {
+            volumes: Volumes::new(Arc::clone(&pool), started),
+            setup,
+            pool,
+            iscsi: IscsiServer::new(Limits::default(), workers, budget),
+            nbd: NbdServer::new(limits),
+            served: Mutex::default(),
+        }
+    }
+
+    fn served(&self) -> MutexGuard<'_, Served> {
+        self.served.lock().expect("no holder panics")
+    }
+
+    /// Reads the documents and serves what they say. Sessions that nothing changes for notice
+    /// nothing; calling it again is harmless.
+    pub fn reconcile(&self) -> Result<(), Failure> {
+        // Held throughout, so that two changes at a time are applied one after the other.
+        let mut served = self.served();
+        let (wish, problems, facts, properties) = self.read()?;
+        let changes = difference(&served.wish, &wish);
+        for problem in problems.iter().filter(|p| !served.problems.contains(p)) {
+            tracing::error!(subject = problem.subject, "{}", problem.sentence);
+        }
+        report(&changes);
+        served.volume_count = facts.len() as u64;
+        let facts: BTreeMap<&VolumeName, &VolumeFacts> =
+            facts.iter().map(|facts| (&facts.name, facts)).collect();
+        let iscsi = self.iscsi_wish(&mut served, &wish, &facts, &properties);
+        let nbd = self.nbd_wish(&wish, &facts);
+        let applied = self.iscsi.apply(iscsi);
+        let nbd_applied = self.nbd.apply(nbd);
+        self.volumes.keep_only(&wish.volumes());
+        served
+            .targets
+            .retain(|name, _| wish.targets.contains_key(name));
+        served.reservations.retain(|(name, lun), _| {
+            let target = wish.targets.get(name);
+            target.is_some_and(|target| target.units.contains_key(lun))
+        });
+        served.wish = wish;
+        served.problems = problems;
+        if let Some(error) = applied.failed.first() {
+            return Err(listen_failure(error));
+        }
+        nbd_applied.map(drop).map_err(|error| match &error {
+            nbd::ApplyError::Listen(listen) => listen_failure(listen),
+            _ => Failure::from_chain(FailureKind::Usage, &error),
+        })
+    }
+
+    #[allow(clippy::type_complexity)]
+    fn read(&self) -> Result<(Wish, Vec<Problem>, Vec<VolumeFacts>, UserProperties), Failure> {
+        let pool = self.pool.require()?;
+        let context = Context {
+            pool: &pool,
+            live: &NothingLive,
+        };
+        let (wish, problems, facts) = documents::wish(&context)?;
+        let properties = context.documents()?;
+        Ok((wish, problems, facts, properties))
+    }
+
+    fn iscsi_wish(
+        &self,
+        served: &mut Served,
+        wish: &Wish,
+        facts: &BTreeMap<&VolumeName, &VolumeFacts>,
+        properties: &UserProperties,
+    ) -> iscsi::Wish {
+        let mut targets = Vec::new();
+        for (name, wanted) in &wish.targets {
+            let groups = self.groups_of(wanted);
+            let target = served.targets.entry(name.clone()).or_insert_with(|| {
+                scsi::Target::new(scsi::TargetConfig {
+                    name: name.clone(),
+                    vendor: VENDOR.to_owned(),
+                    product: PRODUCT.to_owned(),
+                    revision: env!("CARGO_PKG_VERSION").to_owned(),
+                    portal_groups: groups.clone(),
+                })
+            });
+            let target = Arc::clone(target);
+            target.set_portal_groups(groups);
+            let units = wanted.units.iter().filter_map(|(lun, unit)| {
+                let facts = facts.get(&unit.volume)?;
+                let key = (name.clone(), *lun);
+                let store = self.store(served, key, &unit.volume, properties);
+                Some(self.unit(*lun, unit, facts, store))
+            });
+            let changes = target.apply(units.collect());
+            for (lun, error) in &changes.refused {
+                let error = chain(error);
+                tracing::error!(target = %name, lun, error, "unit not served without its reservations");
+            }
+            // A resize is no change of the wish.
+            target.check_capacities();
+            targets.push(iscsi::TargetWish {
+                name: name.clone(),
+                portal_groups: wanted.document.portal_groups.clone(),
+                access: self.iscsi_access(&wanted.document),
+                target,
+            });
+        }
+        iscsi::Wish {
+            targets,
+            portals: self.setup.portals.clone(),
+        }
+    }
+
+    /// The portal groups that offer a target: those it names, or all.
+    fn groups_of(&self, wanted: &TargetWish) -> Vec<u16> {
+        if !wanted.document.portal_groups.is_empty() {
+            return wanted.document.portal_groups.clone();
+        }
+        let mut groups: Vec<u16> = self.setup.portals.iter().map(|p| p.group).collect();
+        groups.sort_unstable();
+        groups.dedup();
+        groups
+    }
+
+    /// The place of a unit's reservations; the same one while the unit lives.
+    fn store(
+        &self,
+        served: &mut Served,
+        key: (IscsiName, u16),
+        volume: &VolumeName,
+        properties: &UserProperties,
+    ) -> Arc<PoolReservations> {
+        let (target, lun) = key.clone();
+        let own = properties.get(volume.as_str());
+        let kept = |name: &str| own?.get(name).cloned();
+        if let Some(store) = served.reservations.get(&key)
+            && store.volume() == *volume
+        {
+            return Arc::clone(store);
+        }
+        let pool = Arc::clone(&self.pool);
+        let store = PoolReservations::new(pool, target, lun, volume.clone(), kept);
+        let store = Arc::new(store);
+        served.reservations.insert(key, Arc::clone(&store));
+        store
+    }
+
+    fn unit(
+        &self,
+        lun: u16,
+        unit: &UnitWish,
+        facts: &VolumeFacts,
+        reservations: Arc<PoolReservations>,
+    ) -> scsi::UnitConfig {
+        scsi::UnitConfig {
+            lun,
+            device: self.volumes.device(facts),
+            identity: scsi::Identity {
+                naa: unit.identity.naa_bits().to_be_bytes().to_vec(),
+                serial: unit.identity.serial.clone(),
+                eui: Some(unit.identity.eui_bits().to_be_bytes()),
+            },
+            write_cache: unit.write_cache,
+            read_only: unit.read_only,
+            thin: unit.thin,
+            show_physical_block: false,
+            visibility: scsi::Visibility::All,
+            reservations,
+        }
+    }
+
+    fn iscsi_access(&self, document: &control::exports::TargetDocument) -> IscsiAccess {
+        let rule = &document.access;
+        let everyone = rule.everyone || self.setup.all_to_everyone;
+        let initiators = match (everyone, rule.initiators.is_empty()) {
+            (true, _) => Initiators::Everyone,
+            (false, false) => Initiators::Listed(rule.initiators.clone()),
+            (false, true) => Initiators::Unspecified,
+        };
+        let networks = if everyone { Vec::new() } else { networks(rule) };
+        let credentials = |chap: &control::exports::ChapUser| Credentials {
+            user: chap.user.clone(),
+            secret: iscsi::Secret::new(chap.secret.reveal().as_bytes().to_vec()),
+        };
+        let chap = document.chap.first().map(|first| Chap {
+            initiator: credentials(first),
+            mutual: document.mutual.as_ref().map(credentials),
+        });
+        IscsiAccess {
+            initiators,
+            networks,
+            chap,
+        }
+    }
+
+    fn nbd_wish(&self, wish: &Wish, facts: &BTreeMap<&VolumeName, &VolumeFacts>) -> nbd::Wish {
+        let exports = wish.nbd.values().filter_map(|wanted| {
+            let facts = facts.get(&wanted.volume)?;
+            let rule = &wanted.export.access;
+            let access = if rule.everyone || self.setup.all_to_everyone {
+                NbdAccess::Everyone
+            } else if rule.networks.is_empty() {
+                NbdAccess::Local
+            } else {
+                NbdAccess::Listed {
+                    networks: networks(rule),
+                    identities: Vec::new(),
+                }
+            };
+            Some(ExportWish {
+                name: wanted.export.name.clone(),
+                description: wanted.volume.to_string(),
+                device: self.volumes.device(facts) as SharedDevice,
+                read_only: wanted.export.read_only,
+                access,
+            })
+        });
+        nbd::Wish {
+            exports: exports.collect(),
+            listeners: self.setup.nbd_listeners.clone(),
+            tls: self.setup.nbd_tls.clone(),
+        }
+    }
+
+    /// `from`, and all below it, has another name: devices and reservations follow it.
+    pub fn renamed(&self, from: &VolumeName, to: &VolumeName) {
+        self.volumes.renamed(from, to);
+        let served = self.served();
+        for store in served.reservations.values() {
+            let rest = store
+                .volume()
+                .as_str()
+                .strip_prefix(from.as_str())
+                .map(str::to_owned);
+            let below = rest.filter(|rest| rest.is_empty() || rest.starts_with('/'));
+            if let Some(Ok(name)) = below.map(|rest| format!("{to}{rest}").parse()) {
+                store.renamed(name);
+            }
+        }
+    }
+
+    /// Bound portals and listeners, as text.
+    pub fn addresses(&self) -> (Vec<String>, Vec<String>) {
+        let portals = self.iscsi.portals().into_iter();
+        let portals = portals.map(|(address, group)| format!("{address},{group}"));
+        let listeners = self.nbd.status().listeners;
+        let listeners = listeners.iter().map(ToString::to_string);
+        (portals.collect(), listeners.collect())
+    }
+
+    /// What is served, without asking the pool.
+    pub fn glance(&self) -> Status {
+        let served = self.served();
+        let targets = served.wish.targets.iter();
+        Status {
+            volume_count: served.volume_count,
+            targets: targets
+                .map(|(name, wish)| target_view(name, wish))
+                .collect(),
+            nbd: served.wish.nbd.values().map(nbd_view).collect(),
+            problems: served.problems.iter().map(ToString::to_string).collect(),
+            ..Status::default()
+        }
+    }
+
+    /// Sessions by target, and connections by NBD export: name and peers.
+    pub fn sessions(&self) -> Sessions {
+        let mut sessions = Sessions::default();
+        for session in self.iscsi.status().sessions {
+            let peers = session.connections.iter();
+            let peers = peers
+                .map(|connection| connection.peer.to_string())
+                .collect();
+            let view = control::answer::SessionView {
+                name: session.initiator.to_string(),
+                peers,
+            };
+            if let Some(target) = session.target {
+                sessions.iscsi.entry(target).or_default().push(view);
+            }
+        }
+        for connection in self.nbd.status().connections {
+            let view = control::answer::SessionView {
+                name: connection.export.clone(),
+                peers: vec![connection.peer.to_string()],
+            };
+            sessions
+                .nbd
+                .entry(connection.export)
+                .or_default()
+                .push(view);
+        }
+        sessions
+    }
+
+    /// Lets clients finish and log out until `wait` has passed, then ends what is left, and
+    /// closes all volumes.
+    pub fn drain(&self, wait: Duration) {
+        let deadline = Instant::now() + wait;
+        std::thread::scope(|scope| {
+            scope.spawn(|| self.iscsi.drain(deadline));
+            self.nbd.drain(deadline, Farewell::HandOver);
+        });
+        self.volumes.close_all();
+    }
+}
+
+/// Who is connected.
+#[derive(Default)]
+pub struct Sessions {
+    /// Sessions by target.
+    pub iscsi: BTreeMap<IscsiName, Vec<control::answer::SessionView>>,
+    /// Connections by export.
+    pub nbd: BTreeMap<String, Vec<control::answer::SessionView>>,
+}
+
+fn networks(rule: &AccessRule) -> Vec<Network> {
+    // The two types have one grammar; a text of one is always a text of the other.
+    let texts = rule.networks.iter().map(ToString::to_string);
+    texts.filter_map(|text| text.parse().ok()).collect()
+}
+
+/// A listener that could not be had.
+pub fn listen_failure(error: &serving::ListenError) -> Failure {
+    use std::io::ErrorKind::{AddrInUse, PermissionDenied};
+    let kind = match error.cause.kind() {
+        AddrInUse => FailureKind::Busy,
+        PermissionDenied => FailureKind::Denied,
+        _ => FailureKind::Failed,
+    };
+    let failure = Failure::from_chain(kind, error);
+    match kind {
+        FailureKind::Busy => failure.advise(format!(
+            "another program listens on {}: stop it, or choose another port",
+            error.address
+        )),
+        _ => failure,
+    }
+}
+
+/// Logs what changes; a start with many exports is one line.
+fn report(changes: &[Change]) {
+    /// More are summed up.
+    const LINES_MAX: usize = 16;
+    if changes.len() > LINES_MAX {
+        tracing::info!(count = changes.len(), "exports changed");
+        return;
+    }
+    for change in changes {
+        tracing::info!("{change}");
+    }
+}
