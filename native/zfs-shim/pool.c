@@ -12,14 +12,39 @@
 #include <zfeature_common.h>
 #include <zfs_prop.h>
 
-/* Runs `call` with the pool held open as `spa`. */
-#define	BH_WITH_POOL(name, spa, error, call)			\
+/* Whether a change can be made: on a suspended pool it would wait for ever. */
+static int
+refuse_change(spa_t *spa)
+{
+	if (!spa_writeable(spa))
+		return (EROFS);
+	if (spa_suspended(spa))
+		return (EAGAIN);
+	return (0);
+}
+
+static int
+refuse_read_only(spa_t *spa)
+{
+	return (spa_writeable(spa) ? 0 : EROFS);
+}
+
+static int
+refuse_nothing(spa_t *spa)
+{
+	return (0);
+}
+
+/* Runs `call` with the pool held open as `spa`, unless `refuse` gives an error. */
+#define	BH_WITH_POOL(name, spa, error, refuse, call)		\
 	do {							\
 		(error) = spa_open((name), &(spa), FTAG);	\
-		if ((error) == 0) {				\
+		if ((error) != 0)				\
+			break;					\
+		(error) = refuse(spa);				\
+		if ((error) == 0)				\
 			(error) = (call);			\
-			spa_close((spa), FTAG);			\
-		}						\
+		spa_close((spa), FTAG);				\
 	} while (0)
 
 /* No pool may name a file where its configuration is cached: see init.c. */
@@ -55,16 +80,89 @@ bh_pool_create(const char *name, struct nvlist *vdev_tree, struct nvlist *proper
 	return (error);
 }
 
-int32_t
-bh_pool_examine(struct nvlist *config, struct nvlist **out)
+/* A list of spares or caches that is larger than this is damaged. */
+#define	BH_AUX_LIST_BYTES_MAX	(16ULL << 20)
+
+/* The list that the pool itself keeps of its spares or caches; NULL if it cannot be read. */
+static nvlist_t *
+read_aux_list(spa_t *spa, uint64_t object)
 {
-	*out = spa_tryimport(config);
-	return (0);
+	objset_t *mos = spa->spa_meta_objset;
+	nvlist_t *list = NULL;
+	dmu_buf_t *bonus;
+
+	if (object == 0 || dmu_bonus_hold(mos, object, FTAG, &bonus) != 0)
+		return (NULL);
+	uint64_t length = *(uint64_t *)bonus->db_data;
+	dmu_buf_rele(bonus, FTAG);
+	if (length == 0 || length > BH_AUX_LIST_BYTES_MAX)
+		return (NULL);
+
+	char *packed = kmem_alloc(length, KM_SLEEP);
+	if (dmu_read(mos, object, 0, length, packed, DMU_READ_NO_PREFETCH) == 0 &&
+	    nvlist_unpack(packed, length, &list, KM_SLEEP) != 0)
+		list = NULL;
+	kmem_free(packed, length);
+	return (list);
+}
+
+/* Writes the places where devices were found, by their numbers, into the list. */
+static void
+update_paths(nvlist_t *list, const char *key, nvlist_t *paths)
+{
+	nvlist_t **devices;
+	uint_t count;
+
+	if (nvlist_lookup_nvlist_array(list, key, &devices, &count) != 0)
+		return;
+	for (uint_t i = 0; i < count; i++) {
+		char number[24];
+		const char *path;
+		uint64_t guid;
+
+		if (nvlist_lookup_uint64(devices[i], ZPOOL_CONFIG_GUID, &guid) != 0)
+			continue;
+		(void) snprintf(number, sizeof (number), "%llu", (u_longlong_t)guid);
+		if (nvlist_lookup_string(paths, number, &path) == 0)
+			fnvlist_add_string(devices[i], ZPOOL_CONFIG_PATH, path);
+	}
+}
+
+/*
+ * In user space the library does not look for spares and caches while it examines a pool before
+ * the import, and then forgets those that the pool names.  Here they are loaded again.
+ */
+static void
+load_spares_and_caches(spa_t *spa, nvlist_t *paths)
+{
+	nvlist_t *spares = read_aux_list(spa, spa->spa_spares.sav_object);
+	nvlist_t *caches = read_aux_list(spa, spa->spa_l2cache.sav_object);
+
+	spa_config_enter(spa, SCL_ALL, FTAG, RW_WRITER);
+	if (spares != NULL && spa->spa_spares.sav_config == NULL) {
+		update_paths(spares, ZPOOL_CONFIG_SPARES, paths);
+		spa->spa_spares.sav_config = spares;
+		spa_load_spares(spa);
+		spa->spa_spares.sav_sync = B_TRUE;
+		spa->spa_spares.sav_label_sync = B_TRUE;
+	} else {
+		nvlist_free(spares);
+	}
+	if (caches != NULL && spa->spa_l2cache.sav_config == NULL) {
+		update_paths(caches, ZPOOL_CONFIG_L2CACHE, paths);
+		spa->spa_l2cache.sav_config = caches;
+		spa_load_l2cache(spa);
+		spa->spa_l2cache.sav_sync = B_TRUE;
+		spa->spa_l2cache.sav_label_sync = B_TRUE;
+	} else {
+		nvlist_free(caches);
+	}
+	spa_config_exit(spa, SCL_ALL, FTAG);
 }
 
 int32_t
 bh_pool_import(const char *name, struct nvlist *config, struct nvlist *properties,
-    uint32_t flags)
+    struct nvlist *aux_paths, uint32_t flags)
 {
 	/* Whether the pool may be taken from another host is decided above this layer. */
 	uint64_t import_flags = ZFS_IMPORT_ANY_HOST;
@@ -80,19 +178,38 @@ bh_pool_import(const char *name, struct nvlist *config, struct nvlist *propertie
 	int error = spa_import(pool, config, props, import_flags);
 
 	nvlist_free(props);
+	spa_t *spa;
+	if (error == 0 && spa_open(pool, &spa, FTAG) == 0) {
+		if (spa_writeable(spa))
+			load_spares_and_caches(spa, aux_paths);
+		spa_close(spa, FTAG);
+	}
 	return (error);
+}
+
+/* Leaving a suspended pool would wait for ever. */
+static int
+refuse_suspended(const char *name)
+{
+	struct bh_pool_health health = { 0 };
+
+	return (bh_pool_health(name, &health) == 0 && health.suspended != 0 ? EAGAIN : 0);
 }
 
 int32_t
 bh_pool_export(const char *name, uint32_t force)
 {
-	return (spa_export(name, NULL, force != 0, B_FALSE));
+	int error = refuse_suspended(name);
+
+	return (error != 0 ? error : spa_export(name, NULL, force != 0, B_FALSE));
 }
 
 int32_t
 bh_pool_destroy(const char *name)
 {
-	return (spa_destroy(name));
+	int error = refuse_suspended(name);
+
+	return (error != 0 ? error : spa_destroy(name));
 }
 
 int32_t
@@ -111,7 +228,7 @@ bh_pool_properties(const char *name, struct nvlist **out)
 	int error;
 	nvlist_t *properties = fnvlist_alloc();
 
-	BH_WITH_POOL(name, spa, error, spa_prop_get(spa, properties));
+	BH_WITH_POOL(name, spa, error, refuse_nothing, spa_prop_get(spa, properties));
 	if (error != 0) {
 		nvlist_free(properties);
 		properties = NULL;
@@ -126,7 +243,7 @@ bh_pool_set_properties(const char *name, struct nvlist *properties)
 	spa_t *spa;
 	int error;
 
-	BH_WITH_POOL(name, spa, error, spa_prop_set(spa, properties));
+	BH_WITH_POOL(name, spa, error, refuse_change, spa_prop_set(spa, properties));
 	return (error);
 }
 
@@ -200,7 +317,7 @@ bh_pool_sync(const char *name)
 	spa_t *spa;
 	int error;
 
-	BH_WITH_POOL(name, spa, error, wait_synced(spa));
+	BH_WITH_POOL(name, spa, error, refuse_change, wait_synced(spa));
 	return (error);
 }
 
@@ -251,7 +368,7 @@ bh_pool_scrub(const char *name, uint32_t command)
 	spa_t *spa;
 	int error;
 
-	BH_WITH_POOL(name, spa, error, scan_command(spa, command));
+	BH_WITH_POOL(name, spa, error, refuse_change, scan_command(spa, command));
 	return (error);
 }
 
@@ -290,7 +407,7 @@ bh_pool_trim(const char *name, const uint64_t *vdev_guids, uint32_t count, uint3
 	spa_t *spa;
 	int error;
 
-	BH_WITH_POOL(name, spa, error, trim_command(spa, vdev_guids, count, command));
+	BH_WITH_POOL(name, spa, error, refuse_change, trim_command(spa, vdev_guids, count, command));
 	return (error);
 }
 
@@ -324,7 +441,7 @@ bh_pool_clear(const char *name, uint64_t vdev_guid)
 	spa_t *spa;
 	int error;
 
-	BH_WITH_POOL(name, spa, error, clear_errors(spa, vdev_guid));
+	BH_WITH_POOL(name, spa, error, refuse_read_only, clear_errors(spa, vdev_guid));
 	return (error);
 }
 
@@ -334,7 +451,7 @@ bh_vdev_add(const char *name, struct nvlist *vdev_tree)
 	spa_t *spa;
 	int error;
 
-	BH_WITH_POOL(name, spa, error, spa_vdev_add(spa, vdev_tree, B_FALSE));
+	BH_WITH_POOL(name, spa, error, refuse_change, spa_vdev_add(spa, vdev_tree, B_FALSE));
 	return (error);
 }
 
@@ -345,7 +462,7 @@ bh_vdev_attach(const char *name, uint64_t vdev_guid, struct nvlist *vdev_tree,
 	spa_t *spa;
 	int error;
 
-	BH_WITH_POOL(name, spa, error,
+	BH_WITH_POOL(name, spa, error, refuse_change,
 	    spa_vdev_attach(spa, vdev_guid, vdev_tree, replacing != 0, B_FALSE));
 	return (error);
 }
@@ -356,7 +473,7 @@ bh_vdev_detach(const char *name, uint64_t vdev_guid)
 	spa_t *spa;
 	int error;
 
-	BH_WITH_POOL(name, spa, error, spa_vdev_detach(spa, vdev_guid, 0, B_FALSE));
+	BH_WITH_POOL(name, spa, error, refuse_change, spa_vdev_detach(spa, vdev_guid, 0, B_FALSE));
 	return (error);
 }
 
@@ -366,7 +483,7 @@ bh_vdev_remove(const char *name, uint64_t vdev_guid)
 	spa_t *spa;
 	int error;
 
-	BH_WITH_POOL(name, spa, error, spa_vdev_remove(spa, vdev_guid, B_FALSE));
+	BH_WITH_POOL(name, spa, error, refuse_change, spa_vdev_remove(spa, vdev_guid, B_FALSE));
 	return (error);
 }
 
@@ -377,7 +494,7 @@ bh_vdev_online(const char *name, uint64_t vdev_guid, uint32_t expand, uint32_t *
 	int error;
 	vdev_state_t reached = VDEV_STATE_UNKNOWN;
 
-	BH_WITH_POOL(name, spa, error, vdev_online(spa, vdev_guid,
+	BH_WITH_POOL(name, spa, error, refuse_change, vdev_online(spa, vdev_guid,
 	    expand != 0 ? ZFS_ONLINE_EXPAND : 0, &reached));
 	*state = (uint32_t)reached;
 	return (error);
@@ -389,7 +506,7 @@ bh_vdev_offline(const char *name, uint64_t vdev_guid, uint32_t temporary)
 	spa_t *spa;
 	int error;
 
-	BH_WITH_POOL(name, spa, error, vdev_offline(spa, vdev_guid,
+	BH_WITH_POOL(name, spa, error, refuse_change, vdev_offline(spa, vdev_guid,
 	    temporary != 0 ? ZFS_OFFLINE_TEMPORARY : 0));
 	return (error);
 }

@@ -91,22 +91,24 @@ void bh_io_copy_from(struct bh_io *io, const void *data);
  */
 void bh_io_complete(struct bh_io *io, int32_t error, uint32_t here);
 
-/* ------------------------------------------------------------------ pools (pool.c) */
+/*
+ * ------------------------------------------------------------------ pools (pool.c)
+ *
+ * Changes answer EROFS on a pool that is open for reading only, and EAGAIN on a suspended one.
+ */
 
 int32_t bh_pool_create(const char *name, struct nvlist *vdev_tree, struct nvlist *properties);
-
-/*
- * Fills `config` of a pool found by its labels with what only the pool itself knows (spares,
- * caches, missing devices).  NULL in `*out` when it is not loadable at all.
- */
-int32_t bh_pool_examine(struct nvlist *config, struct nvlist **out);
 
 /* Import flags. */
 #define	BH_IMPORT_MISSING_LOG	(1u << 0)
 #define	BH_IMPORT_SKIP_ACTIVITY_CHECK	(1u << 1)
 
+/*
+ * `config` describes the pool as its labels do, and receives what the library learns.
+ * `aux_paths` tells where spares and caches were found: their numbers, in decimal, as names.
+ */
 int32_t bh_pool_import(const char *name, struct nvlist *config, struct nvlist *properties,
-    uint32_t flags);
+    struct nvlist *aux_paths, uint32_t flags);
 int32_t bh_pool_export(const char *name, uint32_t force);
 int32_t bh_pool_destroy(const char *name);
 /* Configuration with statistics of every device, scan progress, health. */

@@ -126,11 +126,11 @@ unsafe extern "C" {
         vdev_tree: *mut nvlist,
         properties: *mut nvlist,
     ) -> i32;
-    pub fn bh_pool_examine(config: *mut nvlist, out: *mut *mut nvlist) -> i32;
     pub fn bh_pool_import(
         name: *const c_char,
         config: *mut nvlist,
         properties: *mut nvlist,
+        aux_paths: *mut nvlist,
         flags: u32,
     ) -> i32;
     pub fn bh_pool_export(name: *const c_char, force: u32) -> i32;
@@ -168,4 +168,38 @@ unsafe extern "C" {
     -> i32;
     pub fn bh_vdev_offline(name: *const c_char, vdev_guid: u64, temporary: u32) -> i32;
     pub fn bh_feature_name(index: u32) -> *const c_char;
+}
+
+/// Places of the members of `vdev_stat_t`, which the library passes as an array of `u64`.
+#[allow(missing_docs)]
+pub mod vdev_stat {
+    pub const STATE: usize = 1;
+    pub const AUX: usize = 2;
+    pub const ALLOC: usize = 3;
+    pub const SPACE: usize = 4;
+    pub const ESIZE: usize = 7;
+    /// One per kind of I/O: none, read, write, ...
+    pub const OPS: usize = 8;
+    /// One per kind of I/O.
+    pub const BYTES: usize = 14;
+    pub const READ_ERRORS: usize = 20;
+    pub const WRITE_ERRORS: usize = 21;
+    pub const CHECKSUM_ERRORS: usize = 22;
+    pub const FRAGMENTATION: usize = 27;
+    pub const SLOW_IOS: usize = 34;
+}
+
+/// Places of the members of `pool_scan_stat_t`, which the library passes as an array of `u64`.
+#[allow(missing_docs)]
+pub mod scan_stat {
+    pub const FUNC: usize = 0;
+    pub const STATE: usize = 1;
+    pub const START_TIME: usize = 2;
+    pub const END_TIME: usize = 3;
+    pub const TO_EXAMINE: usize = 4;
+    pub const SKIPPED: usize = 6;
+    pub const PROCESSED: usize = 7;
+    pub const ERRORS: usize = 8;
+    pub const PASS_SCRUB_PAUSE: usize = 11;
+    pub const ISSUED: usize = 14;
 }

@@ -43,6 +43,14 @@ impl fmt::Debug for ZfsError {
 
 impl std::error::Error for ZfsError {}
 
+/// The system's name for a number that the library returned, which can be zero (success) or one of
+/// the library's own: those come out as a number that matches no name.
+pub(crate) fn errno(code: i32) -> rustix::io::Errno {
+    const ERRNO_MAX: i32 = 4095;
+    let in_range = (1..=ERRNO_MAX).contains(&code);
+    rustix::io::Errno::from_raw_os_error(if in_range { code } else { ERRNO_MAX })
+}
+
 /// Why the engine did not start.
 #[derive(Debug, thiserror::Error)]
 pub enum EngineError {
@@ -239,7 +247,7 @@ impl PoolError {
     /// With the meaning an errno has in most pool operations.
     pub(crate) fn common(doing: &'static str, pool: &str, cause: ZfsError) -> Self {
         use rustix::io::Errno;
-        let kind = match Errno::from_raw_os_error(cause.0) {
+        let kind = match errno(cause.0) {
             Errno::NOENT => PoolErrorKind::NotFound,
             Errno::EXIST => PoolErrorKind::Exists,
             Errno::BUSY => PoolErrorKind::Busy,

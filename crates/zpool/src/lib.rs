@@ -22,5 +22,8 @@ pub use dataset::{DatasetError, DatasetErrorKind, DatasetInfo, DatasetKind, Volu
 pub use engine::{Engine, EngineOptions, HostId};
 pub use error::{EngineError, PoolError, PoolErrorKind, ZfsError};
 pub use nvlist::{NvList, NvRef, NvValue};
-pub use pool::{GroupKind, GroupRole, GroupSpec, Pool, PoolSpec};
+pub use pool::{
+    Candidate, GroupKind, GroupRole, GroupSpec, ImportOptions, Pool, PoolSpec, PoolStatus,
+    SafeToOwn, discover,
+};
 pub use volume::{OpenOptions, Volume};

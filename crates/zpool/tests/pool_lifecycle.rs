@@ -1,34 +1,179 @@
-//! A pool on files, through its whole life, judged by the stock `zdb`.
+//! Pools of every shape through their whole life, judged by the stock `zdb`.
 
-use std::path::PathBuf;
-use std::process::Command;
+mod support;
 
-use units::PoolName;
-use zpool::{Engine, EngineOptions, GroupKind, HostId, Pool, PoolSpec};
+use support::{Parts, disks, engine, export, folder, isolated, part, tank};
+use zpool::pool::{DeviceState, LabelState, Role};
+use zpool::{
+    GroupKind, GroupRole, GroupSpec, ImportOptions, Pool, PoolErrorKind, PoolSpec, SafeToOwn,
+    discover,
+};
+
+fn group(kind: GroupKind, role: GroupRole, names: &[&str]) -> GroupSpec {
+    GroupSpec {
+        kind,
+        role,
+        devices: disks(names),
+    }
+}
+
+/// Creates, exports, finds, opens, looks at, exports.
+fn live(groups: Vec<GroupSpec>) {
+    let engine = engine();
+    let devices: usize = groups.iter().map(|group| group.devices.len()).sum();
+    let mut spec = PoolSpec::new(tank(), GroupKind::Stripe, Vec::new());
+    spec.groups = groups;
+    spec.properties = vec![
+        ("comment".into(), "for a test".into()),
+        ("autotrim".into(), "on".into()),
+    ];
+    let pool = Pool::create(engine, &spec).expect("create");
+    export(pool);
+
+    let found = discover(&[folder()]).expect("discover");
+    assert_eq!(found.len(), 1, "{found:?}");
+    let candidate = &found[0];
+    assert_eq!(candidate.name, "tank");
+    assert_eq!(candidate.state, LabelState::Exported);
+    assert_eq!(candidate.host_id, Some(engine.host_id().0.get()));
+    assert!(candidate.devices.iter().all(|device| device.present));
+    let proof = SafeToOwn::exported(candidate).expect("it was exported");
+    let pool = Pool::import(engine, candidate, proof, &ImportOptions::default()).expect("import");
+
+    let status = pool.status().expect("status");
+    assert_eq!(status.state, DeviceState::Online, "{status:#?}");
+    assert_eq!(status.leaves().len(), devices, "{status:#?}");
+    assert_eq!(status.advice, Vec::<String>::new());
+    assert!(status.size_bytes > 64 << 20);
+    assert!(status.features.len() > 30, "{:?}", status.features);
+    let properties = pool.properties().expect("properties");
+    let value = |name: &str| {
+        let found = properties.iter().find(|property| property.name == name);
+        found.map(|property| property.value.clone())
+    };
+    assert_eq!(value("comment").as_deref(), Some("for a test"));
+    assert_eq!(value("autotrim").as_deref(), Some("on"));
+    assert!(!std::path::Path::new("/etc/zfs/zpool.cache").exists());
+    export(pool);
+}
+
+macro_rules! shapes {
+    ($($name:ident: $groups:expr;)*) => {$(
+        #[test]
+        fn $name() {
+            const TEST: &str = stringify!($name);
+            if part().is_some() {
+                live($groups);
+            } else {
+                let parts = Parts::of(TEST);
+                parts.pass("all");
+                parts.zdb_is_content("tank");
+            }
+        }
+    )*};
+}
+
+shapes! {
+    stripe_lives_and_zdb_is_content:
+        vec![group(GroupKind::Stripe, GroupRole::Data, &["a", "b"])];
+    mirror_with_log_cache_and_spare_lives_and_zdb_is_content: vec![
+        group(GroupKind::Mirror, GroupRole::Data, &["a", "b"]),
+        group(GroupKind::Mirror, GroupRole::Log, &["c", "d"]),
+        group(GroupKind::Stripe, GroupRole::Cache, &["e"]),
+        group(GroupKind::Stripe, GroupRole::Spare, &["f"]),
+    ];
+    raidz1_lives_and_zdb_is_content:
+        vec![group(GroupKind::Raidz1, GroupRole::Data, &["a", "b", "c"])];
+    raidz2_lives_and_zdb_is_content:
+        vec![group(GroupKind::Raidz2, GroupRole::Data, &["a", "b", "c", "d"])];
+    raidz3_lives_and_zdb_is_content:
+        vec![group(GroupKind::Raidz3, GroupRole::Data, &["a", "b", "c", "d", "e"])];
+}
 
 #[test]
-fn mirror_on_files_is_created_and_exported_and_zdb_finds_nothing() {
-    let folder = tempfile::tempdir().expect("temporary folder");
-    let devices: Vec<PathBuf> = (0..2)
-        .map(|n| {
-            let path = folder.path().join(format!("disk{n}"));
-            let file = std::fs::File::create(&path).expect("create");
-            file.set_len(256 << 20).expect("size");
-            path
-        })
-        .collect();
-    let engine = Engine::start(EngineOptions::new(HostId::derive("m", "tank"))).expect("start");
-    let name: PoolName = "tank".parse().expect("name");
-    let spec = PoolSpec::new(name, GroupKind::Mirror, devices);
-    let pool = Pool::create(engine, &spec).expect("create");
-    pool.sync().expect("sync");
-    pool.export().map_err(|(_, e)| e).expect("export");
+fn spares_and_caches_are_known_after_an_import() {
+    isolated("spares_and_caches_are_known_after_an_import", || {
+        let engine = engine();
+        let mut spec = PoolSpec::new(tank(), GroupKind::Mirror, disks(&["a", "b"]));
+        spec.groups
+            .push(group(GroupKind::Stripe, GroupRole::Cache, &["c"]));
+        spec.groups
+            .push(group(GroupKind::Stripe, GroupRole::Spare, &["d"]));
+        export(Pool::create(engine, &spec).expect("create"));
+        let found = discover(&[folder()]).expect("discover");
+        let proof = SafeToOwn::exported(&found[0]).expect("exported");
+        let pool =
+            Pool::import(engine, &found[0], proof, &ImportOptions::default()).expect("import");
+        let status = pool.status().expect("status");
+        let role = |role| {
+            status
+                .leaves()
+                .iter()
+                .filter(|leaf| leaf.role == role)
+                .count()
+        };
+        assert_eq!(
+            (role(Role::Cache), role(Role::Spare)),
+            (1, 1),
+            "{status:#?}"
+        );
+        assert!(
+            pool.health()
+                .is_some_and(|health| health.suspended.is_none())
+        );
+        export(pool);
+    });
+}
 
-    let output = Command::new("zdb")
-        .args(["-e", "-p"])
-        .arg(folder.path())
-        .args(["-bcc", "tank"])
-        .output()
-        .expect("zdb");
-    assert!(output.status.success(), "{output:?}");
+#[test]
+fn destroyed_pool_is_found_as_destroyed_and_its_devices_are_free() {
+    isolated(
+        "destroyed_pool_is_found_as_destroyed_and_its_devices_are_free",
+        || {
+            let engine = engine();
+            let devices = disks(&["a", "b"]);
+            let pool = support::mirror(engine, &devices);
+            pool.destroy().map_err(|(_, error)| error).expect("destroy");
+            let found = discover(&[folder()]).expect("discover");
+            assert_eq!(found[0].state, LabelState::Destroyed);
+            assert!(SafeToOwn::exported(&found[0]).is_none());
+            export(support::mirror(engine, &devices));
+        },
+    );
+}
+
+#[test]
+fn pool_opened_under_another_name_keeps_it() {
+    isolated("pool_opened_under_another_name_keeps_it", || {
+        let engine = engine();
+        export(support::mirror(engine, &disks(&["a", "b"])));
+        let found = discover(&[folder()]).expect("discover");
+        let proof = SafeToOwn::exported(&found[0]).expect("exported");
+        let options = ImportOptions {
+            rename: Some("other".parse().expect("name")),
+            ..ImportOptions::default()
+        };
+        export(Pool::import(engine, &found[0], proof, &options).expect("import"));
+        assert_eq!(discover(&[folder()]).expect("discover")[0].name, "other");
+    });
+}
+
+#[test]
+fn pool_opened_for_reading_only_refuses_changes() {
+    isolated("pool_opened_for_reading_only_refuses_changes", || {
+        let engine = engine();
+        export(support::mirror(engine, &disks(&["a", "b"])));
+        let found = discover(&[folder()]).expect("discover");
+        let proof = SafeToOwn::exported(&found[0]).expect("exported");
+        let options = ImportOptions {
+            read_only: true,
+            ..ImportOptions::default()
+        };
+        let pool = Pool::import(engine, &found[0], proof, &options).expect("import");
+        let error = pool
+            .set_properties(&[("comment".into(), "x".into())])
+            .expect_err("read-only");
+        assert_eq!(error.kind, PoolErrorKind::ReadOnly);
+        export(pool);
+    });
 }

@@ -11,8 +11,9 @@ use std::time::Duration;
 use rustix::io::Errno;
 use zpool_sys as sys;
 
-use super::file::FileDriver;
+use super::file::{AccessOptions, FileDriver, open_locked};
 use super::io::InFlight;
+use super::lock::LockedFile;
 use super::{Access, Device, DeviceIo, DeviceOptions, Driver, IoKind, OpenFailure, Place, Shape};
 
 /// A device as the library holds it.
@@ -24,6 +25,7 @@ struct OpenDevice {
 
 struct Bridge {
     driver: Arc<dyn Driver>,
+    access: AccessOptions,
     timeout: Duration,
     /// Open devices, for the deadlines.
     open: Mutex<Vec<(PathBuf, Weak<InFlight>)>>,
@@ -52,6 +54,7 @@ pub(crate) fn install(options: &DeviceOptions) -> std::io::Result<()> {
     };
     let bridge = BRIDGE.get_or_init(|| Bridge {
         driver,
+        access: options.access,
         timeout: options.timeout,
         open: Mutex::default(),
         failures: Mutex::default(),
@@ -67,6 +70,17 @@ pub(crate) fn install(options: &DeviceOptions) -> std::io::Result<()> {
 /// Why `path` could not be opened, if the last attempt failed.
 pub fn open_failure(path: &Path) -> Option<OpenFailure> {
     lock(&BRIDGE.get()?.failures).get(path).cloned()
+}
+
+/// A device of this machine, locked against other processes, which the library can open.
+#[derive(Debug)]
+pub struct Claim {
+    _file: Arc<LockedFile>,
+}
+
+/// Locks the file or block device at `path`.
+pub fn claim(path: &Path) -> Result<Claim, OpenFailure> {
+    open_locked(path, Access::ReadWrite, bridge().access).map(|file| Claim { _file: file })
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

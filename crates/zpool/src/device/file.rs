@@ -87,20 +87,7 @@ impl Driver for FileDriver {
         _guid: u64,
         access: Access,
     ) -> Result<Arc<dyn Device>, OpenFailure> {
-        let is_disk = is_block_device(path);
-        let way = if is_disk {
-            self.options.disks
-        } else {
-            self.options.files
-        };
-        let file = match way {
-            Way::Cached => acquire(path, access, OFlags::empty())?,
-            Way::Direct => match acquire(path, access, OFlags::DIRECT) {
-                // A file system without direct access.
-                Err(OpenFailure::System(Errno::INVAL)) => acquire(path, access, OFlags::empty())?,
-                result => result?,
-            },
-        };
+        let file = open_locked(path, access, self.options)?;
         // Who opened it first has chosen the way.
         let flags = rustix::fs::fcntl_getfl(&file.fd).map_err(OpenFailure::System)?;
         let direct = flags.contains(OFlags::DIRECT);
@@ -117,6 +104,27 @@ impl Driver for FileDriver {
             try_cache: AtomicBool::new(!direct),
             core,
         }))
+    }
+}
+
+/// Opens and locks `path` the way that `options` say.
+pub(super) fn open_locked(
+    path: &Path,
+    access: Access,
+    options: AccessOptions,
+) -> Result<Arc<LockedFile>, OpenFailure> {
+    let way = if is_block_device(path) {
+        options.disks
+    } else {
+        options.files
+    };
+    match way {
+        Way::Cached => acquire(path, access, OFlags::empty()),
+        Way::Direct => match acquire(path, access, OFlags::DIRECT) {
+            // A file system without direct access.
+            Err(OpenFailure::System(Errno::INVAL)) => acquire(path, access, OFlags::empty()),
+            result => result,
+        },
     }
 }
 

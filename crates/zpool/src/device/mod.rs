@@ -24,7 +24,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub(crate) use bridge::install;
-pub use bridge::open_failure;
+pub use bridge::{Claim, claim, open_failure};
 pub use io::{DeviceIo, IoKind, Place};
 
 /// What a device is like. Sizes in bytes.

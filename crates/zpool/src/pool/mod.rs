@@ -1,13 +1,26 @@
 //! Pools: made, opened, watched, changed, closed.
 
+mod change;
+mod discover;
+mod import;
+mod label;
 mod spec;
+mod status;
 
 use std::ffi::{CStr, CString};
 
 use units::PoolName;
 use zpool_sys as sys;
 
+pub use change::{PoolProperty, ScrubCommand, TrimCommand};
+pub use discover::{Candidate, CandidateDevice, DiscoverError, discover};
+pub use import::{ImportOptions, SafeToOwn};
+pub use label::LabelState;
 pub use spec::{GroupKind, GroupRole, GroupSpec, PoolSpec};
+pub use status::{
+    DeviceState, DeviceStatus, FeatureStatus, PoolHealth, PoolStatus, Role, ScanKind, ScanState,
+    ScanStatus, Suspension,
+};
 
 use crate::engine::Engine;
 use crate::error::{PoolError, ZfsError};
@@ -26,6 +39,7 @@ impl Pool {
     pub fn create(engine: &'static Engine, spec: &PoolSpec) -> Result<Self, PoolError> {
         const DOING: &str = "create";
         let name = spec.name.as_str();
+        spec.check_devices()?;
         let tree = spec
             .vdev_tree()
             .map_err(|kind| PoolError::new(DOING, name, kind))?;

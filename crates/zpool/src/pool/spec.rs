@@ -6,7 +6,7 @@ use units::PoolName;
 use zpool_sys as sys;
 
 use super::c_text;
-use crate::error::{PoolError, PoolErrorKind, static_text};
+use crate::error::{PoolError, PoolErrorKind, errno, static_text};
 use crate::nvlist::NvList;
 
 /// How the devices of a group keep data safe.
@@ -193,7 +193,7 @@ pub(crate) fn add_property(
             creating.into(),
         )
     };
-    let why = match Errno::from_raw_os_error(code) {
+    let why = match errno(code) {
         _ if code == 0 => return Ok(()),
         Errno::NOENT => "no such property",
         Errno::ROFS => "it cannot be set",

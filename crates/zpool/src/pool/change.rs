@@ -1,0 +1,457 @@
+//! Changes to an open pool: its devices, its properties, its upkeep.
+
+use std::path::{Path, PathBuf};
+
+use rustix::io::Errno;
+use zpool_sys as sys;
+
+use super::import::unusable;
+use super::label::{self, DEVICE_BYTES_MIN, LabelState};
+use super::spec::{self, GroupSpec, add_property, features};
+use super::status::{DeviceState, DeviceStatus, Role};
+use super::{Pool, PoolSpec, c_text};
+use crate::device;
+use crate::error::{PoolError, PoolErrorKind, ZfsError, errno, static_text};
+use crate::nvlist::{NvList, NvValue};
+
+/// What to do about a scrub.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ScrubCommand {
+    /// Start, or go on after a pause.
+    Start,
+    /// Pause; survives a restart.
+    Pause,
+    /// Stop.
+    Cancel,
+}
+
+/// What to do about a trim.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TrimCommand {
+    /// Tell the devices about all free space.
+    Start,
+    /// Pause.
+    Pause,
+    /// Stop.
+    Cancel,
+}
+
+/// A property of a pool.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct PoolProperty {
+    /// Its name.
+    pub name: String,
+    /// Its value, in words where it has some.
+    pub value: String,
+    /// Whether somebody set it.
+    pub is_set: bool,
+}
+
+/// Refuses devices that a command must not overwrite.
+pub(super) fn check_new_devices<'a>(
+    doing: &'static str,
+    pool: &str,
+    devices: impl Iterator<Item = &'a PathBuf>,
+    overwrite: bool,
+) -> Result<(), PoolError> {
+    let mut seen = std::collections::HashSet::new();
+    for path in devices {
+        let twice = !seen.insert(std::fs::canonicalize(path).unwrap_or_else(|_| path.clone()));
+        let checked = if twice {
+            Err(PoolErrorKind::DeviceInUse {
+                path: path.clone(),
+                by: "this same command (it is named twice)".into(),
+            })
+        } else {
+            check_new_device(path, overwrite)
+        };
+        checked.map_err(|kind| PoolError::new(doing, pool, kind))?;
+    }
+    Ok(())
+}
+
+fn check_new_device(path: &Path, overwrite: bool) -> Result<(), PoolErrorKind> {
+    if !path.is_absolute() {
+        return Err(PoolErrorKind::DeviceUnusable {
+            path: path.to_owned(),
+            why: "write its absolute path".to_owned(),
+        });
+    }
+    drop(device::claim(path).map_err(|failure| unusable(path, failure))?);
+    let failed = |error: Errno| PoolErrorKind::DeviceUnusable {
+        path: path.to_owned(),
+        why: error.to_string(),
+    };
+    if size_of(path).map_err(failed)? < DEVICE_BYTES_MIN {
+        return Err(PoolErrorKind::DeviceTooSmall {
+            path: path.to_owned(),
+            needed: "at least 64M".to_owned(),
+        });
+    }
+    let Some(label) = label::read(path).map_err(failed)? else {
+        return Ok(());
+    };
+    let state = match label.state {
+        LabelState::Destroyed => return Ok(()),
+        _ if overwrite => return Ok(()),
+        LabelState::Active => "not exported",
+        LabelState::Exported => "exported",
+        LabelState::Spare => "as a spare",
+        LabelState::Cache => "as a cache",
+    };
+    Err(PoolErrorKind::DeviceInPool {
+        path: path.to_owned(),
+        pool: label.pool_name,
+        state: state.to_owned(),
+    })
+}
+
+fn size_of(path: &Path) -> rustix::io::Result<u64> {
+    use rustix::fs::{Mode, OFlags, SeekFrom, open, seek};
+    let fd = open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
+    seek(&fd, SeekFrom::End(0))
+}
+
+impl Pool {
+    fn checked(&self, doing: &'static str, code: i32) -> Result<(), PoolError> {
+        ZfsError::check(code).map_err(|cause| PoolError::common(doing, self.name().as_str(), cause))
+    }
+
+    fn refuse<T>(&self, doing: &'static str, kind: PoolErrorKind) -> Result<T, PoolError> {
+        Err(PoolError::new(doing, self.name().as_str(), kind))
+    }
+
+    /// The device called `device`: a path, a name such as `mirror-0`, or a number.
+    fn find(&self, doing: &'static str, device: &str) -> Result<DeviceStatus, PoolError> {
+        let status = self.status()?;
+        match status.find(device) {
+            Some(found) => Ok(found.clone()),
+            None => self.refuse(
+                doing,
+                PoolErrorKind::NoSuchDevice {
+                    device: device.to_owned(),
+                },
+            ),
+        }
+    }
+
+    /// Reads everything in the background and repairs what is wrong; `status` tells how far it
+    /// is.
+    pub fn scrub(&self, command: ScrubCommand) -> Result<(), PoolError> {
+        const DOING: &str = "scrub";
+        let raw = match command {
+            ScrubCommand::Start => sys::BH_SCRUB_START,
+            ScrubCommand::Pause => sys::BH_SCRUB_PAUSE,
+            ScrubCommand::Cancel => sys::BH_SCRUB_CANCEL,
+        };
+        // SAFETY: the library runs; the name is copied.
+        let code = unsafe { sys::bh_pool_scrub(self.c_name().as_ptr(), raw) };
+        let why = match errno(code) {
+            Errno::BUSY => "a scrub or resilver is under way",
+            Errno::NOENT if command != ScrubCommand::Start => "no scrub is under way",
+            Errno::CANCELED => return Ok(()),
+            _ => return self.checked(DOING, code),
+        };
+        self.refuse(DOING, PoolErrorKind::NothingToDo { why: why.into() })
+    }
+
+    /// Tells the devices about free space.
+    pub fn trim(&self, command: TrimCommand) -> Result<(), PoolError> {
+        let status = self.status()?;
+        let guids: Vec<u64> = status
+            .leaves()
+            .into_iter()
+            .filter(|leaf| !matches!(leaf.role, Role::Spare | Role::Cache))
+            .filter(|leaf| leaf.state == DeviceState::Online)
+            .map(|leaf| leaf.guid)
+            .collect();
+        let raw = match command {
+            TrimCommand::Start => sys::BH_TRIM_START,
+            TrimCommand::Pause => sys::BH_TRIM_SUSPEND,
+            TrimCommand::Cancel => sys::BH_TRIM_CANCEL,
+        };
+        // SAFETY: the library runs; the name is copied, the numbers are read during the call.
+        let code = unsafe {
+            sys::bh_pool_trim(
+                self.c_name().as_ptr(),
+                guids.as_ptr(),
+                guids.len() as u32,
+                raw,
+            )
+        };
+        self.checked("trim", code)
+    }
+
+    /// Forgets the errors of a device, or of all, and tries again what failed: this is how a
+    /// suspended pool goes on once its devices are back.
+    pub fn clear(&self, device: Option<&str>) -> Result<(), PoolError> {
+        const DOING: &str = "clear";
+        let guid = match device {
+            Some(device) => self.find(DOING, device)?.guid,
+            None => 0,
+        };
+        // SAFETY: the library runs; the name is copied.
+        let code = unsafe { sys::bh_pool_clear(self.c_name().as_ptr(), guid) };
+        match errno(code) {
+            Errno::IO => self.refuse(DOING, PoolErrorKind::Suspended),
+            _ => self.checked(DOING, code),
+        }
+    }
+
+    /// Adds groups of devices: more room, a log, a cache, spares. Groups for data cannot always
+    /// be removed again.
+    pub fn add(&self, groups: &[GroupSpec], overwrite: bool) -> Result<(), PoolError> {
+        const DOING: &str = "add devices to";
+        let name = self.name().as_str();
+        let devices = groups.iter().flat_map(|group| &group.devices);
+        check_new_devices(DOING, name, devices, overwrite)?;
+        let tree = spec::vdev_tree(groups, self.ashift())
+            .map_err(|kind| PoolError::new(DOING, name, kind))?;
+        // SAFETY: the library runs; name and list live for the call and are copied.
+        let code = unsafe { sys::bh_vdev_add(self.c_name().as_ptr(), tree.as_raw()) };
+        self.device_result(DOING, code, groups.first().and_then(|g| g.devices.first()))
+    }
+
+    /// The property, if it is set: what new groups are made with.
+    fn ashift(&self) -> Option<u64> {
+        let properties = self.properties().ok()?;
+        let found = properties
+            .iter()
+            .find(|property| property.name == "ashift")?;
+        found.value.parse().ok().filter(|shift| *shift != 0)
+    }
+
+    /// Makes `new` a mirror of `device`. It is filled in the background.
+    pub fn attach(&self, device: &str, new: &Path, overwrite: bool) -> Result<(), PoolError> {
+        self.attach_as("attach a device to", device, new, overwrite, false)
+    }
+
+    /// Fills `new` with what `device` holds or held, and then takes `device` out. `new` may be at
+    /// the same path, after the disk there was exchanged.
+    pub fn replace(&self, device: &str, new: &Path, overwrite: bool) -> Result<(), PoolError> {
+        self.attach_as("replace a device of", device, new, overwrite, true)
+    }
+
+    fn attach_as(
+        &self,
+        doing: &'static str,
+        device: &str,
+        new: &Path,
+        overwrite: bool,
+        replacing: bool,
+    ) -> Result<(), PoolError> {
+        let old = self.find(doing, device)?;
+        let path = new.to_owned();
+        let is_own_spare = replacing
+            && self
+                .status()?
+                .devices
+                .iter()
+                .any(|spare| spare.role == Role::Spare && Path::new(&spare.name) == new);
+        if !is_own_spare {
+            let name = self.name().as_str();
+            check_new_devices(doing, name, std::iter::once(&path), overwrite)?;
+        }
+        let mut tree = NvList::new();
+        tree.set_text("type", "root");
+        tree.set_lists("children", &[spec::leaf(new, None)]);
+        // SAFETY: the library runs; name and list live for the call and are copied.
+        let code = unsafe {
+            sys::bh_vdev_attach(
+                self.c_name().as_ptr(),
+                old.guid,
+                tree.as_raw(),
+                replacing.into(),
+            )
+        };
+        self.device_result(doing, code, Some(&path))
+    }
+
+    /// What an errno means in operations on devices.
+    fn device_result(
+        &self,
+        doing: &'static str,
+        code: i32,
+        path: Option<&PathBuf>,
+    ) -> Result<(), PoolError> {
+        let Err(cause) = ZfsError::check(code) else {
+            return Ok(());
+        };
+        let path = path.cloned().unwrap_or_default();
+        let shape = |why: &str| PoolErrorKind::Shape { why: why.into() };
+        let kind = match errno(code) {
+            Errno::OVERFLOW => PoolErrorKind::DeviceTooSmall {
+                path,
+                needed: "at least the size of the devices it joins".into(),
+            },
+            Errno::NOTSUP => shape("only single devices and mirrors can be joined or parted"),
+            Errno::INVAL => shape("the devices do not fit together"),
+            Errno::DOM => shape("the device's smallest block is larger than the pool's"),
+            Errno::BUSY => PoolErrorKind::Busy,
+            Errno::NODEV => PoolErrorKind::NoSuchDevice {
+                device: path.display().to_string(),
+            },
+            Errno::NXIO | Errno::NOTBLK => match device::open_failure(&path) {
+                Some(failure) => unusable(&path, failure),
+                None => PoolErrorKind::DeviceUnusable {
+                    path,
+                    why: "it cannot be opened".into(),
+                },
+            },
+            _ => return Err(PoolError::common(doing, self.name().as_str(), cause)),
+        };
+        Err(PoolError::because(doing, self.name().as_str(), kind, cause))
+    }
+
+    /// Takes a device out of a mirror, or cancels a replacement.
+    pub fn detach(&self, device: &str) -> Result<(), PoolError> {
+        const DOING: &str = "detach a device from";
+        let found = self.find(DOING, device)?;
+        // SAFETY: the library runs; the name is copied.
+        let code = unsafe { sys::bh_vdev_detach(self.c_name().as_ptr(), found.guid) };
+        match errno(code) {
+            Errno::BUSY => self.refuse(DOING, PoolErrorKind::NoReplicas),
+            Errno::NOTSUP => self.refuse(
+                DOING,
+                PoolErrorKind::Shape {
+                    why: "only devices of mirrors can be detached".into(),
+                },
+            ),
+            _ => self.checked(DOING, code),
+        }
+    }
+
+    /// Removes a cache, a spare, a log, or (moving its data) a group without raidz.
+    pub fn remove(&self, device: &str) -> Result<(), PoolError> {
+        const DOING: &str = "remove a device from";
+        let found = self.find(DOING, device)?;
+        // SAFETY: the library runs; the name is copied.
+        let code = unsafe { sys::bh_vdev_remove(self.c_name().as_ptr(), found.guid) };
+        let why = match errno(code) {
+            Errno::NOTSUP | Errno::INVAL => {
+                "only caches, spares, logs and groups in a pool without raidz can be removed"
+            }
+            Errno::NOSPC => "the other groups have no room for its data",
+            Errno::BUSY => return self.refuse(DOING, PoolErrorKind::Busy),
+            _ => return self.checked(DOING, code),
+        };
+        self.refuse(DOING, PoolErrorKind::Shape { why: why.into() })
+    }
+
+    /// Takes a device into use again; what it missed is copied in the background. With `expand`
+    /// it is used in its present size.
+    pub fn online(&self, device: &str, expand: bool) -> Result<DeviceState, PoolError> {
+        const DOING: &str = "bring online a device of";
+        let found = self.find(DOING, device)?;
+        let mut state = 0;
+        // SAFETY: the library runs; the name is copied; `state` is a valid place.
+        let code = unsafe {
+            sys::bh_vdev_online(
+                self.c_name().as_ptr(),
+                found.guid,
+                expand.into(),
+                &mut state,
+            )
+        };
+        self.device_result(DOING, code, Some(&PathBuf::from(device)))?;
+        let status = self.find(DOING, device)?;
+        Ok(status.state)
+    }
+
+    /// Takes a device out of use, until it is brought online again or, if `temporary`, until the
+    /// pool is opened the next time.
+    pub fn offline(&self, device: &str, temporary: bool) -> Result<(), PoolError> {
+        const DOING: &str = "take offline a device of";
+        let found = self.find(DOING, device)?;
+        // SAFETY: the library runs; the name is copied.
+        let code =
+            unsafe { sys::bh_vdev_offline(self.c_name().as_ptr(), found.guid, temporary.into()) };
+        match errno(code) {
+            Errno::BUSY => self.refuse(DOING, PoolErrorKind::NoReplicas),
+            _ => self.device_result(DOING, code, Some(&PathBuf::from(device))),
+        }
+    }
+
+    /// Sets properties, all or none.
+    pub fn set_properties(&self, properties: &[(String, String)]) -> Result<(), PoolError> {
+        const DOING: &str = "set properties of";
+        let mut list = NvList::new();
+        for (name, value) in properties {
+            add_property(&mut list, name, value, false)
+                .map_err(|kind| PoolError::new(DOING, self.name().as_str(), kind))?;
+        }
+        // SAFETY: the library runs; name and list live for the call and are copied.
+        let code = unsafe { sys::bh_pool_set_properties(self.c_name().as_ptr(), list.as_raw()) };
+        match errno(code) {
+            Errno::INVAL | Errno::NOTSUP => self.refuse(
+                DOING,
+                PoolErrorKind::Property {
+                    property: properties
+                        .iter()
+                        .map(|(name, _)| name.as_str())
+                        .collect::<Vec<_>>()
+                        .join(", "),
+                    why: "the pool does not take this value".into(),
+                },
+            ),
+            _ => self.checked(DOING, code),
+        }
+    }
+
+    /// All properties of the pool itself.
+    pub fn properties(&self) -> Result<Vec<PoolProperty>, PoolError> {
+        let mut raw = std::ptr::null_mut();
+        // SAFETY: the library runs; the name is copied; `raw` is a valid place.
+        let code = unsafe { sys::bh_pool_properties(self.c_name().as_ptr(), &mut raw) };
+        self.checked("read properties of", code)?;
+        // SAFETY: the library hands the list over.
+        let list = unsafe { NvList::from_raw(raw) }.unwrap_or_default();
+        let entries = list.view().entries().into_iter();
+        Ok(entries
+            .filter_map(|(name, entry)| property_of(name, entry))
+            .collect())
+    }
+
+    /// Enables all features that the library knows, after which older software cannot open the
+    /// pool any more.
+    pub fn upgrade(&self) -> Result<(), PoolError> {
+        let all: Vec<(String, String)> = features()
+            .map(|feature| (format!("feature@{feature}"), "enabled".to_owned()))
+            .collect();
+        self.set_properties(&all)
+    }
+}
+
+/// An entry is a list of a value and where it comes from.
+fn property_of(name: String, entry: NvValue<'_>) -> Option<PoolProperty> {
+    /// `ZPROP_SRC_DEFAULT` and `ZPROP_SRC_NONE` of the library.
+    const NOT_SET: [u64; 2] = [1, 2];
+    let NvValue::List(entry) = entry else {
+        return None;
+    };
+    let value = match entry.get("value")? {
+        NvValue::Text(text) => text,
+        NvValue::Unsigned(number) => {
+            let c_name = c_text(&name);
+            // SAFETY: the name is read only; the word is a constant of the library.
+            let word = unsafe { static_text(sys::bh_pool_property_word(c_name.as_ptr(), number)) };
+            word.map_or_else(|| number.to_string(), str::to_owned)
+        }
+        _ => return None,
+    };
+    let is_set = entry
+        .u64("source")
+        .is_some_and(|source| !NOT_SET.contains(&source));
+    Some(PoolProperty {
+        name,
+        value,
+        is_set,
+    })
+}
+
+impl PoolSpec {
+    /// Refuses devices that are missing, too small, in use, or in a pool already.
+    pub(super) fn check_devices(&self) -> Result<(), PoolError> {
+        check_new_devices("create", self.name.as_str(), self.devices(), self.overwrite)
+    }
+}

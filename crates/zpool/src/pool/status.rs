@@ -1,0 +1,603 @@
+//! How a pool is doing: what the library reports, in words, with advice.
+
+use std::path::PathBuf;
+use std::time::{Duration, UNIX_EPOCH};
+
+use serde::Serialize;
+use zpool_sys as sys;
+
+use super::Pool;
+use crate::device::{self, OpenFailure};
+use crate::error::{PoolError, ZfsError};
+use crate::nvlist::{NvList, NvRef, NvValue};
+
+/// Places in the array of counters that the library keeps per device (`vdev_stat_t`); compared
+/// with the header by a test of `zpool-sys`.
+mod counter {
+    pub(super) use zpool_sys::vdev_stat::*;
+}
+/// Places in the array that describes a scan (`pool_scan_stat_t`).
+mod scan_field {
+    pub(super) use zpool_sys::scan_stat::*;
+}
+
+/// State of a device, a group, or the pool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum DeviceState {
+    /// Works.
+    Online,
+    /// Works, with less redundancy than it should have.
+    Degraded,
+    /// Given up because of errors.
+    Faulted,
+    /// Taken out of use by an administrator.
+    Offline,
+    /// Taken out of the machine.
+    Removed,
+    /// Cannot be opened.
+    Unavailable,
+    /// Not in use now (a spare).
+    Available,
+}
+
+impl DeviceState {
+    fn from_raw(state: u64) -> Self {
+        match state {
+            7 => Self::Online,
+            6 => Self::Degraded,
+            5 => Self::Faulted,
+            3 => Self::Removed,
+            2 => Self::Offline,
+            _ => Self::Unavailable,
+        }
+    }
+}
+
+/// What the device or group is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Role {
+    /// The pool's data.
+    Data,
+    /// The intent log.
+    Log,
+    /// Metadata and small blocks.
+    Special,
+    /// Tables of deduplication.
+    Dedup,
+    /// Caches reads.
+    Cache,
+    /// Stands by.
+    Spare,
+}
+
+/// A device, or a group of devices.
+#[derive(Clone, Debug, Serialize)]
+pub struct DeviceStatus {
+    /// A path, or such as `mirror-0`.
+    pub name: String,
+    /// `disk`, `file`, `mirror`, `raidz`, `replacing`, `spare`, ...
+    pub kind: String,
+    /// Its number: operations take it where a path would be ambiguous.
+    pub guid: u64,
+    /// What it is for.
+    pub role: Role,
+    /// Its state.
+    pub state: DeviceState,
+    /// Why it is in that state, if there is more to say.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// Reads that failed.
+    pub read_errors: u64,
+    /// Writes that failed.
+    pub write_errors: u64,
+    /// Blocks that came back with wrong contents.
+    pub checksum_errors: u64,
+    /// I/O that took longer than 30 s.
+    pub slow_io: u64,
+    /// Reads so far.
+    pub read_count: u64,
+    /// Writes so far.
+    pub write_count: u64,
+    /// Bytes read so far.
+    pub read_bytes: u64,
+    /// Bytes written so far.
+    pub write_bytes: u64,
+    /// Bytes in use (of a group).
+    pub allocated_bytes: u64,
+    /// Bytes in all (of a group).
+    pub size_bytes: u64,
+    /// Bytes that the device could hold more if it were expanded.
+    pub expandable_bytes: u64,
+    /// Free space in small pieces, percent (of a group).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fragmentation_percent: Option<u64>,
+    /// Being rebuilt by the scan that runs.
+    pub resilvering: bool,
+    /// Devices of the group.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub children: Vec<DeviceStatus>,
+}
+
+/// What a scan looks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ScanKind {
+    /// Reads everything and repairs what is wrong.
+    Scrub,
+    /// Fills a new or returned device.
+    Resilver,
+    /// Looks at known errors again.
+    ErrorScrub,
+}
+
+/// How far a scan is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ScanState {
+    /// Under way.
+    Running,
+    /// Stopped for now.
+    Paused,
+    /// Done.
+    Finished,
+    /// Given up.
+    Canceled,
+}
+
+/// The latest scan.
+#[derive(Clone, Debug, Serialize)]
+pub struct ScanStatus {
+    /// What for.
+    pub kind: ScanKind,
+    /// How far.
+    pub state: ScanState,
+    /// When it began, seconds since 1970.
+    pub started_s: u64,
+    /// When it ended, seconds since 1970; 0 before.
+    pub ended_s: u64,
+    /// Bytes to look at.
+    pub total_bytes: u64,
+    /// Bytes looked at.
+    pub done_bytes: u64,
+    /// Bytes repaired or filled in.
+    pub repaired_bytes: u64,
+    /// Blocks that could not be repaired.
+    pub errors: u64,
+    /// Share done.
+    pub percent: f64,
+}
+
+/// Why a pool does not answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Suspension {
+    /// Its devices failed.
+    DevicesFailed,
+    /// Another host may have taken it.
+    OtherHost,
+}
+
+/// A feature that is enabled.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct FeatureStatus {
+    /// Its full name, such as `org.openzfs:block_cloning`.
+    pub name: String,
+    /// Whether something in the pool uses it.
+    pub active: bool,
+}
+
+/// How a pool is doing.
+#[derive(Clone, Debug, Serialize)]
+pub struct PoolStatus {
+    /// Its name.
+    pub name: String,
+    /// Its number.
+    pub guid: u64,
+    /// Its state.
+    pub state: DeviceState,
+    /// Whether I/O waits, and why.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub suspended: Option<Suspension>,
+    /// Files and blocks known to be damaged beyond repair.
+    pub damaged: u64,
+    /// Bytes of all groups for data, with redundancy.
+    pub size_bytes: u64,
+    /// Bytes in use.
+    pub allocated_bytes: u64,
+    /// Bytes free.
+    pub free_bytes: u64,
+    /// Free space in small pieces, percent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fragmentation_percent: Option<u64>,
+    /// The latest scan.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub scan: Option<ScanStatus>,
+    /// Groups and devices, caches and spares last.
+    pub devices: Vec<DeviceStatus>,
+    /// Features that are enabled.
+    pub features: Vec<FeatureStatus>,
+    /// What somebody should do.
+    pub advice: Vec<String>,
+}
+
+/// What can be asked without ever waiting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct PoolHealth {
+    /// State of the whole.
+    pub state: DeviceState,
+    /// Whether I/O waits, and why.
+    pub suspended: Option<Suspension>,
+    /// The newest transaction group on disk.
+    pub synced_txg: u64,
+    /// Since the latest transaction group began to be written.
+    pub since_sync: Duration,
+}
+
+impl Pool {
+    /// Everything there is to say. May wait for a moment for a change of the pool that is under
+    /// way, but not for a device.
+    pub fn status(&self) -> Result<PoolStatus, PoolError> {
+        let mut raw = std::ptr::null_mut();
+        // SAFETY: the library runs; the name is copied; `raw` is a valid place.
+        let code = unsafe { sys::bh_pool_status(self.c_name().as_ptr(), &mut raw) };
+        ZfsError::check(code)
+            .map_err(|cause| PoolError::common("look at", self.name().as_str(), cause))?;
+        // SAFETY: the library hands the list over.
+        let config = unsafe { NvList::from_raw(raw) }.unwrap_or_default();
+        Ok(status_of(config.view()))
+    }
+
+    /// The little that a monitor needs. Never waits, not even for a lock; `None` while the pool
+    /// is being opened or closed.
+    pub fn health(&self) -> Option<PoolHealth> {
+        let mut raw = sys::bh_pool_health::default();
+        // SAFETY: the library runs; the name is read only; `raw` is a valid place.
+        let code = unsafe { sys::bh_pool_health(self.c_name().as_ptr(), &mut raw) };
+        (code == 0).then(|| PoolHealth {
+            state: DeviceState::from_raw(raw.root_state.into()),
+            suspended: suspension(raw.suspended.into()),
+            synced_txg: raw.synced_txg,
+            since_sync: Duration::from_nanos(raw.now_ns.saturating_sub(raw.sync_started_ns)),
+        })
+    }
+}
+
+fn suspension(raw: u64) -> Option<Suspension> {
+    match raw {
+        0 => None,
+        2 => Some(Suspension::OtherHost),
+        _ => Some(Suspension::DevicesFailed),
+    }
+}
+
+fn status_of(config: NvRef<'_>) -> PoolStatus {
+    let tree = config.list("vdev_tree");
+    let root = tree.map(|tree| Counters(tree.u64s("vdev_stats")));
+    let get = |index| root.as_ref().map_or(0, |root| root.get(index));
+    let mut devices = Vec::new();
+    if let Some(tree) = tree {
+        let groups = tree.lists("children").into_iter();
+        devices.extend(
+            groups
+                .filter(|group| !is_hole(group))
+                .map(|group| device_of(group, role_of(group))),
+        );
+        let caches = tree.lists("l2cache").into_iter();
+        devices.extend(caches.map(|cache| device_of(cache, Role::Cache)));
+        let spares = tree.lists("spares").into_iter();
+        devices.extend(spares.map(spare_of));
+    }
+    let (size, allocated) = (get(counter::SPACE), get(counter::ALLOC));
+    let mut status = PoolStatus {
+        name: config.text("name").unwrap_or_default(),
+        guid: config.u64("pool_guid").unwrap_or(0),
+        state: DeviceState::from_raw(get(counter::STATE)),
+        suspended: config.u64("suspended_reason").and_then(suspension),
+        damaged: config.u64("error_count").unwrap_or(0),
+        size_bytes: size,
+        allocated_bytes: allocated,
+        free_bytes: size.saturating_sub(allocated),
+        fragmentation_percent: known(get(counter::FRAGMENTATION)),
+        scan: tree.and_then(|tree| scan_of(tree.u64s("scan_stats"))),
+        devices,
+        features: features_of(config),
+        advice: Vec::new(),
+    };
+    status.advice = advice_for(&status);
+    status
+}
+
+/// The library says 2^64 - 1 for "not known".
+fn known(value: u64) -> Option<u64> {
+    (value != u64::MAX).then_some(value)
+}
+
+struct Counters<'a>(&'a [u64]);
+
+impl Counters<'_> {
+    fn get(&self, index: usize) -> u64 {
+        self.0.get(index).copied().unwrap_or(0)
+    }
+}
+
+fn is_hole(vdev: &NvRef<'_>) -> bool {
+    vdev.u64("is_hole") == Some(1)
+        || vdev
+            .text("type")
+            .is_some_and(|kind| kind == "hole" || kind == "indirect")
+}
+
+fn role_of(group: NvRef<'_>) -> Role {
+    match group.text("alloc_bias").as_deref() {
+        Some("special") => Role::Special,
+        Some("dedup") => Role::Dedup,
+        _ if group.u64("is_log") == Some(1) => Role::Log,
+        _ => Role::Data,
+    }
+}
+
+fn device_of(vdev: NvRef<'_>, role: Role) -> DeviceStatus {
+    let counters = Counters(vdev.u64s("vdev_stats"));
+    let get = |index| counters.get(index);
+    let kind = vdev.text("type").unwrap_or_default();
+    let path = vdev.text("path");
+    let state = DeviceState::from_raw(get(counter::STATE));
+    DeviceStatus {
+        name: path.clone().unwrap_or_else(|| group_name(vdev, &kind)),
+        kind,
+        guid: vdev.u64("guid").unwrap_or(0),
+        role,
+        state,
+        reason: reason(state, get(counter::AUX), path.map(PathBuf::from)),
+        read_errors: get(counter::READ_ERRORS),
+        write_errors: get(counter::WRITE_ERRORS),
+        checksum_errors: get(counter::CHECKSUM_ERRORS),
+        slow_io: get(counter::SLOW_IOS),
+        read_count: get(counter::OPS + 1),
+        write_count: get(counter::OPS + 2),
+        read_bytes: get(counter::BYTES + 1),
+        write_bytes: get(counter::BYTES + 2),
+        allocated_bytes: get(counter::ALLOC),
+        size_bytes: get(counter::SPACE),
+        expandable_bytes: get(counter::ESIZE),
+        fragmentation_percent: known(get(counter::FRAGMENTATION)),
+        resilvering: vdev.u64("resilver_txg").is_some() && state == DeviceState::Online,
+        children: vdev
+            .lists("children")
+            .into_iter()
+            .map(|child| device_of(child, role))
+            .collect(),
+    }
+}
+
+fn group_name(vdev: NvRef<'_>, kind: &str) -> String {
+    let id = vdev.u64("id").unwrap_or(0);
+    match vdev.u64("nparity") {
+        Some(parity) => format!("{kind}{parity}-{id}"),
+        None => format!("{kind}-{id}"),
+    }
+}
+
+/// A spare that stands in says so by its reason; one that is not needed is fine.
+fn spare_of(vdev: NvRef<'_>) -> DeviceStatus {
+    const SPARED: u64 = 10;
+    let mut status = device_of(vdev, Role::Spare);
+    let aux = Counters(vdev.u64s("vdev_stats")).get(counter::AUX);
+    match status.state {
+        DeviceState::Online => status.state = DeviceState::Available,
+        _ if aux == SPARED => {
+            status.state = DeviceState::Online;
+            status.reason = Some("stands in for a failed device".into());
+        }
+        _ => {}
+    }
+    status
+}
+
+fn reason(state: DeviceState, aux: u64, path: Option<PathBuf>) -> Option<String> {
+    let text = match aux {
+        0 => return None,
+        1 => return Some(open_failure(path)),
+        2 => "its contents are damaged or of another pool",
+        3 => "too few of its devices work",
+        4 => "devices are missing",
+        5 => "it has become too small",
+        6 => "its label is missing or wrong",
+        10 => "a spare that is in use by another pool",
+        11 => "too many errors",
+        12 => "I/O failed",
+        13 => "the intent log cannot be read",
+        14 | 17 => "taken out of use on request",
+        16 | 20 => "its smallest block is too large for this pool",
+        18 => "in use by another host",
+        19 => "all its devices are offline",
+        _ if state == DeviceState::Online => return None,
+        _ => "the library gives no reason that is known here",
+    };
+    Some(text.into())
+}
+
+fn open_failure(path: Option<PathBuf>) -> String {
+    match path.and_then(|path| device::open_failure(&path)) {
+        Some(OpenFailure::Missing) | None => "it does not exist".into(),
+        Some(failure) => failure.to_string(),
+    }
+}
+
+fn scan_of(fields: &[u64]) -> Option<ScanStatus> {
+    let scan = Counters(fields);
+    let kind = match scan.get(scan_field::FUNC) {
+        1 => ScanKind::Scrub,
+        2 => ScanKind::Resilver,
+        3 => ScanKind::ErrorScrub,
+        _ => return None,
+    };
+    let paused = scan.get(scan_field::PASS_SCRUB_PAUSE) != 0;
+    let state = match scan.get(scan_field::STATE) {
+        1 if paused => ScanState::Paused,
+        1 => ScanState::Running,
+        2 => ScanState::Finished,
+        3 => ScanState::Canceled,
+        _ => return None,
+    };
+    let total = scan
+        .get(scan_field::TO_EXAMINE)
+        .saturating_sub(scan.get(scan_field::SKIPPED));
+    let done = match state {
+        ScanState::Finished => total,
+        _ => scan.get(scan_field::ISSUED),
+    };
+    Some(ScanStatus {
+        kind,
+        state,
+        started_s: scan.get(scan_field::START_TIME),
+        ended_s: scan.get(scan_field::END_TIME),
+        total_bytes: total,
+        done_bytes: done,
+        repaired_bytes: scan.get(scan_field::PROCESSED),
+        errors: scan.get(scan_field::ERRORS),
+        percent: match (state, total) {
+            (ScanState::Finished, _) => 100.0,
+            (_, 0) => 0.0,
+            _ => (100.0 * done as f64 / total as f64).min(100.0),
+        },
+    })
+}
+
+fn features_of(config: NvRef<'_>) -> Vec<FeatureStatus> {
+    let Some(list) = config.list("feature_stats") else {
+        return Vec::new();
+    };
+    list.entries()
+        .into_iter()
+        .filter_map(|(name, value)| match value {
+            NvValue::Unsigned(uses) => Some(FeatureStatus {
+                name,
+                active: uses > 0,
+            }),
+            _ => None,
+        })
+        .collect()
+}
+
+fn advice_for(status: &PoolStatus) -> Vec<String> {
+    const FULL_PERCENT: u64 = 90;
+    let mut advice = Vec::new();
+    match status.suspended {
+        Some(Suspension::DevicesFailed) => advice.push(
+            "I/O waits because too many devices failed: bring them back, then clear the pool"
+                .into(),
+        ),
+        Some(Suspension::OtherHost) => advice.push(
+            "I/O is stopped because another host may use the pool: export it there, or stop this \
+             server"
+                .into(),
+        ),
+        None => {}
+    }
+    let mut leaves = Vec::new();
+    status
+        .devices
+        .iter()
+        .for_each(|device| collect_leaves(device, &mut leaves));
+    for leaf in leaves {
+        let name = &leaf.name;
+        match leaf.state {
+            DeviceState::Unavailable | DeviceState::Removed | DeviceState::Faulted => {
+                advice.push(format!(
+                    "{name} has failed: bring it back and clear it, or replace it"
+                ));
+            }
+            DeviceState::Offline => advice.push(format!("{name} is offline: bring it online")),
+            _ if leaf.checksum_errors > 0 => advice.push(format!(
+                "{name} returned wrong data: scrub the pool; replace the device if it happens again"
+            )),
+            _ if leaf.read_errors + leaf.write_errors > 0 => {
+                advice.push(format!("{name} had errors: watch it, or replace it"));
+            }
+            _ => {}
+        }
+    }
+    if status.damaged > 0 {
+        advice.push("some data is lost: restore it from a backup, then scrub".into());
+    }
+    if status.size_bytes > 0
+        && status.allocated_bytes / (status.size_bytes / 100).max(1) >= FULL_PERCENT
+    {
+        advice.push("the pool is nearly full: add devices, or free space".into());
+    }
+    advice
+}
+
+fn collect_leaves<'a>(device: &'a DeviceStatus, leaves: &mut Vec<&'a DeviceStatus>) {
+    if device.children.is_empty() {
+        leaves.push(device);
+    }
+    for child in &device.children {
+        collect_leaves(child, leaves);
+    }
+}
+
+impl PoolStatus {
+    /// All devices that are no groups.
+    pub fn leaves(&self) -> Vec<&DeviceStatus> {
+        let mut leaves = Vec::new();
+        for device in &self.devices {
+            collect_leaves(device, &mut leaves);
+        }
+        leaves
+    }
+
+    /// The device or group called `name` (a path, a name such as `mirror-0`, or a number).
+    pub fn find(&self, name: &str) -> Option<&DeviceStatus> {
+        fn find_in<'a>(
+            devices: &'a [DeviceStatus],
+            is_it: &dyn Fn(&DeviceStatus) -> bool,
+        ) -> Option<&'a DeviceStatus> {
+            devices.iter().find_map(|device| {
+                if is_it(device) {
+                    Some(device)
+                } else {
+                    find_in(&device.children, is_it)
+                }
+            })
+        }
+        let guid = name.parse::<u64>().ok();
+        find_in(&self.devices, &|device| {
+            device.name == name || guid == Some(device.guid)
+        })
+    }
+}
+
+impl ScanStatus {
+    /// How long it has run, or ran.
+    pub fn duration(&self) -> Duration {
+        let now = UNIX_EPOCH.elapsed().unwrap_or_default().as_secs();
+        let end = if self.ended_s == 0 { now } else { self.ended_s };
+        Duration::from_secs(end.saturating_sub(self.started_s))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scan_halfway_is_reported_with_its_share() {
+        let mut fields = [0; 20];
+        fields[scan_field::FUNC] = 1;
+        fields[scan_field::STATE] = 1;
+        fields[scan_field::TO_EXAMINE] = 200;
+        fields[scan_field::ISSUED] = 100;
+        let scan = scan_of(&fields).expect("a scan");
+        assert_eq!(
+            (scan.kind, scan.state),
+            (ScanKind::Scrub, ScanState::Running)
+        );
+        assert!((scan.percent - 50.0).abs() < f64::EPSILON);
+        assert!(scan_of(&[0; 20]).is_none());
+        assert!(scan_of(&[]).is_none());
+    }
+}

@@ -1,0 +1,201 @@
+//! Mistakes and dangers that are refused, each with its own kind of error.
+
+mod support;
+
+use std::io::BufRead;
+use std::path::PathBuf;
+
+use support::{Parts, disks, engine, export, folder, isolated, mirror, part, sized_disks, tank};
+use zpool::pool::LabelState;
+use zpool::{
+    Engine, EngineError, EngineOptions, GroupKind, HostId, ImportOptions, Pool, PoolErrorKind,
+    PoolSpec, SafeToOwn, discover,
+};
+
+fn create_kind(engine: &'static Engine, kind: GroupKind, devices: Vec<PathBuf>) -> PoolErrorKind {
+    match Pool::create(engine, &PoolSpec::new(tank(), kind, devices)) {
+        Ok(_) => panic!("created"),
+        Err(error) => error.kind,
+    }
+}
+
+#[test]
+fn unusable_devices_are_refused_each_with_its_reason() {
+    isolated("unusable_devices_are_refused_each_with_its_reason", || {
+        let engine = engine();
+        let good = disks(&["good"])[0].clone();
+        let missing = folder().join("missing");
+        assert_eq!(
+            create_kind(engine, GroupKind::Stripe, vec![missing.clone()]),
+            PoolErrorKind::DeviceMissing { path: missing }
+        );
+        let small = sized_disks(&["small"], 32 << 20)[0].clone();
+        assert!(matches!(
+            create_kind(engine, GroupKind::Stripe, vec![small]),
+            PoolErrorKind::DeviceTooSmall { .. }
+        ));
+        assert!(matches!(
+            create_kind(engine, GroupKind::Mirror, vec![good.clone(), good.clone()]),
+            PoolErrorKind::DeviceInUse { .. }
+        ));
+        assert!(matches!(
+            create_kind(engine, GroupKind::Mirror, vec![good.clone()]),
+            PoolErrorKind::Shape { .. }
+        ));
+        assert!(matches!(
+            create_kind(engine, GroupKind::Stripe, vec![folder()]),
+            PoolErrorKind::DeviceUnusable { .. }
+        ));
+        assert!(matches!(
+            create_kind(engine, GroupKind::Stripe, vec!["relative".into()]),
+            PoolErrorKind::DeviceUnusable { .. }
+        ));
+        let mut spec = PoolSpec::new(tank(), GroupKind::Stripe, vec![good.clone()]);
+        for (name, value) in [("ashift", "99"), ("nonsense", "1"), ("failmode", "maybe")] {
+            spec.properties = vec![(name.into(), value.into())];
+            let error = Pool::create(engine, &spec).expect_err("a bad property");
+            assert!(
+                matches!(&error.kind, PoolErrorKind::Property { property, .. } if property == name),
+                "{error}"
+            );
+        }
+        spec.properties.clear();
+        let pool = Pool::create(engine, &spec).expect("the good device");
+        let error = Pool::create(engine, &spec).expect_err("twice");
+        assert!(
+            matches!(error.kind, PoolErrorKind::DeviceInPool { .. }),
+            "{error}"
+        );
+        let other = disks(&["other"]);
+        assert_eq!(
+            create_kind(engine, GroupKind::Stripe, other),
+            PoolErrorKind::Exists
+        );
+        export(pool);
+        assert!(matches!(
+            create_kind(engine, GroupKind::Stripe, vec![good.clone()]),
+            PoolErrorKind::DeviceInPool { .. }
+        ));
+        spec.overwrite = true;
+        export(Pool::create(engine, &spec).expect("with permission"));
+    });
+}
+
+#[test]
+fn second_engine_in_a_process_is_refused() {
+    isolated("second_engine_in_a_process_is_refused", || {
+        engine();
+        let again = Engine::start(EngineOptions::new(HostId::derive("a", "b")));
+        assert!(matches!(again, Err(EngineError::AlreadyStarted)));
+    });
+}
+
+#[test]
+fn pool_of_a_living_process_is_refused_and_of_a_killed_one_taken_over() {
+    const TEST: &str = "pool_of_a_living_process_is_refused_and_of_a_killed_one_taken_over";
+    match part().as_deref() {
+        None => {
+            let parts = Parts::of(TEST);
+            let mut holder = parts.start("hold");
+            let output = holder.stdout.take().expect("piped");
+            let ready = std::io::BufReader::new(output)
+                .lines()
+                .map_while(Result::ok)
+                .any(|line| line.contains("holding"));
+            assert!(ready, "the first process holds the pool");
+            parts.pass("refused");
+            holder.kill().expect("kill");
+            holder.wait().expect("wait");
+            parts.pass("other host");
+            parts.pass("take over");
+            parts.zdb_is_content("tank");
+        }
+        Some("hold") => {
+            let _pool = mirror(engine(), &disks(&["a", "b"]));
+            println!("holding");
+            loop {
+                std::thread::park();
+            }
+        }
+        Some("refused") => {
+            let engine = engine();
+            let found = discover(&[folder()]).expect("discover");
+            assert_eq!(found[0].state, LabelState::Active);
+            assert!(SafeToOwn::exported(&found[0]).is_none());
+            let error = SafeToOwn::same_host_and_locked(engine, &found[0]).expect_err("locked");
+            assert!(
+                matches!(&error.kind, PoolErrorKind::DeviceInUse { by, .. } if by.contains("process")),
+                "{error}"
+            );
+            // Not even a mistaken operator gets past the lock.
+            let proof = SafeToOwn::operator_confirms(&found[0]);
+            let error = Pool::import(engine, &found[0], proof, &ImportOptions::default())
+                .expect_err("locked");
+            assert!(
+                matches!(error.kind, PoolErrorKind::DeviceInUse { .. }),
+                "{error}"
+            );
+            let devices = vec![folder().join("a"), folder().join("b")];
+            assert!(matches!(
+                create_kind(engine, GroupKind::Mirror, devices),
+                PoolErrorKind::DeviceInUse { .. }
+            ));
+        }
+        Some("other host") => {
+            let options = EngineOptions::new(HostId::derive("another machine", "tank"));
+            let engine = Engine::start(options).expect("start");
+            let found = discover(&[folder()]).expect("discover");
+            let error = SafeToOwn::same_host_and_locked(engine, &found[0]).expect_err("foreign");
+            assert_eq!(error.kind, PoolErrorKind::ActiveElsewhere);
+        }
+        Some(_) => {
+            let engine = engine();
+            let found = discover(&[folder()]).expect("discover");
+            let proof = SafeToOwn::same_host_and_locked(engine, &found[0]).expect("free now");
+            let pool =
+                Pool::import(engine, &found[0], proof, &ImportOptions::default()).expect("import");
+            export(pool);
+        }
+    }
+}
+
+#[test]
+fn pool_without_its_only_device_or_log_says_which_is_missing() {
+    isolated(
+        "pool_without_its_only_device_or_log_says_which_is_missing",
+        || {
+            let engine = engine();
+            let mut spec = PoolSpec::new(tank(), GroupKind::Stripe, disks(&["a", "b"]));
+            spec.groups.push(zpool::GroupSpec {
+                kind: GroupKind::Stripe,
+                role: zpool::GroupRole::Log,
+                devices: disks(&["log"]),
+            });
+            export(Pool::create(engine, &spec).expect("create"));
+            let import = |options: &ImportOptions| {
+                let found = discover(&[folder()]).expect("discover");
+                let proof = SafeToOwn::exported(&found[0]).expect("exported");
+                Pool::import(engine, &found[0], proof, options)
+            };
+
+            std::fs::rename(folder().join("b"), folder().join(".hidden")).expect("hide");
+            let hidden = tempfile::tempdir().expect("folder");
+            std::fs::rename(folder().join(".hidden"), hidden.path().join("b")).expect("hide");
+            let error = import(&ImportOptions::default()).expect_err("a group is missing");
+            assert!(
+                matches!(error.kind, PoolErrorKind::DevicesMissing { .. }),
+                "{error}"
+            );
+            std::fs::rename(hidden.path().join("b"), folder().join("b")).expect("return");
+
+            std::fs::rename(folder().join("log"), hidden.path().join("log")).expect("hide");
+            let error = import(&ImportOptions::default()).expect_err("the log is missing");
+            assert_eq!(error.kind, PoolErrorKind::LogMissing, "{error}");
+            let options = ImportOptions {
+                without_log: true,
+                ..ImportOptions::default()
+            };
+            export(import(&options).expect("without the log"));
+        },
+    );
+}
