@@ -194,6 +194,10 @@ impl Outbound {
                 return false;
             }
         };
+        if state.broken {
+            // The connection was given up meanwhile, with everything that was counted.
+            return false;
+        }
         if batch.is_empty() {
             state.spare = batch;
         } else {

@@ -155,3 +155,28 @@ fn a_broken_connection_throws_answers_away() {
     let turn = link.turn(None).unwrap();
     assert!(matches!(turn, Turn::Woken | Turn::Closed));
 }
+
+/// A worker is sending when the connection's thread gives up: the count of queued bytes must
+/// survive.
+#[test]
+fn a_connection_given_up_while_a_worker_sends_stays_consistent() {
+    for _ in 0..200 {
+        let (link, mut client) = link_to_client(Duration::from_secs(30));
+        let outbound = Arc::clone(link.outbound());
+        let alive = Arc::new(AtomicUsize::new(0));
+        let worker = std::thread::spawn({
+            let alive = Arc::clone(&alive);
+            move || {
+                for _ in 0..20 {
+                    let payload = Counted::lend(vec![1; 4096], &alive);
+                    outbound.answer_elsewhere(Answer::with_payload(b"head", payload));
+                }
+            }
+        });
+        client.read_exact(&mut [0; 4096]).unwrap();
+        link.outbound().abandon();
+        worker.join().unwrap();
+        assert_eq!(link.outbound().queued_bytes(), 0);
+        assert_eq!(alive.load(Ordering::SeqCst), 0);
+    }
+}

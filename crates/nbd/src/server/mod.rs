@@ -396,6 +396,7 @@ impl Shared {
         let ending: Vec<_> = state
             .sessions
             .values()
+            .filter(|live| live.connection.directive() == Directive::Serve)
             .filter(|live| !live.can_go_on(&catalog))
             .map(|live| Arc::clone(&live.connection))
             .collect();

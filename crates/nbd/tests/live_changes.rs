@@ -1,0 +1,172 @@
+//! Changing a server while it runs, and ending it.
+
+mod support;
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use block_device::{MemoryDevice, SharedDevice};
+use nbd::{Access, ApplyError, Drained, Farewell};
+use support::*;
+
+const SIZE: u64 = 1 << 20;
+
+fn memory() -> SharedDevice {
+    Arc::new(MemoryDevice::new(SIZE, 512))
+}
+
+#[test]
+fn an_equal_wish_changes_nothing_and_a_new_export_disturbs_nobody() {
+    let (server, address) = serve(memory());
+    let disk = server.status();
+    let mut client = Client::ready(address, 0);
+    let device = memory();
+    let first = wish(vec![export("disk", Arc::clone(&device))]);
+    assert_eq!(server.apply(first.clone()).unwrap().added, ["disk"]);
+    // The device is another one: the session ends.
+    assert!(client.rest().is_empty());
+    assert_eq!(server.apply(first).unwrap(), Default::default());
+    assert_eq!(server.status().listeners, disk.listeners);
+
+    let mut client = Client::ready(address, 0);
+    let mut described = export("disk", device);
+    described.description = "another description".to_owned();
+    let applied = server
+        .apply(wish(vec![described, export("more", memory())]))
+        .unwrap();
+    assert_eq!(
+        (applied.added, applied.changed),
+        (vec!["more".to_owned()], vec!["disk".to_owned()])
+    );
+    client.request(0, 0, 1, 0, 512);
+    assert_eq!(client.simple(), (0, 1));
+    assert_eq!(server.status().exports.len(), 2);
+}
+
+#[test]
+fn a_removed_export_and_a_stricter_rule_end_their_sessions_only() {
+    let (server, address) = serve(memory());
+    let (kept, gone) = (memory(), memory());
+    let names = |names: &[(&str, &SharedDevice)]| {
+        wish(
+            names
+                .iter()
+                .map(|(name, device)| export(name, Arc::clone(device)))
+                .collect(),
+        )
+    };
+    server
+        .apply(names(&[("disk", &kept), ("gone", &gone)]))
+        .unwrap();
+    let mut kept_client = Client::ready(address, 0);
+    let mut gone_client = Client::greeted(address);
+    assert_eq!(gone_client.option(7, b"\0\0\0\x04gone\0\0"), 1);
+    gone_client.request(0, 0, 1, 0, 512);
+    assert_eq!(gone_client.simple(), (0, 1));
+    gone_client.take(512);
+    let applied = server.apply(names(&[("disk", &kept)])).unwrap();
+    assert_eq!(
+        (applied.removed, applied.sessions_ended),
+        (vec!["gone".to_owned()], 1)
+    );
+    assert!(gone_client.rest().is_empty());
+    kept_client.request(0, 0, 2, 0, 512);
+    assert_eq!(kept_client.simple(), (0, 2));
+    kept_client.take(512);
+
+    let mut strict = export("disk", kept);
+    strict.access = Access::Listed {
+        networks: vec!["192.0.2.0/24".parse().unwrap()],
+        identities: vec![],
+    };
+    assert_eq!(server.apply(wish(vec![strict])).unwrap().sessions_ended, 1);
+    assert!(kept_client.rest().is_empty());
+    let mut refused = Client::greeted(address);
+    assert_eq!(
+        refused.option(7, b"\0\0\0\x04disk\0\0"),
+        (1 << 31) + 6,
+        "as if it did not exist"
+    );
+}
+
+#[test]
+fn a_wish_that_cannot_be_fulfilled_changes_nothing() {
+    let (server, address) = serve(memory());
+    let twice = wish(vec![export("a", memory()), export("a", memory())]);
+    assert!(matches!(
+        server.apply(twice),
+        Err(ApplyError::DuplicateExport { .. })
+    ));
+    let occupied = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut busy = wish(vec![export("other", memory())]);
+    busy.listeners
+        .push(occupied.local_addr().unwrap().to_string().parse().unwrap());
+    assert!(matches!(server.apply(busy), Err(ApplyError::Listen(_))));
+    Client::ready(address, 0);
+    assert_eq!(server.status().exports[0].name, "disk");
+}
+
+#[test]
+fn listeners_come_and_go_without_ending_sessions() {
+    let device = memory();
+    let (server, first) = serve(Arc::clone(&device));
+    let mut client = Client::ready(first, 0);
+    let mut moved = wish(vec![export("disk", device)]);
+    moved.listeners = vec!["[::1]:0".parse().unwrap()];
+    let applied = server.apply(moved).unwrap();
+    assert_eq!((applied.listening.len(), applied.closed.len()), (1, 1));
+    assert!(std::net::TcpStream::connect(first).is_err());
+    client.request(0, 0, 1, 0, 512);
+    assert_eq!(client.simple(), (0, 1));
+    Client::ready(tcp_address(&server), 0);
+}
+
+/// Whatever is under way is answered; what comes later is refused, or left to the next head.
+#[test]
+fn draining_finishes_what_is_under_way_and_says_what_the_farewell_asks_for() {
+    for farewell in [Farewell::Shutdown, Farewell::HandOver] {
+        let device = Reluctant::new(SIZE);
+        let (server, address) = serve(Arc::new(Shared(Arc::clone(&device))));
+        let mut client = Client::ready(address, 0);
+        device.stuck.store(true, Ordering::Release);
+        client.request(0, 1, 1, 0, 512);
+        client.send(&[1; 512]);
+        let deadline = Instant::now() + PATIENCE;
+        while server.status().exports[0].counters.waits == 0 {
+            assert!(Instant::now() < deadline, "the write does not arrive");
+            std::thread::yield_now();
+        }
+        let drained = std::thread::scope(|scope| {
+            let draining = scope.spawn(|| server.drain(deadline, farewell));
+            while std::net::TcpStream::connect(address).is_ok() {
+                std::thread::yield_now();
+            }
+            client.request(0, 0, 2, 0, 512);
+            device.stuck.store(false, Ordering::Release);
+            assert_eq!(client.simple(), (0, 1), "the write was under way");
+            let rest = client.rest();
+            // The late request may come before the last look at the input, or after it.
+            let refused = [&b"\x67\x44\x66\x98\0\0\0\x6c"[..], &2_u64.to_be_bytes()].concat();
+            let allowed = farewell == Farewell::Shutdown && rest == refused;
+            assert!(rest.is_empty() || allowed, "{farewell:?}: {rest:?}");
+            draining.join().unwrap()
+        });
+        assert_eq!(drained, Drained { dropped: 0 });
+        assert!(matches!(server.apply(wish(vec![])), Err(ApplyError::Ended)));
+    }
+}
+
+#[test]
+fn dropping_all_ends_sessions_without_a_word_even_if_the_device_hangs() {
+    let device = Reluctant::new(SIZE);
+    let (server, address) = serve(Arc::new(Shared(Arc::clone(&device))));
+    let mut client = Client::ready(address, 0);
+    device.stuck.store(true, Ordering::Release);
+    client.request(0, 0, 1, 0, 512);
+    let begun = Instant::now();
+    server.drop_all();
+    assert!(client.rest().is_empty());
+    assert!(begun.elapsed() < Duration::from_secs(10));
+    device.stuck.store(false, Ordering::Release);
+}

@@ -1,0 +1,485 @@
+//! The clients people use, judging the server: libnbd's tools, qemu's, fio's engine, and TLS by
+//! GnuTLS. A tool that is not installed is said to be, and its test passes.
+
+mod support;
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+
+use block_device::{BlockDevice, MemoryDevice};
+use nbd::{Access, ExportWish, NbdServer, ServerLimits, TlsMode, TlsWish, Wish};
+use support::*;
+
+const SIZE: u64 = 256 << 20;
+
+/// A server on a Unix socket and on TCP, in a folder that is removed afterwards.
+struct Stand {
+    server: NbdServer,
+    folder: tempfile::TempDir,
+}
+
+impl Stand {
+    fn new(exports: Vec<ExportWish>, tls: Option<TlsWish>, folder: tempfile::TempDir) -> Self {
+        let server = NbdServer::new(ServerLimits::default());
+        let mut wish = wish(exports);
+        wish.listeners.push(
+            format!("unix:{}/socket", folder.path().display())
+                .parse()
+                .unwrap(),
+        );
+        let wish = Wish { tls, ..wish };
+        server.apply(wish).unwrap();
+        Self { server, folder }
+    }
+
+    fn plain() -> Self {
+        let device = Arc::new(MemoryDevice::new(SIZE, 512));
+        Self::new(
+            vec![export("disk", device)],
+            None,
+            tempfile::tempdir().unwrap(),
+        )
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn uri(&self) -> String {
+        format!(
+            "nbd+unix:///disk?socket={}/socket",
+            self.folder.path().display()
+        )
+    }
+
+    fn tcp_uri(&self, scheme: &str) -> String {
+        // Certificates are made out to the name.
+        format!(
+            "{scheme}://localhost:{}/disk",
+            tcp_address(&self.server).port()
+        )
+    }
+
+    /// An image with data, holes, and an odd end of data.
+    fn image(&self) -> PathBuf {
+        let path = self.path("image");
+        let file = std::fs::File::create(&path).unwrap();
+        file.set_len(SIZE).unwrap();
+        use std::os::unix::fs::FileExt;
+        for (offset, length) in [(0, 3 << 20), (100 << 20, 5_000_001), (SIZE - 4096, 4096)] {
+            let data: Vec<u8> = (0..length).map(|index| (index * 31 >> 5) as u8).collect();
+            file.write_all_at(&data, offset).unwrap();
+        }
+        path
+    }
+}
+
+fn installed(tool: &str) -> bool {
+    let found = std::env::var_os("PATH")
+        .is_some_and(|path| std::env::split_paths(&path).any(|folder| folder.join(tool).exists()));
+    if !found {
+        use std::io::Write;
+        let _ = writeln!(std::io::stderr(), "skipped: {tool} is not installed");
+    }
+    found
+}
+
+/// Runs a client for a minute at most; what it printed, or a panic with all of it.
+fn run(tool: &str, arguments: &[&str]) -> String {
+    let output = try_run(tool, arguments);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(
+        output.status.success(),
+        "{tool} {arguments:?}: {text}{errors}"
+    );
+    text
+}
+
+fn try_run(tool: &str, arguments: &[&str]) -> std::process::Output {
+    // nbdsh needs the Python that its package was made for.
+    let path = format!(
+        "/usr/bin:/bin:{}",
+        std::env::var("PATH").unwrap_or_default()
+    );
+    Command::new("timeout")
+        .env("PATH", path)
+        .args(["60", tool])
+        .args(arguments)
+        .stdin(Stdio::null())
+        .output()
+        .unwrap()
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+#[test]
+fn nbdinfo_lists_and_maps() {
+    if !installed("nbdinfo") {
+        return;
+    }
+    let device = Arc::new(MemoryDevice::new(SIZE, 512));
+    device
+        .write(1 << 20, &[1; 1 << 20], block_device::Effort::NoWait)
+        .unwrap();
+    let exports = vec![
+        export("disk", device),
+        export("tank/vm/other", Arc::new(MemoryDevice::new(512, 512))),
+    ];
+    let stand = Stand::new(exports, None, tempfile::tempdir().unwrap());
+    let list = run("nbdinfo", &["--list", "--json", &stand.uri()]);
+    for expected in [
+        "\"disk\"",
+        "\"tank/vm/other\"",
+        "\"the disk disk\"",
+        "\"base:allocation\"",
+    ] {
+        assert!(list.contains(expected), "{expected} in {list}");
+    }
+    let info = run("nbdinfo", &[&stand.uri()]);
+    for expected in [
+        "can_multi_conn: true",
+        "can_fua: true",
+        "block_size_maximum: 33554432",
+    ] {
+        assert!(info.contains(expected), "{expected} in {info}");
+    }
+    let map = run("nbdinfo", &["--map", "--json", &stand.uri()]);
+    let words: String = map.split_whitespace().collect();
+    assert_eq!(words.matches("\"type\":3").count(), 2, "{words}");
+    assert!(
+        words.contains("\"offset\":1048576,\"length\":1048576,\"type\":0"),
+        "{words}"
+    );
+}
+
+#[test]
+fn nbdcopy_and_qemu_img_copy_there_and_back_without_a_difference() {
+    let stand = Stand::plain();
+    let (image, back) = (stand.image(), stand.path("back"));
+    if installed("nbdcopy") {
+        run(
+            "nbdcopy",
+            &[
+                "--flush",
+                "--destination-is-zero",
+                text(&image),
+                &stand.uri(),
+            ],
+        );
+        run("nbdcopy", &[&stand.uri(), text(&back)]);
+        run("cmp", &[text(&image), text(&back)]);
+        run(
+            "nbdcopy",
+            &["--synchronous", &stand.tcp_uri("nbd"), text(&back)],
+        );
+        run("cmp", &[text(&image), text(&back)]);
+    }
+    if installed("qemu-img") {
+        let stand = Stand::plain();
+        let image = stand.image();
+        run(
+            "qemu-img",
+            &[
+                "convert",
+                "-n",
+                "-W",
+                "-f",
+                "raw",
+                "-O",
+                "raw",
+                text(&image),
+                &stand.uri(),
+            ],
+        );
+        run(
+            "qemu-img",
+            &[
+                "compare",
+                "-f",
+                "raw",
+                "-F",
+                "raw",
+                text(&image),
+                &stand.uri(),
+            ],
+        );
+        let info = run("qemu-img", &["info", "-f", "raw", &stand.uri()]);
+        assert!(info.contains("256 MiB"), "{info}");
+        let map = run(
+            "qemu-img",
+            &["map", "-f", "raw", "--output=json", &stand.uri()],
+        );
+        assert!(map.contains("\"start\": 3145728, \"length\": 101711872, \"depth\": 0, \"present\": true, \"zero\": true"), "{map}");
+        // A format with metadata of its own on top.
+        run("qemu-img", &["create", "-f", "qcow2", &stand.uri(), "64M"]);
+        run(
+            "qemu-io",
+            &[
+                "-f",
+                "qcow2",
+                "-c",
+                "write -P 7 1M 3M",
+                "-c",
+                "flush",
+                &stand.uri(),
+            ],
+        );
+        run("qemu-img", &["check", "-f", "qcow2", &stand.uri()]);
+    }
+}
+
+#[test]
+fn qemu_io_reads_what_it_wrote_zeroed_and_discarded() {
+    if !installed("qemu-io") {
+        return;
+    }
+    let stand = Stand::plain();
+    let commands = [
+        "write -P 0xaa 0 1M",
+        "write -f -P 0xbb 1M 64k",
+        "write -z 128k 64k",
+        "write -z -u 192k 64k",
+        "discard 256k 64k",
+        "aio_write -P 0xcc 2M 4M",
+        "aio_write -f -P 0xdd 6M 512",
+        "aio_flush",
+        "flush",
+        "read -P 0xaa 0 128k",
+        "read -P 0 128k 192k",
+        "read -P 0xaa 320k 704k",
+        "read -P 0xbb 1M 64k",
+        "read -P 0xcc 2M 4M",
+        "read -P 0xdd 6M 512",
+        "map",
+    ];
+    let mut arguments = vec!["-f", "raw", "-t", "none"];
+    commands
+        .iter()
+        .for_each(|command| arguments.extend(["-c", *command]));
+    let uri = stand.uri();
+    arguments.push(&uri);
+    let output = run("qemu-io", &arguments);
+    for bad in ["failed", "error"] {
+        assert!(!output.contains(bad), "{output}");
+    }
+}
+
+#[test]
+fn fio_verifies_what_it_wrote() {
+    if !installed("fio")
+        || !Command::new("fio")
+            .arg("--enghelp=nbd")
+            .output()
+            .unwrap()
+            .status
+            .success()
+    {
+        return;
+    }
+    let stand = Stand::plain();
+    let uri = format!("--uri={}", stand.uri());
+    run(
+        "fio",
+        &[
+            "--name=verify",
+            "--ioengine=nbd",
+            &uri,
+            "--rw=randwrite",
+            "--bsrange=512-128k",
+            "--blockalign=512",
+            "--iodepth=32",
+            "--size=32M",
+            "--verify=crc32c",
+            "--verify_fatal=1",
+            "--do_verify=1",
+            "--fsync=16",
+        ],
+    );
+    let counters = stand.server.status().exports[0].counters;
+    assert!(
+        counters.write_bytes >= 32 << 20 && counters.flushes > 0,
+        "{counters:?}"
+    );
+    assert_eq!(counters.errors, 0);
+}
+
+#[test]
+fn nbdsh_finds_the_errors_of_the_document() {
+    if !installed("nbdsh") {
+        return;
+    }
+    let stand = Stand::plain();
+    let script = r#"
+import errno
+h.set_strict_mode(0)
+h.add_meta_context("base:allocation")
+h.connect_uri(uri)
+size = h.get_size()
+def expect(number, call, *arguments):
+    try:
+        call(*arguments)
+    except nbd.Error as error:
+        assert error.errnum == number, (call, arguments, error)
+    else:
+        assert False, (call, arguments)
+expect(errno.EINVAL, h.pread, 512, size)
+expect(errno.ENOSPC, h.pwrite, b"x" * 512, size)
+expect(errno.ENOSPC, h.zero, 512, size)
+expect(errno.EINVAL, h.trim, 512, size)
+expect(errno.EINVAL, h.block_status, 512, size, lambda *a: 0)
+expect(errno.ENOTSUP, h.zero, 4096, 0, nbd.CMD_FLAG_FAST_ZERO | nbd.CMD_FLAG_NO_HOLE)
+h.zero(4096, 0, nbd.CMD_FLAG_FAST_ZERO)
+h.pwrite(b"1" * 70000, 3, nbd.CMD_FLAG_FUA)
+assert h.pread(70002, 2) == b"\0" + b"1" * 70000 + b"\0"
+chunks = []
+h.pread_structured(65536, 1 << 20, lambda buf, offset, status, err: chunks.append(status))
+assert chunks == [nbd.READ_HOLE], chunks
+h.cache(1 << 20, 0)
+h.flush()
+runs = []
+h.block_status(1 << 20, 0, lambda context, offset, extents, err: runs.extend(extents))
+assert runs[:4] == [73728, 0, (1 << 20) - 73728, 3], runs
+h.shutdown()
+"#;
+    let uri = format!("uri = '{}'", stand.uri());
+    run("nbdsh", &["-c", &uri, "-c", script]);
+}
+
+/// A root, a certificate for the server and one for a client, made by openssl.
+fn certificates(folder: &Path) -> bool {
+    if !installed("openssl") {
+        return false;
+    }
+    let script = r#"
+set -e; cd "$1"; mkdir -p pki stranger
+key() { openssl ecparam -name prime256v1 -genkey -noout -out "$1"; }
+root() { key "$1/ca-key.pem"; openssl req -x509 -new -key "$1/ca-key.pem" -subj "/CN=$1 root" -days 2 -out "$1/ca-cert.pem" \
+  -addext basicConstraints=critical,CA:TRUE -addext keyUsage=critical,keyCertSign; }
+leaf() { key "$1/$2-key.pem"; openssl req -new -key "$1/$2-key.pem" -subj "/CN=$3" -out csr; 
+  printf 'subjectAltName=DNS:%s\nbasicConstraints=CA:FALSE\n' "$3" > ext
+  openssl x509 -req -in csr -CA "$1/ca-cert.pem" -CAkey "$1/ca-key.pem" -CAcreateserial -days 2 -extfile ext -out "$1/$2-cert.pem"; }
+root pki; leaf pki server localhost; leaf pki client vm1.example
+root stranger; leaf stranger client vm1.example; cp pki/ca-cert.pem stranger/ca-cert.pem
+"#;
+    let output = try_run("sh", &["-c", script, "sh", text(folder)]);
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    true
+}
+
+fn tls(folder: &Path, mode: TlsMode) -> TlsWish {
+    TlsWish {
+        mode,
+        certificate_chain: folder.join("pki/server-cert.pem"),
+        private_key: folder.join("pki/server-key.pem"),
+        client_roots: Some(folder.join("pki/ca-cert.pem")),
+    }
+}
+
+#[test]
+fn required_tls_serves_known_certificates_only() {
+    let folder = tempfile::tempdir().unwrap();
+    if !certificates(folder.path()) {
+        return;
+    }
+    let required = tls(folder.path(), TlsMode::Required);
+    let device = Arc::new(MemoryDevice::new(SIZE, 512));
+    let stand = Stand::new(vec![export("disk", device)], Some(required), folder);
+    let with = |pki: &str, scheme: &str| {
+        format!(
+            "{}?tls-certificates={}",
+            stand.tcp_uri(scheme),
+            text(&stand.path(pki))
+        )
+    };
+    if installed("nbdinfo") {
+        let info = run("nbdinfo", &[&with("pki", "nbds")]);
+        assert!(info.contains("with TLS"), "{info}");
+        assert!(
+            !try_run("nbdinfo", &[&stand.tcp_uri("nbd")])
+                .status
+                .success(),
+            "no TLS"
+        );
+        assert!(
+            !try_run("nbdinfo", &[&with("stranger", "nbds")])
+                .status
+                .success(),
+            "stranger"
+        );
+        let (image, back) = (stand.image(), stand.path("back"));
+        run("nbdcopy", &[text(&image), &with("pki", "nbds")]);
+        run("nbdcopy", &[&with("pki", "nbds"), text(&back)]);
+        run("cmp", &[text(&image), text(&back)]);
+    }
+    if installed("qemu-img") {
+        let credentials = format!(
+            "tls-creds-x509,id=tls0,endpoint=client,dir={}",
+            text(&stand.path("pki"))
+        );
+        let options = format!(
+            "driver=nbd,host=localhost,port={},export=disk,tls-creds=tls0",
+            tcp_address(&stand.server).port()
+        );
+        run(
+            "qemu-img",
+            &["info", "--object", &credentials, "--image-opts", &options],
+        );
+    }
+    let mut plain = Client::greeted(tcp_address(&stand.server));
+    assert_eq!(plain.option(3, &[]), (1 << 31) + 5);
+    // Input behind STARTTLS is not taken for encrypted input, nor for plain.
+    plain.send(b"IHAVEOPT\0\0\0\x05\0\0\0\0IHAVEOPT\0\0\0\x03\0\0\0\0");
+    assert!(plain.rest().len() <= 20);
+}
+
+#[test]
+fn offered_tls_protects_exports_with_identities() {
+    let folder = tempfile::tempdir().unwrap();
+    if !certificates(folder.path()) || !installed("nbdinfo") {
+        return;
+    }
+    let offered = tls(folder.path(), TlsMode::Offered);
+    let listed = |identity: &str| Access::Listed {
+        networks: vec![],
+        identities: vec![identity.to_owned()],
+    };
+    let guarded = |name: &str, identity: &str| ExportWish {
+        access: listed(identity),
+        ..export(name, Arc::new(MemoryDevice::new(SIZE, 512)))
+    };
+    let exports = vec![
+        guarded("disk", "vm1.example"),
+        guarded("other", "vm2.example"),
+        export("open", Arc::new(MemoryDevice::new(SIZE, 512))),
+    ];
+    let stand = Stand::new(exports, Some(offered), folder);
+    let uri = format!(
+        "{}?tls-certificates={}",
+        stand.tcp_uri("nbds"),
+        text(&stand.path("pki"))
+    );
+    run("nbdinfo", &[&uri]);
+    assert!(
+        !try_run("nbdinfo", &[&uri.replace("/disk?", "/other?")])
+            .status
+            .success()
+    );
+    let plain = stand.tcp_uri("nbd");
+    run("nbdinfo", &[&plain.replace("/disk", "/open")]);
+    assert!(!try_run("nbdinfo", &[&plain]).status.success());
+    let mut client = Client::greeted(tcp_address(&stand.server));
+    assert_eq!(client.option(7, b"\0\0\0\x04disk\0\0"), (1 << 31) + 5);
+    let list = run("nbdinfo", &["--list", &uri]);
+    assert!(
+        list.contains("\"disk\"") && list.contains("\"open\"") && !list.contains("\"other\""),
+        "{list}"
+    );
+}

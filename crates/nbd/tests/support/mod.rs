@@ -1,0 +1,288 @@
+//! A server on a socket of its own, a client made of raw bytes, and a device that misbehaves.
+
+#![allow(dead_code)] // Each test file uses a part of it.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use block_device::*;
+use nbd::{Access, ExportWish, NbdServer, ServerLimits, Wish};
+use serving::ListenAddress;
+
+/// No test waits longer for a single answer.
+pub const PATIENCE: Duration = Duration::from_secs(30);
+
+pub fn export(name: &str, device: SharedDevice) -> ExportWish {
+    ExportWish {
+        name: name.to_owned(),
+        description: format!("the disk {name}"),
+        device,
+        read_only: false,
+        access: Access::Local,
+    }
+}
+
+pub fn wish(exports: Vec<ExportWish>) -> Wish {
+    Wish {
+        listeners: vec!["127.0.0.1:0".parse().unwrap()],
+        tls: None,
+        exports,
+    }
+}
+
+/// A server with one export named `disk`.
+pub fn serve(device: SharedDevice) -> (NbdServer, SocketAddr) {
+    serve_within(device, ServerLimits::default())
+}
+
+pub fn serve_within(device: SharedDevice, limits: ServerLimits) -> (NbdServer, SocketAddr) {
+    let server = NbdServer::new(limits);
+    server.apply(wish(vec![export("disk", device)])).unwrap();
+    let address = tcp_address(&server);
+    (server, address)
+}
+
+pub fn tcp_address(server: &NbdServer) -> SocketAddr {
+    let listeners = server.status().listeners;
+    listeners
+        .into_iter()
+        .find_map(|address| match address {
+            ListenAddress::Tcp(address) => Some(address),
+            ListenAddress::Unix(_) => None,
+        })
+        .expect("a TCP listener")
+}
+
+/// A client of raw bytes.
+pub struct Client {
+    pub socket: TcpStream,
+}
+
+impl Client {
+    pub fn connect(address: SocketAddr) -> Self {
+        let socket = TcpStream::connect(address).unwrap();
+        socket.set_read_timeout(Some(PATIENCE)).unwrap();
+        socket.set_write_timeout(Some(PATIENCE)).unwrap();
+        socket.set_nodelay(true).unwrap();
+        Self { socket }
+    }
+
+    /// Past the greeting, with no option sent.
+    pub fn greeted(address: SocketAddr) -> Self {
+        let mut client = Self::connect(address);
+        assert_eq!(client.take(18), b"NBDMAGICIHAVEOPT\0\x03");
+        client.send(&[0, 0, 0, 3]);
+        client
+    }
+
+    /// In the transmission phase on `disk`: 0 simple, 1 structured, 2 extended, with
+    /// `base:allocation` where possible.
+    pub fn ready(address: SocketAddr, style: u8) -> Self {
+        let mut client = Self::greeted(address);
+        match style {
+            0 => {}
+            1 => assert_eq!(client.option(8, &[]), 1),
+            _ => assert_eq!(client.option(11, &[]), 1),
+        }
+        if style > 0 {
+            let query = b"\0\0\0\x04disk\0\0\0\x01\0\0\0\x0fbase:allocation";
+            assert_eq!(client.option(10, query), 1);
+        }
+        assert_eq!(client.option(7, b"\0\0\0\x04disk\0\0"), 1);
+        client
+    }
+
+    pub fn send(&mut self, bytes: &[u8]) {
+        self.socket.write_all(bytes).unwrap();
+    }
+
+    pub fn take(&mut self, count: usize) -> Vec<u8> {
+        let mut bytes = vec![0; count];
+        self.socket.read_exact(&mut bytes).unwrap();
+        bytes
+    }
+
+    /// Everything until the server closes the connection.
+    pub fn rest(&mut self) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        match self.socket.read_to_end(&mut bytes) {
+            Ok(_) => bytes,
+            Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => bytes,
+            Err(error) => panic!("the server does not close: {error}"),
+        }
+    }
+
+    /// Sends an option; the type of the final reply.
+    pub fn option(&mut self, code: u32, data: &[u8]) -> u32 {
+        let length = data.len() as u32;
+        self.send(
+            &[
+                b"IHAVEOPT",
+                &code.to_be_bytes()[..],
+                &length.to_be_bytes(),
+                data,
+            ]
+            .concat(),
+        );
+        loop {
+            let head = self.take(20);
+            assert_eq!(head[8..12], code.to_be_bytes());
+            let kind = u32::from_be_bytes(head[12..16].try_into().unwrap());
+            self.take(u32::from_be_bytes(head[16..].try_into().unwrap()) as usize);
+            if kind == 1 || kind >> 31 == 1 {
+                return kind;
+            }
+        }
+    }
+
+    pub fn request(&mut self, flags: u16, command: u16, cookie: u64, offset: u64, length: u32) {
+        self.send(&compact(flags, command, cookie, offset, length));
+    }
+
+    pub fn extended(&mut self, flags: u16, command: u16, cookie: u64, offset: u64, length: u64) {
+        let mut bytes = 0x21e4_1c71_u32.to_be_bytes().to_vec();
+        bytes.extend(flags.to_be_bytes());
+        bytes.extend(command.to_be_bytes());
+        bytes.extend([cookie, offset, length].map(u64::to_be_bytes).concat());
+        self.send(&bytes);
+    }
+
+    /// Error and cookie of a simple reply.
+    pub fn simple(&mut self) -> (u32, u64) {
+        let head = self.take(16);
+        assert_eq!(head[..4], [0x67, 0x44, 0x66, 0x98]);
+        let errno = u32::from_be_bytes(head[4..8].try_into().unwrap());
+        (errno, u64::from_be_bytes(head[8..].try_into().unwrap()))
+    }
+
+    /// Type, cookie and payload of a final chunk, structured or extended.
+    pub fn chunk(&mut self, extended: bool) -> (u16, u64, Vec<u8>) {
+        let head = self.take(if extended { 32 } else { 20 });
+        let magic: u32 = if extended { 0x6e8a_278c } else { 0x668e_33ef };
+        assert_eq!(head[..4], magic.to_be_bytes());
+        assert_eq!(head[4..6], [0, 1], "the final chunk");
+        let kind = u16::from_be_bytes([head[6], head[7]]);
+        let cookie = u64::from_be_bytes(head[8..16].try_into().unwrap());
+        let length = if extended {
+            u64::from_be_bytes(head[24..].try_into().unwrap()) as usize
+        } else {
+            u32::from_be_bytes(head[16..].try_into().unwrap()) as usize
+        };
+        (kind, cookie, self.take(length))
+    }
+}
+
+pub fn compact(flags: u16, command: u16, cookie: u64, offset: u64, length: u32) -> Vec<u8> {
+    let mut bytes = 0x2560_9513_u32.to_be_bytes().to_vec();
+    bytes.extend(flags.to_be_bytes());
+    bytes.extend(command.to_be_bytes());
+    bytes.extend([cookie, offset].map(u64::to_be_bytes).concat());
+    bytes.extend(length.to_be_bytes());
+    bytes
+}
+
+/// A memory device that never does anything without waiting, and fails on demand.
+pub struct Reluctant {
+    pub inner: MemoryDevice,
+    pub fails_with: Mutex<Option<ErrorKind>>,
+    /// While set, calls that may wait do.
+    pub stuck: AtomicBool,
+}
+
+impl Reluctant {
+    pub fn new(size: u64) -> Arc<Self> {
+        Arc::new(Self {
+            inner: MemoryDevice::new(size, 512),
+            fails_with: Mutex::default(),
+            stuck: AtomicBool::new(false),
+        })
+    }
+
+    fn check(&self, extent: Extent, effort: Effort) -> Result<(), DeviceError> {
+        if effort == Effort::NoWait {
+            return Err(DeviceError::new(ErrorKind::WouldBlock, "try", extent));
+        }
+        while self.stuck.load(Ordering::Acquire) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        match *self.fails_with.lock().unwrap() {
+            Some(kind) => Err(DeviceError::new(kind, "do", extent)),
+            None => Ok(()),
+        }
+    }
+}
+
+struct ReluctantLoan {
+    device: Arc<Reluctant>,
+    loan: Box<dyn WriteLoan>,
+}
+
+impl WriteLoan for ReluctantLoan {
+    fn extent(&self) -> Extent {
+        self.loan.extent()
+    }
+    fn append_parts<'a>(&'a mut self, parts: &mut Vec<&'a mut [u8]>) {
+        self.loan.append_parts(parts);
+    }
+    fn commit(self: Box<Self>, effort: Effort) -> Commit {
+        match self.device.check(self.extent(), effort) {
+            Ok(()) => self.loan.commit(effort),
+            Err(error) if error.kind == ErrorKind::WouldBlock => Commit::WouldBlock(self),
+            Err(error) => Commit::Failed(error),
+        }
+    }
+}
+
+/// What servers get: the loan needs a reference to its device.
+pub struct Shared(pub Arc<Reluctant>);
+
+impl BlockDevice for Shared {
+    fn geometry(&self) -> Geometry {
+        self.0.inner.geometry()
+    }
+    fn read(&self, extent: Extent, effort: Effort) -> Result<Box<dyn ReadLoan>, DeviceError> {
+        self.0.check(extent, effort)?;
+        self.0.inner.read(extent, effort)
+    }
+    fn lend(&self, extent: Extent) -> Result<Box<dyn WriteLoan>, DeviceError> {
+        Ok(Box::new(ReluctantLoan {
+            device: Arc::clone(&self.0),
+            loan: self.0.inner.lend(extent)?,
+        }))
+    }
+    fn write(&self, offset: u64, data: &[u8], effort: Effort) -> Result<(), DeviceError> {
+        self.0
+            .check(Extent::new(offset, data.len() as u64), effort)?;
+        self.0.inner.write(offset, data, effort)
+    }
+    fn write_zeroes(&self, extent: Extent, zero: Zero, effort: Effort) -> Result<(), DeviceError> {
+        self.0.check(extent, effort)?;
+        self.0.inner.write_zeroes(extent, zero, effort)
+    }
+    fn unmap(&self, extent: Extent, effort: Effort) -> Result<(), DeviceError> {
+        self.0.check(extent, effort)?;
+        self.0.inner.unmap(extent, effort)
+    }
+    fn update(
+        &self,
+        extent: Extent,
+        change: &mut dyn FnMut(&mut [u8]) -> Update,
+    ) -> Result<Update, DeviceError> {
+        self.0.check(extent, Effort::MayBlock)?;
+        self.0.inner.update(extent, change)
+    }
+    fn flush(&self) -> Result<(), DeviceError> {
+        self.0.check(Extent::new(0, 0), Effort::MayBlock)?;
+        self.0.inner.flush()
+    }
+    fn is_clean(&self) -> bool {
+        self.0.inner.is_clean()
+    }
+    fn status(&self, extent: Extent, runs_max: usize) -> Result<Vec<StatusRun>, DeviceError> {
+        self.0.check(extent, Effort::MayBlock)?;
+        self.0.inner.status(extent, runs_max)
+    }
+}
