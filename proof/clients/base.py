@@ -7,6 +7,8 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 
+from proof.runtime import ProofError
+
 Done = Callable[[bool], None]
 """Called once for a request: True when the server answered that it is done."""
 
@@ -14,7 +16,7 @@ ReadDone = Callable[[bytes | None], None]
 """Called once for a read: the data, or None when it failed."""
 
 
-class ClientError(Exception):
+class ClientError(ProofError):
     """The server refused, or the connection is gone."""
 
 

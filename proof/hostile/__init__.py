@@ -1,0 +1,1 @@
+"""Clients that mean harm, while a well-behaved one must not notice."""
