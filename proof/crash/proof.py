@@ -39,6 +39,8 @@ class Plan:
     seed: int
     audit_every: int = 50
     full_every: int = 10
+    volumes: frozenset[str] | None = None
+    """Load these of the server's volumes; all without it."""
     say: Callable[[str], None] = print
     sabotage: Callable[[int], None] | None = None
     """For the proof's own tests: called with the round's number while the server is down."""
@@ -70,18 +72,23 @@ class Tally:
 class CrashProof:
     """Runs the rounds against one server."""
 
-    def __init__(self, server: Server, plan: Plan, faults: LegFaults | None = None):
+    def __init__(self, server: Server, plan: Plan, faults: LegFaults | None = None, *, prepared: bool = False):
+        """With ``prepared`` the server's volumes exist already; those named in the plan must be empty."""
+        self._prepared = prepared
         self._server = server
         self._plan = plan
         self._faults = faults
         self._tally = Tally()
         self._volumes = [
-            Volume(spec.name, tag, spec.size, spec.synchronous) for tag, spec in enumerate(server.volumes, 1)
+            Volume(spec.name, tag, spec.size, spec.synchronous)
+            for tag, spec in enumerate(server.volumes, 1)
+            if plan.volumes is None or spec.name in plan.volumes
         ]
 
     def run(self) -> Tally:
         """All rounds; stops at the first broken promise."""
-        self._server.prepare()
+        if not self._prepared:
+            self._server.prepare()
         self._start()
         for number in range(1, self._plan.rounds + 1):
             rng = random.Random(f"{self._plan.seed}:{number}")

@@ -111,6 +111,10 @@ class Bulkhead(Server):
             self._say("$ bulkhead " + " ".join(words))
         return checked([self.program, *words], COMMAND_SECONDS, env=self._env)
 
+    def say_nothing(self) -> None:
+        """Stops telling the commands."""
+        self._say = None
+
     def try_command(self, *words: str, seconds: float = COMMAND_SECONDS) -> Outcome:
         """Runs ``bulkhead WORDS``, however it ends."""
         return run([self.program, *words], seconds, env=self._env)
