@@ -24,12 +24,16 @@ use crate::xml::Element;
 pub struct Layout {
     /// The `bulkhead` program that agents run.
     pub program: PathBuf,
+    /// Whether systemd starts Corosync and Pacemaker. Where something else does, as in the lab,
+    /// nothing is planned for units.
+    pub has_systemd: bool,
 }
 
 impl Default for Layout {
     fn default() -> Self {
         Self {
             program: PathBuf::from("/usr/bin/bulkhead"),
+            has_systemd: true,
         }
     }
 }
@@ -214,6 +218,10 @@ pub fn wish(appliance: &Appliance, text: &str, layout: &Layout) -> Wish {
         units.insert(1, "corosync-qdevice.service");
     } else {
         units_unwanted.push("corosync-qdevice.service");
+    }
+    if !layout.has_systemd {
+        units.clear();
+        units_unwanted.clear();
     }
     let mut heads: Vec<(HeadName, u32)> = appliance
         .heads

@@ -161,7 +161,8 @@ pub fn pool_id(pool: &PoolName) -> String {
 /// Pacemaker's name of an address: unique because addresses are, and the same wherever the
 /// address stands in the file.
 fn address_id(address: IpAddr) -> String {
-    format!("address-{}", id_part(&address.to_string()))
+    // An IPv6 address is all hexadecimal digits, dots and colons: this stays unique.
+    format!("address-{}", address.to_string().replace(':', "-"))
 }
 
 /// Pacemaker's names of everything that powers `head` off, by level.

@@ -1,0 +1,216 @@
+//! What the examples are rendered to, compared with files that people can read and review, and
+//! judged by the stock tools of Corosync and Pacemaker where they are installed.
+//!
+//! `BLESS=1 cargo test -p appliance` writes the files anew.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use appliance::plan::{empty_cib, merged};
+use appliance::render::{cib, corosync_conf};
+use appliance::{Appliance, parse, reference};
+
+const EXAMPLES: [&str; 5] = ["pair", "two-pools", "eight-pools", "witness", "single"];
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn example(name: &str) -> Appliance {
+    let path = root().join("examples").join(format!("{name}.toml"));
+    let text = fs::read_to_string(&path).expect("the example can be read");
+    match parse(&text) {
+        Ok(parsed) => parsed.appliance,
+        Err(finding) => panic!("{}: {finding}", path.display()),
+    }
+}
+
+fn golden(path: &Path, text: &str) {
+    if std::env::var_os("BLESS").is_some() {
+        fs::write(path, text).expect("the file can be written");
+    }
+    let expected = fs::read_to_string(path).unwrap_or_default();
+    assert!(
+        expected == text,
+        "{} is out of date: run with BLESS=1 and review the difference",
+        path.display()
+    );
+}
+
+fn golden_dir() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden")
+}
+
+fn cib_of(name: &str) -> String {
+    merged(&empty_cib(), &cib(&example(name))).to_string()
+}
+
+#[test]
+fn examples_are_rendered_as_reviewed() {
+    for name in EXAMPLES {
+        let conf = corosync_conf(&example(name));
+        golden(&golden_dir().join(format!("{name}.corosync.conf")), &conf);
+        golden(&golden_dir().join(format!("{name}.cib.xml")), &cib_of(name));
+    }
+}
+
+#[test]
+fn schema_and_reference_follow_the_types() {
+    golden(
+        &root().join("docs/formats/appliance.schema.json"),
+        &reference::schema_text(),
+    );
+    golden(
+        &root().join("docs/formats/appliance.md"),
+        &reference::markdown(),
+    );
+}
+
+/// Whether a program can be run; says so where it cannot.
+fn is_installed(program: &str) -> bool {
+    let found = std::env::var_os("PATH").is_some_and(|path| {
+        std::env::split_paths(&path)
+            .chain([PathBuf::from("/usr/sbin")])
+            .any(|folder| folder.join(program).exists())
+    });
+    if !found {
+        eprintln_skip(program);
+    }
+    found
+}
+
+#[expect(clippy::print_stderr, reason = "a test that cannot run says why")]
+fn eprintln_skip(program: &str) {
+    eprintln!("skipped: {program} is not installed");
+}
+
+fn run(program: &str, arguments: &[&str]) -> (bool, String) {
+    let output = Command::new(program)
+        .args(arguments)
+        .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
+        .env_remove("CIB_file")
+        .output()
+        .expect("an installed program runs");
+    let text = [output.stdout, output.stderr].concat();
+    (
+        output.status.success(),
+        String::from_utf8_lossy(&text).into_owned(),
+    )
+}
+
+#[test]
+fn pacemaker_finds_nothing_wrong_with_the_examples() {
+    if !is_installed("crm_verify") {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    for name in EXAMPLES {
+        let path = folder.path().join("cib.xml");
+        fs::write(&path, cib_of(name)).expect("the file can be written");
+        let path = path.to_str().expect("plain text");
+        let (ok, said) = run("crm_verify", &["-V", "-x", path]);
+        assert!(ok && said.trim().is_empty(), "{name}: {said}");
+    }
+}
+
+#[test]
+fn corosync_takes_the_examples() {
+    if !is_installed("corosync") {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    for name in EXAMPLES {
+        let path = folder.path().join("corosync.conf");
+        // The key is looked for even in a dry run.
+        let key = folder.path().join("authkey");
+        fs::write(&key, [7; 256]).expect("the file can be written");
+        let (_, host) = run("uname", &["-n"]);
+        // Corosync wants to find itself in the list.
+        let conf = corosync_conf(&example(name))
+            .replacen("name: left", &format!("name: {}", host.trim()), 1)
+            .replace("to_stderr: no", "to_stderr: yes")
+            .replace(
+                "totem {\n",
+                &format!("totem {{\n    keyfile: {}\n", key.display()),
+            );
+        fs::write(&path, conf).expect("the file can be written");
+        let (ok, said) = run(
+            "corosync",
+            &["-t", "-c", path.to_str().expect("plain text")],
+        );
+        assert!(ok, "{name}: {said}");
+    }
+}
+
+/// Pacemaker's own scheduler plays the loss of a head: it is powered off before its pool
+/// starts elsewhere, addresses follow their pool, and nothing else moves.
+#[test]
+fn pacemaker_fences_before_it_takes_over_and_brings_addresses_up_last() {
+    if !is_installed("crm_simulate") {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = |name: &str| folder.path().join(name).to_string_lossy().into_owned();
+    let (start, running, after) = (file("start.xml"), file("running.xml"), file("after.xml"));
+    fs::write(&start, cib_of("two-pools")).expect("the file can be written");
+    let up = [
+        "-x", &start, "-S", "-q", "true", "-u", "left", "-u", "right", "-O", &running,
+    ];
+    let (ok, said) = run("crm_simulate", &up);
+    assert!(ok, "{said}");
+    assert_ordered(
+        &said,
+        &[
+            "pool-tank start on left",
+            "address-10.77.1.100 start on left",
+        ],
+    );
+    assert_ordered(
+        &said,
+        &[
+            "pool-vault start on right",
+            "address-10.77.1.101 start on right",
+        ],
+    );
+
+    let (ok, said) = run(
+        "crm_simulate",
+        &["-x", &running, "-S", "-f", "left", "-O", &after],
+    );
+    assert!(ok, "{said}");
+    assert_ordered(
+        &said,
+        &[
+            "Fencing left (off)",
+            "pool-tank start on right",
+            "address-10.77.1.100 start on right",
+        ],
+    );
+    assert!(!summary(&said).contains("pool-vault"), "{said}");
+
+    // The head comes back: nothing flies back unasked.
+    let (ok, said) = run("crm_simulate", &["-x", &after, "-S", "-u", "left"]);
+    assert!(ok, "{said}");
+    assert!(!summary(&said).contains("pool-tank"), "{said}");
+}
+
+/// What the scheduler decided, without the steps.
+fn summary(said: &str) -> &str {
+    let from = said.find("Transition Summary").expect("a summary");
+    let rest = &said[from..];
+    rest.split("Executing").next().unwrap_or(rest)
+}
+
+#[track_caller]
+fn assert_ordered(text: &str, parts: &[&str]) {
+    // "* Resource action: pool-tank start on left" is printed with columns.
+    let squeezed = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let mut from = 0;
+    for part in parts {
+        match squeezed[from..].find(part) {
+            Some(at) => from += at + part.len(),
+            None => panic!("{part:?} does not follow in:\n{text}"),
+        }
+    }
+}
