@@ -71,7 +71,7 @@ impl Execution {
                 Counters::add_one(&self.session.counters.waits);
                 let elsewhere = self.elsewhere(task, reservation);
                 let running = Arc::clone(&elsewhere.running);
-                let job = Box::new(move || elsewhere.work(pending));
+                let job = Box::new(move || elsewhere.work(*pending));
                 if let Err(job) = self.server.workers.submit(job) {
                     // All workers are busy: waiting here is the back-pressure.
                     job();
@@ -123,7 +123,10 @@ impl Execution {
     fn answer_flushed(&self, task: &Task, then: Outcome, flushed: &FlushOutcome) {
         Counters::add_one(&self.server.counters.flushes);
         Counters::add_one(&self.session.counters.flushes);
-        let flushed = flushed.as_ref().map(|()| ()).map_err(|error| &**error);
+        let flushed = match flushed {
+            Ok(()) => Ok(()),
+            Err(error) => Err(&**error),
+        };
         match then.after_flush(flushed) {
             Some(outcome) => self.answer(task, outcome),
             None => self.drop_session(),
@@ -170,7 +173,7 @@ struct Elsewhere {
 
 impl Elsewhere {
     /// On a worker: waits as long as it takes.
-    fn work(self, pending: Box<scsi::Pending>) {
+    fn work(self, pending: scsi::Pending) {
         match pending.execute() {
             Executed::Done(outcome) => self.finish(|execution, task| {
                 execution.answer(task, outcome);
@@ -186,7 +189,7 @@ impl Elsewhere {
             Executed::WouldBlock(again) => {
                 // Not after it was told that it may block; but it must not be lost either.
                 debug_assert!(false, "a command that may block would block");
-                self.work(again);
+                self.work(*again);
             }
         }
     }

@@ -25,7 +25,7 @@ use crate::protocol::text::{Accumulator, Answers, parse};
 
 /// A Data-Out segment longer than this is received straight into the task's buffers.
 const DIRECT_BYTES_MIN: usize = 16 * 1024;
-/// Bytes in the send queue after which they are sent before more requests are looked at.
+/// Bytes that are queued between two attempts to send them.
 const SEND_EARLY_BYTES: usize = 512 * 1024;
 /// Time for the last answers of an orderly end.
 const FAREWELL: Duration = Duration::from_secs(5);
@@ -87,6 +87,8 @@ pub(crate) struct FullFeature {
     pub(crate) next_transfer_tag: u32,
     /// Nothing else waits for this thread.
     pub(crate) quiet: bool,
+    /// Queued bytes over which they are sent before more requests are looked at.
+    send_mark: usize,
     negotiation: Negotiation,
     segment: Option<Segment>,
     text: Option<TextExchange>,
@@ -117,6 +119,7 @@ impl FullFeature {
             held: HashMap::new(),
             next_transfer_tag: 1,
             quiet: false,
+            send_mark: SEND_EARLY_BYTES,
             negotiation,
             segment: None,
             text: None,
@@ -142,6 +145,7 @@ impl FullFeature {
                 Need::Room => link.make_room(deadline),
                 Need::Input => self.receive(link, deadline),
             };
+            self.send_mark = self.outbound.queued_bytes() + SEND_EARLY_BYTES;
             match turn {
                 Ok(Turn::Input(0)) => {}
                 Ok(Turn::Input(_)) => {
@@ -228,7 +232,7 @@ impl FullFeature {
     /// Handles the PDUs in the input buffer.
     fn consume(&mut self, link: &mut Link) -> Need {
         while self.end.is_none() {
-            if self.outbound.queued_bytes() > SEND_EARLY_BYTES || self.outbound.is_congested() {
+            if self.outbound.queued_bytes() > self.send_mark || self.outbound.is_congested() {
                 return Need::Room;
             }
             if self.segment.is_some() {

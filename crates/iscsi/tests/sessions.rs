@@ -1,0 +1,503 @@
+//! Sessions as RFC 7143 describes them: reinstatement, several connections, text negotiation,
+//! logout, task management, and live changes of what is served.
+
+mod common;
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::{Duration, Instant};
+
+use block_device::{
+    BlockDevice, DeviceError, Effort, ErrorKind, Extent, Geometry, MemoryDevice, ReadLoan,
+    StatusRun, Update, WriteLoan, Zero,
+};
+use common::*;
+use iscsi::protocol::header::{Header, TAG_NONE};
+use iscsi::{Access, Chap, Credentials, Initiators, Limits, Secret, TargetWish, Wish};
+
+fn second_isid() -> LoginAs {
+    LoginAs {
+        isid: 2,
+        ..LoginAs::default()
+    }
+}
+
+fn task_management(function: u8, tag: u32, cmd_sn: u32, referenced: u32) -> Header {
+    let mut header = Header::new(0x42);
+    header.0[1] = 0x80 | function;
+    header.set_word(16, tag);
+    header.set_word(20, referenced);
+    header.set_word(24, cmd_sn);
+    header.set_word(32, cmd_sn.wrapping_sub(1));
+    header
+}
+
+fn logout(reason: u8, cid: u16, cmd_sn: u32) -> Header {
+    let mut header = Header::new(0x46);
+    header.0[1] = 0x80 | reason;
+    header.set_word(16, 0x99);
+    header.set_half(20, cid);
+    header.set_word(24, cmd_sn);
+    header
+}
+
+#[test]
+fn data_of_every_size_comes_back_as_written() {
+    let fixture = serve(Limits::default());
+    for (isid, keys) in [
+        (1, "InitialR2T=Yes;ImmediateData=No;MaxBurstLength=8192"),
+        (
+            2,
+            "InitialR2T=No;MaxRecvDataSegmentLength=1000;MaxBurstLength=65536",
+        ),
+        (
+            3,
+            "MaxRecvDataSegmentLength=262144;MaxBurstLength=1048576;MaxOutstandingR2T=1",
+        ),
+        (
+            4,
+            "HeaderDigest=CRC32C;DataDigest=CRC32C;MaxRecvDataSegmentLength=4096",
+        ),
+    ] {
+        let who = LoginAs {
+            isid,
+            keys: keys.to_owned(),
+            ..LoginAs::default()
+        };
+        let mut client = Client::log_in_as(fixture.address, &who);
+        assert!(client.is_served());
+        for blocks in [1, 7, 16, 128, 300, 511] {
+            let salt = blocks + usize::from(isid);
+            let data: Vec<u8> = (0..blocks * BLOCK)
+                .map(|at| (at / 7 + salt) as u8)
+                .collect();
+            assert_eq!(client.write_blocks(5, &data), 0);
+            assert!(client.read_blocks(5, data.len()) == data, "{blocks} {keys}");
+        }
+        client.send(logout(0, 0, client.cmd_sn), &[]);
+        assert_eq!(client.receive().unwrap().opcode(), 0x26);
+        assert!(client.is_dropped());
+    }
+}
+
+#[test]
+fn a_new_login_of_the_same_port_replaces_the_old_session() {
+    let fixture = serve(Limits::default());
+    let mut old = Client::log_in(fixture.address);
+    assert!(old.is_served());
+    let mut other = Client::log_in_as(fixture.address, &second_isid());
+    let mut new = Client::log_in(fixture.address);
+    assert!(old.is_dropped());
+    assert!(new.is_served());
+    assert!(other.is_served());
+    assert_eq!(fixture.server.status().sessions.len(), 2);
+}
+
+#[test]
+fn commands_over_two_connections_are_executed_in_their_order() {
+    let fixture = serve(Limits::default());
+    let who = LoginAs {
+        keys: "MaxConnections=4;InitialR2T=No".to_owned(),
+        ..LoginAs::default()
+    };
+    let mut one = Client::log_in_as(fixture.address, &who);
+    assert!(one.text.contains("MaxConnections=4;"));
+    assert!(one.is_served());
+    let further = LoginAs {
+        tsih: one.tsih,
+        cid: 1,
+        cmd_sn: one.cmd_sn,
+        keys: "MaxRecvDataSegmentLength=8192".to_owned(),
+        ..LoginAs::default()
+    };
+    let mut two = Client::log_in_as(fixture.address, &further);
+    assert_eq!(two.tsih, one.tsih);
+    // The read, numbered second, arrives before the write that it must see; its unsolicited
+    // sibling write is held with its data.
+    let first = one.cmd_sn;
+    two.cmd_sn = first + 1;
+    two.read_10(20, 8, 1);
+    let cdb = cdb_10(0x2a, 9, 2);
+    let header = two.command(21, &cdb, 0x20, 1024);
+    two.send(header, &[3; BLOCK]);
+    let mut unsolicited = Header::new(0x05);
+    unsolicited.0[1] = 0x80;
+    unsolicited.set_word(16, 21);
+    unsolicited.set_word(20, TAG_NONE);
+    unsolicited.set_word(40, BLOCK as u32);
+    two.send(unsolicited, &[4; BLOCK]);
+    let header = ping(22, two.cmd_sn);
+    two.send(header, &[]);
+    assert_eq!(two.receive().unwrap().opcode(), 0x20, "the others are held");
+    let cdb = cdb_10(0x2a, 8, 1);
+    one.send_command(10, &cdb, 0xa0, 512, &[2; BLOCK]);
+    assert_eq!(one.receive().unwrap().status(), 0);
+    let answer = two.receive().unwrap();
+    assert_eq!((answer.opcode(), &answer.data), (0x25, &vec![2; BLOCK]));
+    assert_eq!(two.receive().unwrap().status(), 0);
+    one.cmd_sn = first + 3;
+    let data = one.read_blocks(9, 2 * BLOCK);
+    assert_eq!((data[0], data[BLOCK]), (3, 4));
+    // One connection logs out; the session goes on with the other.
+    two.send(logout(1, 1, one.cmd_sn), &[]);
+    assert_eq!(two.receive().unwrap().opcode(), 0x26);
+    assert!(two.is_dropped());
+    assert!(one.is_served());
+}
+
+#[test]
+fn a_connection_that_breaks_ends_its_session() {
+    let fixture = serve(Limits::default());
+    let who = LoginAs {
+        keys: "MaxConnections=2".to_owned(),
+        ..LoginAs::default()
+    };
+    let mut one = Client::log_in_as(fixture.address, &who);
+    let further = LoginAs {
+        tsih: one.tsih,
+        cid: 1,
+        keys: String::new(),
+        ..LoginAs::default()
+    };
+    let two = Client::log_in_as(fixture.address, &further);
+    let third = LoginAs {
+        cid: 2,
+        ..further.clone()
+    };
+    let status = Client::connect(fixture.address).try_log_in(&third);
+    assert_eq!(status, 0x0206, "too many connections");
+    drop(two);
+    assert!(one.is_dropped());
+    wait_until("the session is gone", || {
+        fixture.server.status().sessions.is_empty()
+    });
+    let status = Client::connect(fixture.address).try_log_in(&further);
+    assert_eq!(status, 0x020a, "session does not exist");
+}
+
+#[test]
+fn a_connection_with_the_same_id_replaces_the_old_one_in_its_session() {
+    let fixture = serve(Limits::default());
+    let mut old = Client::log_in(fixture.address);
+    assert!(old.is_served());
+    let again = LoginAs {
+        tsih: old.tsih,
+        cmd_sn: old.cmd_sn,
+        keys: String::new(),
+        ..LoginAs::default()
+    };
+    let mut new = Client::log_in_as(fixture.address, &again);
+    assert_eq!(new.tsih, old.tsih);
+    assert!(old.is_dropped());
+    assert!(new.is_served());
+}
+
+#[test]
+fn send_targets_comes_in_parts_that_the_initiator_can_take() {
+    let fixture = serve(Limits::default());
+    let memory = || Arc::new(MemoryDevice::new(1 << 20, 512));
+    let targets = (0..100)
+        .map(|number| {
+            let name = format!("iqn.2026-01.org.example:a-rather-long-name-{number:03}");
+            target_wish(&target(&name, memory()))
+        })
+        .collect();
+    fixture.server.apply(Wish {
+        targets,
+        portals: vec![portal_wish()],
+    });
+    let who = LoginAs {
+        discovery: true,
+        keys: "MaxRecvDataSegmentLength=512".to_owned(),
+        ..LoginAs::default()
+    };
+    let mut client = Client::log_in_as(fixture.address, &who);
+    let (mut text, mut transfer_tag) = (Vec::new(), TAG_NONE);
+    loop {
+        let mut header = Header::new(0x44);
+        header.0[1] = 0x80;
+        header.set_word(16, 1);
+        header.set_word(20, transfer_tag);
+        header.set_word(24, client.cmd_sn);
+        let question: &[u8] = if text.is_empty() {
+            b"SendTargets=All\0"
+        } else {
+            b""
+        };
+        client.send(header, question);
+        let answer = client.receive().unwrap();
+        assert_eq!(answer.opcode(), 0x24);
+        assert!(answer.data.len() <= 512);
+        text.extend(answer.data);
+        if answer.header.is_final() {
+            break;
+        }
+        assert_eq!(answer.header.flags(), 0x40);
+        transfer_tag = answer.header.word(20);
+    }
+    let text = String::from_utf8(text).unwrap();
+    assert_eq!(text.matches("TargetName=").count(), 100);
+    let portal = format!("TargetAddress={},1", fixture.address);
+    assert_eq!(text.matches(&portal).count(), 100);
+}
+
+#[test]
+fn an_aborted_write_is_not_answered_and_writes_nothing() {
+    let fixture = serve(Limits::default());
+    let mut client = Client::log_in(fixture.address);
+    assert!(client.is_served());
+    client.write_10(9, 0, 1);
+    let r2t = client.receive().unwrap();
+    client.send(task_management(1, 50, client.cmd_sn, 9), &[]);
+    let done = client.receive().unwrap();
+    assert_eq!((done.opcode(), done.header.0[2]), (0x22, 0));
+    client.data_out(&r2t, 0, 0, &[1; BLOCK], true);
+    client.send(task_management(1, 51, client.cmd_sn, 9), &[]);
+    let unknown = client.receive().unwrap();
+    assert_eq!((unknown.opcode(), unknown.header.0[2]), (0x22, 1));
+    assert_eq!(client.read_blocks(0, BLOCK), [0; BLOCK]);
+    assert_eq!(fixture.budget.bytes_used(), 0);
+    for (function, response) in [(8, 4), (9, 5), (3, 5)] {
+        client.send(task_management(function, 52, client.cmd_sn, 0), &[]);
+        assert_eq!(client.receive().unwrap().header.0[2], response);
+    }
+}
+
+/// Reads have to wait until the gate opens.
+struct GatedDevice {
+    memory: MemoryDevice,
+    open: Mutex<bool>,
+    opened: Condvar,
+    reached: AtomicBool,
+}
+
+impl GatedDevice {
+    fn new() -> Arc<Self> {
+        Arc::new(Self {
+            memory: MemoryDevice::new(1 << 20, 512),
+            open: Mutex::new(false),
+            opened: Condvar::new(),
+            reached: AtomicBool::new(false),
+        })
+    }
+
+    fn open(&self) {
+        *self.open.lock().unwrap() = true;
+        self.opened.notify_all();
+    }
+
+    fn pass(&self) {
+        self.reached.store(true, Ordering::Release);
+        let mut open = self.open.lock().unwrap();
+        while !*open {
+            open = self.opened.wait(open).unwrap();
+        }
+    }
+}
+
+impl BlockDevice for GatedDevice {
+    fn geometry(&self) -> Geometry {
+        self.memory.geometry()
+    }
+    fn read(&self, extent: Extent, effort: Effort) -> Result<Box<dyn ReadLoan>, DeviceError> {
+        if effort == Effort::NoWait {
+            return Err(DeviceError::new(ErrorKind::WouldBlock, "read", extent));
+        }
+        self.pass();
+        self.memory.read(extent, effort)
+    }
+    fn lend(&self, extent: Extent) -> Result<Box<dyn WriteLoan>, DeviceError> {
+        self.memory.lend(extent)
+    }
+    fn write(&self, offset: u64, data: &[u8], effort: Effort) -> Result<(), DeviceError> {
+        self.memory.write(offset, data, effort)
+    }
+    fn write_zeroes(&self, extent: Extent, zero: Zero, effort: Effort) -> Result<(), DeviceError> {
+        self.memory.write_zeroes(extent, zero, effort)
+    }
+    fn unmap(&self, extent: Extent, effort: Effort) -> Result<(), DeviceError> {
+        self.memory.unmap(extent, effort)
+    }
+    fn update(
+        &self,
+        extent: Extent,
+        change: &mut dyn FnMut(&mut [u8]) -> Update,
+    ) -> Result<Update, DeviceError> {
+        self.memory.update(extent, change)
+    }
+    fn flush(&self) -> Result<(), DeviceError> {
+        Err(DeviceError::new(
+            ErrorKind::Gone,
+            "flush",
+            Extent::new(0, 0),
+        ))
+    }
+    fn is_clean(&self) -> bool {
+        false
+    }
+    fn status(&self, extent: Extent, runs_max: usize) -> Result<Vec<StatusRun>, DeviceError> {
+        self.memory.status(extent, runs_max)
+    }
+}
+
+#[test]
+fn an_abort_of_a_task_that_runs_is_answered_when_the_task_has_ended() {
+    let device = GatedDevice::new();
+    let fixture = serve_device(Limits::default(), 1 << 20, device.clone());
+    let mut client = Client::log_in(fixture.address);
+    assert!(client.is_served());
+    client.read_10(9, 0, 1);
+    wait_until("the read is under way", || {
+        device.reached.load(Ordering::Acquire)
+    });
+    client.send(task_management(2, 50, client.cmd_sn, 0), &[]);
+    let header = ping(51, client.cmd_sn);
+    client.send(header, &[]);
+    let pong = client.receive().unwrap();
+    assert_eq!(
+        pong.opcode(),
+        0x20,
+        "others are served while a disk is slow"
+    );
+    device.open();
+    let done = client.receive().unwrap();
+    assert_eq!(
+        (done.opcode(), done.header.0[2]),
+        (0x22, 0),
+        "and no answer to the read"
+    );
+}
+
+#[test]
+fn a_slow_command_does_not_hold_up_the_connection() {
+    let device = GatedDevice::new();
+    let fixture = serve_device(Limits::default(), 1 << 20, device.clone());
+    let mut client = Client::log_in(fixture.address);
+    assert!(client.is_served());
+    client.read_10(9, 0, 1);
+    assert!(client.is_served());
+    device.open();
+    let answer = client.receive().unwrap();
+    assert_eq!((answer.opcode(), answer.header.task_tag()), (0x25, 9));
+}
+
+#[test]
+fn a_device_that_is_gone_drops_the_session_without_an_answer() {
+    let fixture = serve_device(Limits::default(), 1 << 20, GatedDevice::new());
+    let mut client = Client::log_in(fixture.address);
+    assert!(client.is_served());
+    client.send_command(9, &cdb_10(0x35, 0, 0), 0x80, 0, &[]);
+    assert!(client.receive().is_none());
+}
+
+#[test]
+fn a_changed_wish_ends_only_what_is_no_longer_allowed() {
+    let fixture = serve(Limits::default());
+    let other = target(
+        "iqn.2026-01.org.example:two",
+        Arc::new(MemoryDevice::new(1 << 20, 512)),
+    );
+    let apply = |targets: Vec<TargetWish>| {
+        fixture.server.apply(Wish {
+            targets,
+            portals: vec![portal_wish()],
+        })
+    };
+    let port = fixture.address.port();
+    apply(vec![target_wish(&fixture.target), target_wish(&other)]);
+    assert_eq!(
+        fixture.server.portals()[0].0.port(),
+        port,
+        "the portal stays"
+    );
+    let mut one = Client::log_in(fixture.address);
+    let to_other = LoginAs {
+        target: other.name().to_string(),
+        ..LoginAs::default()
+    };
+    let mut two = Client::log_in_as(fixture.address, &to_other);
+    assert!(one.is_served() && two.is_served());
+
+    let mut restricted = target_wish(&other);
+    restricted.access = Access {
+        initiators: Initiators::Listed(vec!["iqn.2026-01.org.example:else".parse().unwrap()]),
+        ..Access::default()
+    };
+    let applied = apply(vec![target_wish(&fixture.target), restricted]);
+    assert_eq!(applied.sessions_dropped, 1);
+    assert!(two.is_dropped());
+    assert!(one.is_served());
+    let status = Client::connect(fixture.address).try_log_in(&to_other);
+    assert_eq!(status, 0x0202);
+
+    let mut secret = target_wish(&fixture.target);
+    secret.access.chap = Some(Chap {
+        initiator: Credentials {
+            user: "user".to_owned(),
+            secret: Secret::new(b"0123456789abcdef".to_vec()),
+        },
+        mutual: None,
+    });
+    apply(vec![secret]);
+    assert!(one.is_dropped(), "it did not prove the new secret");
+    let status = Client::connect(fixture.address).try_log_in(&LoginAs::default());
+    assert_eq!(status, 0x0201);
+    let status = Client::connect(fixture.address).try_log_in(&to_other);
+    assert_eq!(status, 0x0203, "the other target is gone");
+}
+
+#[test]
+fn a_removed_portal_ends_its_connections_and_a_new_one_serves() {
+    let fixture = serve(Limits::default());
+    let mut old = Client::log_in(fixture.address);
+    let mut other = portal_wish();
+    other.group = 2;
+    fixture.server.apply(Wish {
+        targets: vec![target_wish(&fixture.target)],
+        portals: vec![other],
+    });
+    assert!(old.is_dropped());
+    let (address, group) = fixture.server.portals()[0];
+    assert_eq!(group, 2);
+    assert!(Client::log_in(address).is_served());
+}
+
+#[test]
+fn a_drain_asks_for_logout_and_then_drops() {
+    let fixture = serve(Limits::default());
+    let mut polite = Client::log_in(fixture.address);
+    let mut stubborn = Client::log_in_as(fixture.address, &second_isid());
+    let clients = std::thread::spawn(move || {
+        let asked = polite.receive().unwrap();
+        assert_eq!((asked.opcode(), asked.header.0[36]), (0x32, 1));
+        polite.send(logout(0, 0, polite.cmd_sn), &[]);
+        assert_eq!(polite.receive().unwrap().opcode(), 0x26);
+        let asked = stubborn.receive().unwrap();
+        assert_eq!((asked.opcode(), asked.header.0[36]), (0x32, 1));
+        let told = stubborn.receive().unwrap();
+        assert_eq!((told.opcode(), told.header.0[36]), (0x32, 3));
+        assert!(stubborn.is_dropped());
+    });
+    let ended = fixture
+        .server
+        .drain(Instant::now() + Duration::from_millis(300));
+    assert!(ended);
+    clients.join().unwrap();
+}
+
+#[test]
+fn lost_ownership_drops_everything_without_a_word() {
+    let device = GatedDevice::new();
+    let fixture = serve_device(Limits::default(), 1 << 20, device.clone());
+    let mut client = Client::log_in(fixture.address);
+    assert!(client.is_served());
+    client.read_10(9, 0, 1);
+    wait_until("the read is under way", || {
+        device.reached.load(Ordering::Acquire)
+    });
+    std::thread::scope(|scope| {
+        scope.spawn(|| fixture.server.drop_all_sessions());
+        assert!(client.receive().is_none());
+        device.open();
+    });
+}
