@@ -103,6 +103,11 @@ pub(crate) fn reserve(context: &Context<'_>) -> Result<Outcome, Stop> {
     if !state.reservations().registrants.is_empty() || !state.legacy_reserve(context.nexus.login) {
         return Err(Stop::Conflict);
     }
+    if context.nexus.is_lost() {
+        // Lost meanwhile: nobody would ever release it.
+        state.legacy_release(Some(context.nexus.login));
+        return Err(Stop::Gone);
+    }
     Ok(Outcome::good())
 }
 

@@ -56,7 +56,6 @@ impl Asc {
     pub const LOGICAL_UNIT_SOFTWARE_WRITE_PROTECTED: Self = Self(0x27, 0x02);
     pub const SPACE_ALLOCATION_FAILED_WRITE_PROTECT: Self = Self(0x27, 0x07);
     pub const POWER_ON_OR_RESET_OCCURRED: Self = Self(0x29, 0x00);
-    pub const BUS_DEVICE_RESET_FUNCTION_OCCURRED: Self = Self(0x29, 0x03);
     pub const I_T_NEXUS_LOSS_OCCURRED: Self = Self(0x29, 0x07);
     pub const MODE_PARAMETERS_CHANGED: Self = Self(0x2a, 0x01);
     pub const RESERVATIONS_PREEMPTED: Self = Self(0x2a, 0x03);

@@ -167,8 +167,8 @@ fn mode_changes_take_effect_and_are_told_to_others() {
     a.fails(&[0x1a, 8, 0xca, 0, 255, 0], &[], (5, 0x39, 0));
     let outcome = target.task_management(&a.nexus, TaskManagement::LogicalUnitReset, Lun::ZERO);
     assert_eq!(outcome.response, TmfResponse::Complete);
-    a.fails(&[0; 6], &[], (6, 0x29, 3));
-    b.fails(&[0; 6], &[], (6, 0x29, 3));
+    a.fails(&[0; 6], &[], POWER_ON);
+    b.fails(&[0; 6], &[], POWER_ON);
     b.good(&ten(0x2a, 0, 0, 1), &[0; BLOCK]);
 }
 
@@ -290,6 +290,7 @@ fn reserve_lasts_until_release_logout_or_reset() {
     a.good(&reserve, &[]);
     let again = Initiator::login(&target, "a");
     again.good(&ten(0x28, 0, 0, 1), &[]);
+    assert!(a.try_send(&reserve, &[]).is_none(), "reinstated elsewhere");
     drop(a);
     again.good(&reserve, &[]);
     target.task_management(&again.nexus, TaskManagement::TargetWarmReset, Lun::ZERO);

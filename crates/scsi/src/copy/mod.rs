@@ -20,7 +20,7 @@ const SEGMENTS_MAX: u16 = 32;
 const DESCRIPTORS_BYTES_MAX: u32 =
     CSCDS_MAX as u32 * list::CSCD_BYTES as u32 + SEGMENTS_MAX as u32 * 28;
 /// Most bytes that one segment copies.
-const SEGMENT_BYTES_MAX: u32 = 256 << 20;
+const SEGMENT_BYTES_MAX: u32 = 64 << 20;
 /// Copies that may run at once, as far as it is told; the transport's bounds are tighter.
 const CONCURRENT_MAX: u8 = 16;
 /// Descriptor types that are understood, ascending.

@@ -88,6 +88,9 @@ const fn twelve_length(opcode: u8, head: [u8; 5]) -> [u8; 12] {
 }
 
 /// Every supported command.
+///
+/// MODE SENSE is more open than SPC-4 says under persistent reservations: a host that waits for
+/// its turn must be able to see the write cache, or it takes the unit over without ever flushing.
 #[rustfmt::skip]
 pub(crate) static TABLE: &[Row] = {
     use Access::*;
@@ -100,7 +103,7 @@ pub(crate) static TABLE: &[Row] = {
         row(Op::ModeSelect, Write, &[0x15, 0x10, 0, 0, 0xff, C]),
         row(Op::Reserve, Own, &[0x16, 0, 0, 0, 0, C]).tolerating(RESERVATION_ID),
         row(Op::Release, Own, &[0x17, 0, 0, 0, 0, C]).tolerating(RESERVATION_ID),
-        row(Op::ModeSense, Write, &[0x1a, 0x08, 0xff, 0xff, 0xff, C]),
+        row(Op::ModeSense, Query, &[0x1a, 0x08, 0xff, 0xff, 0xff, C]),
         row(Op::StartStopUnit, Own, &[0x1b, 0x01, 0, 0x0f, 0xf7, C]),
         row(Op::SendDiagnostic, Write, &[0x1d, 0x04, 0, 0, 0, C]).tolerating(&[(1, 0x03)]),
         row(Op::PreventAllow, Own, &[0x1e, 0, 0, 0, 0x03, C]),
@@ -117,7 +120,7 @@ pub(crate) static TABLE: &[Row] = {
         row(Op::ModeSelect, Write, &[0x55, 0x10, 0, 0, 0, 0, 0, 0xff, 0xff, C]),
         row(Op::Reserve, Own, &[0x56, 0, 0, 0, 0, 0, 0, 0, 0, C]).tolerating(RESERVATION_ID),
         row(Op::Release, Own, &[0x57, 0, 0, 0, 0, 0, 0, 0, 0, C]).tolerating(RESERVATION_ID),
-        row(Op::ModeSense, Write, &[0x5a, 0x18, 0xff, 0xff, 0, 0, 0, 0xff, 0xff, C]),
+        row(Op::ModeSense, Query, &[0x5a, 0x18, 0xff, 0xff, 0, 0, 0, 0xff, 0xff, C]),
         row(Op::PersistentReserveIn, Query, &[0x5e, 0, 0, 0, 0, 0, 0, 0xff, 0xff, C]).action(0x00),
         row(Op::PersistentReserveIn, Query, &[0x5e, 0, 0, 0, 0, 0, 0, 0xff, 0xff, C]).action(0x01),
         row(Op::PersistentReserveIn, Query, &[0x5e, 0, 0, 0, 0, 0, 0, 0xff, 0xff, C]).action(0x02),

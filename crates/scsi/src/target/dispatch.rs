@@ -112,6 +112,9 @@ impl Target {
         mut data: DataOut<'_>,
         effort: Effort,
     ) -> Executed {
+        if nexus.is_lost() {
+            return Executed::DropSession;
+        }
         let Some(unit) = self.addressed(nexus, command.lun) else {
             return match self.execute_without_unit(nexus, command) {
                 Ok(outcome) => Executed::Done(outcome),

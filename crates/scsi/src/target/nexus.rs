@@ -85,6 +85,11 @@ impl NexusState {
         }
     }
 
+    /// Whether the nexus is no more: its commands must have no effect.
+    pub(crate) fn is_lost(&self) -> bool {
+        self.lost.load(Ordering::Acquire)
+    }
+
     /// Marks the nexus as lost; true the first time.
     pub(super) fn lose(&self) -> bool {
         !self.lost.swap(true, Ordering::AcqRel)

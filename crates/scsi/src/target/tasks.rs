@@ -115,13 +115,14 @@ impl Target {
     }
 
     /// What a reset does to one unit: SPC-2 reservations and changed mode parameters are gone,
-    /// persistent reservations stay (SAM-5, section 6.3.3).
+    /// persistent reservations stay (SAM-5, section 6.3.3). The attention has the general code,
+    /// which initiators know best from the first command after a login.
     fn reset(&self, unit: &Unit) {
         unit.state.legacy_release(None);
         unit.state.reset_parameters(&unit.config);
         for nexus in self.all_nexuses() {
             if unit.config.visibility.includes(&nexus.id.initiator) {
-                nexus.attend(unit.config.lun, Asc::BUS_DEVICE_RESET_FUNCTION_OCCURRED);
+                nexus.attend(unit.config.lun, Asc::POWER_ON_OR_RESET_OCCURRED);
             }
         }
     }
