@@ -157,6 +157,25 @@ fn a_thousand_connections_are_served_at_once() {
 }
 
 #[test]
+fn a_flood_of_options_whose_answers_are_not_read_is_cut_off() {
+    let exports = (0..500).map(|index| {
+        let device = Arc::new(MemoryDevice::new(512, 512));
+        export(&format!("{index:0200}"), device)
+    });
+    let (server, address) = serve_within(Arc::new(MemoryDevice::new(SIZE, 512)), hasty());
+    server.apply(wish(exports.collect())).unwrap();
+    let mut client = Client::greeted(address);
+    // Each is answered by more than 100 kB.
+    let flood = b"IHAVEOPT\0\0\0\x03\0\0\0\0".repeat(9000);
+    let _ = client.socket.write_all(&flood);
+    let deadline = Instant::now() + PATIENCE;
+    while server.status().connections_alive > 0 {
+        assert!(Instant::now() < deadline, "the client is not cut off");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[test]
 fn requests_in_single_bytes_are_understood() {
     let (_server, address) = serve(Arc::new(MemoryDevice::new(SIZE, 512)));
     let mut client = Client::ready(address, 0);

@@ -68,7 +68,7 @@ impl Stand {
         file.set_len(SIZE).unwrap();
         use std::os::unix::fs::FileExt;
         for (offset, length) in [(0, 3 << 20), (100 << 20, 5_000_001), (SIZE - 4096, 4096)] {
-            let data: Vec<u8> = (0..length).map(|index| (index * 31 >> 5) as u8).collect();
+            let data: Vec<u8> = (0..length).map(|index| ((index * 31) >> 5) as u8).collect();
             file.write_all_at(&data, offset).unwrap();
         }
         path

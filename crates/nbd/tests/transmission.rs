@@ -153,6 +153,23 @@ fn extended_headers_have_wide_lengths_and_payloads() {
 }
 
 #[test]
+fn requests_of_no_bytes_are_answered() {
+    for device in devices() {
+        let (_server, address) = serve(device);
+        let mut simple = Client::ready(address, 0);
+        for command in [0, 1, 4, 5, 6] {
+            simple.request(0, command, 1, SIZE, 0);
+            assert_eq!(simple.simple(), (0, 1), "command {command}");
+        }
+        let mut structured = Client::ready(address, 1);
+        structured.request(0, 0, 2, 0, 0);
+        assert_eq!(structured.chunk(false), (0, 2, vec![]));
+        structured.request(0, 7, 3, 0, 0);
+        assert_eq!(structured.chunk(false).2[..4], [0, 0, 0, 22]);
+    }
+}
+
+#[test]
 fn a_burst_of_requests_is_answered_completely() {
     for device in devices() {
         let (_server, address) = serve(device);

@@ -3,6 +3,7 @@
 
 use std::io::IoSliceMut;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use block_device::{Commit, DeviceError, Effort, ErrorKind, Extent, ReadLoan, WriteLoan, Zero};
 use serving::{Answer, Connection, Directive, FlushOutcome, Outbound, Payload, Reservation};
@@ -10,7 +11,7 @@ use serving::{Answer, Connection, Directive, FlushOutcome, Outbound, Payload, Re
 use super::Shared;
 use super::exports::Export;
 use crate::protocol::wire::{Errno, HeaderStyle};
-use crate::protocol::{Negotiated, Request, StatusExtent};
+use crate::protocol::{Command, Negotiated, Request, StatusExtent};
 
 /// Zeroing and freeing beyond this is a worker's.
 const INLINE_ZERO_BYTES_MAX: u64 = 1 << 20;
@@ -58,6 +59,15 @@ impl Served {
         self.answer(Answer::head(request.done(self.style()).as_slice()), thread);
     }
 
+    /// Answers a command on no bytes at all, which no device has to know of.
+    pub(crate) fn nothing(&self, request: &Request, command: Command) {
+        let head = match command {
+            Command::Read { extent, .. } => request.data(self.style(), extent),
+            _ => request.done(self.style()),
+        };
+        self.answer(Answer::head(head.as_slice()), Thread::Connection);
+    }
+
     /// Answers with an error.
     pub(crate) fn refuse(&self, request: &Request, errno: Errno, message: &str, thread: Thread) {
         serving::Counters::add_one(&self.export.counters.errors);
@@ -76,10 +86,13 @@ impl Served {
             ErrorKind::Unreadable => (Errno::Io, "no good copy of the data is left"),
             ErrorKind::Failed | ErrorKind::WouldBlock => (Errno::Io, "the storage engine failed"),
         };
-        if errno == Errno::Io {
+        let errors = self.export.counters.errors.load(Ordering::Relaxed) + 1;
+        if errno == Errno::Io && errors.is_power_of_two() {
+            // A failing pool fails every request: each doubling is enough to see it in the log.
             let export = &self.export.name;
             let cause = error.cause.as_deref().map(tracing::field::display);
-            tracing::warn!(%export, peer = %self.connection.peer, %error, cause, "request failed");
+            let peer = self.connection.peer;
+            tracing::warn!(%export, %peer, %error, cause, errors, "request failed");
         }
         self.refuse(request, errno, message, thread);
     }

@@ -160,7 +160,13 @@ impl<'a> Negotiation<'a> {
                 self.link.outbound().push(answer);
             }
             match step {
-                Step::Again => deadline = last_deadline.min(Instant::now() + timeout),
+                Step::Again => {
+                    deadline = last_deadline.min(Instant::now() + timeout);
+                    if self.link.outbound().is_congested() {
+                        let turn = self.link.make_room(Some(deadline))?;
+                        self.check(turn)?;
+                    }
+                }
                 Step::NeedInput => self.wait(deadline)?,
                 Step::StartTls => {
                     let (_, config) = config.as_ref().ok_or(End::PlainAfterTls)?;
@@ -176,7 +182,12 @@ impl<'a> Negotiation<'a> {
     }
 
     fn wait(&mut self, deadline: Instant) -> Result<(), End> {
-        match self.link.turn(Some(deadline))? {
+        let turn = self.link.turn(Some(deadline))?;
+        self.check(turn)
+    }
+
+    fn check(&self, turn: Turn) -> Result<(), End> {
+        match turn {
             Turn::Input(_) => Ok(()),
             Turn::Woken if self.connection.directive() == Directive::Serve => Ok(()),
             Turn::Woken => Err(End::Dropped),
@@ -352,6 +363,10 @@ impl Session {
     }
 
     fn execute(&mut self, request: Request, command: Command) -> Result<(), End> {
+        if request.length == 0 && !matches!(command, Command::Flush) {
+            self.served.nothing(&request, command);
+            return Ok(());
+        }
         match command {
             Command::Read {
                 extent,
@@ -418,6 +433,12 @@ impl Session {
             return self.write_large(request, extent, durable);
         }
         let total = header_bytes + length;
+        if length == 0 {
+            self.link.consume(total);
+            self.served
+                .nothing(&request, Command::Write { extent, durable });
+            return Ok(());
+        }
         let alone = durable && self.link.bytes().len() == total && self.outbound().is_idle();
         let data = &self.link.bytes()[header_bytes..total];
         self.served.write(request, data, durable, alone);
