@@ -16,66 +16,23 @@
  * acknowledged. The library cuts records anywhere to fill log blocks, but never one this small.
  */
 #define	BH_SECTOR_BYTES_MAX		4096ULL
+
 /*
- * Writes up to this size carry a copy of their data until they are synced: a flush soon after
- * is likely, and then needs not look it up again.
+ * Called by the log while a flush collects records: fetches what a record's bytes are now.
+ *
+ * All our records are of this one kind (WR_NEED_COPY). A record that carried a copy (WR_COPIED),
+ * or a free, could not be mixed with records that point at a whole block (WR_INDIRECT): the
+ * library writes such a block once per transaction group, with its newest contents, at the place
+ * of its first record, and leaves later records out; replay then ends with what stands between.
  */
-#define	BH_COPIED_BYTES_MAX		(32ULL << 10)
-/* From this size on it is cheaper to write the blocks in place than to log their data. */
-#define	BH_INDIRECT_BYTES_MIN		(128ULL << 10)
-/* ... unless blocks are so small that their pointers weigh too much. */
-#define	BH_INDIRECT_BLOCK_BYTES_MIN	(16U << 10)
-/* Above this block size any whole block is written in place. */
-#define	BH_LOGGED_BLOCK_BYTES_MAX	(32U << 10)
-
-static void
-get_data_done(zgd_t *zgd, int error)
-{
-	(void) error;
-	if (zgd->zgd_db != NULL)
-		dmu_buf_rele(zgd->zgd_db, zgd);
-	zfs_rangelock_exit(zgd->zgd_lr);
-	kmem_free(zgd, sizeof (*zgd));
-}
-
-/* The record will point at the block itself: have it written now. */
-static int
-get_block(bh_volume_t *volume, lr_write_t *record, struct lwb *lwb, zio_t *zio)
-{
-	zgd_t *zgd = kmem_zalloc(sizeof (*zgd), KM_SLEEP);
-	uint64_t size = volume->bv_block_size;
-	uint64_t start = P2ALIGN_TYPED(record->lr_offset, size, uint64_t);
-	dmu_buf_t *db;
-
-	/* The whole block is locked: nobody may change it while it is checksummed. */
-	zgd->zgd_lwb = lwb;
-	zgd->zgd_lr = zfs_rangelock_enter(&volume->bv_ranges, start, size,
-	    RL_READER);
-	int error = dmu_buf_hold_noread_by_dnode(volume->bv_dnode, start, zgd,
-	    &db);
-	if (error == 0) {
-		zgd->zgd_db = db;
-		zgd->zgd_bp = &record->lr_blkptr;
-		error = dmu_sync(zio, record->lr_common.lrc_txg, get_data_done,
-		    zgd);
-		if (error == 0)
-			return (0);
-	}
-	get_data_done(zgd, error);
-	return (error);
-}
-
-/* Called by the log while a flush collects records whose data was left in the cache. */
 static int
 get_data(void *arg, uint64_t generation, lr_write_t *record, char *data,
     struct lwb *lwb, zio_t *zio)
 {
 	bh_volume_t *volume = arg;
 
-	(void) generation;
-	if (data == NULL)
-		return (get_block(volume, record, lwb, zio));
-
+	(void) generation, (void) lwb, (void) zio;
+	VERIFY3P(data, !=, NULL);
 	zfs_locked_range_t *range = zfs_rangelock_enter(&volume->bv_ranges,
 	    record->lr_offset, record->lr_length, RL_READER);
 	int error = bh_copy_out(volume, record->lr_offset, record->lr_length,
@@ -102,89 +59,32 @@ bh_log_open(bh_volume_t *volume)
 	return (log);
 }
 
-/* Copies `length` bytes that lie `skip` bytes into the segments. */
-static void
-gather(uint8_t *to, const bh_segment_t *segments, uint64_t segment_count,
-    uint64_t skip, uint64_t length)
-{
-	for (uint64_t i = 0; i < segment_count && length > 0; i++) {
-		if (skip >= segments[i].bs_length) {
-			skip -= segments[i].bs_length;
-			continue;
-		}
-		uint64_t count = MIN(segments[i].bs_length - skip, length);
-		memcpy(to, segments[i].bs_data + skip, count);
-		to += count;
-		length -= count;
-		skip = 0;
-	}
-}
-
-static itx_t *
-write_record(bh_volume_t *volume, itx_wr_state_t state, uint64_t offset,
-    uint64_t length)
-{
-	itx_t *itx = zil_itx_create(TX_WRITE, sizeof (lr_write_t) +
-	    (state == WR_COPIED ? length : 0));
-	lr_write_t *record = (lr_write_t *)&itx->itx_lr;
-
-	itx->itx_wr_state = state;
-	itx->itx_private = volume;
-	record->lr_foid = BH_DATA_OBJECT;
-	record->lr_offset = offset;
-	record->lr_length = length;
-	record->lr_blkoff = 0;
-	BP_ZERO(&record->lr_blkptr);
-	return (itx);
-}
-
-static itx_wr_state_t
-choose_state(const bh_volume_t *volume, const zilog_t *log, uint64_t length)
-{
-	uint32_t block = volume->bv_block_size;
-
-	if (log->zl_logbias == ZFS_LOGBIAS_THROUGHPUT)
-		return (WR_INDIRECT);
-	boolean_t in_place = length >= BH_INDIRECT_BYTES_MIN ?
-	    block >= BH_INDIRECT_BLOCK_BYTES_MIN :
-	    block > BH_LOGGED_BLOCK_BYTES_MAX && length >= block;
-	if (in_place && !spa_has_slogs(log->zl_spa))
-		return (WR_INDIRECT);
-	return (length <= BH_COPIED_BYTES_MAX ? WR_COPIED : WR_NEED_COPY);
-}
-
-/* Records a write; `segments` still hold its data. */
+/* Records a write. */
 void
 bh_log_write(bh_volume_t *volume, dmu_tx_t *tx, uint64_t offset,
-    uint64_t length, const bh_segment_t *segments, uint64_t segment_count)
+    uint64_t length)
 {
 	zilog_t *log = volume->bv_log;
 	if (zil_replaying(log, tx))
 		return;
 
-	itx_wr_state_t state = choose_state(volume, log, length);
-	/* Pieces end at multiples of this; 0: one piece. */
-	uint64_t cut = 0;
-	if (state == WR_INDIRECT)
-		cut = volume->bv_block_size;
-	else if (length > zil_max_copied_data(log))
-		cut = BH_SECTOR_BYTES_MAX;
-
 	for (uint64_t done = 0; done < length; ) {
 		uint64_t at = offset + done;
-		uint64_t count = length - done;
-		if (cut != 0)
-			count = MIN(count, cut - P2PHASE(at, cut));
-		itx_t *itx = write_record(volume, state, at, count);
-		if (state == WR_COPIED) {
-			gather((uint8_t *)&itx->itx_lr + sizeof (lr_write_t),
-			    segments, segment_count, done, count);
-		}
+		uint64_t count = MIN(length - done,
+		    BH_SECTOR_BYTES_MAX - P2PHASE(at, BH_SECTOR_BYTES_MAX));
+		itx_t *itx = zil_itx_create(TX_WRITE, sizeof (lr_write_t));
+		lr_write_t *record = (lr_write_t *)&itx->itx_lr;
+		itx->itx_wr_state = WR_NEED_COPY;
+		itx->itx_private = volume;
+		record->lr_foid = BH_DATA_OBJECT;
+		record->lr_offset = at;
+		record->lr_length = count;
+		record->lr_blkoff = 0;
+		BP_ZERO(&record->lr_blkptr);
 		zil_itx_assign(log, itx, tx);
 		done += count;
 	}
-	if (state != WR_INDIRECT)
-		dsl_pool_wrlog_count(log->zl_dmu_pool, length, tx->tx_txg);
+	dsl_pool_wrlog_count(log->zl_dmu_pool, length, tx->tx_txg);
 }
 
 /* Records that an extent was freed. */

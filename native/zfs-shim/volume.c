@@ -528,9 +528,8 @@ write_pinned(bh_volume_t *volume, dmu_buf_impl_t **blocks, uint64_t offset,
 		return (error == ERESTART ? EAGAIN : error);
 	}
 	note_dirty(volume, dmu_tx_get_txg(tx));
-	/* Before the data's buffers change owner. */
-	bh_log_write(volume, tx, offset, length, segments, segment_count);
 	write_blocks(volume, blocks, offset, segments, segment_count, tx);
+	bh_log_write(volume, tx, offset, length);
 	dmu_tx_commit(tx);
 	return (0);
 }

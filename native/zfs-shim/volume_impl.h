@@ -52,7 +52,7 @@ typedef struct bh_segment {
 zilog_t *bh_log_open(bh_volume_t *volume);
 void bh_log_replay(bh_volume_t *volume);
 void bh_log_write(bh_volume_t *volume, dmu_tx_t *tx, uint64_t offset,
-    uint64_t length, const bh_segment_t *segments, uint64_t segment_count);
+    uint64_t length);
 void bh_log_free(bh_volume_t *volume, dmu_tx_t *tx, uint64_t offset,
     uint64_t length);
 
