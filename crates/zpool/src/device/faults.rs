@@ -29,10 +29,13 @@ pub struct Fault {
     pub reads_corrupt: bool,
 }
 
+/// An I/O that waits, and the device it is for.
+type Hanging = (Arc<dyn Device>, DeviceIo);
+
 #[derive(Default)]
 struct State {
     faults: HashMap<PathBuf, Fault>,
-    hanging: HashMap<PathBuf, Vec<(Arc<dyn Device>, DeviceIo)>>,
+    hanging: HashMap<PathBuf, Vec<Hanging>>,
     io_counts: HashMap<PathBuf, u64>,
 }
 

@@ -162,10 +162,8 @@ impl Device for FileDevice {
             IoKind::Flush if self.core.is_durable() => {
                 return io.complete(Ok(()), Place::Elsewhere);
             }
-            IoKind::Read if self.try_cache.load(Ordering::Relaxed) => {
-                if self.read_from_cache(&io) {
-                    return io.complete(Ok(()), Place::Elsewhere);
-                }
+            IoKind::Read if self.read_from_cache(&io) => {
+                return io.complete(Ok(()), Place::Elsewhere);
             }
             _ => {}
         }
@@ -186,6 +184,9 @@ impl FileDevice {
     /// Reads what the page cache holds, straight into the library's memory: a call that does not
     /// wait leaves nobody behind who could write there later. False if anything is not cached.
     fn read_from_cache(&self, io: &DeviceIo) -> bool {
+        if !self.try_cache.load(Ordering::Relaxed) {
+            return false;
+        }
         let result = io.fill_in_place(|pieces| {
             preadv2(
                 &self.core.file.fd,
@@ -344,5 +345,102 @@ mod disk {
             rotational: setting("rotational") == Some(1),
             trim: setting("discard_max_bytes").is_some_and(|max| max > 0),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc;
+
+    const FILE_BYTES: u64 = 8 << 20;
+
+    fn carry_out(
+        device: &dyn Device,
+        kind: IoKind,
+        offset: u64,
+        data: Vec<u8>,
+    ) -> Result<Vec<u8>, Errno> {
+        let (sender, receiver) = mpsc::channel();
+        device.submit(DeviceIo::on_memory(
+            kind,
+            offset,
+            data,
+            move |result, data| {
+                sender.send(result.map(|()| data)).expect("somebody waits");
+            },
+        ));
+        receiver.recv().expect("completed")
+    }
+
+    fn open_file(way: Way) -> (tempfile::NamedTempFile, Arc<dyn Device>) {
+        let file = tempfile::NamedTempFile::new().expect("temporary file");
+        file.as_file().set_len(FILE_BYTES).expect("size");
+        let options = AccessOptions {
+            files: way,
+            disks: way,
+        };
+        let driver = FileDriver::new(options).expect("start");
+        let device = driver
+            .open(file.path(), 1, Access::ReadWrite)
+            .expect("open");
+        (file, device)
+    }
+
+    fn reads_back_what_was_written(way: Way) {
+        let (file, device) = open_file(way);
+        assert_eq!(device.shape().expect("shape").bytes, FILE_BYTES);
+        let mut random = fastrand::Rng::with_seed(7);
+        for length in [4096, 8192, 128 << 10, 1 << 20, 3 << 20] {
+            let data: Vec<u8> = std::iter::repeat_with(|| random.u8(..))
+                .take(length)
+                .collect();
+            let offset = random.u64(0..4) * 4096;
+            carry_out(&*device, IoKind::Write, offset, data.clone()).expect("write");
+            let read = carry_out(&*device, IoKind::Read, offset, vec![0; length]);
+            assert!(read.expect("read") == data, "{length} bytes");
+        }
+        carry_out(&*device, IoKind::Flush, 0, Vec::new()).expect("flush");
+        carry_out(&*device, IoKind::Flush, 0, Vec::new()).expect("nothing to flush");
+        carry_out(&*device, IoKind::Trim, 4096, vec![0; 8192]).expect("trim");
+        let read = carry_out(&*device, IoKind::Read, 4096, vec![1; 8192]).expect("read");
+        assert!(read.iter().all(|byte| *byte == 0), "trimmed space is empty");
+
+        file.as_file().set_len(FILE_BYTES / 2).expect("truncate");
+        let beyond = carry_out(&*device, IoKind::Read, FILE_BYTES / 2, vec![0; 4096]);
+        assert_eq!(beyond, Err(Errno::IO), "a truncated file");
+    }
+
+    #[test]
+    fn cached_file_reads_back_what_was_written() {
+        reads_back_what_was_written(Way::Cached);
+    }
+
+    #[test]
+    fn direct_file_reads_back_what_was_written() {
+        reads_back_what_was_written(Way::Direct);
+    }
+
+    #[test]
+    fn many_at_once_all_complete() {
+        const COUNT: u64 = 2000;
+        for way in [Way::Cached, Way::Direct] {
+            let (_file, device) = open_file(way);
+            let (sender, receiver) = mpsc::channel();
+            for index in 0..COUNT {
+                let sender = sender.clone();
+                let kind = if index % 3 == 0 {
+                    IoKind::Write
+                } else {
+                    IoKind::Read
+                };
+                let offset = (index % 1024) * 4096;
+                let done = move |result, _| sender.send(result).expect("somebody waits");
+                device.submit(DeviceIo::on_memory(kind, offset, vec![3; 4096], done));
+            }
+            for _ in 0..COUNT {
+                assert_eq!(receiver.recv().expect("completed"), Ok(()));
+            }
+        }
     }
 }

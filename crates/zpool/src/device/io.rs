@@ -42,13 +42,13 @@ struct LibraryIo(NonNull<sys::bh_io>);
 // a time.
 unsafe impl Send for LibraryIo {}
 
+/// Receives the result and the memory.
+type Done = Box<dyn FnOnce(Result<(), Errno>, Vec<u8>) + Send>;
+
 /// Who asked, and whose memory it is.
 enum Requester {
     Library(LibraryIo),
-    Memory {
-        data: Vec<u8>,
-        done: Box<dyn FnOnce(Result<(), Errno>, Vec<u8>) + Send>,
-    },
+    Memory { data: Vec<u8>, done: Done },
 }
 
 impl Requester {
@@ -342,9 +342,9 @@ mod tests {
     use super::*;
     use std::sync::mpsc;
 
-    fn read_io(
-        in_flight: &Arc<InFlight>,
-    ) -> (DeviceIo, mpsc::Receiver<(Result<(), Errno>, Vec<u8>)>) {
+    type Answer = (Result<(), Errno>, Vec<u8>);
+
+    fn read_io(in_flight: &Arc<InFlight>) -> (DeviceIo, mpsc::Receiver<Answer>) {
         let (sender, receiver) = mpsc::channel();
         let io = DeviceIo::on_memory_of(in_flight, IoKind::Read, 0, vec![0; 4], move |r, data| {
             sender.send((r, data)).expect("receiver lives");

@@ -1,0 +1,246 @@
+//! Devices that fail, hang, lie and come back, by injected faults.
+
+mod support;
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use support::{
+    Parts, disks, export, isolated, mirror, options, part, wait_for_scan, wait_until,
+    write_something,
+};
+use zpool::device::faults::{Fault, Faults};
+use zpool::pool::{DeviceState, ScrubCommand, Suspension};
+use zpool::{Engine, Pool, PoolErrorKind};
+
+const DEADLINE: Duration = Duration::from_millis(1500);
+
+/// An engine whose devices obey the switches.
+fn faulty_engine() -> (&'static Engine, Faults) {
+    let faults = Faults::new();
+    let mut options = options();
+    options.devices.timeout = DEADLINE;
+    options.devices.wrap = Some(faults.wrap());
+    (Engine::start(options).expect("start"), faults)
+}
+
+fn state_of(pool: &Pool, device: &PathBuf) -> DeviceState {
+    let status = pool.status().expect("status");
+    let name = device.to_str().expect("UTF-8");
+    status.find(name).expect("known device").state
+}
+
+fn fails(state: DeviceState) -> bool {
+    matches!(
+        state,
+        DeviceState::Faulted | DeviceState::Unavailable | DeviceState::Degraded
+    )
+}
+
+/// Brings a device back and waits until it holds everything again.
+fn bring_back(pool: &Pool, device: &PathBuf) {
+    pool.clear(Some(device.to_str().expect("UTF-8")))
+        .expect("clear");
+    wait_until("the device is online", || {
+        state_of(pool, device) == DeviceState::Online
+    });
+    wait_for_scan(pool);
+}
+
+/// One leg has `fault`; the pool goes on, and heals when it is lifted.
+fn one_leg_has(fault: Fault) {
+    let (engine, faults) = faulty_engine();
+    let devices = disks(&["a", "b"]);
+    let pool = mirror(engine, &devices);
+    write_something(&pool, 3);
+    faults.set(&devices[0], fault);
+    let begin = Instant::now();
+    wait_until("the leg is given up", || {
+        write_something(&pool, 1);
+        fails(state_of(&pool, &devices[0]))
+    });
+    assert!(begin.elapsed() < DEADLINE * 8, "{:?}", begin.elapsed());
+    write_something(&pool, 10);
+    let status = pool.status().expect("status");
+    assert_eq!(status.suspended, None);
+    assert!(!status.advice.is_empty(), "{status:#?}");
+    assert_eq!(state_of(&pool, &devices[1]), DeviceState::Online);
+
+    faults.lift(&devices[0]);
+    bring_back(&pool, &devices[0]);
+    assert_eq!(pool.status().expect("status").state, DeviceState::Online);
+    export(pool);
+}
+
+macro_rules! one_leg {
+    ($($name:ident: $fault:expr;)*) => {$(
+        #[test]
+        fn $name() {
+            if part().is_some() {
+                one_leg_has($fault);
+            } else {
+                let parts = Parts::of(stringify!($name));
+                parts.pass("all");
+                parts.zdb_is_content("tank");
+            }
+        }
+    )*};
+}
+
+one_leg! {
+    leg_whose_writes_fail_is_given_up_and_heals:
+        Fault { writes_fail: true, reads_fail: true, ..Fault::default() };
+    leg_that_hangs_is_given_up_after_its_deadline_and_heals:
+        Fault { hangs: true, ..Fault::default() };
+    leg_that_is_gone_is_given_up_and_heals:
+        Fault { gone: true, ..Fault::default() };
+}
+
+#[test]
+fn pool_without_devices_suspends_says_so_and_goes_on_when_they_are_back() {
+    const TEST: &str = "pool_without_devices_suspends_says_so_and_goes_on_when_they_are_back";
+    if part().is_none() {
+        let parts = Parts::of(TEST);
+        parts.pass("all");
+        return parts.zdb_is_content("tank");
+    }
+    let (engine, faults) = faulty_engine();
+    let devices = disks(&["a", "b"]);
+    let pool = mirror(engine, &devices);
+    write_something(&pool, 3);
+    for device in &devices {
+        faults.set(
+            device,
+            Fault {
+                gone: true,
+                ..Fault::default()
+            },
+        );
+    }
+    std::thread::scope(|scope| {
+        // Waits until the pool goes on: nothing is lost, and nothing fails.
+        let writer = scope.spawn(|| {
+            pool.set_properties(&[("comment".into(), "patience".into())])
+                .and_then(|()| pool.sync())
+        });
+        wait_until("the pool is suspended", || {
+            pool.health()
+                .is_some_and(|health| health.suspended.is_some())
+        });
+        let status = pool.status().expect("a suspended pool can be looked at");
+        assert_eq!(status.suspended, Some(Suspension::DevicesFailed));
+        assert!(status.advice.iter().any(|text| text.contains("clear")));
+        let refused = pool.scrub(ScrubCommand::Start).expect_err("suspended");
+        assert_eq!(refused.kind, PoolErrorKind::Suspended);
+        for device in &devices {
+            faults.lift(device);
+        }
+        pool.clear(None).expect("clear");
+        writer
+            .join()
+            .expect("no panic")
+            .expect("the write went through");
+    });
+    wait_until("both are online", || {
+        devices
+            .iter()
+            .all(|device| state_of(&pool, device) == DeviceState::Online)
+    });
+    write_something(&pool, 3);
+    export(pool);
+}
+
+#[test]
+fn scrub_repairs_a_corrupted_leg_and_counts_it() {
+    isolated("scrub_repairs_a_corrupted_leg_and_counts_it", || {
+        let (engine, _) = faulty_engine();
+        let devices = disks(&["a", "b"]);
+        let pool = mirror(engine, &devices);
+        write_something(&pool, 20);
+        corrupt(&devices[0]);
+        pool.scrub(ScrubCommand::Start).expect("scrub");
+        let status = wait_for_scan(&pool);
+        let scan = status.scan.clone().expect("a scan");
+        assert!(scan.repaired_bytes > 0, "{status:#?}");
+        assert_eq!((scan.errors, status.damaged), (0, 0));
+        let leg = status
+            .find(devices[0].to_str().expect("UTF-8"))
+            .expect("leg");
+        assert!(leg.checksum_errors > 0);
+        pool.clear(None).expect("clear");
+        let again = pool.status().expect("status");
+        assert!(again.leaves().iter().all(|leaf| leaf.checksum_errors == 0));
+        export(pool);
+    });
+}
+
+/// Overwrites all but the labels.
+fn corrupt(path: &PathBuf) {
+    use std::os::unix::fs::FileExt;
+    const LABELS: u64 = 5 << 20;
+    let file = std::fs::OpenOptions::new()
+        .write(true)
+        .open(path)
+        .expect("open");
+    let end = file.metadata().expect("size").len() - LABELS;
+    let noise = vec![0xa5; 1 << 20];
+    let mut offset = LABELS;
+    while offset < end {
+        file.write_all_at(&noise, offset).expect("write");
+        offset += noise.len() as u64;
+    }
+}
+
+#[test]
+fn devices_are_attached_replaced_detached_and_taken_offline() {
+    const TEST: &str = "devices_are_attached_replaced_detached_and_taken_offline";
+    if part().is_none() {
+        let parts = Parts::of(TEST);
+        parts.pass("all");
+        return parts.zdb_is_content("tank");
+    }
+    let (engine, _) = faulty_engine();
+    let devices = disks(&["a", "b", "c", "d", "e"]);
+    let name = |index: usize| devices[index].to_str().expect("UTF-8");
+    let pool = mirror(engine, &devices[..2]);
+    write_something(&pool, 5);
+
+    pool.attach(name(0), &devices[2], false).expect("attach");
+    wait_for_scan(&pool);
+    assert_eq!(pool.status().expect("status").leaves().len(), 3);
+
+    pool.replace(name(1), &devices[3], false).expect("replace");
+    wait_until("the replacement is over", || {
+        let status = pool.status().expect("status");
+        status.find(name(1)).is_none() && status.find(name(3)).is_some()
+    });
+
+    pool.offline(name(0), false).expect("offline");
+    assert_eq!(state_of(&pool, &devices[0]), DeviceState::Offline);
+    write_something(&pool, 5);
+    assert_eq!(
+        pool.online(name(0), false).expect("online"),
+        DeviceState::Online
+    );
+    // Until it holds what it missed, the others are the only ones that do.
+    for other in [2, 3] {
+        wait_until("the others may leave", || match pool.detach(name(other)) {
+            Ok(()) => true,
+            Err(error) if error.kind == PoolErrorKind::NoReplicas => false,
+            Err(error) => panic!("{error}"),
+        });
+    }
+    let last = pool.detach(name(0)).expect_err("the last one");
+    assert!(matches!(last.kind, PoolErrorKind::Shape { .. }), "{last}");
+    let unknown = pool.detach("/nowhere").expect_err("unknown");
+    assert!(matches!(unknown.kind, PoolErrorKind::NoSuchDevice { .. }));
+
+    let spare = zpool::GroupSpec {
+        kind: zpool::GroupKind::Stripe,
+        role: zpool::GroupRole::Spare,
+        devices: vec![devices[4].clone()],
+    };
+    pool.add(&[spare], false).expect("add a spare");
+    pool.remove(name(4)).expect("remove the spare");
+    export(pool);
+}
