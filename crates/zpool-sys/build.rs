@@ -2,18 +2,10 @@
 
 use std::path::Path;
 
-const SHIM: &str = "../../native/zfs-shim";
+#[path = "flags.rs"]
+mod flags;
 
-/// How the package compiles its library. `DEBUG` and `ZFS_DEBUG` change the layout of
-/// structures, so they are not a choice.
-const LIBRARY_DEFINES: [(&str, Option<&str>); 6] = [
-    ("DEBUG", None),
-    ("ZFS_DEBUG", None),
-    ("_GNU_SOURCE", None),
-    ("_REENTRANT", None),
-    ("_FILE_OFFSET_BITS", Some("64")),
-    ("_LARGEFILE64_SOURCE", None),
-];
+use flags::{LIBRARY_DEFINES, LIBRARY_HEADERS, SHIM};
 
 fn main() {
     let shim = Path::new(SHIM);
@@ -25,17 +17,15 @@ fn main() {
     sources.sort();
     println!("cargo::rerun-if-changed={SHIM}");
 
-    let headers = Path::new("/usr/include/libzfs");
     assert!(
-        headers.join("sys/spa.h").exists(),
+        Path::new(LIBRARY_HEADERS[0]).join("sys/spa.h").exists(),
         "OpenZFS headers are missing: run `make deps` (package libzfslinux-dev)"
     );
     let mut build = cc::Build::new();
     build
         .files(&sources)
         .include(shim.join("compat"))
-        .include(headers)
-        .include("/usr/include/libspl")
+        .includes(LIBRARY_HEADERS)
         .std("gnu11")
         .flag("-UNDEBUG")
         .flag("-fno-strict-aliasing")

@@ -1,7 +1,7 @@
 //! `native/zfs-shim/shim_dataset.h`, declaration for declaration. Units, ownership and errors
 //! are documented there.
 
-use crate::{bh_volume, nvlist};
+use crate::nvlist;
 use std::ffi::{c_char, c_void};
 
 /// Value of `bd_kind`.
@@ -76,6 +76,8 @@ unsafe extern "C" {
         bad_size: u64,
     ) -> i32;
     pub fn bh_property_text(property: *const c_char, value: u64) -> *const c_char;
+    pub fn bh_filesystem_create(name: *const c_char) -> i32;
+    pub fn bh_filesystem_complete(name: *const c_char) -> i32;
     pub fn bh_volume_create(name: *const c_char, size: u64, block_size: u64) -> i32;
     pub fn bh_volume_reservation(
         pool: *const c_char,
@@ -95,9 +97,5 @@ unsafe extern "C" {
     ) -> i32;
     pub fn bh_dataset_clone(clone: *const c_char, snapshot: *const c_char) -> i32;
     pub fn bh_dataset_promote(name: *const c_char, conflict: *mut c_char) -> i32;
-    pub fn bh_dataset_rollback(
-        name: *const c_char,
-        snapshot: *const c_char,
-        owner: *mut bh_volume,
-    ) -> i32;
+    pub fn bh_dataset_rollback(name: *const c_char, snapshot: *const c_char) -> i32;
 }

@@ -87,7 +87,7 @@ unsafe extern "C" {
     pub fn nvlist_next_nvpair(list: *mut nvlist, after: *const nvpair) -> *mut nvpair;
     pub fn nvpair_name(pair: *const nvpair) -> *const c_char;
     pub fn nvpair_type(pair: *const nvpair) -> c_int;
-    pub fn nvpair_value_boolean_value(pair: *const nvpair, value: *mut c_int) -> c_int;
+    pub fn nvpair_value_boolean_value(pair: *const nvpair, value: *mut c_uint) -> c_int;
     pub fn nvpair_value_uint8(pair: *const nvpair, value: *mut u8) -> c_int;
     pub fn nvpair_value_int32(pair: *const nvpair, value: *mut i32) -> c_int;
     pub fn nvpair_value_uint32(pair: *const nvpair, value: *mut u32) -> c_int;

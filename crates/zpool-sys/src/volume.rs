@@ -69,6 +69,8 @@ unsafe extern "C" {
     pub fn bh_volume_is_read_only(volume: *const bh_volume) -> u32;
     pub fn bh_volume_resize(volume: *mut bh_volume, size: u64) -> i32;
 
+    pub fn bh_volume_rollback(volume: *mut bh_volume, snapshot: *const c_char) -> i32;
+
     pub fn bh_read_hold(
         volume: *mut bh_volume,
         offset: u64,
