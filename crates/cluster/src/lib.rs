@@ -1,3 +1,18 @@
-//! Adapters to Corosync, Pacemaker and the heads, real and fake.
+//! Where the pure parts meet machines: programs on heads, near or far, the tools of Corosync and
+//! Pacemaker, and what the OCF agent does. Each has a trait or a plain interface, so that
+//! tests put a fake in its place.
 
 #![forbid(unsafe_code)]
+
+pub mod apply;
+pub mod cib;
+pub mod fake;
+pub mod gather;
+pub mod machine;
+pub mod observe;
+pub mod process;
+
+pub use apply::{ApplyError, apply};
+pub use gather::gather;
+pub use machine::{Machine, MachineError, Machines};
+pub use observe::observe;

@@ -27,6 +27,9 @@ const MOVE_PREFIX: &str = "cli-";
 /// The schema of a CIB made from nothing: known to Debian 12's Pacemaker and later ones, which
 /// upgrade it by themselves.
 const SCHEMA: &str = "pacemaker-3.0";
+/// What the oldest supported Pacemaker (2.1.5) can do; without it, its tools write patches in a form
+/// that it does not take itself. The cluster raises it.
+const FEATURE_SET: &str = "3.16.1";
 
 /// What happens to one thing that Pacemaker knows.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -84,6 +87,7 @@ impl fmt::Display for CibChange {
 pub fn empty_cib() -> Element {
     let sections = ["crm_config", "nodes", "resources", "constraints"];
     Element::new("cib")
+        .with("crm_feature_set", FEATURE_SET)
         .with("validate-with", SCHEMA)
         .with("admin_epoch", 0)
         .with("epoch", 1)

@@ -1,0 +1,181 @@
+//! Performs a plan, one change after the other. A run that was cut off is simply repeated: what
+//! has been done is not in the next plan.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use appliance::plan::{AUTHKEY_BYTES, AUTHKEY_PATH, AuthkeySource, Change, Plan, Wish};
+use units::HeadName;
+
+use crate::cib::{CibError, configure};
+use crate::machine::{Machine, MachineError, Machines, must, read_file, write_file};
+use crate::observe::pacemaker_runs;
+use crate::process::Invocation;
+
+/// Permissions of the cluster's secret.
+const AUTHKEY_MODE: u32 = 0o400;
+/// How long a service may take to start.
+const UNIT_TIME_LIMIT: Duration = Duration::from_secs(120);
+/// How long Pacemaker may take to answer after it was started.
+const PACEMAKER_TIME_LIMIT: Duration = Duration::from_secs(60);
+/// Time between questions whether it answers. There is no event to wait for on another machine.
+const PACEMAKER_POLL: Duration = Duration::from_millis(200);
+
+/// Why a plan was not performed to its end.
+#[derive(Debug, thiserror::Error)]
+pub enum ApplyError {
+    /// Something is in the way.
+    #[error("nothing was changed: {0}")]
+    Obstacle(String),
+    /// There is no way to this head.
+    #[error("there is no way to reach {0}")]
+    NoWay(HeadName),
+    /// A change failed.
+    #[error("{change}")]
+    Change {
+        /// Which, in words.
+        change: String,
+        /// Why.
+        #[source]
+        source: MachineError,
+    },
+    /// No random bytes for a secret.
+    #[error("make a secret: {0}")]
+    Secret(getrandom::Error),
+    /// The head whose secret should be copied has none any more.
+    #[error("the secret of {0} is gone; plan again")]
+    SecretGone(HeadName),
+    /// Pacemaker was started and does not answer.
+    #[error("Pacemaker did not answer on any head within {0} s; look at its log")]
+    PacemakerSilent(u64),
+    /// The configuration was not taken.
+    #[error("configure Pacemaker")]
+    Configure(#[source] CibError),
+}
+
+/// Performs `plan`. `progress` hears of each change before it is made.
+///
+/// # Errors
+///
+/// The first change that fails; those before it are done, those after it are not.
+pub fn apply(
+    machines: &Machines,
+    wish: &Wish,
+    plan: &Plan,
+    progress: &mut dyn FnMut(&Change),
+) -> Result<(), ApplyError> {
+    if let Some(obstacle) = plan.obstacles.first() {
+        return Err(ApplyError::Obstacle(format!(
+            "{}: {}",
+            obstacle.what, obstacle.mend
+        )));
+    }
+    // One secret for all heads that get a new one.
+    let mut new_secret: Option<Vec<u8>> = None;
+    for change in &plan.changes {
+        progress(change);
+        match change {
+            Change::WriteAuthkey { head, source } => {
+                let secret = match source {
+                    AuthkeySource::Head(holder) => secret_of(machines, holder)?,
+                    AuthkeySource::New => match &new_secret {
+                        Some(secret) => secret.clone(),
+                        None => new_secret.insert(make_secret()?).clone(),
+                    },
+                };
+                let path = Path::new(AUTHKEY_PATH);
+                write_file(on(machines, head)?, path, &secret, AUTHKEY_MODE)
+                    .map_err(|source| failed(change, source))?;
+            }
+            Change::ConfigurePacemaker { .. } => {
+                configure(answering(machines)?, &wish.cib).map_err(ApplyError::Configure)?;
+            }
+            simple => perform(machines, simple).map_err(|error| match error {
+                Performing::NoWay(head) => ApplyError::NoWay(head),
+                Performing::Failed(source) => failed(change, source),
+            })?,
+        }
+    }
+    Ok(())
+}
+
+fn failed(change: &Change, source: MachineError) -> ApplyError {
+    let text = change.to_string();
+    ApplyError::Change {
+        change: text.lines().next().unwrap_or_default().to_owned(),
+        source,
+    }
+}
+
+fn on<'a>(machines: &'a Machines, head: &HeadName) -> Result<&'a dyn Machine, ApplyError> {
+    match machines.get(head) {
+        Some(machine) => Ok(machine.as_ref()),
+        None => Err(ApplyError::NoWay(head.clone())),
+    }
+}
+
+enum Performing {
+    NoWay(HeadName),
+    Failed(MachineError),
+}
+
+/// A change that is one command on one head.
+fn perform(machines: &Machines, change: &Change) -> Result<(), Performing> {
+    let reach = |head: &HeadName| match machines.get(head) {
+        Some(machine) => Ok(machine.as_ref()),
+        None => Err(Performing::NoWay(head.clone())),
+    };
+    let unit = |head: &HeadName, verb: &str, unit: &str| {
+        let invocation = Invocation::new("systemctl", &[verb, "--now", unit]);
+        must(reach(head)?, &invocation.within(UNIT_TIME_LIMIT)).map_err(Performing::Failed)
+    };
+    match change {
+        Change::WriteFile {
+            head,
+            path,
+            text,
+            mode,
+            ..
+        } => write_file(reach(head)?, path, text.as_bytes(), *mode).map_err(Performing::Failed),
+        Change::ReloadCorosync { head } => {
+            let invocation = Invocation::new("corosync-cfgtool", &["-R"]);
+            must(reach(head)?, &invocation)
+                .map(|_| ())
+                .map_err(Performing::Failed)
+        }
+        Change::StopUnit { head, unit: name } => unit(head, "disable", name).map(|_| ()),
+        Change::StartUnit { head, unit: name } => unit(head, "enable", name).map(|_| ()),
+        Change::WriteAuthkey { .. } | Change::ConfigurePacemaker { .. } => Ok(()),
+    }
+}
+
+fn secret_of(machines: &Machines, holder: &HeadName) -> Result<Vec<u8>, ApplyError> {
+    match read_file(on(machines, holder)?, Path::new(AUTHKEY_PATH)) {
+        Ok(Some((secret, _))) => Ok(secret),
+        Ok(None) => Err(ApplyError::SecretGone(holder.clone())),
+        Err(source) => Err(ApplyError::Change {
+            change: format!("{holder}: read its secret"),
+            source,
+        }),
+    }
+}
+
+fn make_secret() -> Result<Vec<u8>, ApplyError> {
+    let mut secret = vec![0; AUTHKEY_BYTES];
+    getrandom::fill(&mut secret).map_err(ApplyError::Secret)?;
+    Ok(secret)
+}
+
+/// A head on which Pacemaker answers; waits for one if all were just started.
+fn answering(machines: &Machines) -> Result<&dyn Machine, ApplyError> {
+    let deadline = Instant::now() + PACEMAKER_TIME_LIMIT;
+    loop {
+        if let Some(machine) = machines.values().find(|one| pacemaker_runs(one.as_ref())) {
+            return Ok(machine.as_ref());
+        }
+        if Instant::now() >= deadline {
+            return Err(ApplyError::PacemakerSilent(PACEMAKER_TIME_LIMIT.as_secs()));
+        }
+        std::thread::sleep(PACEMAKER_POLL);
+    }
+}

@@ -1,0 +1,194 @@
+//! A head in memory: it has files, services and, together with others, a CIB. Tests of everything
+//! above use it where a real cluster would be too slow or too dangerous.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use appliance::xml::Element;
+
+use crate::machine::Machine;
+use crate::process::{Invocation, Output, RunError};
+
+/// What the heads of one cluster share.
+#[derive(Debug, Default)]
+pub struct FakeCluster {
+    /// The configuration, once Pacemaker has run.
+    pub cib: Option<Element>,
+    /// Each command that changed something, with the head it ran on.
+    pub log: Vec<String>,
+    /// Changes that somebody else makes before the next patches are taken.
+    pub rivals: u32,
+}
+
+/// One head in memory.
+#[derive(Clone, Debug)]
+pub struct FakeMachine {
+    name: String,
+    cluster: Arc<Mutex<FakeCluster>>,
+    state: Arc<Mutex<FakeState>>,
+}
+
+#[derive(Debug, Default)]
+struct FakeState {
+    files: BTreeMap<String, (Vec<u8>, String)>,
+    units: BTreeSet<String>,
+    is_down: bool,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex
+        .lock()
+        .unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+fn answer(code: i32, stdout: impl Into<Vec<u8>>) -> Output {
+    Output {
+        code,
+        stdout: stdout.into(),
+        stderr: Vec::new(),
+    }
+}
+
+impl FakeMachine {
+    /// A bare head of `cluster`.
+    pub fn new(name: &str, cluster: &Arc<Mutex<FakeCluster>>) -> Self {
+        Self {
+            name: name.to_owned(),
+            cluster: Arc::clone(cluster),
+            state: Arc::default(),
+        }
+    }
+
+    /// Unreachable from now on, or reachable again.
+    pub fn set_down(&self, is_down: bool) {
+        lock(&self.state).is_down = is_down;
+    }
+
+    /// The bytes of a file.
+    pub fn file(&self, path: &str) -> Option<Vec<u8>> {
+        lock(&self.state)
+            .files
+            .get(path)
+            .map(|(bytes, _)| bytes.clone())
+    }
+
+    fn log(&self, what: impl AsRef<str>) {
+        let line = format!("{}: {}", self.name, what.as_ref());
+        lock(&self.cluster).log.push(line);
+    }
+
+    fn is_active(&self, unit: &str) -> bool {
+        lock(&self.state).units.contains(unit)
+    }
+
+    fn systemctl(&self, words: &[&str]) -> Output {
+        match words {
+            ["enable", "--now", unit] => {
+                self.log(format!("start {unit}"));
+                lock(&self.state).units.insert((*unit).to_owned());
+                if *unit == "pacemaker.service" {
+                    let mut cluster = lock(&self.cluster);
+                    cluster.cib.get_or_insert_with(appliance::plan::empty_cib);
+                }
+                answer(0, "")
+            }
+            ["disable", "--now", unit] => {
+                self.log(format!("stop {unit}"));
+                lock(&self.state).units.remove(*unit);
+                answer(0, "")
+            }
+            ["is-enabled" | "is-active", "--quiet", unit] => {
+                answer(if self.is_active(unit) { 0 } else { 3 }, "")
+            }
+            _ => answer(1, ""),
+        }
+    }
+
+    /// The scripts of this crate, by the name each is given.
+    fn shell(&self, words: &[&str], input: &[u8]) -> Output {
+        match words {
+            ["-c", "corosync-cmapctl totem.cluster_name"] => match self.cluster_name() {
+                Some(name) if self.is_active("corosync.service") => {
+                    answer(0, format!("totem.cluster_name (str) = {name}\n"))
+                }
+                _ => answer(1, ""),
+            },
+            ["-c", _, "read", path] => match lock(&self.state).files.get(*path) {
+                Some((bytes, mode)) => answer(0, [format!("{mode}\n").as_bytes(), bytes].concat()),
+                None => answer(44, ""),
+            },
+            ["-c", _, "write", path, mode] => {
+                self.log(format!("write {path}"));
+                let file = (input.to_vec(), (*mode).to_owned());
+                lock(&self.state).files.insert((*path).to_owned(), file);
+                answer(0, "")
+            }
+            ["-c", _, "digest", path] => match self.file(path) {
+                Some(bytes) => {
+                    let sum = bytes.iter().fold(0_u64, |sum, byte| {
+                        sum.wrapping_mul(31).wrapping_add(u64::from(*byte))
+                    });
+                    answer(0, format!("{sum:x}  -\n"))
+                }
+                None => answer(0, ""),
+            },
+            ["-c", _, "patch", length] => self.patch(length.parse().unwrap_or(0), input),
+            _ => answer(127, ""),
+        }
+    }
+
+    fn cluster_name(&self) -> Option<String> {
+        let conf = self.file("/etc/corosync/corosync.conf")?;
+        let conf = String::from_utf8_lossy(&conf).into_owned();
+        let line = conf.lines().find(|line| line.contains("cluster_name:"))?;
+        line.split(": ").nth(1).map(str::to_owned)
+    }
+
+    fn patch(&self, length: usize, input: &[u8]) -> Output {
+        let Some((before, after)) = input.split_at_checked(length) else {
+            return answer(65, "");
+        };
+        let parse = |bytes: &[u8]| Element::parse(&String::from_utf8_lossy(bytes)).ok();
+        let mut cluster = lock(&self.cluster);
+        let Some(current) = cluster.cib.clone() else {
+            return answer(102, "");
+        };
+        if cluster.rivals > 0 {
+            cluster.rivals -= 1;
+            cluster.cib = Some(current.with("epoch", 1_000 - cluster.rivals));
+            return answer(103, "");
+        }
+        if parse(before).as_ref() != Some(&current) {
+            return answer(103, "");
+        }
+        cluster.cib = parse(after);
+        cluster.log.push(format!("{}: configure", self.name));
+        answer(0, "")
+    }
+}
+
+impl Machine for FakeMachine {
+    fn run(&self, invocation: &Invocation) -> Result<Output, RunError> {
+        if lock(&self.state).is_down {
+            return Err(RunError::Start {
+                program: invocation.program.clone(),
+                source: std::io::ErrorKind::HostUnreachable.into(),
+            });
+        }
+        let words: Vec<&str> = invocation.arguments.iter().map(String::as_str).collect();
+        Ok(match (invocation.program.as_str(), words.as_slice()) {
+            ("true", _) => answer(0, ""),
+            ("systemctl", words) => self.systemctl(words),
+            ("sh", words) => self.shell(words, &invocation.input),
+            ("corosync-cfgtool", ["-R"]) => {
+                self.log("reload");
+                answer(0, "")
+            }
+            ("cibadmin", ["--query", ..]) => match &lock(&self.cluster).cib {
+                Some(cib) if self.is_active("pacemaker.service") => answer(0, cib.to_string()),
+                _ => answer(102, ""),
+            },
+            _ => answer(127, ""),
+        })
+    }
+}

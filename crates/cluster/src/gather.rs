@@ -1,0 +1,209 @@
+//! Asks a head for the facts that the check compares with the file. One script answers all
+//! questions, so that a head behind ssh is asked once.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use appliance::Appliance;
+use appliance::facts::{
+    DiskFacts, HeadFacts, InterfaceFacts, SecretFacts, programs_required, secrets_required,
+};
+use units::ByteCount;
+
+use crate::machine::{Machine, MachineError, must};
+use crate::process::Invocation;
+
+/// How long a head may take to answer; a stuck disk must not hold up the check for ever.
+const TIME_LIMIT: Duration = Duration::from_secs(20);
+/// Packages whose versions should agree between heads.
+const PACKAGES: &[&str] = &[
+    "corosync",
+    "pacemaker",
+    "fence-agents",
+    "resource-agents",
+    "libzpool6linux",
+    "bulkhead",
+];
+
+/// Prints lines of words separated by tabs, the first of which is the kind. Reads its questions as
+/// lines: `program NAME`, `package NAME`, `disk PATH`, `secret PATH`, `pool NAME`.
+const SCRIPT: &str = r#"
+tab=$(printf '\t')
+say() { local IFS="$tab"; printf '%s\n' "$*"; }
+say node "$(uname -n)"
+[ -s /etc/hostid ] && say hostid $(od -An -tu4 -N4 /etc/hostid) || say hostid 0
+say memory_kib $(sed -n 's/^MemTotal: *\([0-9]*\) kB/\1/p' /proc/meminfo)
+for way in /sys/class/net/*; do
+    [ -e "$way/mtu" ] && say interface "${way##*/}" "$(cat "$way/mtu")"
+done
+for unit in zfs-import-cache.service zfs-import-scan.service; do
+    systemctl is-enabled --quiet $unit 2>/dev/null && say unit $unit
+done
+[ -e /etc/corosync/qdevice/net/nssdb/cert9.db ] && say certificate yes || say certificate no
+PATH=$PATH:/usr/sbin:/sbin
+while read -r kind name; do
+    case $kind in
+    program) command -v "$name" >/dev/null 2>&1 && say program "$name" yes || say program "$name" no ;;
+    package) version=$(dpkg-query -W -f '${Version}' "$name" 2>/dev/null) && [ -n "$version" ] &&
+        say package "$name" "$version" ;;
+    secret) [ -e "$name" ] && say secret "$name" "$(stat -L -c %a "$name")" || say secret "$name" missing ;;
+    pool) grep -aqsF "$name" /etc/zfs/zpool.cache && say cached "$name" ;;
+    disk)
+        device=$(readlink -f "$name")
+        if [ ! -e "$device" ]; then say disk "$name" missing; continue; fi
+        node=/sys/class/block/${device##*/}
+        queue=$node/queue; [ -d "$queue" ] || queue=$node/../queue
+        physical=$(cat "$queue/physical_block_size" 2>/dev/null || echo 0)
+        offset=$(cat "$node/alignment_offset" 2>/dev/null || echo 0)
+        say disk "$name" "$physical" "$offset" ;;
+    esac
+done
+say now_ms $(date +%s%3N)
+true
+"#;
+
+/// What one head says of itself.
+///
+/// # Errors
+///
+/// It cannot be reached or does not answer in time.
+pub fn gather(machine: &dyn Machine, appliance: &Appliance) -> Result<HeadFacts, MachineError> {
+    let invocation = Invocation::new("sh", &["-c", SCRIPT, "facts"])
+        .reading(questions(appliance))
+        .within(TIME_LIMIT);
+    let output = must(machine, &invocation)?;
+    let answered_ms = now_ms();
+    Ok(understand(&output.text(), answered_ms))
+}
+
+fn now_ms() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.map_or(0, |since| {
+        i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+    })
+}
+
+fn questions(appliance: &Appliance) -> String {
+    let mut lines = String::new();
+    let mut ask = |kind: &str, name: &str| {
+        // A name with a line break would be two questions; no such file is in use.
+        if !name.contains('\n') {
+            lines.push_str(&format!("{kind} {name}\n"));
+        }
+    };
+    for program in programs_required(appliance) {
+        ask("program", &program);
+    }
+    for package in PACKAGES {
+        ask("package", package);
+    }
+    for secret in secrets_required(appliance) {
+        ask("secret", &secret.to_string_lossy());
+    }
+    for (name, pool) in &appliance.pools {
+        ask("pool", name.as_str());
+        for disk in &pool.disks {
+            ask("disk", &disk.to_string_lossy());
+        }
+    }
+    lines
+}
+
+/// Reads the answers. What is not understood is not known.
+fn understand(text: &str, answered_ms: i64) -> HeadFacts {
+    let mut facts = HeadFacts::default();
+    let mut interfaces = BTreeMap::new();
+    for line in text.lines() {
+        let words: Vec<&str> = line.split('\t').collect();
+        match words.as_slice() {
+            ["node", name] => facts.node_name = Some((*name).to_owned()),
+            ["hostid", id] => facts.host_id = id.parse().ok(),
+            ["memory_kib", kib] => facts.memory = kib.parse().ok().map(ByteCount::kib),
+            ["interface", name, mtu] => {
+                if let Ok(mtu) = mtu.parse() {
+                    interfaces.insert((*name).to_owned(), InterfaceFacts { mtu });
+                }
+            }
+            ["unit", name] => {
+                facts.enabled_units.insert((*name).to_owned());
+            }
+            ["certificate", answer] => facts.witness_certificate = Some(*answer == "yes"),
+            ["program", name, answer] => {
+                facts.programs.insert((*name).to_owned(), *answer == "yes");
+            }
+            ["package", name, version] => {
+                facts
+                    .versions
+                    .insert((*name).to_owned(), (*version).to_owned());
+            }
+            ["cached", pool] => {
+                facts.cached_pools.insert((*pool).to_owned());
+            }
+            ["secret", path, mode] => {
+                let secret = u32::from_str_radix(mode, 8).ok();
+                let secret = secret.map(|mode| SecretFacts { mode });
+                facts.secrets.insert(PathBuf::from(path), secret);
+            }
+            ["disk", path, "missing"] => {
+                facts.disks.insert(PathBuf::from(path), None);
+            }
+            ["disk", path, physical, offset] => {
+                let disk = DiskFacts {
+                    physical_block_bytes: physical.parse().unwrap_or(0),
+                    alignment_offset_bytes: offset.parse().unwrap_or(0),
+                };
+                facts.disks.insert(PathBuf::from(path), Some(disk));
+            }
+            ["now_ms", then] => {
+                facts.clock_ahead_ms = then.parse().ok().map(|then: i64| then - answered_ms);
+            }
+            _ => tracing::debug!(line, "an answer that is not understood"),
+        }
+    }
+    facts.interfaces = Some(interfaces);
+    facts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::machine::Local;
+
+    #[test]
+    fn this_machine_tells_its_facts() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let secret = folder.path().join("a secret");
+        std::fs::write(&secret, "x").expect("writable");
+        let text = include_str!("../../../examples/pair.toml")
+            .replace("/etc/bulkhead/secrets/bmc-left", &secret.to_string_lossy())
+            .replace(
+                "/dev/disk/by-id/scsi-35000c500a1b20000",
+                &secret.to_string_lossy(),
+            );
+        let parsed = appliance::parse(&text).expect("well formed");
+        let facts = gather(&Local::default(), &parsed.appliance).expect("sh answers");
+        assert!(facts.node_name.is_some());
+        assert!(facts.memory.expect("known") > ByteCount::mib(1));
+        assert!(facts.interfaces.expect("known").contains_key("lo"));
+        assert!(facts.clock_ahead_ms.expect("known").abs() < 60_000);
+        assert_eq!(facts.programs.get("ip"), Some(&true));
+        assert!(facts.secrets[&secret].is_some());
+        assert!(facts.disks[&secret].is_some());
+        let missing = PathBuf::from("/dev/disk/by-id/scsi-35000c500a1b20100");
+        assert_eq!(facts.disks[&missing], None);
+        let missing = PathBuf::from("/etc/bulkhead/secrets/bmc-right");
+        assert_eq!(facts.secrets[&missing], None);
+    }
+
+    #[test]
+    fn answers_that_make_no_sense_are_unknown() {
+        let facts = understand(
+            "hostid\tx\nnonsense\ninterface\teth0\tbig\nnow_ms\t5000\n",
+            4_000,
+        );
+        assert_eq!(facts.host_id, None);
+        assert!(facts.interfaces.expect("asked").is_empty());
+        assert_eq!(facts.clock_ahead_ms, Some(1_000));
+    }
+}

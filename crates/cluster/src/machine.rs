@@ -1,0 +1,218 @@
+//! A head as seen from where the command line runs: programs can be run on it, files read and
+//! replaced. This machine, a set of namespaces on it, and a machine behind ssh are all the same.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use units::HeadName;
+
+use crate::process::{Invocation, Output, RunError, run};
+
+/// All heads by name.
+pub type Machines = BTreeMap<HeadName, Box<dyn Machine>>;
+
+/// Something on which programs can be run.
+pub trait Machine: Send + Sync {
+    /// Runs a program there. An exit code other than 0 is no error here.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be run, or takes too long.
+    fn run(&self, invocation: &Invocation) -> Result<Output, RunError>;
+}
+
+/// Why something could not be done on a machine.
+#[derive(Debug, thiserror::Error)]
+pub enum MachineError {
+    /// A program could not be run.
+    #[error(transparent)]
+    Run(#[from] RunError),
+    /// A program failed.
+    #[error("{program} ended with {code}: {complaint}")]
+    Failed {
+        /// Which.
+        program: String,
+        /// Its exit code.
+        code: i32,
+        /// What it said.
+        complaint: String,
+    },
+}
+
+/// This machine, or a place on it that a prefix leads to, such as `nsenter -t 123 -a`.
+#[derive(Clone, Debug, Default)]
+pub struct Local {
+    /// Words before the program.
+    pub prefix: Vec<String>,
+}
+
+impl Machine for Local {
+    fn run(&self, invocation: &Invocation) -> Result<Output, RunError> {
+        let Some((first, rest)) = self.prefix.split_first() else {
+            return run(invocation);
+        };
+        let mut arguments = rest.to_vec();
+        arguments.push(invocation.program.clone());
+        arguments.extend(invocation.arguments.iter().cloned());
+        run(&Invocation {
+            program: first.clone(),
+            arguments,
+            ..invocation.clone()
+        })
+    }
+}
+
+/// A machine behind ssh, with a key that needs no question.
+#[derive(Clone, Debug)]
+pub struct Ssh {
+    /// Where, such as `root@10.77.9.11`.
+    pub destination: String,
+}
+
+/// Longest wait for a connection, in seconds.
+const SSH_CONNECT_S_MAX: u32 = 5;
+/// What ssh itself ends with when it cannot connect.
+const SSH_FAILED: i32 = 255;
+
+impl Machine for Ssh {
+    fn run(&self, invocation: &Invocation) -> Result<Output, RunError> {
+        // ssh joins its arguments and gives them to a shell.
+        let words = std::iter::once(&invocation.program).chain(&invocation.arguments);
+        let command: Vec<String> = words.map(|word| quoted(word)).collect();
+        let arguments = [
+            "-o".to_owned(),
+            "BatchMode=yes".to_owned(),
+            "-o".to_owned(),
+            format!("ConnectTimeout={SSH_CONNECT_S_MAX}"),
+            "--".to_owned(),
+            self.destination.clone(),
+            command.join(" "),
+        ];
+        let output = run(&Invocation {
+            program: "ssh".to_owned(),
+            arguments: arguments.to_vec(),
+            ..invocation.clone()
+        })?;
+        if output.code == SSH_FAILED {
+            return Err(RunError::Start {
+                program: format!("ssh {}", self.destination),
+                source: std::io::Error::other(output.complaint()),
+            });
+        }
+        Ok(output)
+    }
+}
+
+fn quoted(word: &str) -> String {
+    format!("'{}'", word.replace('\'', "'\\''"))
+}
+
+/// Runs a program that must end with 0.
+///
+/// # Errors
+///
+/// It does not run, or not to a good end.
+pub fn must(machine: &dyn Machine, invocation: &Invocation) -> Result<Output, MachineError> {
+    let output = machine.run(invocation)?;
+    if output.code == 0 {
+        return Ok(output);
+    }
+    Err(MachineError::Failed {
+        program: invocation.program.clone(),
+        code: output.code,
+        complaint: output.complaint(),
+    })
+}
+
+/// Says that the file is not there.
+const CODE_MISSING: i32 = 44;
+
+/// A file's bytes and permissions; none where it does not exist.
+///
+/// # Errors
+///
+/// It exists and cannot be read.
+pub fn read_file(
+    machine: &dyn Machine,
+    path: &Path,
+) -> Result<Option<(Vec<u8>, u32)>, MachineError> {
+    let script =
+        format!("[ -e \"$1\" ] || exit {CODE_MISSING}; stat -L -c %a \"$1\" && cat \"$1\"");
+    let path = path.to_string_lossy();
+    let invocation = Invocation::new("sh", &["-c", &script, "read", &path]);
+    let output = machine.run(&invocation)?;
+    if output.code == CODE_MISSING {
+        return Ok(None);
+    }
+    let failed = || MachineError::Failed {
+        program: format!("read {path}"),
+        code: output.code,
+        complaint: output.complaint(),
+    };
+    if output.code != 0 {
+        return Err(failed());
+    }
+    let newline = output.stdout.iter().position(|byte| *byte == b'\n');
+    let (mode, bytes) = output.stdout.split_at(newline.ok_or_else(failed)?);
+    let mode = std::str::from_utf8(mode)
+        .ok()
+        .and_then(|text| u32::from_str_radix(text, 8).ok())
+        .ok_or_else(failed)?;
+    Ok(Some((bytes[1..].to_vec(), mode)))
+}
+
+/// Replaces a file as a whole: readers see the old one or the new one, also after a power cut.
+///
+/// # Errors
+///
+/// It cannot be written.
+pub fn write_file(
+    machine: &dyn Machine,
+    path: &Path,
+    bytes: &[u8],
+    mode: u32,
+) -> Result<(), MachineError> {
+    const SCRIPT: &str = "set -e; umask 077; mkdir -p -m 755 \"$(dirname \"$1\")\"; \
+        trap 'rm -f \"$1.new\"' EXIT; cat >\"$1.new\"; chmod \"$2\" \"$1.new\"; \
+        sync \"$1.new\"; mv -f \"$1.new\" \"$1\"; sync \"$(dirname \"$1\")\"";
+    let mode = format!("{mode:o}");
+    let path = path.to_string_lossy();
+    let invocation = Invocation::new("sh", &["-c", SCRIPT, "write", &path, &mode]);
+    must(machine, &invocation.reading(bytes)).map(|_| ())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_replaced_as_a_whole_and_read_back() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("new folder/it's a file");
+        let here = Local::default();
+        assert_eq!(read_file(&here, &path).expect("readable"), None);
+        for (bytes, mode) in [(&b"one\n\0two"[..], 0o600), (b"", 0o644)] {
+            write_file(&here, &path, bytes, mode).expect("writable");
+            let found = read_file(&here, &path).expect("readable");
+            assert_eq!(found, Some((bytes.to_vec(), mode)));
+        }
+        let names = std::fs::read_dir(path.parent().expect("a parent")).expect("a folder");
+        assert_eq!(names.count(), 1, "nothing temporary is left");
+    }
+
+    #[test]
+    fn a_prefix_leads_to_another_place() {
+        let there = Local {
+            prefix: vec!["env".into(), "PLACE=there".into()],
+        };
+        let output = must(&there, &Invocation::new("sh", &["-c", "echo $PLACE"])).expect("it runs");
+        assert_eq!(output.text(), "there\n");
+    }
+
+    #[test]
+    fn a_program_that_fails_is_told_with_its_complaint() {
+        let invocation = Invocation::new("sh", &["-c", "echo no such luck >&2; exit 7"]);
+        let error = must(&Local::default(), &invocation).expect_err("it fails");
+        assert_eq!(error.to_string(), "sh ended with 7: no such luck");
+    }
+}

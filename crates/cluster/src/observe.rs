@@ -1,0 +1,132 @@
+//! Looks at the heads: which files, services and configuration there are now.
+
+use std::collections::BTreeSet;
+
+use appliance::plan::{AUTHKEY_PATH, Actual, Fingerprint, HeadActual, Wish};
+use units::HeadName;
+
+use crate::cib::{CibError, read_cib};
+use crate::machine::{Machine, MachineError, Machines, read_file};
+use crate::process::Invocation;
+
+/// Why the heads could not be looked at.
+#[derive(Debug, thiserror::Error)]
+pub enum ObserveError {
+    /// A head answers, but not this question.
+    #[error("look at {head}")]
+    Head {
+        /// Which.
+        head: HeadName,
+        /// Why.
+        #[source]
+        source: MachineError,
+    },
+    /// The cluster runs and does not tell its configuration.
+    #[error("ask {head} for the cluster's configuration")]
+    Cib {
+        /// Which.
+        head: HeadName,
+        /// Why.
+        #[source]
+        source: CibError,
+    },
+}
+
+/// What is, as far as a wish speaks of it. A head that cannot be reached is left out; the plan
+/// then names it as an obstacle.
+///
+/// # Errors
+///
+/// A head can be reached and something on it cannot be read.
+pub fn observe(machines: &Machines, wish: &Wish) -> Result<Actual, ObserveError> {
+    let mut actual = Actual::default();
+    for (name, machine) in machines {
+        if let Err(error) = machine.run(&Invocation::new("true", &[])) {
+            tracing::warn!(head = %name, %error, "cannot be reached");
+            continue;
+        }
+        let head = observe_head(machine.as_ref(), wish).map_err(|source| ObserveError::Head {
+            head: name.clone(),
+            source,
+        })?;
+        let asks = actual.cib.is_none() && head.running_cluster.is_some();
+        if asks && pacemaker_runs(machine.as_ref()) {
+            let cib = read_cib(machine.as_ref()).map_err(|source| ObserveError::Cib {
+                head: name.clone(),
+                source,
+            })?;
+            actual.cib = Some(cib);
+        }
+        actual.heads.insert(name.clone(), head);
+    }
+    Ok(actual)
+}
+
+/// Whether Pacemaker answers on this head.
+pub(crate) fn pacemaker_runs(machine: &dyn Machine) -> bool {
+    let invocation = Invocation::new("cibadmin", &["--query", "--scope", "crm_config", "--local"]);
+    machine
+        .run(&invocation)
+        .is_ok_and(|output| output.code == 0)
+}
+
+fn observe_head(machine: &dyn Machine, wish: &Wish) -> Result<HeadActual, MachineError> {
+    let mut head = HeadActual {
+        running_cluster: running_cluster(machine)?,
+        authkey: fingerprint(machine)?,
+        ..HeadActual::default()
+    };
+    for file in &wish.files {
+        if let Some((bytes, mode)) = read_file(machine, &file.path)? {
+            let text = String::from_utf8_lossy(&bytes).into_owned();
+            head.files.insert(file.path.clone(), (text, mode));
+        }
+    }
+    let units: BTreeSet<&str> = wish
+        .units
+        .iter()
+        .chain(&wish.units_unwanted)
+        .copied()
+        .collect();
+    for unit in units {
+        if systemctl_says(machine, "is-enabled", unit)? {
+            head.units_enabled.insert(unit.to_owned());
+        }
+        if systemctl_says(machine, "is-active", unit)? {
+            head.units_active.insert(unit.to_owned());
+        }
+    }
+    Ok(head)
+}
+
+fn systemctl_says(machine: &dyn Machine, verb: &str, unit: &str) -> Result<bool, MachineError> {
+    let output = machine.run(&Invocation::new("systemctl", &[verb, "--quiet", unit]))?;
+    Ok(output.code == 0)
+}
+
+/// The name of the cluster whose Corosync runs there.
+fn running_cluster(machine: &dyn Machine) -> Result<Option<String>, MachineError> {
+    // A shell, so that a machine without Corosync is one where it does not run.
+    let command = "corosync-cmapctl totem.cluster_name";
+    let output = machine.run(&Invocation::new("sh", &["-c", command]))?;
+    if output.code != 0 {
+        return Ok(None);
+    }
+    // "totem.cluster_name (str) = attic"
+    let text = output.text();
+    let name = text
+        .split_once(" = ")
+        .map(|(_, name)| name.trim().to_owned());
+    Ok(name)
+}
+
+fn fingerprint(machine: &dyn Machine) -> Result<Option<Fingerprint>, MachineError> {
+    let command = "[ ! -e \"$1\" ] || sha256sum <\"$1\"";
+    let invocation = Invocation::new("sh", &["-c", command, "digest", AUTHKEY_PATH]);
+    let output = crate::machine::must(machine, &invocation)?;
+    let text = output.text();
+    Ok(text
+        .split_whitespace()
+        .next()
+        .map(|digest| Fingerprint(digest.to_owned())))
+}

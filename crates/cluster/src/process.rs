@@ -1,0 +1,241 @@
+//! Runs a program with a bound on its time and on what it may print.
+
+use std::io::{Read, Write};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
+
+/// The most that is kept of what a program prints, in bytes; a CIB is far below.
+const OUTPUT_BYTES_MAX: u64 = 64 << 20;
+
+/// A program to run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Invocation {
+    /// The program.
+    pub program: String,
+    /// Its arguments.
+    pub arguments: Vec<String>,
+    /// What it reads.
+    pub input: Vec<u8>,
+    /// How long it may take; then it is killed with everything it started.
+    pub time_limit: Duration,
+}
+
+impl Invocation {
+    /// `program` with `arguments`, nothing to read, and the usual limit of 30 s.
+    pub fn new(program: &str, arguments: &[&str]) -> Self {
+        Self {
+            program: program.to_owned(),
+            arguments: arguments.iter().map(|&one| one.to_owned()).collect(),
+            input: Vec::new(),
+            time_limit: Duration::from_secs(30),
+        }
+    }
+
+    /// With something to read.
+    #[must_use]
+    pub fn reading(mut self, input: impl Into<Vec<u8>>) -> Self {
+        self.input = input.into();
+        self
+    }
+
+    /// With another limit.
+    #[must_use]
+    pub const fn within(mut self, time_limit: Duration) -> Self {
+        self.time_limit = time_limit;
+        self
+    }
+}
+
+/// What came of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Output {
+    /// The exit code; -1 after a signal.
+    pub code: i32,
+    /// What it printed.
+    pub stdout: Vec<u8>,
+    /// What it complained about.
+    pub stderr: Vec<u8>,
+}
+
+impl Output {
+    /// What it printed, as text.
+    pub fn text(&self) -> String {
+        String::from_utf8_lossy(&self.stdout).into_owned()
+    }
+
+    /// Its complaint, or else what it printed, on one line.
+    pub fn complaint(&self) -> String {
+        let bytes = if self.stderr.is_empty() {
+            &self.stdout
+        } else {
+            &self.stderr
+        };
+        String::from_utf8_lossy(bytes)
+            .split_whitespace()
+            .collect::<Vec<_>>()
+            .join(" ")
+    }
+}
+
+/// Why a program could not be run to its end.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// It could not be started.
+    #[error("start {program}")]
+    Start {
+        /// Which.
+        program: String,
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
+    /// It could not be watched.
+    #[error("wait for {program}")]
+    Wait {
+        /// Which.
+        program: String,
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
+    /// It took too long and was killed.
+    #[error("{program} did not end within {limit_s} s")]
+    TimedOut {
+        /// Which.
+        program: String,
+        /// Its limit, in seconds.
+        limit_s: u64,
+    },
+}
+
+/// Runs a program on this machine. An exit code other than 0 is no error here.
+///
+/// # Errors
+///
+/// It does not exist, or takes too long.
+pub fn run(invocation: &Invocation) -> Result<Output, RunError> {
+    let program = || invocation.program.clone();
+    let mut child = Command::new(&invocation.program)
+        .args(&invocation.arguments)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .process_group(0)
+        .spawn()
+        .map_err(|source| RunError::Start {
+            program: program(),
+            source,
+        })?;
+    let mut stdin = child.stdin.take();
+    let stdout = child.stdout.take();
+    let stderr = child.stderr.take();
+    thread::scope(|scope| {
+        scope.spawn(move || {
+            if let Some(stdin) = &mut stdin {
+                // A program that does not read to the end says why by its exit code.
+                let _ = stdin.write_all(&invocation.input);
+            }
+        });
+        let stdout = scope.spawn(move || read_bounded(stdout));
+        let stderr = scope.spawn(move || read_bounded(stderr));
+        let ended = wait(&mut child, invocation.time_limit);
+        let wait_error = |source| RunError::Wait {
+            program: program(),
+            source,
+        };
+        if !matches!(ended, Ok(true)) {
+            // The readers end when everything that holds the pipes is gone.
+            kill_group(&child);
+        }
+        let status = child.wait().map_err(wait_error)?;
+        if !ended.map_err(wait_error)? {
+            return Err(RunError::TimedOut {
+                program: program(),
+                limit_s: invocation.time_limit.as_secs(),
+            });
+        }
+        Ok(Output {
+            code: status.code().unwrap_or(-1),
+            stdout: stdout.join().unwrap_or_default(),
+            stderr: stderr.join().unwrap_or_default(),
+        })
+    })
+}
+
+fn read_bounded(pipe: Option<impl Read>) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    if let Some(mut pipe) = pipe {
+        let _ = pipe.by_ref().take(OUTPUT_BYTES_MAX).read_to_end(&mut bytes);
+        // Drained, so that the program does not wait for room; and dropped.
+        let _ = std::io::copy(&mut pipe, &mut std::io::sink());
+    }
+    bytes
+}
+
+fn pid_of(child: &Child) -> Option<Pid> {
+    i32::try_from(child.id()).ok().and_then(Pid::from_raw)
+}
+
+fn kill_group(child: &Child) {
+    if let Some(pid) = pid_of(child) {
+        let _ = kill_process_group(pid, Signal::KILL);
+    }
+}
+
+/// Whether the child ended within the limit.
+fn wait(child: &mut Child, time_limit: Duration) -> std::io::Result<bool> {
+    let Some(pid) = pid_of(child) else {
+        return Ok(false);
+    };
+    let handle = pidfd_open(pid, PidfdFlags::empty())?;
+    let deadline = std::time::Instant::now() + time_limit;
+    loop {
+        let left = deadline.saturating_duration_since(std::time::Instant::now());
+        let timeout = Timespec {
+            tv_sec: i64::try_from(left.as_secs()).unwrap_or(i64::MAX),
+            tv_nsec: i64::from(left.subsec_nanos()),
+        };
+        let mut watched = [PollFd::new(&handle, PollFlags::IN)];
+        match poll(&mut watched, Some(&timeout)) {
+            Ok(0) => return Ok(false),
+            Ok(_) => return Ok(true),
+            Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn input_output_and_code_come_through() {
+        let output =
+            run(&Invocation::new("sh", &["-c", "cat; echo oops >&2; exit 3"]).reading("in"))
+                .expect("sh runs");
+        assert_eq!((output.code, output.text().as_str()), (3, "in"));
+        assert_eq!(output.complaint(), "oops");
+    }
+
+    #[test]
+    fn a_program_that_hangs_is_killed_with_its_children() {
+        let invocation = Invocation::new("sh", &["-c", "sleep 1000 & sleep 1000"])
+            .within(Duration::from_millis(50));
+        let started = std::time::Instant::now();
+        let error = run(&invocation).expect_err("it hangs");
+        assert!(matches!(error, RunError::TimedOut { .. }), "{error}");
+        assert!(started.elapsed() < Duration::from_secs(20));
+    }
+
+    #[test]
+    fn a_program_that_is_missing_is_an_error() {
+        let error = run(&Invocation::new("/nonexistent/program", &[])).expect_err("missing");
+        assert!(matches!(error, RunError::Start { .. }), "{error}");
+    }
+}

@@ -1,0 +1,178 @@
+//! Plans performed on heads in memory, and the patching of a CIB by Pacemaker's own tools on a
+//! file, where they are installed.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+
+use appliance::plan::{Change, Plan, Wish, empty_cib, merged, plan};
+use appliance::{Layout, parse, wish};
+use cluster::cib::{configure, read_cib};
+use cluster::fake::{FakeCluster, FakeMachine};
+use cluster::machine::Local;
+use cluster::{ApplyError, Machines, apply, observe};
+
+const PAIR: &str = include_str!("../../../examples/pair.toml");
+const WITNESS: &str = include_str!("../../../examples/witness.toml");
+
+struct Pair {
+    cluster: Arc<Mutex<FakeCluster>>,
+    left: FakeMachine,
+    right: FakeMachine,
+    machines: Machines,
+}
+
+fn pair() -> Pair {
+    let cluster = Arc::new(Mutex::new(FakeCluster::default()));
+    let (left, right) = (
+        FakeMachine::new("left", &cluster),
+        FakeMachine::new("right", &cluster),
+    );
+    let mut machines = Machines::new();
+    for (name, machine) in [("left", &left), ("right", &right)] {
+        machines.insert(
+            name.parse().expect("a good name"),
+            Box::new(machine.clone()),
+        );
+    }
+    Pair {
+        cluster,
+        left,
+        right,
+        machines,
+    }
+}
+
+fn wish_of(text: &str) -> Wish {
+    let parsed = parse(text).expect("well formed");
+    wish(&parsed.appliance, text, &Layout::default())
+}
+
+fn plan_of(pair: &Pair, wish: &Wish) -> Plan {
+    plan(
+        wish,
+        &observe(&pair.machines, wish).expect("the heads answer"),
+    )
+}
+
+fn apply_quietly(pair: &Pair, wish: &Wish) -> Result<(), ApplyError> {
+    apply(&pair.machines, wish, &plan_of(pair, wish), &mut |_| {})
+}
+
+#[test]
+fn bare_heads_become_an_appliance_and_a_second_plan_is_empty() {
+    for text in [PAIR, WITNESS] {
+        let (pair, wish) = (pair(), wish_of(text));
+        apply_quietly(&pair, &wish).expect("everything can be done");
+        let second = plan_of(&pair, &wish);
+        assert!(second.is_empty(), "{second}");
+        let key = pair.left.file("/etc/corosync/authkey").expect("a secret");
+        assert_eq!(key.len(), 256);
+        assert_eq!(pair.right.file("/etc/corosync/authkey"), Some(key));
+    }
+}
+
+#[test]
+fn a_changed_file_on_a_running_pair_restarts_nothing() {
+    let pair = pair();
+    apply_quietly(&pair, &wish_of(PAIR)).expect("everything can be done");
+    pair.cluster.lock().expect("not poisoned").log.clear();
+    let faster = PAIR.replace("[quorum]", "[timeouts]\nprofile = \"fast\"\n\n[quorum]");
+    apply_quietly(&pair, &wish_of(&faster)).expect("everything can be done");
+    let log = pair.cluster.lock().expect("not poisoned").log.clone();
+    assert_eq!(
+        log,
+        [
+            "left: write /etc/bulkhead/appliance.toml",
+            "left: write /etc/corosync/corosync.conf",
+            "right: write /etc/bulkhead/appliance.toml",
+            "right: write /etc/corosync/corosync.conf",
+            "left: reload",
+            "left: configure",
+        ]
+    );
+    assert!(plan_of(&pair, &wish_of(&faster)).is_empty());
+}
+
+#[test]
+fn a_head_that_is_down_stops_everything_before_the_first_change() {
+    let pair = pair();
+    pair.right.set_down(true);
+    let wish = wish_of(PAIR);
+    let refused = apply_quietly(&pair, &wish).expect_err("right is down");
+    assert!(matches!(refused, ApplyError::Obstacle(_)), "{refused}");
+    assert!(pair.cluster.lock().expect("not poisoned").log.is_empty());
+}
+
+#[test]
+fn a_run_that_was_cut_off_is_repeated_without_doing_anything_twice() {
+    let (pair, wish) = (pair(), wish_of(PAIR));
+    let mut whole = plan_of(&pair, &wish);
+    whole.changes.truncate(5);
+    apply(&pair.machines, &wish, &whole, &mut |_| {}).expect("half of it can be done");
+    let rest = plan_of(&pair, &wish);
+    for done in &whole.changes {
+        assert!(!rest.changes.contains(done), "{done}");
+    }
+    apply_quietly(&pair, &wish).expect("the rest can be done");
+    assert!(plan_of(&pair, &wish).is_empty());
+}
+
+#[test]
+fn a_configuration_that_others_change_meanwhile_is_changed_anew() {
+    let (pair, wish) = (pair(), wish_of(PAIR));
+    apply_quietly(&pair, &wish).expect("everything can be done");
+    let other = wish_of(&PAIR.replace("10.77.1.100", "10.77.1.105"));
+    pair.cluster.lock().expect("not poisoned").rivals = 3;
+    apply_quietly(&pair, &other).expect("the fourth attempt succeeds");
+    assert!(plan_of(&pair, &other).is_empty());
+    pair.cluster.lock().expect("not poisoned").rivals = 1_000;
+    let refused = apply_quietly(&pair, &wish).expect_err("somebody is always faster");
+    assert!(matches!(refused, ApplyError::Configure(_)), "{refused}");
+}
+
+#[test]
+fn progress_is_told_before_each_change() {
+    let (pair, wish) = (pair(), wish_of(PAIR));
+    let planned = plan_of(&pair, &wish);
+    let mut told: Vec<Change> = Vec::new();
+    apply(&pair.machines, &wish, &planned, &mut |change| {
+        told.push(change.clone())
+    })
+    .expect("everything can be done");
+    assert_eq!(told, planned.changes);
+}
+
+#[test]
+#[expect(clippy::print_stderr, reason = "a test that cannot run says why")]
+fn pacemakers_own_tools_patch_a_configuration() {
+    if !["/usr/sbin/crm_diff", "/usr/sbin/cibadmin"]
+        .iter()
+        .all(|tool| PathBuf::from(tool).exists())
+    {
+        eprintln!("skipped: crm_diff and cibadmin are not installed");
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("cib.xml");
+    let first = wish_of(PAIR);
+    std::fs::write(&file, merged(&empty_cib(), &first.cib).to_string()).expect("writable");
+    let machine = Local {
+        prefix: vec![
+            "env".to_owned(),
+            "PATH=/usr/sbin:/usr/bin:/bin".to_owned(),
+            format!("CIB_file={}", file.display()),
+        ],
+    };
+    let other = wish_of(
+        &PAIR
+            .replace("10.77.1.100", "10.77.1.105")
+            .replace("home = \"left\"", "home = \"right\""),
+    );
+    let changes = configure(&machine, &other.cib).expect("the tools work");
+    assert!(!changes.is_empty());
+    let after = read_cib(&machine).expect("the tools work");
+    assert!(after.to_string().contains("10.77.1.105"));
+    assert!(!after.to_string().contains("10.77.1.100"));
+    let again = configure(&machine, &other.cib).expect("the tools work");
+    assert!(again.is_empty(), "{again:#?}");
+}
