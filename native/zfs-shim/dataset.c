@@ -650,11 +650,10 @@ bh_dataset_promote(const char *name, char *conflict)
 }
 
 int
-bh_dataset_rollback(const char *name, const char *snapshot,
-    struct bh_volume *owner)
+bh_dataset_rollback(const char *name, const char *snapshot)
 {
 	nvlist_t *result = fnvlist_alloc();
-	int error = dsl_dataset_rollback(name, snapshot, owner, result);
+	int error = dsl_dataset_rollback(name, snapshot, NULL, result);
 
 	nvlist_free(result);
 	return (error);

@@ -9,7 +9,6 @@
 #include <stdint.h>
 
 struct nvlist;
-struct bh_volume;
 
 #define	BH_KIND_FILESYSTEM	1U
 #define	BH_KIND_VOLUME		2U
@@ -66,6 +65,13 @@ int bh_properties_check(const char *pool, struct nvlist *properties, char *bad,
 /* The name of one of a native property's named values, else NULL. A constant. */
 const char *bh_property_text(const char *property, uint64_t value);
 
+/* An empty file system that kernel ZFS can mount. */
+int bh_filesystem_create(const char *name);
+/*
+ * Gives the root file system of a new pool what the library leaves out in user space, so that
+ * kernel ZFS can mount it. Does nothing if it is there.
+ */
+int bh_filesystem_complete(const char *name);
 int bh_volume_create(const char *name, uint64_t size, uint64_t block_size);
 /* Bytes to reserve so that every block of a volume can be written. */
 int bh_volume_reservation(const char *pool, uint64_t size, uint64_t block_size,
@@ -81,8 +87,7 @@ int bh_snapshot_rename(const char *dataset, const char *from, const char *to);
 int bh_dataset_clone(const char *clone, const char *snapshot);
 /* On EEXIST `conflict` (256 bytes) names the snapshot that both have. */
 int bh_dataset_promote(const char *name, char *conflict);
-/* Takes a dataset back to its newest snapshot; `owner` is the open volume or NULL. */
-int bh_dataset_rollback(const char *name, const char *snapshot,
-    struct bh_volume *owner);
+/* Takes a dataset that is not open back to its newest snapshot. */
+int bh_dataset_rollback(const char *name, const char *snapshot);
 
 #endif /* BH_SHIM_DATASET_H */

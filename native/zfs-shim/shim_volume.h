@@ -55,6 +55,12 @@ uint32_t bh_volume_is_read_only(const bh_volume_t *volume);
 int bh_volume_resize(bh_volume_t *volume, uint64_t size);
 
 /*
+ * Takes the volume back to its newest snapshot, given by its full name. Nobody may use the volume
+ * meanwhile and no loan may be left. The size may change.
+ */
+int bh_volume_rollback(bh_volume_t *volume, const char *snapshot);
+
+/*
  * Pins the blocks of an extent and locks it for reading. Parts stay valid and unchanged until
  * bh_read_release(), which any thread may call.
  */

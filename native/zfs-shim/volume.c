@@ -865,6 +865,22 @@ read_size(objset_t *os, uint64_t *size)
 	return (zap_lookup(os, BH_PROPERTIES_OBJECT, BH_SIZE_KEY, 8, 1, size));
 }
 
+/* Lets go of everything but the objset. */
+static void
+shut_down(bh_volume_t *volume)
+{
+	if (volume->bv_log != NULL) {
+		zil_close(volume->bv_log);
+		volume->bv_log = NULL;
+		/* Cached blocks can only be dropped once they are clean. */
+		txg_wait_synced(dmu_objset_pool(volume->bv_os), 0);
+	}
+	if (volume->bv_dnode != NULL)
+		dnode_rele(volume->bv_dnode, volume);
+	volume->bv_dnode = NULL;
+	dmu_objset_evict_dbufs(volume->bv_os);
+}
+
 /* Fills in a volume whose objset is owned. */
 static int
 set_up(bh_volume_t *volume, const char *name, uint32_t flags)
@@ -933,17 +949,8 @@ bh_volume_open(const char *name, uint32_t flags, bh_volume_t **out,
 void
 bh_volume_close(bh_volume_t *volume)
 {
-	objset_t *os = volume->bv_os;
-
-	if (volume->bv_log != NULL) {
-		zil_close(volume->bv_log);
-		/* Cached blocks can only be dropped once they are clean. */
-		txg_wait_synced(dmu_objset_pool(os), 0);
-	}
-	if (volume->bv_dnode != NULL)
-		dnode_rele(volume->bv_dnode, volume);
-	dmu_objset_evict_dbufs(os);
-	dmu_objset_disown(os, B_TRUE, volume);
+	shut_down(volume);
+	dmu_objset_disown(volume->bv_os, B_TRUE, volume);
 	zfs_rangelock_fini(&volume->bv_ranges);
 	mutex_destroy(&volume->bv_log_mutex);
 	free(volume);
@@ -1013,4 +1020,29 @@ bh_volume_resize(bh_volume_t *volume, uint64_t size)
 	}
 	zfs_rangelock_exit(range);
 	return (error);
+}
+
+int
+bh_volume_rollback(bh_volume_t *volume, const char *snapshot)
+{
+	char name[ZFS_MAX_DATASET_NAME_LEN];
+	nvlist_t *result;
+
+	if (dmu_objset_is_snapshot(volume->bv_os) ||
+	    !spa_writeable(volume->bv_os->os_spa))
+		return (EROFS);
+	/* It may have been renamed since it was opened. */
+	dmu_objset_name(volume->bv_os, name);
+	shut_down(volume);
+	result = fnvlist_alloc();
+	int error = dsl_dataset_rollback(name, snapshot, volume, result);
+	nvlist_free(result);
+
+	/* We own the dataset all the time, so it is there; its objset is a new one. */
+	VERIFY0(dmu_objset_hold(name, volume, &volume->bv_os));
+	VERIFY3P(volume->bv_os->os_dsl_dataset->ds_owner, ==, volume);
+	dmu_objset_rele(volume->bv_os, volume);
+	int set_up_error = set_up(volume, name,
+	    volume->bv_read_only ? BH_OPEN_READ_ONLY : 0);
+	return (error != 0 ? error : set_up_error);
 }

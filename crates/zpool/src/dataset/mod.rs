@@ -25,6 +25,9 @@ use crate::volume::{OpenOptions, Volume};
 /// Room for a name that the library returns, with its NUL.
 const NAME_BYTES: usize = 256;
 
+/// The library's own "the parent is not a file system" (`ZFS_ERR_WRONG_PARENT`).
+const WRONG_PARENT: i32 = 1033;
+
 /// What a dataset holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -268,8 +271,7 @@ impl Pool {
         use rustix::io::Errno;
         let kind = match Errno::from_raw_os_error(cause.0) {
             Errno::NOENT => DatasetErrorKind::ParentMissing,
-            // What ZFS calls ZFS_ERR_WRONG_PARENT.
-            _ if cause.0 == 1035 => DatasetErrorKind::ParentUnsuitable,
+            _ if cause.0 == WRONG_PARENT => DatasetErrorKind::ParentUnsuitable,
             Errno::DOM => DatasetErrorKind::BlockSize,
             _ => return DatasetError::common("create", name.as_str(), cause),
         };
@@ -536,16 +538,36 @@ impl Pool {
             c_text(snapshot.as_str()),
         );
         // SAFETY: the pool is open; the names are copied.
-        let code = unsafe {
-            sys::bh_dataset_rollback(volume.as_ptr(), name.as_ptr(), std::ptr::null_mut())
-        };
-        ZfsError::check(code).map_err(|cause| {
-            if cause.is(rustix::io::Errno::EXIST) {
-                let kind = DatasetErrorKind::NotNewest;
-                return DatasetError::because(DOING, snapshot.as_str(), kind, cause);
+        let code = unsafe { sys::bh_dataset_rollback(volume.as_ptr(), name.as_ptr()) };
+        ZfsError::check(code).map_err(|cause| rollback_error(DOING, snapshot, cause))
+    }
+
+    /// Makes the file systems above `name` that do not exist.
+    pub fn create_parents(&self, name: &VolumeName) -> Result<(), DatasetError> {
+        const DOING: &str = "create";
+        self.own(DOING, name.into())?;
+        let path = name.as_str();
+        let slashes = path.match_indices('/').skip(1).map(|(at, _)| at);
+        for parent in slashes.map(|at| &path[..at]) {
+            let c_parent = c_text(parent);
+            // SAFETY: the pool is open; the name is copied.
+            let code = unsafe { sys::bh_filesystem_create(c_parent.as_ptr()) };
+            match ZfsError::check(code) {
+                Err(cause) if !cause.is(rustix::io::Errno::EXIST) => {
+                    return Err(DatasetError::common(DOING, parent, cause));
+                }
+                _ => {}
             }
-            DatasetError::common(DOING, snapshot.as_str(), cause)
-        })
+        }
+        Ok(())
+    }
+
+    /// Gives the root file system of a new pool the contents that kernel ZFS expects of one that
+    /// it is to mount. Does nothing where they are.
+    pub fn complete_root(&self) -> Result<(), DatasetError> {
+        // SAFETY: the pool is open; the name is copied.
+        ZfsError::check(unsafe { sys::bh_filesystem_complete(self.c_name().as_ptr()) })
+            .map_err(|cause| DatasetError::common("complete", self.name().as_str(), cause))
     }
 
     /// Refuses names of other pools: the library would look them up in whatever pool is open.
@@ -561,6 +583,19 @@ impl Pool {
             Err(DatasetError::new(doing, dataset.as_str(), kind))
         }
     }
+}
+
+/// What the library means when a rollback fails.
+pub(crate) fn rollback_error(
+    doing: &'static str,
+    snapshot: &SnapshotName,
+    cause: ZfsError,
+) -> DatasetError {
+    if cause.is(rustix::io::Errno::EXIST) {
+        let kind = DatasetErrorKind::NotNewest;
+        return DatasetError::because(doing, snapshot.as_str(), kind, cause);
+    }
+    DatasetError::common(doing, snapshot.as_str(), cause)
 }
 
 /// As [`c_text`], for text of users, which may contain a NUL.

@@ -59,15 +59,15 @@ impl Gate {
         }
     }
 
-    /// Lets nobody in any more and waits for the last use to end. `false` if it was closed
-    /// before.
+    /// Lets nobody in any more and waits for the last use, or a pause, to end. `false` if it was
+    /// closed before.
     pub(super) fn close(&self) -> bool {
         let before = self.state.fetch_or(CLOSED, Ordering::AcqRel);
         self.announce();
         if before & CLOSED != 0 {
             return false;
         }
-        self.wait_until(|state| state & USES == 0);
+        self.wait_until(|state| state & (USES | PAUSED) == 0);
         true
     }
 

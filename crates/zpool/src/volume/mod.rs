@@ -17,11 +17,12 @@ use block_device::{
     WriteLoan, Zero,
 };
 use rustix::io::Errno;
+use units::SnapshotName;
 use zpool_sys as sys;
 
 use crate::dataset::{DatasetError, DatasetErrorKind};
 use crate::error::ZfsError;
-use crate::pool::c_text;
+use crate::pool::{Pool, c_text};
 use gate::{Gate, Shut};
 
 /// The library's name for "a checksum does not match" (`EBADE`).
@@ -211,6 +212,30 @@ impl Volume {
         self.shared.size.store(now, Ordering::Release);
         ZfsError::check(code)
             .map_err(|cause| DatasetError::common("resize", &self.shared.name, cause))
+    }
+
+    /// Takes the volume back to its newest snapshot while it is in use: calls wait meanwhile, and
+    /// what was written since is lost. May block.
+    pub fn rollback(&self, pool: &Pool, snapshot: &SnapshotName) -> Result<(), DatasetError> {
+        const DOING: &str = "roll back to";
+        let fail = |kind| DatasetError::new(DOING, snapshot.as_str(), kind);
+        if *pool.name() != snapshot.volume().pool() {
+            return Err(fail(DatasetErrorKind::OtherPool));
+        }
+        if !self.shared.gate.pause() {
+            return Err(fail(DatasetErrorKind::Closed));
+        }
+        let name = c_text(snapshot.as_str());
+        // SAFETY: open, and the pause keeps every other user out; the name is copied.
+        let (code, size) = unsafe {
+            let raw = self.shared.raw.as_ptr();
+            let code = sys::bh_volume_rollback(raw, name.as_ptr());
+            (code, sys::bh_volume_size(raw))
+        };
+        self.shared.size.store(size, Ordering::Release);
+        self.shared.gate.resume();
+        ZfsError::check(code)
+            .map_err(|cause| crate::dataset::rollback_error(DOING, snapshot, cause))
     }
 
     fn using(

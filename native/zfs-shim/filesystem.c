@@ -1,0 +1,179 @@
+/*
+ * Makes empty file systems that kernel ZFS can mount: the parents of volumes, and the root of a
+ * new pool, which the library in user space leaves without contents.
+ *
+ * The contents are those of ZPL version 5 with system attributes: a master node that names the
+ * root folder, the list of unlinked files and the registry of attributes.
+ */
+#include "internal.h"
+
+#include <sys/dmu.h>
+#include <sys/dmu_objset.h>
+#include <sys/dmu_tx.h>
+#include <sys/dsl_pool.h>
+#include <sys/sa.h>
+#include <sys/txg.h>
+#include <sys/zap.h>
+#include <sys/zfs_acl.h>
+#include <sys/zfs_sa.h>
+#include <sys/zfs_znode.h>
+
+#include "shim_dataset.h"
+
+/* Mode of the root folder. */
+#define	BH_ROOT_MODE	0755ULL
+/* As many objects as the contents are made of: a folder, lists, and the attributes' registry. */
+#define	BH_OBJECTS	8
+/* Everybody may look; the owner may change. */
+#define	BH_LOOK		(ACE_LIST_DIRECTORY | ACE_TRAVERSE | \
+	ACE_READ_NAMED_ATTRS | ACE_READ_ATTRIBUTES | ACE_READ_ACL | \
+	ACE_SYNCHRONIZE)
+#define	BH_CHANGE	(ACE_ADD_FILE | ACE_ADD_SUBDIRECTORY | \
+	ACE_DELETE_CHILD | ACE_WRITE_NAMED_ATTRS | ACE_WRITE_ATTRIBUTES | \
+	ACE_WRITE_ACL | ACE_WRITE_OWNER)
+#define	BH_ACE_ENTRIES	3
+
+/* An entry for the owner, the group or everyone, as stored. */
+typedef struct bh_ace {
+	uint16_t ba_type;
+	uint16_t ba_flags;
+	uint32_t ba_mask;
+} bh_ace_t;
+
+static const bh_ace_t root_access[BH_ACE_ENTRIES] = {
+	{ ACE_ACCESS_ALLOWED_ACE_TYPE, ACE_OWNER, BH_LOOK | BH_CHANGE },
+	{ ACE_ACCESS_ALLOWED_ACE_TYPE, ACE_GROUP | ACE_IDENTIFIER_GROUP,
+	    BH_LOOK },
+	{ ACE_ACCESS_ALLOWED_ACE_TYPE, ACE_EVERYONE, BH_LOOK },
+};
+
+/* How the attribute layer asks for a list of variable length. */
+static void
+locate_access(void **data, uint32_t *length, uint32_t total, boolean_t start,
+    void *arg)
+{
+	(void) total, (void) start;
+	*data = arg;
+	*length = sizeof (root_access);
+}
+
+static void
+fill_root_folder(objset_t *os, const sa_attr_type_t *types, uint64_t folder,
+    dmu_tx_t *tx)
+{
+	inode_timespec_t now;
+	uint64_t time[2];
+	uint64_t mode = S_IFDIR | BH_ROOT_MODE, size = 2, links = 2, nobody = 0;
+	uint64_t generation = dmu_tx_get_txg(tx);
+	uint64_t flags = ZFS_ACL_TRIVIAL | ZFS_NO_EXECS_DENIED |
+	    ZFS_ARCHIVE | ZFS_AV_MODIFIED;
+	uint64_t entries = BH_ACE_ENTRIES;
+	bh_ace_t access[BH_ACE_ENTRIES];
+	sa_bulk_attr_t bulk[ZPL_END];
+	sa_handle_t *handle;
+	int count = 0;
+
+	gethrestime(&now);
+	time[0] = now.tv_sec;
+	time[1] = now.tv_nsec;
+	memcpy(access, root_access, sizeof (access));
+	/* Kernel ZFS expects this order in what it makes itself. */
+	SA_ADD_BULK_ATTR(bulk, count, types[ZPL_MODE], NULL, &mode, 8);
+	SA_ADD_BULK_ATTR(bulk, count, types[ZPL_SIZE], NULL, &size, 8);
+	SA_ADD_BULK_ATTR(bulk, count, types[ZPL_GEN], NULL, &generation, 8);
+	SA_ADD_BULK_ATTR(bulk, count, types[ZPL_UID], NULL, &nobody, 8);
+	SA_ADD_BULK_ATTR(bulk, count, types[ZPL_GID], NULL, &nobody, 8);
+	SA_ADD_BULK_ATTR(bulk, count, types[ZPL_PARENT], NULL, &folder, 8);
+	SA_ADD_BULK_ATTR(bulk, count, types[ZPL_FLAGS], NULL, &flags, 8);
+	SA_ADD_BULK_ATTR(bulk, count, types[ZPL_ATIME], NULL, time, 16);
+	SA_ADD_BULK_ATTR(bulk, count, types[ZPL_MTIME], NULL, time, 16);
+	SA_ADD_BULK_ATTR(bulk, count, types[ZPL_CTIME], NULL, time, 16);
+	SA_ADD_BULK_ATTR(bulk, count, types[ZPL_CRTIME], NULL, time, 16);
+	SA_ADD_BULK_ATTR(bulk, count, types[ZPL_LINKS], NULL, &links, 8);
+	SA_ADD_BULK_ATTR(bulk, count, types[ZPL_DACL_COUNT], NULL, &entries, 8);
+	SA_ADD_BULK_ATTR(bulk, count, types[ZPL_DACL_ACES], locate_access,
+	    access, sizeof (access));
+
+	VERIFY0(sa_handle_get(os, folder, NULL, SA_HDL_PRIVATE, &handle));
+	VERIFY0(sa_replace_all_by_template(handle, bulk, count, tx));
+	sa_handle_destroy(handle);
+}
+
+/* Writes all contents of an empty file system. */
+static void
+fill(objset_t *os, dmu_tx_t *tx)
+{
+	const uint64_t master = MASTER_NODE_OBJ;
+	uint64_t version = ZPL_VERSION, no = 0;
+	sa_attr_type_t *types;
+
+	VERIFY0(zap_create_claim(os, master, DMU_OT_MASTER_NODE, DMU_OT_NONE, 0,
+	    tx));
+	VERIFY0(zap_update(os, master, ZPL_VERSION_STR, 8, 1, &version, tx));
+	VERIFY0(zap_update(os, master, "normalization", 8, 1, &no, tx));
+	VERIFY0(zap_update(os, master, "utf8only", 8, 1, &no, tx));
+	VERIFY0(zap_update(os, master, "casesensitivity", 8, 1, &no, tx));
+
+	uint64_t attributes = zap_create(os, DMU_OT_SA_MASTER_NODE, DMU_OT_NONE,
+	    0, tx);
+	VERIFY0(zap_add(os, master, ZFS_SA_ATTRS, 8, 1, &attributes, tx));
+	uint64_t unlinked = zap_create(os, DMU_OT_UNLINKED_SET, DMU_OT_NONE, 0,
+	    tx);
+	VERIFY0(zap_add(os, master, ZFS_UNLINKED_SET, 8, 1, &unlinked, tx));
+
+	VERIFY0(sa_setup(os, attributes, zfs_attr_table, ZPL_END, &types));
+	uint64_t folder = zap_create_norm(os, 0, DMU_OT_DIRECTORY_CONTENTS,
+	    DMU_OT_SA, DN_BONUS_SIZE(DNODE_MIN_SIZE), tx);
+	fill_root_folder(os, types, folder, tx);
+	VERIFY0(zap_add(os, master, ZFS_ROOT_OBJ, 8, 1, &folder, tx));
+}
+
+static void
+fill_new(objset_t *os, void *arg, cred_t *cr, dmu_tx_t *tx)
+{
+	(void) arg, (void) cr;
+	fill(os, tx);
+}
+
+int
+bh_filesystem_create(const char *name)
+{
+	return (dmu_objset_create(name, DMU_OST_ZFS, 0, NULL, fill_new, NULL));
+}
+
+/* In one transaction; all objects are new ones. */
+static int
+fill_open(objset_t *os)
+{
+	dmu_tx_t *tx = dmu_tx_create(os);
+
+	dmu_tx_hold_bonus(tx, DMU_NEW_OBJECT);
+	for (int i = 0; i < BH_OBJECTS; i++)
+		dmu_tx_hold_zap(tx, DMU_NEW_OBJECT, TRUE, NULL);
+	int error = dmu_tx_assign(tx, DMU_TX_WAIT);
+	if (error != 0) {
+		dmu_tx_abort(tx);
+		return (error);
+	}
+	fill(os, tx);
+	dmu_tx_commit(tx);
+	txg_wait_synced(dmu_objset_pool(os), 0);
+	return (0);
+}
+
+int
+bh_filesystem_complete(const char *name)
+{
+	uint64_t version;
+	objset_t *os;
+	int error = dmu_objset_own(name, DMU_OST_ZFS, B_FALSE, B_TRUE, FTAG,
+	    &os);
+
+	if (error != 0)
+		return (error);
+	if (zap_lookup(os, MASTER_NODE_OBJ, ZPL_VERSION_STR, 8, 1,
+	    &version) != 0)
+		error = fill_open(os);
+	dmu_objset_disown(os, B_TRUE, FTAG);
+	return (error);
+}
