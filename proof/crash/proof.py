@@ -113,6 +113,9 @@ class CrashProof:
             self._faults.strike_running(rng)
             seconds -= before
         workload.run(seconds)
+        if dead := self._died_by_itself(workload):
+            self._tally.complaints.append(dead)
+            return
         if polite:
             self._stop_politely(workload)
         else:
@@ -133,6 +136,18 @@ class CrashProof:
         self._read_back(rng, everything=number % self._plan.full_every == 0 or number == self._plan.rounds)
         if self._faults:
             self._tally.complaints += self._faults.repair()
+
+    def _died_by_itself(self, workload: Workload) -> str | None:
+        """Only we may end the server, or drop a connection: anything else is a defect, not a crash test."""
+        for child in self._server.children:
+            if not child.alive():
+                workload.drain_dead()
+                return f"{child.name} died by itself under load:\n{child.log_tail()}"
+        for volume in self._volumes:
+            for client in volume.clients:
+                if client.dead:
+                    return f"{client.name}: dropped by a living server: {client.last_error}\n{self._server_words()}"
+        return None
 
     def _stop_politely(self, workload: Workload) -> None:
         """After a polite end all that was answered is durable."""
