@@ -1,14 +1,18 @@
 //! Serves a device in memory over iSCSI, to try initiators on without a pool:
-//! `memory_target [ADDRESS:PORT,GROUP]... [--size=MIB] [--units=N] [--chap=USER:SECRET[:USER:SECRET]] [--flush]`.
+//! `memory_target [ADDRESS:PORT,GROUP]... [--size=MIB] [--units=N] [--chap=USER:SECRET[:USER:SECRET]] [--null]`.
+//! `--null` serves a device that keeps nothing and copies nothing, to measure the server alone.
 //! Prints the portals when it is ready and serves until its standard input ends.
 
 #![allow(clippy::print_stdout)]
 
 use std::io::Read;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use block_device::MemoryDevice;
+use block_device::{
+    BlockDevice, Commit, DeviceError, Effort, Extent, Geometry, MemoryDevice, ReadLoan, StatusRun,
+    Update, WriteLoan, Zero,
+};
 use iscsi::{
     Access, Chap, Credentials, Initiators, IscsiServer, Limits, PortalWish, Secret, TargetWish,
     Wish,
@@ -24,7 +28,7 @@ fn main() {
         .init();
     let mut portals = Vec::new();
     let (mut size_mib, mut units) = (256_u64, 1_u16);
-    let mut chap = None;
+    let (mut chap, mut null) = (None, false);
     for argument in std::env::args().skip(1) {
         if let Some(value) = argument.strip_prefix("--size=") {
             size_mib = value.parse().expect("a number of MiB");
@@ -32,6 +36,8 @@ fn main() {
             units = value.parse().expect("a number of units");
         } else if let Some(value) = argument.strip_prefix("--chap=") {
             chap = Some(parse_chap(value));
+        } else if argument == "--null" {
+            null = true;
         } else {
             let (address, group) = argument.split_once(',').unwrap_or((&argument, "1"));
             portals.push(PortalWish {
@@ -62,7 +68,7 @@ fn main() {
                 networks: Vec::new(),
                 chap,
             },
-            target: memory_target(size_mib << 20, units, groups),
+            target: memory_target(size_mib << 20, units, groups, null),
         }],
         portals,
     });
@@ -92,7 +98,7 @@ fn parse_chap(text: &str) -> Chap {
     }
 }
 
-fn memory_target(size: u64, units: u16, portal_groups: Vec<u16>) -> Arc<scsi::Target> {
+fn memory_target(size: u64, units: u16, portal_groups: Vec<u16>, null: bool) -> Arc<scsi::Target> {
     let target = scsi::Target::new(scsi::TargetConfig {
         name: TARGET.parse().expect("an iSCSI name"),
         vendor: "BULKHEAD".to_owned(),
@@ -102,7 +108,11 @@ fn memory_target(size: u64, units: u16, portal_groups: Vec<u16>) -> Arc<scsi::Ta
     });
     let configs = (0..units).map(|lun| scsi::UnitConfig {
         lun,
-        device: Arc::new(MemoryDevice::new(size, 512)),
+        device: if null {
+            Arc::new(NullDevice { size })
+        } else {
+            Arc::new(MemoryDevice::new(size, 512))
+        },
         identity: scsi::Identity {
             naa: [&[0x60; 14][..], &lun.to_be_bytes()].concat(),
             serial: format!("MEMORY{lun:04}"),
@@ -117,4 +127,97 @@ fn memory_target(size: u64, units: u16, portal_groups: Vec<u16>) -> Arc<scsi::Ta
     });
     target.apply(configs.collect());
     target
+}
+
+/// Reads as zeroes; forgets what is written.
+struct NullDevice {
+    size: u64,
+}
+
+const PART_BYTES: usize = 128 * 1024;
+static ZEROES: [u8; PART_BYTES] = [0; PART_BYTES];
+
+struct Zeroes(usize);
+
+impl ReadLoan for Zeroes {
+    fn byte_count(&self) -> usize {
+        self.0
+    }
+    fn append_parts<'a>(&'a self, parts: &mut Vec<&'a [u8]>) {
+        let mut left = self.0;
+        while left > 0 {
+            let count = left.min(PART_BYTES);
+            parts.push(&ZEROES[..count]);
+            left -= count;
+        }
+    }
+}
+
+/// Buffers that were used before: the engine's own buffers are warm, too.
+static BUFFERS: Mutex<Vec<Vec<u8>>> = Mutex::new(Vec::new());
+
+struct Forgotten {
+    extent: Extent,
+    buffer: Vec<u8>,
+}
+
+impl WriteLoan for Forgotten {
+    fn extent(&self) -> Extent {
+        self.extent
+    }
+    fn append_parts<'a>(&'a mut self, parts: &mut Vec<&'a mut [u8]>) {
+        parts.extend(self.buffer.chunks_mut(PART_BYTES));
+    }
+    fn commit(self: Box<Self>, _effort: Effort) -> Commit {
+        BUFFERS.lock().expect("no holder panics").push(self.buffer);
+        Commit::Done
+    }
+}
+
+impl BlockDevice for NullDevice {
+    fn geometry(&self) -> Geometry {
+        Geometry {
+            size: self.size,
+            logical_block: 512,
+            physical_block: 4096,
+            read_only: false,
+        }
+    }
+    fn read(&self, extent: Extent, _effort: Effort) -> Result<Box<dyn ReadLoan>, DeviceError> {
+        Ok(Box::new(Zeroes(extent.length as usize)))
+    }
+    fn lend(&self, extent: Extent) -> Result<Box<dyn WriteLoan>, DeviceError> {
+        let used = BUFFERS.lock().expect("no holder panics").pop();
+        let mut buffer = used.unwrap_or_default();
+        buffer.resize(extent.length as usize, 0);
+        Ok(Box::new(Forgotten { extent, buffer }))
+    }
+    fn write(&self, _offset: u64, _data: &[u8], _effort: Effort) -> Result<(), DeviceError> {
+        Ok(())
+    }
+    fn write_zeroes(&self, _: Extent, _: Zero, _: Effort) -> Result<(), DeviceError> {
+        Ok(())
+    }
+    fn unmap(&self, _: Extent, _: Effort) -> Result<(), DeviceError> {
+        Ok(())
+    }
+    fn update(
+        &self,
+        extent: Extent,
+        change: &mut dyn FnMut(&mut [u8]) -> Update,
+    ) -> Result<Update, DeviceError> {
+        Ok(change(&mut vec![0; extent.length as usize]))
+    }
+    fn flush(&self) -> Result<(), DeviceError> {
+        Ok(())
+    }
+    fn is_clean(&self) -> bool {
+        true
+    }
+    fn status(&self, extent: Extent, _runs_max: usize) -> Result<Vec<StatusRun>, DeviceError> {
+        Ok(vec![StatusRun {
+            length: extent.length,
+            allocated: true,
+        }])
+    }
 }

@@ -81,6 +81,79 @@ fn data_of_every_size_comes_back_as_written() {
 }
 
 #[test]
+fn a_refused_write_is_answered_after_its_unsolicited_data() {
+    let fixture = serve(Limits::default());
+    let who = LoginAs {
+        keys: "InitialR2T=No;ImmediateData=Yes".to_owned(),
+        ..LoginAs::default()
+    };
+    let mut client = Client::log_in_as(fixture.address, &who);
+    assert!(client.is_served());
+    let cdb = cdb_10(0x2a, u32::MAX, 2);
+    client.send_command(9, &cdb, 0x20, 1024, &[3; BLOCK]);
+    let header = ping(10, client.cmd_sn);
+    client.send(header, &[]);
+    assert_eq!(client.receive().unwrap().opcode(), 0x20, "not answered yet");
+    let mut rest = Header::new(0x05);
+    rest.0[1] = 0x80;
+    rest.set_word(16, 9);
+    rest.set_word(20, TAG_NONE);
+    rest.set_word(40, BLOCK as u32);
+    client.send(rest, &[4; BLOCK]);
+    let answer = client.receive().unwrap();
+    assert_eq!((answer.status(), answer.sense()), (2, (5, 0x21, 0)));
+    assert!(client.is_served());
+}
+
+#[test]
+fn residuals_are_reported_for_both_directions() {
+    let fixture = serve(Limits::default());
+    let mut client = Client::log_in(fixture.address);
+    assert!(client.is_served());
+    let residual = |pdu: &Pdu| (pdu.header.flags() & 0x06, pdu.header.word(44));
+    let read = cdb_10(0x28, 0, 1);
+    for (expected, data_bytes, flags, count) in [
+        (0, 0, 4, 512),
+        (200, 200, 4, 312),
+        (512, 512, 0, 0),
+        (1000, 512, 2, 488),
+    ] {
+        client.send_command(1, &read, 0xc0, expected, &[]);
+        let answer = client.receive().unwrap();
+        assert_eq!(answer.data.len(), data_bytes);
+        assert_eq!(residual(&answer), (flags, count), "read of {expected}");
+    }
+    client.send_command(2, &cdb_10(0x2a, 0, 1), 0xa0, 1024, &[1; 1024]);
+    assert_eq!(residual(&client.receive().unwrap()), (2, 512));
+}
+
+#[test]
+fn a_busy_initiator_does_not_put_off_the_end_of_a_drain() {
+    let fixture = serve(Limits::default());
+    let mut client = Client::log_in(fixture.address);
+    assert!(client.is_served());
+    let stream = client.stream.try_clone().unwrap();
+    let busy = std::thread::spawn(move || {
+        let mut client = Client { stream, ..client };
+        let mut tag = 0;
+        loop {
+            tag += 1;
+            let mut bytes = ping(tag, client.cmd_sn).0.to_vec();
+            bytes[0] |= 0x40;
+            if std::io::Write::write_all(&mut client.stream, &bytes).is_err() {
+                return;
+            }
+            if client.receive().is_none() {
+                return;
+            }
+        }
+    });
+    let until = Instant::now() + Duration::from_millis(200);
+    assert!(fixture.server.drain(until));
+    busy.join().unwrap();
+}
+
+#[test]
 fn a_new_login_of_the_same_port_replaces_the_old_session() {
     let fixture = serve(Limits::default());
     let mut old = Client::log_in(fixture.address);

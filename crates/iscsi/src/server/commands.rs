@@ -5,7 +5,7 @@ use std::time::Instant;
 use scsi::{Cdb, Command, DataOut, Lun, Outcome, Plan, TaskAttribute, TmfResponse};
 use serving::Reservation;
 
-use super::execute::Task;
+use super::execute::{Task, Work};
 use super::framing::Place;
 use super::full_feature::{FullFeature, Running, next_tag};
 use super::management::{Abort, Barrier, Scope};
@@ -35,6 +35,7 @@ impl FullFeature {
             expected_data_in: request.expected_read_bytes,
         };
         let mut task = Task {
+            work: Work::of(command.cdb.opcode()),
             lun: command.lun,
             immediate,
             expectation: Expectation {
@@ -385,6 +386,7 @@ impl FullFeature {
             .get(&tag)
             .is_some_and(|running| !running.task.has_ended());
         let known = self.writes.contains_key(&tag) || runs;
+        self.held.remove(&tag);
         let response = if known
             || self
                 .entry

@@ -20,7 +20,7 @@ use crate::protocol::parameters::SessionParameters;
 use crate::protocol::request::{LoginRequest, Request};
 
 /// The receive buffer: a command with the largest first burst fits, and many small ones.
-const BUFFER_BYTES: usize = 128 * 1024;
+pub(crate) const BUFFER_BYTES: usize = 128 * 1024;
 /// Largest data segment of a login request (RFC 7143, section 13.12).
 const LOGIN_SEGMENT_BYTES_MAX: usize = 8192;
 /// Random bytes of one login: an identifier and the longest challenge, with some to spare.
@@ -53,7 +53,7 @@ pub(crate) fn serve(server: &Arc<Shared>, portal: Portal, connection: Arc<Connec
     let session = Arc::clone(&entry.session);
     tracing::info!(
         peer = %connection.peer, initiator = %session.initiator, tsih = session.tsih,
-        cid = entry.member.cid, kind = ?session.kind, "logged in"
+        cid = entry.member.cid, target = session.target_text(), "logged in"
     );
     let framing = Framing {
         header_digest: agreed.connection.header_digest,

@@ -21,9 +21,29 @@ pub(crate) struct Execution {
     pub(crate) connection: Arc<Connection>,
 }
 
+/// What a command counts as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Work {
+    Read,
+    Write,
+    Other,
+}
+
+impl Work {
+    /// By operation code: READ and WRITE (6), (10), (12), (16), and WRITE AND VERIFY.
+    pub(crate) const fn of(opcode: u8) -> Self {
+        match opcode {
+            0x08 | 0x28 | 0xa8 | 0x88 => Self::Read,
+            0x0a | 0x2a | 0xaa | 0x8a | 0x2e | 0xae | 0x8e => Self::Write,
+            _ => Self::Other,
+        }
+    }
+}
+
 /// A command that is to be answered.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Task {
+    pub(crate) work: Work,
     pub(crate) lun: scsi::Lun,
     /// An immediate command has no place in the window.
     pub(crate) immediate: bool,
@@ -150,10 +170,10 @@ impl Execution {
         let in_bytes = outcome.data_in.byte_count() as u64;
         let out_bytes = u64::from(task.expectation.wanted_bytes.unwrap_or(0));
         for counters in [&self.server.counters, &self.session.counters] {
-            match outcome.status {
-                Status::Good if in_bytes > 0 => counters.read(in_bytes),
-                Status::Good if out_bytes > 0 => counters.write(out_bytes),
-                Status::Good => Counters::add_one(&counters.others),
+            match (outcome.status, task.work) {
+                (Status::Good, Work::Read) => counters.read(in_bytes),
+                (Status::Good, Work::Write) => counters.write(out_bytes),
+                (Status::Good | Status::ConditionMet, _) => Counters::add_one(&counters.others),
                 _ => Counters::add_one(&counters.errors),
             }
         }

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use serving::{Directive, Link, Outbound, Turn};
 
+use super::connection::BUFFER_BYTES;
 use super::execute::Execution;
 use super::framing::{Framing, FramingError, Front, Place, Segment};
 use super::management::{Abort, Barrier, RunningTask, Scope};
@@ -25,6 +26,10 @@ use crate::protocol::text::{Accumulator, Answers, parse};
 
 /// A Data-Out segment longer than this is received straight into the task's buffers.
 const DIRECT_BYTES_MIN: usize = 16 * 1024;
+/// A write of so many bytes counts as bulk data.
+const BULK_BYTES_MIN: usize = 64 * 1024;
+/// What is received at once beyond known places while bulk data comes in.
+const BULK_APPETITE_BYTES: usize = 4096;
 /// Bytes that are queued between two attempts to send them.
 const SEND_EARLY_BYTES: usize = 512 * 1024;
 /// Time for the last answers of an orderly end.
@@ -140,10 +145,10 @@ impl FullFeature {
             if let Some(end) = self.end {
                 break end;
             }
-            let deadline = Some(self.next_deadline());
+            let deadline = self.next_deadline();
             let turn = match need {
-                Need::Room => link.make_room(deadline),
-                Need::Input => self.receive(link, deadline),
+                Need::Room => link.make_room(Some(deadline)),
+                Need::Input => self.receive(link, Some(deadline)),
             };
             self.send_mark = self.outbound.queued_bytes() + SEND_EARLY_BYTES;
             match turn {
@@ -151,6 +156,10 @@ impl FullFeature {
                 Ok(Turn::Input(_)) => {
                     self.last_input = Instant::now();
                     self.ping = None;
+                    if self.last_input >= deadline {
+                        // A busy initiator does not put off what is due.
+                        self.handle_timers();
+                    }
                 }
                 Ok(Turn::Woken) => self.handle_news(),
                 Ok(Turn::Deadline) => self.handle_timers(),
@@ -199,6 +208,16 @@ impl FullFeature {
     }
 
     fn receive(&mut self, link: &mut Link, deadline: Option<Instant>) -> std::io::Result<Turn> {
+        // Long data on its way is better left in the socket until its place is known.
+        let bulk = self
+            .writes
+            .values()
+            .any(|write| write.transfer.announced() as usize >= BULK_BYTES_MIN);
+        link.set_appetite(if bulk {
+            BULK_APPETITE_BYTES
+        } else {
+            BUFFER_BYTES
+        });
         let direct = self
             .segment
             .as_ref()

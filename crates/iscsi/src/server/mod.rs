@@ -21,7 +21,8 @@ use std::sync::{Arc, Mutex, MutexGuard, RwLock};
 use std::time::{Duration, Instant};
 
 use serving::{
-    Budget, Connections, Counters, Directive, ListenAddress, ListenError, Listener, Workers,
+    Budget, Connection, Connections, Counters, Directive, ListenAddress, ListenError, Listener,
+    Peer, Workers,
 };
 
 use crate::protocol::login::SessionKind;
@@ -165,17 +166,7 @@ impl IscsiServer {
             }
         }
         for connection in self.connections.list() {
-            let served = ends_of(&connection).is_some_and(|_| {
-                let serving::Peer::Tcp { local, .. } = connection.peer else {
-                    return false;
-                };
-                let fits = |portal: &Portal| {
-                    let same_ip = portal.address.ip().to_canonical() == local.ip().to_canonical();
-                    portal.address.port() == local.port()
-                        && (same_ip || portal.address.ip().is_unspecified())
-                };
-                configuration.portals.iter().any(fits)
-            });
+            let served = portals_at(&configuration, &connection).next().is_some();
             if !served {
                 connection.direct(Directive::Drop);
             }
@@ -227,6 +218,24 @@ impl Drop for IscsiServer {
     }
 }
 
+/// The portals that a connection may have come in by.
+fn portals_at<'a>(
+    configuration: &'a Configuration,
+    connection: &Connection,
+) -> impl Iterator<Item = &'a Portal> + use<'a> {
+    let local = match connection.peer {
+        Peer::Tcp { local, .. } => Some(local),
+        Peer::Unix { .. } => None,
+    };
+    configuration.portals.iter().filter(move |portal| {
+        let (ip, port) = (portal.address.ip(), portal.address.port());
+        local.is_some_and(|local| {
+            let same_ip = ip.to_canonical() == local.ip().to_canonical();
+            port == local.port() && (same_ip || ip.is_unspecified())
+        })
+    })
+}
+
 /// Whether a session may stay under a new configuration.
 fn is_wanted(session: &Session, new: &Configuration, old: &Configuration) -> bool {
     let SessionKind::Normal {
@@ -250,8 +259,11 @@ fn is_wanted(session: &Session, new: &Configuration, old: &Configuration) -> boo
         .is_some_and(|before| before.access.chap == wish.access.chap);
     let members = session.connections();
     let allowed = members.iter().all(|member| {
-        ends_of(&member.connection)
-            .is_some_and(|(remote, local)| wish.access.allows(&session.initiator, remote, local))
+        let same_group =
+            portals_at(new, &member.connection).any(|portal| portal.group == *portal_group);
+        let admitted = ends_of(&member.connection)
+            .is_some_and(|(remote, local)| wish.access.allows(&session.initiator, remote, local));
+        same_group && admitted
     });
     same_target && same_secret && allowed && wish.is_in_group(*portal_group)
 }

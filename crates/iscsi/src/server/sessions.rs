@@ -16,6 +16,9 @@ use crate::protocol::response::LoginStatus;
 use crate::protocol::serial::Serial;
 use crate::protocol::window::{CommandWindow, Verdict};
 
+/// News that a connection's thread may leave unread.
+const NEWS_MAX: usize = 1024;
+
 /// A whole PDU that is kept.
 #[derive(Debug)]
 pub(crate) struct StoredPdu {
@@ -59,7 +62,14 @@ impl Member {
 
     /// Leaves news and wakes the connection's thread.
     pub(crate) fn tell(&self, message: Message) {
-        self.inbox.lock().expect("no holder panics").push(message);
+        let mut inbox = self.inbox.lock().expect("no holder panics");
+        inbox.push(message);
+        let overrun = inbox.len() > NEWS_MAX;
+        drop(inbox);
+        if overrun {
+            // Its thread is stuck: dropping the connection aborts everything at once.
+            self.connection.direct(Directive::Drop);
+        }
         self.connection.waker.wake();
     }
 
@@ -127,6 +137,14 @@ impl Session {
 
     fn members(&self) -> MutexGuard<'_, Vec<Arc<Member>>> {
         self.members.lock().expect("no holder panics")
+    }
+
+    /// The target, for the log.
+    pub(crate) fn target_text(&self) -> &str {
+        match &self.kind {
+            SessionKind::Discovery => "(discovery)",
+            SessionKind::Normal { target, .. } => target.as_str(),
+        }
     }
 
     /// ExpCmdSN and MaxCmdSN.
