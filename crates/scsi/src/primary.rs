@@ -49,15 +49,11 @@ pub(crate) fn report_luns(target: &Target, nexus: &NexusState, cdb: &Cdb) -> Res
         0x10..=0x12 => Vec::new(),
         _ => return Err(Sense::invalid_cdb(2, None).into()),
     };
-    let allocation = cdb.be32(6);
-    if allocation < 16 {
-        return Err(Sense::invalid_cdb(6, None).into());
-    }
     nexus.forget_attention(Asc::REPORTED_LUNS_DATA_HAS_CHANGED);
     let mut data = (luns.len() as u32 * 8).to_be_bytes().to_vec();
     data.extend([0; 4]);
     data.extend(luns.iter().flat_map(|lun| lun.0));
-    Ok(Outcome::data(cut(data, allocation)))
+    Ok(Outcome::data(cut(data, cdb.be32(6))))
 }
 
 /// START STOP UNIT (SBC-4, section 5.28). A volume has nothing to spin: stopped and active are the

@@ -100,7 +100,7 @@ impl Target {
     }
 
     /// Makes the units what the wish says, and tells logged-in nexuses what changed for them by
-    /// unit attentions; others notice nothing. Of two units with one number the first counts. May
+    /// unit attentions; others notice nothing. One caller at a time. Of two units with one number the first counts. May
     /// block (it loads reservations of new units).
     pub fn apply(&self, wish: Vec<UnitConfig>) -> Changes {
         let old = self.units();

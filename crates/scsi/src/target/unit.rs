@@ -131,7 +131,8 @@ impl UnitState {
 
     /// Makes changed mode parameters take effect.
     pub(crate) fn publish_parameters(&self) {
-        let parameters = *self.parameters.lock().expect("no holder panics");
+        // Held until the flags are set, so that the last change wins in both.
+        let parameters = self.parameters.lock().expect("no holder panics");
         self.set(FLAG_WRITE_CACHE, parameters.write_cache);
         self.set(FLAG_WRITE_PROTECT, parameters.write_protect);
         self.set(FLAG_DESCRIPTOR_SENSE, parameters.descriptor_sense);
