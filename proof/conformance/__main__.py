@@ -28,14 +28,13 @@ def _arguments(argv: list[str]) -> argparse.Namespace:
     return parser.parse_args(argv)
 
 
-def judge_iscsi(urls: list[str], family_pattern: str | None, verbose: bool) -> list[Result]:
+def judge_iscsi(urls: list[str], read_only: str | None, family_pattern: str | None, verbose: bool) -> list[Result]:
     """All families; prints what is worth reading."""
     results: list[Result] = []
     for family, tests in iscsi_test_cu.list_families().items():
         if family_pattern and not re.search(family_pattern, family):
             continue
-        # Only the multipath family takes a second URL; the others would treat it the same.
-        found = iscsi_test_cu.run_family(family, tests, urls if family == "MultipathIO" else urls[:1])
+        found = iscsi_test_cu.run_family(family, tests, _urls_for(family, urls, read_only))
         results += found
         counts = [sum(result.verdict is verdict for result in found) for verdict in Verdict]
         print(f"{family}: {counts[0]} passed, {counts[1]} failed, {counts[2]} skipped")
@@ -43,6 +42,13 @@ def judge_iscsi(urls: list[str], family_pattern: str | None, verbose: bool) -> l
             if result.verdict is not Verdict.PASSED or verbose:
                 print(f"  {result.verdict.value} {result.name} {result.words}")
     return results
+
+
+def _urls_for(family: str, urls: list[str], read_only: str | None) -> list[str]:
+    """Multipath tests need two portals, write-protection tests a unit that is protected."""
+    if family == "MultipathIO":
+        return urls
+    return [read_only] if family == "ReadOnly" and read_only else urls[:1]
 
 
 def judge_nbd(uri: str, size: int, scratch: Path) -> int:
@@ -60,14 +66,13 @@ def judge_nbd(uri: str, size: int, scratch: Path) -> int:
 
 def _unexpected_skips(results: list[Result]) -> int:
     skipped = [result for result in results if result.verdict is Verdict.SKIPPED]
-    unexpected = 0
-    if skipped:
-        print("skipped, and why that is right:")
+    by_reason: dict[str, list[Result]] = {}
     for result in skipped:
-        why = iscsi_test_cu.why_accepted(result)
-        unexpected += why is None
-        print(f"  {result.name}: {result.words}: {why or 'NOT ACCEPTED: we claim to support it'}")
-    return unexpected
+        reason = iscsi_test_cu.why_accepted(result) or f"NOT ACCEPTED, we claim to support it: {result.words}"
+        by_reason.setdefault(reason, []).append(result)
+    for reason, results in by_reason.items():
+        print(f"  {len(results)} {reason}: {', '.join(result.name for result in results)}")
+    return sum(iscsi_test_cu.why_accepted(result) is None for result in skipped)
 
 
 def _versions() -> str:
@@ -77,6 +82,7 @@ def _versions() -> str:
 
 def _make_server(kind: str, scratch: Path) -> Server:
     volumes = [VolumeSpec("lun0", VOLUME_BYTES), VolumeSpec("disk", 64 * MEBIBYTE)]
+    volumes.append(VolumeSpec("protected", 64 * MEBIBYTE, read_only=True))
     if kind == "peers":
         from proof.servers.peers import Peers
 
@@ -93,7 +99,7 @@ def main(argv: list[str]) -> int:
     if arguments.portal:
         portals, _, path = arguments.portal.partition("/")
         urls = [f"iscsi://{portal}/{path}" for portal in portals.split(",")]
-        return _verdict(judge_iscsi(urls, arguments.family, arguments.verbose), 0)
+        return _verdict(judge_iscsi(urls, None, arguments.family, arguments.verbose), 0)
     with runtime.scratch("conformance") as scratch, _make_server(arguments.server, scratch) as server:
         results: list[Result] = []
         nbd_failed = 0
@@ -105,7 +111,9 @@ def main(argv: list[str]) -> int:
         if arguments.only != "nbd":
             print("iSCSI by iscsi-test-cu:")
             urls = [address.url for address in server.iscsi_portals("lun0")]
-            results = judge_iscsi(urls, arguments.family, arguments.verbose)
+            protected = server.iscsi("protected")
+            read_only = protected.url if protected else None
+            results = judge_iscsi(urls, read_only, arguments.family, arguments.verbose)
         return _verdict(results, nbd_failed)
 
 

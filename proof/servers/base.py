@@ -19,6 +19,8 @@ class VolumeSpec:
     size: int
     block_size: int = 16384
     properties: tuple[tuple[str, str], ...] = ()
+    read_only: bool = False
+    """Exported for reading only. Peers ignore it."""
 
     @property
     def synchronous(self) -> bool:

@@ -142,8 +142,9 @@ class Bulkhead(Server):
         properties = [word for name, value in volume.properties for word in ("--property", f"{name}={value}")]
         shape = ["--size", str(volume.size), "--block-size", str(volume.block_size), "--sparse"]
         self.command("volume", "create", dataset, *shape, *properties)
-        self.command("target", "map", TARGET, dataset, "--lun", str(lun))
-        self.command("nbd", "export", dataset, "--name", volume.name)
+        only = ["--read-only"] if volume.read_only else []
+        self.command("target", "map", TARGET, dataset, "--lun", str(lun), *only)
+        self.command("nbd", "export", dataset, "--name", volume.name, *only)
 
     def start(self) -> None:
         self._ready.drain()
