@@ -1,56 +1,79 @@
 /*
- * Functions of the library that this program replaces: the library calls them through the
- * dynamic symbol table, where a program's own definition comes first.
+ * Functions of the library that are replaced: the dynamic linker finds these, in the executable,
+ * first.
  */
 #include "internal.h"
 
-#include <sys/arc_impl.h>
 #include <sys/random.h>
 
 /*
- * The library gives 1/32 of this to the cache of ready-to-use blocks, and keeps its setting for
- * that share to itself. Only blocks in that cache can be lent without a copy (4 us of CPU for 16K
- * instead of 1), so it gets half of the whole cache instead. Not more: those blocks cannot be
- * evicted, and neither can dirty data.
+ * Waits with a deadline.  The library's own count on the wall clock: setting it back by an hour
+ * would stop transaction groups for an hour, setting it forward make a live pool's heartbeat look
+ * late.  The library's times are on the monotonic clock already.
  */
-#define	BH_READY_SHARE_FACTOR	16
-
-uint64_t
-arc_target_bytes(void)
+static int
+wait_until(kcondvar_t *cv, kmutex_t *mp, hrtime_t deadline_ns)
 {
-	return (arc_c * BH_READY_SHARE_FACTOR);
+	struct timespec deadline = {
+		.tv_sec = deadline_ns / NANOSEC,
+		.tv_nsec = deadline_ns % NANOSEC,
+	};
+
+	if (deadline_ns <= gethrtime())
+		return (-1);
+
+	/* The mutex has no owner while the wait has given it up. */
+	memset(&mp->m_owner, 0, sizeof (mp->m_owner));
+	int error = pthread_cond_clockwait(cv, &mp->m_lock, CLOCK_MONOTONIC, &deadline);
+	mp->m_owner = pthread_self();
+
+	if (error == ETIMEDOUT)
+		return (-1);
+	VERIFY0(error);
+	return (1);
 }
 
-/* One step of SplitMix64. */
-static uint64_t
-next_random(uint64_t *state)
+/* `tick` counts in units of 2^23 ns, as ddi_get_lbolt() does. */
+int
+cv_timedwait(kcondvar_t *cv, kmutex_t *mp, clock_t tick)
 {
-	uint64_t z = (*state += 0x9e3779b97f4a7c15ULL);
+	return (wait_until(cv, mp, (hrtime_t)MIN(tick, INT64_MAX >> 23) << 23));
+}
 
-	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ULL;
-	z = (z ^ (z >> 27)) * 0x94d049bb133111ebULL;
-	return (z ^ (z >> 31));
+int
+cv_timedwait_hires(kcondvar_t *cv, kmutex_t *mp, hrtime_t time, hrtime_t resolution, int flag)
+{
+	hrtime_t now = gethrtime();
+
+	if ((flag & CALLOUT_FLAG_ABSOLUTE) == 0)
+		time = time > INT64_MAX - now ? INT64_MAX : now + time;
+	return (wait_until(cv, mp, time));
 }
 
 /*
- * Used for spreading load and for identifiers, never for keys. The library reads /dev/urandom
- * each time, which costs a system call in the middle of its hottest lists.
+ * Random bytes.  The library's own reads /dev/urandom for eight bytes at a time; this takes some
+ * hundred at a time from the system and keeps them per thread.
  */
 int
-random_get_pseudo_bytes(uint8_t *to, size_t length)
+random_get_pseudo_bytes(uint8_t *out, size_t length)
 {
-	static __thread uint64_t state;
+	static __thread uint8_t stock[256];	/* getrandom() fills this much in one piece */
+	static __thread size_t left;
 
-	/* A seed of 64 random bits for each thread: identifiers must not repeat. */
-	while (state == 0) {
-		if (random_get_bytes((uint8_t *)&state, sizeof (state)) != 0)
-			return (EIO);
-	}
 	while (length > 0) {
-		uint64_t word = next_random(&state);
-		size_t count = MIN(length, sizeof (word));
-		memcpy(to, &word, count);
-		to += count;
+		if (left == 0) {
+			ssize_t got = getrandom(stock, sizeof (stock), 0);
+
+			VERIFY3S(got, ==, sizeof (stock));
+			left = sizeof (stock);
+		}
+		size_t count = MIN(length, left);
+
+		memcpy(out, stock + sizeof (stock) - left, count);
+		/* Nobody gets the same bytes again, not even out of a crash dump. */
+		memset(stock + sizeof (stock) - left, 0, count);
+		left -= count;
+		out += count;
 		length -= count;
 	}
 	return (0);

@@ -3,10 +3,11 @@
 mod support;
 
 use support::{Parts, disks, engine, export, folder, isolated, part, tank};
+use zpool::device::file::{AccessOptions, Way};
 use zpool::pool::{DeviceState, LabelState, Role};
 use zpool::{
-    GroupKind, GroupRole, GroupSpec, ImportOptions, Pool, PoolErrorKind, PoolSpec, SafeToOwn,
-    discover,
+    Engine, GroupKind, GroupRole, GroupSpec, ImportOptions, Pool, PoolErrorKind, PoolSpec,
+    SafeToOwn, discover,
 };
 
 fn group(kind: GroupKind, role: GroupRole, names: &[&str]) -> GroupSpec {
@@ -88,6 +89,25 @@ shapes! {
         vec![group(GroupKind::Raidz2, GroupRole::Data, &["a", "b", "c", "d"])];
     raidz3_lives_and_zdb_is_content:
         vec![group(GroupKind::Raidz3, GroupRole::Data, &["a", "b", "c", "d", "e"])];
+}
+
+#[test]
+fn mirror_past_the_page_cache_lives_and_zdb_is_content() {
+    const TEST: &str = "mirror_past_the_page_cache_lives_and_zdb_is_content";
+    if part().is_none() {
+        let parts = Parts::of(TEST);
+        parts.pass("all");
+        return parts.zdb_is_content("tank");
+    }
+    let mut options = support::options();
+    options.devices.access = AccessOptions {
+        files: Way::Direct,
+        disks: Way::Direct,
+    };
+    let engine = Engine::start(options).expect("start");
+    let pool = support::mirror(engine, &disks(&["a", "b"]));
+    support::write_something(&pool, 20);
+    export(pool);
 }
 
 #[test]
