@@ -15,35 +15,38 @@ pub struct VisibleTarget {
     pub portals: Vec<(SocketAddr, u16)>,
 }
 
-/// Answers `SendTargets=value`. In a normal session (`own` is its target) only the own target may
-/// be asked for.
+/// A value of SendTargets that asks for nothing that could exist.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("SendTargets is neither All, nor empty, nor an iSCSI name")]
+pub struct MalformedSendTargets;
+
+/// Answers `SendTargets=value`. In a normal session (`own` is its target) only the own target is
+/// shown. `All` belongs to discovery sessions (appendix C), but initiators ask for it in normal
+/// ones, too; they learn no more than by the empty value, which is right there.
 pub fn send_targets(
     value: &str,
     own: Option<&IscsiName>,
     visible: &[VisibleTarget],
     answers: &mut Answers,
-) {
+) -> Result<(), MalformedSendTargets> {
     let wanted = match (value, own) {
         ("All", None) => None,
-        ("", Some(own)) => Some(own.as_str().to_owned()),
-        ("All" | "", _) => {
+        ("All" | "", Some(own)) => Some(own.clone()),
+        ("", None) => {
             answers.add("SendTargets", REJECT);
-            return;
+            return Ok(());
         }
         (name, own) => {
-            let name = name.to_ascii_lowercase();
-            if own.is_some_and(|own| own.as_str() != name) {
+            let name: IscsiName = name.parse().map_err(|_| MalformedSendTargets)?;
+            if own.is_some_and(|own| *own != name) {
                 answers.add("SendTargets", REJECT);
-                return;
+                return Ok(());
             }
             Some(name)
         }
     };
     for target in visible {
-        if wanted
-            .as_deref()
-            .is_some_and(|name| name != target.name.as_str())
-        {
+        if wanted.as_ref().is_some_and(|name| *name != target.name) {
             continue;
         }
         answers.add("TargetName", &target.name);
@@ -51,6 +54,7 @@ pub fn send_targets(
             answers.add("TargetAddress", format_args!("{address},{group}"));
         }
     }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -71,7 +75,7 @@ mod tests {
     fn ask(value: &str, own: Option<&str>) -> String {
         let own = own.map(|own| own.parse().unwrap());
         let mut answers = Answers::default();
-        send_targets(value, own.as_ref(), &visible(), &mut answers);
+        send_targets(value, own.as_ref(), &visible(), &mut answers).unwrap();
         String::from_utf8(answers.into_bytes())
             .unwrap()
             .replace('\0', ";")
@@ -89,12 +93,22 @@ mod tests {
 
     #[test]
     fn a_normal_session_sees_only_its_own_target() {
-        assert_eq!(ask("All", Some("iqn.2026-01.a:one")), "SendTargets=Reject;");
+        let own = ask("All", Some("iqn.2026-01.a:one"));
+        assert_eq!(own, ask("", Some("iqn.2026-01.a:one")));
+        assert!(!own.contains(":two"));
         assert_eq!(
             ask("iqn.2026-01.a:two", Some("iqn.2026-01.a:one")),
             "SendTargets=Reject;"
         );
         assert!(ask("", Some("iqn.2026-01.a:two")).starts_with("TargetName=iqn.2026-01.a:two;"));
+    }
+
+    #[test]
+    fn a_value_that_is_no_name_is_malformed() {
+        for value in ["Alle", "A", "all", "*"] {
+            let malformed = send_targets(value, None, &visible(), &mut Answers::default());
+            assert_eq!(malformed, Err(MalformedSendTargets), "{value}");
+        }
     }
 
     #[test]

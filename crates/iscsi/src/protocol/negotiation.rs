@@ -248,6 +248,12 @@ fn is_session_wide(key: &str) -> bool {
         )
 }
 
+/// Whether a key is one of the standard's, or a legal name of somebody's extension (section
+/// 6.1: those begin with `X-` or `X#`).
+pub fn is_legal(key: &str) -> bool {
+    key.starts_with("X-") || key.starts_with("X#") || is_known(key)
+}
+
 fn is_known(key: &str) -> bool {
     is_session_wide(key)
         || matches!(
@@ -264,6 +270,8 @@ fn is_known(key: &str) -> bool {
                 | "TargetName"
                 | "SessionType"
                 | "AuthMethod"
+                | "InitiatorAlias"
+                | "MaxRecvDataSegmentLength"
                 | "TargetAlias"
                 | "TargetAddress"
                 | "TargetPortalGroupTag"

@@ -15,10 +15,10 @@ use super::sender::Numbering;
 use super::sessions::{Arrival, Entry, Message, StoredPdu};
 use super::shared::{Shared, ends_of};
 use super::tasks::WriteTask;
-use crate::protocol::discovery::send_targets;
+use crate::protocol::discovery::{MalformedSendTargets, send_targets};
 use crate::protocol::header::{Header, TAG_NONE, initiator_opcode as op};
 use crate::protocol::login::SessionKind;
-use crate::protocol::negotiation::{Negotiation, Scene};
+use crate::protocol::negotiation::{Negotiation, Scene, is_legal};
 use crate::protocol::request::{Logout, LogoutReason, NopOut, Request, TextRequest};
 use crate::protocol::response::{self, AsyncEvent, LogoutResponse, RejectReason};
 use crate::protocol::serial::Serial;
@@ -594,8 +594,13 @@ impl FullFeature {
         let mut answers = Answers::default();
         for (key, value) in pairs {
             if key == "SendTargets" {
-                self.send_targets(value, &mut answers);
+                self.send_targets(value, &mut answers).ok()?;
                 continue;
+            }
+            // Login answers NotUnderstood to every unknown key; here such a text is no
+            // negotiation at all, and initiators expect it to be rejected.
+            if !is_legal(key) {
+                return None;
             }
             self.negotiation
                 .offer(Scene::FullFeature, key, value, &mut answers)
@@ -606,20 +611,20 @@ impl FullFeature {
         Some(answers.into_bytes())
     }
 
-    fn send_targets(&self, value: &str, answers: &mut Answers) {
+    fn send_targets(&self, value: &str, answers: &mut Answers) -> Result<(), MalformedSendTargets> {
         let session = &self.entry.session;
         let own = match &session.kind {
             SessionKind::Discovery => None,
             SessionKind::Normal { target, .. } => Some(target),
         };
         let Some((remote, local)) = ends_of(&self.execution.connection) else {
-            return;
+            return Ok(());
         };
         let visible = self
             .server
             .configuration()
             .visible(&session.initiator, remote, local);
-        send_targets(value, own, &visible, answers);
+        send_targets(value, own, &visible, answers)
     }
 
     fn handle_news(&mut self) {
