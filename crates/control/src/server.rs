@@ -15,12 +15,18 @@ use serde::{Deserialize, Serialize};
 use crate::answer::Answer;
 use crate::failure::{Failure, FailureKind};
 use crate::frame::{self, FrameError, PROTOCOL_VERSION};
+use crate::lock::PoolLock;
 use crate::request::Request;
 
 /// Connections served at the same time; one more is told to come again.
 pub const CONNECTIONS_MAX: usize = 32;
 /// Longest time that a connection may stay without a request.
 const IDLE_SECONDS_MAX: u64 = 300;
+
+/// Longest time that a starting server waits for a command to let go of the pool.
+const COMMAND_WAIT: Duration = Duration::from_secs(10);
+/// Pause between two looks at a held lock.
+const LOCK_LOOK_INTERVAL: Duration = Duration::from_millis(20);
 
 /// A request as it travels.
 #[derive(Debug, Serialize, Deserialize)]
@@ -55,7 +61,7 @@ pub struct Server {
     path: PathBuf,
     activity: Arc<Activity>,
     /// Keeps two servers from replacing each other's socket; locked while this one lives.
-    _lock: std::fs::File,
+    _lock: PoolLock,
 }
 
 /// Why a server cannot listen.
@@ -85,25 +91,10 @@ impl Server {
             path: path.to_owned(),
             cause,
         };
-        if let Some(parent) = path.parent().filter(|p| !p.as_os_str().is_empty()) {
-            std::fs::create_dir_all(parent).map_err(fail)?;
-        }
-        let lock = std::fs::File::options()
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .open(path.with_extension("lock"))
-            .map_err(fail)?;
-        let exclusive = rustix::fs::FlockOperation::NonBlockingLockExclusive;
-        match rustix::fs::flock(&lock, exclusive) {
-            Ok(()) => {}
-            Err(rustix::io::Errno::WOULDBLOCK) => {
-                return Err(ListenError::InUse {
-                    path: path.to_owned(),
-                });
-            }
-            Err(error) => return Err(fail(error.into())),
-        }
+        let in_use = || ListenError::InUse {
+            path: path.to_owned(),
+        };
+        let lock = take_lock(path).map_err(fail)?.ok_or_else(in_use)?;
         match std::fs::remove_file(path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(fail(error)),
             _ => {}
@@ -186,6 +177,21 @@ impl Drop for Active<'_> {
         let mut count = self.0.count.lock().expect("no holder panics");
         *count -= 1;
         self.0.idle.notify_all();
+    }
+}
+
+/// The lock, waiting for a command that has the pool open for a moment. A server that holds it
+/// answers its socket, and is not waited for.
+fn take_lock(socket: &Path) -> io::Result<Option<PoolLock>> {
+    let deadline = Instant::now() + COMMAND_WAIT;
+    loop {
+        if let Some(lock) = PoolLock::try_take(socket)? {
+            return Ok(Some(lock));
+        }
+        if UnixStream::connect(socket).is_ok() || Instant::now() >= deadline {
+            return Ok(None);
+        }
+        std::thread::sleep(LOCK_LOOK_INTERVAL);
     }
 }
 

@@ -3,10 +3,11 @@
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 use control::answer::{Done, PoolSummary};
 use control::request::{PoolCreate, PoolRequest, ServerRequest};
-use control::{Answer, Client, Failure, FailureKind, Request};
+use control::{Answer, Client, Failure, FailureKind, PoolLock, Request};
 use units::PoolName;
 use zpool::Pool;
 use zpool::pool::LabelState;
@@ -15,6 +16,11 @@ use crate::cli::{Common, Whose};
 use crate::open::{self, PreviousOwner};
 use crate::operations::{self, Context, NothingLive};
 use crate::places;
+
+/// Longest time that a command waits for another that has the pool open.
+const HOLD_WAIT: Duration = Duration::from_secs(30);
+/// Pause between two looks.
+const HOLD_LOOK_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Where the server of `pool` listens.
 pub fn socket(common: &Common, pool: &PoolName) -> PathBuf {
@@ -32,8 +38,8 @@ pub fn ask(
         Whose::Pool(pool) => pool.clone(),
         Whose::TheOnlyOne => the_only_one(common)?,
     };
-    match connect(common, &pool)? {
-        Some(mut client) => {
+    match hold(common, &pool)? {
+        Hold::Server(mut client) => {
             let ends = is_end(&request);
             let answer = client.call(request, progress)?;
             if ends == Some(End::Destroy) {
@@ -41,7 +47,44 @@ pub fn ask(
             }
             Ok(answer)
         }
-        None => open_and_perform(common, &pool, request, progress),
+        Hold::Own(_lock) => open_and_perform(common, &pool, request, progress),
+    }
+}
+
+/// Who has the pool.
+enum Hold {
+    /// A server.
+    Server(Client),
+    /// This process, which may open it.
+    Own(PoolLock),
+}
+
+/// Connects to the pool's server, or takes its place for a moment. Waits for another command that
+/// does so, and for a server that is just starting.
+fn hold(common: &Common, pool: &PoolName) -> Result<Hold, Failure> {
+    let socket = socket(common, pool);
+    let deadline = Instant::now() + HOLD_WAIT;
+    loop {
+        if let Some(client) = connect(common, pool)? {
+            return Ok(Hold::Server(client));
+        }
+        let lock = PoolLock::try_take(&socket).map_err(|error| {
+            let kind = match error.kind() {
+                std::io::ErrorKind::PermissionDenied => FailureKind::Denied,
+                _ => FailureKind::Failed,
+            };
+            let path = PoolLock::path(&socket);
+            Failure::new(kind, format!("lock {}: {error}", path.display()))
+                .advise("run it as root, or choose another --run-dir")
+        })?;
+        if let Some(lock) = lock {
+            return Ok(Hold::Own(lock));
+        }
+        if Instant::now() >= deadline {
+            let message = format!("another command, or a starting server, has pool {pool}");
+            return Err(Failure::new(FailureKind::Busy, message).advise("try again in a moment"));
+        }
+        std::thread::sleep(HOLD_LOOK_INTERVAL);
     }
 }
 
@@ -170,13 +213,15 @@ pub fn destroy(pool: Pool) -> Result<(), Failure> {
 /// Makes a pool, and exports it.
 pub fn create(common: &Common, create: PoolCreate) -> Result<Answer, Failure> {
     let name = create.name.clone();
-    let taken = connect(common, &name)?.is_some()
-        || places::candidates(common, Some(&name))?
-            .iter()
-            .any(|candidate| candidate.name == name.as_str());
-    if taken {
-        let message = format!("there is a pool {name} on this machine already");
-        return Err(Failure::new(FailureKind::Exists, message).advise("choose another name"));
+    let Hold::Own(_lock) = hold(common, &name)? else {
+        return Err(exists(&name));
+    };
+    let taken = places::candidates(common, Some(&name))?;
+    if taken
+        .iter()
+        .any(|candidate| candidate.name == name.as_str())
+    {
+        return Err(exists(&name));
     }
     let engine = open::start(open::small_engine(common, &name))?;
     let spec = operations::pool_spec(&create);
@@ -196,6 +241,11 @@ pub fn create(common: &Common, create: PoolCreate) -> Result<Answer, Failure> {
     Ok(Done::changed(format!(
         "created pool {name}: `bulkhead volume create {name}/NAME --size SIZE` is next"
     )))
+}
+
+fn exists(name: &PoolName) -> Failure {
+    let message = format!("there is a pool {name} on this machine already");
+    Failure::new(FailureKind::Exists, message).advise("choose another name")
 }
 
 /// Lists the pools that are served or can be found.
@@ -272,9 +322,9 @@ pub fn take_over(
     name: &PoolName,
     previous_owner_is_stopped: bool,
 ) -> Result<Answer, Failure> {
-    if connect(common, name)?.is_some() {
+    let Hold::Own(_lock) = hold(common, name)? else {
         return Ok(Done::already(format!("pool {name} is served here already")));
-    }
+    };
     let owner = match previous_owner_is_stopped {
         true => PreviousOwner::IsStopped,
         false => PreviousOwner::Unknown,

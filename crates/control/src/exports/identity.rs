@@ -14,7 +14,7 @@ pub struct Identity {
     pub naa: String,
     /// EUI-64 with the local bit set: 16 hex digits.
     pub eui: String,
-    /// Unit serial number: 20 characters.
+    /// Unit serial number: 18 characters.
     pub serial: String,
 }
 
@@ -30,7 +30,7 @@ impl Identity {
         Self {
             naa: format!("{naa:016x}"),
             eui: format!("{eui:016x}"),
-            serial: format!("bh{:018x}", first ^ second.rotate_left(32)),
+            serial: format!("bh{:016x}", first ^ second.rotate_left(32)),
         }
     }
 
@@ -78,7 +78,7 @@ mod tests {
         let identity = Identity::from_entropy([0xff; 16]);
         assert_eq!(identity.naa, "3fffffffffffffff");
         assert_eq!(identity.eui, "feffffffffffffff");
-        assert_eq!(identity.serial.len(), 20);
+        assert_eq!(identity.serial.len(), 18);
         let text = identity.encode("p").expect("fits");
         assert_eq!(Identity::decode("p", &text).expect("read back"), identity);
     }

@@ -8,7 +8,12 @@ use zpool::{PoolError, PoolErrorKind};
 /// A dataset operation that failed.
 pub fn dataset(error: DatasetError) -> Failure {
     use DatasetErrorKind as Kind;
+    let full = error
+        .cause
+        .is_some_and(|cause| cause.is(rustix::io::Errno::NOSPC));
     let kind = match &error.kind {
+        // A reservation is a property, and does not fit a full pool.
+        Kind::Property { .. } if full => FailureKind::NoSpace,
         Kind::Exists | Kind::Conflict { .. } => FailureKind::Exists,
         Kind::NotFound | Kind::ParentMissing => FailureKind::NotFound,
         Kind::Busy | Kind::HasDependents { .. } | Kind::HasClones | Kind::NotNewest => {

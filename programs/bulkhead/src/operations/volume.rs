@@ -66,7 +66,8 @@ fn create(context: &Context<'_>, create: &VolumeCreate) -> Result<Answer, Failur
         return Err(Failure::new(FailureKind::Exists, message).advise("`volume resize` changes it"));
     }
     if create.parents {
-        return Err(Failure::usage("--parents: not yet"));
+        let made = context.pool.create_parents(name);
+        made.map_err(failures::dataset)?;
     }
     let (property, identity) = new_identity()?;
     let mut properties = values(&create.properties);
@@ -224,6 +225,10 @@ fn destroy(
             zpool::dataset::DatasetErrorKind::NotFound => no_volume(name),
             _ => failures::dataset(error),
         })?;
+    // A refusal must find the volume still being served, if it was.
+    if !recursive {
+        refuse_dependents(context, name)?;
+    }
     let below = format!("{name}/");
     for facts in context.volumes()? {
         let is_meant = facts.name == *name || facts.name.as_str().starts_with(&below);
@@ -239,10 +244,6 @@ fn destroy(
         context.edit(facts.name.as_str(), gone)?;
     }
     context.live.exports_changed()?;
-    // A refusal must find the volume still being served, if it was.
-    if !recursive {
-        refuse_dependents(context, name)?;
-    }
     context.live.close(name);
     let depth = if recursive {
         Depth::Recursive

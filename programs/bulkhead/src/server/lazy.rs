@@ -292,7 +292,7 @@ mod tests {
                 ));
             }
             self.opened.fetch_add(1, Ordering::Relaxed);
-            Ok(Box::new(OpenMemory(MemoryDevice::new(SIZE))))
+            Ok(Box::new(OpenMemory(MemoryDevice::new(SIZE, 512))))
         }
         fn first_read(&self) {
             self.first_reads.fetch_add(1, Ordering::Relaxed);

@@ -1,0 +1,194 @@
+//! A machine of its own for each test: a directory with disks, run and state directories, and the
+//! real program.
+#![allow(dead_code, reason = "each test file uses a part")]
+
+pub mod nbd;
+
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// Longest time that a server may take to start or to end.
+pub const SERVER_WAIT: Duration = Duration::from_secs(60);
+
+/// A directory that plays a machine.
+pub struct Machine {
+    pub directory: tempfile::TempDir,
+}
+
+/// What a command said.
+pub struct Said {
+    pub code: i32,
+    pub out: String,
+    pub err: String,
+}
+
+impl Said {
+    /// The answer as JSON.
+    pub fn json(&self) -> serde_json::Value {
+        serde_json::from_str(&self.out).unwrap_or_else(|error| {
+            panic!("not JSON ({error}): {} {}", self.out, self.err);
+        })
+    }
+}
+
+impl Machine {
+    /// A machine with disks of 128 MiB of these names.
+    pub fn with_disks(names: &[&str]) -> Self {
+        let machine = Self {
+            directory: tempfile::tempdir().expect("a directory"),
+        };
+        for name in names {
+            machine.add_disk(name, 128 << 20);
+        }
+        machine
+    }
+
+    pub fn add_disk(&self, name: &str, bytes: u64) {
+        let file = std::fs::File::create(self.path(name)).expect("a file");
+        file.set_len(bytes).expect("a sparse file");
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    /// The command, with everything private to the machine.
+    pub fn command(&self, words: &str) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_bulkhead"));
+        command
+            .args(words.split_whitespace())
+            .env("BULKHEAD_RUN_DIR", self.path("run"))
+            .env("BULKHEAD_STATE_DIR", self.path("state"))
+            .env_remove("BULKHEAD_SEARCH")
+            .env_remove("NOTIFY_SOCKET")
+            .current_dir(self.directory.path())
+            .stdin(Stdio::null());
+        command
+    }
+
+    /// Runs the command to its end.
+    pub fn run(&self, words: &str) -> Said {
+        let output = self.command(words).output().expect("the program runs");
+        Said {
+            code: output.status.code().unwrap_or(-1),
+            out: String::from_utf8_lossy(&output.stdout).into_owned(),
+            err: String::from_utf8_lossy(&output.stderr).into_owned(),
+        }
+    }
+
+    /// Runs the command, which must succeed.
+    pub fn ok(&self, words: &str) -> Said {
+        let said = self.run(words);
+        assert_eq!(said.code, 0, "{words}: {} {}", said.out, said.err);
+        said
+    }
+
+    /// Runs the command, which must fail with `code` and a message that contains `part`.
+    pub fn refused(&self, words: &str, code: i32, part: &str) {
+        let said = self.run(words);
+        assert_eq!(said.code, code, "{words}: {} {}", said.out, said.err);
+        assert!(said.err.contains(part), "{words}: {}", said.err);
+    }
+
+    /// Makes pool `tank`, a mirror of disks `a` and `b`, with volume `tank/v` of 32 MiB that is
+    /// the NBD export `v`.
+    pub fn with_exported_volume() -> Self {
+        let machine = Self::with_disks(&["a", "b"]);
+        machine.ok("pool create tank mirror a b");
+        machine.ok("volume create tank/v --size 32M --sparse");
+        machine.ok("nbd export tank/v --name v");
+        machine
+    }
+
+    /// Starts the server of `tank`, and waits until it listens.
+    pub fn serve(&self, options: &str) -> ServerProcess {
+        let nbd = self.path("nbd.sock");
+        let words = format!(
+            "pool-server tank --iscsi 127.0.0.1:0 --nbd unix:{} --ready-fd 1 {options}",
+            nbd.display()
+        );
+        let log = std::fs::File::options()
+            .create(true)
+            .append(true)
+            .open(self.path("log"))
+            .expect("a log");
+        let mut child = self
+            .command(&words)
+            .stdout(Stdio::piped())
+            .stderr(log)
+            .spawn()
+            .expect("the server starts");
+        let mut line = String::new();
+        let out = child.stdout.take().expect("piped");
+        BufReader::new(out).read_line(&mut line).expect("readable");
+        let server = ServerProcess { child };
+        assert_eq!(line, "READY\n", "{}", self.log());
+        server
+    }
+
+    /// What servers logged so far.
+    pub fn log(&self) -> String {
+        std::fs::read_to_string(self.path("log")).unwrap_or_default()
+    }
+
+    /// The NBD socket of the server.
+    pub fn nbd_socket(&self) -> PathBuf {
+        self.path("nbd.sock")
+    }
+}
+
+/// A running server; killed when dropped.
+pub struct ServerProcess {
+    pub child: Child,
+}
+
+impl ServerProcess {
+    /// kill -9.
+    pub fn kill(mut self) {
+        self.child.kill().expect("alive until now");
+        self.child.wait().expect("a child of ours");
+    }
+
+    /// SIGTERM, then the exit code.
+    pub fn stop(mut self) -> i32 {
+        let pid = self.child.id().to_string();
+        let sent = Command::new("kill").args(["-TERM", &pid]).status();
+        assert!(sent.expect("kill runs").success());
+        self.wait()
+    }
+
+    /// The exit code, when it ends by itself.
+    pub fn wait(&mut self) -> i32 {
+        let deadline = Instant::now() + SERVER_WAIT;
+        loop {
+            if let Some(status) = self.child.try_wait().expect("a child of ours") {
+                return status.code().unwrap_or(-1);
+            }
+            assert!(Instant::now() < deadline, "the server did not end");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+}
+
+impl Drop for ServerProcess {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Asks until `wanted` says yes; fails after a while.
+pub fn eventually(what: &str, mut wanted: impl FnMut() -> bool) {
+    let deadline = Instant::now() + SERVER_WAIT;
+    while !wanted() {
+        assert!(Instant::now() < deadline, "{what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Whether the file at `path` contains `text`.
+pub fn contains(path: &Path, text: &str) -> bool {
+    std::fs::read_to_string(path).is_ok_and(|found| found.contains(text))
+}

@@ -1,0 +1,173 @@
+//! The command line without a server: it opens the pool itself. What it refuses, with which exit
+//! code, and with which sentence.
+
+mod common;
+
+use common::Machine;
+
+#[test]
+fn a_pool_is_made_filled_listed_and_destroyed() {
+    let machine = Machine::with_disks(&["a", "b"]);
+    machine.ok("pool create tank mirror a b");
+    machine.ok("volume create tank/v --size 16M --block-size 8K --sparse --compression zstd-3");
+    machine.ok("volume create tank/deep/er/w --size 16M --sparse --parents");
+    let volumes = machine.ok("volume list tank --json").json();
+    assert_eq!(volumes[0]["name"], "tank/deep/er/w");
+    assert_eq!(volumes[1]["block_size"], 8192);
+    let pools = machine.ok("pool list --json").json();
+    assert_eq!(pools[0]["name"], "tank");
+    assert_eq!(pools[0]["state"], "exported");
+    let status = machine.ok("pool status tank --json").json();
+    assert_eq!(status["health"], "ONLINE");
+    assert_eq!(
+        status["devices"][0]["members"].as_array().map(Vec::len),
+        Some(2)
+    );
+    machine.ok("pool destroy tank --yes-destroy-all-data");
+    machine.refused("pool status tank", 3, "no pool tank");
+}
+
+#[test]
+fn commands_may_be_repeated() {
+    let machine = Machine::with_disks(&["a"]);
+    const TARGET: &str = "iqn.2026-01.org.example:tank";
+    machine.ok("pool create tank a");
+    for changed in [true, false] {
+        for words in [
+            "volume create tank/v --size 16M --exist-ok".to_owned(),
+            format!("target create {TARGET}"),
+            format!("target map {TARGET} tank/v"),
+            format!("target allow {TARGET} --network 10.0.0.0/8"),
+            "nbd export tank/v --name v".to_owned(),
+            "volume resize tank/v --size 32M".to_owned(),
+        ] {
+            if words.contains("create tank/v") && !changed {
+                continue;
+            }
+            let said = machine.ok(&format!("{words} --json")).json();
+            assert_eq!(said["changed"], changed, "{words}");
+        }
+    }
+}
+
+#[test]
+fn bad_input_is_refused_with_a_sentence_and_a_stable_code() {
+    let machine = Machine::with_disks(&["a", "b", "c"]);
+    machine.add_disk("small", 1 << 20);
+    machine.ok("pool create tank a");
+    machine.ok("volume create tank/v --size 16M --sparse");
+    for (words, code, part) in [
+        ("pool create other missing", 3, "does not exist"),
+        ("pool create other small", 2, "too small"),
+        ("pool create other a", 5, "belongs to pool tank"),
+        ("pool create tank b", 4, "choose another name"),
+        ("pool create mirror1 b", 2, "ZFS's own"),
+        ("pool create other mirror b", 2, "at least 2"),
+        ("pool create other b --property ashift=99", 2, "ashift"),
+        ("volume create tank/v --size 16M", 4, "exists already"),
+        ("volume create tank/w --size 10000", 2, "multiple"),
+        ("volume create tank/a/b --size 16M", 3, "--parents"),
+        ("volume create tank/w% --size 16M", 2, "letters, digits"),
+        ("volume create tank/w --size 10T", 9, "space"),
+        (
+            "volume create tank/w --size 16M --compression best",
+            2,
+            "compression",
+        ),
+        ("volume resize tank/v --size 8M", 6, "--allow-shrink"),
+        ("volume resize tank/v --size 10000", 2, "multiple"),
+        ("volume destroy tank/v", 6, "--yes-destroy-data"),
+        ("volume destroy tank/w --yes-destroy-data", 3, "no volume"),
+        ("volume show tank/w", 3, "tank/w"),
+        ("volume set tank/v bulkhead:export=x", 2, "Bulkhead's own"),
+        (
+            "snapshot destroy tank/v@x --yes-destroy-data",
+            3,
+            "tank/v@x",
+        ),
+        (
+            "target map iqn.2026-01.org.example:x tank/v",
+            3,
+            "no target",
+        ),
+        ("target show iqn.2026-01.org.example:x", 3, "no target"),
+        ("pool destroy tank", 6, "--yes-destroy-all-data"),
+        ("pool detach tank nothing", 3, "no device"),
+        ("pool status other", 3, "--search"),
+        ("volume frobnicate", 2, "unrecognized"),
+    ] {
+        machine.refused(words, code, part);
+    }
+    let said = machine.run("volume show tank/w --json");
+    assert_eq!(said.json()["failure"]["kind"], "not_found");
+    assert_eq!(said.json()["exit_code"], 3);
+}
+
+#[test]
+fn a_secret_is_read_from_a_file_and_never_shown() {
+    const TARGET: &str = "iqn.2026-01.org.example:tank";
+    const SECRET: &str = "hush-hush-hush";
+    let machine = Machine::with_disks(&["a"]);
+    machine.ok("pool create tank a");
+    machine.ok(&format!("target create {TARGET}"));
+    std::fs::write(machine.path("secret"), format!("{SECRET}\n")).expect("written");
+    let set = format!("target chap set {TARGET} --user ann --secret-file");
+    machine.ok(&format!("{set} secret"));
+    std::fs::write(machine.path("short"), "short\n").expect("written");
+    machine.refused(&format!("{set} short"), 2, "at least 12");
+    machine.refused(&format!("{set} nowhere"), 3, "nowhere");
+    machine.refused(
+        &format!("target chap set {TARGET} --user ann"),
+        2,
+        "--secret-file",
+    );
+    let shown = machine.ok(&format!("target show {TARGET} --json"));
+    assert_eq!(shown.json()["chap_users"][0], "ann");
+    for words in [
+        format!("target show {TARGET} --json"),
+        "status tank --json".to_owned(),
+        "volume get tank --json".to_owned(),
+        format!("volume get tank bulkhead:target:{TARGET} --json"),
+    ] {
+        let said = machine.run(&words);
+        assert!(
+            !said.out.contains(SECRET) && !said.err.contains(SECRET),
+            "{words}"
+        );
+    }
+}
+
+#[test]
+fn identities_outlive_renames_and_are_not_inherited_by_clones() {
+    let machine = Machine::with_disks(&["a"]);
+    machine.ok("pool create tank a");
+    machine.ok("volume create tank/v --size 16M --sparse");
+    let naa = |volume: &str| {
+        let shown = machine.ok(&format!("volume show {volume} --json")).json();
+        shown["identity"]["naa"]
+            .as_str()
+            .expect("an identity")
+            .to_owned()
+    };
+    let first = naa("tank/v");
+    machine.ok("volume rename tank/v tank/w");
+    assert_eq!(naa("tank/w"), first);
+    machine.ok("snapshot create tank/w@s");
+    machine.ok("snapshot clone tank/w@s tank/x");
+    assert_ne!(naa("tank/x"), first);
+    machine.ok("volume promote tank/x");
+    machine.ok("volume destroy tank/w --yes-destroy-data");
+    assert_eq!(
+        machine.ok("snapshot list tank/x --json").json()[0]["name"],
+        "tank/x@s"
+    );
+}
+
+#[test]
+fn a_scrub_is_waited_for() {
+    let machine = Machine::with_disks(&["a", "b"]);
+    machine.ok("pool create tank mirror a b");
+    machine.ok("pool scrub tank --wait");
+    let status = machine.ok("pool status tank --json").json();
+    assert_eq!(status["scan"]["state"], "finished");
+}

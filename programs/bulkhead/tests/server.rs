@@ -1,0 +1,152 @@
+//! The pool server from outside: starts, crashes, stops, and changes under running clients.
+
+mod common;
+
+use common::nbd::Nbd;
+use common::{Machine, eventually};
+
+#[test]
+fn what_was_flushed_survives_kill_9_and_the_next_start_needs_no_help() {
+    let machine = Machine::with_exported_volume();
+    let server = machine.serve("");
+    let mut client = Nbd::connect(&machine.nbd_socket(), "v").expect("connected");
+    client.write(12_345, &[7; 54_321]).expect("written");
+    client.flush().expect("flushed");
+    server.kill();
+
+    let server = machine.serve("");
+    let mut client = Nbd::connect(&machine.nbd_socket(), "v").expect("connected");
+    assert_eq!(client.read(12_345, 54_321).expect("read"), [7; 54_321]);
+    assert_eq!(client.read(0, 12_345).expect("read"), [0; 12_345]);
+    let status = machine.ok("status --json").json();
+    assert!(status["server"]["first_read_after_ms"].is_u64());
+    drop(client);
+    assert_eq!(server.stop(), 0, "{}", machine.log());
+    assert_eq!(
+        machine.ok("pool list --json").json()[0]["state"],
+        "exported"
+    );
+}
+
+#[test]
+fn a_connection_notices_nothing_of_changes_around_it() {
+    let machine = Machine::with_exported_volume();
+    let _server = machine.serve("");
+    let mut client = Nbd::connect(&machine.nbd_socket(), "v").expect("connected");
+    client.write(0, &[1; 4096]).expect("written");
+    machine.ok("volume create tank/w --size 16M --sparse");
+    machine.ok("nbd export tank/w --name w");
+    let mut other = Nbd::connect(&machine.nbd_socket(), "w").expect("served at once");
+    machine.ok("volume rename tank/v tank/moved");
+    machine.ok("volume resize tank/moved --size 64M");
+    machine.ok("snapshot create tank/moved@s");
+    machine.ok("nbd unexport tank/w");
+    assert!(other.read(0, 512).is_err(), "an ended export is closed");
+    machine.ok("volume destroy tank/w --yes-destroy-data");
+    assert_eq!(client.read(0, 4096).expect("still served"), [1; 4096]);
+    let resized = Nbd::connect(&machine.nbd_socket(), "v").expect("connected");
+    assert_eq!(resized.size, 64 << 20);
+    machine.refused("volume destroy tank/moved --yes-destroy-data", 5, "moved@s");
+    machine.refused(
+        "volume destroy tank/moved --yes-destroy-data --recursive",
+        5,
+        "is exported",
+    );
+    machine.ok("volume destroy tank/moved --yes-destroy-data --recursive --exported");
+    assert!(client.read(0, 512).is_err(), "closed, not answered");
+}
+
+#[test]
+fn an_exported_pool_ends_its_server_and_a_destroyed_one_is_gone() {
+    let machine = Machine::with_exported_volume();
+    let mut server = machine.serve("");
+    machine.ok("pool export tank");
+    assert_eq!(server.wait(), 0, "{}", machine.log());
+    assert_eq!(
+        machine.ok("pool export tank --json").json()["changed"],
+        false
+    );
+    let mut server = machine.serve("");
+    machine.ok("pool destroy tank --yes-destroy-all-data");
+    assert_eq!(server.wait(), 0, "{}", machine.log());
+    assert_eq!(machine.ok("pool list --json").json(), serde_json::json!([]));
+}
+
+#[test]
+fn a_second_owner_and_a_taken_port_are_refused_and_the_first_goes_on() {
+    let machine = Machine::with_exported_volume();
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = taken.local_addr().expect("an address").port();
+    let busy = format!("pool-server tank --no-nbd --iscsi 127.0.0.1:{port}");
+    machine.refused(&busy, 5, "taken by another program");
+    let _server = machine.serve("");
+    machine.refused("pool-server tank --no-nbd --no-iscsi", 5, "served already");
+    // Another run directory hides the socket, but not the locks on the devices.
+    machine.refused("pool status tank --run-dir elsewhere", 5, "in use by");
+    let (a, b) = (machine.path("a"), machine.path("b"));
+    let create = format!("pool create other mirror {} {}", a.display(), b.display());
+    machine.refused(&format!("{create} --overwrite-old-labels"), 5, "in use");
+    assert!(Nbd::connect(&machine.nbd_socket(), "v").is_ok());
+}
+
+#[test]
+fn another_hosts_pool_needs_the_word_that_its_owner_is_stopped() {
+    let machine = Machine::with_exported_volume();
+    machine.serve("--host-id 00000001").kill();
+    machine.refused(
+        "volume list tank --host-id 00000002",
+        6,
+        "--previous-owner-is-stopped",
+    );
+    machine.refused("pool import tank --host-id 00000002", 6, "00000001");
+    machine.ok("pool import tank --host-id 00000002 --previous-owner-is-stopped");
+    machine.ok("volume list tank --host-id 00000003");
+}
+
+#[test]
+fn a_pool_without_devices_is_suspended_says_so_and_resumes() {
+    let machine = Machine::with_exported_volume();
+    let faults = machine.path("faults");
+    std::fs::write(&faults, "").expect("written");
+    let server = machine.serve(&format!("--leg-faults {}", faults.display()));
+    let socket = machine.nbd_socket();
+    let (a, b) = (machine.path("a"), machine.path("b"));
+    let both = format!(
+        "{} read=eio write=eio flush=eio\n{} read=eio write=eio flush=eio\n",
+        a.display(),
+        b.display()
+    );
+    std::fs::write(&faults, both).expect("written");
+    let writer = std::thread::spawn(move || {
+        let mut client = Nbd::connect(&socket, "v").expect("connected");
+        client.write(0, &[3; 65_536]).and_then(|()| client.flush())
+    });
+    eventually("the pool is suspended", || {
+        machine.ok("status tank --json").json()["pool"]["suspended"] == true
+    });
+    assert!(machine.log().contains("the pool is suspended"));
+    std::fs::write(&faults, "").expect("written");
+    eventually("the pool resumes", || {
+        machine.run("pool clear tank").code == 0
+            && machine.ok("status tank --json").json()["pool"]["suspended"] == false
+    });
+    let written = writer.join().expect("no panic");
+    assert!(
+        written.is_ok(),
+        "the write waited and was completed: {written:?}"
+    );
+    assert_eq!(server.stop(), 0, "{}", machine.log());
+}
+
+#[test]
+fn a_signal_has_the_exports_read_again() {
+    let machine = Machine::with_exported_volume();
+    let server = machine.serve("");
+    let pid = server.child.id().to_string();
+    let sent = std::process::Command::new("kill")
+        .args(["-HUP", &pid])
+        .status();
+    assert!(sent.expect("kill runs").success());
+    machine.ok("status tank");
+    assert_eq!(server.stop(), 0);
+}
