@@ -464,6 +464,24 @@ fn a_device_that_is_gone_drops_the_session_without_an_answer() {
 }
 
 #[test]
+fn durable_writes_under_way_together_are_all_answered() {
+    let fixture = serve(Limits::default());
+    let mut client = Client::log_in(fixture.address);
+    assert!(client.is_served());
+    for round in 0..50 {
+        for tag in 0..64 {
+            let mut cdb = cdb_10(0x2a, tag, 1);
+            cdb[1] = 0x08;
+            client.send_command(round * 64 + tag, &cdb, 0xa0, 512, &[tag as u8; BLOCK]);
+        }
+        for _ in 0..64 {
+            assert_eq!(client.receive().unwrap().status(), 0);
+        }
+    }
+    assert!(fixture.server.status().counters.flushes >= 50 * 64);
+}
+
+#[test]
 fn a_changed_wish_ends_only_what_is_no_longer_allowed() {
     let fixture = serve(Limits::default());
     let other = target(

@@ -2,10 +2,11 @@
 //! answer must be durable; answering.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use block_device::Effort;
 use scsi::{Command, DataOut, Executed, Outcome, Status};
-use serving::{Connection, Counters, FlushOutcome, Flushed, Pending, Reservation};
+use serving::{Connection, Counters, FlushGroup, FlushOutcome, Flushed, Pending, Reservation};
 
 use super::management::{Barrier, RunningTask, Scope};
 use super::sender::{Expectation, Sender};
@@ -83,7 +84,7 @@ impl Execution {
                 }
                 let elsewhere = self.elsewhere(task, reservation);
                 let running = Arc::clone(&elsewhere.running);
-                group.wait(move |flushed| elsewhere.flushed(then, flushed));
+                elsewhere.wait_for_flush(&group, then);
                 return Some(running);
             }
             Executed::WouldBlock(pending) => {
@@ -201,8 +202,10 @@ impl Elsewhere {
             Executed::Durable { device, then } => {
                 let group = self.execution.server.flush_groups.of(&device);
                 match group.flush_here() {
-                    Some(flushed) => self.flushed(then, flushed),
-                    None => group.wait(move |flushed| self.flushed(then, flushed)),
+                    Some(flushed) => self.finish(|execution, task| {
+                        execution.answer_flushed(task, then, &flushed);
+                    }),
+                    None => self.wait_for_flush(&group, then),
                 }
             }
             Executed::DropSession => self.finish(|execution, _| execution.drop_session()),
@@ -214,21 +217,45 @@ impl Elsewhere {
         }
     }
 
-    fn flushed(self, then: Outcome, flushed: FlushOutcome) {
-        self.finish(|execution, task| {
-            execution.answer_flushed(task, then, &flushed);
+    /// Answers after the next flush of `group`. One flush ends many tasks: only the last of the
+    /// connection sends, the others leave that to the connection's thread.
+    fn wait_for_flush(self, group: &FlushGroup, then: Outcome) {
+        self.execution
+            .sender
+            .flushing
+            .fetch_add(1, Ordering::AcqRel);
+        group.wait(move |flushed| {
+            let sender = &self.execution.sender;
+            let is_last = sender.flushing.fetch_sub(1, Ordering::AcqRel) == 1;
+            let connection = Arc::clone(&self.execution.connection);
+            let queue = |execution: &Execution, task: &Task| {
+                execution.answer_flushed(task, then, &flushed);
+            };
+            if is_last {
+                self.finish(queue);
+            } else {
+                drop(self.end(queue));
+                connection.waker.wake();
+            }
         });
     }
 
     fn finish(self, answer: impl FnOnce(&Execution, &Task)) {
+        let execution = self.execution.clone();
+        let ended = self.end(answer);
+        execution.send_elsewhere();
+        drop(ended);
+    }
+
+    /// Queues the answer. What comes back is to be dropped when it was sent: aborts that waited
+    /// for this task, and the sign that it is pending.
+    fn end(self, answer: impl FnOnce(&Execution, &Task)) -> (Vec<Arc<Barrier>>, Pending) {
         let (may_answer, barriers) = self.running.end();
         if may_answer {
             answer(&self.execution, &self.task);
         } else if !self.task.immediate {
             self.execution.session.release();
         }
-        self.execution.send_elsewhere();
-        drop(barriers);
-        drop(self.pending);
+        (barriers, self.pending)
     }
 }

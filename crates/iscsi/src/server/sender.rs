@@ -1,7 +1,7 @@
 //! How answers of a connection are numbered, digested, cut into PDUs and queued. Shared by the
 //! connection's thread and the workers.
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use block_device::ReadLoan;
@@ -37,6 +37,8 @@ pub(crate) struct Sender {
     next_stat_sn: Mutex<Serial>,
     segment_bytes_max: AtomicU32,
     established: OnceLock<Established>,
+    /// Tasks that wait for a flush on another thread.
+    pub(crate) flushing: AtomicUsize,
 }
 
 /// What a command's answer says besides its outcome.
@@ -61,6 +63,7 @@ impl Sender {
                 ConnectionParameters::default().initiator_segment_bytes_max,
             ),
             established: OnceLock::new(),
+            flushing: AtomicUsize::new(0),
         }
     }
 
