@@ -2,7 +2,7 @@
 
 mod support;
 
-use std::path::PathBuf;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use support::{
@@ -24,7 +24,7 @@ fn faulty_engine() -> (&'static Engine, Faults) {
     (Engine::start(options).expect("start"), faults)
 }
 
-fn state_of(pool: &Pool, device: &PathBuf) -> DeviceState {
+fn state_of(pool: &Pool, device: &Path) -> DeviceState {
     let status = pool.status().expect("status");
     let name = device.to_str().expect("UTF-8");
     status.find(name).expect("known device").state
@@ -38,7 +38,7 @@ fn fails(state: DeviceState) -> bool {
 }
 
 /// Brings a device back and waits until it holds everything again.
-fn bring_back(pool: &Pool, device: &PathBuf) {
+fn bring_back(pool: &Pool, device: &Path) {
     pool.clear(Some(device.to_str().expect("UTF-8")))
         .expect("clear");
     wait_until("the device is online", || {
@@ -175,7 +175,7 @@ fn scrub_repairs_a_corrupted_leg_and_counts_it() {
 }
 
 /// Overwrites all but the labels.
-fn corrupt(path: &PathBuf) {
+fn corrupt(path: &Path) {
     use std::os::unix::fs::FileExt;
     const LABELS: u64 = 5 << 20;
     let file = std::fs::OpenOptions::new()

@@ -2,7 +2,7 @@
 
 mod support;
 
-use std::io::BufRead;
+use std::io::{BufRead, Write};
 use std::path::PathBuf;
 
 use support::{Parts, disks, engine, export, folder, isolated, mirror, part, sized_disks, tank};
@@ -112,7 +112,7 @@ fn pool_of_a_living_process_is_refused_and_of_a_killed_one_taken_over() {
         }
         Some("hold") => {
             let _pool = mirror(engine(), &disks(&["a", "b"]));
-            println!("holding");
+            writeln!(std::io::stdout(), "holding").expect("print");
             loop {
                 std::thread::park();
             }

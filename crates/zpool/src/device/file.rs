@@ -7,9 +7,9 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use rustix::fs::{FallocateFlags, OFlags, fallocate, fdatasync, fstat};
+use rustix::fs::{FallocateFlags, OFlags, fallocate, fstat};
 use rustix::io::{Errno, ReadWriteFlags, preadv2};
 
 use super::io::{DeviceIo, IoKind, Place};
@@ -91,12 +91,7 @@ impl Driver for FileDriver {
         // Who opened it first has chosen the way.
         let flags = rustix::fs::fcntl_getfl(&file.fd).map_err(OpenFailure::System)?;
         let direct = flags.contains(OFlags::DIRECT);
-        let core = Arc::new(Core {
-            file,
-            direct,
-            written: AtomicU64::new(0),
-            durable: AtomicU64::new(0),
-        });
+        let core = Arc::new(Core { file, direct });
         Ok(Arc::new(FileDevice {
             lane: Lane::new(Box::new(OnWorker(Arc::clone(&core)))),
             workers: Arc::clone(&self.workers),
@@ -136,11 +131,6 @@ fn is_block_device(path: &Path) -> bool {
 struct Core {
     file: Arc<LockedFile>,
     direct: bool,
-    /// Counts writes (and discards) that completed.
-    written: AtomicU64,
-    /// What `written` was when the last successful flush began: a flush with nothing new to do
-    /// answers at once.
-    durable: AtomicU64,
 }
 
 struct FileDevice {
@@ -159,7 +149,7 @@ impl Device for FileDevice {
 
     fn submit(&self, io: DeviceIo) {
         match io.kind() {
-            IoKind::Flush if self.core.is_durable() => {
+            IoKind::Flush if self.core.file.is_durable() => {
                 return io.complete(Ok(()), Place::Elsewhere);
             }
             IoKind::Read if self.read_from_cache(&io) => {
@@ -169,10 +159,6 @@ impl Device for FileDevice {
         }
         match &self.ring {
             Some(ring) if matches!(io.kind(), IoKind::Read | IoKind::Write) => {
-                if io.kind() == IoKind::Write {
-                    // Before it is durable in any case: counting early costs a flush at most.
-                    self.core.written.fetch_add(1, Ordering::AcqRel);
-                }
                 ring.submit(&self.core.file, io);
             }
             _ => self.workers.submit(&self.lane, io),
@@ -207,20 +193,6 @@ impl FileDevice {
 }
 
 impl Core {
-    fn is_durable(&self) -> bool {
-        self.durable.load(Ordering::Acquire) == self.written.load(Ordering::Acquire)
-    }
-
-    fn flush(&self) -> Result<(), Errno> {
-        let written = self.written.load(Ordering::Acquire);
-        if self.durable.load(Ordering::Acquire) == written {
-            return Ok(());
-        }
-        fdatasync(&self.file.fd)?;
-        self.durable.fetch_max(written, Ordering::AcqRel);
-        Ok(())
-    }
-
     fn read(&self, offset: u64, buffer: &mut [u8]) -> Result<(), Errno> {
         let mut done = 0;
         while done < buffer.len() {
@@ -245,12 +217,10 @@ impl Core {
                 Err(errno) => return Err(errno),
             }
         }
-        self.written.fetch_add(1, Ordering::AcqRel);
         Ok(())
     }
 
     fn trim(&self, offset: u64, length: u64) -> Result<(), Errno> {
-        self.written.fetch_add(1, Ordering::AcqRel);
         if self.file.is_disk {
             return disk::discard(&self.file.fd, offset, length);
         }
@@ -296,9 +266,13 @@ impl Blocking for OnWorker {
                     Err(Errno::NXIO)
                 }
             }
-            IoKind::Flush => core.flush(),
+            IoKind::Flush => core.file.flush(),
             IoKind::Trim => core.trim(io.offset(), io.length() as u64),
         };
+        if matches!(io.kind(), IoKind::Write | IoKind::Trim) {
+            // Even if it failed: some of it may have been done.
+            core.file.note_written();
+        }
         complete_on_worker(io, result);
     }
 }

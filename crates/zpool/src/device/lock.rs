@@ -7,6 +7,7 @@
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use rustix::fs::{FileType, FlockOperation, Mode, OFlags, flock, fstat, open};
@@ -29,6 +30,34 @@ pub(super) struct LockedFile {
     pub(super) access: Access,
     /// Device number of a disk.
     pub(super) disk_number: u64,
+    /// Counts writes and discards that have been carried out.
+    written: AtomicU64,
+    /// What `written` was when the last successful flush began.
+    durable: AtomicU64,
+}
+
+impl LockedFile {
+    /// Notes a write. Before it is reported as complete and not before it is: a flush that began
+    /// in between would count as having covered it.
+    pub(super) fn note_written(&self) {
+        self.written.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// Whether a flush has nothing to do.
+    pub(super) fn is_durable(&self) -> bool {
+        self.durable.load(Ordering::Acquire) == self.written.load(Ordering::Acquire)
+    }
+
+    /// Makes all that was written durable.
+    pub(super) fn flush(&self) -> Result<(), Errno> {
+        let written = self.written.load(Ordering::Acquire);
+        if self.durable.load(Ordering::Acquire) == written {
+            return Ok(());
+        }
+        rustix::fs::fdatasync(&self.fd)?;
+        self.durable.fetch_max(written, Ordering::AcqRel);
+        Ok(())
+    }
 }
 
 /// One descriptor per device: a second one of the same process would be refused the lock. The
@@ -80,6 +109,10 @@ pub(super) fn acquire(
         is_disk,
         access,
         disk_number: opened.st_rdev,
+        // An earlier process may have left writes in the page cache, which can be read already
+        // and are not durable yet: the first flush has something to do.
+        written: AtomicU64::new(1),
+        durable: AtomicU64::new(0),
     });
     held.insert(identity, Arc::downgrade(&file));
     Ok(file)

@@ -253,7 +253,16 @@ impl Ring {
         let Some(outcome) = outcome else {
             return self.launch(flight);
         };
-        let Flight { io, mut buffer, .. } = *flight;
+        let Flight {
+            io,
+            file,
+            mut buffer,
+            ..
+        } = *flight;
+        if io.kind() == IoKind::Write {
+            // Even if it failed: some of it may have been written.
+            file.note_written();
+        }
         if io.kind() == IoKind::Read && outcome.is_ok() {
             io.copy_from(buffer.bytes(io.length()));
         }

@@ -84,7 +84,10 @@ impl Pool {
 
     /// Writes everything to the devices, marks them as free for any host, and lets go of them.
     /// All volumes must be closed.
-    #[expect(clippy::result_large_err, reason = "a pool that stays open is handed back")]
+    #[expect(
+        clippy::result_large_err,
+        reason = "a pool that stays open is handed back"
+    )]
     pub fn export(self) -> Result<(), (Self, PoolError)> {
         // SAFETY: the library runs; the name is copied.
         let code = unsafe { sys::bh_pool_export(self.c_name.as_ptr(), 0) };
@@ -98,7 +101,10 @@ impl Pool {
     }
 
     /// Destroys the pool and all that it holds.
-    #[expect(clippy::result_large_err, reason = "a pool that stays open is handed back")]
+    #[expect(
+        clippy::result_large_err,
+        reason = "a pool that stays open is handed back"
+    )]
     pub fn destroy(self) -> Result<(), (Self, PoolError)> {
         // SAFETY: the library runs; the name is copied.
         let code = unsafe { sys::bh_pool_destroy(self.c_name.as_ptr()) };
