@@ -26,8 +26,9 @@ pub struct Facts {
 pub struct HeadFacts {
     /// What `uname -n` prints.
     pub node_name: Option<String>,
-    /// The host id that OpenZFS writes into labels; 0 where none is set.
-    pub host_id: Option<u32>,
+    /// A digest of what tells the machine apart (`/etc/machine-id`), from which the host id is made
+    /// that OpenZFS writes into labels; empty where the machine has none.
+    pub identity: Option<String>,
     /// Physical memory.
     pub memory: Option<ByteCount>,
     /// How far its clock is ahead of the clock of the machine that asks, in milliseconds.

@@ -32,7 +32,8 @@ const SCRIPT: &str = r#"
 tab=$(printf '\t')
 say() { local IFS="$tab"; printf '%s\n' "$*"; }
 say node "$(uname -n)"
-[ -s /etc/hostid ] && say hostid $(od -An -tu4 -N4 /etc/hostid) || say hostid 0
+for file in /etc/machine-id /etc/hostid /etc/hostname ''; do [ -s "$file" ] && break; done
+[ -z "$file" ] && say identity || say identity "$(sha256sum <"$file" | cut -c 1-16)"
 say memory_kib $(sed -n 's/^MemTotal: *\([0-9]*\) kB/\1/p' /proc/meminfo)
 for way in /sys/class/net/*; do
     [ -e "$way/mtu" ] && say interface "${way##*/}" "$(cat "$way/mtu")"
@@ -118,7 +119,8 @@ fn understand(text: &str, answered_ms: i64) -> HeadFacts {
         let words: Vec<&str> = line.split('\t').collect();
         match words.as_slice() {
             ["node", name] => facts.node_name = Some((*name).to_owned()),
-            ["hostid", id] => facts.host_id = id.parse().ok(),
+            ["identity"] => facts.identity = Some(String::new()),
+            ["identity", digest] => facts.identity = Some((*digest).to_owned()),
             ["memory_kib", kib] => facts.memory = kib.parse().ok().map(ByteCount::kib),
             ["interface", name, mtu] => {
                 if let Ok(mtu) = mtu.parse() {
@@ -184,6 +186,7 @@ mod tests {
         let parsed = appliance::parse(&text).expect("well formed");
         let facts = gather(&Local::default(), &parsed.appliance).expect("sh answers");
         assert!(facts.node_name.is_some());
+        assert!(facts.identity.is_some());
         assert!(facts.memory.expect("known") > ByteCount::mib(1));
         assert!(facts.interfaces.expect("known").contains_key("lo"));
         assert!(facts.clock_ahead_ms.expect("known").abs() < 60_000);
@@ -199,10 +202,10 @@ mod tests {
     #[test]
     fn answers_that_make_no_sense_are_unknown() {
         let facts = understand(
-            "hostid\tx\nnonsense\ninterface\teth0\tbig\nnow_ms\t5000\n",
+            "memory_kib\tx\nnonsense\ninterface\teth0\tbig\nnow_ms\t5000\n",
             4_000,
         );
-        assert_eq!(facts.host_id, None);
+        assert_eq!(facts.memory, None);
         assert!(facts.interfaces.expect("asked").is_empty());
         assert_eq!(facts.clock_ahead_ms, Some(1_000));
     }

@@ -1,3 +1,15 @@
-//! Who may own a pool, and on which proof: pure.
+//! Who may own a pool, on which proof, and what the pool agent does step by step. Pure: callers
+//! feed what happened and perform the returned action, so that every failure can be
+//! replayed in a test.
+//!
+//! **The rule.** Two owners destroy a pool. A [`Grant`] to own one can only be made by
+//! [`judge`], from evidence that the previous owner has stopped; the action that starts a server
+//! carries a grant. So starting without proof cannot be written down.
 
 #![forbid(unsafe_code)]
+
+mod agent;
+mod proof;
+
+pub use agent::{Action, Agent, Event, Operation, Server, Verdict};
+pub use proof::{Basis, Evidence, Grant, Label, Peer, Refusal, judge};

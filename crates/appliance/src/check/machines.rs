@@ -55,12 +55,12 @@ fn check_identity(checker: &mut Checker<'_>, name: &HeadName, known: &HeadFacts)
             format!("run `hostnamectl hostname {name}` there, or rename the head in the file"),
         );
     }
-    if known.host_id == Some(0) {
+    if known.identity.as_deref() == Some("") {
         checker.find(
             Code::HostId,
             &head_key(name),
-            format!("{name} has no host id"),
-            "run `zgenhostid` there and start it again",
+            format!("{name} has no machine id, from which its host id is made"),
+            "run `systemd-machine-id-setup` there and start it again",
         );
     }
 }
@@ -332,20 +332,20 @@ fn check_cachefiles(checker: &mut Checker<'_>) {
 /// What must be the same, or must not, between heads.
 fn check_agreement(checker: &mut Checker<'_>) {
     let facts = checker.facts;
-    let mut host_ids: BTreeMap<u32, &HeadName> = BTreeMap::new();
+    let mut identities: BTreeMap<&str, &HeadName> = BTreeMap::new();
     let mut versions: BTreeMap<&str, (&HeadName, &str)> = BTreeMap::new();
     let mut features: Option<(&HeadName, &BTreeSet<String>)> = None;
     for name in checker.appliance.heads.keys() {
         let Some(known) = facts.heads.get(name) else {
             continue;
         };
-        let host_id = known.host_id.filter(|id| *id != 0);
-        if let Some(other) = host_id.and_then(|id| host_ids.insert(id, name)) {
+        let identity = known.identity.as_deref().filter(|one| !one.is_empty());
+        if let Some(other) = identity.and_then(|one| identities.insert(one, name)) {
             checker.find(
                 Code::HostId,
                 &head_key(name),
-                format!("{other} and {name} have the same host id"),
-                format!("run `zgenhostid -f` on {name} and start it again"),
+                format!("{other} and {name} have the same machine id, so the same host id"),
+                format!("a cloned machine: on {name} remove /etc/machine-id, run `systemd-machine-id-setup` and start it again"),
             );
         }
         for (package, version) in &known.versions {

@@ -23,7 +23,7 @@ const SINGLE: &str = include_str!("../../../../examples/single.toml");
 /// Machines on which everything is as the file wants it.
 fn good_facts(appliance: &Appliance) -> Facts {
     let mut facts = Facts::default();
-    for (index, (name, head)) in (1..).zip(&appliance.heads) {
+    for (name, head) in &appliance.heads {
         let interfaces = head.links.iter().map(|(network, link)| {
             let mtu = appliance.networks[network].mtu;
             (link.interface.clone(), InterfaceFacts { mtu })
@@ -38,7 +38,7 @@ fn good_facts(appliance: &Appliance) -> Facts {
             name.clone(),
             HeadFacts {
                 node_name: Some(name.to_string()),
-                host_id: Some(index),
+                identity: Some(format!("machine of {name}")),
                 memory: Some(ByteCount::gib(256)),
                 clock_ahead_ms: Some(3),
                 stall_ms_max: Some(40),
@@ -345,8 +345,12 @@ fn each_mistake_on_the_machines_is_found() {
         (Code::NodeName, |facts| {
             right(facts).node_name = Some("Right".into())
         }),
-        (Code::HostId, |facts| right(facts).host_id = Some(1)),
-        (Code::HostId, |facts| right(facts).host_id = Some(0)),
+        (Code::HostId, |facts| {
+            right(facts).identity = Some("machine of left".into())
+        }),
+        (Code::HostId, |facts| {
+            right(facts).identity = Some(String::new())
+        }),
         (Code::ProgramMissing, |facts| {
             right(facts).programs.insert("fence_ipmilan".into(), false);
         }),

@@ -1,0 +1,436 @@
+//! What `ocf:bulkhead:pool` does, one action after the other. Performing an action yields the
+//! event that belongs to it; the last action is an answer to Pacemaker.
+//!
+//! * **start**: a server that serves is success at once. One that hangs is killed first. Then
+//!   the labels are read, the evidence judged, a server started with the grant, and awaited.
+//! * **stop**: the server drains and exports. One that does not is killed. A stop is a success
+//!   only when no process of this head has the pool open, and other heads rely on that; where it
+//!   is not, the head is fenced.
+//! * **monitor**: one question to the server, answered from its memory. No device is touched.
+
+use units::PoolName;
+
+use crate::proof::{Evidence, Grant, Label, Peer, judge};
+
+/// What Pacemaker asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operation {
+    /// Serve the pool.
+    Start,
+    /// Let go of the pool.
+    Stop,
+    /// Say whether it is served.
+    Monitor,
+}
+
+/// The pool's server process on this head.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Server {
+    /// There is none.
+    Absent,
+    /// It is opening the pool.
+    Starting,
+    /// It serves.
+    Serving,
+    /// It is letting go of the pool.
+    Stopping,
+    /// It lives and does not answer.
+    Silent,
+}
+
+/// What to do next.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Ask the server how it is, within a second. Yields [`Event::Server`].
+    AskServer,
+    /// Read the labels of the pool's devices. Yields [`Event::Label`].
+    ReadLabel,
+    /// Ask the cluster about a host. Yields [`Event::Peer`].
+    AskCluster {
+        /// The host that the label names.
+        host_name: String,
+    },
+    /// Start a server. Yields [`Event::Started`] or [`Event::Failed`].
+    Spawn(Grant),
+    /// Wait until it serves. Yields [`Event::Serving`] or [`Event::Failed`].
+    AwaitServing,
+    /// Have the server drain, export and end, and wait for its end. Yields [`Event::Ended`] or
+    /// [`Event::Failed`].
+    Export,
+    /// Kill the server and wait until the kernel has let go of its devices. Yields
+    /// [`Event::Ended`] or [`Event::Failed`].
+    Kill,
+    /// Tell Pacemaker.
+    Answer(Verdict),
+}
+
+/// What came of an action.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// How the server is.
+    Server(Server),
+    /// What the labels say.
+    Label(Label),
+    /// What the cluster knows.
+    Peer(Peer),
+    /// The server process was started.
+    Started,
+    /// It serves.
+    Serving,
+    /// Its process is gone.
+    Ended,
+    /// The action failed, or took longer than it may.
+    Failed(String),
+}
+
+/// The answer to Pacemaker (OCF 1.1, exit status).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It is as asked (0).
+    Success,
+    /// No server has the pool here (7).
+    NotRunning,
+    /// It is not as asked (1), with the reason.
+    Failure(String),
+}
+
+impl Verdict {
+    /// The exit code of the agent.
+    pub const fn code(&self) -> u8 {
+        match self {
+            Self::Success => 0,
+            Self::Failure(_) => 1,
+            Self::NotRunning => 7,
+        }
+    }
+}
+
+/// Where an operation stands: the action that is being performed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum State {
+    Asking,
+    KillingSilent,
+    ReadingLabel,
+    AskingCluster { label: Label },
+    Spawning,
+    AwaitingServing,
+    KillingFailed { why: String },
+    Exporting,
+    KillingStubborn { why: String },
+    Answered,
+}
+
+/// One operation of the agent under way.
+#[derive(Clone, Debug)]
+pub struct Agent {
+    pool: PoolName,
+    operation: Operation,
+    state: State,
+}
+
+impl Agent {
+    /// Begins an operation; the first action is always the question to the server.
+    pub const fn begin(pool: PoolName, operation: Operation) -> (Self, Action) {
+        let agent = Self {
+            pool,
+            operation,
+            state: State::Asking,
+        };
+        (agent, Action::AskServer)
+    }
+
+    /// Takes what came of the last action and says what to do next.
+    ///
+    /// # Panics
+    ///
+    /// If the event does not belong to the action: the caller is broken.
+    pub fn next(&mut self, event: Event) -> Action {
+        let state = std::mem::replace(&mut self.state, State::Answered);
+        let (state, action) = match (state, event) {
+            (State::Asking, Event::Server(server)) => self.asked(server),
+            (State::Asking, Event::Failed(why)) => answer(Verdict::Failure(why)),
+            (State::KillingSilent, Event::Ended) => (State::ReadingLabel, Action::ReadLabel),
+            (State::ReadingLabel, Event::Label(label)) => self.labelled(label),
+            (State::AskingCluster { label }, Event::Peer(peer)) => self.judged(label, peer),
+            (State::AskingCluster { label }, Event::Failed(_)) => self.judged(label, Peer::Unknown),
+            (State::Spawning, Event::Started) => (State::AwaitingServing, Action::AwaitServing),
+            (State::AwaitingServing, Event::Serving) => answer(Verdict::Success),
+            // What does not serve in time must not begin to serve later, unobserved.
+            (State::AwaitingServing, Event::Failed(why)) => {
+                (State::KillingFailed { why }, Action::Kill)
+            }
+            (State::KillingFailed { why }, Event::Ended | Event::Failed(_)) => {
+                answer(Verdict::Failure(why))
+            }
+            (State::Exporting, Event::Ended) => answer(Verdict::Success),
+            (State::Exporting, Event::Failed(why)) => {
+                (State::KillingStubborn { why }, Action::Kill)
+            }
+            (State::KillingStubborn { .. }, Event::Ended) => answer(Verdict::Success),
+            (State::KillingStubborn { why }, Event::Failed(also)) => answer(Verdict::Failure(
+                format!("{why}; and it cannot be killed: {also}"),
+            )),
+            (State::KillingSilent | State::ReadingLabel | State::Spawning, Event::Failed(why)) => {
+                answer(Verdict::Failure(why))
+            }
+            (state, event) => panic!("{event:?} does not belong to {state:?}"),
+        };
+        self.state = state;
+        action
+    }
+
+    fn asked(&self, server: Server) -> (State, Action) {
+        match (self.operation, server) {
+            (Operation::Monitor | Operation::Start, Server::Serving) => answer(Verdict::Success),
+            (Operation::Monitor, Server::Absent) => answer(Verdict::NotRunning),
+            (Operation::Monitor, Server::Starting) => failure("the server is still starting"),
+            (Operation::Monitor, Server::Stopping) => failure("the server is stopping"),
+            (Operation::Monitor, Server::Silent) => failure("the server lives and does not answer"),
+            (Operation::Start, Server::Absent) => (State::ReadingLabel, Action::ReadLabel),
+            (Operation::Start, Server::Starting) => (State::AwaitingServing, Action::AwaitServing),
+            (Operation::Start, Server::Stopping | Server::Silent) => {
+                (State::KillingSilent, Action::Kill)
+            }
+            (Operation::Stop, Server::Absent) => answer(Verdict::Success),
+            (Operation::Stop, Server::Silent) => {
+                let why = "the server lives and does not answer".to_owned();
+                (State::KillingStubborn { why }, Action::Kill)
+            }
+            (Operation::Stop, Server::Starting | Server::Serving | Server::Stopping) => {
+                (State::Exporting, Action::Export)
+            }
+        }
+    }
+
+    fn labelled(&self, label: Label) -> (State, Action) {
+        let owner = match &label {
+            Label::InUse {
+                by_this_host: false,
+                host_name: Some(host_name),
+                ..
+            } => Some(host_name.clone()),
+            Label::InUse { .. } | Label::Exported => None,
+        };
+        match owner {
+            Some(host_name) => {
+                let action = Action::AskCluster { host_name };
+                (State::AskingCluster { label }, action)
+            }
+            None => self.judged(label, Peer::Unknown),
+        }
+    }
+
+    fn judged(&self, label: Label, owner: Peer) -> (State, Action) {
+        let evidence = Evidence {
+            pool: self.pool.clone(),
+            label,
+            owner,
+        };
+        match judge(&evidence) {
+            Ok(grant) => (State::Spawning, Action::Spawn(grant)),
+            Err(refusal) => answer(Verdict::Failure(refusal.to_string())),
+        }
+    }
+}
+
+const fn answer(verdict: Verdict) -> (State, Action) {
+    (State::Answered, Action::Answer(verdict))
+}
+
+fn failure(why: &str) -> (State, Action) {
+    answer(Verdict::Failure(why.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::proof::Basis;
+
+    fn pool() -> PoolName {
+        "tank".parse().expect("a good name")
+    }
+
+    /// Feeds events and returns all actions, the first question included.
+    fn play(operation: Operation, events: &[Event]) -> Vec<Action> {
+        let (mut agent, first) = Agent::begin(pool(), operation);
+        let rest = events.iter().map(|event| agent.next(event.clone()));
+        std::iter::once(first).chain(rest).collect()
+    }
+
+    fn last(actions: &[Action]) -> Verdict {
+        match actions.last() {
+            Some(Action::Answer(verdict)) => verdict.clone(),
+            other => panic!("no answer but {other:?}"),
+        }
+    }
+
+    fn of_left(is_watched: bool) -> Event {
+        Event::Label(Label::InUse {
+            by_this_host: false,
+            host_name: Some("left".to_owned()),
+            is_watched,
+        })
+    }
+
+    fn failed() -> Event {
+        Event::Failed("it failed".to_owned())
+    }
+
+    #[test]
+    fn a_pool_of_a_fenced_head_is_started_with_that_proof() {
+        let actions = play(
+            Operation::Start,
+            &[
+                Event::Server(Server::Absent),
+                of_left(false),
+                Event::Peer(Peer::Fenced),
+                Event::Started,
+                Event::Serving,
+            ],
+        );
+        let Action::Spawn(grant) = &actions[3] else {
+            panic!("{actions:?}");
+        };
+        assert!(matches!(grant.basis(), Basis::Fenced { .. }));
+        assert_eq!(last(&actions), Verdict::Success);
+    }
+
+    #[test]
+    fn a_pool_whose_owner_may_live_is_not_started() {
+        for peer in [Event::Peer(Peer::Member), Event::Peer(Peer::Lost), failed()] {
+            let actions = play(
+                Operation::Start,
+                &[Event::Server(Server::Absent), of_left(false), peer],
+            );
+            assert!(matches!(last(&actions), Verdict::Failure(_)), "{actions:?}");
+        }
+    }
+
+    #[test]
+    fn a_second_start_changes_nothing() {
+        let actions = play(Operation::Start, &[Event::Server(Server::Serving)]);
+        assert_eq!(actions.len(), 2);
+        assert_eq!(last(&actions), Verdict::Success);
+    }
+
+    #[test]
+    fn a_server_that_does_not_serve_in_time_is_killed() {
+        let actions = play(
+            Operation::Start,
+            &[
+                Event::Server(Server::Absent),
+                Event::Label(Label::Exported),
+                Event::Started,
+                failed(),
+                Event::Ended,
+            ],
+        );
+        assert_eq!(actions[4], Action::Kill);
+        assert!(matches!(last(&actions), Verdict::Failure(_)));
+    }
+
+    #[test]
+    fn a_server_that_does_not_stop_is_killed_and_awaited() {
+        let actions = play(
+            Operation::Stop,
+            &[Event::Server(Server::Serving), failed(), Event::Ended],
+        );
+        assert_eq!(actions[1..3], [Action::Export, Action::Kill]);
+        assert_eq!(last(&actions), Verdict::Success);
+    }
+
+    #[test]
+    fn a_stop_that_cannot_kill_fails_so_that_the_head_is_fenced() {
+        let actions = play(Operation::Stop, &[Event::Server(Server::Silent), failed()]);
+        assert_eq!(last(&actions).code(), 1);
+    }
+
+    #[test]
+    fn a_monitor_asks_once_and_touches_nothing() {
+        for (server, code) in [
+            (Server::Serving, 0),
+            (Server::Absent, 7),
+            (Server::Silent, 1),
+            (Server::Starting, 1),
+            (Server::Stopping, 1),
+        ] {
+            let actions = play(Operation::Monitor, &[Event::Server(server)]);
+            assert_eq!(actions.len(), 2);
+            assert_eq!(last(&actions).code(), code, "{server:?}");
+        }
+    }
+
+    /// Any event that can come of an action.
+    fn some_event(random: &mut fastrand::Rng, action: &Action) -> Event {
+        let servers = [
+            Server::Absent,
+            Server::Starting,
+            Server::Serving,
+            Server::Stopping,
+            Server::Silent,
+        ];
+        let peers = [
+            Peer::Member,
+            Peer::Stopped,
+            Peer::Fenced,
+            Peer::Lost,
+            Peer::Unknown,
+        ];
+        if random.u8(..) < 60 {
+            return failed();
+        }
+        match action {
+            Action::AskServer => Event::Server(servers[random.usize(..servers.len())]),
+            Action::ReadLabel if random.bool() => Event::Label(Label::Exported),
+            Action::ReadLabel => Event::Label(Label::InUse {
+                by_this_host: random.bool(),
+                host_name: random.bool().then(|| "left".to_owned()),
+                is_watched: random.bool(),
+            }),
+            Action::AskCluster { .. } => Event::Peer(peers[random.usize(..peers.len())]),
+            Action::Spawn(_) => Event::Started,
+            Action::AwaitServing => Event::Serving,
+            Action::Export | Action::Kill => Event::Ended,
+            Action::Answer(_) => unreachable!("nothing comes of an answer"),
+        }
+    }
+
+    /// Whatever fails, every operation ends, a server is started with a grant for this pool only,
+    /// and a stop succeeds only when no process here has the pool.
+    #[test]
+    fn whatever_happens_the_invariants_hold() {
+        const STEPS_MAX: usize = 10;
+        for seed in 0..20_000 {
+            let mut random = fastrand::Rng::with_seed(seed);
+            let operations = [Operation::Start, Operation::Stop, Operation::Monitor];
+            let operation = operations[random.usize(..operations.len())];
+            let (mut agent, mut action) = Agent::begin(pool(), operation);
+            let mut may_have_pool = true;
+            let mut steps = 0;
+            let verdict = loop {
+                if let Action::Answer(verdict) = action {
+                    break verdict;
+                }
+                let event = some_event(&mut random, &action);
+                match (&action, &event) {
+                    (Action::Spawn(grant), _) => {
+                        assert_eq!(grant.pool(), &pool(), "seed {seed}");
+                        assert_eq!(operation, Operation::Start, "seed {seed}");
+                        may_have_pool = true;
+                    }
+                    (_, Event::Server(Server::Absent) | Event::Ended) => may_have_pool = false,
+                    (Action::Kill | Action::Export, _) => {
+                        assert_ne!(operation, Operation::Monitor, "seed {seed}");
+                    }
+                    _ => {}
+                }
+                action = agent.next(event);
+                steps += 1;
+                assert!(steps < STEPS_MAX, "seed {seed} does not end");
+            };
+            if operation == Operation::Stop && verdict == Verdict::Success {
+                assert!(!may_have_pool, "seed {seed}");
+            }
+        }
+    }
+}
