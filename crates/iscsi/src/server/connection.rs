@@ -51,10 +51,11 @@ pub(crate) fn serve(server: &Arc<Shared>, portal: Portal, connection: Arc<Connec
         return;
     };
     let session = Arc::clone(&entry.session);
-    tracing::info!(
-        peer = %connection.peer, initiator = %session.initiator, tsih = session.tsih,
-        cid = entry.member.cid, target = session.target_text(), "logged in"
-    );
+    let (peer, initiator, tsih) = (connection.peer, &session.initiator, session.tsih);
+    if server.session_log_limit.allow() {
+        let (cid, target) = (entry.member.cid, session.target_text());
+        tracing::info!(%peer, %initiator, tsih, cid, target, "logged in");
+    }
     let framing = Framing {
         header_digest: agreed.connection.header_digest,
         data_digest: agreed.connection.data_digest,
@@ -72,10 +73,9 @@ pub(crate) fn serve(server: &Arc<Shared>, portal: Portal, connection: Arc<Connec
         connection: Arc::clone(&connection),
     };
     let end = FullFeature::new(execution, entry, framing, negotiation).serve(&mut link);
-    tracing::info!(
-        peer = %connection.peer, initiator = %session.initiator, tsih = session.tsih, ?end,
-        "connection ended"
-    );
+    if server.session_log_limit.allow() {
+        tracing::info!(%peer, %initiator, tsih, ?end, "connection ended");
+    }
 }
 
 /// Answers the login's questions for one connection.

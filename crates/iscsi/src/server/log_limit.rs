@@ -31,7 +31,7 @@ impl LogLimit {
         if state.since.elapsed() > PERIOD {
             let swallowed = state.lines.saturating_sub(LINES_MAX);
             if swallowed > 0 {
-                tracing::warn!(swallowed, "complaints about clients were not logged");
+                tracing::warn!(swallowed, "messages about clients were not logged");
             }
             *state = State {
                 since: Instant::now(),

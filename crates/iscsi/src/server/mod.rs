@@ -73,6 +73,7 @@ impl IscsiServer {
             flush_groups: FlushGroups::default(),
             counters: Counters::default(),
             log_limit: log_limit::LogLimit::new(),
+            session_log_limit: log_limit::LogLimit::new(),
             drain_until: Mutex::default(),
         };
         Self {

@@ -104,7 +104,10 @@ pub(crate) struct Shared {
     pub(crate) budget: Arc<Budget>,
     pub(crate) flush_groups: FlushGroups,
     pub(crate) counters: Counters,
+    /// For complaints about clients.
     pub(crate) log_limit: LogLimit,
+    /// For logins and logouts.
+    pub(crate) session_log_limit: LogLimit,
     /// When a drain ends; told to initiators.
     pub(crate) drain_until: Mutex<Option<Instant>>,
 }
@@ -175,5 +178,79 @@ pub(crate) fn ends_of(connection: &Connection) -> Option<(IpAddr, IpAddr)> {
             Some((remote.ip().to_canonical(), local.ip().to_canonical()))
         }
         Peer::Unix { .. } => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::server::wish::{Access, Initiators};
+
+    fn wish(name: &str, groups: &[u16], access: Access) -> TargetWish {
+        let name: IscsiName = name.parse().unwrap();
+        TargetWish {
+            name: name.clone(),
+            portal_groups: groups.to_vec(),
+            access,
+            target: scsi::Target::new(scsi::TargetConfig {
+                name,
+                vendor: String::new(),
+                product: String::new(),
+                revision: String::new(),
+                portal_groups: groups.to_vec(),
+            }),
+        }
+    }
+
+    fn portal(address: &str, group: u16) -> Portal {
+        Portal {
+            address: address.parse().unwrap(),
+            group,
+        }
+    }
+
+    /// A wildcard portal is no address to connect to, and what an initiator may not use it does
+    /// not see.
+    #[test]
+    fn discovery_shows_reachable_portals_of_permitted_targets() {
+        let nobody = Access {
+            initiators: Initiators::Listed(Vec::new()),
+            ..Access::default()
+        };
+        let wishes = [
+            wish("iqn.2026-01.a:both", &[], Access::everyone()),
+            wish("iqn.2026-01.a:second", &[2], Access::everyone()),
+            wish("iqn.2026-01.a:hidden", &[], nobody),
+            wish("iqn.2026-01.a:local-only", &[], Access::default()),
+        ];
+        let targets = wishes.into_iter().map(|wish| (wish.name.clone(), wish));
+        let configuration = Configuration {
+            targets: targets.collect(),
+            portals: vec![
+                portal("0.0.0.0:3260", 1),
+                portal("[::]:3260", 1),
+                portal("192.0.2.7:3261", 2),
+            ],
+        };
+        let visible = configuration.visible(
+            &"iqn.2026-01.a:me".parse().unwrap(),
+            "192.0.2.1".parse().unwrap(),
+            "192.0.2.9".parse().unwrap(),
+        );
+        let seen: Vec<_> = visible
+            .iter()
+            .map(|target| (target.name.as_str(), target.portals.clone()))
+            .collect();
+        let (first, second) = (
+            ("192.0.2.9:3260".parse().unwrap(), 1),
+            ("192.0.2.7:3261".parse().unwrap(), 2),
+        );
+        assert_eq!(
+            seen,
+            [
+                ("iqn.2026-01.a:both", vec![first, second]),
+                ("iqn.2026-01.a:second", vec![second]),
+            ]
+        );
     }
 }
