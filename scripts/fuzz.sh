@@ -33,9 +33,11 @@ total=0
 for target in "${targets[@]}"; do
     corpus=corpus/$target
     mkdir -p "$corpus" "artifacts/$target"
+    words=()
+    [[ -e dictionaries/$target.dict ]] && words=(-dict="dictionaries/$target.dict")
     log=$(mktemp)
     if ! "target/$triple/release/$target" "$corpus" -max_total_time="$each" -timeout="$input_seconds_max" \
-        -rss_limit_mb="$rss_mb_max" -max_len="$input_bytes_max" -print_final_stats=1 \
+        -rss_limit_mb="$rss_mb_max" -max_len="$input_bytes_max" -print_final_stats=1 "${words[@]}" \
         -artifact_prefix="artifacts/$target/" >"$log" 2>&1; then
         tail -n 60 "$log"
         rm -f "$log"

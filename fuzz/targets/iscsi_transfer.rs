@@ -40,18 +40,26 @@ fuzz_target!(|input: &[u8]| {
     let mut tag = 0;
     for chunk in input.get(10..).unwrap_or_default().chunks(8) {
         while let Some(grant) = transfer.grant(|| tag) {
-            assert!(grant.length > 0 && grant.offset + grant.length <= announced.min(wanted).max(1));
+            assert!(
+                grant.length > 0 && grant.offset + grant.length <= announced.min(wanted).max(1)
+            );
             tag += 1;
         }
         let header = DataOut {
             is_final: chunk[0] & 1 != 0,
             task_tag: 1,
-            transfer_tag: if chunk[0] & 2 != 0 { u32::MAX } else { half(chunk, 1) & 3 },
+            transfer_tag: if chunk[0] & 2 != 0 {
+                u32::MAX
+            } else {
+                half(chunk, 1) & 3
+            },
             data_sn: half(chunk, 3) & 7,
             offset: half(chunk, 5) % ANNOUNCED_MAX,
         };
         let count = u32::from(chunk.get(7).copied().unwrap_or_default()) * 4;
-        let Some(place) = transfer.receive(&header, count) else { continue };
+        let Some(place) = transfer.receive(&header, count) else {
+            continue;
+        };
         assert!(place.keep <= count);
         for byte in place.offset..place.offset + place.keep {
             let slot = filled.get_mut(byte as usize).expect("inside the buffer");
@@ -61,6 +69,9 @@ fuzz_target!(|input: &[u8]| {
     }
     if transfer.is_complete() && transfer.fault().is_none() {
         let needed = wanted.min(announced) as usize;
-        assert!(filled[..needed].iter().all(|slot| *slot), "complete with a gap");
+        assert!(
+            filled[..needed].iter().all(|slot| *slot),
+            "complete with a gap"
+        );
     }
 });

@@ -25,7 +25,11 @@ fn unit(lun: u16, naa_last: u8) -> UnitConfig {
     UnitConfig {
         lun,
         device: Arc::new(MemoryDevice::new(UNIT_BYTES, 512)),
-        identity: Identity { naa, serial: format!("fuzz{lun}"), eui: None },
+        identity: Identity {
+            naa,
+            serial: format!("fuzz{lun}"),
+            eui: None,
+        },
         write_cache: true,
         read_only: false,
         thin: true,
@@ -36,14 +40,26 @@ fn unit(lun: u16, naa_last: u8) -> UnitConfig {
 }
 
 fn login(target: &Arc<Target>, last: u8) -> Nexus {
-    let initiator = format!("iqn.2026-01.org.example:fuzz{last}").parse().expect("a good name");
-    target.login(NexusId { initiator, isid: [0, 0, 0, 0, 0, last], portal_group: 1 })
+    let initiator = format!("iqn.2026-01.org.example:fuzz{last}")
+        .parse()
+        .expect("a good name");
+    target.login(NexusId {
+        initiator,
+        isid: [0, 0, 0, 0, 0, last],
+        portal_group: 1,
+    })
 }
 
 fn check(outcome: &Outcome) {
     let bytes = outcome.data_in.byte_count() as u64;
     assert!(bytes <= TRANSFER_BYTES_MAX, "{bytes} bytes of data-in");
-    assert!(outcome.sense.as_ref().is_none_or(|sense| sense.len() <= 252), "sense data too long");
+    assert!(
+        outcome
+            .sense
+            .as_ref()
+            .is_none_or(|sense| sense.len() <= 252),
+        "sense data too long"
+    );
 }
 
 fn finish(mut executed: Executed) {
@@ -70,7 +86,9 @@ fn take(input: &mut &[u8], count: usize) -> Vec<u8> {
 
 fuzz_target!(|input: &[u8]| {
     let target = Target::new(TargetConfig {
-        name: "iqn.2026-01.org.example:target".parse().expect("a good name"),
+        name: "iqn.2026-01.org.example:target"
+            .parse()
+            .expect("a good name"),
         vendor: "BULKHEAD".into(),
         product: "VOLUME".into(),
         revision: "1".into(),
@@ -88,7 +106,11 @@ fuzz_target!(|input: &[u8]| {
         let cdb = take(&mut rest, cdb_bytes);
         let offered = u32::from(u16::from_be_bytes([head[2], head[3]])).min(OFFER_BYTES_MAX);
         let command = Command {
-            lun: if head[0] & 4 != 0 { Lun::REPORT_LUNS } else { Lun::from_unit((head[0] & 2) as u16 >> 1) },
+            lun: if head[0] & 4 != 0 {
+                Lun::REPORT_LUNS
+            } else {
+                Lun::from_unit((head[0] & 2) as u16 >> 1)
+            },
             cdb: Cdb::new(&cdb),
             attribute: TaskAttribute::Simple,
             expected_data_out: offered,
@@ -103,11 +125,19 @@ fuzz_target!(|input: &[u8]| {
             }
             Plan::DataOut { bytes, landing } => {
                 let is_block_data = landing.is_some();
-                assert!(is_block_data || bytes <= PARAMETER_LIST_BYTES_MAX || u64::from(bytes) <= TRANSFER_BYTES_MAX);
+                assert!(
+                    is_block_data
+                        || bytes <= PARAMETER_LIST_BYTES_MAX
+                        || u64::from(bytes) <= TRANSFER_BYTES_MAX
+                );
                 DataOut::Bytes(take(&mut rest, bytes.min(offered) as usize))
             }
         };
-        let effort = if head[1] & 1 != 0 { Effort::NoWait } else { Effort::MayBlock };
+        let effort = if head[1] & 1 != 0 {
+            Effort::NoWait
+        } else {
+            Effort::MayBlock
+        };
         finish(target.execute(nexus, &command, data, effort));
     }
 });
