@@ -22,6 +22,8 @@
 
 /* Deepest tree of datasets that is walked; ZFS itself allows 50 (zfs_max_dataset_nesting). */
 #define	BH_DEPTH_MAX		64
+/* Read ahead of a dataset's property list: its index and leaf, and some more. */
+#define	BH_PROPERTIES_BYTES	(64ULL << 10)
 /* The largest block of a volume that kernel ZFS makes without a changed tunable. */
 #define	BH_VOLUME_BLOCK_BYTES_MAX	(16ULL << 20)
 
@@ -235,8 +237,8 @@ visit_children(property_walk_t *walk, uint64_t zap, const char *parent,
 		error = read_directory(walk->pw_mos, children[i].c_object,
 		    &children[i].c_properties, &children[i].c_children);
 		if (error == 0)
-			(void) zap_prefetch_object(walk->pw_mos,
-			    children[i].c_properties);
+			dmu_prefetch(walk->pw_mos, children[i].c_properties, 0,
+			    0, BH_PROPERTIES_BYTES, ZIO_PRIORITY_SYNC_READ);
 	}
 	for (uint64_t i = 0; i < count && error == 0; i++) {
 		error = visit_properties(walk, children[i].c_properties,

@@ -1,8 +1,8 @@
 /*
  * Opens a pool of a thousand volumes about as fast as one of a single volume.
  *
- * While it opens a pool, the library visits every dataset three times: to check its intent log,
- * to claim that log's blocks, and to destroy it if a receive left it half-made. Each visit opens
+ * While it opens a pool, the library visits every dataset four times: to check its name and its
+ * intent log, to claim that log's blocks, and to destroy it if a receive left it half-made. Each visit opens
  * the dataset completely, some hundred property lookups (0.7 ms of CPU a volume and visit). The
  * walks are replaced here by one that looks only at the few bytes that decide whether there is
  * anything to do, and goes on to the library's own functions only where there is.
@@ -35,6 +35,8 @@ typedef struct heads {
 	head_t *hs_list;
 	uint64_t hs_count;
 	uint64_t hs_capacity;
+	/* Of the longest name, without the pool's. */
+	uint64_t hs_name_bytes;
 } heads_t;
 
 typedef int find_dp_t(dsl_pool_t *, uint64_t, int (*)(dsl_pool_t *,
@@ -78,7 +80,8 @@ add_head(objset_t *mos, uint64_t object, heads_t *heads)
 
 /* Collects the datasets below and including one directory; no snapshots. */
 static int
-collect(objset_t *mos, uint64_t directory, heads_t *heads, int depth)
+collect(objset_t *mos, uint64_t directory, uint64_t name_bytes,
+    heads_t *heads, int depth)
 {
 	dmu_buf_t *bonus;
 	zap_cursor_t cursor;
@@ -93,6 +96,7 @@ collect(objset_t *mos, uint64_t directory, heads_t *heads, int depth)
 	uint64_t children = phys->dd_child_dir_zapobj;
 	dmu_buf_rele(bonus, FTAG);
 
+	heads->hs_name_bytes = MAX(heads->hs_name_bytes, name_bytes);
 	if (head != 0)
 		error = add_head(mos, head, heads);
 	if (error != 0 || children == 0)
@@ -104,7 +108,8 @@ collect(objset_t *mos, uint64_t directory, heads_t *heads, int depth)
 		/* The pool's own have no logs and are never half-made. */
 		if (entry->za_name[0] == '$')
 			continue;
-		error = collect(mos, entry->za_first_integer, heads, depth + 1);
+		error = collect(mos, entry->za_first_integer,
+		    name_bytes + 1 + strlen(entry->za_name), heads, depth + 1);
 		if (error != 0)
 			break;
 	}
@@ -172,21 +177,39 @@ visit_logs(dsl_pool_t *dp, const heads_t *heads, int visit(dsl_pool_t *,
 	return (first_error);
 }
 
+/*
+ * While a pool is opened there is one walk of all of it whose visitor has no public name: it
+ * checks that no dataset's name is too long. (Scans walk a pool, too, but from the thread that
+ * syncs.)
+ */
+static boolean_t
+checks_names(dsl_pool_t *dp, uint64_t directory, const void *arg)
+{
+	return (dp->dp_spa->spa_load_state != SPA_LOAD_NONE && arg == NULL &&
+	    directory == dp->dp_root_dir_obj && !dsl_pool_sync_context(dp));
+}
+
 /* Comes before the library's own. */
 int
 dmu_objset_find_dp(dsl_pool_t *dp, uint64_t directory,
     int visit(dsl_pool_t *, dsl_dataset_t *, void *), void *arg, int flags)
 {
-	if ((visit == zil_claim || visit == zil_check_log_chain) &&
-	    flags == DS_FIND_CHILDREN) {
+	boolean_t logs = visit == zil_claim || visit == zil_check_log_chain;
+
+	if (flags == DS_FIND_CHILDREN &&
+	    (logs || checks_names(dp, directory, arg))) {
 		heads_t heads = { 0 };
 		boolean_t enter = !dsl_pool_config_held(dp);
 		if (enter)
 			dsl_pool_config_enter(dp, FTAG);
-		int error = collect(dp->dp_meta_objset, directory, &heads, 0);
+		int error = collect(dp->dp_meta_objset, directory, 0, &heads,
+		    0);
 		boolean_t collected = error == 0;
-		if (collected)
+		if (collected && logs)
 			error = visit_logs(dp, &heads, visit, arg);
+		else if (collected && strlen(spa_name(dp->dp_spa)) +
+		    heads.hs_name_bytes >= ZFS_MAX_DATASET_NAME_LEN)
+			error = ENAMETOOLONG;
 		if (enter)
 			dsl_pool_config_exit(dp, FTAG);
 		free(heads.hs_list);
@@ -207,7 +230,7 @@ all_consistent(const char *pool)
 	if (dsl_pool_hold(pool, FTAG, &dp) != 0)
 		return (B_FALSE);
 	boolean_t consistent = collect(dp->dp_meta_objset, dp->dp_root_dir_obj,
-	    &heads, 0) == 0;
+	    0, &heads, 0) == 0;
 	dsl_pool_rele(dp, FTAG);
 	for (uint64_t i = 0; i < heads.hs_count; i++) {
 		if ((heads.hs_list[i].h_flags & DS_FLAG_INCONSISTENT) != 0)
