@@ -4,6 +4,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod agent;
 pub mod apply;
 pub mod cib;
 pub mod fake;

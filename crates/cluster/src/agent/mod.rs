@@ -1,0 +1,279 @@
+//! `ocf:bulkhead:pool`: performs what the pure [`takeover::Agent`] decides. Works with every
+//! daemon dead: what must be known of the server is asked of its process and its socket, what
+//! must be known of other heads is asked of Pacemaker.
+
+mod meta;
+mod pacemaker;
+mod process;
+
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use takeover::{Action, Agent, Event, Grant, Label, Operation, Server, Verdict};
+use units::PoolName;
+
+pub use meta::META_DATA;
+pub use pacemaker::{ClusterView, Pacemaker};
+pub use process::{ServerProcess, StartError};
+
+/// How long a server may take to answer from memory.
+pub const STATUS_TIME_LIMIT: Duration = Duration::from_secs(1);
+/// Bound of an operation where Pacemaker does not say one.
+const OPERATION_TIME_LIMIT: Duration = Duration::from_secs(60);
+/// Part of the bound that is kept for killing what did not end by itself, in percent.
+const KILL_PERCENT: u32 = 25;
+
+/// Exit codes of OCF 1.1 that are no verdicts.
+const OCF_ERR_ARGS: u8 = 2;
+const OCF_ERR_UNIMPLEMENTED: u8 = 3;
+const OCF_ERR_CONFIGURED: u8 = 6;
+
+/// What the agent needs of the program around it, which knows pools and the control socket.
+pub trait PoolProgram {
+    /// How the server of `pool` answers; `None` if nobody answers within `limit`.
+    fn status(&self, pool: &PoolName, limit: Duration) -> Option<Server>;
+
+    /// Asks the server to drain, export and end. Returns when that has begun.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be asked.
+    fn request_export(&self, pool: &PoolName, limit: Duration) -> Result<(), String>;
+
+    /// What the labels of the pool's devices say.
+    ///
+    /// # Errors
+    ///
+    /// No device can be read, or the pool is not on them.
+    fn read_label(&self, pool: &PoolName) -> Result<Label, String>;
+
+    /// The command that serves the pool in the foreground, writes a line to its standard output
+    /// when it serves, and nothing before. Its standard error must lead away from the agent's,
+    /// which Pacemaker reads to the end.
+    ///
+    /// # Errors
+    ///
+    /// The appliance file does not say how to serve this pool.
+    fn server_command(&self, grant: &Grant) -> Result<Command, String>;
+
+    /// Whether this head is set up to serve `pool`: the agent's `validate-all`.
+    ///
+    /// # Errors
+    ///
+    /// What is missing.
+    fn validate(&self, pool: &PoolName) -> Result<(), String>;
+}
+
+/// What the agent ends with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Exit {
+    /// The exit code.
+    pub code: u8,
+    /// What goes to standard output.
+    pub output: String,
+    /// Why it failed, in a sentence. It goes to standard error after `ocf-exit-reason:`, where
+    /// Pacemaker finds it.
+    pub reason: Option<String>,
+}
+
+impl Exit {
+    fn failed(code: u8, reason: impl Into<String>) -> Self {
+        Self {
+            code,
+            output: String::new(),
+            reason: Some(reason.into()),
+        }
+    }
+
+    fn fine(output: &str) -> Self {
+        Self {
+            code: 0,
+            output: output.to_owned(),
+            reason: None,
+        }
+    }
+
+    /// The line for standard error.
+    pub fn reason_line(&self) -> Option<String> {
+        let reason = self.reason.as_ref()?;
+        Some(format!("ocf-exit-reason:{}", reason.replace('\n', " ")))
+    }
+}
+
+/// Everything around one run of the agent.
+pub struct Surroundings<'a> {
+    /// The program.
+    pub program: &'a dyn PoolProgram,
+    /// The cluster.
+    pub cluster: &'a dyn ClusterView,
+    /// Folder for notes on server processes; empty after a boot, such as `/run/bulkhead`.
+    pub run_dir: PathBuf,
+    /// Looks an environment variable up.
+    pub environment: &'a dyn Fn(&str) -> Option<String>,
+}
+
+/// Runs the agent with its one argument.
+pub fn run(action: &str, around: &Surroundings<'_>) -> Exit {
+    let operation = match action {
+        "meta-data" => return Exit::fine(META_DATA),
+        "start" => Operation::Start,
+        "stop" => Operation::Stop,
+        "monitor" | "status" => Operation::Monitor,
+        "validate-all" => return validate(around).unwrap_or_else(|exit| exit),
+        other => {
+            let reason = format!("{other:?} is no action of this agent");
+            return Exit::failed(OCF_ERR_UNIMPLEMENTED, reason);
+        }
+    };
+    let pool = match pool(around) {
+        Ok(pool) => pool,
+        Err(exit) => return exit,
+    };
+    if operation == Operation::Start {
+        if let Err(exit) = validate(around) {
+            return exit;
+        }
+    }
+    match perform(operation, pool, around) {
+        Verdict::Success => Exit::fine(""),
+        Verdict::NotRunning => Exit {
+            code: Verdict::NotRunning.code(),
+            output: String::new(),
+            reason: None,
+        },
+        Verdict::Failure(reason) => Exit::failed(Verdict::Failure(String::new()).code(), reason),
+    }
+}
+
+fn pool(around: &Surroundings<'_>) -> Result<PoolName, Exit> {
+    let Some(name) = (around.environment)("OCF_RESKEY_pool") else {
+        let reason = "the parameter pool is missing";
+        return Err(Exit::failed(OCF_ERR_CONFIGURED, reason));
+    };
+    name.parse()
+        .map_err(|error: units::NameError| Exit::failed(OCF_ERR_CONFIGURED, error.to_string()))
+}
+
+fn validate(around: &Surroundings<'_>) -> Result<Exit, Exit> {
+    let pool = pool(around)?;
+    match around.program.validate(&pool) {
+        Ok(()) => Ok(Exit::fine("")),
+        // This head lacks something; another may have it.
+        Err(reason) => Err(Exit::failed(OCF_ERR_ARGS, reason)),
+    }
+}
+
+/// When the operation must be over, and when it is time to kill.
+struct Deadlines {
+    patience: Instant,
+    end: Instant,
+}
+
+impl Deadlines {
+    fn new(around: &Surroundings<'_>) -> Self {
+        let limit = (around.environment)("OCF_RESKEY_CRM_meta_timeout")
+            .and_then(|text| text.parse().ok())
+            .map_or(OPERATION_TIME_LIMIT, Duration::from_millis);
+        let now = Instant::now();
+        Self {
+            patience: now + limit * (100 - KILL_PERCENT) / 100,
+            end: now + limit * 95 / 100,
+        }
+    }
+}
+
+fn perform(operation: Operation, pool: PoolName, around: &Surroundings<'_>) -> Verdict {
+    let deadlines = Deadlines::new(around);
+    let mut process = ServerProcess::new(&around.run_dir, &pool);
+    let (mut agent, mut action) = Agent::begin(pool.clone(), operation);
+    loop {
+        tracing::debug!(%pool, ?action, "agent");
+        let event = match action {
+            Action::Answer(verdict) => return verdict,
+            Action::AskServer => ask_server(&pool, around, &mut process),
+            Action::ReadLabel => match around.program.read_label(&pool) {
+                Ok(label) => Event::Label(label),
+                Err(why) => Event::Failed(why),
+            },
+            Action::AskCluster { host_name } => Event::Peer(around.cluster.peer(&host_name, &pool)),
+            Action::Spawn(grant) => {
+                tracing::info!(%pool, basis = ?grant.basis(), "starts a server");
+                let command = around.program.server_command(&grant);
+                match command.and_then(|command| process.start(command).map_err(|e| e.to_string()))
+                {
+                    Ok(()) => Event::Started,
+                    Err(why) => Event::Failed(why),
+                }
+            }
+            Action::AwaitServing => await_serving(&pool, around, &mut process, &deadlines),
+            Action::Export => export(&pool, around, &mut process, &deadlines),
+            Action::Kill => {
+                tracing::warn!(%pool, "kills the server");
+                match process.kill(deadlines.end) {
+                    Ok(()) => Event::Ended,
+                    Err(why) => Event::Failed(why),
+                }
+            }
+        };
+        action = agent.next(event);
+    }
+}
+
+fn ask_server(pool: &PoolName, around: &Surroundings<'_>, process: &mut ServerProcess) -> Event {
+    let server = match around.program.status(pool, STATUS_TIME_LIMIT) {
+        Some(server) => server,
+        None => match process.is_alive() {
+            Ok(true) => Server::Silent,
+            Ok(false) => Server::Absent,
+            Err(why) => return Event::Failed(why),
+        },
+    };
+    Event::Server(server)
+}
+
+fn await_serving(
+    pool: &PoolName,
+    around: &Surroundings<'_>,
+    process: &mut ServerProcess,
+    deadlines: &Deadlines,
+) -> Event {
+    if process.was_started_here() {
+        return match process.await_ready(deadlines.patience) {
+            Ok(()) => Event::Serving,
+            Err(why) => Event::Failed(why),
+        };
+    }
+    // Started by an agent that was cut off; nobody holds its other end any more.
+    loop {
+        match around.program.status(pool, STATUS_TIME_LIMIT) {
+            Some(Server::Serving) => return Event::Serving,
+            Some(Server::Starting) if Instant::now() < deadlines.patience => {}
+            Some(Server::Starting) => {
+                return Event::Failed("the server did not serve in time".to_owned());
+            }
+            _ => return Event::Failed("the server ended before it served".to_owned()),
+        }
+        let soon = Instant::now() + Duration::from_millis(20);
+        if let Ok(true) = process.await_end(soon) {
+            return Event::Failed("the server ended before it served".to_owned());
+        }
+    }
+}
+
+fn export(
+    pool: &PoolName,
+    around: &Surroundings<'_>,
+    process: &mut ServerProcess,
+    deadlines: &Deadlines,
+) -> Event {
+    let limit = deadlines.patience.saturating_duration_since(Instant::now());
+    if let Err(why) = around.program.request_export(pool, limit) {
+        return Event::Failed(why);
+    }
+    match process.await_end(deadlines.patience) {
+        Ok(true) => Event::Ended,
+        Ok(false) => Event::Failed("the server did not export the pool in time".to_owned()),
+        Err(why) => Event::Failed(why),
+    }
+}

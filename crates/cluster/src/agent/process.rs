@@ -1,0 +1,243 @@
+//! The server's process, found again by later runs of the agent through a note of its number and
+//! the time it began: a number alone may belong to somebody else by then.
+
+use std::io::Read;
+use std::os::fd::OwnedFd;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{ChildStdout, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use serde::{Deserialize, Serialize};
+use units::PoolName;
+
+/// Longest line that a server says it is ready with, in bytes.
+const READY_BYTES_MAX: usize = 256;
+
+/// What is noted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Note {
+    pid: i32,
+    /// When it began, in clock ticks since boot (proc(5), `/proc/pid/stat`, field 22).
+    started_ticks: u64,
+}
+
+/// Why a server was not started.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The program did not start.
+    #[error("start the server: {0}")]
+    Spawn(std::io::Error),
+    /// Its number could not be noted, so it was killed again.
+    #[error("note the server's process in {path}: {source}")]
+    Note {
+        /// The note.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+}
+
+/// The server process of one pool.
+#[derive(Debug)]
+pub struct ServerProcess {
+    note_path: PathBuf,
+    ready: Option<ChildStdout>,
+}
+
+impl ServerProcess {
+    /// The server of `pool`, whose note is kept in `run_dir`.
+    pub fn new(run_dir: &Path, pool: &PoolName) -> Self {
+        Self {
+            note_path: run_dir.join(format!("{pool}.agent.json")),
+            ready: None,
+        }
+    }
+
+    /// Whether this very run of the agent started it.
+    pub const fn was_started_here(&self) -> bool {
+        self.ready.is_some()
+    }
+
+    /// Starts the server, detached from the agent and from its process group.
+    ///
+    /// # Errors
+    ///
+    /// It does not start, or could not be found again.
+    pub fn start(&mut self, mut command: Command) -> Result<(), StartError> {
+        let mut child = command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .process_group(0)
+            .spawn()
+            .map_err(StartError::Spawn)?;
+        if let Err(source) = self.write_note(child.id()) {
+            let _ = child.kill();
+            let _ = child.wait();
+            return Err(StartError::Note {
+                path: self.note_path.clone(),
+                source,
+            });
+        }
+        self.ready = child.stdout.take();
+        Ok(())
+    }
+
+    fn write_note(&self, pid: u32) -> std::io::Result<()> {
+        let pid = i32::try_from(pid).map_err(std::io::Error::other)?;
+        let gone = || std::io::Error::other("it ended at once");
+        let note = Note {
+            pid,
+            started_ticks: started_ticks(pid)?.ok_or_else(gone)?,
+        };
+        let folder = self.note_path.parent().unwrap_or(Path::new("/"));
+        std::fs::create_dir_all(folder)?;
+        let new = self.note_path.with_extension("new");
+        std::fs::write(&new, serde_json::to_vec(&note)?)?;
+        std::fs::rename(new, &self.note_path)
+    }
+
+    /// Waits for the line with which the server says that it serves.
+    ///
+    /// # Errors
+    ///
+    /// It ends first, or the deadline passes.
+    pub fn await_ready(&mut self, deadline: Instant) -> Result<(), String> {
+        let Some(ready) = &mut self.ready else {
+            return Err("the server was not started here".to_owned());
+        };
+        let mut said = Vec::new();
+        loop {
+            if !wait_readable(ready, deadline).map_err(|error| error.to_string())? {
+                return Err("the server did not serve in time".to_owned());
+            }
+            let mut bytes = [0; READY_BYTES_MAX];
+            match ready.read(&mut bytes) {
+                Ok(0) => return Err("the server ended before it served; see its log".to_owned()),
+                Ok(count) => said.extend_from_slice(&bytes[..count]),
+                Err(error) => return Err(format!("listen to the server: {error}")),
+            }
+            if said.contains(&b'\n') {
+                return Ok(());
+            }
+            if said.len() > READY_BYTES_MAX {
+                return Err("the server says something else than that it serves".to_owned());
+            }
+        }
+    }
+
+    /// Whether the noted process lives. One whose memory is gone and that still waits for a
+    /// device counts as living: its last writes may be under way.
+    ///
+    /// # Errors
+    ///
+    /// That cannot be found out.
+    pub fn is_alive(&self) -> Result<bool, String> {
+        Ok(self.handle()?.is_some_and(|handle| !has_ended(&handle)))
+    }
+
+    /// Waits until the process is gone; false if it is not by the deadline.
+    ///
+    /// # Errors
+    ///
+    /// That cannot be found out.
+    pub fn await_end(&self, deadline: Instant) -> Result<bool, String> {
+        match self.handle()? {
+            Some(handle) => wait_readable(&handle, deadline).map_err(|error| error.to_string()),
+            None => Ok(true),
+        }
+    }
+
+    /// Kills the process and waits until the kernel has let go of everything it had.
+    ///
+    /// # Errors
+    ///
+    /// It is still there at the deadline: a device holds it.
+    pub fn kill(&self, deadline: Instant) -> Result<(), String> {
+        let Some(handle) = self.handle()? else {
+            return Ok(());
+        };
+        match pidfd_send_signal(&handle, Signal::KILL) {
+            Ok(()) | Err(rustix::io::Errno::SRCH) => {}
+            Err(error) => return Err(format!("kill the server: {error}")),
+        }
+        match wait_readable(&handle, deadline) {
+            Ok(true) => Ok(()),
+            Ok(false) => Err("the killed server still waits for a device".to_owned()),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+
+    /// A handle on the noted process, if it is still that one.
+    fn handle(&self) -> Result<Option<OwnedFd>, String> {
+        let failed = |error: &dyn std::fmt::Display| {
+            format!("find the server by {}: {error}", self.note_path.display())
+        };
+        let text = match std::fs::read(&self.note_path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(failed(&error)),
+        };
+        let note: Note = serde_json::from_slice(&text).map_err(|error| failed(&error))?;
+        let Some(pid) = Pid::from_raw(note.pid) else {
+            return Err(failed(&"no number of a process"));
+        };
+        let handle = match pidfd_open(pid, PidfdFlags::empty()) {
+            Ok(handle) => handle,
+            Err(rustix::io::Errno::SRCH) => return Ok(None),
+            Err(error) => return Err(failed(&error)),
+        };
+        // Looked at after the handle was taken, so that the number cannot change hands between.
+        let now = started_ticks(note.pid).map_err(|error| failed(&error))?;
+        Ok((now == Some(note.started_ticks)).then_some(handle))
+    }
+}
+
+/// When a process began; none if there is no such process.
+fn started_ticks(pid: i32) -> std::io::Result<Option<u64>> {
+    let text = match std::fs::read_to_string(format!("/proc/{pid}/stat")) {
+        Ok(text) => text,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        // The process ended while it was being looked at.
+        Err(error) if error.raw_os_error() == Some(rustix::io::Errno::SRCH.raw_os_error()) => {
+            return Ok(None);
+        }
+        Err(error) => return Err(error),
+    };
+    // The name, in parentheses, may contain anything; field 3 follows it.
+    let after_name = text
+        .rsplit_once(')')
+        .map(|(_, rest)| rest)
+        .unwrap_or_default();
+    let ticks = after_name.split_whitespace().nth(19);
+    ticks
+        .and_then(|ticks| ticks.parse().ok())
+        .map(Some)
+        .ok_or_else(|| std::io::Error::other("no start time in /proc"))
+}
+
+fn has_ended(handle: &OwnedFd) -> bool {
+    wait_readable(handle, Instant::now()).unwrap_or(false)
+}
+
+/// Whether something can be read (of a process: that it ended) before the deadline.
+fn wait_readable(fd: &impl std::os::fd::AsFd, deadline: Instant) -> std::io::Result<bool> {
+    loop {
+        let left = deadline.saturating_duration_since(Instant::now());
+        let timeout = timespec(left);
+        match poll(&mut [PollFd::new(fd, PollFlags::IN)], Some(&timeout)) {
+            Ok(count) => return Ok(count > 0),
+            Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+fn timespec(duration: Duration) -> Timespec {
+    Timespec {
+        tv_sec: i64::try_from(duration.as_secs()).unwrap_or(i64::MAX),
+        tv_nsec: i64::from(duration.subsec_nanos()),
+    }
+}

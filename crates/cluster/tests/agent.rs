@@ -1,0 +1,212 @@
+//! The pool agent as Pacemaker runs it, as a program, around a stand-in for the server.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::time::{Duration, Instant};
+
+/// Bound of an operation in these tests, in milliseconds.
+const TIMEOUT_MS: &str = "4000";
+
+struct Bench {
+    folder: tempfile::TempDir,
+}
+
+/// The agent, which cargo builds beside the tests.
+fn agent_path() -> PathBuf {
+    let test = std::env::current_exe().expect("a test is a program");
+    let target = test
+        .parent()
+        .and_then(Path::parent)
+        .expect("target/debug/deps");
+    let agent = target.join("examples/stand_in_agent");
+    assert!(
+        agent.exists(),
+        "`cargo test -p cluster --examples` builds the agent"
+    );
+    agent
+}
+
+impl Bench {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        Self { folder }
+    }
+
+    fn agent(&self, action: &str, more: &[(&str, &str)]) -> Output {
+        Command::new(agent_path())
+            .arg(action)
+            .env("STAND_IN_DIR", self.folder.path())
+            .env("OCF_RESKEY_pool", "tank")
+            .env("OCF_RESKEY_CRM_meta_timeout", TIMEOUT_MS)
+            .envs(more.iter().copied())
+            .output()
+            .expect("the agent runs")
+    }
+
+    fn code(&self, action: &str, more: &[(&str, &str)]) -> i32 {
+        let output = self.agent(action, more);
+        output.status.code().unwrap_or(-1)
+    }
+
+    fn server_pid(&self) -> String {
+        let text = std::fs::read_to_string(self.folder.path().join("pid"));
+        text.expect("the server wrote it").trim().to_owned()
+    }
+
+    fn signal(&self, name: &str) {
+        let status = Command::new("kill")
+            .args([name, &self.server_pid()])
+            .status();
+        assert!(status.expect("kill runs").success());
+    }
+
+    fn has_process(&self) -> bool {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.server_pid()));
+        // Nobody may reap the orphan in a container without a real init.
+        stat.is_ok_and(|stat| !stat.contains(") Z "))
+    }
+}
+
+impl Drop for Bench {
+    fn drop(&mut self) {
+        // The agent's own way; harmless if nothing runs.
+        if !std::thread::panicking() {
+            self.agent("stop", &[]);
+        }
+    }
+}
+
+#[test]
+fn a_life_of_starts_monitors_and_stops() {
+    let bench = Bench::new();
+    assert_eq!(bench.code("monitor", &[]), 7);
+    assert_eq!(bench.code("start", &[]), 0);
+    assert_eq!(bench.code("monitor", &[]), 0);
+    let pid = bench.server_pid();
+    assert_eq!(bench.code("start", &[]), 0, "a second start is harmless");
+    assert_eq!(bench.server_pid(), pid);
+    assert_eq!(bench.code("stop", &[]), 0);
+    assert!(!bench.has_process());
+    assert_eq!(bench.code("monitor", &[]), 7);
+    assert_eq!(bench.code("stop", &[]), 0, "a second stop is harmless");
+}
+
+#[test]
+fn a_killed_server_is_not_running_and_can_be_started_again() {
+    let bench = Bench::new();
+    assert_eq!(bench.code("start", &[]), 0);
+    bench.signal("-KILL");
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while bench.has_process() && Instant::now() < deadline {
+        std::thread::yield_now();
+    }
+    assert_eq!(bench.code("monitor", &[]), 7);
+    assert_eq!(bench.code("start", &[]), 0);
+    assert_eq!(bench.code("monitor", &[]), 0);
+}
+
+#[test]
+fn a_frozen_server_fails_the_monitor_and_is_killed_by_stop() {
+    let bench = Bench::new();
+    assert_eq!(bench.code("start", &[]), 0);
+    bench.signal("-STOP");
+    let started = Instant::now();
+    assert_eq!(bench.code("monitor", &[]), 1);
+    assert!(
+        started.elapsed() < Duration::from_secs(2),
+        "a monitor never blocks"
+    );
+    assert_eq!(bench.code("stop", &[]), 0);
+    assert!(!bench.has_process());
+}
+
+#[test]
+fn a_server_that_ignores_the_request_to_stop_is_killed_within_the_time_out() {
+    let bench = Bench::new();
+    assert_eq!(bench.code("start", &[("STAND_IN_MODE", "stubborn")]), 0);
+    let started = Instant::now();
+    assert_eq!(bench.code("stop", &[]), 0);
+    assert!(started.elapsed() < Duration::from_secs(4));
+    assert!(!bench.has_process());
+}
+
+#[test]
+fn a_server_that_does_not_serve_in_time_or_dies_fails_the_start_and_leaves_no_process() {
+    for mode in ["late", "dies"] {
+        let bench = Bench::new();
+        let output = bench.agent("start", &[("STAND_IN_MODE", mode)]);
+        assert_eq!(output.status.code(), Some(1), "{mode}");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(
+            said.starts_with("ocf-exit-reason:the server"),
+            "{mode}: {said}"
+        );
+        assert!(!bench.has_process(), "{mode}");
+    }
+}
+
+#[test]
+fn a_pool_of_another_head_is_started_after_a_fence_only() {
+    let bench = Bench::new();
+    let of_left = ("STAND_IN_LABEL", "left");
+    for peer in ["member", "lost"] {
+        let output = bench.agent("start", &[of_left, ("STAND_IN_PEER", peer)]);
+        assert_eq!(output.status.code(), Some(1), "{peer}");
+        assert!(String::from_utf8_lossy(&output.stderr).contains("left"));
+        assert!(!bench.folder.path().join("pid").exists(), "{peer}");
+    }
+    assert_eq!(
+        bench.code("start", &[of_left, ("STAND_IN_PEER", "fenced")]),
+        0
+    );
+}
+
+#[test]
+fn a_process_that_inherited_the_number_of_a_dead_server_is_left_alone() {
+    let bench = Bench::new();
+    let note = format!("{{\"pid\":{},\"started_ticks\":1}}", std::process::id());
+    std::fs::write(bench.folder.path().join("tank.agent.json"), note).expect("writable");
+    assert_eq!(bench.code("monitor", &[]), 7);
+    assert_eq!(bench.code("stop", &[]), 0);
+}
+
+#[test]
+fn bad_parameters_and_unknown_actions_are_told_apart() {
+    let bench = Bench::new();
+    assert_eq!(bench.code("start", &[("OCF_RESKEY_pool", "no/pool")]), 6);
+    assert_eq!(bench.code("promote", &[]), 3);
+    assert_eq!(bench.code("validate-all", &[]), 0);
+    assert_eq!(
+        bench.code("validate-all", &[("STAND_IN_DIR", "/nonexistent")]),
+        2
+    );
+    let meta = bench.agent("meta-data", &[("OCF_RESKEY_pool", "")]);
+    assert!(meta.status.success());
+    let meta = String::from_utf8_lossy(&meta.stdout).into_owned();
+    assert!(meta.contains("<resource-agent name=\"pool\""), "{meta}");
+}
+
+#[test]
+#[expect(clippy::print_stderr, reason = "a test that cannot run says why")]
+fn ocf_tester_is_content() {
+    let tester = Path::new("/usr/sbin/ocf-tester");
+    let is_root = std::fs::metadata("/proc/self").is_ok_and(|own| {
+        use std::os::unix::fs::MetadataExt;
+        own.uid() == 0
+    });
+    let judges = [tester, Path::new("/usr/bin/xmllint")];
+    if !judges.iter().all(|judge| judge.exists()) || !is_root {
+        eprintln!("skipped: ocf-tester or xmllint is not installed, or this is not root");
+        return;
+    }
+    let bench = Bench::new();
+    let output = Command::new(tester)
+        .args(["-n", "test-pool", "-o", "pool=tank"])
+        .arg(agent_path())
+        .env("STAND_IN_DIR", bench.folder.path())
+        .output()
+        .expect("it runs");
+    let said = String::from_utf8_lossy(&output.stdout).into_owned()
+        + &String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+}
