@@ -65,7 +65,8 @@ def make_servers(scratch: Path, small_block: int) -> list[tuple[Server, str]]:
 
 def _make(kind: type[Server], directory: Path, volumes: list[VolumeSpec]) -> Server:
     if kind is Bulkhead:
-        return Bulkhead(directory, volumes, leg_bytes=6 << 30)
+        # One file, as the peers have: a mirror would write everything twice.
+        return Bulkhead(directory, volumes, leg_bytes=8 << 30, leg_count=1)
     return kind(directory, volumes)
 
 

@@ -52,6 +52,8 @@ def main(argv: list[str]) -> int:
     for complaint in tally.complaints:
         print(complaint)
     print(f"{tally.durable} durable, {tally.starts_killed} starts killed, {tally.audits} audits, {time.monotonic() - started:.0f} s")
+    if faults:
+        print(faults.summary())
     print(tally.verdict())
     return 0 if tally.good else 1
 

@@ -28,6 +28,10 @@ class LegFaults(ABC):
     def repair(self) -> list[str]:
         """Called with the server up and everything read back; returns what could not be repaired."""
 
+    @abstractmethod
+    def summary(self) -> str:
+        """What was done, for the report."""
+
 
 def corrupt(leg: Path, rng: random.Random, runs: int) -> None:
     """Overwrites ``runs`` random stretches of what is stored with noise, labels excepted."""

@@ -1,4 +1,4 @@
-"""Our own server: a mirror on two files, driven by its command line as an administrator would."""
+"""Our own server: a pool on files (a mirror of two, unless told otherwise), driven by its command line as an administrator would."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ LEG_BYTES = 1 << 30
 START_SECONDS = 60.0
 COMMAND_SECONDS = 60.0
 ZDB_SECONDS = 300.0
+SCRUBS_MAX = 4
 
 
 def program() -> Path:
@@ -87,12 +88,13 @@ class Bulkhead(Server):
         portals: int = 1,
         options: tuple[str, ...] = (),
         leg_bytes: int = LEG_BYTES,
+        leg_count: int = 2,
         say: Callable[[str], None] | None = None,
     ):
         super().__init__(scratch, volumes)
         self.program = program()
         self.directory = scratch / "pool"
-        self.legs = [self.directory / f"leg{index}.img" for index in range(2)]
+        self.legs = [self.directory / f"leg{index}.img" for index in range(leg_count)]
         self.fault_file = scratch / "leg-faults"
         self._ports = [free_port() for _ in range(portals)]
         self._nbd_port = free_port()
@@ -129,7 +131,8 @@ class Bulkhead(Server):
         for leg in self.legs:
             with leg.open("wb") as file:
                 file.truncate(self._leg_bytes)
-        self.command("pool", "create", POOL, "mirror", *map(str, self.legs))
+        mirror = ["mirror"] if len(self.legs) > 1 else []
+        self.command("pool", "create", POOL, *mirror, *map(str, self.legs))
         self.start()
         self.wait_ready()
         self.command("target", "create", TARGET, "--pool", POOL)
@@ -199,7 +202,7 @@ def zdb_findings(outcome: Outcome) -> str:
 
 
 class MirrorFaults(legs.LegFaults):
-    """Harms one leg of the mirror for some rounds, heals it by a scrub, then harms the other."""
+    """Harms one leg of the mirror for some rounds, heals it by scrubs, then harms the other."""
 
     ROUNDS_A_LEG = 3
 
@@ -208,6 +211,7 @@ class MirrorFaults(legs.LegFaults):
         self._modes = ("eio", "corrupt", "truncate") if mode == "mix" else (mode,)
         self._round = 0
         self.struck = {kind: 0 for kind in ("eio", "corrupt", "truncate")}
+        self.damage_seen = 0
         # Its presence at the start switches the server's fault driver on.
         server.fault_file.write_text("")
 
@@ -240,12 +244,21 @@ class MirrorFaults(legs.LegFaults):
         _replace(server.fault_file, "")
         for leg in server.legs:
             os.truncate(leg, LEG_BYTES)
-        server.command("pool", "clear", POOL)
-        server.command("pool", "scrub", POOL, "--wait")
-        # The first scrub finds and repairs; the second must find nothing.
-        server.command("pool", "clear", POOL)
-        server.command("pool", "scrub", POOL, "--wait")
-        return _unhealthy(server.status())
+        left: list[str] = []
+        for _ in range(SCRUBS_MAX):
+            # A scrub repairs what the last one could not reach while a leg was coming back.
+            server.command("pool", "clear", POOL)
+            server.command("pool", "scrub", POOL, "--wait")
+            left = unhealthy_devices(server.status())
+            if not left:
+                return []
+            self.damage_seen += 1
+        return [f"not healed by {SCRUBS_MAX} scrubs: {words}" for words in left]
+
+    def summary(self) -> str:
+        """What was done to the legs."""
+        strikes = ", ".join(f"{count} x {kind}" for kind, count in self.struck.items() if count)
+        return f"one leg at a time: {strikes}; {self.damage_seen} scrubs found damage and repaired it"
 
 
 def _replace(path: Path, text: str) -> None:
@@ -255,22 +268,27 @@ def _replace(path: Path, text: str) -> None:
     fresh.rename(path)
 
 
-def _unhealthy(status: object, path: str = "") -> list[str]:
-    """Every state that is not ONLINE and every error count that is not 0, anywhere in a status tree."""
+def unhealthy_devices(status: dict[str, object]) -> list[str]:
+    """Every device that is not ONLINE or counts errors, in the answer of ``pool status --json``."""
     found: list[str] = []
-    if isinstance(status, dict):
-        name = str(status.get("name") or status.get("path") or path)
-        for key, value in status.items():
-            if key in ("state", "health") and isinstance(value, str) and value.upper() not in ("ONLINE", "HEALTHY"):
-                found.append(f"{name} is {value}")
-            elif key.endswith("_errors") and isinstance(value, int) and value:
-                found.append(f"{name} has {value} {key}")
-            else:
-                found += _unhealthy(value, name)
-    elif isinstance(status, list):
-        for member in status:
-            found += _unhealthy(member, path)
+    queue = list(_members(status, "devices"))
+    while queue:
+        device = queue.pop()
+        queue += _members(device, "members")
+        if device["state"] != "ONLINE":
+            found.append(f"{device['name']} is {device['state']}")
+        for counter in ("read_errors", "write_errors", "checksum_errors"):
+            if device[counter]:
+                found.append(f"{device['name']} has {device[counter]} {counter}")
+    if status["health"] != "ONLINE":
+        found.append(f"the pool is {status['health']}")
     return found
+
+
+def _members(parent: dict[str, object], key: str) -> list[dict[str, object]]:
+    members = parent.get(key, [])
+    assert isinstance(members, list)
+    return members
 
 
 __all__ = ["Bulkhead", "MirrorFaults", "POOL", "TARGET", "program", "zdb_findings"]
