@@ -214,8 +214,16 @@ bh_log_replay(bh_volume_t *volume)
 	zil_replay_func_t *handlers[TX_MAX_TYPE];
 	const zil_header_t *header = dmu_objset_zil(volume->bv_os)->zl_header;
 
-	if ((header->zh_flags & ZIL_REPLAY_NEEDED) == 0)
+	if ((header->zh_flags & ZIL_REPLAY_NEEDED) == 0) {
+		/*
+		 * The last owner may have died after it made the first block
+		 * of a log and before it had anything to put there. Import has
+		 * claimed that block; the log can only begin anew without it.
+		 */
+		volume->bv_log_retired = zil_destroy(
+		    dmu_objset_zil(volume->bv_os), B_TRUE);
 		return;
+	}
 	for (int type = 0; type < TX_MAX_TYPE; type++)
 		handlers[type] = replay_refuse;
 	handlers[TX_WRITE] = replay_write;

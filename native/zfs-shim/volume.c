@@ -869,12 +869,13 @@ read_size(objset_t *os, uint64_t *size)
 static void
 shut_down(bh_volume_t *volume)
 {
-	if (volume->bv_log != NULL) {
+	if (volume->bv_log != NULL)
 		zil_close(volume->bv_log);
-		volume->bv_log = NULL;
-		/* Cached blocks can only be dropped once they are clean. */
+	/* Cached blocks can only be dropped once they are clean. */
+	if (volume->bv_log != NULL || volume->bv_log_retired)
 		txg_wait_synced(dmu_objset_pool(volume->bv_os), 0);
-	}
+	volume->bv_log = NULL;
+	volume->bv_log_retired = B_FALSE;
 	if (volume->bv_dnode != NULL)
 		dnode_rele(volume->bv_dnode, volume);
 	volume->bv_dnode = NULL;

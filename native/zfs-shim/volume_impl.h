@@ -38,6 +38,8 @@ struct bh_volume {
 	uint32_t bv_block_size;
 	uint32_t bv_block_shift;
 	boolean_t bv_read_only;
+	/* An empty log of the last owner is being removed. */
+	boolean_t bv_log_retired;
 	int bv_replay_error;
 };
 

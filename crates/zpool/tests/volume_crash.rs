@@ -282,7 +282,12 @@ fn confirmed_writes_survive_a_kill() {
     let mut spans = volumes.map(|_| vec![Vec::new(); THREADS as usize]);
     for number in 0..rounds.unwrap_or(ROUNDS) {
         let which = number as usize % volumes.len();
-        let patience = random.usize(1..CONFIRMED_MAX);
+        // Often within the very first steps: a log that was just begun is a case of its own.
+        let patience = if random.bool() {
+            random.usize(1..4)
+        } else {
+            random.usize(1..CONFIRMED_MAX)
+        };
         round(
             folder.path(),
             seed,
