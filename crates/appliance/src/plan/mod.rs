@@ -130,7 +130,9 @@ pub enum Change {
         text: String,
         /// Its permissions.
         mode: u32,
-        /// Lines that go, marked `-`, and come, marked `+`.
+        /// Whether there is no such file yet.
+        is_new: bool,
+        /// In an existing file: lines that go, marked `-`, and come, marked `+`.
         lines: Vec<String>,
     },
     /// Write the secret. It is never printed.
@@ -292,9 +294,9 @@ fn obstacles(wish: &Wish, actual: &Actual) -> Vec<Obstacle> {
                     "{head} runs in the cluster {other}, not in {}",
                     wish.cluster_name
                 ),
-                mend:
-                    "stop pacemaker and corosync on every head first; pools stand still meanwhile"
-                        .to_owned(),
+                mend: format!(
+                    "run `systemctl stop pacemaker corosync` on {head} first, if nothing of {other} is in use (Debian's packages start an empty cluster called debian)"
+                ),
             });
         }
     }
@@ -353,7 +355,11 @@ fn file_change(head: &HeadName, file: &File, known: Option<&HeadActual>) -> Opti
         path: file.path.clone(),
         text: file.text.clone(),
         mode: file.mode,
-        lines: changed_lines(old_text, &file.text),
+        is_new: old.is_none(),
+        lines: match old {
+            Some(_) => changed_lines(old_text, &file.text),
+            None => Vec::new(),
+        },
     })
 }
 
@@ -403,9 +409,19 @@ impl fmt::Display for Change {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::WriteFile {
-                head, path, lines, ..
+                head,
+                path,
+                text,
+                mode,
+                is_new,
+                lines,
             } => {
                 write!(f, "{head}: write {}", path.display())?;
+                if *is_new {
+                    write!(f, " (new, {} lines)", text.lines().count())?;
+                } else if lines.is_empty() {
+                    write!(f, " (only its mode changes, to {mode:04o})")?;
+                }
                 for line in lines {
                     write!(f, "\n    {line}")?;
                 }

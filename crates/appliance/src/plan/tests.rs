@@ -222,3 +222,26 @@ fn a_plan_says_that_a_secret_is_written_and_never_which() {
         "{json}"
     );
 }
+
+#[test]
+fn new_files_are_counted_and_changed_ones_shown() {
+    let wish = wish_of(PAIR);
+    let printed = plan(&wish, &bare(&wish)).to_string();
+    assert!(
+        printed.contains("left: write /etc/corosync/corosync.conf (new, "),
+        "{printed}"
+    );
+    assert!(!printed.contains("+    token"), "{printed}");
+    let (wish, mut actual) = applied(PAIR);
+    let left = actual.heads.get_mut(&head("left")).expect("left");
+    let agent = Path::new(render::AGENT_PATH);
+    left.files.get_mut(agent).expect("it was written").1 = 0o644;
+    let printed = plan(&wish, &actual).to_string();
+    assert_eq!(
+        printed,
+        format!(
+            "left: write {} (only its mode changes, to 0755)\n",
+            agent.display()
+        )
+    );
+}
