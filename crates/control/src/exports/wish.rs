@@ -12,17 +12,11 @@ use super::{
 };
 use crate::failure::chain;
 
-/// What is known of a volume without opening it.
+/// What is known of a volume without looking at it: its documents.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VolumeFacts {
     /// Its name.
     pub name: VolumeName,
-    /// Its size in bytes.
-    pub size: u64,
-    /// Its block size in bytes.
-    pub block_size: u32,
-    /// Whether its space is not reserved.
-    pub sparse: bool,
     /// The locally set value of `bulkhead:export`.
     pub export: Option<String>,
     /// The locally set value of `bulkhead:identity`.
@@ -40,8 +34,6 @@ pub struct UnitWish {
     pub read_only: bool,
     /// Whether it starts with its write cache on.
     pub write_cache: bool,
-    /// Whether the volume is thin.
-    pub thin: bool,
 }
 
 /// A target as it should be.
@@ -180,7 +172,6 @@ impl Wish {
                 identity: identity.clone(),
                 read_only: map.read_only,
                 write_cache: map.write_cache,
-                thin: facts.sparse,
             };
             target.units.insert(map.lun, unit);
         }
@@ -321,9 +312,6 @@ mod tests {
         let identity = Identity::from_entropy([1; 16]).encode("p").expect("fits");
         VolumeFacts {
             name: name.parse().expect("name"),
-            size: 1 << 20,
-            block_size: 16_384,
-            sparse: true,
             export: Some(export.to_owned()),
             identity: Some(identity),
         }

@@ -34,7 +34,8 @@ pub(crate) struct Export {
     pub(crate) name: String,
     pub(crate) description: String,
     pub(crate) device: SharedDevice,
-    pub(crate) read_only: bool,
+    /// As wished; see [`Export::is_read_only`].
+    read_only: bool,
     pub(crate) access: Access,
     pub(crate) flushes: Arc<FlushGroup>,
     pub(crate) counters: Arc<Counters>,
@@ -43,7 +44,6 @@ pub(crate) struct Export {
 impl Export {
     /// What is wished for, keeping what `before` has if it serves the same device.
     pub(crate) fn new(wish: ExportWish, before: Option<&Export>) -> Self {
-        let read_only = wish.read_only || wish.device.geometry().read_only;
         let (flushes, counters) = match before {
             Some(before) if Arc::ptr_eq(&before.device, &wish.device) => {
                 (Arc::clone(&before.flushes), Arc::clone(&before.counters))
@@ -57,11 +57,17 @@ impl Export {
             name: wish.name,
             description: wish.description,
             device: wish.device,
-            read_only,
+            read_only: wish.read_only,
             access: wish.access,
             flushes,
             counters,
         }
+    }
+
+    /// Whether writes are refused, by wish or by the device. Asked when a client comes: a device may
+    /// have to look for it, which must not happen for a thousand exports at start.
+    pub(crate) fn is_read_only(&self) -> bool {
+        self.read_only || self.device.geometry().read_only
     }
 
     /// Whether a session on `self` can go on when the export becomes `next`.
@@ -80,7 +86,7 @@ impl Export {
             name: self.name.clone(),
             description: self.description.clone(),
             size: geometry.size,
-            read_only: self.read_only,
+            read_only: self.read_only || geometry.read_only,
             preferred_block: geometry
                 .physical_block
                 .max(PREFERRED_BLOCK_MIN)

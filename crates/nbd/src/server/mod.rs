@@ -296,20 +296,18 @@ impl NbdServer {
         self.listeners.lock().expect("no holder panics").clear();
     }
 
-    /// What is served to whom.
-    pub fn status(&self) -> ServerStatus {
+    /// Addresses listened on, with their real ports.
+    pub fn listeners(&self) -> Vec<ListenAddress> {
         let listeners = self.listeners.lock().expect("no holder panics");
-        let listeners = listeners
+        listeners
             .values()
             .map(|listener| listener.address().clone())
-            .collect();
+            .collect()
+    }
+
+    /// The sessions, in order of their start.
+    pub fn sessions(&self) -> Vec<ConnectionStatus> {
         let state = self.shared.lock();
-        let exports = state.catalog.values().map(|export| ExportStatus {
-            name: export.name.clone(),
-            size: export.device.geometry().size,
-            read_only: export.read_only,
-            counters: export.counters.snapshot(),
-        });
         let mut connections: Vec<_> = state
             .sessions
             .values()
@@ -321,6 +319,20 @@ impl NbdServer {
             })
             .collect();
         connections.sort_by_key(|connection| connection.id);
+        connections
+    }
+
+    /// What is served to whom.
+    pub fn status(&self) -> ServerStatus {
+        let (listeners, connections) = (self.listeners(), self.sessions());
+        // Looking for the size of a device may take a moment: not under the lock.
+        let catalog = self.shared.catalog();
+        let exports = catalog.values().map(|export| ExportStatus {
+            name: export.name.clone(),
+            size: export.device.geometry().size,
+            read_only: export.is_read_only(),
+            counters: export.counters.snapshot(),
+        });
         ServerStatus {
             listeners,
             exports: exports.collect(),

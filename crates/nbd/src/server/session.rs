@@ -243,7 +243,7 @@ impl Session {
         let negotiated = Negotiated {
             style: transmission.style,
             has_status: transmission.has_status,
-            read_only: export.read_only,
+            read_only: export.is_read_only(),
         };
         let served = Served {
             shared: Arc::clone(shared),

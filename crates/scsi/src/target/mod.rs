@@ -175,6 +175,9 @@ impl Target {
     pub fn check_capacities(&self) -> Vec<u16> {
         let mut resized = Vec::new();
         for unit in self.units().iter() {
+            if unit.state.told_size.load(Ordering::Acquire) == unit::UNTOLD {
+                continue;
+            }
             let size = unit.geometry().size;
             if unit.state.told_size.swap(size, Ordering::AcqRel) == size {
                 continue;

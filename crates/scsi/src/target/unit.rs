@@ -81,7 +81,7 @@ pub(crate) struct Unit {
 pub(crate) struct UnitState {
     /// `FLAG_*`: everything that the usual READ or WRITE has to know, without a lock.
     flags: AtomicU32,
-    /// The capacity that was last told, in bytes.
+    /// The capacity that a command last saw, in bytes, or [`UNTOLD`].
     pub(super) told_size: AtomicU64,
     pub(crate) parameters: Mutex<Parameters>,
     /// The login that holds an SPC-2 reservation.
@@ -91,6 +91,10 @@ pub(crate) struct UnitState {
     pub(crate) reserve_out: Mutex<()>,
     pub(crate) copies: CopyResults,
 }
+
+/// No command has asked for the capacity yet. A device may have to look for it, which must not
+/// happen for a thousand units at start.
+pub(super) const UNTOLD: u64 = u64::MAX;
 
 const FLAG_RESERVED: u32 = 1;
 const FLAG_LEGACY_RESERVED: u32 = 2;
@@ -105,7 +109,7 @@ impl UnitState {
         let reservations = decode(&stored.unwrap_or_default())?;
         let state = Self {
             flags: AtomicU32::new(0),
-            told_size: AtomicU64::new(config.device.geometry().size),
+            told_size: AtomicU64::new(UNTOLD),
             parameters: Mutex::new(Parameters::initial(config.write_cache)),
             legacy_holder: Mutex::new(None),
             reservations: RwLock::default(),
@@ -237,7 +241,14 @@ impl UnitState {
 impl Unit {
     /// The shape now.
     pub(crate) fn geometry(&self) -> Geometry {
-        self.config.device.geometry()
+        let geometry = self.config.device.geometry();
+        let told = &self.state.told_size;
+        if told.load(Ordering::Acquire) == UNTOLD {
+            // Another command may have been first; it saw the same.
+            let (acquire, release) = (Ordering::Acquire, Ordering::Release);
+            let _ = told.compare_exchange(UNTOLD, geometry.size, release, acquire);
+        }
+        geometry
     }
 
     /// Whether and why writes are refused.

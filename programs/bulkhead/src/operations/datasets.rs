@@ -2,12 +2,12 @@
 //! documents in their properties.
 
 use control::Failure;
-use control::exports::{EXPORT_PROPERTY, IDENTITY_PROPERTY, PROPERTY_PREFIX, VolumeFacts};
+use control::exports::PROPERTY_PREFIX;
 use units::{PoolName, VolumeName};
-use zpool::dataset::{DatasetInfo, DatasetRef, Snapshots, UserProperties, Value};
+use zpool::dataset::{DatasetErrorKind, DatasetInfo, DatasetRef, Snapshots, Value};
 
 use super::Context;
-use super::documents::{Documents, Edits};
+use super::documents::{All, Documents, Edits};
 use super::failures;
 
 /// A checked name of a volume or of the pool itself.
@@ -46,12 +46,6 @@ impl Context<'_> {
         all.retain(|info| info.volume.is_some());
         Ok(all)
     }
-
-    /// Our own properties of every dataset.
-    pub fn documents(&self) -> Result<UserProperties, Failure> {
-        let found = self.pool.user_properties(PROPERTY_PREFIX);
-        found.map_err(failures::dataset)
-    }
 }
 
 /// Whether the volume has less than its size reserved.
@@ -60,40 +54,22 @@ pub fn is_sparse(info: &DatasetInfo) -> bool {
         .is_some_and(|shape| info.refreservation.get() < shape.size.get())
 }
 
-/// The facts of a volume; `None` for anything else.
-pub fn facts(info: &DatasetInfo, documents: &UserProperties) -> Option<VolumeFacts> {
-    let shape = info.volume?;
-    let own = documents.get(&info.name);
-    let value = |name: &str| own.and_then(|own| own.get(name)).cloned();
-    Some(VolumeFacts {
-        name: info.name.parse().ok()?,
-        size: shape.size.get(),
-        block_size: u32::try_from(shape.block_size.get()).ok()?,
-        sparse: is_sparse(info),
-        export: value(EXPORT_PROPERTY),
-        identity: value(IDENTITY_PROPERTY),
-    })
-}
-
 impl Documents for Context<'_> {
     fn root(&self) -> String {
         self.pool.name().to_string()
     }
 
-    fn volumes(&self) -> Result<Vec<VolumeFacts>, Failure> {
-        let documents = self.documents()?;
-        let infos = self.volume_infos()?;
-        Ok(infos.iter().filter_map(|i| facts(i, &documents)).collect())
+    fn all(&self) -> Result<All, Failure> {
+        let found = self.pool.user_properties(PROPERTY_PREFIX);
+        found.map_err(failures::dataset)
     }
 
-    fn properties(&self, dataset: &str, prefix: &str) -> Result<Vec<(String, String)>, Failure> {
-        let found = self.pool.user_properties(prefix);
-        let mut found = found.map_err(failures::dataset)?;
-        Ok(found
-            .remove(dataset)
-            .unwrap_or_default()
-            .into_iter()
-            .collect())
+    fn is_volume(&self, name: &VolumeName) -> Result<bool, Failure> {
+        match self.pool.dataset(name) {
+            Ok(info) => Ok(info.volume.is_some()),
+            Err(error) if error.kind == DatasetErrorKind::NotFound => Ok(false),
+            Err(error) => Err(failures::dataset(error)),
+        }
     }
 
     fn edit(&self, dataset: &str, edits: Edits) -> Result<(), Failure> {

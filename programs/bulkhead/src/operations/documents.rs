@@ -1,6 +1,8 @@
 //! The export documents of an open pool, as the operations read and change them. A trait, so
 //! that what they decide is tested without a pool.
 
+use std::collections::BTreeMap;
+
 use control::exports::{
     DocumentError, EXPORT_PROPERTY, IDENTITY_PROPERTY, Identity, Problem, TargetDocument,
     VolumeDocument, VolumeFacts, Wish, target_property,
@@ -9,6 +11,9 @@ use control::failure::chain;
 use control::{Failure, FailureKind};
 use units::{IscsiName, VolumeName};
 
+/// Our own properties, by dataset and name, as they are set there.
+pub type All = BTreeMap<String, BTreeMap<String, String>>;
+
 /// New values of user properties; `None` removes one.
 pub type Edits = Vec<(String, Option<String>)>;
 
@@ -16,10 +21,10 @@ pub type Edits = Vec<(String, Option<String>)>;
 pub trait Documents {
     /// Name of the root dataset.
     fn root(&self) -> String;
-    /// All volumes with their documents, without opening them.
-    fn volumes(&self) -> Result<Vec<VolumeFacts>, Failure>;
-    /// The locally set user properties of `dataset` whose names start with `prefix`.
-    fn properties(&self, dataset: &str, prefix: &str) -> Result<Vec<(String, String)>, Failure>;
+    /// All documents of the pool, read at once.
+    fn all(&self) -> Result<All, Failure>;
+    /// Whether there is a volume of that name, with documents or without.
+    fn is_volume(&self, name: &VolumeName) -> Result<bool, Failure>;
     /// Changes user properties of `dataset` all at once; durable on return.
     fn edit(&self, dataset: &str, edits: Edits) -> Result<(), Failure>;
 }
@@ -35,23 +40,45 @@ pub fn document_failure(error: &DocumentError) -> Failure {
     Failure::new(kind, chain(error))
 }
 
-/// What the pool wants to be exported, and what of it cannot be.
-pub fn wish(documents: &dyn Documents) -> Result<(Wish, Vec<Problem>, Vec<VolumeFacts>), Failure> {
-    let prefix = control::exports::TARGET_PROPERTY_PREFIX;
-    let targets = documents.properties(&documents.root(), prefix)?;
-    let volumes = documents.volumes()?;
-    let pairs = targets.iter().map(|(name, value)| (&**name, &**value));
-    let (wish, problems) = Wish::add_up(pairs, &volumes);
-    Ok((wish, problems, volumes))
+/// The volumes that have documents.
+pub fn volumes(all: &All) -> Vec<VolumeFacts> {
+    let facts = |(name, own): (&String, &BTreeMap<String, String>)| {
+        let value = |property: &str| own.get(property).cloned();
+        let (export, identity) = (value(EXPORT_PROPERTY), value(IDENTITY_PROPERTY));
+        let is_volume = export.is_some() || identity.is_some();
+        is_volume.then_some(VolumeFacts {
+            name: name.parse().ok()?,
+            export,
+            identity,
+        })
+    };
+    all.iter().filter_map(facts).collect()
+}
+
+/// What the pool whose root dataset is `root` wants to be exported, and what of it cannot be.
+pub fn wish(root: &str, all: &All) -> (Wish, Vec<Problem>) {
+    let own = all.get(root).into_iter().flatten();
+    let pairs = own.map(|(name, value)| (name.as_str(), value.as_str()));
+    Wish::add_up(pairs, &volumes(all))
 }
 
 /// The facts of one volume.
-pub fn volume(documents: &dyn Documents, name: &VolumeName) -> Result<VolumeFacts, Failure> {
-    let volumes = documents.volumes()?;
-    volumes
-        .into_iter()
-        .find(|facts| facts.name == *name)
-        .ok_or_else(|| no_volume(name))
+pub fn volume(
+    documents: &dyn Documents,
+    all: &All,
+    name: &VolumeName,
+) -> Result<VolumeFacts, Failure> {
+    if !documents.is_volume(name)? {
+        return Err(no_volume(name));
+    }
+    // Made by another program, it has no document yet.
+    let own = all.get(name.as_str());
+    let value = |property: &str| own.and_then(|own| own.get(property)).cloned();
+    Ok(VolumeFacts {
+        name: name.clone(),
+        export: value(EXPORT_PROPERTY),
+        identity: value(IDENTITY_PROPERTY),
+    })
 }
 
 /// The failure that says so.
@@ -100,18 +127,17 @@ fn encoded(result: Result<String, DocumentError>) -> Result<String, Failure> {
     result.map_err(|error| document_failure(&error))
 }
 
-/// The document of a target.
+/// The document of a target of the pool whose root dataset is `root`.
 pub fn target_document(
-    documents: &dyn Documents,
+    root: &str,
+    all: &All,
     name: &IscsiName,
 ) -> Result<Option<TargetDocument>, Failure> {
     let property = target_property(name);
-    let found = documents.properties(&documents.root(), &property)?;
-    let Some((_, value)) = found.into_iter().find(|(found, _)| *found == property) else {
-        return Ok(None);
-    };
-    TargetDocument::decode(&property, &value)
-        .map(Some)
+    let value = all.get(root).and_then(|own| own.get(&property));
+    let document = value.map(|value| TargetDocument::decode(&property, value));
+    document
+        .transpose()
         .map_err(|error| document_failure(&error))
 }
 
@@ -134,7 +160,6 @@ pub mod fake {
     //! Documents in memory.
 
     use std::cell::RefCell;
-    use std::collections::BTreeMap;
 
     use super::*;
 
@@ -142,7 +167,7 @@ pub mod fake {
     #[derive(Default)]
     pub struct FakeDocuments {
         /// Properties by dataset and name.
-        pub datasets: RefCell<BTreeMap<String, BTreeMap<String, String>>>,
+        pub datasets: RefCell<All>,
     }
 
     impl FakeDocuments {
@@ -162,32 +187,12 @@ pub mod fake {
             "tank".to_owned()
         }
 
-        fn volumes(&self) -> Result<Vec<VolumeFacts>, Failure> {
-            let datasets = self.datasets.borrow();
-            let volumes = datasets.iter().filter(|(name, _)| name.contains('/'));
-            Ok(volumes
-                .map(|(name, properties)| VolumeFacts {
-                    name: name.parse().expect("a volume name"),
-                    size: 1 << 30,
-                    block_size: 16 << 10,
-                    sparse: true,
-                    export: properties.get(EXPORT_PROPERTY).cloned(),
-                    identity: properties.get(IDENTITY_PROPERTY).cloned(),
-                })
-                .collect())
+        fn all(&self) -> Result<All, Failure> {
+            Ok(self.datasets.borrow().clone())
         }
 
-        fn properties(
-            &self,
-            dataset: &str,
-            prefix: &str,
-        ) -> Result<Vec<(String, String)>, Failure> {
-            let datasets = self.datasets.borrow();
-            let found = datasets[dataset].iter();
-            Ok(found
-                .filter(|(name, _)| name.starts_with(prefix))
-                .map(|(name, value)| (name.clone(), value.clone()))
-                .collect())
+        fn is_volume(&self, name: &VolumeName) -> Result<bool, Failure> {
+            Ok(self.datasets.borrow().contains_key(name.as_str()))
         }
 
         fn edit(&self, dataset: &str, edits: Edits) -> Result<(), Failure> {

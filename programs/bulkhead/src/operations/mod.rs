@@ -27,7 +27,7 @@ pub trait Live {
     /// Changes the size of `name` if it is open; `false` if it is not.
     fn resize(&self, name: &VolumeName, size: u64) -> Result<bool, Failure>;
     /// `name` has another size now.
-    fn resized(&self, name: &VolumeName, size: u64);
+    fn resized(&self, name: &VolumeName);
     /// Lets go of `name` and all below it for good.
     fn close(&self, name: &VolumeName);
     /// `from`, and all below it, has another name.
@@ -46,7 +46,7 @@ impl Live for NothingLive {
     fn resize(&self, _: &VolumeName, _: u64) -> Result<bool, Failure> {
         Ok(false)
     }
-    fn resized(&self, _: &VolumeName, _: u64) {}
+    fn resized(&self, _: &VolumeName) {}
     fn close(&self, _: &VolumeName) {}
     fn renamed(&self, _: &VolumeName, _: &VolumeName) {}
     fn is_ending(&self) -> bool {

@@ -26,7 +26,7 @@ pub fn perform(documents: &dyn Documents, request: NbdRequest) -> Result<Answer,
         }
         NbdRequest::Unexport { volume, name } => unexport(documents, &volume, name.as_deref()),
         NbdRequest::List => {
-            let (wish, _, _) = wish(documents)?;
+            let (wish, _) = wish(&documents.root(), &documents.all()?);
             Ok(Answer::Nbd(wish.nbd.values().map(view).collect()))
         }
     }
@@ -46,8 +46,9 @@ fn export_as(
     name: &VolumeName,
     export: NbdExport,
 ) -> Result<Answer, Failure> {
-    let facts = volume(documents, name)?;
-    let (wish, _, _) = wish(documents)?;
+    let all = documents.all()?;
+    let facts = volume(documents, &all, name)?;
+    let (wish, _) = wish(&documents.root(), &all);
     if let Some(other) = wish.nbd.get(&export.name).filter(|o| o.volume != *name) {
         let message = format!(
             "the NBD export name {:?} is already {}'s",
@@ -76,7 +77,7 @@ fn unexport(
     volume_name: &VolumeName,
     name: Option<&str>,
 ) -> Result<Answer, Failure> {
-    let facts = volume(documents, volume_name)?;
+    let facts = volume(documents, &documents.all()?, volume_name)?;
     let mut document = export_document(&facts)?;
     let before = document.nbd.len();
     document
@@ -135,7 +136,7 @@ mod tests {
         export(&documents, "tank/a", Some("y")).expect("exported");
         let volume: VolumeName = "tank/a".parse().expect("name");
         unexport(&documents, &volume, Some("x")).expect("ended");
-        let left = || wish(&documents).expect("wish").0.nbd.len();
+        let left = || wish("tank", &documents.datasets.borrow()).0.nbd.len();
         assert_eq!(left(), 1);
         unexport(&documents, &volume, None).expect("ended");
         assert_eq!(left(), 0);

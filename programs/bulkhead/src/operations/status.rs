@@ -4,6 +4,7 @@ use control::answer::{DeviceView, PoolStatus, ScanView, Status};
 use control::{Answer, Failure};
 use zpool::pool::{DeviceState, DeviceStatus, Role, ScanKind, ScanState, ScanStatus, Suspension};
 
+use super::documents::Documents;
 use super::{Context, documents, failures, nbd, target};
 
 /// Everything at a glance, as far as a pool can tell without a server.
@@ -14,12 +15,13 @@ pub fn glance(context: &Context<'_>) -> Result<Answer, Failure> {
 
 /// The exports beside a pool's state.
 pub fn status(context: &Context<'_>, pool: PoolStatus) -> Result<Status, Failure> {
-    let (wish, problems, volumes) = documents::wish(context)?;
+    let all = context.all()?;
+    let (wish, problems) = documents::wish(&context.root(), &all);
     let targets = wish.targets.iter();
     Ok(Status {
         pool,
         server: None,
-        volume_count: volumes.len() as u64,
+        volume_count: documents::volumes(&all).len() as u64,
         targets: targets
             .map(|(name, wish)| target::view(name, wish))
             .collect(),

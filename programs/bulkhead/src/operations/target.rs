@@ -9,8 +9,8 @@ use control::{Answer, Failure, FailureKind, Secret};
 use units::{IscsiName, VolumeName};
 
 use super::documents::{
-    Documents, Edits, export_document, export_edits, set_target_document, target_document, volume,
-    wish,
+    All, Documents, Edits, export_document, export_edits, set_target_document, target_document,
+    volume, volumes, wish,
 };
 
 /// Performs one request.
@@ -21,12 +21,12 @@ pub fn perform(documents: &dyn Documents, request: TargetRequest) -> Result<Answ
             portal_groups,
         } => create(documents, &name, portal_groups),
         TargetRequest::List => {
-            let (wish, _, _) = wish(documents)?;
+            let (wish, _) = wish(&documents.root(), &documents.all()?);
             let views = wish.targets.iter().map(|(name, target)| view(name, target));
             Ok(Answer::Targets(views.collect()))
         }
         TargetRequest::Show { name } => {
-            let (wish, _, _) = wish(documents)?;
+            let (wish, _) = wish(&documents.root(), &documents.all()?);
             let target = wish.targets.get(&name).ok_or_else(|| no_target(&name))?;
             Ok(Answer::Target(Box::new(view(&name, target))))
         }
@@ -102,8 +102,12 @@ fn no_target(name: &IscsiName) -> Failure {
         .advise("`bulkhead target list` shows those there are; `bulkhead target create` makes one")
 }
 
-fn existing(documents: &dyn Documents, name: &IscsiName) -> Result<TargetDocument, Failure> {
-    target_document(documents, name)?.ok_or_else(|| no_target(name))
+fn existing(
+    documents: &dyn Documents,
+    all: &All,
+    name: &IscsiName,
+) -> Result<TargetDocument, Failure> {
+    target_document(&documents.root(), all, name)?.ok_or_else(|| no_target(name))
 }
 
 fn create(
@@ -111,7 +115,7 @@ fn create(
     name: &IscsiName,
     portal_groups: Vec<u16>,
 ) -> Result<Answer, Failure> {
-    match target_document(documents, name)? {
+    match target_document(&documents.root(), &documents.all()?, name)? {
         Some(document) if document.portal_groups == portal_groups => {
             Ok(Done::already(format!("target {name} exists already")))
         }
@@ -133,14 +137,16 @@ fn create(
 }
 
 fn destroy(documents: &dyn Documents, name: &IscsiName) -> Result<Answer, Failure> {
-    if target_document(documents, name).is_ok_and(|found| found.is_none()) {
+    let all = documents.all()?;
+    // One that cannot be read can still be destroyed.
+    if target_document(&documents.root(), &all, name).is_ok_and(|found| found.is_none()) {
         return Err(no_target(name));
     }
     // The maps first: a map without its target would be a problem, an empty target is none.
     let mut maps = 0;
-    for facts in documents.volumes()? {
+    for facts in volumes(&all) {
         if export_document(&facts).is_ok_and(|d| d.iscsi.iter().any(|m| m.target == *name)) {
-            remove_map(documents, &facts, name)?;
+            remove_map(documents, &all, &facts, name)?;
             maps += 1;
         }
     }
@@ -159,17 +165,18 @@ struct Place {
 }
 
 fn map(documents: &dyn Documents, name: &VolumeName, place: Place) -> Result<Answer, Failure> {
-    existing(documents, &place.target)?;
-    let facts = volume(documents, name)?;
+    let all = documents.all()?;
+    existing(documents, &all, &place.target)?;
+    let facts = volume(documents, &all, name)?;
     let mut document = export_document(&facts)?;
     let target = &place.target;
     let before = document.iscsi.iter().position(|m| m.target == *target);
     let lun = match (place.lun, before) {
         (Some(lun), _) => lun,
         (None, Some(at)) => document.iscsi[at].lun,
-        (None, None) => free_lun(documents, target)?,
+        (None, None) => free_lun(&all, target)?,
     };
-    if let Some(other) = taken_by(documents, target, lun)?.filter(|other| other != name) {
+    if let Some(other) = taken_by(&all, target, lun).filter(|other| other != name) {
         let message = format!("unit {lun} of target {target} is already {other}");
         return Err(Failure::new(FailureKind::Exists, message)
             .advise("choose another --lun, or leave it out to get a free one"));
@@ -189,7 +196,7 @@ fn map(documents: &dyn Documents, name: &VolumeName, place: Place) -> Result<Ans
         }
         Some(at) => {
             if document.iscsi[at].lun != lun {
-                edits = reservation_removals(documents, name, target, document.iscsi[at].lun)?;
+                edits = reservation_removals(&all, name, target, document.iscsi[at].lun);
             }
             document.iscsi[at] = map;
         }
@@ -203,25 +210,21 @@ fn map(documents: &dyn Documents, name: &VolumeName, place: Place) -> Result<Ans
 }
 
 /// Unit numbers of `target` that the documents claim, with their volumes.
-fn claims(
-    documents: &dyn Documents,
-    target: &IscsiName,
-) -> Result<Vec<(u16, VolumeName)>, Failure> {
-    let volumes = documents.volumes()?;
-    let claims = volumes.iter().flat_map(|facts| {
-        let document = export_document(facts).unwrap_or_default();
+fn claims(all: &All, target: &IscsiName) -> Vec<(u16, VolumeName)> {
+    let claims = volumes(all).into_iter().flat_map(|facts| {
+        let document = export_document(&facts).unwrap_or_default();
         let maps = document.iscsi.into_iter().filter(|m| m.target == *target);
-        maps.map(|map| (map.lun, facts.name.clone()))
-            .collect::<Vec<_>>()
+        let claims = maps.map(|map| (map.lun, facts.name.clone()));
+        claims.collect::<Vec<_>>()
     });
-    Ok(claims.collect())
+    claims.collect()
 }
 
-fn free_lun(documents: &dyn Documents, target: &IscsiName) -> Result<u16, Failure> {
+fn free_lun(all: &All, target: &IscsiName) -> Result<u16, Failure> {
     /// Flat space addressing has 14 bits (SAM-5, 4.7.7.3).
     const LUN_MAX: u16 = 16_383;
     let mut taken = vec![false; usize::from(LUN_MAX) + 1];
-    for (lun, _) in claims(documents, target)? {
+    for (lun, _) in claims(all, target) {
         if let Some(place) = taken.get_mut(usize::from(lun)) {
             *place = true;
         }
@@ -231,15 +234,10 @@ fn free_lun(documents: &dyn Documents, target: &IscsiName) -> Result<u16, Failur
     free.map(|lun| lun as u16).ok_or_else(full)
 }
 
-fn taken_by(
-    documents: &dyn Documents,
-    target: &IscsiName,
-    lun: u16,
-) -> Result<Option<VolumeName>, Failure> {
-    let mut claims = claims(documents, target)?.into_iter();
-    Ok(claims
-        .find(|(number, _)| *number == lun)
-        .map(|(_, name)| name))
+fn taken_by(all: &All, target: &IscsiName, lun: u16) -> Option<VolumeName> {
+    let mut claims = claims(all, target).into_iter();
+    let claim = claims.find(|(number, _)| *number == lun);
+    claim.map(|(_, name)| name)
 }
 
 fn unmap(
@@ -247,15 +245,16 @@ fn unmap(
     target: &IscsiName,
     name: &VolumeName,
 ) -> Result<Answer, Failure> {
-    let facts = volume(documents, name)?;
+    let all = documents.all()?;
+    let facts = volume(documents, &all, name)?;
     let document = export_document(&facts)?;
     if !document.iscsi.iter().any(|map| map.target == *target) {
-        existing(documents, target)?;
+        existing(documents, &all, target)?;
         return Ok(Done::already(format!(
             "{name} is not shown in target {target}"
         )));
     }
-    remove_map(documents, &facts, target)?;
+    remove_map(documents, &all, &facts, target)?;
     Ok(Done::changed(format!(
         "{name} is no longer shown in target {target}"
     )))
@@ -264,34 +263,25 @@ fn unmap(
 /// Takes the volume out of `target`, with the reservations that initiators held on it there.
 fn remove_map(
     documents: &dyn Documents,
+    all: &All,
     facts: &VolumeFacts,
     target: &IscsiName,
 ) -> Result<(), Failure> {
     let mut document = export_document(facts)?;
     let mut edits = Edits::new();
     for map in document.iscsi.iter().filter(|m| m.target == *target) {
-        edits.extend(reservation_removals(
-            documents,
-            &facts.name,
-            target,
-            map.lun,
-        )?);
+        edits.extend(reservation_removals(all, &facts.name, target, map.lun));
     }
     document.iscsi.retain(|map| map.target != *target);
     edits.extend(export_edits(facts, &document)?);
     documents.edit(facts.name.as_str(), edits)
 }
 
-fn reservation_removals(
-    documents: &dyn Documents,
-    volume: &VolumeName,
-    target: &IscsiName,
-    lun: u16,
-) -> Result<Edits, Failure> {
-    let kept = documents.properties(volume.as_str(), "bulkhead:pr")?;
-    let is_kept = |name: &String| kept.iter().any(|(found, _)| found == name);
+fn reservation_removals(all: &All, volume: &VolumeName, target: &IscsiName, lun: u16) -> Edits {
+    let own = all.get(volume.as_str());
+    let is_kept = |name: &String| own.is_some_and(|own| own.contains_key(name));
     let names = part_names(target, lun).filter(is_kept);
-    Ok(names.map(|name| (name, None)).collect())
+    names.map(|name| (name, None)).collect()
 }
 
 /// Reads a target's document, changes it, and keeps it if it became another.
@@ -300,7 +290,7 @@ fn change(
     name: &IscsiName,
     change: impl FnOnce(&mut TargetDocument) -> Result<String, Failure>,
 ) -> Result<Answer, Failure> {
-    let before = existing(documents, name)?;
+    let before = existing(documents, &documents.all()?, name)?;
     let mut after = before.clone();
     let message = change(&mut after)?;
     if before == after {
@@ -460,7 +450,7 @@ mod tests {
         assert_eq!(failure.kind, FailureKind::Exists);
         assert!(failure.message.contains("tank/a"));
         assert!(changed(map_at(&documents, "tank/b", None)));
-        let (wish, problems, _) = wish(&documents).expect("a wish");
+        let (wish, problems) = wish("tank", &documents.datasets.borrow());
         assert!(problems.is_empty());
         assert_eq!(wish.targets[&target()].units[&1].volume.as_str(), "tank/b");
     }
@@ -469,8 +459,8 @@ mod tests {
     fn an_identity_is_made_once_and_outlives_the_export() {
         let documents = pool();
         let identity = || {
-            let facts = volume(&documents, &"tank/a".parse().expect("name"));
-            facts.expect("volume").identity
+            let all = documents.all().expect("read");
+            all["tank/a"].get("bulkhead:identity").cloned()
         };
         map_at(&documents, "tank/a", None).expect("mapped");
         let first = identity();
@@ -488,8 +478,8 @@ mod tests {
         let kept = vec![(part, Some("1 1 00".to_owned()))];
         documents.edit("tank/a", kept).expect("kept");
         assert!(changed(destroy(&documents, &target())));
-        let left = documents.properties("tank/a", "bulkhead:").expect("read");
-        let names: Vec<_> = left.iter().map(|(name, _)| name.as_str()).collect();
+        let left = documents.all().expect("read");
+        let names: Vec<_> = left["tank/a"].keys().collect();
         assert_eq!(names, ["bulkhead:identity"]);
         assert_eq!(
             destroy(&documents, &target()).expect_err("gone").kind,

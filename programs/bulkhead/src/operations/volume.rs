@@ -9,10 +9,10 @@ use control::exports::{
 use control::request::{Properties, VolumeCreate, VolumeRequest};
 use control::{Answer, Failure, FailureKind};
 use units::{ByteCount, VolumeName};
-use zpool::dataset::{DatasetInfo, Depth, PropertySource, UserProperties, Value, VolumeSpec};
+use zpool::dataset::{DatasetInfo, Depth, PropertySource, Value, VolumeSpec};
 
 use super::datasets::{Dataset, is_sparse};
-use super::documents::{Documents, export_document, new_identity, no_volume, volume};
+use super::documents::{All, Documents, export_document, new_identity, no_volume, volumes};
 use super::{Context, failures};
 
 /// Performs one request.
@@ -54,15 +54,16 @@ fn create(context: &Context<'_>, create: &VolumeCreate) -> Result<Answer, Failur
     let name = &create.name;
     refuse_own(create.properties.keys())?;
     if create.exist_ok
-        && let Ok(facts) = volume(context, name)
+        && let Ok(info) = context.pool.dataset(name)
     {
-        if facts.size == create.size {
+        let size = info.volume.map(|shape| shape.size.get());
+        if size == Some(create.size) {
             return Ok(Done::already(format!("volume {name} exists already")));
         }
-        let message = format!(
-            "volume {name} exists already, with a size of {}",
-            facts.size
-        );
+        let message = match size {
+            Some(size) => format!("volume {name} exists already, with a size of {size}"),
+            None => format!("{name} exists already, and is not a volume"),
+        };
         return Err(Failure::new(FailureKind::Exists, message).advise("`volume resize` changes it"));
     }
     if create.parents {
@@ -124,13 +125,13 @@ fn refuse_own<'a>(mut names: impl Iterator<Item = &'a String>) -> Result<(), Fai
 }
 
 fn list(context: &Context<'_>) -> Result<Answer, Failure> {
-    let documents = context.documents()?;
+    let documents = context.all()?;
     let infos = context.volume_infos()?;
     let views = infos.iter().filter_map(|info| view(info, &documents));
     Ok(Answer::Volumes(views.collect()))
 }
 
-fn view(info: &DatasetInfo, documents: &UserProperties) -> Option<VolumeView> {
+fn view(info: &DatasetInfo, documents: &All) -> Option<VolumeView> {
     let shape = info.volume?;
     let own = documents.get(&info.name);
     let value = |name: &str| own.and_then(|own| own.get(name));
@@ -157,7 +158,7 @@ fn view(info: &DatasetInfo, documents: &UserProperties) -> Option<VolumeView> {
 
 fn show(context: &Context<'_>, name: &VolumeName) -> Result<Answer, Failure> {
     let info = context.pool.dataset(name).map_err(failures::dataset)?;
-    let documents = context.documents()?;
+    let documents = context.all()?;
     let mut view = view(&info, &documents).ok_or_else(|| not_a_volume(name))?;
     view.properties = properties(context, &Dataset::Volume(name.clone()))?;
     Ok(Answer::Volume(Box::new(view)))
@@ -207,7 +208,7 @@ fn resize(
         let resized = context.pool.resize_volume(name, ByteCount(size));
         resized.map_err(failures::dataset)?;
     }
-    context.live.resized(name, size);
+    context.live.resized(name);
     context.live.exports_changed()?;
     Ok(Done::changed(format!("{name} has {} now", ByteCount(size))))
 }
@@ -230,7 +231,7 @@ fn destroy(
         refuse_dependents(context, name)?;
     }
     let below = format!("{name}/");
-    for facts in context.volumes()? {
+    for facts in volumes(&context.all()?) {
         let is_meant = facts.name == *name || facts.name.as_str().starts_with(&below);
         if !is_meant || export_document(&facts).is_ok_and(|d| d.is_empty()) {
             continue;

@@ -210,8 +210,8 @@ impl Live for Core {
         }
     }
 
-    fn resized(&self, name: &VolumeName, size: u64) {
-        self.serving.volumes.resized(name, size);
+    fn resized(&self, name: &VolumeName) {
+        self.serving.volumes.resized(name);
     }
 
     fn close(&self, name: &VolumeName) {

@@ -2,7 +2,7 @@
 //! volumes: opening one costs a disk read and the replay of its log, and most are not used in
 //! the first second.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use block_device::{
@@ -22,6 +22,8 @@ pub trait OpenVolume: BlockDevice {
 
 /// Opens volumes by name. May block.
 pub trait Opener: Send + Sync {
+    /// Looks for the shape of `name`, which is much cheaper than opening it.
+    fn shape(&self, name: &VolumeName) -> Option<Shape>;
     /// Opens `name`.
     fn open(&self, name: &VolumeName) -> Result<Box<dyn OpenVolume>, DeviceError>;
     /// Called after the first read of any volume was served.
@@ -48,8 +50,8 @@ pub struct LazyVolume {
 struct Core {
     opener: Arc<dyn Opener>,
     name: Mutex<VolumeName>,
-    size: AtomicU64,
-    block_size: u32,
+    /// Looked for when it is first asked for; forgotten by a resize.
+    shape: Mutex<Option<Shape>>,
     volume: OnceLock<Box<dyn OpenVolume>>,
     /// Held while opening and closing, so that the two do not meet.
     gate: Mutex<()>,
@@ -58,14 +60,13 @@ struct Core {
 }
 
 impl LazyVolume {
-    /// A volume of that name and shape. Nothing is opened.
-    pub fn new(opener: Arc<dyn Opener>, name: VolumeName, shape: Shape) -> Self {
+    /// A volume of that name. Nothing is looked at.
+    pub fn new(opener: Arc<dyn Opener>, name: VolumeName) -> Self {
         Self {
             core: Arc::new(Core {
                 opener,
                 name: Mutex::new(name),
-                size: AtomicU64::new(shape.size),
-                block_size: shape.block_size,
+                shape: Mutex::new(None),
                 volume: OnceLock::new(),
                 gate: Mutex::new(()),
                 closed: AtomicBool::new(false),
@@ -84,9 +85,9 @@ impl LazyVolume {
         *self.core.name.lock().expect("no holder panics") = name;
     }
 
-    /// The size that is shown until the volume is opened.
-    pub fn resized(&self, size: u64) {
-        self.core.size.store(size, Ordering::Release);
+    /// Its size has changed.
+    pub fn resized(&self) {
+        *self.core.shape.lock().expect("no holder panics") = None;
     }
 
     /// Closes it for good: later calls answer [`ErrorKind::Gone`]. May block.
@@ -130,14 +131,24 @@ impl Core {
     }
 
     fn geometry(&self) -> Geometry {
-        match self.volume.get() {
-            Some(volume) => volume.geometry(),
-            None => Geometry {
-                size: self.size.load(Ordering::Acquire),
-                logical_block: LOGICAL_BLOCK,
-                physical_block: self.block_size,
-                read_only: false,
-            },
+        if let Some(volume) = self.volume.get() {
+            return volume.geometry();
+        }
+        let mut shape = self.shape.lock().expect("no holder panics");
+        if shape.is_none() && !self.closed.load(Ordering::Acquire) {
+            let name = self.name.lock().expect("no holder panics").clone();
+            *shape = self.opener.shape(&name);
+        }
+        // A volume that cannot be looked at has no bytes to show.
+        let shape = shape.unwrap_or(Shape {
+            size: 0,
+            block_size: LOGICAL_BLOCK,
+        });
+        Geometry {
+            size: shape.size,
+            logical_block: LOGICAL_BLOCK,
+            physical_block: shape.block_size,
+            read_only: false,
         }
     }
 
@@ -283,6 +294,12 @@ mod tests {
     struct OpenMemory(MemoryDevice);
 
     impl Opener for Memory {
+        fn shape(&self, _: &VolumeName) -> Option<Shape> {
+            Some(Shape {
+                size: SIZE,
+                block_size: 4096,
+            })
+        }
         fn open(&self, _: &VolumeName) -> Result<Box<dyn OpenVolume>, DeviceError> {
             if self.refuse.load(Ordering::Relaxed) {
                 return Err(DeviceError::new(
@@ -347,12 +364,8 @@ mod tests {
 
     fn volume() -> (Arc<Memory>, LazyVolume) {
         let memory = Arc::new(Memory::default());
-        let shape = Shape {
-            size: SIZE,
-            block_size: 4096,
-        };
         let name = "tank/a".parse().expect("name");
-        let volume = LazyVolume::new(memory.clone(), name, shape);
+        let volume = LazyVolume::new(memory.clone(), name);
         (memory, volume)
     }
 

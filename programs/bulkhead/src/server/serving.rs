@@ -7,9 +7,7 @@ use std::time::{Duration, Instant};
 
 use block_device::SharedDevice;
 use control::answer::Status;
-use control::exports::{
-    AccessRule, Change, Problem, TargetWish, UnitWish, VolumeFacts, Wish, difference,
-};
+use control::exports::{AccessRule, Change, Problem, TargetWish, UnitWish, Wish, difference};
 use control::failure::chain;
 use control::{Failure, FailureKind};
 use iscsi::{
@@ -18,11 +16,11 @@ use iscsi::{
 use nbd::{Access as NbdAccess, ExportWish, Farewell, NbdServer, ServerLimits, TlsWish};
 use serving::{Budget, ListenAddress, Network, Workers};
 use units::{IscsiName, VolumeName};
-use zpool::dataset::UserProperties;
 
 use super::reservations::PoolReservations;
 use super::shared_pool::SharedPool;
 use super::volumes::Volumes;
+use crate::operations::documents::{All, Documents};
 use crate::operations::{Context, NothingLive, documents, nbd_view, target_view};
 
 /// Bytes of writes in memory over all iSCSI connections.
@@ -54,6 +52,12 @@ pub struct Serving {
     iscsi: IscsiServer,
     nbd: NbdServer,
     served: Mutex<Served>,
+}
+
+/// The documents as they were read.
+struct Read {
+    root: String,
+    documents: All,
 }
 
 #[derive(Default)]
@@ -93,17 +97,16 @@ impl Serving {
     pub fn reconcile(&self) -> Result<(), Failure> {
         // Held throughout, so that two changes at a time are applied one after the other.
         let mut served = self.served();
-        let (wish, problems, facts, properties) = self.read()?;
+        let all = self.read()?;
+        let (wish, problems) = documents::wish(&all.root, &all.documents);
         let changes = difference(&served.wish, &wish);
         for problem in problems.iter().filter(|p| !served.problems.contains(p)) {
             tracing::error!(subject = problem.subject, "{}", problem.sentence);
         }
         report(&changes);
-        served.volume_count = facts.len() as u64;
-        let facts: BTreeMap<&VolumeName, &VolumeFacts> =
-            facts.iter().map(|facts| (&facts.name, facts)).collect();
-        let iscsi = self.iscsi_wish(&mut served, &wish, &facts, &properties);
-        let nbd = self.nbd_wish(&wish, &facts);
+        served.volume_count = documents::volumes(&all.documents).len() as u64;
+        let iscsi = self.iscsi_wish(&mut served, &wish, &all.documents);
+        let nbd = self.nbd_wish(&wish);
         let applied = self.iscsi.apply(iscsi);
         let nbd_applied = self.nbd.apply(nbd);
         self.volumes.keep_only(&wish.volumes());
@@ -125,25 +128,19 @@ impl Serving {
         })
     }
 
-    #[allow(clippy::type_complexity)]
-    fn read(&self) -> Result<(Wish, Vec<Problem>, Vec<VolumeFacts>, UserProperties), Failure> {
+    fn read(&self) -> Result<Read, Failure> {
         let pool = self.pool.require()?;
         let context = Context {
             pool: &pool,
             live: &NothingLive,
         };
-        let (wish, problems, facts) = documents::wish(&context)?;
-        let properties = context.documents()?;
-        Ok((wish, problems, facts, properties))
+        Ok(Read {
+            root: context.root(),
+            documents: context.all()?,
+        })
     }
 
-    fn iscsi_wish(
-        &self,
-        served: &mut Served,
-        wish: &Wish,
-        facts: &BTreeMap<&VolumeName, &VolumeFacts>,
-        properties: &UserProperties,
-    ) -> iscsi::Wish {
+    fn iscsi_wish(&self, served: &mut Served, wish: &Wish, properties: &All) -> iscsi::Wish {
         let mut targets = Vec::new();
         for (name, wanted) in &wish.targets {
             let groups = self.groups_of(wanted);
@@ -158,11 +155,10 @@ impl Serving {
             });
             let target = Arc::clone(target);
             target.set_portal_groups(groups);
-            let units = wanted.units.iter().filter_map(|(lun, unit)| {
-                let facts = facts.get(&unit.volume)?;
+            let units = wanted.units.iter().map(|(lun, unit)| {
                 let key = (name.clone(), *lun);
                 let store = self.store(served, key, &unit.volume, properties);
-                Some(self.unit(*lun, unit, facts, store))
+                self.unit(*lun, unit, store)
             });
             let changes = target.apply(units.collect());
             for (lun, error) in &changes.refused {
@@ -201,7 +197,7 @@ impl Serving {
         served: &mut Served,
         key: (IscsiName, u16),
         volume: &VolumeName,
-        properties: &UserProperties,
+        properties: &All,
     ) -> Arc<PoolReservations> {
         let (target, lun) = key.clone();
         let own = properties.get(volume.as_str());
@@ -222,12 +218,11 @@ impl Serving {
         &self,
         lun: u16,
         unit: &UnitWish,
-        facts: &VolumeFacts,
         reservations: Arc<PoolReservations>,
     ) -> scsi::UnitConfig {
         scsi::UnitConfig {
             lun,
-            device: self.volumes.device(facts),
+            device: self.volumes.device(&unit.volume),
             identity: scsi::Identity {
                 naa: unit.identity.naa_bits().to_be_bytes().to_vec(),
                 serial: unit.identity.serial.clone(),
@@ -235,7 +230,8 @@ impl Serving {
             },
             write_cache: unit.write_cache,
             read_only: unit.read_only,
-            thin: unit.thin,
+            // A reservation keeps room for writes; what is unmapped is free for snapshots all the same.
+            thin: true,
             show_physical_block: false,
             visibility: scsi::Visibility::All,
             reservations,
@@ -266,9 +262,8 @@ impl Serving {
         }
     }
 
-    fn nbd_wish(&self, wish: &Wish, facts: &BTreeMap<&VolumeName, &VolumeFacts>) -> nbd::Wish {
-        let exports = wish.nbd.values().filter_map(|wanted| {
-            let facts = facts.get(&wanted.volume)?;
+    fn nbd_wish(&self, wish: &Wish) -> nbd::Wish {
+        let exports = wish.nbd.values().map(|wanted| {
             let rule = &wanted.export.access;
             let access = if rule.everyone || self.setup.all_to_everyone {
                 NbdAccess::Everyone
@@ -280,13 +275,13 @@ impl Serving {
                     identities: Vec::new(),
                 }
             };
-            Some(ExportWish {
+            ExportWish {
                 name: wanted.export.name.clone(),
                 description: wanted.volume.to_string(),
-                device: self.volumes.device(facts) as SharedDevice,
+                device: self.volumes.device(&wanted.volume) as SharedDevice,
                 read_only: wanted.export.read_only,
                 access,
-            })
+            }
         });
         nbd::Wish {
             exports: exports.collect(),
@@ -316,7 +311,7 @@ impl Serving {
     pub fn addresses(&self) -> (Vec<String>, Vec<String>) {
         let portals = self.iscsi.portals().into_iter();
         let portals = portals.map(|(address, group)| format!("{address},{group}"));
-        let listeners = self.nbd.status().listeners;
+        let listeners = self.nbd.listeners();
         let listeners = listeners.iter().map(ToString::to_string);
         (portals.collect(), listeners.collect())
     }
@@ -352,7 +347,7 @@ impl Serving {
                 sessions.iscsi.entry(target).or_default().push(view);
             }
         }
-        for connection in self.nbd.status().connections {
+        for connection in self.nbd.sessions() {
             let view = control::answer::SessionView {
                 name: connection.export.clone(),
                 peers: vec![connection.peer.to_string()],

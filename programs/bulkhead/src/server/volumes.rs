@@ -9,7 +9,6 @@ use block_device::{
     BlockDevice, DeviceError, Effort, ErrorKind, Extent, Geometry, ReadLoan, StatusRun, Update,
     WriteLoan, Zero,
 };
-use control::exports::VolumeFacts;
 use units::VolumeName;
 use zpool::dataset::DatasetErrorKind;
 use zpool::{OpenOptions, Volume};
@@ -43,15 +42,11 @@ impl Volumes {
     }
 
     /// The device of a volume; the same one for as long as the volume lives.
-    pub fn device(&self, facts: &VolumeFacts) -> Arc<LazyVolume> {
+    pub fn device(&self, name: &VolumeName) -> Arc<LazyVolume> {
         let mut devices = self.lock();
-        let device = devices.entry(facts.name.clone()).or_insert_with(|| {
-            let shape = Shape {
-                size: facts.size,
-                block_size: facts.block_size,
-            };
+        let device = devices.entry(name.clone()).or_insert_with(|| {
             let opener = Arc::clone(&self.opener) as Arc<dyn Opener>;
-            Arc::new(LazyVolume::new(opener, facts.name.clone(), shape))
+            Arc::new(LazyVolume::new(opener, name.clone()))
         });
         Arc::clone(device)
     }
@@ -112,9 +107,9 @@ impl Volumes {
     }
 
     /// A volume has another size now.
-    pub fn resized(&self, name: &VolumeName, size: u64) {
+    pub fn resized(&self, name: &VolumeName) {
         if let Some(device) = self.lock().get(name) {
-            device.resized(size);
+            device.resized();
         }
     }
 
@@ -164,6 +159,18 @@ impl PoolOpener {
 }
 
 impl Opener for PoolOpener {
+    fn shape(&self, name: &VolumeName) -> Option<Shape> {
+        let info = self.pool.get()?.dataset(name);
+        let info = info.inspect_err(|error| {
+            tracing::error!(volume = %name, %error, "look for the size of a volume");
+        });
+        let shape = info.ok()?.volume?;
+        Some(Shape {
+            size: shape.size.get(),
+            block_size: u32::try_from(shape.block_size.get()).ok()?,
+        })
+    }
+
     fn open(&self, name: &VolumeName) -> Result<Box<dyn OpenVolume>, DeviceError> {
         let options = OpenOptions {
             read_only: false,
