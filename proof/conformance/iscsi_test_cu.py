@@ -68,13 +68,13 @@ def parse(family: str, output: str) -> Iterator[Result]:
     for match in re.finditer(r"^  Test: (\S+) \.\.\.(.*?)(?=^  Test: |^Run Summary|\Z)", output, re.M | re.S):
         name, body = f"{family}.{match[1]}", match[2]
         skip = re.search(r"\[SKIPPED\]\s*(.*)", body)
-        # The verdict is a word of its own; the reason of a skip may contain it.
-        last = re.findall(r"(?:^|\.\.\.|\s)(passed|FAILED)\s*$", body, re.M)
-        if "FAILED" in last or not last:
+        # The verdict starts a line or follows the dots; what a suite's clean-up says behind it is no verdict.
+        word = re.search(r"^(passed|FAILED)", body, re.M)
+        if word is None or word[1] == "FAILED":
             complaint = re.search(r"\[FAILED\]\s*(.*)|^\s+1\. (.*)", body, re.M)
             words = next((group for group in complaint.groups() if group), "") if complaint else "no verdict"
             yield Result(name, Verdict.FAILED, words.strip())
-        elif skip:
+        elif skip and skip.start() < word.start():
             yield Result(name, Verdict.SKIPPED, skip[1].strip())
         else:
             yield Result(name, Verdict.PASSED)

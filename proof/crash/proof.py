@@ -92,7 +92,10 @@ class CrashProof:
         self._start()
         for number in range(1, self._plan.rounds + 1):
             rng = random.Random(f"{self._plan.seed}:{number}")
-            self._round(number, rng)
+            try:
+                self._round(number, rng)
+            except ProofError as error:
+                self._tally.complaints.append(f"round {number}: {error}")
             self._tally.rounds = number
             self._count()
             if not self._tally.good:

@@ -249,7 +249,7 @@ class MirrorFaults(legs.LegFaults):
             # A scrub repairs what the last one could not reach while a leg was coming back.
             server.command("pool", "clear", POOL)
             server.command("pool", "scrub", POOL, "--wait")
-            left = unhealthy_devices(server.status())
+            left = unhealthy_devices(server.status()) + _unfinished_scrub(server.status())
             if not left:
                 return []
             self.damage_seen += 1
@@ -283,6 +283,14 @@ def unhealthy_devices(status: dict[str, object]) -> list[str]:
     if status["health"] != "ONLINE":
         found.append(f"the pool is {status['health']}")
     return found
+
+
+def _unfinished_scrub(status: dict[str, object]) -> list[str]:
+    """A resilver looks only at what a leg is known to have missed: only a whole scrub counts."""
+    scan = status["scan"]
+    if isinstance(scan, dict) and (scan["function"], scan["state"]) == ("scrub", "finished"):
+        return []
+    return [f"the latest scan is {scan}"]
 
 
 def _members(parent: dict[str, object], key: str) -> list[dict[str, object]]:

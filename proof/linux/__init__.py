@@ -1,0 +1,1 @@
+"""A real Linux initiator in a virtual machine judges the server."""
