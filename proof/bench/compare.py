@@ -25,6 +25,11 @@ COMMIT_SECONDS = 5.5
 """ZFS writes dirty data out at the latest after zfs_txg_timeout: that work belongs to the writes."""
 
 
+LIKE_THE_PEERS: dict[str, int | bool] = {"leg_bytes": 3 << 30, "leg_count": 1, "written": True}
+"""One file, as the peers have (a mirror would write everything twice), with its blocks allocated by the
+host's file system, as theirs are once they are filled."""
+
+
 @dataclass
 class Sample:
     """One measurement."""
@@ -65,8 +70,7 @@ def make_servers(scratch: Path, small_block: int) -> list[tuple[Server, str]]:
 
 def _make(kind: type[Server], directory: Path, volumes: list[VolumeSpec]) -> Server:
     if kind is Bulkhead:
-        # One file, as the peers have: a mirror would write everything twice.
-        return Bulkhead(directory, volumes, leg_bytes=8 << 30, leg_count=1)
+        return Bulkhead(directory, volumes, **LIKE_THE_PEERS)
     return kind(directory, volumes)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from proof.bench.compare import VOLUME_BYTES, fill
+from proof.bench.compare import LIKE_THE_PEERS, VOLUME_BYTES, fill
 from proof.bench.load import IscsiLoad
 from proof.bench.points import POINTS
 from proof.process import Child, checked
@@ -26,7 +26,7 @@ def main(scratch: Path, image: Path, point_name: str) -> int:
         raise ProofError(f"no point {point_name}; there are {', '.join(point.name for point in POINTS)}")
     off = (("compression", "off"),)
     block = 4096 if point.volume == "small" else 131072
-    with Bulkhead(scratch, [VolumeSpec(point.volume, VOLUME_BYTES, block, off)], leg_bytes=8 << 30, leg_count=1) as server:
+    with Bulkhead(scratch, [VolumeSpec(point.volume, VOLUME_BYTES, block, off)], **LIKE_THE_PEERS) as server:
         fill(server, image)
         address = server.iscsi(point.volume)
         load = IscsiLoad()
