@@ -93,7 +93,7 @@ fn parse_chap(text: &str) -> Chap {
         })
     };
     Chap {
-        initiator: next().expect("USER:SECRET"),
+        initiators: vec![next().expect("USER:SECRET")],
         mutual: next(),
     }
 }

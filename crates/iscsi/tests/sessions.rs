@@ -523,10 +523,10 @@ fn a_changed_wish_ends_only_what_is_no_longer_allowed() {
 
     let mut secret = target_wish(&fixture.target);
     secret.access.chap = Some(Chap {
-        initiator: Credentials {
+        initiators: vec![Credentials {
             user: "user".to_owned(),
             secret: Secret::new(b"0123456789abcdef".to_vec()),
-        },
+        }],
         mutual: None,
     });
     apply(vec![secret]);

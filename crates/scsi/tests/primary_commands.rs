@@ -145,6 +145,7 @@ fn a_resized_device_is_told() {
     let target = target();
     target.apply(vec![unit(0, TestDevice::new())]);
     let a = Initiator::login(&target, "a");
+    a.good(&ten(0x25, 0, 0, 0), &[]);
     let changes = target.apply(vec![unit(0, TestDevice::with_blocks(2 * BLOCKS))]);
     assert_eq!(changes.resized, [0]);
     a.fails(&[0; 6], &[], (6, 0x2a, 9));

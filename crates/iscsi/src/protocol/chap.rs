@@ -55,8 +55,8 @@ pub struct Credentials {
 /// What a target asks of an initiator, and what it can prove itself with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Chap {
-    /// What the initiator must prove to know.
-    pub initiator: Credentials,
+    /// The initiator must prove to be one of these.
+    pub initiators: Vec<Credentials>,
     /// What we prove to know when the initiator asks; `None` refuses mutual authentication.
     pub mutual: Option<Credentials>,
 }
@@ -266,9 +266,13 @@ impl ChapExchange {
         let name = keys.name.ok_or(ChapError::Malformed)?;
         let response = keys.response.ok_or(ChapError::Malformed)?;
         let response = binary(response, algorithm.digest_bytes()).ok_or(ChapError::Malformed)?;
-        let expected = algorithm.response(id, &self.chap.initiator.secret, challenge);
-        let same_name = name.as_bytes().ct_eq(self.chap.initiator.user.as_bytes());
-        let same = same_name & expected.ct_eq(&response);
+        // All are compared, so that the time tells nothing about which names there are.
+        let mut same = subtle::Choice::from(0);
+        for known in &self.chap.initiators {
+            let expected = algorithm.response(id, &known.secret, challenge);
+            let same_name = name.as_bytes().ct_eq(known.user.as_bytes());
+            same |= same_name & expected.ct_eq(&response);
+        }
         if name.len() <= NAME_BYTES_MAX && bool::from(same) {
             Ok(())
         } else {
@@ -298,7 +302,8 @@ impl ChapExchange {
         let mutual = self.chap.mutual.as_ref().ok_or(ChapError::NoMutualSecret)?;
         // Section 12.1.3: a reflected challenge must not be answered, nor may both directions
         // share a secret, or we would compute for an attacker what we asked of it.
-        if challenge == our_challenge || mutual.secret.is_same_as(&self.chap.initiator.secret) {
+        let mut known = self.chap.initiators.iter();
+        if challenge == our_challenge || known.any(|one| mutual.secret.is_same_as(&one.secret)) {
             return Err(ChapError::Reflected);
         }
         let response = algorithm.response(id, &mutual.secret, &challenge);
@@ -321,7 +326,10 @@ mod tests {
 
     fn chap() -> Chap {
         Chap {
-            initiator: credentials("alice", "a secret of alice"),
+            initiators: vec![
+                credentials("bob", "a secret of bob"),
+                credentials("alice", "a secret of alice"),
+            ],
             mutual: Some(credentials("target", "a secret of ours")),
         }
     }
@@ -356,7 +364,7 @@ mod tests {
             let challenge = format!("CHAP_C=0x{}", "07".repeat(bytes));
             assert!(text.contains(&challenge), "{text}");
             let algorithm = Algorithm::from_number(number.parse().unwrap()).unwrap();
-            let response = algorithm.response(7, &chap().initiator.secret, &vec![7; bytes]);
+            let response = algorithm.response(7, &chap().initiators[1].secret, &vec![7; bytes]);
             let keys = ChapKeys {
                 name: Some("alice"),
                 response: Some(&to_hex(&response)),
@@ -390,7 +398,7 @@ mod tests {
     #[test]
     fn a_reflected_challenge_is_refused() {
         let (mut exchange, _) = begin(chap(), "5");
-        let response = Algorithm::Md5.response(7, &chap().initiator.secret, &[7; 16]);
+        let response = Algorithm::Md5.response(7, &chap().initiators[1].secret, &[7; 16]);
         let (response, challenge) = (to_hex(&response), to_hex(&[7; 16]));
         let keys = ChapKeys {
             name: Some("alice"),
@@ -405,7 +413,7 @@ mod tests {
     #[test]
     fn mutual_authentication_proves_the_target() {
         let (mut exchange, _) = begin(chap(), "7");
-        let response = Algorithm::Sha256.response(7, &chap().initiator.secret, &[7; 32]);
+        let response = Algorithm::Sha256.response(7, &chap().initiators[1].secret, &[7; 32]);
         let response = to_hex(&response);
         let keys = ChapKeys {
             name: Some("alice"),

@@ -115,10 +115,10 @@ fn text_split_by_the_c_bit_is_joined() {
 #[test]
 fn refusals_carry_the_codes_of_the_standard() {
     let chap = Chap {
-        initiator: Credentials {
+        initiators: vec![Credentials {
             user: "alice".to_owned(),
             secret: Secret::new(b"0123456789ab".to_vec()),
-        },
+        }],
         mutual: None,
     };
     let open = Rules { chap: None };
@@ -167,10 +167,10 @@ fn chap_is_played_through_before_the_stage_changes() {
     let secret = Secret::new(b"secret".to_vec());
     let rules = Rules {
         chap: Some(Chap {
-            initiator: Credentials {
+            initiators: vec![Credentials {
                 user: "alice".to_owned(),
                 secret,
-            },
+            }],
             mutual: None,
         }),
     };
@@ -199,10 +199,10 @@ fn chap_is_played_through_before_the_stage_changes() {
 fn chap_cannot_be_skipped_by_leaving_the_stage() {
     let rules = Rules {
         chap: Some(Chap {
-            initiator: Credentials {
+            initiators: vec![Credentials {
                 user: "alice".to_owned(),
                 secret: Secret::new(b"secret".to_vec()),
-            },
+            }],
             mutual: None,
         }),
     };

@@ -251,8 +251,8 @@ impl Serving {
             user: chap.user.clone(),
             secret: iscsi::Secret::new(chap.secret.reveal().as_bytes().to_vec()),
         };
-        let chap = document.chap.first().map(|first| Chap {
-            initiator: credentials(first),
+        let chap = (!document.chap.is_empty()).then(|| Chap {
+            initiators: document.chap.iter().map(credentials).collect(),
             mutual: document.mutual.as_ref().map(credentials),
         });
         IscsiAccess {
