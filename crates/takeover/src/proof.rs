@@ -101,7 +101,7 @@ impl Grant {
 pub enum Refusal {
     /// Its owner is alive and has not let go.
     #[error(
-        "{owner} is a member of the cluster and did not export {pool}: stop it there first (bulkhead pool move, or power {owner} off)"
+        "{owner} is a member of the cluster and did not export {pool}: stop it there first, or power {owner} off"
     )]
     OwnerLives {
         /// The pool.

@@ -70,6 +70,10 @@ codes! {
         "A fence device that the other heads cannot reach never confirms anything."
     FenceDeviceTwice "fence-device-twice" Error
         "A device that belongs to two heads powers the wrong one off."
+    FenceAgent "fence-agent" Error
+        "Pacemaker starts the agent by this name; there is no program of another form."
+    OutletName "outlet-name" Error
+        "Pacemaker reads lists of heads and outlets divided by these characters, and would switch another outlet."
     OneOutlet "one-outlet" Warning
         "A head with two power supplies stays on when one outlet is switched off; with one supply a lost feed stops it."
     FenceDelayEqual "fence-delay-equal" Error

@@ -13,6 +13,7 @@ pub(super) fn check(checker: &mut Checker<'_>) {
     if checker.appliance.heads.len() < 2 {
         return;
     }
+    check_names(checker);
     for (name, head) in &checker.appliance.heads {
         match &head.fencing {
             Some(fencing) if fencing.bmc.is_some() || !fencing.outlets.is_empty() => {
@@ -30,6 +31,39 @@ pub(super) fn check(checker: &mut Checker<'_>) {
     check_shared_network(checker);
     check_twice(checker);
     check_delays(checker);
+}
+
+/// What divides the entries of Pacemaker's `pcmk_host_map`.
+const OUTLET_FORBIDDEN: &[char] = &[':', ';', ',', '='];
+
+fn check_names(checker: &mut Checker<'_>) {
+    let appliance = checker.appliance;
+    for (name, pdu) in &appliance.pdus {
+        let rest = pdu.agent.strip_prefix("fence_").unwrap_or_default();
+        let plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_';
+        if rest.is_empty() || !rest.bytes().all(plain) {
+            checker.find(
+                Code::FenceAgent,
+                &Key::of("pdus").field(name).field("agent"),
+                format!("{:?} is no fence agent", pdu.agent),
+                "write one of the names that `stonith_admin --list-installed` prints, such as fence_apc_snmp",
+            );
+        }
+    }
+    for (name, head) in &appliance.heads {
+        let outlets = head.fencing.iter().flat_map(|fencing| &fencing.outlets);
+        for (index, outlet) in outlets.enumerate() {
+            let bad = |c: char| c.is_whitespace() || OUTLET_FORBIDDEN.contains(&c);
+            if outlet.outlet.is_empty() || outlet.outlet.contains(bad) {
+                checker.find(
+                    Code::OutletName,
+                    &key_of(name).field("outlets").item(index).field("outlet"),
+                    format!("{:?} cannot be passed to a fence agent", outlet.outlet),
+                    "write the outlet's number",
+                );
+            }
+        }
+    }
 }
 
 fn key_of(head: &HeadName) -> Key {

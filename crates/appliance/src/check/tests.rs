@@ -148,6 +148,14 @@ fn each_mistake_in_the_file_is_found() {
         ),
         (Code::FenceDelayEqual, replaced(PAIR, "delay_s = 1\n", "")),
         (
+            Code::FenceAgent,
+            replaced(PAIR, "fence_apc_snmp", "../bin/apc"),
+        ),
+        (
+            Code::OutletName,
+            replaced(PAIR, "outlet = \"1\"", "outlet = \"1;left:2\""),
+        ),
+        (
             Code::FenceDelayEqual,
             replaced(PAIR, "delay_s = 0", "delay_s = 1"),
         ),

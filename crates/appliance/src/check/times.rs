@@ -146,7 +146,7 @@ fn check_clients(checker: &mut Checker<'_>) {
             ),
             format!(
                 "set the initiators' replacement timeout to {} s or more",
-                worst_s + 1
+                worst_s.saturating_add(1)
             ),
         );
     } else if patience_s < worst_s {

@@ -300,6 +300,16 @@ fn obstacles(wish: &Wish, actual: &Actual) -> Vec<Obstacle> {
             });
         }
     }
+    for name in members(actual) {
+        if !wish.heads.iter().any(|(head, _)| head.as_str() == name) {
+            obstacles.push(Obstacle {
+                what: format!("{name} is not in the file and is a member of the running cluster"),
+                mend: format!(
+                    "run `systemctl disable --now pacemaker corosync` on {name}, which hands its pools over, or put it back into the file"
+                ),
+            });
+        }
+    }
     let running: BTreeSet<&Fingerprint> = actual
         .heads
         .values()
@@ -313,6 +323,24 @@ fn obstacles(wish: &Wish, actual: &Actual) -> Vec<Obstacle> {
         });
     }
     obstacles
+}
+
+/// The heads that Pacemaker sees: those with a controller that answers. Older versions say so in
+/// words, newer ones with the time since when.
+fn members(actual: &Actual) -> Vec<&str> {
+    let is_online = |state: &&Element| match state.attribute("crmd") {
+        Some("online") => true,
+        Some(time) => time.parse::<u64>().is_ok_and(|time| time > 0),
+        None => false,
+    };
+    let status = actual.cib.as_ref().and_then(|cib| cib.child("status"));
+    status
+        .iter()
+        .flat_map(|status| &status.children)
+        .filter(|state| state.name == "node_state")
+        .filter(is_online)
+        .filter_map(|state| state.attribute("uname"))
+        .collect()
 }
 
 /// All heads get the secret of a running head, else of the first that has one, else a new one.

@@ -245,3 +245,27 @@ fn new_files_are_counted_and_changed_ones_shown() {
         )
     );
 }
+
+#[test]
+fn a_head_that_was_taken_out_of_the_file_must_leave_the_cluster_first() {
+    let (wish, mut actual) = applied(PAIR);
+    let status = actual.cib.as_mut().expect("a CIB").child_or_new("status");
+    let state = |uname: &str, crmd: &str| {
+        Element::new("node_state")
+            .with("uname", uname)
+            .with("crmd", crmd)
+    };
+    status.children = vec![
+        state("left", "online"),
+        state("gone", "offline"),
+        state("old", "0"),
+    ];
+    assert!(plan(&wish, &actual).is_empty());
+    for crmd in ["online", "1700000000"] {
+        let mut actual = actual.clone();
+        let status = actual.cib.as_mut().expect("a CIB").child_or_new("status");
+        status.children.push(state("middle", crmd));
+        let plan = plan(&wish, &actual);
+        assert!(plan.obstacles[0].what.starts_with("middle"), "{plan}");
+    }
+}
