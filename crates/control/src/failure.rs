@@ -149,6 +149,26 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_documents_list_every_kind_with_its_code() {
+        let read = |path: &str| {
+            let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/");
+            std::fs::read_to_string(format!("{root}{path}")).expect("a document")
+        };
+        let (control, guide) = (read("formats/control.md"), read("guide/command-line.md"));
+        for kind in FailureKind::ALL {
+            let word = serde_json::to_string(&kind)
+                .expect("JSON")
+                .replace('"', "`");
+            let (code, meaning) = (kind.exit_code(), kind.meaning());
+            assert!(
+                control.contains(&format!("| {word} | {code} | {meaning} |")),
+                "{word}"
+            );
+            assert!(guide.contains(&format!("| {code} | {meaning} |")), "{code}");
+        }
+    }
+
+    #[test]
     fn exit_codes_are_distinct_and_dense() {
         let codes: Vec<u8> = FailureKind::ALL.iter().map(|k| k.exit_code()).collect();
         assert_eq!(codes, (1..=10).collect::<Vec<u8>>());

@@ -97,7 +97,9 @@ impl Serving {
     pub fn reconcile(&self) -> Result<(), Failure> {
         // Held throughout, so that two changes at a time are applied one after the other.
         let mut served = self.served();
+        let begun = Instant::now();
         let all = self.read()?;
+        let read_us = begun.elapsed().as_micros() as u64;
         let (wish, problems) = documents::wish(&all.root, &all.documents);
         let changes = difference(&served.wish, &wish);
         for problem in problems.iter().filter(|p| !served.problems.contains(p)) {
@@ -105,6 +107,7 @@ impl Serving {
         }
         report(&changes);
         served.volume_count = documents::volumes(&all.documents).len() as u64;
+        let decided_us = begun.elapsed().as_micros() as u64;
         let iscsi = self.iscsi_wish(&mut served, &wish, &all.documents);
         let nbd = self.nbd_wish(&wish);
         let applied = self.iscsi.apply(iscsi);
@@ -117,6 +120,8 @@ impl Serving {
             let target = wish.targets.get(name);
             target.is_some_and(|target| target.units.contains_key(lun))
         });
+        let applied_us = begun.elapsed().as_micros() as u64;
+        tracing::debug!(read_us, decided_us, applied_us, "exports read and applied");
         served.wish = wish;
         served.problems = problems;
         if let Some(error) = applied.failed.first() {
