@@ -89,6 +89,8 @@ codes! {
         "Corosync knows links by number, 0 to 7, each once."
     HeadOffNetwork "head-off-network" Error
         "A head without an interface in a network neither hears heartbeats there nor can it serve its addresses."
+    HeadAddressMissing "head-address-missing" Error
+        "Where heads call their interfaces differently, a moving address finds its interface by the head's own address in the same range."
     LinkFamily "link-family" Error
         "The two ends of a link must speak the same family of addresses."
 

@@ -21,6 +21,7 @@ pub(super) fn check(checker: &mut Checker<'_>) {
     check_families(checker);
     check_addresses(checker);
     check_serving(checker);
+    check_own_addresses(checker);
 }
 
 fn check_networks(checker: &mut Checker<'_>) {
@@ -230,6 +231,46 @@ fn check_serving(checker: &mut Checker<'_>) {
                     told.push(network);
                     let because = format!("pool {name} has an address there");
                     off_network(checker, &head_name, network, &because);
+                }
+            }
+        }
+    }
+}
+
+/// Where heads call their interfaces differently, each needs an address of its own in the range of
+/// every address that may move to it.
+fn check_own_addresses(checker: &mut Checker<'_>) {
+    let appliance = checker.appliance;
+    for (name, pool) in &appliance.pools {
+        for address in &pool.addresses {
+            let Some(network) = appliance.networks.get(&address.network) else {
+                continue;
+            };
+            let heads = appliance.heads_of(pool);
+            let links: Vec<_> = heads
+                .iter()
+                .filter_map(|head| {
+                    Some((
+                        head,
+                        appliance.heads.get(head)?.links.get(&address.network)?,
+                    ))
+                })
+                .collect();
+            let differ = links
+                .windows(2)
+                .any(|two| two[0].1.interface != two[1].1.interface);
+            let subnet = network.subnets.iter().find(|s| s.contains(address.address));
+            let Some(subnet) = subnet.filter(|_| differ) else {
+                continue;
+            };
+            for (head, link) in links {
+                if !link.addresses.iter().any(|own| subnet.contains(*own)) {
+                    checker.find(
+                        Code::HeadAddressMissing,
+                        &head_key(head).field("links").field(&address.network),
+                        format!("{head} has no address in {subnet}, where {} of {name} moves", address.address),
+                        format!("give {head} an address in {subnet}, or the interface the same name on every head"),
+                    );
                 }
             }
         }

@@ -486,3 +486,14 @@ fn names_of_findings_are_unique_and_in_kebab_case() {
         );
     }
 }
+
+#[test]
+fn interfaces_may_have_different_names_if_heads_have_addresses_beside_those_that_move() {
+    let (left, right) = TWO_POOLS.split_once("[heads.right]").expect("two heads");
+    let other = right.replace("ens1f0", "enp5s0");
+    let findings = findings_of(&format!("{left}[heads.right]{other}"), |_| {});
+    assert!(findings.is_empty(), "{findings:#?}");
+    let bare = other.replace(", \"fd00:77:1::12\"", "");
+    let findings = findings_of(&format!("{left}[heads.right]{bare}"), |_| {});
+    assert_only(&findings, Code::HeadAddressMissing);
+}

@@ -54,21 +54,12 @@ pub struct Primitive {
     pub provider: Option<&'static str>,
     /// Name of the agent.
     pub kind: String,
-    /// Parameters, those for single heads first.
-    pub attributes: Vec<Attributes>,
+    /// Parameters of the agent.
+    pub parameters: BTreeMap<String, String>,
     /// How Pacemaker treats it.
     pub meta: BTreeMap<String, String>,
     /// Operations with their bounds.
     pub operations: Vec<Operation>,
-}
-
-/// Parameters of an agent.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Attributes {
-    /// On this head only; none: everywhere.
-    pub head: Option<HeadName>,
-    /// Names and values.
-    pub values: BTreeMap<String, String>,
 }
 
 /// One operation of an agent.
@@ -269,7 +260,7 @@ fn add_fencing(
     // The delay belongs to the head, not to a device: only what is tried first waits.
     if let Some(first) = devices.first_mut().filter(|_| fencing.delay_s > 0) {
         let delay = ("pcmk_delay_base".to_owned(), seconds(fencing.delay_s));
-        first.attributes[0].values.extend([delay]);
+        first.parameters.extend([delay]);
     }
     for device in &devices {
         cib.locations.push(Location {
@@ -301,7 +292,7 @@ fn device(id: String, kind: &str, times: &Timeouts, values: BTreeMap<String, Str
         class: "stonith",
         provider: None,
         kind: kind.to_owned(),
-        attributes: vec![Attributes { head: None, values }],
+        parameters: values,
         meta: BTreeMap::new(),
         operations: vec![Operation {
             name: "monitor",
@@ -386,10 +377,7 @@ fn pool_primitive(id: &str, name: &PoolName, times: &Timeouts) -> Primitive {
         class: "ocf",
         provider: Some("bulkhead"),
         kind: "pool".to_owned(),
-        attributes: vec![Attributes {
-            head: None,
-            values: pairs([("pool", name.to_string())]),
-        }],
+        parameters: pairs([("pool", name.to_string())]),
         meta: pairs([
             ("migration-threshold", FAILURES_MAX.to_string()),
             ("failure-timeout", seconds(FAILURES_FORGOTTEN_S)),
@@ -441,6 +429,8 @@ fn address_primitive(appliance: &Appliance, pool: &Pool, address: &PoolAddress) 
     if let Some(subnet) = subnet {
         values.insert("cidr_netmask".to_owned(), subnet.prefix().to_string());
     }
+    let interface = common_interface(appliance, pool, address);
+    values.extend(interface.map(|name| ("nic".to_owned(), name)));
     if address.address.is_ipv6() {
         // The other head is off or has removed it: nothing to detect, and it takes a second.
         values.insert("nodad".to_owned(), "true".to_owned());
@@ -455,7 +445,7 @@ fn address_primitive(appliance: &Appliance, pool: &Pool, address: &PoolAddress) 
         class: "ocf",
         provider: Some("heartbeat"),
         kind: "IPaddr2".to_owned(),
-        attributes: with_interfaces(appliance, pool, address, values),
+        parameters: values,
         meta: BTreeMap::new(),
         operations: vec![
             operation("start", 0),
@@ -465,35 +455,18 @@ fn address_primitive(appliance: &Appliance, pool: &Pool, address: &PoolAddress) 
     }
 }
 
-/// The interface is named: once where it is the same on all heads, else for each head.
-fn with_interfaces(
-    appliance: &Appliance,
-    pool: &Pool,
-    address: &PoolAddress,
-    mut values: BTreeMap<String, String>,
-) -> Vec<Attributes> {
-    let interfaces: Vec<(HeadName, &String)> = appliance
-        .heads_of(pool)
-        .into_iter()
-        .filter_map(|name| {
-            let link = appliance.heads.get(&name)?.links.get(&address.network)?;
-            Some((name, &link.interface))
-        })
+/// The interface of an address, where all heads call it the same. Where they do not, IPaddr2
+/// finds it by the head's own address beside it: rules for single heads would be shorter to
+/// start, but Pacemaker 2 and 3 want them written differently.
+fn common_interface(appliance: &Appliance, pool: &Pool, address: &PoolAddress) -> Option<String> {
+    let heads = appliance.heads_of(pool);
+    let mut interfaces: BTreeSet<&String> = heads
+        .iter()
+        .filter_map(|name| appliance.heads.get(name)?.links.get(&address.network))
+        .map(|link| &link.interface)
         .collect();
-    let names: BTreeSet<&String> = interfaces.iter().map(|(_, interface)| *interface).collect();
-    if names.len() == 1 {
-        values.extend(
-            names
-                .first()
-                .map(|name| ("nic".to_owned(), (*name).clone())),
-        );
-        return vec![Attributes { head: None, values }];
-    }
-    let single = interfaces.into_iter().map(|(head, interface)| Attributes {
-        head: Some(head),
-        values: pairs([("nic", interface.clone())]),
-    });
-    single.chain([Attributes { head: None, values }]).collect()
+    let interface = interfaces.pop_first().cloned();
+    interface.filter(|_| interfaces.is_empty())
 }
 
 fn nvpairs<'a>(
@@ -526,7 +499,10 @@ impl Primitive {
                     .containing_all(nvpairs(&prefix, &self.meta)),
             );
         }
-        let sets = self.attributes.iter().map(|set| set.to_element(id));
+        let prefix = format!("{id}-parameters");
+        let parameters = Element::new("instance_attributes")
+            .with("id", &prefix)
+            .containing_all(nvpairs(&prefix, &self.parameters));
         let operations = self.operations.iter().map(|one| {
             Element::new("op")
                 .with("id", format!("{id}-{}", one.name))
@@ -535,32 +511,8 @@ impl Primitive {
                 .with("timeout", seconds(one.timeout_s))
         });
         element
-            .containing_all(sets)
+            .containing(parameters)
             .containing(Element::new("operations").containing_all(operations))
-    }
-}
-
-impl Attributes {
-    fn to_element(&self, resource: &str) -> Element {
-        let prefix = match &self.head {
-            Some(head) => format!("{resource}-on-{head}"),
-            None => format!("{resource}-parameters"),
-        };
-        let mut set = Element::new("instance_attributes").with("id", &prefix);
-        if let Some(head) = &self.head {
-            let expression = Element::new("expression")
-                .with("id", format!("{prefix}-rule-head"))
-                .with("attribute", "#uname")
-                .with("operation", "eq")
-                .with("value", head);
-            set = set.containing(
-                Element::new("rule")
-                    .with("id", format!("{prefix}-rule"))
-                    .with("score", 0)
-                    .containing(expression),
-            );
-        }
-        set.containing_all(nvpairs(&prefix, &self.values))
     }
 }
 
