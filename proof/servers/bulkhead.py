@@ -10,6 +10,7 @@ import socket
 import tempfile
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import BinaryIO
 
@@ -27,6 +28,8 @@ START_SECONDS = 60.0
 COMMAND_SECONDS = 60.0
 ZDB_SECONDS = 300.0
 SCRUBS_MAX = 4
+PARALLEL_FROM = 16
+PARALLEL_COMMANDS = 8
 
 
 def program() -> Path:
@@ -141,8 +144,13 @@ class Bulkhead(Server):
         self.start()
         self.wait_ready()
         self.command("target", "create", TARGET, "--pool", POOL)
-        for lun, volume in enumerate(self.volumes):
-            self._create(volume, lun)
+        if len(self.volumes) <= PARALLEL_FROM:
+            for lun, volume in enumerate(self.volumes):
+                self._create(volume, lun)
+        else:
+            # Each change waits for a commit of the pool; several at a time share one.
+            with ThreadPoolExecutor(PARALLEL_COMMANDS) as pool:
+                list(pool.map(self._create, self.volumes, range(len(self.volumes))))
         self.stop()
 
     def _create(self, volume: VolumeSpec, lun: int) -> None:

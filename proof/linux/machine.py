@@ -1,0 +1,181 @@
+"""The initiator as a virtual machine, and scripts run in it."""
+
+from __future__ import annotations
+
+import base64
+import os
+import queue
+import socket
+import tempfile
+import threading
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from proof.linux.network import NETWORKS
+from proof.linux.root import GuestImage
+from proof.process import Child, run
+from proof.runtime import ProofError, at_exit
+
+KVM_PROCESSOR = ["-accel", "kvm", "-cpu", "host"]
+EMULATED_PROCESSOR = ["-accel", "tcg", "-cpu", "max"]
+MEMORY_MIB = 1024
+KVM_TRIAL_SECONDS = 3.0
+BOOT_SECONDS = 180.0
+SCRIPT_SECONDS = 120.0
+SCRIPT_GRACE_SECONDS = 30.0
+"""More than the guest's own time-out, for an answer on its way."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """How a script in the guest ended."""
+
+    status: int
+    output: str
+    seconds: float
+
+
+@dataclass
+class Job:
+    """A script that runs in the guest."""
+
+    machine: Machine
+    script: str
+    seconds: float
+    started: float = field(default_factory=time.monotonic)
+    _answers: queue.Queue[Answer | None] = field(default_factory=lambda: queue.Queue(1))
+    _answer: Answer | None = None
+
+    def finish(self, answer: Answer | None) -> None:
+        """Called once, by the reader: ``None`` when the guest is gone."""
+        self._answers.put(answer)
+
+    def wait(self) -> Answer:
+        """Its end, however it ended."""
+        if self._answer is None:
+            left = max(1.0, self.started + self.seconds + SCRIPT_GRACE_SECONDS - time.monotonic())
+            try:
+                self._answer = self._answers.get(timeout=left)
+            except queue.Empty:
+                raise ProofError(f"the guest does not answer; it was running:\n{self.script}\n{self.machine.console()}") from None
+            if self._answer is None:
+                raise ProofError(f"the guest is gone:\n{self.machine.console()}")
+        return self._answer
+
+    def output(self) -> str:
+        """What it wrote; anything but success is an error with the guest's words."""
+        answer = self.wait()
+        if answer.status != 0:
+            raise ProofError(f"in the guest, status {answer.status} of:\n{self.script.strip()}\n{answer.output.strip()[-3000:]}")
+        return answer.output
+
+
+class Machine:
+    """A running guest."""
+
+    def __init__(self, scratch: Path, image: GuestImage):
+        # Not below the scratch directory: the name of a Unix socket has 107 bytes.
+        self._directory = tempfile.TemporaryDirectory(prefix="bulkhead-guest-")
+        at_exit(self._directory.cleanup)
+        self._log = scratch / "guest-console.log"
+        self._accelerated = kvm_works()
+        listener = socket.socket(socket.AF_UNIX)
+        listener.bind(f"{self._directory.name}/agent")
+        listener.listen(1)
+        self._child = Child("qemu", self._argv(image), self._log)
+        listener.settimeout(BOOT_SECONDS)
+        self._socket = listener.accept()[0]
+        listener.close()
+        self._jobs: dict[int, Job] = {}
+        self._lock = threading.Lock()
+        self._number = 0
+        self._ready = threading.Event()
+        self.release = ""
+        threading.Thread(target=self._read_answers, name="guest agent", daemon=True).start()
+
+    @property
+    def kind(self) -> str:
+        """How the guest's processor is made."""
+        return "KVM" if self._accelerated else "software emulation"
+
+    def _argv(self, image: GuestImage) -> list[str | Path]:
+        processor = KVM_PROCESSOR if self._accelerated else EMULATED_PROCESSOR
+        addresses = ",".join(f"{network.guest}/24" for network in NETWORKS)
+        # Mitigations cost an emulated processor much and protect nothing here.
+        kernel = f"console=ttyS0 loglevel=5 panic=-1 mitigations=off nokaslr net.ifnames=0 bulkhead.addresses={addresses}"
+        argv: list[str | Path] = ["qemu-system-x86_64", "-M", "pc", *processor, "-smp", "1", "-m", str(MEMORY_MIB)]
+        argv += ["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot", "-serial", "stdio"]
+        argv += ["-kernel", image.kernel, "-initrd", image.initramfs, "-append", kernel]
+        argv += ["-chardev", f"socket,id=agent,path={self._directory.name}/agent", "-device", "virtio-serial-pci"]
+        argv += ["-device", "virtserialport,chardev=agent,name=bulkhead.agent"]
+        for network in NETWORKS:
+            argv += ["-netdev", f"tap,id={network.tap},ifname={network.tap},script=no,downscript=no"]
+            argv += ["-device", f"virtio-net-pci,netdev={network.tap},mac={network.mac},romfile="]
+        return argv
+
+    def wait_booted(self) -> None:
+        """Returns when the guest takes scripts."""
+        deadline = time.monotonic() + BOOT_SECONDS
+        while not self._ready.wait(0.2):
+            self._child.require_alive()
+            if time.monotonic() > deadline:
+                raise ProofError(f"the guest did not boot within {BOOT_SECONDS:g} s:\n{self.console()}")
+
+    def start(self, script: str, seconds: float = SCRIPT_SECONDS) -> Job:
+        """Starts a script for bash; the guest ends it after ``seconds``."""
+        wrapped = f"timeout -k 5 {seconds:g} bash -e -o pipefail <<'BULKHEAD_SCRIPT'\n{script}\nBULKHEAD_SCRIPT\n"
+        job = Job(self, script, seconds)
+        with self._lock:
+            self._number += 1
+            self._jobs[self._number] = job
+            self._socket.sendall(f"{self._number} {base64.b64encode(wrapped.encode()).decode()}\n".encode())
+        return job
+
+    def run(self, script: str, seconds: float = SCRIPT_SECONDS) -> str:
+        """Runs a script to success; returns what it wrote."""
+        return self.start(script, seconds).output()
+
+    def attempt(self, script: str, seconds: float = SCRIPT_SECONDS) -> Answer:
+        """Runs a script, however it ends."""
+        return self.start(script, seconds).wait()
+
+    def console(self) -> str:
+        """The end of what the guest's kernel and processes printed."""
+        return self._child.log_tail()
+
+    def power_off(self) -> None:
+        """Pulls the plug."""
+        self._child.kill()
+
+    def _read_answers(self) -> None:
+        with self._socket.makefile("rb") as lines:
+            for line in lines:
+                words = line.split()
+                # The console may share a first line with noise of an earlier life of the port.
+                if len(words) >= 2 and words[0] == b"ready":
+                    self.release = words[1].decode()
+                    self._ready.set()
+                elif len(words) >= 2 and words[0].isdigit():
+                    self._finish(int(words[0]), int(words[1]), words[2] if len(words) > 2 else b"")
+        with self._lock:
+            jobs, self._jobs = self._jobs, {}
+        for job in jobs.values():
+            job.finish(None)
+
+    def _finish(self, number: int, status: int, output: bytes) -> None:
+        with self._lock:
+            job = self._jobs.pop(number, None)
+        if job:
+            text = base64.b64decode(output).decode(errors="replace")
+            job.finish(Answer(status, text, time.monotonic() - job.started))
+
+
+def kvm_works() -> bool:
+    """Whether the kernel really lends us a processor: tried, for the device may be there and its guests never move."""
+    if not os.access("/dev/kvm", os.R_OK | os.W_OK):
+        return False
+    argv = ["qemu-system-x86_64", "-M", "pc", *KVM_PROCESSOR, "-m", "64", "-nodefaults", "-no-user-config", "-display", "none"]
+    # The firmware's first words come out of this port.
+    argv += ["-chardev", "stdio,id=words", "-device", "isa-debugcon,iobase=0x402,chardev=words"]
+    return "SeaBIOS" in run(argv, KVM_TRIAL_SECONDS).output

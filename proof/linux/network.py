@@ -1,0 +1,53 @@
+"""Two storage networks in a namespace of this process: nothing outside of it changes."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from dataclasses import dataclass
+
+from proof.process import checked
+from proof.runtime import ProofError
+
+CLONE_NEWNET = 0x40000000
+COMMAND_SECONDS = 10.0
+
+
+@dataclass(frozen=True)
+class StorageNetwork:
+    """One wire between the server and the initiator."""
+
+    tap: str
+    server: str
+    guest: str
+    mac: str
+    prefix: str
+
+    def unplug(self) -> None:
+        """Frames vanish in both directions; the guest's card goes on seeing its link, as behind a dead switch."""
+        checked(["ip", "link", "set", self.tap, "down"], COMMAND_SECONDS)
+
+    def plug_in(self) -> None:
+        """Undoes ``unplug``."""
+        checked(["ip", "link", "set", self.tap, "up"], COMMAND_SECONDS)
+
+
+NETWORKS = (
+    StorageNetwork("storage1", "10.77.1.1", "10.77.1.2", "52:54:00:77:01:02", "10.77.1.0/24"),
+    StorageNetwork("storage2", "10.77.2.1", "10.77.2.2", "52:54:00:77:02:02", "10.77.2.0/24"),
+)
+
+
+def leave_the_machines_network() -> None:
+    """Moves this process, and all that it starts from now on, into a network of its own.
+
+    The kernel takes the network away with the last process in it, however that ends.
+    """
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.unshare(CLONE_NEWNET) != 0:
+        raise ProofError(f"no network namespace can be made: {os.strerror(ctypes.get_errno())}")
+    checked(["ip", "link", "set", "lo", "up"], COMMAND_SECONDS)
+    for network in NETWORKS:
+        checked(["ip", "tuntap", "add", "dev", network.tap, "mode", "tap"], COMMAND_SECONDS)
+        checked(["ip", "address", "add", f"{network.server}/24", "dev", network.tap], COMMAND_SECONDS)
+        checked(["ip", "link", "set", network.tap, "up"], COMMAND_SECONDS)
