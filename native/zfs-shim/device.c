@@ -71,18 +71,36 @@ bh_io_copy_from(struct bh_io *io, const void *data)
 	abd_copy_from_buf(to_zio(io)->io_abd, data, to_zio(io)->io_size);
 }
 
+/*
+ * Whether what follows a finished I/O may run on the thread that finished it.
+ *
+ * After a flush or a write of the intent log comes the log's bookkeeping, which waits for
+ * nothing.  After other writes locks are taken that can be held across I/O, so that a driver's
+ * thread must not wait for them; the library's own thread may, which takes them on its way to
+ * the device and completes writes of holes itself.  Writes without a logical parent (labels) come
+ * from threads that hold locks.
+ */
+static boolean_t
+may_go_on(const zio_t *zio, uint32_t place)
+{
+	boolean_t is_write = zio->io_type == ZIO_TYPE_WRITE;
+
+	if (place == BH_GO_ON_ELSEWHERE || zio->io_error != 0)
+		return (B_FALSE);
+	if (zio->io_type == ZIO_TYPE_FLUSH ||
+	    (is_write && zio->io_priority == ZIO_PRIORITY_SYNC_WRITE))
+		return (B_TRUE);
+	return (place == BH_GO_ON_SUBMITTER && is_write && zio->io_logical != NULL &&
+	    zio->io_logical->io_type == ZIO_TYPE_WRITE);
+}
+
 void
-bh_io_complete(struct bh_io *io, int32_t error, uint32_t here)
+bh_io_complete(struct bh_io *io, int32_t error, uint32_t place)
 {
 	zio_t *zio = to_zio(io);
 
 	zio->io_error = error;
-	/*
-	 * What follows these two is the intent log's bookkeeping, which waits for nothing; after
-	 * other I/O there can be a stage that waits for a lock held across I/O.
-	 */
-	if (here != 0 && error == 0 && (zio->io_type == ZIO_TYPE_FLUSH ||
-	    (zio->io_type == ZIO_TYPE_WRITE && zio->io_priority == ZIO_PRIORITY_SYNC_WRITE)))
+	if (may_go_on(zio, place))
 		zio_execute(zio);
 	else
 		zio_interrupt(zio);

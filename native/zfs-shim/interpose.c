@@ -78,3 +78,20 @@ random_get_pseudo_bytes(uint8_t *out, size_t length)
 	}
 	return (0);
 }
+
+/*
+ * Whether a buffer is one piece of memory.  The library's own puts every larger buffer together
+ * from pages, whatever the tunable says: an allocation for each 4 KiB, and a copy of every block
+ * on its way into the cache, which cannot share memory of another shape with who wrote or reads.
+ */
+boolean_t
+abd_size_alloc_linear(size_t size)
+{
+	return (zfs_abd_scatter_enabled == 0 || size < 4 * PAGESIZE);
+}
+
+/*
+ * Settings of jemalloc.  What is given back stays mapped for a minute, for the system to take when
+ * it wants memory: the buffers of the next burst of writes cost no page faults then.
+ */
+const char *malloc_conf = "muzzy_decay_ms:60000";

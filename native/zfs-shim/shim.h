@@ -56,6 +56,11 @@ struct bh_device_shape {
 #define	BH_IO_FLUSH	2
 #define	BH_IO_TRIM	3
 
+/* Where the library may go on after a finished I/O. */
+#define	BH_GO_ON_ELSEWHERE	0	/* on a thread of its own */
+#define	BH_GO_ON_HERE		1	/* on this one, a driver's, if it cannot wait for another I/O */
+#define	BH_GO_ON_SUBMITTER	2	/* on this one, which submitted it and is still in submit() */
+
 /* An I/O that the library has handed out; the library takes it back by bh_io_complete(). */
 struct bh_io;
 
@@ -86,10 +91,10 @@ uint32_t bh_io_pieces(struct bh_io *io, struct bh_piece *pieces, uint32_t pieces
 void bh_io_copy_to(struct bh_io *io, void *data);
 void bh_io_copy_from(struct bh_io *io, const void *data);
 /*
- * Gives the I/O back.  With `here`, the calling thread may run what follows it, if that cannot
- * wait for another I/O; such a thread must hold no lock.
+ * Gives the I/O back.  `place` is one of BH_GO_ON_*; a thread that the library may go on on must
+ * hold no lock.
  */
-void bh_io_complete(struct bh_io *io, int32_t error, uint32_t here);
+void bh_io_complete(struct bh_io *io, int32_t error, uint32_t place);
 
 /*
  * ------------------------------------------------------------------ pools (pool.c)

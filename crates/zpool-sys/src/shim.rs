@@ -39,6 +39,12 @@ pub const BH_IO_WRITE: u32 = 1;
 pub const BH_IO_FLUSH: u32 = 2;
 /// The contents are not needed any more.
 pub const BH_IO_TRIM: u32 = 3;
+/// The library goes on on a thread of its own.
+pub const BH_GO_ON_ELSEWHERE: u32 = 0;
+/// The library may go on on this thread, a driver's, if it cannot wait for another I/O.
+pub const BH_GO_ON_HERE: u32 = 1;
+/// The library may go on on this thread, which submitted the I/O and has not returned.
+pub const BH_GO_ON_SUBMITTER: u32 = 2;
 
 /// An I/O of the library.
 #[repr(C)]
@@ -119,7 +125,7 @@ unsafe extern "C" {
     pub fn bh_io_pieces(io: *mut bh_io, pieces: *mut bh_piece, pieces_max: u32) -> u32;
     pub fn bh_io_copy_to(io: *mut bh_io, data: *mut c_void);
     pub fn bh_io_copy_from(io: *mut bh_io, data: *const c_void);
-    pub fn bh_io_complete(io: *mut bh_io, error: i32, here: u32);
+    pub fn bh_io_complete(io: *mut bh_io, error: i32, place: u32);
 
     pub fn bh_pool_create(
         name: *const c_char,

@@ -1,10 +1,12 @@
 //! Files and block devices of this machine.
 //!
-//! Two ways lead to them. *Cached*: through the page cache, where a read of cached data
-//! completes on the spot and everything else on a worker thread. *Direct*: past the page cache
+//! Two ways lead to them. *Cached*: through the page cache, where a read of cached data, and a
+//! write to a file of a local file system, is a copy and completes on the spot, and everything
+//! else on a worker thread. *Direct*: past the page cache
 //! (`O_DIRECT`) by io_uring, without threads. Direct suits disks, whose cache is the library's
 //! own; cached suits files, which are small or stand in for disks in a test.
 
+use std::cell::Cell;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -91,7 +93,11 @@ impl Driver for FileDriver {
         // Who opened it first has chosen the way.
         let flags = rustix::fs::fcntl_getfl(&file.fd).map_err(OpenFailure::System)?;
         let direct = flags.contains(OFlags::DIRECT);
-        let core = Arc::new(Core { file, direct });
+        let core = Arc::new(Core {
+            writes_are_copies: !direct && is_on_local_file_system(&file),
+            file,
+            direct,
+        });
         Ok(Arc::new(FileDevice {
             lane: Lane::new(Box::new(OnWorker(Arc::clone(&core)))),
             workers: Arc::clone(&self.workers),
@@ -123,6 +129,22 @@ pub(super) fn open_locked(
     }
 }
 
+/// File systems of this machine whose buffered writes are copies into the page cache; a file on
+/// another one (a network, a program) can hang at any write. Numbers of `<linux/magic.h>`.
+const LOCAL_FILE_SYSTEMS: [u64; 5] = [
+    0xef53,      // ext2, ext3, ext4
+    0x5846_5342, // XFS
+    0x9123_683e, // Btrfs
+    0x0102_1994, // tmpfs
+    0xf2f5_2010, // F2FS
+];
+
+fn is_on_local_file_system(file: &LockedFile) -> bool {
+    !file.is_disk
+        && rustix::fs::fstatfs(&file.fd)
+            .is_ok_and(|stat| LOCAL_FILE_SYSTEMS.contains(&(stat.f_type as u64)))
+}
+
 fn is_block_device(path: &Path) -> bool {
     use std::os::unix::fs::FileTypeExt;
     std::fs::metadata(path).is_ok_and(|meta| meta.file_type().is_block_device())
@@ -131,6 +153,8 @@ fn is_block_device(path: &Path) -> bool {
 struct Core {
     file: Arc<LockedFile>,
     direct: bool,
+    /// Whether a write needs no thread that may wait.
+    writes_are_copies: bool,
 }
 
 struct FileDevice {
@@ -155,6 +179,11 @@ impl Device for FileDevice {
             IoKind::Read if self.read_from_cache(&io) => {
                 return io.complete(Ok(()), Place::Elsewhere);
             }
+            IoKind::Write if self.core.writes_are_copies => {
+                if let Some(result) = self.core.write_in_place(&io) {
+                    return complete_on_submitter(io, result);
+                }
+            }
             _ => {}
         }
         match &self.ring {
@@ -173,7 +202,7 @@ impl FileDevice {
         if !self.try_cache.load(Ordering::Relaxed) {
             return false;
         }
-        let result = io.fill_in_place(|pieces| {
+        let result = io.in_place(|pieces| {
             preadv2(
                 &self.core.file.fd,
                 pieces,
@@ -220,6 +249,21 @@ impl Core {
         Ok(())
     }
 
+    /// Writes from the library's own memory. `None` if that is in too many pieces.
+    fn write_in_place(&self, io: &DeviceIo) -> Option<Result<(), Errno>> {
+        let result = io.in_place(|pieces| {
+            let mut at = io.offset();
+            for piece in pieces {
+                self.write(at, piece)?;
+                at += piece.len() as u64;
+            }
+            Ok(())
+        })?;
+        // Even if it failed: some of it may have been written.
+        self.file.note_written();
+        Some(result)
+    }
+
     fn trim(&self, offset: u64, length: u64) -> Result<(), Errno> {
         if self.file.is_disk {
             return disk::discard(&self.file.fd, offset, length);
@@ -241,6 +285,27 @@ impl Core {
             trim: true,
         })
     }
+}
+
+/// Writes on one thread's stack that complete inside one another.
+const NESTED_MAX: u32 = 2;
+
+thread_local! {
+    static NESTED: Cell<u32> = const { Cell::new(0) };
+}
+
+/// Completes a write that was carried out on the spot. What follows in the library may submit
+/// the next one, which completes inside this one: some levels are fine, a queue of them is not.
+fn complete_on_submitter(io: DeviceIo, result: Result<(), Errno>) {
+    let level = NESTED.get();
+    let place = if level < NESTED_MAX {
+        Place::Submitter
+    } else {
+        Place::Elsewhere
+    };
+    NESTED.set(level + 1);
+    io.complete(result, place);
+    NESTED.set(level);
 }
 
 /// The device as a worker sees it.

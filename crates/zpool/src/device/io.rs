@@ -28,8 +28,21 @@ pub enum Place {
     /// On this thread, which belongs to the driver and holds no lock. Spares a hand-over; the
     /// next I/O may be submitted before the call returns.
     Here,
+    /// On the thread that submitted the I/O, inside [`submit`](super::Device::submit): a write
+    /// that was carried out on the spot.
+    Submitter,
     /// On a thread of the library.
     Elsewhere,
+}
+
+impl Place {
+    fn code(self) -> u32 {
+        match self {
+            Self::Elsewhere => sys::BH_GO_ON_ELSEWHERE,
+            Self::Here => sys::BH_GO_ON_HERE,
+            Self::Submitter => sys::BH_GO_ON_SUBMITTER,
+        }
+    }
 }
 
 /// Most pieces of memory that are worth a vectored system call.
@@ -57,9 +70,7 @@ impl Requester {
             Self::Library(io) => {
                 let error = result.err().map_or(0, Errno::raw_os_error);
                 // SAFETY: taken out of its cell, it is completed here and never used again.
-                unsafe {
-                    sys::bh_io_complete(io.0.as_ptr(), error, u32::from(place == Place::Here));
-                }
+                unsafe { sys::bh_io_complete(io.0.as_ptr(), error, place.code()) };
             }
             Self::Memory { data, done } => done(result, data),
         }
@@ -136,7 +147,10 @@ impl InFlight {
         let mut expired = 0;
         for cell in old {
             let taken = {
-                let mut requester = cell.requester();
+                // Whoever holds it works on the requester's own memory, which cannot be taken.
+                let Ok(mut requester) = cell.requester.try_lock() else {
+                    continue;
+                };
                 if requester.is_some() {
                     // Before the driver can find out, so that it subtracts only what was added.
                     self.overdue.fetch_add(1, Ordering::AcqRel);
@@ -272,12 +286,12 @@ impl DeviceIo {
         }
     }
 
-    /// Lets `fill` read into the requester's own memory. Only for calls that neither wait nor
-    /// leave anybody behind who writes later: the deadline is kept waiting meanwhile. `None` when
+    /// Lets `act` work on the requester's own memory. Only for calls that do not wait for a
+    /// device nor leave anybody behind who comes back later: no deadline ends them. `None` when
     /// the deadline has passed or the memory is in too many pieces.
-    pub(super) fn fill_in_place<T>(
+    pub(super) fn in_place<T>(
         &self,
-        fill: impl FnOnce(&mut [std::io::IoSliceMut<'_>]) -> T,
+        act: impl FnOnce(&mut [std::io::IoSliceMut<'_>]) -> T,
     ) -> Option<T> {
         match &mut *self.cell.requester() {
             None => None,
@@ -303,10 +317,10 @@ impl DeviceIo {
                     };
                     slices.push(std::io::IoSliceMut::new(slice));
                 }
-                Some(fill(&mut slices))
+                Some(act(&mut slices))
             }
             Some(Requester::Memory { data, .. }) => {
-                Some(fill(&mut [std::io::IoSliceMut::new(data)]))
+                Some(act(&mut [std::io::IoSliceMut::new(data)]))
             }
         }
     }
