@@ -59,7 +59,11 @@ bh_log_open(bh_volume_t *volume)
 	return (log);
 }
 
-/* Records a write. */
+/*
+ * Records a write, in whole sectors. A record's bytes are fetched when a flush comes, and may by
+ * then be those of a later write that is not in the log yet: a record of half a sector would
+ * bring half of that write back.
+ */
 void
 bh_log_write(bh_volume_t *volume, dmu_tx_t *tx, uint64_t offset,
     uint64_t length)
@@ -68,21 +72,19 @@ bh_log_write(bh_volume_t *volume, dmu_tx_t *tx, uint64_t offset,
 	if (zil_replaying(log, tx))
 		return;
 
-	for (uint64_t done = 0; done < length; ) {
-		uint64_t at = offset + done;
-		uint64_t count = MIN(length - done,
-		    BH_SECTOR_BYTES_MAX - P2PHASE(at, BH_SECTOR_BYTES_MAX));
+	uint64_t end = MIN(P2ROUNDUP(offset + length, BH_SECTOR_BYTES_MAX), volume->bv_size);
+	for (uint64_t at = P2ALIGN_TYPED(offset, BH_SECTOR_BYTES_MAX, uint64_t); at < end;
+	    at += BH_SECTOR_BYTES_MAX) {
 		itx_t *itx = zil_itx_create(TX_WRITE, sizeof (lr_write_t));
 		lr_write_t *record = (lr_write_t *)&itx->itx_lr;
 		itx->itx_wr_state = WR_NEED_COPY;
 		itx->itx_private = volume;
 		record->lr_foid = BH_DATA_OBJECT;
 		record->lr_offset = at;
-		record->lr_length = count;
+		record->lr_length = MIN(end - at, BH_SECTOR_BYTES_MAX);
 		record->lr_blkoff = 0;
 		BP_ZERO(&record->lr_blkptr);
 		zil_itx_assign(log, itx, tx);
-		done += count;
 	}
 	dsl_pool_wrlog_count(log->zl_dmu_pool, length, tx->tx_txg);
 }
