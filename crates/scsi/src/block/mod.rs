@@ -55,7 +55,13 @@ pub(crate) fn data_out_bytes(row: &Row, command: &Command, unit: &Unit) -> Resul
             let extent = writable(command, unit, &unit.geometry())?;
             comparable(command, extent)?
         }
-        Op::WriteSame => same::pattern_bytes(command, &unit.geometry())?,
+        Op::WriteSame => {
+            let geometry = unit.geometry();
+            if let Some(refusal) = unit.write_refusal(&geometry) {
+                return Err(refusal);
+            }
+            same::pattern_bytes(command, &geometry)?
+        }
         Op::Verify => match byte_check(command)? {
             0 => 0,
             1 => {

@@ -38,6 +38,9 @@ fn extent(range: Range, geometry: &Geometry) -> Result<Extent, Sense> {
 /// keeps it.
 pub(crate) fn write_same(context: &Context<'_>, data: &mut DataOut<'_>) -> Result<Executed, Stop> {
     let geometry = context.geometry();
+    if let Some(refusal) = context.unit.write_refusal(&geometry) {
+        return Err(refusal.into());
+    }
     let wants_unmap = context.command.cdb.byte(1) & UNMAP != 0;
     if wants_unmap && !context.unit.config.thin {
         return Err(Sense::invalid_cdb(1, Some(3)).into());
@@ -48,9 +51,6 @@ pub(crate) fn write_same(context: &Context<'_>, data: &mut DataOut<'_>) -> Resul
         return Err(Sense::illegal(asc).into());
     }
     let extent = extent(Range::of(&context.command.cdb), &geometry)?;
-    if let Some(refusal) = context.unit.write_refusal(&geometry) {
-        return Err(refusal.into());
-    }
     let device = &*context.unit.config.device;
     if pattern.iter().all(|byte| *byte == 0) {
         match (wants_unmap, context.unit.config.thin) {
