@@ -11,6 +11,7 @@
 #include <sys/metaslab_impl.h>
 #include <zfeature_common.h>
 #include <zfs_prop.h>
+#include <pthread.h>
 
 /* Whether a change can be made: on a suspended pool it would wait for ever. */
 static int
@@ -34,6 +35,34 @@ refuse_nothing(spa_t *spa)
 {
 	return (0);
 }
+
+/*
+ * The pool that was looked at last. While devices fail, the library may wait for them with its
+ * list of pools locked; by this a monitor and a resume get past that lock. Forgotten before the
+ * pool is closed.
+ */
+static pthread_mutex_t known_lock = PTHREAD_MUTEX_INITIALIZER;
+static spa_t *known_pool;
+
+static void
+remember_pool(spa_t *spa)
+{
+	(void) pthread_mutex_lock(&known_lock);
+	known_pool = spa;
+	(void) pthread_mutex_unlock(&known_lock);
+}
+
+/* Runs `call` with the pool called `name` if it is the remembered one; otherwise EAGAIN. */
+#define	BH_WITH_KNOWN_POOL(name, spa, error, call)		\
+	do {							\
+		(void) pthread_mutex_lock(&known_lock);		\
+		spa = known_pool;				\
+		if (spa != NULL && strcmp(spa_name(spa), name) == 0) \
+			call;					\
+		else						\
+			error = EAGAIN;				\
+		(void) pthread_mutex_unlock(&known_lock);	\
+	} while (0)
 
 /* Runs `call` with the pool held open as `spa`, unless `refuse` gives an error. */
 #define	BH_WITH_POOL(name, spa, error, refuse, call)		\
@@ -201,7 +230,10 @@ bh_pool_export(const char *name, uint32_t force)
 {
 	int error = refuse_suspended(name);
 
-	return (error != 0 ? error : spa_export(name, NULL, force != 0, B_FALSE));
+	if (error != 0)
+		return (error);
+	remember_pool(NULL);
+	return (spa_export(name, NULL, force != 0, B_FALSE));
 }
 
 int32_t
@@ -209,13 +241,45 @@ bh_pool_destroy(const char *name)
 {
 	int error = refuse_suspended(name);
 
-	return (error != 0 ? error : spa_destroy(name));
+	if (error != 0)
+		return (error);
+	remember_pool(NULL);
+	return (spa_destroy(name));
+}
+
+/*
+ * Whether the pool's configuration can be read now. While devices fail, a change of their states
+ * waits for the I/O under way, which waits for the devices, and readers queue up behind it.
+ */
+static int
+refuse_locked(const char *name)
+{
+	spa_t *spa;
+	int error = spa_open(name, &spa, FTAG);
+
+	if (error != 0)
+		return (error);
+	if (spa_config_tryenter(spa, SCL_CONFIG | SCL_STATE, FTAG, RW_READER))
+		spa_config_exit(spa, SCL_CONFIG | SCL_STATE, FTAG);
+	else
+		error = EAGAIN;
+	spa_close(spa, FTAG);
+	return (error);
 }
 
 int32_t
 bh_pool_status(const char *name, struct nvlist **out)
 {
-	int error = spa_get_stats(name, out, NULL, 0);
+	/*
+	 * The library waits for the configuration with the list of all pools locked. If it had to
+	 * wait for devices there, nobody could ask for the pool's health or resume it.
+	 */
+	int error = refuse_locked(name);
+
+	*out = NULL;
+	if (error == EAGAIN)
+		return (error);
+	error = spa_get_stats(name, out, NULL, 0);
 
 	/* A pool that cannot be opened still has a configuration, and that is the answer. */
 	return (*out != NULL ? 0 : error);
@@ -321,15 +385,27 @@ bh_pool_sync(const char *name)
 	return (error);
 }
 
+static void
+describe_health(spa_t *spa, struct bh_pool_health *out)
+{
+	out->suspended = (uint32_t)spa->spa_suspended;
+	out->root_state = (uint32_t)spa->spa_root_vdev->vdev_state;
+	out->synced_txg = spa_last_synced_txg(spa);
+	out->sync_started_ns = (uint64_t)spa->spa_sync_starttime;
+	out->now_ns = (uint64_t)gethrtime();
+}
+
 int32_t
 bh_pool_health(const char *name, struct bh_pool_health *out)
 {
+	spa_t *spa = NULL;
 	int error = 0;
 
-	if (!mutex_tryenter(&spa_namespace_lock))
-		return (EAGAIN);
+	if (!mutex_tryenter(&spa_namespace_lock)) {
+		BH_WITH_KNOWN_POOL(name, spa, error, describe_health(spa, out));
+		return (error);
+	}
 	/* spa_lookup would wait for a pool that is being exported. */
-	spa_t *spa = NULL;
 	while ((spa = spa_next(spa)) != NULL) {
 		if (strcmp(spa_name(spa), name) == 0)
 			break;
@@ -337,11 +413,8 @@ bh_pool_health(const char *name, struct bh_pool_health *out)
 	if (spa == NULL || spa->spa_is_exporting || spa->spa_root_vdev == NULL) {
 		error = spa == NULL ? ENOENT : EAGAIN;
 	} else {
-		out->suspended = (uint32_t)spa->spa_suspended;
-		out->root_state = (uint32_t)spa->spa_root_vdev->vdev_state;
-		out->synced_txg = spa_last_synced_txg(spa);
-		out->sync_started_ns = (uint64_t)spa->spa_sync_starttime;
-		out->now_ns = (uint64_t)gethrtime();
+		describe_health(spa, out);
+		remember_pool(spa);
 	}
 	mutex_exit(&spa_namespace_lock);
 	return (error);
@@ -435,12 +508,31 @@ clear_errors(spa_t *spa, uint64_t vdev_guid)
 	return (zio_resume(spa) != 0 ? EIO : 0);
 }
 
+/*
+ * Lets the I/O of a suspended pool go on where the list of pools is locked by someone who waits
+ * for that very I/O.
+ */
+static void
+resume_past_lock(const char *name)
+{
+	spa_t *spa;
+	int error = 0;
+
+	if (mutex_tryenter(&spa_namespace_lock)) {
+		mutex_exit(&spa_namespace_lock);
+		return;
+	}
+	BH_WITH_KNOWN_POOL(name, spa, error, (void) zio_resume(spa));
+	(void) error;
+}
+
 int32_t
 bh_pool_clear(const char *name, uint64_t vdev_guid)
 {
 	spa_t *spa;
 	int error;
 
+	resume_past_lock(name);
 	BH_WITH_POOL(name, spa, error, refuse_read_only, clear_errors(spa, vdev_guid));
 	return (error);
 }

@@ -2,6 +2,9 @@
 
 mod common;
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use common::nbd::Nbd;
 use common::{Machine, eventually};
 
@@ -109,17 +112,23 @@ fn a_pool_without_devices_is_suspended_says_so_and_resumes() {
     let faults = machine.path("faults");
     std::fs::write(&faults, "").expect("written");
     let server = machine.serve(&format!("--leg-faults {}", faults.display()));
-    let socket = machine.nbd_socket();
+    let mut client = Nbd::connect(&machine.nbd_socket(), "v").expect("connected");
     let (a, b) = (machine.path("a"), machine.path("b"));
     let both = format!(
-        "{} read=eio write=eio flush=eio\n{} read=eio write=eio flush=eio\n",
+        "{} write=eio flush=eio\n{} write=eio flush=eio\n",
         a.display(),
         b.display()
     );
     std::fs::write(&faults, both).expect("written");
-    let writer = std::thread::spawn(move || {
-        let mut client = Nbd::connect(&socket, "v").expect("connected");
-        client.write(0, &[3; 65_536]).and_then(|()| client.flush())
+    let ended = Arc::new(AtomicBool::new(false));
+    let end = Arc::clone(&ended);
+    // Writes until after the pool resumed: whenever the fault strikes, it strikes a write.
+    let writer = std::thread::spawn(move || -> std::io::Result<()> {
+        while !end.load(Ordering::Acquire) {
+            client.write(0, &[3; 65_536])?;
+            client.flush()?;
+        }
+        Ok(())
     });
     eventually("the pool is suspended", || {
         machine.ok("status tank --json").json()["pool"]["suspended"] == true
@@ -130,12 +139,52 @@ fn a_pool_without_devices_is_suspended_says_so_and_resumes() {
         machine.run("pool clear tank").code == 0
             && machine.ok("status tank --json").json()["pool"]["suspended"] == false
     });
+    ended.store(true, Ordering::Release);
     let written = writer.join().expect("no panic");
     assert!(
         written.is_ok(),
         "the write waited and was completed: {written:?}"
     );
     assert_eq!(server.stop(), 0, "{}", machine.log());
+}
+
+#[test]
+fn a_server_of_a_suspended_pool_can_be_stopped_and_the_next_one_recovers() {
+    let machine = Machine::with_exported_volume();
+    let faults = machine.path("faults");
+    std::fs::write(&faults, "").expect("written");
+    let server = machine.serve(&format!("--leg-faults {}", faults.display()));
+    let mut client = Nbd::connect(&machine.nbd_socket(), "v").expect("connected");
+    client.write(0, &[5; 4096]).expect("written");
+    client.flush().expect("flushed");
+    let (a, b) = (machine.path("a"), machine.path("b"));
+    // A read that fails is the client's to know; a write waits for the devices.
+    let dead = "write=eio flush=eio";
+    let both = format!("{} {dead}\n{} {dead}\n", a.display(), b.display());
+    std::fs::write(&faults, both).expect("written");
+    let writer = std::thread::spawn(move || -> std::io::Error {
+        loop {
+            let written = client.write(8192, &[6; 4096]);
+            if let Err(error) = written.and_then(|()| client.flush()) {
+                return error;
+            }
+        }
+    });
+    eventually("the pool is suspended", || {
+        machine.ok("status tank --json").json()["pool"]["suspended"] == true
+    });
+    assert_eq!(server.stop(), 8, "{}", machine.log());
+    let lost = writer.join().expect("no panic");
+    assert_ne!(
+        lost.raw_os_error(),
+        Some(5),
+        "a lost session, not an I/O error"
+    );
+    let server = machine.serve("");
+    let mut client = Nbd::connect(&machine.nbd_socket(), "v").expect("connected");
+    assert_eq!(client.read(0, 4096).expect("read"), [5; 4096]);
+    drop(client);
+    assert_eq!(server.stop(), 0);
 }
 
 #[test]

@@ -293,14 +293,32 @@ fn wait(core: &Core, events: &Receiver<Event>, notifier: &mut Notifier) -> Outco
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return Outcome::Signal,
         }
+        core.watch.tick();
         notifier.alive();
         notifier.status(&format!("pool {}: {}", core.name, core.watch.health()));
     }
 }
 
+/// Ends the process while the pool waits for its devices: nothing can be closed, and whatever was
+/// acknowledged as durable is on them. Clients lose their sessions and try again; none is told an
+/// error.
+fn leave_suspended(core: &Core) -> ! {
+    core.serving.drop_sessions();
+    tracing::error!(
+        pool = %core.name,
+        "ended while the pool is suspended, without exporting it: when its devices are back, the \
+         next start recovers it"
+    );
+    // Returning would close the volumes, which would wait for the devices.
+    std::process::exit(i32::from(FailureKind::Unavailable.exit_code()))
+}
+
 /// Drains, closes, exports or destroys, and tells whoever asked.
 fn end(core: &Core, common: &Common, outcome: Outcome, wait: Duration) -> Result<(), Failure> {
     core.set_ending();
+    if core.watch.is_suspended() {
+        leave_suspended(core);
+    }
     let drain_started = Instant::now();
     core.serving.drain(wait);
     tracing::info!(

@@ -366,6 +366,12 @@ impl Serving {
         sessions
     }
 
+    /// Ends all sessions without another answer, and leaves the volumes as they are.
+    pub fn drop_sessions(&self) {
+        self.nbd.drop_all();
+        self.iscsi.drop_all_sessions();
+    }
+
     /// Lets clients finish and log out until `wait` has passed, then ends what is left, and
     /// closes all volumes.
     pub fn drain(&self, wait: Duration) {

@@ -1,6 +1,7 @@
 //! Looks after the pool in a thread of its own, because a question about a pool may have to wait:
 //! the rest of the server never does. Logs what a person must know, once.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
@@ -17,8 +18,10 @@ const FRESH_WAIT: Duration = Duration::from_millis(300);
 const AGE_MAX: Duration = Duration::from_secs(2);
 
 /// What was seen last.
-#[derive(Default)]
 pub struct Watch {
+    pool: Arc<SharedPool>,
+    /// Whether the suspension was logged.
+    suspended: AtomicBool,
     state: Mutex<State>,
     changed: Condvar,
 }
@@ -34,11 +37,18 @@ struct State {
 impl Watch {
     /// Starts to look.
     pub fn start(pool: Arc<SharedPool>) -> std::io::Result<Arc<Self>> {
-        let watch = Arc::new(Self::default());
+        let watch = Arc::new(Self {
+            pool,
+            suspended: AtomicBool::new(false),
+            state: Mutex::default(),
+            changed: Condvar::new(),
+        });
+        // The first question makes the engine remember the pool, so that later ones never wait.
+        watch.tick();
         let own = Arc::clone(&watch);
         std::thread::Builder::new()
             .name("pool-watch".into())
-            .spawn(move || own.run(&pool))?;
+            .spawn(move || own.run())?;
         Ok(watch)
     }
 
@@ -54,6 +64,7 @@ impl Watch {
 
     /// The pool's state, fresh if the pool answers soon; with its age if it does not.
     pub fn status(&self) -> Option<(PoolStatus, Option<Duration>)> {
+        self.tick();
         let mut state = self.lock();
         let looks = state.looks;
         state.wanted = true;
@@ -63,13 +74,45 @@ impl Watch {
             .changed
             .wait_timeout_while(state, FRESH_WAIT, is_old)
             .expect("no holder panics");
-        let (at, status) = state.seen.as_ref()?;
+        let (at, mut status) = state.seen.clone()?;
+        drop(state);
+        // A look at a suspended pool may itself be stuck; this never is.
+        if self.is_suspended() && !status.suspended {
+            status.suspended = true;
+            status.health = "SUSPENDED".to_owned();
+            let advice = "I/O waits for the devices: bring them back, then clear the pool";
+            status.advice.push(advice.to_owned());
+        }
         let age = at.elapsed();
-        Some((status.clone(), (age > AGE_MAX).then_some(age)))
+        Some((status, (age > AGE_MAX).then_some(age)))
+    }
+
+    /// Whether all I/O waits now. Never waits itself.
+    pub fn is_suspended(&self) -> bool {
+        let health = self.pool.get().and_then(|pool| pool.health());
+        health.is_some_and(|health| health.suspended.is_some())
+    }
+
+    /// Logs that the pool was suspended, or goes on. Never waits for the pool.
+    pub fn tick(&self) {
+        let now = self.is_suspended();
+        if self.suspended.swap(now, Ordering::Relaxed) == now {
+            return;
+        }
+        match now {
+            true => tracing::error!(
+                "the pool is suspended: all I/O waits until its devices are back; then run \
+                 `bulkhead pool clear`"
+            ),
+            false => tracing::info!("the pool goes on"),
+        }
     }
 
     /// Health in a word, for the service manager. Never waits for the pool.
     pub fn health(&self) -> String {
+        if self.is_suspended() {
+            return "SUSPENDED".into();
+        }
         let state = self.lock();
         match &state.seen {
             Some((at, _)) if at.elapsed() > AGE_MAX + LOOK_INTERVAL => "does not answer".into(),
@@ -78,11 +121,11 @@ impl Watch {
         }
     }
 
-    fn run(&self, pool: &SharedPool) {
+    fn run(&self) {
         let mut last = PoolStatus::default();
         loop {
             let status = {
-                let Some(pool) = pool.get() else { return };
+                let Some(pool) = self.pool.get() else { return };
                 operations::pool_status(&Context {
                     pool: &pool,
                     live: &NothingLive,
@@ -95,7 +138,8 @@ impl Watch {
                     let mut state = self.lock();
                     state.seen = Some((Instant::now(), status));
                 }
-                Err(failure) => tracing::warn!(%failure, "the pool was not looked at"),
+                // Usual while devices fail; the state that is shown gets old, and says so.
+                Err(failure) => tracing::debug!(%failure, "the pool was not looked at"),
             }
             let mut state = self.lock();
             state.looks += 1;
@@ -113,20 +157,8 @@ impl Watch {
     }
 }
 
-/// Logs what became worse or better.
+/// Logs what became worse or better, except suspensions, which [`Watch::tick`] sees at once.
 fn report(old: &PoolStatus, new: &PoolStatus) {
-    if old.suspended != new.suspended {
-        match new.suspended {
-            true => tracing::error!(
-                pool = new.name,
-                "the pool is suspended: all I/O waits until its devices are back; then run \
-                 `bulkhead pool clear {}`",
-                new.name
-            ),
-            false => tracing::info!(pool = new.name, "the pool goes on"),
-        }
-        return;
-    }
     if old.health == new.health || new.suspended {
         return;
     }
