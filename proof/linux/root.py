@@ -29,7 +29,7 @@ RECIPE_VERSION = 1
 """Raise it when the way of building changes."""
 
 PACKAGES = (
-    *("bash", "coreutils", "grep", "sed", "mawk", "util-linux", "procps", "busybox-static"),
+    *("bash", "coreutils", "grep", "sed", "mawk", "diffutils", "util-linux", "mount", "procps", "busybox-static"),
     *("iproute2", "kmod", "udev", "dmsetup"),
     *("open-iscsi", "multipath-tools", "sg3-utils", "nbd-client"),
     *("xfsprogs", "e2fsprogs", "fio"),
@@ -49,7 +49,7 @@ LEFT_OUT = (
 )
 """What no program of the guest needs: it is unpacked into memory at each start."""
 
-LEFT_OUT_FILES = ("libicudata.so.*", "libperl.so.*", "libpython3*", "perl*", "python3*")
+LEFT_OUT_FILES = ("libperl.so.*", "libpython3*", "perl*", "python3*")
 
 
 @dataclass(frozen=True)

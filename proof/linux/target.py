@@ -1,0 +1,81 @@
+"""The server on two portals, in two networks, with CHAP in both directions."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+
+from proof.linux.network import NETWORKS
+from proof.runtime import wait_until
+from proof.servers.base import VolumeSpec
+from proof.servers.bulkhead import POOL, TARGET, Bulkhead
+
+MEBIBYTE = 1 << 20
+INITIATOR = "iqn.1993-08.org.debian:01:bulkhead-proof"
+USER, SECRET = "linux", "guest-says-sesame"
+TARGET_USER, TARGET_SECRET = "bulkhead", "server-says-sesame"
+NBD_PORT = 10809
+DISK = VolumeSpec("disk", 512 * MEBIBYTE)
+RAW = VolumeSpec("raw", 64 * MEBIBYTE)
+NETWORK_DISK = VolumeSpec("network-disk", 128 * MEBIBYTE)
+SPACE_SECONDS = 40.0
+"""Freed space shows after a transaction group or two."""
+
+
+class PortalServer(Bulkhead):
+    """``bulkhead pool-server`` as two storage networks see it."""
+
+    def __init__(self, scratch: Path):
+        portals = [word for group, network in enumerate(NETWORKS, 1) for word in ("--iscsi", f"{network.server}:3260,{group}")]
+        nbd = ["--nbd", f"{NETWORKS[0].server}:{NBD_PORT}"]
+        super().__init__(scratch, [DISK, RAW, NETWORK_DISK], portals=0, options=(*portals, *nbd))
+
+    def prepare(self) -> None:
+        super().prepare()
+        secret, target_secret = self.scratch / "secret", self.scratch / "target-secret"
+        secret.write_text(SECRET + "\n")
+        target_secret.write_text(TARGET_SECRET + "\n")
+        networks = [word for network in NETWORKS for word in ("--network", network.prefix)]
+        self.command("target", "allow", TARGET, "--pool", POOL, "--initiator", INITIATOR, *networks)
+        self.command("target", "chap", "set", TARGET, "--pool", POOL, "--user", USER, "--secret-file", str(secret))
+        self.command("target", "chap", "mutual", TARGET, "--pool", POOL, "--user", TARGET_USER, "--secret-file", str(target_secret))
+        self.command("nbd", "export", f"{POOL}/{NETWORK_DISK.name}", "--name", NETWORK_DISK.name, "--allow-network", NETWORKS[0].prefix)
+
+    def wwid(self, spec: VolumeSpec) -> str:
+        """The volume's identity as Linux names it.
+
+        Of the designators in VPD page 83h udev takes the EUI-64 (a 2 before it), because it does not know
+        locally assigned NAA.
+        """
+        return "2" + self._identity(spec)["eui"]
+
+    def serial(self, spec: VolumeSpec) -> str:
+        """The unit serial number."""
+        return self._identity(spec)["serial"]
+
+    def _identity(self, spec: VolumeSpec) -> dict[str, str]:
+        document = json.loads(self.command("--json", "volume", "show", f"{POOL}/{spec.name}"))
+        identity: dict[str, str] = document["identity"]
+        return identity
+
+    def used(self, spec: VolumeSpec) -> int:
+        """Bytes of the pool that the volume holds."""
+        document = json.loads(self.command("--json", "volume", "get", f"{POOL}/{spec.name}", "referenced"))
+        return int(document["referenced"]["value"])
+
+    def wait_used(self, what: str, spec: VolumeSpec, low: int, high: int) -> int:
+        """Waits until the volume holds between ``low`` and ``high`` bytes; returns how many."""
+        wait_until(what, lambda: low <= self.used(spec) <= high, SPACE_SECONDS, poll_seconds=0.5)
+        return self.used(spec)
+
+    def resize(self, spec: VolumeSpec, size: int) -> None:
+        """Gives the volume another size while it is in use."""
+        self.command("volume", "resize", f"{POOL}/{spec.name}", "--size", str(size))
+
+    def restart(self) -> float:
+        """Starts after an end; returns the seconds until it served."""
+        started = time.monotonic()
+        self.start()
+        self.wait_ready()
+        return time.monotonic() - started

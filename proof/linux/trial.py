@@ -1,0 +1,80 @@
+"""Runs the steps one after the other, a line each, and counts."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable
+
+from proof.linux.kernel_log import complaints
+from proof.linux.machine import Machine
+from proof.runtime import ProofError
+
+
+class EssentialStepFailed(ProofError):
+    """Nothing after this step would mean anything."""
+
+
+class Trial:
+    """The count of a run."""
+
+    def __init__(self, machine: Machine):
+        self._machine = machine
+        self.passed = 0
+        self.failed = 0
+        self.skipped = 0
+
+    def step(
+        self,
+        title: str,
+        action: Callable[[], str],
+        *,
+        expected: re.Pattern[str] | None = None,
+        essential: bool = False,
+    ) -> None:
+        """Runs one step; ``action`` returns what it found. Trouble in the guest's kernel log fails it,
+        too, unless ``expected`` knows the line."""
+
+        def judged() -> str:
+            words = action()
+            if found := complaints(self._machine.run("dmesg --read-clear"), expected):
+                raise ProofError("the guest's kernel complains:\n" + "\n".join(found[:20]))
+            return words
+
+        if not self._count(title, judged):
+            self._tell_more()
+            if essential:
+                raise EssentialStepFailed(f"after this nothing else would mean anything: {title}")
+
+    def audit(self, action: Callable[[], str]) -> None:
+        """Runs a last step, with the guest gone."""
+        self._count("pool", action)
+
+    def _count(self, title: str, action: Callable[[], str]) -> bool:
+        started = time.monotonic()
+        try:
+            words = action()
+        except ProofError as error:
+            self.failed += 1
+            print(f"FAILED  {title}: {error}")
+            return False
+        self.passed += 1
+        print(f"ok      {title}: {words} ({time.monotonic() - started:.1f} s)")
+        return True
+
+    def skip(self, title: str, reason: str) -> None:
+        """Counts a step that this guest cannot make."""
+        self.skipped += 1
+        print(f"skipped {title}: {reason}")
+
+    def _tell_more(self) -> None:
+        try:
+            state = "iscsiadm -m session -P 1 | grep -E 'Portal|State'; multipath -ll; dmesg --read-clear | tail -n 30; true"
+            print(self._machine.attempt(state, 30).output)
+        except ProofError as error:
+            print(f"        {error}")
+
+    def verdict(self) -> str:
+        """The last line."""
+        skipped = f", {self.skipped} skipped" if self.skipped else ""
+        return f"linux initiator: {self.passed} passed, {self.failed} failed{skipped}"
