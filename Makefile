@@ -11,7 +11,7 @@ FUZZ_SECONDS ?= $(or $(SECONDS),60)
 REPETITIONS ?= 3
 
 .DEFAULT_GOAL := help
-.PHONY: help deps build demo test lint unit conformance crash hostile fuzz bench
+.PHONY: help deps build demo test lint unit conformance crash hostile linux fuzz bench
 
 help: ## this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -49,6 +49,10 @@ crash: build ## ROUNDS kills with verified clients
 hostile: build ## clients that misbehave beside one that does not
 	@scripts/deps.sh test
 	$(PYTHON) -m proof.hostile
+
+linux: build ## a real Linux initiator, in a virtual machine
+	@scripts/deps.sh linux
+	$(PYTHON) -m proof.linux
 
 fuzz: ## SECONDS of coverage-guided fuzzing, shared by the parsers
 	@scripts/deps.sh build

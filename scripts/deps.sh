@@ -20,6 +20,8 @@ zfs_packages=("libzfslinux-dev=$zfs_version" "libzpool6linux=$zfs_version"
 test_packages=("zfsutils-linux=$zfs_version" libiscsi-bin libnbd-bin python3-libnbd qemu-utils
     qemu-block-extra fio sg3-utils openssl iproute2 man-db)
 bench_packages=(tgt nbdkit)
+# What makes and runs the guest of proof.linux; the guest's own packages are only unpacked.
+linux_packages=(qemu-system-x86 cpio kmod iproute2)
 
 # shellcheck disable=SC1091
 . /etc/os-release
@@ -113,6 +115,8 @@ build) install_packages "${build_packages[@]}" "${zfs_packages[@]}" ;;
 test) install_packages "${build_packages[@]}" "${zfs_packages[@]}" "${test_packages[@]}" ;;
 bench) install_packages "${build_packages[@]}" "${zfs_packages[@]}" "${test_packages[@]}" \
     "${bench_packages[@]}" ;;
-*) die "unknown set '$need': build, test or bench" ;;
+linux) install_packages "${build_packages[@]}" "${zfs_packages[@]}" "${test_packages[@]}" \
+    "${linux_packages[@]}" ;;
+*) die "unknown set '$need': build, test, bench or linux" ;;
 esac
 install_rust
