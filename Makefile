@@ -6,7 +6,8 @@ CARGO := scripts/cargo.sh
 PYTHON := /usr/bin/python3
 
 ROUNDS ?= 50
-SEED ?= random
+SEED ?=
+LEGS ?= none
 FUZZ_SECONDS ?= $(or $(SECONDS),60)
 REPETITIONS ?= 3
 
@@ -36,15 +37,15 @@ lint: ## formatting, clippy, layers, house rules
 unit: ## tests of the crates and of the checkers
 	@scripts/deps.sh test
 	$(CARGO) test --locked --workspace --exclude xtask
-	$(PYTHON) -m unittest discover -s proof/tests -t .
+	$(PYTHON) -m proof.tests
 
 conformance: build ## iscsi-test-cu and the NBD clients
 	@scripts/deps.sh test
 	$(PYTHON) -m proof.conformance
 
-crash: build ## ROUNDS kills with verified clients
+crash: build ## ROUNDS kills with verified clients; LEGS=mix harms a leg meanwhile
 	@scripts/deps.sh test
-	$(PYTHON) -m proof.crash --rounds $(ROUNDS) --seed $(SEED)
+	$(PYTHON) -m proof.crash --rounds $(ROUNDS) --legs-fault $(LEGS) $(if $(SEED),--seed $(SEED))
 
 hostile: build ## clients that misbehave beside one that does not
 	@scripts/deps.sh test

@@ -23,6 +23,7 @@ run make lint
 run make unit
 run make conformance
 run make crash ROUNDS="${CRASH_ROUNDS:-50}"
+run make crash ROUNDS="${LEGS_ROUNDS:-16}" LEGS=mix
 run make hostile
 run make fuzz SECONDS="${FUZZ_SECONDS:-60}"
 run make demo
