@@ -27,7 +27,7 @@ pub use file::{
     Privilege, Quorum, QuorumRule, Witness,
 };
 pub use key::{Key, SourceMap};
-pub use parse::{Parsed, parse};
+pub use parse::{FILE_BYTES_MAX, Parsed, parse};
 pub use plan::{Layout, Plan, plan, wish};
 
 pub use subnet::{ParseSubnetError, Subnet};

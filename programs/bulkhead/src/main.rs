@@ -1,11 +1,14 @@
 //! The one binary: the command line, and the server of a pool.
 //!
-//! `cli` turns words into a plan; `reach` finds who performs it, a running server or this very
+//! `cli` turns words into a plan; `appliance` checks and applies the description of a whole
+//! appliance; `agent` is what Pacemaker runs; `reach` finds who performs it, a running server or this very
 //! process; `operations` perform requests on an open pool; `server` keeps a pool open and serves
 //! it; `output` prints what came of it.
 
 #![forbid(unsafe_code)]
 
+mod agent;
+mod appliance;
 mod cli;
 mod open;
 mod operations;
@@ -28,7 +31,7 @@ fn main() -> ExitCode {
     let cli = Cli::parse();
     let json = cli.common.json;
     match cli.command.plan().and_then(|plan| run(plan, &cli.common)) {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => code,
         Err(failure) => {
             let text = output::failure(&failure, json);
             // Scripts read the document where they read an answer.
@@ -41,17 +44,23 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(plan: Plan, common: &Common) -> Result<(), Failure> {
+fn run(plan: Plan, common: &Common) -> Result<ExitCode, Failure> {
+    let done = |()| ExitCode::SUCCESS;
     let mut progress = progress_line(common.json);
     let answer = match plan {
-        Plan::Serve(args) => return server::run(*args, common),
+        Plan::Serve(args) => return server::run(*args, common).map(done),
+        Plan::PoolAgent(args) => return Ok(agent::run(&args, common)),
+        Plan::Appliance(command) => {
+            let mut print = |text: &str| print(text.as_bytes());
+            return appliance::run(&command, common, &mut print);
+        }
         Plan::Completion(shell) => {
             let mut text = Vec::new();
             cli::completions(shell, &mut text);
-            return print(&text);
+            return print(&text).map(done);
         }
         Plan::Man(directory) => {
-            return cli::manual_pages(&directory).map_err(|error| {
+            return cli::manual_pages(&directory).map(done).map_err(|error| {
                 let message = format!("write into {}: {error}", directory.display());
                 Failure::new(control::FailureKind::Failed, message)
             });
@@ -69,7 +78,7 @@ fn run(plan: Plan, common: &Common) -> Result<(), Failure> {
             previous_owner_is_stopped,
         } => reach::take_over(common, &pool, previous_owner_is_stopped)?,
     };
-    show(&answer, common)
+    show(&answer, common).map(done)
 }
 
 fn show(answer: &Answer, common: &Common) -> Result<(), Failure> {

@@ -34,7 +34,7 @@ pub(super) fn check(checker: &mut Checker<'_>) {
                 Code::NotAsked,
                 &head_key(name),
                 format!("{name} was not asked about its programs, disks, interfaces and clock"),
-                "run the check where all heads can be reached",
+                "run the check where all heads can be reached, with --ssh",
             ),
         }
     }

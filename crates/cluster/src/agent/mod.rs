@@ -34,11 +34,25 @@ pub trait PoolProgram {
     /// How the server of `pool` answers; `None` if nobody answers within `limit`.
     fn status(&self, pool: &PoolName, limit: Duration) -> Option<Server>;
 
-    /// Asks the server to drain, export and end. Returns when that has begun.
+    /// The process that listens on the control socket of `pool`, whether it answers or not; `None`
+    /// if there is none or it cannot be found out within `limit`. It tells the process of a server
+    /// that no agent started.
+    fn server_pid(&self, pool: &PoolName, limit: Duration) -> Option<i32> {
+        let _ = (pool, limit);
+        None
+    }
+
+    /// The last words of a server that [`PoolProgram::server_command`] described and that ended.
+    fn last_words(&self, pool: &PoolName) -> Option<String> {
+        let _ = pool;
+        None
+    }
+
+    /// Asks the server to drain, export and end. Returns when that has begun, or later.
     ///
     /// # Errors
     ///
-    /// It cannot be asked.
+    /// It cannot be asked, or failed.
     fn request_export(&self, pool: &PoolName, limit: Duration) -> Result<(), String>;
 
     /// What the labels of the pool's devices say.
@@ -221,15 +235,32 @@ fn perform(operation: Operation, pool: PoolName, around: &Surroundings<'_>) -> V
 }
 
 fn ask_server(pool: &PoolName, around: &Surroundings<'_>, process: &mut ServerProcess) -> Event {
-    let server = match around.program.status(pool, STATUS_TIME_LIMIT) {
+    match look_at_server(pool, around, process) {
+        Ok(server) => Event::Server(server),
+        Err(why) => Event::Failed(why),
+    }
+}
+
+fn look_at_server(
+    pool: &PoolName,
+    around: &Surroundings<'_>,
+    process: &mut ServerProcess,
+) -> Result<Server, String> {
+    let answered = around.program.status(pool, STATUS_TIME_LIMIT);
+    if !process.is_alive()? {
+        // Started by hand, or the note is lost: whoever listens has the pool, and must be found
+        // again when it does not answer any more.
+        match around.program.server_pid(pool, STATUS_TIME_LIMIT) {
+            Some(pid) => process.adopt(pid, answered.is_some())?,
+            None => return Ok(answered.unwrap_or(Server::Absent)),
+        }
+    }
+    Ok(match answered {
         Some(server) => server,
-        None => match process.is_alive() {
-            Ok(true) => Server::Silent,
-            Ok(false) => Server::Absent,
-            Err(why) => return Event::Failed(why),
-        },
-    };
-    Event::Server(server)
+        None if !process.is_alive()? => Server::Absent,
+        None if process.is_starting()? => Server::Starting,
+        None => Server::Silent,
+    })
 }
 
 fn await_serving(
@@ -241,18 +272,22 @@ fn await_serving(
     if process.was_started_here() {
         return match process.await_ready(deadlines.patience) {
             Ok(()) => Event::Serving,
-            Err(why) => Event::Failed(why),
+            Err(why) => match around.program.last_words(pool) {
+                Some(words) => Event::Failed(format!("{why}: {words}")),
+                None => Event::Failed(why),
+            },
         };
     }
     // Started by an agent that was cut off; nobody holds its other end any more.
     loop {
-        match around.program.status(pool, STATUS_TIME_LIMIT) {
-            Some(Server::Serving) => return Event::Serving,
-            Some(Server::Starting) if Instant::now() < deadlines.patience => {}
-            Some(Server::Starting) => {
+        match look_at_server(pool, around, process) {
+            Ok(Server::Serving) => return Event::Serving,
+            Ok(Server::Starting) if Instant::now() < deadlines.patience => {}
+            Ok(Server::Starting) => {
                 return Event::Failed("the server did not serve in time".to_owned());
             }
-            _ => return Event::Failed("the server ended before it served".to_owned()),
+            Ok(_) => return Event::Failed("the server ended before it served".to_owned()),
+            Err(why) => return Event::Failed(why),
         }
         let soon = Instant::now() + Duration::from_millis(20);
         if let Ok(true) = process.await_end(soon) {

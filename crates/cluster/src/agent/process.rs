@@ -22,6 +22,9 @@ struct Note {
     pid: i32,
     /// When it began, in clock ticks since boot (proc(5), `/proc/pid/stat`, field 22).
     started_ticks: u64,
+    /// Whether it has served. Until then its silence is no failure.
+    #[serde(default)]
+    has_served: bool,
 }
 
 /// Why a server was not started.
@@ -88,15 +91,76 @@ impl ServerProcess {
     fn write_note(&self, pid: u32) -> std::io::Result<()> {
         let pid = i32::try_from(pid).map_err(std::io::Error::other)?;
         let gone = || std::io::Error::other("it ended at once");
-        let note = Note {
+        self.write(&Note {
             pid,
             started_ticks: started_ticks(pid)?.ok_or_else(gone)?,
-        };
+            has_served: false,
+        })
+    }
+
+    fn write(&self, note: &Note) -> std::io::Result<()> {
         let folder = self.note_path.parent().unwrap_or(Path::new("/"));
         std::fs::create_dir_all(folder)?;
         let new = self.note_path.with_extension("new");
-        std::fs::write(&new, serde_json::to_vec(&note)?)?;
+        std::fs::write(&new, serde_json::to_vec(note)?)?;
         std::fs::rename(new, &self.note_path)
+    }
+
+    /// Takes a process that somebody else started for the server of this pool.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be noted, so it could not be found again.
+    pub fn adopt(&self, pid: i32, has_served: bool) -> Result<(), String> {
+        let failed = |error: std::io::Error| {
+            let path = self.note_path.display();
+            format!("note the server's process in {path}: {error}")
+        };
+        // One that has ended meanwhile is no server any more.
+        let Some(started_ticks) = started_ticks(pid).map_err(failed)? else {
+            return Ok(());
+        };
+        let note = Note {
+            pid,
+            started_ticks,
+            has_served,
+        };
+        self.write(&note).map_err(failed)
+    }
+
+    /// Whether the noted server was never seen to serve.
+    ///
+    /// # Errors
+    ///
+    /// That cannot be found out.
+    pub fn is_starting(&self) -> Result<bool, String> {
+        Ok(self.note()?.is_some_and(|note| !note.has_served))
+    }
+
+    fn note_served(&self) -> Result<(), String> {
+        let Some(note) = self.note()? else {
+            return Ok(());
+        };
+        let note = Note {
+            has_served: true,
+            ..note
+        };
+        self.write(&note).map_err(|error| self.unreadable(&error))
+    }
+
+    fn unreadable(&self, error: &dyn std::fmt::Display) -> String {
+        format!("find the server by {}: {error}", self.note_path.display())
+    }
+
+    fn note(&self) -> Result<Option<Note>, String> {
+        match std::fs::read(&self.note_path) {
+            Ok(text) => match serde_json::from_slice(&text) {
+                Ok(note) => Ok(Some(note)),
+                Err(error) => Err(self.unreadable(&error)),
+            },
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(self.unreadable(&error)),
+        }
     }
 
     /// Waits for the line with which the server says that it serves.
@@ -120,7 +184,7 @@ impl ServerProcess {
                 Err(error) => return Err(format!("listen to the server: {error}")),
             }
             if said.contains(&b'\n') {
-                return Ok(());
+                return self.note_served();
             }
             if said.len() > READY_BYTES_MAX {
                 return Err("the server says something else than that it serves".to_owned());
@@ -172,15 +236,10 @@ impl ServerProcess {
 
     /// A handle on the noted process, if it is still that one.
     fn handle(&self) -> Result<Option<OwnedFd>, String> {
-        let failed = |error: &dyn std::fmt::Display| {
-            format!("find the server by {}: {error}", self.note_path.display())
+        let failed = |error: &dyn std::fmt::Display| self.unreadable(error);
+        let Some(note) = self.note()? else {
+            return Ok(None);
         };
-        let text = match std::fs::read(&self.note_path) {
-            Ok(text) => text,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(failed(&error)),
-        };
-        let note: Note = serde_json::from_slice(&text).map_err(|error| failed(&error))?;
         let Some(pid) = Pid::from_raw(note.pid) else {
             return Err(failed(&"no number of a process"));
         };

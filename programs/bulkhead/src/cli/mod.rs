@@ -1,6 +1,8 @@
 //! The grammar of the command line: noun, then verb. Words in, a [`Plan`] out; nothing is
 //! touched here, so every command line can be tested without a pool.
 
+mod agent;
+mod appliance;
 mod layout;
 mod nbd;
 mod pool;
@@ -19,6 +21,8 @@ use control::request::{PoolCreate, Request};
 use control::{Failure, FailureKind};
 use units::PoolName;
 
+pub use agent::PoolAgentArgs;
+pub use appliance::{ApplianceCommand, ChangeArgs, CheckArgs, Way, Ways};
 pub use serve::{NbdAddress, ServeArgs};
 
 /// The whole command line.
@@ -134,6 +138,12 @@ pub enum Command {
     /// Own a pool and serve its volumes until told to stop
     #[command(after_help = serve::EXAMPLES)]
     PoolServer(Box<ServeArgs>),
+    /// The appliance: heads, networks, fencing, pools and addresses in one file
+    #[command(subcommand)]
+    Appliance(ApplianceCommand),
+    /// What Pacemaker runs
+    #[command(subcommand)]
+    Agent(agent::AgentCommand),
     /// Print the completions for a shell
     #[command(
         after_help = "Example:\n  bulkhead completion bash > /etc/bash_completion.d/bulkhead"
@@ -194,6 +204,10 @@ pub enum Plan {
     },
     /// Serve a pool.
     Serve(Box<ServeArgs>),
+    /// Check, plan or apply an appliance file.
+    Appliance(Box<ApplianceCommand>),
+    /// Be the agent of a pool.
+    PoolAgent(PoolAgentArgs),
     /// Print completions.
     Completion(clap_complete::Shell),
     /// Write manual pages.
@@ -211,6 +225,8 @@ impl Command {
             Self::Nbd(command) => command.plan(),
             Self::Status(args) => Ok(args.plan()),
             Self::PoolServer(args) => Ok(Plan::Serve(args)),
+            Self::Appliance(command) => Ok(command.plan()),
+            Self::Agent(command) => Ok(command.plan()),
             Self::Completion { shell } => Ok(Plan::Completion(shell)),
             Self::Man { directory } => Ok(Plan::Man(directory)),
         }

@@ -136,9 +136,13 @@ impl Core {
 
     fn server(&self, request: &ServerRequest) -> Result<Answer, Failure> {
         match request {
+            ServerRequest::Ping if self.is_ending() => {
+                let message = format!("pool {} is being let go of", self.name);
+                Err(Failure::new(FailureKind::Unavailable, message))
+            }
             ServerRequest::Ping => Ok(Done::already(format!("serving pool {}", self.name))),
             ServerRequest::Reload => {
-                self.serving.reconcile()?;
+                self.serving.read_again()?;
                 Ok(Done::changed("the exports were read again"))
             }
         }
@@ -182,6 +186,7 @@ impl Handler for Core {
         let context = Context {
             pool: &pool,
             live: self,
+            known: &self.serving.known,
         };
         let mut answer = operations::perform(&context, request, progress)?;
         match &mut answer {

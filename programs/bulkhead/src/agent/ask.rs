@@ -1,0 +1,96 @@
+//! Questions to a server with a strict bound on time. Each is asked on a thread of its own, so
+//! that nothing that happens at the socket, not even a full queue of a frozen server, holds the
+//! agent up. A thread that is left behind ends with the agent a moment later.
+
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::Duration;
+
+use control::failure::chain;
+use control::{Answer, Client, Failure, Request};
+
+/// What came of a question.
+#[derive(Debug)]
+pub enum Asked {
+    /// It was answered.
+    Answered(Result<Answer, Failure>),
+    /// Nobody listens.
+    Absent,
+    /// Somebody may be there, and there was no answer in time.
+    Silent,
+}
+
+/// Asks the server that listens on `socket`.
+pub fn ask(socket: &Path, request: Request, limit: Duration) -> Asked {
+    let path = socket.to_owned();
+    let asked = within(limit, move || match Client::connect(&path) {
+        Ok(mut client) => Asked::Answered(client.call(request, &mut |_| ())),
+        Err(error) if error.is_absent() => Asked::Absent,
+        Err(error) => {
+            tracing::debug!(error = %chain(&error), "the server was not asked");
+            Asked::Silent
+        }
+    });
+    asked.unwrap_or(Asked::Silent)
+}
+
+/// The process that listens on `socket`, as the kernel knows it; it need not answer.
+pub fn listener_pid(socket: &Path, limit: Duration) -> Option<i32> {
+    let path = socket.to_owned();
+    within(limit, move || {
+        let stream = UnixStream::connect(path).ok()?;
+        let peer = rustix::net::sockopt::socket_peercred(stream.as_fd()).ok()?;
+        // 0 is a process in a namespace that this one does not see.
+        Some(peer.pid.as_raw_pid()).filter(|pid| *pid > 0)
+    })
+    .flatten()
+}
+
+/// What `work` yields, unless it takes longer than `limit`.
+pub fn within<T: Send + 'static>(
+    limit: Duration,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Option<T> {
+    let (sender, receiver) = channel();
+    std::thread::Builder::new()
+        .name("question".into())
+        .spawn(move || {
+            // Nobody waits any more: the limit has passed.
+            let _ = sender.send(work());
+        })
+        .ok()?;
+    match receiver.recv_timeout(limit) {
+        Ok(value) => Some(value),
+        Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::net::UnixListener;
+    use std::time::Instant;
+
+    use control::request::ServerRequest;
+
+    const SHORT: Duration = Duration::from_millis(100);
+
+    #[test]
+    fn a_listener_that_never_answers_is_silent_in_time_and_known_by_its_process() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let socket = folder.path().join("tank.sock");
+        let ping = || Request::Server(ServerRequest::Ping);
+        assert!(matches!(ask(&socket, ping(), SHORT), Asked::Absent));
+        assert_eq!(listener_pid(&socket, SHORT), None);
+        let listener = UnixListener::bind(&socket).expect("bound");
+        let started = Instant::now();
+        assert!(matches!(ask(&socket, ping(), SHORT), Asked::Silent));
+        assert!(started.elapsed() < 20 * SHORT);
+        let own = i32::try_from(std::process::id()).expect("a number");
+        assert_eq!(listener_pid(&socket, SHORT), Some(own));
+        drop(listener);
+        assert!(matches!(ask(&socket, ping(), SHORT), Asked::Absent));
+    }
+}

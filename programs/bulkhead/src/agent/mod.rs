@@ -1,0 +1,357 @@
+//! `bulkhead agent pool ACTION`, which Pacemaker runs as `ocf:bulkhead:pool`: tells the agent of
+//! the crate `cluster` about pools, labels and the control socket, and ends with its verdict.
+//! It tells the truth with every daemon dead: a stop and a monitor need no file and no disk.
+
+mod ask;
+mod labels;
+
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom, Write};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+use std::sync::{Mutex, MutexGuard};
+use std::time::Duration;
+
+use appliance::Appliance;
+use cluster::agent::{Pacemaker, PoolProgram, Surroundings};
+use cluster::machine::Local;
+use control::request::{PoolRequest, ServerRequest};
+use control::{FailureKind, Request};
+use takeover::{Basis, Grant, Label, Server};
+use units::PoolName;
+use zpool::pool::LabelState;
+
+use self::ask::Asked;
+use crate::cli::{Common, PoolAgentArgs};
+use crate::{open, reach};
+
+/// The port of iSCSI (RFC 7143, section 14).
+const ISCSI_PORT: u16 = 3260;
+/// The port of NBD, as IANA assigned it.
+const NBD_PORT: u16 = 10809;
+/// A log that is longer at a start is put aside, in bytes.
+const LOG_BYTES_MAX: u64 = 4 << 20;
+/// How much of a log's end is searched for the reason of an end, in bytes.
+const LAST_WORDS_BYTES_MAX: u64 = 4096;
+
+/// Runs the agent.
+pub fn run(args: &PoolAgentArgs, common: &Common) -> ExitCode {
+    log_to_stderr();
+    let program = Program {
+        common,
+        file: &args.file,
+        start: Mutex::default(),
+    };
+    let here = Local::default();
+    let around = Surroundings {
+        program: &program,
+        cluster: &Pacemaker { machine: &here },
+        run_dir: common.run_dir.clone(),
+        environment: &|name| std::env::var(name).ok(),
+    };
+    let exit = cluster::agent::run(&args.action, &around);
+    // Pacemaker may have gone away; there is nobody else to tell.
+    let _ = std::io::stdout().write_all(exit.output.as_bytes());
+    if let Some(line) = exit.reason_line() {
+        let _ = writeln!(std::io::stderr(), "{line}");
+    }
+    ExitCode::from(exit.code)
+}
+
+/// Pacemaker puts what is written there into its own log, with the time.
+fn log_to_stderr() {
+    // A second subscriber cannot exist: this is called once.
+    let _ = tracing_subscriber::fmt()
+        .with_writer(std::io::stderr)
+        .with_target(false)
+        .with_ansi(false)
+        .without_time()
+        .with_max_level(match std::env::var("BULKHEAD_LOG").as_deref() {
+            Ok("debug") => tracing::Level::DEBUG,
+            _ => tracing::Level::INFO,
+        })
+        .try_init();
+}
+
+/// This program, as the agent sees it.
+struct Program<'a> {
+    common: &'a Common,
+    file: &'a Path,
+    start: Mutex<Start>,
+}
+
+/// What one step of a start leaves for the next.
+#[derive(Default)]
+struct Start {
+    /// The disks whose labels were read.
+    disks: Vec<PathBuf>,
+    /// Where the new server's part of the log begins.
+    log_offset: Option<u64>,
+}
+
+impl Program<'_> {
+    fn appliance(&self) -> Result<Appliance, String> {
+        let shown = self.file.display();
+        let text = std::fs::read_to_string(self.file)
+            .map_err(|error| format!("read the appliance file {shown}: {error}"))?;
+        match appliance::parse(&text) {
+            Ok(parsed) => Ok(parsed.appliance),
+            Err(finding) => {
+                let line = finding.place.line.unwrap_or(1);
+                Err(format!("{shown}, line {line}: {}", finding.what))
+            }
+        }
+    }
+
+    fn pool(&self, pool: &PoolName) -> Result<appliance::Pool, String> {
+        let mut appliance = self.appliance()?;
+        let found = appliance.pools.remove(pool);
+        found.ok_or_else(|| format!("{} describes no pool {pool}", self.file.display()))
+    }
+
+    fn start(&self) -> MutexGuard<'_, Start> {
+        self.start.lock().expect("no holder panics")
+    }
+
+    fn log_path(&self, pool: &PoolName) -> PathBuf {
+        self.common.state_dir.join(format!("{pool}.log"))
+    }
+
+    /// The log of a new server; a long one is put aside first.
+    fn open_log(&self, pool: &PoolName) -> std::io::Result<File> {
+        let path = self.log_path(pool);
+        std::fs::create_dir_all(&self.common.state_dir)?;
+        if std::fs::metadata(&path).is_ok_and(|found| found.len() > LOG_BYTES_MAX) {
+            std::fs::rename(&path, path.with_extension("log.1"))?;
+        }
+        let log = File::options().create(true).append(true).open(&path)?;
+        self.start().log_offset = Some(log.metadata()?.len());
+        Ok(log)
+    }
+}
+
+impl PoolProgram for Program<'_> {
+    fn status(&self, pool: &PoolName, limit: Duration) -> Option<Server> {
+        let ping = Request::Server(ServerRequest::Ping);
+        match ask::ask(&reach::socket(self.common, pool), ping, limit) {
+            Asked::Answered(Ok(_)) => Some(Server::Serving),
+            Asked::Answered(Err(failure)) => match failure.kind {
+                FailureKind::Unavailable => Some(Server::Stopping),
+                // It ended, or broke, in the middle of the answer.
+                FailureKind::Unreachable => None,
+                // It has too many askers, or is of another version: it is well.
+                _ => Some(Server::Serving),
+            },
+            Asked::Absent | Asked::Silent => None,
+        }
+    }
+
+    fn server_pid(&self, pool: &PoolName, limit: Duration) -> Option<i32> {
+        ask::listener_pid(&reach::socket(self.common, pool), limit)
+    }
+
+    fn last_words(&self, pool: &PoolName) -> Option<String> {
+        let offset = self.start().log_offset?;
+        let mut log = File::open(self.log_path(pool)).ok()?;
+        let length = log.metadata().ok()?.len();
+        let from = offset.max(length.saturating_sub(LAST_WORDS_BYTES_MAX));
+        log.seek(SeekFrom::Start(from)).ok()?;
+        let mut bytes = Vec::new();
+        log.take(LAST_WORDS_BYTES_MAX)
+            .read_to_end(&mut bytes)
+            .ok()?;
+        last_words_in(&String::from_utf8_lossy(&bytes))
+    }
+
+    fn request_export(&self, pool: &PoolName, limit: Duration) -> Result<(), String> {
+        let export = Request::Pool(PoolRequest::Export);
+        match ask::ask(&reach::socket(self.common, pool), export, limit) {
+            Asked::Answered(Ok(_)) => Ok(()),
+            Asked::Answered(Err(failure)) => Err(failure.message),
+            Asked::Absent => Err("the server does not listen any more".to_owned()),
+            Asked::Silent => Err("the server did not export the pool in time".to_owned()),
+        }
+    }
+
+    fn read_label(&self, pool: &PoolName) -> Result<Label, String> {
+        let disks = labels::readable(&self.pool(pool)?.disks);
+        let candidate = labels::candidate(pool, &disks)?;
+        self.start().disks = disks;
+        if candidate.state == LabelState::Exported {
+            return Ok(Label::Exported);
+        }
+        let own = open::host_id(self.common, pool).0.get();
+        Ok(Label::InUse {
+            by_this_host: candidate.host_id == Some(own),
+            host_name: candidate.host_name,
+            // Labels do not tell. The engine itself watches a pool with multihost=on at every
+            // import; only starting without other proof is not offered.
+            is_watched: false,
+        })
+    }
+
+    fn server_command(&self, grant: &Grant) -> Result<Command, String> {
+        let name = grant.pool();
+        let pool = self.pool(name)?;
+        let program =
+            std::env::current_exe().map_err(|error| format!("find this program: {error}"))?;
+        let log = self
+            .open_log(name)
+            .map_err(|error| format!("open {}: {error}", self.log_path(name).display()))?;
+        let disks = std::mem::take(&mut self.start().disks);
+        let mut command = Command::new(program);
+        command
+            .args(server_arguments(&pool, &disks, grant))
+            .arg("--run-dir")
+            .arg(&self.common.run_dir)
+            .arg("--state-dir")
+            .arg(&self.common.state_dir)
+            .stderr(log)
+            .current_dir("/");
+        if let Some(number) = self.common.host_id {
+            command.arg("--host-id").arg(format!("{number:08x}"));
+        }
+        // A service manager of Pacemaker must not take the server's word for Pacemaker's.
+        for name in ["NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"] {
+            command.env_remove(name);
+        }
+        Ok(command)
+    }
+
+    fn validate(&self, pool: &PoolName) -> Result<(), String> {
+        match self.pool(pool)?.disks.is_empty() {
+            true => Err(format!("{} lists no disk of {pool}", self.file.display())),
+            false => Ok(()),
+        }
+    }
+}
+
+/// The words of the server's command line that follow from the appliance file and the grant.
+fn server_arguments(pool: &appliance::Pool, disks: &[PathBuf], grant: &Grant) -> Vec<String> {
+    let mut words = vec![
+        "pool-server".to_owned(),
+        grant.pool().to_string(),
+        "--ready-fd".to_owned(),
+        "1".to_owned(),
+    ];
+    let mut add = |option: &str, value: String| words.extend([option.to_owned(), value]);
+    for disk in disks {
+        add("--search", searchable(disk));
+    }
+    for (index, address) in pool.addresses.iter().enumerate() {
+        let portal = SocketAddr::new(address.address, ISCSI_PORT);
+        add("--iscsi", format!("{portal},{}", index + 1));
+        let nbd = SocketAddr::new(address.address, NBD_PORT);
+        add("--nbd", nbd.to_string());
+    }
+    if let Some(arc) = pool.arc {
+        add("--arc-size", arc.get().to_string());
+    }
+    match grant.basis() {
+        // The server proves it itself, by the label and the locks on the devices.
+        Basis::Exported | Basis::SameHost => {}
+        Basis::Fenced { .. } | Basis::Stopped { .. } | Basis::Watched => {
+            words.push("--previous-owner-is-stopped".to_owned());
+        }
+    }
+    words
+}
+
+/// `disk` as `--search` takes it, which divides at colons. Names by path have them.
+fn searchable(disk: &Path) -> String {
+    let resolved = match disk.to_string_lossy().contains(':') {
+        true => std::fs::canonicalize(disk).ok(),
+        false => None,
+    };
+    resolved
+        .as_deref()
+        .unwrap_or(disk)
+        .to_string_lossy()
+        .into_owned()
+}
+
+/// The failure and the advice at the end of a log, as the program prints them.
+fn last_words_in(log: &str) -> Option<String> {
+    const MARK: &str = "bulkhead: ";
+    let lines: Vec<&str> = log.lines().collect();
+    let at = lines.iter().rposition(|line| line.starts_with(MARK))?;
+    let words = lines[at..].iter().map(|line| line.trim());
+    let words: Vec<&str> = words.filter(|line| !line.is_empty()).collect();
+    Some(words.join("; ").replacen(MARK, "", 1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use takeover::{Evidence, Peer, judge};
+
+    fn grant(label: Label, owner: Peer) -> Grant {
+        let evidence = Evidence {
+            pool: "tank".parse().expect("a name"),
+            label,
+            owner,
+        };
+        judge(&evidence).expect("a grant")
+    }
+
+    fn in_use(by_this_host: bool) -> Label {
+        Label::InUse {
+            by_this_host,
+            host_name: Some("left".to_owned()),
+            is_watched: false,
+        }
+    }
+
+    #[test]
+    fn the_previous_owner_is_said_to_be_stopped_only_with_that_proof() {
+        let text = include_str!("../../../../examples/pair.toml");
+        let appliance = appliance::parse(text).expect("well formed").appliance;
+        let pool = &appliance.pools[&"tank".parse::<PoolName>().expect("a name")];
+        const WORD: &str = "--previous-owner-is-stopped";
+        for (label, peer, is_said) in [
+            (Label::Exported, Peer::Unknown, false),
+            (in_use(true), Peer::Unknown, false),
+            (in_use(false), Peer::Fenced, true),
+            (in_use(false), Peer::Stopped, true),
+        ] {
+            let grant = grant(label, peer);
+            let words = server_arguments(pool, &[], &grant);
+            assert_eq!(words.iter().any(|word| word == WORD), is_said, "{grant:?}");
+        }
+    }
+
+    #[test]
+    fn the_server_searches_the_readable_disks_and_listens_on_the_pools_addresses() {
+        use clap::Parser as _;
+        let text = include_str!("../../../../examples/two-pools.toml");
+        let appliance = appliance::parse(text).expect("well formed").appliance;
+        for (name, pool) in &appliance.pools {
+            let evidence = Evidence {
+                pool: name.clone(),
+                label: Label::Exported,
+                owner: Peer::Unknown,
+            };
+            let grant = judge(&evidence).expect("a grant");
+            let words = server_arguments(pool, &pool.disks, &grant);
+            let words = std::iter::once("bulkhead".to_owned()).chain(words);
+            let cli = crate::cli::Cli::try_parse_from(words).expect("a command line");
+            assert_eq!(cli.common.search, pool.disks);
+            let crate::cli::Command::PoolServer(args) = cli.command else {
+                panic!("another command");
+            };
+            assert_eq!(args.iscsi_portals().len(), pool.addresses.len());
+            let groups: Vec<u16> = args.iscsi_portals().iter().map(|one| one.group).collect();
+            let expected: Vec<u16> = (1..).take(pool.addresses.len()).collect();
+            assert_eq!(groups, expected);
+            assert_eq!(args.arc_size, pool.arc);
+        }
+    }
+
+    #[test]
+    fn the_last_failure_in_a_log_is_told_with_its_advice() {
+        let log = "bulkhead: an older one\n INFO engine\nbulkhead: it is in use\n  ask it\n";
+        assert_eq!(last_words_in(log).as_deref(), Some("it is in use; ask it"));
+        assert_eq!(last_words_in(" INFO engine\n"), None);
+    }
+}

@@ -1,0 +1,387 @@
+//! `bulkhead appliance`: reads the file, asks the heads that can be reached, and prints what the
+//! crates `appliance` and `cluster` find, plan and do.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::io::Read;
+use std::path::Path;
+use std::process::ExitCode;
+
+use appliance::facts::HeadFacts;
+use appliance::plan::Wish;
+use appliance::{Appliance, FILE_BYTES_MAX, Facts, Finding, Layout, Parsed, Severity, reference};
+use cluster::machine::{Local, Machine, Machines, Ssh};
+use control::failure::chain;
+use control::{Failure, FailureKind};
+use serde_json::json;
+use units::HeadName;
+
+use crate::cli::{ApplianceCommand, ChangeArgs, CheckArgs, Common, Way, Ways};
+
+/// Warnings were found.
+const EXIT_WARNINGS: u8 = 11;
+/// Errors were found.
+const EXIT_ERRORS: u8 = 12;
+/// The heads are not what the file says.
+const EXIT_DIFFERENCE: u8 = 13;
+/// Something is in the way of a plan.
+const EXIT_OBSTACLE: u8 = 14;
+
+/// Performs the command; prints by `print`.
+pub fn run(
+    command: &ApplianceCommand,
+    common: &Common,
+    print: &mut dyn FnMut(&str) -> Result<(), Failure>,
+) -> Result<ExitCode, Failure> {
+    match command {
+        ApplianceCommand::Check(args) => check(args, common.json, print),
+        ApplianceCommand::Plan(args) => plan(args, common.json, print),
+        ApplianceCommand::Apply(args) => apply(args, common.json, print),
+        ApplianceCommand::Schema => {
+            print(&reference::schema_text())?;
+            Ok(ExitCode::SUCCESS)
+        }
+    }
+}
+
+/// The text of the file; one that is far too long is not read to its end.
+fn read(path: &Path) -> Result<String, Failure> {
+    let mut bytes = Vec::new();
+    let limit = FILE_BYTES_MAX as u64 + 1;
+    std::fs::File::open(path)
+        .and_then(|file| file.take(limit).read_to_end(&mut bytes))
+        .map_err(|error| {
+            let kind = match error.kind() {
+                std::io::ErrorKind::NotFound => FailureKind::NotFound,
+                std::io::ErrorKind::PermissionDenied => FailureKind::Denied,
+                _ => FailureKind::Failed,
+            };
+            Failure::new(kind, format!("read {}: {error}", path.display()))
+        })?;
+    String::from_utf8(bytes).map_err(|_| {
+        let message = format!("{} is no text in UTF-8", path.display());
+        Failure::usage(message).advise("an appliance file is TOML; start from one of the examples")
+    })
+}
+
+/// Whether a head was asked, and what stayed unknown.
+enum Asked {
+    /// It answered.
+    Yes(Box<HeadFacts>),
+    /// It was not asked, or did not answer: why.
+    No(String),
+}
+
+/// What was learnt, head by head.
+type Answers = BTreeMap<HeadName, Asked>;
+
+/// Ways to all heads, as far as there are any; and why there is none to the others.
+fn machines(appliance: &Appliance, ways: &Ways) -> (Machines, BTreeMap<HeadName, String>) {
+    let own_name = rustix::system::uname()
+        .nodename()
+        .to_string_lossy()
+        .into_owned();
+    let mut machines = Machines::new();
+    let mut unreachable = BTreeMap::new();
+    for name in appliance.heads.keys() {
+        let told = ways.reach.iter().rev().find(|one| one.head == *name);
+        let address = own_address(appliance, name).filter(|_| ways.ssh);
+        let machine: Box<dyn Machine> = match (told.map(|one| &one.way), address) {
+            (Some(Way::Ssh(destination)), _) => Box::new(Ssh {
+                destination: destination.clone(),
+            }),
+            (Some(Way::Run(words)), _) => Box::new(Local {
+                prefix: words.clone(),
+            }),
+            (None, _) if own_name == name.as_str() => Box::new(Local::default()),
+            (None, Some(address)) => Box::new(Ssh {
+                destination: format!("root@{address}"),
+            }),
+            (None, None) => {
+                let why = format!("this machine is {own_name}; --ssh or --reach leads to {name}");
+                unreachable.insert(name.clone(), why);
+                continue;
+            }
+        };
+        machines.insert(name.clone(), machine);
+    }
+    (machines, unreachable)
+}
+
+/// A head's own address, best one in a network without clients.
+fn own_address(appliance: &Appliance, head: &HeadName) -> Option<std::net::IpAddr> {
+    let serves = |network: &units::NetworkName| {
+        let mut addresses = appliance.pools.values().flat_map(|pool| &pool.addresses);
+        addresses.any(|address| address.network == *network)
+    };
+    let links = appliance.heads.get(head)?.links.iter();
+    let mut links: Vec<_> = links
+        .filter(|(_, link)| !link.addresses.is_empty())
+        .collect();
+    links.sort_by_key(|(network, _)| serves(network));
+    links.first()?.1.addresses.first().copied()
+}
+
+/// Asks all heads at the same time.
+fn ask(appliance: &Appliance, ways: &Ways) -> Answers {
+    let (machines, unreachable) = machines(appliance, ways);
+    let mut answers: Answers = unreachable
+        .into_iter()
+        .map(|(name, why)| (name, Asked::No(why)))
+        .collect();
+    std::thread::scope(|scope| {
+        let asking: Vec<_> = machines
+            .iter()
+            .map(|(name, machine)| {
+                let asks = || cluster::gather(machine.as_ref(), appliance);
+                (name, scope.spawn(asks))
+            })
+            .collect();
+        for (name, asking) in asking {
+            let answer = match asking.join() {
+                Ok(Ok(facts)) => Asked::Yes(Box::new(facts)),
+                Ok(Err(error)) => Asked::No(chain(&error)),
+                Err(panic) => std::panic::resume_unwind(panic),
+            };
+            answers.insert(name.clone(), answer);
+        }
+    });
+    answers
+}
+
+fn facts(answers: &Answers) -> Facts {
+    let heads = answers.iter().filter_map(|(name, asked)| match asked {
+        Asked::Yes(facts) => Some((name.clone(), facts.as_ref().clone())),
+        Asked::No(_) => None,
+    });
+    Facts {
+        heads: heads.collect(),
+        ..Facts::default()
+    }
+}
+
+/// What a head that answered did not tell, in words.
+fn unknown(facts: &HeadFacts) -> Vec<&'static str> {
+    let all = [
+        (facts.node_name.is_none(), "its name"),
+        (facts.identity.is_none(), "its machine id"),
+        (facts.memory.is_none(), "its memory"),
+        (facts.clock_ahead_ms.is_none(), "its clock"),
+        (facts.interfaces.is_none(), "its interfaces"),
+        (facts.versions.is_empty(), "versions of packages"),
+        (facts.zfs_features.is_none(), "features of its OpenZFS"),
+        (facts.stall_ms_max.is_none(), "how long it stands still"),
+    ];
+    let missing = all.into_iter().filter(|(is_missing, _)| *is_missing);
+    missing.map(|(_, what)| what).collect()
+}
+
+fn check(
+    args: &CheckArgs,
+    json: bool,
+    print: &mut dyn FnMut(&str) -> Result<(), Failure>,
+) -> Result<ExitCode, Failure> {
+    let text = read(&args.file)?;
+    let (findings, answers) = match appliance::parse(&text) {
+        Ok(parsed) => {
+            refuse_unknown_heads(&parsed.appliance, &args.ways)?;
+            let answers = ask(&parsed.appliance, &args.ways);
+            (appliance::check(&parsed, &facts(&answers)), answers)
+        }
+        Err(finding) => (vec![*finding], Answers::new()),
+    };
+    print(&report(&args.file, &findings, &answers, json))?;
+    Ok(exit_code(&findings))
+}
+
+fn exit_code(findings: &[Finding]) -> ExitCode {
+    match appliance::check::worst(findings) {
+        Some(Severity::Error) => ExitCode::from(EXIT_ERRORS),
+        Some(Severity::Warning) => ExitCode::from(EXIT_WARNINGS),
+        Some(Severity::Hint) | None => ExitCode::SUCCESS,
+    }
+}
+
+/// A way to a head that is not in the file is a typing mistake.
+fn refuse_unknown_heads(appliance: &Appliance, ways: &Ways) -> Result<(), Failure> {
+    let is_unknown = |head: &&HeadName| !appliance.heads.contains_key(*head);
+    match ways.reach.iter().map(|one| &one.head).find(is_unknown) {
+        Some(head) => Err(Failure::usage(format!(
+            "--reach names {head}, which is no head of the file"
+        ))),
+        None => Ok(()),
+    }
+}
+
+fn document(value: &serde_json::Value) -> String {
+    format!("{value:#}\n")
+}
+
+fn report(path: &Path, findings: &[Finding], answers: &Answers, json: bool) -> String {
+    if json {
+        let heads: BTreeMap<&str, _> = answers
+            .iter()
+            .map(|(name, asked)| {
+                let head = match asked {
+                    Asked::Yes(facts) => json!({"asked": true, "unknown": unknown(facts)}),
+                    Asked::No(why) => json!({"asked": false, "why": why}),
+                };
+                (name.as_str(), head)
+            })
+            .collect();
+        return document(&json!({
+            "file": path.display().to_string(),
+            "worst": appliance::check::worst(findings),
+            "findings": findings,
+            "heads": heads,
+        }));
+    }
+    let mut text = String::new();
+    for finding in findings {
+        let _ = writeln!(text, "{finding}\n");
+    }
+    for (name, asked) in answers {
+        let _ = match asked {
+            Asked::Yes(facts) => match unknown(facts).as_slice() {
+                [] => writeln!(text, "{name}: asked"),
+                unknown => writeln!(text, "{name}: asked; not known: {}", unknown.join(", ")),
+            },
+            Asked::No(why) => writeln!(text, "{name}: not asked: {why}"),
+        };
+    }
+    let count = |severity| {
+        let same = findings.iter().filter(|one| one.severity == severity);
+        same.count()
+    };
+    let counts = [
+        (count(Severity::Error), "error", "errors"),
+        (count(Severity::Warning), "warning", "warnings"),
+        (count(Severity::Hint), "hint", "hints"),
+    ];
+    let words = counts.iter().filter(|(count, ..)| *count > 0);
+    let words: Vec<String> = words
+        .map(|(count, one, many)| format!("{count} {}", if *count == 1 { one } else { many }))
+        .collect();
+    let words = match words.is_empty() {
+        true => "nothing was found".to_owned(),
+        false => words.join(", "),
+    };
+    let _ = writeln!(text, "{}: {words}", path.display());
+    text
+}
+
+/// Everything that planning needs.
+struct Prepared {
+    machines: Machines,
+    wish: Wish,
+}
+
+/// Reads and checks the file; the findings are printed if there are errors among them.
+fn prepare(
+    args: &ChangeArgs,
+    json: bool,
+    print: &mut dyn FnMut(&str) -> Result<(), Failure>,
+) -> Result<Result<Prepared, ExitCode>, Failure> {
+    let text = read(&args.file)?;
+    let parsed: Parsed = match appliance::parse(&text) {
+        Ok(parsed) => parsed,
+        Err(finding) => {
+            let findings = [*finding];
+            print(&report(&args.file, &findings, &Answers::new(), json))?;
+            return Ok(Err(exit_code(&findings)));
+        }
+    };
+    refuse_unknown_heads(&parsed.appliance, &args.ways)?;
+    let (machines, unreachable) = machines(&parsed.appliance, &args.ways);
+    if let Some((name, why)) = unreachable.into_iter().next() {
+        let message = format!("there is no way to head {name}: {why}");
+        return Err(Failure::new(FailureKind::Unreachable, message));
+    }
+    let answers = ask(&parsed.appliance, &args.ways);
+    let findings = appliance::check(&parsed, &facts(&answers));
+    if appliance::check::worst(&findings) == Some(Severity::Error) {
+        print(&report(&args.file, &findings, &answers, json))?;
+        return Ok(Err(exit_code(&findings)));
+    }
+    let program = match &args.program {
+        Some(program) => program.clone(),
+        None => std::env::current_exe().map_err(|error| {
+            Failure::new(FailureKind::Failed, format!("find this program: {error}"))
+        })?,
+    };
+    let layout = Layout {
+        program,
+        has_systemd: !args.without_systemd,
+    };
+    let wish = appliance::wish(&parsed.appliance, &text, &layout);
+    Ok(Ok(Prepared { machines, wish }))
+}
+
+fn compare(prepared: &Prepared) -> Result<appliance::Plan, Failure> {
+    let actual = cluster::observe(&prepared.machines, &prepared.wish)
+        .map_err(|error| Failure::from_chain(FailureKind::Failed, &error))?;
+    Ok(appliance::plan(&prepared.wish, &actual))
+}
+
+fn plan(
+    args: &ChangeArgs,
+    json: bool,
+    print: &mut dyn FnMut(&str) -> Result<(), Failure>,
+) -> Result<ExitCode, Failure> {
+    let prepared = match prepare(args, json, print)? {
+        Ok(prepared) => prepared,
+        Err(code) => return Ok(code),
+    };
+    let plan = compare(&prepared)?;
+    match json {
+        true => print(&document(&json!(plan)))?,
+        false => print(&plan.to_string())?,
+    }
+    Ok(match (plan.obstacles.is_empty(), plan.changes.is_empty()) {
+        (false, _) => ExitCode::from(EXIT_OBSTACLE),
+        (true, false) => ExitCode::from(EXIT_DIFFERENCE),
+        (true, true) => ExitCode::SUCCESS,
+    })
+}
+
+fn apply(
+    args: &ChangeArgs,
+    json: bool,
+    print: &mut dyn FnMut(&str) -> Result<(), Failure>,
+) -> Result<ExitCode, Failure> {
+    let prepared = match prepare(args, json, print)? {
+        Ok(prepared) => prepared,
+        Err(code) => return Ok(code),
+    };
+    let plan = compare(&prepared)?;
+    if !plan.obstacles.is_empty() {
+        match json {
+            true => print(&document(&json!(plan)))?,
+            false => print(&plan.to_string())?,
+        }
+        return Ok(ExitCode::from(EXIT_OBSTACLE));
+    }
+    let mut printed = Ok(());
+    let mut progress = |change: &appliance::plan::Change| {
+        // What is printed and what is done must not differ because a reader went away.
+        if !json && printed.is_ok() {
+            printed = print(&format!("{change}\n"));
+        }
+    };
+    cluster::apply(&prepared.machines, &prepared.wish, &plan, &mut progress).map_err(|error| {
+        Failure::from_chain(FailureKind::Failed, &error)
+            .advise("what was done before it stays; repeat the command when the cause is mended")
+    })?;
+    printed?;
+    match json {
+        true => {
+            let changed = !plan.changes.is_empty();
+            print(&document(
+                &json!({"changed": changed, "changes": plan.changes}),
+            ))?;
+        }
+        false if plan.is_empty() => print("everything is as the file says already\n")?,
+        false => print("everything is as the file says\n")?,
+    }
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,173 @@
+//! `bulkhead appliance`
+
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use clap::{Args, Subcommand};
+use units::HeadName;
+
+use super::Plan;
+
+/// `appliance`
+#[derive(Debug, Subcommand)]
+pub enum ApplianceCommand {
+    /// Find mistakes in an appliance file, and what does not fit it on the heads
+    #[command(after_help = CHECK_EXAMPLES)]
+    Check(CheckArgs),
+    /// Print the difference between an appliance file and what is on the heads
+    #[command(after_help = PLAN_EXAMPLES)]
+    Plan(ChangeArgs),
+    /// Make the heads what an appliance file says
+    #[command(after_help = APPLY_EXAMPLES)]
+    Apply(ChangeArgs),
+    /// Print the JSON schema of the file, for editors
+    Schema,
+}
+
+const CHECK_EXAMPLES: &str = "Examples:
+  bulkhead appliance check appliance.toml
+  bulkhead appliance check appliance.toml --json
+  bulkhead appliance check appliance.toml --ssh
+
+Needs no cluster and no privileges. This machine is asked if it is one of the heads, the others with
+--ssh or --reach; whatever could not be asked is listed.
+
+Exit codes, besides the common ones:
+  0   nothing worse than a hint
+  11  warnings: it will work, and disappoint when something fails
+  12  errors: it will not work, or it endangers data; also a file that is not understood";
+
+const PLAN_EXAMPLES: &str = "Examples:
+  bulkhead appliance plan appliance.toml --ssh
+  bulkhead appliance plan appliance.toml --reach right=ssh:root@10.77.9.12
+
+Changes nothing. Every head must be reachable.
+
+Exit codes, besides the common ones:
+  0   everything is as the file says
+  12  the check finds errors, which are printed instead
+  13  there is a difference
+  14  something is in the way, which only a person can remove";
+
+const APPLY_EXAMPLES: &str = "Examples:
+  bulkhead appliance apply appliance.toml --ssh
+
+Performs what `plan` prints, one change after the other; it may be repeated, also after it was cut
+off. Works on a running cluster.
+
+Exit codes, besides the common ones:
+  0   everything is as the file says
+  12  the check finds errors, which are printed; nothing was changed
+  14  something is in the way; nothing was changed";
+
+/// `appliance check`
+#[derive(Debug, Args)]
+pub struct CheckArgs {
+    /// The appliance file
+    #[arg(default_value = appliance::plan::APPLIANCE_PATH)]
+    pub file: PathBuf,
+    /// How heads are reached.
+    #[command(flatten)]
+    pub ways: Ways,
+}
+
+/// `appliance plan` and `appliance apply`
+#[derive(Debug, Args)]
+pub struct ChangeArgs {
+    /// The appliance file
+    #[arg(default_value = appliance::plan::APPLIANCE_PATH)]
+    pub file: PathBuf,
+    /// How heads are reached.
+    #[command(flatten)]
+    pub ways: Ways,
+    /// The bulkhead program on every head [default: where this one is]
+    #[arg(long, value_name = "PATH")]
+    pub program: Option<PathBuf>,
+    /// Something else than systemd starts Corosync and Pacemaker: plan nothing for their units
+    #[arg(long)]
+    pub without_systemd: bool,
+}
+
+/// How heads are reached.
+#[derive(Clone, Debug, Default, Args)]
+pub struct Ways {
+    /// Reach the other heads by ssh, as root at their own addresses, with a key that needs no
+    /// question
+    #[arg(long)]
+    pub ssh: bool,
+    /// Reach a head in another way: by ssh at another place, or by words to put before every
+    /// command, such as those of nsenter(1); may be repeated
+    #[arg(long, value_name = "HEAD=ssh:DESTINATION|HEAD=run:WORDS")]
+    pub reach: Vec<Reach>,
+}
+
+/// The way to one head.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reach {
+    /// The head.
+    pub head: HeadName,
+    /// How.
+    pub way: Way,
+}
+
+/// A way to a head.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// ssh to there.
+    Ssh(String),
+    /// Words before the command.
+    Run(Vec<String>),
+}
+
+impl FromStr for Reach {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        const FORM: &str = "write HEAD=ssh:DESTINATION or HEAD=run:WORDS";
+        let (head, way) = text.split_once('=').ok_or(FORM)?;
+        let head = head.parse().map_err(|error| format!("{error}"))?;
+        let way = match way.split_once(':') {
+            // ssh must not take it for an option.
+            Some(("ssh", place)) if !place.is_empty() && !place.starts_with('-') => {
+                Way::Ssh(place.to_owned())
+            }
+            Some(("run", words)) if !words.trim().is_empty() => {
+                Way::Run(words.split_whitespace().map(str::to_owned).collect())
+            }
+            _ => return Err(FORM.to_owned()),
+        };
+        Ok(Self { head, way })
+    }
+}
+
+impl ApplianceCommand {
+    /// What to do.
+    pub fn plan(self) -> Plan {
+        Plan::Appliance(Box::new(self))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ways_to_heads_are_read() {
+        let reach: Reach = "left=ssh:root@10.0.0.1".parse().expect("a way");
+        assert_eq!(reach.way, Way::Ssh("root@10.0.0.1".to_owned()));
+        let reach: Reach = "left=run:nsenter -t 7 -a".parse().expect("a way");
+        assert_eq!(
+            reach.way,
+            Way::Run(["nsenter", "-t", "7", "-a"].map(str::to_owned).to_vec())
+        );
+        for bad in [
+            "left",
+            "left=",
+            "left=run:",
+            "Left=ssh:x",
+            "left=ssh:-oProxyCommand=x",
+        ] {
+            assert!(bad.parse::<Reach>().is_err(), "{bad}");
+        }
+    }
+}
