@@ -12,6 +12,7 @@
 #include <zfeature_common.h>
 #include <zfs_prop.h>
 #include <pthread.h>
+#include <unistd.h>
 
 /* Whether a change can be made: on a suspended pool it would wait for ever. */
 static int
@@ -247,6 +248,9 @@ bh_pool_destroy(const char *name)
 	return (spa_destroy(name));
 }
 
+/* Longest wait for a change of devices' states before the status of a pool is refused. */
+#define	BH_CONFIG_WAIT_MS_MAX	10000
+
 /*
  * Whether the pool's configuration can be read now. While devices fail, a change of their states
  * waits for the I/O under way, which waits for the devices, and readers queue up behind it.
@@ -259,10 +263,16 @@ refuse_locked(const char *name)
 
 	if (error != 0)
 		return (error);
-	if (spa_config_tryenter(spa, SCL_CONFIG | SCL_STATE, FTAG, RW_READER))
-		spa_config_exit(spa, SCL_CONFIG | SCL_STATE, FTAG);
-	else
-		error = EAGAIN;
+	for (int waited_ms = 0; !spa_config_tryenter(spa, SCL_CONFIG | SCL_STATE, FTAG, RW_READER);
+	    waited_ms++) {
+		/* A healthy change of states is over in milliseconds. */
+		if (spa_suspended(spa) || waited_ms >= BH_CONFIG_WAIT_MS_MAX) {
+			spa_close(spa, FTAG);
+			return (EAGAIN);
+		}
+		(void) usleep(1000);
+	}
+	spa_config_exit(spa, SCL_CONFIG | SCL_STATE, FTAG);
 	spa_close(spa, FTAG);
 	return (error);
 }

@@ -171,6 +171,7 @@ fn a_server_of_a_suspended_pool_can_be_stopped_and_the_next_one_recovers() {
         }
     });
     eventually("the pool is suspended", || {
+        assert!(!writer.is_finished(), "the write waits: {}", machine.log());
         machine.ok("status tank --json").json()["pool"]["suspended"] == true
     });
     assert_eq!(server.stop(), 8, "{}", machine.log());
