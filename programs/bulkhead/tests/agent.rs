@@ -1,0 +1,314 @@
+//! `bulkhead agent pool` as Pacemaker runs it: the real server of a real pool on files, started,
+//! watched, stopped and killed.
+
+mod common;
+
+use std::io::Read;
+use std::net::TcpStream;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::time::{Duration, Instant};
+
+use common::{Machine, eventually};
+
+/// Exit codes of OCF 1.1.
+const OCF_SUCCESS: i32 = 0;
+const OCF_ERR_GENERIC: i32 = 1;
+const OCF_NOT_RUNNING: i32 = 7;
+/// Longest time of a monitor: a second for the answer, and what a busy machine takes to run it.
+const MONITOR_WAIT: Duration = Duration::from_secs(4);
+
+/// Gives each test an address of its own, since the ports are always the same.
+static NEXT_ADDRESS: AtomicU8 = AtomicU8::new(1);
+
+/// A head with pool `tank` and its appliance file.
+struct Head {
+    machine: Machine,
+    address: String,
+}
+
+impl Head {
+    fn new() -> Self {
+        let machine = Machine::with_disks(&["a", "b"]);
+        let (a, b) = (machine.path("a"), machine.path("b"));
+        machine.ok(&format!(
+            "pool create tank mirror {} {}",
+            a.display(),
+            b.display()
+        ));
+        machine.ok("volume create tank/v --size 32M --sparse");
+        machine.ok("nbd export tank/v --name v");
+        // Everything in 127/8 is this machine's, and no two test processes share a number.
+        let number = NEXT_ADDRESS.fetch_add(1, Ordering::Relaxed);
+        let process = std::process::id();
+        let address = format!("127.{}.{}.{number}", 64 + process / 250 % 64, process % 250);
+        let head = Self { machine, address };
+        head.describe(&[a, b]);
+        head
+    }
+
+    fn file(&self) -> PathBuf {
+        self.machine.path("appliance.toml")
+    }
+
+    fn describe(&self, disks: &[PathBuf]) {
+        let address = &self.address;
+        let text = format!(
+            "format = 1\nname = \"test\"\n\
+             [networks.lo]\nsubnets = [\"127.0.0.0/8\"]\nheartbeat = 0\n\
+             [heads.left]\nnumber = 1\n\
+             links = {{ lo = {{ interface = \"lo\", addresses = [\"127.0.0.1\"] }} }}\n\
+             [pools.tank]\nhome = \"left\"\narc = \"128M\"\ndisks = {disks:?}\n\
+             addresses = [{{ network = \"lo\", address = \"{address}\" }}]\n"
+        );
+        std::fs::write(self.file(), text).expect("written");
+    }
+
+    fn agent_with(&self, action: &str, variables: &[(&str, &str)]) -> Output {
+        self.machine
+            .command(&format!("agent pool {action}"))
+            .env("BULKHEAD_APPLIANCE", self.file())
+            .env("OCF_RESKEY_pool", "tank")
+            .env("OCF_RESKEY_CRM_meta_timeout", "40000")
+            .envs(variables.iter().copied())
+            .output()
+            .expect("the agent runs")
+    }
+
+    fn agent(&self, action: &str) -> i32 {
+        self.agent_with(action, &[]).status.code().unwrap_or(-1)
+    }
+
+    /// The action, which must succeed.
+    fn ok(&self, action: &str) {
+        let output = self.agent_with(action, &[]);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(OCF_SUCCESS), "{action}: {said}");
+    }
+
+    /// The start, which must fail for a reason that contains `part`.
+    fn start_is_refused(&self, variables: &[(&str, &str)], part: &str) {
+        let output = self.agent_with("start", variables);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(OCF_ERR_GENERIC), "{said}");
+        let reason = said
+            .lines()
+            .find_map(|line| line.strip_prefix("ocf-exit-reason:"));
+        assert!(reason.is_some_and(|reason| reason.contains(part)), "{said}");
+        assert_eq!(self.agent("monitor"), OCF_NOT_RUNNING, "nothing is left");
+    }
+
+    fn server_pid(&self) -> String {
+        let status = self.machine.ok("status tank --json").json();
+        status["server"]["pid"].to_string()
+    }
+
+    /// What the pool's address greets NBD clients with; none if nobody listens there.
+    fn greeting(&self) -> Option<[u8; 8]> {
+        let mut stream = TcpStream::connect(format!("{}:10809", self.address)).ok()?;
+        let mut greeting = [0; 8];
+        stream.read_exact(&mut greeting).ok()?;
+        Some(greeting)
+    }
+
+    fn pool_state(&self) -> serde_json::Value {
+        self.machine.ok("pool list --json").json()[0]["state"].clone()
+    }
+
+    /// A program that stands in the place of another, before all others in the path.
+    fn stand_in(&self, name: &str, says: &str) -> String {
+        let folder = self.machine.path("bin");
+        std::fs::create_dir_all(&folder).expect("a folder");
+        let path = folder.join(name);
+        let text = format!("#!/bin/sh\ncat <<'END'\n{says}\nEND\n");
+        std::fs::write(&path, text).expect("written");
+        let mode = std::fs::Permissions::from_mode(0o755);
+        std::fs::set_permissions(&path, mode).expect("permitted");
+        let path = std::env::var("PATH").unwrap_or_default();
+        format!("{}:{path}", folder.display())
+    }
+}
+
+impl Drop for Head {
+    fn drop(&mut self) {
+        self.agent("stop");
+    }
+}
+
+fn signal(pid: &str, name: &str) {
+    let sent = Command::new("kill").args([name, pid]).status();
+    assert!(sent.expect("kill runs").success());
+}
+
+#[test]
+fn a_life_of_starts_monitors_and_stops() {
+    let head = Head::new();
+    assert_eq!(head.agent("monitor"), OCF_NOT_RUNNING);
+    head.ok("validate-all");
+    head.ok("start");
+    assert_eq!(head.greeting().as_ref(), Some(b"NBDMAGIC"));
+    let pid = head.server_pid();
+    head.ok("monitor");
+    head.ok("start");
+    assert_eq!(head.server_pid(), pid, "a second start changes nothing");
+    head.ok("stop");
+    assert_eq!(head.greeting(), None);
+    assert_eq!(head.agent("monitor"), OCF_NOT_RUNNING);
+    assert_eq!(head.pool_state(), "exported");
+    head.ok("stop");
+    // Without its file a head can still stop and monitor, and says why it cannot start.
+    std::fs::remove_file(head.file()).expect("removed");
+    assert_eq!(head.agent("monitor"), OCF_NOT_RUNNING);
+    head.ok("stop");
+    assert_eq!(head.agent("start"), 2);
+}
+
+#[test]
+fn a_killed_server_is_not_running_and_is_started_again() {
+    let head = Head::new();
+    head.ok("start");
+    let pid = head.server_pid();
+    signal(&pid, "-KILL");
+    eventually("the server is gone", || {
+        head.agent("monitor") == OCF_NOT_RUNNING
+    });
+    head.ok("start");
+    assert_ne!(head.server_pid(), pid);
+    assert_eq!(head.greeting().as_ref(), Some(b"NBDMAGIC"));
+}
+
+#[test]
+fn a_frozen_server_fails_the_monitor_in_time_and_is_killed_by_stop() {
+    let head = Head::new();
+    head.ok("start");
+    signal(&head.server_pid(), "-STOP");
+    let asked = Instant::now();
+    assert_eq!(head.agent("monitor"), OCF_ERR_GENERIC);
+    assert!(asked.elapsed() < MONITOR_WAIT, "{:?}", asked.elapsed());
+    head.ok("stop");
+    assert_eq!(head.agent("monitor"), OCF_NOT_RUNNING);
+    head.ok("start");
+}
+
+#[test]
+fn a_server_started_by_hand_is_known_watched_and_stopped() {
+    let head = Head::new();
+    let mut server = head.machine.serve("");
+    head.ok("monitor");
+    head.ok("start");
+    assert_eq!(head.server_pid(), server.child.id().to_string());
+    head.ok("stop");
+    assert_eq!(server.wait(), 0, "{}", head.machine.log());
+    assert_eq!(head.pool_state(), "exported");
+
+    // Nobody has seen this one before it stops to answer.
+    let server = head.machine.serve("");
+    signal(&server.child.id().to_string(), "-STOP");
+    assert_eq!(head.agent("monitor"), OCF_ERR_GENERIC);
+    head.ok("stop");
+    assert_eq!(head.agent("monitor"), OCF_NOT_RUNNING);
+}
+
+#[test]
+fn a_start_is_refused_while_another_process_holds_the_disks() {
+    let head = Head::new();
+    let elsewhere = head.machine.path("elsewhere");
+    let options = format!("--run-dir {}", elsewhere.display());
+    let server = head.machine.serve(&options);
+    head.start_is_refused(&[], "in use");
+    assert_eq!(server.stop(), 0, "{}", head.machine.log());
+    head.ok("start");
+}
+
+#[test]
+fn a_pool_with_a_lost_disk_is_started() {
+    let head = Head::new();
+    std::fs::remove_file(head.machine.path("b")).expect("removed");
+    head.ok("start");
+    let status = head.machine.ok("status tank --json").json();
+    assert_eq!(status["pool"]["health"], "DEGRADED");
+}
+
+#[test]
+fn a_head_that_sees_no_disk_or_is_not_set_up_says_so() {
+    let head = Head::new();
+    let (a, b) = (head.machine.path("a"), head.machine.path("b"));
+    head.describe(&[head.machine.path("nowhere")]);
+    head.start_is_refused(&[], "can be read");
+    head.describe(&[]);
+    assert_eq!(head.agent("validate-all"), 2);
+    head.describe(&[a, b]);
+    let other = head.agent_with("validate-all", &[("OCF_RESKEY_pool", "other")]);
+    assert_eq!(other.status.code(), Some(2));
+    assert_eq!(head.agent("promote"), 3);
+    let nameless = head.agent_with("monitor", &[("OCF_RESKEY_pool", "no/pool")]);
+    assert_eq!(nameless.status.code(), Some(6));
+}
+
+/// What Pacemaker says of a head that was fenced, or is merely gone.
+fn node_state(name: &str) -> String {
+    format!(
+        "<node_state id=\"1\" uname=\"{name}\" in_ccm=\"false\" crmd=\"offline\" \
+         join=\"down\" expected=\"down\"/>"
+    )
+}
+
+#[test]
+#[expect(clippy::print_stderr, reason = "a test that cannot run says why")]
+fn another_heads_pool_is_started_after_a_confirmed_fence_only() {
+    let head = Head::new();
+    // The label of a killed server names this host, but another host id.
+    head.machine.serve("--host-id 00000001").kill();
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").expect("a name");
+    let name = name.trim();
+    let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    if !name.chars().all(plain) {
+        eprintln!("skipped: this host's name {name} is none that a head can have");
+        return;
+    }
+    let path = head.stand_in("cibadmin", &node_state(name));
+    let history = |status: &str| {
+        format!(
+            "<pacemaker-result><fence_history><fence_event action=\"off\" target=\"{name}\" \
+             status=\"{status}\" completed=\"2026-01-02 10:00:00\"/></fence_history>\
+             </pacemaker-result>"
+        )
+    };
+    head.stand_in("stonith_admin", &history("failed"));
+    head.start_is_refused(&[("PATH", &path)], "stonith_admin --confirm");
+    head.stand_in("stonith_admin", &history("success"));
+    let output = head.agent_with("start", &[("PATH", &path)]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(OCF_SUCCESS), "{said}");
+    head.ok("monitor");
+}
+
+#[test]
+#[expect(clippy::print_stderr, reason = "a test that cannot run says why")]
+fn ocf_tester_is_content() {
+    let judges = ["/usr/sbin/ocf-tester", "/usr/bin/xmllint"];
+    let is_root = std::fs::metadata("/proc/self").is_ok_and(|own| own.uid() == 0);
+    if !judges.iter().all(|judge| Path::new(judge).exists()) || !is_root {
+        eprintln!("skipped: ocf-tester or xmllint is not installed, or this is not root");
+        return;
+    }
+    let head = Head::new();
+    let script = head.machine.path("pool");
+    let program = PathBuf::from(env!("CARGO_BIN_EXE_bulkhead"));
+    std::fs::write(&script, appliance::render::agent_script(&program)).expect("written");
+    let mode = std::fs::Permissions::from_mode(0o755);
+    std::fs::set_permissions(&script, mode).expect("permitted");
+    let output = Command::new(judges[0])
+        .args(["-n", "test-pool", "-o", "pool=tank"])
+        .arg(&script)
+        .env("BULKHEAD_APPLIANCE", head.file())
+        .env("BULKHEAD_RUN_DIR", head.machine.path("run"))
+        .env("BULKHEAD_STATE_DIR", head.machine.path("state"))
+        .output()
+        .expect("it runs");
+    let said = String::from_utf8_lossy(&output.stdout).into_owned()
+        + &String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+}
