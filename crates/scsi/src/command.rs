@@ -41,17 +41,16 @@ impl Lun {
         Self([first, low, 0, 0, 0, 0, 0, 0])
     }
 
-    /// What is addressed. Peripheral (bus 0), flat space and simple logical unit addressing are
-    /// understood; all of them are single level.
+    /// What is addressed. Peripheral and flat space addressing are understood, single level only.
+    /// A bus other than 0 counts as the high bits of the number: libiscsi and others write a large
+    /// number so, without the bits that say flat space.
     pub fn address(self) -> LunAddress {
         if self.0[2..] != [0; 6] {
             return LunAddress::Unknown;
         }
         let low = u16::from(self.0[1]);
         match self.0[0] {
-            0x00 => LunAddress::Unit(low),
-            first if first & 0xc0 == 0x40 => LunAddress::Unit(u16::from(first & 0x3f) << 8 | low),
-            first if first & 0xc0 == 0x80 => LunAddress::Unknown,
+            first if first & 0x80 == 0 => LunAddress::Unit(u16::from(first & 0x3f) << 8 | low),
             0xc1 if low == 1 => LunAddress::WellKnownReportLuns,
             _ => LunAddress::Unknown,
         }
@@ -440,7 +439,8 @@ mod tests {
         assert_eq!(at(0, 5).address(), LunAddress::Unit(5));
         assert_eq!(at(0x41, 2).address(), LunAddress::Unit(258));
         assert_eq!(at(0xc1, 1).address(), LunAddress::WellKnownReportLuns);
-        assert_eq!(at(0x01, 5).address(), LunAddress::Unknown);
+        assert_eq!(at(0x01, 0xf3).address(), LunAddress::Unit(499), "libiscsi");
+        assert_eq!(at(0x81, 5).address(), LunAddress::Unknown);
         assert_eq!(Lun([0, 1, 0, 1, 0, 0, 0, 0]).unit(), None);
         for unit in [0, 1, 255, 256, 0x3fff] {
             assert_eq!(Lun::from_unit(unit).unit(), Some(unit));
