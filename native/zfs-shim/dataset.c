@@ -2,7 +2,7 @@
  * Datasets: making, listing, changing and removing them, with the checks that the library
  * leaves to the kernel's control device.
  */
-#include "internal.h"
+#include "directory.h"
 
 #include <sys/dmu.h>
 #include <sys/dmu_objset.h>
@@ -20,10 +20,6 @@
 #include "shim_dataset.h"
 #include "volume_impl.h"
 
-/* Deepest tree of datasets that is walked; ZFS itself allows 50 (zfs_max_dataset_nesting). */
-#define	BH_DEPTH_MAX		64
-/* Read ahead of a dataset's property list: its index and leaf, and some more. */
-#define	BH_PROPERTIES_BYTES	(64ULL << 10)
 /* The largest block of a volume that kernel ZFS makes without a changed tunable. */
 #define	BH_VOLUME_BLOCK_BYTES_MAX	(16ULL << 20)
 
@@ -237,18 +233,40 @@ visit_children(property_walk_t *walk, uint64_t zap, const char *parent,
 		error = read_directory(walk->pw_mos, children[i].c_object,
 		    &children[i].c_properties, &children[i].c_children);
 		if (error == 0)
-			dmu_prefetch(walk->pw_mos, children[i].c_properties, 0,
-			    0, BH_PROPERTIES_BYTES, ZIO_PRIORITY_SYNC_READ);
+			bh_prefetch_properties(walk->pw_mos,
+			    children[i].c_properties);
 	}
 	for (uint64_t i = 0; i < count && error == 0; i++) {
 		error = visit_properties(walk, children[i].c_properties,
 		    children[i].c_name);
-		if (error == 0 && children[i].c_children != 0)
+		if (error == 0 &&
+		    bh_may_have_children(walk->pw_mos, children[i].c_children))
 			error = visit_children(walk, children[i].c_children,
 			    children[i].c_name, depth + 1);
 	}
 	free(children);
 	return (error);
+}
+
+static property_walk_t *
+begin_walk(dsl_pool_t *dp, const char *prefix, bh_property_visitor_t *visit,
+    void *arg)
+{
+	property_walk_t *walk = kmem_zalloc(sizeof (*walk), KM_SLEEP);
+
+	walk->pw_mos = dp->dp_meta_objset;
+	walk->pw_prefix = prefix;
+	walk->pw_visit = visit;
+	walk->pw_arg = arg;
+	walk->pw_entry = zap_attribute_alloc();
+	return (walk);
+}
+
+static void
+end_walk(property_walk_t *walk)
+{
+	zap_attribute_free(walk->pw_entry);
+	kmem_free(walk, sizeof (*walk));
 }
 
 int
@@ -261,20 +279,40 @@ bh_user_properties(const char *pool, const char *prefix,
 
 	if (error != 0)
 		return (error);
-	property_walk_t *walk = kmem_zalloc(sizeof (*walk), KM_SLEEP);
-	walk->pw_mos = dp->dp_meta_objset;
-	walk->pw_prefix = prefix;
-	walk->pw_visit = visit;
-	walk->pw_arg = arg;
-	walk->pw_entry = zap_attribute_alloc();
+	property_walk_t *walk = begin_walk(dp, prefix, visit, arg);
 	error = read_directory(walk->pw_mos, dp->dp_root_dir_obj, &properties,
 	    &children);
 	if (error == 0)
 		error = visit_properties(walk, properties, pool);
 	if (error == 0)
 		error = visit_children(walk, children, pool, 0);
-	zap_attribute_free(walk->pw_entry);
-	kmem_free(walk, sizeof (*walk));
+	end_walk(walk);
+	dsl_pool_rele(dp, FTAG);
+	return (error);
+}
+
+int
+bh_own_user_properties(const char *name, const char *prefix,
+    bh_property_visitor_t *visit, void *arg)
+{
+	const char *missing;
+	dsl_pool_t *dp;
+	dsl_dir_t *dd;
+	int error = dsl_pool_hold(name, FTAG, &dp);
+
+	if (error != 0)
+		return (error);
+	error = dsl_dir_hold(dp, name, FTAG, &dd, &missing);
+	if (error == 0) {
+		/* The library finds the parent of a dataset that is not there. */
+		error = missing == NULL ? 0 : ENOENT;
+		property_walk_t *walk = begin_walk(dp, prefix, visit, arg);
+		if (error == 0)
+			error = visit_properties(walk,
+			    dsl_dir_phys(dd)->dd_props_zapobj, name);
+		end_walk(walk);
+		dsl_dir_rele(dd, FTAG);
+	}
 	dsl_pool_rele(dp, FTAG);
 	return (error);
 }
@@ -431,19 +469,6 @@ check_all(const char *pool, nvlist_t *properties, nvlist_t *plain,
 	return (0);
 }
 
-int
-bh_properties_check(const char *pool, struct nvlist *properties, char *bad,
-    uint64_t bad_size)
-{
-	nvlist_t *plain = fnvlist_alloc();
-	nvlist_t *special = fnvlist_alloc();
-	int error = check_all(pool, properties, plain, special, bad, bad_size);
-
-	nvlist_free(plain);
-	nvlist_free(special);
-	return (error);
-}
-
 /* Limits and reservations are kept outside the property list. */
 static int
 set_special(const char *name, nvpair_t *pair)
@@ -520,9 +545,11 @@ bh_property_text(const char *property, uint64_t value)
 typedef struct volume_shape {
 	uint64_t vs_size;
 	uint64_t vs_block_size;
+	/* Already checked. */
+	nvlist_t *vs_properties;
 } volume_shape_t;
 
-/* Runs while the new dataset is synced: its two objects. */
+/* Runs while the new dataset is synced: its two objects, and its properties. */
 static void
 make_volume(objset_t *os, void *arg, cred_t *cr, dmu_tx_t *tx)
 {
@@ -534,13 +561,35 @@ make_volume(objset_t *os, void *arg, cred_t *cr, dmu_tx_t *tx)
 	    DMU_OT_NONE, 0, tx));
 	VERIFY0(zap_update(os, BH_PROPERTIES_OBJECT, BH_SIZE_KEY, 8, 1,
 	    &shape->vs_size, tx));
+	dsl_props_set_sync_impl(dmu_objset_ds(os), ZPROP_SRC_LOCAL,
+	    shape->vs_properties, tx);
+}
+
+/*
+ * Moves what cannot be set while the dataset is made from `plain` and `special` to `rest`:
+ * limits, whose checks need the dataset, and compression, which may switch on a feature.
+ */
+static void
+set_aside(nvlist_t *plain, nvlist_t *special, nvlist_t *rest)
+{
+	const char *compression = zfs_prop_to_name(ZFS_PROP_COMPRESSION);
+	uint64_t value;
+
+	fnvlist_merge(rest, special);
+	if (nvlist_lookup_uint64(plain, compression, &value) == 0) {
+		fnvlist_add_uint64(rest, compression, value);
+		fnvlist_remove(plain, compression);
+	}
 }
 
 int
-bh_volume_create(const char *name, uint64_t size, uint64_t block_size)
+bh_volume_create(const char *name, uint64_t size, uint64_t block_size,
+    struct nvlist *properties, struct nvlist *rest, char *bad, uint64_t bad_size)
 {
-	volume_shape_t shape = { size, block_size };
+	volume_shape_t shape = { size, block_size, NULL };
+	char pool[ZFS_MAX_DATASET_NAME_LEN];
 
+	bad[0] = '\0';
 	if (!ISP2(block_size) || block_size < SPA_MINBLOCKSIZE ||
 	    block_size > BH_VOLUME_BLOCK_BYTES_MAX)
 		return (EDOM);
@@ -551,8 +600,21 @@ bh_volume_create(const char *name, uint64_t size, uint64_t block_size)
 		if (error != 0)
 			return (error);
 	}
-	return (dmu_objset_create(name, DMU_OST_ZVOL, 0, NULL, make_volume,
-	    &shape));
+	/* Checked against the pool: the volume does not exist yet. */
+	(void) strlcpy(pool, name, sizeof (pool));
+	pool[strcspn(pool, "/")] = '\0';
+	nvlist_t *special = fnvlist_alloc();
+	shape.vs_properties = fnvlist_alloc();
+	int error = check_all(pool, properties, shape.vs_properties, special,
+	    bad, bad_size);
+	if (error == 0) {
+		set_aside(shape.vs_properties, special, rest);
+		error = dmu_objset_create(name, DMU_OST_ZVOL, 0, NULL,
+		    make_volume, &shape);
+	}
+	nvlist_free(special);
+	nvlist_free(shape.vs_properties);
+	return (error);
 }
 
 /* What the pool charges for one block, in the worst of its top-level devices. */

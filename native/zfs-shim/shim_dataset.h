@@ -48,6 +48,10 @@ int bh_dataset_walk(const char *name, uint32_t snapshots,
 int bh_user_properties(const char *pool, const char *prefix,
     bh_property_visitor_t *visit, void *arg);
 
+/* Visits those of one dataset; no snapshot. */
+int bh_own_user_properties(const char *name, const char *prefix,
+    bh_property_visitor_t *visit, void *arg);
+
 /* All properties in effect: {name: {value, source}}; the caller frees the list. */
 int bh_dataset_properties(const char *name, struct nvlist **out);
 /*
@@ -58,9 +62,6 @@ int bh_dataset_set(const char *name, struct nvlist *properties, char *bad,
     uint64_t bad_size);
 /* Lets a property be inherited again. */
 int bh_dataset_inherit(const char *name, const char *property);
-/* Whether bh_dataset_set() would take these for a volume of this pool. */
-int bh_properties_check(const char *pool, struct nvlist *properties, char *bad,
-    uint64_t bad_size);
 
 /* The name of one of a native property's named values, else NULL. A constant. */
 const char *bh_property_text(const char *property, uint64_t value);
@@ -72,7 +73,13 @@ int bh_filesystem_create(const char *name);
  * kernel ZFS can mount it. Does nothing if it is there.
  */
 int bh_filesystem_complete(const char *name);
-int bh_volume_create(const char *name, uint64_t size, uint64_t block_size);
+/*
+ * Makes a volume with `properties`, which are checked as by bh_dataset_set(). Those that can be
+ * are set in the transaction that makes it; bh_dataset_set() has to follow for `rest` (an empty
+ * list at first), and is not needed when that stays empty.
+ */
+int bh_volume_create(const char *name, uint64_t size, uint64_t block_size,
+    struct nvlist *properties, struct nvlist *rest, char *bad, uint64_t bad_size);
 /* Bytes to reserve so that every block of a volume can be written. */
 int bh_volume_reservation(const char *pool, uint64_t size, uint64_t block_size,
     uint64_t copies, uint64_t *out);

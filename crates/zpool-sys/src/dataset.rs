@@ -61,6 +61,12 @@ unsafe extern "C" {
         visit: bh_property_visitor_t,
         arg: *mut c_void,
     ) -> i32;
+    pub fn bh_own_user_properties(
+        name: *const c_char,
+        prefix: *const c_char,
+        visit: bh_property_visitor_t,
+        arg: *mut c_void,
+    ) -> i32;
     pub fn bh_dataset_properties(name: *const c_char, out: *mut *mut nvlist) -> i32;
     pub fn bh_dataset_set(
         name: *const c_char,
@@ -69,16 +75,18 @@ unsafe extern "C" {
         bad_size: u64,
     ) -> i32;
     pub fn bh_dataset_inherit(name: *const c_char, property: *const c_char) -> i32;
-    pub fn bh_properties_check(
-        pool: *const c_char,
-        properties: *mut nvlist,
-        bad: *mut c_char,
-        bad_size: u64,
-    ) -> i32;
     pub fn bh_property_text(property: *const c_char, value: u64) -> *const c_char;
     pub fn bh_filesystem_create(name: *const c_char) -> i32;
     pub fn bh_filesystem_complete(name: *const c_char) -> i32;
-    pub fn bh_volume_create(name: *const c_char, size: u64, block_size: u64) -> i32;
+    pub fn bh_volume_create(
+        name: *const c_char,
+        size: u64,
+        block_size: u64,
+        properties: *mut nvlist,
+        rest: *mut nvlist,
+        bad: *mut c_char,
+        bad_size: u64,
+    ) -> i32;
     pub fn bh_volume_reservation(
         pool: *const c_char,
         size: u64,

@@ -14,7 +14,7 @@ use zpool::pool::LabelState;
 
 use crate::cli::{Common, Whose};
 use crate::open::{self, PreviousOwner};
-use crate::operations::{self, Context, NothingLive};
+use crate::operations::{self, Context, Known, NothingLive};
 use crate::places;
 
 /// Longest time that a command waits for another that has the pool open.
@@ -191,6 +191,7 @@ fn open_and_perform(
             let context = Context {
                 pool: &pool,
                 live: &NothingLive,
+                known: &Known::default(),
             };
             let answer = operations::perform(&context, request, progress);
             let exported = open::export(pool);

@@ -12,15 +12,30 @@ use super::{
 };
 use crate::failure::chain;
 
-/// What is known of a volume without looking at it: its documents.
+/// What is known of a volume without looking at it: its documents. Read once and kept, since a
+/// change of one export must not cost the parsing of a thousand.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VolumeFacts {
     /// Its name.
     pub name: VolumeName,
-    /// The locally set value of `bulkhead:export`.
-    pub export: Option<String>,
-    /// The locally set value of `bulkhead:identity`.
-    pub identity: Option<String>,
+    /// How it is exported, if it has a document; a sentence if that cannot be read.
+    pub export: Option<Result<VolumeDocument, String>>,
+    /// Who it is, if it has a document; a sentence if that cannot be read.
+    pub identity: Option<Result<Identity, String>>,
+}
+
+impl VolumeFacts {
+    /// Reads the locally set values of `bulkhead:export` and `bulkhead:identity`.
+    pub fn read(name: VolumeName, export: Option<&str>, identity: Option<&str>) -> Self {
+        let sentence = |error| chain(&error);
+        let export = export.map(|value| VolumeDocument::decode(EXPORT_PROPERTY, value));
+        let identity = identity.map(|value| Identity::decode(IDENTITY_PROPERTY, value));
+        Self {
+            name,
+            export: export.map(|decoded| decoded.map_err(sentence)),
+            identity: identity.map(|decoded| decoded.map_err(sentence)),
+        }
+    }
 }
 
 /// A logical unit as it should be.
@@ -84,7 +99,7 @@ impl Wish {
     /// decided alike: the first keeps it.
     pub fn add_up<'a>(
         target_properties: impl IntoIterator<Item = (&'a str, &'a str)>,
-        volumes: &[VolumeFacts],
+        volumes: impl IntoIterator<Item = &'a VolumeFacts>,
     ) -> (Self, Vec<Problem>) {
         let mut wish = Self::default();
         let mut problems = Vec::new();
@@ -93,7 +108,7 @@ impl Wish {
                 problems.push(problem);
             }
         }
-        let mut in_order: Vec<&VolumeFacts> = volumes.iter().collect();
+        let mut in_order: Vec<&VolumeFacts> = volumes.into_iter().collect();
         in_order.sort_by(|a, b| a.name.cmp(&b.name));
         for facts in in_order {
             wish.add_volume(facts, &mut problems);
@@ -119,7 +134,7 @@ impl Wish {
     }
 
     fn add_volume(&mut self, facts: &VolumeFacts, problems: &mut Vec<Problem>) {
-        let Some(value) = &facts.export else {
+        let Some(document) = &facts.export else {
             return;
         };
         let mut report = |sentence: String| {
@@ -128,11 +143,11 @@ impl Wish {
                 sentence,
             });
         };
-        let document = match VolumeDocument::decode(EXPORT_PROPERTY, value) {
+        let document = match document {
             Ok(document) => document,
-            Err(error) => return report(chain(&error)),
+            Err(sentence) => return report(sentence.clone()),
         };
-        for export in document.nbd {
+        for export in &document.nbd {
             if let Some(other) = self.nbd.get(&export.name) {
                 let (name, volume) = (&export.name, &other.volume);
                 report(format!(
@@ -140,7 +155,7 @@ impl Wish {
                 ));
                 continue;
             }
-            let volume = facts.name.clone();
+            let (volume, export) = (facts.name.clone(), export.clone());
             self.nbd
                 .insert(export.name.clone(), NbdWish { volume, export });
         }
@@ -151,7 +166,7 @@ impl Wish {
             Ok(identity) => identity,
             Err(sentence) => return report(sentence),
         };
-        for map in document.iscsi {
+        for map in &document.iscsi {
             let Some(target) = self.targets.get_mut(&map.target) else {
                 report(format!(
                     "it is mapped into target {}, which does not exist: create the target or \
@@ -189,7 +204,7 @@ impl Wish {
 
 fn identity_of(facts: &VolumeFacts) -> Result<Identity, String> {
     match &facts.identity {
-        Some(value) => Identity::decode(IDENTITY_PROPERTY, value).map_err(|error| chain(&error)),
+        Some(identity) => identity.clone(),
         None => Err("it has no identity yet: map it into its target again".to_owned()),
     }
 }
@@ -310,11 +325,7 @@ mod tests {
 
     fn facts(name: &str, export: &str) -> VolumeFacts {
         let identity = Identity::from_entropy([1; 16]).encode("p").expect("fits");
-        VolumeFacts {
-            name: name.parse().expect("name"),
-            export: Some(export.to_owned()),
-            identity: Some(identity),
-        }
+        VolumeFacts::read(name.parse().expect("name"), Some(export), Some(&identity))
     }
 
     fn mapped(name: &str, lun: u16) -> VolumeFacts {

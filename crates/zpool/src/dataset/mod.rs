@@ -247,24 +247,46 @@ impl Pool {
             let bytes = self.reservation(size, block, property::copies(&properties))?;
             properties.push(("refreservation".to_owned(), Value::Number(bytes)));
         }
-        self.check_properties(DOING, name, &properties)?;
-        let c_name = c_text(name);
-        // SAFETY: the pool is open; the name is copied.
-        let code = unsafe { sys::bh_volume_create(c_name.as_ptr(), size, block) };
-        ZfsError::check(code).map_err(|cause| self.create_error(&spec.name, cause))?;
-        if properties.is_empty() {
+        let rest = self.create_with(&spec.name, (size, block), &properties)?;
+        if rest.view().entries().is_empty() {
             return Ok(());
         }
-        self.set_dataset_properties(&spec.name, &properties)
-            .map_err(|error| {
+        self.set_list(DOING, (&spec.name).into(), &rest)
+            .inspect_err(|_| {
                 if let Err(left) = self.destroy_one(&spec.name) {
                     tracing::error!(volume = name, error = %left, "half-made volume is left");
                 }
-                DatasetError {
-                    doing: DOING,
-                    ..error
-                }
             })
+    }
+
+    /// Makes a volume with its properties in one transaction, except those that this returns.
+    fn create_with(
+        &self,
+        name: &VolumeName,
+        (size, block): (u64, u64),
+        properties: &[(String, Value)],
+    ) -> Result<NvList, DatasetError> {
+        let list = property::to_list("create", name.as_str(), properties)?;
+        let rest = NvList::new();
+        let c_name = c_text(name.as_str());
+        let mut bad = [0 as c_char; NAME_BYTES];
+        // SAFETY: the pool is open; name and lists live for the call; `bad` has the stated room.
+        let code = unsafe {
+            sys::bh_volume_create(
+                c_name.as_ptr(),
+                size,
+                block,
+                list.as_raw(),
+                rest.as_raw(),
+                bad.as_mut_ptr(),
+                bad.len() as u64,
+            )
+        };
+        match ZfsError::check(code) {
+            Ok(()) => Ok(rest),
+            Err(cause) if bad[0] == 0 => Err(self.create_error(name, cause)),
+            Err(cause) => Err(property::refused("create", name.as_str(), cause, &bad)),
+        }
     }
 
     fn create_error(&self, name: &VolumeName, cause: ZfsError) -> DatasetError {

@@ -95,7 +95,7 @@ pub(super) fn copies(properties: &[(String, Value)]) -> u64 {
 }
 
 /// As the shim takes them. A name or value with a NUL is the user's mistake.
-fn to_list(
+pub(super) fn to_list(
     doing: &'static str,
     dataset: &str,
     properties: &[(String, Value)],
@@ -121,7 +121,7 @@ fn to_list(
     Ok(list)
 }
 
-fn refused(
+pub(super) fn refused(
     doing: &'static str,
     dataset: &str,
     cause: ZfsError,
@@ -210,6 +210,30 @@ impl Pool {
         Ok(resolve(stored))
     }
 
+    /// As [`Self::user_properties`], of one dataset. Opens nothing: takes microseconds.
+    pub fn own_user_properties<'a>(
+        &self,
+        dataset: impl Into<DatasetRef<'a>>,
+        prefix: &str,
+    ) -> Result<BTreeMap<String, String>, DatasetError> {
+        const DOING: &str = "read the properties of";
+        let dataset = self.own(DOING, dataset.into())?;
+        let (name, prefix) = (c_text(dataset.as_str()), c_text(prefix));
+        let mut stored = Stored::new();
+        // SAFETY: as in `user_properties`.
+        let code = unsafe {
+            sys::bh_own_user_properties(
+                name.as_ptr(),
+                prefix.as_ptr(),
+                collect_property,
+                (&raw mut stored).cast(),
+            )
+        };
+        ZfsError::check(code)
+            .map_err(|cause| DatasetError::common(DOING, dataset.as_str(), cause))?;
+        Ok(resolve(stored).remove(dataset.as_str()).unwrap_or_default())
+    }
+
     /// All properties in effect on a dataset or snapshot.
     pub fn dataset_properties<'a>(
         &self,
@@ -258,6 +282,15 @@ impl Pool {
         const DOING: &str = "set properties of";
         let dataset = self.own(DOING, dataset.into())?;
         let list = to_list(DOING, dataset.as_str(), properties)?;
+        self.set_list(DOING, dataset, &list)
+    }
+
+    pub(super) fn set_list(
+        &self,
+        doing: &'static str,
+        dataset: DatasetRef<'_>,
+        list: &NvList,
+    ) -> Result<(), DatasetError> {
         let name = c_text(dataset.as_str());
         let mut bad = [0 as c_char; NAME_BYTES];
         // SAFETY: the pool is open; name and list live for the call; `bad` has the stated room.
@@ -269,28 +302,7 @@ impl Pool {
                 bad.len() as u64,
             )
         };
-        ZfsError::check(code).map_err(|cause| refused(DOING, dataset.as_str(), cause, &bad))
-    }
-
-    /// Whether [`Self::set_dataset_properties`] would take them.
-    pub(super) fn check_properties(
-        &self,
-        doing: &'static str,
-        dataset: &str,
-        properties: &[(String, Value)],
-    ) -> Result<(), DatasetError> {
-        let list = to_list(doing, dataset, properties)?;
-        let mut bad = [0 as c_char; NAME_BYTES];
-        // SAFETY: as in `set_dataset_properties`.
-        let code = unsafe {
-            sys::bh_properties_check(
-                self.c_name().as_ptr(),
-                list.as_raw(),
-                bad.as_mut_ptr(),
-                bad.len() as u64,
-            )
-        };
-        ZfsError::check(code).map_err(|cause| refused(doing, dataset, cause, &bad))
+        ZfsError::check(code).map_err(|cause| refused(doing, dataset.as_str(), cause, &bad))
     }
 
     /// Removes a property from a dataset, so that it is inherited or has its default again.

@@ -1,9 +1,11 @@
 //! The datasets of a pool as the operations see them: facts about volumes, and the export
 //! documents in their properties.
 
+use std::sync::Arc;
+
 use control::Failure;
-use control::exports::PROPERTY_PREFIX;
 use units::{PoolName, VolumeName};
+use zpool::Pool;
 use zpool::dataset::{DatasetErrorKind, DatasetInfo, DatasetRef, Snapshots, Value};
 
 use super::Context;
@@ -59,9 +61,8 @@ impl Documents for Context<'_> {
         self.pool.name().to_string()
     }
 
-    fn all(&self) -> Result<All, Failure> {
-        let found = self.pool.user_properties(PROPERTY_PREFIX);
-        found.map_err(failures::dataset)
+    fn all(&self) -> Result<Arc<All>, Failure> {
+        self.known.all(self.pool)
     }
 
     fn is_volume(&self, name: &VolumeName) -> Result<bool, Failure> {
@@ -73,20 +74,25 @@ impl Documents for Context<'_> {
     }
 
     fn edit(&self, dataset: &str, edits: Edits) -> Result<(), Failure> {
-        let dataset = Dataset::parse(dataset)?;
-        let (set, removed): (Vec<_>, Vec<_>) = edits.into_iter().partition(|(_, v)| v.is_some());
-        if !set.is_empty() {
-            let values = set.into_iter();
-            let values: Vec<(String, Value)> = values
-                .filter_map(|(name, value)| Some((name, Value::Text(value?))))
-                .collect();
-            let done = self.pool.set_dataset_properties(&dataset, &values);
-            done.map_err(failures::dataset)?;
-        }
-        for (name, _) in removed {
-            let done = self.pool.inherit_property(&dataset, &name);
-            done.map_err(failures::dataset)?;
-        }
-        Ok(())
+        let edited = edit(self.pool, &Dataset::parse(dataset)?, edits);
+        self.known.changed(dataset);
+        edited
     }
+}
+
+fn edit(pool: &Pool, dataset: &Dataset, edits: Edits) -> Result<(), Failure> {
+    let (set, removed): (Vec<_>, Vec<_>) = edits.into_iter().partition(|(_, v)| v.is_some());
+    if !set.is_empty() {
+        let values = set.into_iter();
+        let values: Vec<(String, Value)> = values
+            .filter_map(|(name, value)| Some((name, Value::Text(value?))))
+            .collect();
+        let done = pool.set_dataset_properties(dataset, &values);
+        done.map_err(failures::dataset)?;
+    }
+    for (name, _) in removed {
+        let done = pool.inherit_property(dataset, &name);
+        done.map_err(failures::dataset)?;
+    }
+    Ok(())
 }

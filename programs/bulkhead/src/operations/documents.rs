@@ -2,6 +2,7 @@
 //! that what they decide is tested without a pool.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use control::exports::{
     DocumentError, EXPORT_PROPERTY, IDENTITY_PROPERTY, Identity, Problem, TargetDocument,
@@ -11,8 +12,65 @@ use control::failure::chain;
 use control::{Failure, FailureKind};
 use units::{IscsiName, VolumeName};
 
-/// Our own properties, by dataset and name, as they are set there.
-pub type All = BTreeMap<String, BTreeMap<String, String>>;
+/// Our own properties of one dataset, by name, as they are set there.
+pub type Own = BTreeMap<String, String>;
+
+/// Our own properties of all datasets that have some, and what those of volumes say.
+#[derive(Clone, Debug, Default)]
+pub struct All {
+    datasets: BTreeMap<String, Arc<Known>>,
+}
+
+/// What is known of one dataset.
+#[derive(Debug)]
+struct Known {
+    own: Own,
+    /// Of a volume that has documents.
+    facts: Option<VolumeFacts>,
+}
+
+impl All {
+    /// The properties of one dataset; `None` if it has none of ours.
+    pub fn own(&self, dataset: &str) -> Option<&Own> {
+        self.datasets.get(dataset).map(|known| &known.own)
+    }
+
+    /// The volumes that have documents.
+    pub fn volumes(&self) -> impl Iterator<Item = &VolumeFacts> {
+        let known = self.datasets.values();
+        known.filter_map(|known| known.facts.as_ref())
+    }
+
+    /// Replaces what is known of one dataset.
+    pub fn set(&mut self, dataset: &str, own: Own) {
+        if own.is_empty() {
+            self.datasets.remove(dataset);
+            return;
+        }
+        let facts = facts(dataset, &own);
+        let known = Arc::new(Known { own, facts });
+        self.datasets.insert(dataset.to_owned(), known);
+    }
+}
+
+impl FromIterator<(String, Own)> for All {
+    fn from_iter<T: IntoIterator<Item = (String, Own)>>(found: T) -> Self {
+        let mut all = Self::default();
+        for (dataset, own) in found {
+            all.set(&dataset, own);
+        }
+        all
+    }
+}
+
+fn facts(dataset: &str, own: &Own) -> Option<VolumeFacts> {
+    let value = |property: &str| own.get(property).map(String::as_str);
+    let (export, identity) = (value(EXPORT_PROPERTY), value(IDENTITY_PROPERTY));
+    if export.is_none() && identity.is_none() {
+        return None;
+    }
+    Some(VolumeFacts::read(dataset.parse().ok()?, export, identity))
+}
 
 /// New values of user properties; `None` removes one.
 pub type Edits = Vec<(String, Option<String>)>;
@@ -21,8 +79,8 @@ pub type Edits = Vec<(String, Option<String>)>;
 pub trait Documents {
     /// Name of the root dataset.
     fn root(&self) -> String;
-    /// All documents of the pool, read at once.
-    fn all(&self) -> Result<All, Failure>;
+    /// All documents of the pool, as they are now.
+    fn all(&self) -> Result<Arc<All>, Failure>;
     /// Whether there is a volume of that name, with documents or without.
     fn is_volume(&self, name: &VolumeName) -> Result<bool, Failure>;
     /// Changes user properties of `dataset` all at once; durable on return.
@@ -40,26 +98,11 @@ pub fn document_failure(error: &DocumentError) -> Failure {
     Failure::new(kind, chain(error))
 }
 
-/// The volumes that have documents.
-pub fn volumes(all: &All) -> Vec<VolumeFacts> {
-    let facts = |(name, own): (&String, &BTreeMap<String, String>)| {
-        let value = |property: &str| own.get(property).cloned();
-        let (export, identity) = (value(EXPORT_PROPERTY), value(IDENTITY_PROPERTY));
-        let is_volume = export.is_some() || identity.is_some();
-        is_volume.then_some(VolumeFacts {
-            name: name.parse().ok()?,
-            export,
-            identity,
-        })
-    };
-    all.iter().filter_map(facts).collect()
-}
-
 /// What the pool whose root dataset is `root` wants to be exported, and what of it cannot be.
 pub fn wish(root: &str, all: &All) -> (Wish, Vec<Problem>) {
-    let own = all.get(root).into_iter().flatten();
+    let own = all.own(root).into_iter().flatten();
     let pairs = own.map(|(name, value)| (name.as_str(), value.as_str()));
-    Wish::add_up(pairs, &volumes(all))
+    Wish::add_up(pairs, all.volumes())
 }
 
 /// The facts of one volume.
@@ -72,13 +115,9 @@ pub fn volume(
         return Err(no_volume(name));
     }
     // Made by another program, it has no document yet.
-    let own = all.get(name.as_str());
-    let value = |property: &str| own.and_then(|own| own.get(property)).cloned();
-    Ok(VolumeFacts {
-        name: name.clone(),
-        export: value(EXPORT_PROPERTY),
-        identity: value(IDENTITY_PROPERTY),
-    })
+    let known = all.datasets.get(name.as_str());
+    let facts = known.and_then(|known| known.facts.clone());
+    Ok(facts.unwrap_or_else(|| VolumeFacts::read(name.clone(), None, None)))
 }
 
 /// The failure that says so.
@@ -93,9 +132,8 @@ pub fn no_volume(name: &VolumeName) -> Failure {
 pub fn export_document(facts: &VolumeFacts) -> Result<VolumeDocument, Failure> {
     match &facts.export {
         None => Ok(VolumeDocument::default()),
-        Some(text) => {
-            VolumeDocument::decode(EXPORT_PROPERTY, text).map_err(|e| document_failure(&e))
-        }
+        Some(Ok(document)) => Ok(document.clone()),
+        Some(Err(sentence)) => Err(Failure::new(FailureKind::Failed, sentence.clone())),
     }
 }
 
@@ -134,7 +172,7 @@ pub fn target_document(
     name: &IscsiName,
 ) -> Result<Option<TargetDocument>, Failure> {
     let property = target_property(name);
-    let value = all.get(root).and_then(|own| own.get(&property));
+    let value = all.own(root).and_then(|own| own.get(&property));
     let document = value.map(|value| TargetDocument::decode(&property, value));
     document
         .transpose()
@@ -167,7 +205,7 @@ pub mod fake {
     #[derive(Default)]
     pub struct FakeDocuments {
         /// Properties by dataset and name.
-        pub datasets: RefCell<All>,
+        pub datasets: RefCell<BTreeMap<String, Own>>,
     }
 
     impl FakeDocuments {
@@ -187,8 +225,10 @@ pub mod fake {
             "tank".to_owned()
         }
 
-        fn all(&self) -> Result<All, Failure> {
-            Ok(self.datasets.borrow().clone())
+        fn all(&self) -> Result<Arc<All>, Failure> {
+            Ok(Arc::new(
+                self.datasets.borrow().clone().into_iter().collect(),
+            ))
         }
 
         fn is_volume(&self, name: &VolumeName) -> Result<bool, Failure> {

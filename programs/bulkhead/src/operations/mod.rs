@@ -4,6 +4,7 @@
 mod datasets;
 pub mod documents;
 mod failures;
+mod known;
 mod nbd;
 mod pool;
 mod snapshot;
@@ -16,6 +17,7 @@ use units::VolumeName;
 use zpool::Pool;
 
 pub use failures::{dataset as dataset_failure, pool as pool_failure};
+pub use known::Known;
 pub use pool::spec as pool_spec;
 pub use status::pool_status;
 pub use {nbd::view as nbd_view, target::view as target_view};
@@ -60,6 +62,8 @@ pub struct Context<'a> {
     pub pool: &'a Pool,
     /// Its open volumes and sessions.
     pub live: &'a dyn Live,
+    /// Its export documents.
+    pub known: &'a Known,
 }
 
 /// Performs `request`. Exporting and destroying the pool, and requests about the server, concern

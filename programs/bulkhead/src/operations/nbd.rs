@@ -26,7 +26,7 @@ pub fn perform(documents: &dyn Documents, request: NbdRequest) -> Result<Answer,
         }
         NbdRequest::Unexport { volume, name } => unexport(documents, &volume, name.as_deref()),
         NbdRequest::List => {
-            let (wish, _) = wish(&documents.root(), &documents.all()?);
+            let (wish, _) = wish(&documents.root(), &*documents.all()?);
             Ok(Answer::Nbd(wish.nbd.values().map(view).collect()))
         }
     }
@@ -77,7 +77,7 @@ fn unexport(
     volume_name: &VolumeName,
     name: Option<&str>,
 ) -> Result<Answer, Failure> {
-    let facts = volume(documents, &documents.all()?, volume_name)?;
+    let facts = volume(documents, &*documents.all()?, volume_name)?;
     let mut document = export_document(&facts)?;
     let before = document.nbd.len();
     document
@@ -136,7 +136,7 @@ mod tests {
         export(&documents, "tank/a", Some("y")).expect("exported");
         let volume: VolumeName = "tank/a".parse().expect("name");
         unexport(&documents, &volume, Some("x")).expect("ended");
-        let left = || wish("tank", &documents.datasets.borrow()).0.nbd.len();
+        let left = || wish("tank", &documents.all().expect("read")).0.nbd.len();
         assert_eq!(left(), 1);
         unexport(&documents, &volume, None).expect("ended");
         assert_eq!(left(), 0);

@@ -72,6 +72,7 @@ fn clone(
     let mut values = volume::values(properties);
     values.extend(identity.map(|identity| (name, Value::Text(identity))));
     let set = context.pool.set_dataset_properties(to, &values);
+    context.known.changed(to.as_str());
     set.map_err(failures::dataset)?;
     Ok(Done::changed(format!("cloned {from} to {to}")))
 }

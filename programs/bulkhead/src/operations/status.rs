@@ -21,7 +21,7 @@ pub fn status(context: &Context<'_>, pool: PoolStatus) -> Result<Status, Failure
     Ok(Status {
         pool,
         server: None,
-        volume_count: documents::volumes(&all).len() as u64,
+        volume_count: all.volumes().count() as u64,
         targets: targets
             .map(|(name, wish)| target::view(name, wish))
             .collect(),

@@ -10,7 +10,7 @@ use units::{IscsiName, VolumeName};
 
 use super::documents::{
     All, Documents, Edits, export_document, export_edits, set_target_document, target_document,
-    volume, volumes, wish,
+    volume, wish,
 };
 
 /// Performs one request.
@@ -21,12 +21,12 @@ pub fn perform(documents: &dyn Documents, request: TargetRequest) -> Result<Answ
             portal_groups,
         } => create(documents, &name, portal_groups),
         TargetRequest::List => {
-            let (wish, _) = wish(&documents.root(), &documents.all()?);
+            let (wish, _) = wish(&documents.root(), &*documents.all()?);
             let views = wish.targets.iter().map(|(name, target)| view(name, target));
             Ok(Answer::Targets(views.collect()))
         }
         TargetRequest::Show { name } => {
-            let (wish, _) = wish(&documents.root(), &documents.all()?);
+            let (wish, _) = wish(&documents.root(), &*documents.all()?);
             let target = wish.targets.get(&name).ok_or_else(|| no_target(&name))?;
             Ok(Answer::Target(Box::new(view(&name, target))))
         }
@@ -115,7 +115,7 @@ fn create(
     name: &IscsiName,
     portal_groups: Vec<u16>,
 ) -> Result<Answer, Failure> {
-    match target_document(&documents.root(), &documents.all()?, name)? {
+    match target_document(&documents.root(), &*documents.all()?, name)? {
         Some(document) if document.portal_groups == portal_groups => {
             Ok(Done::already(format!("target {name} exists already")))
         }
@@ -144,9 +144,10 @@ fn destroy(documents: &dyn Documents, name: &IscsiName) -> Result<Answer, Failur
     }
     // The maps first: a map without its target would be a problem, an empty target is none.
     let mut maps = 0;
-    for facts in volumes(&all) {
-        if export_document(&facts).is_ok_and(|d| d.iscsi.iter().any(|m| m.target == *name)) {
-            remove_map(documents, &all, &facts, name)?;
+    for facts in all.volumes() {
+        let document = facts.export.as_ref().and_then(|read| read.as_ref().ok());
+        if document.is_some_and(|d| d.iscsi.iter().any(|m| m.target == *name)) {
+            remove_map(documents, &all, facts, name)?;
             maps += 1;
         }
     }
@@ -210,14 +211,14 @@ fn map(documents: &dyn Documents, name: &VolumeName, place: Place) -> Result<Ans
 }
 
 /// Unit numbers of `target` that the documents claim, with their volumes.
-fn claims(all: &All, target: &IscsiName) -> Vec<(u16, VolumeName)> {
-    let claims = volumes(all).into_iter().flat_map(|facts| {
-        let document = export_document(&facts).unwrap_or_default();
-        let maps = document.iscsi.into_iter().filter(|m| m.target == *target);
-        let claims = maps.map(|map| (map.lun, facts.name.clone()));
-        claims.collect::<Vec<_>>()
-    });
-    claims.collect()
+fn claims<'a>(all: &'a All, target: &'a IscsiName) -> impl Iterator<Item = (u16, &'a VolumeName)> {
+    let read = all
+        .volumes()
+        .filter_map(|facts| Some((&facts.name, facts.export.as_ref()?.as_ref().ok()?)));
+    read.flat_map(move |(name, document)| {
+        let maps = document.iscsi.iter().filter(|m| m.target == *target);
+        maps.map(move |map| (map.lun, name))
+    })
 }
 
 fn free_lun(all: &All, target: &IscsiName) -> Result<u16, Failure> {
@@ -235,9 +236,8 @@ fn free_lun(all: &All, target: &IscsiName) -> Result<u16, Failure> {
 }
 
 fn taken_by(all: &All, target: &IscsiName, lun: u16) -> Option<VolumeName> {
-    let mut claims = claims(all, target).into_iter();
-    let claim = claims.find(|(number, _)| *number == lun);
-    claim.map(|(_, name)| name)
+    let claim = claims(all, target).find(|(number, _)| *number == lun);
+    claim.map(|(_, name)| name.clone())
 }
 
 fn unmap(
@@ -278,7 +278,7 @@ fn remove_map(
 }
 
 fn reservation_removals(all: &All, volume: &VolumeName, target: &IscsiName, lun: u16) -> Edits {
-    let own = all.get(volume.as_str());
+    let own = all.own(volume.as_str());
     let is_kept = |name: &String| own.is_some_and(|own| own.contains_key(name));
     let names = part_names(target, lun).filter(is_kept);
     names.map(|name| (name, None)).collect()
@@ -290,7 +290,7 @@ fn change(
     name: &IscsiName,
     change: impl FnOnce(&mut TargetDocument) -> Result<String, Failure>,
 ) -> Result<Answer, Failure> {
-    let before = existing(documents, &documents.all()?, name)?;
+    let before = existing(documents, &*documents.all()?, name)?;
     let mut after = before.clone();
     let message = change(&mut after)?;
     if before == after {
@@ -450,7 +450,7 @@ mod tests {
         assert_eq!(failure.kind, FailureKind::Exists);
         assert!(failure.message.contains("tank/a"));
         assert!(changed(map_at(&documents, "tank/b", None)));
-        let (wish, problems) = wish("tank", &documents.datasets.borrow());
+        let (wish, problems) = wish("tank", &documents.all().expect("read"));
         assert!(problems.is_empty());
         assert_eq!(wish.targets[&target()].units[&1].volume.as_str(), "tank/b");
     }
@@ -460,7 +460,8 @@ mod tests {
         let documents = pool();
         let identity = || {
             let all = documents.all().expect("read");
-            all["tank/a"].get("bulkhead:identity").cloned()
+            let own = all.own("tank/a");
+            own.and_then(|own| own.get("bulkhead:identity")).cloned()
         };
         map_at(&documents, "tank/a", None).expect("mapped");
         let first = identity();
@@ -479,7 +480,7 @@ mod tests {
         documents.edit("tank/a", kept).expect("kept");
         assert!(changed(destroy(&documents, &target())));
         let left = documents.all().expect("read");
-        let names: Vec<_> = left["tank/a"].keys().collect();
+        let names: Vec<_> = left.own("tank/a").expect("has some").keys().collect();
         assert_eq!(names, ["bulkhead:identity"]);
         assert_eq!(
             destroy(&documents, &target()).expect_err("gone").kind,

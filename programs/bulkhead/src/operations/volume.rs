@@ -12,7 +12,7 @@ use units::{ByteCount, VolumeName};
 use zpool::dataset::{DatasetInfo, Depth, PropertySource, Value, VolumeSpec};
 
 use super::datasets::{Dataset, is_sparse};
-use super::documents::{All, Documents, export_document, new_identity, no_volume, volumes};
+use super::documents::{All, Documents, export_document, new_identity, no_volume};
 use super::{Context, failures};
 
 /// Performs one request.
@@ -33,6 +33,8 @@ pub fn perform(context: &Context<'_>, request: VolumeRequest) -> Result<Answer, 
         } => destroy(context, &name, recursive, exported),
         VolumeRequest::Rename { from, to } => {
             let renamed = context.pool.rename(&from, &to);
+            // Those below it have other names, too.
+            context.known.forget();
             renamed.map_err(failures::dataset)?;
             context.live.renamed(&from, &to);
             context.live.exports_changed()?;
@@ -81,10 +83,9 @@ fn create(context: &Context<'_>, create: &VolumeCreate) -> Result<Answer, Failur
         sparse: create.sparse,
         properties,
     };
-    context
-        .pool
-        .create_volume(&spec)
-        .map_err(failures::dataset)?;
+    let created = context.pool.create_volume(&spec);
+    context.known.changed(name.as_str());
+    created.map_err(failures::dataset)?;
     let size = ByteCount(create.size);
     Ok(Done::changed(format!("created volume {name} of {size}")))
 }
@@ -133,7 +134,7 @@ fn list(context: &Context<'_>) -> Result<Answer, Failure> {
 
 fn view(info: &DatasetInfo, documents: &All) -> Option<VolumeView> {
     let shape = info.volume?;
-    let own = documents.get(&info.name);
+    let own = documents.own(&info.name);
     let value = |name: &str| own.and_then(|own| own.get(name));
     let document = value(EXPORT_PROPERTY)
         .and_then(|text| VolumeDocument::decode(EXPORT_PROPERTY, text).ok())
@@ -231,9 +232,9 @@ fn destroy(
         refuse_dependents(context, name)?;
     }
     let below = format!("{name}/");
-    for facts in volumes(&context.all()?) {
+    for facts in context.all()?.volumes() {
         let is_meant = facts.name == *name || facts.name.as_str().starts_with(&below);
-        if !is_meant || export_document(&facts).is_ok_and(|d| d.is_empty()) {
+        if !is_meant || export_document(facts).is_ok_and(|d| d.is_empty()) {
             continue;
         }
         if !exported {
@@ -252,6 +253,10 @@ fn destroy(
         Depth::One
     };
     let destroyed = context.pool.destroy_dataset(name, depth);
+    match depth {
+        Depth::One => context.known.changed(name.as_str()),
+        Depth::Recursive => context.known.forget(),
+    }
     destroyed.map_err(failures::dataset)?;
     let kind = if info.volume.is_some() {
         "volume"

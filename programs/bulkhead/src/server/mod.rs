@@ -286,7 +286,7 @@ fn wait(core: &Core, events: &Receiver<Event>, notifier: &mut Notifier) -> Outco
                 return Outcome::Asked(ending);
             }
             Ok(Event::Reload) => {
-                if let Err(failure) = core.serving.reconcile() {
+                if let Err(failure) = core.serving.read_again() {
                     tracing::error!(%failure, "the exports could not be read again");
                 }
             }

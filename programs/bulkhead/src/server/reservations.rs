@@ -10,10 +10,12 @@ use units::{IscsiName, VolumeName};
 use zpool::dataset::Value;
 
 use super::shared_pool::SharedPool;
+use crate::operations::Known;
 
 /// Keeps the reservations of unit `lun` of `target` on its volume.
 pub struct PoolReservations {
     pool: Arc<SharedPool>,
+    known: Arc<Known>,
     target: IscsiName,
     lun: u16,
     state: Mutex<State>,
@@ -30,7 +32,7 @@ struct State {
 impl PoolReservations {
     /// The store of a unit, with the parts that `kept` has for it.
     pub fn new(
-        pool: Arc<SharedPool>,
+        (pool, known): (Arc<SharedPool>, Arc<Known>),
         target: IscsiName,
         lun: u16,
         volume: VolumeName,
@@ -41,6 +43,7 @@ impl PoolReservations {
             .collect();
         Self {
             pool,
+            known,
             target,
             lun,
             state: Mutex::new(State { volume, parts }),
@@ -76,6 +79,7 @@ impl ReservationStore for PoolReservations {
             .collect();
         let pool = self.pool.require().map_err(io::Error::other)?;
         let kept = pool.set_dataset_properties(&state.volume, &values);
+        self.known.changed(state.volume.as_str());
         kept.map_err(io::Error::other)?;
         // Parts beyond the new count are not read any more; removing them only saves space.
         for name in names.iter().take(state.parts.len()).skip(parts.len()) {

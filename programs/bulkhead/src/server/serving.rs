@@ -20,8 +20,8 @@ use units::{IscsiName, VolumeName};
 use super::reservations::PoolReservations;
 use super::shared_pool::SharedPool;
 use super::volumes::Volumes;
-use crate::operations::documents::{All, Documents};
-use crate::operations::{Context, NothingLive, documents, nbd_view, target_view};
+use crate::operations::documents::All;
+use crate::operations::{Known, documents, nbd_view, target_view};
 
 /// Bytes of writes in memory over all iSCSI connections.
 const ISCSI_PAYLOAD_BYTES_MAX: u64 = 512 << 20;
@@ -49,15 +49,11 @@ pub struct Serving {
     pool: Arc<SharedPool>,
     /// The volumes that are shown.
     pub volumes: Volumes,
+    /// The pool's documents.
+    pub known: Arc<Known>,
     iscsi: IscsiServer,
     nbd: NbdServer,
     served: Mutex<Served>,
-}
-
-/// The documents as they were read.
-struct Read {
-    root: String,
-    documents: All,
 }
 
 #[derive(Default)]
@@ -80,6 +76,7 @@ impl Serving {
         };
         Self {
             volumes: Volumes::new(Arc::clone(&pool), started),
+            known: Arc::default(),
             setup,
             pool,
             iscsi: IscsiServer::new(Limits::default(), workers, budget),
@@ -92,23 +89,32 @@ impl Serving {
         self.served.lock().expect("no holder panics")
     }
 
-    /// Reads the documents and serves what they say. Sessions that nothing changes for notice
+    /// As [`Self::reconcile`], with documents that are read again from the pool.
+    pub fn read_again(&self) -> Result<(), Failure> {
+        self.known.forget();
+        self.reconcile()
+    }
+
+    /// Serves what the documents say. Sessions that nothing changes for notice
     /// nothing; calling it again is harmless.
     pub fn reconcile(&self) -> Result<(), Failure> {
         // Held throughout, so that two changes at a time are applied one after the other.
         let mut served = self.served();
         let begun = Instant::now();
-        let all = self.read()?;
+        let (root, all) = {
+            let pool = self.pool.require()?;
+            (pool.name().to_string(), self.known.all(&pool)?)
+        };
         let read_us = begun.elapsed().as_micros() as u64;
-        let (wish, problems) = documents::wish(&all.root, &all.documents);
+        let (wish, problems) = documents::wish(&root, &all);
         let changes = difference(&served.wish, &wish);
         for problem in problems.iter().filter(|p| !served.problems.contains(p)) {
             tracing::error!(subject = problem.subject, "{}", problem.sentence);
         }
         report(&changes);
-        served.volume_count = documents::volumes(&all.documents).len() as u64;
+        served.volume_count = all.volumes().count() as u64;
         let decided_us = begun.elapsed().as_micros() as u64;
-        let iscsi = self.iscsi_wish(&mut served, &wish, &all.documents);
+        let iscsi = self.iscsi_wish(&mut served, &wish, &all);
         let nbd = self.nbd_wish(&wish);
         let applied = self.iscsi.apply(iscsi);
         let nbd_applied = self.nbd.apply(nbd);
@@ -130,18 +136,6 @@ impl Serving {
         nbd_applied.map(drop).map_err(|error| match &error {
             nbd::ApplyError::Listen(listen) => listen_failure(listen),
             _ => Failure::from_chain(FailureKind::Usage, &error),
-        })
-    }
-
-    fn read(&self) -> Result<Read, Failure> {
-        let pool = self.pool.require()?;
-        let context = Context {
-            pool: &pool,
-            live: &NothingLive,
-        };
-        Ok(Read {
-            root: context.root(),
-            documents: context.all()?,
         })
     }
 
@@ -205,14 +199,14 @@ impl Serving {
         properties: &All,
     ) -> Arc<PoolReservations> {
         let (target, lun) = key.clone();
-        let own = properties.get(volume.as_str());
+        let own = properties.own(volume.as_str());
         let kept = |name: &str| own?.get(name).cloned();
         if let Some(store) = served.reservations.get(&key)
             && store.volume() == *volume
         {
             return Arc::clone(store);
         }
-        let pool = Arc::clone(&self.pool);
+        let pool = (Arc::clone(&self.pool), Arc::clone(&self.known));
         let store = PoolReservations::new(pool, target, lun, volume.clone(), kept);
         let store = Arc::new(store);
         served.reservations.insert(key, Arc::clone(&store));

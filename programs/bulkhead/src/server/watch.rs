@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use control::answer::PoolStatus;
 
 use super::shared_pool::SharedPool;
-use crate::operations::{self, Context, NothingLive};
+use crate::operations::{self, Context, Known, NothingLive};
 
 /// Pause between two looks at the pool.
 const LOOK_INTERVAL: Duration = Duration::from_millis(500);
@@ -129,6 +129,7 @@ impl Watch {
                 operations::pool_status(&Context {
                     pool: &pool,
                     live: &NothingLive,
+                    known: &Known::default(),
                 })
             };
             match status {
