@@ -23,6 +23,7 @@ MEMORY_MIB = 1024
 KVM_TRIAL_SECONDS = 3.0
 BOOT_SECONDS = 180.0
 SCRIPT_SECONDS = 120.0
+SHOWN_CHARACTERS = 1500
 SCRIPT_GRACE_SECONDS = 30.0
 """More than the guest's own time-out, for an answer on its way."""
 
@@ -67,8 +68,13 @@ class Job:
         """What it wrote; anything but success is an error with the guest's words."""
         answer = self.wait()
         if answer.status != 0:
-            raise ProofError(f"in the guest, status {answer.status} of:\n{self.script.strip()}\n{answer.output.strip()[-3000:]}")
+            raise ProofError(f"in the guest, status {answer.status} of:\n{self.script.strip()}\n{_ends(answer.output.strip())}")
         return answer.output
+
+
+def _ends(text: str) -> str:
+    """A long text without its middle: tools complain before their report or after it."""
+    return text if len(text) <= 2 * SHOWN_CHARACTERS else f"{text[:SHOWN_CHARACTERS]}\n...\n{text[-SHOWN_CHARACTERS:]}"
 
 
 class Machine:

@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 from proof.linux.network import NETWORKS
-from proof.runtime import wait_until
+from proof.runtime import ProofError, wait_until
 from proof.servers.base import VolumeSpec
 from proof.servers.bulkhead import POOL, TARGET, Bulkhead
 
@@ -40,6 +40,9 @@ class PortalServer(Bulkhead):
         self.command("target", "allow", TARGET, "--pool", POOL, "--initiator", INITIATOR, *networks)
         self.command("target", "chap", "set", TARGET, "--pool", POOL, "--user", USER, "--secret-file", str(secret))
         self.command("target", "chap", "mutual", TARGET, "--pool", POOL, "--user", TARGET_USER, "--secret-file", str(target_secret))
+        # Linux keeps no copy of what a write cache has answered: with the cache on, a killed server may forget writes
+        # that a running application has not flushed yet.
+        self.command("target", "map", TARGET, f"{POOL}/{DISK.name}", "--lun", "0", "--write-cache", "off")
         self.command("nbd", "export", f"{POOL}/{NETWORK_DISK.name}", "--name", NETWORK_DISK.name, "--allow-network", NETWORKS[0].prefix)
 
     def wwid(self, spec: VolumeSpec) -> str:
@@ -66,7 +69,10 @@ class PortalServer(Bulkhead):
 
     def wait_used(self, what: str, spec: VolumeSpec, low: int, high: int) -> int:
         """Waits until the volume holds between ``low`` and ``high`` bytes; returns how many."""
-        wait_until(what, lambda: low <= self.used(spec) <= high, SPACE_SECONDS, poll_seconds=0.5)
+        try:
+            wait_until(what, lambda: low <= self.used(spec) <= high, SPACE_SECONDS, poll_seconds=0.5)
+        except ProofError as error:
+            raise ProofError(f"{error}; {self.used(spec)} bytes are held") from error
         return self.used(spec)
 
     def resize(self, spec: VolumeSpec, size: int) -> None:
