@@ -146,6 +146,32 @@ fn a_server_that_does_not_serve_in_time_or_dies_fails_the_start_and_leaves_no_pr
 }
 
 #[test]
+fn a_server_whose_start_was_cut_off_is_still_starting_and_can_be_stopped() {
+    let bench = Bench::new();
+    let mut start = Command::new(agent_path())
+        .arg("start")
+        .env("STAND_IN_DIR", bench.folder.path())
+        .env("STAND_IN_MODE", "late")
+        .env("OCF_RESKEY_pool", "tank")
+        .spawn()
+        .expect("the agent runs");
+    let note = bench.folder.path().join("tank.agent.json");
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while !(note.exists() && bench.folder.path().join("pid").exists()) {
+        assert!(Instant::now() < deadline, "the server was not started");
+        std::thread::yield_now();
+    }
+    start.kill().expect("alive until now");
+    start.wait().expect("a child of ours");
+    let monitor = bench.agent("monitor", &[]);
+    assert_eq!(monitor.status.code(), Some(1));
+    let said = String::from_utf8_lossy(&monitor.stderr).into_owned();
+    assert!(said.contains("still starting"), "{said}");
+    assert_eq!(bench.code("stop", &[]), 0);
+    assert!(!bench.has_process());
+}
+
+#[test]
 fn a_pool_of_another_head_is_started_after_a_fence_only() {
     let bench = Bench::new();
     let of_left = ("STAND_IN_LABEL", "left");
