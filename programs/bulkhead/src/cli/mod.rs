@@ -102,8 +102,8 @@ pub struct Common {
         help_heading = "Common options"
     )]
     pub search: Vec<PathBuf>,
-    /// This machine's identity in pool labels, in hex [default: from /etc/hostid or
-    /// /etc/machine-id]
+    /// This machine's identity in pool labels, in hex [default: from /etc/machine-id
+    /// and the pool's name]
     #[arg(
         long,
         global = true,

@@ -48,13 +48,13 @@ pub struct ServeArgs {
     /// The control socket [default: POOL.sock in the run directory]
     #[arg(long, value_name = "PATH")]
     pub control: Option<PathBuf>,
-    /// Memory for cached data [default: a quarter of the machine's]
+    /// Memory for cached data [default: a quarter of the machine's, at most 8G]
     #[arg(long, value_name = "SIZE")]
     pub arc_size: Option<ByteCount>,
-    /// Memory for data that is not on disk yet [default: an eighth of the machine's, at most 1G]
+    /// Memory for data that is not on disk yet [default: a sixteenth of the machine's, at most 1G]
     #[arg(long, value_name = "SIZE")]
     pub dirty_max: Option<ByteCount>,
-    /// Seconds between two regular commits of the pool
+    /// Seconds between two regular commits of the pool [default: 2]
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..=60))]
     pub txg_timeout: Option<u32>,
     /// Threads for requests that have to wait for disks
