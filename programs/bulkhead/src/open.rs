@@ -11,12 +11,15 @@ use crate::operations;
 use crate::places;
 
 /// Whether the administrator vouches for the previous owner.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PreviousOwner {
     /// Nothing was said: a proof is needed.
     Unknown,
     /// It is stopped, says the administrator.
     IsStopped,
+    /// The host of this name is stopped, and only if it was the owner is the pool free. Proof that
+    /// was found for one owner does not serve for another that came in between.
+    HostIsStopped(String),
 }
 
 /// The number by which this machine marks `pool`.
@@ -74,7 +77,12 @@ fn prove(
         return Err(operations::pool_failure(error)
             .advise("if it is a pool-server of this machine, ask it: check --run-dir"));
     }
-    if owner == PreviousOwner::IsStopped {
+    let vouched_for = match &owner {
+        PreviousOwner::Unknown => false,
+        PreviousOwner::IsStopped => true,
+        PreviousOwner::HostIsStopped(name) => candidate.host_name.as_ref() == Some(name),
+    };
+    if vouched_for {
         return Ok(SafeToOwn::operator_confirms(candidate));
     }
     let host = candidate.host_name.as_deref().unwrap_or("an unnamed host");

@@ -278,6 +278,8 @@ fn another_heads_pool_is_started_after_a_confirmed_fence_only() {
     };
     head.stand_in("stonith_admin", &history("failed"));
     head.start_is_refused(&[("PATH", &path)], "stonith_admin --confirm");
+    let server = "pool-server tank --no-nbd --no-iscsi --stopped-owner somebody";
+    head.machine.refused(server, 6, "was not exported by");
     head.stand_in("stonith_admin", &history("success"));
     let output = head.agent_with("start", &[("PATH", &path)]);
     let said = String::from_utf8_lossy(&output.stderr);

@@ -251,9 +251,12 @@ fn server_arguments(pool: &appliance::Pool, disks: &[PathBuf], grant: &Grant) ->
     match grant.basis() {
         // The server proves it itself, by the label and the locks on the devices.
         Basis::Exported | Basis::SameHost => {}
-        Basis::Fenced { .. } | Basis::Stopped { .. } | Basis::Watched => {
-            words.push("--previous-owner-is-stopped".to_owned());
+        // Proof about one head is no proof about whoever a label may name a moment later.
+        Basis::Fenced { head } | Basis::Stopped { head } => {
+            words.extend(["--stopped-owner".to_owned(), head.to_string()]);
         }
+        // The import waits for traces of a living owner.
+        Basis::Watched => words.push("--previous-owner-is-stopped".to_owned()),
     }
     words
 }
@@ -308,7 +311,7 @@ mod tests {
         let text = include_str!("../../../../examples/pair.toml");
         let appliance = appliance::parse(text).expect("well formed").appliance;
         let pool = &appliance.pools[&"tank".parse::<PoolName>().expect("a name")];
-        const WORD: &str = "--previous-owner-is-stopped";
+        const WORDS: [&str; 2] = ["--stopped-owner", "left"];
         for (label, peer, is_said) in [
             (Label::Exported, Peer::Unknown, false),
             (in_use(true), Peer::Unknown, false),
@@ -317,7 +320,13 @@ mod tests {
         ] {
             let grant = grant(label, peer);
             let words = server_arguments(pool, &[], &grant);
-            assert_eq!(words.iter().any(|word| word == WORD), is_said, "{grant:?}");
+            assert_eq!(
+                words.ends_with(&WORDS.map(str::to_owned)),
+                is_said,
+                "{grant:?}"
+            );
+            let is_general = |word: &String| word == "--previous-owner-is-stopped";
+            assert!(!words.iter().any(is_general), "{grant:?}");
         }
     }
 

@@ -67,6 +67,13 @@ pub struct ServeArgs {
     /// The machine that used the pool last is switched off or will never touch it again
     #[arg(long)]
     pub previous_owner_is_stopped: bool,
+    /// The same, but only if the machine that used the pool last has this name
+    #[arg(
+        long,
+        value_name = "HOST",
+        conflicts_with = "previous_owner_is_stopped"
+    )]
+    pub stopped_owner: Option<String>,
     /// For tests only: every export is open to everyone who reaches it, whatever its rule says
     #[arg(long)]
     pub export_all_to_everyone: bool,

@@ -75,9 +75,10 @@ pub fn run(args: ServeArgs, common: &Common) -> Result<(), Failure> {
 
     let engine = open::start(engine_options(&args, common)?)?;
     signals::forward(sender.clone()).map_err(failed("wait for signals"))?;
-    let owner = match args.previous_owner_is_stopped {
-        true => PreviousOwner::IsStopped,
-        false => PreviousOwner::Unknown,
+    let owner = match &args.stopped_owner {
+        Some(name) => PreviousOwner::HostIsStopped(name.clone()),
+        None if args.previous_owner_is_stopped => PreviousOwner::IsStopped,
+        None => PreviousOwner::Unknown,
     };
     let pool = open::import(engine, common, &args.pool, owner)?;
     let imported_ms = started.elapsed().as_millis() as u64;
