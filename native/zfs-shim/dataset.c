@@ -17,9 +17,14 @@
 #include <sys/zio_compress.h>
 #include <zfs_prop.h>
 
+#include <pthread.h>
+
 #include "shim_dataset.h"
 #include "volume_impl.h"
 
+/* Threads that read the property lists of a level, and below how many lists one does alone. */
+#define	BH_READERS		4
+#define	BH_READERS_LISTS_MIN	64
 /* The largest block of a volume that kernel ZFS makes without a changed tunable. */
 #define	BH_VOLUME_BLOCK_BYTES_MAX	(16ULL << 20)
 
@@ -123,6 +128,8 @@ typedef struct property_walk {
 	const char *pw_prefix;
 	bh_property_visitor_t *pw_visit;
 	void *pw_arg;
+	/* Held while the visitor is called. */
+	pthread_mutex_t *pw_visiting;
 	zap_attribute_t *pw_entry;
 	char pw_value[ZAP_MAXVALUELEN];
 } property_walk_t;
@@ -144,8 +151,10 @@ visit_properties(property_walk_t *walk, uint64_t object, const char *dataset)
 		    sizeof (walk->pw_value), walk->pw_value);
 		if (error != 0)
 			break;
+		VERIFY0(pthread_mutex_lock(walk->pw_visiting));
 		walk->pw_visit(walk->pw_arg, dataset, entry->za_name,
 		    walk->pw_value);
+		VERIFY0(pthread_mutex_unlock(walk->pw_visiting));
 	}
 	zap_cursor_fini(&cursor);
 	return (error == ENOENT ? 0 : error);
@@ -215,6 +224,84 @@ list_children(property_walk_t *walk, uint64_t zap, const char *parent,
 	return (error == ENOENT ? 0 : error);
 }
 
+static property_walk_t *
+begin_walk(objset_t *mos, const char *prefix, bh_property_visitor_t *visit,
+    void *arg, pthread_mutex_t *visiting)
+{
+	property_walk_t *walk = kmem_zalloc(sizeof (*walk), KM_SLEEP);
+
+	walk->pw_mos = mos;
+	walk->pw_prefix = prefix;
+	walk->pw_visit = visit;
+	walk->pw_arg = arg;
+	walk->pw_visiting = visiting;
+	walk->pw_entry = zap_attribute_alloc();
+	return (walk);
+}
+
+static void
+end_walk(property_walk_t *walk)
+{
+	zap_attribute_free(walk->pw_entry);
+	kmem_free(walk, sizeof (*walk));
+}
+
+/* The lists of some datasets of a level. */
+typedef struct reader {
+	property_walk_t *r_walk;
+	const child_t *r_children;
+	uint64_t r_count;
+	int r_error;
+	pthread_t r_thread;
+	boolean_t r_has_thread;
+} reader_t;
+
+static void *
+read_lists(void *arg)
+{
+	reader_t *reader = arg;
+
+	for (uint64_t i = 0; i < reader->r_count && reader->r_error == 0; i++)
+		reader->r_error = visit_properties(reader->r_walk,
+		    reader->r_children[i].c_properties,
+		    reader->r_children[i].c_name);
+	return (NULL);
+}
+
+/* Reads the lists of a level, many of them on several threads: the CPU is what it costs. */
+static int
+visit_level(property_walk_t *walk, const child_t *children, uint64_t count)
+{
+	uint64_t threads = count < BH_READERS_LISTS_MIN ? 1 : BH_READERS;
+	reader_t readers[BH_READERS];
+	int error = 0;
+
+	for (uint64_t i = 0; i < threads; i++) {
+		uint64_t first = count * i / threads;
+		reader_t *reader = &readers[i];
+		*reader = (reader_t){
+			.r_walk = begin_walk(walk->pw_mos, walk->pw_prefix,
+			    walk->pw_visit, walk->pw_arg, walk->pw_visiting),
+			.r_children = children + first,
+			.r_count = count * (i + 1) / threads - first,
+		};
+		/* The last part is the caller's, as is one that gets no thread. */
+		reader->r_has_thread = i + 1 < threads &&
+		    pthread_create(&reader->r_thread, NULL, read_lists,
+		    reader) == 0;
+		if (!reader->r_has_thread)
+			(void) read_lists(reader);
+	}
+	for (uint64_t i = 0; i < threads; i++) {
+		if (readers[i].r_has_thread)
+			VERIFY0(pthread_join(readers[i].r_thread, NULL));
+		end_walk(readers[i].r_walk);
+		if (error == 0)
+			error = readers[i].r_error;
+	}
+	return (error);
+}
+
 /*
  * One level of the tree after the other: first all directories, then all property lists, so
  * that a thousand volumes cost a few round trips to the disks and not thousands.
@@ -236,37 +323,15 @@ visit_children(property_walk_t *walk, uint64_t zap, const char *parent,
 			bh_prefetch_properties(walk->pw_mos,
 			    children[i].c_properties);
 	}
+	if (error == 0)
+		error = visit_level(walk, children, count);
 	for (uint64_t i = 0; i < count && error == 0; i++) {
-		error = visit_properties(walk, children[i].c_properties,
-		    children[i].c_name);
-		if (error == 0 &&
-		    bh_may_have_children(walk->pw_mos, children[i].c_children))
+		if (bh_may_have_children(walk->pw_mos, children[i].c_children))
 			error = visit_children(walk, children[i].c_children,
 			    children[i].c_name, depth + 1);
 	}
 	free(children);
 	return (error);
-}
-
-static property_walk_t *
-begin_walk(dsl_pool_t *dp, const char *prefix, bh_property_visitor_t *visit,
-    void *arg)
-{
-	property_walk_t *walk = kmem_zalloc(sizeof (*walk), KM_SLEEP);
-
-	walk->pw_mos = dp->dp_meta_objset;
-	walk->pw_prefix = prefix;
-	walk->pw_visit = visit;
-	walk->pw_arg = arg;
-	walk->pw_entry = zap_attribute_alloc();
-	return (walk);
-}
-
-static void
-end_walk(property_walk_t *walk)
-{
-	zap_attribute_free(walk->pw_entry);
-	kmem_free(walk, sizeof (*walk));
 }
 
 int
@@ -279,7 +344,9 @@ bh_user_properties(const char *pool, const char *prefix,
 
 	if (error != 0)
 		return (error);
-	property_walk_t *walk = begin_walk(dp, prefix, visit, arg);
+	pthread_mutex_t visiting = PTHREAD_MUTEX_INITIALIZER;
+	property_walk_t *walk = begin_walk(dp->dp_meta_objset, prefix, visit,
+	    arg, &visiting);
 	error = read_directory(walk->pw_mos, dp->dp_root_dir_obj, &properties,
 	    &children);
 	if (error == 0)
@@ -306,7 +373,9 @@ bh_own_user_properties(const char *name, const char *prefix,
 	if (error == 0) {
 		/* The library finds the parent of a dataset that is not there. */
 		error = missing == NULL ? 0 : ENOENT;
-		property_walk_t *walk = begin_walk(dp, prefix, visit, arg);
+		pthread_mutex_t visiting = PTHREAD_MUTEX_INITIALIZER;
+		property_walk_t *walk = begin_walk(dp->dp_meta_objset, prefix,
+		    visit, arg, &visiting);
 		if (error == 0)
 			error = visit_properties(walk,
 			    dsl_dir_phys(dd)->dd_props_zapobj, name);

@@ -92,6 +92,8 @@ abd_size_alloc_linear(size_t size)
 
 /*
  * Settings of jemalloc.  What is given back stays mapped for a minute, for the system to take when
- * it wants memory: the buffers of the next burst of writes cost no page faults then.
+ * it wants memory: the buffers of the next burst of writes cost no page faults then.  Huge pages,
+ * where the system allows to ask for them: the page faults of filling a cache were a third of the
+ * CPU that the start of a pool of a thousand volumes took.
  */
-const char *malloc_conf = "muzzy_decay_ms:60000";
+const char *malloc_conf = "muzzy_decay_ms:60000,thp:always";
