@@ -40,9 +40,7 @@ class PortalServer(Bulkhead):
         self.command("target", "allow", TARGET, "--pool", POOL, "--initiator", INITIATOR, *networks)
         self.command("target", "chap", "set", TARGET, "--pool", POOL, "--user", USER, "--secret-file", str(secret))
         self.command("target", "chap", "mutual", TARGET, "--pool", POOL, "--user", TARGET_USER, "--secret-file", str(target_secret))
-        # Linux keeps no copy of what a write cache has answered: with the cache on, a killed server may forget writes
-        # that a running application has not flushed yet.
-        self.command("target", "map", TARGET, f"{POOL}/{DISK.name}", "--lun", "0", "--write-cache", "off")
+        self.command("target", "map", TARGET, f"{POOL}/{DISK.name}", "--lun", "0")
         self.command("nbd", "export", f"{POOL}/{NETWORK_DISK.name}", "--name", NETWORK_DISK.name, "--allow-network", NETWORKS[0].prefix)
 
     def wwid(self, spec: VolumeSpec) -> str:

@@ -159,7 +159,8 @@ class Bulkhead(Server):
         shape = ["--size", str(volume.size), "--block-size", str(volume.block_size), "--sparse"]
         self.command("volume", "create", dataset, *shape, *properties)
         only = ["--read-only"] if volume.read_only else []
-        self.command("target", "map", TARGET, dataset, "--lun", str(lun), *only)
+        # With a write cache, so that what was not flushed can be lost, and the proofs can tell the difference.
+        self.command("target", "map", TARGET, dataset, "--lun", str(lun), "--write-cache", "on", *only)
         self.command("nbd", "export", dataset, "--name", volume.name, *only)
 
     def start(self) -> None:

@@ -59,12 +59,8 @@ pub struct IscsiMap {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub read_only: bool,
     /// Whether the unit starts with its volatile write cache on (caching mode page, WCE).
-    #[serde(default = "yes", skip_serializing_if = "Clone::clone")]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub write_cache: bool,
-}
-
-fn yes() -> bool {
-    true
 }
 
 /// A volume's NBD export.
@@ -216,7 +212,7 @@ mod tests {
                 target: "iqn.2026-01.org.example:tank".parse().expect("name"),
                 lun: 0,
                 read_only: false,
-                write_cache: true,
+                write_cache: false,
             }],
             nbd: vec![NbdExport {
                 name: "vm0".into(),

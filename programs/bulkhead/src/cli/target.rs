@@ -155,8 +155,9 @@ pub struct MapArgs {
     /// Refuse writes
     #[arg(long)]
     read_only: bool,
-    /// Whether the unit starts with its volatile write cache on; off makes every write durable
-    /// before it is answered [default: on]
+    /// Whether the unit starts with a volatile write cache: on answers writes before they are
+    /// durable, as a disk does, and loses those that were not flushed if the server dies under
+    /// a running initiator [default: off]
     #[arg(long, value_name = "on|off", value_parser = on_off)]
     write_cache: Option<bool>,
 }

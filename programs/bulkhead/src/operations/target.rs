@@ -42,7 +42,7 @@ pub fn perform(documents: &dyn Documents, request: TargetRequest) -> Result<Answ
                 target: name,
                 lun,
                 read_only,
-                write_cache: write_cache.unwrap_or(true),
+                write_cache: write_cache.unwrap_or(false),
             };
             map(documents, &volume, place)
         }
