@@ -22,6 +22,8 @@
 #include "shim_dataset.h"
 #include "volume_impl.h"
 
+/* Read ahead of a dataset's property list: its index and leaf, and some more. */
+#define	BH_PROPERTIES_BYTES	(64ULL << 10)
 /* Threads that read the property lists of a level, and below how many lists one does alone. */
 #define	BH_READERS		4
 #define	BH_READERS_LISTS_MIN	64
@@ -261,6 +263,11 @@ read_lists(void *arg)
 {
 	reader_t *reader = arg;
 
+	/* All are asked for before the first is waited for. */
+	for (uint64_t i = 0; i < reader->r_count; i++)
+		dmu_prefetch(reader->r_walk->pw_mos,
+		    reader->r_children[i].c_properties, 0, 0,
+		    BH_PROPERTIES_BYTES, ZIO_PRIORITY_SYNC_READ);
 	for (uint64_t i = 0; i < reader->r_count && reader->r_error == 0; i++)
 		reader->r_error = visit_properties(reader->r_walk,
 		    reader->r_children[i].c_properties,
@@ -319,9 +326,6 @@ visit_children(property_walk_t *walk, uint64_t zap, const char *parent,
 	for (uint64_t i = 0; i < count && error == 0; i++) {
 		error = read_directory(walk->pw_mos, children[i].c_object,
 		    &children[i].c_properties, &children[i].c_children);
-		if (error == 0)
-			bh_prefetch_properties(walk->pw_mos,
-			    children[i].c_properties);
 	}
 	if (error == 0)
 		error = visit_level(walk, children, count);

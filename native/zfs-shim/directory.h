@@ -11,9 +11,6 @@
 /* Deepest tree of datasets that is walked; ZFS itself allows 50 (zfs_max_dataset_nesting). */
 #define	BH_DEPTH_MAX	64
 
-/* Asks for a dataset's property list to be read. */
-void bh_prefetch_properties(objset_t *mos, uint64_t properties);
-
 /* Whether a list of children has entries. TRUE if in doubt. */
 boolean_t bh_may_have_children(objset_t *mos, uint64_t children);
 

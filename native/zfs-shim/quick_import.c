@@ -27,8 +27,6 @@
 
 /* Read ahead of all dnodes of a pool's own objects: enough for some ten thousand volumes. */
 #define	BH_DNODES_BYTES_MAX	(64ULL << 20)
-/* Read ahead of a dataset's property list: its index and leaf, and some more. */
-#define	BH_PROPERTIES_BYTES	(64ULL << 10)
 
 /* What decides about a dataset. */
 typedef struct head {
@@ -66,13 +64,6 @@ library_function(const char *name)
 
 	VERIFY3P(function, !=, NULL);
 	return (function);
-}
-
-void
-bh_prefetch_properties(objset_t *mos, uint64_t properties)
-{
-	dmu_prefetch(mos, properties, 0, 0, BH_PROPERTIES_BYTES,
-	    ZIO_PRIORITY_SYNC_READ);
 }
 
 static boolean_t
@@ -167,8 +158,6 @@ collect(objset_t *mos, uint64_t directory, uint64_t name_bytes,
 	const dsl_dir_phys_t *phys = bonus->db_data;
 	uint64_t head = phys->dd_head_dataset_obj;
 	uint64_t children = phys->dd_child_dir_zapobj;
-	/* The server will want it next. */
-	bh_prefetch_properties(mos, phys->dd_props_zapobj);
 	dmu_buf_rele(bonus, FTAG);
 
 	heads->hs_name_bytes = MAX(heads->hs_name_bytes, name_bytes);
