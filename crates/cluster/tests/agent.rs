@@ -60,6 +60,17 @@ impl Bench {
         assert!(status.expect("kill runs").success());
     }
 
+    /// Stops the server, and returns when it has stopped: the signal alone may still be under way.
+    fn freeze(&self) {
+        self.signal("-STOP");
+        let stat = format!("/proc/{}/stat", self.server_pid());
+        let deadline = Instant::now() + Duration::from_secs(10);
+        while !std::fs::read_to_string(&stat).is_ok_and(|text| text.contains(") T ")) {
+            assert!(Instant::now() < deadline, "the server does not stop");
+            std::thread::yield_now();
+        }
+    }
+
     fn has_process(&self) -> bool {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.server_pid()));
         // Nobody may reap the orphan in a container without a real init.
@@ -109,7 +120,7 @@ fn a_killed_server_is_not_running_and_can_be_started_again() {
 fn a_frozen_server_fails_the_monitor_and_is_killed_by_stop() {
     let bench = Bench::new();
     assert_eq!(bench.code("start", &[]), 0);
-    bench.signal("-STOP");
+    bench.freeze();
     let started = Instant::now();
     assert_eq!(bench.code("monitor", &[]), 1);
     assert!(

@@ -142,6 +142,17 @@ fn signal(pid: &str, name: &str) {
     assert!(sent.expect("kill runs").success());
 }
 
+/// Stops a process, and returns when it has stopped: the signal alone may still be under way.
+fn freeze(pid: &str) {
+    signal(pid, "-STOP");
+    let stat = format!("/proc/{pid}/stat");
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while !std::fs::read_to_string(&stat).is_ok_and(|text| text.contains(") T ")) {
+        assert!(Instant::now() < deadline, "process {pid} does not stop");
+        std::thread::yield_now();
+    }
+}
+
 #[test]
 fn a_life_of_starts_monitors_and_stops() {
     let head = Head::new();
@@ -183,7 +194,7 @@ fn a_killed_server_is_not_running_and_is_started_again() {
 fn a_frozen_server_fails_the_monitor_in_time_and_is_killed_by_stop() {
     let head = Head::new();
     head.ok("start");
-    signal(&head.server_pid(), "-STOP");
+    freeze(&head.server_pid());
     let asked = Instant::now();
     assert_eq!(head.agent("monitor"), OCF_ERR_GENERIC);
     assert!(asked.elapsed() < MONITOR_WAIT, "{:?}", asked.elapsed());
@@ -205,7 +216,7 @@ fn a_server_started_by_hand_is_known_watched_and_stopped() {
 
     // Nobody has seen this one before it stops to answer.
     let server = head.machine.serve("");
-    signal(&server.child.id().to_string(), "-STOP");
+    freeze(&server.child.id().to_string());
     assert_eq!(head.agent("monitor"), OCF_ERR_GENERIC);
     head.ok("stop");
     assert_eq!(head.agent("monitor"), OCF_NOT_RUNNING);
