@@ -24,10 +24,10 @@ impl Directory for OneTarget {
             return Admission::NotFound;
         }
         let chap = self.chap.then(|| Chap {
-            initiator: Credentials {
+            initiators: vec![Credentials {
                 user: "u".into(),
                 secret: Secret::new(b"a long secret here".to_vec()),
-            },
+            }],
             mutual: None,
         });
         Admission::Granted {

@@ -144,13 +144,13 @@ class NbdTools:
         """Mixed block sizes, every block read back and checked."""
         size = min(self.size, 32 * MEBIBYTE)
         self._fio("--rw=randwrite", "--bsrange=512-128k", "--blockalign=512", f"--size={size}", "--iodepth=16",
-                  "--verify=crc32c", "--verify_fatal=1", "--do_verify=1", "--randseed=7", "--norandommap=0")  # fmt: skip
+                  "--verify=crc32c", "--verify_state_save=0", "--verify_fatal=1", "--do_verify=1", "--randseed=7", "--norandommap=0")  # fmt: skip
 
     def fio_fsync(self) -> None:
         """Four connections at once, each on its own part, flushing as they go."""
         part = min(self.size // 4, 4 * MEBIBYTE) // 4096 * 4096
         self._fio("--rw=randwrite", "--bs=4k", f"--size={part}", f"--offset_increment={part}", "--numjobs=4", "--iodepth=8",
-                  "--fsync=16", "--verify=crc32c", "--verify_fatal=1", "--do_verify=1")  # fmt: skip
+                  "--fsync=16", "--verify=crc32c", "--verify_state_save=0", "--verify_fatal=1", "--do_verify=1")  # fmt: skip
 
     def multi_connection(self) -> None:
         """What four connections wrote, four connections read."""
