@@ -510,6 +510,21 @@ note_dirty(bh_volume_t *volume, uint64_t txg)
 		continue;
 }
 
+/* Enters a transaction that changes the volume. One that is refused is gone. */
+static int
+enter_change(bh_volume_t *volume, dmu_tx_t *tx, uint32_t wait)
+{
+	int error = dmu_tx_assign(tx,
+	    wait == BH_MAY_WAIT ? DMU_TX_WAIT : DMU_TX_NOWAIT);
+
+	if (error != 0) {
+		dmu_tx_abort(tx);
+		return (error == ERESTART ? EAGAIN : error);
+	}
+	note_dirty(volume, dmu_tx_get_txg(tx));
+	return (0);
+}
+
 /* One transaction: writes segments to blocks that are locked and pinned. */
 static int
 write_pinned(bh_volume_t *volume, dmu_buf_impl_t **blocks, uint64_t offset,
@@ -519,13 +534,9 @@ write_pinned(bh_volume_t *volume, dmu_buf_impl_t **blocks, uint64_t offset,
 	dmu_tx_t *tx = dmu_tx_create(volume->bv_os);
 
 	dmu_tx_hold_write_by_dnode(tx, volume->bv_dnode, offset, (int)length);
-	int error = dmu_tx_assign(tx,
-	    wait == BH_MAY_WAIT ? DMU_TX_WAIT : DMU_TX_NOWAIT);
-	if (error != 0) {
-		dmu_tx_abort(tx);
-		return (error == ERESTART ? EAGAIN : error);
-	}
-	note_dirty(volume, dmu_tx_get_txg(tx));
+	int error = enter_change(volume, tx, wait);
+	if (error != 0)
+		return (error);
 	write_blocks(volume, blocks, offset, segments, segment_count, tx);
 	bh_log_write(volume, tx, offset, length);
 	dmu_tx_commit(tx);
@@ -561,24 +572,40 @@ is_sync_always(const bh_volume_t *volume)
 	return (volume->bv_os->os_sync == ZFS_SYNC_ALWAYS);
 }
 
+/* Locks an extent that is going to be changed. */
+static int
+lock_for_change(bh_volume_t *volume, uint64_t offset, uint64_t length,
+    uint32_t wait, zfs_locked_range_t **range)
+{
+	if (volume->bv_read_only)
+		return (EROFS);
+	if (wait == BH_NO_WAIT && is_sync_always(volume))
+		return (EAGAIN);
+	return (lock_range(volume, offset, length, RL_WRITER, wait, range));
+}
+
+/* Unlocks what lock_for_change() locked; what was changed is then as durable as it has to be. */
+static void
+unlock_changed(bh_volume_t *volume, zfs_locked_range_t *range,
+    boolean_t changed)
+{
+	zfs_rangelock_exit(range);
+	if (changed && is_sync_always(volume))
+		zil_commit(volume->bv_log, BH_DATA_OBJECT);
+}
+
 static int
 write_segments(bh_volume_t *volume, uint64_t offset, uint64_t length,
     bh_segment_t *segments, uint64_t segment_count, uint32_t wait)
 {
 	zfs_locked_range_t *range;
 
-	if (volume->bv_read_only)
-		return (EROFS);
-	if (wait == BH_NO_WAIT && is_sync_always(volume))
-		return (EAGAIN);
-	int error = lock_range(volume, offset, length, RL_WRITER, wait, &range);
+	int error = lock_for_change(volume, offset, length, wait, &range);
 	if (error != 0)
 		return (error);
 	error = write_locked(volume, offset, length, segments, segment_count,
 	    wait);
-	zfs_rangelock_exit(range);
-	if (error == 0 && is_sync_always(volume))
-		zil_commit(volume->bv_log, BH_DATA_OBJECT);
+	unlock_changed(volume, range, error == 0);
 	return (error);
 }
 
@@ -672,9 +699,7 @@ bh_write_zeroes(bh_volume_t *volume, uint64_t offset, uint64_t length)
 {
 	zfs_locked_range_t *range;
 
-	if (volume->bv_read_only)
-		return (EROFS);
-	int error = lock_range(volume, offset, length, RL_WRITER, BH_MAY_WAIT,
+	int error = lock_for_change(volume, offset, length, BH_MAY_WAIT,
 	    &range);
 	if (error != 0)
 		return (error);
@@ -688,9 +713,7 @@ bh_write_zeroes(bh_volume_t *volume, uint64_t offset, uint64_t length)
 		offset += bytes;
 		length -= bytes;
 	}
-	zfs_rangelock_exit(range);
-	if (error == 0 && is_sync_always(volume))
-		zil_commit(volume->bv_log, BH_DATA_OBJECT);
+	unlock_changed(volume, range, error == 0);
 	return (error);
 }
 
@@ -709,12 +732,9 @@ free_locked(bh_volume_t *volume, uint64_t offset, uint64_t length)
 
 	dmu_tx_t *tx = dmu_tx_create(volume->bv_os);
 	dmu_tx_mark_netfree(tx);
-	error = dmu_tx_assign(tx, DMU_TX_WAIT);
-	if (error != 0) {
-		dmu_tx_abort(tx);
+	error = enter_change(volume, tx, BH_MAY_WAIT);
+	if (error != 0)
 		return (error);
-	}
-	note_dirty(volume, dmu_tx_get_txg(tx));
 	bh_log_free(volume, tx, offset, length);
 	dmu_tx_commit(tx);
 	return (0);
@@ -725,16 +745,12 @@ bh_free(bh_volume_t *volume, uint64_t offset, uint64_t length)
 {
 	zfs_locked_range_t *range;
 
-	if (volume->bv_read_only)
-		return (EROFS);
-	int error = lock_range(volume, offset, length, RL_WRITER, BH_MAY_WAIT,
+	int error = lock_for_change(volume, offset, length, BH_MAY_WAIT,
 	    &range);
 	if (error != 0)
 		return (error);
 	error = free_locked(volume, offset, length);
-	zfs_rangelock_exit(range);
-	if (error == 0 && is_sync_always(volume))
-		zil_commit(volume->bv_log, BH_DATA_OBJECT);
+	unlock_changed(volume, range, error == 0);
 	return (error);
 }
 
@@ -746,9 +762,7 @@ bh_update_begin(bh_volume_t *volume, uint64_t offset, uint64_t length,
 
 	if (length == 0 || length > BH_LOAN_BYTES_MAX)
 		return (EINVAL);
-	if (volume->bv_read_only)
-		return (EROFS);
-	int error = lock_range(volume, offset, length, RL_WRITER, BH_MAY_WAIT,
+	int error = lock_for_change(volume, offset, length, BH_MAY_WAIT,
 	    &range);
 	if (error != 0)
 		return (error);
@@ -778,10 +792,8 @@ bh_update_end(bh_update_t *update, const uint8_t *data)
 		error = write_locked(volume, update->bu_offset,
 		    update->bu_length, &segment, 1, BH_MAY_WAIT);
 	}
-	zfs_rangelock_exit(update->bu_range);
+	unlock_changed(volume, update->bu_range, error == 0 && data != NULL);
 	free(update);
-	if (error == 0 && data != NULL && is_sync_always(volume))
-		zil_commit(volume->bv_log, BH_DATA_OBJECT);
 	return (error);
 }
 
