@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
-use units::{IscsiName, PoolName, SnapshotName, VolumeName};
+use units::{IscsiName, Network, PoolName, SnapshotName, VolumeName};
 
-use crate::exports::{AccessRule, Network};
+use crate::exports::AccessRule;
 use crate::secret::Secret;
 
 /// Names and values of properties.

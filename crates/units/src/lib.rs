@@ -1,10 +1,12 @@
 //! Quantities and names that every layer speaks of: byte counts, extents, pool and volume
-//! names, iSCSI names. No dependency on any other crate of the workspace.
+//! names, iSCSI names, networks. No dependency on any other crate of the workspace.
 
 #![forbid(unsafe_code)]
 
 mod bytes;
 mod names;
+mod network;
 
 pub use bytes::{ByteCount, Extent, ParseByteCountError};
 pub use names::{HeadName, IscsiName, NameError, NetworkName, PoolName, SnapshotName, VolumeName};
+pub use network::{Network, NetworkError};

@@ -9,7 +9,7 @@ mod identity;
 mod reservations;
 mod wish;
 
-pub use access::{AccessRule, Network, NetworkError};
+pub use access::AccessRule;
 pub use document::{
     ChapUser, DOCUMENT_VERSION, DocumentError, IscsiMap, NbdExport, TargetDocument, VolumeDocument,
 };

@@ -4,8 +4,7 @@
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-use serving::Network;
-use units::IscsiName;
+use units::{IscsiName, Network};
 
 use crate::protocol::chap::Chap;
 

@@ -2,7 +2,8 @@
 
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::server::ParsedCertificate;
-use serving::{Network, Peer};
+use serving::Peer;
+use units::Network;
 
 /// Rule of one export. The default lets nobody in from outside this machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -2,9 +2,9 @@
 
 use clap::Subcommand;
 use control::Failure;
-use control::exports::{AccessRule, Network};
+use control::exports::AccessRule;
 use control::request::{NbdRequest, Request};
-use units::{PoolName, VolumeName};
+use units::{Network, PoolName, VolumeName};
 
 use super::{Plan, Whose};
 

@@ -4,9 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 use control::Failure;
-use control::exports::Network;
 use control::request::{Request, TargetRequest, Who};
-use units::{IscsiName, PoolName, VolumeName};
+use units::{IscsiName, Network, PoolName, VolumeName};
 
 use super::{Plan, Whose};
 use crate::secret::{self, SecretSource};

@@ -25,7 +25,7 @@ pub trait Opener: Send + Sync {
     /// Looks for the shape of `name`, which is much cheaper than opening it.
     fn shape(&self, name: &VolumeName) -> Option<Shape>;
     /// Opens `name`.
-    fn open(&self, name: &VolumeName) -> Result<Box<dyn OpenVolume>, DeviceError>;
+    fn open(&self, name: &VolumeName) -> Result<Arc<dyn OpenVolume>, DeviceError>;
     /// Called after the first read of any volume was served.
     fn first_read(&self);
 }
@@ -52,7 +52,7 @@ struct Core {
     name: Mutex<VolumeName>,
     /// Looked for when it is first asked for; forgotten by a resize.
     shape: Mutex<Option<Shape>>,
-    volume: OnceLock<Box<dyn OpenVolume>>,
+    volume: OnceLock<Arc<dyn OpenVolume>>,
     /// Held while opening and closing, so that the two do not meet.
     gate: Mutex<()>,
     closed: AtomicBool,
@@ -291,8 +291,6 @@ mod tests {
         refuse: AtomicBool,
     }
 
-    struct OpenMemory(MemoryDevice);
-
     impl Opener for Memory {
         fn shape(&self, _: &VolumeName) -> Option<Shape> {
             Some(Shape {
@@ -300,7 +298,7 @@ mod tests {
                 block_size: 4096,
             })
         }
-        fn open(&self, _: &VolumeName) -> Result<Box<dyn OpenVolume>, DeviceError> {
+        fn open(&self, _: &VolumeName) -> Result<Arc<dyn OpenVolume>, DeviceError> {
             if self.refuse.load(Ordering::Relaxed) {
                 return Err(DeviceError::new(
                     ErrorKind::Failed,
@@ -309,57 +307,15 @@ mod tests {
                 ));
             }
             self.opened.fetch_add(1, Ordering::Relaxed);
-            Ok(Box::new(OpenMemory(MemoryDevice::new(SIZE, 512))))
+            Ok(Arc::new(MemoryDevice::new(SIZE, 512)))
         }
         fn first_read(&self) {
             self.first_reads.fetch_add(1, Ordering::Relaxed);
         }
     }
 
-    impl OpenVolume for OpenMemory {
+    impl OpenVolume for MemoryDevice {
         fn close(&self) {}
-    }
-
-    impl BlockDevice for OpenMemory {
-        fn geometry(&self) -> Geometry {
-            self.0.geometry()
-        }
-        fn read(&self, extent: Extent, effort: Effort) -> Result<Box<dyn ReadLoan>, DeviceError> {
-            self.0.read(extent, effort)
-        }
-        fn lend(&self, extent: Extent) -> Result<Box<dyn WriteLoan>, DeviceError> {
-            self.0.lend(extent)
-        }
-        fn write(&self, offset: u64, data: &[u8], effort: Effort) -> Result<(), DeviceError> {
-            self.0.write(offset, data, effort)
-        }
-        fn write_zeroes(
-            &self,
-            extent: Extent,
-            zero: Zero,
-            effort: Effort,
-        ) -> Result<(), DeviceError> {
-            self.0.write_zeroes(extent, zero, effort)
-        }
-        fn unmap(&self, extent: Extent, effort: Effort) -> Result<(), DeviceError> {
-            self.0.unmap(extent, effort)
-        }
-        fn update(
-            &self,
-            extent: Extent,
-            change: &mut dyn FnMut(&mut [u8]) -> Update,
-        ) -> Result<Update, DeviceError> {
-            self.0.update(extent, change)
-        }
-        fn flush(&self) -> Result<(), DeviceError> {
-            self.0.flush()
-        }
-        fn is_clean(&self) -> bool {
-            self.0.is_clean()
-        }
-        fn status(&self, extent: Extent, runs_max: usize) -> Result<Vec<StatusRun>, DeviceError> {
-            self.0.status(extent, runs_max)
-        }
     }
 
     fn volume() -> (Arc<Memory>, LazyVolume) {

@@ -7,14 +7,14 @@ use std::time::{Duration, Instant};
 
 use block_device::SharedDevice;
 use control::answer::Status;
-use control::exports::{AccessRule, Change, Problem, TargetWish, UnitWish, Wish, difference};
+use control::exports::{Change, Problem, TargetWish, UnitWish, Wish, difference};
 use control::failure::chain;
 use control::{Failure, FailureKind};
 use iscsi::{
     Access as IscsiAccess, Chap, Credentials, Initiators, IscsiServer, Limits, PortalWish,
 };
 use nbd::{Access as NbdAccess, ExportWish, Farewell, NbdServer, ServerLimits, TlsWish};
-use serving::{Budget, ListenAddress, Network, Workers};
+use serving::{Budget, ListenAddress, Workers};
 use units::{IscsiName, VolumeName};
 
 use super::reservations::PoolReservations;
@@ -245,7 +245,11 @@ impl Serving {
             (false, false) => Initiators::Listed(rule.initiators.clone()),
             (false, true) => Initiators::Unspecified,
         };
-        let networks = if everyone { Vec::new() } else { networks(rule) };
+        let networks = if everyone {
+            Vec::new()
+        } else {
+            rule.networks.clone()
+        };
         let credentials = |chap: &control::exports::ChapUser| Credentials {
             user: chap.user.clone(),
             secret: iscsi::Secret::new(chap.secret.reveal().as_bytes().to_vec()),
@@ -270,7 +274,7 @@ impl Serving {
                 NbdAccess::Local
             } else {
                 NbdAccess::Listed {
-                    networks: networks(rule),
+                    networks: rule.networks.clone(),
                     identities: Vec::new(),
                 }
             };
@@ -385,12 +389,6 @@ pub struct Sessions {
     pub iscsi: BTreeMap<IscsiName, Vec<control::answer::SessionView>>,
     /// Connections by export.
     pub nbd: BTreeMap<String, Vec<control::answer::SessionView>>,
-}
-
-fn networks(rule: &AccessRule) -> Vec<Network> {
-    // The two types have one grammar; a text of one is always a text of the other.
-    let texts = rule.networks.iter().map(ToString::to_string);
-    texts.filter_map(|text| text.parse().ok()).collect()
 }
 
 /// A listener that could not be had.

@@ -5,10 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::Instant;
 
-use block_device::{
-    BlockDevice, DeviceError, Effort, ErrorKind, Extent, Geometry, ReadLoan, StatusRun, Update,
-    WriteLoan, Zero,
-};
+use block_device::{DeviceError, ErrorKind, Extent};
 use units::VolumeName;
 use zpool::dataset::DatasetErrorKind;
 use zpool::{OpenOptions, Volume};
@@ -171,7 +168,7 @@ impl Opener for PoolOpener {
         })
     }
 
-    fn open(&self, name: &VolumeName) -> Result<Box<dyn OpenVolume>, DeviceError> {
+    fn open(&self, name: &VolumeName) -> Result<Arc<dyn OpenVolume>, DeviceError> {
         let options = OpenOptions {
             read_only: false,
             logical_block: LOGICAL_BLOCK,
@@ -191,7 +188,7 @@ impl Opener for PoolOpener {
         })?;
         let volume = Arc::new(volume);
         self.lock().insert(name.clone(), Arc::clone(&volume));
-        Ok(Box::new(Opened(volume)))
+        Ok(volume)
     }
 
     fn first_read(&self) {
@@ -202,48 +199,8 @@ impl Opener for PoolOpener {
     }
 }
 
-/// A volume of the pool as a lazily opened one wants it.
-struct Opened(Arc<Volume>);
-
-impl OpenVolume for Opened {
+impl OpenVolume for Volume {
     fn close(&self) {
-        self.0.close();
-    }
-}
-
-impl BlockDevice for Opened {
-    fn geometry(&self) -> Geometry {
-        self.0.geometry()
-    }
-    fn read(&self, extent: Extent, effort: Effort) -> Result<Box<dyn ReadLoan>, DeviceError> {
-        self.0.read(extent, effort)
-    }
-    fn lend(&self, extent: Extent) -> Result<Box<dyn WriteLoan>, DeviceError> {
-        self.0.lend(extent)
-    }
-    fn write(&self, offset: u64, data: &[u8], effort: Effort) -> Result<(), DeviceError> {
-        self.0.write(offset, data, effort)
-    }
-    fn write_zeroes(&self, extent: Extent, zero: Zero, effort: Effort) -> Result<(), DeviceError> {
-        self.0.write_zeroes(extent, zero, effort)
-    }
-    fn unmap(&self, extent: Extent, effort: Effort) -> Result<(), DeviceError> {
-        self.0.unmap(extent, effort)
-    }
-    fn update(
-        &self,
-        extent: Extent,
-        change: &mut dyn FnMut(&mut [u8]) -> Update,
-    ) -> Result<Update, DeviceError> {
-        self.0.update(extent, change)
-    }
-    fn flush(&self) -> Result<(), DeviceError> {
-        self.0.flush()
-    }
-    fn is_clean(&self) -> bool {
-        self.0.is_clean()
-    }
-    fn status(&self, extent: Extent, runs_max: usize) -> Result<Vec<StatusRun>, DeviceError> {
-        self.0.status(extent, runs_max)
+        Volume::close(self);
     }
 }
