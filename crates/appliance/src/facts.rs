@@ -107,9 +107,17 @@ pub fn programs_required(appliance: &Appliance) -> BTreeSet<String> {
         programs.insert("fence_ipmilan".to_owned());
         programs.insert("ipmitool".to_owned());
     }
-    for outlet in fencing.flat_map(|fencing| &fencing.outlets) {
+    for outlet in fencing.clone().flat_map(|fencing| &fencing.outlets) {
         if let Some(pdu) = appliance.pdus.get(&outlet.pdu) {
             programs.insert(pdu.agent.clone());
+        }
+    }
+    for machine in fencing.filter_map(|fencing| fencing.virtual_machine.as_ref()) {
+        if let Some(hypervisor) = appliance.hypervisors.get(&machine.hypervisor) {
+            programs.insert(hypervisor.agent.clone());
+            if hypervisor.key_file.is_some() {
+                programs.insert("ssh".to_owned());
+            }
         }
     }
     let quorum = appliance.quorum.as_ref();
@@ -136,5 +144,9 @@ pub fn secrets_required(appliance: &Appliance) -> BTreeSet<PathBuf> {
         .pdus
         .values()
         .filter_map(|pdu| pdu.password_file.clone());
-    bmcs.chain(pdus).collect()
+    let hypervisors = appliance.hypervisors.values();
+    let hypervisors = hypervisors.flat_map(|one| [&one.password_file, &one.key_file]);
+    bmcs.chain(pdus)
+        .chain(hypervisors.flatten().cloned())
+        .collect()
 }

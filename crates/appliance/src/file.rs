@@ -41,6 +41,9 @@ pub struct Appliance {
     /// Power distribution units by name; heads refer to their outlets.
     #[serde(default)]
     pub pdus: BTreeMap<String, Pdu>,
+    /// Hypervisors, or what manages them, by name; heads that are virtual machines refer to them.
+    #[serde(default)]
+    pub hypervisors: BTreeMap<String, Hypervisor>,
     /// Pools by name.
     #[serde(default)]
     #[schemars(with = "BTreeMap<String, Pool>")]
@@ -142,7 +145,7 @@ pub struct Link {
     pub addresses: Vec<IpAddr>,
 }
 
-/// How a head is powered off. The BMC is tried first; if it does not answer, all outlets together.
+/// How a head is powered off. Tried in this order: the hypervisor, the BMC, all outlets together.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Fencing {
@@ -150,9 +153,12 @@ pub struct Fencing {
     /// longer delay: when both are well and do not see each other, that one survives. Prefer the head
     /// that serves fewer pools, because a crash of the other is then taken over without the wait.
     pub delay_s: u32,
-    /// The head's baseboard management controller.
+    /// What the head is to its hypervisor, where it is a virtual machine.
+    pub virtual_machine: Option<VirtualMachine>,
+    /// The head's baseboard management controller. For a virtual machine: that of the machine which
+    /// runs it, and all guests there die.
     pub bmc: Option<Bmc>,
-    /// The outlets of its power supplies: all of them must be off.
+    /// The outlets of its power supplies, or of the machine that runs it: all of them must be off.
     pub outlets: Vec<Outlet>,
 }
 
@@ -216,6 +222,38 @@ pub struct Outlet {
     pub pdu: String,
     /// Number or name of the outlet.
     pub outlet: String,
+}
+
+/// What switches virtual machines: a hypervisor, or what manages several.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Hypervisor {
+    /// The fence agent that knows it, such as `fence_virsh`, `fence_pve` or `fence_vmware_rest`.
+    #[schemars(regex(pattern = r"^fence_[a-z0-9_]+$"))]
+    pub agent: String,
+    /// Its address. Agents that find it by themselves, such as `fence_xvm`, need none.
+    pub address: Option<IpAddr>,
+    /// Its port, where it is not the agent's default.
+    pub port: Option<u16>,
+    /// Name of an account that may power the machines off.
+    pub user: Option<String>,
+    /// File on each head that holds the password, readable by root only.
+    pub password_file: Option<PathBuf>,
+    /// File on each head that holds a private key for SSH, for agents that log in by it.
+    pub key_file: Option<PathBuf>,
+    /// Further parameters of the agent, by the names in its manual.
+    #[serde(default)]
+    pub parameters: BTreeMap<String, String>,
+}
+
+/// A head that is a virtual machine.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct VirtualMachine {
+    /// Name of its hypervisor in `hypervisors`.
+    pub hypervisor: String,
+    /// Its name or number there, as the agent wants it.
+    pub machine: String,
 }
 
 /// One pool, served by one head at a time.
@@ -285,6 +323,13 @@ impl Default for Clients {
         Self {
             replacement_timeout_s: 120,
         }
+    }
+}
+
+impl Fencing {
+    /// Whether it names any device.
+    pub fn has_device(&self) -> bool {
+        self.virtual_machine.is_some() || self.bmc.is_some() || !self.outlets.is_empty()
     }
 }
 

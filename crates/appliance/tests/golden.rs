@@ -11,7 +11,14 @@ use appliance::plan::{empty_cib, merged};
 use appliance::render::{cib, corosync_conf};
 use appliance::{Appliance, parse, reference};
 
-const EXAMPLES: [&str; 5] = ["pair", "two-pools", "eight-pools", "witness", "single"];
+const EXAMPLES: [&str; 6] = [
+    "pair",
+    "two-pools",
+    "eight-pools",
+    "witness",
+    "virtual",
+    "single",
+];
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")

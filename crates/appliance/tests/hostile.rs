@@ -4,11 +4,12 @@
 use appliance::plan::{Actual, HeadActual};
 use appliance::{Facts, Layout, check, parse, plan, wish};
 
-const EXAMPLES: [&str; 4] = [
+const EXAMPLES: [&str; 5] = [
     include_str!("../../../examples/two-pools.toml"),
     include_str!("../../../examples/eight-pools.toml"),
     include_str!("../../../examples/witness.toml"),
     include_str!("../../../examples/single.toml"),
+    include_str!("../../../examples/virtual.toml"),
 ];
 
 /// Values that break arithmetic, lists and names.

@@ -64,6 +64,10 @@ codes! {
         "A fence device at the head's own address is gone exactly when it is needed."
     FencingSharesPower "fencing-shares-power" Warning
         "A BMC lives from the head's own power supplies. When they fail nobody can confirm that the head is off, and nothing is taken over."
+    FencingSharesHost "fencing-shares-host" Warning
+        "A hypervisor that dies takes its machines along and can no longer confirm that they are off: nothing is taken over."
+    HeadsOnOneHost "heads-on-one-host" Warning
+        "Heads on one hypervisor die together; the appliance survives the loss of a head, not of the machine under both."
     FencingSharesNetwork "fencing-shares-network" Warning
         "If the one network of heartbeats fails, no head sees another and none can be fenced: pools stand still."
     FencingUnreachable "fencing-unreachable" Error
@@ -73,7 +77,7 @@ codes! {
     FenceAgent "fence-agent" Error
         "Pacemaker starts the agent by this name; there is no program of another form."
     OutletName "outlet-name" Error
-        "Pacemaker reads lists of heads and outlets divided by these characters, and would switch another outlet."
+        "Pacemaker reads lists of heads and of what powers them divided by these characters, and would switch something else."
     OneOutlet "one-outlet" Warning
         "A head with two power supplies stays on when one outlet is switched off; with one supply a lost feed stops it."
     FenceDelayEqual "fence-delay-equal" Error
@@ -133,6 +137,8 @@ codes! {
         "A time-out of nothing has always passed already."
     TokenShort "token-short" Warning
         "Ordinary machines stand still for up to 160 ms now and then; a shorter token powers healthy heads off."
+    TokenShortForGuest "token-short-for-guest" Warning
+        "A hypervisor stops its guests for a good part of a second to move or snapshot them; with a shorter token that powers healthy heads off."
     ProbeTimeoutShort "probe-timeout-short" Error
         "A link that must answer before it is probed twice flaps, and heads that lose all links at once shoot each other."
     BudgetBelowDetection "budget-below-detection" Error
@@ -190,6 +196,8 @@ codes! {
         "Without the password the fence device cannot be used, and nothing is taken over."
     SecretOpen "secret-open" Warning
         "Whoever can read the password can power the heads off."
+    SecretInFile "secret-in-file" Warning
+        "The file and the cluster's configuration can be read by every user of a head, and so can a password in them."
     WitnessCertificate "witness-certificate" Error
         "Without its certificate the head is not admitted by the witness and has no vote more."
 }

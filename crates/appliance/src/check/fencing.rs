@@ -16,7 +16,7 @@ pub(super) fn check(checker: &mut Checker<'_>) {
     check_names(checker);
     for (name, head) in &checker.appliance.heads {
         match &head.fencing {
-            Some(fencing) if fencing.bmc.is_some() || !fencing.outlets.is_empty() => {
+            Some(fencing) if fencing.has_device() => {
                 check_fate(checker, name, fencing);
                 check_reach(checker, name, fencing);
             }
@@ -24,37 +24,73 @@ pub(super) fn check(checker: &mut Checker<'_>) {
                 Code::NoFencing,
                 &head_key(name).field("fencing"),
                 format!("nobody can power {name} off"),
-                format!("describe its BMC as [heads.{name}.fencing.bmc], or its outlets, or both"),
+                format!("describe its BMC as [heads.{name}.fencing.bmc], or its outlets, or its virtual_machine"),
             ),
         }
     }
     check_shared_network(checker);
     check_twice(checker);
+    check_hosts(checker);
+    check_parameters(checker);
     check_delays(checker);
 }
 
 /// What divides the entries of Pacemaker's `pcmk_host_map`.
 const OUTLET_FORBIDDEN: &[char] = &[':', ';', ',', '='];
 
+/// Parameters of fence agents that hold secrets.
+const SECRET_PARAMETERS: &[&str] = &["password", "passwd", "token_value", "snmp_priv_passwd"];
+
+/// Agents that know one hypervisor, and no other that could run the same machine.
+const AGENTS_OF_ONE_HOST: &[&str] = &["fence_virsh"];
+
+/// Whatever is switched by an agent of the user's choice: key, agent, parameters.
+fn agents<'a>(checker: &Checker<'a>) -> Vec<(Key, &'a String, &'a BTreeMap<String, String>)> {
+    let appliance = checker.appliance;
+    let pdus = appliance.pdus.iter();
+    let pdus = pdus.map(|(name, pdu)| (Key::of("pdus").field(name), &pdu.agent, &pdu.parameters));
+    let hosts = appliance.hypervisors.iter();
+    let hosts = hosts.map(|(name, one)| {
+        let key = Key::of("hypervisors").field(name);
+        (key, &one.agent, &one.parameters)
+    });
+    pdus.chain(hosts).collect()
+}
+
 fn check_names(checker: &mut Checker<'_>) {
     let appliance = checker.appliance;
-    for (name, pdu) in &appliance.pdus {
-        let rest = pdu.agent.strip_prefix("fence_").unwrap_or_default();
+    for (key, agent, _) in agents(checker) {
+        let rest = agent.strip_prefix("fence_").unwrap_or_default();
         let plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_';
         if rest.is_empty() || !rest.bytes().all(plain) {
             checker.find(
                 Code::FenceAgent,
-                &Key::of("pdus").field(name).field("agent"),
-                format!("{:?} is no fence agent", pdu.agent),
+                &key.field("agent"),
+                format!("{agent:?} is no fence agent"),
                 "write one of the names that `stonith_admin --list-installed` prints, such as fence_apc_snmp",
             );
         }
     }
+    let passes = |name: &str| {
+        let bad = |c: char| c.is_whitespace() || OUTLET_FORBIDDEN.contains(&c);
+        !name.is_empty() && !name.contains(bad)
+    };
     for (name, head) in &appliance.heads {
+        let machine = head
+            .fencing
+            .as_ref()
+            .and_then(|f| f.virtual_machine.as_ref());
+        if let Some(machine) = machine.filter(|machine| !passes(&machine.machine)) {
+            checker.find(
+                Code::OutletName,
+                &key_of(name).field("virtual_machine").field("machine"),
+                format!("{:?} cannot be passed to a fence agent", machine.machine),
+                "write the machine's number or UUID if the agent takes it, or rename the machine",
+            );
+        }
         let outlets = head.fencing.iter().flat_map(|fencing| &fencing.outlets);
         for (index, outlet) in outlets.enumerate() {
-            let bad = |c: char| c.is_whitespace() || OUTLET_FORBIDDEN.contains(&c);
-            if outlet.outlet.is_empty() || outlet.outlet.contains(bad) {
+            if !passes(&outlet.outlet) {
                 checker.find(
                     Code::OutletName,
                     &key_of(name).field("outlets").item(index).field("outlet"),
@@ -76,6 +112,10 @@ fn device_addresses(
     head: &HeadName,
     fencing: &Fencing,
 ) -> Vec<(Key, IpAddr)> {
+    let machine = fencing.virtual_machine.iter().filter_map(|machine| {
+        let hypervisor = checker.appliance.hypervisors.get(&machine.hypervisor)?;
+        Some((key_of(head).field("virtual_machine"), hypervisor.address?))
+    });
     let bmc = fencing
         .bmc
         .iter()
@@ -88,7 +128,7 @@ fn device_addresses(
             let pdu = checker.appliance.pdus.get(&outlet.pdu)?;
             Some((key_of(head).field("outlets").item(index), pdu.address))
         });
-    bmc.chain(outlets).collect()
+    machine.chain(bmc).chain(outlets).collect()
 }
 
 fn check_fate(checker: &mut Checker<'_>, name: &HeadName, fencing: &Fencing) {
@@ -108,12 +148,24 @@ fn check_fate(checker: &mut Checker<'_>, name: &HeadName, fencing: &Fencing) {
                 Code::FencingOnHead,
                 &key,
                 format!("{address} is an address of the appliance itself"),
-                "write the address of the BMC or PDU, which lives outside the operating system",
+                "write the address of the BMC, PDU or hypervisor, which lives outside the operating system",
             );
         }
     }
+    check_power(checker, name, fencing);
+}
+
+/// What still powers a head off when that fails which it lives on.
+fn check_power(checker: &mut Checker<'_>, name: &HeadName, fencing: &Fencing) {
     let units: BTreeSet<&String> = fencing.outlets.iter().map(|outlet| &outlet.pdu).collect();
-    if fencing.outlets.is_empty() {
+    if fencing.outlets.is_empty() && fencing.bmc.is_none() {
+        checker.find(
+            Code::FencingSharesHost,
+            &key_of(name).field("virtual_machine"),
+            format!("{name} can be powered off by its hypervisor only"),
+            "add the outlets of the machine that runs it; without them an operator must confirm by hand when that machine fails",
+        );
+    } else if fencing.outlets.is_empty() {
         checker.find(
             Code::FencingSharesPower,
             &key_of(name),
@@ -190,7 +242,11 @@ fn check_twice(checker: &mut Checker<'_>) {
             let device = format!("outlet {} of PDU {}", outlet.outlet, outlet.pdu);
             (key_of(name).field("outlets").item(index), device)
         });
-        for (key, device) in bmc.chain(outlets).collect::<Vec<_>>() {
+        let machine = fencing.virtual_machine.iter().map(|machine| {
+            let device = format!("machine {} of {}", machine.machine, machine.hypervisor);
+            (key_of(name).field("virtual_machine"), device)
+        });
+        for (key, device) in machine.chain(bmc).chain(outlets).collect::<Vec<_>>() {
             if let Some(other) = first.insert(device.clone(), name.clone()) {
                 checker.find(
                     Code::FenceDeviceTwice,
@@ -199,6 +255,43 @@ fn check_twice(checker: &mut Checker<'_>) {
                     "look at the cables and write each device once",
                 );
             }
+        }
+    }
+}
+
+fn check_hosts(checker: &mut Checker<'_>) {
+    let appliance = checker.appliance;
+    let mut first: BTreeMap<&String, &HeadName> = BTreeMap::new();
+    for (name, head) in &appliance.heads {
+        let fencing = head.fencing.as_ref();
+        let Some(machine) = fencing.and_then(|fencing| fencing.virtual_machine.as_ref()) else {
+            continue;
+        };
+        let host = appliance.hypervisors.get(&machine.hypervisor);
+        if !host.is_some_and(|host| AGENTS_OF_ONE_HOST.contains(&host.agent.as_str())) {
+            continue;
+        }
+        if let Some(other) = first.insert(&machine.hypervisor, name) {
+            checker.find(
+                Code::HeadsOnOneHost,
+                &key_of(name).field("virtual_machine").field("hypervisor"),
+                format!("{other} and {name} both run on {}", machine.hypervisor),
+                "run each head on a machine of its own; for trying things out it is fine",
+            );
+        }
+    }
+}
+
+fn check_parameters(checker: &mut Checker<'_>) {
+    for (key, _, parameters) in agents(checker) {
+        let secret = |name: &&String| SECRET_PARAMETERS.contains(&name.as_str());
+        for name in parameters.keys().filter(secret) {
+            checker.find(
+                Code::SecretInFile,
+                &key.field("parameters").field(name),
+                format!("{name} stands in the file"),
+                "write it to a file of mode 0600 on each head, and name that as password_file",
+            );
         }
     }
 }

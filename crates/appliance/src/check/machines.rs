@@ -102,6 +102,8 @@ fn package_of(program: &str) -> &str {
         "cibadmin" | "crm_diff" => "pacemaker-cli-utils",
         "ip" => "iproute2",
         "ping" => "iputils-ping",
+        "ssh" => "openssh-client",
+        "fence_xvm" => "fence-virt",
         agent if agent.starts_with("fence_") => "fence-agents",
         other => other,
     }
@@ -149,7 +151,7 @@ fn check_secrets(checker: &mut Checker<'_>, name: &HeadName, known: &HeadFacts) 
                 Code::SecretMissing,
                 &head_key(name),
                 format!("{name} has no {shown}"),
-                "put the password there, one line, owned by root, mode 0600",
+                "put the password or key there, owned by root, mode 0600",
             ),
             Some(Some(secret)) if secret.mode & MODE_OTHERS != 0 => checker.find(
                 Code::SecretOpen,

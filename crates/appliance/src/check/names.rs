@@ -81,6 +81,7 @@ fn check_references(checker: &mut Checker<'_>) {
             .collect(),
     );
     let pdus: Vec<String> = appliance.pdus.keys().cloned().collect();
+    let hypervisors: Vec<String> = appliance.hypervisors.keys().cloned().collect();
     let mut refer = |key: Key, name: &str, known: &[String]| {
         if !known.iter().any(|one| one == name) {
             unknown.push((key, name.to_owned(), known.to_vec()));
@@ -90,6 +91,14 @@ fn check_references(checker: &mut Checker<'_>) {
         for network in head.links.keys() {
             let key = head_key(name).field("links").field(network);
             refer(key, network.as_str(), &networks);
+        }
+        let machine = head
+            .fencing
+            .as_ref()
+            .and_then(|f| f.virtual_machine.as_ref());
+        if let Some(machine) = machine {
+            let key = head_key(name).field("fencing").field("virtual_machine");
+            refer(key.field("hypervisor"), &machine.hypervisor, &hypervisors);
         }
         let outlets = head.fencing.iter().flat_map(|fencing| &fencing.outlets);
         for (index, outlet) in outlets.enumerate() {

@@ -18,6 +18,7 @@ const PAIR: &str = include_str!("../../../../examples/pair.toml");
 const TWO_POOLS: &str = include_str!("../../../../examples/two-pools.toml");
 const EIGHT_POOLS: &str = include_str!("../../../../examples/eight-pools.toml");
 const WITNESS: &str = include_str!("../../../../examples/witness.toml");
+const VIRTUAL: &str = include_str!("../../../../examples/virtual.toml");
 const SINGLE: &str = include_str!("../../../../examples/single.toml");
 
 /// Machines on which everything is as the file wants it.
@@ -92,7 +93,7 @@ fn assert_only(findings: &[Finding], code: Code) {
 
 #[test]
 fn the_examples_are_without_fault() {
-    for text in [PAIR, TWO_POOLS, EIGHT_POOLS, WITNESS, SINGLE] {
+    for text in [PAIR, TWO_POOLS, EIGHT_POOLS, WITNESS, VIRTUAL, SINGLE] {
         let findings = findings_of(text, |_| {});
         assert!(findings.is_empty(), "{findings:#?}");
     }
@@ -268,6 +269,64 @@ fn each_mistake_in_the_file_is_found() {
     for (code, text) in cases {
         assert_only(&findings_of(&text, |_| {}), code);
     }
+}
+
+#[test]
+fn each_mistake_about_virtual_machines_is_found() {
+    let outlets = "outlets = [{ pdu = \"a\", outlet = \"1\" }, { pdu = \"b\", outlet = \"1\" }]\n";
+    let agent = "[hypervisors.host-1]\nagent = \"fence_virsh\"\n";
+    let with_password = format!("{agent}parameters = {{ password = \"swordfish\" }}\n");
+    let cases = [
+        (Code::FencingSharesHost, replaced(VIRTUAL, outlets, "")),
+        (
+            Code::HeadsOnOneHost,
+            replaced(
+                VIRTUAL,
+                "hypervisor = \"host-2\"",
+                "hypervisor = \"host-1\"",
+            ),
+        ),
+        (
+            Code::UnknownName,
+            replaced(
+                VIRTUAL,
+                "hypervisor = \"host-2\"",
+                "hypervisor = \"host-3\"",
+            ),
+        ),
+        (
+            Code::FenceDeviceTwice,
+            replaced(
+                VIRTUAL,
+                "{ hypervisor = \"host-2\", machine = \"right\" }",
+                "{ hypervisor = \"host-1\", machine = \"left\" }",
+            ),
+        ),
+        (
+            Code::FencingOnHead,
+            replaced(VIRTUAL, "10.77.9.51", "10.77.9.11"),
+        ),
+        (Code::FenceAgent, replaced(VIRTUAL, "fence_virsh", "virsh")),
+        (
+            Code::OutletName,
+            replaced(VIRTUAL, "machine = \"left\"", "machine = \"my left\""),
+        ),
+        (
+            Code::TokenShortForGuest,
+            replaced(VIRTUAL, "\"default\"", "\"fast\""),
+        ),
+        (Code::SecretInFile, replaced(VIRTUAL, agent, &with_password)),
+    ];
+    for (code, text) in cases {
+        assert_only(&findings_of(&text, |_| {}), code);
+    }
+    let findings = findings_of(VIRTUAL, |facts| {
+        for head in facts.heads.values_mut() {
+            head.secrets
+                .insert(PathBuf::from("/etc/bulkhead/secrets/host-key"), None);
+        }
+    });
+    assert_only(&findings, Code::SecretMissing);
 }
 
 #[test]

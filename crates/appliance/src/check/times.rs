@@ -1,10 +1,15 @@
 //! Time-outs that contradict each other.
 
+use units::HeadName;
+
 use super::{Checker, Code};
+use crate::file::Head;
 use crate::key::Key;
 
 /// Shorter tokens are inside the range in which ordinary machines stall, in milliseconds.
 const TOKEN_MS_MIN: u32 = 300;
+/// Shorter tokens are inside the range in which hypervisors stop their guests, in milliseconds.
+const GUEST_TOKEN_MS_MIN: u32 = 1_000;
 /// Probes that must fit into the time-out of a link.
 const PROBES_PER_TIMEOUT_MIN: u32 = 3;
 /// Shortest bound of a monitor that tolerates full load, in seconds.
@@ -59,9 +64,28 @@ fn delay_s_max(checker: &Checker<'_>) -> u32 {
         .unwrap_or(0)
 }
 
+/// The name of a head that is a virtual machine.
+fn guest<'a>(checker: &Checker<'a>) -> Option<&'a HeadName> {
+    let mut heads = checker.appliance.heads.iter();
+    let is_guest = |head: &Head| {
+        let fencing = head.fencing.as_ref();
+        fencing.is_some_and(|fencing| fencing.virtual_machine.is_some())
+    };
+    heads.find(|(_, head)| is_guest(head)).map(|(name, _)| name)
+}
+
 fn check_detection(checker: &mut Checker<'_>) {
     let times = checker.appliance.timeouts();
     let heads = checker.appliance.heads.len();
+    let guest = guest(checker).filter(|_| times.token_ms < GUEST_TOKEN_MS_MIN);
+    if let Some(guest) = guest {
+        checker.find(
+            Code::TokenShortForGuest,
+            &key("token_ms"),
+            format!("{guest} is a virtual machine and counts as lost after {} ms", times.token_ms),
+            format!("write {GUEST_TOKEN_MS_MIN} or more, or choose the profile \"default\" or \"conservative\""),
+        );
+    }
     if times.token_ms < TOKEN_MS_MIN {
         checker.find(
             Code::TokenShort,

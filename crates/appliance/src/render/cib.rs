@@ -8,7 +8,9 @@ use std::net::IpAddr;
 use units::{HeadName, PoolName};
 
 use super::agents::shell_quoted;
-use crate::file::{Appliance, Bmc, Fencing, Outlet, Pdu, Pool, PoolAddress, Privilege};
+use crate::file::{
+    Appliance, Bmc, Fencing, Hypervisor, Outlet, Pdu, Pool, PoolAddress, Privilege, VirtualMachine,
+};
 use crate::timeouts::Timeouts;
 use crate::xml::Element;
 
@@ -151,13 +153,17 @@ pub fn pool_id(pool: &PoolName) -> String {
 
 /// Pacemaker's name of an address: unique because addresses are, and the same wherever the
 /// address stands in the file.
-fn address_id(address: IpAddr) -> String {
+pub fn address_id(address: IpAddr) -> String {
     // An IPv6 address is all hexadecimal digits, dots and colons: this stays unique.
     format!("address-{}", address.to_string().replace(':', "-"))
 }
 
 /// Pacemaker's names of everything that powers `head` off, by level.
 pub fn fence_ids(head: &HeadName, fencing: &Fencing) -> Vec<Vec<String>> {
+    let machine = fencing
+        .virtual_machine
+        .iter()
+        .map(|_| vec![machine_id(head)]);
     let bmc = fencing
         .bmc
         .iter()
@@ -167,8 +173,12 @@ pub fn fence_ids(head: &HeadName, fencing: &Fencing) -> Vec<Vec<String>> {
         .iter()
         .map(|outlet| outlet_id(head, outlet))
         .collect();
-    bmc.chain(Some(outlets).filter(|outlets| !outlets.is_empty()))
-        .collect()
+    let outlets = Some(outlets).filter(|outlets| !outlets.is_empty());
+    machine.chain(bmc).chain(outlets).collect()
+}
+
+fn machine_id(head: &HeadName) -> String {
+    format!("fence-{head}-machine")
 }
 
 fn outlet_id(head: &HeadName, outlet: &Outlet) -> String {
@@ -232,6 +242,9 @@ fn properties(appliance: &Appliance, times: &Timeouts) -> BTreeMap<String, Strin
         ("stonith-action", "off".to_owned()),
         ("stonith-timeout", seconds(fence_s)),
         ("no-quorum-policy", "stop".to_owned()),
+        // A start that failed is tried again at once, as often as any other failure; the default
+        // keeps the pool away from that head until old failures are forgotten.
+        ("start-failure-is-fatal", "false".to_owned()),
         // Time that the first head waits for others at start; the default is 20 s.
         ("dc-deadtime", "2s".to_owned()),
         // Without it the scheduler sleeps for a second while updates of the CIB are pending.
@@ -249,6 +262,11 @@ fn add_fencing(
     times: &Timeouts,
 ) {
     let mut devices: Vec<Primitive> = Vec::new();
+    if let Some(machine) = &fencing.virtual_machine {
+        if let Some(hypervisor) = appliance.hypervisors.get(&machine.hypervisor) {
+            devices.push(machine_device(head, machine, hypervisor, times));
+        }
+    }
     if let Some(bmc) = &fencing.bmc {
         devices.push(bmc_device(head, bmc, times));
     }
@@ -327,24 +345,48 @@ fn bmc_device(head: &HeadName, bmc: &Bmc, times: &Timeouts) -> Primitive {
     device(format!("fence-{head}-bmc"), "fence_ipmilan", times, values)
 }
 
+/// The parameters that are given.
+fn given<const N: usize>(optional: [(&str, Option<String>); N]) -> BTreeMap<String, String> {
+    optional
+        .into_iter()
+        .filter_map(|(name, value)| Some((name.to_owned(), value?)))
+        .collect()
+}
+
 fn outlet_device(head: &HeadName, outlet: &Outlet, pdu: &Pdu, times: &Timeouts) -> Primitive {
     let mut values = pdu.parameters.clone();
-    values.extend(pairs([
-        ("ip", pdu.address.to_string()),
-        ("pcmk_host_map", format!("{head}:{}", outlet.outlet)),
-    ]));
-    let optional = [
+    let password_file = pdu.password_file.as_deref();
+    values.extend(given([
+        ("ip", Some(pdu.address.to_string())),
+        ("pcmk_host_map", Some(format!("{head}:{}", outlet.outlet))),
         ("ipport", pdu.port.map(|port| port.to_string())),
         ("username", pdu.user.clone()),
-        (
-            "password_script",
-            pdu.password_file.as_deref().map(password_command),
-        ),
-    ];
-    for (name, value) in optional {
-        values.extend(value.map(|value| (name.to_owned(), value)));
-    }
+        ("password_script", password_file.map(password_command)),
+    ]));
     device(outlet_id(head, outlet), &pdu.agent, times, values)
+}
+
+fn machine_device(
+    head: &HeadName,
+    machine: &VirtualMachine,
+    hypervisor: &Hypervisor,
+    times: &Timeouts,
+) -> Primitive {
+    let mut values = hypervisor.parameters.clone();
+    let password_file = hypervisor.password_file.as_deref();
+    let key_file = hypervisor.key_file.as_deref();
+    values.extend(given([
+        ("ip", hypervisor.address.map(|address| address.to_string())),
+        ("pcmk_host_map", Some(format!("{head}:{}", machine.machine))),
+        ("ipport", hypervisor.port.map(|port| port.to_string())),
+        ("username", hypervisor.user.clone()),
+        ("password_script", password_file.map(password_command)),
+        (
+            "identity_file",
+            key_file.map(|path| path.to_string_lossy().into_owned()),
+        ),
+    ]));
+    device(machine_id(head), &hypervisor.agent, times, values)
 }
 
 fn add_pool(cib: &mut Cib, appliance: &Appliance, name: &PoolName, pool: &Pool, times: &Timeouts) {
@@ -434,6 +476,8 @@ fn address_primitive(appliance: &Appliance, pool: &Pool, address: &PoolAddress) 
     if address.address.is_ipv6() {
         // The other head is off or has removed it: nothing to detect, and it takes a second.
         values.insert("nodad".to_owned(), "true".to_owned());
+        // As for IPv4: the first advertisement goes out at once, and nobody waits for the others.
+        values.insert("arp_bg".to_owned(), "true".to_owned());
     }
     let operation = |name, interval_s| Operation {
         name,
