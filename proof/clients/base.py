@@ -6,6 +6,7 @@ import select
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from proof.runtime import ProofError
 
@@ -14,6 +15,17 @@ Done = Callable[[bool], None]
 
 ReadDone = Callable[[bytes | None], None]
 """Called once for a read: the data, or None when it failed."""
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """How a request that was answered failed."""
+
+    words: str
+    status: int
+    """The SCSI status, or the errno of NBD."""
+    sense_key: int = 0
+    ascq: int = 0
 
 
 class ClientError(ProofError):
@@ -30,6 +42,8 @@ class Client(ABC):
     errors: int = 0
     """Requests that were *answered* with an error; a dying connection does not count."""
     last_error: str = ""
+    last_refusal: Refusal | None = None
+    """The newest of the answers that ``errors`` counts."""
 
     @abstractmethod
     def write(self, offset: int, data: bytearray, forced: bool, done: Done) -> None:

@@ -6,9 +6,13 @@ import ctypes
 from dataclasses import dataclass
 
 from proof.clients import libiscsi
-from proof.clients.base import Client, ClientError, Done, ReadDone
+from proof.clients.base import Client, ClientError, Done, ReadDone, Refusal
 
 LOGIN_SECONDS = 10
+OUI = 0x001B32
+"""Any; with the qualifier it names a session for reinstatement."""
+ATTENTIONS_MAX = 10
+"""Unit attentions that may stand before the first answer."""
 _library: ctypes.CDLL | None = None
 
 
@@ -37,7 +41,18 @@ class IscsiAddress:
 class IscsiClient(Client):
     """One session with one connection to one logical unit."""
 
-    def __init__(self, address: IscsiAddress, initiator: str, digest: str = "none"):
+    def __init__(
+        self,
+        address: IscsiAddress,
+        initiator: str,
+        digest: str = "none",
+        qualifier: int | None = None,
+        ready: Done | None = None,
+    ):
+        """Logs in and waits for it; with ``ready`` only starts to, and calls that when it is decided.
+
+        Two sessions with the same ``qualifier`` are one to the target: the newer ends the older.
+        """
         self.name = f"iscsi {address.target} lun {address.lun}"
         self._lun = address.lun
         self._lib = _lib()
@@ -45,23 +60,77 @@ class IscsiClient(Client):
         self._next_key = 1
         self._dead = False
         self._callback = libiscsi.CALLBACK(self._completed)
+        self._plain_callback = libiscsi.CALLBACK(self._told)
         self._context = self._lib.iscsi_create_context(initiator.encode())
         if not self._context:
             raise ClientError("libiscsi: no context")
+        self._describe_session(address, digest, qualifier)
         try:
-            self._log_in(address, digest)
-            self._read_capacity()
+            if ready is None:
+                self._log_in(address)
+                self._read_capacity()
+            else:
+                self._start_login(address, ready)
         except ClientError:
             self.close()
             raise
 
-    def _log_in(self, address: IscsiAddress, digest: str) -> None:
+    def _describe_session(self, address: IscsiAddress, digest: str, qualifier: int | None) -> None:
         lib, context = self._lib, self._context
         lib.iscsi_set_targetname(context, address.target.encode())
         lib.iscsi_set_session_type(context, libiscsi.SESSION_NORMAL)
         lib.iscsi_set_header_digest(context, libiscsi.DIGESTS[digest])
+        if qualifier is not None:
+            lib.iscsi_set_isid_oui(context, OUI, qualifier)
         # A crash must end the session: reconnecting would repeat commands behind our back.
         lib.iscsi_set_noautoreconnect(context, 1)
+
+    def _start_login(self, address: IscsiAddress, ready: Done) -> None:
+        """Connects, logs in, and learns the size, as answers come."""
+        lib, context = self._lib, self._context
+        attentions = 0
+
+        def connected(answer: bytes | None) -> None:
+            if answer is None or self._dead:
+                ready(False)
+                return
+            key = self._begin(logged_in, None)
+            self._sent(key, lib.iscsi_login_async(context, self._plain_callback, key) == 0)
+
+        def logged_in(answer: bytes | None) -> None:
+            if answer is None or self._dead:
+                ready(False)
+            else:
+                ask_size()
+
+        def ask_size() -> None:
+            key = self._begin(size_known, None)
+            self._sent(key, lib.iscsi_readcapacity16_task(context, self._lun, self._callback, key))
+
+        def size_known(answer: bytes | None) -> None:
+            nonlocal attentions
+            refusal = self.last_refusal
+            if answer is None and not self._dead and refusal and refusal.sense_key == libiscsi.UNIT_ATTENTION:
+                self.last_refusal = None
+                attentions += 1
+                if attentions <= ATTENTIONS_MAX:
+                    ask_size()
+                    return
+            if answer:
+                self._take_capacity(answer)
+            ready(bool(answer))
+
+        key = self._begin(connected, None)
+        started = lib.iscsi_connect_async(context, address.portal.encode(), self._plain_callback, key)
+        self._sent(key, started == 0)
+
+    def ping(self, done: Done) -> None:
+        """Asks the target for a sign of life, past all commands (NOP-Out)."""
+        key = self._begin(lambda answer: done(answer is not None), None)
+        self._sent(key, self._lib.iscsi_nop_out_async(self._context, self._plain_callback, None, 0, key) == 0)
+
+    def _log_in(self, address: IscsiAddress) -> None:
+        lib, context = self._lib, self._context
         lib.iscsi_set_timeout(context, LOGIN_SECONDS)
         if lib.iscsi_full_connect_sync(context, address.portal.encode(), address.lun) != 0:
             raise ClientError(f"{self.name}: login: {self._library_error()}")
@@ -78,6 +147,9 @@ class IscsiClient(Client):
             raise ClientError(f"{self.name}: READ CAPACITY(16): status {answer.status}")
         parameter = ctypes.string_at(answer.datain.data, answer.datain.size)
         self._lib.scsi_free_scsi_task(task)
+        self._take_capacity(parameter)
+
+    def _take_capacity(self, parameter: bytes) -> None:
         self.granularity = int.from_bytes(parameter[8:12], "big")
         self.size = (int.from_bytes(parameter[:8], "big") + 1) * self.granularity
 
@@ -114,15 +186,26 @@ class IscsiClient(Client):
             self._lib.scsi_free_scsi_task(task)
         done(data)  # type: ignore[operator]
 
+    def _told(self, _context: int, status: int, _data: int, key: int) -> None:
+        """What was no SCSI command is decided: a connection, a login, a NOP-Out."""
+        done, _ = self._pending.pop(key)
+        self.in_flight -= 1
+        if status != libiscsi.STATUS_GOOD:
+            self.last_error = self._library_error() or "connection lost"
+        done(b"" if status == libiscsi.STATUS_GOOD else None)  # type: ignore[operator]
+
     def _note_error(self, status: int, task: object) -> None:
         if status in libiscsi.TRANSPORT_STATUSES:
             self.last_error = "connection lost"
             return
         self.errors += 1
+        key = ascq = 0
         self.last_error = f"SCSI status {status:#x}"
         if status == libiscsi.STATUS_CHECK_CONDITION and task:
             sense = task.contents.sense  # type: ignore[attr-defined]
-            self.last_error += f", sense key {sense.key:#x} ascq {sense.ascq:#06x}"
+            key, ascq = sense.key, sense.ascq
+            self.last_error += f", sense key {key:#x} ascq {ascq:#06x}"
+        self.last_refusal = Refusal(self.last_error, status, key, ascq)
 
     def write(self, offset: int, data: bytearray, forced: bool, done: Done) -> None:
         block = self.granularity

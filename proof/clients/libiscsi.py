@@ -16,6 +16,12 @@ STATUS_TIMEOUT = 0x0F000002
 TRANSPORT_STATUSES = {STATUS_CANCELLED, STATUS_ERROR, STATUS_TIMEOUT}
 """Not answers of the target: the connection went away under the command."""
 
+NOT_READY = 2
+UNIT_ATTENTION = 6
+"""Sense keys."""
+STATUS_BUSY = 8
+STATUS_TASK_SET_FULL = 0x28
+
 SESSION_NORMAL = 2
 DIGESTS = {"none": 0, "crc32c": 3}
 
@@ -79,13 +85,20 @@ def _declarations() -> dict[str, tuple[object, list[object]]]:
         "iscsi_set_initiator_username_pwd": (c_int, [context, c_char_p, c_char_p]),
         "iscsi_set_noautoreconnect": (None, [context, c_int]),
         "iscsi_set_timeout": (c_int, [context, c_int]),
+        # OUI, qualifier: the initiator's part of the session's identity.
+        "iscsi_set_isid_oui": (c_int, [context, c_uint32, c_uint32]),
         "iscsi_full_connect_sync": (c_int, [context, c_char_p, c_int]),
+        "iscsi_connect_async": (c_int, [context, c_char_p, CALLBACK, c_void_p]),
+        "iscsi_login_async": (c_int, [context, CALLBACK, c_void_p]),
+        # data, length
+        "iscsi_nop_out_async": (c_int, [context, CALLBACK, data, c_int, c_void_p]),
         "iscsi_logout_sync": (c_int, [context]),
         "iscsi_get_error": (c_char_p, [context]),
         "iscsi_get_fd": (c_int, [context]),
         "iscsi_which_events": (c_int, [context]),
         "iscsi_service": (c_int, [context, c_int]),
         "iscsi_readcapacity16_sync": (Task, [context, c_int]),
+        "iscsi_readcapacity16_task": (Task, [context, c_int, CALLBACK, c_void_p]),
         # LBA, data, length, block size, WRPROTECT, DPO, FUA, FUA_NV, group.
         "iscsi_write16_task": (
             Task,

@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from proof.clients.base import Client, ClientError, Done, ReadDone
+from proof.clients.base import Client, ClientError, Done, ReadDone, Refusal
 
 try:
     import nbd
@@ -34,16 +34,24 @@ class NbdAddress:
 class NbdClient(Client):
     """One connection to one export."""
 
-    def __init__(self, address: NbdAddress):
+    def __init__(self, address: NbdAddress, ready: Done | None = None):
+        """Connects and waits for it; with ``ready`` only starts to, and calls that when it is decided."""
         self.name = f"nbd {address.uri}"
         self._handle = nbd.NBD()
         self._lost = False
+        self._ready = ready
         self._answers: deque[tuple[Callable[[bool], None], int]] = deque()
         try:
-            self._handle.connect_uri(address.uri)
-            self.size = int(self._handle.get_size())
+            if ready is None:
+                self._handle.connect_uri(address.uri)
+                self._learn()
+            else:
+                self._handle.aio_connect_uri(address.uri)
         except nbd.Error as error:
             raise ClientError(f"{self.name}: connect: {error.string}") from error
+
+    def _learn(self) -> None:
+        self.size = int(self._handle.get_size())
         self.granularity = GRANULARITY
         self.can_fua = bool(self._handle.can_fua())
         self.can_zero = bool(self._handle.can_zero())
@@ -73,10 +81,12 @@ class NbdClient(Client):
             finished, code = self._answers.popleft()
             self.in_flight -= 1
             if code:
+                words = f"errno {code} ({errno.errorcode.get(code, '?')})"
                 # A lost connection completes everything with ENOTCONN; only answers count as errors.
                 if not self._lost and code != errno.ENOTCONN:
                     self.errors += 1
-                self.last_error = f"errno {code} ({errno.errorcode.get(code, '?')})"
+                    self.last_refusal = Refusal(words, code)
+                self.last_error = words
             finished(not code)
 
     def _note_death(self) -> None:
@@ -126,7 +136,16 @@ class NbdClient(Client):
             self._lost = True
             self.last_error = error.string
         self._note_death()
+        self._tell_ready()
         self._tell()
+
+    def _tell_ready(self) -> None:
+        if self._ready is None or not (self._lost or self._handle.aio_is_ready()):
+            return
+        ready, self._ready = self._ready, None
+        if not self._lost:
+            self._learn()
+        ready(not self._lost)
 
     @property
     def dead(self) -> bool:

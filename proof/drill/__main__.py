@@ -1,0 +1,149 @@
+"""``python3 -m proof.drill``: initiators at work until told to stop.
+
+Standard input takes commands, a word a line: ``verify`` and ``stop``; the end of input is ``stop``. Standard
+output tells what happens (``proof.drill.events``): ``ready`` once, ``tick`` while it works, ``verified`` after
+each ``verify``, ``ended`` last.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import select
+import sys
+
+from proof import runtime
+from proof.clients.base import Client, drive
+from proof.clients.iscsi import IscsiAddress
+from proof.clients.nbd import NbdAddress
+from proof.drill.events import Events
+from proof.drill.initiator import Initiator, Load
+from proof.drill.path import IscsiWay, NbdWay
+
+TICK_S = 0.1
+TURN_S = 0.005
+"""Resolution of the deadlines."""
+
+
+def _arguments(words: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python3 -m proof.drill", description=__doc__)
+    parser.add_argument("--iscsi", metavar="HOST:PORT[,HOST:PORT]/TARGET/LUN", help="a unit, with all ways to it")
+    parser.add_argument("--nbd", metavar="URI[,URI]", help="an export, with all ways to it")
+    parser.add_argument("--initiator", default="iqn.2026-01.org.example:drill")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--depth", type=int, default=Load.depth)
+    parser.add_argument("--rate", type=float, default=Load.rate, help="requests a second and initiator, at most")
+    return parser.parse_args(words)
+
+
+def _initiators(arguments: argparse.Namespace, events: Events) -> list[Initiator]:
+    rng = random.Random(arguments.seed)
+    load = Load(depth=arguments.depth, rate=arguments.rate)
+    found = []
+    if arguments.iscsi:
+        portals, target, lun = arguments.iscsi.split("/")
+        addresses = [IscsiAddress(portal, target, int(lun)) for portal in portals.split(",")]
+        ways = [IscsiWay(address, arguments.initiator, number) for number, address in enumerate(addresses, 1)]
+        # The unit reports no write cache: what it answers is durable.
+        found.append(Initiator("iscsi", ways, random.Random(rng.random()), load, events, durable_answers=True))
+    if arguments.nbd:
+        runtime.require_nbd()
+        ways_nbd = [NbdWay(NbdAddress(uri)) for uri in arguments.nbd.split(",")]
+        # NBD has no such report: every write asks for durability itself.
+        forced = Load(depth=arguments.depth, rate=arguments.rate, forced=1.0)
+        found.append(Initiator("nbd", ways_nbd, random.Random(rng.random()), forced, events, durable_answers=False))
+    if not found:
+        raise runtime.ProofError("neither --iscsi nor --nbd is given")
+    return found
+
+
+class Commands:
+    """What stands on the standard input."""
+
+    def __init__(self) -> None:
+        os.set_blocking(0, False)
+        self._rest = b""
+
+    def read(self) -> list[str]:
+        """The new lines; ``stop`` at the end of the input."""
+        if not select.select([0], [], [], 0)[0]:
+            return []
+        bytes_read = os.read(0, 4096)
+        if not bytes_read:
+            return ["stop"]
+        *lines, self._rest = (self._rest + bytes_read).split(b"\n")
+        return [line.decode().strip() for line in lines]
+
+
+class Session:
+    """The event loop."""
+
+    def __init__(self, initiators: list[Initiator], events: Events):
+        self._initiators = initiators
+        self._events = events
+        self._is_ready = False
+        self._ticked_at = 0.0
+        self._verifying = 0
+
+    def run(self) -> None:
+        """Works until told to stop."""
+        commands = Commands()
+        while True:
+            for word in commands.read():
+                if word == "stop":
+                    return
+                if word == "verify":
+                    self._verify()
+            now = self._events.now()
+            for initiator in self._initiators:
+                initiator.turn(now)
+            clients: list[Client] = [client for initiator in self._initiators for client in initiator.clients]
+            if clients:
+                drive(clients, TURN_S)
+            if not any(client.descriptor() >= 0 for client in clients):
+                select.select([], [], [], TURN_S)
+            self._tell(now)
+
+    def _tell(self, now: float) -> None:
+        if not self._is_ready and all(initiator.is_ready for initiator in self._initiators):
+            self._is_ready = True
+            self._events.tell("ready")
+        if now - self._ticked_at >= TICK_S:
+            self._ticked_at = now
+            answers = {initiator.name: initiator.counts.answers for initiator in self._initiators}
+            last = {initiator.name: round(initiator.last_answer, 6) for initiator in self._initiators}
+            self._events.tell("tick", answers=answers, last=last)
+
+    def _verify(self) -> None:
+        self._verifying = len(self._initiators)
+
+        def finished() -> None:
+            self._verifying -= 1
+            if not self._verifying:
+                self._events.tell("verified", **self._report())
+
+        for initiator in self._initiators:
+            initiator.verify(finished)
+
+    def _report(self) -> dict[str, object]:
+        return {initiator.name: initiator.report() for initiator in self._initiators}
+
+    def end(self) -> None:
+        """Closes the connections and says what came of it."""
+        self._events.tell("ended", **self._report())
+        for initiator in self._initiators:
+            initiator.give_up()
+
+
+def main(words: list[str]) -> int:
+    """Runs the initiators."""
+    events = Events()
+    session = Session(_initiators(_arguments(words), events), events)
+    session.run()
+    session.end()
+    return 0
+
+
+if __name__ == "__main__":
+    runtime.command(main)

@@ -1,0 +1,20 @@
+"""What happens, a line of JSON each, with times of CLOCK_MONOTONIC, which all processes of a machine share."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+
+
+class Events:
+    """Writes the lines."""
+
+    def now(self) -> float:
+        """Seconds."""
+        return time.monotonic()
+
+    def tell(self, event: str, **fields: object) -> None:
+        """One line, at once."""
+        fields = {"event": event, "at": round(self.now(), 6), **fields}
+        print(json.dumps(fields, separators=(",", ":")), file=sys.stdout, flush=True)
