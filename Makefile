@@ -10,9 +10,11 @@ SEED ?=
 LEGS ?= none
 FUZZ_SECONDS ?= $(or $(SECONDS),60)
 REPETITIONS ?= 3
+PREFIX ?= /usr/local
+DESTDIR ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help deps build demo test lint unit conformance crash hostile linux fuzz bench
+.PHONY: help deps build install deb demo test lint unit conformance crash hostile linux fuzz bench
 
 help: ## this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -23,6 +25,12 @@ deps: ## install everything that building, testing and measuring needs
 build: ## target/release/bulkhead
 	@scripts/deps.sh build
 	$(CARGO) build --release --locked -p bulkhead
+
+install: ## what was built, under PREFIX (/usr/local), below DESTDIR
+	@PREFIX=$(PREFIX) DESTDIR=$(DESTDIR) scripts/install.sh
+
+deb: build ## target/bulkhead_VERSION_ARCH.deb, to install on heads
+	@scripts/deb.sh
 
 demo: build ## one head: a pool, volumes, stock clients, kill -9, nothing lost
 	@scripts/deps.sh test

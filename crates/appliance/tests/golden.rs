@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use appliance::plan::{empty_cib, merged};
-use appliance::render::{cib, corosync_conf};
+use appliance::render::{agent_script, cib, corosync_conf};
 use appliance::{Appliance, parse, reference};
 
 const EXAMPLES: [&str; 6] = [
@@ -60,6 +60,13 @@ fn examples_are_rendered_as_reviewed() {
         golden(&golden_dir().join(format!("{name}.corosync.conf")), &conf);
         golden(&golden_dir().join(format!("{name}.cib.xml")), &cib_of(name));
     }
+}
+
+/// What packages install is what `apply` writes, so that a plan after an installation is empty.
+#[test]
+fn the_packaged_agent_is_the_one_that_is_written() {
+    let text = agent_script(Path::new("/usr/bin/bulkhead"));
+    golden(&root().join("packaging/ocf/pool"), &text);
 }
 
 #[test]

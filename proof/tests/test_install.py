@@ -1,0 +1,93 @@
+"""What ``make install`` and ``make deb`` put where."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tempfile
+import unittest
+from pathlib import Path
+
+from proof import runtime
+
+STAND_IN = """#!/bin/sh
+case $1 in
+man) echo page >"$2/bulkhead.1" ;;
+completion) echo "completion of $2" ;;
+esac
+"""
+
+
+def _run(script: str, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    command = [str(runtime.REPOSITORY / "scripts" / script), *arguments]
+    environment = {**os.environ, **environment}
+    return subprocess.run(command, env=environment, text=True, capture_output=True, timeout=300, check=False)
+
+
+class Install(unittest.TestCase):
+    """Installs into a directory."""
+
+    def setUp(self) -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix="bulkhead-install-"))
+        self.addCleanup(shutil.rmtree, self.folder)
+
+    def _install(self, prefix: str) -> Path:
+        program = self.folder / "program"
+        program.write_text(STAND_IN)
+        program.chmod(0o755)
+        root = self.folder / "root"
+        result = _run("install.sh", PREFIX=prefix, DESTDIR=str(root), BULKHEAD_PROGRAM=str(program))
+        self.assertEqual(result.returncode, 0, result.stderr)
+        return root
+
+    def test_everything_names_the_program_where_it_is(self) -> None:
+        root = self._install("/opt/storage")
+        agent = root / "usr/lib/ocf/resource.d/bulkhead/pool"
+        self.assertIn("exec /opt/storage/bin/bulkhead agent pool", agent.read_text())
+        self.assertTrue(os.access(agent, os.X_OK))
+        unit = root / "opt/storage/lib/systemd/system/bulkhead-pool@.service"
+        self.assertIn("ExecStart=/opt/storage/bin/bulkhead pool-server", unit.read_text())
+        for path in (
+            "bin/bulkhead",
+            "share/man/man1/bulkhead.1",
+            "share/bash-completion/completions/bulkhead",
+            "share/doc/bulkhead/examples/pair.toml",
+            "share/doc/bulkhead/docs/guide/README.md",
+        ):
+            self.assertTrue((root / "opt/storage" / path).exists(), path)
+        self.assertEqual((root / "etc/bulkhead/secrets").stat().st_mode & 0o777, 0o700)
+
+    def test_the_agent_under_usr_is_the_one_that_apply_writes(self) -> None:
+        root = self._install("/usr")
+        written = (root / "usr/lib/ocf/resource.d/bulkhead/pool").read_bytes()
+        self.assertEqual(written, (runtime.REPOSITORY / "packaging/ocf/pool").read_bytes())
+
+    def test_a_missing_program_is_told(self) -> None:
+        result = _run("install.sh", DESTDIR=str(self.folder), BULKHEAD_PROGRAM=str(self.folder / "none"))
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("make build", result.stderr)
+        self.assertEqual(list(self.folder.iterdir()), [])
+
+    def test_a_package_holds_program_agent_and_dependencies(self) -> None:
+        program = runtime.REPOSITORY / "target/debug/bulkhead"
+        for tool in ("dpkg-deb", "dpkg-shlibdeps"):
+            if shutil.which(tool) is None:
+                self.skipTest(f"{tool} is not installed")
+        if not program.exists():
+            self.skipTest("target/debug/bulkhead is not built")
+        result = _run("deb.sh", str(self.folder), BULKHEAD_PROGRAM=str(program))
+        self.assertEqual(result.returncode, 0, result.stderr)
+        package = result.stdout.strip()
+        fields = subprocess.run(["dpkg-deb", "--field", package, "Depends"], text=True, capture_output=True, check=True)
+        self.assertIn("libzpool6linux", fields.stdout)
+        subprocess.run(["dpkg-deb", "--extract", package, self.folder / "root"], check=True)
+        version = subprocess.run(
+            [self.folder / "root/usr/bin/bulkhead", "--version"], text=True, capture_output=True, timeout=60, check=True
+        )
+        self.assertTrue(version.stdout.startswith("bulkhead "), version.stdout)
+        self.assertTrue((self.folder / "root/usr/lib/ocf/resource.d/bulkhead/pool").exists())
+
+
+if __name__ == "__main__":
+    unittest.main()

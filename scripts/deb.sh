@@ -1,0 +1,38 @@
+#!/usr/bin/env bash
+# Makes target/bulkhead_VERSION_ARCH.deb of what was built, for machines with the same Debian
+# release as this one.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+version=$(sed -n '/^\[workspace.package\]/,/^\[/s/^version = "\(.*\)"/\1/p' Cargo.toml)
+architecture=$(dpkg --print-architecture)
+# shellcheck disable=SC1091
+. /etc/os-release
+output=${1:-target}/bulkhead_${version}~deb${VERSION_ID:-0}_$architecture.deb
+
+stage=$(mktemp -d)
+trap 'rm -rf "$stage"' EXIT
+chmod 755 "$stage"
+PREFIX=/usr DESTDIR=$stage scripts/install.sh >/dev/null
+find "$stage/usr/share/man" "$stage/usr/share/doc/bulkhead/CHANGELOG.md" -type f -exec gzip -9n {} +
+[[ -n ${DEB_KEEP_SYMBOLS:-} ]] || strip --strip-unneeded "$stage/usr/bin/bulkhead"
+
+# dpkg-shlibdeps wants a source package around it; one line is enough.
+mkdir "$stage/debian"
+echo "Source: bulkhead" >"$stage/debian/control"
+libraries=$(cd "$stage" && dpkg-shlibdeps -O usr/bin/bulkhead 2>/dev/null |
+    sed -n 's/^shlibs:Depends=//p')
+rm -r "$stage/debian"
+[[ -n $libraries ]] || {
+    echo "deb: dpkg-shlibdeps names no library" >&2
+    exit 1
+}
+
+mkdir "$stage/DEBIAN"
+sed -e "s/@VERSION@/$version~deb${VERSION_ID:-0}/" -e "s/@ARCHITECTURE@/$architecture/" \
+    -e "s/@LIBRARIES@/$libraries/" packaging/debian/control >"$stage/DEBIAN/control"
+install -m 755 packaging/debian/postinst "$stage/DEBIAN/postinst"
+(cd "$stage" && find usr etc -type f -exec md5sum {} +) >"$stage/DEBIAN/md5sums"
+mkdir -p "$(dirname "$output")"
+dpkg-deb --root-owner-group --build "$stage" "$output" >/dev/null
+echo "$output"
