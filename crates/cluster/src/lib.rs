@@ -9,11 +9,13 @@ pub mod apply;
 pub mod cib;
 pub mod fake;
 pub mod gather;
+pub mod hand_over;
 pub mod machine;
 pub mod observe;
 pub mod process;
 
 pub use apply::{ApplyError, apply};
 pub use gather::gather;
+pub use hand_over::{HandOverError, HandedOver, hand_over};
 pub use machine::{Machine, MachineError, Machines};
 pub use observe::observe;

@@ -9,7 +9,9 @@ use std::process::ExitCode;
 
 use appliance::facts::HeadFacts;
 use appliance::plan::Wish;
-use appliance::{Appliance, FILE_BYTES_MAX, Facts, Finding, Layout, Parsed, Severity, reference};
+use appliance::{
+    Appliance, FILE_BYTES_MAX, Facts, Finding, Layout, Parsed, Plan, Severity, reference,
+};
 use cluster::machine::{Local, Machine, Machines, Ssh};
 use control::failure::chain;
 use control::{Failure, FailureKind};
@@ -27,16 +29,19 @@ const EXIT_DIFFERENCE: u8 = 13;
 /// Something is in the way of a plan.
 const EXIT_OBSTACLE: u8 = 14;
 
+/// Prints, as far as that works.
+type Print<'a> = &'a mut dyn FnMut(&str) -> Result<(), Failure>;
+
 /// Performs the command; prints by `print`.
 pub fn run(
     command: &ApplianceCommand,
     common: &Common,
-    print: &mut dyn FnMut(&str) -> Result<(), Failure>,
+    print: Print<'_>,
 ) -> Result<ExitCode, Failure> {
     match command {
         ApplianceCommand::Check(args) => check(args, common.json, print),
-        ApplianceCommand::Plan(args) => plan(args, common.json, print),
-        ApplianceCommand::Apply(args) => apply(args, common.json, print),
+        ApplianceCommand::Plan(args) => with_plan(args, common.json, print, show_plan),
+        ApplianceCommand::Apply(args) => with_plan(args, common.json, print, apply),
         ApplianceCommand::Schema => {
             print(&reference::schema_text())?;
             Ok(ExitCode::SUCCESS)
@@ -62,6 +67,16 @@ fn read(path: &Path) -> Result<String, Failure> {
         let message = format!("{} is no text in UTF-8", path.display());
         Failure::usage(message).advise("an appliance file is TOML; start from one of the examples")
     })
+}
+
+/// The appliance that a file describes.
+pub fn load(path: &Path) -> Result<Appliance, Failure> {
+    let parsed = appliance::parse(&read(path)?);
+    let parsed = parsed.map_err(|finding| {
+        let (shown, line) = (path.display(), finding.place.line.unwrap_or(1));
+        Failure::usage(format!("{shown}, line {line}: {}", finding.what)).advise(finding.mend)
+    })?;
+    Ok(parsed.appliance)
 }
 
 /// Whether a head was asked, and what stayed unknown.
@@ -176,11 +191,7 @@ fn unknown(facts: &HeadFacts) -> Vec<&'static str> {
     missing.map(|(_, what)| what).collect()
 }
 
-fn check(
-    args: &CheckArgs,
-    json: bool,
-    print: &mut dyn FnMut(&str) -> Result<(), Failure>,
-) -> Result<ExitCode, Failure> {
+fn check(args: &CheckArgs, json: bool, print: Print<'_>) -> Result<ExitCode, Failure> {
     let text = read(&args.file)?;
     let (findings, answers) = match appliance::parse(&text) {
         Ok(parsed) => {
@@ -280,7 +291,7 @@ struct Prepared {
 fn prepare(
     args: &ChangeArgs,
     json: bool,
-    print: &mut dyn FnMut(&str) -> Result<(), Failure>,
+    print: Print<'_>,
 ) -> Result<Result<Prepared, ExitCode>, Failure> {
     let text = read(&args.file)?;
     let parsed: Parsed = match appliance::parse(&text) {
@@ -317,50 +328,52 @@ fn prepare(
     Ok(Ok(Prepared { machines, wish }))
 }
 
-fn compare(prepared: &Prepared) -> Result<appliance::Plan, Failure> {
+fn compare(prepared: &Prepared) -> Result<Plan, Failure> {
     let actual = cluster::observe(&prepared.machines, &prepared.wish)
         .map_err(|error| Failure::from_chain(FailureKind::Failed, &error))?;
     Ok(appliance::plan(&prepared.wish, &actual))
 }
 
-fn plan(
+/// Plans what the file asks for and goes on with `then`, unless something is in the way.
+fn with_plan(
     args: &ChangeArgs,
     json: bool,
-    print: &mut dyn FnMut(&str) -> Result<(), Failure>,
+    print: Print<'_>,
+    then: fn(&Prepared, &Plan, bool, Print<'_>) -> Result<ExitCode, Failure>,
 ) -> Result<ExitCode, Failure> {
     let prepared = match prepare(args, json, print)? {
         Ok(prepared) => prepared,
         Err(code) => return Ok(code),
     };
     let plan = compare(&prepared)?;
-    match json {
-        true => print(&document(&json!(plan)))?,
-        false => print(&plan.to_string())?,
+    if plan.obstacles.is_empty() {
+        return then(&prepared, &plan, json, print);
     }
-    Ok(match (plan.obstacles.is_empty(), plan.changes.is_empty()) {
-        (false, _) => ExitCode::from(EXIT_OBSTACLE),
-        (true, false) => ExitCode::from(EXIT_DIFFERENCE),
-        (true, true) => ExitCode::SUCCESS,
+    print_plan(&plan, json, print)?;
+    Ok(ExitCode::from(EXIT_OBSTACLE))
+}
+
+fn print_plan(plan: &Plan, json: bool, print: Print<'_>) -> Result<(), Failure> {
+    match json {
+        true => print(&document(&json!(plan))),
+        false => print(&plan.to_string()),
+    }
+}
+
+fn show_plan(_: &Prepared, plan: &Plan, json: bool, print: Print<'_>) -> Result<ExitCode, Failure> {
+    print_plan(plan, json, print)?;
+    Ok(match plan.changes.is_empty() {
+        false => ExitCode::from(EXIT_DIFFERENCE),
+        true => ExitCode::SUCCESS,
     })
 }
 
 fn apply(
-    args: &ChangeArgs,
+    prepared: &Prepared,
+    plan: &Plan,
     json: bool,
-    print: &mut dyn FnMut(&str) -> Result<(), Failure>,
+    print: Print<'_>,
 ) -> Result<ExitCode, Failure> {
-    let prepared = match prepare(args, json, print)? {
-        Ok(prepared) => prepared,
-        Err(code) => return Ok(code),
-    };
-    let plan = compare(&prepared)?;
-    if !plan.obstacles.is_empty() {
-        match json {
-            true => print(&document(&json!(plan)))?,
-            false => print(&plan.to_string())?,
-        }
-        return Ok(ExitCode::from(EXIT_OBSTACLE));
-    }
     let mut printed = Ok(());
     let mut progress = |change: &appliance::plan::Change| {
         // What is printed and what is done must not differ because a reader went away.
@@ -368,7 +381,7 @@ fn apply(
             printed = print(&format!("{change}\n"));
         }
     };
-    cluster::apply(&prepared.machines, &prepared.wish, &plan, &mut progress).map_err(|error| {
+    cluster::apply(&prepared.machines, &prepared.wish, plan, &mut progress).map_err(|error| {
         Failure::from_chain(FailureKind::Failed, &error)
             .advise("what was done before it stays; repeat the command when the cause is mended")
     })?;

@@ -1,15 +1,16 @@
 //! The one binary: the command line, and the server of a pool.
 //!
 //! `cli` turns words into a plan; `appliance` checks and applies the description of a whole
-//! appliance; `agent` is what Pacemaker runs; `reach` finds who performs it, a running server or this very
-//! process; `operations` perform requests on an open pool; `server` keeps a pool open and serves
-//! it; `output` prints what came of it.
+//! appliance; `agent` is what Pacemaker runs; `hand_over` has Pacemaker move a pool; `reach` finds
+//! who performs a request, a running server or this very process; `operations` perform requests on
+//! an open pool; `server` keeps a pool open and serves it; `output` prints what came of it.
 
 #![forbid(unsafe_code)]
 
 mod agent;
 mod appliance;
 mod cli;
+mod hand_over;
 mod open;
 mod operations;
 mod output;
@@ -71,6 +72,7 @@ fn run(plan: Plan, common: &Common) -> Result<ExitCode, Failure> {
             std::thread::sleep(interval);
         },
         Plan::Ask { pool, request } => reach::ask(common, &pool, request, &mut progress)?,
+        Plan::Move(args) => hand_over::run(&args)?,
         Plan::Create(create) => reach::create(common, create)?,
         Plan::Discover => reach::discover(common)?,
         Plan::TakeOver {

@@ -234,6 +234,10 @@ fn server_arguments(pool: &appliance::Pool, disks: &[PathBuf], grant: &Grant) ->
         grant.pool().to_string(),
         "--ready-fd".to_owned(),
         "1".to_owned(),
+        // Pacemaker has taken the addresses away before it stops the server: no word reaches a
+        // client any more, and waiting for log-outs would only make the pause longer.
+        "--drain-timeout".to_owned(),
+        "0".to_owned(),
     ];
     let mut add = |option: &str, value: String| words.extend([option.to_owned(), value]);
     for disk in disks {

@@ -23,6 +23,7 @@ use units::PoolName;
 
 pub use agent::PoolAgentArgs;
 pub use appliance::{ApplianceCommand, ChangeArgs, CheckArgs, Way, Ways};
+pub use pool::MoveArgs;
 pub use serve::{NbdAddress, ServeArgs};
 
 /// The whole command line.
@@ -202,6 +203,8 @@ pub enum Plan {
         /// The administrator says that the previous owner is stopped.
         previous_owner_is_stopped: bool,
     },
+    /// Hand a pool over to another head.
+    Move(MoveArgs),
     /// Serve a pool.
     Serve(Box<ServeArgs>),
     /// Check, plan or apply an appliance file.

@@ -1,9 +1,11 @@
 //! `bulkhead pool …`
 
+use std::path::PathBuf;
+
 use clap::{Args, Subcommand};
 use control::Failure;
 use control::request::{PoolCreate, PoolRequest, Request, ScrubAction};
-use units::PoolName;
+use units::{HeadName, PoolName};
 
 use super::{Plan, Whose, confirmed, layout, values};
 
@@ -24,6 +26,9 @@ pub enum PoolCommand {
     Import(ImportArgs),
     /// Drain the sessions, close the pool cleanly, and end its server
     Export(PoolArg),
+    /// Hand a pool over to another head of the appliance; clients wait a moment and go on
+    #[command(after_help = MOVE_EXAMPLES)]
+    Move(MoveArgs),
     /// Destroy a pool with everything in it
     #[command(after_help = "Example:\n  bulkhead pool destroy tank --yes-destroy-all-data")]
     Destroy {
@@ -120,6 +125,29 @@ const IMPORT_EXAMPLES: &str = "Examples:
   bulkhead pool import --search /srv/disks
   bulkhead pool import tank --previous-owner-is-stopped";
 
+const MOVE_EXAMPLES: &str = "Example:
+  bulkhead pool move tank right
+
+Run it on any head. It asks Pacemaker, waits until the pool and its addresses are served by that
+head, and leaves no constraint behind.";
+
+/// `pool move`
+#[derive(Debug, Args)]
+pub struct MoveArgs {
+    /// The pool
+    pub pool: PoolName,
+    /// The head that shall serve it
+    pub head: HeadName,
+    /// The appliance file
+    #[arg(
+        long,
+        value_name = "FILE",
+        env = "BULKHEAD_APPLIANCE",
+        default_value = appliance::plan::APPLIANCE_PATH
+    )]
+    pub file: PathBuf,
+}
+
 /// `pool create`
 #[derive(Debug, Args)]
 pub struct CreateArgs {
@@ -195,6 +223,7 @@ impl PoolCommand {
             Self::Import(args) => Ok(args.plan()),
             Self::Status(arg) => ask(arg.pool, PoolRequest::Status),
             Self::Export(arg) => ask(arg.pool, PoolRequest::Export),
+            Self::Move(args) => Ok(Plan::Move(args)),
             Self::Destroy {
                 pool,
                 yes_destroy_all_data,

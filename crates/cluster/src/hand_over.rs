@@ -1,0 +1,520 @@
+//! Hands a pool over to another head: tells Pacemaker to move it, waits until it is served there,
+//! and takes the order back, so that nothing of it stays in the configuration.
+//!
+//! The order is a constraint with an end of its own: also when this program is killed while it
+//! waits, nothing is left that binds the pool to a head.
+
+use std::time::{Duration, Instant};
+
+use appliance::Appliance;
+use appliance::render::{address_id, pool_id};
+use appliance::xml::{Element, XmlError};
+use units::{HeadName, PoolName};
+
+use crate::machine::{Machine, MachineError, must};
+use crate::process::Invocation;
+
+/// How long the agents of addresses may take, beside the pool's own.
+const ADDRESSES_TIME_LIMIT: Duration = Duration::from_secs(40);
+/// How long the order stays valid after the wait for it has ended.
+const ORDER_RESERVE: Duration = Duration::from_secs(30);
+/// Pause between two looks at the cluster. Each look costs processor time that the hand-over
+/// itself needs.
+const LOOK_INTERVAL: Duration = Duration::from_millis(200);
+
+/// What came of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum HandedOver {
+    /// The pool is served there already.
+    Already,
+    /// It was moved.
+    Moved {
+        /// Who served it before.
+        from: HeadName,
+    },
+}
+
+/// Why a pool is not handed over.
+#[derive(Debug, thiserror::Error)]
+pub enum HandOverError {
+    /// The file has no such pool.
+    #[error("the appliance file describes no pool {0}")]
+    UnknownPool(PoolName),
+    /// The file has no such head.
+    #[error("{head} is no head of this appliance; its heads are {heads}")]
+    UnknownHead {
+        /// What was given.
+        head: HeadName,
+        /// What there is.
+        heads: String,
+    },
+    /// The file does not let it serve the pool.
+    #[error("{head} may not serve {pool}: `heads` of the pool in the appliance file leaves it out")]
+    NotAllowed {
+        /// The pool.
+        pool: PoolName,
+        /// The head.
+        head: HeadName,
+    },
+    /// It cannot take anything over now.
+    #[error("{head} cannot take {pool} over: {why}")]
+    NotReady {
+        /// The pool.
+        pool: PoolName,
+        /// The head.
+        head: HeadName,
+        /// What is in the way, and what to do.
+        why: String,
+    },
+    /// Nobody serves it.
+    #[error("no head serves {0} now, so there is nothing to hand over: `crm_mon` says why")]
+    NotServed(PoolName),
+    /// It did not come up there.
+    #[error("{head} does not serve {pool}: {why}")]
+    Failed {
+        /// The pool.
+        pool: PoolName,
+        /// The head.
+        head: HeadName,
+        /// What the cluster says.
+        why: String,
+    },
+    /// A tool failed.
+    #[error(transparent)]
+    Tool(#[from] MachineError),
+    /// A tool said what cannot be understood.
+    #[error("understand what crm_mon says")]
+    Xml(#[from] XmlError),
+}
+
+/// Moves `pool` to `to`, by the tools of the cluster on `machine`, and waits until it and its
+/// addresses are there.
+///
+/// # Errors
+///
+/// It cannot be moved there, or did not come up there in time.
+pub fn hand_over(
+    machine: &dyn Machine,
+    appliance: &Appliance,
+    pool: &PoolName,
+    to: &HeadName,
+) -> Result<HandedOver, HandOverError> {
+    let resources = resources(appliance, pool, to)?;
+    let before = Situation::look(machine)?;
+    let Some(from) = before.may_move(pool, &resources[0], to)? else {
+        return Ok(HandedOver::Already);
+    };
+    let times = appliance.timeouts();
+    let limit = Duration::from_secs(u64::from(times.pool_stop_s) + u64::from(times.pool_start_s))
+        + ADDRESSES_TIME_LIMIT;
+    order(machine, &resources[0], to, limit + ORDER_RESERVE)?;
+    let came = wait(machine, &before, pool, &resources, to, limit);
+    // Also after a failure: the pool then stays where the cluster has put it.
+    let cleared = take_back(machine, &resources[0]);
+    came?;
+    cleared?;
+    Ok(HandedOver::Moved { from })
+}
+
+/// Pacemaker's names of the pool and, behind it, of its addresses.
+fn resources(
+    appliance: &Appliance,
+    pool: &PoolName,
+    to: &HeadName,
+) -> Result<Vec<String>, HandOverError> {
+    let described = appliance.pools.get(pool);
+    let described = described.ok_or_else(|| HandOverError::UnknownPool(pool.clone()))?;
+    if !appliance.heads.contains_key(to) {
+        let heads: Vec<&str> = appliance.heads.keys().map(HeadName::as_str).collect();
+        return Err(HandOverError::UnknownHead {
+            head: to.clone(),
+            heads: heads.join(", "),
+        });
+    }
+    if !appliance.heads_of(described).contains(to) {
+        return Err(HandOverError::NotAllowed {
+            pool: pool.clone(),
+            head: to.clone(),
+        });
+    }
+    let addresses = described.addresses.iter();
+    let addresses = addresses.map(|one| address_id(one.address));
+    Ok(std::iter::once(pool_id(pool)).chain(addresses).collect())
+}
+
+fn order(
+    machine: &dyn Machine,
+    resource: &str,
+    to: &HeadName,
+    lifetime: Duration,
+) -> Result<(), MachineError> {
+    let lifetime = format!("PT{}S", lifetime.as_secs());
+    let arguments = [
+        "--resource",
+        resource,
+        "--move",
+        "--node",
+        to.as_str(),
+        "--lifetime",
+        &lifetime,
+    ];
+    must(machine, &Invocation::new("crm_resource", &arguments)).map(drop)
+}
+
+fn take_back(machine: &dyn Machine, resource: &str) -> Result<(), MachineError> {
+    let arguments = ["--resource", resource, "--clear"];
+    must(machine, &Invocation::new("crm_resource", &arguments)).map(drop)
+}
+
+fn wait(
+    machine: &dyn Machine,
+    before: &Situation,
+    pool: &PoolName,
+    resources: &[String],
+    to: &HeadName,
+    limit: Duration,
+) -> Result<(), HandOverError> {
+    let failed = |why: String| HandOverError::Failed {
+        pool: pool.clone(),
+        head: to.clone(),
+        why,
+    };
+    let deadline = Instant::now() + limit;
+    loop {
+        let now = Situation::look(machine)?;
+        if resources.iter().all(|one| now.is_served(one, to)) {
+            return Ok(());
+        }
+        // A start that failed is tried again there, until the cluster gives up.
+        if let (Some(_), Some(why)) = (
+            now.server(&resources[0]),
+            now.new_failure(before, resources, to),
+        ) {
+            return Err(failed(why));
+        }
+        if Instant::now() >= deadline {
+            let waited_s = limit.as_secs();
+            return Err(failed(format!("nothing came of it within {waited_s} s")));
+        }
+        std::thread::sleep(LOOK_INTERVAL);
+    }
+}
+
+/// What crm_mon(8) says.
+#[derive(Clone, Debug)]
+struct Situation(Element);
+
+impl Situation {
+    fn look(machine: &dyn Machine) -> Result<Self, HandOverError> {
+        let output = must(
+            machine,
+            &Invocation::new("crm_mon", &["--output-as", "xml"]),
+        )?;
+        Ok(Self(Element::parse(&output.text())?))
+    }
+
+    fn section<'a>(&'a self, name: &str) -> impl Iterator<Item = &'a Element> + use<'a> {
+        let section = self.0.child(name);
+        section.into_iter().flat_map(|section| &section.children)
+    }
+
+    /// The head that serves `resource`, if `to` may take it over; none if `to` serves it.
+    fn may_move(
+        &self,
+        pool: &PoolName,
+        resource: &str,
+        to: &HeadName,
+    ) -> Result<Option<HeadName>, HandOverError> {
+        if self.is_served(resource, to) {
+            return Ok(None);
+        }
+        let not_ready = |why: String| HandOverError::NotReady {
+            pool: pool.clone(),
+            head: to.clone(),
+            why,
+        };
+        if let Some(why) = self.hindrance(resource, to) {
+            return Err(not_ready(why));
+        }
+        let from = self.server(resource);
+        let from = from.ok_or_else(|| HandOverError::NotServed(pool.clone()))?;
+        let parsed = from.parse();
+        parsed.map(Some).map_err(|_| {
+            not_ready(format!(
+                "{from}, which serves it, has a name that no head has"
+            ))
+        })
+    }
+
+    /// Why `to` cannot take anything over now.
+    fn hindrance(&self, resource: &str, to: &HeadName) -> Option<String> {
+        let options = self
+            .section("summary")
+            .find(|e| e.name == "cluster_options");
+        if options.is_some_and(|options| is(options, "maintenance-mode")) {
+            return Some("the cluster is in maintenance mode".to_owned());
+        }
+        let dc = self.section("summary").find(|e| e.name == "current_dc");
+        if dc.is_some_and(|dc| dc.attribute("with_quorum") == Some("false")) {
+            return Some("the heads that see each other have no quorum".to_owned());
+        }
+        let mut nodes = self.section("nodes");
+        let node = nodes.find(|node| node.attribute("name") == Some(to.as_str()));
+        let Some(node) = node else {
+            return Some("the cluster does not know it: it was never a member".to_owned());
+        };
+        if !is(node, "online") {
+            return Some("it is offline".to_owned());
+        }
+        if is(node, "standby") || is(node, "standby_onfail") {
+            return Some(format!(
+                "it is in standby: `crm_standby --node {to} --delete` ends that"
+            ));
+        }
+        if is(node, "maintenance") {
+            return Some("it is in maintenance".to_owned());
+        }
+        if is(node, "pending") || is(node, "unclean") || is(node, "shutdown") {
+            return Some("it is joining or leaving the cluster: try again in a moment".to_owned());
+        }
+        let failures = self.fail_count(resource, to)?;
+        Some(format!(
+            "it failed there {failures} times and is kept away: find out why, then run \
+             `crm_resource --cleanup --resource {resource} --node {to}`"
+        ))
+    }
+
+    /// The count of failures of `resource` on `to`, if it is one that keeps the resource away.
+    fn fail_count<'a>(&'a self, resource: &str, to: &HeadName) -> Option<&'a str> {
+        let mut nodes = self.section("node_history");
+        let node = nodes.find(|node| node.attribute("name") == Some(to.as_str()))?;
+        let mut histories = node.children.iter();
+        let history = histories.find(|history| history.id() == Some(resource))?;
+        let count = history.attribute("fail-count")?;
+        let threshold: u32 = history.attribute("migration-threshold")?.parse().ok()?;
+        // Beyond any number it is a word.
+        let is_too_much = count.parse().map_or(true, |count: u32| count >= threshold);
+        (is_too_much && threshold > 0).then_some(count)
+    }
+
+    fn resource(&self, id: &str) -> Option<&Element> {
+        self.section("resources").find(|one| one.id() == Some(id))
+    }
+
+    /// The only head on which `resource` is started.
+    fn server<'a>(&'a self, resource: &str) -> Option<&'a str> {
+        let resource = self.resource(resource)?;
+        let is_started = resource.attribute("role") == Some("Started")
+            && resource.attribute("pending").is_none()
+            && !is(resource, "failed");
+        match resource.children.as_slice() {
+            [node] if is_started => node.attribute("name"),
+            _ => None,
+        }
+    }
+
+    fn is_served(&self, resource: &str, by: &HeadName) -> bool {
+        self.server(resource) == Some(by.as_str())
+    }
+
+    /// A failure on `to` that was not there before, in the cluster's words.
+    fn new_failure(&self, before: &Self, resources: &[String], to: &HeadName) -> Option<String> {
+        let known: Vec<&Element> = before.section("failures").collect();
+        let failure = self.section("failures").find(|failure| {
+            let key = failure.attribute("op_key").unwrap_or_default();
+            let is_ours = resources.iter().any(|one| {
+                let rest = key.strip_prefix(one.as_str());
+                rest.is_some_and(|rest| rest.starts_with("_start_"))
+            });
+            let is_there = failure.attribute("node") == Some(to.as_str());
+            is_ours && is_there && !known.contains(failure)
+        })?;
+        let reason = failure.attribute("exitreason").unwrap_or_default();
+        let key = failure.attribute("op_key").unwrap_or_default();
+        match reason {
+            "" => Some(format!("{key} failed; see its log there")),
+            reason => Some(reason.to_owned()),
+        }
+    }
+}
+
+fn is(element: &Element, attribute: &str) -> bool {
+    element.attribute(attribute) == Some("true")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use super::*;
+    use crate::process::{Output, RunError};
+
+    fn appliance() -> Appliance {
+        let text = include_str!("../../../examples/pair.toml");
+        appliance::parse(text).expect("well formed").appliance
+    }
+
+    /// A cluster of two heads, in the words of crm_mon.
+    struct Cluster {
+        /// Who serves the pool.
+        at: Mutex<&'static str>,
+        right: &'static str,
+        options: &'static str,
+        quorum: &'static str,
+        failure: &'static str,
+        fail_count: &'static str,
+        log: Mutex<Vec<String>>,
+    }
+
+    const WELL: &str = r#"online="true" standby="false""#;
+
+    impl Cluster {
+        fn new(at: &'static str) -> Self {
+            Self {
+                at: Mutex::new(at),
+                right: WELL,
+                options: "",
+                quorum: "true",
+                failure: "",
+                fail_count: "0",
+                log: Mutex::default(),
+            }
+        }
+
+        fn mon(&self) -> String {
+            let at = *self.at.lock().expect("no panic");
+            let moved = !self.log.lock().expect("no panic").is_empty();
+            let resource = |id: &str| match at {
+                "" => format!(r#"<resource id="{id}" role="Stopped"/>"#),
+                at => format!(
+                    r#"<resource id="{id}" role="Started"><node name="{at}" id="1"/></resource>"#
+                ),
+            };
+            let resources: String = ["pool-tank", "address-10.77.1.100", "address-10.77.2.100"]
+                .map(resource)
+                .concat();
+            let failure = if moved { self.failure } else { "" };
+            format!(
+                r#"<pacemaker-result><summary><current_dc with_quorum="{}"/><cluster_options {}/></summary>
+                <nodes><node name="left" {WELL}/><node name="right" {}/></nodes>
+                <resources>{resources}</resources><failures>{failure}</failures>
+                <node_history><node name="right"><resource_history id="pool-tank" migration-threshold="3"
+                fail-count="{}"/></node></node_history></pacemaker-result>"#,
+                self.quorum, self.options, self.right, self.fail_count
+            )
+        }
+
+        fn try_move(&self, to: &str) -> Result<HandedOver, String> {
+            let pool = "tank".parse().expect("a good name");
+            let to = to.parse().expect("a good name");
+            hand_over(self, &appliance(), &pool, &to).map_err(|error| error.to_string())
+        }
+    }
+
+    impl Machine for Cluster {
+        fn run(&self, invocation: &Invocation) -> Result<Output, RunError> {
+            let mut stdout = String::new();
+            if invocation.program == "crm_mon" {
+                stdout = self.mon();
+            } else {
+                let words = invocation.arguments.join(" ");
+                if words.contains("--move") && self.failure.is_empty() {
+                    *self.at.lock().expect("no panic") = "right";
+                }
+                self.log.lock().expect("no panic").push(words);
+            }
+            Ok(Output {
+                stdout: stdout.into_bytes(),
+                ..Output::default()
+            })
+        }
+    }
+
+    #[test]
+    fn a_pool_is_moved_by_an_order_that_ends_and_is_taken_back() {
+        let cluster = Cluster::new("left");
+        let from = "left".parse().expect("a good name");
+        assert_eq!(cluster.try_move("right"), Ok(HandedOver::Moved { from }));
+        let log = cluster.log.lock().expect("no panic");
+        assert_eq!(log.len(), 2, "{log:?}");
+        assert!(log[0].starts_with("--resource pool-tank --move --node right --lifetime PT"));
+        assert_eq!(log[1], "--resource pool-tank --clear");
+    }
+
+    #[test]
+    fn a_pool_that_is_there_stays() {
+        let cluster = Cluster::new("right");
+        assert_eq!(cluster.try_move("right"), Ok(HandedOver::Already));
+        assert!(cluster.log.lock().expect("no panic").is_empty());
+    }
+
+    #[test]
+    fn a_head_that_cannot_take_over_is_refused_with_the_reason() {
+        let cases: [(Cluster, &str); 7] = [
+            (
+                Cluster {
+                    right: r#"online="false""#,
+                    ..Cluster::new("left")
+                },
+                "offline",
+            ),
+            (
+                Cluster {
+                    right: r#"online="true" standby="true""#,
+                    ..Cluster::new("left")
+                },
+                "crm_standby --node right",
+            ),
+            (
+                Cluster {
+                    right: r#"online="true" pending="true""#,
+                    ..Cluster::new("left")
+                },
+                "try again",
+            ),
+            (
+                Cluster {
+                    options: r#"maintenance-mode="true""#,
+                    ..Cluster::new("left")
+                },
+                "maintenance",
+            ),
+            (
+                Cluster {
+                    quorum: "false",
+                    ..Cluster::new("left")
+                },
+                "no quorum",
+            ),
+            (
+                Cluster {
+                    fail_count: "INFINITY",
+                    ..Cluster::new("left")
+                },
+                "--cleanup",
+            ),
+            (Cluster::new(""), "no head serves"),
+        ];
+        for (cluster, part) in cases {
+            let message = cluster.try_move("right").expect_err(part);
+            assert!(message.contains(part), "{message}");
+            assert!(cluster.log.lock().expect("no panic").is_empty(), "{part}");
+        }
+        let message = Cluster::new("left")
+            .try_move("middle")
+            .expect_err("unknown");
+        assert!(message.contains("left, right"), "{message}");
+    }
+
+    #[test]
+    fn a_start_that_fails_there_is_told_and_the_order_taken_back() {
+        let cluster = Cluster {
+            failure: r#"<failure op_key="pool-tank_start_0" node="right" exitreason="no disk"/>"#,
+            ..Cluster::new("left")
+        };
+        let message = cluster.try_move("right").expect_err("it failed");
+        assert!(message.contains("no disk"), "{message}");
+        let log = cluster.log.lock().expect("no panic");
+        assert!(log[1].ends_with("--clear"), "{log:?}");
+    }
+}

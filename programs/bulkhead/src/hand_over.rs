@@ -1,0 +1,42 @@
+//! `bulkhead pool move`: has the cluster hand a pool over, and tells what came of it.
+
+use cluster::machine::Local;
+use cluster::{HandOverError, HandedOver};
+use control::answer::Done;
+use control::{Answer, Failure, FailureKind};
+
+use crate::appliance;
+use crate::cli::MoveArgs;
+
+/// Moves the pool and waits until it is served there.
+pub fn run(args: &MoveArgs) -> Result<Answer, Failure> {
+    let appliance = appliance::load(&args.file)?;
+    let (pool, head) = (&args.pool, &args.head);
+    match cluster::hand_over(&Local::default(), &appliance, pool, head) {
+        Ok(HandedOver::Already) => Ok(Done::already(format!("{head} serves {pool}"))),
+        Ok(HandedOver::Moved { from }) => {
+            Ok(Done::changed(format!("{pool} moved from {from} to {head}")))
+        }
+        Err(error) => Err(failure(&error)),
+    }
+}
+
+fn failure(error: &HandOverError) -> Failure {
+    use HandOverError as E;
+    let kind = match error {
+        E::UnknownPool(_) | E::UnknownHead { .. } => FailureKind::NotFound,
+        E::NotAllowed { .. } => FailureKind::Usage,
+        E::NotReady { .. } | E::NotServed(_) => FailureKind::Unavailable,
+        E::Failed { .. } | E::Xml(_) => FailureKind::Failed,
+        E::Tool(_) => FailureKind::Unreachable,
+    };
+    let failure = Failure::from_chain(kind, error);
+    match error {
+        E::Failed { head, .. } => failure.advise(format!(
+            "the pool is where the cluster has put it (`crm_mon`); its log is POOL.log in the \
+             state directory of {head}"
+        )),
+        E::Tool(_) => failure.advise("run it as root on a head whose Pacemaker runs"),
+        _ => failure,
+    }
+}
