@@ -86,10 +86,7 @@ fn a_malformed_additional_header_is_rejected_and_the_connection_goes_on() {
 #[test]
 fn a_wrong_header_digest_ends_the_connection() {
     let fixture = serve(Limits::default());
-    let who = LoginAs {
-        keys: "HeaderDigest=CRC32C;DataDigest=CRC32C".to_owned(),
-        ..LoginAs::default()
-    };
+    let who = LoginAs::with_keys("HeaderDigest=CRC32C;DataDigest=CRC32C");
     let mut client = Client::log_in_as(fixture.address, &who);
     assert!(client.is_served(), "right digests are taken");
     let header = ping(1, client.cmd_sn);
@@ -101,10 +98,7 @@ fn a_wrong_header_digest_ends_the_connection() {
 #[test]
 fn data_with_a_wrong_digest_is_rejected_and_fails_its_task() {
     let fixture = serve(Limits::default());
-    let who = LoginAs {
-        keys: "DataDigest=CRC32C;MaxRecvDataSegmentLength=8192".to_owned(),
-        ..LoginAs::default()
-    };
+    let who = LoginAs::with_keys("DataDigest=CRC32C;MaxRecvDataSegmentLength=8192");
     let mut client = Client::log_in_as(fixture.address, &who);
     assert!(client.is_served());
     for blocks in [1, 64] {
@@ -132,9 +126,7 @@ fn data_with_a_wrong_digest_is_rejected_and_fails_its_task() {
 
 #[test]
 fn commands_outside_the_window_are_ignored() {
-    let fixture = serve(Limits::default());
-    let mut client = Client::log_in(fixture.address);
-    assert!(client.is_served());
+    let (_fixture, mut client) = served_client();
     let right = client.cmd_sn;
     for wrong in [right - 1, right + 128, right.wrapping_add(1 << 31)] {
         client.cmd_sn = wrong;
@@ -148,9 +140,7 @@ fn commands_outside_the_window_are_ignored() {
 
 #[test]
 fn data_out_of_sequence_fails_its_task_after_the_last_pdu() {
-    let fixture = serve(Limits::default());
-    let mut client = Client::log_in(fixture.address);
-    assert!(client.is_served());
+    let (_fixture, mut client) = served_client();
     client.write_10(9, 0, 2);
     let r2t = client.receive().unwrap();
     client.data_out(&r2t, 1, 0, &[1; BLOCK], false);
@@ -329,9 +319,7 @@ fn too_many_immediate_commands_are_rejected() {
 
 #[test]
 fn a_tag_in_use_is_rejected() {
-    let fixture = serve(Limits::default());
-    let mut client = Client::log_in(fixture.address);
-    assert!(client.is_served());
+    let (_fixture, mut client) = served_client();
     client.write_10(9, 0, 1);
     client.write_10(9, 0, 1);
     assert_eq!(client.receive().unwrap().opcode(), 0x31);

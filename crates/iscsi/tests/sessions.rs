@@ -3,14 +3,10 @@
 
 mod common;
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use block_device::{
-    BlockDevice, DeviceError, Effort, ErrorKind, Extent, Geometry, MemoryDevice, ReadLoan,
-    StatusRun, Update, WriteLoan, Zero,
-};
+use block_device::MemoryDevice;
 use common::*;
 use iscsi::protocol::header::{Header, TAG_NONE};
 use iscsi::{Access, Chap, Credentials, Initiators, Limits, Secret, TargetWish, Wish};
@@ -20,16 +16,6 @@ fn second_isid() -> LoginAs {
         isid: 2,
         ..LoginAs::default()
     }
-}
-
-fn task_management(function: u8, tag: u32, cmd_sn: u32, referenced: u32) -> Header {
-    let mut header = Header::new(0x42);
-    header.0[1] = 0x80 | function;
-    header.set_word(16, tag);
-    header.set_word(20, referenced);
-    header.set_word(24, cmd_sn);
-    header.set_word(32, cmd_sn.wrapping_sub(1));
-    header
 }
 
 fn logout(reason: u8, cid: u16, cmd_sn: u32) -> Header {
@@ -83,10 +69,7 @@ fn data_of_every_size_comes_back_as_written() {
 #[test]
 fn a_refused_write_is_answered_after_its_unsolicited_data() {
     let fixture = serve(Limits::default());
-    let who = LoginAs {
-        keys: "InitialR2T=No;ImmediateData=Yes".to_owned(),
-        ..LoginAs::default()
-    };
+    let who = LoginAs::with_keys("InitialR2T=No;ImmediateData=Yes");
     let mut client = Client::log_in_as(fixture.address, &who);
     assert!(client.is_served());
     let cdb = cdb_10(0x2a, u32::MAX, 2);
@@ -107,9 +90,7 @@ fn a_refused_write_is_answered_after_its_unsolicited_data() {
 
 #[test]
 fn residuals_are_reported_for_both_directions() {
-    let fixture = serve(Limits::default());
-    let mut client = Client::log_in(fixture.address);
-    assert!(client.is_served());
+    let (_fixture, mut client) = served_client();
     let residual = |pdu: &Pdu| (pdu.header.flags() & 0x06, pdu.header.word(44));
     let read = cdb_10(0x28, 0, 1);
     for (expected, data_bytes, flags, count) in [
@@ -129,9 +110,7 @@ fn residuals_are_reported_for_both_directions() {
 
 #[test]
 fn a_busy_initiator_does_not_put_off_the_end_of_a_drain() {
-    let fixture = serve(Limits::default());
-    let mut client = Client::log_in(fixture.address);
-    assert!(client.is_served());
+    let (fixture, client) = served_client();
     let stream = client.stream.try_clone().unwrap();
     let busy = std::thread::spawn(move || {
         let mut client = Client { stream, ..client };
@@ -169,10 +148,7 @@ fn a_new_login_of_the_same_port_replaces_the_old_session() {
 #[test]
 fn commands_over_two_connections_are_executed_in_their_order() {
     let fixture = serve(Limits::default());
-    let who = LoginAs {
-        keys: "MaxConnections=4;InitialR2T=No".to_owned(),
-        ..LoginAs::default()
-    };
+    let who = LoginAs::with_keys("MaxConnections=4;InitialR2T=No");
     let mut one = Client::log_in_as(fixture.address, &who);
     assert!(one.text.contains("MaxConnections=4;"));
     assert!(one.is_served());
@@ -221,10 +197,7 @@ fn commands_over_two_connections_are_executed_in_their_order() {
 #[test]
 fn a_connection_that_breaks_ends_its_session() {
     let fixture = serve(Limits::default());
-    let who = LoginAs {
-        keys: "MaxConnections=2".to_owned(),
-        ..LoginAs::default()
-    };
+    let who = LoginAs::with_keys("MaxConnections=2");
     let mut one = Client::log_in_as(fixture.address, &who);
     let further = LoginAs {
         tsih: one.tsih,
@@ -316,9 +289,7 @@ fn send_targets_comes_in_parts_that_the_initiator_can_take() {
 
 #[test]
 fn an_aborted_write_is_not_answered_and_writes_nothing() {
-    let fixture = serve(Limits::default());
-    let mut client = Client::log_in(fixture.address);
-    assert!(client.is_served());
+    let (fixture, mut client) = served_client();
     client.write_10(9, 0, 1);
     let r2t = client.receive().unwrap();
     client.send(task_management(1, 50, client.cmd_sn, 9), &[]);
@@ -336,138 +307,9 @@ fn an_aborted_write_is_not_answered_and_writes_nothing() {
     }
 }
 
-/// Reads have to wait until the gate opens.
-struct GatedDevice {
-    memory: MemoryDevice,
-    open: Mutex<bool>,
-    opened: Condvar,
-    reached: AtomicBool,
-}
-
-impl GatedDevice {
-    fn new() -> Arc<Self> {
-        Arc::new(Self {
-            memory: MemoryDevice::new(1 << 20, 512),
-            open: Mutex::new(false),
-            opened: Condvar::new(),
-            reached: AtomicBool::new(false),
-        })
-    }
-
-    fn open(&self) {
-        *self.open.lock().unwrap() = true;
-        self.opened.notify_all();
-    }
-
-    fn pass(&self) {
-        self.reached.store(true, Ordering::Release);
-        let mut open = self.open.lock().unwrap();
-        while !*open {
-            open = self.opened.wait(open).unwrap();
-        }
-    }
-}
-
-impl BlockDevice for GatedDevice {
-    fn geometry(&self) -> Geometry {
-        self.memory.geometry()
-    }
-    fn read(&self, extent: Extent, effort: Effort) -> Result<Box<dyn ReadLoan>, DeviceError> {
-        if effort == Effort::NoWait {
-            return Err(DeviceError::new(ErrorKind::WouldBlock, "read", extent));
-        }
-        self.pass();
-        self.memory.read(extent, effort)
-    }
-    fn lend(&self, extent: Extent) -> Result<Box<dyn WriteLoan>, DeviceError> {
-        self.memory.lend(extent)
-    }
-    fn write(&self, offset: u64, data: &[u8], effort: Effort) -> Result<(), DeviceError> {
-        self.memory.write(offset, data, effort)
-    }
-    fn write_zeroes(&self, extent: Extent, zero: Zero, effort: Effort) -> Result<(), DeviceError> {
-        self.memory.write_zeroes(extent, zero, effort)
-    }
-    fn unmap(&self, extent: Extent, effort: Effort) -> Result<(), DeviceError> {
-        self.memory.unmap(extent, effort)
-    }
-    fn update(
-        &self,
-        extent: Extent,
-        change: &mut dyn FnMut(&mut [u8]) -> Update,
-    ) -> Result<Update, DeviceError> {
-        self.memory.update(extent, change)
-    }
-    fn flush(&self) -> Result<(), DeviceError> {
-        Err(DeviceError::new(
-            ErrorKind::Gone,
-            "flush",
-            Extent::new(0, 0),
-        ))
-    }
-    fn is_clean(&self) -> bool {
-        false
-    }
-    fn status(&self, extent: Extent, runs_max: usize) -> Result<Vec<StatusRun>, DeviceError> {
-        self.memory.status(extent, runs_max)
-    }
-}
-
-#[test]
-fn an_abort_of_a_task_that_runs_is_answered_when_the_task_has_ended() {
-    let device = GatedDevice::new();
-    let fixture = serve_device(Limits::default(), 1 << 20, device.clone());
-    let mut client = Client::log_in(fixture.address);
-    assert!(client.is_served());
-    client.read_10(9, 0, 1);
-    wait_until("the read is under way", || {
-        device.reached.load(Ordering::Acquire)
-    });
-    client.send(task_management(2, 50, client.cmd_sn, 0), &[]);
-    let header = ping(51, client.cmd_sn);
-    client.send(header, &[]);
-    let pong = client.receive().unwrap();
-    assert_eq!(
-        pong.opcode(),
-        0x20,
-        "others are served while a disk is slow"
-    );
-    device.open();
-    let done = client.receive().unwrap();
-    assert_eq!(
-        (done.opcode(), done.header.0[2]),
-        (0x22, 0),
-        "and no answer to the read"
-    );
-}
-
-#[test]
-fn a_slow_command_does_not_hold_up_the_connection() {
-    let device = GatedDevice::new();
-    let fixture = serve_device(Limits::default(), 1 << 20, device.clone());
-    let mut client = Client::log_in(fixture.address);
-    assert!(client.is_served());
-    client.read_10(9, 0, 1);
-    assert!(client.is_served());
-    device.open();
-    let answer = client.receive().unwrap();
-    assert_eq!((answer.opcode(), answer.header.task_tag()), (0x25, 9));
-}
-
-#[test]
-fn a_device_that_is_gone_drops_the_session_without_an_answer() {
-    let fixture = serve_device(Limits::default(), 1 << 20, GatedDevice::new());
-    let mut client = Client::log_in(fixture.address);
-    assert!(client.is_served());
-    client.send_command(9, &cdb_10(0x35, 0, 0), 0x80, 0, &[]);
-    assert!(client.receive().is_none());
-}
-
 #[test]
 fn durable_writes_under_way_together_are_all_answered() {
-    let fixture = serve(Limits::default());
-    let mut client = Client::log_in(fixture.address);
-    assert!(client.is_served());
+    let (fixture, mut client) = served_client();
     for round in 0..50 {
         for tag in 0..64 {
             let mut cdb = cdb_10(0x2a, tag, 1);
@@ -574,21 +416,4 @@ fn a_drain_asks_for_logout_and_then_drops() {
         .drain(Instant::now() + Duration::from_millis(300));
     assert!(ended);
     clients.join().unwrap();
-}
-
-#[test]
-fn lost_ownership_drops_everything_without_a_word() {
-    let device = GatedDevice::new();
-    let fixture = serve_device(Limits::default(), 1 << 20, device.clone());
-    let mut client = Client::log_in(fixture.address);
-    assert!(client.is_served());
-    client.read_10(9, 0, 1);
-    wait_until("the read is under way", || {
-        device.reached.load(Ordering::Acquire)
-    });
-    std::thread::scope(|scope| {
-        scope.spawn(|| fixture.server.drop_all_sessions());
-        assert!(client.receive().is_none());
-        device.open();
-    });
 }

@@ -3,11 +3,11 @@
 mod support;
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use block_device::{MemoryDevice, SharedDevice};
 use nbd::{Access, ApplyError, Drained, Farewell};
+use storage_faults::{Fault, FaultyDevice, Operation};
 use support::*;
 
 const SIZE: u64 = 1 << 20;
@@ -126,24 +126,23 @@ fn listeners_come_and_go_without_ending_sessions() {
 #[test]
 fn draining_finishes_what_is_under_way_and_says_what_the_farewell_asks_for() {
     for farewell in [Farewell::Shutdown, Farewell::HandOver] {
-        let device = Reluctant::new(SIZE);
-        let (server, address) = serve(Arc::new(Shared(Arc::clone(&device))));
+        let device = FaultyDevice::of_memory(SIZE);
+        let (server, address) = serve(device.clone());
         let mut client = Client::ready(address, 0);
-        device.stuck.store(true, Ordering::Release);
+        device.set(Operation::Write, Fault::Hang);
         client.request(0, 1, 1, 0, 512);
         client.send(&[1; 512]);
+        wait_until("the write arrives", || {
+            device.hanging(Operation::Write) == 1
+        });
         let deadline = Instant::now() + PATIENCE;
-        while server.status().exports[0].counters.waits == 0 {
-            assert!(Instant::now() < deadline, "the write does not arrive");
-            std::thread::yield_now();
-        }
         let drained = std::thread::scope(|scope| {
             let draining = scope.spawn(|| server.drain(deadline, farewell));
             while std::net::TcpStream::connect(address).is_ok() {
                 std::thread::yield_now();
             }
             client.request(0, 0, 2, 0, 512);
-            device.stuck.store(false, Ordering::Release);
+            device.set(Operation::Write, Fault::None);
             assert_eq!(client.simple(), (0, 1), "the write was under way");
             let rest = client.rest();
             // The late request may come before the last look at the input, or after it.
@@ -159,14 +158,14 @@ fn draining_finishes_what_is_under_way_and_says_what_the_farewell_asks_for() {
 
 #[test]
 fn dropping_all_ends_sessions_without_a_word_even_if_the_device_hangs() {
-    let device = Reluctant::new(SIZE);
-    let (server, address) = serve(Arc::new(Shared(Arc::clone(&device))));
+    let device = FaultyDevice::of_memory(SIZE);
+    let (server, address) = serve(device.clone());
     let mut client = Client::ready(address, 0);
-    device.stuck.store(true, Ordering::Release);
+    device.set(Operation::Read, Fault::Hang);
     client.request(0, 0, 1, 0, 512);
-    let begun = Instant::now();
+    wait_until("the read hangs", || device.hanging(Operation::Read) == 1);
+    // It returns while the device still hangs.
     server.drop_all();
     assert!(client.rest().is_empty());
-    assert!(begun.elapsed() < Duration::from_secs(10));
-    device.stuck.store(false, Ordering::Release);
+    device.set(Operation::Read, Fault::None);
 }

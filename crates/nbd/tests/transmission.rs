@@ -3,18 +3,18 @@
 mod support;
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
-use block_device::{ErrorKind, MemoryDevice, SharedDevice};
+use block_device::{MemoryDevice, SharedDevice};
+use storage_faults::{Fault, FaultyDevice};
 use support::*;
 
 const SIZE: u64 = 64 << 20;
 
+/// One that answers at once, and one that always has to be waited for.
 fn devices() -> [SharedDevice; 2] {
-    [
-        Arc::new(MemoryDevice::new(SIZE, 512)),
-        Arc::new(Shared(Reluctant::new(SIZE))),
-    ]
+    let slow = FaultyDevice::of_memory(SIZE);
+    slow.set_all(Fault::Slow);
+    [Arc::new(MemoryDevice::new(SIZE, 512)), slow]
 }
 
 fn pattern(length: usize, seed: u8) -> Vec<u8> {
@@ -213,57 +213,4 @@ fn refused_writes_leave_the_stream_in_step() {
     }
     client.request(0, 0, 3, 0, 512);
     assert_eq!(client.simple(), (0, 3));
-}
-
-#[test]
-fn device_errors_have_their_numbers_and_a_lost_device_is_never_an_error() {
-    let device = Reluctant::new(SIZE);
-    let (_server, address) = serve(Arc::new(Shared(Arc::clone(&device))));
-    let mut client = Client::ready(address, 0);
-    for (kind, errno) in [
-        (ErrorKind::NoSpace, 28),
-        (ErrorKind::Unreadable, 5),
-        (ErrorKind::Failed, 5),
-        (ErrorKind::ReadOnly, 1),
-    ] {
-        *device.fails_with.lock().unwrap() = Some(kind);
-        for length in [4096, 1 << 20] {
-            client.request(0, 1, 1, 0, length);
-            client.send(&vec![1; length as usize]);
-            assert_eq!(client.simple(), (errno, 1), "{kind:?}");
-        }
-        client.request(0, 0, 2, 0, 4096);
-        assert_eq!(client.simple(), (errno, 2), "{kind:?}");
-    }
-    *device.fails_with.lock().unwrap() = None;
-    client.request(0, 1, 3, 0, 512);
-    client.send(&[1; 512]);
-    assert_eq!(client.simple(), (0, 3));
-    *device.fails_with.lock().unwrap() = Some(ErrorKind::Gone);
-    client.request(0, 3, 4, 0, 0);
-    assert!(
-        client.rest().is_empty(),
-        "the session is dropped without an answer"
-    );
-}
-
-#[test]
-fn a_waiting_request_does_not_hold_up_others() {
-    let device = Reluctant::new(SIZE);
-    let (server, address) = serve(Arc::new(Shared(Arc::clone(&device))));
-    let mut other = export("other", Arc::new(MemoryDevice::new(SIZE, 512)));
-    other.description.clear();
-    let both = wish(vec![
-        export("disk", Arc::new(Shared(Arc::clone(&device)))),
-        other,
-    ]);
-    server.apply(both).unwrap();
-    let mut client = Client::ready(address, 0);
-    device.stuck.store(true, Ordering::Release);
-    client.request(0, 0, 1, 0, 4096);
-    // A request that needs no device is answered meanwhile.
-    client.request(0, 0, 2, SIZE, 4096);
-    assert_eq!(client.simple(), (22, 2));
-    device.stuck.store(false, Ordering::Release);
-    assert_eq!(client.simple(), (0, 1));
 }

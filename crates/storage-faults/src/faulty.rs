@@ -1,10 +1,10 @@
 //! A device that fails or delays chosen operations.
 
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
 use block_device::{
-    BlockDevice, Commit, DeviceError, Effort, ErrorKind, Extent, Geometry, ReadLoan, SharedDevice,
-    StatusRun, Update, WriteLoan, Zero,
+    BlockDevice, Commit, DeviceError, Effort, ErrorKind, Extent, Geometry, MemoryDevice, ReadLoan,
+    SharedDevice, StatusRun, Update, WriteLoan, Zero,
 };
 
 /// The operations a fault can be set for.
@@ -18,6 +18,19 @@ pub enum Operation {
     Zero,
     /// [`BlockDevice::flush`].
     Flush,
+    /// [`BlockDevice::status`].
+    Status,
+}
+
+impl Operation {
+    /// All of them.
+    pub const ALL: [Self; 5] = [
+        Self::Read,
+        Self::Write,
+        Self::Zero,
+        Self::Flush,
+        Self::Status,
+    ];
 }
 
 /// What happens to the next operations of a kind.
@@ -25,16 +38,25 @@ pub enum Operation {
 pub enum Fault {
     /// Works.
     None,
-    /// Answers with this error.
+    /// Answers with this error at once.
     Error(ErrorKind),
+    /// Answers with this error who may wait; without waiting, it would block.
+    LateError(ErrorKind),
     /// Never answers without waiting (every [`Effort::NoWait`] would block), then works.
     Slow,
     /// Waits until the fault is changed; without waiting, it would block.
     Hang,
 }
 
+#[derive(Clone, Copy)]
+struct Meeting {
+    fault: Fault,
+    /// Calls that hang.
+    hanging: usize,
+}
+
 struct Faults {
-    set: Mutex<[Fault; 4]>,
+    by_operation: Mutex<[Meeting; Operation::ALL.len()]>,
     changed: Condvar,
 }
 
@@ -46,19 +68,28 @@ impl Faults {
         extent: Extent,
         effort: Effort,
     ) -> Result<(), DeviceError> {
-        let mut set = self.set.lock().expect("no holder panics");
+        let mut meetings = self.lock();
         loop {
-            match (set[operation as usize], effort) {
+            let meeting = &mut meetings[operation as usize];
+            match (meeting.fault, effort) {
                 (Fault::None, _) | (Fault::Slow, Effort::MayBlock) => return Ok(()),
-                (Fault::Error(kind), _) => return Err(DeviceError::new(kind, doing, extent)),
-                (Fault::Slow | Fault::Hang, Effort::NoWait) => {
+                (Fault::Error(kind), _) | (Fault::LateError(kind), Effort::MayBlock) => {
+                    return Err(DeviceError::new(kind, doing, extent));
+                }
+                (Fault::Slow | Fault::Hang | Fault::LateError(_), Effort::NoWait) => {
                     return Err(DeviceError::new(ErrorKind::WouldBlock, doing, extent));
                 }
                 (Fault::Hang, Effort::MayBlock) => {
-                    set = self.changed.wait(set).expect("no holder panics");
+                    meeting.hanging += 1;
+                    meetings = self.changed.wait(meetings).expect("no holder panics");
+                    meetings[operation as usize].hanging -= 1;
                 }
             }
         }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, [Meeting; Operation::ALL.len()]> {
+        self.by_operation.lock().expect("no holder panics")
     }
 }
 
@@ -71,8 +102,12 @@ pub struct FaultyDevice {
 impl FaultyDevice {
     /// A device that works like `inner` until told otherwise.
     pub fn new(inner: SharedDevice) -> Self {
+        let healthy = Meeting {
+            fault: Fault::None,
+            hanging: 0,
+        };
         let faults = Faults {
-            set: Mutex::new([Fault::None; 4]),
+            by_operation: Mutex::new([healthy; Operation::ALL.len()]),
             changed: Condvar::new(),
         };
         Self {
@@ -81,10 +116,27 @@ impl FaultyDevice {
         }
     }
 
+    /// A healthy device of `size` bytes of memory, in blocks of 512.
+    pub fn of_memory(size: u64) -> Arc<Self> {
+        Arc::new(Self::new(Arc::new(MemoryDevice::new(size, 512))))
+    }
+
     /// From now on `operation` meets `fault`; who hangs is woken.
     pub fn set(&self, operation: Operation, fault: Fault) {
-        self.faults.set.lock().expect("no holder panics")[operation as usize] = fault;
+        self.faults.lock()[operation as usize].fault = fault;
         self.faults.changed.notify_all();
+    }
+
+    /// From now on every operation meets `fault`; who hangs is woken.
+    pub fn set_all(&self, fault: Fault) {
+        for operation in Operation::ALL {
+            self.set(operation, fault);
+        }
+    }
+
+    /// How many calls of `operation` hang now.
+    pub fn hanging(&self, operation: Operation) -> usize {
+        self.faults.lock()[operation as usize].hanging
     }
 }
 
@@ -176,11 +228,15 @@ impl BlockDevice for FaultyDevice {
         self.inner.flush()
     }
 
+    /// A flush that meets a fault has something to do.
     fn is_clean(&self) -> bool {
-        self.inner.is_clean()
+        let flush = self.faults.lock()[Operation::Flush as usize].fault;
+        flush == Fault::None && self.inner.is_clean()
     }
 
     fn status(&self, extent: Extent, runs_max: usize) -> Result<Vec<StatusRun>, DeviceError> {
+        self.faults
+            .meet(Operation::Status, "status", extent, Effort::MayBlock)?;
         self.inner.status(extent, runs_max)
     }
 }
@@ -188,10 +244,9 @@ impl BlockDevice for FaultyDevice {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use block_device::MemoryDevice;
 
-    fn device() -> FaultyDevice {
-        FaultyDevice::new(Arc::new(MemoryDevice::new(1 << 20, 512)))
+    fn device() -> Arc<FaultyDevice> {
+        FaultyDevice::of_memory(1 << 20)
     }
 
     #[test]
@@ -221,7 +276,7 @@ mod tests {
 
     #[test]
     fn a_hung_read_ends_when_the_fault_is_lifted() {
-        let device = Arc::new(device());
+        let device = device();
         device.set(Operation::Read, Fault::Hang);
         let reader = Arc::clone(&device);
         let thread = std::thread::spawn(move || {
@@ -229,7 +284,25 @@ mod tests {
                 .read(Extent::new(0, 512), Effort::MayBlock)
                 .map(|loan| loan.byte_count())
         });
+        while device.hanging(Operation::Read) == 0 {
+            std::thread::yield_now();
+        }
         device.set(Operation::Read, Fault::None);
         assert_eq!(thread.join().unwrap().unwrap(), 512);
+        assert_eq!(device.hanging(Operation::Read), 0);
+    }
+
+    #[test]
+    fn a_late_error_reaches_only_who_waits_and_a_faulty_flush_is_never_clean() {
+        let device = device();
+        device.set_all(Fault::LateError(ErrorKind::Unreadable));
+        let extent = Extent::new(0, 512);
+        let kind = |effort| device.read(extent, effort).err().map(|error| error.kind);
+        assert_eq!(kind(Effort::NoWait), Some(ErrorKind::WouldBlock));
+        assert_eq!(kind(Effort::MayBlock), Some(ErrorKind::Unreadable));
+        assert!(!device.is_clean() && device.flush().is_err());
+        assert!(device.status(extent, 1).is_err());
+        device.set_all(Fault::None);
+        assert!(device.is_clean() && device.flush().is_ok());
     }
 }

@@ -14,7 +14,7 @@ use iscsi::{Access, IscsiServer, Limits, PortalWish, TargetWish, Wish};
 use serving::{Budget, Workers};
 
 /// How long a test waits for what must happen.
-pub const PATIENCE: Duration = Duration::from_secs(20);
+pub const PATIENCE: Duration = Duration::from_secs(90);
 pub const TARGET: &str = "iqn.2026-01.org.example:one";
 pub const BLOCK: usize = 512;
 
@@ -93,6 +93,19 @@ pub fn serve_device(limits: Limits, budget_bytes: u64, device: SharedDevice) -> 
     }
 }
 
+/// A server on a memory device, and an initiator that it serves.
+pub fn served_client() -> (Fixture, Client) {
+    served_client_of(Arc::new(MemoryDevice::new(64 << 20, 512)))
+}
+
+/// A server on `device`, and an initiator that it serves.
+pub fn served_client_of(device: SharedDevice) -> (Fixture, Client) {
+    let fixture = serve_device(Limits::default(), 64 << 20, device);
+    let mut client = Client::log_in(fixture.address);
+    assert!(client.is_served());
+    (fixture, client)
+}
+
 /// A PDU as received.
 #[derive(Debug)]
 pub struct Pdu {
@@ -141,6 +154,16 @@ impl Default for LoginAs {
             cmd_sn: 1,
             keys: "InitialR2T=Yes;ImmediateData=Yes;MaxRecvDataSegmentLength=262144".to_owned(),
             discovery: false,
+        }
+    }
+}
+
+impl LoginAs {
+    /// With these keys, otherwise as usual.
+    pub fn with_keys(keys: &str) -> Self {
+        Self {
+            keys: keys.to_owned(),
+            ..Self::default()
         }
     }
 }
@@ -392,4 +415,15 @@ pub fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
         assert!(Instant::now() < deadline, "did not happen: {what}");
         std::thread::yield_now();
     }
+}
+
+/// A Task Management Function Request.
+pub fn task_management(function: u8, tag: u32, cmd_sn: u32, referenced: u32) -> Header {
+    let mut header = Header::new(0x42);
+    header.0[1] = 0x80 | function;
+    header.set_word(16, tag);
+    header.set_word(20, referenced);
+    header.set_word(24, cmd_sn);
+    header.set_word(32, cmd_sn.wrapping_sub(1));
+    header
 }

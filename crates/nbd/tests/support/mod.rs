@@ -1,19 +1,17 @@
-//! A server on a socket of its own, a client made of raw bytes, and a device that misbehaves.
+//! A server on a socket of its own, and a client made of raw bytes.
 
 #![allow(dead_code)] // Each test file uses a part of it.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use block_device::*;
+use block_device::SharedDevice;
 use nbd::{Access, ExportWish, NbdServer, ServerLimits, Wish};
 use serving::ListenAddress;
 
 /// No test waits longer for a single answer.
-pub const PATIENCE: Duration = Duration::from_secs(30);
+pub const PATIENCE: Duration = Duration::from_secs(90);
 
 pub fn export(name: &str, device: SharedDevice) -> ExportWish {
     ExportWish {
@@ -184,105 +182,11 @@ pub fn compact(flags: u16, command: u16, cookie: u64, offset: u64, length: u32) 
     bytes
 }
 
-/// A memory device that never does anything without waiting, and fails on demand.
-pub struct Reluctant {
-    pub inner: MemoryDevice,
-    pub fails_with: Mutex<Option<ErrorKind>>,
-    /// While set, calls that may wait do.
-    pub stuck: AtomicBool,
-}
-
-impl Reluctant {
-    pub fn new(size: u64) -> Arc<Self> {
-        Arc::new(Self {
-            inner: MemoryDevice::new(size, 512),
-            fails_with: Mutex::default(),
-            stuck: AtomicBool::new(false),
-        })
-    }
-
-    fn check(&self, extent: Extent, effort: Effort) -> Result<(), DeviceError> {
-        if effort == Effort::NoWait {
-            return Err(DeviceError::new(ErrorKind::WouldBlock, "try", extent));
-        }
-        while self.stuck.load(Ordering::Acquire) {
-            std::thread::sleep(Duration::from_millis(1));
-        }
-        match *self.fails_with.lock().unwrap() {
-            Some(kind) => Err(DeviceError::new(kind, "do", extent)),
-            None => Ok(()),
-        }
-    }
-}
-
-struct ReluctantLoan {
-    device: Arc<Reluctant>,
-    loan: Box<dyn WriteLoan>,
-}
-
-impl WriteLoan for ReluctantLoan {
-    fn extent(&self) -> Extent {
-        self.loan.extent()
-    }
-    fn append_parts<'a>(&'a mut self, parts: &mut Vec<&'a mut [u8]>) {
-        self.loan.append_parts(parts);
-    }
-    fn commit(self: Box<Self>, effort: Effort) -> Commit {
-        match self.device.check(self.extent(), effort) {
-            Ok(()) => self.loan.commit(effort),
-            Err(error) if error.kind == ErrorKind::WouldBlock => Commit::WouldBlock(self),
-            Err(error) => Commit::Failed(error),
-        }
-    }
-}
-
-/// What servers get: the loan needs a reference to its device.
-pub struct Shared(pub Arc<Reluctant>);
-
-impl BlockDevice for Shared {
-    fn geometry(&self) -> Geometry {
-        self.0.inner.geometry()
-    }
-    fn read(&self, extent: Extent, effort: Effort) -> Result<Box<dyn ReadLoan>, DeviceError> {
-        self.0.check(extent, effort)?;
-        self.0.inner.read(extent, effort)
-    }
-    fn lend(&self, extent: Extent) -> Result<Box<dyn WriteLoan>, DeviceError> {
-        Ok(Box::new(ReluctantLoan {
-            device: Arc::clone(&self.0),
-            loan: self.0.inner.lend(extent)?,
-        }))
-    }
-    fn write(&self, offset: u64, data: &[u8], effort: Effort) -> Result<(), DeviceError> {
-        self.0
-            .check(Extent::new(offset, data.len() as u64), effort)?;
-        self.0.inner.write(offset, data, effort)
-    }
-    fn write_zeroes(&self, extent: Extent, zero: Zero, effort: Effort) -> Result<(), DeviceError> {
-        self.0.check(extent, effort)?;
-        self.0.inner.write_zeroes(extent, zero, effort)
-    }
-    fn unmap(&self, extent: Extent, effort: Effort) -> Result<(), DeviceError> {
-        self.0.check(extent, effort)?;
-        self.0.inner.unmap(extent, effort)
-    }
-    fn update(
-        &self,
-        extent: Extent,
-        change: &mut dyn FnMut(&mut [u8]) -> Update,
-    ) -> Result<Update, DeviceError> {
-        self.0.check(extent, Effort::MayBlock)?;
-        self.0.inner.update(extent, change)
-    }
-    fn flush(&self) -> Result<(), DeviceError> {
-        self.0.check(Extent::new(0, 0), Effort::MayBlock)?;
-        self.0.inner.flush()
-    }
-    fn is_clean(&self) -> bool {
-        self.0.inner.is_clean()
-    }
-    fn status(&self, extent: Extent, runs_max: usize) -> Result<Vec<StatusRun>, DeviceError> {
-        self.0.check(extent, Effort::MayBlock)?;
-        self.0.inner.status(extent, runs_max)
+/// Waits until `done`, which must happen.
+pub fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !done() {
+        assert!(Instant::now() < deadline, "did not happen: {what}");
+        std::thread::yield_now();
     }
 }
