@@ -125,6 +125,12 @@ impl Connections {
         self.lock().live.values().cloned().collect()
     }
 
+    /// The other ends of the live connections, in no order.
+    pub fn peers(&self) -> Vec<Peer> {
+        let state = self.lock();
+        state.live.values().map(|live| live.peer).collect()
+    }
+
     /// Asks every connection, and each that comes later, to do something.
     pub fn direct_all(&self, directive: Directive) {
         let live: Vec<_> = {

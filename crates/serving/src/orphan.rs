@@ -79,7 +79,8 @@ fn run(orphans: &[Orphan], deadline: Instant) {
             Ok(goes_on) => goes_on,
             Err(error) => {
                 let address = group.address;
-                tracing::warn!(%address, %error, "clients are not told of the takeover");
+                // Usual where the process may not make raw sockets (CAP_NET_RAW).
+                tracing::info!(%address, %error, "clients are not told of the takeover");
                 false
             }
         });

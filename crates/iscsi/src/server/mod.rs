@@ -207,6 +207,11 @@ impl IscsiServer {
             .wait_until_empty(Instant::now() + DROP_TIME)
     }
 
+    /// The other ends of all connections, also of those that have not logged in.
+    pub fn peers(&self) -> Vec<Peer> {
+        self.connections.peers()
+    }
+
     /// Who is connected, and what was served.
     pub fn status(&self) -> ServerStatus {
         status::status(&self.shared, &self.connections)

@@ -305,6 +305,11 @@ impl NbdServer {
             .collect()
     }
 
+    /// The other ends of all connections, also of those that have not chosen an export.
+    pub fn peers(&self) -> Vec<Peer> {
+        self.shared.connections.peers()
+    }
+
     /// The sessions, in order of their start.
     pub fn sessions(&self) -> Vec<ConnectionStatus> {
         let state = self.shared.lock();

@@ -1,6 +1,7 @@
 //! `bulkhead pool-server`: one process that owns one pool. Assembles the parts, tells the service
 //! manager, and waits for what happens. Crash-only: whatever kills it, the next start recovers.
 
+mod connections;
 mod core;
 mod faults;
 mod lazy;
@@ -249,6 +250,8 @@ fn announce(core: &Arc<Core>, control: &control::Server, args: &ServeArgs) -> Re
         Failure::new(FailureKind::Failed, format!("start to answer: {error}"))
     };
     let after_ms = core.is_listening();
+    core.serving.tell_previous_clients();
+    connections::keep(core).map_err(failed)?;
     control.serve(Arc::clone(core) as Arc<_>).map_err(failed)?;
     let (iscsi, nbd) = core.serving.addresses();
     tracing::info!(

@@ -14,9 +14,10 @@ use iscsi::{
     Access as IscsiAccess, Chap, Credentials, Initiators, IscsiServer, Limits, PortalWish,
 };
 use nbd::{Access as NbdAccess, ExportWish, Farewell, NbdServer, ServerLimits, TlsWish};
-use serving::{Budget, ListenAddress, Workers};
+use serving::{Budget, ListenAddress, Peer, Workers};
 use units::{IscsiName, VolumeName};
 
+use super::connections;
 use super::reservations::PoolReservations;
 use super::shared_pool::SharedPool;
 use super::volumes::Volumes;
@@ -362,6 +363,21 @@ impl Serving {
                 .push(view);
         }
         sessions
+    }
+
+    /// Who is connected, over all protocols.
+    pub fn peers(&self) -> Vec<Peer> {
+        [self.iscsi.peers(), self.nbd.peers()].concat()
+    }
+
+    /// Tells the clients of the pool's previous server that their connections are gone.
+    pub fn tell_previous_clients(&self) {
+        let Some(pool) = self.pool.get() else { return };
+        // Read a moment ago, to know the exports.
+        match self.known.all(&pool) {
+            Ok(all) => connections::tell_previous(all.own(pool.name().as_str())),
+            Err(failure) => tracing::warn!(%failure, "no clients of a previous server are known"),
+        }
     }
 
     /// Ends all sessions without another answer, and leaves the volumes as they are.
