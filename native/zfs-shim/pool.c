@@ -65,10 +65,23 @@ remember_pool(spa_t *spa)
 		(void) pthread_mutex_unlock(&known_lock);	\
 	} while (0)
 
+/*
+ * Holds the pool called `name` open, until spa_close() with the same tag.  A remembered pool is
+ * held without waiting for the list of pools.
+ */
+static int
+hold_pool(const char *name, spa_t **spa, const void *tag)
+{
+	int error = 0;
+
+	BH_WITH_KNOWN_POOL(name, *spa, error, spa_open_ref(*spa, tag));
+	return (error == EAGAIN ? spa_open(name, spa, tag) : error);
+}
+
 /* Runs `call` with the pool held open as `spa`, unless `refuse` gives an error. */
 #define	BH_WITH_POOL(name, spa, error, refuse, call)		\
 	do {							\
-		(error) = spa_open((name), &(spa), FTAG);	\
+		(error) = hold_pool((name), &(spa), FTAG);	\
 		if ((error) != 0)				\
 			break;					\
 		(error) = refuse(spa);				\
@@ -251,28 +264,41 @@ bh_pool_destroy(const char *name)
 /* Longest wait for a change of devices' states before the status of a pool is refused. */
 #define	BH_CONFIG_WAIT_MS_MAX	10000
 
+/* Whether neither the list of pools nor the pool's configuration is locked now. */
+static boolean_t
+can_be_read(spa_t *spa)
+{
+	if (!mutex_tryenter(&spa_namespace_lock))
+		return (B_FALSE);
+
+	boolean_t readable = spa_config_tryenter(spa, SCL_CONFIG | SCL_STATE, FTAG, RW_READER);
+
+	if (readable)
+		spa_config_exit(spa, SCL_CONFIG | SCL_STATE, FTAG);
+	mutex_exit(&spa_namespace_lock);
+	return (readable);
+}
+
 /*
- * Whether the pool's configuration can be read now. While devices fail, a change of their states
- * waits for the I/O under way, which waits for the devices, and readers queue up behind it.
+ * EAGAIN if the pool's configuration cannot be read soon.  While devices fail, a change of their
+ * states waits for the I/O under way, which waits for the devices, and readers queue up behind it.
  */
 static int
 refuse_locked(const char *name)
 {
 	spa_t *spa;
-	int error = spa_open(name, &spa, FTAG);
+	int error = hold_pool(name, &spa, FTAG);
 
 	if (error != 0)
 		return (error);
-	for (int waited_ms = 0; !spa_config_tryenter(spa, SCL_CONFIG | SCL_STATE, FTAG, RW_READER);
-	    waited_ms++) {
+	for (int waited_ms = 0; !can_be_read(spa); waited_ms++) {
 		/* A healthy change of states is over in milliseconds. */
 		if (spa_suspended(spa) || waited_ms >= BH_CONFIG_WAIT_MS_MAX) {
-			spa_close(spa, FTAG);
-			return (EAGAIN);
+			error = EAGAIN;
+			break;
 		}
 		(void) usleep(1000);
 	}
-	spa_config_exit(spa, SCL_CONFIG | SCL_STATE, FTAG);
 	spa_close(spa, FTAG);
 	return (error);
 }
@@ -512,28 +538,13 @@ clear_errors(spa_t *spa, uint64_t vdev_guid)
 		}
 	}
 	vdev_clear(spa, vd);
-	/* Waiting for a transaction group would wait for ever while suspended. */
-	(void) spa_vdev_state_exit(spa, spa_suspended(spa) ? NULL : spa->spa_root_vdev, 0);
+	/*
+	 * Waits for no transaction group, nor for the list of pools: whoever has that locked may
+	 * wait for the very I/O that is resumed here.  What changed is written in due course.
+	 */
+	(void) spa_vdev_state_exit(spa, NULL, 0);
 
 	return (zio_resume(spa) != 0 ? EIO : 0);
-}
-
-/*
- * Lets the I/O of a suspended pool go on where the list of pools is locked by someone who waits
- * for that very I/O.
- */
-static void
-resume_past_lock(const char *name)
-{
-	spa_t *spa;
-	int error = 0;
-
-	if (mutex_tryenter(&spa_namespace_lock)) {
-		mutex_exit(&spa_namespace_lock);
-		return;
-	}
-	BH_WITH_KNOWN_POOL(name, spa, error, (void) zio_resume(spa));
-	(void) error;
 }
 
 int32_t
@@ -542,7 +553,6 @@ bh_pool_clear(const char *name, uint64_t vdev_guid)
 	spa_t *spa;
 	int error;
 
-	resume_past_lock(name);
 	BH_WITH_POOL(name, spa, error, refuse_read_only, clear_errors(spa, vdev_guid));
 	return (error);
 }

@@ -150,6 +150,50 @@ fn pool_without_devices_suspends_says_so_and_goes_on_when_they_are_back() {
     export(pool);
 }
 
+/// The change has the list of pools locked and waits for a transaction group.
+#[test]
+fn pool_that_suspends_in_the_middle_of_a_change_is_cleared() {
+    const TEST: &str = "pool_that_suspends_in_the_middle_of_a_change_is_cleared";
+    isolated(TEST, || {
+        let (engine, faults) = faulty_engine();
+        let devices = disks(&["a", "b", "c"]);
+        let pool = mirror(engine, &devices[..2]);
+        write_something(&pool, 3);
+        assert!(pool.health().is_some());
+        for device in &devices[..2] {
+            let fault = Fault {
+                writes_fail: true,
+                flushes_fail: true,
+                ..Fault::default()
+            };
+            faults.set(device, fault);
+        }
+        std::thread::scope(|scope| {
+            let change = scope.spawn(|| {
+                let spare = zpool::GroupSpec {
+                    kind: zpool::GroupKind::Stripe,
+                    role: zpool::GroupRole::Spare,
+                    devices: vec![devices[2].clone()],
+                };
+                pool.add(&[spare], false)
+            });
+            wait_until("the pool is suspended", || {
+                pool.health()
+                    .is_some_and(|health| health.suspended.is_some())
+            });
+            let unseen = pool.status().expect_err("its devices are waited for");
+            assert_eq!(unseen.kind, PoolErrorKind::Suspended);
+            for device in &devices {
+                faults.lift(device);
+            }
+            pool.clear(None).expect("clear");
+            change.join().expect("no panic").expect("the spare is in");
+        });
+        assert_eq!(pool.status().expect("status").leaves().len(), 3);
+        export(pool);
+    });
+}
+
 #[test]
 fn scrub_repairs_a_corrupted_leg_and_counts_it() {
     isolated("scrub_repairs_a_corrupted_leg_and_counts_it", || {
