@@ -16,12 +16,12 @@ pub struct Notifier {
 impl Notifier {
     /// Reads what the manager wants from the environment.
     pub fn from_environment() -> Self {
-        // Half of what the manager waits for leaves room for a slow machine.
-        let mut wait_us = 0;
-        let watchdog = sd_notify::watchdog_enabled(false, &mut wait_us)
-            .then(|| Duration::from_micros(wait_us / 2));
+        let variable = |name| std::env::var(name).ok();
+        let (wait_us, pid) = (variable("WATCHDOG_USEC"), variable("WATCHDOG_PID"));
+        let wait = watchdog_wait(wait_us.as_deref(), pid.as_deref(), std::process::id());
         Self {
-            watchdog,
+            // Half of what the manager waits for leaves room for a slow machine.
+            watchdog: wait.map(|wait| wait / 2),
             last_sign: Instant::now(),
             last_status: String::new(),
         }
@@ -66,10 +66,43 @@ impl Notifier {
     }
 }
 
+/// How long the manager waits for a sign of life, by the variables of sd_watchdog_enabled(3): a
+/// manager need not say whom it means.
+fn watchdog_wait(wait_us: Option<&str>, pid: Option<&str>, own_pid: u32) -> Option<Duration> {
+    let is_meant = pid.is_none_or(|pid| pid.parse() == Ok(own_pid));
+    let wait_us = wait_us?.parse().ok().filter(|wait_us| *wait_us > 0);
+    wait_us.filter(|_| is_meant).map(Duration::from_micros)
+}
+
 /// Writes a line to the descriptor that `--ready-fd` names. It goes by its path in /proc, which
 /// needs no unsafe adoption of a number.
 pub fn ready_fd(fd: i32) -> std::io::Result<()> {
     let path = format!("/proc/self/fd/{fd}");
     let mut file = std::fs::File::options().write(true).open(path)?;
     file.write_all(b"READY\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn signs_of_life_are_for_the_process_that_is_meant() {
+        let wait = Some(Duration::from_secs(3));
+        for (wait_us, pid, expected) in [
+            (Some("3000000"), Some("7"), wait),
+            (Some("3000000"), None, wait),
+            (Some("3000000"), Some("8"), None),
+            (Some("3000000"), Some("x"), None),
+            (Some("0"), None, None),
+            (Some("soon"), None, None),
+            (None, Some("7"), None),
+        ] {
+            assert_eq!(
+                watchdog_wait(wait_us, pid, 7),
+                expected,
+                "{wait_us:?} {pid:?}"
+            );
+        }
+    }
 }

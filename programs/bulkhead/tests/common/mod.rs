@@ -3,6 +3,8 @@
 #![allow(dead_code, reason = "each test file uses a part")]
 
 pub mod nbd;
+#[path = "../../../../crates/nbd/tests/support/tools.rs"]
+pub mod tools;
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -63,6 +65,8 @@ impl Machine {
             .env("BULKHEAD_STATE_DIR", self.path("state"))
             .env_remove("BULKHEAD_SEARCH")
             .env_remove("NOTIFY_SOCKET")
+            .env_remove("WATCHDOG_USEC")
+            .env_remove("WATCHDOG_PID")
             .current_dir(self.directory.path())
             .stdin(Stdio::null());
         command
@@ -104,6 +108,11 @@ impl Machine {
 
     /// Starts the server of `tank`, and waits until it listens.
     pub fn serve(&self, options: &str) -> ServerProcess {
+        self.serve_with(options, |_| ())
+    }
+
+    /// The same, with changes to the command before it starts.
+    pub fn serve_with(&self, options: &str, change: impl FnOnce(&mut Command)) -> ServerProcess {
         let nbd = self.path("nbd.sock");
         let words = format!(
             "pool-server tank --iscsi 127.0.0.1:0 --nbd unix:{} --ready-fd 1 {options}",
@@ -114,12 +123,10 @@ impl Machine {
             .append(true)
             .open(self.path("log"))
             .expect("a log");
-        let mut child = self
-            .command(&words)
-            .stdout(Stdio::piped())
-            .stderr(log)
-            .spawn()
-            .expect("the server starts");
+        let mut command = self.command(&words);
+        command.stdout(Stdio::piped()).stderr(log);
+        change(&mut command);
+        let mut child = command.spawn().expect("the server starts");
         let mut line = String::new();
         let out = child.stdout.take().expect("piped");
         BufReader::new(out).read_line(&mut line).expect("readable");
@@ -131,6 +138,28 @@ impl Machine {
     /// What servers logged so far.
     pub fn log(&self) -> String {
         std::fs::read_to_string(self.path("log")).unwrap_or_default()
+    }
+
+    /// Where the server listens for iSCSI (`ADDRESS:PORT`) on addresses that start like this.
+    pub fn portal(&self, address: &str) -> String {
+        let portal = self.listener("iscsi_portals", address);
+        let (portal, _group) = portal.split_once(',').expect("a group");
+        portal.to_owned()
+    }
+
+    /// Where the server listens for NBD over TCP, on an address that starts like this.
+    pub fn nbd_listener(&self, address: &str) -> String {
+        self.listener("nbd_listeners", address)
+    }
+
+    fn listener(&self, kind: &str, address: &str) -> String {
+        let status = self.ok("status tank --json").json();
+        let all = status["server"][kind].as_array().expect("a list").clone();
+        let mut all = all.iter().filter_map(|one| one.as_str());
+        let found = all.find(|one| one.starts_with(address));
+        found
+            .unwrap_or_else(|| panic!("{kind} on {address}: {status}"))
+            .to_owned()
     }
 
     /// The NBD socket of the server.
