@@ -9,9 +9,7 @@
  */
 #include "directory.h"
 
-#include <sys/arc.h>
 #include <sys/blkptr.h>
-#include <sys/dbuf.h>
 #include <sys/dmu.h>
 #include <sys/dmu_objset.h>
 #include <sys/dsl_dataset.h>
@@ -42,6 +40,7 @@ typedef struct heads {
 	uint64_t hs_capacity;
 	/* Of the longest name, without the pool's. */
 	uint64_t hs_name_bytes;
+	boolean_t hs_logs_known;
 } heads_t;
 
 /* What the first walk of a load found; the others need not walk. One load at a time. */
@@ -95,84 +94,75 @@ is_empty_list(const blkptr_t *pointer)
  * the block. Looked at in place, because the way through the caches takes ten times as long.
  */
 boolean_t
-bh_may_have_children(objset_t *mos, uint64_t children)
+bh_may_have_children(bh_dnodes_t *dnodes, uint64_t children)
 {
-	dnode_t *dn;
+	dnode_phys_t dnode;
 
 	if (children == 0)
 		return (B_FALSE);
-	if (dnode_hold(mos, children, FTAG, &dn) != 0)
-		return (B_TRUE);
-	/* Held by whoever writes the pointer. */
-	rw_enter(&dn->dn_dbuf->db_rwlock, RW_READER);
-	boolean_t one_block = dn->dn_phys->dn_nlevels == 1 &&
-	    dn->dn_phys->dn_maxblkid == 0;
-	blkptr_t pointer = dn->dn_phys->dn_blkptr[0];
-	rw_exit(&dn->dn_dbuf->db_rwlock);
-	dnode_rele(dn, FTAG);
-	return (!one_block || !is_empty_list(&pointer));
+	return (bh_dnode_read(dnodes, children, &dnode) != 0 ||
+	    dnode.dn_nlevels != 1 || dnode.dn_maxblkid != 0 ||
+	    !is_empty_list(&dnode.dn_blkptr[0]));
 }
 
-static boolean_t has_no_log(spa_t *spa, const head_t *head,
-    boolean_t only_ask);
-
 static int
-add_head(objset_t *mos, uint64_t object, heads_t *heads)
+add_head(bh_dnodes_t *dnodes, uint64_t object, heads_t *heads)
 {
-	dmu_buf_t *bonus;
-	int error = dmu_bonus_hold(mos, object, FTAG, &bonus);
+	dnode_phys_t dnode;
+	int error = bh_dnode_read(dnodes, object, &dnode);
 
 	if (error != 0)
 		return (error);
+	const dsl_dataset_phys_t *phys = bh_dnode_bonus(&dnode,
+	    DMU_OT_DSL_DATASET, sizeof (*phys));
+	if (phys == NULL)
+		return (EINVAL);
 	if (heads->hs_count == heads->hs_capacity) {
 		heads->hs_capacity = MAX(64, heads->hs_capacity * 2);
 		head_t *more = realloc(heads->hs_list,
 		    heads->hs_capacity * sizeof (head_t));
-		if (more == NULL) {
-			dmu_buf_rele(bonus, FTAG);
+		if (more == NULL)
 			return (ENOMEM);
-		}
 		heads->hs_list = more;
 	}
-	const dsl_dataset_phys_t *phys = bonus->db_data;
 	head_t *head = &heads->hs_list[heads->hs_count++];
 	*head = (head_t){ object, phys->ds_flags, phys->ds_bp, B_FALSE };
-	dmu_buf_rele(bonus, FTAG);
-	(void) has_no_log(dmu_objset_spa(mos), head, B_TRUE);
 	return (0);
 }
 
 /* Collects the datasets below and including one directory; no snapshots. */
 static int
-collect(objset_t *mos, uint64_t directory, uint64_t name_bytes,
+collect(bh_dnodes_t *dnodes, uint64_t directory, uint64_t name_bytes,
     heads_t *heads, int depth)
 {
-	dmu_buf_t *bonus;
+	dnode_phys_t dnode;
 	zap_cursor_t cursor;
 
 	if (depth > BH_DEPTH_MAX)
 		return (ELOOP);
-	int error = dmu_bonus_hold(mos, directory, FTAG, &bonus);
+	int error = bh_dnode_read(dnodes, directory, &dnode);
 	if (error != 0)
 		return (error);
-	const dsl_dir_phys_t *phys = bonus->db_data;
+	const dsl_dir_phys_t *phys = bh_dnode_bonus(&dnode, DMU_OT_DSL_DIR,
+	    sizeof (*phys));
+	if (phys == NULL)
+		return (EINVAL);
 	uint64_t head = phys->dd_head_dataset_obj;
 	uint64_t children = phys->dd_child_dir_zapobj;
-	dmu_buf_rele(bonus, FTAG);
 
 	heads->hs_name_bytes = MAX(heads->hs_name_bytes, name_bytes);
 	if (head != 0)
-		error = add_head(mos, head, heads);
-	if (error != 0 || !bh_may_have_children(mos, children))
+		error = add_head(dnodes, head, heads);
+	if (error != 0 || !bh_may_have_children(dnodes, children))
 		return (error);
 	zap_attribute_t *entry = zap_attribute_alloc();
-	for (zap_cursor_init(&cursor, mos, children);
+	for (zap_cursor_init(&cursor, dnodes->d_mos, children);
 	    (error = zap_cursor_retrieve(&cursor, entry)) == 0;
 	    zap_cursor_advance(&cursor)) {
 		/* The pool's own have no logs and are never half-made. */
 		if (entry->za_name[0] == '$')
 			continue;
-		error = collect(mos, entry->za_first_integer,
+		error = collect(dnodes, entry->za_first_integer,
 		    name_bytes + 1 + strlen(entry->za_name), heads, depth + 1);
 		if (error != 0)
 			break;
@@ -182,37 +172,50 @@ collect(objset_t *mos, uint64_t directory, uint64_t name_bytes,
 	return (error == ENOENT ? 0 : error);
 }
 
-/* Headers that can be read without the library's help: neither encrypted nor byte-swapped. */
-static boolean_t
-is_plain(const blkptr_t *pointer)
+/* Headers that were asked for, and the datasets they are of. */
+typedef struct headers {
+	head_t **hd_heads;
+	bh_block_t *hd_blocks;
+	uint64_t hd_count;
+} headers_t;
+
+static void
+look_at_header(void *arg, uint64_t index, const void *data)
 {
-	return (!BP_IS_HOLE(pointer) && !BP_IS_PROTECTED(pointer) &&
-	    !BP_SHOULD_BYTESWAP(pointer) &&
-	    BP_GET_LSIZE(pointer) >= OBJSET_PHYS_SIZE_V1);
+	const headers_t *headers = arg;
+	const objset_phys_t *header = data;
+
+	if (header != NULL)
+		headers->hd_heads[index]->h_has_no_log =
+		    BP_IS_HOLE(&header->os_zil_header.zh_log);
 }
 
-/* Reads a dataset's header, or only asks for it. Whether it is sure that there is no log. */
-static boolean_t
-has_no_log(spa_t *spa, const head_t *head, boolean_t only_ask)
+/* Finds the datasets that surely have no log. Those of which nothing is found out may have one. */
+static void
+look_for_logs(spa_t *spa, heads_t *heads)
 {
-	arc_flags_t flags = only_ask ?
-	    ARC_FLAG_NOWAIT | ARC_FLAG_PREFETCH : ARC_FLAG_WAIT;
-	zbookmark_phys_t bookmark;
-	arc_buf_t *buffer = NULL;
+	headers_t headers = {
+		.hd_heads = malloc(heads->hs_count * sizeof (head_t *)),
+		.hd_blocks = malloc(heads->hs_count * sizeof (bh_block_t)),
+	};
+	boolean_t enough = headers.hd_heads != NULL &&
+	    headers.hd_blocks != NULL;
 
-	if (!is_plain(&head->h_pointer))
-		return (B_FALSE);
-	SET_BOOKMARK(&bookmark, head->h_object, ZB_ROOT_OBJECT, ZB_ROOT_LEVEL,
-	    ZB_ROOT_BLKID);
-	int error = arc_read(NULL, spa, &head->h_pointer,
-	    only_ask ? NULL : arc_getbuf_func, &buffer, ZIO_PRIORITY_SYNC_READ,
-	    ZIO_FLAG_CANFAIL, &flags, &bookmark);
-	if (error != 0 || only_ask)
-		return (B_FALSE);
-	const objset_phys_t *header = buffer->b_data;
-	boolean_t none = BP_IS_HOLE(&header->os_zil_header.zh_log);
-	arc_buf_destroy(buffer, &buffer);
-	return (none);
+	for (uint64_t i = 0; enough && i < heads->hs_count; i++) {
+		head_t *head = &heads->hs_list[i];
+		if (!bh_block_is_plain(&head->h_pointer) ||
+		    BP_GET_LSIZE(&head->h_pointer) < OBJSET_PHYS_SIZE_V1)
+			continue;
+		bh_block_t *block = &headers.hd_blocks[headers.hd_count];
+		block->b_pointer = head->h_pointer;
+		SET_BOOKMARK(&block->b_bookmark, head->h_object,
+		    ZB_ROOT_OBJECT, ZB_ROOT_LEVEL, ZB_ROOT_BLKID);
+		headers.hd_heads[headers.hd_count++] = head;
+	}
+	bh_blocks_read(spa, headers.hd_blocks, headers.hd_count,
+	    look_at_header, &headers);
+	free(headers.hd_heads);
+	free(headers.hd_blocks);
 }
 
 /* Calls `visit` for the datasets that have, or may have, an intent log. */
@@ -222,13 +225,13 @@ visit_logs(dsl_pool_t *dp, heads_t *heads, int visit(dsl_pool_t *,
 {
 	int first_error = 0;
 
+	/* Checked first and claimed later, with no write between. */
+	if (!heads->hs_logs_known)
+		look_for_logs(dp->dp_spa, heads);
+	heads->hs_logs_known = B_TRUE;
 	for (uint64_t i = 0; i < heads->hs_count; i++) {
-		head_t *head = &heads->hs_list[i];
+		const head_t *head = &heads->hs_list[i];
 		dsl_dataset_t *ds;
-		/* Checked first and claimed later, with no write between. */
-		if (!head->h_has_no_log)
-			head->h_has_no_log = has_no_log(dp->dp_spa, head,
-			    B_FALSE);
 		if (head->h_has_no_log)
 			continue;
 		int error = dsl_dataset_hold_obj(dp, head->h_object, FTAG, &ds);
@@ -257,17 +260,19 @@ forget_load(void)
 static int
 know_load(dsl_pool_t *dp)
 {
-	dnode_t *dnodes = DMU_META_DNODE(dp->dp_meta_objset);
+	dnode_t *meta = DMU_META_DNODE(dp->dp_meta_objset);
+	bh_dnodes_t dnodes = { .d_mos = dp->dp_meta_objset };
 	uint64_t first_txg = spa_first_txg(dp->dp_spa);
 
 	if (load_known.lk_pool == dp && load_known.lk_first_txg == first_txg)
 		return (0);
 	forget_load();
-	uint64_t bytes = (dnodes->dn_maxblkid + 1) * dnodes->dn_datablksz;
-	dmu_prefetch_by_dnode(dnodes, 0, 0, MIN(bytes, BH_DNODES_BYTES_MAX),
+	uint64_t bytes = (meta->dn_maxblkid + 1) * meta->dn_datablksz;
+	dmu_prefetch_by_dnode(meta, 0, 0, MIN(bytes, BH_DNODES_BYTES_MAX),
 	    ZIO_PRIORITY_SYNC_READ);
-	int error = collect(dp->dp_meta_objset, dp->dp_root_dir_obj, 0,
+	int error = collect(&dnodes, dp->dp_root_dir_obj, 0,
 	    &load_known.lk_heads, 0);
+	bh_dnodes_end(&dnodes);
 	if (error != 0) {
 		forget_load();
 		return (error);

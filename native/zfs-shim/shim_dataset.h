@@ -43,8 +43,8 @@ int bh_dataset_walk(const char *name, uint32_t snapshots,
     bh_dataset_visitor_t *visit, void *arg);
 /*
  * Visits every text property that starts with `prefix` and is set on a dataset of the pool
- * itself. Reads little per dataset and opens none. The visitor is called on other threads, too,
- * once at a time.
+ * itself. Reads little per dataset and opens none. That a received value is switched off is
+ * visited, too: its name with a suffix, and no text.
  */
 int bh_user_properties(const char *pool, const char *prefix,
     bh_property_visitor_t *visit, void *arg);

@@ -141,7 +141,7 @@ pub(super) fn refused(
 type Stored = Vec<(String, String, String)>;
 
 /// # Safety
-/// `arg` is a `&mut Stored`, the others NUL-terminated text. Calls on several threads do not overlap.
+/// `arg` is a `&mut Stored`, the others NUL-terminated text.
 unsafe extern "C" fn collect_property(
     arg: *mut c_void,
     dataset: *const c_char,
@@ -197,8 +197,7 @@ impl Pool {
         let pool = self.name().as_str();
         let prefix = c_text(prefix);
         let mut stored = Stored::new();
-        // SAFETY: the pool is open; `stored` outlives the call, which is when the visitor runs, once
-        // at a time; what it keeps may be filled on any thread.
+        // SAFETY: the pool is open; `stored` outlives the call, which is when the visitor runs.
         let code = unsafe {
             sys::bh_user_properties(
                 self.c_name().as_ptr(),
