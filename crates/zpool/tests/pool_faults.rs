@@ -97,6 +97,31 @@ one_leg! {
 }
 
 #[test]
+fn leg_that_is_slow_keeps_its_place() {
+    if part().is_none() {
+        let parts = Parts::of("leg_that_is_slow_keeps_its_place");
+        parts.pass("all");
+        return parts.zdb_is_content("tank");
+    }
+    let (engine, faults) = faulty_engine();
+    let devices = disks(&["a", "b"]);
+    let pool = mirror(engine, &devices);
+    let delay = Duration::from_millis(30);
+    faults.set(
+        &devices[0],
+        Fault {
+            delay,
+            ..Fault::default()
+        },
+    );
+    let begin = Instant::now();
+    write_something(&pool, 3);
+    assert!(begin.elapsed() > delay, "{:?}", begin.elapsed());
+    assert_eq!(state_of(&pool, &devices[0]), DeviceState::Online);
+    export(pool);
+}
+
+#[test]
 fn pool_without_devices_suspends_says_so_and_goes_on_when_they_are_back() {
     const TEST: &str = "pool_without_devices_suspends_says_so_and_goes_on_when_they_are_back";
     if part().is_none() {

@@ -5,7 +5,9 @@
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::mpsc::{SendError, Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
 
@@ -27,6 +29,8 @@ pub struct Fault {
     pub gone: bool,
     /// A bit of every read is wrong.
     pub reads_corrupt: bool,
+    /// Everything is carried out so much later.
+    pub delay: Duration,
 }
 
 /// An I/O that waits, and the device it is for.
@@ -112,6 +116,7 @@ impl Driver for FaultDriver {
             path: path.to_owned(),
             faults: self.faults.clone(),
             inner: self.inner.open(path, guid, access)?,
+            late: OnceLock::new(),
         }))
     }
 }
@@ -120,6 +125,8 @@ struct FaultDevice {
     path: PathBuf,
     faults: Faults,
     inner: Arc<dyn Device>,
+    /// Carries out what is delayed; its thread begins with the first such I/O and ends with the device.
+    late: OnceLock<Sender<(Instant, DeviceIo)>>,
 }
 
 impl Device for FaultDevice {
@@ -153,13 +160,38 @@ impl Device for FaultDevice {
             io.complete(Err(Errno::IO), Place::Elsewhere);
         } else if fault.reads_corrupt && io.kind() == IoKind::Read {
             self.read_corrupted(io);
-        } else {
+        } else if fault.delay.is_zero() {
             self.inner.submit(io);
+        } else {
+            self.submit_late(io, fault.delay);
         }
     }
 }
 
 impl FaultDevice {
+    /// In order: the delay of a device hardly ever changes, and order does no harm.
+    fn submit_late(&self, io: DeviceIo, delay: Duration) {
+        let late = self.late.get_or_init(|| {
+            let (sender, receiver) = channel::<(Instant, DeviceIo)>();
+            let inner = Arc::clone(&self.inner);
+            let carry_out = move || {
+                for (due, io) in receiver {
+                    std::thread::sleep(due.saturating_duration_since(Instant::now()));
+                    inner.submit(io);
+                }
+            };
+            let thread = std::thread::Builder::new().name("late-device".into());
+            thread
+                .spawn(carry_out)
+                .expect("a thread for a fault on purpose");
+            sender
+        });
+        if let Err(SendError((_, io))) = late.send((Instant::now() + delay, io)) {
+            // The thread ends only with this device.
+            io.complete(Err(Errno::IO), Place::Elsewhere);
+        }
+    }
+
     /// Reads into memory of its own and turns a bit over on the way.
     fn read_corrupted(&self, io: DeviceIo) {
         let (kind, offset, memory) = (io.kind(), io.offset(), vec![0; io.length()]);

@@ -1,6 +1,6 @@
 //! Faults of devices on command, for tests of the whole server: `--leg-faults FILE`. The file has
-//! a line for each device that fails, `PATH read=eio write=eio flush=eio`, or `PATH hang` or
-//! `PATH gone`; an empty file is a healthy pool. It is read again when it changes.
+//! a line for each device that fails, `PATH read=eio write=eio flush=eio`, or `PATH hang`,
+//! `PATH gone` or `PATH delay=MILLISECONDS`; an empty file is a healthy pool. It is read again when it changes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -66,6 +66,13 @@ fn parse(text: &str) -> BTreeMap<PathBuf, Fault> {
                 "read=corrupt" => fault.reads_corrupt = true,
                 "hang" => fault.hangs = true,
                 "gone" => fault.gone = true,
+                other if other.starts_with("delay=") => {
+                    let delay_ms = other["delay=".len()..].parse();
+                    fault.delay = Duration::from_millis(delay_ms.unwrap_or_else(|_| {
+                        tracing::error!(word = other, "no number of milliseconds");
+                        0
+                    }));
+                }
                 other => tracing::error!(word = other, "no such fault of a device"),
             }
         }
@@ -80,10 +87,12 @@ mod tests {
 
     #[test]
     fn faults_are_read_line_by_line() {
-        let found = parse("/a read=eio write=eio\n\n/b hang\n/c\n");
+        let found = parse("/a read=eio write=eio\n\n/b hang\n/c\n/d delay=50\n");
         assert!(found[Path::new("/a")].reads_fail && found[Path::new("/a")].writes_fail);
         assert!(!found[Path::new("/a")].flushes_fail);
         assert!(found[Path::new("/b")].hangs);
         assert_eq!(found[Path::new("/c")], Fault::default());
+        let delay = Duration::from_millis(50);
+        assert_eq!(found[Path::new("/d")].delay, delay);
     }
 }
