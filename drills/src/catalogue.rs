@@ -1,0 +1,136 @@
+//! The drills by name: what each does, and what must come of it.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::Serialize;
+
+use crate::promise::{Expectation, Fencing, Kind, Place};
+
+/// How much later a slow BMC answers, in milliseconds.
+pub const SLOW_BMC_MS: u32 = 2_000;
+
+macro_rules! drills {
+    ($($variant:ident $name:literal: $about:literal, $kind:ident $place:ident $fencing:ident;)*) => {
+        /// A fault made on purpose.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+        pub enum Drill {
+            $(#[doc = $about] $variant,)*
+        }
+
+        impl Drill {
+            /// All, in the order in which they are run.
+            pub const ALL: &[Self] = &[$(Self::$variant),*];
+
+            /// The name on the command line.
+            pub const fn name(self) -> &'static str {
+                match self { $(Self::$variant => $name,)* }
+            }
+
+            /// What is done.
+            pub const fn about(self) -> &'static str {
+                match self { $(Self::$variant => $about,)* }
+            }
+
+            /// What must come of it.
+            pub const fn expectation(self) -> Expectation {
+                let (kind, place, fencing) = match self {
+                    $(Self::$variant => (Kind::$kind, Place::$place, Fencing::$fencing),)*
+                };
+                let added_ms = match self {
+                    Self::BmcSlow => SLOW_BMC_MS,
+                    _ => 0,
+                };
+                Expectation { kind, place, fencing, added_ms }
+            }
+        }
+    };
+}
+
+drills! {
+    ActivePower "active-power": "the power of the head that serves the pool is pulled",
+        Crash Elsewhere Allowed;
+    PassivePower "passive-power": "the power of a head that stands by is pulled",
+        Hidden Same Allowed;
+    ServerKilled "server-killed": "the pool's server process is killed",
+        Crash Anywhere Allowed;
+    ServerFrozen "server-frozen": "the pool's server process is stopped (SIGSTOP)",
+        Unbounded Anywhere Allowed;
+    HeadFrozen "head-frozen": "every process of the serving head is stopped; it wakes up after the takeover",
+        CutOff Elsewhere Required;
+    AllLinksCut "all-links-cut": "the serving head loses all its links",
+        CutOff Elsewhere Required;
+    OneLinkCut "one-link-cut": "the serving head loses one of its links to clients",
+        Hidden Same Forbidden;
+    OneNetworkDown "one-network-down": "one storage network is gone for everybody",
+        Hidden Same Forbidden;
+    FenceDead "fence-dead": "a head and its fence devices are gone together; a person confirms it after a while",
+        Unbounded Elsewhere Allowed;
+    DiskFails "disk-fails": "a disk of the pool answers everything with an error",
+        Hidden Same Forbidden;
+    DiskHangs "disk-hangs": "a disk of the pool answers nothing any more",
+        Hidden Same Forbidden;
+    DiskSlow "disk-slow": "a disk of the pool answers a tenth of a second late",
+        Hidden Same Forbidden;
+    BmcSlow "bmc-slow": "the serving head's power is pulled, and its BMC answers two seconds late",
+        Crash Elsewhere Required;
+    MemoryExhausted "memory-exhausted": "the pool's server gets no more memory",
+        Unbounded Anywhere Allowed;
+    Move "move": "the pool is moved to another head",
+        Move Elsewhere Forbidden;
+    MoveBack "move-back": "the pool is moved away and back home",
+        Move Same Forbidden;
+    BothPowerCycled "both-power-cycled": "all heads lose their power, and get it back",
+        Unbounded Anywhere Allowed;
+    ClockJump "clock-jump": "the wall clock of the serving head jumps an hour ahead",
+        Hidden Same Forbidden;
+}
+
+impl fmt::Display for Drill {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl Serialize for Drill {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name())
+    }
+}
+
+/// A name that no drill has.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("there is no drill {0}: `bulkhead drill --list` names them")]
+pub struct UnknownDrill(pub String);
+
+impl FromStr for Drill {
+    type Err = UnknownDrill;
+
+    fn from_str(name: &str) -> Result<Self, UnknownDrill> {
+        let found = Self::ALL.iter().find(|drill| drill.name() == name);
+        found.copied().ok_or_else(|| UnknownDrill(name.to_owned()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_drill_is_found_by_its_name() {
+        for drill in Drill::ALL {
+            assert_eq!(drill.name().parse(), Ok(*drill));
+        }
+        assert!("power".parse::<Drill>().is_err());
+    }
+
+    #[test]
+    fn what_redundancy_hides_moves_nothing_and_fences_nobody() {
+        for drill in Drill::ALL {
+            let Expectation { kind, place, .. } = drill.expectation();
+            if kind == Kind::Hidden {
+                assert_eq!(place, Place::Same, "{drill}");
+            }
+        }
+    }
+}

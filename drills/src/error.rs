@@ -1,0 +1,61 @@
+//! Why drills cannot go on. A broken promise is no error: it is a finding.
+
+use cluster::{HandOverError, MachineError};
+use lab::LabError;
+
+/// Why drills cannot go on.
+#[derive(Debug, thiserror::Error)]
+pub enum DrillError {
+    /// The appliance file is not one that can be drilled.
+    #[error("{0}")]
+    File(String),
+    /// The lab.
+    #[error(transparent)]
+    Lab(#[from] LabError),
+    /// A program in the lab failed.
+    #[error("{step}")]
+    Step {
+        /// What was tried.
+        step: String,
+        /// Why it failed.
+        #[source]
+        source: MachineError,
+    },
+    /// A hand-over was refused.
+    #[error("move the pool")]
+    HandOver(#[from] HandOverError),
+    /// The client does not work.
+    #[error("the client of the drills: {0}")]
+    Client(String),
+    /// The lab does not come to rest, so that no fault can be judged.
+    #[error("the lab is not well again after {waited_s} s: {why}")]
+    Unsettled {
+        /// How long was waited.
+        waited_s: u64,
+        /// What is missing.
+        why: String,
+    },
+    /// A step on files or processes failed.
+    #[error("{what}")]
+    Io {
+        /// The step.
+        what: String,
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
+}
+
+impl DrillError {
+    /// An error of a step, for `map_err`.
+    pub(crate) fn io(what: impl Into<String>) -> impl FnOnce(std::io::Error) -> Self {
+        let what = what.into();
+        move |source| Self::Io { what, source }
+    }
+
+    /// A program that failed, for `map_err`.
+    pub(crate) fn step(step: impl Into<String>) -> impl FnOnce(MachineError) -> Self {
+        let step = step.into();
+        move |source| Self::Step { step, source }
+    }
+}

@@ -1,0 +1,502 @@
+//! Makes faults, and takes them back.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use cluster::machine::{Local, Machine};
+use cluster::process::{Invocation, run};
+use lab::{Power, Who};
+use rustix::process::{Pid, Signal, kill_process};
+use units::{HeadName, NetworkName};
+
+use crate::catalogue::{Drill, SLOW_BMC_MS};
+use crate::error::DrillError;
+use crate::moment::Moment;
+use crate::scene::Scene;
+use crate::watch::owners_now;
+
+/// How long heads stay without power when all lost it.
+const DARK: Duration = Duration::from_secs(1);
+/// How long nobody confirms that a head is off. Longer than a takeover takes.
+const UNCONFIRMED: Duration = Duration::from_secs(8);
+/// How much later a slow disk answers, in milliseconds.
+const SLOW_DISK_MS: u32 = 100;
+
+/// A fault that was made.
+#[derive(Clone, Debug)]
+pub struct Fault {
+    /// What was done, in words.
+    pub words: String,
+    /// When it began.
+    pub at: Moment,
+    /// When the last thing was done that the appliance waits for: a confirmation, power.
+    pub acted_at: Moment,
+    /// The head that it struck as a whole.
+    pub victim: Option<HeadName>,
+    /// What was not as it should be meanwhile.
+    pub complaints: Vec<String>,
+}
+
+impl Fault {
+    fn begin(words: impl Into<String>) -> Self {
+        let at = Moment::now();
+        Self {
+            words: words.into(),
+            at,
+            acted_at: at,
+            victim: None,
+            complaints: Vec::new(),
+        }
+    }
+
+    fn of_head(words: impl Into<String>, head: &HeadName) -> Self {
+        Self {
+            victim: Some(head.clone()),
+            ..Self::begin(words)
+        }
+    }
+}
+
+/// Why a drill cannot be done in this lab.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Impossible(pub String);
+
+/// Whether the drill is possible with such an appliance.
+pub fn possible(
+    drill: Drill,
+    appliance: &appliance::Appliance,
+    pool: &units::PoolName,
+) -> Result<(), Impossible> {
+    let not = |why: &str| Err(Impossible(why.to_owned()));
+    let client_networks = client_networks(appliance, pool);
+    match drill {
+        Drill::ClockJump => {
+            not("the machines of a lab share one wall clock; set it on one head by hand")
+        }
+        Drill::OneLinkCut | Drill::OneNetworkDown if client_networks.len() < 2 => {
+            not("the pool has addresses in one network only")
+        }
+        Drill::BmcSlow if appliance.heads.values().any(|head| !has_bmc(head)) => {
+            not("not every head has a BMC")
+        }
+        Drill::DiskFails | Drill::DiskHangs | Drill::DiskSlow
+            if appliance.pools[pool].disks.len() < 2 =>
+        {
+            not("the pool has one disk")
+        }
+        _ => Ok(()),
+    }
+}
+
+fn has_bmc(head: &appliance::Head) -> bool {
+    head.fencing
+        .as_ref()
+        .is_some_and(|fencing| fencing.bmc.is_some())
+}
+
+/// The networks in which clients reach the pool.
+fn client_networks(appliance: &appliance::Appliance, pool: &units::PoolName) -> Vec<NetworkName> {
+    let mut networks: Vec<NetworkName> = Vec::new();
+    for address in &appliance.pools[pool].addresses {
+        if !networks.contains(&address.network) {
+            networks.push(address.network.clone());
+        }
+    }
+    networks
+}
+
+/// Makes the fault. `head` serves the pool.
+///
+/// # Errors
+///
+/// The lab does not do what it is told.
+pub fn strike(
+    drill: Drill,
+    scene: &mut Scene,
+    head: &HeadName,
+    rng: &mut fastrand::Rng,
+) -> Result<Fault, DrillError> {
+    match drill {
+        Drill::ActivePower => {
+            let fault = Fault::of_head(format!("{head} loses its power"), head);
+            scene.lab.power(head, Power::Off)?;
+            Ok(fault)
+        }
+        Drill::PassivePower => {
+            let other = other_head(scene, head, rng);
+            let fault = Fault::of_head(format!("{other} loses its power"), &other);
+            scene.lab.power(&other, Power::Off)?;
+            Ok(fault)
+        }
+        Drill::ServerKilled => signal_server(scene, Signal::KILL, "is killed"),
+        Drill::ServerFrozen => signal_server(scene, Signal::STOP, "is stopped"),
+        Drill::MemoryExhausted => exhaust_memory(scene),
+        Drill::HeadFrozen => {
+            let fault = Fault::of_head(format!("{head} stands still"), head);
+            scene.lab.freeze(head)?;
+            Ok(fault)
+        }
+        Drill::AllLinksCut => {
+            let fault = Fault::of_head(format!("{head} loses all links"), head);
+            scene.lab.cut(head, &[])?;
+            Ok(fault)
+        }
+        Drill::OneLinkCut | Drill::OneNetworkDown => cut_network(drill, scene, head, rng),
+        Drill::FenceDead => lose_head_and_fencing(scene, head),
+        Drill::DiskFails => break_disk(scene, head, rng, "read=eio write=eio flush=eio"),
+        Drill::DiskHangs => break_disk(scene, head, rng, "hang"),
+        Drill::DiskSlow => break_disk(scene, head, rng, &format!("delay={SLOW_DISK_MS}")),
+        Drill::BmcSlow => {
+            scene
+                .lab
+                .set_bmc_delay(head, Duration::from_millis(SLOW_BMC_MS.into()))?;
+            let fault = Fault::of_head(format!("{head} loses its power, its BMC is slow"), head);
+            scene.lab.power(head, Power::Off)?;
+            Ok(fault)
+        }
+        Drill::Move => {
+            let other = other_head(scene, head, rng);
+            let fault = Fault::begin(format!("the pool is moved from {head} to {other}"));
+            hand_over(scene, head, &other, fault)
+        }
+        Drill::MoveBack => {
+            let other = other_head(scene, head, rng);
+            let fault = Fault::begin(format!("the pool is moved from {head} to {other} and back"));
+            let fault = hand_over(scene, head, &other, fault)?;
+            // The way back begins with clients at work again.
+            let moved_at = fault.acted_at;
+            scene
+                .client
+                .listen_until(Duration::from_secs(30), |story| {
+                    story.all_answered_since(moved_at)
+                })?;
+            hand_over(scene, &other, head, fault)
+        }
+        Drill::BothPowerCycled => {
+            let mut fault =
+                Fault::begin("all heads lose their power, and get it back a second later");
+            for one in scene.lab.heads() {
+                scene.lab.power(&one, Power::Off)?;
+            }
+            scene.client.listen(DARK)?;
+            for one in scene.lab.heads() {
+                scene.lab.power(&one, Power::On)?;
+            }
+            fault.acted_at = Moment::now();
+            Ok(fault)
+        }
+        Drill::ClockJump => Err(DrillError::File(
+            "clock-jump is not possible in a lab".to_owned(),
+        )),
+    }
+}
+
+/// Takes back what does not end by itself. What heads, cables and power need is done while the scene settles.
+///
+/// # Errors
+///
+/// The lab does not do what it is told.
+pub fn undo(drill: Drill, scene: &mut Scene, fault: &Fault) -> Result<(), DrillError> {
+    match drill {
+        Drill::DiskFails | Drill::DiskHangs | Drill::DiskSlow => {
+            write_faults(scene, "")?;
+            if let Some(head) = scene.serving()? {
+                let pool = scene.pool.to_string();
+                scene.bulkhead(&head, &["pool", "clear", &pool])?;
+            }
+        }
+        Drill::BmcSlow => {
+            if let Some(head) = &fault.victim {
+                scene.lab.set_bmc_delay(head, Duration::ZERO)?;
+            }
+        }
+        Drill::FenceDead => {
+            if let Some(head) = &fault.victim {
+                reach_fence_devices(scene, head, true)?;
+            }
+        }
+        Drill::HeadFrozen => {
+            if let Some(head) = &fault.victim {
+                scene.lab.thaw(head)?;
+            }
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+fn other_head(scene: &Scene, head: &HeadName, rng: &mut fastrand::Rng) -> HeadName {
+    let appliance = scene.lab.appliance();
+    let mut others = appliance.heads_of(&appliance.pools[&scene.pool]);
+    others.retain(|other| other != head);
+    others[rng.usize(..others.len())].clone()
+}
+
+fn signal_server(scene: &Scene, signal: Signal, verb: &str) -> Result<Fault, DrillError> {
+    let pid = server_pid(scene)?;
+    let fault = Fault::begin(format!("the pool's server, process {pid}, {verb}"));
+    let pid = Pid::from_raw(pid).expect("processes have numbers above 0");
+    kill_process(pid, signal)
+        .map_err(|error| DrillError::io("signal the pool's server")(error.into()))?;
+    Ok(fault)
+}
+
+/// The process that has the pool's disks, as this machine numbers it.
+fn server_pid(scene: &Scene) -> Result<i32, DrillError> {
+    let head = scene.lab.heads().remove(0);
+    let files: Vec<PathBuf> = scene
+        .disks(&head)
+        .into_iter()
+        .map(|(_, file)| file)
+        .collect();
+    let owners = owners_now(&files).map_err(DrillError::io("look for the pool's server"))?;
+    let pid = owners.first().copied();
+    pid.ok_or_else(|| DrillError::Client("no process has the pool's disks open".to_owned()))
+}
+
+/// Lets the server have no more memory than it has.
+fn exhaust_memory(scene: &Scene) -> Result<Fault, DrillError> {
+    let pid = server_pid(scene)?;
+    let read = std::fs::read_to_string(format!("/proc/{pid}/statm"));
+    let statm = read.map_err(DrillError::io("read how much memory the server has"))?;
+    let pages: u64 = statm
+        .split(' ')
+        .next()
+        .and_then(|word| word.parse().ok())
+        .unwrap_or(0);
+    let bytes = pages * rustix::param::page_size() as u64;
+    let fault = Fault::begin(format!(
+        "the pool's server, process {pid}, gets no more than its {bytes} bytes"
+    ));
+    let (pid, limit) = (format!("--pid={pid}"), format!("--as={bytes}:{bytes}"));
+    let output = run(&Invocation::new("prlimit", &[&pid, &limit])).map_err(lab::LabError::from)?;
+    match output.code {
+        0 => Ok(fault),
+        _ => Err(DrillError::Client(format!(
+            "prlimit: {}",
+            output.complaint()
+        ))),
+    }
+}
+
+fn cut_network(
+    drill: Drill,
+    scene: &Scene,
+    head: &HeadName,
+    rng: &mut fastrand::Rng,
+) -> Result<Fault, DrillError> {
+    let networks = client_networks(scene.lab.appliance(), &scene.pool);
+    let network = networks[rng.usize(..networks.len())].clone();
+    let heads = match drill {
+        Drill::OneLinkCut => vec![head.clone()],
+        _ => scene.lab.heads(),
+    };
+    let fault = match drill {
+        Drill::OneLinkCut => Fault::begin(format!("{head} loses its link to {network}")),
+        _ => Fault::begin(format!("the network {network} is gone")),
+    };
+    for head in &heads {
+        scene.lab.cut(head, std::slice::from_ref(&network))?;
+    }
+    Ok(fault)
+}
+
+fn break_disk(
+    scene: &Scene,
+    head: &HeadName,
+    rng: &mut fastrand::Rng,
+    how: &str,
+) -> Result<Fault, DrillError> {
+    let disks = scene.disks(head);
+    let (name, _) = &disks[rng.usize(..disks.len())];
+    let fault = Fault::begin(format!("{} {how}", name.display()));
+    write_faults(scene, &format!("{} {how}\n", name.display()))?;
+    Ok(fault)
+}
+
+fn write_faults(scene: &Scene, text: &str) -> Result<(), DrillError> {
+    let path = scene.lab.leg_faults(&scene.pool);
+    std::fs::write(path, text).map_err(DrillError::io("write the faults of disks"))
+}
+
+fn hand_over(
+    scene: &Scene,
+    from: &HeadName,
+    to: &HeadName,
+    mut fault: Fault,
+) -> Result<Fault, DrillError> {
+    // As an operator does, from the head that is there anyway.
+    let machine = Local {
+        prefix: scene.lab.enter(&Who::Head(from.clone()))?,
+    };
+    cluster::hand_over(&machine, scene.lab.appliance(), &scene.pool, to)?;
+    fault.acted_at = Moment::now();
+    Ok(fault)
+}
+
+/// A head dies with everything that could power it off. Nothing may happen until a person, who stands before
+/// it, says so.
+fn lose_head_and_fencing(scene: &mut Scene, head: &HeadName) -> Result<Fault, DrillError> {
+    reach_fence_devices(scene, head, false)?;
+    let mut fault = Fault::of_head(format!("{head} and its fence devices are gone"), head);
+    scene.lab.power(head, Power::Off)?;
+    scene.client.listen(UNCONFIRMED)?;
+    if let Some(other) = scene.serving()?.filter(|other| other != head) {
+        fault.complaints.push(format!(
+            "{other} took the pool without a confirmed power-off"
+        ));
+    }
+    if scene
+        .client
+        .story
+        .all_answered_since(Moment(fault.at.0 + 1.0))
+    {
+        fault
+            .complaints
+            .push("I/O went on without a confirmed power-off".to_owned());
+    }
+    let witnesses = survivors(scene, head);
+    let alarm = Invocation::new("crm_mon", &["-1", "--output-as=xml", "--fence-history=3"]);
+    let output = machine_of(scene, &witnesses[0])?
+        .run(&alarm)
+        .map_err(lab::LabError::from)?;
+    if !is_alarm(&output.text(), head) {
+        fault
+            .complaints
+            .push("nothing in crm_mon says that the power-off fails".to_owned());
+    }
+    let confirm = Invocation::new("stonith_admin", &["--confirm", head.as_str()]);
+    fault.acted_at = Moment::now();
+    let output = machine_of(scene, &witnesses[0])?
+        .run(&confirm)
+        .map_err(lab::LabError::from)?;
+    if output.code != 0 {
+        fault
+            .complaints
+            .push(format!("stonith_admin --confirm: {}", output.complaint()));
+    }
+    Ok(fault)
+}
+
+/// Whether Pacemaker shows that a power-off of `head` failed, or that one is waited for.
+fn is_alarm(crm_mon: &str, head: &HeadName) -> bool {
+    let target = format!("target=\"{head}\"");
+    let is_told = |line: &str| {
+        line.contains("<fence_event")
+            && line.contains(&target)
+            && !line.contains("status=\"success\"")
+    };
+    let is_unclean = |line: &str| {
+        line.contains("<node ")
+            && line.contains(&format!("name=\"{head}\""))
+            && line.contains("unclean=\"true\"")
+    };
+    crm_mon
+        .lines()
+        .any(|line| is_told(line) || is_unclean(line))
+}
+
+fn survivors(scene: &Scene, victim: &HeadName) -> Vec<HeadName> {
+    let mut heads = scene.lab.heads();
+    heads.retain(|head| head != victim);
+    heads
+}
+
+fn machine_of(scene: &Scene, head: &HeadName) -> Result<Local, DrillError> {
+    Ok(Local {
+        prefix: scene.lab.enter(&Who::Head(head.clone()))?,
+    })
+}
+
+/// Lets the other heads reach whatever can power `victim` off, or not any more.
+fn reach_fence_devices(
+    scene: &Scene,
+    victim: &HeadName,
+    reachable: bool,
+) -> Result<(), DrillError> {
+    let appliance = scene.lab.appliance();
+    let Some(fencing) = &appliance.heads[victim].fencing else {
+        return Ok(());
+    };
+    let bmc = fencing.bmc.iter().map(|bmc| bmc.address);
+    let pdus = fencing
+        .outlets
+        .iter()
+        .filter_map(|outlet| appliance.pdus.get(&outlet.pdu));
+    let addresses: Vec<_> = bmc.chain(pdus.map(|pdu| pdu.address)).collect();
+    let verb = if reachable { "del" } else { "add" };
+    for head in survivors(scene, victim) {
+        for address in &addresses {
+            let address = address.to_string();
+            let route = ["route", verb, "blackhole", &address];
+            let done = scene.lab.must(&Who::Head(head.clone()), "ip", &route);
+            // A head that booted meanwhile has no such route any more.
+            if let Err(error) = done {
+                if !reachable {
+                    return Err(error.into());
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_power_off_that_fails_is_an_alarm_and_one_that_worked_is_none() {
+        let head = "left".parse().expect("a name");
+        for (line, expected) in [
+            (
+                r#"<fence_event action="off" target="left" status="failed" exit-reason="x"/>"#,
+                true,
+            ),
+            (
+                r#"<fence_event action="off" target="left" status="pending"/>"#,
+                true,
+            ),
+            (
+                r#"<fence_event action="off" target="left" status="success"/>"#,
+                false,
+            ),
+            (
+                r#"<fence_event action="off" target="right" status="failed"/>"#,
+                false,
+            ),
+            (
+                r#"<node name="left" id="1" online="false" unclean="true"/>"#,
+                true,
+            ),
+            (
+                r#"<node name="left" id="1" online="true" unclean="false"/>"#,
+                false,
+            ),
+        ] {
+            assert_eq!(is_alarm(line, &head), expected, "{line}");
+        }
+    }
+
+    #[test]
+    fn what_an_appliance_cannot_show_is_said() {
+        let text = include_str!("../../examples/pair.toml");
+        let mut appliance = appliance::parse(text).expect("well formed").appliance;
+        let pool: units::PoolName = "tank".parse().expect("a name");
+        for drill in Drill::ALL {
+            let expected = *drill != Drill::ClockJump;
+            assert_eq!(
+                possible(*drill, &appliance, &pool).is_ok(),
+                expected,
+                "{drill}"
+            );
+        }
+        appliance
+            .pools
+            .get_mut(&pool)
+            .expect("tank")
+            .addresses
+            .truncate(1);
+        assert!(possible(Drill::OneLinkCut, &appliance, &pool).is_err());
+    }
+}

@@ -1,0 +1,30 @@
+//! Drills: faults made on purpose in a lab, while stock initiators work, with a verdict on what the
+//! clients saw, measured against what is promised.
+//!
+//! `catalogue` names the drills, `faults` makes them, `run` does them round by round in a `scene`. What the
+//! clients tell becomes a `story`, logs become a `timeline`, `watch` looks for double imports; `promise`
+//! judges, `report` sums up. The last five know no lab.
+
+#![forbid(unsafe_code)]
+
+mod catalogue;
+mod client;
+mod error;
+mod faults;
+mod moment;
+mod promise;
+mod report;
+mod round;
+mod run;
+mod scene;
+mod story;
+mod timeline;
+mod watch;
+
+pub use catalogue::{Drill, UnknownDrill};
+pub use error::DrillError;
+pub use promise::{Bounds, Broken, Expectation, Fencing, Kind, Place, Promise};
+pub use report::{DrillReport, JudgedRound, Report};
+pub use round::Round;
+pub use run::{EXAMPLE, Options, Progress, run, with_profile};
+pub use timeline::{Mark, Step};

@@ -1,0 +1,125 @@
+//! Moments on the clock that every process of this machine shares, and log lines placed on it.
+
+use std::time::Duration;
+
+use rustix::time::{ClockId, clock_gettime};
+use serde::{Deserialize, Serialize};
+
+/// A moment of CLOCK_MONOTONIC, in seconds.
+#[derive(Clone, Copy, Debug, PartialEq, PartialOrd, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Moment(pub f64);
+
+fn seconds(clock: ClockId) -> f64 {
+    let time = clock_gettime(clock);
+    // Nanoseconds are below 2^30, and an f64 holds a microsecond of a century.
+    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
+}
+
+impl Moment {
+    /// Now.
+    pub fn now() -> Self {
+        Self(seconds(ClockId::Monotonic))
+    }
+
+    /// Seconds from `earlier` to this moment.
+    pub fn since(self, earlier: Self) -> f64 {
+        self.0 - earlier.0
+    }
+
+    /// That much later.
+    #[must_use]
+    pub fn after(self, time: Duration) -> Self {
+        Self(self.0 + time.as_secs_f64())
+    }
+}
+
+/// How far a log's clock can be wrong for reasons of time zone: a multiple of this, in seconds.
+const ZONE_STEP_S: f64 = 900.0;
+
+/// Places log lines on the monotonic clock. Logs differ in their dates and time zones; minutes
+/// and seconds are the same in all, so a line belongs to the moment that is closest to a known one.
+#[derive(Clone, Copy, Debug)]
+pub struct LogClock {
+    near: Moment,
+    near_wall: f64,
+}
+
+impl LogClock {
+    /// For lines written within seven minutes of `near`.
+    pub fn near(near: Moment) -> Self {
+        let ahead = seconds(ClockId::Realtime) - seconds(ClockId::Monotonic);
+        Self::at(near, near.0 + ahead)
+    }
+
+    /// With the wall clock's seconds at `near`.
+    pub const fn at(near: Moment, near_wall: f64) -> Self {
+        Self { near, near_wall }
+    }
+
+    /// The moment of a line, by the first time of day in it.
+    pub fn place(&self, line: &str) -> Option<Moment> {
+        let shown = minutes_and_seconds(line)?;
+        let mut distance = (shown - self.near_wall).rem_euclid(ZONE_STEP_S);
+        if distance > ZONE_STEP_S / 2.0 {
+            distance -= ZONE_STEP_S;
+        }
+        Some(Moment(self.near.0 + distance))
+    }
+}
+
+/// The seconds since the full hour of the first `HH:MM:SS[.fraction]` in a line.
+fn minutes_and_seconds(line: &str) -> Option<f64> {
+    let bytes = line.as_bytes();
+    let digits = |at: usize| bytes[at].is_ascii_digit() && bytes[at + 1].is_ascii_digit();
+    let is_time =
+        |at: usize| digits(at) && bytes[at + 2] == b':' && digits(at + 3) && bytes[at + 5] == b':';
+    let last = bytes.len().checked_sub(8)?;
+    let at = (0..=last).find(|&at| is_time(at) && digits(at + 6))?;
+    let minutes: f64 = line.get(at + 3..at + 5)?.parse().ok()?;
+    let rest = line.get(at + 6..)?;
+    let end = rest.find(|c: char| !(c.is_ascii_digit() || c == '.'));
+    let seconds = rest.get(..end.unwrap_or(rest.len()))?;
+    let seconds: f64 = seconds.trim_end_matches('.').parse().ok()?;
+    Some(minutes * 60.0 + seconds)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_of_all_logs_are_placed_whatever_their_zone() {
+        // 2026-11-21 05:49:30 UTC.
+        let clock = LogClock::at(Moment(100.0), 1_795_240_170.0);
+        for (line, moment) in [
+            (
+                "Nov 21 05:49:31.250 [77] left corosync notice  [TOTEM ] A processor",
+                101.25,
+            ),
+            (
+                "Nov 21 11:19:29 left pacemaker-controld  [5] (x) info: y",
+                99.0,
+            ),
+            (
+                "2026-11-21T05:50:00.500000Z  INFO pool imported pool=tank",
+                130.5,
+            ),
+            ("Nov 21 05:45:30.000 [77] left", -140.0),
+        ] {
+            let found = clock.place(line).expect(line);
+            assert!((found.0 - moment).abs() < 1e-6, "{line}: {found:?}");
+        }
+        for line in ["", "no time", "12:34", "é12:3"] {
+            assert_eq!(clock.place(line), None, "{line}");
+        }
+    }
+
+    #[test]
+    fn the_hour_may_change_between_the_fault_and_a_line() {
+        // 05:59:59.5
+        let clock = LogClock::at(Moment(100.0), 1_795_240_799.5);
+        let found = clock.place("Nov 21 06:00:00.250 left x").expect("a time");
+        assert!((found.0 - 100.75).abs() < 1e-6, "{found:?}");
+    }
+}

@@ -1,0 +1,378 @@
+//! What is promised for each kind of fault, and whether a round, and all rounds, kept it.
+
+use serde::Serialize;
+use units::HeadName;
+
+use crate::round::Round;
+
+/// What a fault does to the appliance.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Kind {
+    /// A head or a server is gone from one moment to the next.
+    Crash,
+    /// It stands still, or nobody hears it.
+    CutOff,
+    /// A pool is moved on purpose.
+    Move,
+    /// Redundancy hides it: the pool stays where it is.
+    Hidden,
+    /// Nothing is promised but that it comes back, and that nothing is lost.
+    Unbounded,
+}
+
+/// Where the pool must be served afterwards.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Place {
+    /// On another head.
+    Elsewhere,
+    /// Where it was.
+    Same,
+    /// On any head.
+    Anywhere,
+}
+
+/// Whether a head must be powered off by the cluster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Fencing {
+    /// It must.
+    Required,
+    /// None may.
+    Forbidden,
+    /// Both are right.
+    Allowed,
+}
+
+/// What must come of a drill.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Expectation {
+    /// Which promise counts.
+    pub kind: Kind,
+    /// Where the pool is afterwards.
+    pub place: Place,
+    /// Whether a head is powered off.
+    pub fencing: Fencing,
+    /// What the fault itself adds to every pause, in milliseconds, such as a slow BMC.
+    pub added_ms: u32,
+}
+
+/// Bounds on the pause that a client sees, in seconds.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Bounds {
+    /// Of the median of all rounds.
+    pub median_s: f64,
+    /// Of each.
+    pub worst_s: f64,
+}
+
+/// Which bounds count.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Promise {
+    /// Those that the project publishes, for the profile `fast`.
+    Published,
+    /// The appliance file's own `takeover_budget_s`.
+    Budget {
+        /// In seconds.
+        budget_s: u32,
+    },
+}
+
+/// Longest pause from a fault that redundancy hides, in seconds: initiators notice a lost path by a
+/// ping that is not answered, and a hung disk is given up after its deadline.
+const HIDDEN_WORST_S: f64 = 15.0;
+
+impl Promise {
+    /// The bounds for a fault of that kind; none where only the return is promised.
+    pub fn bounds(self, expectation: &Expectation) -> Option<Bounds> {
+        let added_s = f64::from(expectation.added_ms) / 1e3;
+        let bounds = |median_s: f64, worst_s: f64| {
+            Some(Bounds {
+                median_s: median_s + added_s,
+                worst_s: worst_s + added_s,
+            })
+        };
+        match (self, expectation.kind) {
+            (_, Kind::Unbounded) => None,
+            (_, Kind::Hidden) => bounds(HIDDEN_WORST_S, HIDDEN_WORST_S),
+            (Self::Published, Kind::Crash) => bounds(1.0, 3.0),
+            (Self::Published, Kind::CutOff) => bounds(1.5, 4.0),
+            (Self::Published, Kind::Move) => bounds(0.3, 1.0),
+            (Self::Budget { budget_s }, _) => bounds(f64::from(budget_s), f64::from(budget_s)),
+        }
+    }
+}
+
+/// How a promise was broken.
+#[derive(Clone, Debug, PartialEq, Serialize, thiserror::Error)]
+#[serde(tag = "what", rename_all = "kebab-case")]
+pub enum Broken {
+    /// One pause was too long.
+    #[error("a pause of {pause_s:.2} s; at most {worst_s:.1} s are promised")]
+    Worst {
+        /// What was seen.
+        pause_s: f64,
+        /// What is promised.
+        worst_s: f64,
+    },
+    /// Most pauses were too long.
+    #[error("a median pause of {pause_s:.2} s; {median_s:.1} s are promised")]
+    Median {
+        /// What was seen.
+        pause_s: f64,
+        /// What is promised.
+        median_s: f64,
+    },
+    /// I/O did not come back.
+    #[error("no I/O again within {waited_s:.0} s")]
+    NoReturn {
+        /// How long was waited.
+        waited_s: f64,
+    },
+    /// An application saw errors.
+    #[error("{count} errors seen by a client, such as {example}")]
+    Errors {
+        /// How many.
+        count: usize,
+        /// One of them.
+        example: String,
+    },
+    /// What was acknowledged is not there.
+    #[error("{count} acknowledged writes lost, such as {example}")]
+    Lost {
+        /// How many places.
+        count: usize,
+        /// One of them.
+        example: String,
+    },
+    /// The contents could not be read back at all.
+    #[error("the volumes could not be read back: {why}")]
+    NotVerified {
+        /// What is known.
+        why: String,
+    },
+    /// Two servers had the pool at once.
+    #[error("the pool was open twice at once: {evidence}")]
+    DoubleImport {
+        /// Which processes.
+        evidence: String,
+    },
+    /// The pool should be elsewhere.
+    #[error("no takeover: {head} still serves the pool")]
+    NoTakeover {
+        /// The head.
+        head: HeadName,
+    },
+    /// The pool should be where it was.
+    #[error("a takeover by {head}, and there should be none")]
+    Takeover {
+        /// Who took it.
+        head: HeadName,
+    },
+    /// A head was powered off without need.
+    #[error("{head} was powered off, and nothing should be")]
+    Fenced {
+        /// The head.
+        head: HeadName,
+    },
+    /// A head was not powered off.
+    #[error("no head was powered off, and one must be")]
+    NotFenced,
+    /// What this very drill asks for.
+    #[error("{0}")]
+    Other(String),
+}
+
+/// What one round broke.
+pub fn judge_round(round: &Round, expectation: &Expectation, promise: Promise) -> Vec<Broken> {
+    let mut broken = Vec::new();
+    match (round.pause_s(), promise.bounds(expectation)) {
+        (None, _) => broken.push(Broken::NoReturn {
+            waited_s: round.waited_s,
+        }),
+        (Some(pause_s), Some(Bounds { worst_s, .. })) if pause_s > worst_s => {
+            broken.push(Broken::Worst { pause_s, worst_s });
+        }
+        _ => {}
+    }
+    if let Some(example) = round.errors.first() {
+        broken.push(Broken::Errors {
+            count: round.errors.len(),
+            example: example.clone(),
+        });
+    }
+    if let Some(example) = round.violations.first() {
+        broken.push(Broken::Lost {
+            count: round.violations.len(),
+            example: example.clone(),
+        });
+    }
+    if let Some(why) = &round.not_verified {
+        broken.push(Broken::NotVerified { why: why.clone() });
+    }
+    let double = round.double_imports.iter();
+    broken.extend(double.map(|evidence| Broken::DoubleImport {
+        evidence: evidence.clone(),
+    }));
+    judge_place(round, expectation, &mut broken);
+    broken.extend(round.complaints.iter().cloned().map(Broken::Other));
+    broken
+}
+
+fn judge_place(round: &Round, expectation: &Expectation, broken: &mut Vec<Broken>) {
+    let stayed = round.served_after.as_ref() == Some(&round.served_before);
+    match (expectation.place, &round.served_after) {
+        (Place::Elsewhere, Some(head)) if stayed => {
+            broken.push(Broken::NoTakeover { head: head.clone() });
+        }
+        (Place::Same, Some(head)) if !stayed => {
+            broken.push(Broken::Takeover { head: head.clone() });
+        }
+        _ => {}
+    }
+    match (expectation.fencing, round.fenced.first()) {
+        (Fencing::Required, None) => broken.push(Broken::NotFenced),
+        (Fencing::Forbidden, Some(head)) => broken.push(Broken::Fenced { head: head.clone() }),
+        _ => {}
+    }
+}
+
+/// Whether the median of all rounds is as promised; judged where there are enough of them.
+pub fn judge_median(
+    pauses_s: &[f64],
+    expectation: &Expectation,
+    promise: Promise,
+) -> Option<Broken> {
+    /// Of fewer rounds a median says nothing that the worst does not.
+    const ROUNDS_MIN: usize = 3;
+    let median_s = promise.bounds(expectation)?.median_s;
+    if pauses_s.len() < ROUNDS_MIN {
+        return None;
+    }
+    let pause_s = median(pauses_s)?;
+    (pause_s > median_s).then_some(Broken::Median { pause_s, median_s })
+}
+
+/// The middle of some values.
+pub fn median(values: &[f64]) -> Option<f64> {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let middle = sorted.len() / 2;
+    match sorted.len() {
+        0 => None,
+        count if count % 2 == 1 => Some(sorted[middle]),
+        _ => Some(f64::midpoint(sorted[middle - 1], sorted[middle])),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TAKEOVER: Expectation = Expectation {
+        kind: Kind::Crash,
+        place: Place::Elsewhere,
+        fencing: Fencing::Required,
+        added_ms: 0,
+    };
+    const HIDDEN: Expectation = Expectation {
+        kind: Kind::Hidden,
+        place: Place::Same,
+        fencing: Fencing::Forbidden,
+        added_ms: 0,
+    };
+
+    fn head(name: &str) -> HeadName {
+        name.parse().expect("a name")
+    }
+
+    fn good_takeover() -> Round {
+        let mut round = Round::new("active-power", 1, head("left"));
+        round.served_after = Some(head("right"));
+        round.fenced = vec![head("left")];
+        round.pauses_s.insert("iscsi".to_owned(), 0.9);
+        round
+    }
+
+    fn judged(change: impl FnOnce(&mut Round), expectation: &Expectation) -> Vec<Broken> {
+        let mut round = good_takeover();
+        change(&mut round);
+        judge_round(&round, expectation, Promise::Published)
+    }
+
+    #[test]
+    fn a_round_that_keeps_every_promise_is_not_blamed() {
+        assert_eq!(judged(|_| (), &TAKEOVER), []);
+    }
+
+    #[test]
+    fn each_broken_promise_is_named() {
+        type Change = fn(&mut Round);
+        let cases: [(Change, &str); 8] = [
+            (
+                |r| r.pauses_s = [("nbd".to_owned(), 3.5)].into(),
+                "a pause of 3.50 s",
+            ),
+            (|r| r.pauses_s.clear(), "no I/O again"),
+            (
+                |r| r.errors.push("write: medium error".into()),
+                "1 errors seen",
+            ),
+            (
+                |r| r.violations.push("sector 9".into()),
+                "1 acknowledged writes lost",
+            ),
+            (
+                |r| r.not_verified = Some("silence".into()),
+                "read back: silence",
+            ),
+            (|r| r.double_imports.push("7 and 9".into()), "open twice"),
+            (|r| r.served_after = Some(head("left")), "left still serves"),
+            (|r| r.fenced.clear(), "no head was powered off"),
+        ];
+        for (change, words) in cases {
+            let broken = judged(change, &TAKEOVER);
+            assert_eq!(broken.len(), 1, "{broken:?}");
+            assert!(broken[0].to_string().contains(words), "{words}: {broken:?}");
+        }
+    }
+
+    #[test]
+    fn a_takeover_without_need_is_blamed() {
+        let words: Vec<String> = judged(|_| (), &HIDDEN)
+            .iter()
+            .map(ToString::to_string)
+            .collect();
+        assert_eq!(words.len(), 2, "{words:?}");
+        assert!(words[0].contains("takeover by right"), "{words:?}");
+        assert!(words[1].contains("left was powered off"), "{words:?}");
+    }
+
+    #[test]
+    fn a_slow_fence_device_is_not_held_against_the_takeover() {
+        let slow = Expectation {
+            added_ms: 2000,
+            ..TAKEOVER
+        };
+        let pause = |r: &mut Round| r.pauses_s = [("iscsi".to_owned(), 4.5)].into();
+        assert_eq!(judged(pause, &slow), []);
+        assert_eq!(judged(pause, &TAKEOVER).len(), 1);
+    }
+
+    #[test]
+    fn the_median_is_judged_from_three_rounds_on() {
+        let judge = |pauses: &[f64]| judge_median(pauses, &TAKEOVER, Promise::Published);
+        assert_eq!(judge(&[2.0, 2.0]), None);
+        assert!(judge(&[0.5, 1.2, 1.3]).is_some());
+        assert_eq!(judge(&[0.5, 0.9, 2.9]), None);
+        assert_eq!(median(&[3.0, 1.0, 2.0, 10.0]), Some(2.5));
+    }
+
+    #[test]
+    fn other_profiles_are_held_to_their_own_budget() {
+        let bounds = Promise::Budget { budget_s: 5 }.bounds(&TAKEOVER);
+        assert_eq!(bounds.map(|bounds| bounds.worst_s), Some(5.0));
+    }
+}

@@ -1,0 +1,401 @@
+//! Runs drills, round by round: settle, wait for a random moment, strike, watch, read back, judge.
+
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use lab::{Lab, LabError, UpOptions};
+use units::{HeadName, PoolName};
+
+use crate::catalogue::Drill;
+use crate::error::DrillError;
+use crate::faults::{Fault, possible, strike, undo};
+use crate::moment::Moment;
+use crate::promise::{Kind, Promise};
+use crate::report::{DrillReport, JudgedRound, Report};
+use crate::round::Round;
+use crate::scene::{LogEnds, Scene};
+use crate::story::Story;
+use crate::timeline::{Mark, Step, merge};
+
+/// The fault comes at a random moment after the scene has settled, between these.
+const CALM: (Duration, Duration) = (Duration::from_millis(300), Duration::from_millis(2_300));
+/// How long I/O may take to come back.
+const RETURN_LIMIT: Duration = Duration::from_secs(180);
+/// How long a fault that should be hidden is watched.
+const HIDDEN_WATCH: Duration = Duration::from_secs(8);
+/// How long reading everything back may take.
+const VERIFY_LIMIT: Duration = Duration::from_secs(120);
+/// A pause belongs to a fault when it begins at most so long after it, in seconds.
+const BEGINS_WITHIN_S: f64 = 0.15;
+/// How long the cluster may take to say who serves the pool after I/O came back.
+const SERVED_LIMIT: Duration = Duration::from_secs(30);
+/// How long busy processors are let run before the fault.
+const WARM_UP: Duration = Duration::from_millis(500);
+
+/// What to drill.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// How the lab is made.
+    pub lab: UpOptions,
+    /// The pool; none: the first one.
+    pub pool: Option<PoolName>,
+    /// Which drills.
+    pub drills: Vec<Drill>,
+    /// How often each.
+    pub rounds: u32,
+    /// What chooses all moments. Round `n` of a drill, from 0, has `seed + n`, so that one round is replayed
+    /// by its own seed.
+    pub seed: u64,
+    /// Whether all processors are kept busy.
+    pub load: bool,
+}
+
+/// What happens while drills run.
+#[derive(Clone, Debug)]
+pub enum Progress<'a> {
+    /// A line of the lab that comes up.
+    Lab(&'a str),
+    /// A round is over.
+    Round(&'a JudgedRound),
+    /// A drill was not run.
+    Skipped(Drill, &'a str),
+}
+
+/// Brings a lab up, runs the drills in it, and takes it down.
+///
+/// # Errors
+///
+/// The lab does not come up, or does not come to rest. A broken promise is no error.
+pub fn run(options: &Options, tell: &mut dyn FnMut(Progress<'_>)) -> Result<Report, DrillError> {
+    let lab = Lab::up(&options.lab, &mut |line: &str| tell(Progress::Lab(line)))?;
+    let lab = Ending(Some(lab));
+    let appliance = lab.get().appliance().clone();
+    let pool = choose_pool(&appliance, options.pool.as_ref())?;
+    let promise = promise(&appliance);
+    let mut report = Report {
+        appliance: appliance.name.clone(),
+        profile: format!("{:?}", appliance.timeouts.profile).to_lowercase(),
+        promise,
+        load: options.load,
+        seed: options.seed,
+        drills: Vec::new(),
+    };
+    let mut scene = Scene::begin(lab.get().clone(), pool.clone(), options.seed)?;
+    for drill in &options.drills {
+        if let Err(impossible) = possible(*drill, &appliance, &pool) {
+            tell(Progress::Skipped(*drill, &impossible.0));
+            report
+                .drills
+                .push(DrillReport::skipped(*drill, promise, impossible.0));
+            continue;
+        }
+        let mut rounds = Vec::new();
+        for number in 0..options.rounds {
+            let seed = options.seed.wrapping_add(number.into());
+            let round = one_round(&mut scene, *drill, seed, options.load)?;
+            let judged = JudgedRound::new(round, &drill.expectation(), promise);
+            tell(Progress::Round(&judged));
+            rounds.push(judged);
+        }
+        report
+            .drills
+            .push(DrillReport::new(*drill, promise, rounds));
+    }
+    drop(scene);
+    lab.end()?;
+    Ok(report)
+}
+
+/// A lab that goes down whatever happens.
+struct Ending(Option<Lab>);
+
+impl Ending {
+    fn get(&self) -> &Lab {
+        self.0.as_ref().expect("it has not ended")
+    }
+
+    fn end(mut self) -> Result<(), LabError> {
+        self.0.take().expect("it has not ended").end()
+    }
+}
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        if let Some(lab) = self.0.take() {
+            if let Err(error) = lab.end() {
+                tracing::error!(%error, "the lab did not go down: `bulkhead lab down` removes it");
+            }
+        }
+    }
+}
+
+fn choose_pool(
+    appliance: &appliance::Appliance,
+    wanted: Option<&PoolName>,
+) -> Result<PoolName, DrillError> {
+    let pool = match wanted {
+        Some(pool) => pool.clone(),
+        None => {
+            let first = appliance.pools.keys().next().cloned();
+            first.ok_or_else(|| {
+                DrillError::File("the appliance file describes no pool".to_owned())
+            })?
+        }
+    };
+    let described = appliance.pools.get(&pool);
+    let described = described
+        .ok_or_else(|| DrillError::File(format!("the appliance file describes no pool {pool}")))?;
+    if appliance.heads_of(described).len() < 2 {
+        return Err(DrillError::File(format!(
+            "only one head may serve {pool}: nobody can take it over"
+        )));
+    }
+    if described.addresses.is_empty() {
+        return Err(DrillError::File(format!(
+            "{pool} has no address: clients cannot follow it"
+        )));
+    }
+    Ok(pool)
+}
+
+/// The published bounds hold for the short time-outs; others have their own budget.
+fn promise(appliance: &appliance::Appliance) -> Promise {
+    match appliance.timeouts.profile {
+        appliance::Profile::Fast => Promise::Published,
+        _ => Promise::Budget {
+            budget_s: appliance.timeouts().takeover_budget_s,
+        },
+    }
+}
+
+fn one_round(scene: &mut Scene, drill: Drill, seed: u64, load: bool) -> Result<Round, DrillError> {
+    let mut rng = fastrand::Rng::with_seed(seed);
+    let head = scene.settle()?;
+    scene.watch.findings();
+    let _busy = load.then(Busy::begin);
+    let calm_ms = rng.u64(CALM.0.as_millis() as u64..CALM.1.as_millis() as u64);
+    scene.client.listen(Duration::from_millis(calm_ms))?;
+    if load {
+        scene.client.listen(WARM_UP)?;
+    }
+    scene.client.story.begin_round();
+    let ends = scene.log_ends();
+    let mut round = Round::new(drill.name(), seed, head.clone());
+
+    let fault = strike(drill, scene, &head, &mut rng)?;
+    round.fault.clone_from(&fault.words);
+    let came_back = wait(scene, drill, &fault)?;
+    let returned = Moment::now();
+    round.waited_s = returned.since(fault.acted_at);
+    round.served_after = wait_served(scene)?;
+    undo(drill, scene, &fault)?;
+    verify(scene, &mut round)?;
+    collect(scene, &mut round, &fault, &ends, came_back);
+    Ok(round)
+}
+
+/// Waits until the fault has shown its effect, and I/O flows again; whether it does.
+fn wait(scene: &mut Scene, drill: Drill, fault: &Fault) -> Result<bool, DrillError> {
+    let since = fault.acted_at;
+    match drill.expectation().kind {
+        Kind::Crash | Kind::CutOff => {
+            let is_over = |story: &Story| has_passed(story, fault.at);
+            if scene.client.listen_until(HIDDEN_WATCH, is_over)? {
+                return Ok(true);
+            }
+            // Nothing was interrupted, or it lasts.
+        }
+        Kind::Hidden => scene.client.listen(HIDDEN_WATCH)?,
+        Kind::Unbounded if drill == Drill::MemoryExhausted => scene.client.listen(HIDDEN_WATCH)?,
+        Kind::Unbounded | Kind::Move => {}
+    }
+    let since = match drill.expectation().kind {
+        Kind::Crash | Kind::CutOff | Kind::Hidden => Moment::now(),
+        Kind::Unbounded | Kind::Move => since,
+    };
+    scene
+        .client
+        .listen_until(RETURN_LIMIT, |story| story.all_answered_since(since))
+}
+
+/// Whether every initiator has been through a pause that began with the fault.
+fn has_passed(story: &Story, fault: Moment) -> bool {
+    let begun = Moment(fault.0 + BEGINS_WITHIN_S);
+    let passed = |initiator: &String| {
+        let mut gaps = story.gaps.iter();
+        gaps.any(|(whose, from, to)| whose == initiator && *from <= begun && *to > begun)
+    };
+    !story.last_answer.is_empty() && story.last_answer.keys().all(passed)
+}
+
+fn wait_served(scene: &mut Scene) -> Result<Option<HeadName>, DrillError> {
+    let deadline = Moment::now().after(SERVED_LIMIT);
+    loop {
+        let head = scene.serving()?;
+        if head.is_some() || Moment::now() > deadline {
+            return Ok(head);
+        }
+        scene.client.listen(Duration::from_millis(200))?;
+    }
+}
+
+fn verify(scene: &mut Scene, round: &mut Round) -> Result<(), DrillError> {
+    scene.client.verify()?;
+    if !scene
+        .client
+        .listen_until(VERIFY_LIMIT, |story| story.verified.is_some())?
+    {
+        let refusals = &scene.client.story.refusals;
+        round.not_verified = Some(format!(
+            "no end within {} s; {refusals:?}",
+            VERIFY_LIMIT.as_secs()
+        ));
+    }
+    Ok(())
+}
+
+/// Puts into the round what clients, logs and the watch have told.
+fn collect(scene: &Scene, round: &mut Round, fault: &Fault, ends: &LogEnds, came_back: bool) {
+    let story = &scene.client.story;
+    let pauses = story.pauses(fault.at);
+    if came_back {
+        round.pauses_s = pauses
+            .iter()
+            .map(|(name, pause)| (name.clone(), pause.seconds))
+            .collect();
+    }
+    round.slowest_s = story.slowest_s;
+    round.errors.clone_from(&story.errors);
+    round.violations.clone_from(&story.violations);
+    round.refused_logins = story.refused_logins;
+    if let Some((_, counts)) = &story.verified {
+        round.acknowledged = counts.values().map(|one| one.acknowledged).sum();
+        round.repeated = counts.values().map(|one| one.repeated).sum();
+    }
+    round.double_imports = scene.watch.findings();
+    round.complaints.clone_from(&fault.complaints);
+    let mut heads = scene.lab.heads();
+    // A head that is struck may see the others as lost.
+    heads.retain(|head| fault.victim.as_ref() != Some(head));
+    let (mut marks, fenced) = scene.told_since(ends, &heads, fault.at);
+    round.fenced = fenced;
+    let first_io = pauses
+        .values()
+        .filter_map(|pause| pause.until.filter(|_| pause.seconds > 0.1));
+    let first_io = first_io.map(|until| Mark {
+        step: Step::FirstIo,
+        after_s: until.since(fault.at),
+    });
+    marks.extend(first_io);
+    round.timeline = merge(marks);
+}
+
+/// A process for each processor that does nothing, all the time.
+struct Busy(Vec<Child>);
+
+impl Busy {
+    fn begin() -> Self {
+        let count = std::thread::available_parallelism().map_or(1, usize::from);
+        let spin = |_| {
+            Command::new("sh")
+                .args(["-c", "while :; do :; done"])
+                .stdin(Stdio::null())
+                .spawn()
+                .ok()
+        };
+        Self((0..count).filter_map(spin).collect())
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        for child in &mut self.0 {
+            // One that is gone is as good.
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+/// What a drill with another profile reads: the file's text with that profile in it.
+pub fn with_profile(text: &str, profile: &str) -> String {
+    const SECTION: &str = "[timeouts]";
+    let wanted = format!("profile = \"{profile}\"");
+    let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+    match lines.iter().position(|line| line.trim() == SECTION) {
+        Some(start) => {
+            let is_other = |line: &String| line.trim_start().starts_with('[');
+            let end = lines[start + 1..].iter().position(is_other);
+            let end = end.map_or(lines.len(), |offset| start + 1 + offset);
+            let is_profile = |line: &String| line.trim_start().starts_with("profile");
+            match lines[start..end].iter().position(is_profile) {
+                Some(offset) => lines[start + offset] = wanted,
+                None => lines.insert(start + 1, wanted),
+            }
+        }
+        None => lines.extend([String::new(), SECTION.to_owned(), wanted]),
+    }
+    lines.join("\n") + "\n"
+}
+
+/// The example that is drilled when no file is given.
+pub const EXAMPLE: &str = include_str!("../../examples/pair.toml");
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_profile_of_every_example_can_be_replaced() {
+        for text in [
+            EXAMPLE,
+            include_str!("../../examples/eight-pools.toml"),
+            "format = 1\n[timeouts]\ntoken_ms = 7\n[heads]\n",
+        ] {
+            for profile in ["fast", "conservative"] {
+                let changed = with_profile(text, profile);
+                assert_eq!(changed.matches("profile = ").count(), 1, "{changed}");
+                assert!(changed.contains("[timeouts]\n"), "{changed}");
+                assert!(
+                    changed.contains(&format!("profile = \"{profile}\"")),
+                    "{changed}"
+                );
+            }
+        }
+        let parsed = appliance::parse(&with_profile(EXAMPLE, "fast")).expect("well formed");
+        assert_eq!(promise(&parsed.appliance), Promise::Published);
+    }
+
+    #[test]
+    fn a_takeover_is_over_when_every_initiator_has_been_through_its_pause() {
+        let mut story = Story::default();
+        for name in ["iscsi", "nbd"] {
+            story.last_answer.insert(name.to_owned(), Moment(99.0));
+        }
+        let fault = Moment(10.0);
+        let mut gap = |whose: &str, from, to| {
+            story
+                .gaps
+                .push((whose.to_owned(), Moment(from), Moment(to)));
+            has_passed(&story, fault)
+        };
+        assert!(!gap("iscsi", 9.99, 11.0));
+        assert!(
+            !gap("nbd", 9.93, 10.0),
+            "a hiccup before the fault is none of it"
+        );
+        assert!(gap("nbd", 10.1, 11.2));
+    }
+
+    #[test]
+    fn a_pool_that_nobody_can_take_over_is_not_drilled() {
+        let parsed = appliance::parse(EXAMPLE).expect("well formed").appliance;
+        let unknown = "other".parse().expect("a name");
+        assert!(choose_pool(&parsed, Some(&unknown)).is_err());
+        assert_eq!(choose_pool(&parsed, None).expect("tank").as_str(), "tank");
+        let single = include_str!("../../examples/single.toml");
+        let single = appliance::parse(single).expect("well formed").appliance;
+        let error = choose_pool(&single, None).expect_err("one head");
+        assert!(error.to_string().contains("nobody can take it over"));
+    }
+}

@@ -1,0 +1,351 @@
+//! Where drills happen: a lab, the clients at work in it, and whoever watches the disks.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{Read, Seek, SeekFrom};
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use appliance::render::{address_id, pool_id};
+use cluster::machine::{Local, must};
+use cluster::process::Invocation;
+use lab::{ClusterState, Lab, Power, Who};
+use units::{HeadName, PoolName};
+
+use crate::client::{Client, Targets};
+use crate::error::DrillError;
+use crate::moment::{LogClock, Moment};
+use crate::timeline::{Mark, Resources, marks};
+use crate::watch::Watch;
+
+/// How long the lab may take to be well again between two drills: heads boot and resilver.
+const SETTLE_LIMIT: Duration = Duration::from_secs(240);
+/// When it is not well by itself after so long, old failures are forgotten, as an operator would.
+const FORGIVE_AFTER: Duration = Duration::from_secs(20);
+/// How long clients may take to begin.
+const BEGIN_LIMIT: Duration = Duration::from_secs(120);
+/// Pause between two looks at the cluster. Each costs processor time.
+const LOOK: Duration = Duration::from_millis(300);
+/// Everybody must have had an answer within this time, in seconds, before the next fault.
+const FRESH_S: f64 = 0.5;
+/// How much of a log is read after a fault, in bytes.
+const LOG_BYTES_MAX: u64 = 8 << 20;
+
+const CLIENT_NAME: &str = "iqn.2026-01.org.example:drill";
+const ISCSI_VOLUME: &str = "drill-iscsi";
+const NBD_VOLUME: &str = "drill-nbd";
+const VOLUME_SIZE: &str = "32M";
+
+/// The logs of a head that tell of a takeover.
+const LOGS: &[&str] = &[
+    "/var/log/corosync/corosync.log",
+    "/var/log/pacemaker/pacemaker.log",
+];
+
+/// A lab with clients at work.
+pub struct Scene {
+    /// The lab.
+    pub lab: Lab,
+    /// The pool that the drills are about.
+    pub pool: PoolName,
+    /// The clients.
+    pub client: Client,
+    /// The watch over the pool's disks.
+    pub watch: Watch,
+    path_count: usize,
+}
+
+impl Scene {
+    /// Makes volumes in the pool, exports them, and puts clients to work.
+    ///
+    /// # Errors
+    ///
+    /// Something of it does not work.
+    pub fn begin(lab: Lab, pool: PoolName, seed: u64) -> Result<Self, DrillError> {
+        let state = lab.wait_complete(SETTLE_LIMIT)?;
+        let head = serving_head(&state, &pool).ok_or_else(|| not_served(&pool))?;
+        let targets = export(&lab, &pool, &head)?;
+        let disks = disks(&lab, &head, &pool);
+        let files: Vec<PathBuf> = disks.iter().map(|(_, file)| file.clone()).collect();
+        let watch = Watch::start(&files).map_err(DrillError::io("watch the pool's disks"))?;
+        let enter = lab.enter(&Who::Client)?;
+        let log = lab.path().join("drill-client.log");
+        let mut client = Client::start(&enter, &targets, seed, &log)?;
+        if !client.listen_until(BEGIN_LIMIT, |story| story.is_ready)? {
+            let words = std::fs::read_to_string(&log).unwrap_or_default();
+            let message = format!("it does not begin: {:?} {words}", client.story.refusals);
+            return Err(DrillError::Client(message));
+        }
+        let addresses = lab.appliance().pools[&pool].addresses.len();
+        Ok(Self {
+            lab,
+            pool,
+            client,
+            watch,
+            // iSCSI and NBD each go along every address.
+            path_count: 2 * addresses,
+        })
+    }
+
+    /// The pool's disks, as heads call them and as this machine does.
+    pub fn disks(&self, head: &HeadName) -> Vec<(PathBuf, PathBuf)> {
+        disks(&self.lab, head, &self.pool)
+    }
+
+    /// Runs `bulkhead` on a head.
+    ///
+    /// # Errors
+    ///
+    /// It fails.
+    pub fn bulkhead(&self, head: &HeadName, words: &[&str]) -> Result<String, DrillError> {
+        bulkhead(&self.lab, head, words)
+    }
+
+    /// Waits until every head is a member, the pool is served, and all clients have all their paths;
+    /// powers on, mends and forgives what is in the way. Returns the head that serves the pool.
+    ///
+    /// # Errors
+    ///
+    /// It does not come to that.
+    pub fn settle(&mut self) -> Result<HeadName, DrillError> {
+        let started = Instant::now();
+        let mut forgiven = Instant::now();
+        loop {
+            self.client.listen(LOOK)?;
+            let why = match self.unwell()? {
+                Ok(head) => return Ok(head),
+                Err(why) => why,
+            };
+            if started.elapsed() > SETTLE_LIMIT {
+                return Err(DrillError::Unsettled {
+                    waited_s: SETTLE_LIMIT.as_secs(),
+                    why,
+                });
+            }
+            if forgiven.elapsed() > FORGIVE_AFTER {
+                self.forgive();
+                forgiven = Instant::now();
+            }
+        }
+    }
+
+    /// The head that serves the pool when all is well; else what is not.
+    fn unwell(&mut self) -> Result<Result<HeadName, String>, DrillError> {
+        for (head, state) in self.lab.state()?.heads {
+            if state.frozen {
+                self.lab.thaw(&head)?;
+            }
+            if !state.cut.is_empty() {
+                self.lab.mend(&head, &[])?;
+            }
+            if !state.powered {
+                self.lab.power(&head, Power::On)?;
+                return Ok(Err(format!("{head} is booting")));
+            }
+        }
+        let mut seen: BTreeSet<Option<HeadName>> = BTreeSet::new();
+        for head in self.lab.heads() {
+            let Some(state) = self.lab.cluster_as_seen_by(&head)? else {
+                return Ok(Err(format!("Pacemaker does not answer on {head}")));
+            };
+            if !state.is_complete(self.lab.appliance()) {
+                return Ok(Err(format!("{head} sees {state:?}")));
+            }
+            seen.insert(serving_head(&state, &self.pool));
+        }
+        let story = &self.client.story;
+        let fresh = Moment(Moment::now().0 - FRESH_S);
+        if !story.all_answered_since(fresh) {
+            return Ok(Err(format!("clients wait: {:?}", story.refusals)));
+        }
+        if story.paths_up.len() < self.path_count {
+            return Ok(Err(format!(
+                "only these paths are up: {:?}",
+                story.paths_up
+            )));
+        }
+        match seen.pop_first() {
+            Some(Some(head)) if seen.is_empty() => Ok(Ok(head)),
+            _ => Ok(Err("heads do not agree on who serves the pool".to_owned())),
+        }
+    }
+
+    /// Forgets failures of resources and of fence devices, as an operator does after a repair.
+    pub fn forgive(&self) {
+        for head in self.lab.heads() {
+            let who = Who::Head(head);
+            let cleanup = self.lab.must(&who, "crm_resource", &["--cleanup"]);
+            let history = ["--cleanup", "--history", "*"];
+            // What fails here shows again when the lab does not settle.
+            if cleanup.is_ok() && self.lab.must(&who, "stonith_admin", &history).is_ok() {
+                return;
+            }
+        }
+    }
+
+    /// Where the logs of all heads end now.
+    pub fn log_ends(&self) -> LogEnds {
+        let ends = self.logs().map(|(head, path)| {
+            let end = std::fs::metadata(&path).map_or(0, |meta| meta.len());
+            ((head, path), end)
+        });
+        LogEnds(ends.collect())
+    }
+
+    fn logs(&self) -> impl Iterator<Item = (HeadName, PathBuf)> {
+        let server = format!("/var/lib/bulkhead/{}.log", self.pool);
+        self.lab.heads().into_iter().flat_map(move |head| {
+            let paths = LOGS
+                .iter()
+                .map(|path| (*path).to_owned())
+                .chain([server.clone()]);
+            let files = paths
+                .map(|path| self.lab.file_of(&head, &path))
+                .collect::<Vec<_>>();
+            files.into_iter().map(move |file| (head.clone(), file))
+        })
+    }
+
+    /// What the logs of `heads` tell since `ends`, as steps after `fault`, and whom they say to be
+    /// powered off.
+    pub fn told_since(
+        &self,
+        ends: &LogEnds,
+        heads: &[HeadName],
+        fault: Moment,
+    ) -> (Vec<Mark>, Vec<HeadName>) {
+        let resources = Resources {
+            pool: pool_id(&self.pool),
+            addresses: self.lab.appliance().pools[&self.pool]
+                .addresses
+                .iter()
+                .map(|address| address_id(address.address))
+                .collect(),
+        };
+        let clock = LogClock::near(fault);
+        let mut steps = Vec::new();
+        let mut fenced = BTreeSet::new();
+        for ((head, path), end) in &ends.0 {
+            let text = text_since(path, *end);
+            fenced.extend(crate::timeline::fenced(&text));
+            if heads.contains(head) {
+                steps.extend(marks(&text, &resources, &clock, fault));
+            }
+        }
+        let is_fenced = |head: &HeadName| fenced.contains(head.as_str());
+        (
+            steps,
+            self.lab.heads().into_iter().filter(is_fenced).collect(),
+        )
+    }
+
+    /// The head that serves the pool now.
+    ///
+    /// # Errors
+    ///
+    /// The lab does not answer.
+    pub fn serving(&self) -> Result<Option<HeadName>, DrillError> {
+        let state = self.lab.cluster()?;
+        Ok(state.and_then(|state| serving_head(&state, &self.pool)))
+    }
+}
+
+/// Lengths of logs at a moment.
+pub struct LogEnds(BTreeMap<(HeadName, PathBuf), u64>);
+
+/// What was added to a log; one that was replaced by a shorter one is read from its start.
+fn text_since(path: &PathBuf, end: u64) -> String {
+    let read = || {
+        let mut file = std::fs::File::open(path)?;
+        let length = file.metadata()?.len();
+        file.seek(SeekFrom::Start(if length < end { 0 } else { end }))?;
+        let mut bytes = Vec::new();
+        file.take(LOG_BYTES_MAX).read_to_end(&mut bytes)?;
+        std::io::Result::Ok(String::from_utf8_lossy(&bytes).into_owned())
+    };
+    // A head that never wrote such a log tells nothing.
+    read().unwrap_or_default()
+}
+
+fn serving_head(state: &ClusterState, pool: &PoolName) -> Option<HeadName> {
+    let found = state.pools.get(pool)?;
+    if !found.is_served() {
+        return None;
+    }
+    found.head.as_ref()?.parse().ok()
+}
+
+fn not_served(pool: &PoolName) -> DrillError {
+    DrillError::File(format!("no head serves {pool}"))
+}
+
+/// The pool's disks among those of the head.
+fn disks(lab: &Lab, head: &HeadName, pool: &PoolName) -> Vec<(PathBuf, PathBuf)> {
+    let own = &lab.appliance().pools[pool].disks;
+    let all = lab.disks(head).into_iter();
+    all.filter(|(name, _)| own.contains(name)).collect()
+}
+
+fn bulkhead(lab: &Lab, head: &HeadName, words: &[&str]) -> Result<String, DrillError> {
+    let machine = Local {
+        prefix: lab.enter(&Who::Head(head.clone()))?,
+    };
+    let output = must(&machine, &Invocation::new("bulkhead", words));
+    let step = || format!("run bulkhead {} on {head}", words.join(" "));
+    output
+        .map(|output| output.text())
+        .map_err(DrillError::step(step()))
+}
+
+/// Makes the drills' own volumes and exports, as far as they are not there, and says where they are.
+fn export(lab: &Lab, pool: &PoolName, head: &HeadName) -> Result<Targets, DrillError> {
+    let target = format!("iqn.2026-01.org.example:drill-{pool}");
+    let volume = |name: &str| format!("{pool}/{name}");
+    let (iscsi, nbd) = (volume(ISCSI_VOLUME), volume(NBD_VOLUME));
+    let listed = bulkhead(lab, head, &["volume", "list", pool.as_str(), "--json"])?;
+    if !listed.contains(&format!("{iscsi:?}")) {
+        for name in [&iscsi, &nbd] {
+            bulkhead(
+                lab,
+                head,
+                &["volume", "create", name, "--size", VOLUME_SIZE, "--sparse"],
+            )?;
+        }
+        bulkhead(
+            lab,
+            head,
+            &["target", "create", &target, "--pool", pool.as_str()],
+        )?;
+        bulkhead(lab, head, &["target", "map", &target, &iscsi, "--lun", "0"])?;
+        bulkhead(
+            lab,
+            head,
+            &["target", "allow", &target, "--initiator", CLIENT_NAME],
+        )?;
+        bulkhead(
+            lab,
+            head,
+            &[
+                "nbd",
+                "export",
+                &nbd,
+                "--name",
+                NBD_VOLUME,
+                "--allow-everyone",
+            ],
+        )?;
+    }
+    let addresses = &lab.appliance().pools[pool].addresses;
+    let hosts: Vec<String> = addresses
+        .iter()
+        .map(|one| match one.address {
+            std::net::IpAddr::V4(address) => address.to_string(),
+            std::net::IpAddr::V6(address) => format!("[{address}]"),
+        })
+        .collect();
+    let joined =
+        |of: &dyn Fn(&String) -> String| hosts.iter().map(of).collect::<Vec<_>>().join(",");
+    Ok(Targets {
+        iscsi: format!("{}/{target}/0", joined(&|host| format!("{host}:3260"))),
+        nbd: joined(&|host| format!("nbd://{host}/{NBD_VOLUME}")),
+    })
+}

@@ -1,0 +1,251 @@
+//! When the steps of a takeover happened, by the logs of Corosync, Pacemaker and the pool's server.
+
+use std::collections::BTreeSet;
+
+use serde::Serialize;
+
+use crate::moment::{LogClock, Moment};
+
+/// A step of a takeover, in the order in which they should come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Step {
+    /// Somebody noticed: the token was lost, or a monitor failed.
+    Detected,
+    /// The heads that are left agree.
+    Membership,
+    /// A power-off was asked for.
+    FenceAsked,
+    /// It is confirmed.
+    Fenced,
+    /// The agent was told to start the pool.
+    PoolStart,
+    /// The pool is imported.
+    Imported,
+    /// The server listens.
+    Listening,
+    /// The first of the pool's addresses is up.
+    Address,
+    /// The last one is.
+    AllAddresses,
+    /// A client has an answer.
+    FirstIo,
+}
+
+impl Step {
+    /// As it is printed.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Detected => "detected",
+            Self::Membership => "membership",
+            Self::FenceAsked => "fence asked",
+            Self::Fenced => "fenced",
+            Self::PoolStart => "pool start",
+            Self::Imported => "imported",
+            Self::Listening => "listening",
+            Self::Address => "address",
+            Self::AllAddresses => "all addresses",
+            Self::FirstIo => "first I/O",
+        }
+    }
+}
+
+/// A step, and when.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Mark {
+    /// Which.
+    pub step: Step,
+    /// Seconds after the fault.
+    pub after_s: f64,
+}
+
+/// The resources of the pool, as Pacemaker calls them.
+#[derive(Clone, Debug)]
+pub struct Resources {
+    /// The pool's server.
+    pub pool: String,
+    /// Its addresses.
+    pub addresses: Vec<String>,
+}
+
+/// What a line tells, if it tells a step.
+pub fn step_of(line: &str, resources: &Resources) -> Option<Step> {
+    let has = |words: &[&str]| words.iter().all(|word| line.contains(word));
+    let pool = resources.pool.as_str();
+    if has(&["[TOTEM ]", "A processor failed"]) || has(&["[TOTEM ]", "Token has not been received"])
+    {
+        return Some(Step::Detected);
+    }
+    if has(&["[TOTEM ]", "A new membership"]) {
+        return Some(Step::Membership);
+    }
+    if has(&["Result of monitor operation for", pool]) && !has(&[": ok"]) {
+        return Some(Step::Detected);
+    }
+    if has(&["Requesting fencing"]) {
+        return Some(Step::FenceAsked);
+    }
+    if is_fence_confirmed(line) {
+        return Some(Step::Fenced);
+    }
+    if has(&["Requesting local execution of start operation for", pool]) {
+        return Some(Step::PoolStart);
+    }
+    if has(&["pool imported", "after_ms="]) {
+        return Some(Step::Imported);
+    }
+    if has(&["listening", "after_ms="]) {
+        return Some(Step::Listening);
+    }
+    let is_address = |id: &String| line.contains(id.as_str());
+    let is_up = has(&["Result of start operation for", ": ok"]);
+    (is_up && resources.addresses.iter().any(is_address)).then_some(Step::Address)
+}
+
+/// Pacemaker's words for a power-off that a device confirmed, or a person.
+fn is_fence_confirmed(line: &str) -> bool {
+    let is_told = line.contains("pacemaker-fenced") && line.contains("Operation");
+    is_told && line.contains("OK") && (line.contains("'off'") || line.contains("'reboot'"))
+}
+
+/// The heads whose power-off some lines confirm.
+pub fn fenced(lines: &str) -> BTreeSet<String> {
+    const MARK: &str = "targeting ";
+    let confirmed = lines.lines().filter(|line| is_fence_confirmed(line));
+    let target = |line: &str| {
+        let (_, rest) = line.split_once(MARK)?;
+        let end = rest.find(|c: char| !(c.is_ascii_alphanumeric() || "-_.".contains(c)));
+        rest.get(..end.unwrap_or(rest.len())).map(str::to_owned)
+    };
+    confirmed.filter_map(target).collect()
+}
+
+/// The first moment of each step after `fault`; of the addresses also the last.
+pub fn marks(lines: &str, resources: &Resources, clock: &LogClock, fault: Moment) -> Vec<Mark> {
+    let mut marks: Vec<Mark> = Vec::new();
+    let mut last_address = None;
+    let mut addresses = 0;
+    for line in lines.lines() {
+        let Some(step) = step_of(line, resources) else {
+            continue;
+        };
+        let Some(after_s) = clock.place(line).map(|moment| moment.since(fault)) else {
+            continue;
+        };
+        // Logs with whole seconds would put effects before their cause.
+        if after_s < 0.0 {
+            continue;
+        }
+        if step == Step::Address {
+            addresses += 1;
+            last_address = Some(after_s);
+        }
+        if !marks.iter().any(|mark| mark.step == step) {
+            marks.push(Mark { step, after_s });
+        }
+    }
+    if let Some(after_s) = last_address.filter(|_| addresses > 1) {
+        let step = Step::AllAddresses;
+        marks.push(Mark { step, after_s });
+    }
+    marks
+}
+
+/// Marks from several logs: the earliest of each step, in order of time.
+pub fn merge(mut marks: Vec<Mark>) -> Vec<Mark> {
+    marks.sort_by(|a, b| a.after_s.total_cmp(&b.after_s));
+    let mut merged: Vec<Mark> = Vec::new();
+    for mark in marks {
+        let known = merged.iter_mut().find(|known| known.step == mark.step);
+        match known {
+            // Of the last addresses the latest counts.
+            Some(known) if mark.step == Step::AllAddresses => known.after_s = mark.after_s,
+            Some(_) => {}
+            None => merged.push(mark),
+        }
+    }
+    merged.sort_by(|a, b| a.after_s.total_cmp(&b.after_s));
+    merged
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LOG: &str = "\
+Nov 21 05:49:30.300 [7] right corosync notice  [TOTEM ] A processor failed, forming new configuration: token timed out (300ms), waiting 100ms for consensus.
+Nov 21 05:49:30.410 [7] right corosync notice  [TOTEM ] A new membership (2.1d) was formed. Members left: 1
+Nov 21 05:49:30.480 right pacemaker-controld  [41] (te_fence_node) \tnotice: Requesting fencing (off) of node left | action=1 timeout=60000
+Nov 21 05:49:30.690 right pacemaker-fenced    [37] (log_async_result) \tnotice: Operation 'off' [99] targeting left using fence-left-bmc returned 0 (OK) | call 2 from pacemaker-controld.41
+Nov 21 05:49:30.760 right pacemaker-controld  [41] (execute_rsc_action) \tnotice: Requesting local execution of start operation for pool-tank on right | transition_key=x op_key=pool-tank_start_0
+2026-11-21T05:49:30.910000Z  INFO pool imported pool=tank after_ms=120
+2026-11-21T05:49:30.930000Z  INFO listening iscsi=[..] after_ms=140
+Nov 21 05:49:31.000 right pacemaker-controld  [41] (log_executor_event) \tnotice: Result of start operation for address-10.77.1.100 on right: ok | rc=0
+Nov 21 05:49:31.050 right pacemaker-controld  [41] (log_executor_event) \tnotice: Result of start operation for address-10.77.2.100 on right: ok | rc=0
+";
+
+    fn resources() -> Resources {
+        Resources {
+            pool: "pool-tank".to_owned(),
+            addresses: vec!["address-10.77.1.100".into(), "address-10.77.2.100".into()],
+        }
+    }
+
+    #[test]
+    fn the_steps_of_a_takeover_are_found_in_the_logs() {
+        let clock = LogClock::at(Moment(100.0), 1_795_240_170.0);
+        let marks = merge(marks(LOG, &resources(), &clock, Moment(100.0)));
+        let shown: Vec<String> = marks
+            .iter()
+            .map(|mark| format!("{} {:.2}", mark.step.name(), mark.after_s))
+            .collect();
+        assert_eq!(
+            shown,
+            [
+                "detected 0.30",
+                "membership 0.41",
+                "fence asked 0.48",
+                "fenced 0.69",
+                "pool start 0.76",
+                "imported 0.91",
+                "listening 0.93",
+                "address 1.00",
+                "all addresses 1.05"
+            ]
+        );
+    }
+
+    #[test]
+    fn a_confirmed_power_off_names_its_head() {
+        assert_eq!(fenced(LOG), BTreeSet::from(["left".to_owned()]));
+        let failed = LOG.replace("returned 0 (OK)", "returned 1 (No such device)");
+        assert!(fenced(&failed).is_empty());
+    }
+
+    #[test]
+    fn a_monitor_that_fails_is_a_detection_and_one_that_succeeds_is_not() {
+        let line = |result: &str| {
+            format!(
+                "Nov 21 05:49:30 left pacemaker-controld [4] (x) notice: Result of monitor operation for pool-tank on left: {result}"
+            )
+        };
+        assert_eq!(
+            step_of(&line("not running | rc=7"), &resources()),
+            Some(Step::Detected)
+        );
+        assert_eq!(step_of(&line("ok | rc=0"), &resources()), None);
+    }
+
+    #[test]
+    fn the_earliest_of_two_heads_counts_and_the_latest_last_address() {
+        let mark = |step, after_s| Mark { step, after_s };
+        let merged = merge(vec![
+            mark(Step::AllAddresses, 1.0),
+            mark(Step::Detected, 0.5),
+            mark(Step::Detected, 0.3),
+            mark(Step::AllAddresses, 1.2),
+        ]);
+        let expected = [mark(Step::Detected, 0.3), mark(Step::AllAddresses, 1.2)];
+        assert_eq!(merged, expected);
+    }
+}

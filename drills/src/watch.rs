@@ -1,0 +1,234 @@
+//! Watches who has a pool's disks open for writing. Two pool servers that have the same disk at
+//! once are a double import, whatever their logs say.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use crate::moment::Moment;
+
+/// Pause between two looks.
+const LOOK_INTERVAL: Duration = Duration::from_millis(20);
+/// A server that finds the disks locked has them open for a moment; one that imports keeps them.
+const LOOKS_MIN: u32 = 3;
+/// A process becomes another program at its start only; after so many looks it is what it is.
+const YOUNG_LOOKS: u32 = 25;
+/// How many findings are kept between two questions.
+const FINDINGS_MAX: usize = 20;
+
+/// A file, whatever it is called in which namespace.
+type FileId = (u64, u64);
+
+/// Looks until it is dropped.
+pub struct Watch {
+    stop: Arc<AtomicBool>,
+    found: Arc<Mutex<Vec<String>>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Watch {
+    /// Begins to watch the pool on `disks`.
+    ///
+    /// # Errors
+    ///
+    /// A disk is not there, or there is no thread.
+    pub fn start(disks: &[PathBuf]) -> std::io::Result<Self> {
+        let disks = ids(disks)?;
+        let stop = Arc::new(AtomicBool::new(false));
+        let found = Arc::new(Mutex::new(Vec::new()));
+        let (thread_stop, thread_found) = (Arc::clone(&stop), Arc::clone(&found));
+        let thread = std::thread::Builder::new()
+            .name("owners".into())
+            .spawn(move || {
+                let mut servers = Servers::default();
+                let mut couples = Couples::default();
+                while !thread_stop.load(Ordering::Relaxed) {
+                    let owners = servers.owners(Path::new("/proc"), &disks);
+                    let mut found = thread_found.lock().unwrap_or_else(PoisonError::into_inner);
+                    found.extend(couples.take(&owners, Moment::now()));
+                    found.truncate(FINDINGS_MAX);
+                    drop(found);
+                    std::thread::sleep(LOOK_INTERVAL);
+                }
+            })?;
+        Ok(Self {
+            stop,
+            found,
+            thread: Some(thread),
+        })
+    }
+
+    /// What was found since the last call.
+    pub fn findings(&self) -> Vec<String> {
+        std::mem::take(&mut *self.found.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            // It has nothing to say but what is in `found`.
+            let _ = thread.join();
+        }
+    }
+}
+
+fn ids(disks: &[PathBuf]) -> std::io::Result<BTreeSet<FileId>> {
+    let id = |disk: &PathBuf| std::fs::metadata(disk).map(|meta| (meta.dev(), meta.ino()));
+    disks.iter().map(id).collect()
+}
+
+/// The pool servers that have some of `disks` open for writing now.
+///
+/// # Errors
+///
+/// A disk is not there.
+pub fn owners_now(disks: &[PathBuf]) -> std::io::Result<BTreeSet<i32>> {
+    let owners = Servers::default().owners(Path::new("/proc"), &ids(disks)?);
+    Ok(owners.into_values().flatten().collect())
+}
+
+/// Processes that have one disk at the same time, and for how many looks.
+#[derive(Debug, Default)]
+struct Couples(BTreeMap<(i32, i32), u32>);
+
+impl Couples {
+    /// Takes a look: the owners of each disk. Returns the couples that have just become certain.
+    fn take(&mut self, owners: &BTreeMap<FileId, BTreeSet<i32>>, now: Moment) -> Vec<String> {
+        let mut together: BTreeSet<(i32, i32)> = BTreeSet::new();
+        for pids in owners.values() {
+            for first in pids {
+                let later = pids.range(first + 1..);
+                together.extend(later.map(|second| (*first, *second)));
+            }
+        }
+        self.0.retain(|couple, _| together.contains(couple));
+        let mut found = Vec::new();
+        for couple in together {
+            let looks = self.0.entry(couple).or_default();
+            *looks += 1;
+            if *looks == LOOKS_MIN {
+                let (first, second) = couple;
+                found.push(format!("processes {first} and {second} at {:.3}", now.0));
+            }
+        }
+        found
+    }
+}
+
+/// The pool servers among the processes of this machine. Most processes are looked at only while
+/// they are young.
+#[derive(Debug, Default)]
+struct Servers {
+    looks: BTreeMap<i32, u32>,
+}
+
+impl Servers {
+    fn owners(&mut self, proc: &Path, disks: &BTreeSet<FileId>) -> BTreeMap<FileId, BTreeSet<i32>> {
+        let mut owners: BTreeMap<FileId, BTreeSet<i32>> = BTreeMap::new();
+        let mut seen = BTreeMap::new();
+        let entries = std::fs::read_dir(proc).into_iter().flatten().flatten();
+        for entry in entries {
+            let name = entry.file_name();
+            let Some(pid) = name.to_str().and_then(|name| name.parse::<i32>().ok()) else {
+                continue;
+            };
+            let looks = self.looks.get(&pid).copied().unwrap_or(0);
+            if looks >= YOUNG_LOOKS {
+                seen.insert(pid, looks);
+                continue;
+            }
+            let path = entry.path();
+            if !is_pool_server(&path) {
+                seen.insert(pid, looks + 1);
+                continue;
+            }
+            // Never old: it is looked at as long as it lives.
+            seen.insert(pid, 0);
+            for file in open_for_writing(&path) {
+                if disks.contains(&file) {
+                    owners.entry(file).or_default().insert(pid);
+                }
+            }
+        }
+        self.looks = seen;
+        owners
+    }
+}
+
+fn is_pool_server(process: &Path) -> bool {
+    let Ok(words) = std::fs::read(process.join("cmdline")) else {
+        return false;
+    };
+    let mut words = words.split(|byte| *byte == 0);
+    words.nth(1) == Some(b"pool-server")
+}
+
+/// The files that a process has open for writing, as far as they can be seen: it may just end.
+fn open_for_writing(process: &Path) -> Vec<FileId> {
+    let entries = std::fs::read_dir(process.join("fd"));
+    let entries = entries.into_iter().flatten().flatten();
+    let file = |entry: std::fs::DirEntry| {
+        let meta = std::fs::metadata(entry.path()).ok()?;
+        let info = process.join("fdinfo").join(entry.file_name());
+        let info = std::fs::read_to_string(info).ok()?;
+        let flags = info.lines().find_map(|line| line.strip_prefix("flags:"))?;
+        let flags = u32::from_str_radix(flags.trim(), 8).ok()?;
+        let is_writable = flags & 0o3 != 0;
+        is_writable.then(|| (meta.dev(), meta.ino()))
+    };
+    entries.filter_map(file).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn owners(pids: &[i32]) -> BTreeMap<FileId, BTreeSet<i32>> {
+        BTreeMap::from([((1, 1), pids.iter().copied().collect())])
+    }
+
+    #[test]
+    fn two_that_stay_together_are_found_once() {
+        let mut couples = Couples::default();
+        let mut found = Vec::new();
+        for _ in 0..10 {
+            found.extend(couples.take(&owners(&[7, 9]), Moment(1.0)));
+        }
+        assert_eq!(found, ["processes 7 and 9 at 1.000"]);
+    }
+
+    #[test]
+    fn one_that_opens_disks_to_find_them_locked_is_no_owner() {
+        let mut couples = Couples::default();
+        for pids in [&[7, 9][..], &[7], &[7, 9], &[7, 11], &[9]] {
+            assert!(couples.take(&owners(pids), Moment(1.0)).is_empty());
+        }
+    }
+
+    #[test]
+    fn files_open_for_writing_are_seen_and_files_open_for_reading_are_not() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let id = |name: &str| {
+            let path = folder.path().join(name);
+            std::fs::write(&path, "x").expect("written");
+            let meta = std::fs::metadata(&path).expect("there");
+            (path, (meta.dev(), meta.ino()))
+        };
+        let (written, written_id) = id("written");
+        let (read, read_id) = id("read");
+        let _writer = std::fs::File::options()
+            .append(true)
+            .open(written)
+            .expect("open");
+        let _reader = std::fs::File::open(read).expect("open");
+        let found = open_for_writing(Path::new("/proc/self"));
+        assert!(found.contains(&written_id) && !found.contains(&read_id));
+        assert!(!is_pool_server(Path::new("/proc/self")));
+    }
+}

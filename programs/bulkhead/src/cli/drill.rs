@@ -1,0 +1,50 @@
+//! `bulkhead drill`
+
+use std::path::PathBuf;
+
+use clap::Args;
+use drills::Drill;
+use units::PoolName;
+
+/// `drill`
+#[derive(Clone, Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct DrillArgs {
+    /// Which drills [default: all]
+    #[arg(value_name = "NAME")]
+    pub names: Vec<Drill>,
+    /// How often each drill is done
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub rounds: u32,
+    /// What chooses the moments; a round is replayed by its own seed and one round [default: any]
+    #[arg(long, value_name = "S")]
+    pub seed: Option<u64>,
+    /// Keep all processors busy
+    #[arg(long)]
+    pub load: bool,
+    /// The appliance [default: two heads with shared disks]
+    #[arg(long, value_name = "FILE")]
+    pub file: Option<PathBuf>,
+    /// Drill with the time-outs of another profile than the file's
+    #[arg(long, value_name = "PROFILE", value_parser = ["fast", "default", "conservative"])]
+    pub profile: Option<String>,
+    /// The pool that the clients use [default: the first one]
+    #[arg(long)]
+    pub pool: Option<PoolName>,
+    /// Where the lab is made
+    #[arg(
+        long,
+        value_name = "DIR",
+        env = "BULKHEAD_LAB_DIR",
+        default_value = lab::DEFAULT_BASE
+    )]
+    pub dir: PathBuf,
+    /// Name the drills and what must come of them
+    #[arg(long)]
+    pub list: bool,
+}
+
+const EXAMPLES: &str = "Examples:
+  bulkhead drill --list
+  bulkhead drill active-power all-links-cut --rounds 20 --profile fast
+  bulkhead drill --file appliance.toml --load --json";

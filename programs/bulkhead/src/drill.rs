@@ -1,0 +1,161 @@
+//! `bulkhead drill`: runs the drills of the crate `drills` and prints what came of them.
+
+use std::fmt::Write as _;
+use std::process::ExitCode;
+
+use control::{Failure, FailureKind};
+use drills::{Drill, DrillError, JudgedRound, Options, Progress, Report};
+use lab::{LabError, UpOptions};
+use serde_json::json;
+
+use crate::cli::{Common, DrillArgs};
+use crate::table::Table;
+
+/// This machine cannot run a lab.
+const EXIT_INCAPABLE: u8 = 15;
+/// A promise was broken.
+const EXIT_BROKEN: u8 = 16;
+
+/// Performs the command; prints by `print`, and tells `progress` what takes long.
+pub fn run(
+    args: &DrillArgs,
+    common: &Common,
+    print: &mut dyn FnMut(&str) -> Result<(), Failure>,
+    progress: &mut dyn FnMut(&str),
+) -> Result<ExitCode, Failure> {
+    if args.list {
+        print(&list(common.json))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let options = options(args)?;
+    progress(&format!("seed {}", options.seed));
+    let mut tell = |what: Progress<'_>| match what {
+        Progress::Lab(line) => progress(line),
+        Progress::Round(round) => progress(&round_line(round)),
+        Progress::Skipped(drill, why) => progress(&format!("{drill}: skipped: {why}")),
+    };
+    let report = match drills::run(&options, &mut tell) {
+        Ok(report) => report,
+        Err(DrillError::Lab(LabError::Missing(missing))) => {
+            print(&match common.json {
+                true => format!("{:#}\n", json!({ "missing": missing })),
+                false => format!(
+                    "skipped: this machine cannot run a lab:\n  {}\n",
+                    missing.join("\n  ")
+                ),
+            })?;
+            return Ok(ExitCode::from(EXIT_INCAPABLE));
+        }
+        Err(error) => return Err(failure(&error)),
+    };
+    print(&match common.json {
+        true => format!("{:#}\n", json!(report)),
+        false => text(&report),
+    })?;
+    Ok(match report.is_kept() {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::from(EXIT_BROKEN),
+    })
+}
+
+fn options(args: &DrillArgs) -> Result<Options, Failure> {
+    let failed = |what: &str, error: std::io::Error| {
+        Failure::new(FailureKind::Failed, format!("{what}: {error}"))
+    };
+    let program = std::env::current_exe().map_err(|error| failed("find this program", error))?;
+    let base = std::path::absolute(&args.dir).map_err(|error| failed("--dir", error))?;
+    let mut text = match &args.file {
+        Some(file) => crate::appliance::read(file)?,
+        None => drills::EXAMPLE.to_owned(),
+    };
+    if let Some(profile) = &args.profile {
+        text = drills::with_profile(&text, profile);
+    }
+    let seed = match args.seed {
+        Some(seed) => seed,
+        None => {
+            let seed = getrandom::u32().map_err(|error| {
+                Failure::new(FailureKind::Failed, format!("choose a seed: {error}"))
+            })?;
+            seed.into()
+        }
+    };
+    let drills = match args.names.as_slice() {
+        [] => Drill::ALL.to_vec(),
+        names => names.to_vec(),
+    };
+    Ok(Options {
+        lab: UpOptions {
+            // Beside a lab that somebody looks at.
+            name: Some(format!("drill-{}", std::process::id())),
+            ..UpOptions::new(text, base, program)
+        },
+        pool: args.pool.clone(),
+        drills,
+        rounds: args.rounds,
+        seed,
+        load: args.load,
+    })
+}
+
+fn failure(error: &DrillError) -> Failure {
+    let kind = match error {
+        DrillError::File(_) | DrillError::Lab(LabError::File(_)) => FailureKind::Usage,
+        _ => FailureKind::Failed,
+    };
+    Failure::from_chain(kind, error)
+}
+
+fn list(json: bool) -> String {
+    if json {
+        let one = |drill: &Drill| json!({"name": drill, "about": drill.about(), "expectation": drill.expectation()});
+        let all: Vec<_> = Drill::ALL.iter().map(one).collect();
+        return format!("{:#}\n", json!(all));
+    }
+    let mut table = Table::new(&["DRILL", "WHAT HAPPENS"]);
+    for drill in Drill::ALL {
+        table.row([drill.to_string(), drill.about().to_owned()]);
+    }
+    table.render()
+}
+
+/// One round on one line.
+fn round_line(judged: &JudgedRound) -> String {
+    let JudgedRound { round, broken } = judged;
+    let mut line = format!("{} (seed {}): {}", round.drill, round.seed, round.fault);
+    match round.pause_s() {
+        Some(pause_s) => {
+            let _ = write!(line, "; pause {pause_s:.2} s");
+        }
+        None => line.push_str("; no I/O again"),
+    }
+    for mark in &round.timeline {
+        let _ = write!(line, ", {} {:.2}", mark.step.name(), mark.after_s);
+    }
+    for one in broken {
+        let _ = write!(line, "\n  broken: {one}");
+    }
+    line
+}
+
+fn text(report: &Report) -> String {
+    let mut rows = report.table().into_iter();
+    let headings = rows.next().unwrap_or_default();
+    let mut table = Table::new(&headings.each_ref().map(String::as_str));
+    for row in rows {
+        table.row(row);
+    }
+    format!(
+        "\nappliance {}, profile {}, seed {}{}\n{}\n{}",
+        report.appliance,
+        report.profile,
+        report.seed,
+        if report.load {
+            ", all processors busy"
+        } else {
+            ""
+        },
+        table.render(),
+        report.details()
+    )
+}
