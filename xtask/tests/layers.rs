@@ -20,6 +20,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("appliance", &["units"]),
     ("takeover", &["units"]),
     ("cluster", &["units", "appliance", "takeover"]),
+    ("lab", &["units", "appliance", "cluster"]),
     (
         "bulkhead",
         &[
@@ -34,6 +35,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "appliance",
             "takeover",
             "cluster",
+            "lab",
         ],
     ),
     ("xtask", &[]),

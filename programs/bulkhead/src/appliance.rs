@@ -50,7 +50,7 @@ pub fn run(
 }
 
 /// The text of the file; one that is far too long is not read to its end.
-fn read(path: &Path) -> Result<String, Failure> {
+pub fn read(path: &Path) -> Result<String, Failure> {
     let mut bytes = Vec::new();
     let limit = FILE_BYTES_MAX as u64 + 1;
     std::fs::File::open(path)

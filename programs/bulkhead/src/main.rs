@@ -10,6 +10,7 @@
 mod agent;
 mod appliance;
 mod cli;
+mod lab;
 mod hand_over;
 mod open;
 mod operations;
@@ -29,6 +30,9 @@ use control::{Answer, Failure};
 use crate::cli::{Cli, Common, Plan};
 
 fn main() -> ExitCode {
+    if let Some(code) = lab::inside() {
+        return code;
+    }
     let cli = Cli::parse();
     let json = cli.common.json;
     match cli.command.plan().and_then(|plan| run(plan, &cli.common)) {
@@ -54,6 +58,10 @@ fn run(plan: Plan, common: &Common) -> Result<ExitCode, Failure> {
         Plan::Appliance(command) => {
             let mut print = |text: &str| print(text.as_bytes());
             return appliance::run(&command, common, &mut print);
+        }
+        Plan::Lab(command) => {
+            let mut print = |text: &str| print(text.as_bytes());
+            return lab::run(&command, common, &mut print, &mut progress);
         }
         Plan::Completion(shell) => {
             let mut text = Vec::new();

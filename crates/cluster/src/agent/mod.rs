@@ -15,7 +15,7 @@ use units::PoolName;
 
 pub use meta::META_DATA;
 pub use pacemaker::{ClusterView, Pacemaker};
-pub use process::{ServerProcess, StartError};
+pub use process::{ServerProcess, StartError, started_ticks};
 
 /// How long a server may take to answer from memory.
 pub const STATUS_TIME_LIMIT: Duration = Duration::from_secs(1);

@@ -254,8 +254,12 @@ impl ServerProcess {
     }
 }
 
-/// When a process began; none if there is no such process.
-fn started_ticks(pid: i32) -> std::io::Result<Option<u64>> {
+/// When a process began, in clock ticks since boot; none if there is no such process.
+///
+/// # Errors
+///
+/// `/proc` does not tell.
+pub fn started_ticks(pid: i32) -> std::io::Result<Option<u64>> {
     let text = match std::fs::read_to_string(format!("/proc/{pid}/stat")) {
         Ok(text) => text,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),

@@ -19,7 +19,7 @@ use cluster::machine::Local;
 use control::request::{PoolRequest, ServerRequest};
 use control::{FailureKind, Request};
 use takeover::{Basis, Grant, Label, Server};
-use units::PoolName;
+use units::{ByteCount, PoolName};
 use zpool::pool::LabelState;
 
 use self::ask::Asked;
@@ -41,6 +41,10 @@ pub fn run(args: &PoolAgentArgs, common: &Common) -> ExitCode {
     let program = Program {
         common,
         file: &args.file,
+        rehearsal: Rehearsal {
+            arc_max: args.arc_size_max,
+            leg_faults: args.leg_faults.as_deref(),
+        },
         start: Mutex::default(),
     };
     let here = Local::default();
@@ -78,7 +82,17 @@ fn log_to_stderr() {
 struct Program<'a> {
     common: &'a Common,
     file: &'a Path,
+    rehearsal: Rehearsal<'a>,
     start: Mutex<Start>,
+}
+
+/// What is different where an appliance is only rehearsed.
+#[derive(Clone, Copy, Default)]
+struct Rehearsal<'a> {
+    /// The most that a pool may cache.
+    arc_max: Option<ByteCount>,
+    /// Where faults of devices are described.
+    leg_faults: Option<&'a Path>,
 }
 
 /// What one step of a start leaves for the next.
@@ -193,7 +207,10 @@ impl PoolProgram for Program<'_> {
 
     fn server_command(&self, grant: &Grant) -> Result<Command, String> {
         let name = grant.pool();
-        let pool = self.pool(name)?;
+        let mut pool = self.pool(name)?;
+        if let Some(max) = self.rehearsal.arc_max {
+            pool.arc = Some(pool.arc.map_or(max, |arc| arc.min(max)));
+        }
         let program =
             std::env::current_exe().map_err(|error| format!("find this program: {error}"))?;
         let log = self
@@ -209,6 +226,10 @@ impl PoolProgram for Program<'_> {
             .arg(&self.common.state_dir)
             .stderr(log)
             .current_dir("/");
+        if let Some(folder) = self.rehearsal.leg_faults {
+            let file = folder.join(format!("{name}.faults"));
+            command.arg("--leg-faults").arg(file);
+        }
         if let Some(number) = self.common.host_id {
             command.arg("--host-id").arg(format!("{number:08x}"));
         }

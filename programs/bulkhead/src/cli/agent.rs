@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
+use units::ByteCount;
 
 /// `agent`
 #[derive(Debug, Subcommand)]
@@ -41,6 +42,13 @@ pub struct PoolAgentArgs {
         default_value = appliance::plan::APPLIANCE_PATH
     )]
     pub file: PathBuf,
+    /// Never let a pool cache more than this, whatever the file says: for rehearsals on smaller
+    /// machines
+    #[arg(long, value_name = "SIZE", env = "BULKHEAD_ARC_SIZE_MAX")]
+    pub arc_size_max: Option<ByteCount>,
+    /// For tests only: where POOL.faults says which devices of a pool fail
+    #[arg(long, value_name = "DIR", env = "BULKHEAD_LEG_FAULTS", hide = true)]
+    pub leg_faults: Option<PathBuf>,
 }
 
 impl AgentCommand {

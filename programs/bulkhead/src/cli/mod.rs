@@ -3,6 +3,7 @@
 
 mod agent;
 mod appliance;
+mod lab;
 mod layout;
 mod nbd;
 mod pool;
@@ -24,6 +25,9 @@ use units::PoolName;
 pub use agent::PoolAgentArgs;
 pub use appliance::{ApplianceCommand, ChangeArgs, CheckArgs, Way, Ways};
 pub use pool::MoveArgs;
+pub use lab::{
+    BmcArgs, CableArgs, ExecArgs, LabCommand, OnOff, OutletArgs, PowerArgs, UpArgs, WhichLab,
+};
 pub use serve::{NbdAddress, ServeArgs};
 
 /// The whole command line.
@@ -142,6 +146,9 @@ pub enum Command {
     /// The appliance: heads, networks, fencing, pools and addresses in one file
     #[command(subcommand)]
     Appliance(ApplianceCommand),
+    /// The lab: a whole appliance on this machine, to rehearse its file
+    #[command(subcommand)]
+    Lab(LabCommand),
     /// What Pacemaker runs
     #[command(subcommand)]
     Agent(agent::AgentCommand),
@@ -209,6 +216,8 @@ pub enum Plan {
     Serve(Box<ServeArgs>),
     /// Check, plan or apply an appliance file.
     Appliance(Box<ApplianceCommand>),
+    /// Bring up or use a lab.
+    Lab(Box<LabCommand>),
     /// Be the agent of a pool.
     PoolAgent(PoolAgentArgs),
     /// Print completions.
@@ -229,6 +238,7 @@ impl Command {
             Self::Status(args) => Ok(args.plan()),
             Self::PoolServer(args) => Ok(Plan::Serve(args)),
             Self::Appliance(command) => Ok(command.plan()),
+            Self::Lab(command) => Ok(command.plan()),
             Self::Agent(command) => Ok(command.plan()),
             Self::Completion { shell } => Ok(Plan::Completion(shell)),
             Self::Man { directory } => Ok(Plan::Man(directory)),

@@ -1,0 +1,511 @@
+//! A running lab, from outside: enter its machines, switch their power, pull their cables, end it.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::time::{Duration, Instant};
+
+use appliance::Appliance;
+use cluster::Machines;
+use cluster::agent::started_ticks;
+use cluster::machine::Local;
+use cluster::process::{Invocation, Output};
+use rustix::fs::{FlockOperation, flock};
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use units::{HeadName, NetworkName, PoolName};
+
+use crate::error::LabError;
+use crate::inside::{CLIENT, WITNESS};
+use crate::place::{FirstProcess, Folder, PATH_IN_MACHINE, Setup, disks_of};
+use crate::power::Power;
+use crate::served::ClusterState;
+use crate::wire::{HeadState, Order, State, give};
+
+/// How long the end of a lab may take: everything is killed, and devices may be slow.
+const END_TIME_LIMIT: Duration = Duration::from_secs(60);
+/// Pause between two looks at what tells no event.
+const POLL: Duration = Duration::from_millis(100);
+/// How long one question to Pacemaker may take.
+const MONITOR_TIME_LIMIT: Duration = Duration::from_secs(10);
+
+/// Where a command is run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Who {
+    /// On a head.
+    Head(HeadName),
+    /// On the machine that is attached to every network.
+    Client,
+    /// On the machine that breaks ties.
+    Witness,
+    /// Among the switches: the lab's own namespaces.
+    Switch,
+}
+
+impl FromStr for Who {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            CLIENT => Ok(Self::Client),
+            WITNESS => Ok(Self::Witness),
+            "switch" => Ok(Self::Switch),
+            head => head
+                .parse()
+                .map(Self::Head)
+                .map_err(|_| "write the name of a head, client, witness or switch".to_owned()),
+        }
+    }
+}
+
+/// A lab that runs, or ran until a moment ago.
+#[derive(Clone, Debug)]
+pub struct Lab {
+    name: String,
+    folder: Folder,
+    appliance: Appliance,
+    first: FirstProcess,
+}
+
+impl Lab {
+    /// The running lab `name` whose folder is in `base`.
+    ///
+    /// # Errors
+    ///
+    /// There is none, or it does not run any more.
+    pub fn open(base: &Path, name: &str) -> Result<Self, LabError> {
+        let folder = Folder::new(base, name);
+        if !folder.path().exists() {
+            return Err(LabError::NotFound(name.to_owned()));
+        }
+        let read = || format!("read the setup of the lab {name}");
+        let setup = Setup::load(&folder).map_err(LabError::io(read()))?;
+        let first = FirstProcess::load(&folder).map_err(LabError::io(read()))?;
+        let first = first.ok_or_else(|| LabError::Dead(name.to_owned()))?;
+        let lab = Self {
+            name: name.to_owned(),
+            appliance: setup.appliance().map_err(LabError::io(read()))?,
+            folder,
+            first,
+        };
+        match lab.is_alive() {
+            true => Ok(lab),
+            false => Err(LabError::Dead(name.to_owned())),
+        }
+    }
+
+    /// Names of the labs in `base`, running or not.
+    pub fn names(base: &Path) -> Vec<String> {
+        let entries = std::fs::read_dir(base).into_iter().flatten().flatten();
+        let labs = entries.filter(|entry| entry.path().join("lock").exists());
+        let mut names: Vec<String> = labs
+            .filter_map(|e| e.file_name().into_string().ok())
+            .collect();
+        names.sort();
+        names
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Its folder.
+    pub fn path(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// What it is a lab of.
+    pub fn appliance(&self) -> &Appliance {
+        &self.appliance
+    }
+
+    /// Its heads, by name.
+    pub fn heads(&self) -> Vec<HeadName> {
+        self.appliance.heads.keys().cloned().collect()
+    }
+
+    /// The process, as this machine numbers it, that everything in the lab dies with.
+    pub fn first_pid(&self) -> i32 {
+        self.first.pid
+    }
+
+    fn is_alive(&self) -> bool {
+        started_ticks(self.first.pid).is_ok_and(|ticks| ticks == Some(self.first.started_ticks))
+    }
+
+    fn give(&self, order: &Order) -> Result<State, LabError> {
+        let answer = give(&self.folder.control(), order).map_err(|source| match source.kind() {
+            _ if !self.is_alive() => LabError::Dead(self.name.clone()),
+            _ => LabError::Io {
+                what: format!("give an order to the lab {}", self.name),
+                source,
+            },
+        })?;
+        answer.map_err(LabError::Refused)
+    }
+
+    /// How everything is.
+    ///
+    /// # Errors
+    ///
+    /// The lab does not answer.
+    pub fn state(&self) -> Result<State, LabError> {
+        self.give(&Order::Tell)
+    }
+
+    /// How a head is.
+    ///
+    /// # Errors
+    ///
+    /// The lab does not answer, or has no such head.
+    pub fn head_state(&self, head: &HeadName) -> Result<HeadState, LabError> {
+        let mut state = self.state()?;
+        let found = state.heads.remove(head);
+        found.ok_or_else(|| LabError::NoMachine(head.to_string()))
+    }
+
+    /// Whether a head has power.
+    ///
+    /// # Errors
+    ///
+    /// The lab does not answer, or has no such head.
+    pub fn is_powered(&self, head: &HeadName) -> Result<bool, LabError> {
+        Ok(self.head_state(head)?.powered)
+    }
+
+    /// Words before a command that make it run there, as root.
+    ///
+    /// # Errors
+    ///
+    /// The lab does not answer, there is no such machine, or it has no power.
+    pub fn enter(&self, who: &Who) -> Result<Vec<String>, LabError> {
+        let pid = match who {
+            Who::Head(head) => {
+                let first = self.head_state(head)?.first_pid;
+                Some(first.ok_or_else(|| LabError::Off(head.to_string()))?)
+            }
+            Who::Client => Some(self.other(CLIENT)?),
+            Who::Witness => Some(self.other(WITNESS)?),
+            Who::Switch => None,
+        };
+        // Numbers of machines are those of the lab: first into the lab, then into the machine.
+        let mut words = format!("nsenter -t {} -a --", self.first.pid);
+        if let Some(pid) = pid {
+            words.push_str(&format!(" nsenter -t {pid} -a --"));
+        }
+        if matches!(who, Who::Head(_) | Who::Witness) {
+            words.push_str(&format!(" env PATH={PATH_IN_MACHINE} HOME=/root"));
+        }
+        Ok(words.split(' ').map(str::to_owned).collect())
+    }
+
+    fn other(&self, name: &str) -> Result<i32, LabError> {
+        let state = self.state()?;
+        let pid = state.others.get(name).copied();
+        pid.ok_or_else(|| LabError::NoMachine(name.to_owned()))
+    }
+
+    /// Runs a program there and waits for its end. An exit code other than 0 is no error here.
+    ///
+    /// # Errors
+    ///
+    /// The machine cannot be entered, or the program takes too long.
+    pub fn exec(&self, who: &Who, invocation: &Invocation) -> Result<Output, LabError> {
+        let words = self.enter(who)?;
+        let machine = Local { prefix: words };
+        Ok(cluster::Machine::run(&machine, invocation)?)
+    }
+
+    /// The same for a program that must end with 0.
+    ///
+    /// # Errors
+    ///
+    /// As [`Lab::exec`], or the program fails.
+    pub fn must(&self, who: &Who, program: &str, arguments: &[&str]) -> Result<String, LabError> {
+        let output = self.exec(who, &Invocation::new(program, arguments))?;
+        match output.code {
+            0 => Ok(output.text()),
+            code => Err(LabError::Program {
+                program: format!("{program} {}", arguments.join(" ")),
+                code,
+                complaint: output.complaint(),
+            }),
+        }
+    }
+
+    /// The heads as the crate `cluster` reaches them. Only as long as they are not switched off.
+    ///
+    /// # Errors
+    ///
+    /// A head has no power.
+    pub fn machines(&self) -> Result<Machines, LabError> {
+        let heads = self.appliance.heads.keys();
+        heads
+            .map(|head| {
+                let prefix = self.enter(&Who::Head(head.clone()))?;
+                let machine: Box<dyn cluster::Machine> = Box::new(Local { prefix });
+                Ok((head.clone(), machine))
+            })
+            .collect()
+    }
+
+    /// Switches the power of a head, hard, and waits until that is done: a head that is on is
+    /// booting its cluster then, a head that is off has no process left.
+    ///
+    /// # Errors
+    ///
+    /// The lab does not answer, or has no such head.
+    pub fn power(&self, head: &HeadName, to: Power) -> Result<(), LabError> {
+        let head = head.clone();
+        let order = Order::Power {
+            head,
+            to,
+            by_bmc: false,
+        };
+        self.give(&order).map(|_| ())
+    }
+
+    /// Switches an outlet of a power distribution unit. A head whose outlets are all off has no power.
+    ///
+    /// # Errors
+    ///
+    /// The lab does not answer, or has no such unit.
+    pub fn outlet(&self, pdu: &str, outlet: &str, on: bool) -> Result<(), LabError> {
+        let (pdu, outlet) = (pdu.to_owned(), outlet.to_owned());
+        self.give(&Order::Outlet { pdu, outlet, on }).map(|_| ())
+    }
+
+    /// Pulls the cables of a head in `networks`, or all of them if there are none.
+    ///
+    /// # Errors
+    ///
+    /// The lab does not answer, or the head is not in such a network.
+    pub fn cut(&self, head: &HeadName, networks: &[NetworkName]) -> Result<(), LabError> {
+        let (head, networks) = (head.clone(), networks.iter().cloned().collect());
+        self.give(&Order::Cut { head, networks }).map(|_| ())
+    }
+
+    /// Plugs the cables in again.
+    ///
+    /// # Errors
+    ///
+    /// As [`Lab::cut`].
+    pub fn mend(&self, head: &HeadName, networks: &[NetworkName]) -> Result<(), LabError> {
+        let (head, networks) = (head.clone(), networks.iter().cloned().collect());
+        self.give(&Order::Mend { head, networks }).map(|_| ())
+    }
+
+    /// Stops every process of a head, as a paused virtual machine stands still.
+    ///
+    /// # Errors
+    ///
+    /// The lab does not answer, or the head has no power.
+    pub fn freeze(&self, head: &HeadName) -> Result<(), LabError> {
+        let head = head.clone();
+        self.give(&Order::Freeze { head }).map(|_| ())
+    }
+
+    /// Lets a frozen head go on. One that was switched off meanwhile stays off.
+    ///
+    /// # Errors
+    ///
+    /// The lab does not answer, or has no such head.
+    pub fn thaw(&self, head: &HeadName) -> Result<(), LabError> {
+        let head = head.clone();
+        self.give(&Order::Thaw { head }).map(|_| ())
+    }
+
+    /// Makes the BMC of a head take longer to switch the power.
+    ///
+    /// # Errors
+    ///
+    /// The lab does not answer, or has no such head.
+    pub fn set_bmc_delay(&self, head: &HeadName, delay: Duration) -> Result<(), LabError> {
+        let delay_ms = u64::try_from(delay.as_millis()).unwrap_or(u64::MAX);
+        let head = head.clone();
+        self.give(&Order::SlowBmc { head, delay_ms }).map(|_| ())
+    }
+
+    /// Takes the BMC of a head off its network, or puts it back.
+    ///
+    /// # Errors
+    ///
+    /// The lab does not answer, or the head has no BMC.
+    pub fn set_bmc_dead(&self, head: &HeadName, dead: bool) -> Result<(), LabError> {
+        let head = head.clone();
+        self.give(&Order::DeadBmc { head, dead }).map(|_| ())
+    }
+
+    /// Starts Corosync and Pacemaker on all heads, now and whenever they boot.
+    ///
+    /// # Errors
+    ///
+    /// The lab does not answer.
+    pub fn start_cluster(&self) -> Result<(), LabError> {
+        self.give(&Order::StartCluster).map(|_| ())
+    }
+
+    /// The disks that a head sees: their names there, and the files behind them.
+    pub fn disks(&self, head: &HeadName) -> Vec<(PathBuf, PathBuf)> {
+        disks_of(&self.folder, &self.appliance, head)
+    }
+
+    /// The file that says how the devices of a pool fail; its servers read it again when it changes. A
+    /// line for each device, by its name on the heads, as `pool-server --leg-faults` takes it.
+    pub fn leg_faults(&self, pool: &PoolName) -> PathBuf {
+        self.folder.leg_faults(pool)
+    }
+
+    /// Where a file under `/etc` or `/var` of a head is on this machine.
+    pub fn file_of(&self, head: &HeadName, path: &str) -> PathBuf {
+        let own = self.folder.machine(head.as_str());
+        own.join(path.trim_start_matches('/'))
+    }
+
+    /// What Pacemaker says on a head; none while it does not answer there.
+    ///
+    /// # Errors
+    ///
+    /// The head cannot be entered.
+    pub fn cluster_as_seen_by(&self, head: &HeadName) -> Result<Option<ClusterState>, LabError> {
+        let monitor = Invocation::new("crm_mon", &["-1", "--output-as=xml", "--inactive"]);
+        let monitor = monitor.within(MONITOR_TIME_LIMIT);
+        let output = self.exec(&Who::Head(head.clone()), &monitor)?;
+        Ok(ClusterState::parse(&output.text(), &self.appliance).filter(|_| output.code == 0))
+    }
+
+    /// What Pacemaker says on the first head that has power, is not frozen, and answers.
+    ///
+    /// # Errors
+    ///
+    /// The lab does not answer.
+    pub fn cluster(&self) -> Result<Option<ClusterState>, LabError> {
+        for (head, state) in self.state()?.heads {
+            if state.powered && !state.frozen {
+                // It may be switched off at this moment.
+                if let Ok(Some(found)) = self.cluster_as_seen_by(&head) {
+                    return Ok(Some(found));
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// Waits until all heads are members and all pools and fence devices are in use.
+    ///
+    /// # Errors
+    ///
+    /// It does not come to that in time.
+    pub fn wait_complete(&self, limit: Duration) -> Result<ClusterState, LabError> {
+        self.wait_until("all heads and pools are up", limit, |state| {
+            state.is_complete(&self.appliance)
+        })
+    }
+
+    /// Waits until what Pacemaker says is as wanted.
+    ///
+    /// # Errors
+    ///
+    /// It does not come to that in time.
+    pub fn wait_until(
+        &self,
+        what: &str,
+        limit: Duration,
+        is_wanted: impl Fn(&ClusterState) -> bool,
+    ) -> Result<ClusterState, LabError> {
+        let deadline = Instant::now() + limit;
+        loop {
+            let seen = self.cluster()?;
+            if let Some(state) = seen.clone().filter(|state| is_wanted(state)) {
+                return Ok(state);
+            }
+            if Instant::now() >= deadline {
+                let seen = match seen {
+                    Some(seen) => serde_json::to_string(&seen).unwrap_or_default(),
+                    None => "Pacemaker answers on no head".to_owned(),
+                };
+                return Err(LabError::TimedOut {
+                    what: what.to_owned(),
+                    limit_s: limit.as_secs(),
+                    seen,
+                });
+            }
+            std::thread::sleep(POLL);
+        }
+    }
+
+    /// Ends the lab: every process, mount, namespace and file of it is gone afterwards.
+    ///
+    /// # Errors
+    ///
+    /// As [`Lab::down`].
+    pub fn end(self) -> Result<(), LabError> {
+        Self::down(
+            self.folder.path().parent().unwrap_or(Path::new("/")),
+            &self.name,
+        )
+    }
+
+    /// Ends the lab `name` in `base`, also one of which only a part is left, or one that is just beginning.
+    ///
+    /// # Errors
+    ///
+    /// There is none, or something of it does not go away.
+    pub fn down(base: &Path, name: &str) -> Result<(), LabError> {
+        let folder = Folder::new(base, name);
+        let lock = match File::open(folder.lock()) {
+            Ok(lock) => lock,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return Err(LabError::NotFound(name.to_owned()));
+            }
+            Err(error) => return Err(LabError::io(format!("open the lock of {name}"))(error)),
+        };
+        let deadline = Instant::now() + END_TIME_LIMIT;
+        // Whoever holds the lock may not have noted itself yet, or may be ending.
+        while !try_lock(&lock).map_err(LabError::io("lock the lab"))? {
+            if let Ok(Some(first)) = FirstProcess::load(&folder) {
+                kill(&first).map_err(LabError::io("kill the lab"))?;
+            }
+            if Instant::now() >= deadline {
+                return Err(LabError::TimedOut {
+                    what: format!("the end of the lab {name}"),
+                    limit_s: END_TIME_LIMIT.as_secs(),
+                    seen: "its lock is still held".to_owned(),
+                });
+            }
+            std::thread::sleep(POLL);
+        }
+        let removed = std::fs::remove_dir_all(folder.path());
+        removed.map_err(LabError::io(format!("remove {}", folder.path().display())))
+    }
+}
+
+fn try_lock(lock: &impl AsFd) -> io::Result<bool> {
+    match flock(lock, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(true),
+        Err(rustix::io::Errno::WOULDBLOCK) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Kills the process if it is still the one that was noted.
+fn kill(first: &FirstProcess) -> io::Result<()> {
+    let Some(pid) = Pid::from_raw(first.pid) else {
+        return Ok(());
+    };
+    let handle = match pidfd_open(pid, PidfdFlags::empty()) {
+        Ok(handle) => handle,
+        Err(rustix::io::Errno::SRCH) => return Ok(()),
+        Err(error) => return Err(error.into()),
+    };
+    // Looked at after the handle was taken, so that the number cannot change hands between.
+    if started_ticks(first.pid)? != Some(first.started_ticks) {
+        return Ok(());
+    }
+    match pidfd_send_signal(&handle, Signal::KILL) {
+        Ok(()) | Err(rustix::io::Errno::SRCH) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}

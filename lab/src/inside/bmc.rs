@@ -1,0 +1,110 @@
+//! A head's BMC: stock `ipmi_sim` in a network namespace of its own, which asks the supervisor when
+//! somebody wants to know or to switch the power.
+
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::process::{Command, ExitCode, Stdio};
+
+use appliance::{Appliance, Bmc, Privilege};
+use units::HeadName;
+
+use super::{COMMAND, root, step, switch, unit};
+use crate::fabric::{Port, single_port};
+use crate::place::{Folder, Setup};
+
+/// Its one interface.
+const INTERFACE: &str = "bmc0";
+/// Address of the management controller on its bus (IPMI 2.0, section 6.12.4).
+const BUS_ADDRESS: &str = "0x20";
+
+/// What the simulator simulates: one controller, nothing else on its bus.
+const EMULATION: &str = "mc_setbmc 0x20\n\
+    mc_add 0x20 0 no-device-sdrs 0x23 9 8 0x9f 0x1291 0xf02\n\
+    sel_enable 0x20 1000 0x0a\n\
+    mc_enable 0x20\n";
+
+/// The BMC of a head.
+pub fn of<'a>(appliance: &'a Appliance, head: &HeadName) -> Option<&'a Bmc> {
+    appliance.heads.get(head)?.fencing.as_ref()?.bmc.as_ref()
+}
+
+/// Its interface; none where no network holds its address.
+pub fn ports(appliance: &Appliance, head: &HeadName) -> Vec<Port> {
+    let bmc = of(appliance, head);
+    let port = bmc.and_then(|bmc| single_port(appliance, bmc.address, INTERFACE));
+    port.into_iter().collect()
+}
+
+/// The name of its folder.
+pub fn device(head: &HeadName) -> String {
+    format!("bmc-{head}")
+}
+
+/// Becomes the simulator.
+pub fn run(folder: &Folder, head: &str) -> io::Result<ExitCode> {
+    let setup = Setup::load(folder)?;
+    let appliance = setup.appliance()?;
+    let head: HeadName = head.parse().map_err(io::Error::other)?;
+    let bmc = of(&appliance, &head).ok_or_else(|| io::Error::other("this head has no BMC"))?;
+    let password = setup.secrets.get(&bmc.password_file);
+    let password = password.ok_or_else(|| io::Error::other("the BMC has no password"))?;
+    let own = folder.device(&device(&head));
+    let (lan, emulation) = (own.join("lan.conf"), own.join("emulation"));
+    std::fs::write(&lan, lan_conf(folder, &head, bmc, password))?;
+    std::fs::write(&emulation, EMULATION)?;
+    let _told_no_more = unit::greet()?;
+    root::build_for_device()?;
+    switch::configure(&ports(&appliance, &head))?;
+    unit::is_up()?;
+    let error = Command::new("ipmi_sim")
+        .args(["-n", "-p", "-c"])
+        .arg(&lan)
+        .arg("-f")
+        .arg(&emulation)
+        .arg("-s")
+        .arg(&own)
+        .stdin(Stdio::null())
+        .stdout(io::stderr())
+        .exec();
+    Err(error).map_err(step("run ipmi_sim"))
+}
+
+/// Sixteen bytes that differ from head to head: the end of its name.
+fn bytes_of(head: &HeadName) -> [u8; 16] {
+    let mut bytes = [0x62; 16];
+    for (place, byte) in bytes.iter_mut().rev().zip(head.as_str().bytes().rev()) {
+        *place = byte;
+    }
+    bytes
+}
+
+fn lan_conf(folder: &Folder, head: &HeadName, bmc: &Bmc, password: &str) -> String {
+    let level = match bmc.privilege {
+        Privilege::Operator => "operator",
+        Privilege::Administrator => "admin",
+    };
+    let (program, path) = (folder.program(), folder.path().display());
+    let (program, address, port, user) = (program.display(), bmc.address, bmc.port, &bmc.user);
+    let mut text = format!(
+        "name \"{}\"\nset_working_mc {BUS_ADDRESS}\n  startlan 1\n",
+        device(head)
+    );
+    text.push_str(&format!(
+        "    addr {address} {port}\n    priv_limit admin\n"
+    ));
+    for role in ["callback", "user", "operator", "admin"] {
+        text.push_str(&format!("    allowed_auths_{role} none md2 md5 straight\n"));
+    }
+    // Without one the simulator refuses sessions of IPMI 2.0.
+    let guid: String = bytes_of(head)
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
+    text.push_str(&format!(
+        "    guid {guid}\n  endlan\n  \
+         chassis_control \"{program} {COMMAND} chassis {path} {head}\"\n  \
+         user 1 false \"\" \"\" user 10 none md2 md5 straight\n  \
+         user 2 true \"{user}\" \"{password}\" {level} 10 none md2 md5 straight\n"
+    ));
+    text
+}

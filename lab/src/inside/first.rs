@@ -1,0 +1,73 @@
+//! The first process of a lab. It does two things: it starts the supervisor, and it lives as long
+//! as that does. When it ends, the kernel ends every process of the lab.
+//!
+//! Its standard input is the lab's lock: whoever gets the lock knows that the lab is gone.
+
+use std::io;
+use std::process::{Command, ExitCode, Stdio};
+
+use rustix::mount::{MountFlags, mount, mount_bind};
+use rustix::process::{WaitOptions, wait};
+
+use super::{COMMAND, step};
+use crate::place::{FirstProcess, Folder};
+
+/// Starts the lab; returns when the supervisor has ended.
+pub fn run(folder: &Folder) -> io::Result<ExitCode> {
+    note_itself(folder)?;
+    mount("proc", "/proc", "proc", MountFlags::empty(), None)
+        .map_err(io::Error::from)
+        .map_err(step("mount /proc"))?;
+    // What is rebuilt or upgraded while the lab runs must not change half of it.
+    std::fs::write(folder.program(), "")?;
+    mount_bind("/proc/self/exe", folder.program())
+        .map_err(io::Error::from)
+        .map_err(step("keep the program"))?;
+    let path = folder.path().to_string_lossy().into_owned();
+    let mut supervisor = command_in_front(folder);
+    let supervisor = supervisor
+        .args([COMMAND, "supervisor", &path])
+        .stdin(Stdio::null())
+        .spawn()
+        .map_err(step("start the supervisor"))?;
+    let supervisor = i64::from(supervisor.id());
+    loop {
+        match wait(WaitOptions::empty()) {
+            Ok(Some((pid, status))) if i64::from(pid.as_raw_pid()) == supervisor => {
+                return Err(io::Error::other(format!(
+                    "the supervisor ended: {status:?}"
+                )));
+            }
+            // A process without a parent, or nothing.
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+/// The number by which the machine around the lab knows this process stands in that machine's
+/// /proc, which is still mounted.
+fn note_itself(folder: &Folder) -> io::Result<()> {
+    let link = std::fs::read_link("/proc/self")?;
+    let pid = link.to_string_lossy().parse().map_err(io::Error::other)?;
+    let started_ticks = cluster::agent::started_ticks(pid)?
+        .ok_or_else(|| io::Error::other("this process is not in /proc"))?;
+    FirstProcess { pid, started_ticks }.save(folder)
+}
+
+/// Switches, BMCs and their like are hardware that does not wait for a busy machine. Where
+/// real-time scheduling is not allowed they have to.
+fn command_in_front(folder: &Folder) -> Command {
+    let allowed = Command::new("chrt")
+        .args(["-r", "2", "true"])
+        .stdin(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+        .is_ok_and(|status| status.success());
+    if !allowed {
+        return Command::new(folder.program());
+    }
+    let mut command = Command::new("chrt");
+    command.args(["-r", "2"]).arg(folder.program());
+    command
+}

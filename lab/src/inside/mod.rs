@@ -1,0 +1,95 @@
+//! What runs inside a lab: its first process, the supervisor, the first process of each machine,
+//! and what its BMCs and power distribution units are.
+
+mod bmc;
+mod boot;
+mod chassis;
+mod first;
+mod pdu;
+mod root;
+mod supervisor;
+mod switch;
+mod unit;
+mod witness;
+
+use std::io;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use cluster::process::{Invocation, run};
+
+use crate::place::Folder;
+
+pub(crate) use boot::{CLIENT, WITNESS};
+pub(crate) use pdu::AGENT as PDU_AGENT;
+pub(crate) use root::is_possible;
+pub(crate) use supervisor::READY;
+
+/// The hidden command that starts all of them.
+pub const COMMAND: &str = "lab-inside";
+
+/// Runs one process of a lab. `words` are what follows [`COMMAND`] on its command line.
+pub fn main(words: &[String]) -> ExitCode {
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let done = match words.as_slice() {
+        ["first", folder] => first::run(&at(folder)),
+        ["supervisor", folder] => supervisor::run(&at(folder)),
+        ["machine", folder, name] => boot::run(&at(folder), name),
+        ["bmc", folder, head] => bmc::run(&at(folder), head),
+        ["chassis", folder, head, words @ ..] => chassis::run(&at(folder), head, words),
+        ["pdu", folder, name] => pdu::run(&at(folder), name),
+        ["outlets", folder, name] => pdu::answer(&at(folder), name),
+        _ => Err(io::Error::other("no such part of a lab")),
+    };
+    match done {
+        Ok(code) => code,
+        Err(error) => {
+            tracing::error!(error = %chain(&error), part = words.join(" "), "ended");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn at(folder: &str) -> Folder {
+    Folder::at(PathBuf::from(folder))
+}
+
+/// An error with its causes.
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(inner) = cause {
+        text.push_str(": ");
+        text.push_str(&inner.to_string());
+        cause = inner.source();
+    }
+    text
+}
+
+/// Names the step that failed.
+fn step<'a>(what: impl Into<String> + 'a) -> impl FnOnce(io::Error) -> io::Error + 'a {
+    |error| io::Error::new(error.kind(), format!("{}: {error}", what.into()))
+}
+
+/// Runs a program that must end well, with something to read.
+fn must(program: &str, arguments: &[&str], input: &str) -> io::Result<String> {
+    let invocation = Invocation::new(program, arguments).reading(input);
+    let output = run(&invocation).map_err(|error| io::Error::other(chain(&error)))?;
+    if output.code == 0 {
+        return Ok(output.text());
+    }
+    Err(io::Error::other(format!(
+        "{program} {} ended with {}: {}",
+        arguments.join(" "),
+        output.code,
+        output.complaint()
+    )))
+}
+
+/// Lines for `ip -batch`.
+fn ip(lines: &[String]) -> io::Result<()> {
+    match lines.is_empty() {
+        true => Ok(()),
+        false => must("ip", &["-batch", "-"], &(lines.join("\n") + "\n")).map(|_| ()),
+    }
+}

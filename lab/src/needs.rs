@@ -1,0 +1,182 @@
+//! What a machine must have to run a lab. Whatever is missing is told by name, before anything is begun.
+
+use std::path::Path;
+
+use appliance::Appliance;
+use appliance::facts::programs_required;
+use cluster::process::{Invocation, run};
+
+use crate::inside::{PDU_AGENT, is_possible};
+
+/// Programs that every lab uses, with Debian's packages.
+const PROGRAMS: &[(&str, &str)] = &[
+    ("unshare", "util-linux"),
+    ("nsenter", "util-linux"),
+    ("chrt", "util-linux"),
+    ("ip", "iproute2"),
+    ("cp", "coreutils"),
+    ("chown", "coreutils"),
+    ("crm_mon", "pacemaker-cli-utils"),
+    ("IPaddr2", "resource-agents"),
+];
+/// Where programs are, besides the search path: much of it is for root only.
+const PLACES: &[&str] = &[
+    "/usr/local/sbin",
+    "/usr/local/bin",
+    "/usr/sbin",
+    "/usr/bin",
+    "/sbin",
+    "/bin",
+    "/usr/lib/ocf/resource.d/heartbeat",
+];
+
+/// Tries everything that namespaces are used for; ends with the name of what does not work.
+const TRIAL: &str = "fail() { echo \"$1\"; exit 9; }; \
+    mount -t proc proc /proc || fail 'mounting /proc in a new process namespace'; \
+    mount -t sysfs sysfs /sys || fail 'mounting /sys in a new network namespace'; \
+    mount -t tmpfs tmpfs /run || fail 'mounting a file system in memory'; \
+    mkdir /run/pts && mount -t devpts devpts /run/pts || fail 'mounting terminals'; \
+    mount --bind /run /mnt || fail 'mounting a folder at another place'; \
+    hostname lab-trial || fail 'a host name of its own'; \
+    ip link add trial0 type bridge || fail 'network bridges (kernel module bridge)'; \
+    ip link add trial1 type veth peer name trial2 || fail 'network cables (kernel module veth)'; \
+    ip link set trial1 master trial0 up || fail 'a cable in a bridge'";
+
+/// What this machine lacks to run a lab of `appliance`: nothing, if it is able to.
+pub fn missing(appliance: &Appliance) -> Vec<String> {
+    let mut missing = Vec::new();
+    if !rustix::process::geteuid().is_root() {
+        missing.push("root: namespaces and networks are made by root only".to_owned());
+    }
+    let mut programs: Vec<(String, String)> = PROGRAMS
+        .iter()
+        .map(|(program, package)| ((*program).to_owned(), (*package).to_owned()))
+        .collect();
+    let required = programs_required(appliance).into_iter();
+    let required = required.filter(|program| program != "bulkhead");
+    programs.extend(required.map(|program| (program.clone(), program)));
+    programs.extend(devices(appliance));
+    for (program, package) in programs {
+        let note = match program == package {
+            true => format!("the program {program}"),
+            false => format!("the program {program} (package {package})"),
+        };
+        let is_there = PLACES
+            .iter()
+            .any(|place| Path::new(place).join(&program).exists());
+        if !is_there && !missing.contains(&note) {
+            missing.push(note);
+        }
+    }
+    if missing.is_empty() {
+        missing.extend(namespaces());
+    }
+    missing
+}
+
+/// What BMCs, power distribution units and the witness need.
+fn devices(appliance: &Appliance) -> Vec<(String, String)> {
+    let mut programs = Vec::new();
+    let mut add = |program: &str, package: &str| {
+        programs.push((program.to_owned(), package.to_owned()));
+    };
+    let mut fencing = appliance
+        .heads
+        .values()
+        .filter_map(|head| head.fencing.as_ref());
+    if fencing.any(|fencing| fencing.bmc.is_some()) {
+        add("ipmi_sim", "openipmi");
+    }
+    if appliance.pdus.values().any(|pdu| pdu.agent == PDU_AGENT) {
+        add("snmpd", "snmpd");
+        add("snmpset", "snmp");
+    }
+    let quorum = appliance.quorum.as_ref();
+    if quorum.is_some_and(|quorum| quorum.witness.is_some()) {
+        add("corosync-qnetd", "corosync-qnetd");
+        add("certutil", "libnss3-tools");
+    }
+    programs
+}
+
+/// The first thing about namespaces that does not work.
+fn namespaces() -> Option<String> {
+    let spaces = ["--net", "--mount", "--pid", "--uts", "--ipc"];
+    let command = ["--fork", "--kill-child=KILL", "--", "sh", "-c", TRIAL];
+    let words: Vec<&str> = spaces.into_iter().chain(command).collect();
+    match run(&Invocation::new("unshare", &words)) {
+        Ok(output) if output.code == 0 => None,
+        Ok(output) if output.code == 9 => {
+            let text = output.text();
+            let complaint = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+            Some(format!("{} ({complaint})", text.trim()))
+        }
+        Ok(output) => Some(format!("namespaces ({})", output.complaint())),
+        Err(error) => Some(format!("namespaces ({error})")),
+    }
+}
+
+/// What the file asks for and no lab can do.
+pub fn impossible(appliance: &Appliance) -> Vec<String> {
+    let mut found = Vec::new();
+    let reserved = [crate::inside::CLIENT, crate::inside::WITNESS];
+    for (name, head) in &appliance.heads {
+        if reserved.contains(&name.as_str()) {
+            found.push(format!("a head cannot be called {name} in a lab"));
+        }
+        let outlets = head.fencing.iter().flat_map(|fencing| &fencing.outlets);
+        let simulated = outlets
+            .filter_map(|outlet| appliance.pdus.get(&outlet.pdu))
+            .any(|pdu| pdu.agent == PDU_AGENT);
+        let has_bmc = head
+            .fencing
+            .as_ref()
+            .is_some_and(|fencing| fencing.bmc.is_some());
+        if appliance.heads.len() > 1 && !has_bmc && !simulated {
+            found.push(format!(
+                "{name} has neither a BMC nor outlets of a unit that {PDU_AGENT} knows: the lab has no other fence devices"
+            ));
+        }
+    }
+    let mut addresses = Vec::new();
+    for (name, head) in &appliance.heads {
+        let bmc = head
+            .fencing
+            .as_ref()
+            .and_then(|fencing| fencing.bmc.as_ref());
+        addresses.extend(bmc.map(|bmc| (format!("the BMC of {name}"), bmc.address)));
+    }
+    let pdus = appliance.pdus.iter();
+    addresses.extend(pdus.map(|(name, pdu)| (format!("the unit {name}"), pdu.address)));
+    let witness = appliance.quorum.as_ref().and_then(|q| q.witness.as_ref());
+    addresses.extend(witness.map(|witness| ("the witness".to_owned(), witness.address)));
+    for (what, address) in addresses {
+        if appliance.network_of(address).is_none() {
+            found.push(format!(
+                "{what} is at {address}, which is in no network of the file"
+            ));
+        }
+    }
+    let disks = appliance.pools.values().flat_map(|pool| &pool.disks);
+    for disk in disks.filter(|disk| !is_possible(disk)) {
+        found.push(crate::LabError::Place(disk.clone()).to_string());
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_examples_can_be_tried_except_for_other_fence_devices() {
+        let of = |text: &str| {
+            let appliance = appliance::parse(text).expect("well formed").appliance;
+            impossible(&appliance)
+        };
+        assert_eq!(of(include_str!("../../examples/pair.toml")), [""; 0]);
+        assert_eq!(of(include_str!("../../examples/witness.toml")), [""; 0]);
+        let moved = include_str!("../../examples/pair.toml").replace("10.77.9.21", "10.99.9.21");
+        assert!(of(&moved)[0].contains("10.99.9.21"), "{:?}", of(&moved));
+    }
+}

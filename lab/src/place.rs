@@ -1,0 +1,205 @@
+//! Where a lab keeps what: one folder, and in it what its processes must agree on.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use appliance::Appliance;
+use serde::{Deserialize, Serialize};
+use units::{HeadName, PoolName};
+
+/// Where labs are, each in a folder of its own name.
+pub const DEFAULT_BASE: &str = "/var/lib/bulkhead/lab";
+
+/// Paths in the folder of one lab.
+#[derive(Clone, Debug)]
+pub struct Folder(PathBuf);
+
+impl Folder {
+    /// The lab `name` under `base`.
+    pub fn new(base: &Path, name: &str) -> Self {
+        Self(base.join(name))
+    }
+
+    /// The folder at `path`.
+    pub fn at(path: PathBuf) -> Self {
+        Self(path)
+    }
+
+    /// The folder itself.
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+
+    /// Locked for as long as a process of the lab lives.
+    pub fn lock(&self) -> PathBuf {
+        self.0.join("lock")
+    }
+
+    /// What was asked for: a [`Setup`].
+    pub fn setup(&self) -> PathBuf {
+        self.0.join("setup.json")
+    }
+
+    /// The lab's first process: a [`FirstProcess`].
+    pub fn first_process(&self) -> PathBuf {
+        self.0.join("first-process.json")
+    }
+
+    /// Where the supervisor takes orders.
+    pub fn control(&self) -> PathBuf {
+        self.0.join("control.sock")
+    }
+
+    /// What the supervisor says.
+    pub fn log(&self) -> PathBuf {
+        self.0.join("supervisor.log")
+    }
+
+    /// The program as it was when the lab began, in the lab's mount namespace only.
+    pub fn program(&self) -> PathBuf {
+        self.0.join("program")
+    }
+
+    /// What all machines see at [`SHARED_IN_MACHINE`].
+    pub fn shared(&self) -> PathBuf {
+        self.0.join("shared")
+    }
+
+    /// Faults of a pool's devices, as `pool-server --leg-faults` reads them.
+    pub fn leg_faults(&self, pool: &PoolName) -> PathBuf {
+        self.shared().join(format!("{pool}.faults"))
+    }
+
+    /// The file behind a pool's disk.
+    pub fn disk(&self, pool: &PoolName, index: usize) -> PathBuf {
+        self.0.join("disks").join(format!("{pool}-{index}.img"))
+    }
+
+    /// What is private to one machine: `etc`, `var`, its console, and places to mount on.
+    pub fn machine(&self, name: &str) -> PathBuf {
+        self.0.join("machines").join(name)
+    }
+
+    /// Configuration and state of a device beside the machines, such as a BMC.
+    pub fn device(&self, name: &str) -> PathBuf {
+        self.0.join("devices").join(name)
+    }
+}
+
+/// Where the shared folder is on every machine.
+pub const SHARED_IN_MACHINE: &str = "/run/lab/shared";
+/// Where the program is on every machine.
+pub const PROGRAM_IN_MACHINE: &str = "/run/lab/bin/bulkhead";
+/// Where commands are found on every machine.
+pub const PATH_IN_MACHINE: &str =
+    "/run/lab/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+/// What the processes of a lab agree on from its beginning.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Setup {
+    /// The lab's name.
+    pub name: String,
+    /// The appliance file, byte by byte.
+    pub file_text: String,
+    /// Passwords made for this lab, by the file that holds them on the heads.
+    pub secrets: BTreeMap<PathBuf, String>,
+    /// The most that a pool may cache, in bytes: the heads share one machine.
+    pub arc_bytes_max: u64,
+}
+
+impl Setup {
+    /// Reads what [`Setup::save`] wrote.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be read or understood.
+    pub fn load(folder: &Folder) -> io::Result<Self> {
+        Ok(serde_json::from_slice(&std::fs::read(folder.setup())?)?)
+    }
+
+    /// Writes it as a whole.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be written.
+    pub fn save(&self, folder: &Folder) -> io::Result<()> {
+        replace(&folder.setup(), &serde_json::to_vec_pretty(self)?)
+    }
+
+    /// The appliance.
+    ///
+    /// # Errors
+    ///
+    /// The text is not what was checked at the beginning.
+    pub fn appliance(&self) -> io::Result<Appliance> {
+        match appliance::parse(&self.file_text) {
+            Ok(parsed) => Ok(parsed.appliance),
+            Err(finding) => Err(io::Error::other(finding.what)),
+        }
+    }
+}
+
+/// The process with which the lab begins and ends, as the machine around the lab numbers it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FirstProcess {
+    /// Its number.
+    pub pid: i32,
+    /// When it began, in clock ticks since boot: numbers are used again.
+    pub started_ticks: u64,
+}
+
+impl FirstProcess {
+    /// Reads the note; none before the process wrote it.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be read or understood.
+    pub fn load(folder: &Folder) -> io::Result<Option<Self>> {
+        match std::fs::read(folder.first_process()) {
+            Ok(bytes) => Ok(Some(serde_json::from_slice(&bytes)?)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Writes the note as a whole.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be written.
+    pub fn save(&self, folder: &Folder) -> io::Result<()> {
+        replace(&folder.first_process(), &serde_json::to_vec(self)?)
+    }
+}
+
+/// Readers see the old text or the new one.
+fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let new = path.with_extension("new");
+    std::fs::write(&new, bytes)?;
+    std::fs::rename(&new, path)
+}
+
+/// The disks of all pools, each with the file behind it.
+pub fn disks(folder: &Folder, appliance: &Appliance) -> Vec<(PathBuf, PathBuf)> {
+    let pools = appliance.pools.iter();
+    pools
+        .flat_map(|(name, pool)| {
+            let disks = pool.disks.iter().enumerate();
+            disks.map(|(index, disk)| (disk.clone(), folder.disk(name, index)))
+        })
+        .collect()
+}
+
+/// The disks that `head` sees.
+pub fn disks_of(
+    folder: &Folder,
+    appliance: &Appliance,
+    head: &HeadName,
+) -> Vec<(PathBuf, PathBuf)> {
+    let seen = |pool: &appliance::Pool| appliance.heads_of(pool).contains(head);
+    let mut appliance = appliance.clone();
+    let all = appliance.clone();
+    appliance.pools.retain(|name, _| seen(&all.pools[name]));
+    disks(folder, &appliance)
+}

@@ -1,0 +1,415 @@
+//! Brings a lab up: makes its folder, starts its first process, creates pools, sets the heads up by the same
+//! code as `bulkhead appliance apply`, and waits until everything is served.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use appliance::facts::secrets_required;
+use appliance::plan::{Change, Wish, empty_cib, merged};
+use appliance::{Appliance, Layout, Pool, Severity};
+use cluster::machine::write_file;
+use rustix::fs::{FlockOperation, flock};
+use units::{ByteCount, HeadName, PoolName};
+
+use crate::error::LabError;
+use crate::handle::{Lab, Who};
+use crate::inside;
+use crate::needs;
+use crate::place::{Folder, PROGRAM_IN_MACHINE, Setup, disks};
+
+/// What a lab is made of.
+#[derive(Clone, Debug)]
+pub struct UpOptions {
+    /// The text of the appliance file.
+    pub file_text: String,
+    /// Where labs are.
+    pub base: PathBuf,
+    /// The lab's name; none: the appliance's.
+    pub name: Option<String>,
+    /// The `bulkhead` program.
+    pub program: PathBuf,
+    /// How large each disk seems. Only what is written takes room.
+    pub disk_bytes: ByteCount,
+    /// The most that a pool may cache, whatever the file says: the heads share this machine.
+    pub arc_bytes_max: ByteCount,
+    /// Whether pools are created: mirrors of two disks, of three where the number is odd.
+    pub creates_pools: bool,
+    /// How long until all pools must be served.
+    pub time_limit: Duration,
+    /// Whether what came up of a lab that failed stays, to be looked at.
+    pub keeps_failed: bool,
+}
+
+impl UpOptions {
+    /// The usual lab of an appliance.
+    pub fn new(file_text: String, base: PathBuf, program: PathBuf) -> Self {
+        Self {
+            file_text,
+            base,
+            name: None,
+            program,
+            disk_bytes: ByteCount::gib(1),
+            arc_bytes_max: ByteCount::mib(256),
+            creates_pools: true,
+            time_limit: Duration::from_secs(180),
+            keeps_failed: false,
+        }
+    }
+}
+
+/// Bytes of a random password, in hex twice as long: IPMI 1.5 takes 16 characters.
+const PASSWORD_BYTES: usize = 8;
+/// Where Pacemaker keeps its configuration, which the heads begin with: to wait for an empty one and
+/// change it then takes three times as long.
+const CIB_PATH: &str = "/var/lib/pacemaker/cib/cib.xml";
+/// Its owner.
+const CIB_OWNER: &str = "hacluster:haclient";
+/// The last lines of a log that are told with a failure.
+const LOG_LINES_TOLD: usize = 5;
+
+impl Lab {
+    /// Brings a lab up. `progress` hears what is being done.
+    ///
+    /// # Errors
+    ///
+    /// This machine or the file does not allow it; or it did not work, and then nothing is left, unless the
+    /// options say so.
+    pub fn up(options: &UpOptions, progress: &mut dyn FnMut(&str)) -> Result<Self, LabError> {
+        let appliance = understood(&options.file_text, progress)?;
+        let missing = needs::missing(&appliance);
+        if !missing.is_empty() {
+            return Err(LabError::Missing(missing));
+        }
+        let name = options.name.clone().unwrap_or(appliance.name.clone());
+        if name.is_empty() || name.starts_with('.') || name.contains('/') {
+            return Err(LabError::File(format!("{name:?} is no name for a lab")));
+        }
+        let folder = Folder::new(&options.base, &name);
+        let lock = make_folder(&folder, &name)?;
+        let up = begin(&folder, lock, options, &appliance, progress)
+            .and_then(|()| Self::open(&options.base, &name))
+            .and_then(|lab| lab.set_up(options, progress).map(|()| lab));
+        if up.is_err() && !options.keeps_failed {
+            // What went wrong first is what is told.
+            let _ = Self::down(&options.base, &name);
+        }
+        up
+    }
+
+    fn set_up(&self, options: &UpOptions, progress: &mut dyn FnMut(&str)) -> Result<(), LabError> {
+        if options.creates_pools {
+            for (name, pool) in &self.appliance().pools {
+                progress(&format!("create the pool {name}"));
+                self.create_pool(name, pool)?;
+            }
+        }
+        let layout = Layout {
+            program: PathBuf::from(PROGRAM_IN_MACHINE),
+            has_systemd: false,
+        };
+        let wish = appliance::wish(self.appliance(), &options.file_text, &layout);
+        self.apply(&wish, progress)?;
+        progress("wait until all heads are members and all pools are served");
+        match options.creates_pools {
+            true => self.wait_complete(options.time_limit).map(|_| ()),
+            false => {
+                let all = self.heads();
+                let online =
+                    |head: &HeadName, of: &crate::ClusterState| of.online.contains(head.as_str());
+                let wanted = |state: &crate::ClusterState| all.iter().all(|h| online(h, state));
+                self.wait_until("all heads are members", options.time_limit, wanted)
+                    .map(|_| ())
+            }
+        }
+    }
+
+    /// Sets the heads up and starts the cluster.
+    fn apply(&self, wish: &Wish, progress: &mut dyn FnMut(&str)) -> Result<(), LabError> {
+        let machines = self.machines()?;
+        if self
+            .appliance()
+            .quorum
+            .as_ref()
+            .is_some_and(|q| q.witness.as_ref().is_some_and(|w| w.tls))
+        {
+            progress("give the heads and the witness their certificates");
+            self.certify()?;
+        }
+        let cib = merged(&empty_cib(), &wish.cib).to_string();
+        for (head, machine) in &machines {
+            let path = Path::new(CIB_PATH);
+            write_file(machine.as_ref(), path, cib.as_bytes(), 0o600)
+                .map_err(|error| LabError::Supervisor(format!("write {CIB_PATH}: {error}")))?;
+            self.must(&Who::Head(head.clone()), "chown", &[CIB_OWNER, CIB_PATH])?;
+        }
+        let actual = cluster::observe(&machines, wish)?;
+        let plan = appliance::plan(wish, &actual);
+        let mut started = Ok(());
+        let mut step = |change: &Change| {
+            let text = change.to_string();
+            progress(text.lines().next().unwrap_or_default());
+            // The files are there: on a real head its units are started at this point.
+            if matches!(change, Change::ConfigurePacemaker { .. }) {
+                started = self.start_cluster();
+            }
+        };
+        cluster::apply(&machines, wish, &plan, &mut step)?;
+        started
+    }
+
+    fn create_pool(&self, name: &PoolName, pool: &Pool) -> Result<(), LabError> {
+        let heads = self.appliance().heads_of(pool);
+        let head = heads
+            .first()
+            .ok_or_else(|| LabError::File(format!("no head may serve {name}")))?;
+        let words = create_words(name, pool);
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        self.must(&Who::Head(head.clone()), "bulkhead", &words)
+            .map(|_| ())
+    }
+
+    /// Gives each head a certificate of the witness, as corosync-qdevice(8) describes it.
+    fn certify(&self) -> Result<(), LabError> {
+        let heads = self.heads();
+        let cluster = &self.appliance().name;
+        let Some(first) = heads.first() else {
+            return Ok(());
+        };
+        const CA: &str = "/etc/corosync/qnetd/nssdb/qnetd-cacert.crt";
+        let shared = crate::place::SHARED_IN_MACHINE;
+        let on = |who: &Who, script: String| self.must(who, "sh", &["-ec", &script]).map(|_| ());
+        on(
+            &Who::Witness,
+            format!(
+                "for try in $(seq 600); do [ -e {CA} ] && break; sleep 0.1; done; cp {CA} {shared}"
+            ),
+        )?;
+        for head in &heads {
+            let import = "corosync-qdevice-net-certutil -i -c";
+            on(
+                &Who::Head(head.clone()),
+                format!("{import} {shared}/qnetd-cacert.crt >&2"),
+            )?;
+        }
+        const OWN: &str = "/etc/corosync/qdevice/net/nssdb";
+        let tool = "corosync-qdevice-net-certutil";
+        on(
+            &Who::Head(first.clone()),
+            format!("{tool} -r -n {cluster} >&2; cp {OWN}/qdevice-net-node.crq {shared}"),
+        )?;
+        on(
+            &Who::Witness,
+            format!(
+                "corosync-qnetd-certutil -s -c {shared}/qdevice-net-node.crq -n {cluster} >&2; \
+                 cp /etc/corosync/qnetd/nssdb/cluster-{cluster}.crt {shared}"
+            ),
+        )?;
+        on(
+            &Who::Head(first.clone()),
+            format!(
+                "{tool} -M -c {shared}/cluster-{cluster}.crt >&2; cp {OWN}/qdevice-net-node.p12 {shared}"
+            ),
+        )?;
+        for head in &heads[1..] {
+            on(
+                &Who::Head(head.clone()),
+                format!("{tool} -m -c {shared}/qdevice-net-node.p12 >&2"),
+            )?;
+        }
+        Ok(())
+    }
+}
+
+/// The file without mistakes that a check finds by itself.
+fn understood(text: &str, progress: &mut dyn FnMut(&str)) -> Result<Appliance, LabError> {
+    let parsed = appliance::parse(text).map_err(|finding| LabError::File(finding.to_string()))?;
+    let findings = appliance::check(&parsed, &appliance::Facts::default());
+    let (errors, others): (Vec<_>, Vec<_>) = findings
+        .iter()
+        .partition(|finding| finding.severity == Severity::Error);
+    if !errors.is_empty() {
+        let errors: Vec<String> = errors.iter().map(ToString::to_string).collect();
+        return Err(LabError::File(errors.join("\n")));
+    }
+    for finding in others
+        .iter()
+        .filter(|one| one.severity == Severity::Warning)
+    {
+        progress(&finding.to_string());
+    }
+    let impossible = needs::impossible(&parsed.appliance);
+    match impossible.is_empty() {
+        true => Ok(parsed.appliance),
+        false => Err(LabError::File(impossible.join("; "))),
+    }
+}
+
+/// Makes the folder, and locks it before anything is in it.
+fn make_folder(folder: &Folder, name: &str) -> Result<File, LabError> {
+    let failed = || format!("make {}", folder.path().display());
+    let base = folder.path().parent().unwrap_or(Path::new("/"));
+    fs::create_dir_all(base).map_err(LabError::io(failed()))?;
+    match fs::create_dir(folder.path()) {
+        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
+            return Err(LabError::Exists(name.to_owned()));
+        }
+        made => made.map_err(LabError::io(failed()))?,
+    }
+    let lock = File::create(folder.lock()).map_err(LabError::io(failed()))?;
+    flock(&lock, FlockOperation::LockExclusive)
+        .map_err(std::io::Error::from)
+        .map_err(LabError::io(failed()))?;
+    Ok(lock)
+}
+
+/// Fills the folder and starts the lab's first process, which holds the lock from then on.
+fn begin(
+    folder: &Folder,
+    lock: File,
+    options: &UpOptions,
+    appliance: &Appliance,
+    progress: &mut dyn FnMut(&str),
+) -> Result<(), LabError> {
+    let failed = || format!("fill {}", folder.path().display());
+    for path in [
+        folder.shared(),
+        folder.path().join("disks"),
+        folder.path().join("machines"),
+    ] {
+        fs::create_dir(path).map_err(LabError::io(failed()))?;
+    }
+    for (_, file) in disks(folder, appliance) {
+        File::create(file)
+            .and_then(|file| file.set_len(options.disk_bytes.get()))
+            .map_err(LabError::io(failed()))?;
+    }
+    for pool in appliance.pools.keys() {
+        fs::write(folder.leg_faults(pool), "").map_err(LabError::io(failed()))?;
+    }
+    let setup = Setup {
+        name: options.name.clone().unwrap_or(appliance.name.clone()),
+        file_text: options.file_text.clone(),
+        secrets: secrets(appliance)?,
+        arc_bytes_max: options.arc_bytes_max.get(),
+    };
+    setup.save(folder).map_err(LabError::io(failed()))?;
+    progress("start the heads, their switches and their BMCs");
+    start(folder, lock, &options.program)
+}
+
+fn secrets(appliance: &Appliance) -> Result<BTreeMap<PathBuf, String>, LabError> {
+    let mut secrets = BTreeMap::new();
+    for path in secrets_required(appliance) {
+        if !inside::is_possible(&path) {
+            return Err(LabError::Place(path));
+        }
+        let mut bytes = [0_u8; PASSWORD_BYTES];
+        getrandom::fill(&mut bytes)
+            .map_err(|error| LabError::Supervisor(format!("make a password: {error}")))?;
+        let password = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+        secrets.insert(path, password);
+    }
+    Ok(secrets)
+}
+
+fn start(folder: &Folder, lock: File, program: &Path) -> Result<(), LabError> {
+    use std::os::unix::process::CommandExt as _;
+    let log = File::create(folder.log()).map_err(LabError::io("make the lab's log"))?;
+    let mut child = Command::new("unshare")
+        .args(["--net", "--mount", "--pid", "--uts", "--ipc"])
+        .args(["--fork", "--kill-child=KILL", "--"])
+        .arg(program)
+        .args([inside::COMMAND, "first"])
+        .arg(folder.path())
+        .stdin(lock)
+        .stdout(Stdio::piped())
+        .stderr(log)
+        .current_dir("/")
+        // A signal from the terminal is for this command alone.
+        .process_group(0)
+        .spawn()
+        .map_err(LabError::io("run unshare"))?;
+    let mut said = String::new();
+    let heard = match child.stdout.take() {
+        Some(stdout) => BufReader::new(stdout).read_line(&mut said),
+        None => Ok(0),
+    };
+    // Whenever it ends, it must not stay as a zombie of a program that goes on.
+    std::thread::spawn(move || child.wait());
+    match heard {
+        Ok(_) if said.trim() == inside::READY => Ok(()),
+        _ => {
+            let log = fs::read_to_string(folder.log()).unwrap_or_default();
+            let lines: Vec<&str> = log.lines().collect();
+            let last = &lines[lines.len().saturating_sub(LOG_LINES_TOLD)..];
+            Err(LabError::Supervisor(last.join("\n")))
+        }
+    }
+}
+
+/// Words for `bulkhead pool create`: mirrors of two disks, the last of three where the number is
+/// odd. A single disk is a pool of its own.
+fn create_words(name: &PoolName, pool: &Pool) -> Vec<String> {
+    let mut words = vec!["pool".to_owned(), "create".to_owned(), name.to_string()];
+    let disks: Vec<String> = pool
+        .disks
+        .iter()
+        .map(|disk| disk.to_string_lossy().into_owned())
+        .collect();
+    if disks.len() < 2 {
+        words.extend(disks);
+    } else {
+        let mirrors = disks.len() / 2;
+        for (index, pair) in disks.chunks(2).enumerate() {
+            if index < mirrors {
+                words.push("mirror".to_owned());
+            }
+            words.extend_from_slice(pair);
+        }
+    }
+    let ashift = pool.sector_bytes.max(1).ilog2();
+    words.extend(["--property".to_owned(), format!("ashift={ashift}")]);
+    words
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(disks: &[&str]) -> String {
+        let text = include_str!("../../examples/pair.toml");
+        let appliance = appliance::parse(text).expect("well formed").appliance;
+        let (name, pool) = appliance.pools.into_iter().next().expect("a pool");
+        let disks = disks.iter().map(PathBuf::from).collect();
+        create_words(&name, &Pool { disks, ..pool }).join(" ")
+    }
+
+    #[test]
+    fn pools_are_mirrors_of_two_and_the_last_of_three() {
+        let end = "--property ashift=12";
+        assert_eq!(words(&["a"]), format!("pool create tank a {end}"));
+        assert_eq!(
+            words(&["a", "b"]),
+            format!("pool create tank mirror a b {end}")
+        );
+        assert_eq!(
+            words(&["a", "b", "c", "d", "e"]),
+            format!("pool create tank mirror a b mirror c d e {end}")
+        );
+    }
+
+    #[test]
+    fn a_file_with_mistakes_is_refused_with_the_findings() {
+        let text = include_str!("../../examples/pair.toml");
+        let mut said = Vec::new();
+        let mut progress = |line: &str| said.push(line.to_owned());
+        assert!(understood(text, &mut progress).is_ok());
+        let broken = text.replace("delay_s = 1", "delay_s = 0");
+        let error = understood(&broken, &mut progress).expect_err("refused");
+        assert!(error.to_string().contains("fence-delay-equal"), "{error}");
+    }
+}

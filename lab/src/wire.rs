@@ -1,0 +1,145 @@
+//! What is said at the supervisor's socket: a line of JSON each way.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use units::{HeadName, NetworkName};
+
+use crate::power::Power;
+
+/// The longest line that is read, in bytes.
+pub const LINE_BYTES_MAX: u64 = 1 << 20;
+/// How long the supervisor may take: it boots machines meanwhile.
+const ANSWER_TIME_LIMIT: Duration = Duration::from_secs(120);
+
+/// What the supervisor is told to do.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Order {
+    /// Nothing: tell how things are.
+    Tell,
+    /// Switch the power of a head.
+    Power {
+        /// Which.
+        head: HeadName,
+        /// How.
+        to: Power,
+        /// Whether its BMC was asked to, which may be slow on purpose.
+        by_bmc: bool,
+    },
+    /// Switch one outlet of a power distribution unit.
+    Outlet {
+        /// The unit.
+        pdu: String,
+        /// The outlet.
+        outlet: String,
+        /// Whether it shall have power.
+        on: bool,
+    },
+    /// Start Corosync and Pacemaker on all heads, now and whenever they boot.
+    StartCluster,
+    /// Pull cables.
+    Cut {
+        /// Whose.
+        head: HeadName,
+        /// In which networks; none: in all.
+        networks: BTreeSet<NetworkName>,
+    },
+    /// Plug cables in again.
+    Mend {
+        /// Whose.
+        head: HeadName,
+        /// In which networks; none: in all.
+        networks: BTreeSet<NetworkName>,
+    },
+    /// Stop every process of a head, as a paused virtual machine stands still.
+    Freeze {
+        /// Which.
+        head: HeadName,
+    },
+    /// Let it go on.
+    Thaw {
+        /// Which.
+        head: HeadName,
+    },
+    /// Make a BMC take longer to switch the power.
+    SlowBmc {
+        /// Whose.
+        head: HeadName,
+        /// How long, in milliseconds.
+        delay_ms: u64,
+    },
+    /// Take a BMC off its network, or put it back.
+    DeadBmc {
+        /// Whose.
+        head: HeadName,
+        /// Off.
+        dead: bool,
+    },
+}
+
+/// How a lab is.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct State {
+    /// By head.
+    pub heads: BTreeMap<HeadName, HeadState>,
+    /// First processes of the machines that are no heads, as the lab numbers them.
+    pub others: BTreeMap<String, i32>,
+    /// Outlets without power.
+    pub outlets_off: BTreeSet<(String, String)>,
+}
+
+/// How a head is.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HeadState {
+    /// Whether it has power. It has, also when nothing runs on it any more.
+    pub powered: bool,
+    /// Its first process, as the lab numbers it; none where it has no power.
+    pub first_pid: Option<i32>,
+    /// Whether its processes are stopped.
+    pub frozen: bool,
+    /// Networks whose cables are pulled.
+    pub cut: BTreeSet<NetworkName>,
+    /// How much longer its BMC takes, in milliseconds.
+    pub bmc_delay_ms: u64,
+    /// Whether its BMC is off its network.
+    pub bmc_dead: bool,
+    /// How often it was switched on.
+    pub boots: u32,
+}
+
+/// The supervisor's answer: how things are now, or why the order was not carried out.
+pub type Answer = Result<State, String>;
+
+/// Gives an order and waits for the answer.
+///
+/// # Errors
+///
+/// Nobody takes orders there, or the answer makes no sense.
+pub fn give(socket: &Path, order: &Order) -> io::Result<Answer> {
+    let mut stream = UnixStream::connect(socket)?;
+    stream.set_read_timeout(Some(ANSWER_TIME_LIMIT))?;
+    stream.set_write_timeout(Some(ANSWER_TIME_LIMIT))?;
+    let mut line = serde_json::to_vec(order)?;
+    line.push(b'\n');
+    stream.write_all(&line)?;
+    read_line(&stream)
+}
+
+/// Reads one line of JSON.
+///
+/// # Errors
+///
+/// The other side is gone, silent, or makes no sense.
+pub fn read_line<T: for<'de> Deserialize<'de>>(stream: &UnixStream) -> io::Result<T> {
+    let mut line = Vec::new();
+    BufReader::new(stream.take(LINE_BYTES_MAX)).read_until(b'\n', &mut line)?;
+    if line.is_empty() {
+        return Err(io::ErrorKind::UnexpectedEof.into());
+    }
+    Ok(serde_json::from_slice(&line)?)
+}

@@ -1,0 +1,202 @@
+//! `bulkhead lab`
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand, ValueEnum};
+use units::{ByteCount, HeadName, NetworkName};
+
+use super::Plan;
+
+/// `lab`
+#[derive(Debug, Subcommand)]
+pub enum LabCommand {
+    /// Bring up an appliance on this machine, as its file says
+    #[command(after_help = UP_EXAMPLES)]
+    Up(UpArgs),
+    /// Show what has power, which cables are pulled, and where pools are served
+    #[command(after_help = "Example:\n  bulkhead lab status --json")]
+    Status(WhichLab),
+    /// Run a command on a head, the client or the witness
+    #[command(after_help = EXEC_EXAMPLES)]
+    Exec(ExecArgs),
+    /// Switch the power of a head, as hard as its plug
+    #[command(after_help = "Example:\n  bulkhead lab power left off")]
+    Power(PowerArgs),
+    /// Switch an outlet of a power distribution unit
+    #[command(after_help = "Example:\n  bulkhead lab outlet a 1 off")]
+    Outlet(OutletArgs),
+    /// Pull the cables of a head
+    #[command(after_help = "Examples:\n  bulkhead lab cut left storage-a\n  bulkhead lab cut left")]
+    Cut(CableArgs),
+    /// Plug the cables of a head in again
+    #[command(after_help = "Example:\n  bulkhead lab mend left")]
+    Mend(CableArgs),
+    /// Stop every process of a head, as a paused virtual machine stands still
+    #[command(after_help = "Example:\n  bulkhead lab freeze left")]
+    Freeze(HeadArgs),
+    /// Let a frozen head go on
+    #[command(after_help = "Example:\n  bulkhead lab thaw left")]
+    Thaw(HeadArgs),
+    /// Make the BMC of a head slow, or take it off its network
+    #[command(after_help = "Examples:\n  bulkhead lab bmc left --dead true\n  \
+                            bulkhead lab bmc left --dead false --delay-ms 3000")]
+    Bmc(BmcArgs),
+    /// End a lab; nothing of it is left
+    #[command(after_help = "Example:\n  bulkhead lab down")]
+    Down(WhichLab),
+}
+
+const UP_EXAMPLES: &str = "Examples:
+  bulkhead lab up appliance.toml
+  bulkhead lab up examples/pair.toml --name rehearsal --disk-size 4G
+
+Each head runs the real Corosync, Pacemaker and fence agents in namespaces of its own; each BMC speaks
+IPMI. Disks are files, and the pools on them are created. Needs root and the packages that
+docs/guide/lab.md names; whatever is missing is listed.
+
+Exit codes, besides the common ones:
+  12  the check finds errors in the file, which are printed
+  15  this machine cannot run a lab; what it lacks is printed";
+
+const EXEC_EXAMPLES: &str = "Examples:
+  bulkhead lab exec left -- crm_mon -1
+  bulkhead lab exec left -- bulkhead volume create tank/vm0 --size 100M
+  bulkhead lab exec client -- ping -c 1 10.77.1.100
+  bulkhead lab exec right -- bash
+
+Ends with the exit code of the command.";
+
+/// Which lab is meant.
+#[derive(Clone, Debug, Args)]
+pub struct WhichLab {
+    /// The lab [default: the only one]
+    #[arg(long)]
+    pub name: Option<String>,
+    /// Where labs are, each in a folder of its own
+    #[arg(
+        long,
+        value_name = "DIR",
+        env = "BULKHEAD_LAB_DIR",
+        default_value = lab::DEFAULT_BASE
+    )]
+    pub dir: PathBuf,
+}
+
+/// `lab up`
+#[derive(Debug, Args)]
+pub struct UpArgs {
+    /// The appliance file
+    #[arg(default_value = appliance::plan::APPLIANCE_PATH)]
+    pub file: PathBuf,
+    /// Its name [default: that of the appliance], and where it is
+    #[command(flatten)]
+    pub which: WhichLab,
+    /// How large each disk seems; only what is written takes room
+    #[arg(long, value_name = "SIZE", default_value = "1G")]
+    pub disk_size: ByteCount,
+    /// The most that each pool caches, whatever the file says
+    #[arg(long, value_name = "SIZE", default_value = "256M")]
+    pub arc_max: ByteCount,
+    /// Do not create the pools
+    #[arg(long)]
+    pub no_pools: bool,
+    /// Seconds until all pools must be served
+    #[arg(long, value_name = "SECONDS", default_value_t = 180)]
+    pub timeout: u64,
+    /// If it does not come up, leave what there is for a look
+    #[arg(long)]
+    pub keep_failed: bool,
+}
+
+/// `lab exec`
+#[derive(Debug, Args)]
+pub struct ExecArgs {
+    /// A head, or client, witness, switch
+    pub who: lab::Who,
+    /// The command
+    #[arg(required = true, last = true, value_name = "COMMAND")]
+    pub command: Vec<String>,
+    /// Which lab.
+    #[command(flatten)]
+    pub which: WhichLab,
+}
+
+/// `lab power`
+#[derive(Debug, Args)]
+pub struct PowerArgs {
+    /// The head
+    pub head: HeadName,
+    /// off, on or cycle
+    pub to: lab::Power,
+    /// Which lab.
+    #[command(flatten)]
+    pub which: WhichLab,
+}
+
+/// On or off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum OnOff {
+    /// It gets power
+    On,
+    /// It has none
+    Off,
+}
+
+/// `lab outlet`
+#[derive(Debug, Args)]
+pub struct OutletArgs {
+    /// The unit
+    pub pdu: String,
+    /// The outlet
+    pub outlet: String,
+    /// on or off
+    pub to: OnOff,
+    /// Which lab.
+    #[command(flatten)]
+    pub which: WhichLab,
+}
+
+/// `lab cut` and `lab mend`
+#[derive(Debug, Args)]
+pub struct CableArgs {
+    /// The head
+    pub head: HeadName,
+    /// In these networks [default: in all]
+    pub networks: Vec<NetworkName>,
+    /// Which lab.
+    #[command(flatten)]
+    pub which: WhichLab,
+}
+
+/// `lab freeze` and `lab thaw`
+#[derive(Debug, Args)]
+pub struct HeadArgs {
+    /// The head
+    pub head: HeadName,
+    /// Which lab.
+    #[command(flatten)]
+    pub which: WhichLab,
+}
+
+/// `lab bmc`
+#[derive(Debug, Args)]
+pub struct BmcArgs {
+    /// The head
+    pub head: HeadName,
+    /// Whether the BMC is off its network
+    #[arg(long, value_name = "true|false", required_unless_present = "delay_ms")]
+    pub dead: Option<bool>,
+    /// Milliseconds that it takes longer to switch the power
+    #[arg(long, value_name = "NUMBER")]
+    pub delay_ms: Option<u64>,
+    /// Which lab.
+    #[command(flatten)]
+    pub which: WhichLab,
+}
+
+impl LabCommand {
+    /// What to do.
+    pub fn plan(self) -> Plan {
+        Plan::Lab(Box::new(self))
+    }
+}

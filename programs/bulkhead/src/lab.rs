@@ -1,0 +1,301 @@
+//! `bulkhead lab`: what the crate `lab` can do, for people and scripts.
+
+use std::fmt::Write as _;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Command, ExitCode};
+use std::time::Duration;
+
+use control::{Failure, FailureKind};
+use lab::{ClusterState, Lab, LabError, State, UpOptions, Who};
+use serde_json::json;
+
+use crate::cli::{
+    BmcArgs, CableArgs, Common, ExecArgs, LabCommand, OnOff, OutletArgs, PowerArgs, UpArgs,
+    WhichLab,
+};
+
+/// The check finds errors in the file: the same as for `appliance check`.
+const EXIT_ERRORS: u8 = 12;
+/// This machine cannot run a lab.
+const EXIT_INCAPABLE: u8 = 15;
+
+/// Runs a part of a lab, if this process was started as one.
+pub fn inside() -> Option<ExitCode> {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let (first, rest) = words.split_first()?;
+    if first != lab::inside::COMMAND {
+        return None;
+    }
+    // A second subscriber cannot exist: this is called once.
+    let _ = tracing_subscriber::fmt()
+        .with_writer(std::io::stderr)
+        .with_target(false)
+        .with_ansi(false)
+        .try_init();
+    Some(lab::inside::main(rest))
+}
+
+/// Performs the command; prints by `print`, and tells `progress` what takes long.
+pub fn run(
+    command: &LabCommand,
+    common: &Common,
+    print: &mut dyn FnMut(&str) -> Result<(), Failure>,
+    progress: &mut dyn FnMut(&str),
+) -> Result<ExitCode, Failure> {
+    match command {
+        LabCommand::Up(args) => return up(args, common.json, print, progress),
+        LabCommand::Exec(args) => return exec(args),
+        LabCommand::Status(which) => return status(&open(which)?, common.json, print),
+        LabCommand::Down(which) => {
+            let name = the_name(which)?;
+            Lab::down(&which.dir, &name).map_err(|error| failure(&error))?;
+            print(&match common.json {
+                true => format!("{}\n", json!({"name": name, "down": true})),
+                false => format!("the lab {name} is gone\n"),
+            })?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        LabCommand::Power(PowerArgs { head, to, which }) => open(which)?.power(head, *to),
+        LabCommand::Outlet(OutletArgs {
+            pdu,
+            outlet,
+            to,
+            which,
+        }) => open(which)?.outlet(pdu, outlet, *to == OnOff::On),
+        LabCommand::Cut(CableArgs {
+            head,
+            networks,
+            which,
+        }) => open(which)?.cut(head, networks),
+        LabCommand::Mend(CableArgs {
+            head,
+            networks,
+            which,
+        }) => open(which)?.mend(head, networks),
+        LabCommand::Freeze(args) => open(&args.which)?.freeze(&args.head),
+        LabCommand::Thaw(args) => open(&args.which)?.thaw(&args.head),
+        LabCommand::Bmc(args) => bmc(args),
+    }
+    .map_err(|error| failure(&error))?;
+    if common.json {
+        print("{\"done\": true}\n")?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The kind by which scripts know a failure.
+fn failure(error: &LabError) -> Failure {
+    let kind = match error {
+        LabError::Missing(_) => FailureKind::Failed,
+        LabError::File(_) | LabError::Place(_) => FailureKind::Usage,
+        LabError::Exists(_) => FailureKind::Exists,
+        LabError::NotFound(_) | LabError::NoMachine(_) => FailureKind::NotFound,
+        LabError::Dead(_) | LabError::Off(_) => FailureKind::Unavailable,
+        _ => FailureKind::Failed,
+    };
+    let failure = Failure::from_chain(kind, error);
+    match error {
+        LabError::Exists(_) | LabError::Dead(_) => {
+            failure.advise("`bulkhead lab down` removes it with everything in it")
+        }
+        _ => failure,
+    }
+}
+
+/// The name that was given, or that of the only lab.
+fn the_name(which: &WhichLab) -> Result<String, Failure> {
+    if let Some(name) = &which.name {
+        return Ok(name.clone());
+    }
+    let mut names = Lab::names(&which.dir);
+    match names.len() {
+        1 => Ok(names.remove(0)),
+        0 => {
+            let message = format!("there is no lab in {}", which.dir.display());
+            Err(Failure::not_found(message))
+        }
+        _ => Err(Failure::usage(format!(
+            "say which lab with --name: {}",
+            names.join(", ")
+        ))),
+    }
+}
+
+fn open(which: &WhichLab) -> Result<Lab, Failure> {
+    let name = the_name(which)?;
+    Lab::open(&which.dir, &name).map_err(|error| failure(&error))
+}
+
+fn up(
+    args: &UpArgs,
+    json: bool,
+    print: &mut dyn FnMut(&str) -> Result<(), Failure>,
+    progress: &mut dyn FnMut(&str),
+) -> Result<ExitCode, Failure> {
+    let program = std::env::current_exe().map_err(|error| {
+        Failure::new(FailureKind::Failed, format!("find this program: {error}"))
+    })?;
+    let text = crate::appliance::read(&args.file)?;
+    let base = std::path::absolute(&args.which.dir)
+        .map_err(|error| Failure::usage(format!("--dir: {error}")))?;
+    let options = UpOptions {
+        name: args.which.name.clone(),
+        disk_bytes: args.disk_size,
+        arc_bytes_max: args.arc_max,
+        creates_pools: !args.no_pools,
+        time_limit: Duration::from_secs(args.timeout),
+        keeps_failed: args.keep_failed,
+        ..UpOptions::new(text, base, program)
+    };
+    match Lab::up(&options, progress) {
+        Ok(lab) => {
+            if !json {
+                print(&ways(&lab, &args.which.dir))?;
+            }
+            status(&lab, json, print)
+        }
+        Err(LabError::Missing(missing)) => {
+            print(&match json {
+                true => format!("{:#}\n", json!({"missing": missing})),
+                false => format!(
+                    "this machine cannot run a lab:\n  {}\n",
+                    missing.join("\n  ")
+                ),
+            })?;
+            Ok(ExitCode::from(EXIT_INCAPABLE))
+        }
+        Err(error @ LabError::File(_)) => {
+            print(&match json {
+                true => format!("{:#}\n", json!({"errors": error.to_string()})),
+                false => format!("{error}\n"),
+            })?;
+            Ok(ExitCode::from(EXIT_ERRORS))
+        }
+        Err(error) => Err(failure(&error)),
+    }
+}
+
+/// How to look around.
+fn ways(lab: &Lab, base: &Path) -> String {
+    let name = lab.name();
+    let place = match base == Path::new(lab::DEFAULT_BASE) {
+        true => String::new(),
+        false => format!(" --dir {}", base.display()),
+    };
+    let mut text = format!("the lab {name} is up, in {}\n", lab.path().display());
+    let first = lab.heads().first().map(ToString::to_string);
+    let first = first.unwrap_or_default();
+    for (what, words) in [
+        ("enter a head", format!("exec {first}")),
+        ("be a client", "exec client".to_owned()),
+    ] {
+        let _ = writeln!(
+            text,
+            "  {what}: bulkhead lab {words} --name {name}{place} -- bash"
+        );
+    }
+    let _ = writeln!(text, "  end it: bulkhead lab down --name {name}{place}");
+    text
+}
+
+fn bmc(args: &BmcArgs) -> Result<(), LabError> {
+    let lab = match open(&args.which) {
+        Ok(lab) => lab,
+        Err(failure) => return Err(LabError::Refused(failure.message)),
+    };
+    if let Some(dead) = args.dead {
+        lab.set_bmc_dead(&args.head, dead)?;
+    }
+    if let Some(delay_ms) = args.delay_ms {
+        lab.set_bmc_delay(&args.head, Duration::from_millis(delay_ms))?;
+    }
+    Ok(())
+}
+
+fn exec(args: &ExecArgs) -> Result<ExitCode, Failure> {
+    let lab = open(&args.which)?;
+    let words = lab.enter(&args.who).map_err(|error| failure(&error))?;
+    let mut command = Command::new(&words[0]);
+    command.args(&words[1..]).args(&args.command);
+    if matches!(args.who, Who::Head(_) | Who::Witness) {
+        command.current_dir("/");
+    }
+    let error = command.exec();
+    Err(Failure::new(
+        FailureKind::Failed,
+        format!("run nsenter: {error}"),
+    ))
+}
+
+fn status(
+    lab: &Lab,
+    json: bool,
+    print: &mut dyn FnMut(&str) -> Result<(), Failure>,
+) -> Result<ExitCode, Failure> {
+    let state = lab.state().map_err(|error| failure(&error))?;
+    let cluster = lab.cluster().map_err(|error| failure(&error))?;
+    print(&match json {
+        true => format!("{:#}\n", document(lab, &state, cluster.as_ref())),
+        false => shown(lab, &state, cluster.as_ref()),
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn document(lab: &Lab, state: &State, cluster: Option<&ClusterState>) -> serde_json::Value {
+    json!({
+        "name": lab.name(),
+        "folder": lab.path().display().to_string(),
+        "first_pid": lab.first_pid(),
+        "heads": state.heads,
+        "others": state.others,
+        "outlets_off": state.outlets_off,
+        "cluster": cluster,
+    })
+}
+
+fn shown(lab: &Lab, state: &State, cluster: Option<&ClusterState>) -> String {
+    let mut text = String::new();
+    for (name, head) in &state.heads {
+        let is_online = cluster.is_some_and(|cluster| cluster.online.contains(name.as_str()));
+        let mut words = vec![match (head.powered, head.frozen, is_online) {
+            (false, ..) => "off".to_owned(),
+            (true, true, _) => "frozen".to_owned(),
+            (true, false, true) => "on, a member".to_owned(),
+            (true, false, false) => "on, not a member".to_owned(),
+        }];
+        if !head.cut.is_empty() {
+            let cut: Vec<&str> = head.cut.iter().map(|network| network.as_str()).collect();
+            words.push(format!("cut off from {}", cut.join(", ")));
+        }
+        if head.bmc_dead {
+            words.push("its BMC does not answer".to_owned());
+        }
+        if head.bmc_delay_ms > 0 {
+            words.push(format!("its BMC takes {} ms longer", head.bmc_delay_ms));
+        }
+        let _ = writeln!(text, "head {name}: {}", words.join("; "));
+    }
+    for (pdu, outlet) in &state.outlets_off {
+        let _ = writeln!(text, "outlet {outlet} of {pdu}: off");
+    }
+    match cluster {
+        Some(cluster) => {
+            for (name, pool) in &cluster.pools {
+                let addresses = lab.appliance().pools[name].addresses.iter();
+                let addresses: Vec<String> = addresses.map(|one| one.address.to_string()).collect();
+                let place = match (&pool.head, pool.is_served()) {
+                    (Some(head), true) => format!("served by {head} at {}", addresses.join(", ")),
+                    (Some(head), false) => format!(
+                        "on {head}, {} of {} addresses up",
+                        pool.addresses_up, pool.addresses
+                    ),
+                    (None, _) => "not served".to_owned(),
+                };
+                let _ = writeln!(text, "pool {name}: {place}");
+            }
+        }
+        None => text.push_str("Pacemaker answers on no head\n"),
+    }
+    text
+}
