@@ -71,6 +71,13 @@ bh_io_copy_from(struct bh_io *io, const void *data)
 	abd_copy_from_buf(to_zio(io)->io_abd, data, to_zio(io)->io_size);
 }
 
+static boolean_t
+is_of_a_log(const zio_t *zio)
+{
+	return (zio->io_type == ZIO_TYPE_FLUSH || (zio->io_type == ZIO_TYPE_WRITE &&
+	    zio->io_priority == ZIO_PRIORITY_SYNC_WRITE));
+}
+
 /*
  * Whether what follows a finished I/O may run on the thread that finished it.
  *
@@ -83,15 +90,11 @@ bh_io_copy_from(struct bh_io *io, const void *data)
 static boolean_t
 may_go_on(const zio_t *zio, uint32_t place)
 {
-	boolean_t is_write = zio->io_type == ZIO_TYPE_WRITE;
-
 	if (place == BH_GO_ON_ELSEWHERE || zio->io_error != 0)
 		return (B_FALSE);
-	if (zio->io_type == ZIO_TYPE_FLUSH ||
-	    (is_write && zio->io_priority == ZIO_PRIORITY_SYNC_WRITE))
-		return (B_TRUE);
-	return (place == BH_GO_ON_SUBMITTER && is_write && zio->io_logical != NULL &&
-	    zio->io_logical->io_type == ZIO_TYPE_WRITE);
+	return (is_of_a_log(zio) || (place == BH_GO_ON_SUBMITTER &&
+	    zio->io_type == ZIO_TYPE_WRITE && zio->io_logical != NULL &&
+	    zio->io_logical->io_type == ZIO_TYPE_WRITE));
 }
 
 void
@@ -101,9 +104,20 @@ bh_io_complete(struct bh_io *io, int32_t error, uint32_t place)
 
 	zio->io_error = error;
 	if (may_go_on(zio, place))
-		zio_execute(zio);
+		bh_in_place_go_on(zio, is_of_a_log(zio));
 	else
 		zio_interrupt(zio);
+}
+
+/*
+ * Whether a flush may be carried out by who asks for it, without a deadline: if it hangs, nothing
+ * would go on with one either, because the pool has no other device.
+ */
+static boolean_t
+may_flush_here(const vdev_t *vd)
+{
+	return (bh_in_place_is_committing() && vd == vd->vdev_top &&
+	    vd->vdev_parent->vdev_children == 1);
 }
 
 static uint64_t
@@ -169,7 +183,7 @@ device_io_start(zio_t *zio)
 		kind = BH_IO_WRITE;
 		break;
 	case ZIO_TYPE_FLUSH:
-		kind = BH_IO_FLUSH;
+		kind = may_flush_here(vd) ? BH_IO_FLUSH_HERE : BH_IO_FLUSH;
 		break;
 	case ZIO_TYPE_TRIM:
 		kind = BH_IO_TRIM;
@@ -180,7 +194,7 @@ device_io_start(zio_t *zio)
 		return;
 	}
 	/* A flush bypasses the queue, where a closed device would have been noticed. */
-	if (vd->vdev_tsd == NULL || (kind == BH_IO_FLUSH && !vdev_readable(vd))) {
+	if (vd->vdev_tsd == NULL || (zio->io_type == ZIO_TYPE_FLUSH && !vdev_readable(vd))) {
 		zio->io_error = ENXIO;
 		zio_interrupt(zio);
 		return;

@@ -9,7 +9,11 @@
 #include <sys/dsl_dataset.h>
 #include <sys/dsl_pool.h>
 #include <sys/spa.h>
+#include <sys/txg.h>
+#include <sys/zil_impl.h>
 #include <sys/zio_checksum.h>
+
+#include <dlfcn.h>
 
 /*
  * What a client may take for a sector: it must not tear, not even in a write that was never
@@ -103,6 +107,15 @@ bh_log_free(bh_volume_t *volume, dmu_tx_t *tx, uint64_t offset,
 	record->lr_offset = offset;
 	record->lr_length = length;
 	zil_itx_assign(volume->bv_log, itx, tx);
+}
+
+/* Makes all records durable, with as much of the work as possible on this thread. */
+void
+bh_log_commit(zilog_t *log)
+{
+	bh_in_place_begin();
+	zil_commit(log, BH_DATA_OBJECT);
+	bh_in_place_end();
 }
 
 static int
@@ -209,6 +222,37 @@ replay_refuse(void *arg, void *raw, boolean_t byteswap)
 	return (replayed(arg, ENOTSUP));
 }
 
+/* The log that this thread replays. */
+static __thread const zilog_t *replaying_log;
+
+/*
+ * Comes before the library's own. A replay waits for some transaction groups, each as long as the
+ * disks are slow to flush, while the first client waits for the volume. Two of these waits are
+ * for nothing here:
+ *
+ * Before it begins, for removes under way, in a volume that was just opened.
+ *
+ * At its end, until the log is gone from the disks. Whoever commits to the log next waits for
+ * that (zil_create()), and if power fails before, the log is replayed again.
+ *
+ * A record that cannot be replayed waits as ever, and is tried again.
+ */
+void
+txg_wait_synced(dsl_pool_t *dp, uint64_t txg)
+{
+	static void (*library)(dsl_pool_t *, uint64_t);
+	const zilog_t *log = replaying_log;
+
+	if (log != NULL && (txg == 0 ? !log->zl_replay :
+	    txg == log->zl_destroy_txg))
+		return;
+	if (__atomic_load_n(&library, __ATOMIC_RELAXED) == NULL)
+		__atomic_store_n(&library, dlsym(RTLD_NEXT, __func__),
+		    __ATOMIC_RELAXED);
+	VERIFY3P(library, !=, NULL);
+	library(dp, txg);
+}
+
 /* Replays what the last owner acknowledged but did not get into a transaction group. */
 void
 bh_log_replay(bh_volume_t *volume)
@@ -232,7 +276,8 @@ bh_log_replay(bh_volume_t *volume)
 	handlers[TX_TRUNCATE] = replay_truncate;
 	handlers[TX_CLONE_RANGE] = replay_clone_range;
 
-	zilog_t *log = zil_open(volume->bv_os, get_data, NULL);
+	zilog_t *log = bh_log_open(volume);
+	replaying_log = log;
 	(void) zil_replay(volume->bv_os, volume, handlers);
-	zil_close(log);
+	replaying_log = NULL;
 }

@@ -18,6 +18,16 @@
 /* Whether a leaf is served by device.c. */
 boolean_t bh_device_is_ours(const vdev_t *vd);
 
+/*
+ * in_place.c: between begin and end the calling thread commits an intent log, and carries out
+ * itself what the library would hand to other threads.
+ */
+void bh_in_place_begin(void);
+void bh_in_place_end(void);
+boolean_t bh_in_place_is_committing(void);
+/* Goes on after a finished I/O on this thread; `is_log`: a write or flush of an intent log. */
+void bh_in_place_go_on(zio_t *zio, boolean_t is_log);
+
 #if !defined(ZFS_DEBUG) || defined(NDEBUG)
 #error "the packaged library is built with ZFS_DEBUG: structures differ without it"
 #endif

@@ -591,7 +591,7 @@ unlock_changed(bh_volume_t *volume, zfs_locked_range_t *range,
 {
 	zfs_rangelock_exit(range);
 	if (changed && is_sync_always(volume))
-		zil_commit(volume->bv_log, BH_DATA_OBJECT);
+		bh_log_commit(volume->bv_log);
 }
 
 static int
@@ -804,7 +804,7 @@ bh_flush(bh_volume_t *volume)
 
 	/* Nothing was ever written. */
 	if (log != NULL)
-		zil_commit(log, BH_DATA_OBJECT);
+		bh_log_commit(log);
 	return (0);
 }
 

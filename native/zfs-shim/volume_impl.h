@@ -53,6 +53,7 @@ typedef struct bh_segment {
 /* intent_log.c */
 zilog_t *bh_log_open(bh_volume_t *volume);
 void bh_log_replay(bh_volume_t *volume);
+void bh_log_commit(zilog_t *log);
 void bh_log_write(bh_volume_t *volume, dmu_tx_t *tx, uint64_t offset,
     uint64_t length);
 void bh_log_free(bh_volume_t *volume, dmu_tx_t *tx, uint64_t offset,

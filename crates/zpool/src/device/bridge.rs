@@ -14,7 +14,9 @@ use zpool_sys as sys;
 use super::file::{AccessOptions, FileDriver, open_locked};
 use super::io::InFlight;
 use super::lock::LockedFile;
-use super::{Access, Device, DeviceIo, DeviceOptions, Driver, IoKind, OpenFailure, Place, Shape};
+use super::{
+    Access, Device, DeviceIo, DeviceOptions, Driver, IoKind, OpenFailure, Place, Shape, ownership,
+};
 
 /// A device as the library holds it.
 struct OpenDevice {
@@ -72,15 +74,24 @@ pub fn open_failure(path: &Path) -> Option<OpenFailure> {
     lock(&BRIDGE.get()?.failures).get(path).cloned()
 }
 
+/// The devices that the library has open now, of all pools.
+pub(crate) fn open_paths() -> Vec<PathBuf> {
+    let open = lock(&bridge().open);
+    open.iter()
+        .filter(|(_, device)| device.strong_count() != 0)
+        .map(|(path, _)| path.clone())
+        .collect()
+}
+
 /// A device of this machine, locked against other processes, which the library can open.
 #[derive(Debug)]
 pub struct Claim {
-    _file: Arc<LockedFile>,
+    pub(super) file: Arc<LockedFile>,
 }
 
 /// Locks the file or block device at `path`.
 pub fn claim(path: &Path) -> Result<Claim, OpenFailure> {
-    open_locked(path, Access::ReadWrite, bridge().access).map(|file| Claim { _file: file })
+    open_locked(path, Access::ReadWrite, bridge().access).map(|file| Claim { file })
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -218,16 +229,19 @@ unsafe extern "C" fn submit(
 ) {
     // SAFETY: `device` came from `open` and is not closed while I/O is outstanding.
     let open = unsafe { &*device.cast::<OpenDevice>() };
+    let here = kind == sys::BH_IO_FLUSH_HERE;
     let kind = match kind {
         sys::BH_IO_READ => IoKind::Read,
         sys::BH_IO_WRITE => IoKind::Write,
-        sys::BH_IO_FLUSH => IoKind::Flush,
+        sys::BH_IO_FLUSH | sys::BH_IO_FLUSH_HERE => IoKind::Flush,
         _ => IoKind::Trim,
     };
     let length = if kind == IoKind::Flush { 0 } else { length };
     let io = NonNull::new(io).expect("the library hands out I/O, not NULL");
     // SAFETY: the library has just handed it out.
-    let io = unsafe { DeviceIo::from_library(io, kind, offset, length, &open.in_flight) };
+    let mut io = unsafe { DeviceIo::from_library(io, kind, offset, length, &open.in_flight) };
+    io.submitter_may_wait = here;
+    ownership::before(kind);
     if open.in_flight.hangs() {
         io.complete(Err(Errno::NXIO), Place::Elsewhere);
     } else {

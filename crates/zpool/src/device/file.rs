@@ -93,8 +93,10 @@ impl Driver for FileDriver {
         // Who opened it first has chosen the way.
         let flags = rustix::fs::fcntl_getfl(&file.fd).map_err(OpenFailure::System)?;
         let direct = flags.contains(OFlags::DIRECT);
+        let backing = Backing::of(&file);
         let core = Arc::new(Core {
-            writes_are_copies: !direct && is_on_local_file_system(&file),
+            writes_are_copies: !direct && backing != Backing::Other,
+            flushes_are_nothing: backing == Backing::Memory,
             file,
             direct,
         });
@@ -129,20 +131,31 @@ pub(super) fn open_locked(
     }
 }
 
-/// File systems of this machine whose buffered writes are copies into the page cache; a file on
-/// another one (a network, a program) can hang at any write. Numbers of `<linux/magic.h>`.
-const LOCAL_FILE_SYSTEMS: [u64; 5] = [
-    0xef53,      // ext2, ext3, ext4
-    0x5846_5342, // XFS
-    0x9123_683e, // Btrfs
-    0x0102_1994, // tmpfs
-    0xf2f5_2010, // F2FS
-];
+/// What is under a file.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Backing {
+    /// A file system in memory: a flush has nothing to do.
+    Memory,
+    /// A file system of this machine, whose buffered writes are copies into the page cache.
+    Disk,
+    /// Something that can hang at any write (a network, a program), or that is no file.
+    Other,
+}
 
-fn is_on_local_file_system(file: &LockedFile) -> bool {
-    !file.is_disk
-        && rustix::fs::fstatfs(&file.fd)
-            .is_ok_and(|stat| LOCAL_FILE_SYSTEMS.contains(&(stat.f_type as u64)))
+impl Backing {
+    fn of(file: &LockedFile) -> Self {
+        if file.is_disk {
+            return Self::Other;
+        }
+        // Numbers of `<linux/magic.h>`.
+        match rustix::fs::fstatfs(&file.fd).map(|stat| stat.f_type as u64) {
+            // tmpfs
+            Ok(0x0102_1994) => Self::Memory,
+            // ext2 to ext4, XFS, Btrfs, F2FS
+            Ok(0xef53 | 0x5846_5342 | 0x9123_683e | 0xf2f5_2010) => Self::Disk,
+            Ok(_) | Err(_) => Self::Other,
+        }
+    }
 }
 
 fn is_block_device(path: &Path) -> bool {
@@ -155,6 +168,8 @@ struct Core {
     direct: bool,
     /// Whether a write needs no thread that may wait.
     writes_are_copies: bool,
+    /// Whether a flush needs none either.
+    flushes_are_nothing: bool,
 }
 
 struct FileDevice {
@@ -174,7 +189,11 @@ impl Device for FileDevice {
     fn submit(&self, io: DeviceIo) {
         match io.kind() {
             IoKind::Flush if self.core.file.is_durable() => {
-                return io.complete(Ok(()), Place::Elsewhere);
+                return complete_on_submitter(io, Ok(()));
+            }
+            IoKind::Flush if self.core.may_flush_in_place(&io) => {
+                let result = self.core.file.flush();
+                return complete_on_submitter(io, result);
             }
             IoKind::Read if self.read_from_cache(&io) => {
                 return io.complete(Ok(()), Place::Elsewhere);
@@ -222,6 +241,10 @@ impl FileDevice {
 }
 
 impl Core {
+    fn may_flush_in_place(&self, io: &DeviceIo) -> bool {
+        self.flushes_are_nothing || (io.submitter_may_wait && self.writes_are_copies)
+    }
+
     fn read(&self, offset: u64, buffer: &mut [u8]) -> Result<(), Errno> {
         let mut done = 0;
         while done < buffer.len() {

@@ -9,6 +9,8 @@ use std::time::{Duration, Instant};
 use rustix::io::Errno;
 use zpool_sys as sys;
 
+use super::ownership;
+
 /// What is to be done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IoKind {
@@ -176,6 +178,8 @@ pub struct DeviceIo {
     in_flight: Arc<InFlight>,
     slot: usize,
     completed: bool,
+    /// A flush may be carried out inside `submit`, although no deadline ends that.
+    pub(super) submitter_may_wait: bool,
 }
 
 impl DeviceIo {
@@ -198,6 +202,7 @@ impl DeviceIo {
             cell,
             in_flight: Arc::clone(in_flight),
             completed: false,
+            submitter_may_wait: false,
         }
     }
 
@@ -335,6 +340,11 @@ impl DeviceIo {
             return;
         }
         let requester = self.cell.requester().take();
+        // A read is nobody's privilege; whatever else a reserved disk refuses, another head owns.
+        let is_ours = !matches!(requester, Some(Requester::Memory { .. }));
+        if is_ours && self.kind != IoKind::Read && result == Err(Errno::BADE) {
+            ownership::lost("a disk is reserved by another head, and refused a write");
+        }
         self.in_flight.remove(self.slot);
         match requester {
             Some(requester) => requester.complete(result, place),
