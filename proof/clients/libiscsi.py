@@ -20,7 +20,12 @@ NOT_READY = 2
 UNIT_ATTENTION = 6
 """Sense keys."""
 STATUS_BUSY = 8
+STATUS_RESERVATION_CONFLICT = 0x18
 STATUS_TASK_SET_FULL = 0x28
+
+TRANSFER_NONE = 0
+TRANSFER_READ = 1
+TRANSFER_WRITE = 2
 
 SESSION_NORMAL = 2
 DIGESTS = {"none": 0, "crc32c": 3}
@@ -67,6 +72,12 @@ class UnmapRange(ctypes.Structure):
     _fields_ = [("lba", c_uint64), ("count", c_uint32)]
 
 
+class IscsiData(ctypes.Structure):
+    """Data that goes with a command."""
+
+    _fields_ = [("size", c_size_t), ("data", c_char_p)]
+
+
 CALLBACK = CFUNCTYPE(None, c_void_p, c_int, c_void_p, c_void_p)
 """(context, status, command data: the task, private data)."""
 
@@ -92,7 +103,12 @@ def _declarations() -> dict[str, tuple[object, list[object]]]:
         "iscsi_login_async": (c_int, [context, CALLBACK, c_void_p]),
         # data, length
         "iscsi_nop_out_async": (c_int, [context, CALLBACK, data, c_int, c_void_p]),
+        "iscsi_connect_sync": (c_int, [context, c_char_p]),
+        "iscsi_login_sync": (c_int, [context]),
         "iscsi_logout_sync": (c_int, [context]),
+        # CDB's length, CDB, direction, bytes expected.
+        "scsi_create_task": (Task, [c_int, c_char_p, c_int, c_int]),
+        "iscsi_scsi_command_sync": (Task, [context, c_int, Task, POINTER(IscsiData)]),
         "iscsi_get_error": (c_char_p, [context]),
         "iscsi_get_fd": (c_int, [context]),
         "iscsi_which_events": (c_int, [context]),

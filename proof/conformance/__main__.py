@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import argparse
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 from proof import runtime
 from proof.conformance import iscsi_test_cu
 from proof.conformance.iscsi_test_cu import Result, Verdict
 from proof.conformance.nbd_tools import NbdTools
+from proof.conformance.reservations import Reservations
 from proof.process import checked
 from proof.runtime import ProofError
 from proof.servers.base import Server, VolumeSpec
@@ -53,8 +55,23 @@ def _urls_for(family: str, urls: list[str], read_only: str | None) -> list[str]:
 
 def judge_nbd(uri: str, size: int, scratch: Path) -> int:
     """All steps; the number that failed."""
+    return _run_steps(NbdTools(uri, size, scratch).steps())
+
+
+def judge_reservations(server: Server, volume: str) -> int:
+    """All steps, which restart the server; the number that failed."""
+    address = server.iscsi(volume)
+    assert address is not None
+    reservations = Reservations(server, address)
+    try:
+        return _run_steps(reservations.steps())
+    finally:
+        reservations.close()
+
+
+def _run_steps(steps: list[tuple[str, Callable[[], None]]]) -> int:
     failed = 0
-    for name, step in NbdTools(uri, size, scratch).steps():
+    for name, step in steps:
         try:
             step()
             print(f"  passed {name}")
@@ -99,10 +116,10 @@ def main(argv: list[str]) -> int:
     if arguments.portal:
         portals, _, path = arguments.portal.partition("/")
         urls = [f"iscsi://{portal}/{path}" for portal in portals.split(",")]
-        return _verdict(judge_iscsi(urls, None, arguments.family, arguments.verbose), 0)
+        return _verdict(judge_iscsi(urls, None, arguments.family, arguments.verbose), 0, 0)
     with runtime.scratch("conformance") as scratch, _make_server(arguments.server, scratch) as server:
         results: list[Result] = []
-        nbd_failed = 0
+        nbd_failed = reservations_failed = 0
         if arguments.only != "iscsi":
             address = server.nbd("disk")
             assert address is not None
@@ -114,18 +131,21 @@ def main(argv: list[str]) -> int:
             protected = server.iscsi("protected")
             read_only = protected.url if protected else None
             results = judge_iscsi(urls, read_only, arguments.family, arguments.verbose)
-        return _verdict(results, nbd_failed)
+            if arguments.server == "bulkhead" and not arguments.family:
+                print("Persistent reservations by libiscsi, over restarts:")
+                reservations_failed = judge_reservations(server, "disk")
+        return _verdict(results, nbd_failed, reservations_failed)
 
 
-def _verdict(results: list[Result], nbd_failed: int) -> int:
+def _verdict(results: list[Result], nbd_failed: int, reservations_failed: int) -> int:
     unexpected = _unexpected_skips(results)
     counts = {verdict: sum(result.verdict is verdict for result in results) for verdict in Verdict}
-    print(f"nbd: {nbd_failed} failed; skips that are not accepted: {unexpected}")
+    print(f"nbd: {nbd_failed} failed; reservations: {reservations_failed} failed; skips that are not accepted: {unexpected}")
     print(
         f"iscsi-test-cu: {counts[Verdict.PASSED]} passed, {counts[Verdict.FAILED]} failed, "
         f"{counts[Verdict.SKIPPED]} skipped"
     )
-    return 0 if not (counts[Verdict.FAILED] or unexpected or nbd_failed) else 1
+    return 0 if not (counts[Verdict.FAILED] or unexpected or nbd_failed or reservations_failed) else 1
 
 
 if __name__ == "__main__":
