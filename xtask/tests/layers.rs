@@ -21,6 +21,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("takeover", &["units"]),
     ("cluster", &["units", "appliance", "takeover"]),
     ("lab", &["units", "appliance", "cluster"]),
+    ("drills", &["units", "appliance", "cluster", "lab"]),
     (
         "bulkhead",
         &[
@@ -35,6 +36,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "appliance",
             "takeover",
             "cluster",
+            "drills",
             "lab",
         ],
     ),

@@ -10,8 +10,9 @@
 mod agent;
 mod appliance;
 mod cli;
-mod lab;
+mod drill;
 mod hand_over;
+mod lab;
 mod open;
 mod operations;
 mod output;
@@ -62,6 +63,10 @@ fn run(plan: Plan, common: &Common) -> Result<ExitCode, Failure> {
         Plan::Lab(command) => {
             let mut print = |text: &str| print(text.as_bytes());
             return lab::run(&command, common, &mut print, &mut progress);
+        }
+        Plan::Drill(args) => {
+            let mut print = |text: &str| print(text.as_bytes());
+            return drill::run(&args, common, &mut print, &mut progress);
         }
         Plan::Completion(shell) => {
             let mut text = Vec::new();

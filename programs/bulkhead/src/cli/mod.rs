@@ -3,6 +3,7 @@
 
 mod agent;
 mod appliance;
+mod drill;
 mod lab;
 mod layout;
 mod nbd;
@@ -24,10 +25,11 @@ use units::PoolName;
 
 pub use agent::PoolAgentArgs;
 pub use appliance::{ApplianceCommand, ChangeArgs, CheckArgs, Way, Ways};
-pub use pool::MoveArgs;
+pub use drill::DrillArgs;
 pub use lab::{
     BmcArgs, CableArgs, ExecArgs, LabCommand, OnOff, OutletArgs, PowerArgs, UpArgs, WhichLab,
 };
+pub use pool::MoveArgs;
 pub use serve::{NbdAddress, ServeArgs};
 
 /// The whole command line.
@@ -149,6 +151,8 @@ pub enum Command {
     /// The lab: a whole appliance on this machine, to rehearse its file
     #[command(subcommand)]
     Lab(LabCommand),
+    /// Faults made on purpose in a lab, with a verdict: what clients saw, against what is promised
+    Drill(drill::DrillArgs),
     /// What Pacemaker runs
     #[command(subcommand)]
     Agent(agent::AgentCommand),
@@ -218,6 +222,8 @@ pub enum Plan {
     Appliance(Box<ApplianceCommand>),
     /// Bring up or use a lab.
     Lab(Box<LabCommand>),
+    /// Drill takeovers in a lab.
+    Drill(Box<DrillArgs>),
     /// Be the agent of a pool.
     PoolAgent(PoolAgentArgs),
     /// Print completions.
@@ -239,6 +245,7 @@ impl Command {
             Self::PoolServer(args) => Ok(Plan::Serve(args)),
             Self::Appliance(command) => Ok(command.plan()),
             Self::Lab(command) => Ok(command.plan()),
+            Self::Drill(args) => Ok(Plan::Drill(Box::new(args))),
             Self::Agent(command) => Ok(command.plan()),
             Self::Completion { shell } => Ok(Plan::Completion(shell)),
             Self::Man { directory } => Ok(Plan::Man(directory)),
