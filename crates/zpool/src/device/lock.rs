@@ -2,10 +2,11 @@
 //!
 //! Two processes that write one pool destroy it, and nothing in ZFS stops them unless
 //! `multihost` is on. An exclusive advisory lock (flock) does on one machine; it vanishes with
-//! the process, however that ends.
+//! the process, however that ends. While a [`Guard`] is in force, disks are also reserved against
+//! other machines.
 
 use std::collections::HashMap;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -13,7 +14,9 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use rustix::fs::{FileType, FlockOperation, Mode, OFlags, flock, fstat, open};
 use rustix::io::Errno;
 
+use super::reservation::{self, Kernel, Key, Refusal, Removable};
 use super::{Access, OpenFailure};
+use crate::engine::HostId;
 
 /// What tells a device from others: its file system and inode, or its device number.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -34,9 +37,40 @@ pub(super) struct LockedFile {
     written: AtomicU64,
     /// What `written` was when the last successful flush began.
     durable: AtomicU64,
+    /// The key that reserves it.
+    reserved: Mutex<Option<Key>>,
 }
 
 impl LockedFile {
+    /// Reserves a disk that is written to as the guard in force says. Nothing, if there is none.
+    fn reserve(&self) -> Result<(), OpenFailure> {
+        let guard = *GUARD.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some((own, removable)) = guard else {
+            return Ok(());
+        };
+        let mut reserved = self.reserved.lock().unwrap_or_else(PoisonError::into_inner);
+        if !self.is_disk || self.access != Access::ReadWrite || reserved.is_some() {
+            return Ok(());
+        }
+        match reservation::take(&Kernel(self.fd.as_fd()), own, removable) {
+            Ok(()) => {
+                *reserved = Some(own);
+                Ok(())
+            }
+            Err(Refusal::Conflict) => Err(OpenFailure::InUse {
+                by: "another head, which has reserved it".into(),
+            }),
+            // Those of the pool at its import were asked before; this one came later.
+            Err(Refusal::Unsupported) => Err(OpenFailure::System(Errno::OPNOTSUPP)),
+            Err(Refusal::System(errno)) => Err(OpenFailure::System(errno)),
+        }
+    }
+
+    /// Whether it can be reserved.
+    fn is_reservable(&self) -> bool {
+        self.is_disk && reservation::is_supported(&Kernel(self.fd.as_fd()))
+    }
+
     /// Notes a write. Before it is reported as complete and not before it is: a flush that began
     /// in between would count as having covered it.
     pub(super) fn note_written(&self) {
@@ -60,6 +94,100 @@ impl LockedFile {
     }
 }
 
+impl Drop for LockedFile {
+    fn drop(&mut self) {
+        let reserved = self
+            .reserved
+            .get_mut()
+            .unwrap_or_else(PoisonError::into_inner);
+        if let Some(own) = reserved.take() {
+            // Whoever has taken it from us has removed the registration, too.
+            let _ = reservation::give_back(&Kernel(self.fd.as_fd()), own);
+        }
+    }
+}
+
+/// How disks are reserved: with which key, and whose registrations may be removed.
+static GUARD: Mutex<Option<(Key, Removable)>> = Mutex::new(None);
+
+/// Disks that are opened for writing are reserved for as long as this is in force.
+#[derive(Debug)]
+pub(crate) struct Guard(());
+
+/// The guard of a pool that is being opened, with its disks.
+#[derive(Debug)]
+pub(crate) struct Guarded {
+    /// In force, if the disks can be reserved.
+    pub(crate) guard: Option<Guard>,
+    /// The disks, until the library has them.
+    pub(crate) claims: Vec<super::Claim>,
+}
+
+/// Has the disks among `claims`, and those that are opened later, reserved by the host `own`,
+/// if all of `claims` can be; registrations of `previous` may be removed.
+pub(crate) fn guard(
+    claims: Vec<super::Claim>,
+    own: HostId,
+    previous: Previous,
+) -> Result<Guarded, (usize, OpenFailure)> {
+    let can_all = !claims.is_empty() && claims.iter().all(|claim| claim.file.is_reservable());
+    let mut guarded = Guarded {
+        guard: None,
+        claims,
+    };
+    if can_all {
+        let own = Key::of_host(own.0);
+        let removable = match previous {
+            Previous::Nobody => Removable::None,
+            Previous::Host(host) => Removable::One(Key::of_host(host.0)),
+            Previous::Everybody => Removable::All,
+        };
+        set(Some((own, removable)));
+        guarded.guard = Some(Guard(()));
+        for (index, claim) in guarded.claims.iter().enumerate() {
+            claim.file.reserve().map_err(|failure| (index, failure))?;
+        }
+    }
+    Ok(guarded)
+}
+
+/// Nothing is reserved any more that is opened from now on.
+pub(crate) fn unguard() {
+    set(None);
+}
+
+fn set(guard: Option<(Key, Removable)>) {
+    *GUARD.lock().unwrap_or_else(PoisonError::into_inner) = guard;
+}
+
+impl Guard {
+    /// From now on, disks are reserved without taking any from somebody else.
+    pub(crate) fn keep(self) {
+        let mut guard = GUARD.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, removable)) = guard.as_mut() {
+            *removable = Removable::None;
+        }
+        std::mem::forget(self);
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        set(None);
+    }
+}
+
+/// Whose registrations may be removed from the disks of a pool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Previous {
+    /// Nobody's: nobody is known to have stopped.
+    Nobody,
+    /// This host's, which is proven to have stopped.
+    Host(HostId),
+    /// Everybody's, as an administrator says.
+    Everybody,
+}
+
 /// One descriptor per device: a second one of the same process would be refused the lock. The
 /// library opens a device twice when a spare stands in for another.
 static HELD: Mutex<Option<HashMap<Identity, Weak<LockedFile>>>> = Mutex::new(None);
@@ -77,6 +205,7 @@ pub(super) fn acquire(
     held.retain(|_, file| file.strong_count() != 0);
     if let Some(file) = held.get(&identity).and_then(Weak::upgrade) {
         if file.access == Access::ReadWrite || access == Access::Read {
+            file.reserve()?;
             return Ok(file);
         }
         // A reader has it open, such as an examination of the pool before its import, whose
@@ -113,7 +242,9 @@ pub(super) fn acquire(
         // and are not durable yet: the first flush has something to do.
         written: AtomicU64::new(1),
         durable: AtomicU64::new(0),
+        reserved: Mutex::default(),
     });
+    file.reserve()?;
     held.insert(identity, Arc::downgrade(&file));
     Ok(file)
 }

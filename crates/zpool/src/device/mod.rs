@@ -15,6 +15,8 @@ pub mod faults;
 pub mod file;
 mod io;
 mod lock;
+mod ownership;
+mod reservation;
 mod ring;
 mod workers;
 
@@ -23,9 +25,12 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub(crate) use bridge::install;
 pub use bridge::{Claim, claim, open_failure};
+pub(crate) use bridge::{install, open_paths};
 pub use io::{DeviceIo, IoKind, Place};
+pub(crate) use lock::{Guarded, Previous, guard, unguard};
+pub use ownership::EXIT_OWNERSHIP_LOST;
+pub(crate) use ownership::{Owner, retire, watch};
 
 /// What a device is like. Sizes in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,6 +45,19 @@ pub struct Shape {
     pub rotational: bool,
     /// Whether it can be told that contents are not needed any more.
     pub trim: bool,
+}
+
+/// What is written on a disk about who owns its pool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct OwnerOnDisk {
+    /// The pool.
+    pub(crate) pool_guid: u64,
+    /// Number of the host that wrote the label.
+    pub(crate) host_id: Option<u32>,
+    /// When that was.
+    pub(crate) label_txg: u64,
+    /// The newest transaction group on the disk.
+    pub(crate) newest_txg: u64,
 }
 
 /// Whether writes will come.

@@ -28,11 +28,17 @@ pub struct Candidate {
     pub host_name: Option<String>,
     /// The newest transaction group that a label names.
     pub txg: u64,
+    /// Whether its last owner left signs of life on the devices while it lived, as it does with
+    /// `multihost=on`: an import then waits for them.
+    pub is_watched: bool,
     /// Its devices, as far as labels tell: of a group without any readable label, nothing is
     /// known.
     pub devices: Vec<CandidateDevice>,
     /// Groups of which no device was found.
     pub groups_missing: usize,
+    /// Features without which software cannot even read it, by their short names. Those that only
+    /// writing needs are inside the pool, not in its labels.
+    pub features_for_read: Vec<String>,
     #[serde(skip)]
     pub(super) config: NvList,
     /// Spares and caches that were found, of whatever pool: number and place.
@@ -169,11 +175,34 @@ fn assemble(labels: Vec<Label>) -> Option<Candidate> {
         host_id: view.u64("hostid").map(|id| id as u32),
         host_name: view.text("hostname"),
         txg: newest.txg,
+        is_watched: is_watched(&paths),
+        features_for_read: features_for_read(view),
         config: pool_config(newest, &children),
         devices,
         groups_missing,
         aux: Vec::new(),
     })
+}
+
+/// Labels name features with the organisation that made them, as in `org.freebsd:zstd_compress`.
+fn features_for_read(label: NvRef<'_>) -> Vec<String> {
+    let entries = label.list("features_for_read").map(NvRef::entries);
+    let names = entries.into_iter().flatten().map(|(name, _)| name);
+    names
+        .map(|name| match name.split_once(':') {
+            Some((_, short)) => short.to_owned(),
+            None => name,
+        })
+        .collect()
+}
+
+/// Whether the newest uberblock of the devices says so.
+fn is_watched(devices: &HashMap<u64, &Label>) -> bool {
+    let newest = devices
+        .values()
+        .map(|label| label::newest_uberblock(&label.path));
+    let newest = newest.flatten().max_by_key(|uberblock| uberblock.txg);
+    newest.is_some_and(|uberblock| uberblock.is_watched)
 }
 
 /// The newest label of each group, by the group's place in the pool.

@@ -1,13 +1,15 @@
 //! Opens a pool that was found, given proof that nobody else has it.
 
+use std::path::PathBuf;
+
 use units::PoolName;
 use zpool_sys as sys;
 
 use super::discover::Candidate;
 use super::label::LabelState;
 use super::{Pool, c_text};
-use crate::device::{self, OpenFailure};
-use crate::engine::Engine;
+use crate::device::{self, Guarded, OpenFailure, Previous};
+use crate::engine::{Engine, HostId};
 use crate::error::{PoolError, PoolErrorKind, ZfsError, errno};
 use crate::nvlist::NvList;
 
@@ -18,12 +20,19 @@ pub struct SafeToOwn {
     pool_guid: u64,
     /// Locks taken as part of the proof, kept until the library holds its own.
     claims: Vec<device::Claim>,
+    /// Whose reservations of its disks are void.
+    previous: Previous,
+    /// Whether nobody can leave a sign of life, so that waiting for one is time lost.
+    may_skip_watch: bool,
 }
 
 impl SafeToOwn {
     /// The pool was exported: its owner let go of it in good order.
     pub fn exported(candidate: &Candidate) -> Option<Self> {
-        (candidate.state == LabelState::Exported).then(|| Self::of(candidate))
+        (candidate.state == LabelState::Exported).then(|| Self {
+            may_skip_watch: true,
+            ..Self::host_is_stopped(candidate)
+        })
     }
 
     /// The pool was last used by this host, and every device's lock could be taken, so that the
@@ -45,18 +54,59 @@ impl SafeToOwn {
         Ok(proof)
     }
 
-    /// A person (or a confirmed fence) vouches for it. A pool with `multihost=on` is still
-    /// watched for another host's writes before it is opened.
+    /// A person vouches for it: nobody uses the pool, nor will anybody write to it again. A pool
+    /// with `multihost=on` is still watched for another host's writes before it is opened.
     pub fn operator_confirms(candidate: &Candidate) -> Self {
-        Self::of(candidate)
+        Self {
+            previous: Previous::Everybody,
+            ..Self::of(candidate)
+        }
+    }
+
+    /// The host that the label names has no process any more that has the pool open, such as
+    /// after a crash of its server. Says nothing about any other host.
+    pub fn host_is_stopped(candidate: &Candidate) -> Self {
+        let number = candidate.host_id.and_then(std::num::NonZeroU32::new);
+        Self {
+            previous: number.map_or(Previous::Nobody, |number| Previous::Host(HostId(number))),
+            ..Self::of(candidate)
+        }
+    }
+
+    /// The host that the label names was powered off. Says nothing about any other host.
+    pub fn host_is_off(candidate: &Candidate) -> Self {
+        Self {
+            may_skip_watch: true,
+            ..Self::host_is_stopped(candidate)
+        }
+    }
+
+    /// Nothing is certain, but the pool has `multihost=on`: the import waits for signs of life of
+    /// its owner, and fails if there are any.
+    pub fn watched(candidate: &Candidate) -> Option<Self> {
+        candidate.is_watched.then(|| Self::of(candidate))
     }
 
     fn of(candidate: &Candidate) -> Self {
         Self {
             pool_guid: candidate.guid,
             claims: Vec::new(),
+            previous: Previous::Nobody,
+            may_skip_watch: false,
         }
     }
+}
+
+/// How a pool's disks are kept from other heads while it is open.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Claims {
+    /// By reservations if all of its disks can be reserved, else by locks.
+    #[default]
+    Auto,
+    /// By advisory locks, which other processes of this machine respect.
+    Locks,
+    /// By persistent reservations, which the disks enforce against other machines, and locks.
+    Reservations,
 }
 
 /// How to open a pool.
@@ -68,6 +118,8 @@ pub struct ImportOptions {
     pub without_log: bool,
     /// Under another name, from now on.
     pub rename: Option<PoolName>,
+    /// How its disks are kept from other heads.
+    pub claims: Claims,
 }
 
 /// What a device that cannot be opened means for the user.
@@ -102,7 +154,7 @@ impl Pool {
             Some(name) => name.clone(),
             None => name_of(candidate)?,
         };
-        refuse_foreign_locks(candidate)?;
+        let guarded = guard(engine, candidate, &proof, options)?;
 
         let config = candidate.config.clone();
         let aux_paths = candidate.aux_paths();
@@ -110,11 +162,13 @@ impl Pool {
         if options.read_only {
             properties.set_u64("readonly", 1);
         }
-        let flags = if options.without_log {
-            sys::BH_IMPORT_MISSING_LOG
-        } else {
-            0
-        };
+        let mut flags = 0;
+        if options.without_log {
+            flags |= sys::BH_IMPORT_MISSING_LOG;
+        }
+        if proof.may_skip_watch {
+            flags |= sys::BH_IMPORT_SKIP_ACTIVITY_CHECK;
+        }
         let c_name = c_text(name.as_str());
         // SAFETY: the library runs; name and lists live for the call. It adds what it learns to
         // `config`, which is ours alone.
@@ -129,8 +183,55 @@ impl Pool {
         };
         ZfsError::check(code).map_err(|cause| explain(candidate, &config, cause))?;
         drop(proof);
-        Self::opened(engine, &name, DOING)
+        if let Some(guard) = guarded.guard {
+            guard.keep();
+        }
+        let mut pool = Self::opened(engine, &name, DOING)?;
+        if !options.read_only {
+            pool.owner = pool.watch_ownership(candidate);
+        }
+        Ok(pool)
     }
+}
+
+/// Locks, and where that is wanted reserves, the devices of `candidate`.
+fn guard(
+    engine: &Engine,
+    candidate: &Candidate,
+    proof: &SafeToOwn,
+    options: &ImportOptions,
+) -> Result<Guarded, PoolError> {
+    let refused = |kind| PoolError::new(DOING, &candidate.name, kind);
+    let (paths, claims) = lock_devices(candidate)?;
+    if options.read_only || options.claims == Claims::Locks {
+        return Ok(Guarded {
+            guard: None,
+            // A reader of the library's would not share them.
+            claims: if options.read_only {
+                Vec::new()
+            } else {
+                claims
+            },
+        });
+    }
+    let guarded = device::guard(claims, engine.host_id(), proof.previous)
+        .map_err(|(index, failure)| refused(unusable(&paths[index], failure)))?;
+    if guarded.guard.is_none() && options.claims == Claims::Reservations {
+        let why = "not every disk of the pool knows persistent reservations".to_owned();
+        let path = paths.first().cloned().unwrap_or_default();
+        return Err(refused(PoolErrorKind::DeviceUnusable { path, why }));
+    }
+    let by = if guarded.guard.is_some() {
+        "reservations"
+    } else {
+        "locks"
+    };
+    tracing::info!(
+        pool = candidate.name,
+        by,
+        "the disks are kept from other heads"
+    );
+    Ok(guarded)
 }
 
 fn name_of(candidate: &Candidate) -> Result<PoolName, PoolError> {
@@ -142,14 +243,23 @@ fn name_of(candidate: &Candidate) -> Result<PoolName, PoolError> {
 
 /// A device locked by another process would merely count as missing, and a mirror be opened
 /// without it while that process writes to it.
-fn refuse_foreign_locks(candidate: &Candidate) -> Result<(), PoolError> {
+fn lock_devices(candidate: &Candidate) -> Result<(Vec<PathBuf>, Vec<device::Claim>), PoolError> {
+    let (mut paths, mut claims) = (Vec::new(), Vec::new());
     for device in candidate.devices.iter().filter(|device| device.present) {
-        if let Err(failure @ OpenFailure::InUse { .. }) = device::claim(&device.path) {
-            let kind = unusable(&device.path, failure);
-            return Err(PoolError::new(DOING, &candidate.name, kind));
+        match device::claim(&device.path) {
+            Ok(claim) => {
+                paths.push(device.path.clone());
+                claims.push(claim);
+            }
+            Err(failure @ OpenFailure::InUse { .. }) => {
+                let kind = unusable(&device.path, failure);
+                return Err(PoolError::new(DOING, &candidate.name, kind));
+            }
+            // The library finds out, and goes on without it if it can.
+            Err(_) => {}
         }
     }
-    Ok(())
+    Ok((paths, claims))
 }
 
 /// What the library has learnt while it failed is in the configuration.

@@ -4,24 +4,27 @@ mod change;
 mod discover;
 mod import;
 mod label;
+mod owner;
 mod spec;
 mod status;
 
 use std::ffi::{CStr, CString};
+use std::sync::Arc;
 
 use units::PoolName;
 use zpool_sys as sys;
 
 pub use change::{PoolProperty, ScrubCommand, TrimCommand};
 pub use discover::{Candidate, CandidateDevice, DiscoverError, discover};
-pub use import::{ImportOptions, SafeToOwn};
+pub use import::{Claims, ImportOptions, SafeToOwn};
 pub use label::LabelState;
-pub use spec::{GroupKind, GroupRole, GroupSpec, PoolSpec};
+pub use spec::{GroupKind, GroupRole, GroupSpec, PoolSpec, features};
 pub use status::{
     DeviceState, DeviceStatus, FeatureStatus, PoolHealth, PoolStatus, Role, ScanKind, ScanState,
     ScanStatus, Suspension,
 };
 
+use crate::device::{self, Owner};
 use crate::engine::Engine;
 use crate::error::{PoolError, ZfsError};
 
@@ -32,6 +35,8 @@ pub struct Pool {
     engine: &'static Engine,
     name: PoolName,
     c_name: CString,
+    /// Whether it is still ours is watched, except while a pool is new.
+    owner: Option<Arc<dyn Owner>>,
 }
 
 impl Pool {
@@ -61,10 +66,28 @@ impl Pool {
             engine,
             name: name.clone(),
             c_name: c_text(name.as_str()),
+            owner: None,
         };
         match pool.engine.check_layout(name.as_str()) {
             Ok(()) => Ok(pool),
             Err(_) => panic!("{doing} pool {name}: libzpool and this program do not match"),
+        }
+    }
+
+    /// Another handle on the same open pool.
+    fn alias(&self) -> Self {
+        Self {
+            engine: self.engine,
+            name: self.name.clone(),
+            c_name: self.c_name.clone(),
+            owner: None,
+        }
+    }
+
+    /// From now on the pool may become another head's by right.
+    fn retire(&self) {
+        if let Some(owner) = &self.owner {
+            device::retire(owner);
         }
     }
 
@@ -89,10 +112,14 @@ impl Pool {
         reason = "a pool that stays open is handed back"
     )]
     pub fn export(self) -> Result<(), (Self, PoolError)> {
+        self.retire();
         // SAFETY: the library runs; the name is copied.
         let code = unsafe { sys::bh_pool_export(self.c_name.as_ptr(), 0) };
         match ZfsError::check(code) {
-            Ok(()) => Ok(()),
+            Ok(()) => {
+                device::unguard();
+                Ok(())
+            }
             Err(cause) => {
                 let error = PoolError::common("export", self.name.as_str(), cause);
                 Err((self, error))
@@ -106,6 +133,7 @@ impl Pool {
         reason = "a pool that stays open is handed back"
     )]
     pub fn destroy(self) -> Result<(), (Self, PoolError)> {
+        self.retire();
         // SAFETY: the library runs; the name is copied.
         let code = unsafe { sys::bh_pool_destroy(self.c_name.as_ptr()) };
         match ZfsError::check(code) {

@@ -1,0 +1,423 @@
+//! Persistent reservations on disks (SPC-4, 5.13; NVM Express base specification, 8.19): the disk
+//! itself refuses the writes of a head that lost the pool, whatever that head believes.
+//!
+//! Each head registers a key of its own and holds, or shares, the reservation *write exclusive,
+//! registrants only*. Who takes a pool over removes the registration of the previous owner, with
+//! the proof in hand that it has stopped; from then on the disk answers its writes with
+//! RESERVATION CONFLICT. The kernel speaks the disk's language (`linux/pr.h`): SCSI, NVMe, and
+//! all paths of a multipath device at once.
+
+use std::num::NonZeroU32;
+use std::os::fd::{AsFd, BorrowedFd};
+
+use rustix::io::Errno;
+use rustix::ioctl::{Ioctl, IoctlOutput, Opcode, ioctl, opcode};
+
+/// What a head registers: never zero.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Key(u64);
+
+/// Upper half of every key of ours, "BULK".
+const KEY_PREFIX: u64 = 0x4255_4c4b;
+
+impl Key {
+    /// The key of the host with that number in its pools' labels.
+    pub(super) const fn of_host(host_id: NonZeroU32) -> Self {
+        Self(KEY_PREFIX << 32 | host_id.get() as u64)
+    }
+}
+
+/// Whose registrations may be removed to take a disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Removable {
+    /// Nobody's.
+    None,
+    /// That of the host with this key, which is proven to have stopped.
+    One(Key),
+    /// Everybody's: an administrator vouches for all.
+    All,
+}
+
+/// Why a disk could not be taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Refusal {
+    /// It knows no persistent reservations.
+    Unsupported,
+    /// Somebody else holds it.
+    Conflict,
+    /// The system refused.
+    System(Errno),
+}
+
+/// One request to a disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Request {
+    /// Registers the key, whatever was registered here before.
+    Register(Key),
+    /// Takes the registered key back, and the reservation that it holds.
+    Unregister(Key),
+    /// Reserves with the registered key.
+    Reserve(Key),
+    /// Removes all registrations of the key `old`, ends its commands, and takes its reservation.
+    Preempt {
+        /// Whose.
+        old: Key,
+        /// Ours.
+        new: Key,
+    },
+    /// Removes all registrations and reservations.
+    Clear(Key),
+    /// Releases what a key that nobody has holds: changes nothing, and tells whether the disk
+    /// knows reservations.
+    Probe,
+}
+
+/// A disk that can be asked.
+pub(super) trait Registrar {
+    /// Carries one request out.
+    fn request(&self, request: Request) -> Result<(), Refusal>;
+}
+
+/// Whether the disk knows persistent reservations.
+pub(super) fn is_supported(disk: &impl Registrar) -> bool {
+    !matches!(disk.request(Request::Probe), Err(Refusal::Unsupported))
+}
+
+/// Takes the disk for the head with the key `own`. On failure nothing of ours is left there.
+pub(super) fn take(disk: &impl Registrar, own: Key, removable: Removable) -> Result<(), Refusal> {
+    disk.request(Request::Register(own))?;
+    let taken = reserve(disk, own, removable);
+    if taken.is_err() {
+        let _ = disk.request(Request::Unregister(own));
+    }
+    taken
+}
+
+fn reserve(disk: &impl Registrar, own: Key, removable: Removable) -> Result<(), Refusal> {
+    let reserved = disk.request(Request::Reserve(own));
+    match removable {
+        Removable::One(old) if old != own => match disk.request(Request::Preempt { old, new: own })
+        {
+            Ok(()) => Ok(()),
+            // It was not registered: whether the disk is ours, the reservation has told.
+            Err(Refusal::Conflict) => reserved,
+            Err(refusal) => Err(refusal),
+        },
+        Removable::All if reserved == Err(Refusal::Conflict) => {
+            disk.request(Request::Clear(own))?;
+            disk.request(Request::Register(own))?;
+            disk.request(Request::Reserve(own))
+        }
+        Removable::None | Removable::One(_) | Removable::All => reserved,
+    }
+}
+
+/// Gives the disk back.
+pub(super) fn give_back(disk: &impl Registrar, own: Key) -> Result<(), Refusal> {
+    disk.request(Request::Unregister(own))
+}
+
+/// The kernel's interface (`linux/pr.h`).
+pub(super) struct Kernel<'a>(pub(super) BorrowedFd<'a>);
+
+/// `struct pr_reservation`
+#[repr(C)]
+struct Reservation {
+    key: u64,
+    kind: u32,
+    flags: u32,
+}
+
+/// `struct pr_registration`
+#[repr(C)]
+struct Registration {
+    old_key: u64,
+    new_key: u64,
+    flags: u32,
+    padding: u32,
+}
+
+/// `struct pr_preempt`
+#[repr(C)]
+struct Preemption {
+    old_key: u64,
+    new_key: u64,
+    kind: u32,
+    flags: u32,
+}
+
+/// `struct pr_clear`
+#[repr(C)]
+struct Clearing {
+    key: u64,
+    flags: u32,
+    padding: u32,
+}
+
+/// `PR_FL_IGNORE_KEY`
+const IGNORE_KEY: u32 = 1;
+/// `PR_WRITE_EXCLUSIVE_REG_ONLY`
+const WRITE_EXCLUSIVE_REGISTRANTS_ONLY: u32 = 3;
+/// The status RESERVATION CONFLICT of SCSI (SAM-5), and of NVMe where the kernel passes it on.
+const CONFLICTS: [i32; 2] = [0x18, 0x83];
+/// A disk answers its first command after many an event with a unit attention only.
+const ATTEMPTS_MAX: u32 = 4;
+
+/// A request of `linux/pr.h`: reads its argument and writes nothing. What it returns is the
+/// disk's answer.
+struct Call<T> {
+    opcode: Opcode,
+    argument: T,
+}
+
+// SAFETY: `linux/pr.h` says that these requests read the structure that they are given, whose
+// layout is the one above, and write no memory.
+unsafe impl<T> Ioctl for Call<T> {
+    type Output = i32;
+    const IS_MUTATING: bool = false;
+    fn opcode(&self) -> Opcode {
+        self.opcode
+    }
+    fn as_ptr(&mut self) -> *mut rustix::ffi::c_void {
+        (&raw mut self.argument).cast()
+    }
+    unsafe fn output_from_ptr(
+        answer: IoctlOutput,
+        _argument: *mut rustix::ffi::c_void,
+    ) -> rustix::io::Result<i32> {
+        Ok(answer)
+    }
+}
+
+impl Kernel<'_> {
+    fn call<T>(&self, number: u8, argument: T) -> Result<i32, Errno> {
+        let call = Call {
+            opcode: opcode::write::<T>(b'p', number),
+            argument,
+        };
+        // SAFETY: `Call` is made for the requests of `linux/pr.h`, of which this is one, and `T`
+        // is its structure.
+        unsafe { ioctl(self.0.as_fd(), call) }
+    }
+
+    fn once(&self, request: Request) -> Result<i32, Errno> {
+        let register = |old_key, new_key, flags| {
+            let argument = Registration {
+                old_key,
+                new_key,
+                flags,
+                padding: 0,
+            };
+            self.call(200, argument)
+        };
+        let reservation = |number, Key(key)| {
+            let argument = Reservation {
+                key,
+                kind: WRITE_EXCLUSIVE_REGISTRANTS_ONLY,
+                flags: 0,
+            };
+            self.call(number, argument)
+        };
+        match request {
+            Request::Register(Key(key)) => register(0, key, IGNORE_KEY),
+            Request::Unregister(Key(key)) => register(key, 0, 0),
+            Request::Reserve(key) => reservation(201, key),
+            Request::Probe => reservation(202, Key(KEY_PREFIX << 32)),
+            Request::Preempt { old, new } => {
+                let argument = Preemption {
+                    old_key: old.0,
+                    new_key: new.0,
+                    kind: WRITE_EXCLUSIVE_REGISTRANTS_ONLY,
+                    flags: 0,
+                };
+                self.call(204, argument)
+            }
+            Request::Clear(Key(key)) => {
+                let argument = Clearing {
+                    key,
+                    flags: 0,
+                    padding: 0,
+                };
+                self.call(205, argument)
+            }
+        }
+    }
+}
+
+impl Registrar for Kernel<'_> {
+    fn request(&self, request: Request) -> Result<(), Refusal> {
+        let mut answer = self.once(request);
+        for _ in 1..ATTEMPTS_MAX {
+            match answer {
+                Ok(status) if status != 0 && !CONFLICTS.contains(&status) => {}
+                _ => break,
+            }
+            answer = self.once(request);
+        }
+        judge(answer)
+    }
+}
+
+fn judge(answer: Result<i32, Errno>) -> Result<(), Refusal> {
+    match answer {
+        Ok(0) => Ok(()),
+        Ok(status) if CONFLICTS.contains(&status) => Err(Refusal::Conflict),
+        Err(Errno::BADE) => Err(Refusal::Conflict),
+        // A disk that does not know the command says CHECK CONDITION.
+        Ok(_) | Err(Errno::OPNOTSUPP | Errno::NOTTY | Errno::INVAL | Errno::NOSYS) => {
+            Err(Refusal::Unsupported)
+        }
+        Err(errno) => Err(Refusal::System(errno)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+    use std::rc::Rc;
+
+    use super::*;
+
+    /// A disk after SPC-4, as far as it is asked here, and what each initiator has registered.
+    #[derive(Default)]
+    struct Disk {
+        /// By initiator.
+        registered: Vec<(usize, Key)>,
+        /// The key that holds the reservation.
+        holder: Option<Key>,
+    }
+
+    /// One initiator's way to the disk.
+    struct Path(usize, Rc<RefCell<Disk>>);
+
+    impl Path {
+        fn may_write(&self) -> bool {
+            let disk = self.1.borrow();
+            disk.holder.is_none() || disk.registered.iter().any(|(who, _)| *who == self.0)
+        }
+    }
+
+    impl Registrar for Path {
+        fn request(&self, request: Request) -> Result<(), Refusal> {
+            let mut disk = self.1.borrow_mut();
+            let own = disk.registered.iter().find(|(who, _)| *who == self.0);
+            let own = own.map(|(_, key)| *key);
+            let needs = |key| match own == Some(key) {
+                true => Ok(()),
+                false => Err(Refusal::Conflict),
+            };
+            match request {
+                Request::Register(key) => {
+                    disk.registered.retain(|(who, _)| *who != self.0);
+                    disk.registered.push((self.0, key));
+                    if own.is_some() && disk.holder == own {
+                        disk.holder = Some(key);
+                    }
+                }
+                Request::Unregister(key) => {
+                    needs(key)?;
+                    disk.registered.retain(|(who, _)| *who != self.0);
+                    disk.holder = disk.holder.filter(|holder| *holder != key);
+                }
+                Request::Reserve(key) => {
+                    needs(key)?;
+                    match disk.holder {
+                        Some(holder) if holder != key => return Err(Refusal::Conflict),
+                        _ => disk.holder = Some(key),
+                    }
+                }
+                Request::Preempt { old, new } => {
+                    needs(new)?;
+                    if !disk.registered.iter().any(|(_, key)| *key == old) {
+                        return Err(Refusal::Conflict);
+                    }
+                    disk.registered.retain(|(_, key)| *key != old);
+                    if disk.holder == Some(old) {
+                        disk.holder = Some(new);
+                    }
+                }
+                Request::Clear(key) => {
+                    needs(key)?;
+                    *disk = Disk::default();
+                }
+                Request::Probe => return Err(Refusal::Conflict),
+            }
+            Ok(())
+        }
+    }
+
+    fn key(number: u32) -> Key {
+        Key::of_host(NonZeroU32::new(number).expect("not zero"))
+    }
+
+    fn paths() -> [Path; 3] {
+        let disk = Rc::default();
+        [0, 1, 2].map(|who| Path(who, Rc::clone(&disk)))
+    }
+
+    #[test]
+    fn an_owner_that_was_proven_dead_cannot_write_when_it_wakes_up() {
+        let [old, new, _] = paths();
+        take(&old, key(1), Removable::None).expect("free");
+        take(&new, key(2), Removable::One(key(1))).expect("proven");
+        assert!(new.may_write() && !old.may_write());
+        // What it does on its way out changes nothing.
+        assert_eq!(give_back(&old, key(1)), Err(Refusal::Conflict));
+        assert!(new.may_write() && !old.may_write());
+    }
+
+    #[test]
+    fn without_proof_a_living_owner_stays_and_nothing_is_left_behind() {
+        let [old, new, _] = paths();
+        take(&old, key(1), Removable::None).expect("free");
+        assert_eq!(take(&new, key(2), Removable::None), Err(Refusal::Conflict));
+        // Proof about another is no proof about this one.
+        let wrong = Removable::One(key(3));
+        assert_eq!(take(&new, key(2), wrong), Err(Refusal::Conflict));
+        assert!(old.may_write() && !new.may_write());
+        assert_eq!(old.1.borrow().registered.len(), 1);
+    }
+
+    #[test]
+    fn the_same_host_takes_its_own_disk_again_after_a_crash() {
+        let [own, _, _] = paths();
+        take(&own, key(1), Removable::None).expect("free");
+        take(&own, key(1), Removable::None).expect("its own");
+        give_back(&own, key(1)).expect("registered");
+        assert_eq!(own.1.borrow().holder, None);
+    }
+
+    #[test]
+    fn one_that_registered_without_holding_is_removed_too() {
+        let [old, new, _] = paths();
+        old.request(Request::Register(key(1))).expect("registers");
+        take(&new, key(2), Removable::One(key(1))).expect("free");
+        assert!(new.may_write() && !old.may_write());
+    }
+
+    #[test]
+    fn an_administrator_who_vouches_for_all_removes_a_stranger() {
+        let [stranger, _, new] = paths();
+        take(&stranger, key(7), Removable::None).expect("free");
+        take(&new, key(2), Removable::All).expect("vouched for");
+        assert!(new.may_write() && !stranger.may_write());
+    }
+
+    #[test]
+    fn answers_of_the_kernel_are_told_apart() {
+        assert_eq!(judge(Ok(0)), Ok(()));
+        for answer in [Ok(0x18), Ok(0x83), Err(Errno::BADE)] {
+            assert_eq!(judge(answer), Err(Refusal::Conflict), "{answer:?}");
+        }
+        for answer in [Ok(2), Err(Errno::OPNOTSUPP), Err(Errno::NOTTY)] {
+            assert_eq!(judge(answer), Err(Refusal::Unsupported), "{answer:?}");
+        }
+        assert_eq!(judge(Err(Errno::PERM)), Err(Refusal::System(Errno::PERM)));
+    }
+
+    #[test]
+    fn a_file_knows_no_reservations() {
+        let file = tempfile::tempfile().expect("a file");
+        assert!(!is_supported(&Kernel(file.as_fd())));
+    }
+}
