@@ -276,8 +276,38 @@ pub struct Pool {
     #[serde(default, with = "size_text")]
     #[schemars(with = "Option<String>")]
     pub arc: Option<ByteCount>,
+    /// How its disks are kept from a head that lost the pool: `auto`, `reservations` or `locks`.
+    #[serde(default)]
+    pub claims: Claims,
     /// Addresses that move with it. Clients connect to these only.
     pub addresses: Vec<PoolAddress>,
+}
+
+/// How the disks of a pool are kept from a head that lost the pool and does not know it, such as one
+/// that was frozen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Claims {
+    /// Reservations if every disk of the pool knows them, else locks.
+    #[default]
+    Auto,
+    /// Persistent reservations (SCSI-3, NVMe): the disks themselves refuse the writes of a head that
+    /// lost the pool. A pool with a disk that does not know them is not started.
+    Reservations,
+    /// Locks, which only processes of one machine respect. Against other machines fencing alone
+    /// protects.
+    Locks,
+}
+
+impl Claims {
+    /// The word in the file.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Reservations => "reservations",
+            Self::Locks => "locks",
+        }
+    }
 }
 
 /// An address that moves with a pool.

@@ -23,7 +23,7 @@ pub mod xml;
 pub use check::{Code, Finding, Place, Severity, check};
 pub use facts::Facts;
 pub use file::{
-    Appliance, Bmc, Clients, Fencing, Head, Link, Network, Outlet, Pdu, Pool, PoolAddress,
+    Appliance, Bmc, Claims, Clients, Fencing, Head, Link, Network, Outlet, Pdu, Pool, PoolAddress,
     Privilege, Quorum, QuorumRule, Witness,
 };
 pub use key::{Key, SourceMap};

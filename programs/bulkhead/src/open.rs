@@ -3,7 +3,7 @@
 use control::failure::chain;
 use control::{Failure, FailureKind};
 use units::PoolName;
-use zpool::pool::{Candidate, ImportOptions, SafeToOwn};
+use zpool::pool::{Candidate, Claims, ImportOptions, SafeToOwn};
 use zpool::{Engine, EngineOptions, HostId, Pool, PoolErrorKind};
 
 use crate::cli::Common;
@@ -20,6 +20,11 @@ pub enum PreviousOwner {
     /// The host of this name is stopped, and only if it was the owner is the pool free. Proof that
     /// was found for one owner does not serve for another that came in between.
     HostIsStopped(String),
+    /// The host of this name was powered off, with the same restriction.
+    HostIsOff(String),
+    /// Nothing is certain: the import waits for signs of life, which a pool with `multihost=on`
+    /// makes possible.
+    IsWatched,
 }
 
 /// The number by which this machine marks `pool`.
@@ -47,11 +52,16 @@ pub fn import(
     engine: &'static Engine,
     common: &Common,
     pool: &PoolName,
-    owner: PreviousOwner,
+    owner: &PreviousOwner,
+    claims: Claims,
 ) -> Result<Pool, Failure> {
     let candidate = places::candidate(common, pool)?;
     let proof = prove(engine, &candidate, owner)?;
-    let opened = Pool::import(engine, &candidate, proof, &ImportOptions::default());
+    let options = ImportOptions {
+        claims,
+        ..ImportOptions::default()
+    };
+    let opened = Pool::import(engine, &candidate, proof, &options);
     let opened = opened.map_err(operations::pool_failure)?;
     let present = candidate.devices.iter().filter(|device| device.present);
     let paths: Vec<_> = present.map(|device| device.path.clone()).collect();
@@ -63,7 +73,7 @@ pub fn import(
 fn prove(
     engine: &Engine,
     candidate: &Candidate,
-    owner: PreviousOwner,
+    owner: &PreviousOwner,
 ) -> Result<SafeToOwn, Failure> {
     if let Some(proof) = SafeToOwn::exported(candidate) {
         return Ok(proof);
@@ -77,13 +87,22 @@ fn prove(
         return Err(operations::pool_failure(error)
             .advise("if it is a pool-server of this machine, ask it: check --run-dir"));
     }
-    let vouched_for = match &owner {
-        PreviousOwner::Unknown => false,
-        PreviousOwner::IsStopped => true,
-        PreviousOwner::HostIsStopped(name) => candidate.host_name.as_ref() == Some(name),
+    let was_owned_by = |name| candidate.host_name.as_ref() == Some(name);
+    let proof = match owner {
+        PreviousOwner::IsStopped => Some(SafeToOwn::operator_confirms(candidate)),
+        PreviousOwner::HostIsStopped(name) if was_owned_by(name) => {
+            Some(SafeToOwn::host_is_stopped(candidate))
+        }
+        PreviousOwner::HostIsOff(name) if was_owned_by(name) => {
+            Some(SafeToOwn::host_is_off(candidate))
+        }
+        PreviousOwner::IsWatched => SafeToOwn::watched(candidate),
+        PreviousOwner::Unknown | PreviousOwner::HostIsStopped(_) | PreviousOwner::HostIsOff(_) => {
+            None
+        }
     };
-    if vouched_for {
-        return Ok(SafeToOwn::operator_confirms(candidate));
+    if let Some(proof) = proof {
+        return Ok(proof);
     }
     let host = candidate.host_name.as_deref().unwrap_or("an unnamed host");
     let number = candidate.host_id.unwrap_or_default();

@@ -10,7 +10,7 @@ use control::request::{PoolCreate, PoolRequest, ServerRequest};
 use control::{Answer, Client, Failure, FailureKind, PoolLock, Request};
 use units::PoolName;
 use zpool::Pool;
-use zpool::pool::LabelState;
+use zpool::pool::{Claims, LabelState};
 
 use crate::cli::{Common, Whose};
 use crate::open::{self, PreviousOwner};
@@ -176,7 +176,7 @@ fn open_and_perform(
         return Ok(Done::already(format!("pool {name} is exported already")));
     }
     let engine = open::start(open::small_engine(common, name))?;
-    let pool = open::import(engine, common, name, PreviousOwner::Unknown)?;
+    let pool = open::import(engine, common, name, &PreviousOwner::Unknown, Claims::Auto)?;
     match end {
         Some(End::Export) => {
             open::export(pool)?;
@@ -332,7 +332,7 @@ pub fn take_over(
     };
     places::candidate(common, name)?;
     let engine = open::start(open::small_engine(common, name))?;
-    open::export(open::import(engine, common, name, owner)?)?;
+    open::export(open::import(engine, common, name, &owner, Claims::Auto)?)?;
     Ok(Done::changed(format!(
         "pool {name} is in good order and free: `bulkhead pool-server {name}` serves it"
     )))

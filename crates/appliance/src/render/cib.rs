@@ -249,6 +249,9 @@ fn properties(appliance: &Appliance, times: &Timeouts) -> BTreeMap<String, Strin
         ("dc-deadtime", "2s".to_owned()),
         // Without it the scheduler sleeps for a second while updates of the CIB are pending.
         ("transition-delay", "20ms".to_owned()),
+        // On a busy head the cluster would otherwise do one thing at a time, such as bringing up
+        // addresses one after the other; it is needed most when a head is busy.
+        ("load-threshold", "100000%".to_owned()),
         // Old failures are forgotten, and failed fencing is tried again, this often.
         ("cluster-recheck-interval", "60s".to_owned()),
     ])

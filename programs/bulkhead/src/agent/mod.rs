@@ -199,9 +199,7 @@ impl PoolProgram for Program<'_> {
         Ok(Label::InUse {
             by_this_host: candidate.host_id == Some(own),
             host_name: candidate.host_name,
-            // Labels do not tell. The engine itself watches a pool with multihost=on at every
-            // import; only starting without other proof is not offered.
-            is_watched: false,
+            is_watched: candidate.is_watched,
         })
     }
 
@@ -273,15 +271,15 @@ fn server_arguments(pool: &appliance::Pool, disks: &[PathBuf], grant: &Grant) ->
     if let Some(arc) = pool.arc {
         add("--arc-size", arc.get().to_string());
     }
+    add("--claims", pool.claims.as_str().to_owned());
     match grant.basis() {
         // The server proves it itself, by the label and the locks on the devices.
         Basis::Exported | Basis::SameHost => {}
         // Proof about one head is no proof about whoever a label may name a moment later.
-        Basis::Fenced { head } | Basis::Stopped { head } => {
-            words.extend(["--stopped-owner".to_owned(), head.to_string()]);
-        }
-        // The import waits for traces of a living owner.
-        Basis::Watched => words.push("--previous-owner-is-stopped".to_owned()),
+        Basis::Fenced { head } => add("--fenced-owner", head.to_string()),
+        Basis::Stopped { head } => add("--stopped-owner", head.to_string()),
+        // The import waits for signs of life.
+        Basis::Watched => words.push("--watch-for-owner".to_owned()),
     }
     words
 }
@@ -336,20 +334,18 @@ mod tests {
         let text = include_str!("../../../../examples/pair.toml");
         let appliance = appliance::parse(text).expect("well formed").appliance;
         let pool = &appliance.pools[&"tank".parse::<PoolName>().expect("a name")];
-        const WORDS: [&str; 2] = ["--stopped-owner", "left"];
-        for (label, peer, is_said) in [
-            (Label::Exported, Peer::Unknown, false),
-            (in_use(true), Peer::Unknown, false),
-            (in_use(false), Peer::Fenced, true),
-            (in_use(false), Peer::Stopped, true),
+        for (label, peer, said) in [
+            (Label::Exported, Peer::Unknown, None),
+            (in_use(true), Peer::Unknown, None),
+            (in_use(false), Peer::Fenced, Some("--fenced-owner")),
+            (in_use(false), Peer::Stopped, Some("--stopped-owner")),
         ] {
             let grant = grant(label, peer);
             let words = server_arguments(pool, &[], &grant);
-            assert_eq!(
-                words.ends_with(&WORDS.map(str::to_owned)),
-                is_said,
-                "{grant:?}"
-            );
+            for option in ["--fenced-owner", "--stopped-owner"] {
+                let ends = words.ends_with(&[option, "left"].map(str::to_owned));
+                assert_eq!(ends, said == Some(option), "{grant:?}");
+            }
             let is_general = |word: &String| word == "--previous-owner-is-stopped";
             assert!(!words.iter().any(is_general), "{grant:?}");
         }

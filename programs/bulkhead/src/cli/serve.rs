@@ -6,6 +6,9 @@ use std::str::FromStr;
 
 use clap::Args;
 use units::{ByteCount, PoolName};
+use zpool::pool::Claims;
+
+use crate::open::PreviousOwner;
 
 /// Examples of the help.
 pub const EXAMPLES: &str = "Examples:
@@ -65,15 +68,21 @@ pub struct ServeArgs {
     #[arg(long, value_name = "SECONDS", default_value_t = 5)]
     pub drain_timeout: u64,
     /// The machine that used the pool last is switched off or will never touch it again
-    #[arg(long)]
+    #[arg(long, group = "owner")]
     pub previous_owner_is_stopped: bool,
     /// The same, but only if the machine that used the pool last has this name
-    #[arg(
-        long,
-        value_name = "HOST",
-        conflicts_with = "previous_owner_is_stopped"
-    )]
+    #[arg(long, value_name = "HOST", group = "owner")]
     pub stopped_owner: Option<String>,
+    /// The machine that used the pool last was powered off, if it has this name: no sign of life of
+    /// it is waited for
+    #[arg(long, value_name = "HOST", group = "owner")]
+    pub fenced_owner: Option<String>,
+    /// If the pool has multihost=on, wait for signs of life of its owner, and go on if there are none
+    #[arg(long, group = "owner")]
+    pub watch_for_owner: bool,
+    /// How the disks are kept from other machines
+    #[arg(long, value_name = "WAY", value_enum, default_value_t)]
+    pub claims: ClaimsWord,
     /// For tests only: every export is open to everyone who reaches it, whatever its rule says
     #[arg(long)]
     pub export_all_to_everyone: bool,
@@ -86,6 +95,28 @@ pub struct ServeArgs {
     /// Log as JSON, one document a line
     #[arg(long)]
     pub log_json: bool,
+}
+
+/// `--claims`
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum ClaimsWord {
+    /// By reservations if every disk of the pool knows them, else by locks
+    #[default]
+    Auto,
+    /// By persistent reservations, which the disks enforce
+    Reservations,
+    /// By locks, which processes of this machine respect
+    Locks,
+}
+
+impl From<ClaimsWord> for Claims {
+    fn from(word: ClaimsWord) -> Self {
+        match word {
+            ClaimsWord::Auto => Self::Auto,
+            ClaimsWord::Reservations => Self::Reservations,
+            ClaimsWord::Locks => Self::Locks,
+        }
+    }
 }
 
 /// Where iSCSI listens.
@@ -142,6 +173,17 @@ impl FromStr for NbdAddress {
 }
 
 impl ServeArgs {
+    /// What is said about the previous owner.
+    pub fn owner(&self) -> PreviousOwner {
+        match (&self.stopped_owner, &self.fenced_owner) {
+            (Some(name), _) => PreviousOwner::HostIsStopped(name.clone()),
+            (_, Some(name)) => PreviousOwner::HostIsOff(name.clone()),
+            _ if self.previous_owner_is_stopped => PreviousOwner::IsStopped,
+            _ if self.watch_for_owner => PreviousOwner::IsWatched,
+            _ => PreviousOwner::Unknown,
+        }
+    }
+
     /// The iSCSI portals: the given ones, or loopback.
     pub fn iscsi_portals(&self) -> Vec<IscsiPortal> {
         if self.no_iscsi || !self.iscsi.is_empty() {

@@ -6,10 +6,11 @@ mod core;
 mod faults;
 mod lazy;
 mod notify;
+mod replay;
 mod reservations;
 mod serving;
 mod shared_pool;
-mod signals;
+pub(crate) mod signals;
 mod volumes;
 mod watch;
 
@@ -33,7 +34,7 @@ use self::serving::{Serving, Setup};
 use self::shared_pool::SharedPool;
 use self::watch::Watch;
 use crate::cli::{Common, NbdAddress, ServeArgs};
-use crate::open::{self, PreviousOwner};
+use crate::open;
 use crate::places;
 use crate::reach::{self, End};
 
@@ -76,12 +77,13 @@ pub fn run(args: ServeArgs, common: &Common) -> Result<(), Failure> {
 
     let engine = open::start(engine_options(&args, common)?)?;
     signals::forward(sender.clone()).map_err(failed("wait for signals"))?;
-    let owner = match &args.stopped_owner {
-        Some(name) => PreviousOwner::HostIsStopped(name.clone()),
-        None if args.previous_owner_is_stopped => PreviousOwner::IsStopped,
-        None => PreviousOwner::Unknown,
-    };
-    let pool = open::import(engine, common, &args.pool, owner)?;
+    let pool = open::import(
+        engine,
+        common,
+        &args.pool,
+        &args.owner(),
+        args.claims.into(),
+    )?;
     let imported_ms = started.elapsed().as_millis() as u64;
     tracing::info!(pool = %args.pool, after_ms = imported_ms, "pool imported");
 
@@ -262,6 +264,7 @@ fn announce(core: &Arc<Core>, control: &control::Server, args: &ServeArgs) -> Re
         after_ms,
         "listening"
     );
+    replay::start(core).map_err(failed)?;
     match args.ready_fd {
         Some(fd) => notify::ready_fd(fd).map_err(failed),
         None => Ok(()),
