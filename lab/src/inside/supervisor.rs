@@ -7,7 +7,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use appliance::Appliance;
 use units::{HeadName, NetworkName};
@@ -26,8 +26,10 @@ pub const READY: &str = "ready";
 const MACHINE: &[&str] = &["--net", "--mount", "--pid", "--uts", "--ipc"];
 /// The same for a device, whose processes are the supervisor's.
 const DEVICE: &[&str] = &["--net", "--mount"];
-/// How often processes are looked for that were born while others were being stopped.
-const FREEZE_ROUNDS_MAX: u32 = 100;
+/// How long the processes of a head may take to stop: one that waits for a disk stops after that.
+const FREEZE_TIME_LIMIT: Duration = Duration::from_secs(10);
+/// Pause between two looks at them, for those that were born meanwhile.
+const FREEZE_POLL: Duration = Duration::from_millis(1);
 
 /// A head as hardware: what is plugged in, and what runs on it.
 struct Head {
@@ -324,18 +326,25 @@ impl Supervisor {
         let Some(pid) = head.state.first_pid else {
             return Err(io::Error::other(format!("{name} is switched off")));
         };
-        for _ in 0..FREEZE_ROUNDS_MAX {
-            let mut running = false;
+        let deadline = Instant::now() + FREEZE_TIME_LIMIT;
+        loop {
+            let mut running = Vec::new();
             for process in processes_of(pid)? {
-                running |= !is_stopped(process);
                 signal(process, rustix::process::Signal::STOP);
+                if !is_stopped(process) {
+                    running.push(process);
+                }
             }
-            if !running {
+            if running.is_empty() {
                 head.state.frozen = true;
                 return Ok(());
             }
+            if Instant::now() >= deadline {
+                let message = format!("processes of {name} do not stop: {running:?}");
+                return Err(io::Error::other(message));
+            }
+            std::thread::sleep(FREEZE_POLL);
         }
-        Err(io::Error::other(format!("{name} does not stand still")))
     }
 
     fn thaw(&self, name: &HeadName) -> io::Result<()> {

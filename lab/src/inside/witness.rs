@@ -32,7 +32,7 @@ pub fn start(services: &Services, appliance: &Appliance) -> io::Result<()> {
     let Some(witness) = of(appliance) else {
         return Ok(());
     };
-    let tls = if witness.tls { "required" } else { "off" };
+    let tls = if witness.tls { "req" } else { "off" };
     let script = format!(
         "set -e; mkdir -p /run/corosync-qnetd; \
          [ {tls} = off ] || [ -e /etc/corosync/qnetd/nssdb ] || corosync-qnetd-certutil -i >/dev/null; \

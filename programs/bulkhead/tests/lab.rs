@@ -1,0 +1,347 @@
+//! `bulkhead lab` from outside, with the real Corosync, Pacemaker and fence agents: it comes up, its BMCs
+//! power heads off and on, and nothing of it is left afterwards, however it ended. Where this machine cannot
+//! run a lab, the tests say what it lacks and are skipped.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+/// What `lab up` ends with on a machine that cannot.
+const EXIT_INCAPABLE: i32 = 15;
+const EXIT_ERRORS: i32 = 12;
+const EXIT_NOT_FOUND: i32 = 3;
+const EXIT_EXISTS: i32 = 4;
+const EXIT_UNAVAILABLE: i32 = 8;
+/// Nothing here waits longer for anything.
+const PATIENCE: Duration = Duration::from_secs(180);
+
+/// A folder for labs, in which none is left at the end of a test.
+struct Place {
+    folder: tempfile::TempDir,
+}
+
+impl Place {
+    fn new() -> Self {
+        Self {
+            folder: tempfile::tempdir().expect("a folder"),
+        }
+    }
+
+    fn path(&self) -> &Path {
+        self.folder.path()
+    }
+
+    fn command(&self, words: &str) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_bulkhead"));
+        command
+            .arg("lab")
+            .args(words.split_whitespace())
+            .env("BULKHEAD_LAB_DIR", self.path())
+            .stdin(Stdio::null());
+        command
+    }
+
+    fn run(&self, words: &str) -> Output {
+        self.command(words).output().expect("bulkhead runs")
+    }
+
+    fn ok(&self, words: &str) -> String {
+        let output = self.run(words);
+        assert!(output.status.success(), "{words}: {}", told(&output));
+        String::from_utf8(output.stdout).expect("text")
+    }
+
+    /// A pair whose heads tolerate the stalls of a busy machine.
+    fn file(&self) -> PathBuf {
+        let path = self.path().join("pair.toml");
+        let text = include_str!("../../../examples/pair.toml").replace(
+            "[quorum]",
+            "[timeouts]\ntoken_ms = 3000\nconsensus_ms = 3600\ntakeover_budget_s = 30\n\n[quorum]",
+        );
+        std::fs::write(&path, text).expect("written");
+        path
+    }
+
+    /// Begins a lab; none where this machine cannot, which is said.
+    fn up(&self, words: &str) -> Option<String> {
+        let output = self.run(&format!("up {} {words}", self.file().display()));
+        if output.status.code() == Some(EXIT_INCAPABLE) {
+            println!("skipped: {}", told(&output));
+            return None;
+        }
+        assert!(output.status.success(), "{}", told(&output));
+        Some(String::from_utf8(output.stdout).expect("text"))
+    }
+
+    /// A shell on one of the machines, which reads `input`.
+    fn shell(&self, who: &str, script: &str, input: &str) -> Output {
+        let mut command = self.command(&format!("exec {who} -- sh -c"));
+        let child = command
+            .arg(script)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn();
+        let mut child = child.expect("bulkhead runs");
+        let mut stdin = child.stdin.take().expect("a pipe");
+        // A shell that does not read says why by its exit code.
+        let _ = stdin.write_all(input.as_bytes());
+        drop(stdin);
+        child.wait_with_output().expect("it ends")
+    }
+
+    fn status(&self) -> String {
+        self.ok("status")
+    }
+
+    fn wait_for(&self, part: &str) {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let status = self.status();
+            if status.contains(part) {
+                return;
+            }
+            assert!(Instant::now() < deadline, "{part}: {status}");
+            std::thread::sleep(Duration::from_millis(200));
+        }
+    }
+
+    /// Processes of this machine, in whatever namespace, that were started for a lab in this place.
+    fn processes(&self) -> Vec<String> {
+        let folder = self.path().to_string_lossy().into_owned();
+        let entries = std::fs::read_dir("/proc").expect("/proc").flatten();
+        let command = |entry: std::fs::DirEntry| {
+            let bytes = std::fs::read(entry.path().join("cmdline")).ok()?;
+            Some(String::from_utf8_lossy(&bytes).replace('\0', " "))
+        };
+        entries
+            .filter_map(command)
+            .filter(|text| text.contains(&folder))
+            .collect()
+    }
+
+    /// Fails if anything of a lab is left.
+    fn assert_empty(&self) {
+        let left = self.processes();
+        assert!(left.is_empty(), "{left:#?}");
+        let folder = self.path().to_string_lossy().into_owned();
+        let mounts = std::fs::read_to_string("/proc/self/mountinfo").expect("mounts");
+        assert!(!mounts.contains(&folder), "{mounts}");
+        let entries = std::fs::read_dir(self.path()).expect("the place").flatten();
+        let left: Vec<_> = entries.map(|entry| entry.file_name()).collect();
+        assert!(left.iter().all(|name| name == "pair.toml"), "{left:?}");
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        // After a test that failed: nothing must stay on the machine.
+        let _ = self.run("down");
+    }
+}
+
+fn told(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
+}
+
+/// Interfaces of this machine, which labs must not touch.
+fn interfaces() -> Vec<String> {
+    let entries = std::fs::read_dir("/sys/class/net")
+        .expect("interfaces")
+        .flatten();
+    let mut names: Vec<String> = entries
+        .map(|entry| entry.file_name().to_string_lossy().into_owned())
+        .collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn a_head_that_ipmi_powers_off_is_taken_over_and_boots_again() {
+    let place = Place::new();
+    let before = interfaces();
+    let Some(said) = place.up("") else { return };
+    assert!(said.contains("pool tank: served by left"), "{said}");
+    assert_eq!(interfaces(), before);
+
+    // A client reaches the pool, and sees the exit code of its command.
+    place.ok("exec client -- ping -c 1 -W 5 10.77.1.100");
+    let output = place.shell("right", "exit 7", "");
+    assert_eq!(output.status.code(), Some(7), "{}", told(&output));
+
+    // The file of the user is on the heads as it is, and its disks are there by its names.
+    let same = "exec right -- stat -c %s /dev/disk/by-id/scsi-35000c500a1b20500 /dev/disk/by-id/scsi-35000c500a1b20000";
+    assert_eq!(place.ok(same), "1073741824\n1073741824\n");
+
+    // The stock agent, on the other head, with the password that is there.
+    let fence = "exec right -- fence_ipmilan --ip=10.77.9.21 --username=fence --lanplus --cipher=3 \
+                 --password-script=/run/password --action=";
+    let script = "#!/bin/sh\ncat /etc/bulkhead/secrets/bmc-left\n";
+    let write = "cat >/run/password; chmod 755 /run/password";
+    let output = place.shell("right", write, script);
+    assert!(output.status.success(), "{}", told(&output));
+    assert!(place.ok(&format!("{fence}status")).contains("ON"));
+    place.ok(&format!("{fence}off"));
+    place.wait_for("head left: off");
+    place.wait_for("pool tank: served by right");
+    place.ok("exec client -- ping -c 1 -W 5 10.77.1.100");
+    let output = place.run("exec left -- true");
+    assert_eq!(
+        output.status.code(),
+        Some(EXIT_UNAVAILABLE),
+        "{}",
+        told(&output)
+    );
+    place.ok(&format!("{fence}on"));
+    place.wait_for("head left: on, a member");
+
+    let again = place.run(&format!("up {}", place.file().display()));
+    assert_eq!(again.status.code(), Some(EXIT_EXISTS), "{}", told(&again));
+    place.ok("down");
+    place.assert_empty();
+    assert_eq!(place.run("status").status.code(), Some(EXIT_NOT_FOUND));
+    assert_eq!(interfaces(), before);
+}
+
+#[test]
+fn cables_and_outlets_and_frozen_heads_are_what_they_are_told_to_be() {
+    let place = Place::new();
+    // Without the pool Pacemaker has no reason to power anybody off early.
+    let Some(_) = place.up("--no-pools") else {
+        return;
+    };
+    place.ok("cut right storage-a");
+    assert!(place.status().contains("cut off from storage-a"));
+    let carrier = "exec right -- cat /sys/class/net/ens1f0/operstate";
+    assert_ne!(place.ok(carrier), "up\n");
+    place.ok("mend right");
+    assert_eq!(place.ok(carrier), "up\n");
+    let output = place.run("cut right nowhere");
+    assert!(!output.status.success());
+
+    // Both feeds of a head: off, its BMC with it, and on again when one of them returns.
+    place.ok("outlet a 2 off");
+    assert!(place.status().contains("head right: on"));
+    place.ok("outlet b 2 off");
+    assert!(place.status().contains("head right: off"));
+    assert!(
+        !place
+            .run("exec left -- ping -c 1 -W 1 10.77.9.22")
+            .status
+            .success()
+    );
+    assert!(!place.run("power right on").status.success());
+    place.ok("outlet b 2 on");
+    place.wait_for("head right: on, a member");
+
+    // A frozen head does nothing until its plug is pulled, which always works.
+    place.ok("freeze right");
+    assert!(place.status().contains("head right: frozen"));
+    place.ok("power right off");
+    place.ok("thaw right");
+    assert!(place.status().contains("head right: off"));
+    place.ok("down");
+    place.assert_empty();
+}
+
+fn kill(mut child: Child) {
+    child.kill().expect("killed");
+    child.wait().expect("it ends");
+}
+
+#[test]
+fn a_lab_whose_command_is_killed_at_any_moment_is_gone_after_down() {
+    let place = Place::new();
+    let words = format!("up {} --keep-failed", place.file().display());
+    let first = place.run(&words);
+    if first.status.code() == Some(EXIT_INCAPABLE) {
+        println!("skipped: {}", told(&first));
+        return;
+    }
+    // The first process itself: everything dies with it.
+    let document: serde_json::Value =
+        serde_json::from_str(&place.ok("status --json")).expect("JSON");
+    let pid = document["first_pid"]
+        .as_i64()
+        .expect("a number")
+        .to_string();
+    let killed = Command::new("kill").args(["-9", &pid]).status();
+    assert!(killed.expect("kill runs").success());
+    let deadline = Instant::now() + PATIENCE;
+    while !place.processes().is_empty() {
+        assert!(Instant::now() < deadline, "{:#?}", place.processes());
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    assert_eq!(place.run("status").status.code(), Some(EXIT_UNAVAILABLE));
+    place.ok("down");
+    place.assert_empty();
+
+    // Moments, not conditions: wherever it was, nothing may be left.
+    for moment_ms in [0, 20, 100, 300, 700, 1_500, 4_000] {
+        let child = place
+            .command(&words)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn();
+        std::thread::sleep(Duration::from_millis(moment_ms));
+        kill(child.expect("bulkhead runs"));
+        let output = place.run("down");
+        let code = output.status.code();
+        // So early that nothing had been begun.
+        assert!(
+            matches!(code, Some(0 | EXIT_NOT_FOUND)),
+            "{}",
+            told(&output)
+        );
+        place.assert_empty();
+    }
+}
+
+#[test]
+fn a_machine_that_cannot_is_told_what_it_lacks() {
+    let place = Place::new();
+    // A machine without resource agents, for whoever may make one.
+    let file = place.file();
+    let script = format!(
+        "mount -t tmpfs tmpfs /usr/lib/ocf/resource.d || exit 99; exec {} lab up {}",
+        env!("CARGO_BIN_EXE_bulkhead"),
+        file.display()
+    );
+    let output = Command::new("unshare")
+        .args(["--mount", "sh", "-c", &script])
+        .env("BULKHEAD_LAB_DIR", place.path())
+        .output()
+        .expect("unshare runs");
+    if !matches!(output.status.code(), Some(EXIT_INCAPABLE)) {
+        println!("skipped: no namespaces: {}", told(&output));
+        return;
+    }
+    assert!(
+        told(&output).contains("package resource-agents"),
+        "{}",
+        told(&output)
+    );
+    place.assert_empty();
+}
+
+#[test]
+fn a_file_with_mistakes_is_refused_before_anything_is_begun() {
+    let place = Place::new();
+    let file = place.file();
+    let text = std::fs::read_to_string(&file).expect("readable");
+    for (from, to, part) in [
+        ("delay_s = 1", "delay_s = 0", "fence-delay-equal"),
+        (
+            "/dev/disk/by-id/scsi-35000c500a1b20000",
+            "/usr/disk",
+            "/usr/disk",
+        ),
+    ] {
+        std::fs::write(&file, text.replace(from, to)).expect("written");
+        let output = place.run(&format!("up {}", file.display()));
+        assert_eq!(output.status.code(), Some(EXIT_ERRORS), "{}", told(&output));
+        assert!(told(&output).contains(part), "{}", told(&output));
+    }
+    place.assert_empty();
+}
