@@ -23,6 +23,8 @@
 #include <dlfcn.h>
 #include <pthread.h>
 
+#include "shim_volume.h"
+
 /* Read ahead of all dnodes of a pool's own objects: enough for some ten thousand volumes. */
 #define	BH_DNODES_BYTES_MAX	(64ULL << 20)
 
@@ -50,6 +52,12 @@ static struct {
 	uint64_t lk_first_txg;
 	heads_t lk_heads;
 } load_known = { .lk_mutex = PTHREAD_MUTEX_INITIALIZER };
+
+/* To whom names are told. */
+typedef struct name_visit {
+	bh_name_visitor_t *nv_visit;
+	void *nv_arg;
+} name_visit_t;
 
 typedef int find_dp_t(dsl_pool_t *, uint64_t, int (*)(dsl_pool_t *,
     dsl_dataset_t *, void *), void *, int);
@@ -357,4 +365,57 @@ dmu_objset_find(const char *name, int visit(const char *, void *), void *arg,
 		return (0);
 	find_t *library = library_function("dmu_objset_find");
 	return (library(name, visit, arg, flags));
+}
+
+/* Visits a volume if it has a log that must be replayed. */
+static int
+visit_unreplayed(dsl_pool_t *dp, dsl_dataset_t *ds, void *arg)
+{
+	const name_visit_t *to = arg;
+	char name[ZFS_MAX_DATASET_NAME_LEN];
+	objset_t *os;
+	int error = dmu_objset_from_ds(ds, &os);
+
+	if (error != 0)
+		return (error);
+	if (dmu_objset_type(os) != DMU_OST_ZVOL ||
+	    (os->os_zil_header.zh_flags & ZIL_REPLAY_NEEDED) == 0)
+		return (0);
+	dsl_dataset_name(ds, name);
+	to->nv_visit(to->nv_arg, name);
+	return (0);
+}
+
+int
+bh_unreplayed_volumes(const char *pool, bh_name_visitor_t *visit, void *arg)
+{
+	name_visit_t to = { visit, arg };
+	heads_t heads = { 0 };
+	dsl_pool_t *dp;
+	int error = dsl_pool_hold(pool, FTAG, &dp);
+
+	if (error != 0)
+		return (error);
+	bh_dnodes_t dnodes = { .d_mos = dp->dp_meta_objset };
+	error = collect(&dnodes, dp->dp_root_dir_obj, 0, &heads, 0);
+	bh_dnodes_end(&dnodes);
+	if (error == 0)
+		error = visit_logs(dp, &heads, visit_unreplayed, &to);
+	free(heads.hs_list);
+	dsl_pool_rele(dp, FTAG);
+	return (error);
+}
+
+int
+bh_volume_is_unreplayed(const char *name, uint32_t *out)
+{
+	objset_t *os;
+	int error = dmu_objset_hold(name, FTAG, &os);
+
+	if (error != 0)
+		return (error);
+	*out = dmu_objset_type(os) == DMU_OST_ZVOL &&
+	    (os->os_zil_header.zh_flags & ZIL_REPLAY_NEEDED) != 0;
+	dmu_objset_rele(os, FTAG);
+	return (0);
 }

@@ -47,6 +47,16 @@ int bh_volume_open(const char *name, uint32_t flags, bh_volume_t **out,
 /* Waits until everything is on disk and disowns. No loan may be left. */
 void bh_volume_close(bh_volume_t *volume);
 
+typedef void bh_name_visitor_t(void *arg, const char *name);
+
+/*
+ * Visits the volumes of a pool whose logs hold what an earlier owner acknowledged, until they are
+ * opened. Reads one block of each volume.
+ */
+int bh_unreplayed_volumes(const char *pool, bh_name_visitor_t *visit, void *arg);
+/* Whether `name` is such a volume. */
+int bh_volume_is_unreplayed(const char *name, uint32_t *out);
+
 uint64_t bh_volume_size(const bh_volume_t *volume);
 uint32_t bh_volume_block_size(const bh_volume_t *volume);
 uint32_t bh_volume_is_read_only(const bh_volume_t *volume);

@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 from proof import runtime
-from proof.bench import compare, profile, startup
+from proof.bench import compare, profile, restart, startup
 
 
 def _arguments(argv: list[str]) -> argparse.Namespace:
@@ -23,6 +23,10 @@ def _arguments(argv: list[str]) -> argparse.Namespace:
     start = verbs.add_parser("startup", help="exec to first read, with 1 and with 1,000 volumes")
     start.add_argument("--volumes", default="1,1000")
     start.add_argument("--repetitions", type=int, default=startup.REPETITIONS, dest="starts")
+    again = verbs.add_parser("restart", help="exec to serving again after a kill during synchronous writes, by phase")
+    again.add_argument("--volumes", default="1,200")
+    again.add_argument("--rounds", type=int, default=restart.ROUNDS)
+    again.add_argument("--written", action="store_true", help="devices whose blocks are all allocated, as a disk's are")
     hot = verbs.add_parser("profile", help="where the server's time goes")
     hot.add_argument("--point", default="4k-random-read-qd32")
     return parser.parse_args(argv)
@@ -74,6 +78,8 @@ def main(argv: list[str]) -> int:
     with runtime.scratch("bench") as scratch:
         if arguments.verb == "startup":
             return startup.main(scratch, [int(count) for count in arguments.volumes.split(",")], arguments.starts)
+        if arguments.verb == "restart":
+            return restart.main(scratch, [int(count) for count in arguments.volumes.split(",")], arguments.rounds, arguments.written)
         if arguments.verb == "profile":
             return profile.main(scratch, _image(scratch), arguments.point)
         return _compare(arguments, scratch)

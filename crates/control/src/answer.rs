@@ -306,6 +306,9 @@ pub struct ServerStatus {
     pub listening_after_ms: Option<u64>,
     /// Milliseconds from the process's start to the first read served.
     pub first_read_after_ms: Option<u64>,
+    /// Milliseconds from the process's start until no intent log of an earlier owner waited.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replayed_after_ms: Option<u64>,
     /// Addresses that iSCSI listens on, as `ADDRESS:PORT,GROUP`.
     pub iscsi_portals: Vec<String>,
     /// Addresses and paths that NBD listens on.

@@ -1,7 +1,7 @@
 //! `native/zfs-shim/shim_volume.h`, declaration for declaration. Units, ownership and errors are
 //! documented there.
 
-use std::ffi::c_char;
+use std::ffi::{c_char, c_int, c_void};
 
 /// An open volume.
 #[repr(C)]
@@ -55,8 +55,17 @@ pub const BH_NO_WAIT: u32 = 0;
 /// The call may wait.
 pub const BH_MAY_WAIT: u32 = 1;
 
+/// Told the name of a volume.
+pub type bh_name_visitor_t = unsafe extern "C" fn(arg: *mut c_void, name: *const c_char);
+
 #[allow(missing_docs)]
 unsafe extern "C" {
+    pub fn bh_unreplayed_volumes(
+        pool: *const c_char,
+        visit: bh_name_visitor_t,
+        arg: *mut c_void,
+    ) -> c_int;
+    pub fn bh_volume_is_unreplayed(name: *const c_char, out: *mut u32) -> c_int;
     pub fn bh_volume_open(
         name: *const c_char,
         flags: u32,

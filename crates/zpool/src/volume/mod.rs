@@ -6,6 +6,7 @@
 
 mod gate;
 mod loan;
+mod unreplayed;
 
 use std::ffi::CString;
 use std::ptr::NonNull;

@@ -26,6 +26,8 @@ pub use {nbd::view as nbd_view, target::view as target_view};
 pub trait Live {
     /// The documents changed: serve what they say now, before the answer is given.
     fn exports_changed(&self) -> Result<(), Failure>;
+    /// Opens `name` if it is served; `false` if it is not.
+    fn open(&self, name: &VolumeName) -> Result<bool, Failure>;
     /// Changes the size of `name` if it is open; `false` if it is not.
     fn resize(&self, name: &VolumeName, size: u64) -> Result<bool, Failure>;
     /// `name` has another size now.
@@ -44,6 +46,9 @@ pub struct NothingLive;
 impl Live for NothingLive {
     fn exports_changed(&self) -> Result<(), Failure> {
         Ok(())
+    }
+    fn open(&self, _: &VolumeName) -> Result<bool, Failure> {
+        Ok(false)
     }
     fn resize(&self, _: &VolumeName, _: u64) -> Result<bool, Failure> {
         Ok(false)

@@ -1,5 +1,7 @@
 //! Requests about snapshots.
 
+use std::collections::BTreeSet;
+
 use control::answer::{Done, SnapshotView};
 use control::request::{Properties, SnapshotRequest};
 use control::{Answer, Failure};
@@ -13,6 +15,7 @@ use super::{Context, failures, volume};
 pub fn perform(context: &Context<'_>, request: SnapshotRequest) -> Result<Answer, Failure> {
     match request {
         SnapshotRequest::Create { names } => {
+            replay(context, &names)?;
             context.pool.snapshot(&names).map_err(failures::dataset)?;
             Ok(Done::changed(format!("created {}", list_of(&names))))
         }
@@ -28,6 +31,21 @@ pub fn perform(context: &Context<'_>, request: SnapshotRequest) -> Result<Answer
             properties,
         } => clone(context, &from, &to, &properties),
     }
+}
+
+/// After a crash a volume lacks what only its intent log holds until it is opened, and a
+/// snapshot would lack it for ever.
+fn replay(context: &Context<'_>, names: &[SnapshotName]) -> Result<(), Failure> {
+    let volumes: BTreeSet<VolumeName> = names.iter().map(SnapshotName::volume).collect();
+    for name in &volumes {
+        match context.pool.is_unreplayed(name) {
+            // Making the snapshot tells what is wrong.
+            Err(_) | Ok(false) => {}
+            Ok(true) if context.live.open(name)? => {}
+            Ok(true) => context.pool.replay(name).map_err(failures::dataset)?,
+        }
+    }
+    Ok(())
 }
 
 fn list_of(names: &[SnapshotName]) -> String {

@@ -3,7 +3,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Sender, channel};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use control::answer::{Done, NbdView, ServerStatus, TargetView};
@@ -35,6 +35,7 @@ pub struct Core {
     pub watch: Arc<Watch>,
     started: Instant,
     listening_after_ms: AtomicU64,
+    replayed_after_ms: AtomicU64,
     ending: AtomicBool,
     events: Mutex<Sender<Event>>,
     /// Held while a request changes something, since changes read before they write.
@@ -58,17 +59,37 @@ impl Core {
             watch,
             started,
             listening_after_ms: AtomicU64::new(NOT_YET),
+            replayed_after_ms: AtomicU64::new(NOT_YET),
             ending: AtomicBool::new(false),
             events: Mutex::new(events),
             changing: Mutex::new(()),
         }
     }
 
+    fn note_time(&self, after_ms: &AtomicU64) -> u64 {
+        let now_ms = self.started.elapsed().as_millis() as u64;
+        after_ms.store(now_ms, Ordering::Relaxed);
+        now_ms
+    }
+
     /// Clients can connect from now on; milliseconds since the start.
     pub fn is_listening(&self) -> u64 {
-        let after_ms = self.started.elapsed().as_millis() as u64;
-        self.listening_after_ms.store(after_ms, Ordering::Relaxed);
-        after_ms
+        self.note_time(&self.listening_after_ms)
+    }
+
+    /// No intent log of an earlier owner waits any more; milliseconds since the start.
+    pub fn has_replayed(&self) -> u64 {
+        self.note_time(&self.replayed_after_ms)
+    }
+
+    /// Whether the server ends.
+    pub fn is_going(&self) -> bool {
+        self.ending.load(Ordering::Acquire)
+    }
+
+    /// Held while something is changed.
+    pub fn changing(&self) -> MutexGuard<'_, ()> {
+        self.changing.lock().expect("no holder panics")
     }
 
     /// Nobody should begin anything long from now on.
@@ -78,12 +99,16 @@ impl Core {
 
     fn server_status(&self) -> ServerStatus {
         let (iscsi_portals, nbd_listeners) = self.serving.addresses();
-        let listening = self.listening_after_ms.load(Ordering::Relaxed);
+        let noted = |after_ms: &AtomicU64| {
+            let after_ms = after_ms.load(Ordering::Relaxed);
+            (after_ms != NOT_YET).then_some(after_ms)
+        };
         ServerStatus {
             pid: std::process::id(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             uptime_s: self.started.elapsed().as_secs(),
-            listening_after_ms: (listening != NOT_YET).then_some(listening),
+            listening_after_ms: noted(&self.listening_after_ms),
+            replayed_after_ms: noted(&self.replayed_after_ms),
             first_read_after_ms: self.serving.volumes.first_read_ms(),
             iscsi_portals,
             nbd_listeners,
@@ -180,8 +205,7 @@ impl Handler for Core {
             }
             _ => {}
         }
-        let _changing =
-            (!only_looks(&request)).then(|| self.changing.lock().expect("no holder panics"));
+        let _changing = (!only_looks(&request)).then(|| self.changing());
         let pool = self.pool.require()?;
         let context = Context {
             pool: &pool,
@@ -202,6 +226,10 @@ impl Handler for Core {
 impl Live for Core {
     fn exports_changed(&self) -> Result<(), Failure> {
         self.serving.reconcile()
+    }
+
+    fn open(&self, name: &VolumeName) -> Result<bool, Failure> {
+        self.serving.volumes.open(name)
     }
 
     fn resize(&self, name: &VolumeName, size: u64) -> Result<bool, Failure> {
@@ -228,6 +256,6 @@ impl Live for Core {
     }
 
     fn is_ending(&self) -> bool {
-        self.ending.load(Ordering::Acquire)
+        self.is_going()
     }
 }

@@ -80,6 +80,14 @@ impl LazyVolume {
         self.core.volume.get().is_some() && !self.core.closed.load(Ordering::Acquire)
     }
 
+    /// Opens it now, as its first use would. May block.
+    pub fn open(&self) -> Result<(), DeviceError> {
+        let nothing = Extent::new(0, 0);
+        self.core
+            .volume(Effort::MayBlock, "open", nothing)
+            .map(drop)
+    }
+
     /// The dataset has another name now. Sessions notice nothing.
     pub fn renamed(&self, name: VolumeName) {
         *self.core.name.lock().expect("no holder panics") = name;

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::Instant;
 
 use block_device::{DeviceError, ErrorKind, Extent};
+use control::{Failure, FailureKind};
 use units::VolumeName;
 use zpool::dataset::DatasetErrorKind;
 use zpool::{OpenOptions, Volume};
@@ -94,6 +95,20 @@ impl Volumes {
                 device.renamed(new.clone());
                 self.opener.renamed(&old, &new);
                 devices.insert(new, device);
+            }
+        }
+    }
+
+    /// Opens `name`, which replays its log, if it is one of those that are shown; else `false`.
+    /// May block.
+    pub fn open(&self, name: &VolumeName) -> Result<bool, Failure> {
+        let device = self.lock().get(name).cloned();
+        match device {
+            None => Ok(false),
+            Some(device) => {
+                let opened = device.open();
+                opened.map_err(|error| Failure::from_chain(FailureKind::Failed, &error))?;
+                Ok(true)
             }
         }
     }

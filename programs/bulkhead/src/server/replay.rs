@@ -1,0 +1,69 @@
+//! Replays the intent logs that an earlier owner of the pool left, behind the back of the first
+//! clients. A client that comes first to a volume does not wait for the others'.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use units::VolumeName;
+
+use super::core::Core;
+use crate::operations;
+
+/// Logs that are replayed at a time. Clients' first requests want the processors, too.
+const AT_A_TIME: usize = 4;
+
+/// Starts to replay, in threads of its own.
+pub fn start(core: &Arc<Core>) -> std::io::Result<()> {
+    let core = Arc::clone(core);
+    let thread = std::thread::Builder::new().name("log-replay".into());
+    thread.spawn(move || run(&core)).map(drop)
+}
+
+fn run(core: &Core) {
+    let found = match core.pool.get() {
+        Some(pool) => pool.unreplayed_volumes(),
+        None => return,
+    };
+    let waiting = found.unwrap_or_else(|error| {
+        tracing::error!(%error, "intent logs are replayed only when their volumes are opened");
+        Vec::new()
+    });
+    let next = AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        for _ in 0..AT_A_TIME.min(waiting.len()) {
+            scope.spawn(|| {
+                while let Some(name) = waiting.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    replay(core, name);
+                }
+            });
+        }
+    });
+    let after_ms = core.has_replayed();
+    tracing::info!(count = waiting.len(), after_ms, "intent logs replayed");
+}
+
+/// Replays one log. That of a volume that cannot be opened stays for whoever can.
+fn replay(core: &Core, name: &VolumeName) {
+    if core.is_going() {
+        return;
+    }
+    if let Err(failure) = core.replay(name) {
+        tracing::error!(volume = %name, %failure, "replay an intent log");
+    }
+}
+
+impl Core {
+    /// Replays the log of `name` if it waits, as a client's first request would.
+    fn replay(&self, name: &VolumeName) -> Result<(), control::Failure> {
+        if self.serving.volumes.open(name)? {
+            return Ok(());
+        }
+        // Nobody may begin to serve it meanwhile.
+        let _changing = self.changing();
+        if self.serving.volumes.open(name)? {
+            return Ok(());
+        }
+        let pool = self.pool.require()?;
+        pool.replay(name).map_err(operations::dataset_failure)
+    }
+}
