@@ -45,6 +45,8 @@ pub struct HeadFacts {
     pub disks: BTreeMap<PathBuf, Option<DiskFacts>>,
     /// Feature flags that its OpenZFS can use.
     pub zfs_features: Option<BTreeSet<String>>,
+    /// Feature flags that pools on the disks it sees cannot be read without.
+    pub features_in_use: BTreeMap<PoolName, BTreeSet<String>>,
     /// Pools that a cache file names, which a booting kernel ZFS would import.
     pub cached_pools: BTreeSet<String>,
     /// Units that systemd starts at boot.

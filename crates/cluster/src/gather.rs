@@ -15,7 +15,7 @@ use crate::machine::{Machine, MachineError, must};
 use crate::process::Invocation;
 
 /// How long a head may take to answer; a stuck disk must not hold up the check for ever.
-const TIME_LIMIT: Duration = Duration::from_secs(20);
+const TIME_LIMIT: Duration = Duration::from_secs(30);
 /// Packages whose versions should agree between heads.
 const PACKAGES: &[&str] = &[
     "corosync",
@@ -43,7 +43,14 @@ for unit in zfs-import-cache.service zfs-import-scan.service; do
 done
 [ -e /etc/corosync/qdevice/net/nssdb/cert9.db ] && say certificate yes || say certificate no
 PATH=$PATH:/usr/sbin:/sbin
-while read -r kind name; do
+questions=$(cat)
+disks=$(printf '%s\n' "$questions" | sed -n 's/^disk //p')
+# Of real-time priority, as Corosync is: what delays that delays everything.
+chrt -R -r 1 true 2>/dev/null && first='chrt -R -r 1' || first=
+[ "$1" = quick ] && first="$first timeout 15 bulkhead appliance facts" ||
+    first="$first timeout 15 bulkhead appliance facts --stalls"
+printf '%s\n' "$disks" | $first 2>/dev/null
+printf '%s\n' "$questions" | while read -r kind name; do
     case $kind in
     program) command -v "$name" >/dev/null 2>&1 && say program "$name" yes || say program "$name" no ;;
     package) version=$(dpkg-query -W -f '${Version}' "$name" 2>/dev/null) && [ -n "$version" ] &&
@@ -64,13 +71,30 @@ say now_ms $(date +%s%3N)
 true
 "#;
 
+/// How much is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Depth {
+    /// What takes no time.
+    Quick,
+    /// Also how long the head stands still, which is measured for a second.
+    Measured,
+}
+
 /// What one head says of itself.
 ///
 /// # Errors
 ///
 /// It cannot be reached or does not answer in time.
-pub fn gather(machine: &dyn Machine, appliance: &Appliance) -> Result<HeadFacts, MachineError> {
-    let invocation = Invocation::new("sh", &["-c", SCRIPT, "facts"])
+pub fn gather(
+    machine: &dyn Machine,
+    appliance: &Appliance,
+    depth: Depth,
+) -> Result<HeadFacts, MachineError> {
+    let depth = match depth {
+        Depth::Quick => "quick",
+        Depth::Measured => "measured",
+    };
+    let invocation = Invocation::new("sh", &["-c", SCRIPT, "facts", depth])
         .reading(questions(appliance))
         .within(TIME_LIMIT);
     let output = must(machine, &invocation)?;
@@ -157,6 +181,17 @@ fn understand(text: &str, answered_ms: i64) -> HeadFacts {
                 };
                 facts.disks.insert(PathBuf::from(path), Some(disk));
             }
+            ["zfs_feature", name] => {
+                let features = facts.zfs_features.get_or_insert_default();
+                features.insert((*name).to_owned());
+            }
+            ["feature_in_use", pool, name] => {
+                if let Ok(pool) = pool.parse() {
+                    let features = facts.features_in_use.entry(pool).or_default();
+                    features.insert((*name).to_owned());
+                }
+            }
+            ["stall_ms", stall] => facts.stall_ms_max = stall.parse().ok(),
             ["now_ms", then] => {
                 facts.clock_ahead_ms = then.parse().ok().map(|then: i64| then - answered_ms);
             }
@@ -184,7 +219,7 @@ mod tests {
                 &secret.to_string_lossy(),
             );
         let parsed = appliance::parse(&text).expect("well formed");
-        let facts = gather(&Local::default(), &parsed.appliance).expect("sh answers");
+        let facts = gather(&Local::default(), &parsed.appliance, Depth::Quick).expect("sh answers");
         assert!(facts.node_name.is_some());
         assert!(facts.identity.is_some());
         assert!(facts.memory.expect("known") > ByteCount::mib(1));
@@ -208,5 +243,17 @@ mod tests {
         assert_eq!(facts.memory, None);
         assert!(facts.interfaces.expect("asked").is_empty());
         assert_eq!(facts.clock_ahead_ms, Some(1_000));
+    }
+
+    #[test]
+    fn what_the_program_tells_is_understood() {
+        let facts = understand(
+            "stall_ms\t12\nzfs_feature\tdraid\nzfs_feature\tzstd_compress\nfeature_in_use\ttank\tdraid\n",
+            0,
+        );
+        assert_eq!(facts.stall_ms_max, Some(12));
+        assert_eq!(facts.zfs_features.map(|all| all.len()), Some(2));
+        let tank = "tank".parse().expect("a good name");
+        assert!(facts.features_in_use[&tank].contains("draid"));
     }
 }

@@ -12,6 +12,7 @@ use appliance::plan::Wish;
 use appliance::{
     Appliance, FILE_BYTES_MAX, Facts, Finding, Layout, Parsed, Plan, Severity, reference,
 };
+use cluster::Depth;
 use cluster::machine::{Local, Machine, Machines, Ssh};
 use control::failure::chain;
 use control::{Failure, FailureKind};
@@ -42,6 +43,10 @@ pub fn run(
         ApplianceCommand::Check(args) => check(args, common.json, print),
         ApplianceCommand::Plan(args) => with_plan(args, common.json, print, show_plan),
         ApplianceCommand::Apply(args) => with_plan(args, common.json, print, apply),
+        ApplianceCommand::Facts { stalls } => {
+            print(&crate::head_facts::tell(*stalls)?)?;
+            Ok(ExitCode::SUCCESS)
+        }
         ApplianceCommand::Schema => {
             print(&reference::schema_text())?;
             Ok(ExitCode::SUCCESS)
@@ -138,7 +143,7 @@ fn own_address(appliance: &Appliance, head: &HeadName) -> Option<std::net::IpAdd
 }
 
 /// Asks all heads at the same time.
-fn ask(appliance: &Appliance, ways: &Ways) -> Answers {
+fn ask(appliance: &Appliance, ways: &Ways, depth: Depth) -> Answers {
     let (machines, unreachable) = machines(appliance, ways);
     let mut answers: Answers = unreachable
         .into_iter()
@@ -148,7 +153,7 @@ fn ask(appliance: &Appliance, ways: &Ways) -> Answers {
         let asking: Vec<_> = machines
             .iter()
             .map(|(name, machine)| {
-                let asks = || cluster::gather(machine.as_ref(), appliance);
+                let asks = || cluster::gather(machine.as_ref(), appliance, depth);
                 (name, scope.spawn(asks))
             })
             .collect();
@@ -169,10 +174,16 @@ fn facts(answers: &Answers) -> Facts {
         Asked::Yes(facts) => Some((name.clone(), facts.as_ref().clone())),
         Asked::No(_) => None,
     });
-    Facts {
-        heads: heads.collect(),
-        ..Facts::default()
+    let heads: BTreeMap<_, _> = heads.collect();
+    let mut facts = Facts::default();
+    for head in heads.values() {
+        for (pool, features) in &head.features_in_use {
+            let pool = facts.pools.entry(pool.clone()).or_default();
+            pool.active_features.extend(features.iter().cloned());
+        }
     }
+    facts.heads = heads;
+    facts
 }
 
 /// What a head that answered did not tell, in words.
@@ -196,7 +207,7 @@ fn check(args: &CheckArgs, json: bool, print: Print<'_>) -> Result<ExitCode, Fai
     let (findings, answers) = match appliance::parse(&text) {
         Ok(parsed) => {
             refuse_unknown_heads(&parsed.appliance, &args.ways)?;
-            let answers = ask(&parsed.appliance, &args.ways);
+            let answers = ask(&parsed.appliance, &args.ways, Depth::Measured);
             (appliance::check(&parsed, &facts(&answers)), answers)
         }
         Err(finding) => (vec![*finding], Answers::new()),
@@ -308,7 +319,7 @@ fn prepare(
         let message = format!("there is no way to head {name}: {why}");
         return Err(Failure::new(FailureKind::Unreachable, message));
     }
-    let answers = ask(&parsed.appliance, &args.ways);
+    let answers = ask(&parsed.appliance, &args.ways, Depth::Quick);
     let findings = appliance::check(&parsed, &facts(&answers));
     if appliance::check::worst(&findings) == Some(Severity::Error) {
         print(&report(&args.file, &findings, &answers, json))?;

@@ -12,6 +12,7 @@ mod appliance;
 mod cli;
 mod drill;
 mod hand_over;
+mod head_facts;
 mod lab;
 mod open;
 mod operations;

@@ -3,7 +3,7 @@
 
 mod common;
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -179,6 +179,55 @@ fn a_head_that_is_reached_is_asked_and_what_it_lacks_is_found() {
         "not-asked",
     ] {
         assert!(codes.contains(code), "{code}: {codes}");
+    }
+}
+
+/// What no script finds out: what OpenZFS on a head can do, what the pools on its disks need of it,
+/// and how long the head stands still.
+#[test]
+fn a_head_with_the_program_tells_features_and_stalls() {
+    let machine = Machine::with_disks(&["a.img"]);
+    machine.ok("pool create tank a.img");
+    let disk = machine.path("a.img");
+    let file = machine.path("single.toml");
+    std::fs::write(&file, single_head("64M", &disk)).expect("written");
+    let program = Path::new(env!("CARGO_BIN_EXE_bulkhead"));
+    let folder = program.parent().expect("a folder").display();
+    let words = format!(
+        "appliance check single.toml --json --reach left=run:env|PATH={folder}:/usr/bin:/bin:/usr/sbin:/sbin"
+    );
+    let words: Vec<String> = words
+        .split(' ')
+        .map(|word| word.replace('|', " "))
+        .collect();
+    let output = machine.command("").args(&words).output().expect("runs");
+    let found: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let unknown = found["heads"]["left"]["unknown"].to_string();
+    assert!(found["heads"]["left"]["asked"] == true, "{found:#}");
+    for part in ["OpenZFS", "stands still"] {
+        assert!(!unknown.contains(part), "{unknown}");
+    }
+    assert!(
+        !found["findings"].to_string().contains("feature"),
+        "{found:#}"
+    );
+
+    let mut facts = Command::new(program);
+    facts
+        .args(["appliance", "facts"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped());
+    let mut facts = facts.spawn().expect("runs");
+    let mut question = facts.stdin.take().expect("piped");
+    writeln!(question, "{}\n/does/not/exist", disk.display()).expect("asked");
+    drop(question);
+    let told = facts.wait_with_output().expect("ends");
+    let told = String::from_utf8_lossy(&told.stdout).into_owned();
+    for line in [
+        "zfs_feature\tzstd_compress\n",
+        "feature_in_use\ttank\thole_birth\n",
+    ] {
+        assert!(told.contains(line), "{told}");
     }
 }
 

@@ -22,6 +22,13 @@ pub enum ApplianceCommand {
     Apply(ChangeArgs),
     /// Print the JSON schema of the file, for editors
     Schema,
+    /// What `check` asks a head, as lines of words divided by tabs; reads the disks to look at
+    #[command(hide = true)]
+    Facts {
+        /// Also measure how long this machine stands still
+        #[arg(long)]
+        stalls: bool,
+    },
 }
 
 const CHECK_EXAMPLES: &str = "Examples:

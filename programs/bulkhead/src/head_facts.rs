@@ -1,0 +1,66 @@
+//! What this program alone can tell of a head, for `appliance check`: features of its OpenZFS, what
+//! the pools on its disks need, how long it stands still.
+
+use std::fmt::Write as _;
+use std::io::Read;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use control::Failure;
+use zpool::pool::{discover, features};
+use zpool::{EngineOptions, HostId};
+
+use crate::open;
+
+/// Longest list of disks that is read, in bytes.
+const QUESTION_BYTES_MAX: u64 = 1 << 20;
+/// How long stalls are looked for. A hypervisor that takes its processors away does it many times
+/// a second; rarer stalls are not found, and a longer test would be waited for by nobody.
+const STALL_TEST: Duration = Duration::from_secs(1);
+/// What a nap in the test takes.
+const NAP: Duration = Duration::from_millis(1);
+/// No pool is opened, so no label gets this number.
+const NO_HOST: HostId = HostId(std::num::NonZeroU32::MAX);
+
+/// Lines of words divided by tabs. Reads paths of disks from the standard input, one a line; what
+/// cannot be read says nothing.
+pub fn tell(stalls: bool) -> Result<String, Failure> {
+    let mut disks = String::new();
+    // Not text, or no more input: then there are no disks to look at.
+    let _ = std::io::stdin()
+        .take(QUESTION_BYTES_MAX)
+        .read_to_string(&mut disks);
+    let mut lines = String::new();
+    if stalls {
+        let _ = writeln!(lines, "stall_ms\t{}", longest_stall().as_millis());
+    }
+    for disk in disks.lines().filter(|line| !line.is_empty()) {
+        let found = discover(&[PathBuf::from(disk)]).unwrap_or_default();
+        for candidate in found {
+            for feature in candidate.features_for_read {
+                let _ = writeln!(lines, "feature_in_use\t{}\t{feature}", candidate.name);
+            }
+        }
+    }
+    let mut options = EngineOptions::new(NO_HOST);
+    options.arc_bytes_max = units::ByteCount::mib(64);
+    open::start(options)?;
+    for feature in features() {
+        let _ = writeln!(lines, "zfs_feature\t{feature}");
+    }
+    Ok(lines)
+}
+
+/// The longest time for which this process wanted to run and was not let.
+fn longest_stall() -> Duration {
+    let end = Instant::now() + STALL_TEST;
+    let mut longest = Duration::ZERO;
+    loop {
+        let before = Instant::now();
+        if before >= end {
+            return longest;
+        }
+        std::thread::sleep(NAP);
+        longest = longest.max(before.elapsed().saturating_sub(NAP));
+    }
+}
