@@ -1,8 +1,11 @@
 //! A head's BMC: stock `ipmi_sim` in a network namespace of its own, which asks the supervisor when
 //! somebody wants to know or to switch the power.
 
+use std::fs::Permissions;
 use std::io;
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
 
 use appliance::{Appliance, Bmc, Privilege};
@@ -40,6 +43,28 @@ pub fn device(head: &HeadName) -> String {
     format!("bmc-{head}")
 }
 
+/// Where the supervisor writes what the BMC says of the power, at every change.
+pub fn note_power(folder: &Folder, head: &HeadName, powered: bool) -> io::Result<()> {
+    let path = folder.device(&device(head)).join("power");
+    let new = path.with_extension("new");
+    std::fs::write(&new, format!("power:{}\n", u8::from(powered)))?;
+    std::fs::rename(new, path)
+}
+
+/// What the simulator runs. Questions are answered from the note, because a fence agent asks before and after it
+/// switches, and a takeover waits for each answer; changes go to the supervisor.
+fn chassis_script(folder: &Folder, head: &HeadName) -> String {
+    let own = folder.device(&device(head));
+    let (own, program, path) = (own.display(), folder.program(), folder.path().display());
+    let program = program.display();
+    format!(
+        "#!/bin/sh\n\
+         if [ \"$*\" = 'get power' ] && read -r answer <'{own}/power'; then\n    \
+             echo \"$answer\"\n    exit\nfi\n\
+         exec '{program}' {COMMAND} chassis '{path}' {head} \"$@\"\n"
+    )
+}
+
 /// Becomes the simulator.
 pub fn run(folder: &Folder, head: &str) -> io::Result<ExitCode> {
     let setup = Setup::load(folder)?;
@@ -50,7 +75,10 @@ pub fn run(folder: &Folder, head: &str) -> io::Result<ExitCode> {
     let password = password.ok_or_else(|| io::Error::other("the BMC has no password"))?;
     let own = folder.device(&device(&head));
     let (lan, emulation) = (own.join("lan.conf"), own.join("emulation"));
-    std::fs::write(&lan, lan_conf(folder, &head, bmc, password))?;
+    let chassis = own.join("chassis");
+    std::fs::write(&chassis, chassis_script(folder, &head))?;
+    std::fs::set_permissions(&chassis, Permissions::from_mode(0o700))?;
+    std::fs::write(&lan, lan_conf(&chassis, &head, bmc, password))?;
     std::fs::write(&emulation, EMULATION)?;
     let _told_no_more = unit::greet()?;
     root::build_for_device()?;
@@ -78,13 +106,12 @@ fn bytes_of(head: &HeadName) -> [u8; 16] {
     bytes
 }
 
-fn lan_conf(folder: &Folder, head: &HeadName, bmc: &Bmc, password: &str) -> String {
+fn lan_conf(chassis: &Path, head: &HeadName, bmc: &Bmc, password: &str) -> String {
     let level = match bmc.privilege {
         Privilege::Operator => "operator",
         Privilege::Administrator => "admin",
     };
-    let (program, path) = (folder.program(), folder.path().display());
-    let (program, address, port, user) = (program.display(), bmc.address, bmc.port, &bmc.user);
+    let (chassis, address, port, user) = (chassis.display(), bmc.address, bmc.port, &bmc.user);
     let mut text = format!(
         "name \"{}\"\nset_working_mc {BUS_ADDRESS}\n  startlan 1\n",
         device(head)
@@ -102,7 +129,7 @@ fn lan_conf(folder: &Folder, head: &HeadName, bmc: &Bmc, password: &str) -> Stri
         .collect();
     text.push_str(&format!(
         "    guid {guid}\n  endlan\n  \
-         chassis_control \"{program} {COMMAND} chassis {path} {head}\"\n  \
+         chassis_control \"{chassis}\"\n  \
          user 1 false \"\" \"\" user 10 none md2 md5 straight\n  \
          user 2 true \"{user}\" \"{password}\" {level} 10 none md2 md5 straight\n"
     ));

@@ -188,10 +188,13 @@ impl Supervisor {
 
     fn serve(&self, mut stream: &UnixStream) -> io::Result<()> {
         let order: Order = read_line(stream)?;
-        if order != Order::Tell {
-            tracing::info!(?order, "ordered");
+        let (begun, told) = (Instant::now(), order.clone());
+        let done = self.obey(order);
+        if told != Order::Tell {
+            let took_ms = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
+            tracing::info!(order = ?told, took_ms, ?done, "ordered");
         }
-        let answer: Answer = match self.obey(order) {
+        let answer: Answer = match done {
             Ok(()) => Ok(self.state()),
             Err(error) => Err(chain(&error)),
         };
@@ -262,6 +265,7 @@ impl Supervisor {
         let mut head = self.head(name)?;
         if to != Power::On {
             head.switch_off()?;
+            self.note_power(name, false)?;
         }
         if to != Power::Off && !head.state.powered {
             if !self.has_power_at_outlets(name) {
@@ -284,7 +288,14 @@ impl Supervisor {
         head.state.powered = true;
         head.state.boots += 1;
         head.unit = Some(unit);
-        Ok(())
+        self.note_power(name, true)
+    }
+
+    fn note_power(&self, name: &HeadName, powered: bool) -> io::Result<()> {
+        match self.bmcs.contains_key(name) {
+            true => bmc::note_power(&self.folder, name, powered),
+            false => Ok(()),
+        }
     }
 
     fn start_cluster(&self) -> io::Result<()> {
