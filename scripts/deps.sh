@@ -19,7 +19,9 @@ zfs_packages=("libzfslinux-dev=$zfs_version" "libzpool6linux=$zfs_version"
 # zdb judges our pools; the kernel modules that zfsutils recommends are not wanted.
 test_packages=("zfsutils-linux=$zfs_version" libiscsi-bin libnbd-bin python3-libnbd qemu-utils
     qemu-block-extra fio sg3-utils openssl iproute2 man-db
-    corosync pacemaker pacemaker-cli-utils resource-agents libxml2-utils)
+    corosync pacemaker pacemaker-cli-utils resource-agents libxml2-utils
+    fence-agents ipmitool openipmi snmp snmpd
+    corosync-qdevice corosync-qnetd libnss3-tools iputils-ping)
 bench_packages=(tgt nbdkit)
 # What makes and runs the guest of proof.linux; the guest's own packages are only unpacked.
 linux_packages=(qemu-system-x86 cpio kmod iproute2)
