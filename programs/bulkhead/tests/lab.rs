@@ -67,7 +67,7 @@ impl Place {
     fn up(&self, words: &str) -> Option<String> {
         let output = self.run(&format!("up {} {words}", self.file().display()));
         if output.status.code() == Some(EXIT_INCAPABLE) {
-            println!("skipped: {}", told(&output));
+            skip(&told(&output));
             return None;
         }
         assert!(output.status.success(), "{}", told(&output));
@@ -143,6 +143,11 @@ impl Drop for Place {
 
 fn told(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
+}
+
+/// Says why a test is skipped, also where the output of tests is kept back.
+fn skip(why: &str) {
+    let _ = writeln!(std::io::stderr(), "skipped: {why}");
 }
 
 /// Interfaces of this machine, which labs must not touch.
@@ -256,7 +261,7 @@ fn a_lab_whose_command_is_killed_at_any_moment_is_gone_after_down() {
     let words = format!("up {} --keep-failed", place.file().display());
     let first = place.run(&words);
     if first.status.code() == Some(EXIT_INCAPABLE) {
-        println!("skipped: {}", told(&first));
+        skip(&told(&first));
         return;
     }
     // The first process itself: everything dies with it.
@@ -314,7 +319,7 @@ fn a_machine_that_cannot_is_told_what_it_lacks() {
         .output()
         .expect("unshare runs");
     if !matches!(output.status.code(), Some(EXIT_INCAPABLE)) {
-        println!("skipped: no namespaces: {}", told(&output));
+        skip(&format!("no namespaces: {}", told(&output)));
         return;
     }
     assert!(
