@@ -151,8 +151,9 @@ impl Backing {
         match rustix::fs::fstatfs(&file.fd).map(|stat| stat.f_type as u64) {
             // tmpfs
             Ok(0x0102_1994) => Self::Memory,
-            // ext2 to ext4, XFS, Btrfs, F2FS
-            Ok(0xef53 | 0x5846_5342 | 0x9123_683e | 0xf2f5_2010) => Self::Disk,
+            // ext2 to ext4, XFS, Btrfs, F2FS, and overlayfs: a container's own folders, whose
+            // upper layer is one of these.
+            Ok(0xef53 | 0x5846_5342 | 0x9123_683e | 0xf2f5_2010 | 0x794c_7630) => Self::Disk,
             Ok(_) | Err(_) => Self::Other,
         }
     }
