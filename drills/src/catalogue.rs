@@ -5,10 +5,12 @@ use std::str::FromStr;
 
 use serde::Serialize;
 
-use crate::promise::{Expectation, Fencing, Kind, Place};
+use crate::promise::{Expectation, Fencing, Kind, Notice, Place};
 
 /// How much later a slow BMC answers, in milliseconds.
 pub const SLOW_BMC_MS: u32 = 2_000;
+/// How long the engine waits for a disk before it gives it up, in milliseconds.
+const HUNG_DISK_MS: u32 = 20_000;
 
 macro_rules! drills {
     ($($variant:ident $name:literal: $about:literal, $kind:ident $place:ident $fencing:ident;)*) => {
@@ -38,10 +40,17 @@ macro_rules! drills {
                     $(Self::$variant => (Kind::$kind, Place::$place, Fencing::$fencing),)*
                 };
                 let added_ms = match self {
-                    Self::BmcSlow => SLOW_BMC_MS,
+                    // What takes more than a second is asked for again, and done twice.
+                    Self::BmcSlow => 2 * SLOW_BMC_MS + 1_000,
+                    Self::DiskHangs => HUNG_DISK_MS,
                     _ => 0,
                 };
-                Expectation { kind, place, fencing, added_ms }
+                let notice = match self {
+                    Self::ServerKilled => Notice::Monitor,
+                    Self::ServerFrozen => Notice::MonitorTimeout,
+                    _ => Notice::Cluster,
+                };
+                Expectation { kind, place, fencing, notice, added_ms }
             }
         }
     };
@@ -55,7 +64,7 @@ drills! {
     ServerKilled "server-killed": "the pool's server process is killed",
         Crash Anywhere Allowed;
     ServerFrozen "server-frozen": "the pool's server process is stopped (SIGSTOP)",
-        Unbounded Anywhere Allowed;
+        CutOff Anywhere Allowed;
     HeadFrozen "head-frozen": "every process of the serving head is stopped; it wakes up after the takeover",
         CutOff Elsewhere Required;
     AllLinksCut "all-links-cut": "the serving head loses all its links",
@@ -72,14 +81,14 @@ drills! {
         Hidden Same Forbidden;
     DiskSlow "disk-slow": "a disk of the pool answers a tenth of a second late",
         Hidden Same Forbidden;
-    BmcSlow "bmc-slow": "the serving head's power is pulled, and its BMC answers two seconds late",
-        Crash Elsewhere Required;
+    BmcSlow "bmc-slow": "every process of the serving head is stopped, and its BMC is two seconds late",
+        CutOff Elsewhere Required;
     MemoryExhausted "memory-exhausted": "the pool's server gets no more memory",
         Unbounded Anywhere Allowed;
     Move "move": "the pool is moved to another head",
         Move Elsewhere Forbidden;
-    MoveBack "move-back": "the pool is moved away and back home",
-        Move Same Forbidden;
+    MoveBack "move-back": "the pool is moved back to the head that it was moved away from",
+        Move Elsewhere Forbidden;
     BothPowerCycled "both-power-cycled": "all heads lose their power, and get it back",
         Unbounded Anywhere Allowed;
     ClockJump "clock-jump": "the wall clock of the serving head jumps an hour ahead",

@@ -147,30 +147,19 @@ pub fn strike(
         Drill::DiskHangs => break_disk(scene, head, rng, "hang"),
         Drill::DiskSlow => break_disk(scene, head, rng, &format!("delay={SLOW_DISK_MS}")),
         Drill::BmcSlow => {
-            scene
-                .lab
-                .set_bmc_delay(head, Duration::from_millis(SLOW_BMC_MS.into()))?;
-            let fault = Fault::of_head(format!("{head} loses its power, its BMC is slow"), head);
-            scene.lab.power(head, Power::Off)?;
+            let delay = Duration::from_millis(SLOW_BMC_MS.into());
+            scene.lab.set_bmc_delay(head, delay)?;
+            let fault = Fault::of_head(format!("{head} stands still, its BMC is slow"), head);
+            scene.lab.freeze(head)?;
             Ok(fault)
         }
         Drill::Move => {
             let other = other_head(scene, head, rng);
-            let fault = Fault::begin(format!("the pool is moved from {head} to {other}"));
-            hand_over(scene, head, &other, fault)
+            hand_over(scene, head, &other)
         }
         Drill::MoveBack => {
-            let other = other_head(scene, head, rng);
-            let fault = Fault::begin(format!("the pool is moved from {head} to {other} and back"));
-            let fault = hand_over(scene, head, &other, fault)?;
-            // The way back begins with clients at work again.
-            let moved_at = fault.acted_at;
-            scene
-                .client
-                .listen_until(Duration::from_secs(30), |story| {
-                    story.all_answered_since(moved_at)
-                })?;
-            hand_over(scene, &other, head, fault)
+            let home = home(scene).unwrap_or_else(|| other_head(scene, head, rng));
+            hand_over(scene, head, &home)
         }
         Drill::BothPowerCycled => {
             let mut fault =
@@ -191,6 +180,33 @@ pub fn strike(
     }
 }
 
+/// Brings the pool to where the drill begins: its home, or for the way back away from it.
+///
+/// # Errors
+///
+/// It cannot be moved.
+pub fn prepare(
+    drill: Drill,
+    scene: &mut Scene,
+    head: &HeadName,
+    rng: &mut fastrand::Rng,
+) -> Result<HeadName, DrillError> {
+    let home = home(scene).unwrap_or_else(|| head.clone());
+    let wanted = match drill {
+        Drill::MoveBack => other_head(scene, &home, rng),
+        _ => home,
+    };
+    if wanted == *head {
+        return Ok(wanted);
+    }
+    hand_over(scene, head, &wanted)?;
+    scene.settle()
+}
+
+fn home(scene: &Scene) -> Option<HeadName> {
+    scene.lab.appliance().pools[&scene.pool].home.clone()
+}
+
 /// Takes back what does not end by itself. What heads, cables and power need is done while the scene settles.
 ///
 /// # Errors
@@ -209,20 +225,25 @@ pub fn undo(drill: Drill, scene: &mut Scene, fault: &Fault) -> Result<(), DrillE
             if let Some(head) = &fault.victim {
                 scene.lab.set_bmc_delay(head, Duration::ZERO)?;
             }
+            thaw(scene, fault)?;
         }
         Drill::FenceDead => {
             if let Some(head) = &fault.victim {
                 reach_fence_devices(scene, head, true)?;
             }
         }
-        Drill::HeadFrozen => {
-            if let Some(head) = &fault.victim {
-                scene.lab.thaw(head)?;
-            }
-        }
+        Drill::HeadFrozen => thaw(scene, fault)?,
         _ => {}
     }
     Ok(())
+}
+
+/// The head wakes up, if it still has power.
+fn thaw(scene: &Scene, fault: &Fault) -> Result<(), DrillError> {
+    match &fault.victim {
+        Some(head) => Ok(scene.lab.thaw(head)?),
+        None => Ok(()),
+    }
 }
 
 fn other_head(scene: &Scene, head: &HeadName, rng: &mut fastrand::Rng) -> HeadName {
@@ -319,12 +340,8 @@ fn write_faults(scene: &Scene, text: &str) -> Result<(), DrillError> {
     std::fs::write(path, text).map_err(DrillError::io("write the faults of disks"))
 }
 
-fn hand_over(
-    scene: &Scene,
-    from: &HeadName,
-    to: &HeadName,
-    mut fault: Fault,
-) -> Result<Fault, DrillError> {
+fn hand_over(scene: &Scene, from: &HeadName, to: &HeadName) -> Result<Fault, DrillError> {
+    let mut fault = Fault::begin(format!("the pool is moved from {from} to {to}"));
     // As an operator does, from the head that is there anyway.
     let machine = Local {
         prefix: scene.lab.enter(&Who::Head(from.clone()))?,

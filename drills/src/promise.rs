@@ -45,6 +45,18 @@ pub enum Fencing {
     Allowed,
 }
 
+/// How the appliance learns of a fault.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Notice {
+    /// By silence in the cluster, or at once.
+    Cluster,
+    /// By the next monitor of the pool.
+    Monitor,
+    /// By a monitor of the pool that gets no answer.
+    MonitorTimeout,
+}
+
 /// What must come of a drill.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Expectation {
@@ -54,6 +66,8 @@ pub struct Expectation {
     pub place: Place,
     /// Whether a head is powered off.
     pub fencing: Fencing,
+    /// How it is noticed.
+    pub notice: Notice,
     /// What the fault itself adds to every pause, in milliseconds, such as a slow BMC.
     pub added_ms: u32,
 }
@@ -73,16 +87,20 @@ pub struct Bounds {
 pub enum Promise {
     /// Those that the project publishes, for the profile `fast`.
     Published,
-    /// The appliance file's own `takeover_budget_s`.
+    /// The appliance file's own `takeover_budget_s`, or one given by hand.
     Budget {
         /// In seconds.
         budget_s: u32,
+        /// What comes on top where only a monitor of the pool notices the fault, in seconds: the time between two.
+        monitor_s: u32,
+        /// What comes on top of that where it gets no answer, in seconds.
+        monitor_timeout_s: u32,
     },
 }
 
 /// Longest pause from a fault that redundancy hides, in seconds: initiators notice a lost path by a
-/// ping that is not answered, and a hung disk is given up after its deadline.
-const HIDDEN_WORST_S: f64 = 15.0;
+/// ping that is not answered.
+const HIDDEN_WORST_S: f64 = 3.0;
 
 impl Promise {
     /// The bounds for a fault of that kind; none where only the return is promised.
@@ -100,7 +118,22 @@ impl Promise {
             (Self::Published, Kind::Crash) => bounds(1.0, 3.0),
             (Self::Published, Kind::CutOff) => bounds(1.5, 4.0),
             (Self::Published, Kind::Move) => bounds(0.3, 1.0),
-            (Self::Budget { budget_s }, _) => bounds(f64::from(budget_s), f64::from(budget_s)),
+            (
+                Self::Budget {
+                    budget_s,
+                    monitor_s,
+                    monitor_timeout_s,
+                },
+                _,
+            ) => {
+                let noticed_s = match expectation.notice {
+                    Notice::Cluster => 0,
+                    Notice::Monitor => monitor_s,
+                    Notice::MonitorTimeout => monitor_s + monitor_timeout_s,
+                };
+                let all_s = f64::from(budget_s + noticed_s);
+                bounds(all_s, all_s)
+            }
         }
     }
 }
@@ -275,12 +308,14 @@ mod tests {
         kind: Kind::Crash,
         place: Place::Elsewhere,
         fencing: Fencing::Required,
+        notice: Notice::Cluster,
         added_ms: 0,
     };
     const HIDDEN: Expectation = Expectation {
         kind: Kind::Hidden,
         place: Place::Same,
         fencing: Fencing::Forbidden,
+        notice: Notice::Cluster,
         added_ms: 0,
     };
 
@@ -372,7 +407,19 @@ mod tests {
 
     #[test]
     fn other_profiles_are_held_to_their_own_budget() {
-        let bounds = Promise::Budget { budget_s: 5 }.bounds(&TAKEOVER);
-        assert_eq!(bounds.map(|bounds| bounds.worst_s), Some(5.0));
+        let budget = Promise::Budget {
+            budget_s: 5,
+            monitor_s: 5,
+            monitor_timeout_s: 10,
+        };
+        for (notice, worst_s) in [
+            (Notice::Cluster, 5.0),
+            (Notice::Monitor, 10.0),
+            (Notice::MonitorTimeout, 20.0),
+        ] {
+            let expectation = Expectation { notice, ..TAKEOVER };
+            let bounds = budget.bounds(&expectation);
+            assert_eq!(bounds.map(|bounds| bounds.worst_s), Some(worst_s));
+        }
     }
 }

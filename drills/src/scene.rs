@@ -109,10 +109,18 @@ impl Scene {
     pub fn settle(&mut self) -> Result<HeadName, DrillError> {
         let started = Instant::now();
         let mut forgiven = Instant::now();
+        let mut is_forgiven = false;
         loop {
             self.client.listen(LOOK)?;
             let why = match self.unwell()? {
-                Ok(head) => return Ok(head),
+                Ok(head) if is_forgiven => return Ok(head),
+                Ok(_) => {
+                    // Failures that earlier drills were about must not keep the pool away from a head. Only now:
+                    // the tools wait for heads that are still booting.
+                    self.forgive();
+                    is_forgiven = true;
+                    continue;
+                }
                 Err(why) => why,
             };
             if started.elapsed() > SETTLE_LIMIT {
@@ -142,6 +150,9 @@ impl Scene {
                 return Ok(Err(format!("{head} is booting")));
             }
         }
+        if let Some(why) = self.busy()? {
+            return Ok(Err(why));
+        }
         let mut seen: BTreeSet<Option<HeadName>> = BTreeSet::new();
         for head in self.lab.heads() {
             let Some(state) = self.lab.cluster_as_seen_by(&head)? else {
@@ -167,6 +178,21 @@ impl Scene {
             Some(Some(head)) if seen.is_empty() => Ok(Ok(head)),
             _ => Ok(Err("heads do not agree on who serves the pool".to_owned())),
         }
+    }
+
+    /// What the cluster is busy with: a takeover that begins then would have to wait for that.
+    fn busy(&self) -> Result<Option<String>, DrillError> {
+        let state = self.lab.cluster()?;
+        let decides = state.and_then(|state| state.decides?.parse::<HeadName>().ok());
+        let Some(head) = decides else {
+            return Ok(Some("no head decides".to_owned()));
+        };
+        let ask = ["--quiet", "--status", head.as_str()];
+        let ask = Invocation::new("crmadmin", &ask);
+        let output = self.lab.exec(&Who::Head(head.clone()), &ask)?;
+        let words = output.text() + &String::from_utf8_lossy(&output.stderr);
+        let is_idle = words.contains("S_IDLE");
+        Ok((!is_idle).then(|| format!("{head} decides, and is busy: {}", words.trim())))
     }
 
     /// Forgets failures of resources and of fence devices, as an operator does after a repair.

@@ -18,6 +18,10 @@ pub enum Step {
     FenceAsked,
     /// It is confirmed.
     Fenced,
+    /// The agent was told to stop the pool.
+    PoolStop,
+    /// The agent has stopped it.
+    Stopped,
     /// The agent was told to start the pool.
     PoolStart,
     /// The pool is imported.
@@ -40,6 +44,8 @@ impl Step {
             Self::Membership => "membership",
             Self::FenceAsked => "fence asked",
             Self::Fenced => "fenced",
+            Self::PoolStop => "pool stop",
+            Self::Stopped => "stopped",
             Self::PoolStart => "pool start",
             Self::Imported => "imported",
             Self::Listening => "listening",
@@ -79,8 +85,14 @@ pub fn step_of(line: &str, resources: &Resources) -> Option<Step> {
     if has(&["[TOTEM ]", "A new membership"]) {
         return Some(Step::Membership);
     }
-    if has(&["Result of monitor operation for", pool]) && !has(&[": ok"]) {
+    if has(&["Result of monitor operation for", pool]) && !has(&[": ok"]) && !has(&["Cancelled"]) {
         return Some(Step::Detected);
+    }
+    if has(&["Requesting local execution of stop operation for", pool]) {
+        return Some(Step::PoolStop);
+    }
+    if has(&["Result of stop operation for", pool, ": ok"]) {
+        return Some(Step::Stopped);
     }
     if has(&["Requesting fencing"]) {
         return Some(Step::FenceAsked);
@@ -233,7 +245,9 @@ Nov 21 05:49:31.050 right pacemaker-controld  [41] (log_executor_event) \tnotice
             step_of(&line("not running | rc=7"), &resources()),
             Some(Step::Detected)
         );
-        assert_eq!(step_of(&line("ok | rc=0"), &resources()), None);
+        for other in ["ok | rc=0", "Cancelled | call=7"] {
+            assert_eq!(step_of(&line(other), &resources()), None);
+        }
     }
 
     #[test]

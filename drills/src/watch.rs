@@ -211,6 +211,54 @@ mod tests {
         }
     }
 
+    /// A process that looks like a pool server and has a file open for writing, until its input ends.
+    fn server_of(folder: &Path, disk: &Path) -> std::process::Child {
+        std::fs::write(folder.join("pool-server"), "read line").expect("written");
+        let disk = std::fs::File::options().append(true).open(disk);
+        std::process::Command::new("sh")
+            .arg("pool-server")
+            .current_dir(folder)
+            .stdin(std::process::Stdio::piped())
+            .stdout(disk.expect("open"))
+            .spawn()
+            .expect("sh runs")
+    }
+
+    #[test]
+    fn two_servers_of_one_disk_are_seen_and_one_is_not_blamed() {
+        const LIMIT: Duration = Duration::from_secs(60);
+        let folder = tempfile::tempdir().expect("a folder");
+        let disk = folder.path().join("disk");
+        std::fs::write(&disk, "").expect("written");
+        let disks = [disk.clone()];
+        let watch = Watch::start(&disks).expect("a watch");
+        let wait = |is_so: &dyn Fn() -> bool| {
+            let begin = std::time::Instant::now();
+            while !is_so() {
+                assert!(begin.elapsed() < LIMIT, "in time");
+                std::thread::sleep(LOOK_INTERVAL);
+            }
+        };
+        let owners = || owners_now(&disks).expect("a disk").len();
+        let mut first = server_of(folder.path(), &disk);
+        wait(&|| owners() == 1);
+        let before = watch.findings();
+        let mut second = server_of(folder.path(), &disk);
+        wait(&|| owners() == 2);
+        let found = std::cell::RefCell::new(Vec::new());
+        wait(&|| {
+            found.borrow_mut().extend(watch.findings());
+            !found.borrow().is_empty()
+        });
+        for child in [&mut first, &mut second] {
+            drop(child.stdin.take());
+            child.wait().expect("it ends");
+        }
+        assert!(before.is_empty(), "{before:?}");
+        let found = found.into_inner();
+        assert!(found[0].contains(&first.id().to_string()), "{found:?}");
+    }
+
     #[test]
     fn files_open_for_writing_are_seen_and_files_open_for_reading_are_not() {
         let folder = tempfile::tempdir().expect("a folder");

@@ -1,14 +1,16 @@
 //! `bulkhead drill`: runs the drills of the crate `drills` and prints what came of them.
 
 use std::fmt::Write as _;
+use std::path::Path;
 use std::process::ExitCode;
 
 use control::{Failure, FailureKind};
 use drills::{Drill, DrillError, JudgedRound, Options, Progress, Report};
-use lab::{LabError, UpOptions};
+use lab::{Lab, LabError, UpOptions};
 use serde_json::json;
 
 use crate::cli::{Common, DrillArgs};
+use crate::server::signals;
 use crate::table::Table;
 
 /// This machine cannot run a lab.
@@ -28,6 +30,7 @@ pub fn run(
         return Ok(ExitCode::SUCCESS);
     }
     let options = options(args)?;
+    leave_nothing(&options.lab)?;
     progress(&format!("seed {}", options.seed));
     let mut tell = |what: Progress<'_>| match what {
         Progress::Lab(line) => progress(line),
@@ -87,7 +90,7 @@ fn options(args: &DrillArgs) -> Result<Options, Failure> {
     Ok(Options {
         lab: UpOptions {
             // Beside a lab that somebody looks at.
-            name: Some(format!("drill-{}", std::process::id())),
+            name: Some(format!("{LAB_PREFIX}{}", std::process::id())),
             ..UpOptions::new(text, base, program)
         },
         pool: args.pool.clone(),
@@ -95,7 +98,31 @@ fn options(args: &DrillArgs) -> Result<Options, Failure> {
         rounds: args.rounds,
         seed,
         load: args.load,
+        budget_s: args.budget,
     })
+}
+
+/// Labs of drills are called so, and then by the process that runs them.
+const LAB_PREFIX: &str = "drill-";
+
+/// Takes the lab down also when this process is told to stop, and first those of drills that were killed.
+fn leave_nothing(lab: &UpOptions) -> Result<(), Failure> {
+    for name in Lab::names(&lab.base) {
+        let process = name
+            .strip_prefix(LAB_PREFIX)
+            .map(|pid| format!("/proc/{pid}"));
+        if process.is_some_and(|process| !Path::new(&process).exists()) {
+            if let Err(error) = Lab::down(&lab.base, &name) {
+                tracing::warn!(%error, name, "a lab of an earlier drill is left");
+            }
+        }
+    }
+    let (base, name) = (lab.base.clone(), lab.name.clone().unwrap_or_default());
+    signals::stop_after(move || {
+        // There may be none yet.
+        let _ = Lab::down(&base, &name);
+    })
+    .map_err(|error| Failure::new(FailureKind::Failed, format!("wait for signals: {error}")))
 }
 
 fn failure(error: &DrillError) -> Failure {

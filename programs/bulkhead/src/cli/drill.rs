@@ -28,6 +28,10 @@ pub struct DrillArgs {
     /// Drill with the time-outs of another profile than the file's
     #[arg(long, value_name = "PROFILE", value_parser = ["fast", "default", "conservative"])]
     pub profile: Option<String>,
+    /// Judge pauses by this bound in seconds instead of by what is promised, on a machine that is
+    /// not measured
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..=600))]
+    pub budget: Option<u32>,
     /// The pool that the clients use [default: the first one]
     #[arg(long)]
     pub pool: Option<PoolName>,

@@ -39,3 +39,19 @@ pub fn forward(events: Sender<Event>) -> io::Result<()> {
         })?;
     Ok(())
 }
+
+/// Performs `action` when the process is told to stop, and ends it then.
+pub fn stop_after(action: impl FnOnce() + Send + 'static) -> io::Result<()> {
+    /// What shells report for a program that was interrupted.
+    const EXIT_INTERRUPTED: i32 = 130;
+    block()?;
+    std::thread::Builder::new()
+        .name("signals".into())
+        .spawn(move || {
+            // It fails only for a set that is none.
+            let _ = wanted().wait();
+            action();
+            std::process::exit(EXIT_INTERRUPTED);
+        })?;
+    Ok(())
+}
