@@ -118,6 +118,25 @@ bh_dataset_walk(const char *name, uint32_t snapshots,
 	    DS_FIND_CHILDREN | (snapshots != 0 ? DS_FIND_SNAPSHOTS : 0)));
 }
 
+static boolean_t is_settable(zfs_prop_t property);
+
+/* Adds the defaults of what can be set and is set nowhere. */
+static void
+add_defaults(nvlist_t *list, zfs_type_t type)
+{
+	for (int number = 0; number < ZFS_NUM_PROPS; number++) {
+		zfs_prop_t property = number;
+
+		if (!is_settable(property) || !zfs_prop_visible(property) ||
+		    !zfs_prop_valid_for_type(property, type, B_FALSE) ||
+		    nvlist_exists(list, zfs_prop_to_name(property)) ||
+		    zfs_prop_get_type(property) == PROP_TYPE_STRING)
+			continue;
+		dsl_prop_nvlist_add_uint64(list, property,
+		    zfs_prop_default_numeric(property));
+	}
+}
+
 int
 bh_dataset_properties(const char *name, struct nvlist **out)
 {
@@ -141,6 +160,9 @@ bh_dataset_properties(const char *name, struct nvlist **out)
 			dsl_prop_nvlist_add_uint64(list, ZFS_PROP_VOLBLOCKSIZE,
 			    info.doi_data_block_size);
 		}
+		add_defaults(list, strchr(name, '@') != NULL ?
+		    ZFS_TYPE_SNAPSHOT : dmu_objset_type(os) == DMU_OST_ZVOL ?
+		    ZFS_TYPE_VOLUME : ZFS_TYPE_FILESYSTEM);
 		*out = list;
 	}
 	dmu_objset_rele(os, FTAG);

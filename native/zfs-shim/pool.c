@@ -321,6 +321,31 @@ bh_pool_status(const char *name, struct nvlist **out)
 	return (*out != NULL ? 0 : error);
 }
 
+/* Adds the defaults of what can be set and is not. */
+static void
+add_defaults(nvlist_t *properties)
+{
+	for (int number = 0; number < ZPOOL_NUM_PROPS; number++) {
+		zpool_prop_t property = number;
+		const char *name = zpool_prop_to_name(property);
+
+		if (zpool_prop_readonly(property) || zpool_prop_setonce(property) ||
+		    nvlist_exists(properties, name))
+			continue;
+		nvlist_t *entry = fnvlist_alloc();
+		fnvlist_add_uint64(entry, ZPROP_SOURCE, ZPROP_SRC_DEFAULT);
+		if (zpool_prop_get_type(property) == PROP_TYPE_STRING) {
+			const char *text = zpool_prop_default_string(property);
+			fnvlist_add_string(entry, ZPROP_VALUE, text != NULL ? text : "");
+		} else {
+			fnvlist_add_uint64(entry, ZPROP_VALUE,
+			    zpool_prop_default_numeric(property));
+		}
+		fnvlist_add_nvlist(properties, name, entry);
+		fnvlist_free(entry);
+	}
+}
+
 int32_t
 bh_pool_properties(const char *name, struct nvlist **out)
 {
@@ -332,6 +357,8 @@ bh_pool_properties(const char *name, struct nvlist **out)
 	if (error != 0) {
 		nvlist_free(properties);
 		properties = NULL;
+	} else {
+		add_defaults(properties);
 	}
 	*out = properties;
 	return (error);

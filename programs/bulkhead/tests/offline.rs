@@ -171,3 +171,31 @@ fn a_scrub_is_waited_for() {
     let status = machine.ok("pool status tank --json").json();
     assert_eq!(status["scan"]["state"], "finished");
 }
+
+#[test]
+fn properties_that_nobody_set_have_their_defaults() {
+    let machine = Machine::with_disks(&["a"]);
+    machine.ok("pool create tank a");
+    machine.ok("volume create tank/v --size 16M --sparse");
+    let of_volume = || {
+        machine
+            .ok("volume get tank/v sync compression --json")
+            .json()
+    };
+    let default = serde_json::json!({"value": "standard", "source": "default"});
+    assert_eq!(of_volume()["sync"], default);
+    machine.ok("volume set tank/v sync=always");
+    let local = serde_json::json!({"value": "always", "source": "local"});
+    assert_eq!(of_volume()["sync"], local);
+    machine.ok("volume inherit tank/v sync");
+    assert_eq!(of_volume()["sync"], default);
+    assert_eq!(of_volume()["compression"]["source"], "default");
+    machine.refused("volume get tank/v mountpoint", 3, "no property");
+
+    let of_pool = || machine.ok("pool get tank autotrim --json").json();
+    let unset = serde_json::json!({"value": "off", "source": "-"});
+    assert_eq!(of_pool()["autotrim"], unset);
+    machine.ok("pool set tank autotrim=on");
+    let set = serde_json::json!({"value": "on", "source": "local"});
+    assert_eq!(of_pool()["autotrim"], set);
+}

@@ -55,8 +55,10 @@ impl std::fmt::Display for Value {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PropertySource {
-    /// A number that ZFS keeps itself, or a default.
+    /// A number that ZFS keeps itself.
     Native,
+    /// Set nowhere: what ZFS takes then.
+    Default,
     /// Set on the dataset.
     Local,
     /// Set by a received stream.
@@ -262,7 +264,8 @@ impl Pool {
                 continue;
             };
             let source = match entry.text("source").as_deref() {
-                None | Some("") => PropertySource::Native,
+                None => PropertySource::Native,
+                Some("") => PropertySource::Default,
                 Some(SOURCE_RECEIVED) => PropertySource::Received,
                 Some(here) if here == dataset.as_str() => PropertySource::Local,
                 Some(above) => PropertySource::Inherited(above.to_owned()),

@@ -6,6 +6,7 @@ mod appliance;
 mod drill;
 mod lab;
 mod layout;
+mod manual;
 mod nbd;
 mod pool;
 mod serve;
@@ -29,6 +30,7 @@ pub use drill::DrillArgs;
 pub use lab::{
     BmcArgs, CableArgs, ExecArgs, LabCommand, OnOff, OutletArgs, PowerArgs, UpArgs, WhichLab,
 };
+pub use manual::write as manual_pages;
 pub use pool::MoveArgs;
 pub use serve::{NbdAddress, ServeArgs};
 
@@ -279,11 +281,6 @@ impl std::io::Write for Erased<'_> {
     }
 }
 
-/// Writes a manual page for the program and for every noun and verb.
-pub fn manual_pages(directory: &std::path::Path) -> std::io::Result<()> {
-    clap_mangen::generate_to(Cli::command(), directory)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -366,7 +363,7 @@ mod tests {
         for noun in Cli::command().get_subcommands() {
             let page = format!("bulkhead-{}.1", noun.get_name());
             assert!(directory.path().join(&page).exists(), "{page}");
-            for verb in noun.get_subcommands() {
+            for verb in noun.get_subcommands().filter(|verb| !verb.is_hide_set()) {
                 let page = format!("bulkhead-{}-{}.1", noun.get_name(), verb.get_name());
                 let text = std::fs::read_to_string(directory.path().join(&page));
                 assert!(text.is_ok(), "{page}");

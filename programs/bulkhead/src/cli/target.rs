@@ -100,7 +100,8 @@ pub enum ChapCommand {
     },
     /// Prove the target to initiators that ask (mutual CHAP)
     #[command(after_help = "Example:
-  bulkhead target chap mutual iqn.2026-01.org.example:tank --user tank --secret-file /root/tank.secret")]
+  bulkhead target chap mutual iqn.2026-01.org.example:tank --user tank \\
+      --secret-file /root/tank.secret")]
     Mutual {
         /// The target
         #[command(flatten)]

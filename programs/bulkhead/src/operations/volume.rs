@@ -293,6 +293,7 @@ fn properties(
         .map(|(name, property)| {
             let source = match property.source {
                 PropertySource::Native => "-".to_owned(),
+                PropertySource::Default => "default".to_owned(),
                 PropertySource::Local => "local".to_owned(),
                 PropertySource::Received => "received".to_owned(),
                 PropertySource::Inherited(from) => format!("inherited from {from}"),
