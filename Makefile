@@ -10,11 +10,13 @@ SEED ?=
 LEGS ?= none
 FUZZ_SECONDS ?= $(or $(SECONDS),60)
 REPETITIONS ?= 3
+# ROUNDS has a default for crashes; drills take longer.
+DRILL_ROUNDS ?= $(if $(filter command environment,$(firstword $(origin ROUNDS))),$(ROUNDS),20)
 PREFIX ?= /usr/local
 DESTDIR ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help deps build install deb demo test lint unit conformance crash hostile linux fuzz bench
+.PHONY: help deps build install deb demo test lint unit conformance crash hostile drill drill-short linux fuzz bench
 
 help: ## this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -58,6 +60,15 @@ crash: build ## ROUNDS kills with verified clients; LEGS=mix harms a leg meanwhi
 hostile: build ## clients that misbehave beside one that does not
 	@scripts/deps.sh test
 	$(PYTHON) -m proof.hostile
+
+drill: build ## ROUNDS of every fault of a pair in a lab, with the time-outs that are promised
+	@scripts/deps.sh test
+	target/release/bulkhead drill --profile fast --rounds $(DRILL_ROUNDS) $(if $(SEED),--seed $(SEED))
+
+# A machine that cannot run a lab (15) has said so, and skips it.
+drill-short: build
+	@scripts/deps.sh test
+	target/release/bulkhead drill --budget 10 $(if $(SEED),--seed $(SEED)) || [ $$? -eq 15 ]
 
 linux: build ## a real Linux initiator, in a virtual machine
 	@scripts/deps.sh linux
