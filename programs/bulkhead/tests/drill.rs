@@ -1,0 +1,64 @@
+//! `bulkhead drill` as scripts use it. What the drills themselves find is judged by `make drill`.
+
+#![forbid(unsafe_code)]
+
+use std::os::unix::fs::PermissionsExt;
+use std::process::{Command, Output};
+
+const BULKHEAD: &str = env!("CARGO_BIN_EXE_bulkhead");
+/// As documented: this machine cannot run a lab.
+const EXIT_INCAPABLE: i32 = 15;
+/// The user `nobody`.
+const NOBODY: &str = "65534";
+
+fn bulkhead(words: &[&str]) -> Output {
+    let output = Command::new(BULKHEAD).args(words).output();
+    output.expect("bulkhead runs")
+}
+
+#[test]
+fn the_list_says_what_must_come_of_each_drill() {
+    let output = bulkhead(&["drill", "--list", "--json"]);
+    assert!(output.status.success(), "{output:?}");
+    let list: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let list = list.as_array().expect("a list");
+    let found = list.iter().find(|drill| drill["name"] == "one-link-cut");
+    let expectation = &found.expect("it is there")["expectation"];
+    assert_eq!(expectation["place"], "same");
+    assert_eq!(expectation["fencing"], "forbidden");
+}
+
+#[test]
+fn an_unknown_drill_is_refused_with_the_way_to_their_names() {
+    let output = bulkhead(&["drill", "earthquake"]);
+    assert!(!output.status.success());
+    let words = String::from_utf8_lossy(&output.stderr);
+    assert!(words.contains("bulkhead drill --list"), "{words}");
+}
+
+#[test]
+fn a_machine_that_cannot_run_a_lab_says_what_it_lacks() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let open = std::fs::Permissions::from_mode(0o777);
+    std::fs::set_permissions(folder.path(), open).expect("permissions");
+    // A copy: others may not look into the folder of the build.
+    let program = folder.path().join("bulkhead");
+    std::fs::copy(BULKHEAD, &program).expect("copied");
+    let mut command = match rustix::process::geteuid().is_root() {
+        true => {
+            let mut command = Command::new("setpriv");
+            command.args(["--reuid", NOBODY, "--clear-groups", "--"]);
+            command.arg(&program);
+            command
+        }
+        false => Command::new(&program),
+    };
+    let command = command.args(["drill", "active-power", "--dir"]);
+    let output = command.arg(folder.path()).output().expect("it runs");
+    let words = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(EXIT_INCAPABLE), "{output:?}");
+    assert!(
+        words.starts_with("skipped: ") && words.contains("root"),
+        "{words}"
+    );
+}
