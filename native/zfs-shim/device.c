@@ -92,6 +92,9 @@ may_go_on(const zio_t *zio, uint32_t place)
 {
 	if (place == BH_GO_ON_ELSEWHERE || zio->io_error != 0)
 		return (B_FALSE);
+	/* Whoever walks along a log waits for each block, and holds nothing that reading takes. */
+	if (place == BH_GO_ON_SUBMITTER && bh_in_place_is_walked(zio))
+		return (B_TRUE);
 	return (is_of_a_log(zio) || (place == BH_GO_ON_SUBMITTER &&
 	    zio->io_type == ZIO_TYPE_WRITE && zio->io_logical != NULL &&
 	    zio->io_logical->io_type == ZIO_TYPE_WRITE));

@@ -20,6 +20,7 @@
 
 static __thread struct {
 	uint32_t committing;	/* this thread is inside bh_in_place_begin() and _end() */
+	uint32_t walking;	/* and here inside bh_in_place_walk_begin() and _end() */
 	uint32_t nested;
 	boolean_t after_log_io;	/* it is going on after a write or a flush of the log */
 } here;
@@ -40,6 +41,26 @@ boolean_t
 bh_in_place_is_committing(void)
 {
 	return (here.committing != 0);
+}
+
+void
+bh_in_place_walk_begin(void)
+{
+	here.walking++;
+}
+
+void
+bh_in_place_walk_end(void)
+{
+	here.walking--;
+}
+
+boolean_t
+bh_in_place_is_walked(const zio_t *zio)
+{
+	return (here.walking != 0 && zio->io_type == ZIO_TYPE_READ &&
+	    zio->io_bookmark.zb_object == ZB_ZIL_OBJECT &&
+	    zio->io_bookmark.zb_level == ZB_ZIL_LEVEL);
 }
 
 void

@@ -33,6 +33,7 @@ bh_engine_start(const struct bh_engine_options *options)
 	spa_config_path = no_cache_file;
 	zfs_flags = (int)options->debug_flags;
 	zfs_dbgmsg_enable = (int)options->debug_messages;
+	bh_library_walks = options->library_walks != 0;
 	zfs_abd_scatter_enabled = (int)options->scatter_buffers;
 	if (options->arc_bytes_min != 0)
 		zfs_arc_min = options->arc_bytes_min;

@@ -18,6 +18,9 @@
 /* Whether a leaf is served by device.c. */
 boolean_t bh_device_is_ours(const vdev_t *vd);
 
+/* quick_import.c: leave the walks of all datasets at an import to the library. */
+extern boolean_t bh_library_walks;
+
 /*
  * in_place.c: between begin and end the calling thread commits an intent log, and carries out
  * itself what the library would hand to other threads.
@@ -25,6 +28,14 @@ boolean_t bh_device_is_ours(const vdev_t *vd);
 void bh_in_place_begin(void);
 void bh_in_place_end(void);
 boolean_t bh_in_place_is_committing(void);
+/*
+ * Between these the calling thread reads an intent log, whose blocks can only be found one after
+ * the other. It carries out by itself what follows the reading of a block.
+ */
+void bh_in_place_walk_begin(void);
+void bh_in_place_walk_end(void);
+/* Whether `zio` is such a reading. */
+boolean_t bh_in_place_is_walked(const zio_t *zio);
 /* Goes on after a finished I/O on this thread; `is_log`: a write or flush of an intent log. */
 void bh_in_place_go_on(zio_t *zio, boolean_t is_log);
 

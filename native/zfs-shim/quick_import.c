@@ -28,6 +28,9 @@
 /* Read ahead of all dnodes of a pool's own objects: enough for some ten thousand volumes. */
 #define	BH_DNODES_BYTES_MAX	(64ULL << 20)
 
+/* Set before the first pool is opened. */
+boolean_t bh_library_walks = B_FALSE;
+
 /* What decides about a dataset. */
 typedef struct head {
 	uint64_t h_object;
@@ -244,7 +247,9 @@ visit_logs(dsl_pool_t *dp, heads_t *heads, int visit(dsl_pool_t *,
 			continue;
 		int error = dsl_dataset_hold_obj(dp, head->h_object, FTAG, &ds);
 		if (error == 0) {
+			bh_in_place_walk_begin();
 			error = visit(dp, ds, arg);
+			bh_in_place_walk_end();
 			dsl_dataset_rele(ds, FTAG);
 		}
 		if (first_error == 0)
@@ -309,7 +314,8 @@ dmu_objset_find_dp(dsl_pool_t *dp, uint64_t directory,
 {
 	boolean_t logs = visit == zil_claim || visit == zil_check_log_chain;
 
-	if (flags == DS_FIND_CHILDREN && directory == dp->dp_root_dir_obj &&
+	if (!bh_library_walks && flags == DS_FIND_CHILDREN &&
+	    directory == dp->dp_root_dir_obj &&
 	    (logs || checks_names(dp, directory, arg))) {
 		heads_t *heads = &load_known.lk_heads;
 		boolean_t enter = !dsl_pool_config_held(dp);
@@ -360,8 +366,9 @@ dmu_objset_find(const char *name, int visit(const char *, void *), void *arg,
     int flags)
 {
 	/* Only of a whole pool: below a dataset others might be half-made. */
-	if (visit == dsl_destroy_inconsistent && flags == DS_FIND_CHILDREN &&
-	    strchr(name, '/') == NULL && all_consistent(name))
+	if (!bh_library_walks && visit == dsl_destroy_inconsistent &&
+	    flags == DS_FIND_CHILDREN && strchr(name, '/') == NULL &&
+	    all_consistent(name))
 		return (0);
 	find_t *library = library_function("dmu_objset_find");
 	return (library(name, visit, arg, flags));

@@ -24,6 +24,7 @@ struct bh_engine_options {
 	uint32_t scatter_buffers;	/* 0: every buffer is one piece */
 	uint32_t debug_flags;
 	uint32_t debug_messages;	/* 0: keep no ring of debug messages */
+	uint32_t library_walks;		/* 0: quick_import.c replaces walks of all datasets */
 };
 
 /* Starts the library.  Once per process; never fork afterwards. */

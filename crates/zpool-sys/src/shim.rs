@@ -17,6 +17,7 @@ pub struct bh_engine_options {
     pub scatter_buffers: u32,
     pub debug_flags: u32,
     pub debug_messages: u32,
+    pub library_walks: u32,
 }
 
 /// Shape of a device; see the header.

@@ -197,7 +197,7 @@ impl Device for FileDevice {
                 return complete_on_submitter(io, result);
             }
             IoKind::Read if self.read_from_cache(&io) => {
-                return io.complete(Ok(()), Place::Elsewhere);
+                return complete_on_submitter(io, Ok(()));
             }
             IoKind::Write if self.core.writes_are_copies => {
                 if let Some(result) = self.core.write_in_place(&io) {
@@ -318,8 +318,8 @@ thread_local! {
     static NESTED: Cell<u32> = const { Cell::new(0) };
 }
 
-/// Completes a write that was carried out on the spot. What follows in the library may submit
-/// the next one, which completes inside this one: some levels are fine, a queue of them is not.
+/// Completes what was carried out on the spot. What follows in the library may submit the next
+/// I/O, which completes inside this one: some levels are fine, a queue of them is not.
 fn complete_on_submitter(io: DeviceIo, result: Result<(), Errno>) {
     let level = NESTED.get();
     let place = if level < NESTED_MAX {

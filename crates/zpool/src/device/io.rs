@@ -30,8 +30,8 @@ pub enum Place {
     /// On this thread, which belongs to the driver and holds no lock. Spares a hand-over; the
     /// next I/O may be submitted before the call returns.
     Here,
-    /// On the thread that submitted the I/O, inside [`submit`](super::Device::submit): a write
-    /// that was carried out on the spot.
+    /// On the thread that submitted the I/O, inside [`submit`](super::Device::submit): it was
+    /// carried out on the spot.
     Submitter,
     /// On a thread of the library.
     Elsewhere,

@@ -14,6 +14,28 @@ use super::datasets::Dataset;
 use super::documents::{All, Own};
 use super::failures;
 
+/// Where documents are read.
+pub trait Source {
+    /// Those of all datasets that have some.
+    fn read_all(&self) -> Result<All, Failure>;
+    /// Those of one dataset; none if there is no such dataset.
+    fn read_own(&self, dataset: &str) -> Result<Own, Failure>;
+}
+
+impl Source for Pool {
+    fn read_all(&self) -> Result<All, Failure> {
+        let found = self.user_properties(PROPERTY_PREFIX);
+        Ok(found.map_err(failures::dataset)?.into_iter().collect())
+    }
+
+    fn read_own(&self, dataset: &str) -> Result<Own, Failure> {
+        match self.own_user_properties(&Dataset::parse(dataset)?, PROPERTY_PREFIX) {
+            Err(error) if error.kind == DatasetErrorKind::NotFound => Ok(Own::new()),
+            other => other.map_err(failures::dataset),
+        }
+    }
+}
+
 /// What is known of a pool's documents. Whoever changes one says so *after* the change and before
 /// telling anybody of it.
 #[derive(Default)]
@@ -33,20 +55,18 @@ impl Known {
     }
 
     /// All documents of `pool` as they are now. May block.
-    pub fn all(&self, pool: &Pool) -> Result<Arc<All>, Failure> {
+    pub fn all(&self, pool: &impl Source) -> Result<Arc<All>, Failure> {
         let mut state = self.lock();
         let State { all, stale } = &mut *state;
         if let Some(all) = all {
             while let Some(dataset) = stale.first() {
-                let own = read(pool, dataset)?;
+                let own = pool.read_own(dataset)?;
                 Arc::make_mut(all).set(dataset, own);
                 stale.pop_first();
             }
             return Ok(Arc::clone(all));
         }
-        let found = pool.user_properties(PROPERTY_PREFIX);
-        let found = found.map_err(failures::dataset)?;
-        let found = Arc::new(found.into_iter().collect());
+        let found = Arc::new(pool.read_all()?);
         stale.clear();
         Ok(Arc::clone(all.insert(found)))
     }
@@ -62,10 +82,126 @@ impl Known {
     }
 }
 
-/// The documents of one dataset; none if there is no such dataset.
-fn read(pool: &Pool, dataset: &str) -> Result<Own, Failure> {
-    match pool.own_user_properties(&Dataset::parse(dataset)?, PROPERTY_PREFIX) {
-        Err(error) if error.kind == DatasetErrorKind::NotFound => Ok(Own::new()),
-        other => other.map_err(failures::dataset),
+#[cfg(test)]
+mod tests {
+    use std::cell::{Cell, RefCell};
+    use std::collections::BTreeMap;
+
+    use control::FailureKind;
+
+    use super::*;
+
+    /// Datasets with their documents, and what was asked of them.
+    #[derive(Default)]
+    struct Disk {
+        datasets: RefCell<BTreeMap<String, Own>>,
+        asked: RefCell<Vec<String>>,
+        fails: Cell<bool>,
+    }
+
+    impl Disk {
+        fn set(&self, dataset: &str, value: &str) {
+            let own = Own::from([("bulkhead:note".to_owned(), value.to_owned())]);
+            self.datasets.borrow_mut().insert(dataset.to_owned(), own);
+        }
+
+        fn ask(&self, what: &str) -> Result<(), Failure> {
+            self.asked.borrow_mut().push(what.to_owned());
+            match self.fails.get() {
+                true => Err(Failure::new(FailureKind::Failed, "no disk")),
+                false => Ok(()),
+            }
+        }
+
+        fn asked(&self) -> Vec<String> {
+            self.asked.take()
+        }
+    }
+
+    impl Source for Disk {
+        fn read_all(&self) -> Result<All, Failure> {
+            self.ask("all")?;
+            Ok(self.datasets.borrow().clone().into_iter().collect())
+        }
+
+        fn read_own(&self, dataset: &str) -> Result<Own, Failure> {
+            self.ask(dataset)?;
+            Ok(self
+                .datasets
+                .borrow()
+                .get(dataset)
+                .cloned()
+                .unwrap_or_default())
+        }
+    }
+
+    fn note(known: &Known, disk: &Disk, dataset: &str) -> Option<String> {
+        let all = known.all(disk).expect("read");
+        all.own(dataset).map(|own| own["bulkhead:note"].clone())
+    }
+
+    fn two_volumes() -> (Known, Disk) {
+        let disk = Disk::default();
+        disk.set("tank/a", "old");
+        disk.set("tank/b", "old");
+        let known = Known::default();
+        assert_eq!(note(&known, &disk, "tank/a").as_deref(), Some("old"));
+        assert_eq!(disk.asked(), ["all"]);
+        (known, disk)
+    }
+
+    #[test]
+    fn a_change_of_one_dataset_reads_no_other() {
+        let (known, disk) = two_volumes();
+        disk.set("tank/a", "new");
+        disk.set("tank/c", "new");
+        known.changed("tank/a");
+        known.changed("tank/c");
+        assert_eq!(note(&known, &disk, "tank/a").as_deref(), Some("new"));
+        assert_eq!(disk.asked(), ["tank/a", "tank/c"]);
+        assert_eq!(note(&known, &disk, "tank/b").as_deref(), Some("old"));
+        assert_eq!(note(&known, &disk, "tank/c").as_deref(), Some("new"));
+        assert!(disk.asked().is_empty());
+    }
+
+    #[test]
+    fn a_destroyed_dataset_is_known_no_more() {
+        let (known, disk) = two_volumes();
+        disk.datasets.borrow_mut().remove("tank/a");
+        known.changed("tank/a");
+        assert_eq!(note(&known, &disk, "tank/a"), None);
+        assert_eq!(note(&known, &disk, "tank/b").as_deref(), Some("old"));
+    }
+
+    #[test]
+    fn what_could_not_be_read_again_is_not_answered_from_memory() {
+        let (known, disk) = two_volumes();
+        disk.set("tank/a", "new");
+        known.changed("tank/a");
+        disk.fails.set(true);
+        assert!(known.all(&disk).is_err());
+        disk.fails.set(false);
+        assert_eq!(note(&known, &disk, "tank/a").as_deref(), Some("new"));
+    }
+
+    #[test]
+    fn everything_is_read_again_after_it_was_forgotten() {
+        let (known, disk) = two_volumes();
+        disk.set("tank/b", "new");
+        known.changed("tank/a");
+        known.forget();
+        assert_eq!(note(&known, &disk, "tank/b").as_deref(), Some("new"));
+        assert_eq!(disk.asked(), ["all"]);
+    }
+
+    #[test]
+    fn who_holds_what_was_known_keeps_it_unchanged() {
+        let (known, disk) = two_volumes();
+        let before = known.all(&disk).expect("read");
+        disk.set("tank/a", "new");
+        known.changed("tank/a");
+        assert_eq!(note(&known, &disk, "tank/a").as_deref(), Some("new"));
+        let kept = before.own("tank/a").expect("known");
+        assert_eq!(kept["bulkhead:note"], "old");
     }
 }

@@ -104,7 +104,7 @@ impl Serving {
         let begun = Instant::now();
         let (root, all) = {
             let pool = self.pool.require()?;
-            (pool.name().to_string(), self.known.all(&pool)?)
+            (pool.name().to_string(), self.known.all(&*pool)?)
         };
         let read_us = begun.elapsed().as_micros() as u64;
         let (wish, problems) = documents::wish(&root, &all);
@@ -374,7 +374,7 @@ impl Serving {
     pub fn tell_previous_clients(&self) {
         let Some(pool) = self.pool.get() else { return };
         // Read a moment ago, to know the exports.
-        match self.known.all(&pool) {
+        match self.known.all(&*pool) {
             Ok(all) => connections::tell_previous(all.own(pool.name().as_str())),
             Err(failure) => tracing::warn!(%failure, "no clients of a previous server are known"),
         }
