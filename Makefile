@@ -16,10 +16,10 @@ PREFIX ?= /usr/local
 DESTDIR ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help deps build install deb demo test lint unit conformance crash hostile drill drill-short linux fuzz bench
+.PHONY: help deps build install deb demo demo-single test lint unit conformance crash hostile drill drill-short linux fuzz bench
 
 help: ## this list
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
 deps: ## install everything that building, testing and measuring needs
 	@scripts/deps.sh bench
@@ -34,9 +34,13 @@ install: ## what was built, under PREFIX (/usr/local), below DESTDIR
 deb: build ## target/bulkhead_VERSION_ARCH.deb, to install on heads
 	@scripts/deb.sh
 
-demo: build ## one head: a pool, volumes, stock clients, kill -9, nothing lost
+demo: build ## two heads: the power of the serving one is pulled, clients go on
 	@scripts/deps.sh test
 	$(PYTHON) -m proof.demo
+
+demo-single: build ## one head: a pool, volumes, stock clients, kill -9, nothing lost
+	@scripts/deps.sh test
+	$(PYTHON) -m proof.demo_single
 
 lint: ## formatting, clippy, layers, house rules
 	@scripts/deps.sh build

@@ -27,5 +27,6 @@ run make crash ROUNDS="${LEGS_ROUNDS:-16}" LEGS=mix
 run make hostile
 run make drill-short
 run make fuzz SECONDS="${FUZZ_SECONDS:-60}"
+run make demo-single
 run make demo
 echo "$passed passed, 0 failed"

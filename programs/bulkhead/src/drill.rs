@@ -51,8 +51,15 @@ pub fn run(
         }
         Err(error) => return Err(failure(&error)),
     };
+    let document = format!("{:#}\n", json!(report));
+    if let Some(file) = &args.report {
+        std::fs::write(file, &document).map_err(|error| {
+            let message = format!("write {}: {error}", file.display());
+            Failure::new(FailureKind::Failed, message)
+        })?;
+    }
     print(&match common.json {
-        true => format!("{:#}\n", json!(report)),
+        true => document,
         false => text(&report),
     })?;
     Ok(match report.is_kept() {

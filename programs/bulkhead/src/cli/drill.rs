@@ -43,6 +43,9 @@ pub struct DrillArgs {
         default_value = lab::DEFAULT_BASE
     )]
     pub dir: PathBuf,
+    /// Also write what --json prints into a file
+    #[arg(long, value_name = "FILE")]
+    pub report: Option<PathBuf>,
     /// Name the drills and what must come of them
     #[arg(long)]
     pub list: bool,

@@ -1,0 +1,32 @@
+"""How the demos talk: numbered steps, and a summary of what each found."""
+
+from __future__ import annotations
+
+
+class Story:
+    """Prints numbered steps, and what each found."""
+
+    def __init__(self) -> None:
+        self._number = 0
+        self.found: list[str] = []
+
+    def step(self, title: str) -> None:
+        """A heading."""
+        self._number += 1
+        print(f"\n{self._number}. {title}")
+
+    def tell(self, words: str) -> None:
+        """A line of detail."""
+        print(f"   {words}".rstrip())
+
+    def keep(self, words: str) -> None:
+        """A line of detail that the summary repeats."""
+        self.tell(words)
+        self.found.append(words)
+
+    def sum_up(self, seconds: float) -> None:
+        """The end of a story that went well."""
+        print("\nSummary")
+        for words in self.found:
+            print(f" * {words}")
+        print(f"demo: passed in {seconds:.0f} s")
