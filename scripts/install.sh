@@ -29,7 +29,9 @@ put_naming_program() { # mode, source, place
 
 put 755 "$program" "$prefix/bin/bulkhead"
 # Pacemaker looks in this one place, whatever the prefix is.
-put_naming_program 755 packaging/ocf/pool /usr/lib/ocf/resource.d/bulkhead/pool
+for agent in pool address; do
+    put_naming_program 755 "packaging/ocf/$agent" "/usr/lib/ocf/resource.d/bulkhead/$agent"
+done
 put_naming_program 644 packaging/systemd/bulkhead-pool@.service \
     "$prefix/lib/systemd/system/bulkhead-pool@.service"
 

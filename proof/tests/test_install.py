@@ -60,8 +60,9 @@ class Install(unittest.TestCase):
 
     def test_the_agent_under_usr_is_the_one_that_apply_writes(self) -> None:
         root = self._install("/usr")
-        written = (root / "usr/lib/ocf/resource.d/bulkhead/pool").read_bytes()
-        self.assertEqual(written, (runtime.REPOSITORY / "packaging/ocf/pool").read_bytes())
+        for agent in ("pool", "address"):
+            written = (root / "usr/lib/ocf/resource.d/bulkhead" / agent).read_bytes()
+            self.assertEqual(written, (runtime.REPOSITORY / "packaging/ocf" / agent).read_bytes())
 
     def test_a_missing_program_is_told(self) -> None:
         result = _run("install.sh", DESTDIR=str(self.folder), BULKHEAD_PROGRAM=str(self.folder / "none"))

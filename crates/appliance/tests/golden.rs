@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use appliance::plan::{empty_cib, merged};
-use appliance::render::{agent_script, cib, corosync_conf};
+use appliance::render::{address_agent_script, agent_script, cib, corosync_conf};
 use appliance::{Appliance, parse, reference};
 
 const EXAMPLES: [&str; 6] = [
@@ -64,9 +64,11 @@ fn examples_are_rendered_as_reviewed() {
 
 /// What packages install is what `apply` writes, so that a plan after an installation is empty.
 #[test]
-fn the_packaged_agent_is_the_one_that_is_written() {
-    let text = agent_script(Path::new("/usr/bin/bulkhead"));
-    golden(&root().join("packaging/ocf/pool"), &text);
+fn the_packaged_agents_are_those_that_are_written() {
+    let program = Path::new("/usr/bin/bulkhead");
+    golden(&root().join("packaging/ocf/pool"), &agent_script(program));
+    let text = address_agent_script(program);
+    golden(&root().join("packaging/ocf/address"), &text);
 }
 
 #[test]

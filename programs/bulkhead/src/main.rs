@@ -57,6 +57,7 @@ fn run(plan: Plan, common: &Common) -> Result<ExitCode, Failure> {
     let answer = match plan {
         Plan::Serve(args) => return server::run(*args, common).map(done),
         Plan::PoolAgent(args) => return Ok(agent::run(&args, common)),
+        Plan::AddressAgent(action) => return Ok(agent::run_address(&action)),
         Plan::Appliance(command) => {
             let mut print = |text: &str| print(text.as_bytes());
             return appliance::run(&command, common, &mut print);

@@ -298,30 +298,66 @@ fn another_heads_pool_is_started_after_a_confirmed_fence_only() {
     head.ok("monitor");
 }
 
-#[test]
+/// Runs ocf-tester, by words that lead to it, on an agent with parameters; none where it cannot.
 #[expect(clippy::print_stderr, reason = "a test that cannot run says why")]
-fn ocf_tester_is_content() {
+fn ocf_tester(head: &Head, way: &[&str], agent: &str, parameters: &[&str]) -> Option<Output> {
     let judges = ["/usr/sbin/ocf-tester", "/usr/bin/xmllint"];
     let is_root = std::fs::metadata("/proc/self").is_ok_and(|own| own.uid() == 0);
     if !judges.iter().all(|judge| Path::new(judge).exists()) || !is_root {
         eprintln!("skipped: ocf-tester or xmllint is not installed, or this is not root");
-        return;
+        return None;
     }
-    let head = Head::new();
-    let script = head.machine.path("pool");
-    let program = PathBuf::from(env!("CARGO_BIN_EXE_bulkhead"));
-    std::fs::write(&script, appliance::render::agent_script(&program)).expect("written");
+    let script = head.machine.path("agent");
+    std::fs::write(&script, agent).expect("written");
     let mode = std::fs::Permissions::from_mode(0o755);
     std::fs::set_permissions(&script, mode).expect("permitted");
-    let output = Command::new(judges[0])
-        .args(["-n", "test-pool", "-o", "pool=tank"])
+    let words = [way, &[judges[0], "-n", "test"]].concat();
+    let options = parameters.iter().flat_map(|parameter| ["-o", parameter]);
+    let output = Command::new(words[0])
+        .args(&words[1..])
+        .args(options)
         .arg(&script)
         .env("BULKHEAD_APPLIANCE", head.file())
         .env("BULKHEAD_RUN_DIR", head.machine.path("run"))
         .env("BULKHEAD_STATE_DIR", head.machine.path("state"))
-        .output()
-        .expect("it runs");
+        .output();
+    Some(output.expect("it runs"))
+}
+
+fn is_content(output: &Output) {
     let said = String::from_utf8_lossy(&output.stdout).into_owned()
         + &String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{said}");
+}
+
+#[test]
+fn ocf_tester_is_content() {
+    let head = Head::new();
+    let program = PathBuf::from(env!("CARGO_BIN_EXE_bulkhead"));
+    let agent = appliance::render::agent_script(&program);
+    if let Some(output) = ocf_tester(&head, &[], &agent, &["pool=tank"]) {
+        is_content(&output);
+    }
+}
+
+#[test]
+#[expect(clippy::print_stderr, reason = "a test that cannot run says why")]
+fn ocf_tester_is_content_with_addresses_of_both_families() {
+    const WAY: [&str; 3] = ["unshare", "--net", "--"];
+    let can = Command::new(WAY[0]).args(&WAY[1..]).arg("true").output();
+    if !can.is_ok_and(|output| output.status.success()) {
+        eprintln!("skipped: no network namespaces here");
+        return;
+    }
+    let head = Head::new();
+    let program = PathBuf::from(env!("CARGO_BIN_EXE_bulkhead"));
+    let agent = appliance::render::address_agent_script(&program);
+    for (address, prefix) in [("10.77.1.100", "24"), ("fd77::100", "64")] {
+        let address = format!("address={address}");
+        let prefix = format!("prefix={prefix}");
+        let parameters = [address.as_str(), &prefix, "interface=lo"];
+        if let Some(output) = ocf_tester(&head, &WAY, &agent, &parameters) {
+            is_content(&output);
+        }
+    }
 }

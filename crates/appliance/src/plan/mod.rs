@@ -208,6 +208,11 @@ pub fn wish(appliance: &Appliance, text: &str, layout: &Layout) -> Wish {
             render::agent_script(&layout.program),
             0o755,
         ),
+        file(
+            render::ADDRESS_AGENT_PATH,
+            render::address_agent_script(&layout.program),
+            0o755,
+        ),
     ];
     files.extend(
         render::qdevice_defaults(appliance).map(|text| file(QDEVICE_DEFAULTS_PATH, text, 0o644)),

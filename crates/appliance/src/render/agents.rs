@@ -4,14 +4,25 @@ use std::path::Path;
 
 /// Where Pacemaker looks for `ocf:bulkhead:pool`.
 pub const AGENT_PATH: &str = "/usr/lib/ocf/resource.d/bulkhead/pool";
+/// Where it looks for `ocf:bulkhead:address`.
+pub const ADDRESS_AGENT_PATH: &str = "/usr/lib/ocf/resource.d/bulkhead/address";
 
 /// The agent's text: it hands over to `program`, the `bulkhead` binary. A missing binary is
 /// told as "not installed" (5), so that Pacemaker tries another head and not again.
 pub fn agent_script(program: &Path) -> String {
+    script(program, "pool", "a pool and its server")
+}
+
+/// The same for the agent of an address.
+pub fn address_agent_script(program: &Path) -> String {
+    script(program, "address", "an address of a pool")
+}
+
+fn script(program: &Path, agent: &str, what: &str) -> String {
     let program = shell_quoted(&program.to_string_lossy());
     format!(
-        "#!/bin/sh\n{}\n# ocf:bulkhead:pool, a pool and its server.\n\
-         [ -x {program} ] || exit 5\nexec {program} agent pool \"$1\"\n",
+        "#!/bin/sh\n{}\n# ocf:bulkhead:{agent}, {what}.\n\
+         [ -x {program} ] || exit 5\nexec {program} agent {agent} \"$1\"\n",
         super::GENERATED,
     )
 }

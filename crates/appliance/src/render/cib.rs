@@ -470,18 +470,12 @@ fn address_primitive(appliance: &Appliance, pool: &Pool, address: &PoolAddress) 
         let mut subnets = network.subnets.iter();
         subnets.find(|subnet| subnet.contains(address.address))
     });
-    let mut values = pairs([("ip", address.address.to_string())]);
+    let mut values = pairs([("address", address.address.to_string())]);
     if let Some(subnet) = subnet {
-        values.insert("cidr_netmask".to_owned(), subnet.prefix().to_string());
+        values.insert("prefix".to_owned(), subnet.prefix().to_string());
     }
     let interface = common_interface(appliance, pool, address);
-    values.extend(interface.map(|name| ("nic".to_owned(), name)));
-    if address.address.is_ipv6() {
-        // The other head is off or has removed it: nothing to detect, and it takes a second.
-        values.insert("nodad".to_owned(), "true".to_owned());
-        // As for IPv4: the first advertisement goes out at once, and nobody waits for the others.
-        values.insert("arp_bg".to_owned(), "true".to_owned());
-    }
+    values.extend(interface.map(|name| ("interface".to_owned(), name)));
     let operation = |name, interval_s| Operation {
         name,
         interval_s,
@@ -490,8 +484,8 @@ fn address_primitive(appliance: &Appliance, pool: &Pool, address: &PoolAddress) 
     Primitive {
         id: address_id(address.address),
         class: "ocf",
-        provider: Some("heartbeat"),
-        kind: "IPaddr2".to_owned(),
+        provider: Some("bulkhead"),
+        kind: "address".to_owned(),
         parameters: values,
         meta: BTreeMap::new(),
         operations: vec![
@@ -502,7 +496,7 @@ fn address_primitive(appliance: &Appliance, pool: &Pool, address: &PoolAddress) 
     }
 }
 
-/// The interface of an address, where all heads call it the same. Where they do not, IPaddr2
+/// The interface of an address, where all heads call it the same. Where they do not, the agent
 /// finds it by the head's own address beside it: rules for single heads would be shorter to
 /// start, but Pacemaker 2 and 3 want them written differently.
 fn common_interface(appliance: &Appliance, pool: &Pool, address: &PoolAddress) -> Option<String> {

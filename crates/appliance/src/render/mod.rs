@@ -7,7 +7,7 @@ mod agents;
 mod cib;
 mod corosync;
 
-pub use agents::{AGENT_PATH, agent_script};
+pub use agents::{ADDRESS_AGENT_PATH, AGENT_PATH, address_agent_script, agent_script};
 pub use cib::{
     Cib, Colocation, FencingLevel, Location, Operation, Order, Primitive, Score, address_id, cib,
     fence_ids, pool_id,

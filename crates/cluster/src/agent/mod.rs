@@ -2,6 +2,7 @@
 //! daemon dead: what must be known of the server is asked of its process and its socket, what
 //! must be known of other heads is asked of Pacemaker.
 
+mod address;
 mod meta;
 mod pacemaker;
 mod process;
@@ -13,6 +14,7 @@ use std::time::{Duration, Instant};
 use takeover::{Action, Agent, Event, Grant, Label, Operation, Server, Verdict};
 use units::PoolName;
 
+pub use address::run_address;
 pub use meta::META_DATA;
 pub use pacemaker::{ClusterView, Pacemaker};
 pub use process::{ServerProcess, StartError, started_ticks};

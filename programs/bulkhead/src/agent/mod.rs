@@ -14,7 +14,7 @@ use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
 use appliance::Appliance;
-use cluster::agent::{Pacemaker, PoolProgram, Surroundings};
+use cluster::agent::{Exit, Pacemaker, PoolProgram, Surroundings};
 use cluster::machine::Local;
 use control::request::{PoolRequest, ServerRequest};
 use control::{FailureKind, Request};
@@ -54,7 +54,21 @@ pub fn run(args: &PoolAgentArgs, common: &Common) -> ExitCode {
         run_dir: common.run_dir.clone(),
         environment: &|name| std::env::var(name).ok(),
     };
-    let exit = cluster::agent::run(&args.action, &around);
+    finish(&cluster::agent::run(&args.action, &around))
+}
+
+/// Runs the agent of an address.
+pub fn run_address(action: &str) -> ExitCode {
+    log_to_stderr();
+    let environment = |name: &str| std::env::var(name).ok();
+    finish(&cluster::agent::run_address(
+        action,
+        &Local::default(),
+        &environment,
+    ))
+}
+
+fn finish(exit: &Exit) -> ExitCode {
     // Pacemaker may have gone away; there is nobody else to tell.
     let _ = std::io::stdout().write_all(exit.output.as_bytes());
     if let Some(line) = exit.reason_line() {

@@ -11,6 +11,12 @@ pub enum AgentCommand {
     /// ocf:bulkhead:pool: start, stop, monitor, meta-data or validate-all
     #[command(after_help = EXAMPLES)]
     Pool(PoolAgentArgs),
+    /// ocf:bulkhead:address: start, stop, monitor, meta-data or validate-all
+    #[command(after_help = "Example:\n  bulkhead agent address meta-data")]
+    Address {
+        /// What Pacemaker asks for
+        action: String,
+    },
 }
 
 const EXAMPLES: &str = "Examples:
@@ -56,6 +62,7 @@ impl AgentCommand {
     pub fn plan(self) -> super::Plan {
         match self {
             Self::Pool(args) => super::Plan::PoolAgent(args),
+            Self::Address { action } => super::Plan::AddressAgent(action),
         }
     }
 }

@@ -228,6 +228,8 @@ pub enum Plan {
     Drill(Box<DrillArgs>),
     /// Be the agent of a pool.
     PoolAgent(PoolAgentArgs),
+    /// Be the agent of an address.
+    AddressAgent(String),
     /// Print completions.
     Completion(clap_complete::Shell),
     /// Write manual pages.

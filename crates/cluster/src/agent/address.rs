@@ -1,0 +1,379 @@
+//! `ocf:bulkhead:address`: one address of a pool on one interface. It does the little that a
+//! takeover waits for, and nothing else: the address is set, and programs that announce it are
+//! started and not waited for.
+
+use std::net::IpAddr;
+
+use super::{Exit, OCF_ERR_ARGS, OCF_ERR_CONFIGURED, OCF_ERR_UNIMPLEMENTED};
+use crate::machine::Machine;
+use crate::process::{Invocation, Output};
+
+/// The agent's `meta-data`.
+const META_DATA: &str = r#"<?xml version="1.0"?>
+<!DOCTYPE resource-agent SYSTEM "ra-api-1.dtd">
+<resource-agent name="address" version="1.0">
+  <version>1.1</version>
+  <longdesc lang="en">
+Gives this head an address of a pool, IPv4 or IPv6, and announces it to the neighbours: gratuitous ARP, or
+unsolicited neighbour advertisements. IPv6 addresses are not tested for duplicates, because the cluster makes sure that
+no other head has them.
+  </longdesc>
+  <shortdesc lang="en">An address of a Bulkhead pool</shortdesc>
+  <parameters>
+    <parameter name="address" unique="1" required="1">
+      <longdesc lang="en">The address.</longdesc>
+      <shortdesc lang="en">Address</shortdesc>
+      <content type="string"/>
+    </parameter>
+    <parameter name="prefix" unique="0" required="1">
+      <longdesc lang="en">Length of the network's prefix, in bits.</longdesc>
+      <shortdesc lang="en">Prefix length</shortdesc>
+      <content type="integer"/>
+    </parameter>
+    <parameter name="interface" unique="0" required="0">
+      <longdesc lang="en">The interface. Without it, one that has another address of the network.</longdesc>
+      <shortdesc lang="en">Interface</shortdesc>
+      <content type="string"/>
+    </parameter>
+  </parameters>
+  <actions>
+    <action name="start" timeout="20s"/>
+    <action name="stop" timeout="20s"/>
+    <action name="monitor" timeout="20s" interval="10s" depth="0"/>
+    <action name="meta-data" timeout="5s"/>
+    <action name="validate-all" timeout="5s"/>
+  </actions>
+</resource-agent>
+"#;
+
+/// Exit code of OCF 1.1: cleanly stopped.
+const OCF_NOT_RUNNING: u8 = 7;
+/// Programs of the package resource-agents that announce an address.
+const SEND_ARP: &str = "/usr/libexec/heartbeat/send_arp";
+const SEND_UA: &str = "/usr/libexec/heartbeat/send_ua";
+/// How often an address is announced, and the milliseconds between: the first goes out at once.
+const ANNOUNCEMENTS: &str = "5";
+const ANNOUNCEMENT_INTERVAL_MS: &str = "200";
+/// Starts a program and leaves it alone. Pacemaker would wait for whoever holds its pipes.
+const DETACH: &str = "\"$@\" </dev/null >/dev/null 2>&1 &";
+
+/// One address, as Pacemaker's parameters tell it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Address {
+    address: IpAddr,
+    prefix: u8,
+    interface: Option<String>,
+}
+
+/// Runs the agent with its one argument, on `machine`, with parameters from `environment`.
+pub fn run_address(
+    action: &str,
+    machine: &dyn Machine,
+    environment: &dyn Fn(&str) -> Option<String>,
+) -> Exit {
+    if action == "meta-data" {
+        return Exit::fine(META_DATA);
+    }
+    let address = match Address::from_environment(environment) {
+        Ok(address) => address,
+        Err(reason) => return Exit::failed(OCF_ERR_CONFIGURED, reason),
+    };
+    let done = match action {
+        "start" => address.start(machine),
+        "stop" => address.stop(machine),
+        "monitor" | "status" => match address.holders(machine) {
+            Ok(holders) if holders.is_empty() => {
+                return Exit {
+                    code: OCF_NOT_RUNNING,
+                    output: String::new(),
+                    reason: None,
+                };
+            }
+            other => other.map(drop),
+        },
+        "validate-all" => Ok(()),
+        other => {
+            let reason = format!("{other:?} is no action of this agent");
+            return Exit::failed(OCF_ERR_UNIMPLEMENTED, reason);
+        }
+    };
+    match done {
+        Ok(()) => Exit::fine(""),
+        Err(Trouble::NoInterface(reason)) => Exit::failed(OCF_ERR_ARGS, reason),
+        Err(Trouble::Failed(reason)) => Exit::failed(1, reason),
+    }
+}
+
+/// Why it is not as asked.
+enum Trouble {
+    /// This head has no such network; another may.
+    NoInterface(String),
+    /// It was tried.
+    Failed(String),
+}
+
+impl Address {
+    fn from_environment(environment: &dyn Fn(&str) -> Option<String>) -> Result<Self, String> {
+        let parameter = |name: &str| environment(&format!("OCF_RESKEY_{name}"));
+        let needed = |name| parameter(name).ok_or(format!("the parameter {name} is missing"));
+        let (address, prefix) = (needed("address")?, needed("prefix")?);
+        let address: IpAddr = address
+            .parse()
+            .map_err(|_| format!("{address} is no address"))?;
+        let bits_max = if address.is_ipv4() { 32 } else { 128 };
+        let prefix = prefix.parse().ok().filter(|bits: &u8| *bits <= bits_max);
+        Ok(Self {
+            address,
+            prefix: prefix.ok_or(format!("the prefix must be a number up to {bits_max}"))?,
+            interface: parameter("interface").filter(|name| !name.is_empty()),
+        })
+    }
+
+    /// With its prefix, as ip(8) takes it.
+    fn with_prefix(&self) -> String {
+        format!("{}/{}", self.address, self.prefix)
+    }
+
+    fn start(&self, machine: &dyn Machine) -> Result<(), Trouble> {
+        let interface = match &self.interface {
+            Some(interface) => interface.clone(),
+            None => {
+                // The kernel ignores the bits behind the prefix.
+                let found = interfaces(machine, &self.with_prefix())?;
+                let why = || format!("no interface has an address in {}", self.with_prefix());
+                let first = found.into_iter().next();
+                first.ok_or_else(|| Trouble::NoInterface(why()))?
+            }
+        };
+        let address = self.with_prefix();
+        let mut words = vec!["addr", "add", &address, "dev", &interface];
+        words.extend(match self.address.is_ipv4() {
+            true => ["brd", "+"].as_slice(),
+            false => &["nodad"],
+        });
+        let output = ip(machine, &words)?;
+        if output.code != 0 && !says(&output, &["File exists", "already assigned"]) {
+            return Err(refused(&output));
+        }
+        self.announce(machine, &interface);
+        Ok(())
+    }
+
+    /// Tells the neighbours, in the background. Clients find the address also without it, later.
+    fn announce(&self, machine: &dyn Machine, interface: &str) {
+        let (address, prefix) = (self.address.to_string(), self.prefix.to_string());
+        let pid_file = format!("/run/bulkhead-announce-{}", address.replace(':', "-"));
+        let mut words = vec!["-c", DETACH, "announce"];
+        words.extend(match self.address.is_ipv4() {
+            true => vec![
+                SEND_ARP,
+                "-i",
+                ANNOUNCEMENT_INTERVAL_MS,
+                "-r",
+                ANNOUNCEMENTS,
+                "-p",
+                &pid_file,
+                interface,
+                &address,
+                "auto",
+                "unused",
+                "unused",
+            ],
+            false => vec![
+                SEND_UA,
+                "-i",
+                ANNOUNCEMENT_INTERVAL_MS,
+                "-c",
+                ANNOUNCEMENTS,
+                &address,
+                &prefix,
+                interface,
+            ],
+        });
+        if let Err(error) = machine.run(&Invocation::new("sh", &words)) {
+            tracing::warn!(%address, %error, "the address is not announced");
+        }
+    }
+
+    fn stop(&self, machine: &dyn Machine) -> Result<(), Trouble> {
+        let holders = match &self.interface {
+            Some(interface) => vec![interface.clone()],
+            None => self.holders(machine)?,
+        };
+        for interface in holders {
+            let address = self.with_prefix();
+            let output = ip(machine, &["addr", "del", &address, "dev", &interface])?;
+            let is_gone = ["Cannot assign", "Cannot find device", "ddress not found"];
+            if output.code != 0 && !says(&output, &is_gone) {
+                return Err(refused(&output));
+            }
+        }
+        Ok(())
+    }
+
+    /// The interfaces that have it.
+    fn holders(&self, machine: &dyn Machine) -> Result<Vec<String>, Trouble> {
+        interfaces(machine, &self.address.to_string())
+    }
+}
+
+/// The interfaces with an address in `range`.
+fn interfaces(machine: &dyn Machine, range: &str) -> Result<Vec<String>, Trouble> {
+    let output = ip(machine, &["-o", "addr", "show", "to", range])?;
+    if output.code != 0 {
+        return Err(refused(&output));
+    }
+    // `2: ens1f0    inet 10.77.1.100/24 …`
+    let text = output.text();
+    let names = text
+        .lines()
+        .filter_map(|line| line.split_whitespace().nth(1));
+    Ok(names.map(str::to_owned).collect())
+}
+
+fn ip(machine: &dyn Machine, words: &[&str]) -> Result<Output, Trouble> {
+    let output = machine.run(&Invocation::new("ip", words));
+    output.map_err(|error| Trouble::Failed(error.to_string()))
+}
+
+fn says(output: &Output, parts: &[&str]) -> bool {
+    let complaint = output.complaint();
+    parts.iter().any(|part| complaint.contains(part))
+}
+
+fn refused(output: &Output) -> Trouble {
+    Trouble::Failed(format!("ip: {}", output.complaint()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use super::*;
+    use crate::process::RunError;
+
+    /// A head with one interface, and what was run there.
+    #[derive(Default)]
+    struct Head {
+        addresses: Mutex<Vec<String>>,
+        log: Mutex<Vec<String>>,
+    }
+
+    impl Machine for Head {
+        fn run(&self, invocation: &Invocation) -> Result<Output, RunError> {
+            let words: Vec<&str> = invocation.arguments.iter().map(String::as_str).collect();
+            let line = format!("{} {}", invocation.program, words.join(" "));
+            self.log.lock().expect("no panic").push(line);
+            let mut addresses = self.addresses.lock().expect("no panic");
+            let fails = |complaint: &str| Output {
+                code: 2,
+                stderr: complaint.as_bytes().to_vec(),
+                ..Output::default()
+            };
+            Ok(match words.as_slice() {
+                ["addr", "add", address, ..] => {
+                    if addresses.iter().any(|one| one == address) {
+                        fails("RTNETLINK answers: File exists")
+                    } else {
+                        addresses.push((*address).to_owned());
+                        Output::default()
+                    }
+                }
+                ["addr", "del", address, ..] => {
+                    if addresses.iter().any(|one| one == address) {
+                        addresses.retain(|one| one != address);
+                        Output::default()
+                    } else {
+                        fails("RTNETLINK answers: Cannot assign requested address")
+                    }
+                }
+                ["-o", "addr", "show", "to", range] => {
+                    let matches = |one: &&String| match range.contains('/') {
+                        true => one.starts_with("10.77.1."),
+                        false => one.split('/').next() == Some(range),
+                    };
+                    let lines = addresses.iter().filter(matches);
+                    let lines = lines.map(|one| format!("2: ens1f0    inet {one} scope global\n"));
+                    Output {
+                        stdout: lines.collect::<String>().into_bytes(),
+                        ..Output::default()
+                    }
+                }
+                _ => Output::default(),
+            })
+        }
+    }
+
+    fn code(head: &Head, action: &str, address: &str, interface: &str) -> u8 {
+        let environment = |name: &str| match name {
+            "OCF_RESKEY_address" => Some(address.to_owned()),
+            "OCF_RESKEY_prefix" => Some("24".to_owned()),
+            "OCF_RESKEY_interface" => Some(interface.to_owned()),
+            _ => None,
+        };
+        run_address(action, head, &environment).code
+    }
+
+    #[test]
+    fn an_address_comes_and_goes_and_doing_it_twice_changes_nothing() {
+        for interface in ["ens1f0", ""] {
+            let head = Head::default();
+            head.addresses
+                .lock()
+                .expect("no panic")
+                .push("10.77.1.11/24".into());
+            for (action, expected) in [
+                ("monitor", OCF_NOT_RUNNING),
+                ("stop", 0),
+                ("start", 0),
+                ("start", 0),
+                ("monitor", 0),
+                ("stop", 0),
+                ("stop", 0),
+                ("monitor", OCF_NOT_RUNNING),
+            ] {
+                let found = code(&head, action, "10.77.1.100", interface);
+                assert_eq!(found, expected, "{action} {interface}");
+            }
+            assert_eq!(*head.addresses.lock().expect("no panic"), ["10.77.1.11/24"]);
+        }
+    }
+
+    #[test]
+    fn each_family_is_announced_in_its_own_way_and_nobody_waits() {
+        for (address, program, added) in [
+            ("10.77.1.100", SEND_ARP, "brd +"),
+            ("fd77::100", SEND_UA, "nodad"),
+        ] {
+            let head = Head::default();
+            assert_eq!(code(&head, "start", address, "ens1f0"), 0);
+            let log = head.log.lock().expect("no panic");
+            assert_eq!(log.len(), 2, "{log:?}");
+            assert!(log[0].ends_with(added), "{log:?}");
+            assert!(
+                log[1].contains(program) && log[1].contains(DETACH),
+                "{log:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_head_without_the_network_is_no_place_for_the_address() {
+        assert_eq!(
+            code(&Head::default(), "start", "10.77.1.100", ""),
+            OCF_ERR_ARGS
+        );
+    }
+
+    #[test]
+    fn nonsense_is_refused() {
+        let head = Head::default();
+        assert_eq!(code(&head, "start", "10.77.1", "x"), OCF_ERR_CONFIGURED);
+        assert_eq!(
+            code(&head, "dance", "10.77.1.1", "x"),
+            OCF_ERR_UNIMPLEMENTED
+        );
+        assert_eq!(run_address("meta-data", &head, &|_| None).output, META_DATA);
+        assert!(head.log.lock().expect("no panic").is_empty());
+    }
+}
