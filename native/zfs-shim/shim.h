@@ -132,6 +132,10 @@ int32_t bh_pool_property_parse(struct nvlist *properties, const char *name, cons
 const char *bh_pool_property_word(const char *name, uint64_t value);
 /* Waits until everything written so far is on disk. */
 int32_t bh_pool_sync(const char *name);
+/* Adds a record to the history in the pool.  While the pool is suspended it waits. */
+int32_t bh_pool_history_add(const char *name, const char *text);
+/* The newest `length` bytes of the history at most, as they are stored, the first cut off. */
+int32_t bh_pool_history_tail(const char *name, char *data, uint64_t *length);
 
 /*
  * Never waits: usable by a monitor while the pool hangs.  EAGAIN while a pool is being imported

@@ -2,6 +2,7 @@
 
 mod change;
 mod discover;
+mod history;
 mod import;
 mod label;
 mod owner;

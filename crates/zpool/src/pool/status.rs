@@ -293,7 +293,7 @@ fn status_of(config: NvRef<'_>) -> PoolStatus {
     let mut status = PoolStatus {
         name: config.text("name").unwrap_or_default(),
         guid: config.u64("pool_guid").unwrap_or(0),
-        state: DeviceState::from_raw(get(counter::STATE)),
+        state: with_groups(DeviceState::from_raw(get(counter::STATE)), &devices),
         suspended: config.u64("suspended_reason").and_then(suspension),
         damaged: config.u64("error_count").unwrap_or(0),
         size_bytes: size,
@@ -343,7 +343,11 @@ fn device_of(vdev: NvRef<'_>, role: Role) -> DeviceStatus {
     let get = |index| counters.get(index);
     let kind = vdev.text("type").unwrap_or_default();
     let path = vdev.text("path");
+    let children = vdev.lists("children").into_iter();
+    let children: Vec<_> = children.map(|child| device_of(child, role)).collect();
+    let losses = losses_max(&kind, vdev.u64("nparity"), children.len());
     let state = DeviceState::from_raw(get(counter::STATE));
+    let state = with_members(state, losses, &children);
     DeviceStatus {
         name: path.clone().unwrap_or_else(|| group_name(vdev, &kind)),
         kind,
@@ -364,12 +368,45 @@ fn device_of(vdev: NvRef<'_>, role: Role) -> DeviceStatus {
         expandable_bytes: get(counter::ESIZE),
         fragmentation_percent: known(get(counter::FRAGMENTATION)),
         resilvering: vdev.u64("resilver_txg").is_some() && state == DeviceState::Online,
-        children: vdev
-            .lists("children")
-            .into_iter()
-            .map(|child| device_of(child, role))
-            .collect(),
+        children,
     }
+}
+
+/// Members that a group can lose.
+fn losses_max(kind: &str, parity: Option<u64>, members: usize) -> usize {
+    match kind {
+        "mirror" | "replacing" | "spare" => members.saturating_sub(1),
+        "raidz" | "draid" => parity.unwrap_or(0) as usize,
+        _ => 0,
+    }
+}
+
+/// State of a group. The library notes the failure of a device at once, that of its group only
+/// when it opens the devices again: until then the group's own word is too good.
+fn with_members(own: DeviceState, losses_max: usize, members: &[DeviceStatus]) -> DeviceState {
+    let serves = |member: &&DeviceStatus| {
+        matches!(member.state, DeviceState::Online | DeviceState::Degraded)
+    };
+    let lost = members.len() - members.iter().filter(serves).count();
+    let is_whole = members.iter().all(|m| m.state == DeviceState::Online);
+    match own {
+        DeviceState::Online | DeviceState::Degraded if lost > losses_max => {
+            DeviceState::Unavailable
+        }
+        DeviceState::Online if !is_whole => DeviceState::Degraded,
+        own => own,
+    }
+}
+
+/// State of the pool: a group of data that is lost takes it along, a log only degrades it.
+fn with_groups(own: DeviceState, groups: &[DeviceStatus]) -> DeviceState {
+    let holds_data = |role| !matches!(role, Role::Log | Role::Cache | Role::Spare);
+    let (data, others): (Vec<_>, Vec<_>) = groups
+        .iter()
+        .filter(|group| !matches!(group.role, Role::Cache | Role::Spare))
+        .cloned()
+        .partition(|group| holds_data(group.role));
+    with_members(with_members(own, 0, &data), others.len(), &others)
 }
 
 fn group_name(vdev: NvRef<'_>, kind: &str) -> String {
@@ -583,6 +620,44 @@ impl ScanStatus {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn device(role: Role, state: DeviceState) -> DeviceStatus {
+        let mut device = device_of(NvList::new().view(), role);
+        device.state = state;
+        device
+    }
+
+    #[test]
+    fn a_group_is_not_better_than_its_devices() {
+        use DeviceState::{Degraded, Faulted, Online, Removed, Unavailable};
+        let mirror = losses_max("mirror", None, 2);
+        for (own, first, second, expected) in [
+            (Online, Online, Online, Online),
+            (Online, Faulted, Online, Degraded),
+            (Online, Degraded, Online, Degraded),
+            (Degraded, Removed, Faulted, Unavailable),
+            (Faulted, Online, Online, Faulted),
+        ] {
+            let members = [device(Role::Data, first), device(Role::Data, second)];
+            assert_eq!(with_members(own, mirror, &members), expected);
+        }
+        assert_eq!(losses_max("raidz", Some(2), 6), 2);
+        assert_eq!(losses_max("root", None, 6), 0);
+    }
+
+    #[test]
+    fn a_pool_survives_the_loss_of_a_log_but_not_of_data() {
+        use DeviceState::{Degraded, Faulted, Online, Unavailable};
+        for (role, expected) in [
+            (Role::Data, Unavailable),
+            (Role::Log, Degraded),
+            (Role::Cache, Online),
+            (Role::Spare, Online),
+        ] {
+            let groups = [device(Role::Data, Online), device(role, Faulted)];
+            assert_eq!(with_groups(Online, &groups), expected, "{role:?}");
+        }
+    }
 
     #[test]
     fn scan_halfway_is_reported_with_its_share() {
