@@ -32,6 +32,8 @@ pub enum Answer {
     Target(Box<TargetView>),
     /// NBD exports of a pool.
     Nbd(Vec<NbdView>),
+    /// What happened to a pool, oldest first.
+    Events(Vec<Event>),
     /// Properties by name.
     Properties(BTreeMap<String, Property>),
 }
@@ -157,6 +159,9 @@ pub struct ScanView {
     pub function: String,
     /// `running`, `paused`, `finished` or `canceled`.
     pub state: String,
+    /// When it began, in seconds since 1970.
+    #[serde(default)]
+    pub started: u64,
     /// Bytes looked at.
     pub examined: u64,
     /// Bytes to look at.
@@ -173,6 +178,23 @@ impl ScanView {
         let total = u128::from(self.to_examine.max(1));
         (u128::from(self.examined) * 100 / total).min(100) as u64
     }
+}
+
+/// Something that happened to a pool.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Event {
+    /// Its place in the pool's history of events, from 1 on.
+    pub number: u64,
+    /// When, in milliseconds since 1970.
+    pub at_ms: u64,
+    /// `imported`, `exported`, `state`, `errors`, `checksum`, `joined`, `left`, `spare`, `scan`,
+    /// `suspended`, `resumed`.
+    pub kind: String,
+    /// The device it is about, if it is about one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub device: Option<String>,
+    /// What happened, in a sentence.
+    pub message: String,
 }
 
 /// A volume.

@@ -91,6 +91,11 @@ pub enum ScrubAction {
 pub enum PoolRequest {
     /// States, errors, capacity, scan.
     Status,
+    /// What happened to it.
+    Events {
+        /// Only what has a higher number.
+        after: Option<u64>,
+    },
     /// Drain the sessions and export; a server ends.
     Export,
     /// Destroy the pool; a server ends. The caller has seen the confirmation word.
@@ -113,6 +118,9 @@ pub enum PoolRequest {
         existing: PathBuf,
         /// Device to add.
         new: PathBuf,
+        /// Also if it carries the label of a pool that is not in use.
+        #[serde(default)]
+        overwrite: bool,
     },
     /// Take one side off a mirror.
     Detach {
@@ -125,6 +133,9 @@ pub enum PoolRequest {
         old: PathBuf,
         /// Its successor; none means that the same path holds a new disk.
         new: Option<PathBuf>,
+        /// Also if it carries the label of a pool that is not in use.
+        #[serde(default)]
+        overwrite: bool,
     },
     /// Use a device again.
     Online {
@@ -142,6 +153,12 @@ pub enum PoolRequest {
     Add {
         /// What to add.
         groups: Vec<DeviceGroup>,
+        /// Also if the new groups survive less than those of the pool.
+        #[serde(default)]
+        mismatched: bool,
+        /// Also if it carries the label of a pool that is not in use.
+        #[serde(default)]
+        overwrite: bool,
     },
     /// Evacuate and remove a device.
     Remove {

@@ -9,6 +9,7 @@
 
 mod agent;
 mod appliance;
+mod calendar;
 mod cli;
 mod drill;
 mod hand_over;
@@ -25,9 +26,12 @@ mod table;
 
 use std::io::Write;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::Parser;
+use control::request::PoolRequest;
 use control::{Answer, Failure};
+use units::PoolName;
 
 use crate::cli::{Cli, Common, Plan};
 
@@ -86,6 +90,7 @@ fn run(plan: Plan, common: &Common) -> Result<ExitCode, Failure> {
             show(&answer, common)?;
             std::thread::sleep(interval);
         },
+        Plan::Follow(pool) => return follow(&pool, common),
         Plan::Ask { pool, request } => reach::ask(common, &pool, request, &mut progress)?,
         Plan::Move(args) => hand_over::run(&args)?,
         Plan::Create(create) => reach::create(common, create)?,
@@ -96,6 +101,27 @@ fn run(plan: Plan, common: &Common) -> Result<ExitCode, Failure> {
         } => reach::take_over(common, &pool, previous_owner_is_stopped)?,
     };
     show(&answer, common).map(done)
+}
+
+/// Pause between two questions for new events.
+const FOLLOW_INTERVAL: Duration = Duration::from_millis(500);
+
+/// Shows events until interrupted, or until the pool's server is gone.
+fn follow(pool: &PoolName, common: &Common) -> Result<ExitCode, Failure> {
+    let mut after = None;
+    loop {
+        let request = control::Request::Pool(PoolRequest::Events { after });
+        let answer = reach::ask_server(common, pool, request)?;
+        let Answer::Events(events) = answer else {
+            let message = "the server answered something else";
+            return Err(Failure::new(control::FailureKind::Failed, message));
+        };
+        for event in &events {
+            print(output::event_line(event, common.json).as_bytes())?;
+        }
+        after = events.last().map(|event| event.number).or(after);
+        std::thread::sleep(FOLLOW_INTERVAL);
+    }
 }
 
 fn show(answer: &Answer, common: &Common) -> Result<(), Failure> {

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use control::answer::{
-    DeviceView, NbdView, PoolStatus, PoolSummary, Property, ScanView, ServerStatus, SnapshotView,
-    Status, TargetView, VolumeView,
+    DeviceView, Event, NbdView, PoolStatus, PoolSummary, Property, ScanView, ServerStatus,
+    SnapshotView, Status, TargetView, VolumeView,
 };
 use control::{Answer, Failure};
 use units::ByteCount;
@@ -30,6 +30,10 @@ pub fn answer(answer: &Answer, json: bool) -> String {
         Answer::Targets(targets) => target_list(targets),
         Answer::Target(target) => target_detail(target),
         Answer::Nbd(exports) => nbd_list(exports),
+        Answer::Events(events) if events.is_empty() => {
+            "nothing happened yet while a server had the pool\n".to_owned()
+        }
+        Answer::Events(events) => events.iter().map(|one| event_line(one, false)).collect(),
         Answer::Properties(properties) => property_list(properties),
     }
 }
@@ -340,6 +344,21 @@ fn nbd_list(exports: &[NbdView]) -> String {
         ]);
     }
     table.render()
+}
+
+/// One event, on one line.
+pub fn event_line(event: &Event, json: bool) -> String {
+    if json {
+        let mut text = serde_json::to_string(event).expect("events are JSON");
+        text.push('\n');
+        return text;
+    }
+    format!(
+        "{} {:<9} {}\n",
+        crate::calendar::utc(event.at_ms / 1000),
+        event.kind,
+        event.message
+    )
 }
 
 fn property_list(properties: &BTreeMap<String, Property>) -> String {

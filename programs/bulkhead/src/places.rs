@@ -46,7 +46,18 @@ pub fn known_pools(common: &Common) -> BTreeSet<PoolName> {
 
 /// Notes where the devices of `pool` are. Failing to is no failure of what was asked.
 pub fn remember(common: &Common, pool: &PoolName, devices: &[PathBuf]) {
-    let places: BTreeSet<&PathBuf> = common.search.iter().chain(devices).collect();
+    let search = common.search();
+    note_places(common, pool, search.iter().chain(devices));
+}
+
+/// Notes where devices are that joined `pool`.
+pub fn remember_also(common: &Common, pool: &PoolName, devices: &[PathBuf]) {
+    let known = remembered(&file_of(common, pool)).unwrap_or_default();
+    note_places(common, pool, known.iter().chain(devices));
+}
+
+fn note_places<'a>(common: &Common, pool: &PoolName, places: impl Iterator<Item = &'a PathBuf>) {
+    let places: BTreeSet<&PathBuf> = places.collect();
     let note = Remembered {
         version: VERSION,
         places: places
@@ -76,8 +87,9 @@ pub fn forget(common: &Common, pool: &PoolName) {
 
 /// The places to search for `pool`, or for all pools.
 fn places(common: &Common, pool: Option<&PoolName>) -> Vec<PathBuf> {
-    if !common.search.is_empty() {
-        return common.search.clone();
+    let search = common.search();
+    if !search.is_empty() {
+        return search;
     }
     let known = match pool {
         Some(pool) => BTreeSet::from([pool.clone()]),

@@ -38,16 +38,50 @@ pub fn ask(
         Whose::Pool(pool) => pool.clone(),
         Whose::TheOnlyOne => the_only_one(common)?,
     };
-    match hold(common, &pool)? {
+    let new_devices = new_devices(&request);
+    let answer = match hold(common, &pool)? {
         Hold::Server(mut client) => {
             let ends = is_end(&request);
             let answer = client.call(request, progress)?;
             if ends == Some(End::Destroy) {
                 places::forget(common, &pool);
             }
-            Ok(answer)
+            answer
         }
-        Hold::Own(_lock) => open_and_perform(common, &pool, request, progress),
+        Hold::Own(_lock) => open_and_perform(common, &pool, request, progress)?,
+    };
+    if !new_devices.is_empty() {
+        places::remember_also(common, &pool, &new_devices);
+    }
+    Ok(answer)
+}
+
+/// Asks the server of `pool`, which must have one.
+pub fn ask_server(common: &Common, pool: &PoolName, request: Request) -> Result<Answer, Failure> {
+    let mut client = connect(common, pool)?.ok_or_else(|| no_server(pool))?;
+    client.call(request, &mut |_| ())
+}
+
+fn no_server(pool: &PoolName) -> Failure {
+    let message = format!("no server of pool {pool} runs");
+    Failure::new(FailureKind::Unreachable, message)
+        .advise(format!("`bulkhead pool-server {pool}` starts one"))
+}
+
+/// Devices that are part of the pool if the request succeeds.
+fn new_devices(request: &Request) -> Vec<PathBuf> {
+    let Request::Pool(request) = request else {
+        return Vec::new();
+    };
+    match request {
+        PoolRequest::Attach { new, .. } | PoolRequest::Replace { new: Some(new), .. } => {
+            vec![new.clone()]
+        }
+        PoolRequest::Add { groups, .. } => {
+            let devices = groups.iter().flat_map(|group| &group.devices);
+            devices.cloned().collect()
+        }
+        _ => Vec::new(),
     }
 }
 
@@ -106,7 +140,7 @@ fn connect(common: &Common, pool: &PoolName) -> Result<Option<Client>, Failure> 
 /// The pool that a command without a pool's name is about.
 fn the_only_one(common: &Common) -> Result<PoolName, Failure> {
     let mut found = served_pools(common);
-    if found.is_empty() && !common.search.is_empty() {
+    if found.is_empty() && !common.search().is_empty() {
         let candidates = places::candidates(common, None)?;
         found = candidates
             .iter()
@@ -165,9 +199,7 @@ fn open_and_perform(
     progress: &mut dyn FnMut(&str),
 ) -> Result<Answer, Failure> {
     if let Request::Server(_) = request {
-        let message = format!("no server of pool {name} runs");
-        return Err(Failure::new(FailureKind::Unreachable, message)
-            .advise(format!("`bulkhead pool-server {name}` starts one")));
+        return Err(no_server(name));
     }
     // Found first: a wrong name needs no engine to be told so.
     let candidate = places::candidate(common, name)?;

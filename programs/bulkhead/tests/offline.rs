@@ -191,6 +191,9 @@ fn properties_that_nobody_set_have_their_defaults() {
     assert_eq!(of_volume()["sync"], default);
     assert_eq!(of_volume()["compression"]["source"], "default");
     machine.refused("volume get tank/v mountpoint", 3, "no property");
+    let note = machine.ok("volume get tank/v my:note --json").json();
+    let absent = serde_json::json!({"value": "-", "source": "-"});
+    assert_eq!(note["my:note"], absent);
 
     let of_pool = || machine.ok("pool get tank autotrim --json").json();
     let unset = serde_json::json!({"value": "off", "source": "-"});
@@ -198,4 +201,41 @@ fn properties_that_nobody_set_have_their_defaults() {
     machine.ok("pool set tank autotrim=on");
     let set = serde_json::json!({"value": "on", "source": "local"});
     assert_eq!(of_pool()["autotrim"], set);
+}
+
+#[test]
+fn a_group_that_survives_less_is_refused_without_a_word_for_it() {
+    let machine = Machine::with_disks(&["a", "b", "c", "d", "e"]);
+    machine.ok("pool create tank mirror a b");
+    machine.refused("pool add tank c", 6, "--mismatched");
+    machine.refused("pool add tank raidz1 c d", 6, "a mirror of 2");
+    machine.ok("pool add tank mirror c d");
+    machine.ok("pool add tank spare e");
+    machine.ok("pool remove tank e");
+    machine.refused("pool add tank e --mismatched", 5, "--overwrite-old-labels");
+    machine.ok("pool add tank e --mismatched --overwrite-old-labels");
+}
+
+/// Names by path have colons; nothing but what was remembered says where the disks are.
+#[test]
+fn disks_elsewhere_are_found_again_after_they_took_the_place_of_others() {
+    let machine = Machine::with_disks(&["a", "b"]);
+    std::fs::create_dir(machine.path("else:where")).expect("made");
+    machine.add_disk("else:where/c:1", 128 << 20);
+    machine.add_disk("else:where/d:1", 128 << 20);
+    machine.ok("pool create tank mirror a b");
+    machine.ok("pool attach tank a else:where/c:1");
+    machine.ok("pool attach tank a else:where/d:1");
+    machine.ok("pool scrub tank --wait");
+    for gone in ["a", "b"] {
+        std::fs::remove_file(machine.path(gone)).expect("there");
+    }
+    machine.ok("volume list tank");
+    machine.ok("pool export tank");
+    let forgotten = "pool status tank --state-dir empty";
+    machine.refused(forgotten, 3, "--search");
+    machine.ok(&format!(
+        "{forgotten} --search else:where/c:1 --search else:where/d:1"
+    ));
+    machine.ok(&format!("{forgotten} --search else\\:where"));
 }

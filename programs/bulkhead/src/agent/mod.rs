@@ -23,7 +23,7 @@ use units::{ByteCount, PoolName};
 use zpool::pool::LabelState;
 
 use self::ask::Asked;
-use crate::cli::{Common, PoolAgentArgs};
+use crate::cli::{Common, PoolAgentArgs, values};
 use crate::{open, reach};
 
 /// The port of iSCSI (RFC 7143, section 14).
@@ -274,7 +274,7 @@ fn server_arguments(pool: &appliance::Pool, disks: &[PathBuf], grant: &Grant) ->
     ];
     let mut add = |option: &str, value: String| words.extend([option.to_owned(), value]);
     for disk in disks {
-        add("--search", searchable(disk));
+        add("--search", values::joinable(disk));
     }
     for (index, address) in pool.addresses.iter().enumerate() {
         let portal = SocketAddr::new(address.address, ISCSI_PORT);
@@ -296,19 +296,6 @@ fn server_arguments(pool: &appliance::Pool, disks: &[PathBuf], grant: &Grant) ->
         Basis::Watched => words.push("--watch-for-owner".to_owned()),
     }
     words
-}
-
-/// `disk` as `--search` takes it, which divides at colons. Names by path have them.
-fn searchable(disk: &Path) -> String {
-    let resolved = match disk.to_string_lossy().contains(':') {
-        true => std::fs::canonicalize(disk).ok(),
-        false => None,
-    };
-    resolved
-        .as_deref()
-        .unwrap_or(disk)
-        .to_string_lossy()
-        .into_owned()
 }
 
 /// The failure and the advice at the end of a log, as the program prints them.
@@ -380,7 +367,7 @@ mod tests {
             let words = server_arguments(pool, &pool.disks, &grant);
             let words = std::iter::once("bulkhead".to_owned()).chain(words);
             let cli = crate::cli::Cli::try_parse_from(words).expect("a command line");
-            assert_eq!(cli.common.search, pool.disks);
+            assert_eq!(cli.common.search(), pool.disks);
             let crate::cli::Command::PoolServer(args) = cli.command else {
                 panic!("another command");
             };

@@ -13,7 +13,7 @@ mod serve;
 mod snapshot;
 mod status;
 mod target;
-mod values;
+pub mod values;
 mod volume;
 
 use std::path::PathBuf;
@@ -100,17 +100,17 @@ pub struct Common {
         help_heading = "Common options"
     )]
     pub state_dir: PathBuf,
-    /// Directory or device to search for pools; may be repeated [default: where the pool was
-    /// seen last, and /dev/disk/by-id]
+    /// Directory or device to search for pools; may be repeated. Several may be joined by
+    /// colons; in a name that has colons, write `\:` for each [default: where the pool was seen
+    /// last, and /dev/disk/by-id]
     #[arg(
         long,
         global = true,
         value_name = "PATH",
         env = "BULKHEAD_SEARCH",
-        value_delimiter = ':',
         help_heading = "Common options"
     )]
-    pub search: Vec<PathBuf>,
+    search: Vec<PathBuf>,
     /// This machine's identity in pool labels, in hex [default: from /etc/machine-id
     /// and the pool's name]
     #[arg(
@@ -122,6 +122,14 @@ pub struct Common {
         help_heading = "Common options"
     )]
     pub host_id: Option<std::num::NonZeroU32>,
+}
+
+impl Common {
+    /// Where to search for pools; empty if nothing was said.
+    pub fn search(&self) -> Vec<PathBuf> {
+        let words = self.search.iter();
+        words.flat_map(|word| values::places(word)).collect()
+    }
 }
 
 /// The nouns.
@@ -205,6 +213,8 @@ pub enum Plan {
         /// Pause between two questions.
         interval: Duration,
     },
+    /// Show the events of a pool as they happen, until interrupted.
+    Follow(PoolName),
     /// Make a pool.
     Create(PoolCreate),
     /// List the pools that can be found.

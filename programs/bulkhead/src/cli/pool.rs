@@ -20,6 +20,15 @@ pub enum PoolCommand {
     List,
     /// Show devices, errors, capacity and what to do
     Status(PoolArg),
+    /// Show what happened: devices that failed or came back, repairs, scrubs, suspensions
+    #[command(after_help = EVENTS_EXAMPLES)]
+    Events {
+        /// The pool
+        pool: PoolName,
+        /// Go on with what happens from now on, until interrupted
+        #[arg(long, short)]
+        follow: bool,
+    },
     /// Without a name, list what can be imported; with one, make a pool from another machine
     /// this machine's
     #[command(after_help = IMPORT_EXAMPLES)]
@@ -58,6 +67,9 @@ pub enum PoolCommand {
         device: String,
         /// The device to add
         new_device: String,
+        /// Overwrite devices that carry the label of an exported or destroyed pool, or were spares
+        #[arg(long)]
+        overwrite_old_labels: bool,
     },
     /// Take a device off a mirror
     #[command(after_help = "Example:\n  bulkhead pool detach tank /dev/sdc")]
@@ -71,6 +83,9 @@ pub enum PoolCommand {
         device: String,
         /// Its successor; without it, a new disk is at the old path
         new_device: Option<String>,
+        /// Overwrite devices that carry the label of an exported or destroyed pool, or were spares
+        #[arg(long)]
+        overwrite_old_labels: bool,
     },
     /// Use a device again
     #[command(after_help = "Example:\n  bulkhead pool online tank /dev/sda")]
@@ -93,6 +108,12 @@ pub enum PoolCommand {
         /// Devices and group words, as in `pool create`
         #[arg(required = true, value_name = "DEVICE")]
         devices: Vec<String>,
+        /// Yes, the new devices shall survive less than those of the pool
+        #[arg(long)]
+        mismatched: bool,
+        /// Overwrite devices that carry the label of an exported or destroyed pool, or were spares
+        #[arg(long)]
+        overwrite_old_labels: bool,
     },
     /// Move the data off a device (or drop a log, cache or spare) and remove it
     #[command(after_help = "Example:\n  bulkhead pool remove tank /dev/sde")]
@@ -120,6 +141,13 @@ const CREATE_EXAMPLES: &str = "Examples:
   bulkhead pool create tank mirror /dev/sda /dev/sdb
   bulkhead pool create tank raidz2 /dev/sd[a-f] log mirror /dev/nvme0n1 /dev/nvme1n1
   bulkhead pool create play /srv/disk0.img --property ashift=12";
+
+const EVENTS_EXAMPLES: &str = "Examples:
+  bulkhead pool events tank
+  bulkhead pool events tank --follow --json
+
+The pool keeps its events itself: they move with it, and `zpool history` shows them, too. With
+--follow and --json, each event is a line.";
 
 const IMPORT_EXAMPLES: &str = "Examples:
   bulkhead pool import --search /srv/disks
@@ -222,6 +250,8 @@ impl PoolCommand {
             Self::List => Ok(Plan::Discover),
             Self::Import(args) => Ok(args.plan()),
             Self::Status(arg) => ask(arg.pool, PoolRequest::Status),
+            Self::Events { pool, follow: true } => Ok(Plan::Follow(pool)),
+            Self::Events { pool, .. } => ask(pool, PoolRequest::Events { after: None }),
             Self::Export(arg) => ask(arg.pool, PoolRequest::Export),
             Self::Move(args) => Ok(Plan::Move(args)),
             Self::Destroy {
@@ -241,18 +271,30 @@ impl PoolCommand {
                 pool,
                 device,
                 new_device,
+                overwrite_old_labels: overwrite,
             } => {
                 let (existing, new) = (path(&device)?, new_path(&new_device)?);
-                ask(pool, PoolRequest::Attach { existing, new })
+                let request = PoolRequest::Attach {
+                    existing,
+                    new,
+                    overwrite,
+                };
+                ask(pool, request)
             }
             Self::Replace {
                 pool,
                 device,
                 new_device,
+                overwrite_old_labels: overwrite,
             } => {
                 let new = new_device.as_deref().map(new_path).transpose()?;
                 let old = path(&device)?;
-                ask(pool, PoolRequest::Replace { old, new })
+                let request = PoolRequest::Replace {
+                    old,
+                    new,
+                    overwrite,
+                };
+                ask(pool, request)
             }
             Self::Detach(args) => {
                 let device = path(&args.device)?;
@@ -269,9 +311,19 @@ impl PoolCommand {
                 let device = path(&args.device)?;
                 ask(args.pool, PoolRequest::Offline { device, temporary })
             }
-            Self::Add { pool, devices } => {
+            Self::Add {
+                pool,
+                devices,
+                mismatched,
+                overwrite_old_labels: overwrite,
+            } => {
                 let groups = layout::parse(&devices)?;
-                ask(pool, PoolRequest::Add { groups })
+                let request = PoolRequest::Add {
+                    groups,
+                    mismatched,
+                    overwrite,
+                };
+                ask(pool, request)
             }
             Self::Remove(args) => {
                 let device = path(&args.device)?;

@@ -1,6 +1,7 @@
 //! Parsers of single words that need more than a type's own.
 
 use std::num::NonZeroU32;
+use std::path::{Path, PathBuf};
 
 use control::request::Properties;
 use units::ByteCount;
@@ -16,6 +17,31 @@ pub fn property(text: &str) -> Result<(String, String), String> {
 /// Pairs as properties; a later one wins.
 pub fn properties(pairs: Vec<(String, String)>) -> Properties {
     pairs.into_iter().collect()
+}
+
+/// Places to search, joined by colons. A colon of a name has a backslash before it, which a name
+/// that exists as it stands can do without.
+pub fn places(text: &Path) -> Vec<PathBuf> {
+    let Some(joined) = text.to_str().filter(|_| !text.exists()) else {
+        return vec![text.to_owned()];
+    };
+    let mut places = vec![String::new()];
+    let mut letters = joined.chars().peekable();
+    while let Some(letter) = letters.next() {
+        let last = places.last_mut().expect("one from the beginning");
+        match letter {
+            '\\' => last.push(letters.next_if_eq(&':').unwrap_or(letter)),
+            ':' => places.push(String::new()),
+            _ => last.push(letter),
+        }
+    }
+    let named = places.into_iter().filter(|place| !place.is_empty());
+    named.map(PathBuf::from).collect()
+}
+
+/// `place` as [`places`] reads it.
+pub fn joinable(place: &Path) -> String {
+    place.to_string_lossy().replace(':', "\\:")
 }
 
 /// A volume's block size.
@@ -34,4 +60,24 @@ pub fn host_id(text: &str) -> Result<NonZeroU32, String> {
         .ok()
         .and_then(NonZeroU32::new)
         .ok_or_else(|| "write 1 to 8 hex digits, not all zero".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_are_divided_at_colons_but_not_at_those_of_names() {
+        let read = |text: &str| places(Path::new(text));
+        let paths = |names: &[&str]| names.iter().map(PathBuf::from).collect::<Vec<_>>();
+        assert_eq!(read("/no/a:/no/b"), paths(&["/no/a", "/no/b"]));
+        assert_eq!(read("/no/a::"), paths(&["/no/a"]));
+        assert_eq!(read("/no/back\\slash"), paths(&["/no/back\\slash"]));
+        let disk = Path::new("/no/pci-0000:00:1f.2-ata-1");
+        assert_eq!(read(&joinable(disk)), [disk]);
+        let directory = tempfile::tempdir().expect("a directory");
+        let present = directory.path().join("a:b");
+        std::fs::write(&present, "").expect("written");
+        assert_eq!(places(&present).as_slice(), std::slice::from_ref(&present));
+    }
 }

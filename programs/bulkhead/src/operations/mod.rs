@@ -3,6 +3,7 @@
 
 mod datasets;
 pub mod documents;
+pub mod events;
 mod failures;
 mod known;
 mod nbd;

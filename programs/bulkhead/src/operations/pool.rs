@@ -9,12 +9,12 @@ use control::request::{
     DeviceGroup, GroupKind, GroupRole, PoolCreate, PoolRequest, Properties, ScrubAction,
 };
 use control::{Answer, Failure, FailureKind};
-use zpool::pool::{ScanState, ScanStatus, ScrubCommand};
+use zpool::pool::{DeviceStatus, PoolStatus, Role, ScanState, ScanStatus, ScrubCommand};
 use zpool::{GroupSpec, PoolError, PoolErrorKind, PoolSpec};
 
 use super::status::{pool_status, scan};
 use super::volume::chosen;
-use super::{Context, failures};
+use super::{Context, events, failures};
 
 /// Pause between two looks at a scan that is waited for.
 const SCAN_LOOK_INTERVAL: Duration = Duration::from_millis(200);
@@ -78,8 +78,12 @@ pub fn perform(
             done(pool.clear(device.as_deref()))?;
             Ok(Done::changed(format!("cleared the errors of pool {name}")))
         }
-        PoolRequest::Attach { existing, new } => {
-            done(pool.attach(&text(&existing), &new, false))?;
+        PoolRequest::Attach {
+            existing,
+            new,
+            overwrite,
+        } => {
+            joined(pool.attach(&text(&existing), &new, overwrite))?;
             let (existing, new) = (existing.display(), new.display());
             Ok(Done::changed(format!(
                 "{new} mirrors {existing} as soon as it is resilvered"
@@ -89,9 +93,13 @@ pub fn perform(
             done(pool.detach(&text(&device)))?;
             Ok(Done::changed(format!("detached {}", device.display())))
         }
-        PoolRequest::Replace { old, new } => {
+        PoolRequest::Replace {
+            old,
+            new,
+            overwrite,
+        } => {
             let new = new.unwrap_or_else(|| old.clone());
-            done(pool.replace(&text(&old), &new, false))?;
+            joined(pool.replace(&text(&old), &new, overwrite))?;
             let (old, new) = (old.display(), new.display());
             Ok(Done::changed(format!(
                 "{new} takes the place of {old} as soon as it is resilvered"
@@ -105,8 +113,17 @@ pub fn perform(
             done(pool.offline(&text(&device), temporary))?;
             Ok(Done::changed(format!("{} is not used", device.display())))
         }
-        PoolRequest::Add { groups: new } => {
-            done(pool.add(&groups(&new), false))?;
+        PoolRequest::Events { after } => events::list(pool, after),
+        PoolRequest::Add {
+            groups: new,
+            mismatched,
+            overwrite,
+        } => {
+            if !mismatched {
+                let status = pool.status().map_err(failures::pool)?;
+                refuse_mismatched(&status, &groups(&new))?;
+            }
+            joined(pool.add(&groups(&new), overwrite))?;
             Ok(Done::changed(format!("pool {name} is wider")))
         }
         PoolRequest::Remove { device } => {
@@ -123,8 +140,84 @@ pub fn perform(
     }
 }
 
+/// Redundancy of a group of data: how it is made, and devices that may fail.
+#[derive(PartialEq, Eq)]
+struct Redundancy {
+    kind: &'static str,
+    losses_max: usize,
+}
+
+impl std::fmt::Display for Redundancy {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match (self.kind, self.losses_max) {
+            ("mirror", losses) => write!(f, "a mirror of {}", losses + 1),
+            ("raidz", parity) => write!(f, "raidz{parity}"),
+            (kind, _) => f.write_str(kind),
+        }
+    }
+}
+
+fn redundancy_of(group: &GroupSpec) -> Redundancy {
+    let (kind, losses_max) = match group.kind {
+        zpool::GroupKind::Stripe => ("a single device", 0),
+        zpool::GroupKind::Mirror => ("mirror", group.devices.len().saturating_sub(1)),
+        zpool::GroupKind::Raidz1 => ("raidz", 1),
+        zpool::GroupKind::Raidz2 => ("raidz", 2),
+        zpool::GroupKind::Raidz3 => ("raidz", 3),
+    };
+    Redundancy { kind, losses_max }
+}
+
+fn redundancy_in(group: &DeviceStatus) -> Redundancy {
+    let (kind, losses_max) = match group.kind.as_str() {
+        "mirror" => ("mirror", group.children.len().saturating_sub(1)),
+        "raidz" if group.name.starts_with("raidz3") => ("raidz", 3),
+        "raidz" if group.name.starts_with("raidz2") => ("raidz", 2),
+        "raidz" => ("raidz", 1),
+        _ => ("a single device", 0),
+    };
+    Redundancy { kind, losses_max }
+}
+
+/// A pool is lost with any of its groups of data: one that survives less makes the others' safety
+/// worthless.
+fn refuse_mismatched(status: &PoolStatus, new: &[GroupSpec]) -> Result<(), Failure> {
+    let is_data = |group: &&DeviceStatus| group.role == Role::Data;
+    let present = status.devices.iter().find(is_data);
+    let Some((name, present)) = present.map(|group| (&group.name, redundancy_in(group))) else {
+        return Ok(());
+    };
+    let is_new_data = |group: &&GroupSpec| group.role == zpool::GroupRole::Data;
+    for new in new.iter().filter(is_new_data).map(redundancy_of) {
+        let is_stronger = new.kind == present.kind && new.losses_max > present.losses_max;
+        if new == present || is_stronger {
+            continue;
+        }
+        let message = format!(
+            "{new} would join {name}, which is {present}, and the pool is lost with any of them"
+        );
+        return Err(
+            Failure::new(FailureKind::NeedsConfirmation, message).advise(format!(
+                "add {present} (write the group word before the devices); a spare is added by \
+                 `pool add {} spare DEVICE`; if that is what you want, add --mismatched",
+                status.name
+            )),
+        );
+    }
+    Ok(())
+}
+
 fn text(path: &Path) -> String {
     path.to_string_lossy().into_owned()
+}
+
+/// A device that was refused for its label may be taken nevertheless.
+fn joined(result: Result<(), PoolError>) -> Result<(), Failure> {
+    result.map_err(|error| match error.kind {
+        PoolErrorKind::DeviceInPool { .. } => failures::pool(error)
+            .advise("--overwrite-old-labels takes devices of pools that are not in use"),
+        _ => failures::pool(error),
+    })
 }
 
 fn done<T>(result: Result<T, PoolError>) -> Result<T, Failure> {

@@ -109,6 +109,7 @@ pub fn scan(status: &ScanStatus) -> ScanView {
     ScanView {
         function: function.to_owned(),
         state: state.to_owned(),
+        started: status.started_s,
         examined: status.done_bytes,
         to_examine: status.total_bytes,
         repaired: status.repaired_bytes,

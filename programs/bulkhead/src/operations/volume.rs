@@ -9,7 +9,7 @@ use control::exports::{
 use control::request::{Properties, VolumeCreate, VolumeRequest};
 use control::{Answer, Failure, FailureKind};
 use units::{ByteCount, VolumeName};
-use zpool::dataset::{DatasetInfo, Depth, PropertySource, Value, VolumeSpec};
+use zpool::dataset::{DatasetInfo, Depth, PropertySource, Snapshots, Value, VolumeSpec};
 
 use super::datasets::{Dataset, is_sparse};
 use super::documents::{All, Documents, export_document, new_identity, no_volume};
@@ -228,23 +228,11 @@ fn destroy(
             _ => failures::dataset(error),
         })?;
     // A refusal must find the volume still being served, if it was.
-    if !recursive {
-        refuse_dependents(context, name)?;
+    match recursive {
+        false => refuse_dependents(context, name)?,
+        true => refuse_clones(context, name)?,
     }
-    let below = format!("{name}/");
-    for facts in context.all()?.volumes() {
-        let is_meant = facts.name == *name || facts.name.as_str().starts_with(&below);
-        if !is_meant || export_document(facts).is_ok_and(|d| d.is_empty()) {
-            continue;
-        }
-        if !exported {
-            let message = format!("{} is exported", facts.name);
-            return Err(Failure::new(FailureKind::Busy, message)
-                .advise("unmap or unexport it first, or add --exported to end its exports"));
-        }
-        let gone = vec![(EXPORT_PROPERTY.to_owned(), None)];
-        context.edit(facts.name.as_str(), gone)?;
-    }
+    let ended = end_exports(context, name, exported)?;
     context.live.exports_changed()?;
     context.live.close(name);
     let depth = if recursive {
@@ -257,7 +245,10 @@ fn destroy(
         Depth::One => context.known.changed(name.as_str()),
         Depth::Recursive => context.known.forget(),
     }
-    destroyed.map_err(failures::dataset)?;
+    if let Err(error) = destroyed {
+        put_back(context, ended);
+        return Err(failures::dataset(error));
+    }
     let kind = if info.volume.is_some() {
         "volume"
     } else {
@@ -266,10 +257,72 @@ fn destroy(
     Ok(Done::changed(format!("destroyed {kind} {name}")))
 }
 
+/// Ends the exports of `name` and of all below it, if they may end; returns them as they were.
+fn end_exports(
+    context: &Context<'_>,
+    name: &VolumeName,
+    exported: bool,
+) -> Result<Vec<(VolumeName, String)>, Failure> {
+    let mut ended = Vec::new();
+    let below = format!("{name}/");
+    let all = context.all()?;
+    for facts in all.volumes() {
+        let is_meant = facts.name == *name || facts.name.as_str().starts_with(&below);
+        if !is_meant || export_document(facts).is_ok_and(|d| d.is_empty()) {
+            continue;
+        }
+        if !exported {
+            let message = format!("{} is exported", facts.name);
+            return Err(Failure::new(FailureKind::Busy, message)
+                .advise("unmap or unexport it first, or add --exported to end its exports"));
+        }
+        let own = all.own(facts.name.as_str());
+        let document = own.and_then(|own| own.get(EXPORT_PROPERTY)).cloned();
+        let gone = vec![(EXPORT_PROPERTY.to_owned(), None)];
+        context.edit(facts.name.as_str(), gone)?;
+        ended.extend(document.map(|document| (facts.name.clone(), document)));
+    }
+    Ok(ended)
+}
+
+/// Exports again what could not be destroyed.
+fn put_back(context: &Context<'_>, ended: Vec<(VolumeName, String)>) {
+    for (name, document) in ended {
+        let back = vec![(EXPORT_PROPERTY.to_owned(), Some(document))];
+        if let Err(failure) = context.edit(name.as_str(), back) {
+            // Usual for what is gone: some were destroyed before one refused.
+            tracing::debug!(volume = %name, %failure, "not exported again");
+        }
+    }
+    if let Err(failure) = context.live.exports_changed() {
+        tracing::error!(%failure, "what could not be destroyed is not served again");
+    }
+}
+
+/// Refuses if a volume elsewhere is a clone of what would be destroyed.
+fn refuse_clones(context: &Context<'_>, name: &VolumeName) -> Result<(), Failure> {
+    let all = context.pool.datasets(context.pool.name(), Snapshots::Skip);
+    let all = all.map_err(failures::dataset)?;
+    let (inside, snapshots) = (format!("{name}/"), format!("{name}@"));
+    let is_meant = |other: &str| other == name.as_str() || other.starts_with(&inside);
+    let clone = all.iter().find_map(|info| {
+        let origin = info.origin.as_deref()?;
+        let is_of_it = origin.starts_with(&snapshots) || origin.starts_with(&inside);
+        (is_of_it && !is_meant(&info.name)).then_some((&info.name, origin))
+    });
+    let Some((clone, origin)) = clone else {
+        return Ok(());
+    };
+    let message = format!("{clone} is a clone of {origin}");
+    Err(Failure::new(FailureKind::Busy, message).advise(format!(
+        "destroy {clone} first, or make it independent: `bulkhead volume promote {clone}`"
+    )))
+}
+
 fn refuse_dependents(context: &Context<'_>, name: &VolumeName) -> Result<(), Failure> {
     let all = context
         .pool
-        .datasets(name, zpool::dataset::Snapshots::Include)
+        .datasets(name, Snapshots::Include)
         .map_err(failures::dataset)?;
     match all.iter().find(|info| info.name != name.as_str()) {
         None => Ok(()),
@@ -306,7 +359,14 @@ fn properties(
 
 fn get(context: &Context<'_>, name: &str, names: &[String]) -> Result<Answer, Failure> {
     refuse_own(names.iter())?;
-    let all = properties(context, &Dataset::parse(name)?)?;
+    let mut all = properties(context, &Dataset::parse(name)?)?;
+    // Anybody may set such a property, so that it is not unknown: it is absent.
+    for own in names.iter().filter(|name| name.contains(':')) {
+        all.entry(own.clone()).or_insert_with(|| Property {
+            value: "-".to_owned(),
+            source: "-".to_owned(),
+        });
+    }
     chosen(all, names, name).map(Answer::Properties)
 }
 

@@ -199,6 +199,9 @@ impl Handler for Core {
         match &request {
             Request::Status => return self.glance(),
             Request::Server(request) => return self.server(request),
+            Request::Pool(PoolRequest::Events { after }) => {
+                return Ok(self.watch.journal().list(*after));
+            }
             Request::Pool(PoolRequest::Status) => {
                 let (status, _) = self.pool_status()?;
                 return Ok(Answer::Pool(Box::new(status)));

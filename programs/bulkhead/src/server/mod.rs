@@ -4,6 +4,7 @@
 mod connections;
 mod core;
 mod faults;
+mod journal;
 mod lazy;
 mod notify;
 mod replay;
@@ -11,6 +12,7 @@ mod reservations;
 mod serving;
 mod shared_pool;
 pub(crate) mod signals;
+mod spares;
 mod volumes;
 mod watch;
 
@@ -29,12 +31,14 @@ use units::ByteCount;
 use zpool::EngineOptions;
 
 use self::core::Core;
+use self::journal::Journal;
 use self::notify::Notifier;
 use self::serving::{Serving, Setup};
 use self::shared_pool::SharedPool;
 use self::watch::Watch;
 use crate::cli::{Common, NbdAddress, ServeArgs};
 use crate::open;
+use crate::operations::events::News;
 use crate::places;
 use crate::reach::{self, End};
 
@@ -88,7 +92,10 @@ pub fn run(args: ServeArgs, common: &Common) -> Result<(), Failure> {
     tracing::info!(pool = %args.pool, after_ms = imported_ms, "pool imported");
 
     let pool = Arc::new(SharedPool::new(pool));
-    let watch = Watch::start(Arc::clone(&pool)).map_err(failed("start the pool's watch"))?;
+    let journal = Journal::new();
+    journal.add(News::of_pool("imported", imported_by(), false));
+    let watch = Watch::start(Arc::clone(&pool), Arc::clone(&journal))
+        .map_err(failed("start the pool's watch"))?;
     let serving = Serving::new(setup(&args), Arc::clone(&pool), started);
     let name = args.pool.clone();
     let core = Arc::new(Core::new(name, pool, serving, watch, started, sender));
@@ -100,6 +107,10 @@ pub fn run(args: ServeArgs, common: &Common) -> Result<(), Failure> {
     let outcome = match begun {
         Ok(()) => {
             notifier.ready(&format!("serving pool {}", args.pool));
+            // Only now: nobody shall wait for it.
+            if let Err(error) = core.watch.journal().start(&core.pool) {
+                tracing::warn!(%error, "no events will be kept");
+            }
             wait(&core, &events, &mut notifier)
         }
         Err(failure) => Outcome::Failed(failure),
@@ -153,6 +164,15 @@ fn claim_socket(args: &ServeArgs, common: &Common) -> Result<control::Server, Fa
             _ => failure.advise("choose another --run-dir, or --control PATH"),
         }
     })
+}
+
+fn imported_by() -> String {
+    let host = rustix::system::uname();
+    format!(
+        "imported by bulkhead {} on {}",
+        env!("CARGO_PKG_VERSION"),
+        host.nodename().to_string_lossy()
+    )
 }
 
 /// Finds out before the pool is touched whether a port is taken. The answer may change until the
@@ -333,6 +353,12 @@ fn end(core: &Core, common: &Common, outcome: Outcome, wait: Duration) -> Result
         "drained"
     );
     core.watch.end();
+    core.watch.journal().add(News::of_pool(
+        "exported",
+        "the server lets go of the pool",
+        false,
+    ));
+    core.watch.journal().end();
     let Some(pool) = core.pool.take() else {
         return Ok(());
     };

@@ -28,6 +28,12 @@ use crate::operations::{Known, documents, nbd_view, target_view};
 const ISCSI_PAYLOAD_BYTES_MAX: u64 = 512 << 20;
 /// Shown to initiators in the standard INQUIRY data.
 const VENDOR: &str = "BULKHEAD";
+/// INQUIRY has room for four characters.
+const REVISION: &str = concat!(
+    env!("CARGO_PKG_VERSION_MAJOR"),
+    ".",
+    env!("CARGO_PKG_VERSION_MINOR")
+);
 const PRODUCT: &str = "ZFS VOLUME";
 
 /// Where and how to serve; fixed for the life of the process.
@@ -149,7 +155,7 @@ impl Serving {
                     name: name.clone(),
                     vendor: VENDOR.to_owned(),
                     product: PRODUCT.to_owned(),
-                    revision: env!("CARGO_PKG_VERSION").to_owned(),
+                    revision: REVISION.to_owned(),
                     portal_groups: groups.clone(),
                 })
             });

@@ -5,9 +5,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
+use control::Failure;
 use control::answer::PoolStatus;
 
+use super::journal::Journal;
 use super::shared_pool::SharedPool;
+use super::spares::Spares;
+use crate::operations::events::{self, News};
 use crate::operations::{self, Context, Known, NothingLive};
 
 /// Pause between two looks at the pool.
@@ -20,6 +24,7 @@ const AGE_MAX: Duration = Duration::from_secs(2);
 /// What was seen last.
 pub struct Watch {
     pool: Arc<SharedPool>,
+    journal: Arc<Journal>,
     /// Whether the suspension was logged.
     suspended: AtomicBool,
     state: Mutex<State>,
@@ -36,9 +41,10 @@ struct State {
 
 impl Watch {
     /// Starts to look.
-    pub fn start(pool: Arc<SharedPool>) -> std::io::Result<Arc<Self>> {
+    pub fn start(pool: Arc<SharedPool>, journal: Arc<Journal>) -> std::io::Result<Arc<Self>> {
         let watch = Arc::new(Self {
             pool,
+            journal,
             suspended: AtomicBool::new(false),
             state: Mutex::default(),
             changed: Condvar::new(),
@@ -54,6 +60,11 @@ impl Watch {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().expect("no holder panics")
+    }
+
+    /// What happened to the pool.
+    pub fn journal(&self) -> &Arc<Journal> {
+        &self.journal
     }
 
     /// Stops looking.
@@ -99,13 +110,15 @@ impl Watch {
         if self.suspended.swap(now, Ordering::Relaxed) == now {
             return;
         }
-        match now {
-            true => tracing::error!(
+        let (kind, message) = match now {
+            true => (
+                "suspended",
                 "the pool is suspended: all I/O waits until its devices are back; then run \
-                 `bulkhead pool clear`"
+                 `bulkhead pool clear`",
             ),
-            false => tracing::info!("the pool goes on"),
-        }
+            false => ("resumed", "the pool goes on"),
+        };
+        self.journal.add(News::of_pool(kind, message, now));
     }
 
     /// Health in a word, for the service manager. Never waits for the pool.
@@ -122,25 +135,19 @@ impl Watch {
     }
 
     fn run(&self) {
-        let mut last = PoolStatus::default();
+        let mut last = None;
+        let mut spares = Spares::default();
         loop {
-            let status = {
-                let Some(pool) = self.pool.get() else { return };
-                operations::pool_status(&Context {
-                    pool: &pool,
-                    live: &NothingLive,
-                    known: &Known::default(),
-                })
-            };
-            match status {
-                Ok(status) => {
-                    report(&last, &status);
-                    last = status.clone();
-                    let mut state = self.lock();
-                    state.seen = Some((Instant::now(), status));
+            match self.look() {
+                Some(Ok(status)) => {
+                    self.lock().seen = Some((Instant::now(), status.clone()));
+                    self.report(last.as_ref(), &status);
+                    self.send_spares(&mut spares, &status);
+                    last = Some(status);
                 }
                 // Usual while devices fail; the state that is shown gets old, and says so.
-                Err(failure) => tracing::debug!(%failure, "the pool was not looked at"),
+                Some(Err(failure)) => tracing::debug!(%failure, "the pool was not looked at"),
+                None => return,
             }
             let mut state = self.lock();
             state.looks += 1;
@@ -156,21 +163,42 @@ impl Watch {
             }
         }
     }
-}
 
-/// Logs what became worse or better, except suspensions, which [`Watch::tick`] sees at once.
-fn report(old: &PoolStatus, new: &PoolStatus) {
-    if old.health == new.health || new.suspended {
-        return;
+    /// The pool's state; `None` when it is closed.
+    fn look(&self) -> Option<Result<PoolStatus, Failure>> {
+        let pool = self.pool.get()?;
+        Some(operations::pool_status(&Context {
+            pool: &pool,
+            live: &NothingLive,
+            known: &Known::default(),
+        }))
     }
-    match new.health.as_str() {
-        "ONLINE" if old.health.is_empty() => {}
-        "ONLINE" => tracing::info!(pool = new.name, "the pool is whole again"),
-        health => tracing::error!(
-            pool = new.name,
-            health,
-            advice = new.advice.join(" "),
-            "the pool is not whole"
-        ),
+
+    fn send_spares(&self, spares: &mut Spares, status: &PoolStatus) {
+        if let Some(pool) = self.pool.get()
+            && !status.suspended
+        {
+            spares.look(&pool, status, &self.journal, Instant::now());
+        }
+    }
+
+    /// Tells what became worse or better, except suspensions, which [`Watch::tick`] sees at once.
+    fn report(&self, old: Option<&PoolStatus>, new: &PoolStatus) {
+        for news in events::between(old, new) {
+            self.journal.add(news);
+        }
+        let was = old.map_or("ONLINE", |old| old.health.as_str());
+        if was == new.health || new.suspended {
+            return;
+        }
+        match new.health.as_str() {
+            "ONLINE" => tracing::info!(pool = new.name, "the pool is whole again"),
+            health => tracing::error!(
+                pool = new.name,
+                health,
+                advice = new.advice.join(" "),
+                "the pool is not whole"
+            ),
+        }
     }
 }
