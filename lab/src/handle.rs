@@ -116,7 +116,7 @@ impl Lab {
         self.folder.path()
     }
 
-    /// What it is a lab of.
+    /// What it is a lab of, without fence devices that are not imitated.
     pub fn appliance(&self) -> &Appliance {
         &self.appliance
     }

@@ -2,11 +2,13 @@
 
 use std::path::Path;
 
-use appliance::Appliance;
 use appliance::facts::programs_required;
+use appliance::{Appliance, Bmc, Fencing};
 use cluster::process::{Invocation, run};
+use units::HeadName;
 
-use crate::inside::{PDU_AGENT, is_possible};
+use crate::inside::is_possible;
+use crate::place::PDU_AGENT;
 
 /// Programs that every lab uses, with Debian's packages.
 const PROGRAMS: &[(&str, &str)] = &[
@@ -87,7 +89,7 @@ fn devices(appliance: &Appliance) -> Vec<(String, String)> {
     if fencing.any(|fencing| fencing.bmc.is_some()) {
         add("ipmi_sim", "openipmi");
     }
-    if appliance.pdus.values().any(|pdu| pdu.agent == PDU_AGENT) {
+    if !appliance.pdus.is_empty() {
         add("snmpd", "snmpd");
         add("snmpset", "snmp");
     }
@@ -116,7 +118,7 @@ fn namespaces() -> Option<String> {
     }
 }
 
-/// What the file asks for and no lab can do.
+/// What the file asks for and no lab can do, after what is not imitated was left out.
 pub fn impossible(appliance: &Appliance) -> Vec<String> {
     let mut found = Vec::new();
     let reserved = [crate::inside::CLIENT, crate::inside::WITNESS];
@@ -124,17 +126,17 @@ pub fn impossible(appliance: &Appliance) -> Vec<String> {
         if reserved.contains(&name.as_str()) {
             found.push(format!("a head cannot be called {name} in a lab"));
         }
-        let outlets = head.fencing.iter().flat_map(|fencing| &fencing.outlets);
-        let simulated = outlets
-            .filter_map(|outlet| appliance.pdus.get(&outlet.pdu))
-            .any(|pdu| pdu.agent == PDU_AGENT);
-        let has_bmc = head
-            .fencing
-            .as_ref()
-            .is_some_and(|fencing| fencing.bmc.is_some());
-        if appliance.heads.len() > 1 && !has_bmc && !simulated {
+        let is_fenced = head.fencing.as_ref().is_some_and(Fencing::has_device);
+        if appliance.heads.len() > 1 && !is_fenced {
             found.push(format!(
-                "{name} has neither a BMC nor outlets of a unit that {PDU_AGENT} knows: the lab has no other fence devices"
+                "{name} has neither a BMC nor outlets of a unit that {PDU_AGENT} knows, and the lab imitates nothing else"
+            ));
+        }
+    }
+    for (name, bmc) in bmcs(appliance) {
+        if !bmc.user.chars().all(|c| c.is_ascii_graphic() && c != '"') {
+            found.push(format!(
+                "the user of the BMC of {name} has a space or a quote in its name"
             ));
         }
     }
@@ -164,6 +166,12 @@ pub fn impossible(appliance: &Appliance) -> Vec<String> {
     found
 }
 
+/// All BMCs, by head.
+fn bmcs(appliance: &Appliance) -> impl Iterator<Item = (&HeadName, &Bmc)> {
+    let heads = appliance.heads.iter();
+    heads.filter_map(|(name, head)| Some((name, head.fencing.as_ref()?.bmc.as_ref()?)))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -172,10 +180,19 @@ mod tests {
     fn the_examples_can_be_tried_except_for_other_fence_devices() {
         let of = |text: &str| {
             let appliance = appliance::parse(text).expect("well formed").appliance;
-            impossible(&appliance)
+            impossible(&crate::place::imitated(appliance).0)
         };
         assert_eq!(of(include_str!("../../examples/pair.toml")), [""; 0]);
         assert_eq!(of(include_str!("../../examples/witness.toml")), [""; 0]);
+        assert_eq!(of(include_str!("../../examples/virtual.toml")), [""; 0]);
+        let others = include_str!("../../examples/virtual.toml").replace(PDU_AGENT, "fence_other");
+        assert!(
+            of(&others)[0].contains("imitates nothing else"),
+            "{:?}",
+            of(&others)
+        );
+        let quoted = include_str!("../../examples/pair.toml").replace("\"fence\"", "'f\"'");
+        assert!(of(&quoted)[0].contains("quote"), "{:?}", of(&quoted));
         let moved = include_str!("../../examples/pair.toml").replace("10.77.9.21", "10.99.9.21");
         assert!(of(&moved)[0].contains("10.99.9.21"), "{:?}", of(&moved));
     }

@@ -95,6 +95,38 @@ pub const PROGRAM_IN_MACHINE: &str = "/run/lab/bin/bulkhead";
 pub const PATH_IN_MACHINE: &str =
     "/run/lab/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
+/// The kind of power distribution unit that is imitated, by its agent.
+pub const PDU_AGENT: &str = "fence_apc_snmp";
+
+/// The appliance without the fence devices that a lab does not imitate, and a sentence for each that was
+/// left out. What is left of them powers a head off as surely.
+pub fn imitated(mut appliance: Appliance) -> (Appliance, Vec<String>) {
+    let mut left_out = Vec::new();
+    let is_imitated = |pdu: &appliance::Pdu| pdu.agent == PDU_AGENT;
+    for (name, head) in &mut appliance.heads {
+        let Some(fencing) = &mut head.fencing else {
+            continue;
+        };
+        if fencing.virtual_machine.take().is_some() {
+            left_out.push(format!("{name}: the lab imitates no hypervisor"));
+        }
+        let pdus = &appliance.pdus;
+        fencing.outlets.retain(|outlet| {
+            let keeps = pdus.get(&outlet.pdu).is_some_and(is_imitated);
+            if !keeps {
+                left_out.push(format!(
+                    "{name}: the lab imitates no unit like {}",
+                    outlet.pdu
+                ));
+            }
+            keeps
+        });
+    }
+    appliance.hypervisors.clear();
+    appliance.pdus.retain(|_, pdu| is_imitated(pdu));
+    (appliance, left_out)
+}
+
 /// What the processes of a lab agree on from its beginning.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Setup {
@@ -127,14 +159,14 @@ impl Setup {
         replace(&folder.setup(), &serde_json::to_vec_pretty(self)?)
     }
 
-    /// The appliance.
+    /// The appliance, as far as it is imitated.
     ///
     /// # Errors
     ///
     /// The text is not what was checked at the beginning.
     pub fn appliance(&self) -> io::Result<Appliance> {
         match appliance::parse(&self.file_text) {
-            Ok(parsed) => Ok(parsed.appliance),
+            Ok(parsed) => Ok(imitated(parsed.appliance).0),
             Err(finding) => Err(io::Error::other(finding.what)),
         }
     }

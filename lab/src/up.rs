@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -19,7 +20,7 @@ use crate::error::LabError;
 use crate::handle::{Lab, Who};
 use crate::inside;
 use crate::needs;
-use crate::place::{Folder, PROGRAM_IN_MACHINE, Setup, disks};
+use crate::place::{Folder, PROGRAM_IN_MACHINE, Setup, disks, imitated};
 
 /// What a lab is made of.
 #[derive(Clone, Debug)]
@@ -68,6 +69,8 @@ const PASSWORD_BYTES: usize = 8;
 const CIB_PATH: &str = "/var/lib/pacemaker/cib/cib.xml";
 /// Its owner.
 const CIB_OWNER: &str = "hacluster:haclient";
+/// Longest path of a socket (unix(7), `sun_path` without its end).
+const SOCKET_PATH_BYTES_MAX: usize = 107;
 /// The last lines of a log that are told with a failure.
 const LOG_LINES_TOLD: usize = 5;
 
@@ -89,6 +92,7 @@ impl Lab {
             return Err(LabError::File(format!("{name:?} is no name for a lab")));
         }
         let folder = Folder::new(&options.base, &name);
+        refuse_path(&folder)?;
         let lock = make_folder(&folder, &name)?;
         let up = begin(&folder, lock, options, &appliance, progress)
             .and_then(|()| Self::open(&options.base, &name))
@@ -179,13 +183,16 @@ impl Lab {
         let Some(first) = heads.first() else {
             return Ok(());
         };
+        // The last thing that the daemon makes when it starts; its certificates are whole by then.
+        const LISTENS: &str = "/run/corosync-qnetd/corosync-qnetd.sock";
         const CA: &str = "/etc/corosync/qnetd/nssdb/qnetd-cacert.crt";
         let shared = crate::place::SHARED_IN_MACHINE;
         let on = |who: &Who, script: String| self.must(who, "sh", &["-ec", &script]).map(|_| ());
         on(
             &Who::Witness,
             format!(
-                "for try in $(seq 600); do [ -e {CA} ] && break; sleep 0.1; done; cp {CA} {shared}"
+                "for try in $(seq 600); do [ -S {LISTENS} ] && break; sleep 0.1; done; \
+                 [ -S {LISTENS} ]; cp {CA} {shared}"
             ),
         )?;
         for head in &heads {
@@ -241,10 +248,30 @@ fn understood(text: &str, progress: &mut dyn FnMut(&str)) -> Result<Appliance, L
     {
         progress(&finding.to_string());
     }
-    let impossible = needs::impossible(&parsed.appliance);
+    let (appliance, left_out) = imitated(parsed.appliance);
+    for sentence in &left_out {
+        progress(sentence);
+    }
+    let impossible = needs::impossible(&appliance);
     match impossible.is_empty() {
-        true => Ok(parsed.appliance),
+        true => Ok(appliance),
         false => Err(LabError::File(impossible.join("; "))),
+    }
+}
+
+/// The folder's path stands in configurations whose languages have no quotes that all of them
+/// understand, and in the address of a socket, which is short.
+fn refuse_path(folder: &Folder) -> Result<(), LabError> {
+    let control = folder.control();
+    let path = control.to_string_lossy();
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+".contains(c);
+    match control.is_absolute() && path.chars().all(is_plain) && path.len() <= SOCKET_PATH_BYTES_MAX
+    {
+        true => Ok(()),
+        false => Err(LabError::File(format!(
+            "{} is too long or has other characters than letters, digits and /._-+ in it: choose another place or name",
+            folder.path().display()
+        ))),
     }
 }
 
@@ -259,6 +286,9 @@ fn make_folder(folder: &Folder, name: &str) -> Result<File, LabError> {
         }
         made => made.map_err(LabError::io(failed()))?,
     }
+    // Passwords are in it.
+    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o700))
+        .map_err(LabError::io(failed()))?;
     let lock = File::create(folder.lock()).map_err(LabError::io(failed()))?;
     flock(&lock, FlockOperation::LockExclusive)
         .map_err(std::io::Error::from)

@@ -32,7 +32,11 @@ const CODE_FATAL: i32 = 100;
 /// Starts what needs Corosync once that answers; gives up after a minute.
 const AFTER_COROSYNC: &str = "tries=0; until corosync-cfgtool -s >/dev/null 2>&1; do \
     tries=$((tries + 1)); [ $tries -lt 600 ] || exit 100; sleep 0.1; done;";
-const PACEMAKER: &str = "exec pacemakerd -f";
+/// As their unit files do.
+const COROSYNC: &str =
+    "set -a; [ -r /etc/default/corosync ] && . /etc/default/corosync; exec corosync -f";
+const PACEMAKER: &str =
+    "set -a; [ -r /etc/default/pacemaker ] && . /etc/default/pacemaker; exec pacemakerd -f";
 /// The options are those that the appliance's setup wrote; the unit file reads the same file.
 const QDEVICE: &str = "[ -r /etc/default/corosync-qdevice ] && . /etc/default/corosync-qdevice; \
     grep -q '^ *device {' /etc/corosync/corosync.conf || exit 100; mkdir -p /run/corosync-qdevice; \
@@ -100,7 +104,7 @@ fn start_cluster(services: &Services, setup: &Setup, appliance: &Appliance) {
         restarts,
     };
     let after = |what: &str| format!("{AFTER_COROSYNC} {what}");
-    services.start(service("corosync", &["corosync", "-f"], false));
+    services.start(service("corosync", &["sh", "-c", COROSYNC], false));
     let quorum = appliance.quorum.as_ref();
     if quorum.is_some_and(|quorum| quorum.witness.is_some()) {
         services.start(service("qdevice", &["sh", "-c", &after(QDEVICE)], true));

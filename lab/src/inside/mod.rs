@@ -21,7 +21,6 @@ use cluster::process::{Invocation, run};
 use crate::place::Folder;
 
 pub(crate) use boot::{CLIENT, WITNESS};
-pub(crate) use pdu::AGENT as PDU_AGENT;
 pub(crate) use root::is_possible;
 pub(crate) use supervisor::READY;
 

@@ -18,8 +18,6 @@ use crate::wire::{Order, give};
 const INTERFACE: &str = "pdu0";
 /// The port of SNMP (RFC 3430).
 const PORT: u16 = 161;
-/// The only kind of unit that is simulated.
-pub const AGENT: &str = "fence_apc_snmp";
 /// What the agent asks with where the file names nothing else.
 const COMMUNITY: &str = "private";
 /// `rPDU`, what the unit says it is (sysObjectID).

@@ -75,7 +75,7 @@ pub fn run(
         }) => open(which)?.mend(head, networks),
         LabCommand::Freeze(args) => open(&args.which)?.freeze(&args.head),
         LabCommand::Thaw(args) => open(&args.which)?.thaw(&args.head),
-        LabCommand::Bmc(args) => bmc(args),
+        LabCommand::Bmc(args) => bmc(&open(&args.which)?, args),
     }
     .map_err(|error| failure(&error))?;
     if common.json {
@@ -199,11 +199,7 @@ fn ways(lab: &Lab, base: &Path) -> String {
     text
 }
 
-fn bmc(args: &BmcArgs) -> Result<(), LabError> {
-    let lab = match open(&args.which) {
-        Ok(lab) => lab,
-        Err(failure) => return Err(LabError::Refused(failure.message)),
-    };
+fn bmc(lab: &Lab, args: &BmcArgs) -> Result<(), LabError> {
     if let Some(dead) = args.dead {
         lab.set_bmc_dead(&args.head, dead)?;
     }

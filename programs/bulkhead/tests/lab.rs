@@ -250,6 +250,33 @@ fn cables_and_outlets_and_frozen_heads_are_what_they_are_told_to_be() {
     place.assert_empty();
 }
 
+#[test]
+fn a_witness_with_certificates_has_a_vote() {
+    let place = Place::new();
+    let file = place.file();
+    let text = include_str!("../../../examples/witness.toml");
+    std::fs::write(&file, text).expect("written");
+    let output = place.run(&format!("up {} --no-pools", file.display()));
+    if output.status.code() == Some(EXIT_INCAPABLE) {
+        return skip(&told(&output));
+    }
+    assert!(output.status.success(), "{}", told(&output));
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        // Ends with 1 while there is no quorum.
+        let votes = told(&place.run("exec right -- corosync-quorumtool -s"));
+        if votes.contains("Total votes:      3") && votes.contains("A,V,NMW") {
+            break;
+        }
+        assert!(Instant::now() < deadline, "{votes}");
+        std::thread::sleep(Duration::from_millis(200));
+    }
+    place.ok("exec witness -- corosync-qnetd-tool -l");
+    place.ok("exec left -- ping -c 1 -W 5 10.77.1.1");
+    place.ok("down");
+    place.assert_empty();
+}
+
 fn kill(mut child: Child) {
     child.kill().expect("killed");
     child.wait().expect("it ends");
