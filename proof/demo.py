@@ -26,6 +26,8 @@ DRILLS = ("move", "active-power")
 PAUSE_S_MAX = 30
 """Enough for any machine, however busy; ``bulkhead drill`` judges by what is promised."""
 END_SECONDS = 60.0
+LAB_BYTES = 2 << 30
+"""What the lab's disks may take."""
 BAR_COLUMNS = 32
 
 PICTURE = """\
@@ -155,7 +157,7 @@ def _judge(story: Story, rounds: list[dict[str, Any]]) -> None:
 
 def two_heads(story: Story, program: Path) -> list[str]:
     """Tells the story; what is missing where this machine cannot hold two heads."""
-    with runtime.scratch("demo") as folder:
+    with runtime.scratch("demo", base=runtime.memory_base(LAB_BYTES)) as folder:
         drill = Drill(program, folder)
         try:
             assert drill.process.stderr is not None

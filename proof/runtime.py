@@ -95,10 +95,23 @@ def command(main: Callable[[list[str]], int]) -> None:
     sys.exit(status)
 
 
+def memory_base(free_bytes: int) -> str | None:
+    """Where files are in memory, if that much of it is free there: ``/dev/shm``.
+
+    Files that many small writes have cut up are slow to remove from a file system that is mounted with
+    ``discard``: minutes for the disks of a lab.
+    """
+    shared = Path("/dev/shm")
+    with contextlib.suppress(OSError):
+        if os.access(shared, os.W_OK) and shutil.disk_usage(shared).free >= free_bytes:
+            return str(shared)
+    return None
+
+
 @contextlib.contextmanager
-def scratch(purpose: str, keep: bool = False) -> Iterator[Path]:
-    """A directory for this run under ``$BULKHEAD_SCRATCH`` (or the system's), removed after."""
-    base = os.environ.get("BULKHEAD_SCRATCH")
+def scratch(purpose: str, keep: bool = False, base: str | None = None) -> Iterator[Path]:
+    """A directory for this run under ``$BULKHEAD_SCRATCH`` (or ``base``, or the system's), removed after."""
+    base = os.environ.get("BULKHEAD_SCRATCH", base)
     path = Path(tempfile.mkdtemp(prefix=f"bulkhead-{purpose}-", dir=base))
 
     def remove() -> None:
