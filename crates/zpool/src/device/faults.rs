@@ -23,6 +23,8 @@ pub struct Fault {
     pub writes_fail: bool,
     /// Flushes fail with `EIO`.
     pub flushes_fail: bool,
+    /// Writes, discards and flushes are refused as by a disk that another head has reserved.
+    pub reserved_elsewhere: bool,
     /// Nothing is answered until the fault is lifted.
     pub hangs: bool,
     /// Everything fails with `ENXIO`, and opening says that nothing is there.
@@ -156,6 +158,8 @@ impl Device for FaultDevice {
         };
         if fault.gone {
             io.complete(Err(Errno::NXIO), Place::Elsewhere);
+        } else if fault.reserved_elsewhere && io.kind() != IoKind::Read {
+            io.complete(Err(Errno::BADE), Place::Elsewhere);
         } else if fails {
             io.complete(Err(Errno::IO), Place::Elsewhere);
         } else if fault.reads_corrupt && io.kind() == IoKind::Read {

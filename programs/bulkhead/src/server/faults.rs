@@ -63,6 +63,7 @@ fn parse(text: &str) -> BTreeMap<PathBuf, Fault> {
                 "read=eio" => fault.reads_fail = true,
                 "write=eio" => fault.writes_fail = true,
                 "flush=eio" => fault.flushes_fail = true,
+                "write=conflict" => fault.reserved_elsewhere = true,
                 "read=corrupt" => fault.reads_corrupt = true,
                 "hang" => fault.hangs = true,
                 "gone" => fault.gone = true,

@@ -1,0 +1,135 @@
+//! A server that lost its pool, or may have: it writes nothing more, tells no client an error, and
+//! ends.
+
+mod common;
+
+use std::fs::File;
+use std::io::{Error, Write};
+use std::path::Path;
+use std::time::{Duration, Instant, SystemTime};
+
+use common::nbd::Nbd;
+use common::{Machine, eventually};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+/// Exit code of a server that lost its pool.
+const LOST: i32 = 8;
+/// Longer than a server that runs ever looks away from the clock.
+const FROZEN_FOR: Duration = Duration::from_millis(1_500);
+const EIO: i32 = 5;
+
+fn signal(server: &common::ServerProcess, signal: Signal) {
+    let pid = Pid::from_raw(i32::try_from(server.child.id()).expect("a number"));
+    kill(pid, signal).expect("it lives");
+}
+
+/// The session broke; nobody was told that a command failed.
+fn session_was_dropped(error: &Error) {
+    assert_ne!(error.raw_os_error(), Some(EIO), "{error}");
+}
+
+/// What reservations do on a disk, here at the hands of the fault driver.
+#[test]
+fn a_disk_that_another_head_reserved_ends_the_server_and_no_client_sees_an_error() {
+    let machine = Machine::with_exported_volume();
+    let faults = machine.path("faults");
+    std::fs::write(&faults, "").expect("written");
+    let mut server = machine.serve(&format!("--leg-faults {}", faults.display()));
+    let mut client = Nbd::connect(&machine.nbd_socket(), "v").expect("connected");
+    client.write(0, &[1; 4096]).expect("written");
+    client.flush().expect("durable");
+    let line = format!("{} write=conflict\n", machine.path("a").display());
+    std::fs::write(&faults, line).expect("written");
+    // One of the next commits goes to that disk.
+    let deadline = Instant::now() + common::SERVER_WAIT;
+    let error = loop {
+        assert!(
+            Instant::now() < deadline,
+            "the server goes on: {}",
+            machine.log()
+        );
+        let written = client.write(4096, &[2; 4096]);
+        if let Err(error) = written.and_then(|()| client.flush()) {
+            break error;
+        }
+    };
+    session_was_dropped(&error);
+    assert_eq!(server.wait(), LOST, "{}", machine.log());
+    assert!(
+        machine.log().contains("belongs to somebody else"),
+        "{}",
+        machine.log()
+    );
+}
+
+#[test]
+fn a_frozen_server_keeps_its_locks_and_goes_on_when_it_wakes_up() {
+    let machine = Machine::with_exported_volume();
+    let server = machine.serve("");
+    let mut client = Nbd::connect(&machine.nbd_socket(), "v").expect("connected");
+    client.write(0, &[1; 4096]).expect("written");
+    signal(&server, Signal::SIGSTOP);
+    let other = format!(
+        "--run-dir {0}/other --state-dir {0}/other --search {0} --host-id 0000beef \
+         pool-server tank --no-nbd --no-iscsi --previous-owner-is-stopped",
+        machine.directory.path().display()
+    );
+    machine.refused(&other, 5, "in use by process");
+    std::thread::sleep(FROZEN_FOR);
+    signal(&server, Signal::SIGCONT);
+    client.write(4096, &[2; 4096]).expect("still its own");
+    client.flush().expect("durable");
+    assert!(machine.log().contains("stood still"), "{}", machine.log());
+    assert_eq!(server.stop(), 0);
+}
+
+/// Another machine, where locks do not reach, has taken the pool meanwhile.
+#[test]
+fn a_server_that_wakes_up_after_a_takeover_writes_nothing_more() {
+    const DISKS: [&str; 2] = ["a", "b"];
+    let machine = Machine::with_exported_volume();
+    let mut server = machine.serve("");
+    let mut client = Nbd::connect(&machine.nbd_socket(), "v").expect("connected");
+    client.write(0, &[1; 4096]).expect("written");
+    client.flush().expect("durable");
+    // Frozen with nothing on its way to the disks.
+    eventually("the disks are left alone", || {
+        let untouched = |disk| {
+            let changed = std::fs::metadata(machine.path(disk)).and_then(|meta| meta.modified());
+            let age = SystemTime::now().duration_since(changed.expect("a time"));
+            age.is_ok_and(|age| age > Duration::from_secs(5))
+        };
+        DISKS.into_iter().all(untouched)
+    });
+    signal(&server, Signal::SIGSTOP);
+    let frozen = Instant::now();
+    let other = Machine::with_disks(&[]);
+    for disk in DISKS {
+        std::fs::copy(machine.path(disk), other.path(disk)).expect("copied");
+    }
+    other.ok(&format!(
+        "--search {} --host-id 0000beef pool import tank --previous-owner-is-stopped",
+        other.directory.path().display()
+    ));
+    let taken = DISKS.map(|disk| std::fs::read(other.path(disk)).expect("readable"));
+    for (disk, bytes) in DISKS.into_iter().zip(&taken) {
+        overwrite(&machine.path(disk), bytes);
+    }
+    std::thread::sleep(FROZEN_FOR.saturating_sub(frozen.elapsed()));
+    signal(&server, Signal::SIGCONT);
+    if let Err(error) = client.write(0, &[2; 4096]).and_then(|()| client.flush()) {
+        session_was_dropped(&error);
+    }
+    assert_eq!(server.wait(), LOST, "{}", machine.log());
+    for (disk, bytes) in DISKS.into_iter().zip(&taken) {
+        let now = std::fs::read(machine.path(disk)).expect("readable");
+        assert!(now == *bytes, "{disk} was written to: {}", machine.log());
+    }
+}
+
+/// The same file with other contents.
+fn overwrite(path: &Path, bytes: &[u8]) {
+    let mut file = File::options().write(true).open(path).expect("a disk");
+    file.write_all(bytes).expect("written");
+}
