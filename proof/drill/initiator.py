@@ -206,7 +206,7 @@ class Initiator:
         count = len(self._paths)
         for step in range(count):
             path = self._paths[(self._next_path + step) % count]
-            if path.is_up and path.client and not path.client.dead:
+            if path.is_up and path.client and not (path.client.dead or path.is_broken):
                 self._next_path = (self._next_path + step + 1) % count
                 return path
         return None
@@ -261,6 +261,7 @@ class Initiator:
     def _take_answer(self, request: Request, path: Path, client: Client, data: bytes | None) -> None:
         refusal, client.last_refusal = client.last_refusal, None
         if data is None and refusal is None:
+            path.is_broken = path.client is client
             self._repeat(request)
             return
         now = self._events.now()

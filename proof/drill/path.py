@@ -88,6 +88,8 @@ class Path:
         self.client: Client | None = None
         self.is_up = False
         self.connected_once = False
+        self.is_broken = False
+        """Whether a request came back without an answer, on a connection that seems to live."""
         self.sent: dict[int, object] = {}
         """What the workload waits for here, by its number."""
         self._initiator = initiator
@@ -109,6 +111,9 @@ class Path:
             self._drop(now, client.last_error or "connection lost", _is_target_refusing(client))
         elif not self.is_up:
             self._watch_login(client, now)
+        elif self.is_broken:
+            # Such as after a logout that the target asked for: libiscsi sends nothing more then.
+            self._drop(now, client.last_error or "nothing can be sent")
         else:
             self._watch_answers(client, now)
 
@@ -174,7 +179,7 @@ class Path:
 
     def _drop(self, now: float, why: str, by_target: bool = False) -> None:
         client, was_up = self.client, self.is_up
-        self.client, self.is_up, self._pinged_at = None, False, None
+        self.client, self.is_up, self.is_broken, self._pinged_at = None, False, False, None
         self._retry_at = now + PAUSE_S
         if client is not None:
             if not client.dead:

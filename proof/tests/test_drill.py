@@ -43,11 +43,14 @@ class MemoryClient(Client):
     def __init__(self, disk: Disk):
         self._disk = disk
         self.is_lost = False
+        self.sends_nothing = False
 
     def _finish(self, done: Done) -> None:
         if self._disk.is_silent:
             return
-        if self._disk.refusal:
+        if self.sends_nothing:
+            done(False)
+        elif self._disk.refusal:
             self.last_refusal = self._disk.refusal
             done(False)
         else:
@@ -154,6 +157,15 @@ class InitiatorTest(unittest.TestCase):
         self.assertEqual(self.verified()["errors"], 0)
         self.assertIn('"state":"lost"', self.told.getvalue())
         self.assertNotIn('"event":"gap"', self.told.getvalue())
+
+    def test_session_that_sends_nothing_any_more_is_replaced(self) -> None:
+        for way in self.ways:
+            assert way.client
+            way.client.sends_nothing = True
+        self.turns(1)
+        report = self.verified()
+        self.assertEqual((report["violations"], report["errors"]), (0, 0))
+        self.assertIn('"state":"lost"', self.told.getvalue())
 
     def test_silence_is_a_gap_and_what_was_under_way_is_sent_again(self) -> None:
         self.disk.is_silent = True
