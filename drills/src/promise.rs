@@ -114,7 +114,7 @@ impl Promise {
         };
         match (self, expectation.kind) {
             (_, Kind::Unbounded) => None,
-            (_, Kind::Hidden) => bounds(HIDDEN_WORST_S, HIDDEN_WORST_S),
+            (Self::Published, Kind::Hidden) => bounds(HIDDEN_WORST_S, HIDDEN_WORST_S),
             (Self::Published, Kind::Crash) => bounds(1.0, 3.0),
             (Self::Published, Kind::CutOff) => bounds(1.5, 4.0),
             (Self::Published, Kind::Move) => bounds(0.3, 1.0),
