@@ -27,7 +27,7 @@ const ADDRESS_TIMEOUT_S: u32 = 20;
 const ADDRESS_MONITOR_S: u32 = 10;
 /// Pause before Pacemaker plans what follows an event. A controller that comes to plan while its
 /// own updates of the CIB are under way sleeps for a whole second; the loss of a head makes about
-/// ten updates, done after 35 ms, or 45 to 75 on a busy machine. The pause is part of every takeover.
+/// ten updates, done after 35 ms, or 45 to 75 on a busy machine. Every takeover waits for it.
 const TRANSITION_DELAY_MS: u32 = 80;
 
 /// What Pacemaker is told of one appliance.
