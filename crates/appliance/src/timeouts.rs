@@ -40,11 +40,13 @@ pub struct TimeoutWishes {
     pub fence_monitor_s: Option<u32>,
     /// Bound of the start of a pool, in seconds. A pool that starts more slowly is moved on.
     pub pool_start_s: Option<u32>,
-    /// Bound of the stop of a pool, in seconds. A head that stops more slowly is powered off.
+    /// Bound of the stop of a pool, in seconds. A head that stops more slowly is powered off. A
+    /// server that does not answer for a hundredth of it (200 ms to 1 s) is killed.
     pub pool_stop_s: Option<u32>,
     /// Time between tests that a pool's server is alive, in seconds.
     pub pool_monitor_s: Option<u32>,
-    /// Bound of one such test, in seconds.
+    /// Bound of one such test, in seconds. A server that does not answer for a tenth of it (300 ms
+    /// to 3 s) counts as failed.
     pub pool_monitor_timeout_s: Option<u32>,
     /// The longest pause that clients are promised after the loss of a head, in seconds.
     pub takeover_budget_s: Option<u32>,
@@ -104,8 +106,10 @@ impl Profile {
             Self::Fast => Timeouts {
                 token_ms: 300,
                 consensus_ms: 100,
+                // The agent waits 200 ms for an answer before it kills, and 400 ms in a monitor.
+                pool_stop_s: 20,
                 pool_monitor_s: 1,
-                pool_monitor_timeout_s: 5,
+                pool_monitor_timeout_s: 4,
                 takeover_budget_s: 3,
                 ..DEFAULT
             },

@@ -12,8 +12,9 @@ const TOKEN_MS_MIN: u32 = 300;
 const GUEST_TOKEN_MS_MIN: u32 = 1_000;
 /// Probes that must fit into the time-out of a link.
 const PROBES_PER_TIMEOUT_MIN: u32 = 3;
-/// Shortest bound of a monitor that tolerates full load, in seconds.
-const MONITOR_TIMEOUT_S_MIN: u32 = 2;
+/// Shortest bound of a monitor that tolerates full load, in seconds. The agent waits a tenth of it
+/// for the answer.
+const MONITOR_TIMEOUT_S_MIN: u32 = 3;
 /// Shortest bound of a power-off that slow BMCs meet, in seconds.
 const FENCE_S_MIN: u32 = 5;
 

@@ -19,8 +19,20 @@ pub use meta::META_DATA;
 pub use pacemaker::{ClusterView, Pacemaker};
 pub use process::{ServerProcess, StartError, started_ticks};
 
-/// How long a server may take to answer from memory.
+/// How long a server may take to answer from memory before a start, where nothing is urgent.
 pub const STATUS_TIME_LIMIT: Duration = Duration::from_secs(1);
+/// A monitor waits for an answer for this part of its bound, within [`MONITOR_PATIENCE`].
+const MONITOR_PATIENCE_DIVISOR: u32 = 10;
+/// The shortest and the longest patience of a monitor. Machines stand still for a shorter time.
+const MONITOR_PATIENCE: (Duration, Duration) = (Duration::from_millis(300), Duration::from_secs(3));
+/// A stop waits for an answer for this part of its bound, within [`STOP_PATIENCE`].
+const STOP_PATIENCE_DIVISOR: u32 = 100;
+/// The shortest and the longest patience of a stop. It is short: clients wait already, and a server
+/// that is killed loses nothing that it acknowledged.
+const STOP_PATIENCE: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(1));
+/// Questions that share the patience. Where the whole head stood still, the first was asked before
+/// it and counts as late although the server is well; the next one tells.
+const QUESTIONS: u32 = 2;
 /// Bound of an operation where Pacemaker does not say one.
 const OPERATION_TIME_LIMIT: Duration = Duration::from_secs(60);
 /// Part of the bound that is kept for killing what did not end by itself, in percent.
@@ -180,14 +192,25 @@ fn validate(around: &Surroundings<'_>) -> Result<Exit, Exit> {
     }
 }
 
-/// When the operation must be over, and when it is time to kill.
+/// When the operation must be over, when it is time to kill, and how long silence is no failure.
 struct Deadlines {
     patience: Instant,
     end: Instant,
+    answer: Duration,
+}
+
+/// How long a server may take to answer in an operation with this bound.
+fn answer_patience(operation: Operation, limit: Duration) -> Duration {
+    let part = |divisor, (min, max): (Duration, Duration)| (limit / divisor).clamp(min, max);
+    match operation {
+        Operation::Start => STATUS_TIME_LIMIT,
+        Operation::Monitor => part(MONITOR_PATIENCE_DIVISOR, MONITOR_PATIENCE),
+        Operation::Stop => part(STOP_PATIENCE_DIVISOR, STOP_PATIENCE),
+    }
 }
 
 impl Deadlines {
-    fn new(around: &Surroundings<'_>) -> Self {
+    fn new(operation: Operation, around: &Surroundings<'_>) -> Self {
         let limit = (around.environment)("OCF_RESKEY_CRM_meta_timeout")
             .and_then(|text| text.parse().ok())
             .map_or(OPERATION_TIME_LIMIT, Duration::from_millis);
@@ -195,19 +218,25 @@ impl Deadlines {
         Self {
             patience: now + limit * (100 - KILL_PERCENT) / 100,
             end: now + limit * 95 / 100,
+            answer: answer_patience(operation, limit),
         }
     }
 }
 
 fn perform(operation: Operation, pool: PoolName, around: &Surroundings<'_>) -> Verdict {
-    let deadlines = Deadlines::new(around);
+    let deadlines = Deadlines::new(operation, around);
     let mut process = ServerProcess::new(&around.run_dir, &pool);
     let (mut agent, mut action) = Agent::begin(pool.clone(), operation);
     loop {
         tracing::debug!(%pool, ?action, "agent");
         let event = match action {
             Action::Answer(verdict) => return verdict,
-            Action::AskServer => ask_server(&pool, around, &mut process),
+            Action::AskServer => {
+                match look_at_server(&pool, around, &mut process, deadlines.answer) {
+                    Ok(server) => Event::Server(server),
+                    Err(why) => Event::Failed(why),
+                }
+            }
             Action::ReadLabel => match around.program.read_label(&pool) {
                 Ok(label) => Event::Label(label),
                 Err(why) => Event::Failed(why),
@@ -236,23 +265,17 @@ fn perform(operation: Operation, pool: PoolName, around: &Surroundings<'_>) -> V
     }
 }
 
-fn ask_server(pool: &PoolName, around: &Surroundings<'_>, process: &mut ServerProcess) -> Event {
-    match look_at_server(pool, around, process) {
-        Ok(server) => Event::Server(server),
-        Err(why) => Event::Failed(why),
-    }
-}
-
 fn look_at_server(
     pool: &PoolName,
     around: &Surroundings<'_>,
     process: &mut ServerProcess,
+    patience: Duration,
 ) -> Result<Server, String> {
-    let answered = around.program.status(pool, STATUS_TIME_LIMIT);
+    let answered = ask_server(pool, around, process, patience)?;
     if !process.is_alive()? {
         // Started by hand, or the note is lost: whoever listens has the pool, and must be found
         // again when it does not answer any more.
-        match around.program.server_pid(pool, STATUS_TIME_LIMIT) {
+        match around.program.server_pid(pool, patience) {
             Some(pid) => process.adopt(pid, answered.is_some())?,
             None => return Ok(answered.unwrap_or(Server::Absent)),
         }
@@ -263,6 +286,22 @@ fn look_at_server(
         None if process.is_starting()? => Server::Starting,
         None => Server::Silent,
     })
+}
+
+/// The server's answer. One that lives gets a second question.
+fn ask_server(
+    pool: &PoolName,
+    around: &Surroundings<'_>,
+    process: &ServerProcess,
+    patience: Duration,
+) -> Result<Option<Server>, String> {
+    for _ in 0..QUESTIONS {
+        let answered = around.program.status(pool, patience / QUESTIONS);
+        if answered.is_some() || !process.is_alive()? {
+            return Ok(answered);
+        }
+    }
+    Ok(None)
 }
 
 fn await_serving(
@@ -282,7 +321,7 @@ fn await_serving(
     }
     // Started by an agent that was cut off; nobody holds its other end any more.
     loop {
-        match look_at_server(pool, around, process) {
+        match look_at_server(pool, around, process, deadlines.answer) {
             Ok(Server::Serving) => return Event::Serving,
             Ok(Server::Starting) if Instant::now() < deadlines.patience => {}
             Ok(Server::Starting) => {
@@ -312,5 +351,30 @@ fn export(
         Ok(true) => Event::Ended,
         Ok(false) => Event::Failed("the server did not export the pool in time".to_owned()),
         Err(why) => Event::Failed(why),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patience_follows_the_bound_that_pacemaker_gives() {
+        for (operation, limit_s, answer_ms) in [
+            (Operation::Monitor, 4, 400),
+            (Operation::Monitor, 10, 1_000),
+            (Operation::Monitor, 30, 3_000),
+            (Operation::Monitor, 600, 3_000),
+            (Operation::Monitor, 1, 300),
+            (Operation::Stop, 20, 200),
+            (Operation::Stop, 60, 600),
+            (Operation::Stop, 120, 1_000),
+            (Operation::Stop, 1, 200),
+            (Operation::Start, 60, 1_000),
+        ] {
+            let found = answer_patience(operation, Duration::from_secs(limit_s));
+            let expected = Duration::from_millis(answer_ms);
+            assert_eq!(found, expected, "{operation:?} {limit_s}");
+        }
     }
 }

@@ -27,14 +27,20 @@ impl ClusterView for Pacemaker<'_> {
         let Ok(head) = host_name.parse::<HeadName>() else {
             return Peer::Unknown;
         };
-        let Some(state) = self.node_state(&head) else {
+        // Both at once: clients wait. The second answer counts only where the first says down.
+        let (state, was_fenced) = std::thread::scope(|scope| {
+            let history = scope.spawn(|| self.was_fenced(&head));
+            let state = self.node_state(&head);
+            (state, history.join().unwrap_or(false))
+        });
+        let Some(state) = state else {
             return Peer::Unknown;
         };
         match standing(&state) {
             Standing::Member if has_stopped(&state, pool) => Peer::Stopped,
             Standing::Member => Peer::Member,
             // Down is what Pacemaker notes after a fence, and also after an orderly end.
-            Standing::Down if self.was_fenced(&head) => Peer::Fenced,
+            Standing::Down if was_fenced => Peer::Fenced,
             Standing::Down | Standing::Lost => Peer::Lost,
         }
     }
