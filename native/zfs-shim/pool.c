@@ -223,6 +223,8 @@ bh_pool_import(const char *name, struct nvlist *config, struct nvlist *propertie
 	nvlist_free(props);
 	spa_t *spa;
 	if (error == 0 && spa_open(pool, &spa, FTAG) == 0) {
+		/* From the first moment on: devices may fail before anybody asks for the health. */
+		remember_pool(spa);
 		if (spa_writeable(spa))
 			load_spares_and_caches(spa, aux_paths);
 		spa_close(spa, FTAG);
