@@ -18,6 +18,31 @@ except ImportError:  # ``require_nbd`` names the package when a command needs it
 GRANULARITY = 512
 MAX_ZERO_BYTES = 1 << 30
 
+_spare: dict[int, list[_Memory]] = {}
+"""Memory that no request uses, by its length."""
+
+
+class _Memory:
+    """Memory of one request, of a fixed length, used again by later ones.
+
+    libnbd's bindings (1.14) keep a reference to each buffer that they were ever given: with a new one for
+    each request a long run fills the machine's memory.
+    """
+
+    def __init__(self, length: int):
+        self.bytes = bytearray(length)
+        self.buffer = nbd.Buffer.from_buffer(self.bytes)
+
+    @staticmethod
+    def take(length: int) -> _Memory:
+        """Some that is free, its contents unknown."""
+        spare = _spare.get(length)
+        return spare.pop() if spare else _Memory(length)
+
+    def give_back(self) -> None:
+        """Call when libnbd has let go of it."""
+        _spare.setdefault(len(self.bytes), []).append(self)
+
 
 @dataclass(frozen=True)
 class NbdAddress:
@@ -41,6 +66,7 @@ class NbdClient(Client):
         self._lost = False
         self._ready = ready
         self._answers: deque[tuple[Callable[[bool], None], int]] = deque()
+        self._lent: set[_Memory] = set()
         try:
             if ready is None:
                 self._handle.connect_uri(address.uri)
@@ -94,9 +120,15 @@ class NbdClient(Client):
             self._lost = True
 
     def write(self, offset: int, data: bytearray, forced: bool, done: Done) -> None:
-        buffer = nbd.Buffer.from_bytearray(data)
+        memory = self._borrow(len(data))
+        memory.bytes[:] = data
         flags = nbd.CMD_FLAG_FUA if forced else 0
-        self._submit(lambda completed: self._handle.aio_pwrite(buffer, offset, completed, flags), done)
+
+        def finished(good: bool) -> None:
+            self._return(memory)
+            done(good)
+
+        self._submit(lambda completed: self._handle.aio_pwrite(memory.buffer, offset, completed, flags), finished)
 
     def zero(self, offset: int, length: int, forced: bool, done: Done) -> None:
         flags = nbd.CMD_FLAG_FUA if forced else 0
@@ -109,12 +141,25 @@ class NbdClient(Client):
         self._submit(self._handle.aio_flush, done)
 
     def read(self, offset: int, length: int, done: ReadDone) -> None:
-        buffer = nbd.Buffer(length)
+        memory = self._borrow(length)
 
         def finished(good: bool) -> None:
-            done(bytes(buffer.to_bytearray()) if good else None)
+            data = bytes(memory.bytes) if good else None
+            self._return(memory)
+            done(data)
 
-        self._submit(lambda completed: self._handle.aio_pread(buffer, offset, completed), finished)
+        self._submit(lambda completed: self._handle.aio_pread(memory.buffer, offset, completed), finished)
+
+    def _borrow(self, length: int) -> _Memory:
+        memory = _Memory.take(length)
+        self._lent.add(memory)
+        return memory
+
+    def _return(self, memory: _Memory) -> None:
+        # Not again what the end of the connection has returned.
+        if memory in self._lent:
+            self._lent.remove(memory)
+            memory.give_back()
 
     def descriptor(self) -> int:
         return -1 if self.dead else int(self._handle.aio_get_fd())
@@ -155,3 +200,5 @@ class NbdClient(Client):
         self._lost = True
         # The last reference: libnbd closes the socket and completes nothing more.
         self._handle = None
+        for memory in tuple(self._lent):
+            self._return(memory)
