@@ -3,13 +3,14 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use units::{IscsiName, PoolName, SnapshotName, VolumeName};
 
 use crate::exports::{AccessRule, NbdExport};
 
 /// One answer.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Answer {
     /// It is as asked.
@@ -39,7 +40,7 @@ pub enum Answer {
 }
 
 /// It is as asked.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Done {
     /// Whether anything had to be changed; `false` means that it was already so.
     pub changed: bool,
@@ -66,7 +67,7 @@ impl Done {
 }
 
 /// A property's value and where it comes from.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Property {
     /// The value as text.
     pub value: String,
@@ -75,7 +76,7 @@ pub struct Property {
 }
 
 /// A pool that was found on devices.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PoolSummary {
     /// Its name.
     pub name: PoolName,
@@ -103,7 +104,7 @@ pub struct PoolSummary {
 }
 
 /// A pool in detail.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PoolStatus {
     /// Its name.
     pub name: String,
@@ -130,7 +131,7 @@ pub struct PoolStatus {
 }
 
 /// A device or a group of devices.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct DeviceView {
     /// Path, or the group's name such as `mirror-0`.
     pub name: String,
@@ -153,7 +154,7 @@ pub struct DeviceView {
 }
 
 /// A scrub or resilver.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ScanView {
     /// `scrub` or `resilver`.
     pub function: String,
@@ -181,7 +182,7 @@ impl ScanView {
 }
 
 /// Something that happened to a pool.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Event {
     /// Its place in the pool's history of events, from 1 on.
     pub number: u64,
@@ -198,7 +199,7 @@ pub struct Event {
 }
 
 /// A volume.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct VolumeView {
     /// Its name.
     pub name: VolumeName,
@@ -226,7 +227,7 @@ pub struct VolumeView {
 }
 
 /// A snapshot.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SnapshotView {
     /// Its name.
     pub name: SnapshotName,
@@ -240,7 +241,7 @@ pub struct SnapshotView {
 }
 
 /// A target. Secrets are never part of an answer.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TargetView {
     /// Its name.
     pub name: IscsiName,
@@ -261,7 +262,7 @@ pub struct TargetView {
 }
 
 /// A logical unit.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct UnitView {
     /// Its number.
     pub lun: u16,
@@ -278,7 +279,7 @@ pub struct UnitView {
 }
 
 /// A session of an initiator, or a connection of an NBD client.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SessionView {
     /// The initiator's name, or the NBD export's.
     pub name: String,
@@ -287,7 +288,7 @@ pub struct SessionView {
 }
 
 /// An NBD export.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct NbdView {
     /// The volume behind it.
     pub volume: VolumeName,
@@ -299,7 +300,7 @@ pub struct NbdView {
 }
 
 /// Everything at a glance.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Status {
     /// The pool.
     pub pool: PoolStatus,
@@ -316,7 +317,7 @@ pub struct Status {
 }
 
 /// The server process.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ServerStatus {
     /// Process id.
     pub pid: u32,

@@ -4,7 +4,17 @@
 use std::fmt;
 
 /// Kinds of failure. The numbers are the exit codes of the command line and are stable.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    Hash,
+    serde::Serialize,
+    serde::Deserialize,
+    schemars::JsonSchema,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum FailureKind {
     /// It was tried and did not work (exit code 1).
@@ -80,7 +90,9 @@ impl FailureKind {
 }
 
 /// A failed request as it travels and as it is printed.
-#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[derive(
+    Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema,
+)]
 pub struct Failure {
     /// What scripts match on.
     pub kind: FailureKind,

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use units::{IscsiName, Network, PoolName, SnapshotName, VolumeName};
 
@@ -14,7 +15,7 @@ use crate::secret::Secret;
 pub type Properties = BTreeMap<String, String>;
 
 /// One request.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Request {
     /// Everything at a glance.
@@ -34,7 +35,7 @@ pub enum Request {
 }
 
 /// How the devices of one group work together.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum GroupKind {
     /// Each device for itself.
@@ -49,7 +50,7 @@ pub enum GroupKind {
 }
 
 /// What a group is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum GroupRole {
     /// Holds data.
@@ -63,7 +64,7 @@ pub enum GroupRole {
 }
 
 /// Devices that are added to a pool together.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DeviceGroup {
     /// How they work together.
     pub kind: GroupKind,
@@ -74,7 +75,7 @@ pub struct DeviceGroup {
 }
 
 /// What to do with a scrub.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ScrubAction {
     /// Start, or go on after a pause.
@@ -86,7 +87,7 @@ pub enum ScrubAction {
 }
 
 /// Requests about the pool.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum PoolRequest {
     /// States, errors, capacity, scan.
@@ -178,7 +179,7 @@ pub enum PoolRequest {
 }
 
 /// A volume to be made.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct VolumeCreate {
     /// Its name.
     pub name: VolumeName,
@@ -197,7 +198,7 @@ pub struct VolumeCreate {
 }
 
 /// Requests about volumes.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum VolumeRequest {
     /// Make one.
@@ -263,7 +264,7 @@ pub enum VolumeRequest {
 }
 
 /// Requests about snapshots.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum SnapshotRequest {
     /// Make several at one moment.
@@ -293,7 +294,7 @@ pub enum SnapshotRequest {
 }
 
 /// Requests about iSCSI targets.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum TargetRequest {
     /// Make one without volumes; nobody but loopback is allowed.
@@ -377,7 +378,7 @@ pub enum TargetRequest {
 }
 
 /// Who is added to or taken from an access rule.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Who {
     /// Initiators by name.
     #[serde(default)]
@@ -391,7 +392,7 @@ pub struct Who {
 }
 
 /// Requests about NBD exports.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum NbdRequest {
     /// Offer a volume; changes an export of the same name.
@@ -417,7 +418,7 @@ pub enum NbdRequest {
 }
 
 /// Requests about the server process.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ServerRequest {
     /// Read the exports again, as SIGHUP does.
@@ -427,7 +428,7 @@ pub enum ServerRequest {
 }
 
 /// A pool to be made; performed by the command line itself, since no server has it yet.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PoolCreate {
     /// Its name.
     pub name: PoolName,

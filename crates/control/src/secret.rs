@@ -10,7 +10,7 @@ pub const SECRET_BYTES_MIN: usize = 12;
 pub const SECRET_BYTES_MAX: usize = 255;
 
 /// A secret text. `Debug` and `Display` of anything that holds one cannot show it.
-#[derive(Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
 #[serde(transparent)]
 pub struct Secret(String);
 

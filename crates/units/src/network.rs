@@ -6,7 +6,17 @@ use std::str::FromStr;
 
 /// A network in CIDR form, such as `10.0.0.0/24` or `fd00::/64`. Host bits are cleared.
 #[derive(
-    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    serde::Serialize,
+    serde::Deserialize,
+    schemars::JsonSchema,
 )]
 #[serde(try_from = "String", into = "String")]
 pub struct Network {

@@ -5,7 +5,7 @@ use units::{IscsiName, Network};
 
 /// Who may use an export. An empty rule allows loopback (and Unix sockets) only. If both lists
 /// have entries, a client must be in both.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AccessRule {
     /// Anybody who reaches a portal. The lists are then not looked at.

@@ -64,7 +64,7 @@ pub struct IscsiMap {
 }
 
 /// A volume's NBD export.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NbdExport {
     /// Export name.

@@ -7,7 +7,7 @@ use super::document::{self, DocumentError};
 
 /// Value of `bulkhead:identity`. Made once from 16 random bytes; only a locally set value
 /// counts, so that a clone does not pass for its origin.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Identity {
     /// NAA designator: 16 hex digits; the first is 3, "locally assigned" (SPC-4, 7.8.6.6).
