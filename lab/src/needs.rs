@@ -19,7 +19,7 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("cp", "coreutils"),
     ("chown", "coreutils"),
     ("crm_mon", "pacemaker-cli-utils"),
-    ("IPaddr2", "resource-agents"),
+    ("send_arp", "resource-agents"),
 ];
 /// Where programs are, besides the search path: much of it is for root only.
 const PLACES: &[&str] = &[
@@ -29,7 +29,7 @@ const PLACES: &[&str] = &[
     "/usr/bin",
     "/sbin",
     "/bin",
-    "/usr/lib/ocf/resource.d/heartbeat",
+    "/usr/libexec/heartbeat",
 ];
 
 /// Tries everything that namespaces are used for; ends with the name of what does not work.

@@ -43,6 +43,8 @@ pub struct HeadFacts {
     pub interfaces: Option<BTreeMap<String, InterfaceFacts>>,
     /// Each disk that was looked for; `None` where the head does not see it.
     pub disks: BTreeMap<PathBuf, Option<DiskFacts>>,
+    /// Whether a disk knows persistent reservations, for each block device that could be asked.
+    pub reservations: BTreeMap<PathBuf, bool>,
     /// Feature flags that its OpenZFS can use.
     pub zfs_features: Option<BTreeSet<String>>,
     /// Feature flags that pools on the disks it sees cannot be read without.

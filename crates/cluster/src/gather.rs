@@ -181,6 +181,11 @@ fn understand(text: &str, answered_ms: i64) -> HeadFacts {
                 };
                 facts.disks.insert(PathBuf::from(path), Some(disk));
             }
+            ["reservations", path, answer] => {
+                facts
+                    .reservations
+                    .insert(PathBuf::from(path), *answer == "yes");
+            }
             ["zfs_feature", name] => {
                 let features = facts.zfs_features.get_or_insert_default();
                 features.insert((*name).to_owned());

@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 use std::io::Read;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use control::Failure;
@@ -35,6 +35,10 @@ pub fn tell(stalls: bool) -> Result<String, Failure> {
         let _ = writeln!(lines, "stall_ms\t{}", longest_stall().as_millis());
     }
     for disk in disks.lines().filter(|line| !line.is_empty()) {
+        if let Some(known) = zpool::device::knows_reservations(Path::new(disk)) {
+            let answer = if known { "yes" } else { "no" };
+            let _ = writeln!(lines, "reservations\t{disk}\t{answer}");
+        }
         let found = discover(&[PathBuf::from(disk)]).unwrap_or_default();
         for candidate in found {
             for feature in candidate.features_for_read {

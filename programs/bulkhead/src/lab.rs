@@ -14,6 +14,7 @@ use crate::cli::{
     BmcArgs, CableArgs, Common, ExecArgs, LabCommand, OnOff, OutletArgs, PowerArgs, UpArgs,
     WhichLab,
 };
+use crate::server::signals;
 
 /// The check finds errors in the file: the same as for `appliance check`.
 const EXIT_ERRORS: u8 = 12;
@@ -33,6 +34,8 @@ pub fn inside() -> Option<ExitCode> {
         .with_target(false)
         .with_ansi(false)
         .try_init();
+    // Whoever began the lab may wait for them in a thread of its own; nobody in the lab does.
+    signals::unblock();
     Some(lab::inside::main(rest))
 }
 
@@ -148,6 +151,7 @@ fn up(
         keeps_failed: args.keep_failed,
         ..UpOptions::new(text, base, program)
     };
+    clean_up_when_interrupted(&options)?;
     match Lab::up(&options, progress) {
         Ok(lab) => {
             if !json {
@@ -174,6 +178,25 @@ fn up(
         }
         Err(error) => Err(failure(&error)),
     }
+}
+
+/// Whoever interrupts a lab that comes up wants none of it, unless what failed is to be looked at.
+fn clean_up_when_interrupted(options: &UpOptions) -> Result<(), Failure> {
+    let named = appliance::parse(&options.file_text).map(|parsed| parsed.appliance.name);
+    let name = options.name.clone().or(named.ok());
+    let Some(name) = name.filter(|_| !options.keeps_failed) else {
+        return Ok(());
+    };
+    if Lab::names(&options.base).contains(&name) {
+        // Somebody else's: this command will refuse.
+        return Ok(());
+    }
+    let base = options.base.clone();
+    signals::stop_after(move || {
+        // There may be none yet.
+        let _ = Lab::down(&base, &name);
+    })
+    .map_err(|error| Failure::new(FailureKind::Failed, format!("wait for signals: {error}")))
 }
 
 /// How to look around.

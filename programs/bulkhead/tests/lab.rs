@@ -2,7 +2,7 @@
 //! power heads off and on, and nothing of it is left afterwards, however it ended. Where this machine cannot
 //! run a lab, the tests say what it lacks and are skipped.
 
-use std::io::Write;
+use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -10,6 +10,8 @@ use std::time::{Duration, Instant};
 /// What `lab up` ends with on a machine that cannot.
 const EXIT_INCAPABLE: i32 = 15;
 const EXIT_ERRORS: i32 = 12;
+/// What shells report for a program that was interrupted.
+const EXIT_INTERRUPTED: i32 = 130;
 const EXIT_NOT_FOUND: i32 = 3;
 const EXIT_EXISTS: i32 = 4;
 const EXIT_UNAVAILABLE: i32 = 8;
@@ -160,6 +162,34 @@ fn interfaces() -> Vec<String> {
         .collect();
     names.sort();
     names
+}
+
+#[test]
+fn an_interrupted_lab_leaves_nothing_behind() {
+    let place = Place::new();
+    let mut child = place
+        .command(&format!("up {}", place.file().display()))
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("bulkhead runs");
+    // The first word of progress about a pool says that its machines run.
+    let mut said = String::new();
+    let mut lines = BufReader::new(child.stderr.take().expect("piped"));
+    while !said.contains("create the pool") {
+        if lines.read_line(&mut said).expect("text") == 0 {
+            break;
+        }
+    }
+    let pid = rustix::process::Pid::from_child(&child);
+    let _ = rustix::process::kill_process(pid, rustix::process::Signal::INT);
+    let status = child.wait().expect("it ends");
+    if status.code() == Some(EXIT_INCAPABLE) {
+        skip(&said);
+        return;
+    }
+    assert_eq!(status.code(), Some(EXIT_INTERRUPTED), "{said}");
+    place.assert_empty();
 }
 
 #[test]

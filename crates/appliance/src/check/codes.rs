@@ -184,6 +184,10 @@ codes! {
         "Each write smaller than the disk's own block makes the disk read first; writes take several times as long."
     DiskUnaligned "disk-unaligned" Warning
         "Writes that straddle two blocks of the disk make it read and write both."
+    NoReservations "no-reservations" Warning
+        "A head that was thought to be off and wakes up is stopped by the disks only if they know reservations."
+    ReservationsMissing "reservations-missing" Error
+        "A pool that asks for reservations is not started on disks that know none."
     CachefileSet "cachefile-set" Error
         "A head that boots imports every pool its cache file names, also while the other head serves it."
     ImportAtBoot "import-at-boot" Error

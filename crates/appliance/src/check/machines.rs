@@ -7,7 +7,7 @@ use units::{HeadName, PoolName};
 
 use super::{Checker, Code, head_key, network_key, pool_key};
 use crate::facts::{HeadFacts, programs_required, secrets_required};
-use crate::file::{Pool, QuorumRule};
+use crate::file::{Claims, Pool, QuorumRule};
 use crate::key::Key;
 
 /// Clocks further apart make logs hard to compare, in milliseconds.
@@ -234,6 +234,9 @@ fn check_disks(checker: &mut Checker<'_>, name: &PoolName, pool: &Pool) {
                 continue;
             };
             check_disk(checker, &key, &head, disk, seen.as_ref(), pool.sector_bytes);
+            if known.reservations.get(disk) == Some(&false) {
+                check_claims(checker, &key, &head, disk, pool.claims);
+            }
         }
     }
 }
@@ -280,6 +283,34 @@ fn check_disk(
             ),
             "give ZFS whole disks, or partitions that begin at a multiple of 1 MiB",
         );
+    }
+}
+
+/// The disk knows no reservations.
+fn check_claims(
+    checker: &mut Checker<'_>,
+    key: &Key,
+    head: &HeadName,
+    disk: &Path,
+    claims: Claims,
+) {
+    let shown = disk.display();
+    match claims {
+        // Whoever wrote that knows that the disks protect nothing.
+        Claims::Locks => {}
+        Claims::Auto => checker.find(
+            Code::NoReservations,
+            key,
+            format!("{shown} knows no persistent reservations on {head}"),
+            "use whole disks with SCSI-3 or NVMe reservations; or accept that fencing alone \
+             protects, and write claims = \"locks\"",
+        ),
+        Claims::Reservations => checker.find(
+            Code::ReservationsMissing,
+            key,
+            format!("{shown} knows no persistent reservations on {head}, and claims asks for them"),
+            "use whole disks with SCSI-3 or NVMe reservations, or write claims = \"auto\"",
+        ),
     }
 }
 

@@ -461,6 +461,14 @@ fn each_mistake_on_the_machines_is_found() {
                 disk.alignment_offset_bytes = 512;
             }
         }),
+        (Code::NoReservations, |facts| {
+            let head = right(facts);
+            head.reservations = head
+                .disks
+                .keys()
+                .map(|disk| (disk.clone(), false))
+                .collect();
+        }),
         (Code::CachefileSet, |facts| {
             right(facts).cached_pools.insert("tank".into());
         }),

@@ -31,6 +31,7 @@ pub use io::{DeviceIo, IoKind, Place};
 pub(crate) use lock::{Guarded, Previous, guard, unguard};
 pub use ownership::EXIT_OWNERSHIP_LOST;
 pub(crate) use ownership::{Owner, retire, watch};
+pub use reservation::knows_reservations;
 
 /// What a device is like. Sizes in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -9,7 +9,9 @@
 
 use std::num::NonZeroU32;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::path::Path;
 
+use rustix::fs::{FileType, Mode, OFlags};
 use rustix::io::Errno;
 use rustix::ioctl::{Ioctl, IoctlOutput, Opcode, ioctl, opcode};
 
@@ -78,9 +80,22 @@ pub(super) trait Registrar {
     fn request(&self, request: Request) -> Result<(), Refusal>;
 }
 
-/// Whether the disk knows persistent reservations.
+/// Whether the disk knows persistent reservations. A partition has none of its own: the kernel
+/// forbids the question there, to root as well.
 pub(super) fn is_supported(disk: &impl Registrar) -> bool {
-    !matches!(disk.request(Request::Probe), Err(Refusal::Unsupported))
+    !matches!(
+        disk.request(Request::Probe),
+        Err(Refusal::Unsupported | Refusal::System(Errno::PERM))
+    )
+}
+
+/// Whether the block device at `path` knows persistent reservations; nothing of it is changed.
+/// `None` if it is no block device or cannot be opened.
+pub fn knows_reservations(path: &Path) -> Option<bool> {
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let disk = rustix::fs::open(path, flags, Mode::empty()).ok()?;
+    let kind = FileType::from_raw_mode(rustix::fs::fstat(&disk).ok()?.st_mode);
+    (kind == FileType::BlockDevice).then(|| is_supported(&Kernel(disk.as_fd())))
 }
 
 /// Takes the disk for the head with the key `own`. On failure nothing of ours is left there.
@@ -413,6 +428,25 @@ mod tests {
             assert_eq!(judge(answer), Err(Refusal::Unsupported), "{answer:?}");
         }
         assert_eq!(judge(Err(Errno::PERM)), Err(Refusal::System(Errno::PERM)));
+    }
+
+    #[test]
+    fn a_partition_is_not_taken_for_a_disk_with_reservations() {
+        struct Partition;
+        impl Registrar for Partition {
+            fn request(&self, _request: Request) -> Result<(), Refusal> {
+                judge(Err(Errno::PERM))
+            }
+        }
+        assert!(!is_supported(&Partition));
+    }
+
+    #[test]
+    fn only_of_block_devices_is_it_told() {
+        let file = tempfile::NamedTempFile::new().expect("a file");
+        for path in [file.path(), Path::new("/nowhere"), Path::new("/dev/null")] {
+            assert_eq!(knows_reservations(path), None, "{}", path.display());
+        }
     }
 
     #[test]

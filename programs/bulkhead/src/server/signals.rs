@@ -22,6 +22,12 @@ pub fn block() -> io::Result<()> {
     Ok(())
 }
 
+/// Undoes what a parent's [`block`] left to this process.
+pub fn unblock() {
+    // It fails only for a set that is none.
+    let _ = wanted().thread_unblock();
+}
+
 /// Starts the thread that turns signals into events. It lives as long as the process.
 pub fn forward(events: Sender<Event>) -> io::Result<()> {
     std::thread::Builder::new()
