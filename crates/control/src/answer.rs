@@ -27,6 +27,8 @@ pub enum Answer {
     Volume(Box<VolumeView>),
     /// Snapshots.
     Snapshots(Vec<SnapshotView>),
+    /// Schedules of snapshots.
+    Schedules(Vec<ScheduleView>),
     /// Targets of a pool.
     Targets(Vec<TargetView>),
     /// A target in detail.
@@ -126,8 +128,38 @@ pub struct PoolStatus {
     pub devices: Vec<DeviceView>,
     /// The last or running scrub or resilver.
     pub scan: Option<ScanView>,
+    /// When it is scrubbed, if on a schedule.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scrub_schedule: Option<ScrubScheduleView>,
     /// What to do, in sentences; empty when all is well.
     pub advice: Vec<String>,
+    /// What to do first, in one sentence with the command; none when all is well.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next: Option<String>,
+    /// What is damaged beyond repair, the first hundred places.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub damaged: Vec<DamageView>,
+}
+
+/// When a pool is scrubbed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ScrubScheduleView {
+    /// In words, such as `monthly on 1 at 02:00`.
+    pub when: crate::schedule::When,
+    /// When a scrub is due next, in seconds since 1970.
+    pub next: u64,
+}
+
+/// Data that is damaged beyond repair.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct DamageView {
+    /// The dataset, or `metadata of POOL`.
+    pub dataset: String,
+    /// First byte of the volume that is damaged; none if it is no range of a volume's data.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub offset: Option<u64>,
+    /// Bytes from there on; 0 if that is not known.
+    pub length: u64,
 }
 
 /// A device or a group of devices.
@@ -145,6 +177,9 @@ pub struct DeviceView {
     pub write_errors: u64,
     /// Blocks whose checksum did not match.
     pub checksum_errors: u64,
+    /// Bytes that the last scrub or resilver wrote to it because they were wrong or missing.
+    #[serde(default)]
+    pub repaired: u64,
     /// Why it is in this state, if something is wrong.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
@@ -163,6 +198,12 @@ pub struct ScanView {
     /// When it began, in seconds since 1970.
     #[serde(default)]
     pub started: u64,
+    /// When it ended, in seconds since 1970; 0 before.
+    #[serde(default)]
+    pub ended: u64,
+    /// Seconds that it will still take at its present speed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub remaining_s: Option<u64>,
     /// Bytes looked at.
     pub examined: u64,
     /// Bytes to look at.
@@ -238,6 +279,33 @@ pub struct SnapshotView {
     /// Seconds since 1970.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub created_unix_s: Option<u64>,
+}
+
+/// A schedule of snapshots.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ScheduleView {
+    /// Where it is set: a volume, a dataset above volumes, or the pool.
+    pub of: String,
+    /// Its rules; none means that these volumes are left out.
+    pub rules: Vec<RuleView>,
+    /// No snapshot is taken of a volume that was not written to.
+    pub skip_unchanged: bool,
+    /// The volumes that it covers.
+    pub volumes: Vec<VolumeName>,
+}
+
+/// A rule of a schedule.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct RuleView {
+    /// The rule in words, such as `daily at 03:00 keep 7`.
+    pub rule: crate::schedule::Rule,
+    /// When it is due next, in seconds since 1970.
+    pub next: u64,
+    /// When its newest snapshot was taken, in seconds since 1970.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub latest: Option<u64>,
+    /// Snapshots of it that there are.
+    pub snapshots: u64,
 }
 
 /// A target. Secrets are never part of an answer.

@@ -9,12 +9,14 @@
 #![forbid(unsafe_code)]
 
 pub mod answer;
+pub mod calendar;
 pub mod client;
 pub mod exports;
 pub mod failure;
 pub mod frame;
 pub mod lock;
 pub mod request;
+pub mod schedule;
 pub mod secret;
 pub mod server;
 

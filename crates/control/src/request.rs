@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use units::{IscsiName, Network, PoolName, SnapshotName, VolumeName};
 
 use crate::exports::AccessRule;
+use crate::schedule::{Rule, When};
 use crate::secret::Secret;
 
 /// Names and values of properties.
@@ -80,6 +81,8 @@ pub struct DeviceGroup {
 pub enum ScrubAction {
     /// Start, or go on after a pause.
     Start,
+    /// Go on after a pause, if there is one.
+    Resume,
     /// Stop for now and keep the place.
     Pause,
     /// Stop for good.
@@ -107,6 +110,11 @@ pub enum PoolRequest {
         action: ScrubAction,
         /// Answer when the scrub has ended.
         wait: bool,
+    },
+    /// Scrub on a schedule, or only on request.
+    ScrubSchedule {
+        /// When; none to forget the schedule.
+        when: Option<When>,
     },
     /// Forget errors and resume a suspended pool.
     Clear {
@@ -290,6 +298,32 @@ pub enum SnapshotRequest {
         to: VolumeName,
         /// Properties of the new volume.
         properties: Properties,
+    },
+    /// When they are taken by the server itself.
+    Schedule(ScheduleRequest),
+}
+
+/// Requests about schedules of snapshots. Where `of` is asked for, it is the name of a volume, of
+/// a dataset above volumes, or of the pool.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ScheduleRequest {
+    /// Take snapshots from now on; changes a schedule that is there.
+    Set {
+        /// Of which volumes.
+        of: String,
+        /// When, and how many are kept; none to leave these volumes out.
+        rules: Vec<Rule>,
+        /// No snapshot of what was not written to.
+        #[serde(default)]
+        skip_unchanged: bool,
+    },
+    /// All schedules with their next moments.
+    List,
+    /// Forget a schedule; its snapshots stay.
+    Remove {
+        /// Whose.
+        of: String,
     },
 }
 

@@ -196,6 +196,7 @@ pub mod vdev_stat {
     pub const READ_ERRORS: usize = 20;
     pub const WRITE_ERRORS: usize = 21;
     pub const CHECKSUM_ERRORS: usize = 22;
+    pub const SCAN_PROCESSED: usize = 26;
     pub const FRAGMENTATION: usize = 27;
     pub const SLOW_IOS: usize = 34;
 }
@@ -211,6 +212,9 @@ pub mod scan_stat {
     pub const SKIPPED: usize = 6;
     pub const PROCESSED: usize = 7;
     pub const ERRORS: usize = 8;
+    pub const PASS_START: usize = 10;
     pub const PASS_SCRUB_PAUSE: usize = 11;
+    pub const PASS_SCRUB_SPENT_PAUSED: usize = 12;
+    pub const PASS_ISSUED: usize = 13;
     pub const ISSUED: usize = 14;
 }

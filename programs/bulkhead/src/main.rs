@@ -9,7 +9,6 @@
 
 mod agent;
 mod appliance;
-mod calendar;
 mod cli;
 mod drill;
 mod hand_over;

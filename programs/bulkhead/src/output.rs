@@ -4,13 +4,17 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use control::answer::{
-    DeviceView, Event, NbdView, PoolStatus, PoolSummary, Property, ScanView, ServerStatus,
-    SnapshotView, Status, TargetView, VolumeView,
+    DeviceView, Event, NbdView, PoolStatus, PoolSummary, Property, ServerStatus, SnapshotView,
+    Status, TargetView, VolumeView,
 };
 use control::{Answer, Failure};
 use units::ByteCount;
 
 use crate::table::Table;
+
+mod daily;
+
+pub use daily::scan_line;
 
 /// What is printed for an answer.
 pub fn answer(answer: &Answer, json: bool) -> String {
@@ -27,6 +31,7 @@ pub fn answer(answer: &Answer, json: bool) -> String {
         Answer::Volumes(volumes) => volume_list(volumes),
         Answer::Volume(volume) => volume_detail(volume),
         Answer::Snapshots(snapshots) => snapshot_list(snapshots),
+        Answer::Schedules(schedules) => daily::schedule_list(schedules),
         Answer::Targets(targets) => target_list(targets),
         Answer::Target(target) => target_detail(target),
         Answer::Nbd(exports) => nbd_list(exports),
@@ -137,6 +142,7 @@ fn pool_status(pool: &PoolStatus) -> String {
     if let Some(scan) = &pool.scan {
         let _ = writeln!(text, "scan:     {}", scan_line(scan));
     }
+    daily::care_lines(pool, &mut text);
     for advice in &pool.advice {
         let _ = writeln!(text, "advice:   {advice}");
     }
@@ -152,18 +158,6 @@ fn pool_status(pool: &PoolStatus) -> String {
     }
     let _ = write!(text, "\n{}", table.render());
     text
-}
-
-/// One line about a scan.
-pub fn scan_line(scan: &ScanView) -> String {
-    format!(
-        "{} {}, {}%, {} repaired, {} errors",
-        scan.function,
-        scan.state,
-        scan.percent(),
-        bytes(scan.repaired),
-        scan.errors
-    )
 }
 
 fn device_rows(device: &DeviceView, depth: usize, table: &mut Table) {
@@ -355,7 +349,7 @@ pub fn event_line(event: &Event, json: bool) -> String {
     }
     format!(
         "{} {:<9} {}\n",
-        crate::calendar::utc(event.at_ms / 1000),
+        control::calendar::utc(event.at_ms / 1000),
         event.kind,
         event.message
     )

@@ -155,7 +155,7 @@ struct Versioned<'a, T> {
 }
 
 /// Reads `value` as a versioned document.
-pub(super) fn decode<T: DeserializeOwned>(property: &str, value: &str) -> Result<T, DocumentError> {
+pub(crate) fn decode<T: DeserializeOwned>(property: &str, value: &str) -> Result<T, DocumentError> {
     let malformed = |cause| DocumentError::Malformed {
         property: property.to_owned(),
         cause,
@@ -180,7 +180,7 @@ pub(super) fn decode<T: DeserializeOwned>(property: &str, value: &str) -> Result
 }
 
 /// Writes `document` with its version, if it fits a property.
-pub(super) fn encode<T: Serialize>(property: &str, document: &T) -> Result<String, DocumentError> {
+pub(crate) fn encode<T: Serialize>(property: &str, document: &T) -> Result<String, DocumentError> {
     let versioned = Versioned {
         version: DOCUMENT_VERSION,
         document,

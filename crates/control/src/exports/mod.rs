@@ -13,6 +13,7 @@ pub use access::AccessRule;
 pub use document::{
     ChapUser, DOCUMENT_VERSION, DocumentError, IscsiMap, NbdExport, TargetDocument, VolumeDocument,
 };
+pub(crate) use document::{decode, encode};
 pub use identity::Identity;
 pub use reservations::{ReservationsError, join_parts, part_names, split_parts};
 pub use wish::{Change, NbdWish, Problem, TargetWish, UnitWish, VolumeFacts, Wish, difference};

@@ -475,6 +475,15 @@ impl Pool {
 
     /// Takes snapshots, all at the same moment or none. Completed writes are in them.
     pub fn snapshot(&self, names: &[SnapshotName]) -> Result<(), DatasetError> {
+        self.snapshot_marked(names, &[])
+    }
+
+    /// As [`Self::snapshot`]; each snapshot carries these user properties from its beginning on.
+    pub fn snapshot_marked(
+        &self,
+        names: &[SnapshotName],
+        marks: &[(String, Value)],
+    ) -> Result<(), DatasetError> {
         const DOING: &str = "snapshot";
         let Some(first) = names.first() else {
             return Ok(());
@@ -483,7 +492,7 @@ impl Pool {
             self.own(DOING, name.into())?;
         }
         let list = name_set(names.iter().map(SnapshotName::as_str));
-        let properties = NvList::new();
+        let properties = property::to_list(DOING, first.as_str(), marks)?;
         // SAFETY: the pool is open; the lists live for the call.
         let code = unsafe { sys::bh_snapshots_create(list.as_raw(), properties.as_raw()) };
         ZfsError::check(code).map_err(|cause| DatasetError::common(DOING, first.as_str(), cause))

@@ -113,6 +113,8 @@ pub struct DeviceStatus {
     /// Free space in small pieces, percent (of a group).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fragmentation_percent: Option<u64>,
+    /// Bytes that the last scan wrote here because they were wrong or missing.
+    pub repaired_bytes: u64,
     /// Being rebuilt by the scan that runs.
     pub resilvering: bool,
     /// Devices of the group.
@@ -165,6 +167,8 @@ pub struct ScanStatus {
     pub repaired_bytes: u64,
     /// Blocks that could not be repaired.
     pub errors: u64,
+    /// Seconds that it will still take, while it runs and its speed is known.
+    pub remaining_s: Option<u64>,
     /// Share done.
     pub percent: f64,
 }
@@ -367,6 +371,7 @@ fn device_of(vdev: NvRef<'_>, role: Role) -> DeviceStatus {
         size_bytes: get(counter::SPACE),
         expandable_bytes: get(counter::ESIZE),
         fragmentation_percent: known(get(counter::FRAGMENTATION)),
+        repaired_bytes: get(counter::SCAN_PROCESSED),
         resilvering: vdev.u64("resilver_txg").is_some() && state == DeviceState::Online,
         children,
     }
@@ -495,12 +500,33 @@ fn scan_of(fields: &[u64]) -> Option<ScanStatus> {
         done_bytes: done,
         repaired_bytes: scan.get(scan_field::PROCESSED),
         errors: scan.get(scan_field::ERRORS),
+        remaining_s: match state {
+            ScanState::Running => remaining_s(&scan, total.saturating_sub(done), now_s()),
+            _ => None,
+        },
         percent: match (state, total) {
             (ScanState::Finished, _) => 100.0,
             (_, 0) => 0.0,
             _ => (100.0 * done as f64 / total as f64).min(100.0),
         },
     })
+}
+
+fn now_s() -> u64 {
+    UNIX_EPOCH.elapsed().unwrap_or_default().as_secs()
+}
+
+/// At the speed since the pool was opened or the scan began, whichever is later, without pauses.
+fn remaining_s(scan: &Counters<'_>, left_bytes: u64, now_s: u64) -> Option<u64> {
+    let since = scan.get(scan_field::PASS_START);
+    let paused = scan.get(scan_field::PASS_SCRUB_SPENT_PAUSED);
+    let took_s = now_s.checked_sub(since)?.checked_sub(paused)?;
+    let issued = scan.get(scan_field::PASS_ISSUED);
+    if issued == 0 || took_s == 0 {
+        return None;
+    }
+    let left = u128::from(left_bytes) * u128::from(took_s) / u128::from(issued);
+    u64::try_from(left).ok()
 }
 
 fn features_of(config: NvRef<'_>) -> Vec<FeatureStatus> {
@@ -611,8 +637,11 @@ impl PoolStatus {
 impl ScanStatus {
     /// How long it has run, or ran.
     pub fn duration(&self) -> Duration {
-        let now = UNIX_EPOCH.elapsed().unwrap_or_default().as_secs();
-        let end = if self.ended_s == 0 { now } else { self.ended_s };
+        let end = if self.ended_s == 0 {
+            now_s()
+        } else {
+            self.ended_s
+        };
         Duration::from_secs(end.saturating_sub(self.started_s))
     }
 }
@@ -672,6 +701,13 @@ mod tests {
             (ScanKind::Scrub, ScanState::Running)
         );
         assert!((scan.percent - 50.0).abs() < f64::EPSILON);
+        fields[scan_field::PASS_START] = 1000;
+        fields[scan_field::PASS_SCRUB_SPENT_PAUSED] = 40;
+        fields[scan_field::PASS_ISSUED] = 50;
+        let left = |now_s| remaining_s(&Counters(&fields), 100, now_s);
+        assert_eq!(left(1060), Some(40));
+        assert_eq!(left(1040), None);
+        assert_eq!(left(10), None, "the clock went back");
         assert!(scan_of(&[0; 20]).is_none());
         assert!(scan_of(&[]).is_none());
     }

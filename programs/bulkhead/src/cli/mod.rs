@@ -9,6 +9,7 @@ mod layout;
 mod manual;
 mod nbd;
 mod pool;
+mod schedule;
 mod serve;
 mod snapshot;
 mod status;

@@ -48,7 +48,7 @@ pub enum PoolCommand {
         yes_destroy_all_data: bool,
     },
     /// Read every block, verify it, repair what is damaged
-    #[command(after_help = "Example:\n  bulkhead pool scrub tank --wait")]
+    #[command(after_help = SCRUB_EXAMPLES)]
     Scrub(ScrubArgs),
     /// Forget device errors, and resume a suspended pool
     #[command(after_help = "Example:\n  bulkhead pool clear tank")]
@@ -149,6 +149,13 @@ const EVENTS_EXAMPLES: &str = "Examples:
 The pool keeps its events itself: they move with it, and `zpool history` shows them, too. With
 --follow and --json, each event is a line.";
 
+const SCRUB_EXAMPLES: &str = "Examples:
+  bulkhead pool scrub tank --wait
+  bulkhead pool scrub tank --pause
+  bulkhead pool scrub tank --schedule monthly
+
+The schedule is kept in the pool. `bulkhead pool status` shows when the next scrub is due.";
+
 const IMPORT_EXAMPLES: &str = "Examples:
   bulkhead pool import --search /srv/disks
   bulkhead pool import tank --previous-owner-is-stopped";
@@ -224,14 +231,20 @@ pub struct ScrubArgs {
     /// The pool
     pool: PoolName,
     /// Stop for now and keep the place
-    #[arg(long, conflicts_with_all = ["stop", "wait"])]
+    #[arg(long, conflicts_with_all = ["stop", "wait", "resume"])]
     pause: bool,
+    /// Go on after a pause
+    #[arg(long, conflicts_with = "stop")]
+    resume: bool,
     /// Stop for good
     #[arg(long, conflicts_with = "wait")]
     stop: bool,
     /// Return when it has ended, and show the progress
     #[arg(long)]
     wait: bool,
+    /// Scrub by itself from now on: `monthly`, `weekly on sunday at 02:00` (UTC); `none` ends it
+    #[arg(long, value_name = "WHEN", conflicts_with_all = ["pause", "resume", "stop", "wait"])]
+    schedule: Option<String>,
 }
 
 impl PoolCommand {
@@ -262,7 +275,7 @@ impl PoolCommand {
                 confirmed(yes_destroy_all_data, "yes-destroy-all-data", &what)?;
                 ask(pool, PoolRequest::Destroy)
             }
-            Self::Scrub(args) => ask(args.pool.clone(), args.request()),
+            Self::Scrub(args) => ask(args.pool.clone(), args.request()?),
             Self::Clear { pool, device } => {
                 let device = device.as_deref().map(path).transpose()?;
                 ask(pool, PoolRequest::Clear { device })
@@ -364,15 +377,25 @@ impl ImportArgs {
 }
 
 impl ScrubArgs {
-    fn request(&self) -> PoolRequest {
-        let action = match (self.pause, self.stop) {
-            (true, _) => ScrubAction::Pause,
-            (_, true) => ScrubAction::Stop,
+    fn request(&self) -> Result<PoolRequest, Failure> {
+        if let Some(when) = &self.schedule {
+            let when = match when.as_str() {
+                "none" => None,
+                when => Some(when.parse()),
+            };
+            let wrong = |error: control::schedule::ScheduleError| Failure::usage(error.to_string());
+            let when = when.transpose().map_err(wrong)?;
+            return Ok(PoolRequest::ScrubSchedule { when });
+        }
+        let action = match (self.pause, self.resume, self.stop) {
+            (true, _, _) => ScrubAction::Pause,
+            (_, true, _) => ScrubAction::Resume,
+            (_, _, true) => ScrubAction::Stop,
             _ => ScrubAction::Start,
         };
-        PoolRequest::Scrub {
+        Ok(PoolRequest::Scrub {
             action,
             wait: self.wait,
-        }
+        })
     }
 }

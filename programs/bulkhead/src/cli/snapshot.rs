@@ -5,6 +5,7 @@ use control::Failure;
 use control::request::{Request, SnapshotRequest};
 use units::{PoolName, SnapshotName, VolumeName};
 
+use super::schedule::ScheduleCommand;
 use super::volume::CloneArgs;
 use super::{Plan, Whose, confirmed};
 
@@ -41,6 +42,9 @@ pub enum SnapshotCommand {
     /// Make a volume of a snapshot
     #[command(after_help = "Example:\n  bulkhead snapshot clone tank/vm0@monday tank/copy")]
     Clone(CloneArgs),
+    /// Snapshots that the server takes by itself, and how many it keeps
+    #[command(subcommand)]
+    Schedule(ScheduleCommand),
 }
 
 impl SnapshotCommand {
@@ -62,6 +66,7 @@ impl SnapshotCommand {
                 Ok(ask(Whose::Pool(pool), SnapshotRequest::Destroy { names }))
             }
             Self::Clone(args) => args.plan(),
+            Self::Schedule(command) => command.plan(),
         }
     }
 }

@@ -160,7 +160,7 @@ pub struct VolumeArg {
 }
 
 /// A volume's or a pool's name.
-fn dataset(text: &str) -> Result<String, units::NameError> {
+pub fn dataset(text: &str) -> Result<String, units::NameError> {
     if text.contains('/') {
         return text.parse::<VolumeName>().map(String::from);
     }
@@ -168,7 +168,7 @@ fn dataset(text: &str) -> Result<String, units::NameError> {
 }
 
 /// The pool of a checked name.
-fn pool_of(dataset: &str) -> PoolName {
+pub fn pool_of(dataset: &str) -> PoolName {
     let pool = dataset.split('/').next().unwrap_or_default();
     pool.parse().expect("checked by the parser")
 }

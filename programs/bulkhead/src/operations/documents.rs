@@ -35,6 +35,14 @@ impl All {
         self.datasets.get(dataset).map(|known| &known.own)
     }
 
+    /// The datasets that have this property themselves, with its value.
+    pub fn having<'a>(&'a self, property: &'a str) -> impl Iterator<Item = (&'a str, &'a str)> {
+        let value = move |(dataset, known): (&'a String, &'a Arc<Known>)| {
+            Some((dataset.as_str(), known.own.get(property)?.as_str()))
+        };
+        self.datasets.iter().filter_map(value)
+    }
+
     /// The volumes that have documents.
     pub fn volumes(&self) -> impl Iterator<Item = &VolumeFacts> {
         let known = self.datasets.values();

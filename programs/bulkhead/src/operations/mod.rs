@@ -8,6 +8,8 @@ mod failures;
 mod known;
 mod nbd;
 mod pool;
+pub mod schedule;
+pub mod scrub;
 mod snapshot;
 mod status;
 mod target;

@@ -2,24 +2,16 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::time::Duration;
 
 use control::answer::{Done, Property};
-use control::request::{
-    DeviceGroup, GroupKind, GroupRole, PoolCreate, PoolRequest, Properties, ScrubAction,
-};
+use control::request::{DeviceGroup, GroupKind, GroupRole, PoolCreate, PoolRequest, Properties};
 use control::{Answer, Failure, FailureKind};
-use zpool::pool::{DeviceStatus, PoolStatus, Role, ScanState, ScanStatus, ScrubCommand};
+use zpool::pool::{DeviceStatus, PoolStatus, Role};
 use zpool::{GroupSpec, PoolError, PoolErrorKind, PoolSpec};
 
-use super::status::{pool_status, scan};
+use super::status::pool_status;
 use super::volume::chosen;
-use super::{Context, events, failures};
-
-/// Pause between two looks at a scan that is waited for.
-const SCAN_LOOK_INTERVAL: Duration = Duration::from_millis(200);
-/// Looks between two progress reports.
-const LOOKS_PER_REPORT: u32 = 5;
+use super::{Context, events, failures, scrub};
 
 /// What `create` asks for, as the engine wants it.
 pub fn spec(create: &PoolCreate) -> PoolSpec {
@@ -72,7 +64,8 @@ pub fn perform(
             FailureKind::Failed,
             "only the owner of the pool can end it",
         )),
-        PoolRequest::Scrub { action, wait } => scrub(context, action, wait, progress),
+        PoolRequest::Scrub { action, wait } => scrub::perform(context, action, wait, progress),
+        PoolRequest::ScrubSchedule { when } => scrub::set_schedule(context, when),
         PoolRequest::Clear { device } => {
             let device = device.as_deref().map(text);
             done(pool.clear(device.as_deref()))?;
@@ -236,72 +229,4 @@ fn get(context: &Context<'_>, names: &[String]) -> Result<Answer, Failure> {
         })
         .collect();
     chosen(all, names, context.pool.name().as_str()).map(Answer::Properties)
-}
-
-fn scrub(
-    context: &Context<'_>,
-    action: ScrubAction,
-    wait: bool,
-    progress: &mut dyn FnMut(&str),
-) -> Result<Answer, Failure> {
-    let name = context.pool.name();
-    let (command, what) = match action {
-        ScrubAction::Start => (ScrubCommand::Start, "scrubs"),
-        ScrubAction::Pause => (ScrubCommand::Pause, "pauses its scrub"),
-        ScrubAction::Stop => (ScrubCommand::Cancel, "stops its scrub"),
-    };
-    let message = format!("pool {name} {what}");
-    let begun = match context.pool.scrub(command) {
-        Ok(()) => Done::changed(message),
-        Err(PoolError {
-            kind: PoolErrorKind::NothingToDo { why },
-            ..
-        }) => Done::already(why),
-        Err(error) => return Err(failures::pool(error)),
-    };
-    if !wait || action != ScrubAction::Start {
-        return Ok(begun);
-    }
-    let scan = wait_for_scan(context, progress)?;
-    if scan.errors > 0 {
-        let message = format!(
-            "the scrub of pool {name} found {} blocks that cannot be repaired",
-            scan.errors
-        );
-        return Err(Failure::new(FailureKind::Failed, message)
-            .advise("restore what is damaged from a backup"));
-    }
-    Ok(Done::changed(format!(
-        "{} of pool {name} {}: {} bytes repaired, no errors left",
-        scan.function, scan.state, scan.repaired
-    )))
-}
-
-/// Waits until no scan runs. A pause or the end of the server ends the wait, too.
-fn wait_for_scan(
-    context: &Context<'_>,
-    progress: &mut dyn FnMut(&str),
-) -> Result<control::answer::ScanView, Failure> {
-    let mut looks = 0;
-    loop {
-        let status = context.pool.status().map_err(failures::pool)?;
-        let running = |found: &&ScanStatus| found.state == ScanState::Running;
-        let Some(found) = status.scan.as_ref() else {
-            let message = "the pool reports no scan";
-            return Err(Failure::new(FailureKind::Failed, message));
-        };
-        let view = scan(found);
-        if Some(found).filter(running).is_none() {
-            return Ok(view);
-        }
-        if context.live.is_ending() {
-            let message = "the server ends; the scrub goes on at its next start";
-            return Err(Failure::new(FailureKind::Unavailable, message));
-        }
-        if looks % LOOKS_PER_REPORT == 0 {
-            progress(&crate::output::scan_line(&view));
-        }
-        looks += 1;
-        std::thread::sleep(SCAN_LOOK_INTERVAL);
-    }
 }

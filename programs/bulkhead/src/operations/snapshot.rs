@@ -9,7 +9,7 @@ use units::{SnapshotName, VolumeName};
 use zpool::dataset::{DatasetInfo, DatasetRef, Snapshots, Value};
 
 use super::documents::new_identity;
-use super::{Context, failures, volume};
+use super::{Context, failures, schedule, volume};
 
 /// Performs one request.
 pub fn perform(context: &Context<'_>, request: SnapshotRequest) -> Result<Answer, Failure> {
@@ -30,12 +30,13 @@ pub fn perform(context: &Context<'_>, request: SnapshotRequest) -> Result<Answer
             to,
             properties,
         } => clone(context, &from, &to, &properties),
+        SnapshotRequest::Schedule(request) => schedule::perform(context, request),
     }
 }
 
 /// After a crash a volume lacks what only its intent log holds until it is opened, and a
 /// snapshot would lack it for ever.
-fn replay(context: &Context<'_>, names: &[SnapshotName]) -> Result<(), Failure> {
+pub fn replay(context: &Context<'_>, names: &[SnapshotName]) -> Result<(), Failure> {
     let volumes: BTreeSet<VolumeName> = names.iter().map(SnapshotName::volume).collect();
     for name in &volumes {
         match context.pool.is_unreplayed(name) {

@@ -5,7 +5,7 @@ use control::{Answer, Failure};
 use zpool::pool::{DeviceState, DeviceStatus, Role, ScanKind, ScanState, ScanStatus, Suspension};
 
 use super::documents::Documents;
-use super::{Context, documents, failures, nbd, target};
+use super::{Context, documents, failures, nbd, scrub, target};
 
 /// Everything at a glance, as far as a pool can tell without a server.
 pub fn glance(context: &Context<'_>) -> Result<Answer, Failure> {
@@ -52,7 +52,10 @@ pub fn pool_status(context: &Context<'_>) -> Result<PoolStatus, Failure> {
         fragmentation_percent: status.fragmentation_percent,
         devices: status.devices.into_iter().map(device).collect(),
         scan: status.scan.as_ref().map(scan),
+        scrub_schedule: scrub::schedule_view(context.pool),
         advice,
+        next: None,
+        damaged: Vec::new(),
     })
 }
 
@@ -88,6 +91,7 @@ fn device(status: DeviceStatus) -> DeviceView {
         read_errors: status.read_errors,
         write_errors: status.write_errors,
         checksum_errors: status.checksum_errors,
+        repaired: status.repaired_bytes,
         note,
         members: status.children.into_iter().map(device).collect(),
     }
@@ -110,6 +114,8 @@ pub fn scan(status: &ScanStatus) -> ScanView {
         function: function.to_owned(),
         state: state.to_owned(),
         started: status.started_s,
+        ended: status.ended_s,
+        remaining_s: status.remaining_s,
         examined: status.done_bytes,
         to_examine: status.total_bytes,
         repaired: status.repaired_bytes,

@@ -176,14 +176,18 @@ impl Core {
 
 /// Whether a request changes nothing, so that it need not wait for one that does.
 fn only_looks(request: &Request) -> bool {
-    use control::request::{NbdRequest, SnapshotRequest, TargetRequest, VolumeRequest};
+    use control::request::{
+        NbdRequest, ScheduleRequest, SnapshotRequest, TargetRequest, VolumeRequest,
+    };
     matches!(
         request,
         Request::Pool(PoolRequest::Get { .. } | PoolRequest::Scrub { .. })
             | Request::Volume(
                 VolumeRequest::List | VolumeRequest::Show { .. } | VolumeRequest::Get { .. }
             )
-            | Request::Snapshot(SnapshotRequest::List { .. })
+            | Request::Snapshot(
+                SnapshotRequest::List { .. } | SnapshotRequest::Schedule(ScheduleRequest::List)
+            )
             | Request::Target(TargetRequest::List | TargetRequest::Show { .. })
             | Request::Nbd(NbdRequest::List)
             // Resumes a suspended pool, on which a change may be stuck.

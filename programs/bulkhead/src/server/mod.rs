@@ -9,6 +9,7 @@ mod lazy;
 mod notify;
 mod replay;
 mod reservations;
+mod schedules;
 mod serving;
 mod shared_pool;
 pub(crate) mod signals;
@@ -285,6 +286,7 @@ fn announce(core: &Arc<Core>, control: &control::Server, args: &ServeArgs) -> Re
         "listening"
     );
     replay::start(core).map_err(failed)?;
+    schedules::start(core).map_err(failed)?;
     match args.ready_fd {
         Some(fd) => notify::ready_fd(fd).map_err(failed),
         None => Ok(()),

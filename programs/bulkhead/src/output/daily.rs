@@ -1,0 +1,151 @@
+//! Answers about the daily care of a pool: schedules, scrubs, damage.
+
+use std::fmt::Write as _;
+
+use control::answer::{DamageView, DeviceView, PoolStatus, ScanView, ScheduleView};
+use control::calendar::utc;
+
+use super::{bytes, dash};
+use crate::table::Table;
+
+/// Schedules, a line a rule.
+pub fn schedule_list(schedules: &[ScheduleView]) -> String {
+    if schedules.is_empty() {
+        return "no schedules: `bulkhead snapshot schedule set POOL --daily 7` makes one\n".into();
+    }
+    let headings = ["OF", "RULE", ">VOLUMES", ">SNAPSHOTS", "LATEST", "NEXT"];
+    let mut table = Table::new(&headings);
+    for schedule in schedules {
+        let volumes = schedule.volumes.len().to_string();
+        if schedule.rules.is_empty() {
+            let none = "none: left out of schedules above".to_owned();
+            table.row([schedule.of.clone(), none, volumes.clone()]);
+        }
+        for rule in &schedule.rules {
+            table.row([
+                schedule.of.clone(),
+                rule.rule.to_string(),
+                volumes.clone(),
+                rule.snapshots.to_string(),
+                rule.latest.map_or_else(dash, utc),
+                utc(rule.next),
+            ]);
+        }
+    }
+    table.render()
+}
+
+/// One line about a scan.
+pub fn scan_line(scan: &ScanView) -> String {
+    let mut line = format!(
+        "{} {}, {}%, {} repaired, {} errors",
+        scan.function,
+        scan.state,
+        scan.percent(),
+        bytes(scan.repaired),
+        scan.errors
+    );
+    if let Some(seconds) = scan.remaining_s {
+        let _ = write!(line, ", {} to go", duration(seconds));
+    }
+    if scan.ended > 0 && scan.state != "running" {
+        let _ = write!(line, ", ended {}", utc(scan.ended));
+    }
+    line
+}
+
+/// Such as `1 h 20 min`.
+pub fn duration(seconds: u64) -> String {
+    match (seconds / 3600, seconds / 60 % 60, seconds % 60) {
+        (0, 0, seconds) => format!("{seconds} s"),
+        (0, minutes, seconds) => format!("{minutes} min {seconds} s"),
+        (hours, minutes, _) => format!("{hours} h {minutes} min"),
+    }
+}
+
+/// What the last scrub repaired, the schedule of scrubs, damage, and what to do next.
+pub fn care_lines(pool: &PoolStatus, text: &mut String) {
+    if pool
+        .scan
+        .as_ref()
+        .is_some_and(|scan| scan.function == "scrub")
+    {
+        let mut repaired = Vec::new();
+        pool.devices
+            .iter()
+            .for_each(|device| collect(device, &mut repaired));
+        for device in repaired {
+            let (name, count) = (&device.name, bytes(device.repaired));
+            let _ = writeln!(text, "          {count} repaired on {name}");
+        }
+    }
+    if let Some(schedule) = &pool.scrub_schedule {
+        let next = utc(schedule.next);
+        let _ = writeln!(text, "scrubs:   {}, next {next}", schedule.when);
+    }
+    for damage in &pool.damaged {
+        let _ = writeln!(text, "damaged:  {}", damage_text(damage));
+    }
+    if let Some(next) = &pool.next {
+        let _ = writeln!(text, "next:     {next}");
+    }
+}
+
+fn collect<'a>(device: &'a DeviceView, found: &mut Vec<&'a DeviceView>) {
+    if device.members.is_empty() && device.repaired > 0 {
+        found.push(device);
+    }
+    device.members.iter().for_each(|one| collect(one, found));
+}
+
+fn damage_text(damage: &DamageView) -> String {
+    match damage.offset {
+        Some(offset) => format!(
+            "{}, {} bytes from byte {offset} on",
+            damage.dataset, damage.length
+        ),
+        None => damage.dataset.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_are_read_at_a_glance() {
+        for (seconds, text) in [
+            (0, "0 s"),
+            (59, "59 s"),
+            (61, "1 min 1 s"),
+            (3600, "1 h 0 min"),
+            (100_000, "27 h 46 min"),
+        ] {
+            assert_eq!(duration(seconds), text);
+        }
+    }
+
+    #[test]
+    fn a_running_scrub_says_how_long_it_takes_and_an_ended_one_when() {
+        let mut scan = ScanView {
+            function: "scrub".to_owned(),
+            state: "running".to_owned(),
+            examined: 25,
+            to_examine: 100,
+            remaining_s: Some(90),
+            ..ScanView::default()
+        };
+        assert_eq!(
+            scan_line(&scan),
+            "scrub running, 25%, 0 repaired, 0 errors, 1 min 30 s to go"
+        );
+        scan = ScanView {
+            state: "finished".to_owned(),
+            ended: 951_782_400,
+            remaining_s: None,
+            examined: 100,
+            ..scan
+        };
+        assert!(scan_line(&scan).ends_with("ended 2000-02-29T00:00:00Z"));
+    }
+}
