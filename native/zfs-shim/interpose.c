@@ -4,7 +4,23 @@
  */
 #include "internal.h"
 
+#include <sys/arc_impl.h>
 #include <sys/random.h>
+
+/*
+ * The library keeps block buffers that nobody holds for 1/32 of the size that this tells, and keeps
+ * that share to itself.  A block without its buffer costs a read three times the work: the buffer is
+ * made, filled in from the cache of blocks, and another one dropped for it.  A quarter of the cache
+ * it is.  Not more: what these buffers refer to is not given up before they are, and neither is dirty
+ * data.
+ */
+#define	BH_BUFFERED_SHARE_FACTOR	8
+
+uint64_t
+arc_target_bytes(void)
+{
+	return (arc_c * BH_BUFFERED_SHARE_FACTOR);
+}
 
 /*
  * Waits with a deadline.  The library's own count on the wall clock: setting it back by an hour

@@ -285,7 +285,7 @@ fn prepare_tcp(
         remote: SocketAddr::try_from(remote)?,
         local: SocketAddr::try_from(rustix::net::getsockname(&socket)?)?,
     };
-    Ok((Stream::tcp(socket)?, peer))
+    Ok((Stream::tcp(socket, &peer)?, peer))
 }
 
 fn prepare_unix(socket: OwnedFd) -> io::Result<(Stream, Peer)> {

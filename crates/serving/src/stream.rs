@@ -17,6 +17,10 @@ const BRIEF_WAIT: Duration = Duration::from_millis(20);
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(30);
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
 const KEEPALIVE_PROBES: u32 = 3;
+/// Congestion control of connections that stay on this machine. The kernel always has this one, which sends
+/// at once. One that paces (BBR, where the machine prefers it) sets a timer for every piece that it sends,
+/// which costs as much as a copy of the data, and nothing lies in between that could be congested.
+const CONGESTION_ON_THIS_MACHINE: &str = "reno";
 
 /// Who is connected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,6 +47,14 @@ impl Peer {
         match self {
             Self::Tcp { remote, .. } => Some(remote.ip().to_canonical()),
             Self::Unix { .. } => None,
+        }
+    }
+
+    /// Whether what is sent never leaves this machine, whichever of its addresses was used.
+    fn stays_on_machine(&self) -> bool {
+        match self {
+            Self::Tcp { remote, local } => self.is_local() || remote.ip() == local.ip(),
+            Self::Unix { .. } => true,
         }
     }
 
@@ -105,12 +117,17 @@ pub struct Stream {
 
 impl Stream {
     /// Takes a connected TCP socket and sets it up for requests and answers.
-    pub fn tcp(socket: OwnedFd) -> io::Result<Self> {
+    pub fn tcp(socket: OwnedFd, peer: &Peer) -> io::Result<Self> {
         sockopt::set_tcp_nodelay(&socket, true)?;
         sockopt::set_socket_keepalive(&socket, true)?;
         sockopt::set_tcp_keepidle(&socket, KEEPALIVE_IDLE)?;
         sockopt::set_tcp_keepintvl(&socket, KEEPALIVE_INTERVAL)?;
         sockopt::set_tcp_keepcnt(&socket, KEEPALIVE_PROBES)?;
+        if peer.stays_on_machine() {
+            if let Err(error) = sockopt::set_tcp_congestion(&socket, CONGESTION_ON_THIS_MACHINE) {
+                tracing::debug!(%error, "the machine's own congestion control stays");
+            }
+        }
         Self::unix(socket)
     }
 
