@@ -66,7 +66,7 @@ int bh_volume_resize(bh_volume_t *volume, uint64_t size);
 
 /*
  * Takes the volume back to its newest snapshot, given by its full name. Nobody may use the volume
- * meanwhile and no loan may be left. The size may change.
+ * meanwhile and no read may be held; writes that are lent may stay so. The size may change.
  */
 int bh_volume_rollback(bh_volume_t *volume, const char *snapshot);
 

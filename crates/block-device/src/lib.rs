@@ -156,7 +156,8 @@ pub trait BlockDevice: Send + Sync {
     /// Reads `extent`.
     fn read(&self, extent: Extent, effort: Effort) -> Result<Box<dyn ReadLoan>, DeviceError>;
 
-    /// Lends buffers for a write of `extent`. Does not block and does not lock the range.
+    /// Lends buffers for a write of `extent`. Does not block and does not lock the range;
+    /// [`ErrorKind::WouldBlock`] where nothing can be lent now.
     fn lend(&self, extent: Extent) -> Result<Box<dyn WriteLoan>, DeviceError>;
 
     /// Writes `data` at byte `offset` by copying it.

@@ -25,6 +25,8 @@ pub enum Answer {
     Volumes(Vec<VolumeView>),
     /// A volume in detail.
     Volume(Box<VolumeView>),
+    /// A volume was taken back to a snapshot.
+    RolledBack(RolledBack),
     /// Snapshots.
     Snapshots(Vec<SnapshotView>),
     /// Schedules of snapshots.
@@ -66,6 +68,26 @@ impl Done {
             message: message.into(),
         })
     }
+}
+
+/// A volume was taken back to a snapshot.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RolledBack {
+    /// The snapshot, with the volume's name.
+    pub to: SnapshotName,
+    /// The volume's size now.
+    pub size: u64,
+    /// Snapshots that were newer, and are no more.
+    pub destroyed: Vec<SnapshotName>,
+    /// How long all of it took.
+    pub took_ms: u64,
+    /// How long the volume's clients waited; none if it was not open.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pause_ms: Option<u64>,
+    /// iSCSI sessions that were told that the contents changed.
+    pub sessions_told: u64,
+    /// NBD connections that were closed, because the size changed.
+    pub connections_closed: u64,
 }
 
 /// A property's value and where it comes from.

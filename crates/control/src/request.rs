@@ -243,6 +243,14 @@ pub enum VolumeRequest {
         /// To what, in the same pool.
         to: VolumeName,
     },
+    /// Take it back to one of its snapshots, also while it is in use.
+    Rollback {
+        /// The snapshot.
+        to: SnapshotName,
+        /// Destroy the snapshots that are newer.
+        #[serde(default)]
+        destroy_newer: bool,
+    },
     /// Make a clone depend on nothing: swap roles with its origin.
     Promote {
         /// The clone.

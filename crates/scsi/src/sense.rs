@@ -55,6 +55,7 @@ impl Asc {
     pub const HARDWARE_WRITE_PROTECTED: Self = Self(0x27, 0x01);
     pub const LOGICAL_UNIT_SOFTWARE_WRITE_PROTECTED: Self = Self(0x27, 0x02);
     pub const SPACE_ALLOCATION_FAILED_WRITE_PROTECT: Self = Self(0x27, 0x07);
+    pub const NOT_READY_TO_READY_CHANGE_MEDIUM_MAY_HAVE_CHANGED: Self = Self(0x28, 0x00);
     pub const POWER_ON_OR_RESET_OCCURRED: Self = Self(0x29, 0x00);
     pub const I_T_NEXUS_LOSS_OCCURRED: Self = Self(0x29, 0x07);
     pub const MODE_PARAMETERS_CHANGED: Self = Self(0x2a, 0x01);

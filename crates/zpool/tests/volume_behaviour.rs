@@ -13,6 +13,7 @@ use zpool::dataset::{Depth, PropertySource, Snapshots, Value};
 use zpool::{DatasetErrorKind, DatasetKind, OpenOptions, Volume, VolumeSpec};
 
 const MIB: u64 = 1 << 20;
+const LONG: Duration = Duration::from_secs(60);
 
 #[test]
 fn a_volume_keeps_its_promises() {
@@ -292,9 +293,27 @@ fn snapshots_clones_and_names(scratch: &Scratch) {
 
     pool.rename_snapshot(&snapshot("tank/clone@one"), "two")
         .expect("rename a snapshot");
-    open.rollback(pool, &snapshot("tank/clone@two"))
+    let mut loan = open.lend(Extent::new(8192, 4096)).expect("lent");
+    let mut parts = Vec::new();
+    loan.append_parts(&mut parts);
+    parts.iter_mut().for_each(|part| part.fill(9));
+    let paused = open.pause(LONG).expect("nobody reads");
+    let refused = open.lend(Extent::new(0, 4096)).err().map(|e| e.kind);
+    assert_eq!(refused, Some(ErrorKind::WouldBlock));
+    paused
+        .rollback(pool, &snapshot("tank/clone@two"))
         .expect("roll back while open");
+    let Commit::WouldBlock(loan) = loan.commit(Effort::NoWait) else {
+        panic!("the volume is paused");
+    };
+    drop(paused);
     assert_eq!(read(&open, Extent::new(0, 4096)), [1; 4096]);
+    assert!(matches!(loan.commit(Effort::MayBlock), Commit::Done));
+    assert_eq!(read(&open, Extent::new(8192, 4096)), [9; 4096]);
+    let held = open.read(Extent::new(0, 4096), Effort::MayBlock);
+    let in_use = open.pause(Duration::from_millis(1)).err();
+    assert_eq!(in_use.map(|e| e.kind), Some(DatasetErrorKind::Busy));
+    drop(held);
     written(&open, 4096, &[5; 4096]);
     open.flush().expect("flush");
     open.close();

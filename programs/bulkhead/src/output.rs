@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use control::answer::{
-    DeviceView, Event, NbdView, PoolStatus, PoolSummary, Property, ServerStatus, SnapshotView,
-    Status, TargetView, VolumeView,
+    DeviceView, Event, NbdView, PoolStatus, PoolSummary, Property, RolledBack, ServerStatus,
+    SnapshotView, Status, TargetView, VolumeView,
 };
 use control::{Answer, Failure};
 use units::ByteCount;
@@ -30,6 +30,7 @@ pub fn answer(answer: &Answer, json: bool) -> String {
         Answer::Pools(pools) => pool_list(pools),
         Answer::Volumes(volumes) => volume_list(volumes),
         Answer::Volume(volume) => volume_detail(volume),
+        Answer::RolledBack(done) => rolled_back(done),
         Answer::Snapshots(snapshots) => snapshot_list(snapshots),
         Answer::Schedules(schedules) => daily::schedule_list(schedules),
         Answer::Targets(targets) => target_list(targets),
@@ -90,6 +91,33 @@ fn bytes(count: u64) -> String {
         }
     }
     count.to_string()
+}
+
+fn rolled_back(done: &RolledBack) -> String {
+    let mut text = format!(
+        "{} has the contents of {} again, after {} ms\n",
+        done.to.volume(),
+        done.to,
+        done.took_ms
+    );
+    if let Some(pause_ms) = done.pause_ms {
+        let _ = writeln!(text, "its clients waited for {pause_ms} ms");
+    }
+    if done.sessions_told > 0 {
+        let count = done.sessions_told;
+        let _ = writeln!(text, "{count} iSCSI session(s) are told by a unit attention");
+    }
+    if done.connections_closed > 0 {
+        let (count, size) = (done.connections_closed, bytes(done.size));
+        let _ = writeln!(
+            text,
+            "{count} NBD connection(s) were closed: the size is {size} now"
+        );
+    }
+    if !done.destroyed.is_empty() {
+        let _ = writeln!(text, "destroyed {} newer snapshot(s)", done.destroyed.len());
+    }
+    text
 }
 
 fn status(status: &Status) -> String {

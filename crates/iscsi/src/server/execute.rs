@@ -94,7 +94,9 @@ impl Execution {
                 let running = Arc::clone(&elsewhere.running);
                 let job = Box::new(move || elsewhere.work(*pending));
                 if let Err(job) = self.server.workers.submit(job) {
-                    // All workers are busy: waiting here is the back-pressure.
+                    // All workers are busy: waiting here is the back-pressure. What the others
+                    // may wait for, loans in the queue, must not wait with it.
+                    self.sender.outbound.flush_now();
                     job();
                 }
                 return Some(running);

@@ -108,6 +108,8 @@ impl Served {
             drop(pending);
         });
         if let Err(job) = self.shared.workers.submit(job) {
+            // What the workers may wait for, loans in the queue, must not wait here.
+            self.outbound.flush_now();
             job();
         }
     }

@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
+use block_device::SharedDevice;
 use rustls::ServerConfig;
 use serving::{
     Budget, Connection, ConnectionLimits, Connections, CountersSnapshot, Directive, ListenAddress,
@@ -294,6 +295,23 @@ impl NbdServer {
         self.shared.stopping.store(true, Ordering::Release);
         self.shared.connections.direct_all(directive);
         self.listeners.lock().expect("no holder panics").clear();
+    }
+
+    /// Ends the sessions on exports of `device` at once, without a word; their number. Clients
+    /// connect again, and learn a size that is another now: the protocol has no message for it.
+    pub fn drop_sessions_of(&self, device: &SharedDevice) -> usize {
+        let concerned: Vec<_> = {
+            let state = self.shared.lock();
+            let sessions = state.sessions.values();
+            let concerned = sessions.filter(|live| Arc::ptr_eq(&live.export.device, device));
+            concerned
+                .map(|live| Arc::clone(&live.connection))
+                .collect()
+        };
+        for connection in &concerned {
+            connection.direct(Directive::Drop);
+        }
+        concerned.len()
     }
 
     /// Addresses listened on, with their real ports.

@@ -192,6 +192,21 @@ impl Target {
         resized
     }
 
+    /// The contents of a unit are others now, as if its medium had been exchanged. Tells the nexuses,
+    /// and returns how many.
+    pub fn contents_changed(&self, lun: u16) -> usize {
+        let units = self.units();
+        let Some(unit) = find(&units, lun) else {
+            return 0;
+        };
+        let mut told = self.all_nexuses();
+        told.retain(|nexus| unit.config.visibility.includes(&nexus.id.initiator));
+        for nexus in &told {
+            nexus.attend(lun, Asc::NOT_READY_TO_READY_CHANGE_MEDIUM_MAY_HAVE_CHANGED);
+        }
+        told.len()
+    }
+
     /// Opens an I_T nexus. If it is open already, that one is lost first (session reinstatement).
     pub fn login(self: &Arc<Self>, id: NexusId) -> Nexus {
         let login = self.logins.fetch_add(1, Ordering::Relaxed);

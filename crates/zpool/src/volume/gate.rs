@@ -1,17 +1,22 @@
 //! Counts the uses of something that can be taken away: closing waits for the last use, and no
-//! new one begins.
+//! new one begins. Things that were lent keep it from being closed, but not from a pause: whoever
+//! fills a lent buffer may take as long as a client takes to send.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 const CLOSED: u64 = 1 << 63;
 const PAUSED: u64 = 1 << 62;
-const USES: u64 = PAUSED - 1;
+/// One thing that is lent; those lent are counted above the uses.
+const LENT_ONE: u64 = 1 << 32;
+const USES: u64 = LENT_ONE - 1;
+const LENT: u64 = (PAUSED - 1) & !USES;
 
 /// See the module. Entering and leaving cost one atomic operation each.
 #[derive(Default)]
 pub(super) struct Gate {
-    /// The flags, and the number of uses.
+    /// The flags, the number of things lent, and the number of uses.
     state: AtomicU64,
     lock: Mutex<()>,
     changed: Condvar,
@@ -24,6 +29,15 @@ pub(super) enum Shut {
     Closed,
     /// For a moment.
     Paused,
+}
+
+/// Why there is no pause.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum NoPause {
+    /// It is closed.
+    Closed,
+    /// Somebody else has paused it, or uses it for too long.
+    InUse,
 }
 
 impl Gate {
@@ -59,7 +73,38 @@ impl Gate {
         }
     }
 
-    /// Lets nobody in any more and waits for the last use, or a pause, to end. `false` if it was
+    /// Ends a use in which something was lent; [`Self::give_back`] ends the loan.
+    pub(super) fn leave_lending(&self) {
+        let before = self.state.fetch_add(LENT_ONE - 1, Ordering::Release);
+        if before & (CLOSED | PAUSED) != 0 && before & USES == 1 {
+            self.announce();
+        }
+    }
+
+    /// Begins a use for something that is lent. It is not too late while it is being closed, as
+    /// closing waits for what is lent; a pause is waited for if that is wanted, else `false`.
+    pub(super) fn enter_with_loan(&self, waits: bool) -> bool {
+        loop {
+            let before = self.state.fetch_add(1, Ordering::Acquire);
+            if before & PAUSED == 0 {
+                return true;
+            }
+            self.leave();
+            if !waits {
+                return false;
+            }
+            self.wait_until(|state| state & PAUSED == 0);
+        }
+    }
+
+    pub(super) fn give_back(&self) {
+        let before = self.state.fetch_sub(LENT_ONE, Ordering::Release);
+        if before & CLOSED != 0 && before & LENT == LENT_ONE {
+            self.announce();
+        }
+    }
+
+    /// Lets nobody in any more and waits for the last use, loan or pause to end. `false` if it was
     /// closed before.
     pub(super) fn close(&self) -> bool {
         let before = self.state.fetch_or(CLOSED, Ordering::AcqRel);
@@ -67,23 +112,28 @@ impl Gate {
         if before & CLOSED != 0 {
             return false;
         }
-        self.wait_until(|state| state & (USES | PAUSED) == 0);
+        self.wait_until(|state| state & (USES | LENT | PAUSED) == 0);
         true
     }
 
-    /// Keeps newcomers waiting and waits for the last use to end. `false`, and nothing was done,
-    /// if it is closed or paused already.
-    pub(super) fn pause(&self) -> bool {
+    /// Keeps newcomers waiting and waits for the last use to end. An error, and nothing was done,
+    /// if it is closed or paused already, or if a use goes on for longer than `wait`.
+    pub(super) fn pause(&self, wait: Duration) -> Result<(), NoPause> {
         let paused = self
             .state
             .fetch_update(Ordering::AcqRel, Ordering::Acquire, |state| {
                 (state & (CLOSED | PAUSED) == 0).then_some(state | PAUSED)
             });
-        if paused.is_err() {
-            return false;
+        match paused {
+            Err(state) if state & CLOSED != 0 => return Err(NoPause::Closed),
+            Err(_) => return Err(NoPause::InUse),
+            Ok(_) => {}
         }
-        self.wait_until(|state| state & USES == 0);
-        true
+        if self.wait_until_or(|state| state & USES == 0, Instant::now() + wait) {
+            return Ok(());
+        }
+        self.resume();
+        Err(NoPause::InUse)
     }
 
     /// Ends a pause.
@@ -110,12 +160,25 @@ impl Gate {
                 .unwrap_or_else(PoisonError::into_inner);
         }
     }
+
+    /// The same, but not beyond `deadline`; whether it is done.
+    fn wait_until_or(&self, done: impl Fn(u64) -> bool, deadline: Instant) -> bool {
+        let held = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
+        let left = deadline.saturating_duration_since(Instant::now());
+        let waited = self.changed.wait_timeout_while(held, left, |()| {
+            !done(self.state.load(Ordering::Acquire))
+        });
+        drop(waited);
+        done(self.state.load(Ordering::Acquire))
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::sync::mpsc;
+
+    const LONG: Duration = Duration::from_secs(60);
 
     #[test]
     fn closing_waits_for_the_last_use_and_then_refuses() {
@@ -140,7 +203,8 @@ mod tests {
     #[test]
     fn a_pause_holds_newcomers_until_it_ends() {
         let gate = Gate::default();
-        assert!(gate.pause());
+        assert_eq!(gate.pause(LONG), Ok(()));
+        assert_eq!(gate.pause(LONG), Err(NoPause::InUse));
         assert_eq!(gate.enter(), Err(Shut::Paused));
         std::thread::scope(|scope| {
             let newcomer = scope.spawn(|| gate.enter_patiently());
@@ -149,6 +213,38 @@ mod tests {
         });
         gate.leave();
         assert!(gate.close());
-        assert!(!gate.pause());
+        assert_eq!(gate.pause(LONG), Err(NoPause::Closed));
+    }
+
+    #[test]
+    fn a_use_that_does_not_end_prevents_a_pause_and_everything_goes_on() {
+        let gate = Gate::default();
+        gate.enter().unwrap();
+        assert_eq!(gate.pause(Duration::ZERO), Err(NoPause::InUse));
+        assert_eq!(gate.enter(), Ok(()));
+        gate.leave();
+        gate.leave();
+        assert_eq!(gate.pause(LONG), Ok(()));
+    }
+
+    #[test]
+    fn what_is_lent_prevents_no_pause_but_a_close() {
+        let gate = Gate::default();
+        gate.enter().unwrap();
+        gate.leave_lending();
+        assert_eq!(gate.pause(Duration::ZERO), Ok(()));
+        assert!(!gate.enter_with_loan(false), "paused");
+        gate.resume();
+        std::thread::scope(|scope| {
+            let closer = scope.spawn(|| gate.close());
+            while !gate.is_closed() {
+                std::thread::yield_now();
+            }
+            assert!(gate.enter_with_loan(true), "what was lent may be used");
+            gate.leave();
+            assert!(!closer.is_finished(), "it is still lent");
+            gate.give_back();
+            assert!(closer.join().unwrap());
+        });
     }
 }

@@ -48,7 +48,7 @@ impl Drop for Read {
     }
 }
 
-/// Buffers to be filled and handed over.
+/// Buffers to be filled and handed over. The volume may be taken back to a snapshot meanwhile.
 pub(super) struct Write {
     shared: Arc<Shared>,
     /// `None` once it was committed.
@@ -93,8 +93,14 @@ impl WriteLoan for Write {
         let Some(raw) = self.raw.take() else {
             return Commit::Failed(DeviceError::new(ErrorKind::Failed, "write", self.extent));
         };
-        // SAFETY: `raw` is live; the call frees it unless it returns EAGAIN.
+        if !self.shared.gate.enter_with_loan(effort == Effort::MayBlock) {
+            self.raw = Some(raw);
+            return Commit::WouldBlock(self);
+        }
+        // SAFETY: `raw` is live, and the volume open and not paused until `leave`; the call frees
+        // `raw` unless it returns EAGAIN.
         let code = unsafe { sys::bh_write_commit(raw.as_ptr(), wait_flag(effort)) };
+        self.shared.gate.leave();
         match device_error(code, "write", self.extent) {
             Ok(()) => {
                 self.shared.note_written();
@@ -112,10 +118,11 @@ impl WriteLoan for Write {
 impl Drop for Write {
     fn drop(&mut self) {
         if let Some(raw) = self.raw.take() {
-            // SAFETY: not committed, so still ours; the gate keeps the volume open until `leave`.
+            // SAFETY: not committed, so still ours. Buffers belong to the pool, not to the volume;
+            // the gate keeps both open until they are given back.
             unsafe { sys::bh_write_discard(raw.as_ptr()) };
         }
-        self.shared.gate.leave();
+        self.shared.gate.give_back();
     }
 }
 

@@ -6,6 +6,7 @@
 
 mod gate;
 mod loan;
+mod pause;
 mod unreplayed;
 
 use std::ffi::CString;
@@ -18,13 +19,14 @@ use block_device::{
     WriteLoan, Zero,
 };
 use rustix::io::Errno;
-use units::SnapshotName;
 use zpool_sys as sys;
 
 use crate::dataset::{DatasetError, DatasetErrorKind};
 use crate::error::ZfsError;
-use crate::pool::{Pool, c_text};
+use crate::pool::c_text;
 use gate::{Gate, Shut};
+
+pub use pause::Paused;
 
 /// The library's name for "a checksum does not match" (`EBADE`).
 const ECKSUM: i32 = 52;
@@ -215,30 +217,6 @@ impl Volume {
             .map_err(|cause| DatasetError::common("resize", &self.shared.name, cause))
     }
 
-    /// Takes the volume back to its newest snapshot while it is in use: calls wait meanwhile, and
-    /// what was written since is lost. May block.
-    pub fn rollback(&self, pool: &Pool, snapshot: &SnapshotName) -> Result<(), DatasetError> {
-        const DOING: &str = "roll back to";
-        let fail = |kind| DatasetError::new(DOING, snapshot.as_str(), kind);
-        if *pool.name() != snapshot.volume().pool() {
-            return Err(fail(DatasetErrorKind::OtherPool));
-        }
-        if !self.shared.gate.pause() {
-            return Err(fail(DatasetErrorKind::Closed));
-        }
-        let name = c_text(snapshot.as_str());
-        // SAFETY: open, and the pause keeps every other user out; the name is copied.
-        let (code, size) = unsafe {
-            let raw = self.shared.raw.as_ptr();
-            let code = sys::bh_volume_rollback(raw, name.as_ptr());
-            (code, sys::bh_volume_size(raw))
-        };
-        self.shared.size.store(size, Ordering::Release);
-        self.shared.gate.resume();
-        ZfsError::check(code)
-            .map_err(|cause| crate::dataset::rollback_error(DOING, snapshot, cause))
-    }
-
     fn using(
         &self,
         effort: Effort,
@@ -360,14 +338,17 @@ impl BlockDevice for Volume {
         if extent.length == 0 {
             return Ok(Box::new(loan::Empty(extent)));
         }
-        let using = self.using(Effort::MayBlock, DOING, extent)?;
+        let using = self.using(Effort::NoWait, DOING, extent)?;
         let mut raw = std::ptr::null_mut();
-        // SAFETY: open while `using` lives, which the loan then takes over.
+        // SAFETY: open while `using` lives.
         let code =
             unsafe { sys::bh_write_lend(using.raw(), extent.offset, extent.length, &mut raw) };
         device_error(code, DOING, extent)?;
         let raw = NonNull::new(raw).expect("set when the call succeeds");
-        Ok(Box::new(loan::Write::new(self.keep(using), raw, extent)))
+        std::mem::forget(using);
+        self.shared.gate.leave_lending();
+        let shared = Arc::clone(&self.shared);
+        Ok(Box::new(loan::Write::new(shared, raw, extent)))
     }
 
     fn write(&self, offset: u64, data: &[u8], effort: Effort) -> Result<(), DeviceError> {

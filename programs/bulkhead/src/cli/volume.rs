@@ -59,6 +59,15 @@ pub enum VolumeCommand {
         /// Its new name
         new_name: VolumeName,
     },
+    /// Take a volume back to a snapshot, also while it is exported and in use
+    #[command(after_help = ROLLBACK_HELP)]
+    Rollback {
+        /// The snapshot, as POOL/NAME@SNAPSHOT
+        snapshot: SnapshotName,
+        /// Destroy the volume's newer snapshots
+        #[arg(long)]
+        destroy_newer: bool,
+    },
     /// Make a volume of a snapshot; the same as `snapshot clone`
     #[command(after_help = "Example:\n  bulkhead volume clone tank/vm0@monday tank/copy")]
     Clone(CloneArgs),
@@ -102,6 +111,13 @@ const CREATE_EXAMPLES: &str = "Examples:
   bulkhead volume create tank/vm0 --size 10G
   bulkhead volume create tank/db/log --size 100G --sparse --parents --compression zstd-3
   bulkhead volume create tank/db/data --size 1T --block-size 8K --sync always --dedup on";
+
+const ROLLBACK_HELP: &str = "What was written since the snapshot is lost. Clients stay connected: iSCSI initiators are told \
+                             that the contents changed. What a client has in its own memory is not changed: \
+                             unmount the file system, or stop the virtual machine, before.\n\n\
+                             Examples:
+  bulkhead volume rollback tank/vm0@monday
+  bulkhead volume rollback tank/vm0@monday --destroy-newer";
 
 /// `volume create`
 #[derive(Debug, Args)]
@@ -227,6 +243,13 @@ impl VolumeCommand {
                 };
                 ask(volume.pool(), rename)
             }
+            Self::Rollback {
+                snapshot: to,
+                destroy_newer,
+            } => ask(
+                to.volume().pool(),
+                VolumeRequest::Rollback { to, destroy_newer },
+            ),
             Self::Clone(args) => args.plan(),
             Self::Promote(arg) => ask(
                 arg.volume.pool(),

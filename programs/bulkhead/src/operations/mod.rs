@@ -8,6 +8,7 @@ mod failures;
 mod known;
 mod nbd;
 mod pool;
+mod rollback;
 pub mod schedule;
 pub mod scrub;
 mod snapshot;
@@ -18,10 +19,12 @@ mod volume;
 use control::{Answer, Failure, FailureKind, Request};
 use units::VolumeName;
 use zpool::Pool;
+use zpool::volume::Paused;
 
 pub use failures::{dataset as dataset_failure, pool as pool_failure};
 pub use known::Known;
 pub use pool::spec as pool_spec;
+pub use rollback::Exchanged;
 pub use status::pool_status;
 pub use {nbd::view as nbd_view, target::view as target_view};
 
@@ -39,6 +42,13 @@ pub trait Live {
     fn close(&self, name: &VolumeName);
     /// `from`, and all below it, has another name.
     fn renamed(&self, from: &VolumeName, to: &VolumeName);
+    /// If `name` is served: keeps its clients waiting, has `exchange` exchange its contents, and
+    /// tells the clients. `None` if it is not served.
+    fn exchange(
+        &self,
+        name: &VolumeName,
+        exchange: &mut dyn FnMut(&Paused<'_>) -> Result<(), Failure>,
+    ) -> Result<Option<Exchanged>, Failure>;
     /// Whether the owner of the pool wants to end, so that nobody should wait long.
     fn is_ending(&self) -> bool;
 }
@@ -59,6 +69,13 @@ impl Live for NothingLive {
     fn resized(&self, _: &VolumeName) {}
     fn close(&self, _: &VolumeName) {}
     fn renamed(&self, _: &VolumeName, _: &VolumeName) {}
+    fn exchange(
+        &self,
+        _: &VolumeName,
+        _: &mut dyn FnMut(&Paused<'_>) -> Result<(), Failure>,
+    ) -> Result<Option<Exchanged>, Failure> {
+        Ok(None)
+    }
     fn is_ending(&self) -> bool {
         false
     }

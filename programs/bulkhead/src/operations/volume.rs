@@ -13,7 +13,7 @@ use zpool::dataset::{DatasetInfo, Depth, PropertySource, Snapshots, Value, Volum
 
 use super::datasets::{Dataset, is_sparse};
 use super::documents::{All, Documents, export_document, new_identity, no_volume};
-use super::{Context, failures};
+use super::{Context, failures, rollback};
 
 /// Performs one request.
 pub fn perform(context: &Context<'_>, request: VolumeRequest) -> Result<Answer, Failure> {
@@ -39,6 +39,9 @@ pub fn perform(context: &Context<'_>, request: VolumeRequest) -> Result<Answer, 
             context.live.renamed(&from, &to);
             context.live.exports_changed()?;
             Ok(Done::changed(format!("renamed {from} to {to}")))
+        }
+        VolumeRequest::Rollback { to, destroy_newer } => {
+            rollback::perform(context, &to, destroy_newer)
         }
         VolumeRequest::Promote { name } => {
             context.pool.promote(&name).map_err(failures::dataset)?;

@@ -10,12 +10,14 @@ use control::answer::{Done, NbdView, ServerStatus, TargetView};
 use control::request::{PoolRequest, ServerRequest};
 use control::{Answer, Failure, FailureKind, Handler, Request};
 use units::{PoolName, VolumeName};
+use zpool::volume::Paused;
 
 use super::serving::Serving;
 use super::shared_pool::SharedPool;
 use super::watch::Watch;
 use super::{Ending, Event};
-use crate::operations::{self, Context, Live};
+use crate::operations::events::News;
+use crate::operations::{self, Context, Exchanged, Live};
 use crate::reach::{End, is_end};
 
 /// Longest time that the end of a pool takes after its sessions are drained.
@@ -260,6 +262,21 @@ impl Live for Core {
 
     fn renamed(&self, from: &VolumeName, to: &VolumeName) {
         self.serving.renamed(from, to);
+    }
+
+    fn exchange(
+        &self,
+        name: &VolumeName,
+        exchange: &mut dyn FnMut(&Paused<'_>) -> Result<(), Failure>,
+    ) -> Result<Option<Exchanged>, Failure> {
+        let Some(done) = self.serving.exchange(name, exchange)? else {
+            return Ok(None);
+        };
+        let pause_ms = done.pause.as_millis();
+        let message = format!("{name} was taken back to a snapshot; its clients waited {pause_ms} ms");
+        let news = News::of_pool("rolled_back", message, false);
+        self.watch.journal().add(news);
+        Ok(Some(done))
     }
 
     fn is_ending(&self) -> bool {

@@ -186,10 +186,13 @@ impl BlockDevice for LazyVolume {
     }
 
     fn lend(&self, extent: Extent) -> Result<Box<dyn WriteLoan>, DeviceError> {
-        if let Some(volume) = self.core.volume.get() {
-            return volume.lend(extent);
+        // Lending must not block, so the first write, and those while the volume is taken back to
+        // a snapshot, go into memory of our own.
+        match self.core.volume.get().map(|volume| volume.lend(extent)) {
+            Some(Err(error)) if error.kind == ErrorKind::WouldBlock => {}
+            Some(lent) => return lent,
+            None => {}
         }
-        // Lending must not block, so the first write goes into memory of our own.
         self.core.check("lend", extent)?;
         if extent.length > BUFFER_BYTES_MAX {
             return Err(DeviceError::new(ErrorKind::Failed, "lend", extent));
@@ -252,7 +255,7 @@ impl BlockDevice for LazyVolume {
     }
 }
 
-/// The data of a write that arrived before the volume was open.
+/// The data of a write that arrived before the volume was open, or while it is paused.
 struct Buffer {
     core: Arc<Core>,
     extent: Extent,

@@ -3,6 +3,7 @@
 
 mod connections;
 mod core;
+mod exchange;
 mod faults;
 mod journal;
 mod lazy;

@@ -317,6 +317,29 @@ impl Serving {
         }
     }
 
+    /// Tells the initiators that see `volume` that its contents, and perhaps its size, are
+    /// others; how many sessions there are.
+    pub(super) fn tell_contents_changed(&self, volume: &VolumeName) -> u64 {
+        let served = self.served();
+        let mut told = 0;
+        for (name, wish) in &served.wish.targets {
+            let Some(target) = served.targets.get(name) else {
+                continue;
+            };
+            let shown = wish.units.iter().filter(|(_, unit)| unit.volume == *volume);
+            for (lun, _) in shown {
+                told += target.contents_changed(*lun) as u64;
+                target.check_capacities();
+            }
+        }
+        told
+    }
+
+    /// Closes the NBD connections on exports of a device; their number.
+    pub(super) fn drop_nbd_sessions(&self, device: &SharedDevice) -> u64 {
+        self.nbd.drop_sessions_of(device) as u64
+    }
+
     /// Bound portals and listeners, as text.
     pub fn addresses(&self) -> (Vec<String>, Vec<String>) {
         let portals = self.iscsi.portals().into_iter();

@@ -1,0 +1,63 @@
+//! Exchanges the contents of a volume under its clients: they wait, the contents become others,
+//! every client is told in its protocol's way, and all goes on.
+
+use std::time::{Duration, Instant};
+
+use block_device::SharedDevice;
+use control::{Failure, FailureKind};
+use units::VolumeName;
+use zpool::dataset::DatasetErrorKind;
+use zpool::volume::Paused;
+
+use super::serving::Serving;
+use crate::operations::{Exchanged, dataset_failure};
+
+/// Longest time that the exchange waits for commands under way. They end when the pool's devices
+/// answer, and clients that wait longer than this begin to give up.
+const PAUSE_WAIT: Duration = Duration::from_secs(10);
+
+impl Serving {
+    /// Has `exchange` exchange the contents of `name` while its clients wait, and tells them.
+    /// `None` if it is not served.
+    pub fn exchange(
+        &self,
+        name: &VolumeName,
+        exchange: &mut dyn FnMut(&Paused<'_>) -> Result<(), Failure>,
+    ) -> Result<Option<Exchanged>, Failure> {
+        if !self.volumes.open(name)? {
+            return Ok(None);
+        }
+        let Some(volume) = self.volumes.open_volume(name) else {
+            return Ok(None);
+        };
+        let begun = Instant::now();
+        let paused = volume.pause(PAUSE_WAIT).map_err(|error| match error.kind {
+            DatasetErrorKind::Busy => in_use(name),
+            _ => dataset_failure(error),
+        })?;
+        let size_before = paused.size();
+        exchange(&paused)?;
+        self.volumes.resized(name);
+        // Told before anybody can see the new contents.
+        let sessions_told = self.tell_contents_changed(name);
+        let connections_closed = match paused.size() == size_before {
+            true => 0,
+            false => self.drop_nbd_sessions(&(self.volumes.device(name) as SharedDevice)),
+        };
+        drop(paused);
+        Ok(Some(Exchanged {
+            pause: begun.elapsed(),
+            sessions_told,
+            connections_closed,
+        }))
+    }
+}
+
+fn in_use(name: &VolumeName) -> Failure {
+    let message = format!(
+        "commands on {name} did not end within {} seconds, and nothing was changed",
+        PAUSE_WAIT.as_secs()
+    );
+    Failure::new(FailureKind::Busy, message)
+        .advise("`bulkhead status` shows whether a device is slow; then try again")
+}

@@ -1,0 +1,238 @@
+"""Rounds of load, rollback, and sometimes a kill in the middle of it, judged cell by cell."""
+
+from __future__ import annotations
+
+import json
+import random
+import time
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+from proof import pattern
+from proof.clients import libiscsi
+from proof.clients.base import Client, drive, drive_until, read_all, wait_done
+from proof.clients.iscsi import IscsiClient
+from proof.clients.nbd import NbdClient
+from proof.process import Outcome
+from proof.rollback.cells import CELL, Cells, Write
+from proof.runtime import ProofError
+from proof.servers.base import VolumeSpec
+from proof.servers.bulkhead import POOL, Bulkhead
+
+VOLUME = VolumeSpec("v", 8 << 20)
+DATASET = f"{POOL}/{VOLUME.name}"
+MEDIUM_MAY_HAVE_CHANGED = 0x2800
+LOAD_SECONDS = (0.05, 0.4)
+IN_FLIGHT = 16
+"""Writes under way for each client."""
+
+KILLED = 0.5
+"""Share of rounds that are killed in the middle."""
+
+QUIET = 0.3
+"""Share of the killed rounds without load meanwhile: then the contents are exactly the old or the new ones."""
+
+NEWER = 0.4
+"""Share of rounds with a newer snapshot to destroy."""
+
+ANSWER_SECONDS = 120.0
+READ_BYTES = 1 << 20
+
+
+@dataclass
+class Tally:
+    """What happened."""
+
+    rounds: int = 0
+    killed: int = 0
+    killed_old: int = 0
+    killed_new: int = 0
+    written: int = 0
+    attentions: int = 0
+    pauses_ms: list[int] = field(default_factory=list)
+    took_ms: list[int] = field(default_factory=list)
+    complaints: list[str] = field(default_factory=list)
+
+    def verdict(self) -> str:
+        """The last line."""
+
+        def middle(values: list[int]) -> str:
+            ordered = sorted(values)
+            return f"{ordered[len(ordered) // 2]} ms (longest {ordered[-1]})" if ordered else "-"
+
+        return (
+            f"rollback: {self.rounds} rounds, {self.written} writes, {self.killed} killed in the middle "
+            f"({self.killed_old} old, {self.killed_new} new contents), {self.attentions} unit attentions, "
+            f"took {middle(self.took_ms)}, clients waited {middle(self.pauses_ms)}, "
+            f"{len(self.complaints)} wrong"
+        )
+
+
+class RollbackProof:
+    """Runs the rounds against one server."""
+
+    def __init__(self, server: Bulkhead, rounds: int, seed: int, say: Callable[[str], None] = print):
+        self._server = server
+        self._rounds = rounds
+        self._seed = seed
+        self._say = say
+        self._cells = Cells(1, VOLUME.size // CELL)
+        self._busy: set[int] = set()
+        self._clients: list[Client] = []
+        self._attended: set[int] = set()
+        self.tally = Tally()
+
+    def run(self) -> Tally:
+        """All rounds; stops at the first complaint."""
+        self._server.prepare()
+        self._start()
+        with ThreadPoolExecutor(1) as pool:
+            for number in range(1, self._rounds + 1):
+                rng = random.Random(f"{self._seed}:{number}")
+                try:
+                    self._round(number, rng, pool)
+                except ProofError as error:
+                    self.tally.complaints.append(f"round {number}: {error}")
+                self.tally.rounds = number
+                if self.tally.complaints:
+                    break
+        for client in self._clients:
+            client.close()
+        if not self.tally.complaints:
+            self._server.stop()
+            if findings := self._server.audit():
+                self.tally.complaints.append(f"the pool's checker found: {findings}")
+        return self.tally
+
+    def _start(self) -> None:
+        self._server.start()
+        self._server.wait_ready()
+        iscsi, name = self._server.iscsi(VOLUME.name), "iqn.2026-01.org.example:proof"
+        self._clients = [
+            IscsiClient(iscsi, f"{name}-0"),
+            IscsiClient(iscsi, f"{name}-1", "crc32c"),
+            NbdClient(self._server.nbd(VOLUME.name)),
+        ]
+        self._busy.clear()
+
+    def _round(self, number: int, rng: random.Random, pool: ThreadPoolExecutor) -> None:
+        killed, newer = rng.random() < KILLED, rng.random() < NEWER
+        quiet = killed and rng.random() < QUIET
+        self._attended.clear()
+        self._server.command("snapshot", "create", f"{DATASET}@r{number}")
+        self._load(rng, rng.uniform(*LOAD_SECONDS))
+        if newer:
+            self._server.command("snapshot", "create", f"{DATASET}@n{number}")
+            self._load(rng, rng.uniform(*LOAD_SECONDS))
+        if quiet:
+            self._drain()
+        words = ["volume", "rollback", f"{DATASET}@r{number}", "--json", *(["--destroy-newer"] if newer else [])]
+        started = time.monotonic()
+        command = pool.submit(self._server.try_command, *words, seconds=ANSWER_SECONDS)
+        if killed:
+            usual = sorted(self.tally.took_ms)[len(self.tally.took_ms) // 2] / 1000 if self.tally.took_ms else 0.2
+            self._load(rng, rng.uniform(0, usual * 1.5 + 0.03), asks=not quiet)
+            self._killed(number, command, started, newer)
+        else:
+            self._rolled_back(rng, command, started)
+
+    def _rolled_back(self, rng: random.Random, command: Future[Outcome], started: float) -> None:
+        while not command.done():
+            self._load(rng, 0.01)
+        ended = time.monotonic()
+        outcome = command.result()
+        if outcome.status != 0:
+            raise ProofError(f"the rollback failed: {outcome.output}")
+        answer = json.loads(outcome.output)
+        self.tally.took_ms.append(answer["took_ms"])
+        self.tally.pauses_ms.append(answer["pause_ms"])
+        self._load(rng, rng.uniform(*LOAD_SECONDS))
+        self._drain()
+        told = sum(isinstance(client, IscsiClient) for client in self._clients)
+        if answer["sessions_told"] != told or len(self._attended) != told:
+            raise ProofError(f"{answer['sessions_told']} of {told} sessions were told, {len(self._attended)} heard it")
+        found = self._read()
+        if wrong := self._cells.wrong_if_gone(found, started, ended):
+            raise ProofError(f"cells are wrong after the rollback: {self._describe(wrong, found)}")
+        self._cells.restart(found)
+
+    def _killed(self, number: int, command: Future[Outcome], started: float, newer: bool) -> None:
+        done = command.done() and command.result().status == 0
+        ended = time.monotonic() if done else float("inf")
+        self._server.kill()
+        for client in self._clients:
+            while client.in_flight and not client.dead:
+                drive([client], 0.1)
+            client.close()
+        command.result()
+        self._start()
+        found = self._read()
+        kept = self._cells.wrong_if_kept(found, started)
+        gone = self._cells.wrong_if_gone(found, started, ended)
+        if gone and (kept or done):
+            said = "said to be done" if done else "not answered"
+            raise ProofError(
+                f"neither the old nor the new contents ({said}): as old {self._describe(kept, found)}, "
+                f"as new {self._describe(gone, found)}"
+            )
+        listed = self._server.command("snapshot", "list", DATASET)
+        if newer and not gone and kept and f"@n{number}" in listed:
+            raise ProofError("rolled back past a snapshot that is still there")
+        self.tally.killed += 1
+        self.tally.killed_old += bool(gone)
+        self.tally.killed_new += bool(kept)
+        self._cells.restart(found)
+
+    def _describe(self, wrong: list[int], found: list[int]) -> str:
+        shown = ", ".join(f"cell {cell} has {found[cell]}, began as {self._cells.now[cell]}" for cell in wrong[:4])
+        return f"{len(wrong)} ({shown})"
+
+    def _load(self, rng: random.Random, seconds: float, asks: bool = True) -> None:
+        """Writes cells with every client for a while; every answer means durable."""
+        until = time.monotonic() + seconds
+        while True:
+            for client in self._clients:
+                if client.dead:
+                    raise ProofError(f"{client.name}: lost its connection: {client.last_error}")
+                while asks and client.in_flight < IN_FLIGHT:
+                    self._write(client, rng)
+            left = until - time.monotonic()
+            if left <= 0:
+                return
+            drive(self._clients, min(left, 0.01))
+
+    def _write(self, client: Client, rng: random.Random) -> None:
+        cell = rng.randrange(self._cells.count)
+        while cell in self._busy:
+            cell = (cell + 1) % self._cells.count
+        self._busy.add(cell)
+        write, data = self._cells.begin(cell, time.monotonic())
+        client.write(cell * CELL, data, True, lambda good: self._answered(client, cell, write, good))
+
+    def _answered(self, client: Client, cell: int, write: Write, good: bool) -> None:
+        self._busy.discard(cell)
+        refusal = client.last_refusal
+        if good:
+            write.answered = time.monotonic()
+            self.tally.written += 1
+        elif refusal is not None:
+            client.last_refusal = None
+            write.refused = True
+            if refusal.sense_key == libiscsi.UNIT_ATTENTION and refusal.ascq == MEDIUM_MAY_HAVE_CHANGED:
+                self._attended.add(id(client))
+                self.tally.attentions += 1
+            else:
+                self.tally.complaints.append(f"{client.name}: {refusal.words}")
+
+    def _drain(self) -> None:
+        drive_until(self._clients, lambda: not self._busy, ANSWER_SECONDS, "the last writes")
+
+    def _read(self) -> list[int]:
+        client = self._clients[-1]
+        wait_done(client, client.flush)
+        data = b"".join(read_all(client, at, READ_BYTES) for at in range(0, VOLUME.size, READ_BYTES))
+        found = self._cells.read_back(data)
+        if pattern.TORN in found:
+            raise ProofError(f"cell {found.index(pattern.TORN)} is torn")
+        return found
