@@ -71,7 +71,7 @@ impl Done {
 }
 
 /// A volume was taken back to a snapshot.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RolledBack {
     /// The snapshot, with the volume's name.
     pub to: SnapshotName,

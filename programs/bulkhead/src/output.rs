@@ -105,7 +105,10 @@ fn rolled_back(done: &RolledBack) -> String {
     }
     if done.sessions_told > 0 {
         let count = done.sessions_told;
-        let _ = writeln!(text, "{count} iSCSI session(s) are told by a unit attention");
+        let _ = writeln!(
+            text,
+            "{count} iSCSI session(s) are told by a unit attention"
+        );
     }
     if done.connections_closed > 0 {
         let (count, size) = (done.connections_closed, bytes(done.size));

@@ -304,9 +304,7 @@ impl NbdServer {
             let state = self.shared.lock();
             let sessions = state.sessions.values();
             let concerned = sessions.filter(|live| Arc::ptr_eq(&live.export.device, device));
-            concerned
-                .map(|live| Arc::clone(&live.connection))
-                .collect()
+            concerned.map(|live| Arc::clone(&live.connection)).collect()
         };
         for connection in &concerned {
             connection.direct(Directive::Drop);

@@ -165,9 +165,9 @@ impl Gate {
     fn wait_until_or(&self, done: impl Fn(u64) -> bool, deadline: Instant) -> bool {
         let held = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
         let left = deadline.saturating_duration_since(Instant::now());
-        let waited = self.changed.wait_timeout_while(held, left, |()| {
-            !done(self.state.load(Ordering::Acquire))
-        });
+        let waited = self
+            .changed
+            .wait_timeout_while(held, left, |()| !done(self.state.load(Ordering::Acquire)));
         drop(waited);
         done(self.state.load(Ordering::Acquire))
     }

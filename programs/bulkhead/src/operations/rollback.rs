@@ -153,8 +153,9 @@ fn newer_are_lost(name: &VolumeName, newer: &[SnapshotName]) -> Failure {
         newer.len(),
         some_of(&tags)
     );
-    Failure::new(FailureKind::NeedsConfirmation, message)
-        .advise("if that is what you want, add --destroy-newer; a clone of the older one loses nothing")
+    Failure::new(FailureKind::NeedsConfirmation, message).advise(
+        "if that is what you want, add --destroy-newer; a clone of the older one loses nothing",
+    )
 }
 
 fn some_of(names: &[&str]) -> String {

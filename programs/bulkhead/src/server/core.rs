@@ -273,7 +273,8 @@ impl Live for Core {
             return Ok(None);
         };
         let pause_ms = done.pause.as_millis();
-        let message = format!("{name} was taken back to a snapshot; its clients waited {pause_ms} ms");
+        let message =
+            format!("{name} was taken back to a snapshot; its clients waited {pause_ms} ms");
         let news = News::of_pool("rolled_back", message, false);
         self.watch.journal().add(news);
         Ok(Some(done))
