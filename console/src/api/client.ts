@@ -1,0 +1,95 @@
+// Asks the head. Every failure becomes an `ApiError` that carries the server's own sentences.
+
+import type { Failure, Session } from "./types";
+
+/** A head that is taken over or restarted answers again within this time, or is given up. */
+const REQUEST_TIMEOUT_MS = 60_000;
+
+/** The server refused, or did not answer. */
+export class ApiError extends Error {
+  constructor(
+    readonly status: number,
+    readonly failure: Failure,
+    /** Set when no user exists at all, so that nobody can log in yet. */
+    readonly noUsers = false,
+  ) {
+    super(failure.message);
+  }
+}
+
+/** What the console itself finds wrong before it asks. */
+export const mistake = (message: string): ApiError => new ApiError(0, { kind: "usage", message });
+
+let csrf = "";
+let onLoggedOut = (): void => {};
+
+/** Requests that change something carry the session's token from now on. */
+export function useSession(session: Session | null): void {
+  csrf = session?.csrf ?? "";
+}
+
+/** Called when the server no longer knows the session. */
+export function whenLoggedOut(callback: () => void): void {
+  onLoggedOut = callback;
+}
+
+interface FailureBody {
+  failure?: Failure;
+  no_users?: boolean;
+}
+
+async function failureOf(response: Response): Promise<ApiError> {
+  let body: FailureBody = {};
+  try {
+    body = (await response.json()) as FailureBody;
+  } catch {
+    // Not JSON: something between us and the head answered.
+  }
+  const failure = body.failure ?? {
+    kind: "failed",
+    message: `the head answered ${response.status} ${response.statusText}`,
+  };
+  return new ApiError(response.status, failure, body.no_users === true);
+}
+
+async function send(method: string, path: string, body?: unknown): Promise<Response> {
+  const headers: Record<string, string> = { Accept: "application/json" };
+  if (body !== undefined) headers["Content-Type"] = "application/json";
+  if (method !== "GET" && csrf !== "") headers["X-Bulkhead-CSRF"] = csrf;
+  try {
+    return await fetch(`/api/v1${path}`, {
+      method,
+      headers,
+      body: body === undefined ? undefined : JSON.stringify(body),
+      credentials: "same-origin",
+      cache: "no-store",
+      signal: AbortSignal.timeout(REQUEST_TIMEOUT_MS),
+    });
+  } catch (cause) {
+    const timedOut = cause instanceof DOMException && cause.name === "TimeoutError";
+    throw new ApiError(0, {
+      kind: "unreachable",
+      message: timedOut
+        ? `the head did not answer within ${REQUEST_TIMEOUT_MS / 1000} seconds`
+        : "the head cannot be reached",
+      advice: "wait until the console is connected again, look what was done, and repeat what was not",
+    });
+  }
+}
+
+async function ask<T>(method: string, path: string, body?: unknown): Promise<T> {
+  const response = await send(method, path, body);
+  if (!response.ok) {
+    const failure = await failureOf(response);
+    const asksWhoWeAre = path === "/session" || path === "/login";
+    if (response.status === 401 && !asksWhoWeAre) onLoggedOut();
+    throw failure;
+  }
+  if (response.status === 204) return undefined as T;
+  return (await response.json()) as T;
+}
+
+export const get = <T>(path: string): Promise<T> => ask<T>("GET", path);
+export const post = <T>(path: string, body: unknown = {}): Promise<T> => ask<T>("POST", path, body);
+export const patch = <T>(path: string, body: unknown): Promise<T> => ask<T>("PATCH", path, body);
+export const remove = <T>(path: string): Promise<T> => ask<T>("DELETE", path);

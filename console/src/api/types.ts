@@ -1,0 +1,370 @@
+// What the API says, as types. `tests/contract.test.mjs` compares them with the OpenAPI document
+// that `bulkhead head openapi` prints, so they cannot drift apart.
+
+export type Role = "admin" | "operator" | "read-only";
+
+export interface Session {
+  user: string;
+  role: Role;
+  csrf: string;
+  expires_at_ms: number;
+}
+
+/** Why something was refused, in the words of the command line. */
+export interface Failure {
+  kind: string;
+  message: string;
+  advice?: string | null;
+}
+
+export interface Done {
+  changed: boolean;
+  message: string;
+}
+
+export type GroupKind = "stripe" | "mirror" | { raidz: { parity: number } };
+export type GroupRole = "data" | "log" | "cache" | "spare";
+
+export interface DeviceGroup {
+  kind: GroupKind;
+  role: GroupRole;
+  devices: string[];
+}
+
+export interface DeviceView {
+  name: string;
+  role: string;
+  state: string;
+  read_errors: number;
+  write_errors: number;
+  checksum_errors: number;
+  note?: string | null;
+  members?: DeviceView[];
+}
+
+export interface ScanView {
+  function: string;
+  state: string;
+  started?: number;
+  examined: number;
+  to_examine: number;
+  repaired: number;
+  errors: number;
+}
+
+export interface PoolStatus {
+  name: string;
+  guid: string;
+  health: string;
+  suspended: boolean;
+  size: number;
+  allocated: number;
+  free: number;
+  fragmentation_percent?: number | null;
+  devices: DeviceView[];
+  scan?: ScanView | null;
+  advice: string[];
+}
+
+export interface PoolSummary {
+  name: string;
+  guid: string;
+  state: string;
+  devices: string[];
+  missing?: string[];
+  served_by?: string | null;
+}
+
+export interface Property {
+  value: string;
+  source: string;
+}
+
+export interface VolumeView {
+  name: string;
+  size: number;
+  block_size: number;
+  used: number;
+  referenced: number;
+  sparse: boolean;
+  origin?: string | null;
+  exports: string[];
+  properties?: Record<string, Property>;
+}
+
+export interface SnapshotView {
+  name: string;
+  used: number;
+  referenced: number;
+  created_unix_s?: number | null;
+}
+
+/** Who may log in. What is absent is empty; all empty means loopback only. */
+export interface AccessRule {
+  initiators?: string[];
+  networks?: string[];
+  everyone?: boolean;
+}
+
+/** What came of a rollback. */
+export interface RolledBack {
+  to: string;
+  size: number;
+  destroyed: string[];
+  took_ms: number;
+  pause_ms?: number | null;
+  sessions_told: number;
+  connections_closed: number;
+}
+
+export interface SessionView {
+  name: string;
+  peers: string[];
+}
+
+export interface UnitView {
+  lun: number;
+  volume: string;
+  read_only: boolean;
+  write_cache: boolean;
+  naa: string;
+  serial: string;
+}
+
+export interface TargetView {
+  name: string;
+  portal_groups: number[];
+  access: AccessRule;
+  chap_users: string[];
+  mutual_user?: string | null;
+  units: UnitView[];
+  sessions?: SessionView[];
+}
+
+export interface PoolEvent {
+  number: number;
+  at_ms: number;
+  kind: string;
+  device?: string | null;
+  message: string;
+}
+
+export interface HeadState {
+  name: string;
+  here: boolean;
+  state: string;
+  note?: string | null;
+}
+
+export interface PoolState {
+  name: string;
+  state: string;
+  served_by?: string | null;
+  home?: string | null;
+  heads: string[];
+  addresses: string[];
+  pool?: PoolStatus | null;
+  volume_count: number;
+  target_count: number;
+  nbd_count: number;
+  session_count: number;
+  uptime_s?: number | null;
+  problems: string[];
+}
+
+export interface LinkState {
+  network: string;
+  from: string;
+  to: string;
+  state: string;
+}
+
+export interface TakeoverStep {
+  name: string;
+  after_ms: number;
+}
+
+export interface Takeover {
+  pool: string;
+  kind: string;
+  from?: string | null;
+  to: string;
+  at_ms: number;
+  duration_ms?: number | null;
+  steps: TakeoverStep[];
+}
+
+export interface Alert {
+  severity: string;
+  about: string;
+  sentence: string;
+  advice?: string | null;
+}
+
+export interface Operation {
+  id: string;
+  kind: string;
+  title: string;
+  state: string;
+  who: string;
+  started_at_ms: number;
+  ended_at_ms?: number | null;
+  progress: string[];
+  result?: unknown;
+  failure?: Failure | null;
+}
+
+export interface Overview {
+  appliance?: string | null;
+  this_head: string;
+  version: string;
+  at_ms: number;
+  heads: HeadState[];
+  pools: PoolState[];
+  links: LinkState[];
+  last_takeover?: Takeover | null;
+  alerts: Alert[];
+  operations: Operation[];
+}
+
+export interface VolumeRates {
+  pool: string;
+  volume: string;
+  read_bytes_per_s: number;
+  write_bytes_per_s: number;
+  read_ops_per_s: number;
+  write_ops_per_s: number;
+  read_latency_us?: number | null;
+  write_latency_us?: number | null;
+}
+
+export interface Metrics {
+  at_ms: number;
+  volumes: VolumeRates[];
+}
+
+export interface Disk {
+  path: string;
+  size: number;
+  model?: string | null;
+  used_by?: string | null;
+}
+
+export interface Drill {
+  name: string;
+  about: string;
+  expectation: { kind: string };
+}
+
+/** What came of one drill, in seconds; the parts that the console shows. */
+export interface DrillReport {
+  drill: string;
+  skipped?: string | null;
+  bounds?: { median_s?: number | null; worst_s: number } | null;
+  median_s?: number | null;
+  worst_s?: number | null;
+  steps_s: Record<string, number>;
+  broken?: unknown;
+  rounds: { errors: string[]; violations: string[]; double_imports: string[]; broken: unknown[] }[];
+}
+
+/** One step of a plan; which fields it has depends on its action. */
+export interface Change {
+  action: string;
+  head?: string;
+  path?: string;
+  unit?: string;
+  is_new?: boolean;
+  lines?: string[];
+  changes?: unknown[];
+}
+
+export interface Plan {
+  obstacles: { what: string; mend: string }[];
+  changes: Change[];
+}
+
+export interface ApplianceFile {
+  path: string;
+  text: string;
+  appliance?: ApplianceDocument | null;
+}
+
+/** The appliance file as JSON. Fields that the console does not edit travel through unchanged. */
+export interface ApplianceDocument {
+  format: number;
+  name: string;
+  quorum?: { rule: string; [field: string]: unknown } | null;
+  networks: Record<string, NetworkDocument>;
+  heads: Record<string, HeadDocument>;
+  pools: Record<string, PoolDocument>;
+  [field: string]: unknown;
+}
+
+export interface NetworkDocument {
+  subnets: string[];
+  heartbeat?: number | null;
+  mtu?: number;
+  [field: string]: unknown;
+}
+
+export interface HeadDocument {
+  number: number;
+  memory?: string | null;
+  links: Record<string, { interface: string; addresses: string[] }>;
+  fencing?: FencingDocument | null;
+  [field: string]: unknown;
+}
+
+export interface FencingDocument {
+  delay_s?: number;
+  bmc?: { address: string; user: string; password_file: string; [field: string]: unknown } | null;
+  [field: string]: unknown;
+}
+
+export interface PoolDocument {
+  home?: string | null;
+  disks: string[];
+  arc?: string | null;
+  addresses: { network: string; address: string }[];
+  [field: string]: unknown;
+}
+
+export interface Finding {
+  code: string;
+  severity: string;
+  where: { line?: number | null; key?: string | null };
+  what: string;
+  why?: string | null;
+  mend?: string | null;
+}
+
+export interface CheckReport {
+  findings: Finding[];
+  toml?: string | null;
+}
+
+export interface User {
+  name: string;
+  role: Role;
+  created_at_ms?: number | null;
+}
+
+export interface Token {
+  id: string;
+  name: string;
+  role: Role;
+  expires_at_ms?: number | null;
+  token?: string;
+}
+
+export interface AuditEntry {
+  at_ms: number;
+  who: string;
+  role?: string | null;
+  from: string;
+  what: string;
+  target: string;
+  outcome: string;
+  code?: number | null;
+}

@@ -1,0 +1,91 @@
+// Dialogs that put a disk into a pool.
+
+import { useState } from "preact/hooks";
+import type { DeviceView, Disk, Done } from "../api/types";
+import { mistake, post } from "../api/client";
+import { poolPath } from "../api/paths";
+import { FormDialog } from "../parts/dialog";
+import { Check, Input } from "../parts/fields";
+import { bytes } from "../parts/format";
+import { shortened } from "../parts/topology";
+import { useLoaded } from "../state/loaded";
+
+interface Props {
+  pool: string;
+  device: DeviceView;
+  onClose: () => void;
+}
+
+function useFreeDisks(): { paths: string[]; text: string } {
+  const disks = useLoaded<Disk[]>("/disks");
+  const free = (disks.data ?? []).filter((disk) => !disk.used_by);
+  const text = free.length === 0
+    ? "This head sees no unused disk; a path can be typed."
+    : `Unused here: ${free.map((disk) => `${disk.path} (${bytes(disk.size)})`).join(", ")}.`;
+  return { paths: free.map((disk) => disk.path), text };
+}
+
+function Overwrite({ checked, onValue }: { checked: boolean; onValue: (checked: boolean) => void }) {
+  return (
+    <Check
+      label="Use it also if it carries the label of an old pool"
+      hint="What is left of that pool on it is lost."
+      checked={checked}
+      onValue={onValue}
+    />
+  );
+}
+
+export function ReplaceDisk({ pool, device, onClose }: Props) {
+  const free = useFreeDisks();
+  const [path, setPath] = useState("");
+  const [overwrite, setOverwrite] = useState(false);
+  return (
+    <FormDialog
+      title={`Replace ${shortened(device.name)}`}
+      action="Replace"
+      onClose={onClose}
+      submit={async () => {
+        const body = { old: device.name, new: path === "" ? null : path, overwrite };
+        return (await post<Done>(`${poolPath(pool)}/replace`, body)).message;
+      }}
+    >
+      <ol class="steps">
+        <li>Put the new disk in, at least as large as the old one.</li>
+        <li>Name it here. Everything is copied to it; the pool shows the progress.</li>
+        <li>When it is done the old disk is no part of the pool, and can be pulled.</li>
+      </ol>
+      <Input
+        label="New disk"
+        hint={`${free.text} Leave it empty if the new disk is in the old one's place.`}
+        value={path}
+        onValue={setPath}
+        list={free.paths}
+        mono
+      />
+      <Overwrite checked={overwrite} onValue={setOverwrite} />
+    </FormDialog>
+  );
+}
+
+export function AttachDisk({ pool, device, onClose }: Props) {
+  const free = useFreeDisks();
+  const [path, setPath] = useState("");
+  const [overwrite, setOverwrite] = useState(false);
+  return (
+    <FormDialog
+      title={`Mirror ${shortened(device.name)}`}
+      action="Attach"
+      onClose={onClose}
+      submit={async () => {
+        if (path === "") throw mistake("name the disk that shall hold a copy");
+        const body = { existing: device.name, new: path, overwrite };
+        return (await post<Done>(`${poolPath(pool)}/attach`, body)).message;
+      }}
+    >
+      <p>The new disk gets a copy of everything that this one holds, and of every write from now on.</p>
+      <Input label="New disk" hint={free.text} value={path} onValue={setPath} list={free.paths} mono />
+      <Overwrite checked={overwrite} onValue={setOverwrite} />
+    </FormDialog>
+  );
+}

@@ -1,0 +1,177 @@
+// Everything at a glance: what needs somebody, who serves what, how full, how fast.
+
+import type { Alert, HeadState, LinkState, Overview, PoolState } from "../api/types";
+import { Card, Meter, Page } from "../parts/basics";
+import { Chart } from "../parts/chart";
+import { bytes, duration, percent, plural } from "../parts/format";
+import { Icon } from "../parts/icons";
+import { ScanProgress } from "../parts/scan";
+import { State, ToneIcon, toneOf, type Tone } from "../parts/state";
+import { Timeline } from "../parts/timeline";
+import { Topology } from "../parts/topology";
+import { EventList } from "../parts/events";
+import { events, overview } from "../state/live";
+import { link } from "../state/route";
+import { useOlderEvents } from "./events";
+import { servedPools } from "./volumes";
+
+export function OverviewPage() {
+  const now = overview.value;
+  useOlderEvents(servedPools());
+  if (!now) return <Page title="Overview"><p role="status">Waiting for the head …</p></Page>;
+  return (
+    <Page title="Overview">
+      <Alerts now={now} />
+      <div class="grid">
+        <Appliance now={now} />
+        <Card title="Throughput"><Chart measure="throughput" label="Bytes read and written per second, by volume" /></Card>
+        <Card title="Latency"><Chart measure="latency" label="Mean time of an answer, by volume" /></Card>
+        <div class="column">
+          {now.pools.filter((pool) => pool.pool).map((pool) => <PoolCard key={pool.name} pool={pool} />)}
+        </div>
+        <div class="column">
+          {now.last_takeover && (
+            <Card title="Last takeover"><Timeline takeover={now.last_takeover} /></Card>
+          )}
+          <Card title="Latest events">
+            <EventList events={events.value.slice(0, 8)} />
+            <p><a href={link("events")}>All events</a></p>
+          </Card>
+        </div>
+      </div>
+    </Page>
+  );
+}
+
+const toneOfAlert = (alert: Alert): Tone =>
+  alert.severity === "error" ? "bad" : alert.severity === "warning" ? "warning" : "idle";
+
+/** What to do next, in sentences; one calm line when there is nothing. */
+function Alerts({ now }: { now: Overview }) {
+  const urgent = now.alerts.filter((alert) => alert.severity !== "info");
+  const served = now.pools.filter((pool) => pool.state === "served").length;
+  return (
+    <section class="alerts" aria-label="What to do next">
+      {urgent.length === 0 && (
+        <p class="calm">
+          <ToneIcon tone="good" />
+          <span>
+            <strong>{now.pools.length === 0 ? "Ready for a first pool." : "All is well."}</strong>{" "}
+            {now.pools.length > 0 && `${plural(served, "pool")} served, nothing to do.`}
+            {now.pools.length === 0 && <a href={link("pools")}>Create a pool</a>}
+          </span>
+        </p>
+      )}
+      {now.alerts.map((alert) => (
+        <div key={`${alert.about} ${alert.sentence}`} class={`alert tone-${toneOfAlert(alert)}`}>
+          <ToneIcon tone={toneOfAlert(alert)} />
+          <div>
+            <p><strong>{alert.sentence}</strong></p>
+            {alert.advice && <p class="advice">{alert.advice}</p>}
+          </div>
+        </div>
+      ))}
+    </section>
+  );
+}
+
+/** The heads side by side, each with the pools that it serves, and the links between them. */
+function Appliance({ now }: { now: Overview }) {
+  const homeless = now.pools.filter((pool) => !now.heads.some((head) => head.name === pool.served_by));
+  return (
+    <Card title="Heads and pools" wide>
+      <div class="appliance">
+        <ul class="heads" aria-label="Heads">
+          {now.heads.map((head) => (
+            <Head key={head.name} head={head} pools={now.pools.filter((pool) => pool.served_by === head.name)} />
+          ))}
+        </ul>
+        {homeless.length > 0 && (
+          <div class="homeless">
+            <h3>Served by no head</h3>
+            <PoolChips pools={homeless} />
+          </div>
+        )}
+        <Links links={now.links} />
+      </div>
+    </Card>
+  );
+}
+
+function Head({ head, pools }: { head: HeadState; pools: PoolState[] }) {
+  return (
+    <li class={`head tone-${toneOf(head.state)}`}>
+      <header>
+        <Icon name="head" />
+        <h3>{head.name}</h3>
+        {head.here && <span class="here">this head</span>}
+        <State word={head.state} />
+      </header>
+      {head.note && <p class="note">{head.note}</p>}
+      {pools.length > 0 ? <PoolChips pools={pools} /> : <p class="muted">serves no pool</p>}
+    </li>
+  );
+}
+
+function PoolChips({ pools }: { pools: PoolState[] }) {
+  return (
+    <ul class="chips">
+      {pools.map((pool) => (
+        <li key={pool.name}>
+          <a class="chip" href={link("pools", pool.name)}>
+            <Icon name="pool" size={16} />
+            <b>{pool.name}</b>
+            <State word={pool.pool?.suspended ? "suspended" : pool.pool?.health ?? pool.state} />
+            <small>
+              {pool.addresses.length > 0 ? pool.addresses.join(", ") : plural(pool.session_count, "session")}
+            </small>
+          </a>
+        </li>
+      ))}
+    </ul>
+  );
+}
+
+function Links({ links }: { links: LinkState[] }) {
+  if (links.length === 0) return null;
+  return (
+    <div class="links">
+      <h3>Links</h3>
+      <ul>
+        {links.map((one) => (
+          <li key={`${one.network} ${one.from} ${one.to}`} class={`tone-${toneOf(one.state)}`}>
+            <span>{one.from}</span>
+            <span class="wire" aria-hidden="true" />
+            <span class="wire-name">{one.network}</span>
+            <State word={one.state} />
+            <span class="wire" aria-hidden="true" />
+            <span>{one.to}</span>
+          </li>
+        ))}
+      </ul>
+    </div>
+  );
+}
+
+function PoolCard({ pool }: { pool: PoolState }) {
+  const status = pool.pool;
+  if (!status) return null;
+  const share = Math.round(percent(status.allocated, status.size));
+  return (
+    <Card title={`Pool ${pool.name}`} actions={<a href={link("pools", pool.name)}>Details<span class="unseen"> of {pool.name}</span></a>}>
+      <Meter
+        label={`Space of ${pool.name} in use`}
+        part={status.allocated}
+        whole={status.size}
+        text={`${bytes(status.allocated)} of ${bytes(status.size)}, ${share} %`}
+      />
+      <p class="muted">
+        {plural(pool.volume_count, "volume")}, {plural(pool.target_count, "target")}, {plural(pool.session_count, "session")}
+        {pool.uptime_s !== null && pool.uptime_s !== undefined && `, served for ${duration(pool.uptime_s * 1000)}`}
+      </p>
+      <ScanProgress scan={status.scan ?? null} />
+      <Topology pool={status} />
+    </Card>
+  );
+}
+

@@ -1,0 +1,244 @@
+// One pool: its devices, what to do about them, its volumes and events.
+
+import { useState } from "preact/hooks";
+import type { DeviceView, Done, Operation, PoolState, PoolStatus } from "../api/types";
+import { post, remove } from "../api/client";
+import { confirmed, poolPath } from "../api/paths";
+import { Button, Card, Facts, Meter, Page } from "../parts/basics";
+import { FormDialog } from "../parts/dialog";
+import { Select } from "../parts/fields";
+import { EventList } from "../parts/events";
+import { bytes, duration, percent } from "../parts/format";
+import { ScanProgress } from "../parts/scan";
+import { State, ToneIcon } from "../parts/state";
+import { Topology, shortened } from "../parts/topology";
+import { events, overview, refresh } from "../state/live";
+import { complain, tell } from "../state/notices";
+import { go, link } from "../state/route";
+import { may } from "../state/session";
+import { AttachDisk, ReplaceDisk } from "./disks";
+import { useOlderEvents } from "./events";
+import { VolumesCard } from "./volumes";
+
+type Asked =
+  | { kind: "replace" | "attach" | "detach" | "offline"; device: DeviceView }
+  | { kind: "move" | "export" | "destroy" };
+
+export function PoolPage({ name }: { name: string }) {
+  const [asked, setAsked] = useState<Asked | null>(null);
+  const state = overview.value?.pools.find((pool) => pool.name === name);
+  useOlderEvents(state?.state === "served" ? [name] : []);
+  const above = <a href={link("pools")}>Pools</a>;
+  if (!state) {
+    return (
+      <Page title={name} above={above}>
+        <p role="status">{overview.value ? `No head of this appliance serves a pool ${name}.` : "Waiting for the head …"}</p>
+      </Page>
+    );
+  }
+  const pool = state.pool ?? null;
+  const canMove = state.heads.length > 1;
+  return (
+    <Page
+      title={`Pool ${name}`}
+      above={above}
+      actions={
+        <>
+          {canMove && <Button needs="operator" onClick={() => setAsked({ kind: "move" })}>Move</Button>}
+          <Button needs="admin" onClick={() => setAsked({ kind: "export" })}>Export</Button>
+          <Button needs="admin" kind="danger" onClick={() => setAsked({ kind: "destroy" })}>Destroy</Button>
+        </>
+      }
+    >
+      {pool && <Advice pool={pool} problems={state.problems} />}
+      <div class="grid">
+        <Summary state={state} />
+        {pool && <ScrubCard pool={pool} />}
+        {pool && (
+          <Card title="Devices" wide actions={<ClearButton pool={name} />}>
+            <Topology pool={pool} actions={may("operator") ? (device, group) => (
+              <DiskButtons pool={name} device={device} group={group} ask={setAsked} />
+            ) : undefined} />
+          </Card>
+        )}
+        {pool && <VolumesCard pools={[name]} wide />}
+        <Card title="Events" wide>
+          <EventList events={events.value.filter((one) => one.pool === name).slice(0, 50)} />
+        </Card>
+      </div>
+      {asked && <Dialogs state={state} asked={asked} onClose={() => setAsked(null)} />}
+    </Page>
+  );
+}
+
+/** Does one thing and tells what came of it. */
+async function perform(path: string, body: unknown): Promise<void> {
+  try {
+    tell((await post<Done>(path, body)).message);
+    await refresh();
+  } catch (error) {
+    complain(error);
+  }
+}
+
+function Advice({ pool, problems }: { pool: PoolStatus; problems: string[] }) {
+  const sentences = [...pool.advice, ...problems];
+  if (sentences.length === 0) return null;
+  return (
+    <section class="alerts" aria-label="What to do next">
+      {sentences.map((sentence) => (
+        <div class="alert tone-warning" key={sentence}>
+          <ToneIcon tone="warning" />
+          <p>{sentence}</p>
+        </div>
+      ))}
+    </section>
+  );
+}
+
+function Summary({ state }: { state: PoolState }) {
+  const pool = state.pool;
+  return (
+    <Card title="Summary">
+      {pool && (
+        <Meter
+          label="Space in use"
+          part={pool.allocated}
+          whole={pool.size}
+          text={`${bytes(pool.allocated)} of ${bytes(pool.size)}, ${Math.round(percent(pool.allocated, pool.size))} %`}
+        />
+      )}
+      <Facts
+        facts={[
+          ["Health", <State word={pool?.suspended ? "suspended" : pool?.health ?? state.state} />],
+          ["Served by", `${state.served_by ?? "no head"}${state.home ? ` (home: ${state.home})` : ""}`],
+          ["Addresses", state.addresses.join(", ") || "those of the head"],
+          ["Free", pool ? bytes(pool.free) : "–"],
+          ["Sessions", state.session_count],
+          ["Served for", state.uptime_s === null || state.uptime_s === undefined ? "–" : duration(state.uptime_s * 1000)],
+        ]}
+      />
+    </Card>
+  );
+}
+
+function ScrubCard({ pool }: { pool: PoolStatus }) {
+  const path = `${poolPath(pool.name)}/scrub`;
+  const state = pool.scan?.function === "resilver" ? null : pool.scan?.state;
+  const isActive = state === "running" || state === "paused";
+  const act = (action: string) => () => void perform(path, { action });
+  return (
+    <Card
+      title="Scrub"
+      actions={
+        <>
+          {state !== "running" && (
+            <Button needs="operator" onClick={act("start")}>{state === "paused" ? "Go on" : "Start"}</Button>
+          )}
+          {state === "running" && <Button needs="operator" onClick={act("pause")}>Pause</Button>}
+          {isActive && <Button needs="operator" onClick={act("stop")}>Stop</Button>}
+        </>
+      }
+    >
+      <p>A scrub reads every block, and repairs what a disk returns wrongly.</p>
+      <ScanProgress scan={pool.scan ?? null} />
+    </Card>
+  );
+}
+
+function ClearButton({ pool }: { pool: string }) {
+  return (
+    <Button needs="operator" onClick={() => void perform(`${poolPath(pool)}/clear`, { device: null })}>
+      Clear errors
+    </Button>
+  );
+}
+
+interface DiskButtonsProps {
+  pool: string;
+  device: DeviceView;
+  group: DeviceView | null;
+  ask: (asked: Asked) => void;
+}
+
+function DiskButtons({ pool, device, group, ask }: DiskButtonsProps) {
+  if (device.role !== "data" && device.role !== "log") return null;
+  const named = <span class="unseen"> {device.name}</span>;
+  const isOffline = device.state === "OFFLINE" || device.state === "REMOVED";
+  const isMirrored = group !== null && !group.name.startsWith("raidz");
+  return (
+    <>
+      <Button onClick={() => ask({ kind: "replace", device })}>Replace{named}</Button>
+      {isOffline && (
+        <Button onClick={() => void perform(`${poolPath(pool)}/online`, { device: device.name })}>Use again{named}</Button>
+      )}
+      {!isOffline && group && <Button onClick={() => ask({ kind: "offline", device })}>Take offline{named}</Button>}
+      {(isMirrored || !group) && <Button onClick={() => ask({ kind: "attach", device })}>Mirror{named}</Button>}
+      {isMirrored && <Button onClick={() => ask({ kind: "detach", device })}>Detach{named}</Button>}
+    </>
+  );
+}
+
+function Dialogs({ state, asked, onClose }: { state: PoolState; asked: Asked; onClose: () => void }) {
+  const path = poolPath(state.name);
+  const act = (verb: string, body: unknown) => async () => (await post<Done>(`${path}/${verb}`, body)).message;
+  switch (asked.kind) {
+    case "replace":
+      return <ReplaceDisk pool={state.name} device={asked.device} onClose={onClose} />;
+    case "attach":
+      return <AttachDisk pool={state.name} device={asked.device} onClose={onClose} />;
+    case "detach":
+      return (
+        <FormDialog title={`Detach ${shortened(asked.device.name)}`} action="Detach" danger onClose={onClose}
+          submit={act("detach", { device: asked.device.name })}>
+          <p>The mirror goes on without this disk. What it holds is no part of the pool any more.</p>
+        </FormDialog>
+      );
+    case "offline":
+      return (
+        <FormDialog title={`Take ${shortened(asked.device.name)} offline`} action="Take offline" onClose={onClose}
+          submit={act("offline", { device: asked.device.name, temporary: false })}>
+          <p>The pool goes on with less redundancy until the disk is used again; then only what it missed is copied.</p>
+        </FormDialog>
+      );
+    case "move":
+      return <MovePool state={state} onClose={onClose} />;
+    case "export":
+      return (
+        <FormDialog title={`Export ${state.name}`} action="Export" danger typed={state.name} onClose={onClose}
+          submit={act("export", {})}>
+          <p>Sessions end, the pool is closed, and its server stops. The data stays: the pool can be served again, here or elsewhere.</p>
+        </FormDialog>
+      );
+    case "destroy":
+      return (
+        <FormDialog title={`Destroy ${state.name}`} action="Destroy the pool" danger typed={state.name} onClose={onClose}
+          submit={async () => {
+            const done = await remove<Done>(confirmed(path, state.name));
+            go("pools");
+            return done.message;
+          }}>
+          <p>All volumes and snapshots of {state.name} are lost.</p>
+        </FormDialog>
+      );
+  }
+}
+
+function MovePool({ state, onClose }: { state: PoolState; onClose: () => void }) {
+  const others = state.heads.filter((head) => head !== state.served_by);
+  const [to, setTo] = useState(others[0] ?? "");
+  return (
+    <FormDialog
+      title={`Move ${state.name}`}
+      action="Move"
+      onClose={onClose}
+      submit={async () => {
+        await post<Operation>(`${poolPath(state.name)}/move`, { to });
+        return `${state.name} is moving to ${to}`;
+      }}
+    >
+      <p>Initiators pause for a moment and go on with the other head; none sees an error.</p>
+      <Select label="To the head" value={to} onValue={setTo} options={others.map((head): [string, string] => [head, head])} />
+    </FormDialog>
+  );
+}

@@ -1,0 +1,179 @@
+// All pools, and a new one.
+
+import { useState } from "preact/hooks";
+import type { DeviceGroup, Disk, Done, GroupKind, PoolState, PoolSummary } from "../api/types";
+import { mistake, post } from "../api/client";
+import { Button, Card, Meter, Page, Table } from "../parts/basics";
+import { FormDialog } from "../parts/dialog";
+import { Check, DiskChoice, Input, Select, TextArea } from "../parts/fields";
+import { bytes } from "../parts/format";
+import { State } from "../parts/state";
+import { overview } from "../state/live";
+import { useLoaded } from "../state/loaded";
+import { complain, tell } from "../state/notices";
+import { go, link } from "../state/route";
+
+export function PoolsPage() {
+  const [creating, setCreating] = useState(false);
+  const pools = overview.value?.pools ?? [];
+  const found = useLoaded<PoolSummary[]>("/pools");
+  const others = (found.data ?? []).filter((pool) => !pools.some((known) => known.name === pool.name));
+  return (
+    <Page
+      title="Pools"
+      actions={<Button kind="primary" icon="plus" needs="admin" onClick={() => setCreating(true)}>Create a pool</Button>}
+    >
+      <Card title="Pools of this appliance" wide>
+        <Table<PoolState>
+          caption="Pools of this appliance"
+          rows={pools}
+          keyOf={(pool) => pool.name}
+          empty="There is no pool yet. A pool is made of disks; volumes live in it."
+          columns={[
+            { title: "Pool", cell: (pool) => <a href={link("pools", pool.name)}>{pool.name}</a> },
+            { title: "State", cell: (pool) => <State word={pool.pool?.health ?? pool.state} /> },
+            { title: "Served by", cell: (pool) => pool.served_by ?? "no head" },
+            { title: "Volumes", number: true, cell: (pool) => pool.volume_count },
+            { title: "Space", cell: (pool) => <Space pool={pool} /> },
+          ]}
+        />
+      </Card>
+      {others.length > 0 && <Found pools={others} reload={found.reload} />}
+      {creating && <CreatePool onClose={() => setCreating(false)} />}
+    </Page>
+  );
+}
+
+function Space({ pool }: { pool: PoolState }) {
+  const status = pool.pool;
+  if (!status) return <>–</>;
+  return (
+    <Meter
+      label={`Space of ${pool.name} in use`}
+      part={status.allocated}
+      whole={status.size}
+      text={`${bytes(status.allocated)} of ${bytes(status.size)}`}
+    />
+  );
+}
+
+function Found({ pools, reload }: { pools: PoolSummary[]; reload: () => Promise<void> }) {
+  const serve = async (name: string): Promise<void> => {
+    try {
+      tell((await post<Done>(`/pools/${encodeURIComponent(name)}/serve`)).message);
+      await reload();
+    } catch (error) {
+      complain(error);
+    }
+  };
+  return (
+    <Card title="Found on disks, not served" wide>
+      <Table<PoolSummary>
+        caption="Pools that were found on disks"
+        rows={pools}
+        keyOf={(pool) => pool.guid}
+        empty=""
+        columns={[
+          { title: "Pool", cell: (pool) => pool.name },
+          { title: "State", cell: (pool) => <State word={pool.state} /> },
+          { title: "Devices", number: true, cell: (pool) => pool.devices.length },
+          { title: "Actions", quiet: true, cell: (pool) => <Button needs="admin" onClick={() => void serve(pool.name)}>Serve {pool.name}</Button> },
+        ]}
+      />
+    </Card>
+  );
+}
+
+type Layout = "mirror" | "mirror-pairs" | "raidz1" | "raidz2" | "raidz3" | "stripe";
+
+const LAYOUTS: [Layout, string, number][] = [
+  ["mirror", "Mirror: every disk holds everything", 2],
+  ["mirror-pairs", "Mirrors of two disks each", 2],
+  ["raidz1", "raidz1: one disk may fail", 3],
+  ["raidz2", "raidz2: two disks may fail", 4],
+  ["raidz3", "raidz3: three disks may fail", 5],
+  ["stripe", "Stripe: no disk may fail", 1],
+];
+
+function groupsOf(layout: Layout, devices: string[]): DeviceGroup[] {
+  const group = (kind: GroupKind, of: string[]): DeviceGroup => ({ kind, role: "data", devices: of });
+  switch (layout) {
+    case "mirror":
+      return [group("mirror", devices)];
+    case "mirror-pairs":
+      return devices.filter((_, index) => index % 2 === 0).map((_, pair) => group("mirror", devices.slice(pair * 2, pair * 2 + 2)));
+    case "stripe":
+      return [group("stripe", devices)];
+    default:
+      return [group({ raidz: { parity: Number(layout.slice(-1)) } }, devices)];
+  }
+}
+
+function layoutProblem(layout: Layout, devices: string[]): string | null {
+  const least = LAYOUTS.find(([name]) => name === layout)?.[2] ?? 1;
+  if (devices.length < least) return `choose at least ${least} disks for this layout`;
+  if (layout === "mirror-pairs" && devices.length % 2 === 1) return "choose an even number of disks";
+  return null;
+}
+
+function CreatePool({ onClose }: { onClose: () => void }) {
+  const disks = useLoaded<Disk[]>("/disks");
+  const [name, setName] = useState("tank");
+  const [layout, setLayout] = useState<Layout>("mirror");
+  const [chosen, setChosen] = useState<string[]>([]);
+  const [files, setFiles] = useState("");
+  const [overwrite, setOverwrite] = useState(false);
+  const [tried, setTried] = useState(false);
+  const devices = [...chosen, ...files.split(/\s+/).filter(Boolean)];
+  const problem = layoutProblem(layout, devices);
+  return (
+    <FormDialog
+      title="Create a pool"
+      action="Create the pool"
+      onClose={onClose}
+      submit={async () => {
+        setTried(true);
+        if (problem) throw mistake(problem);
+        const done = await post<Done>("/pools", {
+          name, groups: groupsOf(layout, devices), properties: {}, overwrite, serve: true,
+        });
+        go("pools", name);
+        return done.message;
+      }}
+    >
+      <Input label="Name" value={name} onValue={setName} required />
+      <Select
+        label="Layout"
+        value={layout}
+        onValue={(value) => setLayout(value as Layout)}
+        options={LAYOUTS.map(([value, text]) => [value, text])}
+        wrong={tried ? problem : null}
+      />
+      {disks.data && disks.data.length > 0 && (
+        <DiskChoice
+          legend="Disks of this head"
+          disks={disks.data.map((disk) => ({
+            path: disk.path,
+            about: [bytes(disk.size), disk.model].filter(Boolean).join(", "),
+            used: disk.used_by ?? null,
+          }))}
+          chosen={chosen}
+          onValue={setChosen}
+        />
+      )}
+      <TextArea
+        label="Other devices or files"
+        hint="one path a line"
+        rows={3}
+        value={files}
+        onValue={setFiles}
+      />
+      <Check
+        label="Use disks also if they carry the label of an old pool"
+        checked={overwrite}
+        onValue={setOverwrite}
+        hint="What is left of that pool on them is lost."
+      />
+    </FormDialog>
+  );
+}

@@ -1,0 +1,130 @@
+// The appliance file while it is being written: a new one to start from, and small changes that
+// leave everything else of the document as it is.
+
+import type { ApplianceDocument, Finding, HeadDocument, NetworkDocument, PoolDocument } from "../../api/types";
+
+const NETWORKS: [string, string][] = [["storage-a", "10.77.1.0/24"], ["storage-b", "10.77.2.0/24"], ["management", "10.77.9.0/24"]];
+
+/** Two heads that share a shelf of disks: what most people build. */
+export function newDocument(): ApplianceDocument {
+  const networks = Object.fromEntries(
+    NETWORKS.map(([name, subnet], index): [string, NetworkDocument] => [name, { subnets: [subnet], heartbeat: index, mtu: 1500 }]),
+  );
+  return {
+    format: 1,
+    name: "attic",
+    quorum: { rule: "two-node" },
+    networks,
+    heads: { left: newHead(1, Object.keys(networks)), right: newHead(2, Object.keys(networks)) },
+    pools: { tank: newPool(Object.keys(networks)) },
+  };
+}
+
+export function newHead(number: number, networks: string[]): HeadDocument {
+  return {
+    number,
+    links: Object.fromEntries(networks.map((name) => [name, { interface: "", addresses: [] }])),
+    fencing: {
+      delay_s: number === 2 ? 1 : 0,
+      bmc: { address: "", user: "fence", password_file: `/etc/bulkhead/secrets/bmc-${number}` },
+    },
+  };
+}
+
+export function newPool(networks: string[]): PoolDocument {
+  const forClients = networks.filter((name) => name !== "management");
+  return { disks: [], addresses: forClients.map((network) => ({ network, address: "" })) };
+}
+
+/** Another name for an entry, which keeps its place. */
+export function renamed<T>(entries: Record<string, T>, from: string, to: string): Record<string, T> {
+  if (to in entries && to !== from) return entries;
+  return Object.fromEntries(Object.entries(entries).map(([name, value]) => [name === from ? to : name, value]));
+}
+
+export function without<T>(entries: Record<string, T>, name: string): Record<string, T> {
+  return Object.fromEntries(Object.entries(entries).filter(([known]) => known !== name));
+}
+
+/** A name that no entry has yet. */
+export function freeName(entries: Record<string, unknown>, stem: string): string {
+  let number = 1;
+  while (`${stem}${number}` in entries) number += 1;
+  return `${stem}${number}`;
+}
+
+/** Renames a network everywhere. */
+export function withNetworkRenamed(document: ApplianceDocument, from: string, to: string): ApplianceDocument {
+  const heads = Object.entries(document.heads).map(([name, head]): [string, HeadDocument] =>
+    [name, { ...head, links: renamed(head.links, from, to) }]);
+  const pools = Object.entries(document.pools).map(([name, pool]): [string, PoolDocument] =>
+    [name, { ...pool, addresses: pool.addresses.map((one) => (one.network === from ? { ...one, network: to } : one)) }]);
+  return {
+    ...document,
+    networks: renamed(document.networks, from, to),
+    heads: Object.fromEntries(heads),
+    pools: Object.fromEntries(pools),
+  };
+}
+
+/** Leaves empty texts out, which the file has no use for. */
+export function cleaned(document: ApplianceDocument): ApplianceDocument {
+  const heads = Object.entries(document.heads).map(([name, head]): [string, HeadDocument] => {
+    const links = Object.entries(head.links).filter(([, link]) => link.interface !== "" || link.addresses.length > 0);
+    const bmc = head.fencing?.bmc;
+    const fencing = bmc && bmc.address === "" ? { ...head.fencing, bmc: null } : head.fencing;
+    return [name, { ...head, links: Object.fromEntries(links), fencing }];
+  });
+  const pools = Object.entries(document.pools).map(([name, pool]): [string, PoolDocument] => [
+    name,
+    { ...pool, addresses: pool.addresses.filter((one) => one.address !== "") },
+  ]);
+  const whole = { ...document, heads: Object.fromEntries(heads), pools: Object.fromEntries(pools) };
+  const isEmpty = (value: unknown): boolean => value === null || value === "";
+  return JSON.parse(JSON.stringify(whole, (_key, value: unknown) => (isEmpty(value) ? undefined : value))) as ApplianceDocument;
+}
+
+/** Splits lists as people write them. */
+export const words = (text: string): string[] => text.split(/[\s,]+/).filter(Boolean);
+
+/** Quotes a name in a key as TOML does. */
+export function keyOf(...names: string[]): string {
+  return names.map((name) => (/^[A-Za-z0-9_-]+$/.test(name) ? name : JSON.stringify(name))).join(".");
+}
+
+function isBelow(key: string, above: string): boolean {
+  return key === above || key.startsWith(`${above}.`) || key.startsWith(`${above}[`);
+}
+
+/** Gives each finding to the field that is nearest to its key; the rest belong to the whole. */
+export function sortFindings(findings: Finding[], fields: string[]): Map<string, Finding[]> {
+  const sorted = new Map<string, Finding[]>();
+  for (const finding of findings) {
+    const key = finding.where.key ?? "";
+    const nearest = fields.filter((field) => isBelow(key, field)).sort((a, b) => b.length - a.length)[0] ?? "";
+    sorted.set(nearest, [...(sorted.get(nearest) ?? []), finding]);
+  }
+  return sorted;
+}
+
+/** The keys of all fields that the form shows. */
+export function fieldsOf(document: ApplianceDocument): string[] {
+  const networks = Object.keys(document.networks).flatMap((name) => {
+    const key = keyOf("networks", name);
+    return [key, `${key}.subnets`, `${key}.mtu`, `${key}.heartbeat`];
+  });
+  const heads = Object.keys(document.heads).flatMap((name) => {
+    const key = keyOf("heads", name);
+    const links = Object.keys(document.networks).flatMap((network) => {
+      const link = keyOf("heads", name, "links", network);
+      return [`${link}.interface`, `${link}.addresses`, link];
+    });
+    const bmc = ["address", "user", "password_file"].map((field) => `${key}.fencing.bmc.${field}`);
+    return [key, `${key}.number`, `${key}.memory`, `${key}.fencing`, `${key}.fencing.delay_s`, `${key}.fencing.bmc`, ...bmc, ...links];
+  });
+  const pools = Object.keys(document.pools).flatMap((name) => {
+    const key = keyOf("pools", name);
+    return [key, `${key}.home`, `${key}.disks`, `${key}.arc`, `${key}.addresses`];
+  });
+  return ["name", "quorum", ...networks, ...heads, ...pools];
+}

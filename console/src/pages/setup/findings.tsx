@@ -1,0 +1,43 @@
+// What the check found, beside the field that it is about.
+
+import { createContext } from "preact";
+import { useContext } from "preact/hooks";
+import type { Finding } from "../../api/types";
+import { ToneIcon, type Tone } from "../../parts/state";
+
+/** Findings by the key of the field; `""` holds those of the whole. */
+export const Findings = createContext<Map<string, Finding[]>>(new Map());
+
+const toneOf = (finding: Finding): Tone =>
+  finding.severity === "error" ? "bad" : finding.severity === "warning" ? "warning" : "idle";
+
+const WEIGHT: Record<string, string> = { error: "Error", warning: "Warning", hint: "Hint" };
+
+export function FindingList({ findings }: { findings: Finding[] }) {
+  return (
+    <ul class="findings">
+      {findings.map((finding) => (
+        <li key={`${finding.code} ${finding.what}`} class={`tone-${toneOf(finding)}`}>
+          <ToneIcon tone={toneOf(finding)} size={16} />
+          <span>
+            <b>{WEIGHT[finding.severity] ?? finding.severity}:</b> {sentence(finding.what)}
+            {finding.mend && ` ${sentence(finding.mend)}`}
+          </span>
+        </li>
+      ))}
+    </ul>
+  );
+}
+
+const sentence = (text: string): string => `${text.charAt(0).toUpperCase()}${text.slice(1).replace(/\.$/, "")}.`;
+
+/** For a field's `wrong`: what was found about it, or nothing. */
+export function useFindings(key: string) {
+  const found = useContext(Findings).get(key) ?? [];
+  return found.length > 0 ? <FindingList findings={found} /> : null;
+}
+
+/** What was found about a part that is no single field. */
+export function FindingsOf({ of }: { of: string }) {
+  return useFindings(of);
+}

@@ -1,0 +1,232 @@
+// One target: its units, who may log in, who is logged in.
+
+import { useState } from "preact/hooks";
+import type { Done, SessionView, TargetView, UnitView } from "../api/types";
+import { mistake, post, remove } from "../api/client";
+import { confirmed, targetPath } from "../api/paths";
+import { Button, Card, Facts, Page, Table } from "../parts/basics";
+import { FormDialog } from "../parts/dialog";
+import { Input, Select } from "../parts/fields";
+import { State, ToneIcon } from "../parts/state";
+import { useLoaded } from "../state/loaded";
+import { complain, tell } from "../state/notices";
+import { go, link } from "../state/route";
+import { may } from "../state/session";
+import { MapVolume } from "./maps";
+import { accessWords } from "./targets";
+
+type Asked = { kind: "map" | "allow" | "chap" | "destroy" } | { kind: "unmap"; unit: UnitView };
+
+export function TargetPage({ pool, name }: { pool: string; name: string }) {
+  const [asked, setAsked] = useState<Asked | null>(null);
+  const loaded = useLoaded<TargetView>(targetPath(pool, name));
+  const target = loaded.data;
+  const close = (): void => {
+    setAsked(null);
+    void loaded.reload();
+  };
+  return (
+    <Page
+      title={name}
+      above={<><a href={link("targets")}>Targets</a> in <a href={link("pools", pool)}>{pool}</a></>}
+      actions={target && (
+        <>
+          <Button needs="operator" kind="primary" icon="plus" onClick={() => setAsked({ kind: "map" })}>Offer a volume</Button>
+          <Button needs="admin" kind="danger" onClick={() => setAsked({ kind: "destroy" })}>Destroy</Button>
+        </>
+      )}
+    >
+      {loaded.error && <p role="alert">{loaded.error.failure.message}</p>}
+      {target && (
+        <div class="grid">
+          <Units target={target} ask={setAsked} />
+          <Access pool={pool} target={target} ask={setAsked} reload={loaded.reload} />
+          <Sessions sessions={target.sessions ?? []} />
+        </div>
+      )}
+      {target && asked && <Dialogs pool={pool} target={target} asked={asked} onClose={close} />}
+    </Page>
+  );
+}
+
+function Units({ target, ask }: { target: TargetView; ask: (asked: Asked) => void }) {
+  return (
+    <Card title="Units" wide>
+      <Table<UnitView>
+        caption={`Units of ${target.name}`}
+        rows={target.units}
+        keyOf={(unit) => String(unit.lun)}
+        empty="It offers no volume yet."
+        columns={[
+          { title: "LUN", number: true, cell: (unit) => unit.lun },
+          { title: "Volume", cell: (unit) => <a href={link("volumes", unit.volume)}>{unit.volume}</a> },
+          { title: "Access", cell: (unit) => (unit.read_only ? "read only" : "read and write") },
+          { title: "Serial", cell: (unit) => <span class="mono">{unit.serial}</span> },
+          { title: "NAA", cell: (unit) => <span class="mono">{unit.naa}</span> },
+          {
+            title: "Actions",
+                quiet: true,
+            cell: (unit) => (
+              <Button needs="operator" onClick={() => ask({ kind: "unmap", unit })}>
+                Withdraw<span class="unseen"> {unit.volume}</span>
+              </Button>
+            ),
+          },
+        ]}
+      />
+    </Card>
+  );
+}
+
+interface AccessProps {
+  pool: string;
+  target: TargetView;
+  ask: (asked: Asked) => void;
+  reload: () => Promise<void>;
+}
+
+function Access({ pool, target, ask, reload }: AccessProps) {
+  const rule = target.access;
+  const deny = async (who: unknown): Promise<void> => {
+    try {
+      tell((await post<Done>(`${targetPath(pool, target.name)}/deny`, who)).message);
+      await reload();
+    } catch (error) {
+      complain(error);
+    }
+  };
+  const entries: [string, unknown][] = [
+    ...(rule.initiators ?? []).map((name): [string, unknown] => [name, { initiators: [name], networks: [], everyone: false }]),
+    ...(rule.networks ?? []).map((name): [string, unknown] => [name, { initiators: [], networks: [name], everyone: false }]),
+    ...(rule.everyone ? [["everyone", { initiators: [], networks: [], everyone: true }] as [string, unknown]] : []),
+  ];
+  return (
+    <Card
+      title="Who may log in"
+      actions={
+        <>
+          <Button needs="operator" onClick={() => ask({ kind: "allow" })}>Allow</Button>
+          <Button needs="operator" onClick={() => ask({ kind: "chap" })}>Set a secret</Button>
+        </>
+      }
+    >
+      {rule.everyone && (
+        <p class="alert tone-warning"><ToneIcon tone="warning" /> Anybody who reaches the address may log in.</p>
+      )}
+      {entries.length === 0 && <p>Nobody but programs on this head: {accessWords(rule)}.</p>}
+      <ul class="list entries">
+        {entries.map(([name, who]) => (
+          <li key={name}>
+            <span class="mono">{name}</span>
+            {may("operator") && (
+              <Button onClick={() => void deny(who)}>Withdraw<span class="unseen"> {name}</span></Button>
+            )}
+          </li>
+        ))}
+      </ul>
+      <Facts
+        facts={[
+          ["CHAP users", target.chap_users.join(", ") || "none: no secret is asked for"],
+          ["Proves itself as", target.mutual_user ?? "nobody"],
+          ["Portal groups", target.portal_groups.join(", ") || "all"],
+        ]}
+      />
+    </Card>
+  );
+}
+
+function Sessions({ sessions }: { sessions: SessionView[] }) {
+  return (
+    <Card title="Sessions">
+      <Table<SessionView>
+        caption="Sessions"
+        rows={sessions}
+        keyOf={(session) => `${session.name} ${session.peers.join(" ")}`}
+        empty="Nobody is logged in."
+        columns={[
+          { title: "Initiator", cell: (session) => <span class="mono">{session.name}</span> },
+          { title: "From", cell: (session) => <span class="mono">{session.peers.join(", ")}</span> },
+          { title: "State", cell: () => <State word="logged in" tone="good" /> },
+        ]}
+      />
+    </Card>
+  );
+}
+
+interface DialogsProps {
+  pool: string;
+  target: TargetView;
+  asked: Asked;
+  onClose: () => void;
+}
+
+function Dialogs({ pool, target, asked, onClose }: DialogsProps) {
+  const path = targetPath(pool, target.name);
+  switch (asked.kind) {
+    case "map":
+      return <MapVolume pool={pool} target={target.name} onClose={onClose} />;
+    case "allow":
+      return <Allow path={path} onClose={onClose} />;
+    case "chap":
+      return <SetSecret path={path} onClose={onClose} />;
+    case "unmap":
+      return (
+        <FormDialog title={`Withdraw ${asked.unit.volume}`} action="Withdraw it" danger onClose={onClose}
+          submit={async () => (await post<Done>(`${path}/unmap`, { volume: asked.unit.volume })).message}>
+          <p>Initiators lose unit {asked.unit.lun} of {target.name}. The volume and its data stay.</p>
+        </FormDialog>
+      );
+    case "destroy":
+      return (
+        <FormDialog title={`Destroy ${target.name}`} action="Destroy the target" danger typed={target.name} onClose={onClose}
+          submit={async () => {
+            const done = await remove<Done>(confirmed(path, target.name));
+            go("targets");
+            return done.message;
+          }}>
+          <p>Its sessions end. The volumes and their data stay.</p>
+        </FormDialog>
+      );
+  }
+}
+
+type Kind = "initiator" | "network" | "everyone";
+
+function Allow({ path, onClose }: { path: string; onClose: () => void }) {
+  const [kind, setKind] = useState<Kind>("initiator");
+  const [who, setWho] = useState("");
+  return (
+    <FormDialog title="Allow" action="Allow" danger={kind === "everyone"} onClose={onClose}
+      submit={async () => {
+        if (kind !== "everyone" && who.trim() === "") throw mistake("say who is allowed");
+        const body = {
+          initiators: kind === "initiator" ? [who.trim()] : [],
+          networks: kind === "network" ? [who.trim()] : [],
+          everyone: kind === "everyone",
+        };
+        return (await post<Done>(`${path}/allow`, body)).message;
+      }}>
+      <Select label="Who" value={kind} onValue={(value) => setKind(value as Kind)}
+        options={[["initiator", "an initiator by its name"], ["network", "a network"], ["everyone", "everyone (for tests)"]]} />
+      {kind === "initiator" && (
+        <Input label="Initiator" hint="such as iqn.1993-08.org.debian:01:host7" value={who} onValue={setWho} mono required />
+      )}
+      {kind === "network" && <Input label="Network" hint="such as 10.77.1.0/24" value={who} onValue={setWho} mono required />}
+      {kind === "everyone" && <p>Anybody who reaches the address can read and write the volumes of this target.</p>}
+    </FormDialog>
+  );
+}
+
+function SetSecret({ path, onClose }: { path: string; onClose: () => void }) {
+  const [user, setUser] = useState("");
+  const [secret, setSecret] = useState("");
+  return (
+    <FormDialog title="Set a secret" action="Set it" onClose={onClose}
+      submit={async () => (await post<Done>(`${path}/chap`, { user, secret })).message}>
+      <p>Initiators then have to prove that they know it (CHAP).</p>
+      <Input label="The initiator's user name" value={user} onValue={setUser} autocomplete="off" required />
+      <Input label="Secret" type="password" hint="12 to 16 characters for most initiators" value={secret} onValue={setSecret}
+        autocomplete="new-password" required />
+    </FormDialog>
+  );
+}

@@ -1,0 +1,77 @@
+// All iSCSI targets, and a new one.
+
+import { useState } from "preact/hooks";
+import type { AccessRule, Done, TargetView } from "../api/types";
+import { mistake, post } from "../api/client";
+import { poolPath } from "../api/paths";
+import { Button, Card, Page, Table } from "../parts/basics";
+import { FormDialog } from "../parts/dialog";
+import { Input, Select } from "../parts/fields";
+import { useOfPools, type OfPool } from "../state/loaded";
+import { go, link } from "../state/route";
+import { servedPools } from "./volumes";
+
+/** Who may log in, in words. */
+export function accessWords(rule: AccessRule): string {
+  if (rule.everyone) return "everyone";
+  const named = [...(rule.initiators ?? []), ...(rule.networks ?? [])];
+  return named.length > 0 ? named.join(", ") : "this head only (loopback)";
+}
+
+export function TargetsPage() {
+  const [creating, setCreating] = useState(false);
+  const pools = servedPools();
+  const rows = useOfPools<TargetView>(pools, "targets");
+  return (
+    <Page
+      title="Targets"
+      actions={pools.length > 0 && (
+        <Button kind="primary" icon="plus" needs="operator" onClick={() => setCreating(true)}>Create a target</Button>
+      )}
+    >
+      <Card title="iSCSI targets" wide>
+        {rows === null && pools.length > 0 ? <p role="status">Asking …</p> : (
+          <Table<OfPool<TargetView>>
+            caption="iSCSI targets"
+            rows={rows ?? []}
+            keyOf={(row) => row.item.name}
+            empty={pools.length > 0
+              ? "There is no target yet. A target is what initiators log in to; volumes are its units."
+              : "No pool is served; targets live in pools."}
+            columns={[
+              { title: "Target", cell: (row) => <a class="mono" href={link("targets", row.pool, row.item.name)}>{row.item.name}</a> },
+              { title: "Pool", cell: (row) => <a href={link("pools", row.pool)}>{row.pool}</a> },
+              { title: "Units", number: true, cell: (row) => row.item.units.length },
+              { title: "Allowed", cell: (row) => accessWords(row.item.access) },
+              { title: "Sessions", number: true, cell: (row) => row.item.sessions?.length ?? 0 },
+            ]}
+          />
+        )}
+      </Card>
+      {creating && <CreateTarget pools={pools} onClose={() => setCreating(false)} />}
+    </Page>
+  );
+}
+
+function CreateTarget({ pools, onClose }: { pools: string[]; onClose: () => void }) {
+  const [pool, setPool] = useState(pools[0] ?? "");
+  const [name, setName] = useState(() => `iqn.${new Date().getFullYear()}-01.org.example:${pools[0] ?? "target"}`);
+  return (
+    <FormDialog
+      title="Create a target"
+      action="Create the target"
+      onClose={onClose}
+      submit={async () => {
+        if (name.trim() === "") throw mistake("give the target a name");
+        const done = await post<Done>(`${poolPath(pool)}/targets`, { name: name.trim(), portal_groups: [] });
+        go("targets", pool, name.trim());
+        return done.message;
+      }}
+    >
+      <Select label="Pool" value={pool} onValue={setPool} options={pools.map((one): [string, string] => [one, one])}
+        hint="The target lives in the pool and moves with it." />
+      <Input label="Name" value={name} onValue={setName} mono required
+        hint="iqn.YEAR-MONTH.your.domain.reversed:anything" />
+    </FormDialog>
+  );
+}

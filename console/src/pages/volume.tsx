@@ -1,0 +1,214 @@
+// One volume: what it does, its snapshots, who uses it.
+
+import { useState } from "preact/hooks";
+import type { Done, RolledBack, SnapshotView, VolumeView } from "../api/types";
+import { mistake, patch, post, remove } from "../api/client";
+import { confirmed, poolOf, poolPath, snapshotPath, volumePath } from "../api/paths";
+import { Button, Card, Facts, Page, Table } from "../parts/basics";
+import { Chart } from "../parts/chart";
+import { FormDialog } from "../parts/dialog";
+import { Check, Input } from "../parts/fields";
+import { bytes, duration, moment, parseSize, plural } from "../parts/format";
+import { useLoaded } from "../state/loaded";
+import { go, link } from "../state/route";
+import { MapVolume } from "./maps";
+import { Exports } from "./volumes";
+
+type Asked =
+  | { kind: "snapshot" | "resize" | "destroy" | "map" }
+  | { kind: "rollback" | "clone" | "forget"; snapshot: SnapshotView };
+
+export function VolumePage({ name }: { name: string }) {
+  const [asked, setAsked] = useState<Asked | null>(null);
+  const volume = useLoaded<VolumeView>(volumePath(name));
+  const snapshots = useLoaded<SnapshotView[]>(`${poolPath(poolOf(name))}/snapshots?volume=${encodeURIComponent(name)}`);
+  const above = <><a href={link("volumes")}>Volumes</a> in <a href={link("pools", poolOf(name))}>{poolOf(name)}</a></>;
+  const reload = (): void => {
+    setAsked(null);
+    void volume.reload();
+    void snapshots.reload();
+  };
+  return (
+    <Page
+      title={`Volume ${name}`}
+      above={above}
+      actions={volume.data && (
+        <>
+          <Button needs="operator" kind="primary" icon="snapshot" onClick={() => setAsked({ kind: "snapshot" })}>Take a snapshot</Button>
+          <Button needs="operator" onClick={() => setAsked({ kind: "map" })}>Offer it</Button>
+          <Button needs="operator" onClick={() => setAsked({ kind: "resize" })}>Resize</Button>
+          <Button needs="admin" kind="danger" onClick={() => setAsked({ kind: "destroy" })}>Destroy</Button>
+        </>
+      )}
+    >
+      {volume.error && <p role="alert">{volume.error.failure.message}</p>}
+      <div class="grid">
+        <Card title="Throughput"><Chart measure="throughput" volume={name} label="Bytes per second" /></Card>
+        <Card title="Latency"><Chart measure="latency" volume={name} label="Mean time of an answer" /></Card>
+        {volume.data && <Summary volume={volume.data} />}
+        <Card title="Snapshots" wide>
+          <Table<SnapshotView>
+            caption={`Snapshots of ${name}`}
+            rows={[...(snapshots.data ?? [])].reverse()}
+            keyOf={(snapshot) => snapshot.name}
+            empty="There is no snapshot. Take one before anything risky: it takes no time and no space."
+            columns={[
+              { title: "Snapshot", cell: (snapshot) => <span class="mono">@{snapshot.name.split("@")[1]}</span> },
+              { title: "Taken", cell: (snapshot) => (snapshot.created_unix_s ? moment(snapshot.created_unix_s * 1000) : "–") },
+              { title: "Held only by it", number: true, cell: (snapshot) => bytes(snapshot.used) },
+              { title: "Actions", quiet: true, cell: (snapshot) => <SnapshotButtons snapshot={snapshot} ask={setAsked} /> },
+            ]}
+          />
+        </Card>
+      </div>
+      {asked && volume.data && <Dialogs volume={volume.data} asked={asked} onClose={reload} />}
+    </Page>
+  );
+}
+
+function SnapshotButtons({ snapshot, ask }: { snapshot: SnapshotView; ask: (asked: Asked) => void }) {
+  const named = <span class="unseen"> {snapshot.name}</span>;
+  return (
+    <div class="actions">
+      <Button needs="operator" onClick={() => ask({ kind: "rollback", snapshot })}>Roll back to it<span class="unseen">: {snapshot.name}</span></Button>
+      <Button needs="operator" onClick={() => ask({ kind: "clone", snapshot })}>Clone{named}</Button>
+      <Button needs="operator" onClick={() => ask({ kind: "forget", snapshot })}>Remove{named}</Button>
+    </div>
+  );
+}
+
+function Summary({ volume }: { volume: VolumeView }) {
+  const property = (name: string): string => volume.properties?.[name]?.value ?? "–";
+  return (
+    <Card title="Summary" wide>
+      <Facts
+        facts={[
+          ["Size", bytes(volume.size)],
+          ["Block size", bytes(volume.block_size)],
+          ["Used with its snapshots", bytes(volume.used)],
+          ["Present contents", bytes(volume.referenced)],
+          ["Space", volume.sparse ? "sparse, none reserved" : "reserved"],
+          ["Compression", property("compression")],
+          ["Clone of", volume.origin ?? "nothing"],
+          ["Offered as", volume.exports.length > 0 ? <Exports volume={volume} /> : "nothing yet"],
+        ]}
+      />
+    </Card>
+  );
+}
+
+function Dialogs({ volume, asked, onClose }: { volume: VolumeView; asked: Asked; onClose: () => void }) {
+  switch (asked.kind) {
+    case "snapshot":
+      return <TakeSnapshot volume={volume} onClose={onClose} />;
+    case "resize":
+      return <Resize volume={volume} onClose={onClose} />;
+    case "destroy":
+      return <Destroy volume={volume} onClose={onClose} />;
+    case "map":
+      return <MapVolume pool={poolOf(volume.name)} volume={volume.name} onClose={onClose} />;
+    case "rollback":
+      return <Rollback volume={volume} snapshot={asked.snapshot} onClose={onClose} />;
+    case "clone":
+      return <Clone snapshot={asked.snapshot} onClose={onClose} />;
+    case "forget":
+      return (
+        <FormDialog title={`Remove ${asked.snapshot.name}`} action="Remove the snapshot" danger typed={asked.snapshot.name}
+          onClose={onClose}
+          submit={async () => (await remove<Done>(confirmed(snapshotPath(asked.snapshot.name), asked.snapshot.name))).message}>
+          <p>The volume stays as it is; it cannot be rolled back to this moment any more.</p>
+        </FormDialog>
+      );
+  }
+}
+
+function TakeSnapshot({ volume, onClose }: { volume: VolumeView; onClose: () => void }) {
+  const [name, setName] = useState(() => `at-${new Date().toISOString().slice(0, 19).replace(/[:T]/g, "-")}`);
+  return (
+    <FormDialog title={`Take a snapshot of ${volume.name}`} action="Take it" onClose={onClose}
+      submit={async () => (await post<Done>(`${poolPath(poolOf(volume.name))}/snapshots`, { names: [`${volume.name}@${name}`] })).message}>
+      <Input label="Name" value={name} onValue={setName} required mono />
+    </FormDialog>
+  );
+}
+
+function Resize({ volume, onClose }: { volume: VolumeView; onClose: () => void }) {
+  const [size, setSize] = useState(String(volume.size));
+  const [shrink, setShrink] = useState(false);
+  const wanted = parseSize(size);
+  return (
+    <FormDialog title={`Resize ${volume.name}`} action="Resize" danger={shrink} onClose={onClose}
+      submit={async () => {
+        if (wanted === null) throw mistake(`${size} is no size: write 20G or 1.5T`);
+        return (await patch<Done>(volumePath(volume.name), { size: wanted, allow_shrink: shrink })).message;
+      }}>
+      <Input label="New size" hint={`now ${bytes(volume.size)}; ${wanted === null ? "such as 20G" : `then ${bytes(wanted)}`}`}
+        value={size} onValue={setSize} required />
+      {wanted !== null && wanted < volume.size && (
+        <Check label="Shrink it: what lies beyond the new end is lost" checked={shrink} onValue={setShrink} />
+      )}
+    </FormDialog>
+  );
+}
+
+function Destroy({ volume, onClose }: { volume: VolumeView; onClose: () => void }) {
+  const [recursive, setRecursive] = useState(false);
+  const [exported, setExported] = useState(false);
+  return (
+    <FormDialog title={`Destroy ${volume.name}`} action="Destroy the volume" danger typed={volume.name} onClose={onClose}
+      submit={async () => {
+        const more = `${recursive ? "&recursive=true" : ""}${exported ? "&exported=true" : ""}`;
+        const done = await remove<Done>(confirmed(volumePath(volume.name), volume.name, more));
+        go("volumes");
+        return done.message;
+      }}>
+      <p>All that {volume.name} holds is lost.</p>
+      <Check label="Its snapshots too" checked={recursive} onValue={setRecursive} />
+      {volume.exports.length > 0 && (
+        <Check label="Even though it is offered to initiators: they lose it" checked={exported} onValue={setExported} />
+      )}
+    </FormDialog>
+  );
+}
+
+function Rollback({ volume, snapshot, onClose }: { volume: VolumeView; snapshot: SnapshotView; onClose: () => void }) {
+  const [destroyNewer, setDestroyNewer] = useState(false);
+  return (
+    <FormDialog title={`Roll ${volume.name} back`} action="Roll back" danger typed={volume.name} onClose={onClose}
+      submit={async () => {
+        const answer = await post<{ rolled_back: RolledBack }>(`${poolPath(poolOf(volume.name))}/requests`, {
+          request: { volume: { rollback: { to: snapshot.name, destroy_newer: destroyNewer } } },
+          confirm: volume.name,
+        });
+        return toldOf(volume.name, answer.rolled_back);
+      }}>
+      <p>
+        {volume.name} becomes what it was at <b class="mono">@{snapshot.name.split("@")[1]}</b>. What was written since is lost.
+        It may stay in use: initiators are told that the contents changed.
+      </p>
+      <Check label="Remove the snapshots that are newer" checked={destroyNewer} onValue={setDestroyNewer}
+        hint="A volume can only go back past a snapshot when that snapshot goes." />
+    </FormDialog>
+  );
+}
+
+function toldOf(name: string, done: RolledBack): string {
+  const pause = done.pause_ms === null || done.pause_ms === undefined ? "" : `, clients waited ${duration(done.pause_ms)}`;
+  const told = done.sessions_told > 0 ? `, ${plural(done.sessions_told, "session")} told` : "";
+  return `${name} is as it was at ${done.to} (${duration(done.took_ms)}${pause}${told})`;
+}
+
+function Clone({ snapshot, onClose }: { snapshot: SnapshotView; onClose: () => void }) {
+  const [to, setTo] = useState(`${snapshot.name.split("@")[0]}-copy`);
+  return (
+    <FormDialog title={`Clone ${snapshot.name}`} action="Clone" onClose={onClose}
+      submit={async () => {
+        const done = await post<Done>(`${snapshotPath(snapshot.name)}/clone`, { to, properties: {} });
+        go("volumes", to);
+        return done.message;
+      }}>
+      <p>A new volume with these contents. It takes space only for what is written to it.</p>
+      <Input label="New volume" value={to} onValue={setTo} required mono />
+    </FormDialog>
+  );
+}

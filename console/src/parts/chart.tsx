@@ -1,0 +1,159 @@
+// Live charts of volumes, drawn by uPlot: throughput or latency over the last minutes. A sentence
+// beside each says the present values, for those who do not see the picture.
+
+import { useEffect, useRef } from "preact/hooks";
+import uPlot from "uplot";
+import "uplot/dist/uPlot.min.css";
+import type { VolumeRates } from "../api/types";
+import { HISTORY_S, history, metrics } from "../state/live";
+import { isDark } from "../state/theme";
+import { latency, rate } from "./format";
+
+export type Measure = "throughput" | "latency";
+
+interface ChartProps {
+  measure: Measure;
+  /** One volume: reads and writes. None: the busiest volumes, reads and writes together. */
+  volume?: string;
+  label: string;
+}
+
+const HEIGHT = 180;
+const LINES_MAX = 6;
+
+interface Line {
+  label: string;
+  dashed: boolean;
+  value: (rates: VolumeRates | null) => number | null;
+  volume: string;
+}
+
+const throughput = (rates: VolumeRates | null): number | null =>
+  rates && rates.read_bytes_per_s + rates.write_bytes_per_s;
+
+/** The mean over reads and writes, by their numbers. */
+function meanLatency(rates: VolumeRates | null): number | null {
+  if (!rates) return null;
+  const reads = rates.read_latency_us ?? null;
+  const writes = rates.write_latency_us ?? null;
+  if (reads === null || writes === null) return reads ?? writes;
+  const operations = rates.read_ops_per_s + rates.write_ops_per_s;
+  return operations > 0
+    ? (reads * rates.read_ops_per_s + writes * rates.write_ops_per_s) / operations
+    : null;
+}
+
+function linesOf(measure: Measure, volume: string | undefined): Line[] {
+  if (volume !== undefined) {
+    const of = (key: "read" | "write") => (rates: VolumeRates | null): number | null =>
+      rates && ((measure === "throughput" ? rates[`${key}_bytes_per_s`] : rates[`${key}_latency_us`]) ?? null);
+    return [
+      { label: "read", dashed: false, value: of("read"), volume },
+      { label: "write", dashed: true, value: of("write"), volume },
+    ];
+  }
+  const value = measure === "throughput" ? throughput : meanLatency;
+  const busy = [...history.rates].map(([name, kept]) => ({
+    name,
+    sum: kept.reduce((sum, rates) => sum + (throughput(rates) ?? 0), 0),
+  }));
+  return busy
+    .sort((a, b) => b.sum - a.sum || a.name.localeCompare(b.name))
+    .slice(0, LINES_MAX)
+    .map(({ name }, index) => ({ label: name, dashed: index % 2 === 1, value, volume: name }));
+}
+
+function dataOf(lines: Line[]): uPlot.AlignedData {
+  const columns = lines.map((line) => (history.rates.get(line.volume) ?? []).map(line.value));
+  return [history.at_s.slice(), ...columns] as uPlot.AlignedData;
+}
+
+function colour(name: string): string {
+  return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+}
+
+/** Steps of the axis that are round numbers of KiB, MiB and GiB. */
+const BINARY_STEPS = Array.from({ length: 40 }, (_, power) => 2 ** power);
+
+const shown = (measure: Measure, value: number | null): string =>
+  value === null ? "–" : measure === "throughput" ? rate(value) : latency(value);
+
+function options(measure: Measure, lines: Line[], width: number): uPlot.Options {
+  const axis = { stroke: colour("--muted"), grid: { stroke: colour("--line"), width: 1 }, ticks: { show: false } };
+  return {
+    width,
+    height: HEIGHT,
+    legend: { show: false },
+    cursor: { y: false, points: { size: 6 } },
+    scales: {
+      x: { range: (_plot, _min, max) => [max - HISTORY_S, max] },
+      y: { range: (_plot, _min, max) => [0, Math.max(max * 1.1, measure === "throughput" ? 1024 : 100)] },
+    },
+    axes: [
+      { ...axis, space: 70, size: 30, values: "{HH}:{mm}:{ss}" as unknown as uPlot.Axis.Values },
+      { ...axis, size: 78, ...(measure === "throughput" ? { incrs: BINARY_STEPS } : {}), values: (_plot, splits) => splits.map((split) => shown(measure, split)) },
+    ],
+    series: [
+      {},
+      ...lines.map((line, index) => ({
+        label: line.label,
+        stroke: colour(`--series-${(index % LINES_MAX) + 1}`),
+        width: 1.8,
+        dash: line.dashed ? [6, 4] : [],
+        points: { show: false },
+        spanGaps: false,
+      })),
+    ],
+  };
+}
+
+export function Chart({ measure, volume, label }: ChartProps) {
+  const place = useRef<HTMLDivElement>(null);
+  const plot = useRef<{ chart: uPlot; key: string } | null>(null);
+  const lines = linesOf(measure, volume);
+  const key = `${measure} ${isDark.value} ${lines.map((line) => line.label).join("|")}`;
+  // Reading it makes the chart follow each second's sample.
+  const now = metrics.value;
+
+  useEffect(() => {
+    const element = place.current;
+    if (!element) return;
+    if (plot.current?.key !== key) {
+      plot.current?.chart.destroy();
+      const chart = new uPlot(options(measure, lines, element.clientWidth), dataOf(lines), element);
+      plot.current = { chart, key };
+    } else {
+      plot.current.chart.setData(dataOf(lines));
+    }
+  }, [now, key]);
+
+  useEffect(() => {
+    const element = place.current;
+    if (!element) return;
+    const watcher = new ResizeObserver(() =>
+      plot.current?.chart.setSize({ width: element.clientWidth, height: HEIGHT }),
+    );
+    watcher.observe(element);
+    return () => {
+      watcher.disconnect();
+      plot.current?.chart.destroy();
+      plot.current = null;
+    };
+  }, []);
+
+  const last = (line: Line): number | null => line.value(history.rates.get(line.volume)?.at(-1) ?? null);
+  return (
+    <figure class="chart">
+      <figcaption>{label}</figcaption>
+      <div ref={place} class="plot" aria-hidden="true" />
+      <ul class="legend" aria-label={`${label}, now`}>
+        {lines.map((line, index) => (
+          <li key={line.label}>
+            <span class={`swatch series-${(index % LINES_MAX) + 1}${line.dashed ? " dashed" : ""}`} aria-hidden="true" />
+            <span class="legend-name">{line.label}</span> <b>{shown(measure, last(line))}</b>
+          </li>
+        ))}
+      </ul>
+    </figure>
+  );
+}

@@ -1,0 +1,96 @@
+// Dialogs: the browser's own `<dialog>`, which keeps the focus inside, closes on Escape and gives
+// the focus back. A form in it is sent once, and shows what the server says against it.
+
+import type { ComponentChildren } from "preact";
+import { useEffect, useRef, useState } from "preact/hooks";
+import type { ApiError } from "../api/client";
+import { tell } from "../state/notices";
+import { refresh } from "../state/live";
+import { Button, uniqueId } from "./basics";
+import { Input } from "./fields";
+import { Refusal } from "./refusal";
+
+interface DialogProps {
+  title: string;
+  onClose: () => void;
+  children: ComponentChildren;
+}
+
+export function Dialog({ title, onClose, children }: DialogProps) {
+  const element = useRef<HTMLDialogElement>(null);
+  const [id] = useState(() => uniqueId("dialog"));
+  useEffect(() => {
+    const opener = document.activeElement as HTMLElement | null;
+    element.current?.showModal();
+    return () => opener?.isConnected && opener.focus();
+  }, []);
+  return (
+    <dialog ref={element} aria-labelledby={id} onClose={onClose} onCancel={onClose}>
+      <header class="dialog-head">
+        <h2 id={id}>{title}</h2>
+        <Button kind="quiet" icon="close" aria-label="Close" onClick={onClose} />
+      </header>
+      {children}
+    </dialog>
+  );
+}
+
+interface FormDialogProps {
+  title: string;
+  /** What the button says, such as "Create". */
+  action: string;
+  danger?: boolean;
+  /** The name that has to be typed first. */
+  typed?: string;
+  onClose: () => void;
+  /** Does it; a string that it returns is told. */
+  submit: () => Promise<string | void>;
+  children?: ComponentChildren;
+}
+
+export function FormDialog(props: FormDialogProps) {
+  const { title, action, danger, typed, onClose, submit, children } = props;
+  const [busy, setBusy] = useState(false);
+  const [failure, setFailure] = useState<ApiError | null>(null);
+  const [word, setWord] = useState("");
+  const send = async (event: Event): Promise<void> => {
+    event.preventDefault();
+    if (busy) return;
+    setBusy(true);
+    setFailure(null);
+    try {
+      const said = await submit();
+      onClose();
+      if (said) tell(said);
+      // The change is made; that it is not shown yet is no failure of it.
+      void refresh().catch(() => undefined);
+    } catch (error) {
+      setFailure(error as ApiError);
+      setBusy(false);
+    }
+  };
+  const isMissingWord = typed !== undefined && word !== typed;
+  return (
+    <Dialog title={title} onClose={onClose}>
+      <form onSubmit={send} noValidate>
+        {children}
+        {typed !== undefined && (
+          <Input
+            label={`Type ${typed} to go on`}
+            value={word}
+            onValue={setWord}
+            autocomplete="off"
+            mono
+          />
+        )}
+        <Refusal error={failure} />
+        <div class="dialog-foot">
+          <Button onClick={onClose}>Cancel</Button>
+          <Button type="submit" kind={danger ? "danger" : "primary"} disabled={busy || isMissingWord}>
+            {busy ? "Working …" : action}
+          </Button>
+        </div>
+      </form>
+    </Dialog>
+  );
+}

@@ -1,0 +1,32 @@
+// What happened to pools, newest first.
+
+import type { PoolEventOf } from "../state/live";
+import { fullMoment, moment } from "./format";
+import { ToneIcon, type Tone } from "./state";
+
+const TONES: Record<string, Tone> = {
+  errors: "bad",
+  checksum: "warning",
+  left: "warning",
+  suspended: "bad",
+  spare: "warning",
+  joined: "good",
+  resumed: "good",
+  imported: "good",
+};
+
+export function EventList({ events }: { events: PoolEventOf[] }) {
+  if (events.length === 0) return <p class="empty">Nothing has happened yet.</p>;
+  return (
+    <ol class="events" aria-label="Events, newest first">
+      {events.map(({ pool, event }) => (
+        <li key={`${pool} ${event.number}`}>
+          <ToneIcon tone={TONES[event.kind] ?? "idle"} size={16} />
+          <time dateTime={new Date(event.at_ms).toISOString()} title={fullMoment(event.at_ms)}>{moment(event.at_ms)}</time>
+          <span class="event-pool">{pool}</span>
+          <span class="event-text">{event.message}</span>
+        </li>
+      ))}
+    </ol>
+  );
+}

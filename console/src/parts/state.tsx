@@ -1,0 +1,66 @@
+// How things are: a colour, and always a shape and a word as well.
+
+import { Icon, type IconName } from "./icons";
+
+export type Tone = "good" | "warning" | "bad" | "idle" | "busy";
+
+const TONES: Record<string, Tone> = {
+  online: "good",
+  served: "good",
+  up: "good",
+  done: "good",
+  finished: "good",
+  avail: "good",
+  inuse: "warning",
+  running: "busy",
+  starting: "busy",
+  paused: "warning",
+  degraded: "warning",
+  warning: "warning",
+  offline: "warning",
+  standby: "idle",
+  stopped: "idle",
+  canceled: "idle",
+  info: "idle",
+  hint: "idle",
+  unknown: "idle",
+  removed: "bad",
+  unavail: "bad",
+  faulted: "bad",
+  suspended: "bad",
+  failed: "bad",
+  unreachable: "bad",
+  unclean: "bad",
+  down: "bad",
+  error: "bad",
+};
+
+/** The tone of a word of state, whatever its case. */
+export function toneOf(word: string): Tone {
+  return TONES[word.toLowerCase()] ?? "idle";
+}
+
+const ICONS: Record<Tone, IconName> = {
+  good: "good",
+  warning: "warning",
+  bad: "bad",
+  idle: "idle",
+  busy: "busy",
+};
+
+export function State({ word, tone = toneOf(word) }: { word: string; tone?: Tone }) {
+  return (
+    <span class={`state tone-${tone}`}>
+      <Icon name={ICONS[tone]} size={14} />
+      {word.toLowerCase()}
+    </span>
+  );
+}
+
+export function ToneIcon({ tone, size = 20 }: { tone: Tone; size?: number }) {
+  return (
+    <span class={`tone-icon tone-${tone}`}>
+      <Icon name={ICONS[tone]} size={size} />
+    </span>
+  );
+}

@@ -1,0 +1,42 @@
+// The steps of a takeover, each a bar as long as the time until it.
+
+import type { Takeover, TakeoverStep } from "../api/types";
+import { duration, fullMoment } from "./format";
+
+export function Timeline({ takeover }: { takeover: Takeover }) {
+  return (
+    <>
+      <p>
+        {describe(takeover)} <span class="muted">{fullMoment(takeover.at_ms)}</span>
+      </p>
+      <Steps steps={takeover.steps} whole_ms={takeover.duration_ms ?? 0} />
+    </>
+  );
+}
+
+/** Steps with the time until each, counted from the first sign. */
+export function Steps({ steps, whole_ms }: { steps: TakeoverStep[]; whole_ms: number }) {
+  const whole = Math.max(whole_ms, ...steps.map((step) => step.after_ms), 1);
+  return (
+    <ol class="timeline">
+      {steps.map((step) => (
+        <li key={step.name}>
+          <span class="step-name">{step.name}</span>
+          <span class="step-bar" aria-hidden="true">
+            <span style={{ width: `${(step.after_ms / whole) * 100}%` }} />
+          </span>
+          <span class="step-time">{duration(step.after_ms)}</span>
+        </li>
+      ))}
+    </ol>
+  );
+}
+
+function describe(takeover: Takeover): string {
+  const took = takeover.duration_ms ? ` in ${duration(takeover.duration_ms)}` : "";
+  if (takeover.kind === "start") return `${takeover.pool} started on ${takeover.to}${took}.`;
+  const from = takeover.from ? ` from ${takeover.from}` : "";
+  return takeover.kind === "hand-over"
+    ? `${takeover.pool} was handed over${from} to ${takeover.to}${took}.`
+    : `${takeover.to} took ${takeover.pool} over${from}${took}.`;
+}

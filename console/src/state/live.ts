@@ -1,0 +1,139 @@
+// What the head streams: the overview, rates of volumes, events of pools, long operations. The
+// browser connects again by itself; until then the console says so and shows what it knew.
+
+import { signal } from "@preact/signals";
+import type { Metrics, Operation, Overview, PoolEvent, VolumeRates } from "../api/types";
+import { get } from "../api/client";
+import { resume } from "./session";
+
+/** Seconds of rates that are kept for the charts. */
+export const HISTORY_S = 300;
+/** Events of pools that are kept here; older ones are asked for. */
+const EVENTS_MAX = 500;
+const OPERATIONS_MAX = 100;
+/** A stream that is silent for so long is dead: the head sends something each second. */
+const SILENCE_MAX_MS = 15_000;
+const RETRY_MS = 1_000;
+
+export type Connection = "connecting" | "connected" | "reconnecting";
+
+export interface PoolEventOf {
+  pool: string;
+  event: PoolEvent;
+}
+
+export const connection = signal<Connection>("connecting");
+export const overview = signal<Overview | null>(null);
+export const metrics = signal<Metrics | null>(null);
+export const events = signal<PoolEventOf[]>([]);
+export const operations = signal<Operation[]>([]);
+
+/** Rates of one volume (or of all) over the last seconds, ready for a chart. */
+export interface History {
+  at_s: number[];
+  rates: Map<string, (VolumeRates | null)[]>;
+}
+
+export const history: History = { at_s: [], rates: new Map() };
+
+function remember(sample: Metrics): void {
+  history.at_s.push(sample.at_ms / 1000);
+  const length = history.at_s.length;
+  for (const rates of sample.volumes) {
+    let kept = history.rates.get(rates.volume);
+    if (!kept) {
+      kept = new Array<VolumeRates | null>(length - 1).fill(null);
+      history.rates.set(rates.volume, kept);
+    }
+    kept.push(rates);
+  }
+  for (const [name, kept] of history.rates) {
+    if (kept.length < length) kept.push(null);
+    if (length > HISTORY_S) kept.shift();
+    if (kept.every((rates) => rates === null)) history.rates.delete(name);
+  }
+  if (length > HISTORY_S) history.at_s.shift();
+}
+
+function takeOperation(operation: Operation): void {
+  const others = operations.value.filter((known) => known.id !== operation.id);
+  operations.value = [operation, ...others]
+    .sort((a, b) => b.started_at_ms - a.started_at_ms)
+    .slice(0, OPERATIONS_MAX);
+}
+
+function takeOverview(next: Overview): void {
+  overview.value = next;
+  next.operations.forEach(takeOperation);
+}
+
+function takeEvents(more: PoolEventOf[]): void {
+  const known = new Set(events.value.map((one) => `${one.pool} ${one.event.number}`));
+  const fresh = more.filter((one) => !known.has(`${one.pool} ${one.event.number}`));
+  if (fresh.length === 0) return;
+  events.value = [...fresh, ...events.value]
+    .sort((a, b) => b.event.at_ms - a.event.at_ms || b.event.number - a.event.number)
+    .slice(0, EVENTS_MAX);
+}
+
+/** Asks for the events that a pool has kept from before. */
+export async function loadEvents(pool: string): Promise<void> {
+  const older = await get<PoolEvent[]>(`/pools/${encodeURIComponent(pool)}/events`);
+  takeEvents(older.map((event) => ({ pool, event })));
+}
+
+let source: EventSource | null = null;
+let watchdog = 0;
+
+function heard(): void {
+  connection.value = "connected";
+  window.clearTimeout(watchdog);
+  watchdog = window.setTimeout(reconnect, SILENCE_MAX_MS);
+}
+
+function reconnect(): void {
+  source?.close();
+  source = null;
+  window.clearTimeout(watchdog);
+  connection.value = "reconnecting";
+  watchdog = window.setTimeout(() => {
+    // Also finds out whether the session has ended meanwhile.
+    void resume();
+    connect();
+  }, RETRY_MS);
+}
+
+function listen<T>(stream: EventSource, name: string, take: (data: T) => void): void {
+  stream.addEventListener(name, (message) => {
+    heard();
+    take(JSON.parse((message as MessageEvent<string>).data) as T);
+  });
+}
+
+/** Opens the stream; done once when a user has logged in. */
+export function connect(): void {
+  disconnect();
+  const stream = new EventSource("/api/v1/stream");
+  source = stream;
+  watchdog = window.setTimeout(reconnect, SILENCE_MAX_MS);
+  stream.onopen = heard;
+  stream.onerror = reconnect;
+  listen<Overview>(stream, "overview", takeOverview);
+  listen<Metrics>(stream, "metrics", (sample) => {
+    remember(sample);
+    metrics.value = sample;
+  });
+  listen<PoolEventOf>(stream, "event", (one) => takeEvents([one]));
+  listen<Operation>(stream, "operation", takeOperation);
+}
+
+export function disconnect(): void {
+  source?.close();
+  source = null;
+  window.clearTimeout(watchdog);
+}
+
+/** Shows a change at once, where the next overview would come a moment later. */
+export async function refresh(): Promise<void> {
+  takeOverview(await get<Overview>("/overview"));
+}

@@ -1,0 +1,88 @@
+// Data of one page: asked for when the page is shown, again when the stream says that something
+// changed, and now and then besides, since not everything is in the stream.
+
+import { useCallback, useEffect, useRef, useState } from "preact/hooks";
+import { get, type ApiError } from "../api/client";
+import { poolPath } from "../api/paths";
+import { connection, overview } from "./live";
+
+const AGAIN_MS = 10_000;
+
+export interface Loaded<T> {
+  data: T | null;
+  error: ApiError | null;
+  reload: () => Promise<void>;
+}
+
+/** The JSON at `path`; `null` asks for nothing. */
+export function useLoaded<T>(path: string | null): Loaded<T> {
+  const [state, setState] = useState<{ path: string; data: T | null; error: ApiError | null } | null>(null);
+  const current = useRef(path);
+  current.current = path;
+
+  const reload = useCallback(async () => {
+    if (path === null) return;
+    try {
+      const data = await get<T>(path);
+      if (current.current === path) setState({ path, data, error: null });
+    } catch (error) {
+      if (current.current !== path) return;
+      // What was shown stays; the line at the top says when the head is gone.
+      setState((before) => ({
+        path,
+        data: before?.path === path ? before.data : null,
+        error: error as ApiError,
+      }));
+    }
+  }, [path]);
+
+  const changedAt = overview.value?.at_ms ?? 0;
+  const isConnected = connection.value === "connected";
+  useEffect(() => {
+    if (isConnected || current.current !== null) void reload();
+  }, [reload, changedAt, isConnected]);
+  useEffect(() => {
+    const timer = window.setInterval(() => void reload(), AGAIN_MS);
+    return () => window.clearInterval(timer);
+  }, [reload]);
+
+  const mine = state?.path === path ? state : null;
+  return { data: mine?.data ?? null, error: mine?.error ?? null, reload };
+}
+
+export interface OfPool<T> {
+  pool: string;
+  item: T;
+}
+
+/**
+ * The lists of several pools in one, such as all their `volumes`; `null` until each has answered.
+ * While a pool does not answer, what was known stays.
+ */
+export function useOfPools<T>(pools: string[], what: string): OfPool<T>[] | null {
+  const [items, setItems] = useState<OfPool<T>[] | null>(null);
+  const names = pools.join(" ");
+  const changedAt = overview.value?.at_ms ?? 0;
+  useEffect(() => {
+    let isGone = false;
+    const load = async (): Promise<void> => {
+      const lists = names.split(" ").filter(Boolean).map(async (pool) => {
+        const list = await get<T[]>(`${poolPath(pool)}/${what}`);
+        return list.map((item): OfPool<T> => ({ pool, item }));
+      });
+      try {
+        const all = await Promise.all(lists);
+        if (!isGone) setItems(all.flat());
+      } catch {
+        // The line at the top says when the head is gone, the overview when a pool is.
+      }
+    };
+    void load();
+    const timer = window.setInterval(() => void load(), AGAIN_MS);
+    return () => {
+      isGone = true;
+      window.clearInterval(timer);
+    };
+  }, [names, what, changedAt]);
+  return items;
+}

@@ -1,0 +1,61 @@
+// Who is logged in, and what they may do. The server decides; the console only does not offer
+// what it would refuse.
+
+import { signal } from "@preact/signals";
+import { ApiError, get, post, useSession, whenLoggedOut } from "../api/client";
+import type { Role, Session } from "../api/types";
+
+export type Login =
+  | { kind: "unknown" }
+  | { kind: "out"; noUsers: boolean; notice: string | null }
+  | { kind: "unreachable"; message: string }
+  | { kind: "in"; session: Session };
+
+export const login = signal<Login>({ kind: "unknown" });
+
+const RANK: Record<Role, number> = { "read-only": 0, operator: 1, admin: 2 };
+
+/** Whether the user may do what asks for `role`. */
+export function may(role: Role): boolean {
+  const now = login.value;
+  return now.kind === "in" && RANK[now.session.role] >= RANK[role];
+}
+
+function enter(session: Session): void {
+  useSession(session);
+  login.value = { kind: "in", session };
+}
+
+function leave(noUsers: boolean, notice: string | null): void {
+  useSession(null);
+  login.value = { kind: "out", noUsers, notice };
+}
+
+whenLoggedOut(() => leave(false, "The session has ended. Log in again to go on."));
+
+/** Finds out whether the browser has a session. */
+export async function resume(): Promise<void> {
+  try {
+    enter(await get<Session>("/session"));
+  } catch (error) {
+    const failure = error as ApiError;
+    if (failure.status === 401) {
+      const wasIn = login.value.kind === "in";
+      leave(failure.noUsers, wasIn ? "The session has ended. Log in again to go on." : null);
+    } else if (login.value.kind !== "in") {
+      login.value = { kind: "unreachable", message: failure.message };
+    }
+  }
+}
+
+export async function logIn(user: string, password: string): Promise<void> {
+  enter(await post<Session>("/login", { user, password }));
+}
+
+export async function logOut(): Promise<void> {
+  try {
+    await post("/logout");
+  } finally {
+    leave(false, "You are logged out.");
+  }
+}
