@@ -26,6 +26,7 @@ deps: ## install everything that building, testing and measuring needs
 
 build: ## target/release/bulkhead
 	@scripts/deps.sh build
+	scripts/console.sh
 	$(CARGO) build --release --locked -p bulkhead
 
 install: ## what was built, under PREFIX (/usr/local), below DESTDIR

@@ -1,43 +1,52 @@
 // Builds the console into target/console: one script, one style sheet, named by their contents
-// so that browsers may keep them for ever, and the page that loads them.
+// so that browsers may keep them for ever, and the page that loads them. What is there already
+// stays untouched, so that the program is not compiled again for nothing.
 
 import { build } from "esbuild";
-import { cp, mkdir, readFile, rm, writeFile } from "node:fs/promises";
+import { mkdir, readFile, readdir, rm, writeFile } from "node:fs/promises";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
 
 const here = path.dirname(fileURLToPath(import.meta.url));
-const output = process.argv[2] ?? path.join(here, "..", "target", "console");
+const output = path.resolve(process.argv[2] ?? path.join(here, "..", "target", "console"));
 
-await rm(output, { recursive: true, force: true });
-await mkdir(output, { recursive: true });
+/** All files of the console by their path in it. */
+async function bundle() {
+  const result = await build({
+    absWorkingDir: here,
+    entryPoints: { console: "src/main.tsx" },
+    outdir: path.join(output, "assets"),
+    entryNames: "[name]-[hash]",
+    bundle: true,
+    minify: true,
+    write: false,
+    target: ["chrome109", "firefox115", "safari16"],
+    jsx: "automatic",
+    jsxImportSource: "preact",
+    legalComments: "eof",
+    logLevel: "warning",
+  });
+  const files = new Map(result.outputFiles.map((file) => [path.relative(output, file.path), Buffer.from(file.contents)]));
+  const named = (ending) => [...files.keys()].find((name) => name.endsWith(ending));
+  const page = await readFile(path.join(here, "src", "index.html"), "utf8");
+  files.set("index.html", Buffer.from(page.replace("@SCRIPT@", named(".js")).replace("@STYLE@", named(".css"))));
+  files.set("icon.svg", await readFile(path.join(here, "src", "icon.svg")));
+  return files;
+}
 
-const result = await build({
-  absWorkingDir: here,
-  entryPoints: { console: "src/main.tsx" },
-  outdir: path.join(output, "assets"),
-  entryNames: "[name]-[hash]",
-  bundle: true,
-  minify: true,
-  sourcemap: false,
-  metafile: true,
-  target: ["chrome109", "firefox115", "safari16"],
-  jsx: "automatic",
-  jsxImportSource: "preact",
-  legalComments: "eof",
-  logLevel: "warning",
-});
+async function isThere(name, contents) {
+  try {
+    return contents.equals(await readFile(path.join(output, name)));
+  } catch {
+    return false;
+  }
+}
 
-const names = Object.keys(result.metafile.outputs).map((name) => path.basename(name));
-const named = (ending) => {
-  const found = names.find((name) => name.endsWith(ending));
-  if (!found) throw new Error(`esbuild made no ${ending} file`);
-  return `assets/${found}`;
-};
-
-const page = await readFile(path.join(here, "src", "index.html"), "utf8");
-await writeFile(
-  path.join(output, "index.html"),
-  page.replace("@SCRIPT@", named(".js")).replace("@STYLE@", named(".css")),
-);
-await cp(path.join(here, "src", "icon.svg"), path.join(output, "icon.svg"));
+const files = await bundle();
+await mkdir(path.join(output, "assets"), { recursive: true });
+for (const [name, contents] of files) {
+  if (!(await isThere(name, contents))) await writeFile(path.join(output, name), contents);
+}
+for (const name of await readdir(path.join(output, "assets"))) {
+  if (!files.has(path.join("assets", name))) await rm(path.join(output, "assets", name));
+}

@@ -6,6 +6,7 @@ set -euo pipefail
 readonly zfs_version='2.3.*'
 readonly sources=/etc/apt/sources.list.d/bulkhead.sources
 readonly rust_minor_min=85
+readonly node_major_min=18
 
 die() {
     echo "deps: $*" >&2
@@ -21,7 +22,7 @@ test_packages=("zfsutils-linux=$zfs_version" libiscsi-bin libnbd-bin python3-lib
     qemu-block-extra fio sg3-utils openssl iproute2 man-db
     corosync pacemaker pacemaker-cli-utils resource-agents libxml2-utils
     fence-agents ipmitool openipmi snmp snmpd
-    corosync-qdevice corosync-qnetd libnss3-tools iputils-ping)
+    corosync-qdevice corosync-qnetd libnss3-tools iputils-ping chromium)
 bench_packages=(tgt nbdkit)
 # What makes and runs the guest of proof.linux; the guest's own packages are only unpacked.
 linux_packages=(qemu-system-x86 cpio kmod iproute2)
@@ -112,6 +113,19 @@ install_rust() {
     rust_is_new_enough || die "no Rust 1.$rust_minor_min or newer: install it with rustup"
 }
 
+node_is_new_enough() {
+    local version
+    version=$(node --version 2>/dev/null) || return 1
+    [[ $version =~ ^v([0-9]+)\. && ${BASH_REMATCH[1]} -ge $node_major_min ]] && command -v npm >/dev/null
+}
+
+# The console is built by node, from wherever it is.
+install_node() {
+    node_is_new_enough && return
+    install_packages nodejs npm
+    node_is_new_enough || die "no Node.js $node_major_min or newer with npm: install both by hand."
+}
+
 need=${1:-test}
 case "$need" in
 build) install_packages "${build_packages[@]}" "${zfs_packages[@]}" ;;
@@ -123,3 +137,4 @@ linux) install_packages "${build_packages[@]}" "${zfs_packages[@]}" "${test_pack
 *) die "unknown set '$need': build, test, bench or linux" ;;
 esac
 install_rust
+install_node

@@ -12,7 +12,7 @@ const UNSAFE_ALLOWED: &[&str] = &["crates/zpool-sys/", "crates/zpool/"];
 
 fn sources() -> Vec<(std::path::PathBuf, String)> {
     let mut all = Vec::new();
-    for extension in ["rs", "c", "h", "py", "sh"] {
+    for extension in ["rs", "c", "h", "py", "sh", "ts", "tsx", "mjs", "css"] {
         all.extend(xtask::texts(extension).unwrap_or_default());
     }
     all
@@ -43,6 +43,8 @@ fn every_file_says_first_what_it_is_for() {
         let body = text.trim_start_matches(|c: char| c.is_whitespace());
         match path.extension().and_then(|found| found.to_str()) {
             Some("rs") => body.starts_with("//!"),
+            Some("ts" | "tsx" | "mjs") => body.starts_with("// "),
+            Some("css") => body.starts_with("/* "),
             Some("c" | "h") => body.starts_with("/*") || body.starts_with("//"),
             Some("py") => {
                 let first = body
@@ -81,6 +83,51 @@ fn unsafe_code_is_forbidden_outside_the_two_crates_that_talk_to_the_library() {
         let may = UNSAFE_ALLOWED.iter().any(|start| name.starts_with(start));
         if is_root && !may && !text.contains("#![forbid(unsafe_code)]") {
             wrong.push(format!("{name}: add #![forbid(unsafe_code)]"));
+        }
+    }
+    report(&wrong);
+}
+
+/// Pictures of the console for the readme; nothing else that is no text belongs here.
+const PICTURES_MAX: usize = 4;
+const PICTURE_BYTES_MAX: u64 = 150_000;
+
+#[test]
+fn pictures_are_few_and_small() {
+    let is_picture = |path: &&std::path::PathBuf| {
+        let extension = path.extension().and_then(|found| found.to_str());
+        matches!(extension, Some("png" | "jpg" | "jpeg" | "gif" | "webp"))
+    };
+    let files = xtask::tracked_files().unwrap_or_default();
+    let pictures: Vec<_> = files.iter().filter(is_picture).collect();
+    let mut wrong = Vec::new();
+    for path in &pictures {
+        let bytes = std::fs::metadata(xtask::root().join(path)).map_or(0, |found| found.len());
+        if !path.starts_with("docs/images") || bytes > PICTURE_BYTES_MAX {
+            let shown = path.display();
+            wrong.push(format!(
+                "{shown}: {bytes} bytes; pictures are in docs/images, at most {PICTURE_BYTES_MAX} bytes"
+            ));
+        }
+    }
+    if pictures.len() > PICTURES_MAX {
+        let count = pictures.len();
+        wrong.push(format!("{count} pictures, at most {PICTURES_MAX}"));
+    }
+    report(&wrong);
+}
+
+#[test]
+fn the_lock_of_the_console_names_no_host() {
+    let lock = xtask::root().join("console/package-lock.json");
+    let text = std::fs::read_to_string(lock).unwrap_or_default();
+    let mut wrong = Vec::new();
+    for (number, line) in (1..).zip(text.lines()) {
+        if line.contains("://") {
+            wrong.push(format!(
+                "console/package-lock.json:{number}: {}",
+                line.trim()
+            ));
         }
     }
     report(&wrong);
