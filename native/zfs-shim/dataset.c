@@ -57,6 +57,25 @@ fill_origin(dsl_dataset_t *ds, char *origin)
 	dsl_dataset_rele(source, FTAG);
 }
 
+static void
+fill_space(dsl_dataset_t *ds, bh_dataset_t *found)
+{
+	dsl_dir_t *dd = ds->ds_dir;
+
+	found->bd_available = dsl_get_available(ds);
+	found->bd_refreservation = dsl_get_refreservation(ds);
+	found->bd_ref_quota = dsl_get_refquota(ds);
+	mutex_enter(&dd->dd_lock);
+	found->bd_used_by_data = dsl_dir_get_usedds(dd);
+	found->bd_used_by_snapshots = dsl_dir_get_usedsnap(dd);
+	found->bd_used_by_children = dsl_dir_get_usedchild(dd);
+	found->bd_used_by_reservation = dsl_dir_get_usedrefreserv(dd);
+	found->bd_logical_used = dsl_dir_get_logicalused(dd);
+	found->bd_quota = dsl_dir_get_quota(dd);
+	found->bd_reservation = dsl_dir_get_reservation(dd);
+	mutex_exit(&dd->dd_lock);
+}
+
 static int
 visit_one(const char *name, void *arg)
 {
@@ -79,10 +98,11 @@ visit_one(const char *name, void *arg)
 	found.bd_used = dsl_get_used(ds);
 	found.bd_referenced = dsl_get_referenced(ds);
 	found.bd_logical_referenced = dsl_get_logicalreferenced(ds);
-	if (!found.bd_is_snapshot) {
-		found.bd_available = dsl_get_available(ds);
-		found.bd_refreservation = dsl_get_refreservation(ds);
-	}
+	found.bd_compress_percent = dsl_get_compressratio(ds);
+	/* Fails for one that is being destroyed. */
+	(void) dsl_get_written(ds, &found.bd_written);
+	if (!found.bd_is_snapshot)
+		fill_space(ds, &found);
 	if (found.bd_kind == BH_KIND_VOLUME &&
 	    zap_lookup(os, BH_PROPERTIES_OBJECT, BH_SIZE_KEY, 8, 1,
 	    &found.bd_volume_size) == 0 &&

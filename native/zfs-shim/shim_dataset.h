@@ -26,6 +26,17 @@ typedef struct bh_dataset {
 	uint64_t bd_available;
 	uint64_t bd_logical_referenced;
 	uint64_t bd_refreservation;
+	/* Of what is no snapshot: what bd_used is made of, its limits, before compression. */
+	uint64_t bd_used_by_data;
+	uint64_t bd_used_by_snapshots;
+	uint64_t bd_used_by_children;
+	uint64_t bd_used_by_reservation;
+	uint64_t bd_logical_used;
+	uint64_t bd_quota;	/* 0 for none, as the next two */
+	uint64_t bd_reservation;
+	uint64_t bd_ref_quota;
+	uint64_t bd_written;	/* since the snapshot before it */
+	uint64_t bd_compress_percent;	/* 100 where nothing was saved */
 	uint64_t bd_volume_size;	/* 0 if not a volume */
 	uint64_t bd_volume_block_size;
 	uint32_t bd_kind;
@@ -97,5 +108,17 @@ int bh_dataset_clone(const char *clone, const char *snapshot);
 int bh_dataset_promote(const char *name, char *conflict);
 /* Takes a dataset that is not open back to its newest snapshot. */
 int bh_dataset_rollback(const char *name, const char *snapshot);
+
+/* Data that is damaged beyond repair (damage.c). */
+typedef struct bh_damage {
+	const char *bd_dataset;	/* "" for the pool's own metadata, and for what is gone */
+	uint64_t bd_offset;	/* the extent of a volume; */
+	uint64_t bd_length;	/* 0 where it is no known extent of one */
+	uint64_t bd_birth_txg;	/* when the block was written; 0 if that is not known */
+} bh_damage_t;
+
+typedef void bh_damage_visitor_t(void *arg, const bh_damage_t *damage);
+/* Visits the first `max` places that the pool knows of.  Reads the pool. */
+int32_t bh_pool_damage(const char *name, uint32_t max, bh_damage_visitor_t *visit, void *arg);
 
 #endif /* BH_SHIM_DATASET_H */

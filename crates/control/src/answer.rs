@@ -23,6 +23,10 @@ pub enum Answer {
     Pools(Vec<PoolSummary>),
     /// Volumes of a pool.
     Volumes(Vec<VolumeView>),
+    /// What the replacement of a disk would do.
+    Replacement(Box<ReplacementView>),
+    /// Where the space of a pool's datasets goes.
+    Space(Vec<SpaceView>),
     /// A volume in detail.
     Volume(Box<VolumeView>),
     /// A volume was taken back to a snapshot.
@@ -146,6 +150,9 @@ pub struct PoolStatus {
     pub free: u64,
     /// Fragmentation of the free space in percent, if known.
     pub fragmentation_percent: Option<u64>,
+    /// What deduplication saves, if blocks were written with it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dedup: Option<DedupView>,
     /// The tree of devices.
     pub devices: Vec<DeviceView>,
     /// The last or running scrub or resilver.
@@ -182,6 +189,72 @@ pub struct DamageView {
     pub offset: Option<u64>,
     /// Bytes from there on; 0 if that is not known.
     pub length: u64,
+    /// The newest snapshot that does not share the damaged blocks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub snapshot: Option<SnapshotName>,
+}
+
+/// What the replacement of a disk would do.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ReplacementView {
+    /// The pool.
+    pub pool: String,
+    /// The new device of a replacement that is under way; then nothing else has to be chosen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub under_way: Option<String>,
+    /// Devices that should be replaced, the worst first.
+    pub failing: Vec<FailingView>,
+    /// Bytes that a new disk needs.
+    pub needed_bytes: u64,
+    /// Disks of this machine that nothing uses.
+    pub candidates: Vec<DiskView>,
+    /// The device that would be replaced.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub old: Option<String>,
+    /// The disk that would take its place.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub new: Option<String>,
+    /// Why it cannot be done yet, in a sentence.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hindrance: Option<String>,
+    /// What would be done, in sentences.
+    pub steps: Vec<String>,
+}
+
+/// A device that should be replaced.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct FailingView {
+    /// Its path.
+    pub device: String,
+    /// As [`DeviceView::state`].
+    pub state: String,
+    /// Reads that failed.
+    pub read_errors: u64,
+    /// Writes that failed.
+    pub write_errors: u64,
+    /// Blocks whose checksum did not match.
+    pub checksum_errors: u64,
+    /// Why it is in this state.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
+}
+
+/// A disk that nothing uses.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct DiskView {
+    /// Its most lasting path.
+    pub path: String,
+    /// Bytes.
+    pub size: u64,
+    /// What the maker calls it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// What is printed on it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub serial: Option<String>,
+    /// Why it is not taken by itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refused: Option<String>,
 }
 
 /// A device or a group of devices.
@@ -279,6 +352,9 @@ pub struct VolumeView {
     /// The snapshot it was cloned from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub origin: Option<String>,
+    /// Where its space goes, and its limits.
+    #[serde(default)]
+    pub space: SpaceView,
     /// Where it is exported, in words such as `iscsi:IQN/0` and `nbd:NAME`.
     pub exports: Vec<String>,
     /// Who it is to initiators.
@@ -287,6 +363,55 @@ pub struct VolumeView {
     /// Properties; only in detail.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub properties: BTreeMap<String, Property>,
+}
+
+/// Where the space of a dataset goes, and its limits. In bytes.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct SpaceView {
+    /// Its name; empty beside a volume, which has one.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub name: String,
+    /// All that it takes, with what is below it.
+    pub used: u64,
+    /// What it could still take.
+    pub available: u64,
+    /// Its present contents.
+    pub by_data: u64,
+    /// What only its snapshots hold.
+    pub by_snapshots: u64,
+    /// What is below it.
+    pub by_children: u64,
+    /// Set aside and not used yet.
+    pub by_reservation: u64,
+    /// Written since its newest snapshot.
+    pub written: u64,
+    /// What it takes before compression, with what is below it.
+    pub logical_used: u64,
+    /// Its contents before compression.
+    pub logical_referenced: u64,
+    /// How many times smaller compression makes it, in percent: 150 for 1.5.
+    pub compress_percent: u64,
+    /// Most that it may take, with its snapshots and what is below it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quota: Option<u64>,
+    /// Most that its contents may take.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refquota: Option<u64>,
+    /// Set aside for it, its snapshots and what is below it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reservation: Option<u64>,
+    /// Set aside for its contents.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refreservation: Option<u64>,
+}
+
+/// What deduplication saves in a pool.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct DedupView {
+    /// How many times the blocks would take their space, in percent: 250 for 2.5.
+    pub percent: u64,
+    /// Bytes that it saves.
+    pub saved: u64,
 }
 
 /// A snapshot.

@@ -146,6 +146,19 @@ pub enum PoolRequest {
         #[serde(default)]
         overwrite: bool,
     },
+    /// Put a new disk in the place of a bad one, guided. Asked again, it goes on where it was.
+    ReplaceDisk {
+        /// The bad one; none for the only one that is bad.
+        device: Option<PathBuf>,
+        /// Its successor; none for an unused disk that fits.
+        with: Option<PathBuf>,
+        /// Also if it carries the label of a pool that is not in use.
+        #[serde(default)]
+        overwrite: bool,
+        /// Do it, and answer when the new disk holds everything; otherwise say what would be done.
+        #[serde(default)]
+        perform: bool,
+    },
     /// Use a device again.
     Online {
         /// Device of the pool.
@@ -213,6 +226,8 @@ pub enum VolumeRequest {
     Create(VolumeCreate),
     /// All of the pool.
     List,
+    /// Where the space goes: the pool, what is below it, and all volumes.
+    Space,
     /// One in detail.
     Show {
         /// Which.

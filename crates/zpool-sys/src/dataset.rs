@@ -26,12 +26,35 @@ pub struct bh_dataset {
     pub bd_available: u64,
     pub bd_logical_referenced: u64,
     pub bd_refreservation: u64,
+    pub bd_used_by_data: u64,
+    pub bd_used_by_snapshots: u64,
+    pub bd_used_by_children: u64,
+    pub bd_used_by_reservation: u64,
+    pub bd_logical_used: u64,
+    pub bd_quota: u64,
+    pub bd_reservation: u64,
+    pub bd_ref_quota: u64,
+    pub bd_written: u64,
+    pub bd_compress_percent: u64,
     pub bd_volume_size: u64,
     pub bd_volume_block_size: u64,
     pub bd_kind: u32,
     pub bd_is_snapshot: u32,
 }
 
+/// Data that is damaged beyond repair; see the header.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+#[allow(missing_docs)]
+pub struct bh_damage {
+    pub bd_dataset: *const c_char,
+    pub bd_offset: u64,
+    pub bd_length: u64,
+    pub bd_birth_txg: u64,
+}
+
+/// Called for each damaged place.
+pub type bh_damage_visitor_t = unsafe extern "C" fn(arg: *mut c_void, damage: *const bh_damage);
 /// Called for each dataset of a walk.
 pub type bh_dataset_visitor_t = unsafe extern "C" fn(arg: *mut c_void, dataset: *const bh_dataset);
 /// Called for each property of a walk.
@@ -105,5 +128,11 @@ unsafe extern "C" {
     ) -> i32;
     pub fn bh_dataset_clone(clone: *const c_char, snapshot: *const c_char) -> i32;
     pub fn bh_dataset_promote(name: *const c_char, conflict: *mut c_char) -> i32;
+    pub fn bh_pool_damage(
+        name: *const c_char,
+        max: u32,
+        visit: bh_damage_visitor_t,
+        arg: *mut c_void,
+    ) -> i32;
     pub fn bh_dataset_rollback(name: *const c_char, snapshot: *const c_char) -> i32;
 }

@@ -188,6 +188,7 @@ pub mod vdev_stat {
     pub const AUX: usize = 2;
     pub const ALLOC: usize = 3;
     pub const SPACE: usize = 4;
+    pub const RSIZE: usize = 6;
     pub const ESIZE: usize = 7;
     /// One per kind of I/O: none, read, write, ...
     pub const OPS: usize = 8;

@@ -2,7 +2,7 @@
 //!
 //! `cli` turns words into a plan; `appliance` checks and applies the description of a whole
 //! appliance; `agent` is what Pacemaker runs; `hand_over` has Pacemaker move a pool; `reach` finds
-//! who performs a request, a running server or this very process; `operations` perform requests on
+//! who performs a request, a running server or this very process; `patience` asks a server's successor; `operations` perform requests on
 //! an open pool; `server` keeps a pool open and serves it; `output` prints what came of it.
 
 #![forbid(unsafe_code)]
@@ -17,6 +17,7 @@ mod lab;
 mod open;
 mod operations;
 mod output;
+mod patience;
 mod places;
 mod reach;
 mod secret;
@@ -25,12 +26,10 @@ mod table;
 
 use std::io::Write;
 use std::process::ExitCode;
-use std::time::Duration;
 
 use clap::Parser;
-use control::request::PoolRequest;
+use control::answer::Event;
 use control::{Answer, Failure};
-use units::PoolName;
 
 use crate::cli::{Cli, Common, Plan};
 
@@ -89,7 +88,11 @@ fn run(plan: Plan, common: &Common) -> Result<ExitCode, Failure> {
             show(&answer, common)?;
             std::thread::sleep(interval);
         },
-        Plan::Follow(pool) => return follow(&pool, common),
+        Plan::Follow(pool) => {
+            let mut line = |event: &Event| print(output::event_line(event, common.json).as_bytes());
+            return patience::follow(common, &pool, &mut line, &mut progress);
+        }
+        Plan::Patiently(pool, request) => patience::ask(common, &pool, request, &mut progress)?,
         Plan::Ask { pool, request } => reach::ask(common, &pool, request, &mut progress)?,
         Plan::Move(args) => hand_over::run(&args)?,
         Plan::Create(create) => reach::create(common, create)?,
@@ -100,27 +103,6 @@ fn run(plan: Plan, common: &Common) -> Result<ExitCode, Failure> {
         } => reach::take_over(common, &pool, previous_owner_is_stopped)?,
     };
     show(&answer, common).map(done)
-}
-
-/// Pause between two questions for new events.
-const FOLLOW_INTERVAL: Duration = Duration::from_millis(500);
-
-/// Shows events until interrupted, or until the pool's server is gone.
-fn follow(pool: &PoolName, common: &Common) -> Result<ExitCode, Failure> {
-    let mut after = None;
-    loop {
-        let request = control::Request::Pool(PoolRequest::Events { after });
-        let answer = reach::ask_server(common, pool, request)?;
-        let Answer::Events(events) = answer else {
-            let message = "the server answered something else";
-            return Err(Failure::new(control::FailureKind::Failed, message));
-        };
-        for event in &events {
-            print(output::event_line(event, common.json).as_bytes())?;
-        }
-        after = events.last().map(|event| event.number).or(after);
-        std::thread::sleep(FOLLOW_INTERVAL);
-    }
 }
 
 fn show(answer: &Answer, common: &Common) -> Result<(), Failure> {

@@ -29,6 +29,8 @@ pub fn answer(answer: &Answer, json: bool) -> String {
         Answer::Pool(pool) => pool_status(pool),
         Answer::Pools(pools) => pool_list(pools),
         Answer::Volumes(volumes) => volume_list(volumes),
+        Answer::Replacement(view) => daily::replacement(view),
+        Answer::Space(spaces) => daily::space_list(spaces),
         Answer::Volume(volume) => volume_detail(volume),
         Answer::RolledBack(done) => rolled_back(done),
         Answer::Snapshots(snapshots) => snapshot_list(snapshots),
@@ -170,6 +172,10 @@ fn pool_status(pool: &PoolStatus) -> String {
         bytes(pool.size),
         bytes(pool.free)
     );
+    if let Some(dedup) = &pool.dedup {
+        let (ratio, saved) = (daily::times(dedup.percent), bytes(dedup.saved));
+        let _ = writeln!(text, "dedup:    {ratio}, {saved} saved");
+    }
     if let Some(scan) = &pool.scan {
         let _ = writeln!(text, "scan:     {}", scan_line(scan));
     }
@@ -258,6 +264,7 @@ fn volume_detail(volume: &VolumeView) -> String {
     line("referenced:", bytes(volume.referenced));
     let kind = if volume.sparse { "sparse" } else { "reserved" };
     line("space:", kind.to_owned());
+    daily::space_lines(&volume.space, &mut line);
     if let Some(origin) = &volume.origin {
         line("origin:", origin.clone());
     }

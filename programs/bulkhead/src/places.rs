@@ -80,8 +80,28 @@ fn note_places<'a>(common: &Common, pool: &PoolName, places: impl Iterator<Item 
     }
 }
 
+/// Where a server keeps events that a suspended pool cannot take.
+pub fn unwritten_events(common: &Common, pool: &PoolName) -> PathBuf {
+    common.state_dir.join(format!("{pool}.events"))
+}
+
+/// Forgets devices that left `pool`.
+pub fn forget_devices(common: &Common, pool: &PoolName, devices: &[PathBuf]) {
+    let known = remembered(&file_of(common, pool)).unwrap_or_default();
+    let gone: BTreeSet<PathBuf> = devices
+        .iter()
+        .filter_map(|device| std::path::absolute(device).ok())
+        .collect();
+    note_places(
+        common,
+        pool,
+        known.iter().filter(|place| !gone.contains(*place)),
+    );
+}
+
 /// Forgets a pool that is no more.
 pub fn forget(common: &Common, pool: &PoolName) {
+    let _ = std::fs::remove_file(unwritten_events(common, pool));
     let _ = std::fs::remove_file(file_of(common, pool));
 }
 

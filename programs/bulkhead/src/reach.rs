@@ -2,7 +2,7 @@
 //! which opens the pool for it and exports it again.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use control::answer::{Done, PoolSummary};
@@ -38,7 +38,7 @@ pub fn ask(
         Whose::Pool(pool) => pool.clone(),
         Whose::TheOnlyOne => the_only_one(common)?,
     };
-    let new_devices = new_devices(&request);
+    let (new_devices, old_device) = (new_devices(&request), old_device(&request));
     let answer = match hold(common, &pool)? {
         Hold::Server(mut client) => {
             let ends = is_end(&request);
@@ -53,7 +53,44 @@ pub fn ask(
     if !new_devices.is_empty() {
         places::remember_also(common, &pool, &new_devices);
     }
+    if let Some(device) = old_device
+        && has_left(common, &pool, &device)
+    {
+        places::forget_devices(common, &pool, &[device]);
+    }
     Ok(answer)
+}
+
+/// A device that is no part of the pool any more if the request succeeds, at once or later.
+fn old_device(request: &Request) -> Option<PathBuf> {
+    match request {
+        Request::Pool(PoolRequest::Detach { device } | PoolRequest::Remove { device }) => {
+            Some(device.clone())
+        }
+        Request::Pool(PoolRequest::ReplaceDisk {
+            device,
+            perform: true,
+            ..
+        }) => device.clone(),
+        _ => None,
+    }
+}
+
+/// Whether `device` is no part of the pool: its data may still be on the way to others.
+fn has_left(common: &Common, pool: &PoolName, device: &Path) -> bool {
+    let status = Request::Pool(PoolRequest::Status);
+    let Ok(Answer::Pool(status)) = ask_server(common, pool, status) else {
+        // Without a server the labels tell at the next import.
+        return false;
+    };
+    let mut queue: Vec<_> = status.devices.iter().collect();
+    while let Some(found) = queue.pop() {
+        if Path::new(&found.name) == device {
+            return false;
+        }
+        queue.extend(&found.members);
+    }
+    true
 }
 
 /// Asks the server of `pool`, which must have one.
@@ -74,9 +111,13 @@ fn new_devices(request: &Request) -> Vec<PathBuf> {
         return Vec::new();
     };
     match request {
-        PoolRequest::Attach { new, .. } | PoolRequest::Replace { new: Some(new), .. } => {
-            vec![new.clone()]
-        }
+        PoolRequest::Attach { new, .. }
+        | PoolRequest::Replace { new: Some(new), .. }
+        | PoolRequest::ReplaceDisk {
+            with: Some(new),
+            perform: true,
+            ..
+        } => vec![new.clone()],
         PoolRequest::Add { groups, .. } => {
             let devices = groups.iter().flat_map(|group| &group.devices);
             devices.cloned().collect()

@@ -3,6 +3,7 @@
 //! Everything here waits for the disks (most changes for a whole transaction group) unless it
 //! says otherwise.
 
+mod damage;
 mod error;
 mod property;
 mod reference;
@@ -13,6 +14,7 @@ use serde::Serialize;
 use units::{ByteCount, SnapshotName, VolumeName};
 use zpool_sys as sys;
 
+pub use damage::Damage;
 pub use error::{DatasetError, DatasetErrorKind};
 pub use property::{Property, PropertySource, UserProperties, Value};
 pub use reference::DatasetRef;
@@ -67,8 +69,35 @@ pub struct DatasetInfo {
     pub logical_referenced: ByteCount,
     /// Space set aside for it.
     pub refreservation: ByteCount,
+    /// What it is made of, and its limits; zero for snapshots, but for what they wrote.
+    pub space: SpaceUse,
     /// Of a volume.
     pub volume: Option<VolumeShape>,
+}
+
+/// Where a dataset's space goes, and its limits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct SpaceUse {
+    /// Its present contents.
+    pub by_data: ByteCount,
+    /// What only its snapshots hold.
+    pub by_snapshots: ByteCount,
+    /// What is below it.
+    pub by_children: ByteCount,
+    /// Set aside and not used yet.
+    pub by_reservation: ByteCount,
+    /// Before compression, with all that is below it.
+    pub logical: ByteCount,
+    /// Most that it and what is below it may take; zero for no limit.
+    pub quota: ByteCount,
+    /// Set aside for it and what is below it.
+    pub reservation: ByteCount,
+    /// Most that its own contents may take; zero for no limit.
+    pub ref_quota: ByteCount,
+    /// Written since the snapshot before it.
+    pub written: ByteCount,
+    /// Size before compression in percent of that after it.
+    pub compress_percent: u64,
 }
 
 /// The two fixed numbers of a volume.
@@ -158,6 +187,18 @@ unsafe extern "C" fn collect_dataset(arg: *mut c_void, dataset: *const sys::bh_d
         available: ByteCount(raw.bd_available),
         logical_referenced: ByteCount(raw.bd_logical_referenced),
         refreservation: ByteCount(raw.bd_refreservation),
+        space: SpaceUse {
+            by_data: ByteCount(raw.bd_used_by_data),
+            by_snapshots: ByteCount(raw.bd_used_by_snapshots),
+            by_children: ByteCount(raw.bd_used_by_children),
+            by_reservation: ByteCount(raw.bd_used_by_reservation),
+            logical: ByteCount(raw.bd_logical_used),
+            quota: ByteCount(raw.bd_quota),
+            reservation: ByteCount(raw.bd_reservation),
+            ref_quota: ByteCount(raw.bd_ref_quota),
+            written: ByteCount(raw.bd_written),
+            compress_percent: raw.bd_compress_percent,
+        },
         volume: (kind == DatasetKind::Volume).then_some(VolumeShape {
             size: ByteCount(raw.bd_volume_size),
             block_size: ByteCount(raw.bd_volume_block_size),

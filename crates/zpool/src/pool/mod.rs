@@ -21,8 +21,8 @@ pub use import::{Claims, ImportOptions, SafeToOwn};
 pub use label::LabelState;
 pub use spec::{GroupKind, GroupRole, GroupSpec, PoolSpec, features};
 pub use status::{
-    DeviceState, DeviceStatus, FeatureStatus, PoolHealth, PoolStatus, Role, ScanKind, ScanState,
-    ScanStatus, Suspension,
+    DedupStatus, DeviceState, DeviceStatus, FeatureStatus, PoolHealth, PoolStatus, Role, ScanKind,
+    ScanState, ScanStatus, Suspension,
 };
 
 use crate::device::{self, Owner};

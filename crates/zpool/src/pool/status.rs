@@ -108,6 +108,8 @@ pub struct DeviceStatus {
     pub allocated_bytes: u64,
     /// Bytes in all (of a group).
     pub size_bytes: u64,
+    /// Bytes that a device in its place needs (of a device).
+    pub needed_bytes: u64,
     /// Bytes that the device could hold more if it were expanded.
     pub expandable_bytes: u64,
     /// Free space in small pieces, percent (of a group).
@@ -192,6 +194,15 @@ pub struct FeatureStatus {
     pub active: bool,
 }
 
+/// What deduplication does, over all blocks written with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct DedupStatus {
+    /// Space that the blocks take.
+    pub stored_bytes: u64,
+    /// Space that they would take without it.
+    pub referenced_bytes: u64,
+}
+
 /// How a pool is doing.
 #[derive(Clone, Debug, Serialize)]
 pub struct PoolStatus {
@@ -215,6 +226,9 @@ pub struct PoolStatus {
     /// Free space in small pieces, percent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fragmentation_percent: Option<u64>,
+    /// What deduplication saves, if it was ever used.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dedup: Option<DedupStatus>,
     /// The latest scan.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub scan: Option<ScanStatus>,
@@ -304,6 +318,7 @@ fn status_of(config: NvRef<'_>) -> PoolStatus {
         allocated_bytes: allocated,
         free_bytes: size.saturating_sub(allocated),
         fragmentation_percent: known(get(counter::FRAGMENTATION)),
+        dedup: dedup_of(config.u64s("ddt_stats")),
         scan: tree.and_then(|tree| scan_of(tree.u64s("scan_stats"))),
         devices,
         features: features_of(config),
@@ -369,6 +384,7 @@ fn device_of(vdev: NvRef<'_>, role: Role) -> DeviceStatus {
         write_bytes: get(counter::BYTES + 2),
         allocated_bytes: get(counter::ALLOC),
         size_bytes: get(counter::SPACE),
+        needed_bytes: get(counter::RSIZE),
         expandable_bytes: get(counter::ESIZE),
         fragmentation_percent: known(get(counter::FRAGMENTATION)),
         repaired_bytes: get(counter::SCAN_PROCESSED),
@@ -527,6 +543,17 @@ fn remaining_s(scan: &Counters<'_>, left_bytes: u64, now_s: u64) -> Option<u64> 
     }
     let left = u128::from(left_bytes) * u128::from(took_s) / u128::from(issued);
     u64::try_from(left).ok()
+}
+
+/// From `ddt_stat_t`, as an array of numbers.
+fn dedup_of(fields: &[u64]) -> Option<DedupStatus> {
+    const STORED: usize = 3;
+    const REFERENCED: usize = 7;
+    let found = DedupStatus {
+        stored_bytes: *fields.get(STORED)?,
+        referenced_bytes: *fields.get(REFERENCED)?,
+    };
+    (found.stored_bytes > 0).then_some(found)
 }
 
 fn features_of(config: NvRef<'_>) -> Vec<FeatureStatus> {

@@ -21,7 +21,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, CommandFactory, Parser, Subcommand};
-use control::request::{PoolCreate, Request};
+use control::request::{PoolCreate, PoolRequest, Request};
 use control::{Failure, FailureKind};
 use units::PoolName;
 
@@ -214,6 +214,8 @@ pub enum Plan {
         /// Pause between two questions.
         interval: Duration,
     },
+    /// Ask a pool, again where its server ends meanwhile.
+    Patiently(PoolName, PoolRequest),
     /// Show the events of a pool as they happen, until interrupted.
     Follow(PoolName),
     /// Make a pool.

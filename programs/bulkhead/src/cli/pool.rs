@@ -87,6 +87,9 @@ pub enum PoolCommand {
         #[arg(long)]
         overwrite_old_labels: bool,
     },
+    /// Replace a bad disk, step by step: shows what would be done; --yes does it and waits
+    #[command(after_help = REPLACE_DISK_EXAMPLES)]
+    ReplaceDisk(ReplaceDiskArgs),
     /// Use a device again
     #[command(after_help = "Example:\n  bulkhead pool online tank /dev/sda")]
     Online(DeviceArgs),
@@ -156,6 +159,14 @@ const SCRUB_EXAMPLES: &str = "Examples:
 
 The schedule is kept in the pool. `bulkhead pool status` shows when the next scrub is due.";
 
+const REPLACE_DISK_EXAMPLES: &str = "Examples:
+  bulkhead pool replace-disk tank
+  bulkhead pool replace-disk tank --yes
+  bulkhead pool replace-disk tank /dev/sda --with /dev/sdd --yes
+
+Clients are served all the time. If it is interrupted, or the server is killed or moves to another
+head, the filling goes on by itself; the same command waits for its end.";
+
 const IMPORT_EXAMPLES: &str = "Examples:
   bulkhead pool import --search /srv/disks
   bulkhead pool import tank --previous-owner-is-stopped";
@@ -223,6 +234,44 @@ pub struct DeviceArgs {
     pool: PoolName,
     /// A device of the pool
     device: String,
+}
+
+/// `pool replace-disk`
+#[derive(Debug, Args)]
+pub struct ReplaceDiskArgs {
+    /// The pool
+    pool: PoolName,
+    /// The disk to replace [default: the one that is bad]
+    device: Option<String>,
+    /// The new disk [default: the smallest unused one that is blank and large enough, else a spare]
+    #[arg(long, value_name = "DISK")]
+    with: Option<String>,
+    /// Do it, and wait until the new disk holds everything
+    #[arg(long)]
+    yes: bool,
+    /// Overwrite a disk that carries the label of an exported or destroyed pool, or was a spare
+    #[arg(long)]
+    overwrite_old_labels: bool,
+}
+
+impl ReplaceDiskArgs {
+    fn plan(self) -> Result<Plan, Failure> {
+        let device = self.device.as_deref().map(layout::member_path);
+        let with = self.with.as_deref().map(layout::device_path);
+        let request = PoolRequest::ReplaceDisk {
+            device: device.transpose()?,
+            with: with.transpose()?,
+            overwrite: self.overwrite_old_labels,
+            perform: self.yes,
+        };
+        Ok(match self.yes {
+            true => Plan::Patiently(self.pool, request),
+            false => Plan::Ask {
+                pool: Whose::Pool(self.pool),
+                request: Request::Pool(request),
+            },
+        })
+    }
 }
 
 /// `pool scrub`
@@ -309,6 +358,7 @@ impl PoolCommand {
                 };
                 ask(pool, request)
             }
+            Self::ReplaceDisk(args) => args.plan(),
             Self::Detach(args) => {
                 let device = path(&args.device)?;
                 ask(args.pool, PoolRequest::Detach { device })

@@ -22,6 +22,12 @@ pub enum VolumeCommand {
         /// The pool [default: the only one that is served or known here]
         pool: Option<PoolName>,
     },
+    /// Show where the space goes: data, snapshots, what is below; quotas and reservations
+    #[command(after_help = SPACE_EXAMPLES)]
+    Space {
+        /// The pool [default: the only one that is served or known here]
+        pool: Option<PoolName>,
+    },
     /// Show one volume with its properties, identity and exports
     Show(VolumeArg),
     /// Change a volume's size; connected clients are told
@@ -106,6 +112,13 @@ pub enum VolumeCommand {
         names: Vec<String>,
     },
 }
+
+const SPACE_EXAMPLES: &str = "Examples:
+  bulkhead volume space tank
+  bulkhead volume set tank quota=1T
+
+USED is the sum of the four columns after it. A quota on a dataset above volumes is for all of them
+together, with their snapshots.";
 
 const CREATE_EXAMPLES: &str = "Examples:
   bulkhead volume create tank/vm0 --size 10G
@@ -206,6 +219,10 @@ impl VolumeCommand {
             Self::List { pool } => Ok(Plan::Ask {
                 pool: pool.into(),
                 request: Request::Volume(VolumeRequest::List),
+            }),
+            Self::Space { pool } => Ok(Plan::Ask {
+                pool: pool.into(),
+                request: Request::Volume(VolumeRequest::Space),
             }),
             Self::Show(arg) => ask(arg.volume.pool(), VolumeRequest::Show { name: arg.volume }),
             Self::Resize {

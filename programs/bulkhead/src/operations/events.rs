@@ -172,6 +172,15 @@ fn compare(was: &DeviceView, is: &DeviceView, news: &mut Vec<News>) {
     }
 }
 
+/// Which devices the scan wrote to.
+fn repaired_where(status: &PoolStatus) -> String {
+    let devices = devices_of(status).into_values();
+    let repaired = devices.filter(|device| device.repaired > 0);
+    repaired
+        .map(|device| format!("; {} bytes repaired on {}", device.repaired, device.name))
+        .collect()
+}
+
 fn compare_scans(old: &PoolStatus, new: &PoolStatus, news: &mut Vec<News>) {
     let Some(is) = &new.scan else { return };
     let is_same = |was: &&ScanView| was.started == is.started && was.function == is.function;
@@ -186,8 +195,11 @@ fn compare_scans(old: &PoolStatus, new: &PoolStatus, news: &mut Vec<News>) {
     if was.is_none_or(|was| was.state != is.state) {
         let message = match is.state.as_str() {
             "finished" => format!(
-                "the {} finished: {} bytes repaired or copied, {} blocks cannot be repaired",
-                is.function, is.repaired, is.errors
+                "the {} finished: {} bytes repaired or copied, {} blocks cannot be repaired{}",
+                is.function,
+                is.repaired,
+                is.errors,
+                repaired_where(new)
             ),
             "running" => format!("the {} goes on", is.function),
             state => format!("the {} is {state}", is.function),

@@ -7,13 +7,16 @@ pub mod events;
 mod failures;
 mod known;
 mod nbd;
+mod next_step;
 mod pool;
+mod replace;
 mod rollback;
 pub mod schedule;
 pub mod scrub;
 mod snapshot;
 mod status;
 mod target;
+mod unused_disks;
 mod volume;
 
 use control::{Answer, Failure, FailureKind, Request};

@@ -11,7 +11,7 @@ use zpool::{GroupSpec, PoolError, PoolErrorKind, PoolSpec};
 
 use super::status::pool_status;
 use super::volume::chosen;
-use super::{Context, events, failures, scrub};
+use super::{Context, events, failures, replace, scrub};
 
 /// What `create` asks for, as the engine wants it.
 pub fn spec(create: &PoolCreate) -> PoolSpec {
@@ -97,6 +97,22 @@ pub fn perform(
             Ok(Done::changed(format!(
                 "{new} takes the place of {old} as soon as it is resilvered"
             )))
+        }
+        PoolRequest::ReplaceDisk {
+            device,
+            with,
+            overwrite,
+            perform,
+        } => {
+            let wish = replace::Wish {
+                device,
+                with,
+                overwrite,
+            };
+            match perform {
+                true => replace::perform(context, &wish, progress),
+                false => replace::plan(context, &wish),
+            }
         }
         PoolRequest::Online { device } => {
             done(pool.online(&text(&device), false))?;

@@ -425,7 +425,7 @@ fn is_made_by_schedule(context: &Context<'_>, name: &SnapshotName) -> bool {
 mod tests {
     use super::*;
     use units::ByteCount;
-    use zpool::dataset::{DatasetKind, VolumeShape};
+    use zpool::dataset::{DatasetKind, SpaceUse, VolumeShape};
 
     fn info(name: &str, creation_txg: u64) -> DatasetInfo {
         let shape = VolumeShape {
@@ -449,6 +449,7 @@ mod tests {
             available: ByteCount(0),
             logical_referenced: ByteCount(0),
             refreservation: ByteCount(0),
+            space: SpaceUse::default(),
             volume: is_volume.then_some(shape),
         }
     }

@@ -1,10 +1,18 @@
 //! The state of a pool in the API's words, and everything at a glance.
 
-use control::answer::{DeviceView, PoolStatus, ScanView, Status};
+use std::collections::BTreeMap;
+
+use control::answer::{DamageView, DedupView, DeviceView, PoolStatus, ScanView, Status};
 use control::{Answer, Failure};
-use zpool::pool::{DeviceState, DeviceStatus, Role, ScanKind, ScanState, ScanStatus, Suspension};
+use units::{SnapshotName, VolumeName};
+use zpool::Pool;
+use zpool::dataset::{Damage, DatasetInfo, Snapshots};
+use zpool::pool::{
+    DedupStatus, DeviceState, DeviceStatus, Role, ScanKind, ScanState, ScanStatus, Suspension,
+};
 
 use super::documents::Documents;
+use super::next_step::next_step;
 use super::{Context, documents, failures, nbd, scrub, target};
 
 /// Everything at a glance, as far as a pool can tell without a server.
@@ -37,11 +45,12 @@ pub fn pool_status(context: &Context<'_>) -> Result<PoolStatus, Failure> {
         Some(_) => "SUSPENDED",
         None => word(status.state),
     };
+    let damaged = damaged(context.pool, &status);
     let mut advice = status.advice;
     if status.suspended == Some(Suspension::OtherHost) {
         advice.push("another host may have taken the pool: find out before anything else".into());
     }
-    Ok(PoolStatus {
+    let mut view = PoolStatus {
         name: status.name,
         guid: status.guid.to_string(),
         health: health.to_owned(),
@@ -50,16 +59,72 @@ pub fn pool_status(context: &Context<'_>) -> Result<PoolStatus, Failure> {
         allocated: status.allocated_bytes,
         free: status.free_bytes,
         fragmentation_percent: status.fragmentation_percent,
+        dedup: status.dedup.map(dedup),
         devices: status.devices.into_iter().map(device).collect(),
         scan: status.scan.as_ref().map(scan),
         scrub_schedule: scrub::schedule_view(context.pool),
         advice,
         next: None,
-        damaged: Vec::new(),
-    })
+        damaged,
+    };
+    view.next = next_step(&view);
+    Ok(view)
 }
 
-fn word(state: DeviceState) -> &'static str {
+/// The places that are damaged, without repetitions, with the snapshots that are whole.
+fn damaged(pool: &Pool, status: &zpool::pool::PoolStatus) -> Vec<DamageView> {
+    // A look at a suspended pool would wait for its devices.
+    if status.damaged == 0 || status.suspended.is_some() {
+        return Vec::new();
+    }
+    let found = pool.damage().unwrap_or_else(|error| {
+        tracing::debug!(%error, "what is damaged was not found out");
+        Vec::new()
+    });
+    let mut whole: BTreeMap<String, Option<SnapshotName>> = BTreeMap::new();
+    let mut views: Vec<DamageView> = Vec::new();
+    for damage in &found {
+        let snapshot = damage.dataset.as_ref().and_then(|dataset| {
+            let look = || whole_snapshot(pool, dataset, &found);
+            whole.entry(dataset.clone()).or_insert_with(look).clone()
+        });
+        let metadata = || format!("metadata of {}", status.name);
+        let view = DamageView {
+            dataset: damage.dataset.clone().unwrap_or_else(metadata),
+            offset: damage.extent.map(|(offset, _)| offset),
+            length: damage.extent.map_or(0, |(_, length)| length.get()),
+            snapshot,
+        };
+        if !views.contains(&view) {
+            views.push(view);
+        }
+    }
+    views.sort_by(|a, b| (&a.dataset, a.offset).cmp(&(&b.dataset, b.offset)));
+    views
+}
+
+/// The newest snapshot of a volume that is older than all that is damaged in it.
+fn whole_snapshot(pool: &Pool, volume: &str, damages: &[Damage]) -> Option<SnapshotName> {
+    let name: VolumeName = volume.parse().ok()?;
+    let of_it = damages
+        .iter()
+        .filter(|one| one.dataset.as_deref() == Some(volume));
+    let oldest = of_it.map(|one| one.birth_txg.unwrap_or(0)).min()?;
+    let all = pool.datasets(&name, Snapshots::Include).ok()?;
+    let is_own =
+        |info: &&DatasetInfo| info.snapshot && info.name.starts_with(&format!("{volume}@"));
+    let older = all
+        .iter()
+        .filter(is_own)
+        .filter(|info| info.creation_txg < oldest);
+    older
+        .max_by_key(|info| info.creation_txg)?
+        .name
+        .parse()
+        .ok()
+}
+
+pub fn word(state: DeviceState) -> &'static str {
     match state {
         DeviceState::Online => "ONLINE",
         DeviceState::Degraded => "DEGRADED",
@@ -68,6 +133,15 @@ fn word(state: DeviceState) -> &'static str {
         DeviceState::Removed => "REMOVED",
         DeviceState::Unavailable => "UNAVAIL",
         DeviceState::Available => "AVAIL",
+    }
+}
+
+fn dedup(status: DedupStatus) -> DedupView {
+    let (stored, referenced) = (status.stored_bytes, status.referenced_bytes);
+    let percent = u128::from(referenced) * 100 / u128::from(stored.max(1));
+    DedupView {
+        percent: u64::try_from(percent).unwrap_or(u64::MAX),
+        saved: referenced.saturating_sub(stored),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use control::answer::{Done, Property, VolumeView};
+use control::answer::{Done, Property, SpaceView, VolumeView};
 use control::exports::{
     EXPORT_PROPERTY, IDENTITY_PROPERTY, Identity, PROPERTY_PREFIX, VolumeDocument,
 };
@@ -20,6 +20,7 @@ pub fn perform(context: &Context<'_>, request: VolumeRequest) -> Result<Answer, 
     match request {
         VolumeRequest::Create(create_this) => create(context, &create_this),
         VolumeRequest::List => list(context),
+        VolumeRequest::Space => spaces(context),
         VolumeRequest::Show { name } => show(context, &name),
         VolumeRequest::Resize {
             name,
@@ -153,11 +154,44 @@ fn view(info: &DatasetInfo, documents: &All) -> Option<VolumeView> {
         referenced: info.referenced.get(),
         sparse: is_sparse(info),
         origin: info.origin.clone(),
+        space: space(info),
         exports: maps.chain(exports).collect(),
         identity: value(IDENTITY_PROPERTY)
             .and_then(|text| Identity::decode(IDENTITY_PROPERTY, text).ok()),
         properties: BTreeMap::new(),
     })
+}
+
+fn spaces(context: &Context<'_>) -> Result<Answer, Failure> {
+    let all = context.pool.datasets(context.pool.name(), Snapshots::Skip);
+    let all = all.map_err(failures::dataset)?;
+    let named = |info: &DatasetInfo| SpaceView {
+        name: info.name.clone(),
+        ..space(info)
+    };
+    Ok(Answer::Space(all.iter().map(named).collect()))
+}
+
+fn space(info: &DatasetInfo) -> SpaceView {
+    let limit = |bytes: ByteCount| (bytes.get() > 0).then_some(bytes.get());
+    let space = &info.space;
+    SpaceView {
+        name: String::new(),
+        used: info.used.get(),
+        available: info.available.get(),
+        by_data: space.by_data.get(),
+        by_snapshots: space.by_snapshots.get(),
+        by_children: space.by_children.get(),
+        by_reservation: space.by_reservation.get(),
+        written: space.written.get(),
+        logical_used: space.logical.get(),
+        logical_referenced: info.logical_referenced.get(),
+        compress_percent: space.compress_percent,
+        quota: limit(space.quota),
+        refquota: limit(space.ref_quota),
+        reservation: limit(space.reservation),
+        refreservation: limit(info.refreservation),
+    }
 }
 
 fn show(context: &Context<'_>, name: &VolumeName) -> Result<Answer, Failure> {

@@ -2,7 +2,9 @@
 
 use std::fmt::Write as _;
 
-use control::answer::{DamageView, DeviceView, PoolStatus, ScanView, ScheduleView};
+use control::answer::{
+    DamageView, DeviceView, PoolStatus, ReplacementView, ScanView, ScheduleView, SpaceView,
+};
 use control::calendar::utc;
 
 use super::{bytes, dash};
@@ -33,6 +35,133 @@ pub fn schedule_list(schedules: &[ScheduleView]) -> String {
         }
     }
     table.render()
+}
+
+/// Where the space goes, a line a dataset.
+pub fn space_list(spaces: &[SpaceView]) -> String {
+    let headings = [
+        "NAME",
+        ">USED",
+        ">DATA",
+        ">SNAPSHOTS",
+        ">BELOW",
+        ">RESERVED",
+        ">AVAIL",
+        ">WRITTEN",
+        ">LOGICAL",
+        ">RATIO",
+        ">QUOTA",
+    ];
+    let mut table = Table::new(&headings);
+    for space in spaces {
+        table.row([
+            space.name.clone(),
+            bytes(space.used),
+            bytes(space.by_data),
+            bytes(space.by_snapshots),
+            bytes(space.by_children),
+            bytes(space.by_reservation),
+            bytes(space.available),
+            bytes(space.written),
+            bytes(space.logical_used),
+            times(space.compress_percent),
+            space.quota.or(space.refquota).map_or_else(dash, bytes),
+        ]);
+    }
+    table.render()
+}
+
+/// The same of one volume, a line a figure.
+pub fn space_lines(space: &SpaceView, line: &mut dyn FnMut(&str, String)) {
+    line("data:", bytes(space.by_data));
+    line("snapshots:", bytes(space.by_snapshots));
+    line("reserved:", bytes(space.by_reservation));
+    line(
+        "written:",
+        format!("{} since the newest snapshot", bytes(space.written)),
+    );
+    line("logical:", bytes(space.logical_used));
+    line("ratio:", times(space.compress_percent));
+    for (name, limit) in [
+        ("quota:", space.quota),
+        ("refquota:", space.refquota),
+        ("reservation:", space.reservation),
+        ("refreserv.:", space.refreservation),
+    ] {
+        if let Some(limit) = limit {
+            line(name, bytes(limit));
+        }
+    }
+}
+
+/// What the replacement of a disk would do.
+pub fn replacement(view: &ReplacementView) -> String {
+    let mut text = String::new();
+    if let Some(new) = &view.under_way {
+        let pool = &view.pool;
+        let _ = writeln!(
+            text,
+            "{new} is being filled already: `bulkhead pool replace-disk {pool} --yes` waits for it"
+        );
+        return text;
+    }
+    if view.failing.is_empty() && view.old.is_none() {
+        let _ = writeln!(text, "no device of pool {} needs to be replaced", view.pool);
+        return text;
+    }
+    let mut table = Table::new(&["BAD DEVICE", "STATE", ">READ", ">WRITE", ">CKSUM", "NOTE"]);
+    for device in &view.failing {
+        table.row([
+            device.device.clone(),
+            device.state.clone(),
+            device.read_errors.to_string(),
+            device.write_errors.to_string(),
+            device.checksum_errors.to_string(),
+            device.note.clone().unwrap_or_default(),
+        ]);
+    }
+    if !view.failing.is_empty() {
+        let _ = writeln!(text, "{}", table.render());
+    }
+    let mut table = Table::new(&["UNUSED DISK", ">SIZE", "MODEL", "SERIAL", "NOTE"]);
+    for disk in &view.candidates {
+        table.row([
+            disk.path.clone(),
+            bytes(disk.size),
+            disk.model.clone().unwrap_or_else(dash),
+            disk.serial.clone().unwrap_or_else(dash),
+            disk.refused.clone().unwrap_or_default(),
+        ]);
+    }
+    if !view.candidates.is_empty() {
+        let _ = writeln!(text, "{}", table.render());
+    }
+    if view.needed_bytes > 0 {
+        let needed = bytes(view.needed_bytes);
+        let _ = writeln!(
+            text,
+            "a new disk needs {needed} ({} bytes)",
+            view.needed_bytes
+        );
+    }
+    for (number, step) in view.steps.iter().enumerate() {
+        let _ = writeln!(text, "{}. {step}", number + 1);
+    }
+    let _ = match (&view.hindrance, &view.old, &view.new) {
+        (Some(hindrance), ..) => writeln!(text, "not yet: {hindrance}"),
+        (None, Some(old), Some(new)) => writeln!(
+            text,
+            "\nto do it: bulkhead pool replace-disk {} {old} --with {new} --yes",
+            view.pool
+        ),
+        _ => Ok(()),
+    };
+    text
+}
+
+/// Percent as people compare sizes: `1.50x`.
+pub fn times(percent: u64) -> String {
+    format!("{}.{:02}x", percent / 100, percent % 100)
 }
 
 /// One line about a scan.

@@ -185,7 +185,7 @@ fn only_looks(request: &Request) -> bool {
         request,
         Request::Pool(PoolRequest::Get { .. } | PoolRequest::Scrub { .. })
             | Request::Volume(
-                VolumeRequest::List | VolumeRequest::Show { .. } | VolumeRequest::Get { .. }
+                VolumeRequest::List | VolumeRequest::Space | VolumeRequest::Show { .. } | VolumeRequest::Get { .. }
             )
             | Request::Snapshot(
                 SnapshotRequest::List { .. } | SnapshotRequest::Schedule(ScheduleRequest::List)
@@ -193,7 +193,12 @@ fn only_looks(request: &Request) -> bool {
             | Request::Target(TargetRequest::List | TargetRequest::Show { .. })
             | Request::Nbd(NbdRequest::List)
             // Resumes a suspended pool, on which a change may be stuck.
-            | Request::Pool(PoolRequest::Clear { .. } | PoolRequest::Online { .. })
+            // Takes as long as a disk is filled.
+            | Request::Pool(
+                PoolRequest::Clear { .. }
+                    | PoolRequest::Online { .. }
+                    | PoolRequest::ReplaceDisk { .. }
+            )
     )
 }
 

@@ -2,6 +2,7 @@
 //! forgotten. Writing is a thread's own affair, because a suspended pool lets a writer wait.
 
 use std::collections::VecDeque;
+use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -9,6 +10,7 @@ use control::Answer;
 use control::answer::Event;
 
 use super::shared_pool::SharedPool;
+use super::spool::Spool;
 use crate::operations::events::{self, EVENTS_MAX, News};
 
 /// Events that wait to be written; further ones are only shown.
@@ -27,14 +29,22 @@ struct State {
     /// Newest last. Those of earlier servers are there once the history was read.
     events: VecDeque<Event>,
     unwritten: VecDeque<Event>,
+    /// Where events wait that the pool cannot take now.
+    spool: Option<Spool>,
+    /// Whether the pool takes nothing.
+    is_stuck: bool,
     ended: bool,
 }
 
 impl Journal {
-    /// Nothing happened yet.
-    pub fn new() -> Arc<Self> {
+    /// Nothing happened yet. What a suspended pool cannot take is kept in the file `spool`.
+    pub fn new(spool: PathBuf) -> Arc<Self> {
+        let state = State {
+            spool: Some(Spool::new(spool)),
+            ..State::default()
+        };
         Arc::new(Self {
-            state: Mutex::default(),
+            state: Mutex::new(state),
             changed: Condvar::new(),
         })
     }
@@ -73,7 +83,13 @@ impl Journal {
         if state.unwritten.len() < UNWRITTEN_MAX {
             state.unwritten.push_back(event.clone());
         }
+        match event.kind.as_str() {
+            "suspended" => state.is_stuck = true,
+            "resumed" => state.is_stuck = false,
+            _ => {}
+        }
         state.keep(event);
+        state.keep_unwritten();
         self.changed.notify_all();
     }
 
@@ -99,7 +115,11 @@ impl Journal {
         let earlier = events::read(&open);
         drop(open);
         match earlier {
-            Ok(earlier) => self.lock().was_before(earlier),
+            Ok(earlier) => {
+                let mut state = self.lock();
+                let left = state.spool.as_ref().map(Spool::left).unwrap_or_default();
+                state.was_before(earlier, left);
+            }
             Err(failure) => tracing::warn!(%failure, "the pool's history was not read"),
         }
         while let Some(event) = self.next() {
@@ -108,7 +128,10 @@ impl Journal {
                 tracing::warn!(%error, "an event was not kept in the pool");
             }
             drop(open);
-            self.lock().unwritten.pop_front();
+            let mut state = self.lock();
+            state.unwritten.pop_front();
+            state.keep_unwritten();
+            drop(state);
             self.changed.notify_all();
         }
     }
@@ -129,11 +152,33 @@ impl State {
         }
     }
 
-    /// Puts `earlier` before what was told meanwhile, which is numbered anew.
-    fn was_before(&mut self, earlier: Vec<Event>) {
+    /// Keeps what waits in the file, if the pool does not take it or the file has some.
+    fn keep_unwritten(&mut self) {
+        let Some(spool) = &mut self.spool else { return };
+        match self.is_stuck {
+            true => spool.keep(self.unwritten.iter()),
+            false if self.unwritten.is_empty() => spool.keep(std::iter::empty()),
+            false => {}
+        }
+    }
+
+    /// Puts `earlier`, and of what was `left` unwritten what is not among it, before what was
+    /// told meanwhile, which is numbered anew.
+    fn was_before(&mut self, mut earlier: Vec<Event>, left: Vec<Event>) {
+        let is_same = |a: &Event, b: &Event| a.at_ms == b.at_ms && a.message == b.message;
+        let written = earlier.len();
+        for mut event in left.into_iter().take(UNWRITTEN_MAX) {
+            if !earlier.iter().any(|known| is_same(known, &event)) {
+                event.number = earlier.last().map_or(1, |last| last.number + 1);
+                earlier.push(event);
+            }
+        }
         let last = earlier.last().map_or(0, |event| event.number);
         for event in self.events.iter_mut().chain(&mut self.unwritten) {
             event.number += last;
+        }
+        for event in earlier[written..].iter().rev() {
+            self.unwritten.push_front(event.clone());
         }
         for event in earlier.into_iter().rev() {
             if self.events.len() < EVENTS_MAX {
@@ -159,10 +204,30 @@ mod tests {
         let mut state = State::default();
         state.keep(event(1));
         state.unwritten.push_back(event(1));
-        state.was_before(vec![event(7), event(8)]);
+        state.was_before(vec![event(7), event(8)], Vec::new());
         let numbers: Vec<u64> = state.events.iter().map(|event| event.number).collect();
         assert_eq!(numbers, [7, 8, 9]);
         assert_eq!(state.unwritten[0].number, 9);
+    }
+
+    #[test]
+    fn what_an_earlier_server_could_not_write_is_written_once() {
+        let told = |number, at_ms| Event {
+            at_ms,
+            ..event(number)
+        };
+        let mut state = State::default();
+        state.keep(told(1, 9));
+        state.unwritten.push_back(told(1, 9));
+        state.was_before(vec![told(7, 5)], vec![told(7, 5), told(8, 6)]);
+        let numbers = |events: &VecDeque<Event>| -> Vec<(u64, u64)> {
+            events
+                .iter()
+                .map(|event| (event.number, event.at_ms))
+                .collect()
+        };
+        assert_eq!(numbers(&state.events), [(7, 5), (8, 6), (9, 9)]);
+        assert_eq!(numbers(&state.unwritten), [(8, 6), (9, 9)]);
     }
 
     #[test]

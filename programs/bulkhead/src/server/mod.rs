@@ -15,6 +15,7 @@ mod serving;
 mod shared_pool;
 pub(crate) mod signals;
 mod spares;
+mod spool;
 mod volumes;
 mod watch;
 
@@ -94,7 +95,7 @@ pub fn run(args: ServeArgs, common: &Common) -> Result<(), Failure> {
     tracing::info!(pool = %args.pool, after_ms = imported_ms, "pool imported");
 
     let pool = Arc::new(SharedPool::new(pool));
-    let journal = Journal::new();
+    let journal = Journal::new(places::unwritten_events(common, &args.pool));
     journal.add(News::of_pool("imported", imported_by(), false));
     let watch = Watch::start(Arc::clone(&pool), Arc::clone(&journal))
         .map_err(failed("start the pool's watch"))?;

@@ -1,0 +1,155 @@
+//! Questions that outlive the server they were put to: while a server starts again, whoever
+//! waits for a long piece of work or for events waits for the server, too, for a while.
+
+use std::collections::VecDeque;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use control::answer::Event;
+use control::request::{PoolRequest, Request, ServerRequest};
+use control::{Answer, Failure, FailureKind};
+use units::PoolName;
+
+use crate::cli::{Common, Whose};
+use crate::reach;
+
+/// Longest time that a server is waited for.
+const SERVER_WAIT: Duration = Duration::from_secs(120);
+/// Pause between two attempts to reach it.
+const ATTEMPT_INTERVAL: Duration = Duration::from_millis(250);
+/// Pause between two questions for new events.
+const FOLLOW_INTERVAL: Duration = Duration::from_millis(500);
+/// Printed events that are remembered: more than a server tells.
+const PRINTED_MAX: usize = 2000;
+
+/// Asks; where the server ends meanwhile, asks its successor again. For what may be asked twice.
+pub fn ask(
+    common: &Common,
+    pool: &PoolName,
+    request: PoolRequest,
+    progress: &mut dyn FnMut(&str),
+) -> Result<Answer, Failure> {
+    let request = Request::Pool(request);
+    let mut answer = reach::ask(
+        common,
+        &Whose::Pool(pool.clone()),
+        request.clone(),
+        progress,
+    );
+    while let Err(failure) = &answer {
+        let may_be_gone = matches!(
+            failure.kind,
+            FailureKind::Unreachable | FailureKind::Unavailable
+        );
+        if !may_be_gone || is_alive(common, pool) {
+            return answer;
+        }
+        progress("the server ended: waiting for it, or for its successor here");
+        if !comes_back(common, pool) {
+            let failure = failure.clone();
+            return Err(failure.advise("run the same command again when the pool is served"));
+        }
+        answer = reach::ask(
+            common,
+            &Whose::Pool(pool.clone()),
+            request.clone(),
+            progress,
+        );
+    }
+    answer
+}
+
+fn is_alive(common: &Common, pool: &PoolName) -> bool {
+    let ping = Request::Server(ServerRequest::Ping);
+    reach::ask_server(common, pool, ping).is_ok()
+}
+
+fn comes_back(common: &Common, pool: &PoolName) -> bool {
+    let deadline = Instant::now() + SERVER_WAIT;
+    while Instant::now() < deadline {
+        if is_alive(common, pool) {
+            return true;
+        }
+        std::thread::sleep(ATTEMPT_INTERVAL);
+    }
+    false
+}
+
+/// Shows events until interrupted, or until no server of the pool is here for a while.
+pub fn follow(
+    common: &Common,
+    pool: &PoolName,
+    print: &mut dyn FnMut(&Event) -> Result<(), Failure>,
+    progress: &mut dyn FnMut(&str),
+) -> Result<ExitCode, Failure> {
+    let mut printed = Printed::default();
+    // One that was never there is not waited for.
+    let mut was_served = false;
+    loop {
+        let request = Request::Pool(PoolRequest::Events { after: None });
+        match reach::ask_server(common, pool, request) {
+            Ok(Answer::Events(events)) => {
+                was_served = true;
+                for event in events {
+                    if printed.is_new(&event) {
+                        print(&event)?;
+                    }
+                }
+            }
+            Ok(_) => {
+                let message = "the server answered something else";
+                return Err(Failure::new(FailureKind::Failed, message));
+            }
+            Err(failure) => {
+                if !was_served || failure.kind != FailureKind::Unreachable {
+                    return Err(failure);
+                }
+                progress("the server ended: waiting for it, or for its successor here");
+                if !comes_back(common, pool) {
+                    return Err(failure);
+                }
+            }
+        }
+        std::thread::sleep(FOLLOW_INTERVAL);
+    }
+}
+
+/// What was printed. A server that just started numbers its events anew until it has read those
+/// before it, and one that was killed may use a number again: numbers do not tell what is new.
+#[derive(Default)]
+struct Printed(VecDeque<Event>);
+
+impl Printed {
+    fn is_new(&mut self, event: &Event) -> bool {
+        let event = Event {
+            number: 0,
+            ..event.clone()
+        };
+        if self.0.contains(&event) {
+            return false;
+        }
+        self.0.push_back(event);
+        if self.0.len() > PRINTED_MAX {
+            self.0.pop_front();
+        }
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_event_is_new_once_whatever_its_number() {
+        let event = |number, at_ms| Event {
+            number,
+            at_ms,
+            ..Event::default()
+        };
+        let mut printed = Printed::default();
+        assert!(printed.is_new(&event(1, 5)));
+        assert!(!printed.is_new(&event(7, 5)));
+        assert!(printed.is_new(&event(1, 6)));
+    }
+}

@@ -1,0 +1,78 @@
+//! Events that the pool cannot take while it is suspended, in a file on this head: they would be
+//! lost if the server, too, had to go before the devices are back.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use control::answer::Event;
+
+/// The file.
+pub struct Spool {
+    path: PathBuf,
+    is_used: bool,
+}
+
+impl Spool {
+    /// The one at `path`, which need not exist.
+    pub fn new(path: PathBuf) -> Self {
+        let is_used = path.exists();
+        Self { path, is_used }
+    }
+
+    /// What an earlier server left. What cannot be read is no event.
+    pub fn left(&self) -> Vec<Event> {
+        let text = std::fs::read(&self.path).unwrap_or_default();
+        serde_json::from_slice(&text).unwrap_or_default()
+    }
+
+    /// Keeps these and no others. With none, there is no file.
+    pub fn keep<'a>(&mut self, events: impl Iterator<Item = &'a Event>) {
+        let events: Vec<&Event> = events.collect();
+        if events.is_empty() && !self.is_used {
+            return;
+        }
+        let kept = match events.is_empty() {
+            true => std::fs::remove_file(&self.path),
+            false => write(&self.path, &events),
+        };
+        match kept {
+            Ok(()) => self.is_used = !events.is_empty(),
+            Err(error) => tracing::warn!(%error, "events that wait for the pool are not kept"),
+        }
+    }
+}
+
+fn write(path: &Path, events: &[&Event]) -> std::io::Result<()> {
+    if let Some(directory) = path.parent() {
+        std::fs::create_dir_all(directory)?;
+    }
+    let new = path.with_extension("events-new");
+    let mut file = std::fs::File::create(&new)?;
+    file.write_all(&serde_json::to_vec(events)?)?;
+    file.sync_all()?;
+    std::fs::rename(&new, path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn events_are_there_for_the_next_server_until_they_are_written() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("state/tank.events");
+        let event = Event {
+            at_ms: 7,
+            ..Event::default()
+        };
+        let mut spool = Spool::new(path.clone());
+        spool.keep(std::iter::empty());
+        assert!(!path.exists());
+        spool.keep([&event].into_iter());
+        assert_eq!(Spool::new(path.clone()).left(), [event]);
+        Spool::new(path.clone()).keep(std::iter::empty());
+        assert!(!path.exists());
+        std::fs::write(&path, "not JSON").expect("written");
+        assert!(Spool::new(path).left().is_empty());
+    }
+}
