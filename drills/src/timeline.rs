@@ -88,6 +88,10 @@ pub fn step_of(line: &str, resources: &Resources) -> Option<Step> {
     if has(&["Result of monitor operation for", pool]) && !has(&[": ok"]) && !has(&["Cancelled"]) {
         return Some(Step::Detected);
     }
+    // A failure that the cluster was told of.
+    if has(&["Result of asyncmon operation for", pool]) {
+        return Some(Step::Detected);
+    }
     if has(&["Requesting local execution of stop operation for", pool]) {
         return Some(Step::PoolStop);
     }

@@ -10,6 +10,7 @@ use std::process::{Command, ExitCode, Stdio};
 use std::time::Duration;
 
 use cluster::agent::{ClusterView, PoolProgram, Surroundings, run};
+use cluster::machine::Local;
 use cluster::process::{Invocation, run as run_program};
 use takeover::{Grant, Label, Peer, Server};
 use units::PoolName;
@@ -105,6 +106,7 @@ fn main() -> ExitCode {
     let around = Surroundings {
         program: &stand_in,
         cluster: &stand_in,
+        machine: &Local::default(),
         run_dir: stand_in.folder.clone(),
         environment: &|name| std::env::var(name).ok(),
     };

@@ -2,10 +2,11 @@
 //! event that belongs to it; the last action is an answer to Pacemaker.
 //!
 //! * **start**: a server that serves is success at once. One that hangs is killed first. Then
-//!   the labels are read, the evidence judged, a server started with the grant, and awaited.
-//! * **stop**: the server drains and exports. One that does not is killed. A stop is a success
-//!   only when no process of this head has the pool open, and other heads rely on that; where it
-//!   is not, the head is fenced.
+//!   the labels are read, the evidence judged, a server started with the grant, and awaited. When
+//!   it serves, the pool's addresses are set.
+//! * **stop**: the pool's addresses are taken away; the server drains and exports. One that does
+//!   not is killed. A stop is a success only when this head has none of the addresses and no process of
+//!   it has the pool open, and other heads rely on that; where it is not, the head is fenced.
 //! * **monitor**: one question to the server, answered from its memory. No device is touched.
 
 use units::PoolName;
@@ -54,6 +55,10 @@ pub enum Action {
     Spawn(Grant),
     /// Wait until it serves. Yields [`Event::Serving`] or [`Event::Failed`].
     AwaitServing,
+    /// Set the pool's addresses. Yields [`Event::Brought`] or [`Event::Failed`].
+    BringAddresses,
+    /// Take the pool's addresses away. Yields [`Event::Withdrawn`] or [`Event::Failed`].
+    WithdrawAddresses,
     /// Have the server drain, export and end, and wait for its end. Yields [`Event::Ended`] or
     /// [`Event::Failed`].
     Export,
@@ -77,6 +82,10 @@ pub enum Event {
     Started,
     /// It serves.
     Serving,
+    /// The addresses are set.
+    Brought,
+    /// The addresses are gone.
+    Withdrawn,
     /// Its process is gone.
     Ended,
     /// The action failed, or took longer than it may.
@@ -115,6 +124,8 @@ enum State {
     Spawning,
     AwaitingServing,
     KillingFailed { why: String },
+    BringingAddresses,
+    Withdrawing { server: Server },
     Exporting,
     KillingStubborn { why: String },
     Answered,
@@ -154,7 +165,14 @@ impl Agent {
             (State::AskingCluster { label }, Event::Peer(peer)) => self.judged(label, peer),
             (State::AskingCluster { label }, Event::Failed(_)) => self.judged(label, Peer::Unknown),
             (State::Spawning, Event::Started) => (State::AwaitingServing, Action::AwaitServing),
-            (State::AwaitingServing, Event::Serving) => answer(Verdict::Success),
+            (State::AwaitingServing, Event::Serving) => {
+                (State::BringingAddresses, Action::BringAddresses)
+            }
+            // The pool is served. What is wrong with an address its own agent tells.
+            (State::BringingAddresses, Event::Brought | Event::Failed(_)) => {
+                answer(Verdict::Success)
+            }
+            (State::Withdrawing { server }, Event::Withdrawn) => withdrawn(server),
             // What does not serve in time must not begin to serve later, unobserved.
             (State::AwaitingServing, Event::Failed(why)) => {
                 (State::KillingFailed { why }, Action::Kill)
@@ -170,9 +188,14 @@ impl Agent {
             (State::KillingStubborn { why }, Event::Failed(also)) => answer(Verdict::Failure(
                 format!("{why}; and it cannot be killed: {also}"),
             )),
-            (State::KillingSilent | State::ReadingLabel | State::Spawning, Event::Failed(why)) => {
-                answer(Verdict::Failure(why))
-            }
+            // Two heads with one address: as bad for clients as a pool that does not stop.
+            (
+                State::KillingSilent
+                | State::ReadingLabel
+                | State::Spawning
+                | State::Withdrawing { .. },
+                Event::Failed(why),
+            ) => answer(Verdict::Failure(why)),
             (state, event) => panic!("{event:?} does not belong to {state:?}"),
         };
         self.state = state;
@@ -191,14 +214,8 @@ impl Agent {
             (Operation::Start, Server::Stopping | Server::Silent) => {
                 (State::KillingSilent, Action::Kill)
             }
-            (Operation::Stop, Server::Absent) => answer(Verdict::Success),
-            (Operation::Stop, Server::Silent) => {
-                let why = "the server lives and does not answer".to_owned();
-                (State::KillingStubborn { why }, Action::Kill)
-            }
-            (Operation::Stop, Server::Starting | Server::Serving | Server::Stopping) => {
-                (State::Exporting, Action::Export)
-            }
+            // Clients of a server that crashed must not look for it here either.
+            (Operation::Stop, server) => (State::Withdrawing { server }, Action::WithdrawAddresses),
         }
     }
 
@@ -230,6 +247,18 @@ impl Agent {
             Ok(grant) => (State::Spawning, Action::Spawn(grant)),
             Err(refusal) => answer(Verdict::Failure(refusal.to_string())),
         }
+    }
+}
+
+/// No client gets here any more; the server can go.
+fn withdrawn(server: Server) -> (State, Action) {
+    match server {
+        Server::Absent => answer(Verdict::Success),
+        Server::Silent => {
+            let why = "the server lives and does not answer".to_owned();
+            (State::KillingStubborn { why }, Action::Kill)
+        }
+        Server::Starting | Server::Serving | Server::Stopping => (State::Exporting, Action::Export),
     }
 }
 
@@ -286,6 +315,7 @@ mod tests {
                 Event::Peer(Peer::Fenced),
                 Event::Started,
                 Event::Serving,
+                Event::Brought,
             ],
         );
         let Action::Spawn(grant) = &actions[3] else {
@@ -333,16 +363,56 @@ mod tests {
     fn a_server_that_does_not_stop_is_killed_and_awaited() {
         let actions = play(
             Operation::Stop,
-            &[Event::Server(Server::Serving), failed(), Event::Ended],
+            &[
+                Event::Server(Server::Serving),
+                Event::Withdrawn,
+                failed(),
+                Event::Ended,
+            ],
         );
-        assert_eq!(actions[1..3], [Action::Export, Action::Kill]);
+        assert_eq!(actions[2..4], [Action::Export, Action::Kill]);
         assert_eq!(last(&actions), Verdict::Success);
     }
 
     #[test]
     fn a_stop_that_cannot_kill_fails_so_that_the_head_is_fenced() {
-        let actions = play(Operation::Stop, &[Event::Server(Server::Silent), failed()]);
+        let actions = play(
+            Operation::Stop,
+            &[Event::Server(Server::Silent), Event::Withdrawn, failed()],
+        );
         assert_eq!(last(&actions).code(), 1);
+    }
+
+    #[test]
+    fn addresses_go_before_the_pool_and_with_a_server_that_crashed() {
+        for (server, next) in [
+            (Server::Serving, Action::Export),
+            (Server::Silent, Action::Kill),
+            (Server::Absent, Action::Answer(Verdict::Success)),
+        ] {
+            let actions = play(Operation::Stop, &[Event::Server(server), Event::Withdrawn]);
+            assert_eq!(actions[1..], [Action::WithdrawAddresses, next]);
+        }
+        let actions = play(Operation::Stop, &[Event::Server(Server::Serving), failed()]);
+        assert_eq!(last(&actions).code(), 1, "an address that stays");
+    }
+
+    #[test]
+    fn addresses_come_when_the_server_serves_and_do_not_decide() {
+        for came in [Event::Brought, failed()] {
+            let actions = play(
+                Operation::Start,
+                &[
+                    Event::Server(Server::Absent),
+                    Event::Label(Label::Exported),
+                    Event::Started,
+                    Event::Serving,
+                    came,
+                ],
+            );
+            assert_eq!(actions[4], Action::BringAddresses);
+            assert_eq!(last(&actions), Verdict::Success);
+        }
     }
 
     #[test]
@@ -390,6 +460,8 @@ mod tests {
             Action::AskCluster { .. } => Event::Peer(peers[random.usize(..peers.len())]),
             Action::Spawn(_) => Event::Started,
             Action::AwaitServing => Event::Serving,
+            Action::BringAddresses => Event::Brought,
+            Action::WithdrawAddresses => Event::Withdrawn,
             Action::Export | Action::Kill => Event::Ended,
             Action::Answer(_) => unreachable!("nothing comes of an answer"),
         }
@@ -406,6 +478,7 @@ mod tests {
             let operation = operations[random.usize(..operations.len())];
             let (mut agent, mut action) = Agent::begin(pool(), operation);
             let mut may_have_pool = true;
+            let mut may_have_addresses = true;
             let mut steps = 0;
             let verdict = loop {
                 if let Action::Answer(verdict) = action {
@@ -418,6 +491,7 @@ mod tests {
                         assert_eq!(operation, Operation::Start, "seed {seed}");
                         may_have_pool = true;
                     }
+                    (Action::WithdrawAddresses, Event::Withdrawn) => may_have_addresses = false,
                     (_, Event::Server(Server::Absent) | Event::Ended) => may_have_pool = false,
                     (Action::Kill | Action::Export, _) => {
                         assert_ne!(operation, Operation::Monitor, "seed {seed}");
@@ -429,7 +503,7 @@ mod tests {
                 assert!(steps < STEPS_MAX, "seed {seed} does not end");
             };
             if operation == Operation::Stop && verdict == Verdict::Success {
-                assert!(!may_have_pool, "seed {seed}");
+                assert!(!may_have_pool && !may_have_addresses, "seed {seed}");
             }
         }
     }

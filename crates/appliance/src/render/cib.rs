@@ -117,7 +117,8 @@ pub struct Colocation {
     pub with: String,
 }
 
-/// `then` starts after `first`, and stops before it.
+/// `then` starts after `first`. Both may stop at the same time: the agent of a pool takes the
+/// pool's addresses away before the pool, without waiting for Pacemaker's next step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Order {
     /// What comes first.
@@ -471,16 +472,18 @@ fn place_pool(cib: &mut Cib, appliance: &Appliance, id: &str, pool: &Pool) {
     }
 }
 
+/// The length of the prefix of `address`, in bits; none if its network has no such subnet.
+pub fn address_prefix(appliance: &Appliance, address: &PoolAddress) -> Option<u8> {
+    let network = appliance.networks.get(&address.network)?;
+    let mut subnets = network.subnets.iter();
+    let subnet = subnets.find(|subnet| subnet.contains(address.address))?;
+    Some(subnet.prefix())
+}
+
 fn address_primitive(appliance: &Appliance, pool: &Pool, address: &PoolAddress) -> Primitive {
-    let network = appliance.networks.get(&address.network);
-    let subnet = network.and_then(|network| {
-        let mut subnets = network.subnets.iter();
-        subnets.find(|subnet| subnet.contains(address.address))
-    });
     let mut values = pairs([("address", address.address.to_string())]);
-    if let Some(subnet) = subnet {
-        values.insert("prefix".to_owned(), subnet.prefix().to_string());
-    }
+    let prefix = address_prefix(appliance, address);
+    values.extend(prefix.map(|bits| ("prefix".to_owned(), bits.to_string())));
     let interface = common_interface(appliance, pool, address);
     values.extend(interface.map(|name| ("interface".to_owned(), name)));
     let operation = |name, interval_s| Operation {
@@ -506,7 +509,11 @@ fn address_primitive(appliance: &Appliance, pool: &Pool, address: &PoolAddress) 
 /// The interface of an address, where all heads call it the same. Where they do not, the agent
 /// finds it by the head's own address beside it: rules for single heads would be shorter to
 /// start, but Pacemaker 2 and 3 want them written differently.
-fn common_interface(appliance: &Appliance, pool: &Pool, address: &PoolAddress) -> Option<String> {
+pub fn common_interface(
+    appliance: &Appliance,
+    pool: &Pool,
+    address: &PoolAddress,
+) -> Option<String> {
     let heads = appliance.heads_of(pool);
     let mut interfaces: BTreeSet<&String> = heads
         .iter()
@@ -592,6 +599,7 @@ impl Cib {
                 .with("first", &one.first)
                 .with("then", &one.then)
                 .with("kind", "Mandatory")
+                .with("symmetrical", "false")
         });
         Element::new("constraints")
             .containing_all(locations)

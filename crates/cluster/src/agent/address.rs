@@ -4,6 +4,8 @@
 
 use std::net::IpAddr;
 
+use serde::{Deserialize, Serialize};
+
 use super::{Exit, OCF_ERR_ARGS, OCF_ERR_CONFIGURED, OCF_ERR_UNIMPLEMENTED};
 use crate::machine::Machine;
 use crate::process::{Invocation, Output};
@@ -57,12 +59,15 @@ const ANNOUNCEMENT_INTERVAL_MS: &str = "200";
 /// Starts a program and leaves it alone. Pacemaker would wait for whoever holds its pipes.
 const DETACH: &str = "\"$@\" </dev/null >/dev/null 2>&1 &";
 
-/// One address, as Pacemaker's parameters tell it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Address {
-    address: IpAddr,
-    prefix: u8,
-    interface: Option<String>,
+/// One address of a pool.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Address {
+    /// The address.
+    pub address: IpAddr,
+    /// Length of its network's prefix, in bits.
+    pub prefix: u8,
+    /// The interface; without it, one that has another address of the network.
+    pub interface: Option<String>,
 }
 
 /// Runs the agent with its one argument, on `machine`, with parameters from `environment`.
@@ -105,11 +110,21 @@ pub fn run_address(
 }
 
 /// Why it is not as asked.
-enum Trouble {
+#[derive(Debug)]
+pub(super) enum Trouble {
     /// This head has no such network; another may.
     NoInterface(String),
     /// It was tried.
     Failed(String),
+}
+
+impl Trouble {
+    /// In words.
+    pub(super) fn into_reason(self) -> String {
+        match self {
+            Self::NoInterface(reason) | Self::Failed(reason) => reason,
+        }
+    }
 }
 
 impl Address {
@@ -134,7 +149,8 @@ impl Address {
         format!("{}/{}", self.address, self.prefix)
     }
 
-    fn start(&self, machine: &dyn Machine) -> Result<(), Trouble> {
+    /// Sets it, and announces it.
+    pub(super) fn start(&self, machine: &dyn Machine) -> Result<(), Trouble> {
         let interface = match &self.interface {
             Some(interface) => interface.clone(),
             None => {
@@ -195,7 +211,8 @@ impl Address {
         }
     }
 
-    fn stop(&self, machine: &dyn Machine) -> Result<(), Trouble> {
+    /// Takes it away.
+    pub(super) fn stop(&self, machine: &dyn Machine) -> Result<(), Trouble> {
         let holders = match &self.interface {
             Some(interface) => vec![interface.clone()],
             None => self.holders(machine)?,

@@ -3,9 +3,11 @@
 //! must be known of other heads is asked of Pacemaker.
 
 mod address;
+mod carried;
 mod meta;
 mod pacemaker;
 mod process;
+mod watch;
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -14,7 +16,10 @@ use std::time::{Duration, Instant};
 use takeover::{Action, Agent, Event, Grant, Label, Operation, Server, Verdict};
 use units::PoolName;
 
-pub use address::run_address;
+use crate::machine::Machine;
+
+pub use address::{Address, run_address};
+pub use carried::Carried;
 pub use meta::META_DATA;
 pub use pacemaker::{ClusterView, Pacemaker};
 pub use process::{ServerProcess, StartError, started_ticks};
@@ -85,6 +90,25 @@ pub trait PoolProgram {
     /// The appliance file does not say how to serve this pool.
     fn server_command(&self, grant: &Grant) -> Result<Command, String>;
 
+    /// The addresses on which clients find `pool`.
+    fn addresses(&self, pool: &PoolName) -> Vec<Address> {
+        let _ = pool;
+        Vec::new()
+    }
+
+    /// The command that runs this agent with the action `watch`, its standard error away from the
+    /// agent's; none where servers are not watched between monitors.
+    fn watch_command(&self, pool: &PoolName) -> Option<Command> {
+        let _ = pool;
+        None
+    }
+
+    /// The bound of a monitor of `pool`.
+    fn monitor_limit(&self, pool: &PoolName) -> Duration {
+        let _ = pool;
+        OPERATION_TIME_LIMIT
+    }
+
     /// Whether this head is set up to serve `pool`: the agent's `validate-all`.
     ///
     /// # Errors
@@ -135,6 +159,8 @@ pub struct Surroundings<'a> {
     pub program: &'a dyn PoolProgram,
     /// The cluster.
     pub cluster: &'a dyn ClusterView,
+    /// This head.
+    pub machine: &'a dyn Machine,
     /// Folder for notes on server processes; empty after a boot, such as `/run/bulkhead`.
     pub run_dir: PathBuf,
     /// Looks an environment variable up.
@@ -149,6 +175,15 @@ pub fn run(action: &str, around: &Surroundings<'_>) -> Exit {
         "stop" => Operation::Stop,
         "monitor" | "status" => Operation::Monitor,
         "validate-all" => return validate(around).unwrap_or_else(|exit| exit),
+        // Not Pacemaker's: started by this agent itself.
+        "watch" => {
+            let watched = pool(around).map(|pool| watch::watch(&pool, around));
+            return match watched {
+                Ok(Ok(())) => Exit::fine(""),
+                Ok(Err(reason)) => Exit::failed(1, reason),
+                Err(exit) => exit,
+            };
+        }
         other => {
             let reason = format!("{other:?} is no action of this agent");
             return Exit::failed(OCF_ERR_UNIMPLEMENTED, reason);
@@ -163,7 +198,11 @@ pub fn run(action: &str, around: &Surroundings<'_>) -> Exit {
             return exit;
         }
     }
-    match perform(operation, pool, around) {
+    let verdict = perform(operation, &pool, around);
+    if verdict == Verdict::Success && operation != Operation::Stop {
+        watch::ensure(&pool, around);
+    }
+    match verdict {
         Verdict::Success => Exit::fine(""),
         Verdict::NotRunning => Exit {
             code: Verdict::NotRunning.code(),
@@ -201,12 +240,19 @@ struct Deadlines {
 
 /// How long a server may take to answer in an operation with this bound.
 fn answer_patience(operation: Operation, limit: Duration) -> Duration {
-    let part = |divisor, (min, max): (Duration, Duration)| (limit / divisor).clamp(min, max);
     match operation {
         Operation::Start => STATUS_TIME_LIMIT,
-        Operation::Monitor => part(MONITOR_PATIENCE_DIVISOR, MONITOR_PATIENCE),
-        Operation::Stop => part(STOP_PATIENCE_DIVISOR, STOP_PATIENCE),
+        Operation::Monitor => monitor_patience(limit),
+        Operation::Stop => {
+            let (min, max) = STOP_PATIENCE;
+            (limit / STOP_PATIENCE_DIVISOR).clamp(min, max)
+        }
     }
+}
+
+fn monitor_patience(limit: Duration) -> Duration {
+    let (min, max) = MONITOR_PATIENCE;
+    (limit / MONITOR_PATIENCE_DIVISOR).clamp(min, max)
 }
 
 impl Deadlines {
@@ -223,25 +269,32 @@ impl Deadlines {
     }
 }
 
-fn perform(operation: Operation, pool: PoolName, around: &Surroundings<'_>) -> Verdict {
+fn perform(operation: Operation, pool: &PoolName, around: &Surroundings<'_>) -> Verdict {
     let deadlines = Deadlines::new(operation, around);
-    let mut process = ServerProcess::new(&around.run_dir, &pool);
+    let mut process = ServerProcess::new(&around.run_dir, pool);
+    let carried = Carried::new(&around.run_dir, pool);
+    if operation == Operation::Stop {
+        // The end to come is no failure.
+        if let Err(why) = watch::watcher(&around.run_dir, pool).kill(deadlines.end) {
+            tracing::warn!(%pool, why, "the watch of the server goes on");
+        }
+    }
     let (mut agent, mut action) = Agent::begin(pool.clone(), operation);
     loop {
         tracing::debug!(%pool, ?action, "agent");
         let event = match action {
             Action::Answer(verdict) => return verdict,
             Action::AskServer => {
-                match look_at_server(&pool, around, &mut process, deadlines.answer) {
+                match look_at_server(pool, around, &mut process, deadlines.answer) {
                     Ok(server) => Event::Server(server),
                     Err(why) => Event::Failed(why),
                 }
             }
-            Action::ReadLabel => match around.program.read_label(&pool) {
+            Action::ReadLabel => match around.program.read_label(pool) {
                 Ok(label) => Event::Label(label),
                 Err(why) => Event::Failed(why),
             },
-            Action::AskCluster { host_name } => Event::Peer(around.cluster.peer(&host_name, &pool)),
+            Action::AskCluster { host_name } => Event::Peer(around.cluster.peer(&host_name, pool)),
             Action::Spawn(grant) => {
                 tracing::info!(%pool, basis = ?grant.basis(), "starts a server");
                 let command = around.program.server_command(&grant);
@@ -251,8 +304,18 @@ fn perform(operation: Operation, pool: PoolName, around: &Surroundings<'_>) -> V
                     Err(why) => Event::Failed(why),
                 }
             }
-            Action::AwaitServing => await_serving(&pool, around, &mut process, &deadlines),
-            Action::Export => export(&pool, around, &mut process, &deadlines),
+            Action::AwaitServing => await_serving(pool, around, &mut process, &deadlines),
+            Action::BringAddresses => {
+                match carried.bring(&around.program.addresses(pool), around.machine) {
+                    Ok(()) => Event::Brought,
+                    Err(why) => Event::Failed(why),
+                }
+            }
+            Action::WithdrawAddresses => match carried.withdraw(around.machine) {
+                Ok(()) => Event::Withdrawn,
+                Err(why) => Event::Failed(why),
+            },
+            Action::Export => export(pool, around, &mut process, &deadlines),
             Action::Kill => {
                 tracing::warn!(%pool, "kills the server");
                 match process.kill(deadlines.end) {

@@ -59,6 +59,14 @@ impl ServerProcess {
         }
     }
 
+    /// Another process, noted in that file.
+    pub(super) const fn noted_in(note_path: PathBuf) -> Self {
+        Self {
+            note_path,
+            ready: None,
+        }
+    }
+
     /// Whether this very run of the agent started it.
     pub const fn was_started_here(&self) -> bool {
         self.ready.is_some()

@@ -9,12 +9,13 @@ use std::fs::File;
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
+use std::process::{Command, ExitCode, Stdio};
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
 use appliance::Appliance;
-use cluster::agent::{Exit, Pacemaker, PoolProgram, Surroundings};
+use appliance::render::{address_prefix, common_interface};
+use cluster::agent::{Address, Exit, Pacemaker, PoolProgram, Surroundings};
 use cluster::machine::Local;
 use control::request::{PoolRequest, ServerRequest};
 use control::{FailureKind, Request};
@@ -51,6 +52,7 @@ pub fn run(args: &PoolAgentArgs, common: &Common) -> ExitCode {
     let around = Surroundings {
         program: &program,
         cluster: &Pacemaker { machine: &here },
+        machine: &here,
         run_dir: common.run_dir.clone(),
         environment: &|name| std::env::var(name).ok(),
     };
@@ -250,6 +252,44 @@ impl PoolProgram for Program<'_> {
             command.env_remove(name);
         }
         Ok(command)
+    }
+
+    fn watch_command(&self, pool: &PoolName) -> Option<Command> {
+        let log = File::options().append(true).open(self.log_path(pool));
+        let mut command = Command::new(std::env::current_exe().ok()?);
+        command
+            .args(["agent", "pool", "watch", "--file"])
+            .arg(self.file)
+            .arg("--run-dir")
+            .arg(&self.common.run_dir)
+            .stderr(log.map_or_else(|_| Stdio::null(), Stdio::from))
+            .current_dir("/");
+        Some(command)
+    }
+
+    fn monitor_limit(&self, _: &PoolName) -> Duration {
+        let times = match self.appliance() {
+            Ok(appliance) => appliance.timeouts(),
+            Err(_) => appliance::Profile::Default.timeouts(),
+        };
+        Duration::from_secs(times.pool_monitor_timeout_s.into())
+    }
+
+    fn addresses(&self, pool: &PoolName) -> Vec<Address> {
+        // Read for this start a moment ago; without it, addresses come by their own agents.
+        let Ok(appliance) = self.appliance() else {
+            return Vec::new();
+        };
+        let pools = appliance.pools.get(pool).into_iter();
+        let all = pools.flat_map(|pool| pool.addresses.iter().map(move |one| (pool, one)));
+        all.filter_map(|(pool, one)| {
+            Some(Address {
+                address: one.address,
+                prefix: address_prefix(&appliance, one)?,
+                interface: common_interface(&appliance, pool, one),
+            })
+        })
+        .collect()
     }
 
     fn validate(&self, pool: &PoolName) -> Result<(), String> {

@@ -1,0 +1,166 @@
+//! Watches a pool's server from close by, between Pacemaker's monitors: its end is seen at once, its
+//! silence after the patience of one monitor. Pacemaker is told, and decides. The watch itself
+//! decides nothing and stops nothing; without it the next monitor finds the same.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use units::PoolName;
+
+use super::{PoolProgram, QUESTIONS, ServerProcess, Surroundings, monitor_patience};
+use crate::process::Invocation;
+
+/// Pause between two questions.
+const INTERVAL: Duration = Duration::from_millis(100);
+/// A question that came so much later than its time was asked by a head that stood still, which
+/// says nothing about the server.
+const LATE: Duration = Duration::from_millis(100);
+/// How long Pacemaker may take to hear of it.
+const REPORT_TIME_LIMIT: Duration = Duration::from_secs(10);
+
+/// The process that watches the server of `pool`, as its note in `run_dir` tells.
+pub(super) fn watcher(run_dir: &Path, pool: &PoolName) -> ServerProcess {
+    ServerProcess::noted_in(run_dir.join(format!("{pool}.watch.json")))
+}
+
+/// Has the server watched, if it is not.
+pub(super) fn ensure(pool: &PoolName, around: &Surroundings<'_>) {
+    let mut watcher = watcher(&around.run_dir, pool);
+    if watcher.is_alive().unwrap_or(true) {
+        return;
+    }
+    let Some(command) = around.program.watch_command(pool) else {
+        return;
+    };
+    if let Err(error) = watcher.start(command) {
+        tracing::warn!(%pool, %error, "nobody watches the server between monitors");
+    }
+}
+
+/// What was seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Seen {
+    /// The server's process is gone.
+    Ended,
+    /// It lives and does not answer.
+    Silent,
+    /// There is nothing to watch.
+    Nothing,
+}
+
+/// Watches until something is seen, and tells Pacemaker of a failure.
+pub(super) fn watch(pool: &PoolName, around: &Surroundings<'_>) -> Result<(), String> {
+    let variable = |name: &str| {
+        (around.environment)(name).ok_or_else(|| format!("the environment has no {name}"))
+    };
+    let resource = variable("OCF_RESOURCE_INSTANCE")?;
+    let head = variable("OCF_RESKEY_CRM_meta_on_node")?;
+    let patience = monitor_patience(around.program.monitor_limit(pool));
+    let process = ServerProcess::new(&around.run_dir, pool);
+    let seen = look_on(pool, around.program, &process, patience)?;
+    if seen == Seen::Nothing {
+        return Ok(());
+    }
+    tracing::warn!(%pool, ?seen, "the server failed; Pacemaker is told");
+    let words = ["--fail", "--resource", &resource, "--node", &head];
+    let report = Invocation::new("crm_resource", &words).within(REPORT_TIME_LIMIT);
+    let told = around.machine.run(&report).map_err(|e| e.to_string())?;
+    match told.code {
+        0 => Ok(()),
+        _ => Err(told.complaint()),
+    }
+}
+
+fn look_on(
+    pool: &PoolName,
+    program: &dyn PoolProgram,
+    process: &ServerProcess,
+    patience: Duration,
+) -> Result<Seen, String> {
+    if !process.is_alive()? {
+        return Ok(Seen::Nothing);
+    }
+    let mut unanswered = 0;
+    loop {
+        let due = Instant::now() + INTERVAL;
+        if process.await_end(due)? {
+            return Ok(Seen::Ended);
+        }
+        let was_late = due.elapsed() > LATE;
+        let answered = program.status(pool, patience / QUESTIONS).is_some();
+        unanswered = match answered || was_late {
+            true => 0,
+            false => unanswered + 1,
+        };
+        if unanswered >= QUESTIONS {
+            return Ok(match process.is_alive()? {
+                true => Seen::Silent,
+                false => Seen::Ended,
+            });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use takeover::{Grant, Label, Server};
+
+    use super::*;
+
+    /// Answers so many questions.
+    struct Program(AtomicU32);
+
+    impl PoolProgram for Program {
+        fn status(&self, _: &PoolName, _: Duration) -> Option<Server> {
+            let take = |left: u32| left.checked_sub(1);
+            let left = self
+                .0
+                .fetch_update(Ordering::SeqCst, Ordering::SeqCst, take);
+            left.is_ok().then_some(Server::Serving)
+        }
+        fn request_export(&self, _: &PoolName, _: Duration) -> Result<(), String> {
+            unreachable!("a watch stops nothing")
+        }
+        fn read_label(&self, _: &PoolName) -> Result<Label, String> {
+            unreachable!("a watch touches no disk")
+        }
+        fn server_command(&self, _: &Grant) -> Result<Command, String> {
+            unreachable!("a watch starts nothing")
+        }
+        fn validate(&self, _: &PoolName) -> Result<(), String> {
+            unreachable!("a watch needs no file")
+        }
+    }
+
+    fn seen(folder: &Path, answers: u32) -> Seen {
+        let pool = "tank".parse().expect("a name");
+        let process = ServerProcess::new(folder, &pool);
+        let program = Program(AtomicU32::new(answers));
+        look_on(&pool, &program, &process, Duration::from_millis(1)).expect("it is found out")
+    }
+
+    #[test]
+    fn silence_and_the_end_are_seen_and_nothing_is_touched() {
+        let folder = tempfile::tempdir().expect("a folder");
+        assert_eq!(seen(folder.path(), 0), Seen::Nothing);
+        let pool = "tank".parse().expect("a name");
+        let mut process = ServerProcess::new(folder.path(), &pool);
+        let mut command = Command::new("sleep");
+        command.arg("1000");
+        process.start(command).expect("started");
+        assert_eq!(seen(folder.path(), 3), Seen::Silent);
+        assert!(process.is_alive().expect("known"), "a watch stops nothing");
+        std::thread::scope(|scope| {
+            let watch = scope.spawn(|| seen(folder.path(), u32::MAX));
+            process
+                .kill(Instant::now() + Duration::from_secs(30))
+                .expect("killed");
+            // It may have begun to look only when there was nothing any more.
+            let found = watch.join().expect("no panic");
+            assert!(matches!(found, Seen::Ended | Seen::Nothing), "{found:?}");
+        });
+    }
+}
