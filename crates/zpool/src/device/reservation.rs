@@ -444,7 +444,11 @@ mod tests {
     #[test]
     fn only_of_block_devices_is_it_told() {
         let file = tempfile::NamedTempFile::new().expect("a file");
-        for path in [file.path(), Path::new("/nowhere"), Path::new("/dev/null")] {
+        for path in [
+            file.path(),
+            std::path::Path::new("/nowhere"),
+            std::path::Path::new("/dev/null"),
+        ] {
             assert_eq!(knows_reservations(path), None, "{}", path.display());
         }
     }
