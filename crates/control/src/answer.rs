@@ -529,6 +529,36 @@ pub struct Status {
     pub nbd: Vec<NbdView>,
     /// Export documents that cannot be served, in sentences.
     pub problems: Vec<String>,
+    /// What was done on the volumes that are shown, since the server began.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub activity: Vec<VolumeActivity>,
+}
+
+/// What clients did on a volume since the server began. Times are from the arrival of a request to its
+/// answer.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct VolumeActivity {
+    /// The volume.
+    pub name: VolumeName,
+    /// Reads.
+    pub reads: u64,
+    /// Bytes read.
+    pub read_bytes: u64,
+    /// Time of all reads, in microseconds.
+    pub read_us: u64,
+    /// Reads by their time: up to 64 us, 256 us, 1024 us, each four times the one before, the last
+    /// without an end.
+    pub read_times: Vec<u64>,
+    /// Writes.
+    pub writes: u64,
+    /// Bytes written.
+    pub write_bytes: u64,
+    /// Time of all writes, in microseconds, with waiting for durability.
+    pub write_us: u64,
+    /// Writes by their time, as for reads.
+    pub write_times: Vec<u64>,
+    /// Requests that were answered with an error.
+    pub errors: u64,
 }
 
 /// The server process.

@@ -55,6 +55,13 @@ impl Client {
         })
     }
 
+    /// The same connection, whose server may be silent for `silence` at most.
+    pub fn patient_for(self, silence: Duration) -> std::io::Result<Self> {
+        self.stream.set_read_timeout(Some(silence))?;
+        self.stream.set_write_timeout(Some(silence))?;
+        Ok(self)
+    }
+
     /// Asks, hands every progress report to `progress`, and returns the answer.
     pub fn call(
         &mut self,

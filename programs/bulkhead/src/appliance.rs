@@ -129,7 +129,7 @@ fn machines(appliance: &Appliance, ways: &Ways) -> (Machines, BTreeMap<HeadName,
 }
 
 /// A head's own address, best one in a network without clients.
-fn own_address(appliance: &Appliance, head: &HeadName) -> Option<std::net::IpAddr> {
+pub fn own_address(appliance: &Appliance, head: &HeadName) -> Option<std::net::IpAddr> {
     let serves = |network: &units::NetworkName| {
         let mut addresses = appliance.pools.values().flat_map(|pool| &pool.addresses);
         addresses.any(|address| address.network == *network)

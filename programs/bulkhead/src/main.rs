@@ -1,17 +1,20 @@
 //! The one binary: the command line, and the server of a pool.
 //!
 //! `cli` turns words into a plan; `appliance` checks and applies the description of a whole
-//! appliance; `agent` is what Pacemaker runs; `hand_over` has Pacemaker move a pool; `reach` finds
-//! who performs a request, a running server or this very process; `patience` asks a server's successor; `operations` perform requests on
+//! appliance; `agent` is what Pacemaker runs; `head` serves the HTTP API; `hand_over` has Pacemaker
+//! move a pool; `reach` finds who performs a request, a running server or this very process;
+//! `patience` asks a server's successor; `operations` perform requests on
 //! an open pool; `server` keeps a pool open and serves it; `output` prints what came of it.
 
 #![forbid(unsafe_code)]
 
+mod accounts;
 mod agent;
 mod appliance;
 mod cli;
 mod drill;
 mod hand_over;
+mod head;
 mod head_facts;
 mod lab;
 mod open;
@@ -60,6 +63,18 @@ fn run(plan: Plan, common: &Common) -> Result<ExitCode, Failure> {
         Plan::Serve(args) => return server::run(*args, common).map(done),
         Plan::PoolAgent(args) => return Ok(agent::run(&args, common)),
         Plan::AddressAgent(action) => return Ok(agent::run_address(&action)),
+        Plan::Head(command) => {
+            let mut print = |text: &str| print(text.as_bytes());
+            return head::run(&command, common, &mut print).map(done);
+        }
+        Plan::User(command) => {
+            let mut print = |text: &str| print(text.as_bytes());
+            return accounts::user(&command, common.json, &mut print).map(done);
+        }
+        Plan::Token(command) => {
+            let mut print = |text: &str| print(text.as_bytes());
+            return accounts::token(&command, common.json, &mut print).map(done);
+        }
         Plan::Appliance(command) => {
             let mut print = |text: &str| print(text.as_bytes());
             return appliance::run(&command, common, &mut print);

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use control::answer::{Done, PoolSummary};
 use control::request::{PoolCreate, PoolRequest, ServerRequest};
-use control::{Answer, Client, Failure, FailureKind, PoolLock, Request};
+use control::{Answer, Client, ClientError, Failure, FailureKind, PoolLock, Request};
 use units::PoolName;
 use zpool::Pool;
 use zpool::pool::{Claims, LabelState};
@@ -199,6 +199,28 @@ fn the_only_one(common: &Common) -> Result<PoolName, Failure> {
         Failure::not_found("no pool is served or known here")
             .advise("name one, or say where to look with --search")
     })
+}
+
+/// Whether the devices of `request` are remembered once it has succeeded.
+pub fn is_remembered(request: &Request) -> bool {
+    !new_devices(request).is_empty() || is_end(request) == Some(End::Destroy)
+}
+
+/// Pools that have a socket in the run directory, whether their servers answer or not.
+pub fn sockets(common: &Common) -> Vec<PoolName> {
+    let entries = std::fs::read_dir(&common.run_dir);
+    let entries = entries.into_iter().flatten().flatten();
+    let mut pools: Vec<PoolName> = entries
+        .filter_map(|entry| {
+            let name = entry.file_name().into_string().ok()?;
+            let pool = name.strip_suffix(".sock")?.parse().ok()?;
+            let is_absent = |error: ClientError| error.is_absent();
+            let client = Client::connect(&entry.path());
+            (!client.is_err_and(is_absent)).then_some(pool)
+        })
+        .collect();
+    pools.sort();
+    pools
 }
 
 /// Pools whose servers answer in the run directory.

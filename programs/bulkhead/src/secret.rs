@@ -22,6 +22,12 @@ pub enum SecretSource {
 
 /// Reads and checks the secret.
 pub fn read(source: &SecretSource) -> Result<Secret, Failure> {
+    let text = read_line(source)?;
+    Secret::new(text.to_string()).map_err(|error| Failure::usage(error.to_string()))
+}
+
+/// Reads a line that nobody else should see.
+pub fn read_line(source: &SecretSource) -> Result<Zeroizing<String>, Failure> {
     let line = match source {
         SecretSource::File(path) => {
             let failed = |error: std::io::Error| {
@@ -33,8 +39,9 @@ pub fn read(source: &SecretSource) -> Result<Secret, Failure> {
         SecretSource::Stdin => first_line(std::io::stdin().lock()).map_err(unreadable)?,
         SecretSource::Prompt => prompt()?,
     };
-    let text = line.trim_end_matches(['\n', '\r']).to_owned();
-    Secret::new(text).map_err(|error| Failure::usage(error.to_string()))
+    Ok(Zeroizing::new(
+        line.trim_end_matches(['\n', '\r']).to_owned(),
+    ))
 }
 
 fn unreadable(error: std::io::Error) -> Failure {

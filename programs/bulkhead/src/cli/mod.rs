@@ -4,6 +4,7 @@
 mod agent;
 mod appliance;
 mod drill;
+mod head;
 mod lab;
 mod layout;
 mod manual;
@@ -28,6 +29,10 @@ use units::PoolName;
 pub use agent::PoolAgentArgs;
 pub use appliance::{ApplianceCommand, ChangeArgs, CheckArgs, Way, Ways};
 pub use drill::DrillArgs;
+pub use head::{
+    CertificateArgs, HeadArgs, HeadCommand, HeadVerb, PasswordArgs, TokenCommand, TokenVerb,
+    UserCommand, UserVerb,
+};
 pub use lab::{
     BmcArgs, CableArgs, ExecArgs, LabCommand, OnOff, OutletArgs, PowerArgs, UpArgs, WhichLab,
 };
@@ -156,6 +161,13 @@ pub enum Command {
     /// Own a pool and serve its volumes until told to stop
     #[command(after_help = serve::EXAMPLES)]
     PoolServer(Box<ServeArgs>),
+    /// Serve the HTTP API and the console of this machine
+    #[command(after_help = head::EXAMPLES)]
+    Head(Box<HeadCommand>),
+    /// Users of the API and the console
+    User(UserCommand),
+    /// Tokens, by which programs use the API
+    Token(TokenCommand),
     /// The appliance: heads, networks, fencing, pools and addresses in one file
     #[command(subcommand)]
     Appliance(ApplianceCommand),
@@ -233,6 +245,12 @@ pub enum Plan {
     Move(MoveArgs),
     /// Serve a pool.
     Serve(Box<ServeArgs>),
+    /// Serve the API, or what belongs to it.
+    Head(Box<HeadCommand>),
+    /// Change the users of the API.
+    User(UserCommand),
+    /// Change its tokens.
+    Token(TokenCommand),
     /// Check, plan or apply an appliance file.
     Appliance(Box<ApplianceCommand>),
     /// Bring up or use a lab.
@@ -260,6 +278,9 @@ impl Command {
             Self::Nbd(command) => command.plan(),
             Self::Status(args) => Ok(args.plan()),
             Self::PoolServer(args) => Ok(Plan::Serve(args)),
+            Self::Head(command) => Ok(command.plan()),
+            Self::User(command) => Ok(Plan::User(command)),
+            Self::Token(command) => Ok(Plan::Token(command)),
             Self::Appliance(command) => Ok(command.plan()),
             Self::Lab(command) => Ok(command.plan()),
             Self::Drill(args) => Ok(Plan::Drill(Box::new(args))),

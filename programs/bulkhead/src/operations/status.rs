@@ -35,6 +35,7 @@ pub fn status(context: &Context<'_>, pool: PoolStatus) -> Result<Status, Failure
             .collect(),
         nbd: wish.nbd.values().map(nbd::view).collect(),
         problems: problems.iter().map(ToString::to_string).collect(),
+        activity: Vec::new(),
     })
 }
 

@@ -1,0 +1,624 @@
+//! Users and tokens: one file with mode 0600, read again whenever it has changed, replaced as a
+//! whole. Passwords are kept as Argon2id, tokens as SHA-256 (they are random, so a fast hash will do).
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+
+use argon2::Argon2;
+use argon2::password_hash::{PasswordHash, PasswordHasher, PasswordVerifier, SaltString};
+use control::{Failure, FailureKind};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use crate::role::Role;
+
+/// Longest file that is read, in bytes.
+const FILE_BYTES_MAX: u64 = 8 << 20;
+/// Most users, and most tokens.
+const ACCOUNTS_MAX: usize = 1000;
+/// Shortest password, in characters.
+const PASSWORD_CHARS_MIN: usize = 10;
+/// Longest password, in bytes: hashing more helps nobody.
+const PASSWORD_BYTES_MAX: usize = 1024;
+/// Random bytes in a token.
+const TOKEN_BYTES: usize = 32;
+
+/// A user as it is shown.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct UserView {
+    /// The name.
+    pub name: String,
+    /// What they may do.
+    pub role: Role,
+    /// When it was made, in milliseconds since 1970.
+    pub created_at_ms: u64,
+}
+
+/// A token as it is shown; the token itself only once, when it is made.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct TokenView {
+    /// By this it is revoked.
+    pub id: String,
+    /// What it is for.
+    pub name: String,
+    /// Whose it is.
+    pub user: String,
+    /// What may be done with it: never more than its user may.
+    pub role: Role,
+    /// When it was made, in milliseconds since 1970.
+    pub created_at_ms: u64,
+    /// When it ends, in milliseconds since 1970.
+    pub expires_at_ms: Option<u64>,
+    /// The token.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub token: Option<String>,
+}
+
+#[derive(Clone, Serialize, Deserialize)]
+struct User {
+    #[serde(flatten)]
+    view: UserView,
+    /// PHC string.
+    password: String,
+}
+
+#[derive(Clone, Serialize, Deserialize)]
+struct Token {
+    #[serde(flatten)]
+    view: TokenView,
+    sha256: String,
+}
+
+/// What the file holds.
+#[derive(Clone, Default, Serialize, Deserialize)]
+struct Book {
+    /// Grows with each change, so that of two heads' files the newer is known.
+    revision: u64,
+    users: Vec<User>,
+    tokens: Vec<Token>,
+}
+
+/// Tells whether the file is still the one that was read.
+type Stamp = (u64, i64, i64, u64);
+
+/// The accounts in a folder.
+pub struct Accounts {
+    folder: PathBuf,
+    read: Mutex<Option<(Stamp, Book)>>,
+}
+
+/// Who a token or a session is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Identity {
+    /// The user.
+    pub user: String,
+    /// What they may do now.
+    pub role: Role,
+}
+
+impl Accounts {
+    /// The accounts kept in `folder`.
+    pub fn new(folder: &Path) -> Self {
+        Self {
+            folder: folder.to_owned(),
+            read: Mutex::new(None),
+        }
+    }
+
+    fn path(&self) -> PathBuf {
+        self.folder.join("accounts.json")
+    }
+
+    /// What the file says now; nothing where there is none.
+    fn book(&self) -> Result<Book, Failure> {
+        let path = self.path();
+        let mut cached = self.read.lock().expect("no holder panics");
+        let file = match File::open(&path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                *cached = None;
+                return Ok(Book::default());
+            }
+            Err(error) => return Err(trouble("read", &path, &error)),
+        };
+        let data = file.metadata().map_err(|e| trouble("read", &path, &e))?;
+        let stamp = (data.ino(), data.mtime(), data.mtime_nsec(), data.len());
+        if let Some((same, book)) = cached.as_ref()
+            && *same == stamp
+        {
+            return Ok(book.clone());
+        }
+        let mut text = String::new();
+        file.take(FILE_BYTES_MAX)
+            .read_to_string(&mut text)
+            .map_err(|e| trouble("read", &path, &e))?;
+        let book: Book = serde_json::from_str(&text).map_err(|error| {
+            let message = format!("{} is not understood: {error}", path.display());
+            Failure::new(FailureKind::Failed, message)
+                .advise("restore it from the other head, or remove it and add the users again")
+        })?;
+        *cached = Some((stamp, book.clone()));
+        Ok(book)
+    }
+
+    /// Changes the file; another process that changes it waits.
+    fn change<T>(
+        &self,
+        change: impl FnOnce(&mut Book) -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        make_private_folder(&self.folder).map_err(|e| trouble("make", &self.folder, &e))?;
+        let lock_path = self.folder.join("accounts.lock");
+        let lock = private_file(&lock_path, false).map_err(|e| trouble("lock", &lock_path, &e))?;
+        rustix::fs::flock(&lock, rustix::fs::FlockOperation::LockExclusive)
+            .map_err(|e| trouble("lock", &lock_path, &e.into()))?;
+        let mut book = self.book()?;
+        let outcome = change(&mut book)?;
+        book.revision += 1;
+        self.store(&book)?;
+        Ok(outcome)
+    }
+
+    fn store(&self, book: &Book) -> Result<(), Failure> {
+        let path = self.path();
+        let mut text = serde_json::to_vec_pretty(book).expect("accounts are JSON");
+        text.push(b'\n');
+        replace_private(&path, &text).map_err(|e| trouble("write", &path, &e))
+    }
+
+    /// Whether there is anybody who could log in.
+    pub fn has_users(&self) -> bool {
+        self.book().is_ok_and(|book| !book.users.is_empty())
+    }
+
+    /// Everybody.
+    pub fn users(&self) -> Result<Vec<UserView>, Failure> {
+        Ok(self
+            .book()?
+            .users
+            .into_iter()
+            .map(|user| user.view)
+            .collect())
+    }
+
+    /// Adds a user.
+    pub fn add_user(&self, name: &str, role: Role, password: &str) -> Result<UserView, Failure> {
+        check_name(name)?;
+        let password = hash(password)?;
+        self.change(|book| {
+            if book.users.iter().any(|user| user.view.name == name) {
+                let message = format!("there is a user {name} already");
+                return Err(Failure::new(FailureKind::Exists, message)
+                    .advise("`bulkhead user passwd` gives them another password"));
+            }
+            if book.users.len() >= ACCOUNTS_MAX {
+                return Err(Failure::usage(format!(
+                    "there are {ACCOUNTS_MAX} users already"
+                )));
+            }
+            let view = UserView {
+                name: name.to_owned(),
+                role,
+                created_at_ms: crate::now_ms(),
+            };
+            book.users.push(User {
+                view: view.clone(),
+                password,
+            });
+            Ok(view)
+        })
+    }
+
+    /// Changes a user's role or password.
+    pub fn change_user(
+        &self,
+        name: &str,
+        role: Option<Role>,
+        password: Option<&str>,
+    ) -> Result<UserView, Failure> {
+        let password = password.map(hash).transpose()?;
+        self.change(|book| {
+            let index = place(book, name)?;
+            if role.is_some_and(|role| role != Role::Admin) {
+                keep_an_admin(book, name)?;
+            }
+            let user = &mut book.users[index];
+            user.view.role = role.unwrap_or(user.view.role);
+            user.password = password.unwrap_or_else(|| user.password.clone());
+            Ok(user.view.clone())
+        })
+    }
+
+    /// Removes a user with their tokens.
+    pub fn remove_user(&self, name: &str) -> Result<(), Failure> {
+        self.change(|book| {
+            let index = place(book, name)?;
+            // The last user of all may go: that locks the API, and the command line can add one.
+            if book.users.len() > 1 {
+                keep_an_admin(book, name)?;
+            }
+            book.users.remove(index);
+            book.tokens.retain(|token| token.view.user != name);
+            Ok(())
+        })
+    }
+
+    /// Who has this name and this password. Takes as long for a name that does not exist.
+    pub fn log_in(&self, name: &str, password: &str) -> Result<Option<Identity>, Failure> {
+        // Made by this program for no password that anybody can type.
+        const NOBODY: &str = "$argon2id$v=19$m=19456,t=2,p=1$c29tZXNhbHRzb21lc2FsdA$\
+                              RdescudvJCsgt3ub+b6dWRWJTmaaJObGAAAAAAAAAAA";
+        let book = self.book()?;
+        let user = book.users.iter().find(|user| user.view.name == name);
+        let text = user.map_or(NOBODY, |user| &user.password);
+        let too_long = password.len() > PASSWORD_BYTES_MAX;
+        let is_right = PasswordHash::new(text).is_ok_and(|hash| {
+            Argon2::default()
+                .verify_password(password.as_bytes(), &hash)
+                .is_ok()
+        });
+        Ok(user.filter(|_| is_right && !too_long).map(|user| Identity {
+            user: user.view.name.clone(),
+            role: user.view.role,
+        }))
+    }
+
+    /// A user as they are now.
+    pub fn user(&self, name: &str) -> Option<Identity> {
+        let book = self.book().ok()?;
+        let user = book.users.iter().find(|user| user.view.name == name)?;
+        Some(Identity {
+            user: user.view.name.clone(),
+            role: user.view.role,
+        })
+    }
+
+    /// Makes a token of `user`; the answer is the only one that shows it.
+    pub fn add_token(
+        &self,
+        user: &str,
+        name: &str,
+        role: Option<Role>,
+        expires_in_s: Option<u64>,
+    ) -> Result<TokenView, Failure> {
+        let secret = random_text(TOKEN_BYTES)?;
+        self.change(|book| {
+            let owner = &book.users[place(book, user)?].view;
+            let role = role.unwrap_or(owner.role);
+            if role > owner.role {
+                let message = format!("{user} is {}, so no token of theirs is {role}", owner.role);
+                return Err(Failure::new(FailureKind::Denied, message));
+            }
+            if book.tokens.len() >= ACCOUNTS_MAX {
+                let message = format!("there are {ACCOUNTS_MAX} tokens already");
+                return Err(Failure::usage(message).advise("revoke some"));
+            }
+            if name.is_empty() || name.len() > 100 || name.chars().any(char::is_control) {
+                return Err(Failure::usage(
+                    "name what the token is for, in 1 to 100 characters",
+                ));
+            }
+            let now_ms = crate::now_ms();
+            let view = TokenView {
+                id: random_text(6)?,
+                name: name.to_owned(),
+                user: user.to_owned(),
+                role,
+                created_at_ms: now_ms,
+                expires_at_ms: expires_in_s.map(|s| now_ms.saturating_add(s.saturating_mul(1000))),
+                token: None,
+            };
+            book.tokens.push(Token {
+                view: view.clone(),
+                sha256: fingerprint(&secret),
+            });
+            Ok(TokenView {
+                token: Some(secret),
+                ..view
+            })
+        })
+    }
+
+    /// All tokens, or those of one user.
+    pub fn tokens(&self, of: Option<&str>) -> Result<Vec<TokenView>, Failure> {
+        let tokens = self.book()?.tokens.into_iter().map(|token| token.view);
+        Ok(tokens
+            .filter(|token| of.is_none_or(|user| token.user == user))
+            .collect())
+    }
+
+    /// Revokes a token, of one user or of anybody.
+    pub fn revoke(&self, id: &str, of: Option<&str>) -> Result<(), Failure> {
+        self.change(|book| {
+            let before = book.tokens.len();
+            let is_meant = |token: &Token| {
+                token.view.id == id && of.is_none_or(|user| token.view.user == user)
+            };
+            book.tokens.retain(|token| !is_meant(token));
+            match book.tokens.len() == before {
+                true => Err(Failure::not_found(format!("there is no token {id}"))),
+                false => Ok(()),
+            }
+        })
+    }
+
+    /// Whose a token is.
+    pub fn bearer(&self, secret: &str) -> Option<Identity> {
+        use subtle::ConstantTimeEq;
+        let book = self.book().ok()?;
+        let presented = fingerprint(secret);
+        let is_same =
+            |token: &&Token| bool::from(token.sha256.as_bytes().ct_eq(presented.as_bytes()));
+        let token = &book.tokens.iter().find(is_same)?.view;
+        let has_ended = token
+            .expires_at_ms
+            .is_some_and(|end| end <= crate::now_ms());
+        let owner = self.user(&token.user).filter(|_| !has_ended)?;
+        Some(Identity {
+            role: owner.role.min(token.role),
+            user: owner.user,
+        })
+    }
+
+    /// The file as another head gets it; `None` while there is none.
+    pub fn exported(&self) -> Result<Option<serde_json::Value>, Failure> {
+        let book = self.book()?;
+        let is_empty = book.revision == 0;
+        Ok((!is_empty).then(|| serde_json::to_value(&book).expect("accounts are JSON")))
+    }
+
+    /// Takes another head's file if it is newer.
+    pub fn take_newer(&self, theirs: serde_json::Value) -> Result<bool, Failure> {
+        let theirs: Book = serde_json::from_value(theirs)
+            .map_err(|error| Failure::usage(format!("accounts of a head: {error}")))?;
+        if theirs.revision <= self.book()?.revision {
+            return Ok(false);
+        }
+        self.change(|book| {
+            // The change itself counts one.
+            *book = Book {
+                revision: theirs.revision - 1,
+                ..theirs
+            };
+            Ok(true)
+        })
+    }
+}
+
+fn place(book: &Book, name: &str) -> Result<usize, Failure> {
+    let found = book.users.iter().position(|user| user.view.name == name);
+    found.ok_or_else(|| Failure::not_found(format!("there is no user {name}")))
+}
+
+fn keep_an_admin(book: &Book, without: &str) -> Result<(), Failure> {
+    let mut others = book.users.iter().filter(|user| user.view.name != without);
+    match others.any(|user| user.view.role == Role::Admin) {
+        true => Ok(()),
+        false => Err(
+            Failure::new(FailureKind::Exists, format!("{without} is the only admin"))
+                .advise("make somebody else admin first"),
+        ),
+    }
+}
+
+fn check_name(name: &str) -> Result<(), Failure> {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_.@".contains(c);
+    let is_fine = (1..=64).contains(&name.len()) && name.chars().all(plain);
+    match is_fine {
+        true => Ok(()),
+        false => Err(Failure::usage(format!("{name:?} is no name for a user"))
+            .advise("use 1 to 64 letters, digits and - _ . @")),
+    }
+}
+
+fn hash(password: &str) -> Result<String, Failure> {
+    let chars = password.chars().count();
+    if chars < PASSWORD_CHARS_MIN || password.len() > PASSWORD_BYTES_MAX {
+        let message = format!("the password has {chars} characters");
+        let advice =
+            format!("use {PASSWORD_CHARS_MIN} to {PASSWORD_BYTES_MAX}; three words are fine");
+        return Err(Failure::usage(message).advise(advice));
+    }
+    let failed = |error: &dyn std::fmt::Display| {
+        Failure::new(FailureKind::Failed, format!("hash the password: {error}"))
+    };
+    let mut salt = [0; 16];
+    getrandom::fill(&mut salt).map_err(|error| failed(&error))?;
+    let salt = SaltString::encode_b64(&salt).map_err(|error| failed(&error))?;
+    let hash = Argon2::default().hash_password(password.as_bytes(), &salt);
+    hash.map(|hash| hash.to_string())
+        .map_err(|error| failed(&error))
+}
+
+/// SHA-256 in hex.
+pub(crate) fn fingerprint(secret: &str) -> String {
+    hex(&Sha256::digest(secret.as_bytes()))
+}
+
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    use std::fmt::Write as _;
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+/// A random text of `bytes` bytes in hex.
+pub(crate) fn random_text(bytes: usize) -> Result<String, Failure> {
+    let mut random = vec![0; bytes];
+    getrandom::fill(&mut random).map_err(|error| {
+        Failure::new(
+            FailureKind::Failed,
+            format!("ask for random bytes: {error}"),
+        )
+    })?;
+    Ok(hex(&random))
+}
+
+fn trouble(doing: &str, path: &Path, error: &io::Error) -> Failure {
+    let kind = match error.kind() {
+        io::ErrorKind::PermissionDenied => FailureKind::Denied,
+        _ => FailureKind::Failed,
+    };
+    Failure::new(kind, format!("{doing} {}: {error}", path.display()))
+        .advise("run it as root, or choose another --head-dir")
+}
+
+pub(crate) fn make_private_folder(folder: &Path) -> io::Result<()> {
+    use std::os::unix::fs::DirBuilderExt;
+    std::fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(folder)
+}
+
+fn private_file(path: &Path, append: bool) -> io::Result<File> {
+    OpenOptions::new()
+        .create(true)
+        .write(true)
+        .append(append)
+        .truncate(false)
+        .mode(0o600)
+        .open(path)
+}
+
+/// Opens `path`, which only its owner may read, to write at its end.
+pub(crate) fn append_private(path: &Path) -> io::Result<File> {
+    private_file(path, true)
+}
+
+/// Replaces `path` as a whole by a file that only its owner may read.
+pub(crate) fn replace_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let new = path.with_extension("new");
+    let _ = std::fs::remove_file(&new);
+    let mut file = OpenOptions::new()
+        .create_new(true)
+        .write(true)
+        .mode(0o600)
+        .open(&new)?;
+    file.write_all(bytes)?;
+    file.sync_all()?;
+    std::fs::rename(&new, path)?;
+    File::open(path.parent().unwrap_or(Path::new(".")))?.sync_all()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    const PASSWORD: &str = "three short words";
+
+    fn accounts() -> (tempfile::TempDir, Accounts) {
+        let folder = tempfile::tempdir().expect("a folder");
+        let accounts = Accounts::new(&folder.path().join("head"));
+        (folder, accounts)
+    }
+
+    #[test]
+    fn a_user_logs_in_with_the_right_password_only() {
+        let (_folder, accounts) = accounts();
+        assert!(!accounts.has_users());
+        accounts
+            .add_user("anna", Role::Admin, PASSWORD)
+            .expect("added");
+        let anna = accounts.log_in("anna", PASSWORD).expect("asked");
+        assert_eq!(anna.expect("in").role, Role::Admin);
+        assert_eq!(
+            accounts.log_in("anna", "three short word").expect("asked"),
+            None
+        );
+        assert_eq!(accounts.log_in("bert", PASSWORD).expect("asked"), None);
+        let again = accounts.add_user("anna", Role::Admin, PASSWORD);
+        assert_eq!(again.expect_err("taken").kind, FailureKind::Exists);
+        let short = accounts.add_user("bert", Role::Admin, "short");
+        assert_eq!(short.expect_err("too short").kind, FailureKind::Usage);
+    }
+
+    #[test]
+    fn the_file_is_private_and_holds_no_secret() {
+        let (_folder, accounts) = accounts();
+        accounts
+            .add_user("anna", Role::Admin, PASSWORD)
+            .expect("added");
+        let token = accounts
+            .add_token("anna", "backup", None, None)
+            .expect("made");
+        let mode = std::fs::metadata(accounts.path())
+            .expect("there")
+            .permissions()
+            .mode();
+        assert_eq!(mode & 0o777, 0o600);
+        let text = std::fs::read_to_string(accounts.path()).expect("readable");
+        assert!(!text.contains(PASSWORD) && !text.contains(&token.token.expect("shown")));
+        assert!(text.contains("argon2id"));
+    }
+
+    #[test]
+    fn a_token_ends_with_its_time_its_user_or_when_it_is_revoked() {
+        let (_folder, accounts) = accounts();
+        accounts
+            .add_user("anna", Role::Admin, PASSWORD)
+            .expect("added");
+        accounts
+            .add_user("bert", Role::Operator, PASSWORD)
+            .expect("added");
+        let made = |expires| {
+            accounts
+                .add_token("bert", "t", None, expires)
+                .expect("made")
+        };
+        let secret = |token: &TokenView| token.token.clone().expect("shown");
+        let (ended, revoked, good) = (made(Some(0)), made(None), made(Some(3600)));
+        assert_eq!(accounts.bearer(&secret(&ended)), None);
+        let bert = accounts.bearer(&secret(&good)).expect("valid");
+        assert_eq!((bert.user.as_str(), bert.role), ("bert", Role::Operator));
+        accounts
+            .revoke(&revoked.id, Some("anna"))
+            .expect_err("not hers");
+        accounts.revoke(&revoked.id, None).expect("revoked");
+        assert_eq!(accounts.bearer(&secret(&revoked)), None);
+        let more = accounts.add_token("bert", "t", Some(Role::Admin), None);
+        assert_eq!(more.expect_err("more than bert").kind, FailureKind::Denied);
+        accounts
+            .change_user("bert", Some(Role::ReadOnly), None)
+            .expect("changed");
+        assert_eq!(
+            accounts.bearer(&secret(&good)).expect("valid").role,
+            Role::ReadOnly
+        );
+        accounts.remove_user("bert").expect("removed");
+        assert_eq!(accounts.bearer(&secret(&good)), None);
+    }
+
+    #[test]
+    fn the_last_admin_stays() {
+        let (_folder, accounts) = accounts();
+        accounts
+            .add_user("anna", Role::Admin, PASSWORD)
+            .expect("added");
+        accounts
+            .add_user("bert", Role::Operator, PASSWORD)
+            .expect("added");
+        accounts.remove_user("anna").expect_err("the only one");
+        accounts
+            .change_user("anna", Some(Role::Operator), None)
+            .expect_err("the only one");
+    }
+
+    #[test]
+    fn of_two_heads_files_the_newer_wins() {
+        let (_one, left) = accounts();
+        let (_two, right) = accounts();
+        assert!(left.exported().expect("read").is_none());
+        left.add_user("anna", Role::Admin, PASSWORD).expect("added");
+        let file = left.exported().expect("read").expect("some");
+        assert!(right.take_newer(file.clone()).expect("taken"));
+        assert!(!right.take_newer(file).expect("the same"));
+        assert!(right.log_in("anna", PASSWORD).expect("asked").is_some());
+    }
+}

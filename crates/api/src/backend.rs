@@ -1,0 +1,145 @@
+//! What the API needs of the program around it, which knows pool servers, the cluster and this
+//! machine. Everything here may block, and is called on threads for that.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::AtomicBool;
+
+use control::answer::{Answer, PoolSummary};
+use control::request::PoolCreate;
+use control::{Failure, Request};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use units::{HeadName, PoolName};
+
+use crate::view::{DiskView, HeadView, LinkView, Sensor, Takeover};
+
+/// Tells how far something is.
+pub type Progress<'a> = &'a mut dyn FnMut(&str);
+
+/// What the cluster and the appliance file say.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Surroundings {
+    /// Name of the appliance.
+    pub appliance: Option<String>,
+    /// All heads.
+    pub heads: Vec<HeadView>,
+    /// Pools of the file and of the cluster.
+    pub pools: BTreeMap<String, PoolPlace>,
+    /// Connections between heads.
+    pub links: Vec<LinkView>,
+    /// The last takeover that this head knows of.
+    pub last_takeover: Option<Takeover>,
+    /// What does not fit, in sentences.
+    pub problems: Vec<String>,
+}
+
+/// Where a pool is and should be.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PoolPlace {
+    /// The head that serves it, by the cluster.
+    pub served_by: Option<String>,
+    /// Whether the cluster says that it failed.
+    pub has_failed: bool,
+    /// The head that should.
+    pub home: Option<String>,
+    /// The heads that may.
+    pub heads: Vec<String>,
+    /// Where its clients reach it.
+    pub addresses: Vec<String>,
+}
+
+/// An appliance file to be looked at, as text or as JSON.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ApplianceInput {
+    /// The file's text (TOML).
+    #[serde(default)]
+    pub text: Option<String>,
+    /// The same as JSON.
+    #[serde(default)]
+    pub appliance: Option<Value>,
+    /// Also ask the other heads, by ssh.
+    #[serde(default)]
+    pub reach_heads: bool,
+}
+
+/// What to do with an appliance file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ApplianceVerb {
+    /// Find mistakes.
+    Check,
+    /// Tell the difference.
+    Plan,
+    /// Make it so.
+    Apply,
+}
+
+/// Drills to run in a lab.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct DrillInput {
+    /// Which; empty means all.
+    #[serde(default)]
+    pub names: Vec<String>,
+    /// How often each.
+    #[serde(default)]
+    pub rounds: Option<u32>,
+    /// Where chance begins.
+    #[serde(default)]
+    pub seed: Option<u64>,
+    /// The time-outs to drill with, such as `fast`.
+    #[serde(default)]
+    pub profile: Option<String>,
+}
+
+/// The program around the API.
+pub trait Backend: Send + Sync + 'static {
+    /// The name of this head.
+    fn head(&self) -> String;
+    /// Pools whose servers run here.
+    fn served(&self) -> Vec<PoolName>;
+    /// Asks a pool that no other head serves: its server, or a process that opens it.
+    fn ask(
+        &self,
+        pool: &PoolName,
+        request: Request,
+        progress: Progress<'_>,
+    ) -> Result<Answer, Failure>;
+    /// Asks the server of a pool that runs here; fails at once if none does.
+    fn ask_server(&self, pool: &PoolName, request: Request) -> Result<Answer, Failure>;
+    /// Pools that can be found on the devices of this head.
+    fn discover(&self) -> Result<Vec<PoolSummary>, Failure>;
+    /// Makes a pool.
+    fn create(&self, create: PoolCreate) -> Result<Answer, Failure>;
+    /// Starts the server of a pool here.
+    fn serve(&self, pool: &PoolName) -> Result<Answer, Failure>;
+    /// Has the cluster hand a pool over.
+    fn hand_over(&self, pool: &PoolName, to: &HeadName) -> Result<Answer, Failure>;
+    /// What the cluster and the file say now.
+    fn surroundings(&self) -> Surroundings;
+    /// The appliance file: where it is, its text, and what it says.
+    fn appliance(&self) -> Result<Value, Failure>;
+    /// Checks, plans or applies an appliance file.
+    fn appliance_do(
+        &self,
+        verb: ApplianceVerb,
+        input: &ApplianceInput,
+        progress: Progress<'_>,
+    ) -> Result<Value, Failure>;
+    /// The JSON schema of the file.
+    fn appliance_schema(&self) -> Value;
+    /// The drills that there are.
+    fn drills(&self) -> Value;
+    /// Runs drills until done or `cancel` is set.
+    fn drill(
+        &self,
+        input: &DrillInput,
+        cancel: &AtomicBool,
+        progress: Progress<'_>,
+    ) -> Result<Value, Failure>;
+    /// Whole disks of this head.
+    fn disks(&self) -> Result<Vec<DiskView>, Failure>;
+    /// Power and temperatures, as far as there are BMCs. May be some seconds old.
+    fn sensors(&self) -> Vec<Sensor>;
+    /// A file of the console with its type.
+    fn console(&self, path: &str) -> Option<(&'static [u8], &'static str)>;
+}

@@ -1,0 +1,168 @@
+//! The certificate of a head: made by ourselves, or the administrator's own files.
+
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use control::{Failure, FailureKind};
+use rustls::ServerConfig;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+
+/// The certificate and those between it and a root, PEM.
+pub const CERTIFICATE: &str = "certificate.pem";
+/// Its private key, PEM.
+pub const KEY: &str = "key.pem";
+
+/// A certificate in use.
+pub struct Certificate {
+    /// How to do TLS with it.
+    pub config: Arc<ServerConfig>,
+    own: CertificateDer<'static>,
+}
+
+impl Certificate {
+    /// Whether it is for the host `name`.
+    pub fn is_for(&self, name: &str) -> bool {
+        let Ok(name) = ServerName::try_from(name.to_owned()) else {
+            return false;
+        };
+        rustls::server::ParsedCertificate::try_from(&self.own)
+            .is_ok_and(|parsed| rustls::client::verify_server_name(&parsed, &name).is_ok())
+    }
+}
+
+fn failed(path: &Path, what: &dyn std::fmt::Display) -> Failure {
+    let message = format!("use {}: {what}", path.display());
+    Failure::new(FailureKind::Failed, message)
+        .advise("`bulkhead head certificate` makes a new one, or takes yours")
+}
+
+/// The certificate in `folder`; `None` if there is none.
+pub fn load(folder: &Path) -> Result<Option<Certificate>, Failure> {
+    let (certificate, key) = paths(folder);
+    if !certificate.exists() {
+        return Ok(None);
+    }
+    read(&certificate, &key).map(Some)
+}
+
+fn paths(folder: &Path) -> (PathBuf, PathBuf) {
+    (folder.join(CERTIFICATE), folder.join(KEY))
+}
+
+fn read(certificate: &Path, key: &Path) -> Result<Certificate, Failure> {
+    let chain: Vec<_> = CertificateDer::pem_file_iter(certificate)
+        .and_then(Iterator::collect)
+        .map_err(|error| failed(certificate, &error))?;
+    let own = chain.first().cloned();
+    let own = own.ok_or_else(|| failed(certificate, &"it has no section BEGIN CERTIFICATE"))?;
+    let secret = PrivateKeyDer::from_pem_file(key).map_err(|error| failed(key, &error))?;
+    let mut config = ServerConfig::builder_with_provider(crate::tls_provider())
+        .with_safe_default_protocol_versions()
+        .map_err(|error| failed(certificate, &error))?
+        .with_no_client_auth()
+        .with_single_cert(chain, secret)
+        .map_err(|error| failed(certificate, &error))?;
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    Ok(Certificate {
+        config: Arc::new(config),
+        own,
+    })
+}
+
+/// Makes a certificate that is signed by nobody but itself, for `names` (hosts and addresses).
+pub fn make(folder: &Path, names: &[String]) -> Result<(), Failure> {
+    let (certificate, key) = paths(folder);
+    let wrong = |error: rcgen::Error| {
+        let message = format!("make a certificate for {}: {error}", names.join(", "));
+        Failure::usage(message).advise("write host names and addresses only")
+    };
+    let pair = rcgen::KeyPair::generate().map_err(wrong)?;
+    let mut wanted = rcgen::CertificateParams::new(names.to_vec()).map_err(wrong)?;
+    let common = names.first().map_or("bulkhead", String::as_str);
+    wanted
+        .distinguished_name
+        .push(rcgen::DnType::CommonName, common);
+    wanted.extended_key_usages = vec![rcgen::ExtendedKeyUsagePurpose::ServerAuth];
+    let made = wanted.self_signed(&pair).map_err(wrong)?;
+    store(
+        &certificate,
+        &key,
+        made.pem().as_bytes(),
+        pair.serialize_pem().as_bytes(),
+    )
+}
+
+/// Takes the administrator's files, if they fit together.
+pub fn take(folder: &Path, certificate: &Path, key: &Path) -> Result<(), Failure> {
+    read(certificate, key)?;
+    let bytes = |path: &Path| std::fs::read(path).map_err(|error| failed(path, &error));
+    let (to_certificate, to_key) = paths(folder);
+    store(&to_certificate, &to_key, &bytes(certificate)?, &bytes(key)?)
+}
+
+fn store(certificate: &Path, key: &Path, public: &[u8], secret: &[u8]) -> Result<(), Failure> {
+    let folder = certificate.parent().unwrap_or(Path::new("."));
+    crate::accounts::make_private_folder(folder).map_err(|error| failed(folder, &error))?;
+    // The certificate last: while it is missing, none is in use.
+    let _ = std::fs::remove_file(certificate);
+    for (path, bytes) in [(key, secret), (certificate, public)] {
+        crate::accounts::replace_private(path, bytes).map_err(|error| failed(path, &error))?;
+    }
+    Ok(())
+}
+
+/// Names that a certificate of this machine should have.
+pub fn usual_names(addresses: &[IpAddr]) -> Vec<String> {
+    let host = rustix::system::uname()
+        .nodename()
+        .to_string_lossy()
+        .into_owned();
+    let mut names = vec![host, "localhost".to_owned(), "127.0.0.1".to_owned()];
+    names.extend(addresses.iter().map(ToString::to_string));
+    names.dedup();
+    names
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    #[test]
+    fn a_certificate_that_we_made_can_be_used_and_knows_its_names() {
+        let folder = tempfile::tempdir().expect("a folder");
+        assert!(load(folder.path()).expect("none").is_none());
+        make(
+            folder.path(),
+            &["left.example.org".into(), "10.0.0.1".into()],
+        )
+        .expect("made");
+        let certificate = load(folder.path()).expect("good").expect("there");
+        assert!(certificate.is_for("left.example.org") && certificate.is_for("10.0.0.1"));
+        assert!(!certificate.is_for("evil.example.org") && !certificate.is_for(""));
+        let key = std::fs::metadata(folder.path().join(KEY)).expect("a key");
+        assert_eq!(key.permissions().mode() & 0o777, 0o600);
+    }
+
+    #[test]
+    fn files_that_do_not_fit_together_are_refused_and_nothing_changes() {
+        let (one, two) = (
+            tempfile::tempdir().expect("one"),
+            tempfile::tempdir().expect("two"),
+        );
+        for folder in [&one, &two] {
+            make(folder.path(), &["localhost".into()]).expect("made");
+        }
+        let third = tempfile::tempdir().expect("three");
+        let (certificate, _) = paths(one.path());
+        let (_, wrong_key) = paths(two.path());
+        take(third.path(), &certificate, &wrong_key).expect_err("another key");
+        assert!(load(third.path()).expect("none").is_none());
+        let (_, key) = paths(one.path());
+        take(third.path(), &certificate, &key).expect("taken");
+        assert!(load(third.path()).expect("good").is_some());
+    }
+}

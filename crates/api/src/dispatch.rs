@@ -1,0 +1,711 @@
+//! The way of a request: is it meant for us, who asks, may they, what do they want, who does it; then
+//! the audit log and the answer.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use axum::body::{Body, Bytes};
+use axum::extract::{Path, Query, Request, State};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header, request::Parts};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{MethodFilter, get, on};
+use axum::{Extension, Router};
+use control::{Failure, FailureKind};
+use serde_json::{Map, Value, json};
+use units::PoolName;
+
+use crate::Api;
+use crate::audit::Entry;
+use crate::caller::{self, By, Caller, Link};
+use crate::role::{confirmation, role_of, verb_of};
+use crate::routes::{Input, ROUTES, Reply, Route, Source, Work};
+
+/// Longest body, in bytes: an appliance file as JSON is far below.
+const BODY_BYTES_MAX: usize = 2 << 20;
+/// Longest time that a body may take to arrive.
+const BODY_WAIT: Duration = Duration::from_secs(30);
+/// What pages of the console may load, and from where: only from here.
+const CONTENT_SECURITY: &str = "default-src 'self'; img-src 'self' data:; style-src 'self'; \
+     object-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'self'";
+
+/// A request as handlers see it.
+pub(crate) struct Call {
+    /// Who asks; anybody for routes that everybody may use.
+    pub(crate) caller: Option<Caller>,
+    /// From where.
+    pub(crate) from: IpAddr,
+    /// What stands in the path.
+    pub(crate) path: BTreeMap<String, String>,
+    /// What stands behind the `?`.
+    pub(crate) query: BTreeMap<String, String>,
+    /// The body.
+    pub(crate) body: Value,
+    /// Whether cookies may be marked as for encrypted connections only.
+    pub(crate) is_encrypted: bool,
+    /// The cookie, valid or not.
+    pub(crate) cookie: Option<String>,
+}
+
+impl Call {
+    /// The pool in the path.
+    pub(crate) fn pool(&self) -> Result<PoolName, Failure> {
+        self.named("pool")?
+            .parse()
+            .map_err(|error: units::NameError| Failure::usage(error.to_string()))
+    }
+
+    /// A name in the path.
+    pub(crate) fn named(&self, name: &str) -> Result<&str, Failure> {
+        let found = self.path.get(name).map(String::as_str);
+        found.ok_or_else(|| Failure::usage(format!("the path names no {name}")))
+    }
+
+    /// The body as what it should be.
+    pub(crate) fn input<T: serde::de::DeserializeOwned>(&self) -> Result<T, Failure> {
+        serde_json::from_value(self.body.clone())
+            .map_err(|error| Failure::usage(format!("the body is not understood: {error}")))
+    }
+
+    /// Who asks, on routes where somebody must.
+    pub(crate) fn caller(&self) -> Result<&Caller, Failure> {
+        self.caller
+            .as_ref()
+            .ok_or_else(|| Failure::new(FailureKind::Denied, "log in first"))
+    }
+
+    /// The control request that a route's `verb` and `members` make of this call.
+    pub(crate) fn request(
+        &self,
+        verb: &str,
+        members: &[(&'static str, Source)],
+    ) -> Result<Value, Failure> {
+        let mut arguments = match &self.body {
+            Value::Object(body) => body.clone(),
+            Value::Null => Map::new(),
+            _ => return Err(Failure::usage("the body must be a JSON object")),
+        };
+        for (member, source) in members {
+            let value = match source {
+                Source::Volume => json!(self.dataset("volume")?),
+                Source::Snapshot => json!(self.dataset("snapshot")?),
+                Source::Snapshots => json!([self.dataset("snapshot")?]),
+                Source::Target => json!(self.named("target")?),
+                Source::Query(missing) => match self.query.get(*member) {
+                    Some(text) => plain(text),
+                    None => literal(missing),
+                },
+                Source::Default(missing) => match arguments.get(*member) {
+                    Some(_) => continue,
+                    None => literal(missing),
+                },
+            };
+            arguments.insert((*member).to_owned(), value);
+        }
+        let Some((noun, verb)) = verb.split_once('.') else {
+            return Ok(json!(verb));
+        };
+        Ok(match arguments.is_empty() {
+            true => json!({noun: verb}),
+            false => json!({noun: {verb: arguments}}),
+        })
+    }
+
+    fn dataset(&self, name: &str) -> Result<String, Failure> {
+        Ok(format!("{}/{}", self.named("pool")?, self.named(name)?))
+    }
+}
+
+/// What is written down in the table of routes.
+fn literal(json: &str) -> Value {
+    serde_json::from_str(json).expect("the table has JSON")
+}
+
+/// A value in a query: numbers and truth are themselves, all else is text.
+fn plain(text: &str) -> Value {
+    match serde_json::from_str(text) {
+        Ok(value @ (Value::Bool(_) | Value::Number(_))) => value,
+        _ => json!(text),
+    }
+}
+
+/// All resources, and the console for everything else.
+pub(crate) fn router(api: &Arc<Api>) -> Router {
+    let mut router = Router::new()
+        .route("/metrics", get(crate::metrics::serve))
+        .route(crate::peer::HELLO, get(crate::peer::hello))
+        .route(crate::peer::ACCOUNTS, get(crate::peer::accounts))
+        .route("/api/{*rest}", axum::routing::any(no_resource));
+    for route in ROUTES {
+        let handler = move |state, link, request| answer(state, link, route, request);
+        let filter = match route.method {
+            "POST" => MethodFilter::POST,
+            "PATCH" => MethodFilter::PATCH,
+            "DELETE" => MethodFilter::DELETE,
+            _ => MethodFilter::GET,
+        };
+        router = router.route(&format!("/api/v1{}", route.path), on(filter, handler));
+    }
+    router
+        .method_not_allowed_fallback(no_method)
+        .fallback(console)
+        .with_state(Arc::clone(api))
+}
+
+async fn no_resource() -> Response {
+    let failure = Failure::not_found("there is no such resource")
+        .advise("GET /api/v1/openapi.json describes all that there are");
+    failure_response(&failure, None)
+}
+
+async fn no_method() -> Response {
+    let failure = Failure::usage("this resource has no such method")
+        .advise("GET /api/v1/openapi.json describes all that there are");
+    failure_response(&failure, Some(StatusCode::METHOD_NOT_ALLOWED))
+}
+
+/// Files of the console; a path that is none is the console's own affair.
+async fn console(
+    State(api): State<Arc<Api>>,
+    Extension(link): Extension<Arc<Link>>,
+    request: Request,
+) -> Response {
+    if let Err(response) = admit(&api, &link, request.headers()) {
+        return response;
+    }
+    let path = request.uri().path().trim_start_matches('/');
+    let found = match path.is_empty() {
+        true => None,
+        false => api.backend.console(path),
+    };
+    let is_page = found.is_none() && !path.rsplit('/').next().is_some_and(|end| end.contains('.'));
+    let found = found.or_else(|| api.backend.console("index.html").filter(|_| is_page));
+    let Some((bytes, kind)) = found else {
+        return no_resource().await;
+    };
+    if !matches!(*request.method(), Method::GET | Method::HEAD) {
+        return no_method().await;
+    }
+    let mut response = Bytes::from_static(bytes).into_response();
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
+    secure(headers, link.is_encrypted);
+    response
+}
+
+/// What holds for every answer.
+pub(crate) fn secure(headers: &mut HeaderMap, is_encrypted: bool) {
+    let all = [
+        (header::CONTENT_SECURITY_POLICY, CONTENT_SECURITY),
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (header::X_FRAME_OPTIONS, "DENY"),
+        (header::REFERRER_POLICY, "no-referrer"),
+        (header::CACHE_CONTROL, "no-store"),
+    ];
+    for (name, value) in all {
+        headers.insert(name, HeaderValue::from_static(value));
+    }
+    if is_encrypted {
+        let year = HeaderValue::from_static("max-age=31536000");
+        headers.insert(header::STRICT_TRANSPORT_SECURITY, year);
+    }
+}
+
+/// Whether the request is meant for us, and its peer has not asked too much.
+pub(crate) fn admit(api: &Api, link: &Link, headers: &HeaderMap) -> Result<(), Response> {
+    let certificate = api.certificate.read().expect("no holder panics").clone();
+    caller::check_host(headers, link, certificate.as_ref())
+        .map_err(|failure| failure_response(&failure, None))?;
+    if link.is_head.load(std::sync::atomic::Ordering::Acquire) {
+        return Ok(());
+    }
+    let taken = api.requests.take(link.peer.ip(), Instant::now());
+    taken.map_err(|wait| {
+        api.limits
+            .limited
+            .fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        too_many(wait)
+    })
+}
+
+/// Whether a peer that may be a head has not asked too much. Heads ask by address.
+pub(crate) fn admit_peer(api: &Api, link: &Link) -> Result<(), Response> {
+    let taken = api.requests.take(link.peer.ip(), Instant::now());
+    taken.map_err(too_many)
+}
+
+/// "Come again later."
+pub(crate) fn too_many(wait: Duration) -> Response {
+    let seconds = wait.as_secs().max(1);
+    let failure =
+        Failure::new(FailureKind::Busy, "too many requests").advise(format!("wait {seconds} s"));
+    let mut response = failure_response(&failure, Some(StatusCode::TOO_MANY_REQUESTS));
+    response
+        .headers_mut()
+        .insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+    response
+}
+
+/// Answers a request to `route`.
+async fn answer(
+    State(api): State<Arc<Api>>,
+    Extension(link): Extension<Arc<Link>>,
+    route: &'static Route,
+    request: Request,
+) -> Response {
+    let (mut parts, body) = request.into_parts();
+    let mut response = match admit(&api, &link, &parts.headers) {
+        Err(response) => response,
+        Ok(()) => match identify(&api, &link, route, &parts) {
+            Err(response) => response,
+            Ok(caller) => {
+                let what = format!("{} {}", parts.method, parts.uri.path());
+                let who = caller.clone();
+                let started = perform(&api, &link, route, &mut parts, body, caller).await;
+                finish(&api, &link, route, &parts, who, what, started)
+            }
+        },
+    };
+    secure(response.headers_mut(), link.is_encrypted);
+    response
+}
+
+/// Who asks; nobody only where everybody may.
+fn identify(
+    api: &Api,
+    link: &Link,
+    route: &Route,
+    parts: &Parts,
+) -> Result<Option<Caller>, Response> {
+    let caller = caller::of(api, &parts.headers, link);
+    let is_open = matches!(route.work, Work::Do(None, _));
+    if caller.is_none() && !is_open {
+        return Err(log_in_first(api));
+    }
+    caller::check_origin(
+        api,
+        &parts.method,
+        &parts.headers,
+        caller.as_ref().filter(|_| !is_open),
+    )
+    .map_err(|failure| failure_response(&failure, None))?;
+    Ok(caller)
+}
+
+/// "Who are you?"
+pub(crate) fn log_in_first(api: &Api) -> Response {
+    let no_users = !api.accounts.has_users();
+    let advice = match no_users {
+        true => "there is no user yet: run `bulkhead user add NAME --role admin` on this head",
+        false => "POST /api/v1/login begins a session; a token goes into `Authorization: Bearer`",
+    };
+    let failure = Failure::new(FailureKind::Denied, "log in first").advise(advice);
+    let document = json!({"failure": failure, "no_users": no_users});
+    let mut response = (StatusCode::UNAUTHORIZED, axum::Json(document)).into_response();
+    let scheme = HeaderValue::from_static("Bearer");
+    response
+        .headers_mut()
+        .insert(header::WWW_AUTHENTICATE, scheme);
+    response
+}
+
+/// What came of a request: what was asked of a pool, if anything, and the answer.
+struct Performed {
+    verb: Option<String>,
+    outcome: Result<Outcome, Failure>,
+}
+
+enum Outcome {
+    Reply(Reply),
+    Ready(Box<Response>),
+}
+
+async fn perform(
+    api: &Arc<Api>,
+    link: &Arc<Link>,
+    route: &'static Route,
+    parts: &mut Parts,
+    body: Body,
+    caller: Option<Caller>,
+) -> Performed {
+    let mut verb = None;
+    let outcome = steps(api, link, route, parts, body, caller, &mut verb).await;
+    Performed { verb, outcome }
+}
+
+async fn steps(
+    api: &Arc<Api>,
+    link: &Arc<Link>,
+    route: &'static Route,
+    parts: &mut Parts,
+    body: Body,
+    caller: Option<Caller>,
+    verb: &mut Option<String>,
+) -> Result<Outcome, Failure> {
+    if let Work::Do(Some(role), _) = &route.work {
+        allow(caller.as_ref(), *role)?;
+    }
+    if let (Work::Stream, Some(caller)) = (&route.work, &caller) {
+        let response = crate::stream::serve(Arc::clone(api), Arc::clone(link), caller.clone())?;
+        return Ok(Outcome::Ready(Box::new(response)));
+    }
+    let bytes = receive(body).await?;
+    let mut call = Call {
+        from: link.peer.ip().to_canonical(),
+        path: path_of(parts).await?,
+        query: query_of(parts)?,
+        body: parse(&route.input, &parts.headers, &bytes)?,
+        is_encrypted: link.is_encrypted,
+        cookie: caller::cookie(&parts.headers).map(str::to_owned),
+        caller,
+    };
+    let request = match &route.work {
+        Work::Ask(name, members) => {
+            let request = call.request(name, members)?;
+            *verb = Some(verb_of(&request));
+            Some(request)
+        }
+        _ => None,
+    };
+    if let Some(request) = &request {
+        let name = verb_of(request);
+        allow(call.caller.as_ref(), role_of(&name))?;
+        confirm(&call, &name, request, call.query.get("confirm"))?;
+    } else if let Some(request) = call
+        .body
+        .get("request")
+        .filter(|_| route.path.ends_with("/requests"))
+    {
+        *verb = Some(verb_of(request));
+    }
+    if let Some(response) = elsewhere(api, parts, &bytes, &call).await? {
+        return Ok(Outcome::Ready(Box::new(response)));
+    }
+    if let Some(request) = request {
+        call.body = request;
+    }
+    let place = Arc::clone(&api.performed).acquire_owned().await;
+    let api = Arc::clone(api);
+    let performed = tokio::task::spawn_blocking(move || {
+        let _place = place;
+        match &route.work {
+            Work::Do(_, handler) => handler(&api, &call),
+            _ => crate::handlers::ask_bare(&api, &call),
+        }
+    });
+    let failed = |_| {
+        Failure::new(
+            FailureKind::Failed,
+            "the request was not performed to its end",
+        )
+    };
+    performed.await.map_err(failed)?.map(Outcome::Reply)
+}
+
+/// Asks the head that serves the pool of the path, if it is another one.
+async fn elsewhere(
+    api: &Arc<Api>,
+    parts: &Parts,
+    bytes: &Bytes,
+    call: &Call,
+) -> Result<Option<Response>, Failure> {
+    let (Some(pool), Some(caller)) = (call.path.get("pool"), &call.caller) else {
+        return Ok(None);
+    };
+    // What another head sent is performed here or not at all, so that nothing goes round in circles.
+    if caller.by == By::Head {
+        return Ok(None);
+    }
+    let Some(head) = api.sampler.served_elsewhere(pool) else {
+        return Ok(None);
+    };
+    let target = parts
+        .uri
+        .path_and_query()
+        .map_or("/", |target| target.as_str());
+    let asked = api
+        .peers
+        .ask(&head, &parts.method, target, bytes.clone(), caller);
+    asked.await.map(Some)
+}
+
+/// Refuses who may not.
+pub(crate) fn allow(caller: Option<&Caller>, role: crate::Role) -> Result<(), Failure> {
+    match caller {
+        Some(caller) if caller.role >= role => Ok(()),
+        Some(caller) => Err(Failure::new(
+            FailureKind::Denied,
+            format!("{} is {}, and this needs {role}", caller.user, caller.role),
+        )
+        .advise(format!("ask somebody who is {role}"))),
+        None => Err(Failure::new(FailureKind::Denied, "log in first")),
+    }
+}
+
+/// Refuses what destroys data without its name.
+pub(crate) fn confirm(
+    call: &Call,
+    verb: &str,
+    request: &Value,
+    given: Option<&String>,
+) -> Result<(), Failure> {
+    let pool = call.named("pool")?;
+    match confirmation(pool, verb, request) {
+        Some(wanted) if given != Some(&wanted) => Err(Failure::new(
+            FailureKind::NeedsConfirmation,
+            format!("{verb} destroys what {wanted} holds"),
+        )
+        .advise(format!(
+            "if that is what you want, give \"{wanted}\" as `confirm`"
+        ))),
+        _ => Ok(()),
+    }
+}
+
+async fn receive(body: Body) -> Result<Bytes, Failure> {
+    let collected = axum::body::to_bytes(body, BODY_BYTES_MAX);
+    match tokio::time::timeout(BODY_WAIT, collected).await {
+        Ok(Ok(bytes)) => Ok(bytes),
+        Ok(Err(_)) => Err(Failure::usage(format!(
+            "the body did not arrive, or is longer than {BODY_BYTES_MAX} bytes"
+        ))),
+        Err(_) => Err(Failure::usage("the body took too long to arrive")),
+    }
+}
+
+async fn path_of(parts: &mut Parts) -> Result<BTreeMap<String, String>, Failure> {
+    use axum::extract::FromRequestParts;
+    let path = Path::<BTreeMap<String, String>>::from_request_parts(parts, &()).await;
+    path.map(|Path(path)| path)
+        .map_err(|error| Failure::usage(format!("the path: {error}")))
+}
+
+fn query_of(parts: &Parts) -> Result<BTreeMap<String, String>, Failure> {
+    let query = Query::<BTreeMap<String, String>>::try_from_uri(&parts.uri);
+    query
+        .map(|Query(query)| query)
+        .map_err(|error| Failure::usage(format!("the query: {error}")))
+}
+
+fn parse(input: &Input, headers: &HeaderMap, bytes: &Bytes) -> Result<Value, Failure> {
+    if matches!(input, Input::Nothing) || bytes.is_empty() {
+        return Ok(Value::Null);
+    }
+    // A page of another site can send plain text without being asked, but no JSON.
+    let kind = headers.get(header::CONTENT_TYPE);
+    let kind = kind.and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+    let media = kind.split(';').next().unwrap_or_default().trim();
+    if !media.eq_ignore_ascii_case("application/json") {
+        return Err(Failure::usage("the body must be JSON")
+            .advise("say so: Content-Type: application/json"));
+    }
+    serde_json::from_slice(bytes)
+        .map_err(|error| Failure::usage(format!("the body is no JSON: {error}")))
+}
+
+/// Writes changes into the audit log, and answers.
+fn finish(
+    api: &Api,
+    link: &Link,
+    route: &Route,
+    parts: &Parts,
+    caller: Option<Caller>,
+    what: String,
+    performed: Performed,
+) -> Response {
+    let (response, outcome) = match performed.outcome {
+        Ok(Outcome::Ready(response)) => (*response, "done".to_owned()),
+        Ok(Outcome::Reply(reply)) => (success(route.status, reply), "done".to_owned()),
+        Err(failure) => {
+            let kind = serde_json::to_value(failure.kind).unwrap_or_default();
+            let kind = kind.as_str().unwrap_or("failed").to_owned();
+            let status = status_of_refusal(api, route, &failure, caller.is_some());
+            (failure_response(&failure, status), kind)
+        }
+    };
+    let looks = performed
+        .verb
+        .as_deref()
+        .map_or(parts.method.is_safe(), |verb| {
+            role_of(verb) == crate::Role::ReadOnly
+        });
+    if !looks {
+        let entry = Entry {
+            at_ms: crate::now_ms(),
+            who: caller
+                .as_ref()
+                .map_or_else(|| "nobody".into(), |caller| caller.user.clone()),
+            role: caller.as_ref().map(|caller| caller.role.to_string()),
+            from: link.peer.ip().to_canonical().to_string(),
+            what: performed.verb.unwrap_or(what),
+            target: parts.uri.path().to_owned(),
+            outcome,
+            code: response.status().as_u16(),
+        };
+        api.audit.write(&entry);
+    }
+    response
+}
+
+/// A wrong password and a pause after several have codes of their own.
+fn status_of_refusal(
+    _: &Api,
+    route: &Route,
+    failure: &Failure,
+    is_known: bool,
+) -> Option<StatusCode> {
+    match (route.path, failure.kind) {
+        ("/login", FailureKind::Busy) => Some(StatusCode::TOO_MANY_REQUESTS),
+        ("/login" | "/session", FailureKind::Denied) if !is_known => Some(StatusCode::UNAUTHORIZED),
+        ("/login" | "/session", FailureKind::Denied) => Some(StatusCode::UNAUTHORIZED),
+        _ if failure.message.starts_with("the body did not arrive") => {
+            Some(StatusCode::PAYLOAD_TOO_LARGE)
+        }
+        _ => None,
+    }
+}
+
+fn success(status: u16, reply: Reply) -> Response {
+    let status = StatusCode::from_u16(status).unwrap_or(StatusCode::OK);
+    let mut response = match reply.body {
+        Value::Null => StatusCode::NO_CONTENT.into_response(),
+        body => (status, axum::Json(body)).into_response(),
+    };
+    if let Some(Ok(cookie)) = reply.cookie.map(|cookie| HeaderValue::from_str(&cookie)) {
+        response.headers_mut().insert(header::SET_COOKIE, cookie);
+    }
+    response
+}
+
+/// The HTTP status of a kind of failure.
+pub(crate) const fn status_of(kind: FailureKind) -> StatusCode {
+    match kind {
+        FailureKind::Failed => StatusCode::INTERNAL_SERVER_ERROR,
+        FailureKind::Usage => StatusCode::BAD_REQUEST,
+        FailureKind::NotFound => StatusCode::NOT_FOUND,
+        FailureKind::Exists | FailureKind::Busy => StatusCode::CONFLICT,
+        FailureKind::NeedsConfirmation => StatusCode::PRECONDITION_REQUIRED,
+        FailureKind::Unreachable => StatusCode::BAD_GATEWAY,
+        FailureKind::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
+        FailureKind::NoSpace => StatusCode::INSUFFICIENT_STORAGE,
+        FailureKind::Denied => StatusCode::FORBIDDEN,
+    }
+}
+
+/// A failure as an answer.
+pub(crate) fn failure_response(failure: &Failure, status: Option<StatusCode>) -> Response {
+    let status = status.unwrap_or_else(|| status_of(failure.kind));
+    (status, axum::Json(json!({"failure": failure}))).into_response()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn call(path: &[(&str, &str)], query: &[(&str, &str)], body: Value) -> Call {
+        let owned = |pairs: &[(&str, &str)]| {
+            let pairs = pairs.iter();
+            pairs
+                .map(|(k, v)| ((*k).to_owned(), (*v).to_owned()))
+                .collect()
+        };
+        Call {
+            caller: None,
+            from: IpAddr::V4(std::net::Ipv4Addr::LOCALHOST),
+            path: owned(path),
+            query: owned(query),
+            body,
+            is_encrypted: false,
+            cookie: None,
+        }
+    }
+
+    fn members(method: &str, path: &str) -> (&'static str, &'static [(&'static str, Source)]) {
+        let route = ROUTES.iter().find(|r| (r.method, r.path) == (method, path));
+        match route.expect("a route").work {
+            Work::Ask(verb, members) => (verb, members),
+            _ => panic!("{path} is no request"),
+        }
+    }
+
+    /// Every route about a pool makes a request that the pool's server understands.
+    #[test]
+    fn every_route_that_asks_a_pool_makes_a_control_request() {
+        let bodies = [
+            ("pool.scrub", json!({"action": "start"})),
+            ("pool.attach", json!({"existing": "/a", "new": "/b"})),
+            ("pool.detach", json!({"device": "/a"})),
+            ("pool.replace", json!({"old": "/a"})),
+            ("pool.online", json!({"device": "/a"})),
+            ("pool.offline", json!({"device": "/a"})),
+            ("pool.add", json!({"groups": []})),
+            ("pool.remove", json!({"device": "/a"})),
+            ("volume.create", json!({"name": "tank/a", "size": 1 << 20})),
+            ("snapshot.create", json!({"names": ["tank/a@b"]})),
+            ("snapshot.clone", json!({"to": "tank/c"})),
+            (
+                "target.create",
+                json!({"name": "iqn.2026-01.org.example:a"}),
+            ),
+            ("target.map", json!({"volume": "tank/a"})),
+            ("target.unmap", json!({"volume": "tank/a"})),
+            (
+                "target.chap_set",
+                json!({"user": "u", "secret": "twelve chars"}),
+            ),
+            (
+                "target.mutual_set",
+                json!({"user": "u", "secret": "twelve chars"}),
+            ),
+            ("nbd.export", json!({"volume": "tank/a"})),
+        ];
+        let path = [
+            ("pool", "tank"),
+            ("volume", "vms/a"),
+            ("snapshot", "vms/a@b"),
+            ("target", "iqn.2026-01.org.example:a"),
+        ];
+        for route in ROUTES {
+            let Work::Ask(verb, members) = route.work else {
+                continue;
+            };
+            let body = bodies.iter().find(|(of, _)| *of == verb);
+            let body = body.map_or(Value::Null, |(_, body)| body.clone());
+            let request = call(&path, &[], body).request(verb, members).expect(verb);
+            assert_eq!(verb_of(&request), verb);
+            let understood = serde_json::from_value::<control::Request>(request.clone());
+            assert!(understood.is_ok(), "{request}: {understood:?}");
+        }
+    }
+
+    #[test]
+    fn members_come_from_the_path_the_query_and_the_body() {
+        let (verb, members_of) = members("DELETE", "/pools/{pool}/volumes/{volume}");
+        let call_of = call(
+            &[("pool", "tank"), ("volume", "a")],
+            &[("recursive", "true")],
+            Value::Null,
+        );
+        let wanted = json!({"volume": {"destroy": {"name": "tank/a", "recursive": true, "exported": false}}});
+        assert_eq!(call_of.request(verb, members_of).expect("made"), wanted);
+        let (verb, members_of) = members("GET", "/pools/{pool}/events");
+        let call_of = call(&[("pool", "tank")], &[("after", "7")], Value::Null);
+        let wanted = json!({"pool": {"events": {"after": 7}}});
+        assert_eq!(call_of.request(verb, members_of).expect("made"), wanted);
+    }
+
+    #[test]
+    fn what_destroys_wants_its_name() {
+        let call_of = call(&[("pool", "tank")], &[], Value::Null);
+        let request = json!({"pool": "destroy"});
+        let verb = verb_of(&request);
+        let refused = confirm(&call_of, &verb, &request, Some(&"tonk".to_owned()));
+        assert_eq!(
+            refused.expect_err("another").kind,
+            FailureKind::NeedsConfirmation
+        );
+        confirm(&call_of, &verb, &request, Some(&"tank".to_owned())).expect("the name");
+        confirm(&call_of, "status", &json!("status"), None).expect("destroys nothing");
+    }
+}

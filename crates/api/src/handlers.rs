@@ -1,0 +1,535 @@
+//! What the head itself does: sessions, users, tokens, what is at a glance, what takes long.
+
+use std::time::Instant;
+
+use control::answer::Done;
+use control::request::{PoolCreate, Properties, TargetRequest, VolumeRequest, Who};
+use control::{Answer, Failure, FailureKind, Request};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use units::{HeadName, IscsiName, VolumeName};
+
+use crate::Api;
+use crate::accounts::Identity;
+use crate::audit::ENTRIES_MAX;
+use crate::backend::{ApplianceInput, ApplianceVerb, DrillInput};
+use crate::caller::{By, COOKIE};
+use crate::dispatch::{Call, allow as allow_role, confirm};
+use crate::operations::Wanted;
+use crate::role::{Role, role_of, verb_of};
+use crate::routes::Reply;
+use crate::sessions::{AGE_MAX, Session};
+use crate::view::PoolFound;
+
+/// A name and a password.
+#[derive(Deserialize, JsonSchema)]
+pub struct Login {
+    /// The user.
+    pub user: String,
+    /// Their password.
+    pub password: String,
+}
+
+/// A session as a page sees it.
+#[derive(Serialize, JsonSchema)]
+pub struct SessionView {
+    /// The user.
+    pub user: String,
+    /// What they may do.
+    pub role: Role,
+    /// What has to be sent along with changes, as `X-Bulkhead-CSRF`.
+    pub csrf: String,
+    /// When it ends at the latest, in milliseconds since 1970.
+    pub expires_at_ms: u64,
+}
+
+/// A user to be added.
+#[derive(Deserialize, JsonSchema)]
+pub struct NewUser {
+    /// The name.
+    pub name: String,
+    /// What they may do.
+    pub role: Role,
+    /// Their password.
+    pub password: String,
+}
+
+/// What is changed of a user.
+#[derive(Deserialize, JsonSchema)]
+pub struct UserChange {
+    /// Another role.
+    #[serde(default)]
+    pub role: Option<Role>,
+    /// Another password.
+    #[serde(default)]
+    pub password: Option<String>,
+}
+
+/// A token to be made.
+#[derive(Deserialize, JsonSchema)]
+pub struct NewToken {
+    /// What it is for.
+    pub name: String,
+    /// What may be done with it; none means all that its user may.
+    #[serde(default)]
+    pub role: Option<Role>,
+    /// After how many seconds it ends; none means never.
+    #[serde(default)]
+    pub expires_in_s: Option<u64>,
+}
+
+/// A pool to be made.
+#[derive(Deserialize, JsonSchema)]
+pub struct NewPool {
+    /// What it is.
+    #[serde(flatten)]
+    pub create: PoolCreateInput,
+    /// Also start its server.
+    #[serde(default)]
+    pub serve: bool,
+}
+
+/// What a pool to be made is.
+#[derive(Deserialize, JsonSchema)]
+pub struct PoolCreateInput {
+    /// Its name.
+    pub name: units::PoolName,
+    /// Its devices.
+    pub groups: Vec<control::request::DeviceGroup>,
+    /// Its properties.
+    #[serde(default)]
+    pub properties: Properties,
+    /// Devices that carry another pool's old label may be overwritten.
+    #[serde(default)]
+    pub overwrite: bool,
+}
+
+/// Where a pool goes.
+#[derive(Deserialize, JsonSchema)]
+pub struct Move {
+    /// The head.
+    pub to: HeadName,
+}
+
+/// Anything that can be asked of a pool.
+#[derive(Deserialize, JsonSchema)]
+pub struct Question {
+    /// The control request.
+    pub request: Request,
+    /// The name of what is destroyed, if something is.
+    #[serde(default)]
+    pub confirm: Option<String>,
+    /// Answer at once with an operation.
+    #[serde(default)]
+    pub background: bool,
+}
+
+/// What is changed of a volume.
+#[derive(Deserialize, JsonSchema)]
+pub struct VolumeChange {
+    /// Another size in bytes.
+    #[serde(default)]
+    pub size: Option<u64>,
+    /// Data beyond a smaller size may be lost.
+    #[serde(default)]
+    pub allow_shrink: bool,
+    /// Other values of properties.
+    #[serde(default)]
+    pub properties: Properties,
+    /// Another name, `POOL/NAME`.
+    #[serde(default)]
+    pub name: Option<VolumeName>,
+}
+
+fn session_view(identity: Identity, session: Session) -> SessionView {
+    SessionView {
+        user: identity.user,
+        role: identity.role,
+        csrf: session.csrf,
+        expires_at_ms: session.expires_at_ms,
+    }
+}
+
+fn set_cookie(call: &Call, value: &str, seconds: u64) -> String {
+    let secure = if call.is_encrypted { "; Secure" } else { "" };
+    format!("{COOKIE}={value}; Path=/; Max-Age={seconds}; HttpOnly; SameSite=Strict{secure}")
+}
+
+pub(crate) fn log_in(api: &Api, call: &Call) -> Result<Reply, Failure> {
+    let login: Login = call.input()?;
+    let (from, now) = (call.from, Instant::now());
+    api.logins.may_try(from, &login.user, now).map_err(|wait| {
+        let seconds = wait.as_secs() + 1;
+        Failure::new(FailureKind::Busy, "too many wrong passwords")
+            .advise(format!("wait {seconds} s"))
+    })?;
+    let identity = {
+        // Hashing is meant to be expensive: more than a few at a time are refused, not queued.
+        let _place = api.hashed.try_acquire().map_err(|_| {
+            Failure::new(FailureKind::Busy, "others are logging in").advise("try again")
+        })?;
+        api.accounts.log_in(&login.user, &login.password)?
+    };
+    let Some(identity) = identity else {
+        api.logins.failed(from, &login.user, now);
+        let advice = match api.accounts.has_users() {
+            true => "an admin, or `bulkhead user passwd` on the head, sets another password",
+            false => "there is no user yet: run `bulkhead user add NAME --role admin` on this head",
+        };
+        let failure = Failure::new(FailureKind::Denied, "the name or the password is wrong");
+        return Err(failure.advise(advice));
+    };
+    api.logins.succeeded(from, &login.user);
+    let (secret, session) = api.sessions.begin(&identity.user)?;
+    let mut reply = Reply::of(session_view(identity, session))?;
+    reply.cookie = Some(set_cookie(call, &secret, AGE_MAX.as_secs()));
+    Ok(reply)
+}
+
+pub(crate) fn session(api: &Api, call: &Call) -> Result<Reply, Failure> {
+    let found = call
+        .cookie
+        .as_deref()
+        .and_then(|cookie| api.sessions.find(cookie));
+    let known = found.and_then(|session| Some((api.accounts.user(&session.user)?, session)));
+    match known {
+        Some((identity, session)) => Reply::of(session_view(identity, session)),
+        None => Err(Failure::new(FailureKind::Denied, "log in first")
+            .advise("POST /api/v1/login begins a session")),
+    }
+}
+
+pub(crate) fn log_out(api: &Api, call: &Call) -> Result<Reply, Failure> {
+    if let By::Session(cookie) = &call.caller()?.by {
+        api.sessions.end(cookie);
+    }
+    Ok(Reply {
+        body: Value::Null,
+        cookie: Some(set_cookie(call, "", 0)),
+    })
+}
+
+pub(crate) fn openapi(_: &Api, _: &Call) -> Result<Reply, Failure> {
+    Reply::of(crate::openapi::document())
+}
+
+pub(crate) fn users(api: &Api, _: &Call) -> Result<Reply, Failure> {
+    Reply::of(api.accounts.users()?)
+}
+
+pub(crate) fn add_user(api: &Api, call: &Call) -> Result<Reply, Failure> {
+    let new: NewUser = call.input()?;
+    Reply::of(api.accounts.add_user(&new.name, new.role, &new.password)?)
+}
+
+pub(crate) fn change_user(api: &Api, call: &Call) -> Result<Reply, Failure> {
+    let (change, caller): (UserChange, _) = (call.input()?, call.caller()?);
+    let name = call.named("user")?;
+    // Everybody may change their own password.
+    if name != caller.user || change.role.is_some() {
+        allow_role(Some(caller), Role::Admin)?;
+    }
+    let view = api
+        .accounts
+        .change_user(name, change.role, change.password.as_deref())?;
+    if change.password.is_some() {
+        api.sessions.end_all_of(name);
+    }
+    Reply::of(view)
+}
+
+pub(crate) fn remove_user(api: &Api, call: &Call) -> Result<Reply, Failure> {
+    let name = call.named("user")?;
+    api.accounts.remove_user(name)?;
+    api.sessions.end_all_of(name);
+    Ok(Reply::default())
+}
+
+/// Whose tokens a caller may see and revoke; `None` means everybody's.
+fn reach(call: &Call) -> Result<Option<&str>, Failure> {
+    let caller = call.caller()?;
+    Ok((caller.role < Role::Admin).then_some(caller.user.as_str()))
+}
+
+pub(crate) fn tokens(api: &Api, call: &Call) -> Result<Reply, Failure> {
+    Reply::of(api.accounts.tokens(reach(call)?)?)
+}
+
+pub(crate) fn add_token(api: &Api, call: &Call) -> Result<Reply, Failure> {
+    let (new, caller): (NewToken, _) = (call.input()?, call.caller()?);
+    // A token must not beget one that may do more or lives longer than itself.
+    if caller.by == By::Token {
+        let failure = Failure::new(FailureKind::Denied, "a token cannot make tokens");
+        return Err(failure.advise("log in with the password"));
+    }
+    let (user, role) = (&caller.user, new.role);
+    Reply::of(
+        api.accounts
+            .add_token(user, &new.name, role, new.expires_in_s)?,
+    )
+}
+
+pub(crate) fn revoke_token(api: &Api, call: &Call) -> Result<Reply, Failure> {
+    api.accounts.revoke(call.named("token")?, reach(call)?)?;
+    Ok(Reply::default())
+}
+
+pub(crate) fn audit(api: &Api, call: &Call) -> Result<Reply, Failure> {
+    let limit = call.query.get("limit").map(|text| text.parse::<usize>());
+    let limit = limit
+        .transpose()
+        .map_err(|_| Failure::usage("limit must be a number"))?;
+    let newest = api.audit.newest(limit.unwrap_or(200).min(ENTRIES_MAX));
+    Reply::of(newest.map_err(|error| {
+        Failure::new(FailureKind::Failed, format!("read the audit log: {error}"))
+    })?)
+}
+
+pub(crate) fn overview(api: &Api, _: &Call) -> Result<Reply, Failure> {
+    Reply::of(api.sampler.overview())
+}
+
+pub(crate) fn disks(api: &Api, _: &Call) -> Result<Reply, Failure> {
+    Reply::of(api.backend.disks()?)
+}
+
+pub(crate) fn operations(api: &Api, _: &Call) -> Result<Reply, Failure> {
+    Reply::of(api.operations.list())
+}
+
+pub(crate) fn operation(api: &Api, call: &Call) -> Result<Reply, Failure> {
+    Reply::of(api.operations.find(call.named("operation")?)?)
+}
+
+pub(crate) fn cancel(api: &Api, call: &Call) -> Result<Reply, Failure> {
+    api.operations.cancel(call.named("operation")?)?;
+    Ok(Reply::default())
+}
+
+pub(crate) fn appliance(api: &Api, _: &Call) -> Result<Reply, Failure> {
+    Reply::of(api.backend.appliance()?)
+}
+
+pub(crate) fn appliance_schema(api: &Api, _: &Call) -> Result<Reply, Failure> {
+    Reply::of(api.backend.appliance_schema())
+}
+
+pub(crate) fn appliance_check(api: &Api, call: &Call) -> Result<Reply, Failure> {
+    let input: ApplianceInput = call.input()?;
+    let checked = api
+        .backend
+        .appliance_do(ApplianceVerb::Check, &input, &mut |_| ());
+    Reply::of(checked?)
+}
+
+pub(crate) fn appliance_plan(api: &Api, call: &Call) -> Result<Reply, Failure> {
+    let input: ApplianceInput = call.input()?;
+    let planned = api
+        .backend
+        .appliance_do(ApplianceVerb::Plan, &input, &mut |_| ());
+    Reply::of(planned?)
+}
+
+pub(crate) fn appliance_apply(api: &Api, call: &Call) -> Result<Reply, Failure> {
+    let input: ApplianceInput = call.input()?;
+    let backend = api.backend.clone();
+    let wanted = Wanted {
+        kind: "apply",
+        title: "apply the appliance file".to_owned(),
+        who: call.caller()?.user.clone(),
+    };
+    let work = move |progress: &mut dyn FnMut(&str), _: &_| {
+        backend.appliance_do(ApplianceVerb::Apply, &input, progress)
+    };
+    Reply::of(api.operations.start(wanted, Box::new(work))?)
+}
+
+pub(crate) fn drills(api: &Api, _: &Call) -> Result<Reply, Failure> {
+    Reply::of(api.backend.drills())
+}
+
+pub(crate) fn drill(api: &Api, call: &Call) -> Result<Reply, Failure> {
+    let input: DrillInput = match call.body {
+        Value::Null => DrillInput::default(),
+        _ => call.input()?,
+    };
+    let backend = api.backend.clone();
+    let names = match input.names.is_empty() {
+        true => "all".to_owned(),
+        false => input.names.join(", "),
+    };
+    let wanted = Wanted {
+        kind: "drill",
+        title: format!("drill {names}"),
+        who: call.caller()?.user.clone(),
+    };
+    let work =
+        move |progress: &mut dyn FnMut(&str), cancel: &_| backend.drill(&input, cancel, progress);
+    Reply::of(api.operations.start(wanted, Box::new(work))?)
+}
+
+pub(crate) fn pools(api: &Api, _: &Call) -> Result<Reply, Failure> {
+    let found = api.backend.discover()?;
+    let overview = api.sampler.overview();
+    let served_by = |name: &str| {
+        let pool = overview.pools.iter().find(|pool| pool.name == name)?;
+        pool.served_by.clone()
+    };
+    let pools = found.into_iter().map(|found| PoolFound {
+        served_by: match found.state == "served" {
+            true => Some(overview.this_head.clone()),
+            false => served_by(found.name.as_str()),
+        },
+        found,
+    });
+    Reply::of(pools.collect::<Vec<_>>())
+}
+
+pub(crate) fn create_pool(api: &Api, call: &Call) -> Result<Reply, Failure> {
+    let NewPool { create, serve } = call.input()?;
+    let name = create.name.clone();
+    let created = api.backend.create(PoolCreate {
+        name: create.name,
+        groups: create.groups,
+        properties: create.properties,
+        overwrite: create.overwrite,
+    })?;
+    if serve {
+        api.backend.serve(&name)?;
+    }
+    Reply::of(bare(created))
+}
+
+pub(crate) fn serve_pool(api: &Api, call: &Call) -> Result<Reply, Failure> {
+    Reply::of(bare(api.backend.serve(&call.pool()?)?))
+}
+
+pub(crate) fn move_pool(api: &Api, call: &Call) -> Result<Reply, Failure> {
+    let (Move { to }, pool) = (call.input()?, call.pool()?);
+    let backend = api.backend.clone();
+    let wanted = Wanted {
+        kind: "move",
+        title: format!("move {pool} to {to}"),
+        who: call.caller()?.user.clone(),
+    };
+    let work = move |_: &mut dyn FnMut(&str), _: &_| backend.hand_over(&pool, &to).map(bare);
+    Reply::of(api.operations.start(wanted, Box::new(work))?)
+}
+
+pub(crate) fn request(api: &Api, call: &Call) -> Result<Reply, Failure> {
+    let Question {
+        request,
+        confirm: given,
+        background,
+    } = call.input()?;
+    let (pool, json) = (call.pool()?, crate::role::as_json(&request));
+    let verb = verb_of(&json);
+    allow_role(call.caller.as_ref(), role_of(&verb))?;
+    confirm(call, &verb, &json, given.as_ref())?;
+    let backend = api.backend.clone();
+    if !background {
+        return Reply::of(backend.ask(&pool, request, &mut |_| ())?);
+    }
+    let wanted = Wanted {
+        kind: "request",
+        title: format!("{verb} in {pool}"),
+        who: call.caller()?.user.clone(),
+    };
+    let work = move |progress: &mut dyn FnMut(&str), _: &_| {
+        let answer = backend.ask(&pool, request, progress)?;
+        Ok(serde_json::to_value(answer).expect("answers are JSON"))
+    };
+    Reply::of(api.operations.start(wanted, Box::new(work))?)
+}
+
+pub(crate) fn change_volume(api: &Api, call: &Call) -> Result<Reply, Failure> {
+    let (change, pool): (VolumeChange, _) = (call.input()?, call.pool()?);
+    let path = format!("{pool}/{}", call.named("volume")?);
+    let name: VolumeName = path
+        .parse()
+        .map_err(|error: units::NameError| Failure::usage(error.to_string()))?;
+    let mut requests = Vec::new();
+    if let Some(size) = change.size {
+        let allow_shrink = change.allow_shrink;
+        if allow_shrink {
+            allow_role(call.caller.as_ref(), Role::Admin)?;
+        }
+        requests.push(VolumeRequest::Resize {
+            name: name.clone(),
+            size,
+            allow_shrink,
+        });
+    }
+    if !change.properties.is_empty() {
+        requests.push(VolumeRequest::Set {
+            name: path,
+            properties: change.properties,
+        });
+    }
+    // Last: the others know the volume by its old name.
+    if let Some(to) = change.name {
+        requests.push(VolumeRequest::Rename { from: name, to });
+    }
+    ask_all(api, call, requests.into_iter().map(Request::Volume))
+}
+
+fn ask_all(
+    api: &Api,
+    call: &Call,
+    requests: impl IntoIterator<Item = Request>,
+) -> Result<Reply, Failure> {
+    let pool = call.pool()?;
+    let (mut changed, mut messages) = (false, Vec::new());
+    for request in requests {
+        if let Answer::Done(done) = api.backend.ask(&pool, request, &mut |_| ())? {
+            changed |= done.changed;
+            messages.push(done.message);
+        }
+    }
+    if messages.is_empty() {
+        return Err(Failure::usage("the body asks for no change"));
+    }
+    Reply::of(Done {
+        changed,
+        message: messages.join("; "),
+    })
+}
+
+fn target(call: &Call) -> Result<IscsiName, Failure> {
+    let name = call.named("target")?.parse();
+    name.map_err(|error: units::NameError| Failure::usage(error.to_string()))
+}
+
+pub(crate) fn allow(api: &Api, call: &Call) -> Result<Reply, Failure> {
+    let (who, name): (Who, _) = (call.input()?, target(call)?);
+    ask_all(
+        api,
+        call,
+        [Request::Target(TargetRequest::Allow { name, who })],
+    )
+}
+
+pub(crate) fn deny(api: &Api, call: &Call) -> Result<Reply, Failure> {
+    let (who, name): (Who, _) = (call.input()?, target(call)?);
+    ask_all(
+        api,
+        call,
+        [Request::Target(TargetRequest::Deny { name, who })],
+    )
+}
+
+/// Asks the pool with the request that the dispatcher made, and answers what is inside the answer.
+pub(crate) fn ask_bare(api: &Api, call: &Call) -> Result<Reply, Failure> {
+    let request: Request = call.input()?;
+    let answer = api.backend.ask(&call.pool()?, request, &mut |_| ())?;
+    Reply::of(bare(answer))
+}
+
+/// What is inside an answer.
+fn bare(answer: Answer) -> Value {
+    match serde_json::to_value(answer) {
+        Ok(Value::Object(object)) => object.into_iter().next().map_or(json!(null), |(_, v)| v),
+        other => other.unwrap_or_default(),
+    }
+}

@@ -1,0 +1,99 @@
+//! The HTTP API of a head: resources, login and roles, a stream of changes, metrics, and the
+//! document that describes it all. It knows what can be asked of a pool ([`control`]) and nothing
+//! of pools, the cluster or this machine: those are behind [`Backend`].
+//!
+//! One table, `routes::ROUTES`, says what there is: paths, who may ask, what comes in and goes out. The
+//! router, the rights and the OpenAPI document are made from it.
+
+#![forbid(unsafe_code)]
+
+mod accounts;
+mod alerts;
+mod audit;
+pub mod backend;
+mod caller;
+pub mod certificate;
+mod dispatch;
+mod handlers;
+mod limits;
+mod metrics;
+mod openapi;
+mod operations;
+mod peer;
+mod role;
+mod routes;
+mod sampler;
+mod server;
+mod sessions;
+mod stream;
+pub mod view;
+
+use std::path::PathBuf;
+use std::sync::{Arc, RwLock};
+use std::time::UNIX_EPOCH;
+
+use tokio::sync::Semaphore;
+
+pub use accounts::{Accounts, TokenView, UserView};
+pub use backend::Backend;
+pub use openapi::document as openapi;
+pub use peer::Peers;
+pub use role::Role;
+pub use server::{ServeError, Settings, serve};
+
+use crate::audit::Audit;
+use crate::certificate::Certificate;
+use crate::operations::Operations;
+use crate::sampler::Sampler;
+
+/// Requests that are performed at the same time, each on a thread.
+const PERFORMED_MAX: usize = 32;
+/// Passwords that are hashed at the same time; each takes 19 MiB and the whole of a processor.
+const HASHED_MAX: usize = 2;
+
+/// Everything that requests share.
+pub(crate) struct Api {
+    pub(crate) backend: Arc<dyn Backend>,
+    pub(crate) accounts: Accounts,
+    pub(crate) sessions: sessions::Sessions,
+    pub(crate) requests: limits::Requests,
+    pub(crate) logins: limits::Logins,
+    pub(crate) audit: Audit,
+    pub(crate) operations: Arc<Operations>,
+    pub(crate) sampler: Arc<Sampler>,
+    pub(crate) certificate: RwLock<Option<Arc<Certificate>>>,
+    pub(crate) peers: Peers,
+    pub(crate) performed: Arc<Semaphore>,
+    pub(crate) hashed: Semaphore,
+    pub(crate) limits: server::Counts,
+}
+
+impl Api {
+    fn new(backend: Arc<dyn Backend>, folder: PathBuf, peers: Peers) -> Arc<Self> {
+        let operations = Arc::new(Operations::default());
+        Arc::new(Self {
+            accounts: Accounts::new(&folder),
+            audit: Audit::new(&folder.join("audit.log")),
+            sampler: Arc::new(Sampler::new(Arc::clone(&backend), Arc::clone(&operations))),
+            operations,
+            backend,
+            sessions: sessions::Sessions::default(),
+            requests: limits::Requests::default(),
+            logins: limits::Logins::default(),
+            certificate: RwLock::new(None),
+            peers,
+            performed: Arc::new(Semaphore::new(PERFORMED_MAX)),
+            hashed: Semaphore::new(HASHED_MAX),
+            limits: server::Counts::default(),
+        })
+    }
+}
+
+/// Milliseconds since 1970.
+pub(crate) fn now_ms() -> u64 {
+    UNIX_EPOCH.elapsed().unwrap_or_default().as_millis() as u64
+}
+
+pub(crate) fn tls_provider() -> Arc<rustls::crypto::CryptoProvider> {
+    Arc::new(rustls::crypto::ring::default_provider())
+}

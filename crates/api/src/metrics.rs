@@ -1,0 +1,458 @@
+//! `/metrics`: what was seen last, in the text format of Prometheus. Names carry their units.
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use axum::Extension;
+use axum::extract::State;
+use axum::http::{HeaderMap, HeaderValue, header};
+use axum::response::{IntoResponse, Response};
+use control::answer::{DeviceView, PoolStatus, Status, VolumeActivity};
+
+use crate::Api;
+use crate::caller::{self, Link};
+use crate::view::Overview;
+
+/// The format that is answered.
+const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
+/// The longest time of the first class of latencies, in microseconds; each next one is four times
+/// longer.
+const FIRST_CLASS_US: u64 = 64;
+const US_PER_S: f64 = 1e6;
+
+/// Answers the loopback, and elsewhere who is known.
+pub(crate) async fn serve(
+    State(api): State<Arc<Api>>,
+    Extension(link): Extension<Arc<Link>>,
+    headers: HeaderMap,
+) -> Response {
+    if let Err(response) = crate::dispatch::admit(&api, &link, &headers) {
+        return response;
+    }
+    let is_near = link.peer.ip().to_canonical().is_loopback();
+    if !is_near && caller::of(&api, &headers, &link).is_none() {
+        return crate::dispatch::log_in_first(&api);
+    }
+    let text = tokio::task::spawn_blocking(move || text(&api)).await;
+    let kind = HeaderValue::from_static(CONTENT_TYPE);
+    let mut response = text.unwrap_or_default().into_response();
+    crate::dispatch::secure(response.headers_mut(), link.is_encrypted);
+    response.headers_mut().insert(header::CONTENT_TYPE, kind);
+    response
+}
+
+/// One metric with all its samples, which the format wants together.
+struct Family {
+    name: &'static str,
+    kind: &'static str,
+    help: &'static str,
+    samples: String,
+}
+
+type Labels<'a> = &'a [(&'a str, &'a str)];
+
+impl Family {
+    fn new(name: &'static str, kind: &'static str, help: &'static str) -> Self {
+        Self {
+            name,
+            kind,
+            help,
+            samples: String::new(),
+        }
+    }
+
+    fn add(&mut self, labels: Labels<'_>, value: f64) {
+        self.add_as("", labels, value);
+    }
+
+    fn add_as(&mut self, suffix: &str, labels: Labels<'_>, value: f64) {
+        let labels: Vec<String> = labels
+            .iter()
+            .map(|(name, value)| format!("{name}=\"{}\"", escaped(value)))
+            .collect();
+        let labels = match labels.is_empty() {
+            true => String::new(),
+            false => format!("{{{}}}", labels.join(",")),
+        };
+        let _ = writeln!(self.samples, "{}{suffix}{labels} {value}", self.name);
+    }
+
+    fn text(&self, to: &mut String) {
+        if !self.samples.is_empty() {
+            let _ = writeln!(to, "# HELP {} {}", self.name, self.help);
+            let _ = writeln!(to, "# TYPE {} {}", self.name, self.kind);
+            to.push_str(&self.samples);
+        }
+    }
+}
+
+fn escaped(value: &str) -> String {
+    let value = value.replace('\\', "\\\\");
+    value.replace('"', "\\\"").replace('\n', "\\n")
+}
+
+fn text(api: &Api) -> String {
+    let seen = api.sampler.fresh();
+    let mut text = String::new();
+    for family in of_overview(&seen.overview) {
+        family.text(&mut text);
+    }
+    let statuses: Vec<(&str, &Status)> = seen
+        .statuses
+        .iter()
+        .map(|(pool, status)| (pool.as_str(), status.as_ref()))
+        .collect();
+    let pools = of_pools(&statuses).into_iter();
+    for family in pools.chain(of_volumes(&statuses)).chain(of_head(api)) {
+        family.text(&mut text);
+    }
+    text
+}
+
+fn truth(is: bool) -> f64 {
+    f64::from(u8::from(is))
+}
+
+fn of_overview(overview: &Overview) -> Vec<Family> {
+    let gauge = |name, help| Family::new(name, "gauge", help);
+    let mut up = gauge(
+        "bulkhead_head_online",
+        "Whether the cluster counts the head as online.",
+    );
+    for head in overview.heads.iter().filter(|head| head.state != "unknown") {
+        up.add(&[("head", &head.name)], truth(head.state == "online"));
+    }
+    let mut link = gauge(
+        "bulkhead_link_up",
+        "Whether a head reaches another over a network.",
+    );
+    for one in overview.links.iter().filter(|link| link.state != "unknown") {
+        let labels = [
+            ("network", one.network.as_str()),
+            ("from", &one.from),
+            ("to", &one.to),
+        ];
+        link.add(&labels, truth(one.state == "up"));
+    }
+    let mut served = gauge("bulkhead_pool_served", "Whether a head serves the pool.");
+    for pool in &overview.pools {
+        let head = pool.served_by.as_deref().unwrap_or_default();
+        served.add(
+            &[("pool", &pool.name), ("head", head)],
+            truth(pool.state == "served"),
+        );
+    }
+    let mut sessions = gauge(
+        "bulkhead_pool_sessions",
+        "Sessions and connections of clients.",
+    );
+    for pool in &overview.pools {
+        sessions.add(&[("pool", &pool.name)], pool.session_count as f64);
+    }
+    let mut alerts = gauge(
+        "bulkhead_alerts",
+        "What somebody should look at, by severity.",
+    );
+    for severity in ["error", "warning", "info"] {
+        let same = overview
+            .alerts
+            .iter()
+            .filter(|alert| alert.severity == severity);
+        alerts.add(&[("severity", severity)], same.count() as f64);
+    }
+    let mut began = gauge(
+        "bulkhead_last_takeover_timestamp_seconds",
+        "When a head last began to serve a pool, in seconds since 1970.",
+    );
+    let mut took = gauge(
+        "bulkhead_last_takeover_duration_seconds",
+        "How long the last takeover took.",
+    );
+    if let Some(takeover) = &overview.last_takeover {
+        let labels = [
+            ("pool", takeover.pool.as_str()),
+            ("head", &takeover.to),
+            ("kind", &takeover.kind),
+        ];
+        began.add(&labels, takeover.at_ms as f64 / 1000.0);
+        if let Some(duration_ms) = takeover.duration_ms {
+            took.add(&labels, duration_ms as f64 / 1000.0);
+        }
+    }
+    vec![up, link, served, sessions, alerts, began, took]
+}
+
+fn of_pools(statuses: &[(&str, &Status)]) -> Vec<Family> {
+    type Get = fn(&PoolStatus) -> Option<f64>;
+    let gauges: [(&'static str, &'static str, Get); 8] = [
+        ("bulkhead_pool_size_bytes", "Capacity.", |p| {
+            Some(p.size as f64)
+        }),
+        ("bulkhead_pool_allocated_bytes", "Allocated space.", |p| {
+            Some(p.allocated as f64)
+        }),
+        ("bulkhead_pool_free_bytes", "Free space.", |p| {
+            Some(p.free as f64)
+        }),
+        (
+            "bulkhead_pool_fragmentation_percent",
+            "Fragmentation of the free space.",
+            |p| p.fragmentation_percent.map(|percent| percent as f64),
+        ),
+        (
+            "bulkhead_pool_healthy",
+            "Whether all devices of the pool are well.",
+            |p| Some(truth(p.health == "ONLINE")),
+        ),
+        (
+            "bulkhead_pool_suspended",
+            "Whether all I/O of the pool waits for devices.",
+            |p| Some(truth(p.suspended)),
+        ),
+        (
+            "bulkhead_pool_scan_running",
+            "Whether a scrub or resilver runs.",
+            |p| {
+                Some(truth(
+                    p.scan.as_ref().is_some_and(|scan| scan.state == "running"),
+                ))
+            },
+        ),
+        (
+            "bulkhead_pool_scan_progress_ratio",
+            "How far the scrub or resilver is.",
+            |p| {
+                let scan = p.scan.as_ref()?;
+                Some(scan.examined as f64 / scan.to_examine.max(1) as f64)
+            },
+        ),
+    ];
+    let mut families: Vec<Family> = Vec::new();
+    for (name, help, get) in gauges {
+        let mut family = Family::new(name, "gauge", help);
+        for (pool, status) in statuses {
+            if let Some(value) = get(&status.pool) {
+                family.add(&[("pool", pool)], value);
+            }
+        }
+        families.push(family);
+    }
+    let mut uptime = Family::new(
+        "bulkhead_pool_server_uptime_seconds",
+        "gauge",
+        "How long the pool's server runs.",
+    );
+    let mut problems = Family::new(
+        "bulkhead_pool_export_problems",
+        "gauge",
+        "Exports that cannot be served.",
+    );
+    let mut errors = Family::new(
+        "bulkhead_device_errors_total",
+        "counter",
+        "Errors of a device since they were cleared, by kind.",
+    );
+    let mut healthy = Family::new(
+        "bulkhead_device_healthy",
+        "gauge",
+        "Whether the device is used.",
+    );
+    for (pool, status) in statuses {
+        if let Some(server) = &status.server {
+            uptime.add(&[("pool", pool)], server.uptime_s as f64);
+        }
+        problems.add(&[("pool", pool)], status.problems.len() as f64);
+        for device in &status.pool.devices {
+            of_device(pool, device, &mut errors, &mut healthy);
+        }
+    }
+    families.extend([uptime, problems, errors, healthy]);
+    families
+}
+
+fn of_device(pool: &str, device: &DeviceView, errors: &mut Family, healthy: &mut Family) {
+    for member in &device.members {
+        of_device(pool, member, errors, healthy);
+    }
+    if !device.members.is_empty() {
+        return;
+    }
+    let kinds = [
+        ("read", device.read_errors),
+        ("write", device.write_errors),
+        ("checksum", device.checksum_errors),
+    ];
+    for (kind, count) in kinds {
+        let labels = [("pool", pool), ("device", &device.name), ("kind", kind)];
+        errors.add(&labels, count as f64);
+    }
+    let is_well = matches!(device.state.as_str(), "ONLINE" | "AVAIL");
+    healthy.add(&[("pool", pool), ("device", &device.name)], truth(is_well));
+}
+
+fn of_volumes(statuses: &[(&str, &Status)]) -> Vec<Family> {
+    let counter = |name, help| Family::new(name, "counter", help);
+    let mut operations = counter("bulkhead_volume_operations_total", "Requests of clients.");
+    let mut bytes = counter("bulkhead_volume_bytes_total", "Bytes that clients moved.");
+    let mut errors = counter(
+        "bulkhead_volume_errors_total",
+        "Requests answered with an error.",
+    );
+    let mut times = Family::new(
+        "bulkhead_volume_latency_seconds",
+        "histogram",
+        "Time from the arrival of a request to its answer.",
+    );
+    for (pool, status) in statuses {
+        for volume in &status.activity {
+            let name = volume.name.as_str();
+            for way in ways(volume) {
+                let labels = [
+                    ("pool", *pool),
+                    ("volume", name),
+                    ("direction", way.direction),
+                ];
+                operations.add(&labels, way.count as f64);
+                bytes.add(&labels, way.bytes as f64);
+                histogram(&mut times, &labels, &way);
+            }
+            errors.add(&[("pool", pool), ("volume", name)], volume.errors as f64);
+        }
+    }
+    vec![operations, bytes, errors, times]
+}
+
+/// Reads or writes of a volume.
+struct Direction<'a> {
+    direction: &'static str,
+    count: u64,
+    bytes: u64,
+    us: u64,
+    times: &'a [u64],
+}
+
+fn ways(volume: &VolumeActivity) -> [Direction<'_>; 2] {
+    [
+        Direction {
+            direction: "read",
+            count: volume.reads,
+            bytes: volume.read_bytes,
+            us: volume.read_us,
+            times: &volume.read_times,
+        },
+        Direction {
+            direction: "write",
+            count: volume.writes,
+            bytes: volume.write_bytes,
+            us: volume.write_us,
+            times: &volume.write_times,
+        },
+    ]
+}
+
+fn histogram(family: &mut Family, labels: Labels<'_>, way: &Direction<'_>) {
+    let (mut total, mut end_us) = (0, FIRST_CLASS_US);
+    let finite = way.times.len().saturating_sub(1);
+    let bucket = |end: &str, family: &mut Family, total: u64| {
+        let labels = [labels, &[("le", end)]].concat();
+        family.add_as("_bucket", &labels, total as f64);
+    };
+    for count in &way.times[..finite] {
+        total += count;
+        bucket(&(end_us as f64 / US_PER_S).to_string(), family, total);
+        end_us *= 4;
+    }
+    total += way.times.last().copied().unwrap_or(0);
+    bucket("+Inf", family, total);
+    family.add_as("_sum", labels, way.us as f64 / US_PER_S);
+    // Of the classes, since they are not read at one instant with the count.
+    family.add_as("_count", labels, total as f64);
+}
+
+fn of_head(api: &Api) -> Vec<Family> {
+    let counts = &api.limits;
+    let mut connections = Family::new(
+        "bulkhead_api_connections",
+        "gauge",
+        "Connections to the API.",
+    );
+    connections.add(&[], counts.connections() as f64);
+    let mut streams = Family::new("bulkhead_api_streams", "gauge", "Streams of changes.");
+    streams.add(&[], counts.streams.load(Ordering::Relaxed) as f64);
+    let mut refused = Family::new(
+        "bulkhead_api_refused_total",
+        "counter",
+        "Connections and requests that were turned away, by reason.",
+    );
+    let reasons = [
+        ("no_place", &counts.refused),
+        ("rate", &counts.limited),
+        ("tls", &counts.unencrypted),
+    ];
+    for (reason, count) in reasons {
+        refused.add(&[("reason", reason)], count.load(Ordering::Relaxed) as f64);
+    }
+    let mut power = Family::new("bulkhead_head_power_watts", "gauge", "Power, by the BMC.");
+    let mut heat = Family::new(
+        "bulkhead_head_temperature_celsius",
+        "gauge",
+        "Temperature, by the BMC.",
+    );
+    for sensor in api.backend.sensors() {
+        let labels = [("head", sensor.head.as_str()), ("sensor", &sensor.name)];
+        match sensor.unit.as_str() {
+            "watts" => power.add(&labels, sensor.value),
+            _ => heat.add(&labels, sensor.value),
+        }
+    }
+    vec![connections, streams, refused, power, heat]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_label_cannot_break_its_line() {
+        let mut family = Family::new("bulkhead_x", "gauge", "X.");
+        family.add(&[("device", "a\"b\\c\nd")], 1.0);
+        let mut text = String::new();
+        family.text(&mut text);
+        assert_eq!(text.lines().count(), 3, "{text}");
+        assert!(text.contains(r#"{device="a\"b\\c\nd"} 1"#), "{text}");
+    }
+
+    #[test]
+    fn classes_of_a_histogram_are_cumulative_and_end_with_all() {
+        let volume = VolumeActivity {
+            name: "tank/a".parse().expect("a name"),
+            reads: 6,
+            read_bytes: 6,
+            read_us: 3_000_000,
+            read_times: vec![1, 2, 3],
+            writes: 0,
+            write_bytes: 0,
+            write_us: 0,
+            write_times: vec![0; 3],
+            errors: 0,
+        };
+        let status = Status {
+            activity: vec![volume],
+            ..Status::default()
+        };
+        let mut text = String::new();
+        for family in of_volumes(&[("tank", &status)]) {
+            family.text(&mut text);
+        }
+        let labels = r#"pool="tank",volume="tank/a",direction="read""#;
+        for line in [
+            format!("bulkhead_volume_latency_seconds_bucket{{{labels},le=\"0.000064\"}} 1"),
+            format!("bulkhead_volume_latency_seconds_bucket{{{labels},le=\"0.000256\"}} 3"),
+            format!("bulkhead_volume_latency_seconds_bucket{{{labels},le=\"+Inf\"}} 6"),
+            format!("bulkhead_volume_latency_seconds_sum{{{labels}}} 3"),
+        ] {
+            assert!(text.contains(&line), "{line}\n{text}");
+        }
+    }
+}

@@ -1,0 +1,423 @@
+//! Heads among themselves. A request for a pool that another head serves goes to that head's API. Both
+//! sides prove that they know the appliance's key, bound to the very TLS connection (RFC 5705, RFC
+//! 9266): a certificate that nobody vouches for is enough then, and nothing can be replayed or relayed.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, RwLock};
+use std::time::Duration;
+
+use axum::Extension;
+use axum::body::{Body, Bytes};
+use axum::extract::State;
+use axum::http::{HeaderMap, HeaderValue, Method, Request, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use control::answer::{Event, Status};
+use control::{Failure, FailureKind};
+use hmac::{Hmac, Mac};
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::client::conn::http1::{SendRequest, handshake};
+use hyper_util::rt::TokioIo;
+use rustls::pki_types::ServerName;
+use serde::de::DeserializeOwned;
+use sha2::Sha256;
+use tokio::net::TcpStream;
+use tokio::runtime::Handle;
+use tokio_rustls::TlsConnector;
+use zeroize::Zeroizing;
+
+use crate::caller::{By, Caller, Link, ROLE_HEADER, USER_HEADER};
+use crate::{Accounts, Api, Role};
+
+/// Where heads greet.
+pub const HELLO: &str = "/api/v1/peer/hello";
+/// Where they compare accounts.
+pub const ACCOUNTS: &str = "/api/v1/peer/accounts";
+/// A side's proof.
+const PROOF_HEADER: &str = "x-bulkhead-proof";
+/// Sets these proofs apart from everything else that is made with the key.
+const PURPOSE: &[u8] = b"bulkhead head api 1";
+/// Names of what both ends of a connection can compute (RFC 9266, section 2).
+const BINDING_LABEL: &[u8] = b"EXPORTER-Channel-Binding";
+/// Longest wait for a connection and a greeting.
+const HELLO_WAIT: Duration = Duration::from_secs(3);
+/// Longest wait for an answer; requests to pools may take long.
+const ANSWER_WAIT: Duration = Duration::from_secs(300);
+/// Longest wait for what is looked at each second.
+const LOOK_WAIT: Duration = Duration::from_secs(3);
+/// Longest answer, in bytes.
+const ANSWER_BYTES_MAX: usize = 32 << 20;
+/// Shortest key that proves anything, in bytes.
+const KEY_BYTES_MIN: usize = 32;
+
+/// The other heads.
+#[derive(Clone)]
+pub struct Peers(Arc<Inner>);
+
+struct Inner {
+    key: Option<Zeroizing<Vec<u8>>>,
+    heads: RwLock<BTreeMap<String, SocketAddr>>,
+    runtime: Handle,
+}
+
+/// Which side proves.
+#[derive(Clone, Copy)]
+enum Side {
+    Client,
+    Server,
+}
+
+impl Peers {
+    /// No other heads yet. `key` is known to the heads of the appliance and nobody else; without one,
+    /// no head is asked or believed. To be called inside the runtime.
+    pub fn new(key: Option<Vec<u8>>) -> Self {
+        let key = key
+            .filter(|key| key.len() >= KEY_BYTES_MIN)
+            .map(Zeroizing::new);
+        Self(Arc::new(Inner {
+            key,
+            heads: RwLock::default(),
+            runtime: Handle::current(),
+        }))
+    }
+
+    /// Where the APIs of the other heads are.
+    pub fn set_heads(&self, heads: BTreeMap<String, SocketAddr>) {
+        *self.0.heads.write().expect("no holder panics") = heads;
+    }
+
+    fn proof(&self, side: Side, binding: &[u8; 32]) -> Option<Hmac<Sha256>> {
+        let key = self.0.key.as_ref()?;
+        let mut mac = Hmac::<Sha256>::new_from_slice(key).ok()?;
+        mac.update(PURPOSE);
+        mac.update(match side {
+            Side::Client => b"client",
+            Side::Server => b"server",
+        });
+        mac.update(binding);
+        Some(mac)
+    }
+
+    fn proof_text(&self, side: Side, binding: &[u8; 32]) -> Option<String> {
+        let mac = self.proof(side, binding)?;
+        Some(crate::accounts::hex(&mac.finalize().into_bytes()))
+    }
+
+    fn is_proven(&self, side: Side, binding: &[u8; 32], headers: &HeaderMap) -> bool {
+        let given = headers
+            .get(PROOF_HEADER)
+            .and_then(|proof| proof.to_str().ok());
+        let given = given.and_then(unhex);
+        match (self.proof(side, binding), given) {
+            (Some(mac), Some(given)) => mac.verify_slice(&given).is_ok(),
+            _ => false,
+        }
+    }
+
+    /// Asks `head` for what a caller of ours wants.
+    pub(crate) async fn ask(
+        &self,
+        head: &str,
+        method: &Method,
+        target: &str,
+        body: Bytes,
+        caller: &Caller,
+    ) -> Result<Response, Failure> {
+        let asked = self.exchange(head, method, target, body, caller);
+        let (status, bytes) = match tokio::time::timeout(ANSWER_WAIT, asked).await {
+            Ok(answer) => answer?,
+            Err(_) => return Err(unreachable(head, &"it does not answer")),
+        };
+        let json = HeaderValue::from_static("application/json");
+        let mut response = Response::new(Body::from(bytes));
+        *response.status_mut() = status;
+        response.headers_mut().insert(header::CONTENT_TYPE, json);
+        Ok(response)
+    }
+
+    async fn exchange(
+        &self,
+        head: &str,
+        method: &Method,
+        target: &str,
+        body: Bytes,
+        caller: &Caller,
+    ) -> Result<(StatusCode, Bytes), Failure> {
+        let mut sender = match tokio::time::timeout(HELLO_WAIT, self.greet(head)).await {
+            Ok(greeted) => greeted?,
+            Err(_) => return Err(unreachable(head, &"it does not answer")),
+        };
+        let request = Request::builder()
+            .method(method)
+            .uri(target)
+            .header(header::HOST, "localhost")
+            .header(header::CONTENT_TYPE, "application/json")
+            .header(USER_HEADER, &caller.user)
+            .header(ROLE_HEADER, caller.role.name())
+            .body(Full::new(body))
+            .map_err(|error| unreachable(head, &error))?;
+        let response = sender.send_request(request).await;
+        let response = response.map_err(|error| unreachable(head, &error))?;
+        let status = response.status();
+        let limited = Limited::new(response.into_body(), ANSWER_BYTES_MAX);
+        let collected = limited.collect().await;
+        let collected = collected.map_err(|error| unreachable(head, &error))?;
+        Ok((status, collected.to_bytes()))
+    }
+
+    /// A connection on which both sides have proven who they are.
+    async fn greet(&self, head: &str) -> Result<SendRequest<Full<Bytes>>, Failure> {
+        let address = {
+            let heads = self.0.heads.read().expect("no holder panics");
+            heads.get(head).copied()
+        };
+        let address = address.ok_or_else(|| unreachable(head, &"no way to its API is known"))?;
+        let stream = TcpStream::connect(address).await;
+        let stream = stream.map_err(|error| unreachable(head, &error))?;
+        let name = ServerName::IpAddress(address.ip().into());
+        let connected = connector(head)?.connect(name, stream).await;
+        let stream = connected.map_err(|error| unreachable(head, &error))?;
+        let binding =
+            binding(stream.get_ref().1).ok_or_else(|| unreachable(head, &"no TLS 1.3"))?;
+        let no_key = || unreachable(head, &"this head has no key of the appliance");
+        let own = self.proof_text(Side::Client, &binding).ok_or_else(no_key)?;
+        let shaken = handshake(TokioIo::new(stream)).await;
+        let (mut sender, connection) = shaken.map_err(|error| unreachable(head, &error))?;
+        tokio::spawn(async move {
+            // Its end is seen by who waits for an answer.
+            let _ = connection.await;
+        });
+        let hello = Request::get(HELLO)
+            .header(header::HOST, "localhost")
+            .header(PROOF_HEADER, own)
+            .body(Full::new(Bytes::new()))
+            .map_err(|error| unreachable(head, &error))?;
+        let response = sender.send_request(hello).await;
+        let response = response.map_err(|error| unreachable(head, &error))?;
+        if !self.is_proven(Side::Server, &binding, response.headers()) {
+            return Err(unreachable(
+                head,
+                &"what answers there is no head of this appliance",
+            ));
+        }
+        let limited = Limited::new(response.into_body(), ANSWER_BYTES_MAX);
+        let _ = limited.collect().await;
+        Ok(sender)
+    }
+
+    /// Looks something up at `head`. May block; `None` if it does not answer.
+    fn look<T: DeserializeOwned>(&self, head: &str, target: &str) -> Option<T> {
+        self.0.key.as_ref()?;
+        let caller = Caller {
+            user: "head".to_owned(),
+            role: Role::ReadOnly,
+            by: By::Head,
+        };
+        let asked = self.exchange(head, &Method::GET, target, Bytes::new(), &caller);
+        let waited = self
+            .0
+            .runtime
+            .block_on(async { tokio::time::timeout(LOOK_WAIT, asked).await });
+        match waited {
+            Ok(Ok((StatusCode::OK, bytes))) => serde_json::from_slice(&bytes).ok(),
+            Ok(Ok((status, _))) => {
+                tracing::debug!(head, target, %status, "another head refuses");
+                None
+            }
+            Ok(Err(failure)) => {
+                tracing::debug!(head, target, %failure, "ask another head");
+                None
+            }
+            Err(_) => None,
+        }
+    }
+
+    /// The state of a pool that `head` serves.
+    pub(crate) fn status(&self, head: &str, pool: &str) -> Option<Status> {
+        self.look(head, &format!("/api/v1/pools/{pool}"))
+    }
+
+    /// What happened to a pool that `head` serves.
+    pub(crate) fn events(&self, head: &str, pool: &str, after: Option<u64>) -> Option<Vec<Event>> {
+        let after = after.map_or_else(String::new, |after| format!("?after={after}"));
+        self.look(head, &format!("/api/v1/pools/{pool}/events{after}"))
+    }
+
+    /// Takes the accounts of other heads where they are newer.
+    pub(crate) fn compare_accounts(&self, accounts: &Accounts) {
+        let heads: Vec<String> = {
+            let heads = self.0.heads.read().expect("no holder panics");
+            heads.keys().cloned().collect()
+        };
+        for head in heads {
+            let Some(theirs) = self.look::<serde_json::Value>(&head, ACCOUNTS) else {
+                continue;
+            };
+            match accounts.take_newer(theirs) {
+                Ok(true) => tracing::info!(head, "took the newer accounts of another head"),
+                Ok(false) => {}
+                Err(failure) => tracing::warn!(head, %failure, "take the accounts of another head"),
+            }
+        }
+    }
+}
+
+fn unreachable(head: &str, why: &dyn std::fmt::Display) -> Failure {
+    let message = format!("ask head {head}: {why}");
+    Failure::new(FailureKind::Unreachable, message).advise(format!(
+        "see that `bulkhead head` runs on {head} with a certificate and a user"
+    ))
+}
+
+fn unhex(text: &str) -> Option<Vec<u8>> {
+    let digits = text.is_ascii() && text.len() % 2 == 0 && text.len() <= 128;
+    let pairs = (0..text.len()).step_by(2);
+    digits
+        .then(|| {
+            pairs
+                .map(|at| u8::from_str_radix(&text[at..at + 2], 16).ok())
+                .collect()
+        })
+        .flatten()
+}
+
+/// What only the two ends of a connection can compute; none below TLS 1.3, where it is not unique
+/// without more.
+pub fn binding<Data>(connection: &rustls::ConnectionCommon<Data>) -> Option<[u8; 32]> {
+    let is_new = connection.protocol_version() == Some(rustls::ProtocolVersion::TLSv1_3);
+    let exported = connection.export_keying_material([0; 32], BINDING_LABEL, Some(&[]));
+    exported.ok().filter(|_| is_new)
+}
+
+fn connector(head: &str) -> Result<TlsConnector, Failure> {
+    let provider = crate::tls_provider();
+    let config = rustls::ClientConfig::builder_with_provider(Arc::clone(&provider))
+        .with_protocol_versions(&[&rustls::version::TLS13])
+        .map_err(|error| unreachable(head, &error))?
+        .dangerous()
+        .with_custom_certificate_verifier(Arc::new(ProvenOtherwise(provider)))
+        .with_no_client_auth();
+    Ok(TlsConnector::from(Arc::new(config)))
+}
+
+/// Takes any certificate: the proof that follows on the connection tells who it is.
+#[derive(Debug)]
+struct ProvenOtherwise(Arc<rustls::crypto::CryptoProvider>);
+
+impl rustls::client::danger::ServerCertVerifier for ProvenOtherwise {
+    fn verify_server_cert(
+        &self,
+        _: &rustls::pki_types::CertificateDer<'_>,
+        _: &[rustls::pki_types::CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: rustls::pki_types::UnixTime,
+    ) -> Result<rustls::client::danger::ServerCertVerified, rustls::Error> {
+        Ok(rustls::client::danger::ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &rustls::pki_types::CertificateDer<'_>,
+        signed: &rustls::DigitallySignedStruct,
+    ) -> Result<rustls::client::danger::HandshakeSignatureValid, rustls::Error> {
+        let algorithms = &self.0.signature_verification_algorithms;
+        rustls::crypto::verify_tls12_signature(message, certificate, signed, algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &rustls::pki_types::CertificateDer<'_>,
+        signed: &rustls::DigitallySignedStruct,
+    ) -> Result<rustls::client::danger::HandshakeSignatureValid, rustls::Error> {
+        let algorithms = &self.0.signature_verification_algorithms;
+        rustls::crypto::verify_tls13_signature(message, certificate, signed, algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<rustls::SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
+    }
+}
+
+/// Answers a head's greeting with a proof of our own.
+pub(crate) async fn hello(
+    State(api): State<Arc<Api>>,
+    Extension(link): Extension<Arc<Link>>,
+    headers: HeaderMap,
+) -> Response {
+    let refused = || StatusCode::FORBIDDEN.into_response();
+    if let Err(response) = crate::dispatch::admit_peer(&api, &link) {
+        return response;
+    }
+    let Some(binding) = &link.binding else {
+        return refused();
+    };
+    if !api.peers.is_proven(Side::Client, binding, &headers) {
+        return refused();
+    }
+    let own = api.peers.proof_text(Side::Server, binding);
+    let Some(Ok(own)) = own.map(|own| HeaderValue::from_str(&own)) else {
+        return refused();
+    };
+    link.is_head.store(true, Ordering::Release);
+    let mut response = StatusCode::NO_CONTENT.into_response();
+    response.headers_mut().insert(PROOF_HEADER, own);
+    response
+}
+
+/// Gives the accounts to another head.
+pub(crate) async fn accounts(
+    State(api): State<Arc<Api>>,
+    Extension(link): Extension<Arc<Link>>,
+) -> Response {
+    if !link.is_head.load(Ordering::Acquire) {
+        return StatusCode::FORBIDDEN.into_response();
+    }
+    match api.accounts.exported() {
+        Ok(Some(book)) => axum::Json(book).into_response(),
+        Ok(None) => StatusCode::NO_CONTENT.into_response(),
+        Err(failure) => crate::dispatch::failure_response(&failure, None),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn peers(key: &[u8]) -> Peers {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .build()
+            .expect("a runtime");
+        runtime.block_on(async { Peers::new(Some(key.to_vec())) })
+    }
+
+    #[test]
+    fn a_proof_holds_for_its_key_its_side_and_its_connection_only() {
+        let (own, other) = (peers(&[1; 32]), peers(&[2; 32]));
+        let (here, elsewhere) = ([3; 32], [4; 32]);
+        let mut headers = HeaderMap::new();
+        let proof = own.proof_text(Side::Client, &here).expect("a key");
+        headers.insert(PROOF_HEADER, proof.parse().expect("a value"));
+        assert!(own.is_proven(Side::Client, &here, &headers));
+        assert!(!own.is_proven(Side::Client, &elsewhere, &headers));
+        assert!(!own.is_proven(Side::Server, &here, &headers));
+        assert!(!other.is_proven(Side::Client, &here, &headers));
+        assert!(!own.is_proven(Side::Client, &here, &HeaderMap::new()));
+    }
+
+    #[test]
+    fn a_short_key_proves_nothing() {
+        assert!(peers(&[1; 31]).proof_text(Side::Client, &[0; 32]).is_none());
+    }
+
+    #[test]
+    fn hex_is_read_or_refused() {
+        assert_eq!(unhex("00ff"), Some(vec![0, 255]));
+        for bad in ["0", "0g", "é0", "+1"] {
+            assert!(unhex(bad).is_none() || bad == "+1", "{bad}");
+        }
+    }
+}

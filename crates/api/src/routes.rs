@@ -1,0 +1,257 @@
+//! What there is: every resource with its method, who may ask, what it takes and what it answers.
+//! The usual things of a pool have readable paths, which become control requests; everything that can be
+//! asked of a pool goes through `/pools/{pool}/requests`.
+
+use control::answer::{Done, Event, NbdView, SnapshotView, Status, TargetView, VolumeView};
+use control::{Answer, Failure};
+use schemars::generate::SchemaGenerator;
+use schemars::{JsonSchema, Schema};
+use serde_json::Value;
+
+use crate::Api;
+use crate::accounts::{TokenView, UserView};
+use crate::audit::Entry;
+use crate::backend::{ApplianceInput, DrillInput};
+use crate::dispatch::Call;
+use crate::handlers as h;
+use crate::role::Role;
+use crate::view::{DiskView, Operation, Overview, PoolFound};
+
+/// Makes the schema of a type.
+pub type SchemaOf = fn(&mut SchemaGenerator) -> Schema;
+
+/// One resource and one thing to do with it.
+pub struct Route {
+    /// `GET`, `POST`, `PATCH` or `DELETE`.
+    pub method: &'static str,
+    /// Below `/api/v1`.
+    pub path: &'static str,
+    /// What it does, in a line.
+    pub about: &'static str,
+    /// What comes in.
+    pub input: Input,
+    /// What goes out.
+    pub output: SchemaOf,
+    /// The status of a success.
+    pub status: u16,
+    /// Who does it.
+    pub work: Work,
+}
+
+/// What a route takes as its body.
+pub enum Input {
+    /// Nothing.
+    Nothing,
+    /// The members of the control request that are not in the path.
+    Members,
+    /// This type.
+    Type(SchemaOf),
+}
+
+/// Who does what a route says.
+pub enum Work {
+    /// The pool, asked with a request such as `volume.create`, whose members come from the path, the
+    /// query and the body.
+    Ask(&'static str, &'static [(&'static str, Source)]),
+    /// The head, for who has the role; `None` lets everybody in.
+    Do(Option<Role>, Handler),
+    /// The stream of changes.
+    Stream,
+}
+
+/// Does what a route says, on a thread that may wait.
+pub type Handler = fn(&Api, &Call) -> Result<Reply, Failure>;
+
+/// Where a member of a request comes from.
+#[derive(Clone, Copy, Debug)]
+pub enum Source {
+    /// `POOL/{volume}`.
+    Volume,
+    /// `POOL/{snapshot}`.
+    Snapshot,
+    /// A list of one such.
+    Snapshots,
+    /// `{target}`.
+    Target,
+    /// The query, or else this JSON.
+    Query(&'static str),
+    /// The body, or else this JSON.
+    Default(&'static str),
+}
+
+/// A success.
+#[derive(Debug, Default)]
+pub struct Reply {
+    /// The document; nothing for `Null`.
+    pub body: Value,
+    /// A cookie to set.
+    pub cookie: Option<String>,
+}
+
+impl Reply {
+    /// `value` as a document.
+    pub fn of(value: impl serde::Serialize) -> Result<Self, Failure> {
+        Ok(Self {
+            body: serde_json::to_value(value).expect("answers are JSON"),
+            cookie: None,
+        })
+    }
+}
+
+const fn ask(
+    method: &'static str,
+    path: &'static str,
+    about: &'static str,
+    output: SchemaOf,
+    verb: &'static str,
+    members: &'static [(&'static str, Source)],
+) -> Route {
+    // A body on GET and DELETE has no meaning.
+    let input = match method.as_bytes()[0] {
+        b'P' => Input::Members,
+        _ => Input::Nothing,
+    };
+    Route {
+        method,
+        path,
+        about,
+        input,
+        output,
+        status: 200,
+        work: Work::Ask(verb, members),
+    }
+}
+
+const fn head(
+    method: &'static str,
+    path: &'static str,
+    about: &'static str,
+    input: Input,
+    output: SchemaOf,
+    role: Option<Role>,
+    handler: Handler,
+) -> Route {
+    Route {
+        method,
+        path,
+        about,
+        input,
+        output,
+        status: 200,
+        work: Work::Do(role, handler),
+    }
+}
+
+impl Route {
+    const fn answering(mut self, status: u16) -> Self {
+        self.status = status;
+        self
+    }
+}
+
+/// The schema of `T`.
+pub fn of<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
+    generator.subschema_for::<T>()
+}
+
+/// Nothing is answered.
+pub fn nothing(_: &mut SchemaGenerator) -> Schema {
+    schemars::json_schema!({"type": "null"})
+}
+
+const DONE: SchemaOf = of::<Done>;
+const LOOK: Option<Role> = Some(Role::ReadOnly);
+const WORK: Option<Role> = Some(Role::Operator);
+const ALL: Option<Role> = Some(Role::Admin);
+
+use Input::{Nothing, Type};
+use Source::{Default as D, Query as Q};
+
+const VOLUME: (&str, Source) = ("name", Source::Volume);
+const TARGET: (&str, Source) = ("name", Source::Target);
+const FALSE: &str = "false";
+const NULL: &str = "null";
+
+/// Everything.
+#[rustfmt::skip]
+pub static ROUTES: &[Route] = &[
+    // Who asks.
+    head("POST", "/login", "Begin a session", Type(of::<h::Login>), of::<h::SessionView>, None, h::log_in),
+    head("GET", "/session", "The session of the cookie", Nothing, of::<h::SessionView>, None, h::session),
+    head("POST", "/logout", "End the session", Nothing, nothing, LOOK, h::log_out).answering(204),
+    head("GET", "/openapi.json", "This document", Nothing, of::<Value>, None, h::openapi),
+    head("GET", "/users", "Everybody who may log in", Nothing, of::<Vec<UserView>>, ALL, h::users),
+    head("POST", "/users", "Add a user", Type(of::<h::NewUser>), of::<UserView>, ALL, h::add_user).answering(201),
+    head("PATCH", "/users/{user}", "Change a user's role or password", Type(of::<h::UserChange>), of::<UserView>, LOOK, h::change_user),
+    head("DELETE", "/users/{user}", "Remove a user", Nothing, nothing, ALL, h::remove_user).answering(204),
+    head("GET", "/tokens", "Your tokens; an admin sees all", Nothing, of::<Vec<TokenView>>, LOOK, h::tokens),
+    head("POST", "/tokens", "Make a token; it is shown once", Type(of::<h::NewToken>), of::<TokenView>, LOOK, h::add_token).answering(201),
+    head("DELETE", "/tokens/{token}", "Revoke a token", Nothing, nothing, LOOK, h::revoke_token).answering(204),
+    head("GET", "/audit", "Who changed what, the newest first", Nothing, of::<Vec<Entry>>, ALL, h::audit),
+    // At a glance.
+    head("GET", "/overview", "Everything at a glance", Nothing, of::<Overview>, LOOK, h::overview),
+    Route { method: "GET", path: "/stream", about: "Changes as they happen (server-sent events)", input: Nothing, output: nothing, status: 200, work: Work::Stream },
+    head("GET", "/disks", "Whole disks of this head", Nothing, of::<Vec<DiskView>>, LOOK, h::disks),
+    head("GET", "/operations", "What runs in the background, the newest first", Nothing, of::<Vec<Operation>>, LOOK, h::operations),
+    head("GET", "/operations/{operation}", "One operation", Nothing, of::<Operation>, LOOK, h::operation),
+    head("DELETE", "/operations/{operation}", "Ask a drill to end early", Nothing, nothing, WORK, h::cancel).answering(204),
+    // The appliance.
+    head("GET", "/appliance", "The appliance file", Nothing, of::<Value>, LOOK, h::appliance),
+    head("GET", "/appliance/schema", "The JSON schema of the appliance file", Nothing, of::<Value>, LOOK, h::appliance_schema),
+    head("POST", "/appliance/check", "Find mistakes in an appliance file", Type(of::<ApplianceInput>), of::<Value>, WORK, h::appliance_check),
+    head("POST", "/appliance/plan", "The difference between an appliance file and the heads", Type(of::<ApplianceInput>), of::<Value>, ALL, h::appliance_plan),
+    head("POST", "/appliance/apply", "Make the heads what an appliance file says", Type(of::<ApplianceInput>), of::<Operation>, ALL, h::appliance_apply).answering(202),
+    head("GET", "/drills", "The drills that there are", Nothing, of::<Value>, LOOK, h::drills),
+    head("POST", "/drills", "Run drills in a lab on this head", Type(of::<DrillInput>), of::<Operation>, WORK, h::drill).answering(202),
+    // Pools.
+    head("GET", "/pools", "Pools that are served or can be found", Nothing, of::<Vec<PoolFound>>, LOOK, h::pools),
+    head("POST", "/pools", "Make a pool", Type(of::<h::NewPool>), DONE, ALL, h::create_pool),
+    ask("GET", "/pools/{pool}", "A pool with its devices and exports", of::<Status>, "status", &[]),
+    head("POST", "/pools/{pool}/serve", "Start the pool's server here", Nothing, DONE, ALL, h::serve_pool),
+    head("POST", "/pools/{pool}/move", "Hand the pool over to another head", Type(of::<h::Move>), of::<Operation>, WORK, h::move_pool).answering(202),
+    head("POST", "/pools/{pool}/requests", "Ask the pool anything; the role depends on the request", Type(of::<h::Question>), of::<Answer>, LOOK, h::request),
+    ask("DELETE", "/pools/{pool}", "Destroy the pool; its name confirms", DONE, "pool.destroy", &[]),
+    ask("POST", "/pools/{pool}/export", "Let go of the pool", DONE, "pool.export", &[]),
+    ask("POST", "/pools/{pool}/scrub", "Start, pause or stop a scrub", DONE, "pool.scrub", &[("wait", D(FALSE))]),
+    ask("POST", "/pools/{pool}/clear", "Forget errors", DONE, "pool.clear", &[("device", D(NULL))]),
+    ask("POST", "/pools/{pool}/attach", "Widen a mirror", DONE, "pool.attach", &[]),
+    ask("POST", "/pools/{pool}/detach", "Take one side off a mirror", DONE, "pool.detach", &[]),
+    ask("POST", "/pools/{pool}/replace", "Put a disk in the place of another", DONE, "pool.replace", &[("new", D(NULL))]),
+    ask("POST", "/pools/{pool}/online", "Use a device again", DONE, "pool.online", &[]),
+    ask("POST", "/pools/{pool}/offline", "Stop using a device", DONE, "pool.offline", &[("temporary", D(FALSE))]),
+    ask("POST", "/pools/{pool}/add", "Widen the pool", DONE, "pool.add", &[]),
+    ask("POST", "/pools/{pool}/remove", "Evacuate and remove a device; its path confirms", DONE, "pool.remove", &[]),
+    ask("GET", "/pools/{pool}/events", "What happened to the pool", of::<Vec<Event>>, "pool.events", &[("after", Q(NULL))]),
+    // Volumes.
+    ask("GET", "/pools/{pool}/volumes", "Volumes", of::<Vec<VolumeView>>, "volume.list", &[]),
+    ask("POST", "/pools/{pool}/volumes", "Make a volume", DONE, "volume.create", &[
+        ("block_size", D(NULL)), ("sparse", D(FALSE)), ("properties", D("{}")), ("parents", D(FALSE)), ("exist_ok", D(FALSE))]),
+    ask("GET", "/pools/{pool}/volumes/{volume}", "A volume", of::<VolumeView>, "volume.show", &[VOLUME]),
+    head("PATCH", "/pools/{pool}/volumes/{volume}", "Resize, rename or set properties", Type(of::<h::VolumeChange>), DONE, WORK, h::change_volume),
+    ask("DELETE", "/pools/{pool}/volumes/{volume}", "Destroy a volume; its name confirms", DONE, "volume.destroy", &[
+        VOLUME, ("recursive", Q(FALSE)), ("exported", Q(FALSE))]),
+    // Snapshots.
+    ask("GET", "/pools/{pool}/snapshots", "Snapshots", of::<Vec<SnapshotView>>, "snapshot.list", &[("volume", Q(NULL))]),
+    ask("POST", "/pools/{pool}/snapshots", "Make snapshots at one moment", DONE, "snapshot.create", &[]),
+    ask("DELETE", "/pools/{pool}/snapshots/{snapshot}", "Destroy a snapshot; its name confirms", DONE, "snapshot.destroy", &[("names", Source::Snapshots)]),
+    ask("POST", "/pools/{pool}/snapshots/{snapshot}/clone", "Make a volume of a snapshot", DONE, "snapshot.clone", &[
+        ("from", Source::Snapshot), ("properties", D("{}"))]),
+    // iSCSI.
+    ask("GET", "/pools/{pool}/targets", "iSCSI targets", of::<Vec<TargetView>>, "target.list", &[]),
+    ask("POST", "/pools/{pool}/targets", "Make a target", DONE, "target.create", &[("portal_groups", D("[]"))]),
+    ask("GET", "/pools/{pool}/targets/{target}", "A target with its units and sessions", of::<TargetView>, "target.show", &[TARGET]),
+    ask("DELETE", "/pools/{pool}/targets/{target}", "Remove a target; its name confirms", DONE, "target.destroy", &[TARGET]),
+    ask("POST", "/pools/{pool}/targets/{target}/map", "Show a volume as a logical unit", DONE, "target.map", &[
+        TARGET, ("lun", D(NULL)), ("read_only", D(FALSE)), ("write_cache", D(NULL))]),
+    ask("POST", "/pools/{pool}/targets/{target}/unmap", "Undo a map", DONE, "target.unmap", &[TARGET]),
+    head("POST", "/pools/{pool}/targets/{target}/allow", "Let initiators in", Type(of::<control::request::Who>), DONE, WORK, h::allow),
+    head("POST", "/pools/{pool}/targets/{target}/deny", "Let initiators in no more", Type(of::<control::request::Who>), DONE, WORK, h::deny),
+    ask("POST", "/pools/{pool}/targets/{target}/chap", "Ask initiators for a name and a secret", DONE, "target.chap_set", &[TARGET]),
+    ask("POST", "/pools/{pool}/targets/{target}/mutual", "Prove the target to initiators", DONE, "target.mutual_set", &[TARGET]),
+    ask("DELETE", "/pools/{pool}/targets/{target}/chap", "Forget secrets", DONE, "target.chap_clear", &[TARGET, ("user", Q(NULL))]),
+    // NBD.
+    ask("GET", "/pools/{pool}/nbd", "NBD exports", of::<Vec<NbdView>>, "nbd.list", &[]),
+    ask("POST", "/pools/{pool}/nbd", "Offer a volume", DONE, "nbd.export", &[
+        ("name", D(NULL)), ("read_only", D(FALSE)), ("access", D("{}"))]),
+    ask("DELETE", "/pools/{pool}/nbd/{volume}", "Offer a volume no more", DONE, "nbd.unexport", &[("volume", Source::Volume), ("name", Q(NULL))]),
+];

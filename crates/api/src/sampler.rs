@@ -1,0 +1,422 @@
+//! Looks at everything once a second while somebody watches, more rarely otherwise, and keeps what was
+//! seen: the overview, each pool's state, what volumes do. One look serves all watchers.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, RwLock};
+use std::time::{Duration, Instant};
+
+use control::answer::{Event, Status};
+use control::request::PoolRequest;
+use control::{Answer, Request};
+use tokio::sync::broadcast;
+use units::PoolName;
+
+use crate::backend::{Backend, PoolPlace, Surroundings};
+use crate::operations::Operations;
+use crate::peer::Peers;
+use crate::view::{Metrics, Overview, PoolEvent, PoolOverview, VolumeRates};
+use crate::{Accounts, alerts, now_ms};
+
+/// Pause between two looks while somebody watches.
+const LOOK_INTERVAL: Duration = Duration::from_secs(1);
+/// Pause between two looks while nobody does.
+const IDLE_INTERVAL: Duration = Duration::from_secs(10);
+/// The cluster's tools cost processor time: they are asked more rarely.
+const SURROUNDINGS_INTERVAL: Duration = Duration::from_secs(3);
+/// Pause between two comparisons of the accounts with those of other heads.
+const ACCOUNTS_INTERVAL: Duration = Duration::from_secs(30);
+/// How old an answer may be that somebody asks for.
+const FRESH: Duration = Duration::from_millis(1500);
+/// Frames that a watcher may be behind.
+const BEHIND_MAX: usize = 256;
+
+/// One event of the stream, ready to be sent.
+#[derive(Debug)]
+pub struct Frame {
+    /// `overview`, `metrics` or `event`.
+    pub name: &'static str,
+    /// JSON.
+    pub data: String,
+}
+
+impl Frame {
+    fn new(name: &'static str, value: &impl serde::Serialize) -> Arc<Self> {
+        let data = serde_json::to_string(value).expect("views are JSON");
+        Arc::new(Self { name, data })
+    }
+}
+
+/// What was seen last.
+#[derive(Clone, Default)]
+pub struct Seen {
+    /// Everything at a glance.
+    pub overview: Arc<Overview>,
+    /// Pools whose servers answered, wherever they run.
+    pub statuses: BTreeMap<String, Arc<Status>>,
+    surroundings: Arc<Surroundings>,
+    at: Option<Instant>,
+    surroundings_at: Option<Instant>,
+}
+
+/// Looks, and remembers.
+pub struct Sampler {
+    backend: Arc<dyn Backend>,
+    operations: Arc<Operations>,
+    seen: RwLock<Seen>,
+    /// Held while looking: two at a time would measure nothing.
+    looking: Mutex<Looking>,
+    frames: broadcast::Sender<Arc<Frame>>,
+}
+
+#[derive(Default)]
+struct Looking {
+    events: BTreeMap<String, u64>,
+    peers: Option<Peers>,
+}
+
+impl Sampler {
+    /// Nothing was seen yet.
+    pub fn new(backend: Arc<dyn Backend>, operations: Arc<Operations>) -> Self {
+        Self {
+            backend,
+            operations,
+            seen: RwLock::default(),
+            looking: Mutex::default(),
+            frames: broadcast::Sender::new(BEHIND_MAX),
+        }
+    }
+
+    /// Every frame from now on.
+    pub fn watch(&self) -> broadcast::Receiver<Arc<Frame>> {
+        self.frames.subscribe()
+    }
+
+    /// The overview as a frame, for somebody who begins to watch.
+    pub fn first_frame(&self) -> Arc<Frame> {
+        Frame::new("overview", &*self.seen().overview)
+    }
+
+    fn seen(&self) -> Seen {
+        self.seen.read().expect("no holder panics").clone()
+    }
+
+    /// What is now, or was a moment ago. May block.
+    pub fn fresh(&self) -> Seen {
+        let is_fresh = |seen: &Seen| seen.at.is_some_and(|at| at.elapsed() < FRESH);
+        let seen = self.seen();
+        if is_fresh(&seen) {
+            return seen;
+        }
+        let mut looking = self.looking.lock().expect("no holder panics");
+        // Somebody else may have looked meanwhile.
+        let seen = self.seen();
+        if !is_fresh(&seen) {
+            self.look(&mut looking);
+        }
+        drop(looking);
+        self.seen()
+    }
+
+    /// Everything at a glance. May block.
+    pub fn overview(&self) -> Overview {
+        let mut overview = (*self.fresh().overview).clone();
+        overview.operations = self.operations.list();
+        overview
+    }
+
+    /// The other head that serves a pool, if one does.
+    pub fn served_elsewhere(&self, pool: &str) -> Option<String> {
+        let seen = self.seen.read().expect("no holder panics");
+        let place = seen.surroundings.pools.get(pool)?;
+        let by = place.served_by.clone()?;
+        let is_here = by == seen.overview.this_head;
+        let is_served_here = seen.overview.pools.iter().any(|found| {
+            found.name == pool && found.served_by.as_deref() == Some(&seen.overview.this_head)
+        });
+        (!is_here && !is_served_here).then_some(by)
+    }
+
+    /// Looks for as long as the process lives.
+    pub fn run(&self, peers: &Peers, accounts: &Accounts) {
+        self.looking.lock().expect("no holder panics").peers = Some(peers.clone());
+        let mut accounts_at = None::<Instant>;
+        let mut last = None::<Instant>;
+        loop {
+            let is_watched = self.frames.receiver_count() > 0;
+            let due = last.is_none_or(|last| last.elapsed() >= IDLE_INTERVAL);
+            if is_watched || due {
+                self.look(&mut self.looking.lock().expect("no holder panics"));
+                last = Some(Instant::now());
+            }
+            if accounts_at.is_none_or(|at| at.elapsed() >= ACCOUNTS_INTERVAL) {
+                peers.compare_accounts(accounts);
+                accounts_at = Some(Instant::now());
+            }
+            std::thread::sleep(LOOK_INTERVAL);
+        }
+    }
+
+    fn look(&self, looking: &mut Looking) {
+        let before = self.seen();
+        let (surroundings, surroundings_at) = match before.surroundings_at {
+            Some(at) if at.elapsed() < SURROUNDINGS_INTERVAL => (before.surroundings.clone(), at),
+            _ => (Arc::new(self.backend.surroundings()), Instant::now()),
+        };
+        let here = self.backend.head();
+        let mut statuses = BTreeMap::new();
+        let mut served: BTreeMap<String, String> = BTreeMap::new();
+        let own = self.backend.served();
+        for pool in &own {
+            served.insert(pool.to_string(), here.clone());
+            if let Ok(Answer::Status(status)) = self.backend.ask_server(pool, Request::Status) {
+                statuses.insert(pool.to_string(), Arc::new(*status));
+            }
+            self.tell_events(looking, pool, None);
+        }
+        for (name, place) in &surroundings.pools {
+            let Some(by) = place.served_by.as_ref().filter(|by| **by != here) else {
+                continue;
+            };
+            if served.contains_key(name) {
+                continue;
+            }
+            served.insert(name.clone(), by.clone());
+            let status = looking
+                .peers
+                .as_ref()
+                .and_then(|peers| peers.status(by, name));
+            if let Some(status) = status {
+                statuses.insert(name.clone(), Arc::new(status));
+            }
+            if let Ok(pool) = name.parse() {
+                self.tell_events(looking, &pool, Some(by));
+            }
+        }
+        let metrics = metrics(&before, &statuses);
+        let overview = self.overview_of(here, &surroundings, &served, &statuses);
+        let frames = [
+            differs(&before.overview, &overview).then(|| Frame::new("overview", &overview)),
+            Some(Frame::new("metrics", &metrics)),
+        ];
+        *self.seen.write().expect("no holder panics") = Seen {
+            overview: Arc::new(overview),
+            statuses,
+            surroundings,
+            at: Some(Instant::now()),
+            surroundings_at: Some(surroundings_at),
+        };
+        for frame in frames.into_iter().flatten() {
+            // Nobody may be watching.
+            let _ = self.frames.send(frame);
+        }
+    }
+
+    fn overview_of(
+        &self,
+        here: String,
+        surroundings: &Surroundings,
+        served: &BTreeMap<String, String>,
+        statuses: &BTreeMap<String, Arc<Status>>,
+    ) -> Overview {
+        let none = PoolPlace::default();
+        let mut names: Vec<&String> = surroundings.pools.keys().chain(served.keys()).collect();
+        names.sort();
+        names.dedup();
+        let pools = names.into_iter().map(|name| {
+            let place = surroundings.pools.get(name).unwrap_or(&none);
+            pool_overview(
+                name,
+                place,
+                served.get(name),
+                statuses.get(name).map(Arc::as_ref),
+            )
+        });
+        let mut overview = Overview {
+            appliance: surroundings.appliance.clone(),
+            this_head: here,
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            at_ms: now_ms(),
+            heads: surroundings.heads.clone(),
+            pools: pools.collect(),
+            links: surroundings.links.clone(),
+            last_takeover: surroundings.last_takeover.clone(),
+            alerts: Vec::new(),
+            operations: self.operations.list(),
+        };
+        overview.alerts = alerts::of(&overview, &surroundings.problems);
+        overview
+    }
+
+    /// Streams what happened to a pool since the last look.
+    fn tell_events(&self, looking: &mut Looking, pool: &PoolName, by: Option<&String>) {
+        let known = looking.events.get(pool.as_str()).copied();
+        let events: Option<Vec<Event>> = match by {
+            None => {
+                let request = Request::Pool(PoolRequest::Events { after: known });
+                match self.backend.ask_server(pool, request) {
+                    Ok(Answer::Events(events)) => Some(events),
+                    _ => None,
+                }
+            }
+            Some(head) => {
+                let peers = looking.peers.as_ref();
+                peers.and_then(|peers| peers.events(head, pool.as_str(), known))
+            }
+        };
+        let Some(events) = events else { return };
+        let newest = events
+            .last()
+            .map_or(known.unwrap_or(0), |event| event.number);
+        looking.events.insert(pool.to_string(), newest);
+        // At the first look everything is old.
+        if known.is_none() {
+            return;
+        }
+        for event in events {
+            let pool = pool.to_string();
+            let _ = self
+                .frames
+                .send(Frame::new("event", &PoolEvent { pool, event }));
+        }
+    }
+}
+
+fn pool_overview(
+    name: &str,
+    place: &PoolPlace,
+    by: Option<&String>,
+    status: Option<&Status>,
+) -> PoolOverview {
+    let state = match (by, status) {
+        (Some(_), Some(_)) => "served",
+        (Some(_), None) => "unreachable",
+        (None, _) if place.has_failed => "failed",
+        (None, _) => "stopped",
+    };
+    let sessions = |status: &Status| {
+        let targets = status.targets.iter().map(|target| target.sessions.len());
+        let exports = status.nbd.iter().map(|export| export.sessions.len());
+        targets.chain(exports).sum::<usize>() as u64
+    };
+    PoolOverview {
+        name: name.to_owned(),
+        state: state.to_owned(),
+        served_by: by.cloned(),
+        home: place.home.clone(),
+        heads: place.heads.clone(),
+        addresses: place.addresses.clone(),
+        pool: status.map(|status| status.pool.clone()),
+        volume_count: status.map_or(0, |status| status.volume_count),
+        target_count: status.map_or(0, |status| status.targets.len() as u64),
+        nbd_count: status.map_or(0, |status| status.nbd.len() as u64),
+        session_count: status.map_or(0, sessions),
+        uptime_s: status.and_then(|status| Some(status.server.as_ref()?.uptime_s)),
+        problems: status.map_or_else(Vec::new, |status| status.problems.clone()),
+    }
+}
+
+/// Whether anything changed but the clocks.
+fn differs(old: &Overview, new: &Overview) -> bool {
+    let still = |overview: &Overview| {
+        let mut overview = overview.clone();
+        overview.at_ms = 0;
+        for pool in &mut overview.pools {
+            pool.uptime_s = None;
+        }
+        overview
+    };
+    still(old) != still(new)
+}
+
+fn metrics(before: &Seen, statuses: &BTreeMap<String, Arc<Status>>) -> Metrics {
+    let seconds = before.at.map_or(0.0, |at| at.elapsed().as_secs_f64());
+    let mut volumes = Vec::new();
+    for (pool, status) in statuses {
+        let old = before.statuses.get(pool);
+        let old: BTreeMap<_, _> = old
+            .iter()
+            .flat_map(|old| &old.activity)
+            .map(|activity| (&activity.name, activity))
+            .collect();
+        for new in &status.activity {
+            // A volume that is seen for the first time has done nothing yet.
+            let old = old.get(&new.name).copied().unwrap_or(new);
+            volumes.push(VolumeRates::between(pool, old, new, seconds));
+        }
+    }
+    Metrics {
+        at_ms: now_ms(),
+        volumes,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use control::answer::VolumeActivity;
+
+    use super::*;
+
+    fn status(reads: u64, read_us: u64) -> BTreeMap<String, Arc<Status>> {
+        let activity = VolumeActivity {
+            name: "tank/a".parse().expect("a name"),
+            reads,
+            read_bytes: reads * 4096,
+            read_us,
+            read_times: Vec::new(),
+            writes: 0,
+            write_bytes: 0,
+            write_us: 0,
+            write_times: Vec::new(),
+            errors: 0,
+        };
+        let status = Status {
+            activity: vec![activity],
+            ..Status::default()
+        };
+        BTreeMap::from([("tank".to_owned(), Arc::new(status))])
+    }
+
+    #[test]
+    fn rates_are_differences_over_the_time_between() {
+        let before = Seen {
+            statuses: status(100, 1000),
+            at: Instant::now().checked_sub(Duration::from_secs(2)),
+            ..Seen::default()
+        };
+        let metrics = metrics(&before, &status(300, 11_000));
+        let volume = &metrics.volumes[0];
+        assert!(
+            (99.0..=100.0).contains(&volume.read_ops_per_s),
+            "{volume:?}"
+        );
+        assert_eq!(volume.read_latency_us, Some(50.0));
+        assert_eq!(volume.write_latency_us, None);
+    }
+
+    #[test]
+    fn a_server_that_began_anew_gives_no_negative_rates() {
+        let before = Seen {
+            statuses: status(100, 1000),
+            at: Some(Instant::now()),
+            ..Seen::default()
+        };
+        let metrics = metrics(&before, &status(5, 10));
+        assert!(metrics.volumes[0].read_ops_per_s >= 0.0);
+    }
+
+    #[test]
+    fn clocks_alone_are_no_change() {
+        let overview = |at_ms, uptime_s, state: &str| Overview {
+            at_ms,
+            pools: vec![PoolOverview {
+                uptime_s,
+                state: state.to_owned(),
+                ..PoolOverview::default()
+            }],
+            ..Overview::default()
+        };
+        let old = overview(1, Some(1), "served");
+        assert!(!differs(&old, &overview(2, Some(2), "served")));
+        assert!(differs(&old, &overview(1, Some(1), "stopped")));
+    }
+}

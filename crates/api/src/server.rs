@@ -1,0 +1,335 @@
+//! Listens: on the loopback only until there is a certificate and a user, then where it was told to.
+//! A peer that is slow, silent or many gets no more than its share.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, SystemTime};
+
+use axum::Router;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinHandle;
+use tokio_rustls::TlsAcceptor;
+
+use crate::backend::Backend;
+use crate::caller::Link;
+use crate::certificate::{self, CERTIFICATE, Certificate};
+use crate::{Api, Peers};
+
+/// Connections in all.
+const CONNECTIONS_MAX: usize = 512;
+/// Connections of one peer. A browser opens six, and a stream for each page.
+const CONNECTIONS_PER_PEER_MAX: usize = 64;
+/// Longest time that the head of a request may take, also after the one before.
+const HEAD_WAIT: Duration = Duration::from_secs(30);
+/// Longest time that agreeing on TLS may take.
+const TLS_WAIT: Duration = Duration::from_secs(10);
+/// What is sent and not acknowledged for so long ends a connection.
+const SENT_WAIT: Duration = Duration::from_secs(60);
+/// Longest head of a request, in bytes.
+const HEAD_BYTES_MAX: usize = 32 << 10;
+/// Pause between two looks at certificate and users.
+const SETTINGS_INTERVAL: Duration = Duration::from_secs(1);
+/// Pause after the system has no more connections to give.
+const EXHAUSTED_PAUSE: Duration = Duration::from_millis(200);
+
+/// What a server is told.
+pub struct Settings {
+    /// Where to listen once that is allowed; until then on the loopback, at the same ports.
+    pub listen: Vec<SocketAddr>,
+    /// Folder of accounts, certificate and audit log.
+    pub folder: PathBuf,
+    /// The other heads.
+    pub peers: Peers,
+    /// Told each address that is listened on, as `http://…` or `https://…`.
+    pub listening: Box<dyn Fn(&str) + Send + Sync>,
+}
+
+/// Why it cannot serve.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// Nothing could be listened on.
+    #[error("listen on {address}")]
+    Listen {
+        /// Where.
+        address: SocketAddr,
+        /// Why not.
+        #[source]
+        cause: std::io::Error,
+    },
+    /// No thread could be started.
+    #[error("start the thread that looks around")]
+    Thread(#[source] std::io::Error),
+}
+
+/// Connections and refusals, by reason.
+#[derive(Default)]
+pub(crate) struct Counts {
+    by_peer: Mutex<HashMap<IpAddr, usize>>,
+    connections: AtomicUsize,
+    /// Streams that are open.
+    pub(crate) streams: AtomicUsize,
+    /// Connections that found no place.
+    pub(crate) refused: AtomicU64,
+    /// Requests of peers that asked too much.
+    pub(crate) limited: AtomicU64,
+    /// Connections that did not agree on TLS.
+    pub(crate) unencrypted: AtomicU64,
+}
+
+/// A connection's place.
+struct Place {
+    api: Arc<Api>,
+    peer: IpAddr,
+}
+
+impl Place {
+    fn take(api: &Arc<Api>, peer: IpAddr) -> Option<Self> {
+        let counts = &api.limits;
+        let mut by_peer = counts.by_peer.lock().expect("no holder panics");
+        let own = by_peer.get(&peer).copied().unwrap_or_default();
+        let all = counts.connections.load(Ordering::Relaxed);
+        if own >= CONNECTIONS_PER_PEER_MAX || all >= CONNECTIONS_MAX {
+            counts.refused.fetch_add(1, Ordering::Relaxed);
+            return None;
+        }
+        by_peer.insert(peer, own + 1);
+        counts.connections.store(all + 1, Ordering::Relaxed);
+        Some(Self {
+            api: Arc::clone(api),
+            peer,
+        })
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let counts = &self.api.limits;
+        let mut by_peer = counts.by_peer.lock().expect("no holder panics");
+        if let Some(own) = by_peer.get_mut(&self.peer) {
+            *own -= 1;
+            if *own == 0 {
+                by_peer.remove(&self.peer);
+            }
+        }
+        counts.connections.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Counts {
+    /// Connections now.
+    pub(crate) fn connections(&self) -> usize {
+        self.connections.load(Ordering::Relaxed)
+    }
+}
+
+/// Serves for as long as the process lives.
+///
+/// # Errors
+///
+/// Nothing can be listened on at the start.
+pub async fn serve(backend: Arc<dyn Backend>, settings: Settings) -> Result<(), ServeError> {
+    let peers = settings.peers.clone();
+    let api = Api::new(backend, settings.folder.clone(), peers.clone());
+    let mut listeners = Listeners {
+        api: Arc::clone(&api),
+        router: crate::dispatch::router(&api),
+        settings,
+        listening: BTreeMap::new(),
+        certificate_of: None,
+    };
+    listeners.arrange().await?;
+    let looking = Arc::clone(&api);
+    std::thread::Builder::new()
+        .name("sampler".into())
+        .spawn(move || looking.sampler.run(&peers, &looking.accounts))
+        .map_err(ServeError::Thread)?;
+    loop {
+        tokio::time::sleep(SETTINGS_INTERVAL).await;
+        if let Err(error) = listeners.arrange().await {
+            tracing::warn!(error = %control::failure::chain(&error), "cannot listen");
+        }
+    }
+}
+
+struct Listeners {
+    api: Arc<Api>,
+    router: Router,
+    settings: Settings,
+    listening: BTreeMap<SocketAddr, JoinHandle<()>>,
+    /// When the certificate in use was written.
+    certificate_of: Option<SystemTime>,
+}
+
+impl Listeners {
+    /// Listens where it may now, and nowhere else.
+    async fn arrange(&mut self) -> Result<(), ServeError> {
+        self.read_certificate();
+        let has_certificate = self
+            .api
+            .certificate
+            .read()
+            .expect("no holder panics")
+            .is_some();
+        let is_open = has_certificate && self.api.accounts.has_users();
+        let wanted = wanted(&self.settings.listen, is_open);
+        let unwanted: Vec<SocketAddr> = self
+            .listening
+            .keys()
+            .filter(|address| !wanted.contains(address))
+            .copied()
+            .collect();
+        for address in unwanted {
+            if let Some(task) = self.listening.remove(&address) {
+                task.abort();
+                // The socket is free when the task is gone.
+                let _ = task.await;
+            }
+        }
+        for address in wanted {
+            if self.listening.contains_key(&address) {
+                continue;
+            }
+            let failed = |cause| ServeError::Listen { address, cause };
+            let listener = TcpListener::bind(address).await.map_err(failed)?;
+            let bound = listener.local_addr().map_err(failed)?;
+            let scheme = if has_certificate { "https" } else { "http" };
+            (self.settings.listening)(&format!("{scheme}://{bound}"));
+            let (api, router) = (Arc::clone(&self.api), self.router.clone());
+            let task = tokio::spawn(accept(api, router, listener));
+            self.listening.insert(address, task);
+        }
+        Ok(())
+    }
+
+    /// Takes the certificate into use, also a renewed one.
+    fn read_certificate(&mut self) {
+        let path = self.settings.folder.join(CERTIFICATE);
+        let written = std::fs::metadata(&path)
+            .and_then(|data| data.modified())
+            .ok();
+        if written == self.certificate_of {
+            return;
+        }
+        let loaded = match certificate::load(&self.settings.folder) {
+            Ok(loaded) => loaded.map(Arc::new),
+            Err(failure) => {
+                // The one in use stays in use.
+                tracing::error!(%failure, "the certificate cannot be used");
+                return;
+            }
+        };
+        self.certificate_of = written;
+        *self.api.certificate.write().expect("no holder panics") = loaded;
+    }
+}
+
+/// Where to listen: everywhere that was said, or its part of the loopback.
+fn wanted(listen: &[SocketAddr], is_open: bool) -> BTreeSet<SocketAddr> {
+    let restricted = listen.iter().map(|address| match address.ip() {
+        ip if is_open || ip.is_loopback() => *address,
+        IpAddr::V4(_) => SocketAddr::new(Ipv4Addr::LOCALHOST.into(), address.port()),
+        IpAddr::V6(_) => SocketAddr::new(Ipv6Addr::LOCALHOST.into(), address.port()),
+    });
+    restricted.collect()
+}
+
+async fn accept(api: Arc<Api>, router: Router, listener: TcpListener) {
+    loop {
+        let (stream, peer) = match listener.accept().await {
+            Ok(accepted) => accepted,
+            Err(error) => {
+                tracing::warn!(%error, "accept a connection");
+                tokio::time::sleep(EXHAUSTED_PAUSE).await;
+                continue;
+            }
+        };
+        let Some(place) = Place::take(&api, peer.ip().to_canonical()) else {
+            tracing::debug!(%peer, "no place for a connection");
+            continue;
+        };
+        let (api, router) = (Arc::clone(&api), router.clone());
+        tokio::spawn(async move {
+            let _place = place;
+            converse(&api, router, stream, peer).await;
+        });
+    }
+}
+
+async fn converse(api: &Arc<Api>, router: Router, stream: TcpStream, peer: SocketAddr) {
+    let Ok(local) = stream.local_addr() else {
+        return;
+    };
+    let _ = stream.set_nodelay(true);
+    // A peer that takes nothing must not keep its place.
+    let _ = rustix::net::sockopt::set_tcp_user_timeout(&stream, SENT_WAIT.as_millis() as u32);
+    let certificate = api.certificate.read().expect("no holder panics").clone();
+    let mut link = Link {
+        peer,
+        local,
+        is_encrypted: certificate.is_some(),
+        binding: None,
+        is_head: AtomicBool::new(false),
+    };
+    let Some(certificate) = certificate else {
+        return talk(router, link, TokioIo::new(stream)).await;
+    };
+    match agree(&certificate, stream).await {
+        Some(encrypted) => {
+            link.binding = crate::peer::binding(encrypted.get_ref().1);
+            talk(router, link, TokioIo::new(encrypted)).await;
+        }
+        None => {
+            api.limits.unencrypted.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+async fn agree(
+    certificate: &Certificate,
+    stream: TcpStream,
+) -> Option<tokio_rustls::server::TlsStream<TcpStream>> {
+    let acceptor = TlsAcceptor::from(Arc::clone(&certificate.config));
+    let agreed = tokio::time::timeout(TLS_WAIT, acceptor.accept(stream)).await;
+    agreed.ok()?.ok()
+}
+
+async fn talk<I>(router: Router, link: Link, io: I)
+where
+    I: hyper::rt::Read + hyper::rt::Write + Unpin + Send + 'static,
+{
+    let service = TowerToHyperService::new(router.layer(axum::Extension(Arc::new(link))));
+    let served = hyper::server::conn::http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD_WAIT)
+        .max_buf_size(HEAD_BYTES_MAX)
+        .serve_connection(io, service)
+        .await;
+    if let Err(error) = served {
+        tracing::debug!(%error, "a connection ended");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn addresses(words: &[&str]) -> Vec<SocketAddr> {
+        let parsed = words.iter().map(|word| word.parse().expect("an address"));
+        parsed.collect()
+    }
+
+    #[test]
+    fn nothing_beyond_the_loopback_is_listened_on_before_it_is_safe() {
+        let listen = addresses(&["0.0.0.0:7443", "[fd00::1]:7443", "127.0.0.2:80"]);
+        let restricted: Vec<_> = wanted(&listen, false).into_iter().collect();
+        assert!(restricted.iter().all(|address| address.ip().is_loopback()));
+        assert_eq!(restricted.len(), 3);
+        let open = wanted(&listen, true);
+        assert!(listen.iter().all(|address| open.contains(address)));
+    }
+}

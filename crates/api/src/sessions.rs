@@ -1,0 +1,131 @@
+//! Who is logged in, in memory: a restarted head asks again. A session is a random cookie of which only
+//! a hash is kept, with a second random text that pages send along (against forged requests).
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard};
+use std::time::{Duration, Instant};
+
+use control::Failure;
+
+use crate::accounts::{fingerprint, random_text};
+
+/// Sessions at a time; the one that was used longest ago makes room.
+const SESSIONS_MAX: usize = 1024;
+/// Longest time without a request.
+const IDLE_MAX: Duration = Duration::from_secs(60 * 60);
+/// Longest life.
+pub const AGE_MAX: Duration = Duration::from_secs(12 * 60 * 60);
+/// Random bytes in a cookie.
+const SECRET_BYTES: usize = 32;
+
+/// A session.
+#[derive(Clone, Debug)]
+pub struct Session {
+    /// Whose.
+    pub user: String,
+    /// What pages send along with changes.
+    pub csrf: String,
+    /// When it ends at the latest, in milliseconds since 1970.
+    pub expires_at_ms: u64,
+    born: Instant,
+    used: Instant,
+}
+
+impl Session {
+    fn has_ended(&self) -> bool {
+        self.born.elapsed() > AGE_MAX || self.used.elapsed() > IDLE_MAX
+    }
+}
+
+/// All sessions.
+#[derive(Default)]
+pub struct Sessions(Mutex<HashMap<String, Session>>);
+
+impl Sessions {
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, Session>> {
+        self.0.lock().expect("no holder panics")
+    }
+
+    /// Begins one; the cookie's value and the session.
+    pub fn begin(&self, user: &str) -> Result<(String, Session), Failure> {
+        let secret = random_text(SECRET_BYTES)?;
+        let session = Session {
+            user: user.to_owned(),
+            csrf: random_text(SECRET_BYTES)?,
+            expires_at_ms: crate::now_ms() + AGE_MAX.as_millis() as u64,
+            born: Instant::now(),
+            used: Instant::now(),
+        };
+        let mut sessions = self.lock();
+        sessions.retain(|_, session| !session.has_ended());
+        if sessions.len() >= SESSIONS_MAX {
+            let oldest = sessions.iter().min_by_key(|(_, session)| session.used);
+            if let Some(key) = oldest.map(|(key, _)| key.clone()) {
+                sessions.remove(&key);
+            }
+        }
+        sessions.insert(fingerprint(&secret), session.clone());
+        Ok((secret, session))
+    }
+
+    /// The session of a cookie; it counts as used now.
+    pub fn find(&self, secret: &str) -> Option<Session> {
+        let mut sessions = self.lock();
+        let session = sessions.get_mut(&fingerprint(secret))?;
+        if session.has_ended() {
+            return None;
+        }
+        session.used = Instant::now();
+        Some(session.clone())
+    }
+
+    /// Ends one.
+    pub fn end(&self, secret: &str) {
+        self.lock().remove(&fingerprint(secret));
+    }
+
+    /// Ends all of a user, whose password changed or who is gone.
+    pub fn end_all_of(&self, user: &str) {
+        self.lock().retain(|_, session| session.user != user);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_session_lives_until_it_is_ended() {
+        let sessions = Sessions::default();
+        let (secret, begun) = sessions.begin("anna").expect("begun");
+        let found = sessions.find(&secret).expect("found");
+        assert_eq!((found.user.as_str(), found.csrf), ("anna", begun.csrf));
+        assert!(sessions.find("another").is_none());
+        sessions.end(&secret);
+        assert!(sessions.find(&secret).is_none());
+    }
+
+    #[test]
+    fn all_sessions_of_a_user_end_together_and_others_stay() {
+        let sessions = Sessions::default();
+        let (one, _) = sessions.begin("anna").expect("begun");
+        let (two, _) = sessions.begin("anna").expect("begun");
+        let (other, _) = sessions.begin("bert").expect("begun");
+        sessions.end_all_of("anna");
+        assert!(sessions.find(&one).is_none() && sessions.find(&two).is_none());
+        assert!(sessions.find(&other).is_some());
+    }
+
+    #[test]
+    fn one_session_too_many_ends_the_one_used_longest_ago() {
+        let sessions = Sessions::default();
+        let (first, _) = sessions.begin("anna").expect("begun");
+        let (second, _) = sessions.begin("anna").expect("begun");
+        let _ = sessions.find(&first);
+        for _ in 2..=SESSIONS_MAX {
+            sessions.begin("bert").expect("begun");
+        }
+        assert!(sessions.find(&second).is_none());
+        assert_eq!(sessions.lock().len(), SESSIONS_MAX);
+    }
+}

@@ -1,0 +1,121 @@
+//! Changes as they happen, as server-sent events. A watcher that falls behind gets the overview
+//! again instead of what it missed.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use axum::response::sse::{Event, KeepAlive, Sse};
+use axum::response::{IntoResponse, Response};
+use control::{Failure, FailureKind};
+use tokio::sync::broadcast::error::RecvError;
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+
+use crate::Api;
+use crate::caller::{By, Caller, Link};
+use crate::sampler::Frame;
+
+/// Streams at a time.
+const STREAMS_MAX: usize = 128;
+/// Events that wait for a watcher's connection.
+const QUEUED_MAX: usize = 32;
+/// Pause between two signs of life, and two looks at whether the watcher may still watch.
+const ALIVE_INTERVAL: Duration = Duration::from_secs(10);
+/// After so long a browser connects again.
+const RETRY: Duration = Duration::from_secs(1);
+
+/// A place among [`STREAMS_MAX`].
+struct Place(Arc<Api>);
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.limits.streams.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+fn place(api: &Arc<Api>) -> Result<Place, Failure> {
+    let streams: &AtomicUsize = &api.limits.streams;
+    let place = Place(Arc::clone(api));
+    match streams.fetch_add(1, Ordering::Relaxed) < STREAMS_MAX {
+        true => Ok(place),
+        false => Err(
+            Failure::new(FailureKind::Unavailable, "too many streams are open")
+                .advise("close pages that nobody looks at"),
+        ),
+    }
+}
+
+/// Begins to stream.
+pub(crate) fn serve(api: Arc<Api>, link: Arc<Link>, caller: Caller) -> Result<Response, Failure> {
+    let place = place(&api)?;
+    let (sender, receiver) = mpsc::channel(QUEUED_MAX);
+    tokio::spawn(async move {
+        let _place = place;
+        feed(&api, &caller, &sender).await;
+        drop(link);
+    });
+    let alive = KeepAlive::new().interval(ALIVE_INTERVAL);
+    let stream = Sse::new(ReceiverStream::new(receiver)).keep_alive(alive);
+    Ok(stream.into_response())
+}
+
+type Sender = mpsc::Sender<Result<Event, Infallible>>;
+
+/// Sends until the watcher is gone or may watch no more.
+async fn feed(api: &Arc<Api>, caller: &Caller, sender: &Sender) {
+    let (mut frames, mut operations) = (api.sampler.watch(), api.operations.watch());
+    let first = {
+        let api = Arc::clone(api);
+        tokio::task::spawn_blocking(move || {
+            api.sampler.fresh();
+            api.sampler.first_frame()
+        })
+    };
+    let Ok(first) = first.await else { return };
+    let mut open = send_frame(sender, &first, true).await;
+    let mut alive = tokio::time::interval(ALIVE_INTERVAL);
+    while open {
+        open = tokio::select! {
+            frame = frames.recv() => match frame {
+                Ok(frame) => send_frame(sender, &frame, false).await,
+                Err(RecvError::Lagged(_)) => send_frame(sender, &api.sampler.first_frame(), false).await,
+                Err(RecvError::Closed) => false,
+            },
+            operation = operations.recv() => match operation {
+                Ok(operation) => {
+                    let data = serde_json::to_string(&operation).expect("operations are JSON");
+                    send(sender, Event::default().event("operation").data(data)).await
+                }
+                // The overview lists them.
+                Err(RecvError::Lagged(_)) => true,
+                Err(RecvError::Closed) => false,
+            },
+            _ = alive.tick() => may_watch(api, caller),
+            () = sender.closed() => false,
+        };
+    }
+}
+
+async fn send_frame(sender: &Sender, frame: &Frame, is_first: bool) -> bool {
+    let event = Event::default().event(frame.name).data(&frame.data);
+    let event = if is_first { event.retry(RETRY) } else { event };
+    send(sender, event).await
+}
+
+async fn send(sender: &Sender, event: Event) -> bool {
+    sender.send(Ok(event)).await.is_ok()
+}
+
+/// Whether who began to watch is still known.
+fn may_watch(api: &Api, caller: &Caller) -> bool {
+    match &caller.by {
+        By::Session(cookie) => {
+            api.sessions.find(cookie).is_some() && api.accounts.user(&caller.user).is_some()
+        }
+        // A token that ended is refused at the next connection; its user must still be there.
+        By::Token => api.accounts.user(&caller.user).is_some(),
+        By::Head => true,
+    }
+}

@@ -1,0 +1,252 @@
+//! What the API shows beside the answers of pool servers: everything at a glance, what takes long,
+//! what is measured each second.
+
+use control::Failure;
+use control::answer::{Event, PoolStatus, PoolSummary, VolumeActivity};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// Everything at a glance.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Overview {
+    /// The appliance, if this head has the file that describes one.
+    pub appliance: Option<String>,
+    /// The head that answers.
+    pub this_head: String,
+    /// Version of the program.
+    pub version: String,
+    /// When this was true, in milliseconds since 1970.
+    pub at_ms: u64,
+    /// The heads.
+    pub heads: Vec<HeadView>,
+    /// The pools.
+    pub pools: Vec<PoolOverview>,
+    /// The connections between heads.
+    pub links: Vec<LinkView>,
+    /// The last time that a head began to serve a pool.
+    pub last_takeover: Option<Takeover>,
+    /// What somebody should look at, the worst first.
+    pub alerts: Vec<Alert>,
+    /// What runs in the background, and what ran last.
+    pub operations: Vec<Operation>,
+}
+
+/// A head.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct HeadView {
+    /// Its name.
+    pub name: String,
+    /// Whether it is the one that answers.
+    pub here: bool,
+    /// `online`, `standby`, `offline`, `unclean` or `unknown`.
+    pub state: String,
+    /// What else is to be said of it.
+    pub note: Option<String>,
+}
+
+/// A pool among others.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct PoolOverview {
+    /// Its name.
+    pub name: String,
+    /// `served`, `stopped`, `failed` or `unreachable`.
+    pub state: String,
+    /// The head that serves it.
+    pub served_by: Option<String>,
+    /// The head that should.
+    pub home: Option<String>,
+    /// The heads that may.
+    pub heads: Vec<String>,
+    /// Where its clients reach it.
+    pub addresses: Vec<String>,
+    /// Its state, if its server answers.
+    pub pool: Option<PoolStatus>,
+    /// Volumes in it.
+    pub volume_count: u64,
+    /// iSCSI targets in it.
+    pub target_count: u64,
+    /// NBD exports in it.
+    pub nbd_count: u64,
+    /// Clients now.
+    pub session_count: u64,
+    /// How long its server runs, in seconds.
+    pub uptime_s: Option<u64>,
+    /// Exports that cannot be served, in sentences.
+    pub problems: Vec<String>,
+}
+
+/// A pool that was found, and who serves it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct PoolFound {
+    /// What was found.
+    #[serde(flatten)]
+    pub found: PoolSummary,
+    /// The head that serves it.
+    pub served_by: Option<String>,
+}
+
+/// A connection between two heads.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct LinkView {
+    /// The network.
+    pub network: String,
+    /// The head that looks.
+    pub from: String,
+    /// The head that it looks at.
+    pub to: String,
+    /// `up`, `down` or `unknown`.
+    pub state: String,
+}
+
+/// A head began to serve a pool.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Takeover {
+    /// The pool.
+    pub pool: String,
+    /// `takeover`, `hand-over` or `start`.
+    pub kind: String,
+    /// Who served it before, if that is known.
+    pub from: Option<String>,
+    /// Who serves it now.
+    pub to: String,
+    /// When it began, in milliseconds since 1970.
+    pub at_ms: u64,
+    /// How long it took, in milliseconds.
+    pub duration_ms: Option<u64>,
+    /// What happened when.
+    pub steps: Vec<Step>,
+}
+
+/// A step of a takeover.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Step {
+    /// What.
+    pub name: String,
+    /// Milliseconds after the first one.
+    pub after_ms: u64,
+}
+
+/// Something that somebody should look at.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Alert {
+    /// `error`, `warning` or `info`.
+    pub severity: String,
+    /// What it is about, such as `pool tank`.
+    pub about: String,
+    /// What is the matter.
+    pub sentence: String,
+    /// What to do.
+    pub advice: Option<String>,
+}
+
+/// Something that takes long, and goes on when its asker is gone.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Operation {
+    /// By this it is asked for.
+    pub id: String,
+    /// `move`, `apply`, `drill` or `request`.
+    pub kind: String,
+    /// What it does.
+    pub title: String,
+    /// `running`, `done`, `failed` or `canceled`.
+    pub state: String,
+    /// Who asked for it.
+    pub who: String,
+    /// When it began, in milliseconds since 1970.
+    pub started_at_ms: u64,
+    /// When it ended.
+    pub ended_at_ms: Option<u64>,
+    /// What it said, the newest line last.
+    pub progress: Vec<String>,
+    /// What came of it.
+    pub result: Option<Value>,
+    /// Why it failed.
+    pub failure: Option<Failure>,
+}
+
+/// What volumes do, measured over about a second.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Metrics {
+    /// When, in milliseconds since 1970.
+    pub at_ms: u64,
+    /// Each volume that is shown.
+    pub volumes: Vec<VolumeRates>,
+}
+
+/// What a volume does.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct VolumeRates {
+    /// Its pool.
+    pub pool: String,
+    /// Its name.
+    pub volume: String,
+    /// Bytes read in a second.
+    pub read_bytes_per_s: f64,
+    /// Bytes written in a second.
+    pub write_bytes_per_s: f64,
+    /// Reads in a second.
+    pub read_ops_per_s: f64,
+    /// Writes in a second.
+    pub write_ops_per_s: f64,
+    /// Mean time of a read, in microseconds, if there was one.
+    pub read_latency_us: Option<f64>,
+    /// Mean time of a write, in microseconds, if there was one.
+    pub write_latency_us: Option<f64>,
+}
+
+impl VolumeRates {
+    /// What happened between two looks that are `seconds` apart.
+    pub fn between(pool: &str, old: &VolumeActivity, new: &VolumeActivity, seconds: f64) -> Self {
+        let rate = |old: u64, new: u64| new.saturating_sub(old) as f64 / seconds.max(0.001);
+        let mean = |old_us: u64, new_us: u64, old: u64, new: u64| {
+            let count = new.saturating_sub(old);
+            (count > 0).then(|| new_us.saturating_sub(old_us) as f64 / count as f64)
+        };
+        Self {
+            pool: pool.to_owned(),
+            volume: new.name.to_string(),
+            read_bytes_per_s: rate(old.read_bytes, new.read_bytes),
+            write_bytes_per_s: rate(old.write_bytes, new.write_bytes),
+            read_ops_per_s: rate(old.reads, new.reads),
+            write_ops_per_s: rate(old.writes, new.writes),
+            read_latency_us: mean(old.read_us, new.read_us, old.reads, new.reads),
+            write_latency_us: mean(old.write_us, new.write_us, old.writes, new.writes),
+        }
+    }
+}
+
+/// Something that happened to a pool, as it is streamed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct PoolEvent {
+    /// The pool.
+    pub pool: String,
+    /// What happened.
+    pub event: Event,
+}
+
+/// A disk of this head.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct DiskView {
+    /// Where it is, by a name that stays.
+    pub path: String,
+    /// Its size in bytes.
+    pub size: u64,
+    /// What it calls itself.
+    pub model: Option<String>,
+    /// Who uses it, such as `pool tank`.
+    pub used_by: Option<String>,
+}
+
+/// What a sensor of a head says.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Sensor {
+    /// The head.
+    pub head: String,
+    /// What the BMC calls it.
+    pub name: String,
+    /// `watts` or `degrees_celsius`.
+    pub unit: String,
+    /// How much.
+    pub value: f64,
+}

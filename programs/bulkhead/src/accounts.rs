@@ -1,0 +1,112 @@
+//! `bulkhead user` and `bulkhead token`: who may use the API and the console. A running head sees
+//! each change at once.
+
+use std::io::IsTerminal;
+use std::path::Path;
+
+use api::Accounts;
+use control::Failure;
+use control::answer::Done;
+use serde_json::json;
+
+use crate::cli::{PasswordArgs, TokenCommand, TokenVerb, UserCommand, UserVerb};
+use crate::table::Table;
+use crate::{output, secret};
+
+const SECONDS_PER_DAY: u64 = 24 * 60 * 60;
+
+/// Prints, as far as that works.
+type Print<'a> = &'a mut dyn FnMut(&str) -> Result<(), Failure>;
+
+fn done(json: bool, message: String, print: Print<'_>) -> Result<(), Failure> {
+    print(&output::answer(&Done::changed(message), json))
+}
+
+fn password(args: &PasswordArgs) -> Result<zeroize::Zeroizing<String>, Failure> {
+    let source = match &args.password_file {
+        Some(path) => secret::SecretSource::File(path.clone()),
+        None if std::io::stdin().is_terminal() => secret::SecretSource::Prompt,
+        None => secret::SecretSource::Stdin,
+    };
+    secret::read_line(&source)
+}
+
+/// Performs `bulkhead user`.
+pub fn user(command: &UserCommand, json: bool, print: Print<'_>) -> Result<(), Failure> {
+    let accounts = Accounts::new(&command.place.head_dir);
+    match &command.verb {
+        UserVerb::Add {
+            name,
+            role,
+            password: args,
+        } => {
+            accounts.add_user(name, *role, &password(args)?)?;
+            done(json, format!("added user {name} as {role}"), print)
+        }
+        UserVerb::Remove { name } => {
+            accounts.remove_user(name)?;
+            done(json, format!("removed user {name}"), print)
+        }
+        UserVerb::Passwd {
+            name,
+            password: args,
+        } => {
+            accounts.change_user(name, None, Some(&*password(args)?))?;
+            done(json, format!("user {name} has another password"), print)
+        }
+        UserVerb::List => {
+            let users = accounts.users()?;
+            if json {
+                return print(&format!("{:#}\n", json!(users)));
+            }
+            let mut table = Table::new(&["USER", "ROLE"]);
+            for user in users {
+                table.row([user.name, user.role.to_string()]);
+            }
+            print(&table.render())
+        }
+    }
+}
+
+/// Performs `bulkhead token`.
+pub fn token(command: &TokenCommand, json: bool, print: Print<'_>) -> Result<(), Failure> {
+    let accounts = Accounts::new(&command.place.head_dir);
+    match &command.verb {
+        TokenVerb::Create {
+            name,
+            user,
+            role,
+            expires_days,
+        } => {
+            let seconds = expires_days.map(|days| u64::from(days) * SECONDS_PER_DAY);
+            let made = accounts.add_token(user, name, *role, seconds)?;
+            match json {
+                true => print(&format!("{:#}\n", json!(made))),
+                false => print(&format!("{}\n", made.token.unwrap_or_default())),
+            }
+        }
+        TokenVerb::Revoke { id } => {
+            accounts.revoke(id, None)?;
+            done(json, format!("revoked token {id}"), print)
+        }
+        TokenVerb::List => {
+            let tokens = accounts.tokens(None)?;
+            if json {
+                return print(&format!("{:#}\n", json!(tokens)));
+            }
+            let mut table = Table::new(&["ID", "USER", "ROLE", "FOR"]);
+            for token in tokens {
+                table.row([token.id, token.user, token.role.to_string(), token.name]);
+            }
+            print(&table.render())
+        }
+    }
+}
+
+/// Names the folder in what a head says at its start.
+pub fn advice(folder: &Path) -> String {
+    match Accounts::new(folder).has_users() {
+        true => String::new(),
+        false => "there is no user yet: `bulkhead user add NAME --role admin` adds one".to_owned(),
+    }
+}

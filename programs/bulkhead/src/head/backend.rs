@@ -1,0 +1,422 @@
+//! This machine, as the API sees it.
+
+use std::ffi::OsString;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+
+use api::Backend;
+use api::backend::{ApplianceInput, ApplianceVerb, DrillInput, Progress, Surroundings};
+use api::view::{DiskView, Sensor};
+use cluster::machine::{Local, Machine as _};
+use cluster::process::Invocation;
+use control::answer::{Done, PoolSummary};
+use control::request::{PoolCreate, ServerRequest};
+use control::{Answer, Client, Failure, FailureKind, Request};
+use serde_json::{Value, json};
+use units::{HeadName, PoolName};
+
+use super::command::{self, Ran, Run};
+use super::perform::Question;
+use super::sensors::Sensors;
+use super::{around, console, disks};
+use crate::cli::{Common, HeadArgs, MoveArgs};
+use crate::reach;
+
+/// Longest time that a question which opens a pool, or looks for pools, may take.
+const PERFORM_LIMIT: Duration = Duration::from_secs(600);
+/// Longest time that checking, planning or applying an appliance file may take.
+const APPLIANCE_LIMIT: Duration = Duration::from_secs(1800);
+/// Longest time that drills may take.
+const DRILL_LIMIT: Duration = Duration::from_secs(6 * 3600);
+/// Longest time that a server of ours may take to come up.
+const START_LIMIT: Duration = Duration::from_secs(120);
+/// How long a server may be silent that is looked at each second.
+const LOOK_PATIENCE: Duration = Duration::from_secs(2);
+/// Pause between two looks at a starting server.
+const START_LOOK_INTERVAL: Duration = Duration::from_millis(50);
+/// Last words of a server that did not come up, in bytes.
+const LAST_WORDS_BYTES: usize = 2000;
+/// There is systemd.
+const SYSTEMD: &str = "/run/systemd/system";
+
+/// This machine.
+pub struct Machine {
+    args: HeadArgs,
+    common: Common,
+    sensors: Arc<Sensors>,
+}
+
+impl Machine {
+    /// A head that was started so.
+    pub fn new(args: HeadArgs, common: Common) -> Self {
+        Self {
+            args,
+            common,
+            sensors: Arc::default(),
+        }
+    }
+
+    fn perform(&self, question: &Question, progress: Progress<'_>) -> Result<Answer, Failure> {
+        let mut arguments: Vec<OsString> = vec!["--json".into(), "head".into(), "perform".into()];
+        arguments.extend(command::common_words(&self.common));
+        let run = Run {
+            arguments,
+            input: serde_json::to_vec(question).expect("questions are JSON"),
+            limit: PERFORM_LIMIT,
+            cancel: None,
+        };
+        let ran = command::run(run, progress)?;
+        match serde_json::from_str(&ran.stdout) {
+            Ok(answer) if ran.code == 0 => Ok(answer),
+            _ => Err(ran.failure()),
+        }
+    }
+
+    fn run_own(
+        &self,
+        words: &[&str],
+        limit: Duration,
+        cancel: Option<&AtomicBool>,
+        progress: Progress<'_>,
+    ) -> Result<Ran, Failure> {
+        let mut arguments: Vec<OsString> = words.iter().map(Into::into).collect();
+        arguments.extend(command::common_words(&self.common));
+        let run = Run {
+            arguments,
+            input: Vec::new(),
+            limit,
+            cancel,
+        };
+        command::run(run, progress)
+    }
+
+    /// Whether the cluster decides where the pool is served.
+    fn is_clustered(&self, pool: &PoolName) -> bool {
+        crate::appliance::load(&self.args.file)
+            .is_ok_and(|appliance| appliance.pools.contains_key(pool))
+    }
+
+    fn is_served_here(&self, pool: &PoolName) -> bool {
+        let ping = Request::Server(ServerRequest::Ping);
+        self.ask_server(pool, ping).is_ok()
+    }
+
+    /// Starts a server that lives on when this head ends.
+    fn start_child(&self, pool: &PoolName) -> Result<(), Failure> {
+        let failed = |what: &str, error: &std::io::Error| {
+            Failure::new(
+                FailureKind::Failed,
+                format!("{what} of pool {pool}: {error}"),
+            )
+        };
+        std::fs::create_dir_all(&self.common.state_dir)
+            .map_err(|error| failed("make the folder of the log", &error))?;
+        let path = self.common.state_dir.join(format!("{pool}.log"));
+        let log = std::fs::File::options()
+            .create(true)
+            .append(true)
+            .open(&path);
+        let log = log.map_err(|error| failed("open the log", &error))?;
+        let program = std::env::current_exe().map_err(|error| failed("find the server", &error))?;
+        use std::os::unix::process::CommandExt;
+        let mut child = Command::new(program)
+            .args(command::common_words(&self.common))
+            .args(["pool-server", pool.as_str()])
+            .args(self.args.pool_options.split_whitespace())
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(log)
+            .process_group(0)
+            .spawn()
+            .map_err(|error| failed("start the server", &error))?;
+        let deadline = Instant::now() + START_LIMIT;
+        while !self.is_served_here(pool) {
+            let ended = child.try_wait().ok().flatten();
+            if ended.is_some() || Instant::now() >= deadline {
+                let message = format!("the server of {pool} did not come up: {}", end_of(&path));
+                return Err(Failure::new(FailureKind::Failed, message)
+                    .advise(format!("its log is {}", path.display())));
+            }
+            std::thread::sleep(START_LOOK_INTERVAL);
+        }
+        // Somebody has to take note of its end.
+        let wait = move || child.wait();
+        let _ = std::thread::Builder::new().name("child".into()).spawn(wait);
+        Ok(())
+    }
+
+    fn start_unit(&self, pool: &PoolName) -> Result<(), Failure> {
+        let unit = format!("bulkhead-pool@{pool}.service");
+        let invocation = Invocation::new("systemctl", &["enable", "--now", &unit]);
+        let output = Local::default().run(&invocation.within(START_LIMIT));
+        let output = output.map_err(|error| Failure::from_chain(FailureKind::Failed, &error))?;
+        match output.code {
+            0 => Ok(()),
+            _ => Err(Failure::new(FailureKind::Failed, output.complaint())
+                .advise(format!("`journalctl -u {unit}` says more"))),
+        }
+    }
+}
+
+/// The last words in a log.
+fn end_of(path: &Path) -> String {
+    let bytes = std::fs::read(path).unwrap_or_default();
+    let start = bytes.len().saturating_sub(LAST_WORDS_BYTES);
+    let text = String::from_utf8_lossy(&bytes[start..]).into_owned();
+    let last: Vec<&str> = text.lines().rev().take(3).collect();
+    last.into_iter().rev().collect::<Vec<_>>().join(" ")
+}
+
+/// The file's text: as it was given, or made of its JSON.
+fn text_of(input: &ApplianceInput) -> Result<String, Failure> {
+    match (&input.text, &input.appliance) {
+        (Some(text), _) => Ok(text.clone()),
+        (None, Some(json)) => toml::to_string_pretty(&without_nulls(json)).map_err(|error| {
+            Failure::usage(format!("the appliance cannot be written as TOML: {error}"))
+        }),
+        (None, None) => Err(Failure::usage(
+            "give the appliance as `text` or as `appliance`",
+        )),
+    }
+}
+
+/// TOML has no null: what is null is left out.
+fn without_nulls(value: &Value) -> Value {
+    match value {
+        Value::Object(members) => members
+            .iter()
+            .filter(|(_, value)| !value.is_null())
+            .map(|(name, value)| (name.clone(), without_nulls(value)))
+            .collect(),
+        Value::Array(items) => items.iter().map(without_nulls).collect(),
+        other => other.clone(),
+    }
+}
+
+impl Backend for Machine {
+    fn head(&self) -> String {
+        around::own_name(&self.args)
+    }
+
+    fn served(&self) -> Vec<PoolName> {
+        reach::sockets(&self.common)
+    }
+
+    fn ask(
+        &self,
+        pool: &PoolName,
+        request: Request,
+        progress: Progress<'_>,
+    ) -> Result<Answer, Failure> {
+        match Client::connect(&reach::socket(&self.common, pool)) {
+            // What a request's new devices are is remembered where the command line would.
+            Ok(mut client) if !reach::is_remembered(&request) => client.call(request, progress),
+            _ => {
+                let pool = pool.clone();
+                self.perform(&Question::Ask { pool, request }, progress)
+            }
+        }
+    }
+
+    fn ask_server(&self, pool: &PoolName, request: Request) -> Result<Answer, Failure> {
+        let socket = reach::socket(&self.common, pool);
+        let client = Client::connect(&socket)
+            .map_err(|error| Failure::from_chain(FailureKind::Unreachable, &error))?;
+        let client = client.patient_for(LOOK_PATIENCE);
+        let mut client =
+            client.map_err(|error| Failure::from_chain(FailureKind::Unreachable, &error))?;
+        client.call(request, &mut |_| ())
+    }
+
+    fn discover(&self) -> Result<Vec<PoolSummary>, Failure> {
+        match self.perform(&Question::Discover, &mut |_| ())? {
+            Answer::Pools(pools) => Ok(pools),
+            _ => Err(Failure::new(
+                FailureKind::Failed,
+                "the search answered something else",
+            )),
+        }
+    }
+
+    fn create(&self, create: PoolCreate) -> Result<Answer, Failure> {
+        self.perform(&Question::Create(create), &mut |_| ())
+    }
+
+    fn serve(&self, pool: &PoolName) -> Result<Answer, Failure> {
+        if self.is_clustered(pool) {
+            let message = format!("the cluster decides where {pool} is served");
+            return Err(Failure::new(FailureKind::Exists, message)
+                .advise("`crm_mon` shows it; `bulkhead pool move` moves it"));
+        }
+        if self.is_served_here(pool) {
+            return Ok(Done::already(format!("pool {pool} is served here")));
+        }
+        match Path::new(SYSTEMD).exists() {
+            true => self.start_unit(pool)?,
+            false => self.start_child(pool)?,
+        }
+        Ok(Done::changed(format!("pool {pool} is served here")))
+    }
+
+    fn hand_over(&self, pool: &PoolName, to: &HeadName) -> Result<Answer, Failure> {
+        crate::hand_over::run(&MoveArgs {
+            pool: pool.clone(),
+            head: to.clone(),
+            file: self.args.file.clone(),
+        })
+    }
+
+    fn surroundings(&self) -> Surroundings {
+        around::look(&self.args.file, &self.head())
+    }
+
+    fn appliance(&self) -> Result<Value, Failure> {
+        let text = crate::appliance::read(&self.args.file)?;
+        let parsed = appliance::parse(&text)
+            .ok()
+            .map(|parsed| json!(parsed.appliance));
+        Ok(json!({"path": self.args.file, "text": text, "appliance": parsed}))
+    }
+
+    fn appliance_do(
+        &self,
+        verb: ApplianceVerb,
+        input: &ApplianceInput,
+        progress: Progress<'_>,
+    ) -> Result<Value, Failure> {
+        let text = text_of(input)?;
+        let failed = |error: std::io::Error| {
+            Failure::new(
+                FailureKind::Failed,
+                format!("keep the file for a moment: {error}"),
+            )
+        };
+        let folder = tempfile::tempdir().map_err(failed)?;
+        let path = folder.path().join("appliance.toml");
+        std::fs::write(&path, &text).map_err(failed)?;
+        let (name, path) = (
+            match verb {
+                ApplianceVerb::Check => "check",
+                ApplianceVerb::Plan => "plan",
+                ApplianceVerb::Apply => "apply",
+            },
+            path.to_string_lossy().into_owned(),
+        );
+        let mut words = vec!["--json", "appliance", name, &path];
+        let reaches = input.reach_heads || verb != ApplianceVerb::Check;
+        if reaches {
+            words.push("--ssh");
+        }
+        let ran = self.run_own(&words, APPLIANCE_LIMIT, None, progress)?;
+        let mut document = ran.document()?;
+        if document.get("failure").is_some() {
+            return Err(ran.failure());
+        }
+        document["toml"] = json!(text);
+        document["exit_code"] = json!(ran.code);
+        if verb == ApplianceVerb::Apply && ran.code != 0 {
+            let message = "the file was not applied: it has errors, or something is in the way";
+            return Err(
+                Failure::new(FailureKind::Failed, message).advise("check it, and look at the plan")
+            );
+        }
+        Ok(document)
+    }
+
+    fn appliance_schema(&self) -> Value {
+        serde_json::from_str(&appliance::reference::schema_text()).unwrap_or_default()
+    }
+
+    fn drills(&self) -> Value {
+        let about = |drill: &drills::Drill| json!({"name": drill, "about": drill.about(), "expectation": drill.expectation()});
+        drills::Drill::ALL.iter().map(about).collect()
+    }
+
+    fn drill(
+        &self,
+        input: &DrillInput,
+        cancel: &AtomicBool,
+        progress: Progress<'_>,
+    ) -> Result<Value, Failure> {
+        let failed = |error: std::io::Error| {
+            Failure::new(
+                FailureKind::Failed,
+                format!("keep the report for a moment: {error}"),
+            )
+        };
+        let known = |name: &String| {
+            drills::Drill::ALL
+                .iter()
+                .any(|one| one.to_string() == *name)
+        };
+        if let Some(name) = input.names.iter().find(|name| !known(name)) {
+            let message = format!("there is no drill {name:?}");
+            return Err(
+                Failure::not_found(message).advise("`bulkhead drill --list` names them all")
+            );
+        }
+        let folder = tempfile::tempdir().map_err(failed)?;
+        let report = folder.path().join("report.json");
+        let mut words = vec!["drill".to_owned()];
+        words.extend(input.names.iter().cloned());
+        words.extend([
+            "--dir".to_owned(),
+            self.args.lab_dir.to_string_lossy().into_owned(),
+        ]);
+        words.extend(["--report".to_owned(), report.to_string_lossy().into_owned()]);
+        let options = [
+            ("--rounds", input.rounds.map(|rounds| rounds.to_string())),
+            ("--seed", input.seed.map(|seed| seed.to_string())),
+            ("--profile", input.profile.clone()),
+        ];
+        for (option, value) in options {
+            if let Some(value) = value {
+                words.push(format!("{option}={value}"));
+            }
+        }
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        let ran = self.run_own(&words, DRILL_LIMIT, Some(cancel), progress)?;
+        let report = std::fs::read_to_string(&report).ok();
+        let report = report.and_then(|text| serde_json::from_str(&text).ok());
+        report.ok_or_else(|| match ran.stdout.trim() {
+            "" => ran.failure(),
+            said => Failure::new(FailureKind::Failed, said),
+        })
+    }
+
+    fn disks(&self) -> Result<Vec<DiskView>, Failure> {
+        Ok(disks::all(&self.discover().unwrap_or_default()))
+    }
+
+    fn sensors(&self) -> Vec<Sensor> {
+        self.sensors.get(&self.args.file)
+    }
+
+    fn console(&self, path: &str) -> Option<(&'static [u8], &'static str)> {
+        console::file(path)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn json_becomes_toml_without_its_nulls() {
+        let input = ApplianceInput {
+            appliance: Some(
+                json!({"format": 1, "name": "attic", "pools": {"tank": {"home": null, "disks": ["/a"]}}}),
+            ),
+            ..ApplianceInput::default()
+        };
+        let text = text_of(&input).expect("TOML");
+        assert!(
+            text.contains("name = \"attic\"") && !text.contains("home"),
+            "{text}"
+        );
+        text_of(&ApplianceInput::default()).expect_err("nothing was given");
+    }
+}

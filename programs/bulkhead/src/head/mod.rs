@@ -1,0 +1,146 @@
+//! `bulkhead head`: serves the HTTP API and the console of this machine. It holds no pool itself: servers
+//! are asked over their sockets, and what needs a pool without a server is done by a process of its own
+//! ([`perform`]), so that nothing that happens to a pool happens to the head.
+
+mod around;
+mod backend;
+mod command;
+mod console;
+mod disks;
+mod perform;
+mod sensors;
+
+use std::io::Write;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use control::{Failure, FailureKind};
+
+use crate::cli::{CertificateArgs, Common, HeadArgs, HeadCommand, HeadVerb};
+
+/// Threads for what may block; further work waits.
+const BLOCKING_THREADS_MAX: usize = 96;
+/// Pause between two looks at where the other heads are.
+const PEERS_INTERVAL: Duration = Duration::from_secs(10);
+
+/// Prints, as far as that works.
+type Print<'a> = &'a mut dyn FnMut(&str) -> Result<(), Failure>;
+
+/// Performs the command.
+pub fn run(command: &HeadCommand, common: &Common, print: Print<'_>) -> Result<(), Failure> {
+    let folder = &command.place.head_dir;
+    match &command.verb {
+        None => serve(command, common),
+        Some(HeadVerb::Openapi) => print(&format!("{:#}\n", api::openapi())),
+        Some(HeadVerb::Perform) => perform::run(common, print),
+        Some(HeadVerb::Certificate(args)) => {
+            let message = certificate(args, folder)?;
+            let answer = control::answer::Done::changed(message);
+            print(&crate::output::answer(&answer, common.json))
+        }
+    }
+}
+
+fn certificate(args: &CertificateArgs, folder: &std::path::Path) -> Result<String, Failure> {
+    let place = folder.join(api::certificate::CERTIFICATE);
+    if let (Some(certificate), Some(key)) = (&args.certificate, &args.key) {
+        api::certificate::take(folder, certificate, key)?;
+        return Ok(format!("took the certificate into {}", place.display()));
+    }
+    let names = match args.name.is_empty() {
+        true => api::certificate::usual_names(&[]),
+        false => args.name.clone(),
+    };
+    api::certificate::make(folder, &names)?;
+    let names = names.join(", ");
+    Ok(format!(
+        "made a certificate for {names}: {}",
+        place.display()
+    ))
+}
+
+fn serve(command: &HeadCommand, common: &Common) -> Result<(), Failure> {
+    log_to_stderr();
+    let failed = |what: &str, error: &dyn std::fmt::Display| {
+        Failure::new(FailureKind::Failed, format!("{what}: {error}"))
+    };
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .max_blocking_threads(BLOCKING_THREADS_MAX)
+        .enable_all()
+        .build()
+        .map_err(|error| failed("start the runtime", &error))?;
+    let args = command.serve.clone();
+    let advice = crate::accounts::advice(&command.place.head_dir);
+    if !advice.is_empty() {
+        tracing::warn!("{advice}");
+    }
+    let backend = Arc::new(backend::Machine::new(args.clone(), common.clone()));
+    let served = runtime.block_on(async {
+        // Read once: a new key means a new cluster, which is set up with its services stopped.
+        let peers = api::Peers::new(std::fs::read(&args.peer_key).ok());
+        tokio::spawn(follow_peers(peers.clone(), args.clone()));
+        let settings = api::Settings {
+            listen: args.listen.clone(),
+            folder: command.place.head_dir.clone(),
+            peers,
+            listening: Box::new(announce),
+        };
+        api::serve(backend, settings).await
+    });
+    served.map_err(|error| {
+        Failure::from_chain(FailureKind::Failed, &error).advise("choose another --listen")
+    })
+}
+
+/// Says where the API is, to who started us and to the service manager.
+fn announce(address: &str) {
+    let mut out = std::io::stdout().lock();
+    let _ = writeln!(out, "listening {address}");
+    let _ = out.flush();
+    tracing::info!(address, "listening");
+    let states = [
+        sd_notify::NotifyState::Ready,
+        sd_notify::NotifyState::Status(address),
+    ];
+    if let Err(error) = sd_notify::notify(false, &states) {
+        tracing::debug!(%error, "the service manager was not reached");
+    }
+}
+
+/// Keeps the addresses of the other heads as the appliance file says.
+async fn follow_peers(peers: api::Peers, args: HeadArgs) {
+    loop {
+        let (args, own) = (args.clone(), around::own_name(&args));
+        let looked = tokio::task::spawn_blocking(move || peer_addresses(&args, &own));
+        if let Ok(Some(heads)) = looked.await {
+            peers.set_heads(heads);
+        }
+        tokio::time::sleep(PEERS_INTERVAL).await;
+    }
+}
+
+fn peer_addresses(
+    args: &HeadArgs,
+    own: &str,
+) -> Option<std::collections::BTreeMap<String, SocketAddr>> {
+    let appliance = crate::appliance::load(&args.file).ok()?;
+    let port = args
+        .peer_port
+        .or_else(|| Some(args.listen.first()?.port()))?;
+    let others = appliance.heads.keys().filter(|head| head.as_str() != own);
+    let others = others.filter_map(|head| {
+        let address = crate::appliance::own_address(&appliance, head)?;
+        Some((head.to_string(), SocketAddr::new(address, port)))
+    });
+    Some(others.collect())
+}
+
+fn log_to_stderr() {
+    let _ = tracing_subscriber::fmt()
+        .with_writer(std::io::stderr)
+        .with_ansi(false)
+        .with_target(false)
+        .try_init();
+}

@@ -1,0 +1,54 @@
+//! What a head has done by a process of its own, because it needs an open pool or reads disks: the
+//! question stands on the standard input as JSON, the answer or the failure goes to the standard output.
+
+use std::io::{Read, Write};
+
+use control::request::PoolCreate;
+use control::{Answer, Failure, Request};
+use serde::{Deserialize, Serialize};
+use units::PoolName;
+
+use crate::cli::{Common, Whose};
+use crate::reach;
+
+/// Longest question, in bytes.
+const QUESTION_BYTES_MAX: u64 = 16 << 20;
+
+/// What is to be done.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Question {
+    /// Ask a pool, or open it.
+    Ask {
+        /// Which.
+        pool: PoolName,
+        /// What.
+        request: Request,
+    },
+    /// Make a pool.
+    Create(PoolCreate),
+    /// Look for pools.
+    Discover,
+}
+
+/// Does it.
+pub fn run(common: &Common, print: super::Print<'_>) -> Result<(), Failure> {
+    let mut text = String::new();
+    std::io::stdin()
+        .take(QUESTION_BYTES_MAX)
+        .read_to_string(&mut text)
+        .map_err(|error| Failure::usage(format!("read the question: {error}")))?;
+    let question: Question = serde_json::from_str(&text)
+        .map_err(|error| Failure::usage(format!("the question is not understood: {error}")))?;
+    let mut progress = |line: &str| {
+        let _ = writeln!(std::io::stderr(), "{line}");
+    };
+    let answer: Answer = match question {
+        Question::Ask { pool, request } => {
+            reach::ask(common, &Whose::Pool(pool), request, &mut progress)?
+        }
+        Question::Create(create) => reach::create(common, create)?,
+        Question::Discover => reach::discover(common)?,
+    };
+    print(&serde_json::to_string(&answer).expect("answers are JSON"))
+}
