@@ -207,7 +207,7 @@ pub struct ReplacementView {
     /// Bytes that a new disk needs.
     pub needed_bytes: u64,
     /// Disks of this machine that nothing uses.
-    pub candidates: Vec<DiskView>,
+    pub candidates: Vec<UnusedDiskView>,
     /// The device that would be replaced.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub old: Option<String>,
@@ -241,7 +241,7 @@ pub struct FailingView {
 
 /// A disk that nothing uses.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct DiskView {
+pub struct UnusedDiskView {
     /// Its most lasting path.
     pub path: String,
     /// Bytes.

@@ -247,7 +247,7 @@ fn at(words: &[&str]) -> Result<u64, &'static str> {
 fn weekday(text: &str) -> Result<u64, &'static str> {
     let text = text.to_ascii_lowercase();
     let is_it = |day: &&str| text.len() >= 3 && day.starts_with(text.as_str());
-    let place = WEEKDAYS.iter().position(|day| is_it(&day));
+    let place = WEEKDAYS.iter().position(is_it);
     place
         .map(|place| place as u64)
         .ok_or("a day of the week is a word such as monday or mon")

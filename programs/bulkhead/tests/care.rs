@@ -133,7 +133,10 @@ fn a_paused_scrub_survives_a_kill_and_goes_on_when_it_is_told_to() {
     });
     // A pause is in the pool with its transaction group.
     eventually("the event says so", || {
-        machine.ok("pool events tank").out.contains("the scrub is paused")
+        machine
+            .ok("pool events tank")
+            .out
+            .contains("the scrub is paused")
     });
     server.kill();
     std::fs::write(&faults, "").expect("written");
@@ -155,11 +158,14 @@ fn a_scheduled_scrub_begins_by_itself_and_after_a_restart() {
     assert!(output.status.success());
     let begun = || {
         let text = machine.ok("pool events tank").out;
-        text.matches("the scheduled scrub (every 5s) begins").count()
+        text.matches("the scheduled scrub (every 5s) begins")
+            .count()
     };
     let server = machine.serve("");
     eventually("a scrub began", || begun() > 0);
-    eventually("it ended", || status(&machine)["scan"]["state"] == "finished");
+    eventually("it ended", || {
+        status(&machine)["scan"]["state"] == "finished"
+    });
     server.kill();
     let before = begun();
     let server = machine.serve("");

@@ -126,8 +126,9 @@ fn wait(context: &Context<'_>, progress: &mut dyn FnMut(&str)) -> Result<(), Fai
     }
 }
 
+/// Where the disks are that the pool uses. At the path of a lost one there may be a new disk.
 fn member_paths(pool: &PoolStatus) -> Vec<PathBuf> {
-    let leaves = pool.leaves().into_iter();
+    let leaves = pool.leaves().into_iter().filter(|leaf| !is_lost(leaf));
     leaves.map(|leaf| PathBuf::from(&leaf.name)).collect()
 }
 

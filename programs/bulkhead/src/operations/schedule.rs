@@ -34,7 +34,8 @@ pub fn perform(context: &Context<'_>, request: ScheduleRequest) -> Result<Answer
         } => set(context, &of, rules, skip_unchanged),
         ScheduleRequest::List => list(context),
         ScheduleRequest::Remove { of } => {
-            if own(&*context.all()?, &of).is_none() {
+            let all = context.all()?;
+            if own(&all, &of).is_none() {
                 return Ok(Done::already(format!("{of} has no schedule of its own")));
             }
             context.edit(&of, vec![(SCHEDULE_PROPERTY.to_owned(), None)])?;
@@ -63,7 +64,8 @@ fn set(
     check_rules(&rules).map_err(|error| Failure::usage(error.to_string()))?;
     let dataset = Dataset::parse(of)?;
     context.pool.dataset(&dataset).map_err(failures::dataset)?;
-    let before = own(&*context.all()?, of).and_then(|text| ScheduleDocument::decode(text).ok());
+    let all = context.all()?;
+    let before = own(&all, of).and_then(|text| ScheduleDocument::decode(text).ok());
     if before.is_some_and(|before| before.rules == rules && before.skip_unchanged == skip_unchanged)
     {
         return Ok(Done::already(format!("{of} has this schedule already")));
@@ -130,7 +132,7 @@ fn ancestry(name: &str) -> impl Iterator<Item = &str> {
 }
 
 /// When a snapshot of a rule of this kind was taken, if it is one by its name.
-fn moment_of<'a>(name: &'a str) -> Option<(u64, &'a str)> {
+fn moment_of(name: &str) -> Option<(u64, &str)> {
     let (_, tag) = name.split_once('@')?;
     let (moment, label) = tag.strip_prefix(NAME_PREFIX)?.split_once('-')?;
     Some((from_compact_utc(moment)?, label))

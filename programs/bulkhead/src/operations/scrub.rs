@@ -111,7 +111,8 @@ pub fn wait_for_scan(
 /// Sets when the pool is scrubbed, or that it is not.
 pub fn set_schedule(context: &Context<'_>, when: Option<When>) -> Result<Answer, Failure> {
     let root = context.root();
-    let before = document(&*context.all()?, &root);
+    let all = context.all()?;
+    let before = document(&all, &root);
     if before.as_ref().map(|document| document.when) == when {
         return Ok(Done::already(match when {
             Some(when) => format!("pool {root} is scrubbed {when} already"),
@@ -164,7 +165,8 @@ pub fn obey(
     memory: &mut Memory,
     now_s: u64,
 ) -> Result<(Option<News>, bool), Failure> {
-    let Some(document) = document(&*context.all()?, &context.root()) else {
+    let all = context.all()?;
+    let Some(document) = document(&all, &context.root()) else {
         return Ok((None, false));
     };
     let status = context.pool.status().map_err(failures::pool)?;

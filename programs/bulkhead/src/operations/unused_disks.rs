@@ -6,7 +6,7 @@ use std::io::Read;
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use control::answer::DiskView;
+use control::answer::UnusedDiskView;
 use rustix::fs::OFlags;
 
 /// Where the kernel describes disks.
@@ -19,7 +19,7 @@ const LOOK_BYTES: usize = 256 << 10;
 /// Most disks that are looked at.
 const DISKS_MAX: usize = 1024;
 /// Kinds of block devices that are no disks.
-const NO_DISKS: [&str; 6] = ["ram", "zram", "sr", "fd", "dm-", "md"];
+const NO_DISKS: [&str; 8] = ["ram", "zram", "sr", "fd", "dm-", "md", "nbd", "zd"];
 
 /// A disk that nothing uses.
 pub struct UnusedDisk {
@@ -46,13 +46,13 @@ impl UnusedDisk {
     }
 
     /// How it is shown, and whether it can hold `needed` bytes.
-    pub fn view(self, needed: u64) -> DiskView {
+    pub fn view(self, needed: u64) -> UnusedDiskView {
         let refused = match (self.size >= needed, self.is_blank) {
             (false, _) => Some("it is too small".to_owned()),
             (_, false) => Some("it carries data: name it with --with if that may go".to_owned()),
             _ => None,
         };
-        DiskView {
+        UnusedDiskView {
             path: self.path.to_string_lossy().into_owned(),
             size: self.size,
             model: self.model,
@@ -128,7 +128,7 @@ fn is_blank(node: &Path) -> Option<bool> {
     // With O_EXCL the kernel refuses a block device that is mounted or in use.
     let flags = (OFlags::EXCL | OFlags::NONBLOCK | OFlags::CLOEXEC).bits();
     let mut options = File::options();
-    options.read(true).custom_flags(flags.cast_signed());
+    options.read(true).custom_flags(flags as i32);
     let file = options.open(node).ok()?;
     if !file.metadata().ok()?.file_type().is_block_device() {
         return None;

@@ -1,7 +1,7 @@
 //! Obeys the schedules in the pool, in a thread of its own: snapshots, and scrubs.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use control::Failure;
@@ -44,6 +44,9 @@ fn run(core: &Core) {
 /// The schedules as they were looked at last, and when to act.
 #[derive(Default)]
 struct Plan {
+    /// The documents as they were: while they are the same, nothing of them is read. Weak, so that
+    /// a change of one need not copy the others.
+    seen: Weak<All>,
     texts: BTreeMap<String, String>,
     looked_s: u64,
     next_s: u64,
@@ -59,13 +62,18 @@ impl Plan {
         };
         let all = core.serving.known.all(&*pool)?;
         drop(pool);
-        let texts = texts(&all);
-        let is_same = texts == self.texts && now_s >= self.looked_s;
+        let seen = Arc::downgrade(&all);
+        let mut is_same = now_s >= self.looked_s;
         self.looked_s = now_s;
-        if is_same && (now_s < self.next_s || texts.is_empty()) {
+        if !Weak::ptr_eq(&seen, &self.seen) {
+            self.seen = seen;
+            let texts = texts(&all);
+            is_same &= texts == self.texts;
+            self.texts = texts;
+        }
+        if is_same && (now_s < self.next_s || self.texts.is_empty()) {
             return Ok(());
         }
-        self.texts = texts;
         self.next_s = now_s + AGAIN_AFTER_S;
         let has_failed = self.act(core, now_s)?;
         let moments = schedule::next_moment(self.texts.values().map(String::as_str), now_s);
