@@ -15,10 +15,12 @@
 
 #![forbid(unsafe_code)]
 
+mod activity;
 mod memory;
 
 use std::sync::Arc;
 
+pub use activity::{Activity, Direction, DirectionSnapshot, TIME_CLASSES};
 pub use memory::MemoryDevice;
 pub use units::Extent;
 
@@ -188,6 +190,11 @@ pub trait BlockDevice: Send + Sync {
     /// The states of `extent`, in order, at most `runs_max` runs (the last may then end early).
     /// May block.
     fn status(&self, extent: Extent, runs_max: usize) -> Result<Vec<StatusRun>, DeviceError>;
+
+    /// Where servers count what clients do on it, if somebody wants to know.
+    fn activity(&self) -> Option<&Activity> {
+        None
+    }
 }
 
 /// A device that several sessions share.

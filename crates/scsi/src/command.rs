@@ -289,6 +289,8 @@ pub struct Outcome {
     /// Nexuses whose tasks on the command's unit must be aborted before this is sent (PREEMPT
     /// AND ABORT).
     pub abort: Vec<NexusId>,
+    /// What the command was performed on, if it was a unit.
+    pub device: Option<SharedDevice>,
     pub(crate) format: SenseFormat,
 }
 
@@ -299,6 +301,7 @@ impl Outcome {
             sense: None,
             data_in: DataIn::None,
             abort: Vec::new(),
+            device: None,
             format: SenseFormat::Fixed,
         }
     }

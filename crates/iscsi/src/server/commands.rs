@@ -44,6 +44,7 @@ impl FullFeature {
                 wanted_bytes: None,
                 in_bytes: request.expected_read_bytes,
             },
+            arrived: Instant::now(),
         };
         if request.read && !request.write {
             return self.run(task, &command, DataOut::None, None);

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Instant;
 
 use block_device::Effort;
 use scsi::{Command, DataOut, Executed, Outcome, Status};
@@ -49,6 +50,8 @@ pub(crate) struct Task {
     /// An immediate command has no place in the window.
     pub(crate) immediate: bool,
     pub(crate) expectation: Expectation,
+    /// When it arrived.
+    pub(crate) arrived: Instant,
 }
 
 impl Execution {
@@ -179,6 +182,16 @@ impl Execution {
                 (Status::Good | Status::ConditionMet, _) => Counters::add_one(&counters.others),
                 _ => Counters::add_one(&counters.errors),
             }
+        }
+        let device = outcome.device.as_ref();
+        let Some(activity) = device.and_then(|device| device.activity()) else {
+            return;
+        };
+        match (outcome.status, task.work) {
+            (Status::Good, Work::Read) => activity.reads.add(in_bytes, task.arrived.elapsed()),
+            (Status::Good, Work::Write) => activity.writes.add(out_bytes, task.arrived.elapsed()),
+            (Status::Good | Status::ConditionMet, _) => {}
+            _ => activity.add_error(),
         }
     }
 }

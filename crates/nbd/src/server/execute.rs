@@ -4,6 +4,7 @@
 use std::io::IoSliceMut;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Instant;
 
 use block_device::{Commit, DeviceError, Effort, ErrorKind, Extent, ReadLoan, WriteLoan, Zero};
 use serving::{Answer, Connection, Directive, FlushOutcome, Outbound, Payload, Reservation};
@@ -71,6 +72,9 @@ impl Served {
     /// Answers with an error.
     pub(crate) fn refuse(&self, request: &Request, errno: Errno, message: &str, thread: Thread) {
         serving::Counters::add_one(&self.export.counters.errors);
+        if let Some(activity) = self.export.device.activity() {
+            activity.add_error();
+        }
         let bytes = request.error(self.style(), errno, message);
         self.answer(Answer::with_payload(&[], Payload::Bytes(bytes)), thread);
     }
@@ -122,8 +126,10 @@ impl Served {
         unfragmented: bool,
         reservation: Reservation,
     ) {
+        let arrived = Instant::now();
         match self.export.device.read(extent, Effort::NoWait) {
             Ok(loan) => {
+                self.has_read(extent, arrived);
                 self.send(
                     &request,
                     extent,
@@ -136,6 +142,7 @@ impl Served {
             Err(error) if error.kind == ErrorKind::WouldBlock => self.defer(move |served| {
                 match served.export.device.read(extent, Effort::MayBlock) {
                     Ok(loan) => {
+                        served.has_read(extent, arrived);
                         let thread = Thread::Elsewhere;
                         served.send(&request, extent, unfragmented, loan, reservation, thread);
                     }
@@ -143,6 +150,12 @@ impl Served {
                 }
             }),
             Err(error) => self.fail(&request, &error, Thread::Connection),
+        }
+    }
+
+    fn has_read(&self, extent: Extent, arrived: Instant) {
+        if let Some(activity) = self.export.device.activity() {
+            activity.reads.add(extent.length, arrived.elapsed());
         }
     }
 
@@ -177,15 +190,18 @@ impl Served {
         durable: bool,
         alone: bool,
     ) {
-        let offset = request.offset;
+        let (offset, arrived) = (request.offset, Instant::now());
         match self.export.device.write(offset, data, Effort::NoWait) {
-            Ok(()) => self.written(&request, durable, alone, Thread::Connection),
+            Ok(()) => self.written(&request, durable, alone, Thread::Connection, arrived),
             Err(error) if error.kind == ErrorKind::WouldBlock => {
                 let data = data.to_vec();
                 // Bounded by the connection's pending operations and the gathered size.
                 self.defer(move |served| {
                     match served.export.device.write(offset, &data, Effort::MayBlock) {
-                        Ok(()) => served.written(&request, durable, true, Thread::Elsewhere),
+                        Ok(()) => {
+                            let thread = Thread::Elsewhere;
+                            served.written(&request, durable, true, thread, arrived);
+                        }
                         Err(error) => served.fail(&request, &error, Thread::Elsewhere),
                     }
                 });
@@ -203,12 +219,16 @@ impl Served {
         alone: bool,
         reservation: Reservation,
     ) {
+        let arrived = Instant::now();
         match loan.commit(Effort::NoWait) {
-            Commit::Done => self.written(&request, durable, alone, Thread::Connection),
+            Commit::Done => self.written(&request, durable, alone, Thread::Connection, arrived),
             Commit::Failed(error) => self.fail(&request, &error, Thread::Connection),
             Commit::WouldBlock(loan) => self.defer(move |served| {
                 match loan.commit(Effort::MayBlock) {
-                    Commit::Done => served.written(&request, durable, true, Thread::Elsewhere),
+                    Commit::Done => {
+                        let thread = Thread::Elsewhere;
+                        served.written(&request, durable, true, thread, arrived);
+                    }
                     Commit::Failed(error) => served.fail(&request, &error, Thread::Elsewhere),
                     Commit::WouldBlock(loan) => {
                         let kind = ErrorKind::WouldBlock;
@@ -221,9 +241,28 @@ impl Served {
         }
     }
 
-    fn written(self: &Arc<Self>, request: &Request, durable: bool, alone: bool, thread: Thread) {
+    fn written(
+        self: &Arc<Self>,
+        request: &Request,
+        durable: bool,
+        alone: bool,
+        thread: Thread,
+        arrived: Instant,
+    ) {
         self.export.counters.write(request.length);
-        self.finish(request, durable, alone, thread);
+        match durable {
+            true => self.flush_after(request, alone, thread, Some(arrived)),
+            false => {
+                self.has_written(request, arrived);
+                self.done(request, thread);
+            }
+        }
+    }
+
+    fn has_written(&self, request: &Request, arrived: Instant) {
+        if let Some(activity) = self.export.device.activity() {
+            activity.writes.add(request.length, arrived.elapsed());
+        }
     }
 
     /// Answers a change of the device, when it is durable if that was asked for.
@@ -237,24 +276,44 @@ impl Served {
 
     /// Makes everything durable, then answers.
     pub(crate) fn flush(self: &Arc<Self>, request: &Request, alone: bool, thread: Thread) {
+        self.flush_after(request, alone, thread, None);
+    }
+
+    /// The same; ends a write that arrived at `arrived`, if it does.
+    fn flush_after(
+        self: &Arc<Self>,
+        request: &Request,
+        alone: bool,
+        thread: Thread,
+        arrived: Option<Instant>,
+    ) {
         let flushes = &self.export.flushes;
         if alone || self.export.device.is_clean() {
             // Nothing else to do: saves waking a thread.
             if let Some(outcome) = flushes.flush_here() {
-                return self.flushed(request, &outcome, thread);
+                return self.flushed(request, &outcome, thread, arrived);
             }
         }
         let pending = self.outbound.pending();
         let (served, request) = (Arc::clone(self), *request);
         flushes.wait(move |outcome| {
-            served.flushed(&request, &outcome, Thread::Elsewhere);
+            served.flushed(&request, &outcome, Thread::Elsewhere, arrived);
             drop(pending);
         });
     }
 
-    fn flushed(&self, request: &Request, outcome: &FlushOutcome, thread: Thread) {
+    fn flushed(
+        &self,
+        request: &Request,
+        outcome: &FlushOutcome,
+        thread: Thread,
+        arrived: Option<Instant>,
+    ) {
         match outcome {
             Ok(()) => {
+                if let Some(arrived) = arrived {
+                    self.has_written(request, arrived);
+                }
                 serving::Counters::add_one(&self.export.counters.flushes);
                 self.done(request, thread);
             }

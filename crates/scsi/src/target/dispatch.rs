@@ -49,6 +49,14 @@ impl Context<'_> {
     }
 }
 
+/// Notes the device in the answer.
+fn performed_on(unit: &Unit, mut executed: Executed) -> Executed {
+    if let Executed::Done(outcome) | Executed::Durable { then: outcome, .. } = &mut executed {
+        outcome.device = Some(Arc::clone(&unit.config.device));
+    }
+    executed
+}
+
 /// The answer for a [`Stop`] that is one.
 fn stopped(stop: Stop, format: SenseFormat) -> Executed {
     match stop {
@@ -133,7 +141,7 @@ impl Target {
             perform(&context, &mut data)
         });
         match result {
-            Ok(executed) => executed,
+            Ok(executed) => performed_on(&unit, executed),
             Err(Stop::WouldBlock) => Executed::WouldBlock(Pending::new(self, nexus, command, data)),
             Err(stop) => stopped(stop, unit.state.sense_format()),
         }

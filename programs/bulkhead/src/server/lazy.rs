@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use block_device::{
-    BlockDevice, Commit, DeviceError, Effort, ErrorKind, Extent, Geometry, ReadLoan, StatusRun,
+    Activity, BlockDevice, Commit, DeviceError, Effort, ErrorKind, Extent, Geometry, ReadLoan, StatusRun,
     Update, WriteLoan, Zero,
 };
 use units::VolumeName;
@@ -57,6 +57,7 @@ struct Core {
     gate: Mutex<()>,
     closed: AtomicBool,
     has_read: AtomicBool,
+    activity: Activity,
 }
 
 impl LazyVolume {
@@ -71,6 +72,7 @@ impl LazyVolume {
                 gate: Mutex::new(()),
                 closed: AtomicBool::new(false),
                 has_read: AtomicBool::new(false),
+                activity: Activity::default(),
             }),
         }
     }
@@ -252,6 +254,10 @@ impl BlockDevice for LazyVolume {
     fn status(&self, extent: Extent, runs_max: usize) -> Result<Vec<StatusRun>, DeviceError> {
         let volume = self.core.volume(Effort::MayBlock, "status", extent)?;
         volume.status(extent, runs_max)
+    }
+
+    fn activity(&self) -> Option<&Activity> {
+        Some(&self.core.activity)
     }
 }
 

@@ -360,6 +360,7 @@ impl Serving {
                 .collect(),
             nbd: served.wish.nbd.values().map(nbd_view).collect(),
             problems: served.problems.iter().map(ToString::to_string).collect(),
+            activity: self.volumes.activity(),
             ..Status::default()
         }
     }

@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::Instant;
 
-use block_device::{DeviceError, ErrorKind, Extent};
+use block_device::{BlockDevice, DeviceError, ErrorKind, Extent};
+use control::answer::VolumeActivity;
 use control::{Failure, FailureKind};
 use units::VolumeName;
 use zpool::dataset::DatasetErrorKind;
@@ -123,6 +124,28 @@ impl Volumes {
         if let Some(device) = self.lock().get(name) {
             device.resized();
         }
+    }
+
+    /// What clients did on each volume that is shown.
+    pub fn activity(&self) -> Vec<VolumeActivity> {
+        let devices = self.lock();
+        let all = devices.iter().filter_map(|(name, device)| {
+            let activity = device.activity()?;
+            let (reads, writes) = (activity.reads.snapshot(), activity.writes.snapshot());
+            Some(VolumeActivity {
+                name: name.clone(),
+                reads: reads.count(),
+                read_bytes: reads.bytes,
+                read_us: reads.us,
+                read_times: reads.times.to_vec(),
+                writes: writes.count(),
+                write_bytes: writes.bytes,
+                write_us: writes.us,
+                write_times: writes.times.to_vec(),
+                errors: activity.errors(),
+            })
+        });
+        all.collect()
     }
 
     /// Number of open volumes.

@@ -1,0 +1,1 @@
+"""The HTTP API of a head, against the real program: rights, limits, the document, metrics."""

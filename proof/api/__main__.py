@@ -1,0 +1,66 @@
+"""``python3 -m proof.api``: a real head with a real pool, asked by a client that knows only the document."""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import subprocess
+import time
+from pathlib import Path
+
+from proof.api import checks
+from proof.api.head import PASSWORD, USERS, Head
+from proof.api.web import Web
+from proof.runtime import REPOSITORY, ProofError, command, memory_base, scratch
+
+VALIDATOR = "openapi-spec-validator==0.7.1"
+SCRATCH_BYTES = 1 << 30
+
+
+def _validator() -> Path:
+    """A Python with the validator, in an environment of its own below target/."""
+    folder = REPOSITORY / "target" / "openapi-validator"
+    python = folder / "bin" / "python"
+    stamp = folder / "installed"
+    if stamp.exists() and stamp.read_text() == VALIDATOR:
+        return python
+    shutil.rmtree(folder, ignore_errors=True)
+    for words in (["/usr/bin/python3", "-m", "venv", folder], [python, "-m", "pip", "install", "--quiet", VALIDATOR]):
+        done = subprocess.run(words, capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            raise ProofError(f"{' '.join(map(str, words))}: {done.stdout}{done.stderr}")
+    stamp.write_text(VALIDATOR)
+    return python
+
+
+def main(argv: list[str]) -> int:
+    parser = argparse.ArgumentParser(prog="proof.api", description=__doc__)
+    parser.add_argument("--keep", action="store_true", help="leave the files of the run")
+    arguments = parser.parse_args(argv)
+    validator = _validator()
+    with scratch("api", arguments.keep, memory_base(SCRATCH_BYTES)) as folder:
+        head = Head(folder)
+        port = head.start()
+        nobody = Web(port)
+        if not nobody.ask("GET", "/session")[0] == 401 or not nobody.ask("GET", "/overview")[1]["no_users"]:
+            raise ProofError("a head without users does not say so")
+        head.add_users()
+        place = checks.Place(head, port, nobody, {name: Web(port) for name in USERS}, validator)
+        for name, web in place.users.items():
+            checks.expect(200, web.log_in(name, PASSWORD), f"{name} logs in")
+        try:
+            for check in checks.CHECKS:
+                started = time.monotonic()
+                check(place)
+                print(f"ok  {check.__name__.replace('_', ' ')}  {time.monotonic() - started:.1f} s")
+        except ProofError:
+            print(head.child.log_tail() if head.child else "")
+            raise
+        finally:
+            head.stop()
+    print(f"api: {len(checks.CHECKS)} checks, 0 failed")
+    return 0
+
+
+if __name__ == "__main__":
+    command(main)
