@@ -16,7 +16,7 @@ PREFIX ?= /usr/local
 DESTDIR ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help deps build install deb demo demo-single test lint unit conformance crash hostile drill drill-short linux fuzz bench
+.PHONY: help deps build install deb demo demo-single test lint unit conformance crash hostile api drill drill-short linux fuzz bench
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -65,6 +65,10 @@ crash: build ## ROUNDS kills with verified clients; LEGS=mix harms a leg meanwhi
 hostile: build ## clients that misbehave beside one that does not
 	@scripts/deps.sh test
 	$(PYTHON) -m proof.hostile
+
+api: build ## the HTTP API of a head: rights, limits, its document, metrics
+	@scripts/deps.sh test
+	$(PYTHON) -m proof.api
 
 drill: build ## ROUNDS of every fault of a pair in a lab, with the time-outs that are promised
 	@scripts/deps.sh test

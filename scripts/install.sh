@@ -35,6 +35,12 @@ done
 put_naming_program 644 packaging/systemd/bulkhead-pool@.service \
     "$prefix/lib/systemd/system/bulkhead-pool@.service"
 
+put_naming_program 644 packaging/systemd/bulkhead-head.service \
+    "$prefix/lib/systemd/system/bulkhead-head.service"
+for file in alerts.yml dashboard.json; do
+    put 644 "packaging/monitoring/$file" "$prefix/share/bulkhead/monitoring/$file"
+done
+
 install -d "$destdir$prefix/share/man/man1"
 "$program" man "$destdir$prefix/share/man/man1" >/dev/null
 completion() { # shell, place

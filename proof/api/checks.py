@@ -200,7 +200,7 @@ def hostile_clients(place: Place) -> None:
             connection.sendall(garbage)
     long = anna.raw("POST", "/api/v1/appliance/check", b" " * (3 << 20), {"Content-Type": "application/json"})
     expect(413, long[0], "a body that is too long")
-    for path in ("/api/v1/pools/..%2F..%2Fetc", "/api/v1/pools/%00", "/..%2f..%2fetc/passwd", "/api/v1/pools/tank/volumes/%ff"):
+    for path in ("/api/v1/pools/..%2F..%2Fetc", "/api/v1/pools/%00", "/api/v1/pools/tank/volumes/%ff"):
         status = anna.raw("GET", path)[0]
         expect(True, 400 <= status < 500, f"GET {path} gives {status}")
     stranger = Web(place.port)

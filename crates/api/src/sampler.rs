@@ -14,7 +14,7 @@ use units::PoolName;
 use crate::backend::{Backend, PoolPlace, Surroundings};
 use crate::operations::Operations;
 use crate::peer::Peers;
-use crate::view::{Metrics, Overview, PoolEvent, PoolOverview, VolumeRates};
+use crate::view::{Metrics, Overview, PoolEvent, PoolOverview, Step, Takeover, VolumeRates};
 use crate::{Accounts, alerts, now_ms};
 
 /// Pause between two looks while somebody watches.
@@ -71,6 +71,7 @@ pub struct Sampler {
 #[derive(Default)]
 struct Looking {
     events: BTreeMap<String, u64>,
+    takeovers: BTreeMap<String, Takeover>,
     peers: Option<Peers>,
 }
 
@@ -193,7 +194,10 @@ impl Sampler {
             }
         }
         let metrics = metrics(&before, &statuses);
-        let overview = self.overview_of(here, &surroundings, &served, &statuses);
+        let mut overview = self.overview_of(here, &surroundings, &served, &statuses);
+        if overview.last_takeover.is_none() {
+            overview.last_takeover = last_takeover(&looking.takeovers, &served, &statuses);
+        }
         let frames = [
             differs(&before.overview, &overview).then(|| Frame::new("overview", &overview)),
             Some(Frame::new("metrics", &metrics)),
@@ -268,6 +272,9 @@ impl Sampler {
             .last()
             .map_or(known.unwrap_or(0), |event| event.number);
         looking.events.insert(pool.to_string(), newest);
+        if let Some(takeover) = takeover(pool.as_str(), &events, known.is_some()) {
+            looking.takeovers.insert(pool.to_string(), takeover);
+        }
         // At the first look everything is old.
         if known.is_none() {
             return;
@@ -313,6 +320,58 @@ fn pool_overview(
         uptime_s: status.and_then(|status| Some(status.server.as_ref()?.uptime_s)),
         problems: status.map_or_else(Vec::new, |status| status.problems.clone()),
     }
+}
+
+/// The last time that a server took the pool, as far as these events tell: after an export it was a
+/// start, without one the server before had no time for it. `was_served` says that there was one before
+/// the first of them.
+fn takeover(pool: &str, events: &[Event], was_served: bool) -> Option<Takeover> {
+    let at = events.iter().rposition(|event| event.kind == "imported")?;
+    let mut before = events[..at].iter().rev();
+    let before = before.find(|event| matches!(event.kind.as_str(), "imported" | "exported"));
+    let kind = match before {
+        Some(event) if event.kind == "imported" => "takeover",
+        None if was_served => "takeover",
+        _ => "start",
+    };
+    Some(Takeover {
+        pool: pool.to_owned(),
+        kind: kind.to_owned(),
+        at_ms: events[at].at_ms,
+        ..Takeover::default()
+    })
+}
+
+/// The newest of them, with what the server that did it tells of its start.
+fn last_takeover(
+    takeovers: &BTreeMap<String, Takeover>,
+    served: &BTreeMap<String, String>,
+    statuses: &BTreeMap<String, Arc<Status>>,
+) -> Option<Takeover> {
+    let known = takeovers.values();
+    let known = known.filter(|takeover| served.contains_key(&takeover.pool));
+    let mut last = known.max_by_key(|takeover| takeover.at_ms)?.clone();
+    last.to = served.get(&last.pool).cloned().unwrap_or_default();
+    let status = statuses.get(&last.pool);
+    let Some(server) = status.and_then(|status| status.server.as_ref()) else {
+        return Some(last);
+    };
+    let steps = [
+        ("server started", Some(0)),
+        ("listening", server.listening_after_ms),
+        ("logs replayed", server.replayed_after_ms),
+        ("first read served", server.first_read_after_ms),
+    ];
+    let steps = steps.into_iter().filter_map(|(name, after_ms)| {
+        Some(Step {
+            name: name.to_owned(),
+            after_ms: after_ms?,
+        })
+    });
+    last.steps = steps.collect();
+    last.steps.sort_by_key(|step| step.after_ms);
+    last.duration_ms = server.listening_after_ms;
+    Some(last)
 }
 
 /// Whether anything changed but the clocks.
@@ -402,6 +461,28 @@ mod tests {
         };
         let metrics = metrics(&before, &status(5, 10));
         assert!(metrics.volumes[0].read_ops_per_s >= 0.0);
+    }
+
+    #[test]
+    fn a_server_that_had_no_time_to_export_was_taken_over_from() {
+        let events = |kinds: &[&str]| -> Vec<Event> {
+            let kinds = kinds.iter().zip(1..);
+            kinds
+                .map(|(kind, number)| Event {
+                    number,
+                    at_ms: number * 1000,
+                    kind: (*kind).to_owned(),
+                    ..Event::default()
+                })
+                .collect()
+        };
+        let kind =
+            |kinds: &[&str]| takeover("tank", &events(kinds), false).map(|t| (t.kind, t.at_ms));
+        let taken = Some(("takeover".to_owned(), 3000));
+        assert_eq!(kind(&["imported", "scan", "imported"]), taken);
+        let started = Some(("start".to_owned(), 3000));
+        assert_eq!(kind(&["imported", "exported", "imported", "scan"]), started);
+        assert_eq!(kind(&["scan"]), None);
     }
 
     #[test]

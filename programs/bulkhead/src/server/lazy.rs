@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use block_device::{
-    Activity, BlockDevice, Commit, DeviceError, Effort, ErrorKind, Extent, Geometry, ReadLoan, StatusRun,
-    Update, WriteLoan, Zero,
+    Activity, BlockDevice, Commit, DeviceError, Effort, ErrorKind, Extent, Geometry, ReadLoan,
+    StatusRun, Update, WriteLoan, Zero,
 };
 use units::VolumeName;
 
