@@ -66,7 +66,11 @@ pub enum VolumeCommand {
         new_name: VolumeName,
     },
     /// Take a volume back to a snapshot, also while it is exported and in use
-    #[command(after_help = ROLLBACK_HELP)]
+    ///
+    /// What was written since the snapshot is lost. Clients stay connected: iSCSI initiators are told
+    /// that the contents changed. What a client has in its own memory is not changed: unmount the
+    /// file system, or stop the virtual machine, before.
+    #[command(after_help = ROLLBACK_EXAMPLES)]
     Rollback {
         /// The snapshot, as POOL/NAME@SNAPSHOT
         snapshot: SnapshotName,
@@ -125,10 +129,7 @@ const CREATE_EXAMPLES: &str = "Examples:
   bulkhead volume create tank/db/log --size 100G --sparse --parents --compression zstd-3
   bulkhead volume create tank/db/data --size 1T --block-size 8K --sync always --dedup on";
 
-const ROLLBACK_HELP: &str = "What was written since the snapshot is lost. Clients stay connected: iSCSI initiators are told \
-                             that the contents changed. What a client has in its own memory is not changed: \
-                             unmount the file system, or stop the virtual machine, before.\n\n\
-                             Examples:
+const ROLLBACK_EXAMPLES: &str = "Examples:
   bulkhead volume rollback tank/vm0@monday
   bulkhead volume rollback tank/vm0@monday --destroy-newer";
 
