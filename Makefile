@@ -16,7 +16,7 @@ PREFIX ?= /usr/local
 DESTDIR ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help deps build install deb demo demo-single test lint unit conformance crash hostile api drill drill-short linux fuzz bench
+.PHONY: help deps build install deb demo demo-single test lint unit conformance crash hostile api drill drill-short linux fuzz bench console screenshots
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -69,6 +69,14 @@ hostile: build ## clients that misbehave beside one that does not
 api: build ## the HTTP API of a head: rights, limits, its document, metrics
 	@scripts/deps.sh test
 	$(PYTHON) -m proof.api
+
+console: build ## journeys in a real Chromium, and what axe says of each page
+	@scripts/deps.sh test
+	cd console && npm run --silent check && npm run --silent test
+
+screenshots: build ## the pictures of the readme, into docs/images
+	@scripts/deps.sh test
+	cd console && node tests/screenshots.mjs
 
 drill: build ## ROUNDS of every fault of a pair in a lab, with the time-outs that are promised
 	@scripts/deps.sh test

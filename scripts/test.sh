@@ -26,6 +26,7 @@ run make crash ROUNDS="${CRASH_ROUNDS:-50}"
 run make crash ROUNDS="${LEGS_ROUNDS:-16}" LEGS=mix
 run make hostile
 run make api
+run make console
 run make drill-short
 run make fuzz SECONDS="${FUZZ_SECONDS:-60}"
 run make demo-single

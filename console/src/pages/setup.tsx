@@ -114,17 +114,24 @@ function CheckCard({ checked, whole }: { checked: Checked; whole: Finding[] }) {
 
 function PlanCard({ document, checked }: { document: ApplianceDocument; checked: Checked }) {
   const [plan, setPlan] = useState<Plan | null>(null);
+  const [found, setFound] = useState<Finding[]>([]);
   const [refusal, setRefusal] = useState<ApiError | null>(null);
   const [isPlanning, setPlanning] = useState(false);
   const [isAsking, setAsking] = useState(false);
   const hasErrors = checked.report?.findings.some((finding) => finding.severity === "error") ?? true;
   // A plan of another file than the one that is shown would mislead.
-  useEffect(() => setPlan(null), [document]);
+  useEffect(() => {
+    setPlan(null);
+    setFound([]);
+  }, [document]);
   const makePlan = async (): Promise<void> => {
     setPlanning(true);
     setRefusal(null);
     try {
-      setPlan(await post<Plan>("/appliance/plan", { appliance: cleaned(document) }));
+      const answer = await post<Plan | CheckReport>("/appliance/plan", { appliance: cleaned(document) });
+      // Heads that could be asked may know of errors that the file does not show.
+      if ("findings" in answer) setFound(answer.findings);
+      else setPlan(answer);
     } catch (error) {
       setRefusal(error as ApiError);
     }
@@ -136,8 +143,9 @@ function PlanCard({ document, checked }: { document: ApplianceDocument; checked:
     <Card title="Plan" actions={<Button disabled={hasErrors || isPlanning} onClick={() => void makePlan()}>{isPlanning ? "Planning …" : "Make the plan"}</Button>}>
       {hasErrors && checked.report && <p>Mend the errors first.</p>}
       <Refusal error={refusal} />
+      {found.length > 0 && <FindingList findings={found} />}
       {plan && <PlanView plan={plan} />}
-      {plan && plan.obstacles?.length === 0 && plan.changes.length > 0 && (
+      {plan && plan.obstacles.length === 0 && plan.changes.length > 0 && (
         <Button kind="primary" onClick={() => setAsking(true)}>Apply it</Button>
       )}
       {run && <Applied run={run} />}
@@ -155,11 +163,11 @@ function PlanCard({ document, checked }: { document: ApplianceDocument; checked:
 }
 
 function PlanView({ plan }: { plan: Plan }) {
-  if (plan.obstacles?.length > 0) {
+  if (plan.obstacles.length > 0) {
     return (
       <>
         <p>Something is in the way:</p>
-        <ul class="list">{plan.obstacles.map((one) => <li key={one.what}><b>{one.what}</b> {one.mend}</li>)}</ul>
+        <ul class="list">{plan.obstacles.map((one) => <li key={one.what}><b>{one.what}</b>: {one.mend}</li>)}</ul>
       </>
     );
   }

@@ -146,6 +146,7 @@ export function Chart({ measure, volume, label }: ChartProps) {
     <figure class="chart">
       <figcaption>{label}</figcaption>
       <div ref={place} class="plot" aria-hidden="true" />
+      {lines.length === 0 && <p class="muted">Volumes appear here when they are in use.</p>}
       <ul class="legend" aria-label={`${label}, now`}>
         {lines.map((line, index) => (
           <li key={line.label}>

@@ -3,7 +3,7 @@
 import type { ComponentChildren } from "preact";
 import type { DeviceView, PoolStatus } from "../api/types";
 import { Icon } from "./icons";
-import { State, toneOf } from "./state";
+import { State, toneOf, type Tone } from "./state";
 
 interface TopologyProps {
   pool: PoolStatus;
@@ -52,7 +52,7 @@ function Node({ device, group, actions }: NodeProps) {
   const isGroup = members.length > 0;
   return (
     <li class={isGroup ? "group" : "leaf"}>
-      <div class={`node tone-${toneOf(device.state)}`}>
+      <div class={`node tone-${toneOfDevice(device)}`}>
         <div class="node-name">
           <Icon name={isGroup ? "link" : "disk"} size={16} />
           <span class={isGroup ? "" : "mono path"} title={device.name}>{isGroup ? device.name : shortened(device.name)}</span>
@@ -71,6 +71,13 @@ function Node({ device, group, actions }: NodeProps) {
   );
 }
 
+/** A disk with errors asks for attention also while it is in use. */
+function toneOfDevice(device: DeviceView): Tone {
+  const tone = toneOf(device.state);
+  const errors = device.read_errors + device.write_errors + device.checksum_errors;
+  return tone === "good" && errors > 0 ? "warning" : tone;
+}
+
 function Errors({ device }: { device: DeviceView }) {
   const counts: [string, number][] = [
     ["read", device.read_errors],
@@ -86,7 +93,7 @@ function Errors({ device }: { device: DeviceView }) {
   );
 }
 
-/** The end of a long path is what tells disks apart. */
+/** The end of a long path is what tells disks apart; the whole stands in the tooltip. */
 export function shortened(path: string): string {
-  return path.replace(/^\/dev\/disk\/by-[a-z]+\//, "").replace(/^\/dev\//, "");
+  return path.slice(path.lastIndexOf("/") + 1);
 }

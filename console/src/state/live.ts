@@ -1,7 +1,7 @@
 // What the head streams: the overview, rates of volumes, events of pools, long operations. The
 // browser connects again by itself; until then the console says so and shows what it knew.
 
-import { signal } from "@preact/signals";
+import { computed, signal } from "@preact/signals";
 import type { Metrics, Operation, Overview, PoolEvent, VolumeRates } from "../api/types";
 import { get } from "../api/client";
 import { resume } from "./session";
@@ -27,6 +27,15 @@ export const overview = signal<Overview | null>(null);
 export const metrics = signal<Metrics | null>(null);
 export const events = signal<PoolEventOf[]>([]);
 export const operations = signal<Operation[]>([]);
+
+/** Changes when something appears, goes or changes its state, not with every byte that is written. */
+export const shape = computed(() =>
+  (overview.value?.pools ?? [])
+    .map((pool) => [
+      pool.name, pool.state, pool.served_by, pool.pool?.health, pool.volume_count, pool.target_count, pool.nbd_count, pool.session_count,
+    ].join(" "))
+    .join("\n"),
+);
 
 /** Rates of one volume (or of all) over the last seconds, ready for a chart. */
 export interface History {

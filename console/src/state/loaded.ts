@@ -4,7 +4,7 @@
 import { useCallback, useEffect, useRef, useState } from "preact/hooks";
 import { get, type ApiError } from "../api/client";
 import { poolPath } from "../api/paths";
-import { connection, overview } from "./live";
+import { connection, shape } from "./live";
 
 const AGAIN_MS = 10_000;
 
@@ -36,11 +36,11 @@ export function useLoaded<T>(path: string | null): Loaded<T> {
     }
   }, [path]);
 
-  const changedAt = overview.value?.at_ms ?? 0;
+  const now = shape.value;
   const isConnected = connection.value === "connected";
   useEffect(() => {
-    if (isConnected || current.current !== null) void reload();
-  }, [reload, changedAt, isConnected]);
+    void reload();
+  }, [reload, now, isConnected]);
   useEffect(() => {
     const timer = window.setInterval(() => void reload(), AGAIN_MS);
     return () => window.clearInterval(timer);
@@ -62,7 +62,7 @@ export interface OfPool<T> {
 export function useOfPools<T>(pools: string[], what: string): OfPool<T>[] | null {
   const [items, setItems] = useState<OfPool<T>[] | null>(null);
   const names = pools.join(" ");
-  const changedAt = overview.value?.at_ms ?? 0;
+  const now = shape.value;
   useEffect(() => {
     let isGone = false;
     const load = async (): Promise<void> => {
@@ -83,6 +83,6 @@ export function useOfPools<T>(pools: string[], what: string): OfPool<T>[] | null
       isGone = true;
       window.clearInterval(timer);
     };
-  }, [names, what, changedAt]);
+  }, [names, what, now]);
   return items;
 }

@@ -1,0 +1,50 @@
+// The console in a real Chromium, against a real head with real pools: each journey of an
+// administrator, one after another on the same appliance.
+
+import { after, before, test } from "node:test";
+import assert from "node:assert/strict";
+import { Browser } from "./world/browser.mjs";
+import { Head } from "./world/head.mjs";
+import { logsIn } from "./journeys/login.mjs";
+import { createsPool, watchesScrub } from "./journeys/pool.mjs";
+import { createsVolume, createsVolumeByKeyboard } from "./journeys/volume.mjs";
+import { offersVolume } from "./journeys/target.mjs";
+import { rollsBack } from "./journeys/rollback.mjs";
+import { replacesDisk } from "./journeys/disk.mjs";
+import { setsUp } from "./journeys/setup.mjs";
+import { offersNoMoreThanTheRoleMay } from "./journeys/roles.mjs";
+import { runsDrill } from "./journeys/drill.mjs";
+import { isAccessible } from "./journeys/accessible.mjs";
+import { survivesRestartOfHead } from "./journeys/restart.mjs";
+
+const world = {};
+
+before(async () => {
+  world.head = await Head.start();
+  world.browser = await Browser.start(world.head.url);
+});
+
+after(async () => {
+  await world.browser?.stop();
+  await world.head?.stop();
+});
+
+const journey = (name, walk) => test(name, (t) => walk(world, t));
+
+journey("a stranger is asked who they are, and told what is wrong", logsIn);
+journey("an administrator makes a pool of files", createsPool);
+journey("an operator makes a volume", createsVolume);
+journey("a volume is made by keyboard alone", createsVolumeByKeyboard);
+journey("a volume is offered by a target to one initiator", offersVolume);
+journey("a snapshot is taken and the volume rolled back to it", rollsBack);
+journey("a scrub is started and its end is shown", watchesScrub);
+journey("a disk is replaced and the tree shows the new one", replacesDisk);
+journey("the set-up shows findings beside their fields", setsUp);
+journey("nobody is offered what their role may not do", offersNoMoreThanTheRoleMay);
+journey("every page is accessible, light and dark, wide and narrow", isAccessible);
+journey("a drill is run and watched", runsDrill);
+journey("a restarted head is waited for", survivesRestartOfHead);
+
+test("no page asks any other host for anything", () => {
+  assert.deepEqual([...world.browser.strangers], []);
+});

@@ -1,0 +1,39 @@
+// Making a pool, and a scrub of it.
+
+import assert from "node:assert/strict";
+import { button, dialog, send } from "../world/browser.mjs";
+
+export async function createsPool({ browser, head }) {
+  const page = await browser.page({ path: "pools" });
+  await button(page, "Create a pool").click();
+  const form = dialog(page);
+  await form.getByLabel("Name", { exact: true }).fill("tank");
+  await form.getByLabel("Layout", { exact: true }).selectOption("mirror");
+
+  // One disk is no mirror: the console says so beside the field, and nothing is sent.
+  const files = [head.disk("a"), head.disk("b")];
+  await form.getByLabel("Other devices or files", { exact: true }).fill(files[0]);
+  await button(form, "Create the pool").click();
+  await form.getByRole("alert").getByText("choose at least 2 disks for this layout").waitFor();
+
+  await form.getByLabel("Other devices or files", { exact: true }).fill(files.join("\n"));
+  await send(page, "Create the pool");
+  await page.getByRole("heading", { name: "Pool tank", level: 1 }).waitFor();
+  const members = page.getByRole("list", { name: "Members of mirror-0" });
+  await members.getByText("no errors").first().waitFor();
+  assert.equal(await members.getByRole("listitem").count(), 2);
+  assert.deepEqual(page.wrong, []);
+  await page.context().close();
+
+  const status = await head.json("status", "tank");
+  assert.equal((status.pool ?? status).health, "ONLINE");
+}
+
+export async function watchesScrub({ browser }) {
+  const page = await browser.page({ role: "operator", path: "pools/tank" });
+  const card = page.getByRole("region", { name: "Scrub" });
+  await button(card, "Start").click();
+  await card.getByText(/Scrub finished.*nothing to repair/).waitFor();
+  assert.deepEqual(page.wrong, []);
+  await page.context().close();
+}

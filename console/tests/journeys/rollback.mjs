@@ -1,0 +1,28 @@
+// A snapshot, and the way back to it, while the volume is offered.
+
+import assert from "node:assert/strict";
+import { button, dialog, send } from "../world/browser.mjs";
+
+export async function rollsBack({ browser, head }) {
+  const page = await browser.page({ role: "admin", path: "volumes/tank%2Fvm0" });
+  await button(page, "Take a snapshot").click();
+  await dialog(page).getByLabel("Name", { exact: true }).fill("monday");
+  await send(page, "Take it");
+  const table = page.getByRole("table", { name: "Snapshots of tank/vm0" });
+  await table.getByText("@monday", { exact: true }).waitFor();
+
+  await table.getByRole("button", { name: /^Roll back to it/ }).click();
+  const form = dialog(page);
+  // The name of the volume has to be typed first.
+  assert.ok(await button(form, "Roll back").isDisabled());
+  await form.getByLabel("Type tank/vm0 to go on", { exact: true }).fill("tank/vm");
+  assert.ok(await button(form, "Roll back").isDisabled());
+  await form.getByLabel("Type tank/vm0 to go on", { exact: true }).fill("tank/vm0");
+  await send(page, "Roll back");
+  await page.getByText(/tank\/vm0 is as it was at tank\/vm0@monday/).waitFor();
+  assert.deepEqual(page.wrong, []);
+  await page.context().close();
+
+  const snapshots = await head.json("snapshot", "list", "tank");
+  assert.deepEqual(snapshots.map((snapshot) => snapshot.name), ["tank/vm0@monday"]);
+}

@@ -1,0 +1,56 @@
+// The guided set-up: a new appliance, mistakes and their mending.
+
+import assert from "node:assert/strict";
+import { button } from "../world/browser.mjs";
+
+export async function setsUp({ browser }) {
+  const page = await browser.page({ role: "admin", path: "setup" });
+  await button(page, "Describe a new appliance").click();
+  const check = page.getByRole("region", { name: "Check" });
+  await check.getByText(/error/).waitFor();
+  assert.ok(await button(page, "Make the plan").isDisabled());
+
+  const fill = async (group, field, text) =>
+    page.getByRole("group", { name: group }).getByLabel(field, { exact: true }).fill(text);
+
+  // A mistake is shown beside its field, and goes when it is mended.
+  await fill("head left", "Number", "0");
+  const number = page.getByRole("group", { name: "head left" }).locator(".field.is-wrong", { hasText: "Number" });
+  await number.getByText(/^Error:/).waitFor();
+  assert.equal(await number.getByLabel("Number", { exact: true }).getAttribute("aria-invalid"), "true");
+  await fill("head left", "Number", "1");
+  await number.waitFor({ state: "detached" });
+
+  // Addresses that lead nowhere, at once: no machine of this appliance exists.
+  for (const [index, network] of ["storage-a", "storage-b", "management"].entries()) {
+    await fill(`network ${network}`, "Subnets", `fd77:${index}::/64`);
+  }
+  for (const [head, host] of [["left", 11], ["right", 12]]) {
+    const group = `head ${head}`;
+    for (const [index, network] of ["storage-a", "storage-b", "management"].entries()) {
+      await fill(group, `Interface in ${network}`, `ens${index}`);
+      await fill(group, `Address in ${network}`, `fd77:${index}::${host}`);
+    }
+    await fill(group, "Address of its BMC", `fd77:2::${host + 10}`);
+  }
+  const disks = ["a", "b"].map((name) => `/dev/disk/by-id/scsi-${name}`).join("\n");
+  await fill("pool tank", "Disks", disks);
+  await fill("pool tank", "Its address in storage-a", "fd77:0::100");
+  await fill("pool tank", "Its address in storage-b", "fd77:1::100");
+
+  await page.waitForFunction(() => {
+    const text = document.querySelector(".check-result")?.textContent ?? "";
+    return text !== "" && !/Checking|error/.test(text);
+  });
+  await check.getByText("The file, appliance.toml").click();
+  await check.getByText(/\[heads\.left/).first().waitFor();
+  assert.ok(await button(page, "Make the plan").isEnabled());
+
+  // The plan says what is in the way, and there is nothing to apply.
+  const plan = page.getByRole("region", { name: "Plan" });
+  await button(plan, "Make the plan").click();
+  await plan.getByText("left does not answer").waitFor();
+  assert.equal(await button(plan, "Apply it").count(), 0);
+  assert.deepEqual(page.wrong, []);
+  await page.context().close();
+}

@@ -1,0 +1,37 @@
+// Offering a volume to one initiator.
+
+import assert from "node:assert/strict";
+import { button, dialog, send, visit } from "../world/browser.mjs";
+
+export const TARGET = "iqn.2026-01.org.example:tank";
+const INITIATOR = "iqn.2026-01.org.example:host7";
+
+export async function offersVolume({ browser, head }) {
+  const page = await browser.page({ role: "operator", path: "targets" });
+  await button(page, "Create a target").click();
+  await dialog(page).getByLabel("Name", { exact: true }).fill(TARGET);
+  await send(page, "Create the target");
+  await page.getByRole("heading", { name: TARGET, level: 1 }).waitFor();
+
+  await button(page, "Offer a volume").click();
+  await dialog(page).getByLabel("Volume", { exact: true }).selectOption("tank/vm0");
+  await send(page, "Offer it");
+  await page.getByRole("table", { name: `Units of ${TARGET}` }).getByRole("link", { name: "tank/vm0" }).waitFor();
+
+  await button(page, "Allow").click();
+  await dialog(page).getByLabel("Initiator", { exact: true }).fill("not a name");
+  await button(dialog(page), "Allow").click();
+  await dialog(page).getByRole("alert").filter({ hasText: /\S/ }).waitFor();
+  await dialog(page).getByLabel("Initiator", { exact: true }).fill(INITIATOR);
+  await send(page, "Allow");
+  await page.getByRole("region", { name: "Who may log in" }).getByText(INITIATOR).first().waitFor();
+
+  await visit(page, "volumes/tank%2Fvm0");
+  await page.getByText(`iscsi:${TARGET}/0`).waitFor();
+  assert.deepEqual(page.wrong, []);
+  await page.context().close();
+
+  const target = await head.json("target", "show", TARGET);
+  assert.deepEqual(target.access.initiators, [INITIATOR]);
+  assert.deepEqual(target.units.map((unit) => [unit.lun, unit.volume]), [[0, "tank/vm0"]]);
+}

@@ -1,0 +1,113 @@
+// A real Chromium, and what journeys do with it.
+
+import assert from "node:assert/strict";
+import { readFile } from "node:fs/promises";
+import { createRequire } from "node:module";
+import { chromium } from "playwright-core";
+import { PATIENCE_MS, USERS } from "./head.mjs";
+
+const OPTIONS = [
+  "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
+  "--disable-component-update", "--disable-sync",
+];
+
+export const SIZES = { desktop: { width: 1280, height: 900 }, tall: { width: 1280, height: 1240 }, phone: { width: 360, height: 740 } };
+
+const axe = await readFile(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+
+export class Browser {
+  #logins = new Map();
+
+  static async start(url) {
+    const executablePath = process.env.CHROMIUM ?? "/usr/bin/chromium";
+    return new Browser(await chromium.launch({ executablePath, args: OPTIONS }), url);
+  }
+
+  constructor(browser, url) {
+    this.browser = browser;
+    this.url = url;
+    /** Hosts that a page asked for anything, besides the head. */
+    this.strangers = new Set();
+  }
+
+  /** A page of somebody who is logged in, or of nobody. */
+  async page({ role = "admin", size = "desktop", colours = "light", path = "" } = {}) {
+    const context = await this.browser.newContext({
+      viewport: SIZES[size],
+      colorScheme: colours,
+      reducedMotion: "reduce",
+      locale: "en-GB",
+      storageState: role ? await this.#login(role) : undefined,
+    });
+    context.setDefaultTimeout(PATIENCE_MS);
+    const page = await context.newPage();
+    page.wrong = [];
+    page.on("pageerror", (error) => page.wrong.push(error.message));
+    page.on("console", (message) => {
+      if (message.type() === "error" && /Content Security Policy/.test(message.text())) page.wrong.push(message.text());
+    });
+    page.on("request", (request) => {
+      const host = new URL(request.url()).host;
+      if (host && host !== new URL(this.url).host) this.strangers.add(host);
+    });
+    await page.goto(`${this.url}/#/${path}`);
+    return page;
+  }
+
+  async #login(role) {
+    if (!this.#logins.has(role)) {
+      const context = await this.browser.newContext();
+      const { user, password } = USERS[role];
+      const answer = await context.request.post(`${this.url}/api/v1/login`, { data: { user, password } });
+      assert.equal(answer.status(), 200, await answer.text());
+      this.#logins.set(role, await context.storageState());
+      await context.close();
+    }
+    return this.#logins.get(role);
+  }
+
+  /** Sessions of a head that was restarted are gone. */
+  forgetLogins() {
+    this.#logins.clear();
+  }
+
+  async stop() {
+    await this.browser.close();
+  }
+}
+
+/** Goes to a page of the console by its address. */
+export async function visit(page, path) {
+  await page.evaluate((hash) => { location.hash = hash; }, `#/${path}`);
+}
+
+/** The dialog that is open. */
+export const dialog = (page) => page.getByRole("dialog");
+
+export const button = (place, name) => place.getByRole("button", { name, exact: true });
+
+/** Sends a dialog and waits until it is done. */
+export async function send(page, name) {
+  const open = dialog(page);
+  await button(open, name).click();
+  const refusal = open.getByRole("alert").filter({ hasText: /\S/ });
+  await Promise.race([open.waitFor({ state: "detached" }), refusal.waitFor()]);
+  assert.equal(await open.count(), 0, (await open.count()) > 0 ? await open.innerText() : "");
+}
+
+/** Fails with what axe has against the page, if anything. */
+export async function assertAccessible(page, what) {
+  await page.evaluate(axe);
+  const violations = await page.evaluate(async () => {
+    const tags = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"];
+    const found = await window.axe.run({ runOnly: tags });
+    return found.violations.map((one) => `${one.id}: ${one.nodes.map((node) => node.target.join(" ")).slice(0, 3).join(", ")}`);
+  });
+  assert.deepEqual(violations, [], what);
+}
+
+/** Nothing sticks out to the right, so that nobody has to scroll sideways. */
+export async function assertFits(page, what) {
+  const over = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
+  assert.ok(over <= 0, `${what} is ${over} pixels too wide`);
+}

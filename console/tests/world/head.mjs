@@ -1,0 +1,133 @@
+// A real head with real pool servers, on files in a folder of their own. Whatever was started here
+// ends with the test, also pool servers, which outlive their head on purpose.
+
+import { execFile, spawn } from "node:child_process";
+import { once } from "node:events";
+import { closeSync, openSync, readFileSync, readdirSync, truncateSync } from "node:fs";
+import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { createInterface } from "node:readline";
+import { fileURLToPath } from "node:url";
+import { promisify } from "node:util";
+
+const run = promisify(execFile);
+const repository = path.resolve(path.dirname(fileURLToPath(import.meta.url)), "..", "..", "..");
+export const program = process.env.BULKHEAD ?? path.join(repository, "target", "release", "bulkhead");
+
+/** How long anything may take here: test machines stand still now and then. */
+export const PATIENCE_MS = 90_000;
+const DISK_BYTES = 256 * 1024 * 1024;
+
+export const USERS = {
+  admin: { user: "anna", role: "admin", password: "a long enough password" },
+  operator: { user: "otto", role: "operator", password: "another long password" },
+  "read-only": { user: "rita", role: "read-only", password: "a third long password" },
+};
+
+export class Head {
+  static async start(name = "bulkhead-console") {
+    const head = new Head(await mkdtemp(path.join(tmpdir(), `${name}-`)));
+    for (const folder of ["run", "state", "accounts", "disks"]) await mkdir(head.place(folder));
+    for (const { user, role, password } of Object.values(USERS)) {
+      const file = head.place("password");
+      await writeFile(file, `${password}\n`, { mode: 0o600 });
+      await run(program, ["user", "add", user, "--role", role, "--password-file", file, "--head-dir", head.place("accounts")]);
+    }
+    await head.#listen("127.0.0.1:0");
+    return head;
+  }
+
+  constructor(folder) {
+    this.folder = folder;
+  }
+
+  place(...names) {
+    return path.join(this.folder, ...names);
+  }
+
+  /** A new sparse file that is a disk. */
+  disk(name) {
+    const file = this.place("disks", name);
+    closeSync(openSync(file, "w"));
+    truncateSync(file, DISK_BYTES);
+    return file;
+  }
+
+  get #places() {
+    return ["--run-dir", this.place("run"), "--state-dir", this.place("state"), "--search", this.place("disks")];
+  }
+
+  async #listen(address) {
+    const log = openSync(this.place("head.log"), "a");
+    const options = [
+      "head", "--listen", address, "--name", "left", "--head-dir", this.place("accounts"),
+      "--file", this.place("appliance.toml"), "--peer-key", this.place("no-key"), "--lab-dir", this.place("lab"),
+      "--pool-options", "--iscsi 127.0.0.1:0,1 --nbd 127.0.0.1:0", ...this.#places,
+    ];
+    this.process = spawn(program, options, { stdio: ["ignore", "pipe", log] });
+    closeSync(log);
+    const lines = createInterface({ input: this.process.stdout });
+    const line = new Promise((resolve, reject) => {
+      lines.once("line", resolve);
+      lines.once("close", () => reject(new Error(`the head ended: ${readFileSync(this.place("head.log"), "utf8")}`)));
+    });
+    this.url = (await line).replace(/^listening /, "").replace(/\/$/, "");
+  }
+
+  /** Runs the command line against the same pools. */
+  async bulkhead(...words) {
+    const { stdout } = await run(program, [...words, ...this.#places]);
+    return stdout;
+  }
+
+  /** Has the head start the server of a pool that exists. */
+  async serve(pool) {
+    const { user, password } = USERS.admin;
+    const ask = (path, body, headers) => fetch(`${this.url}/api/v1${path}`, {
+      method: "POST", body: JSON.stringify(body), headers: { "Content-Type": "application/json", ...headers },
+    });
+    const login = await ask("/login", { user, password }, {});
+    const { csrf } = await login.json();
+    const cookie = login.headers.get("set-cookie").split(";")[0];
+    const answer = await ask(`/pools/${pool}/serve`, {}, { Cookie: cookie, "X-Bulkhead-CSRF": csrf });
+    if (!answer.ok) throw new Error(await answer.text());
+  }
+
+  async json(...words) {
+    return JSON.parse(await this.bulkhead(...words, "--json"));
+  }
+
+  async kill() {
+    if (this.process.exitCode !== null || this.process.signalCode !== null) return;
+    const ended = once(this.process, "exit");
+    this.process.kill("SIGKILL");
+    await ended;
+  }
+
+  /** Starts again where it was. */
+  async startAgain() {
+    await this.#listen(new URL(this.url).host);
+  }
+
+  /** Process ids of the pool servers that work in our folder. */
+  #servers() {
+    const isOurs = (id) => {
+      try {
+        const words = readFileSync(`/proc/${id}/cmdline`, "utf8").split("\0");
+        return words.includes("pool-server") && words.includes(this.place("run"));
+      } catch {
+        return false;
+      }
+    };
+    return readdirSync("/proc").filter((name) => /^\d+$/.test(name) && isOurs(name)).map(Number);
+  }
+
+  async stop() {
+    await this.kill();
+    for (const id of this.#servers()) process.kill(id, "SIGKILL");
+    const deadline = Date.now() + PATIENCE_MS;
+    while (this.#servers().length > 0 && Date.now() < deadline) await new Promise((resolve) => setTimeout(resolve, 50));
+    await rm(this.folder, { recursive: true, force: true });
+  }
+}
