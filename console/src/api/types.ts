@@ -50,6 +50,15 @@ export interface ScanView {
   to_examine: number;
   repaired: number;
   errors: number;
+  ended?: number | null;
+  remaining_s?: number | null;
+}
+
+export interface DamageView {
+  dataset: string;
+  offset?: number | null;
+  length: number;
+  snapshot?: string | null;
 }
 
 export interface PoolStatus {
@@ -64,6 +73,9 @@ export interface PoolStatus {
   devices: DeviceView[];
   scan?: ScanView | null;
   advice: string[];
+  next?: string | null;
+  damaged?: DamageView[];
+  scrub_schedule?: { when: string; next: number } | null;
 }
 
 export interface PoolSummary {

@@ -1,14 +1,14 @@
 // One pool: its devices, what to do about them, its volumes and events.
 
 import { useState } from "preact/hooks";
-import type { DeviceView, Done, Operation, PoolState, PoolStatus } from "../api/types";
+import type { DamageView, DeviceView, Done, Operation, PoolState, PoolStatus } from "../api/types";
 import { post, remove } from "../api/client";
 import { confirmed, poolPath } from "../api/paths";
-import { Button, Card, Facts, Meter, Page } from "../parts/basics";
+import { Button, Card, Facts, Meter, Page, Table } from "../parts/basics";
 import { FormDialog } from "../parts/dialog";
 import { Select } from "../parts/fields";
 import { EventList } from "../parts/events";
-import { bytes, duration, percent } from "../parts/format";
+import { bytes, duration, moment, percent } from "../parts/format";
 import { ScanProgress } from "../parts/scan";
 import { State, ToneIcon } from "../parts/state";
 import { Topology, shortened } from "../parts/topology";
@@ -61,6 +61,7 @@ export function PoolPage({ name }: { name: string }) {
             ) : undefined} />
           </Card>
         )}
+        {pool && (pool.damaged ?? []).length > 0 && <Damage damaged={pool.damaged ?? []} />}
         {pool && <VolumesCard pools={[name]} wide />}
         <Card title="Events" wide>
           <EventList events={events.value.filter((one) => one.pool === name).slice(0, 50)} />
@@ -82,7 +83,8 @@ async function perform(path: string, body: unknown): Promise<void> {
 }
 
 function Advice({ pool, problems }: { pool: PoolStatus; problems: string[] }) {
-  const sentences = [...pool.advice, ...problems];
+  const first = pool.next && !pool.advice.includes(pool.next) ? [pool.next] : [];
+  const sentences = [...first, ...pool.advice, ...problems];
   if (sentences.length === 0) return null;
   return (
     <section class="alerts" aria-label="What to do next">
@@ -142,6 +144,30 @@ function ScrubCard({ pool }: { pool: PoolStatus }) {
     >
       <p>A scrub reads every block, and repairs what a disk returns wrongly.</p>
       <ScanProgress scan={pool.scan ?? null} />
+      {pool.scrub_schedule && (
+        <p class="muted">By itself {pool.scrub_schedule.when}, next {moment(pool.scrub_schedule.next * 1000)}.</p>
+      )}
+    </Card>
+  );
+}
+
+/** What no disk holds any more, and the snapshot that still has it. */
+function Damage({ damaged }: { damaged: DamageView[] }) {
+  const where = (one: DamageView): string =>
+    one.offset === null || one.offset === undefined ? "somewhere" : `${bytes(one.length)} from byte ${one.offset} on`;
+  return (
+    <Card title="Damaged beyond repair" wide>
+      <Table<DamageView>
+        caption="Damaged data"
+        rows={damaged}
+        keyOf={(one) => `${one.dataset} ${one.offset ?? ""} ${one.length}`}
+        empty=""
+        columns={[
+          { title: "Volume", cell: (one) => one.dataset },
+          { title: "Where", cell: where },
+          { title: "Newest whole snapshot", cell: (one) => one.snapshot ?? "none" },
+        ]}
+      />
     </Card>
   );
 }
@@ -174,7 +200,7 @@ function DiskButtons({ pool, device, group, ask }: DiskButtonsProps) {
       )}
       {!isOffline && group && <Button onClick={() => ask({ kind: "offline", device })}>Take offline{named}</Button>}
       {(isMirrored || !group) && <Button onClick={() => ask({ kind: "attach", device })}>Mirror{named}</Button>}
-      {isMirrored && <Button onClick={() => ask({ kind: "detach", device })}>Detach{named}</Button>}
+      {isMirrored && <Button needs="admin" onClick={() => ask({ kind: "detach", device })}>Detach{named}</Button>}
     </>
   );
 }

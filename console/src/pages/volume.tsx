@@ -72,7 +72,7 @@ function SnapshotButtons({ snapshot, ask }: { snapshot: SnapshotView; ask: (aske
     <div class="actions">
       <Button needs="operator" onClick={() => ask({ kind: "rollback", snapshot })}>Roll back to it<span class="unseen">: {snapshot.name}</span></Button>
       <Button needs="operator" onClick={() => ask({ kind: "clone", snapshot })}>Clone{named}</Button>
-      <Button needs="operator" onClick={() => ask({ kind: "forget", snapshot })}>Remove{named}</Button>
+      <Button needs="admin" onClick={() => ask({ kind: "forget", snapshot })}>Remove{named}</Button>
     </div>
   );
 }
@@ -174,11 +174,11 @@ function Destroy({ volume, onClose }: { volume: VolumeView; onClose: () => void 
 function Rollback({ volume, snapshot, onClose }: { volume: VolumeView; snapshot: SnapshotView; onClose: () => void }) {
   const [destroyNewer, setDestroyNewer] = useState(false);
   return (
-    <FormDialog title={`Roll ${volume.name} back`} action="Roll back" danger typed={volume.name} onClose={onClose}
+    <FormDialog title={`Roll ${volume.name} back`} action="Roll back" danger typed={snapshot.name} onClose={onClose}
       submit={async () => {
         const answer = await post<{ rolled_back: RolledBack }>(`${poolPath(poolOf(volume.name))}/requests`, {
           request: { volume: { rollback: { to: snapshot.name, destroy_newer: destroyNewer } } },
-          confirm: volume.name,
+          confirm: snapshot.name,
         });
         return toldOf(volume.name, answer.rolled_back);
       }}>

@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { button, dialog, send } from "../world/browser.mjs";
 
 export async function rollsBack({ browser, head }) {
-  const page = await browser.page({ role: "admin", path: "volumes/tank%2Fvm0" });
+  const page = await browser.page({ role: "operator", path: "volumes/tank%2Fvm0" });
   await button(page, "Take a snapshot").click();
   await dialog(page).getByLabel("Name", { exact: true }).fill("monday");
   await send(page, "Take it");
@@ -13,11 +13,11 @@ export async function rollsBack({ browser, head }) {
 
   await table.getByRole("button", { name: /^Roll back to it/ }).click();
   const form = dialog(page);
-  // The name of the volume has to be typed first.
+  // The name of the snapshot has to be typed first.
   assert.ok(await button(form, "Roll back").isDisabled());
-  await form.getByLabel("Type tank/vm0 to go on", { exact: true }).fill("tank/vm");
+  await form.getByLabel("Type tank/vm0@monday to go on", { exact: true }).fill("tank/vm0");
   assert.ok(await button(form, "Roll back").isDisabled());
-  await form.getByLabel("Type tank/vm0 to go on", { exact: true }).fill("tank/vm0");
+  await form.getByLabel("Type tank/vm0@monday to go on", { exact: true }).fill("tank/vm0@monday");
   await send(page, "Roll back");
   await page.getByText(/tank\/vm0 is as it was at tank\/vm0@monday/).waitFor();
   assert.deepEqual(page.wrong, []);

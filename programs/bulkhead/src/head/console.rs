@@ -1,4 +1,7 @@
-//! The files of the console.
+//! The files of the console, as they were when the program was built (`build.rs`).
+
+/// Their paths in the console, sorted, and what is in them.
+static FILES: &[(&str, &[u8])] = include!(concat!(env!("OUT_DIR"), "/console_files.rs"));
 
 /// Shown where the console was not built.
 const NOT_BUILT: &str = "<!doctype html>
@@ -10,5 +13,37 @@ const NOT_BUILT: &str = "<!doctype html>
 
 /// A file with its type.
 pub fn file(path: &str) -> Option<(&'static [u8], &'static str)> {
-    (path == "index.html").then_some((NOT_BUILT.as_bytes(), "text/html; charset=utf-8"))
+    if FILES.is_empty() {
+        let page = (NOT_BUILT.as_bytes(), "text/html; charset=utf-8");
+        return (path == "index.html").then_some(page);
+    }
+    let (_, contents) = FILES.iter().find(|(name, _)| *name == path)?;
+    Some((contents, type_of(path)))
+}
+
+fn type_of(path: &str) -> &'static str {
+    match path.rsplit('.').next() {
+        Some("html") => "text/html; charset=utf-8",
+        Some("js") => "text/javascript; charset=utf-8",
+        Some("css") => "text/css; charset=utf-8",
+        Some("svg") => "image/svg+xml",
+        _ => "application/octet-stream",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_page_is_there_and_loads_only_what_is_there() {
+        let (page, kind) = file("index.html").expect("a page, built or not");
+        assert!(kind.starts_with("text/html"));
+        let page = String::from_utf8_lossy(page);
+        for part in page.split("\"assets/").skip(1) {
+            let name = part.split('"').next().unwrap_or_default();
+            assert!(file(&format!("assets/{name}")).is_some(), "{name}");
+        }
+        assert!(file("no-such-file").is_none());
+    }
 }
