@@ -14,7 +14,7 @@ const DISKS = ["a1b200", "a1b201", "a1b202", "a1b203", "log"].map((end) => `scsi
 /** What a bad disk spoils of itself, in bytes. */
 const SPOILT = { from: 8 << 20, length: 96 << 20 };
 /** Seconds of work before the pictures, so that the charts show something. */
-const WORK_S = 45;
+const WORK_S = 30;
 
 async function fill(head) {
   const disks = DISKS.map((name) => head.disk(name));

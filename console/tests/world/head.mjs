@@ -3,8 +3,8 @@
 
 import { execFile, spawn } from "node:child_process";
 import { once } from "node:events";
-import { closeSync, openSync, readFileSync, readdirSync, truncateSync } from "node:fs";
-import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
+import { closeSync, openSync, readFileSync, readdirSync, rmSync, truncateSync } from "node:fs";
+import { mkdir, mkdtemp, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { createInterface } from "node:readline";
@@ -40,6 +40,9 @@ export class Head {
 
   constructor(folder) {
     this.folder = folder;
+    // Interrupted tests leave nothing running, either.
+    process.once("exit", () => this.#killAll());
+    for (const signal of ["SIGINT", "SIGTERM"]) process.once(signal, () => process.exit(1));
   }
 
   place(...names) {
@@ -123,11 +126,18 @@ export class Head {
     return readdirSync("/proc").filter((name) => /^\d+$/.test(name) && isOurs(name)).map(Number);
   }
 
+  #killAll() {
+    this.process?.kill("SIGKILL");
+    for (const id of this.#servers()) process.kill(id, "SIGKILL");
+    rmSync(this.folder, { recursive: true, force: true });
+  }
+
   async stop() {
     await this.kill();
-    for (const id of this.#servers()) process.kill(id, "SIGKILL");
     const deadline = Date.now() + PATIENCE_MS;
-    while (this.#servers().length > 0 && Date.now() < deadline) await new Promise((resolve) => setTimeout(resolve, 50));
-    await rm(this.folder, { recursive: true, force: true });
+    do {
+      this.#killAll();
+      await new Promise((resolve) => setTimeout(resolve, 50));
+    } while (this.#servers().length > 0 && Date.now() < deadline);
   }
 }
