@@ -141,25 +141,37 @@ add_head(bh_dnodes_t *dnodes, uint64_t object, heads_t *heads)
 	return (0);
 }
 
-/* Collects the datasets below and including one directory; no snapshots. */
-static int
-collect(bh_dnodes_t *dnodes, uint64_t directory, uint64_t name_bytes,
-    heads_t *heads, int depth)
+int
+bh_directory_read(bh_dnodes_t *dnodes, uint64_t object, dsl_dir_phys_t *out)
 {
 	dnode_phys_t dnode;
-	zap_cursor_t cursor;
+	int error = bh_dnode_read(dnodes, object, &dnode);
 
-	if (depth > BH_DEPTH_MAX)
-		return (ELOOP);
-	int error = bh_dnode_read(dnodes, directory, &dnode);
 	if (error != 0)
 		return (error);
 	const dsl_dir_phys_t *phys = bh_dnode_bonus(&dnode, DMU_OT_DSL_DIR,
 	    sizeof (*phys));
 	if (phys == NULL)
 		return (EINVAL);
-	uint64_t head = phys->dd_head_dataset_obj;
-	uint64_t children = phys->dd_child_dir_zapobj;
+	*out = *phys;
+	return (0);
+}
+
+/* Collects the datasets below and including one directory; no snapshots. */
+static int
+collect(bh_dnodes_t *dnodes, uint64_t directory, uint64_t name_bytes,
+    heads_t *heads, int depth)
+{
+	dsl_dir_phys_t phys;
+	zap_cursor_t cursor;
+
+	if (depth > BH_DEPTH_MAX)
+		return (ELOOP);
+	int error = bh_directory_read(dnodes, directory, &phys);
+	if (error != 0)
+		return (error);
+	uint64_t head = phys.dd_head_dataset_obj;
+	uint64_t children = phys.dd_child_dir_zapobj;
 
 	heads->hs_name_bytes = MAX(heads->hs_name_bytes, name_bytes);
 	if (head != 0)

@@ -72,6 +72,12 @@ int bh_dataset_properties(const char *name, struct nvlist **out);
  */
 int bh_dataset_set(const char *name, struct nvlist *properties, char *bad,
     uint64_t bad_size);
+/*
+ * Changes user properties of datasets of one pool, all at once or none:
+ * {dataset: {"set": {name: text}, "removed": {name}}}. Removing what is not set is no error. `bad` as above.
+ */
+int bh_properties_edit(const char *pool, struct nvlist *datasets, char *bad,
+    uint64_t bad_size);
 /* Lets a property be inherited again. */
 int bh_dataset_inherit(const char *name, const char *property);
 

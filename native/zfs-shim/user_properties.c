@@ -166,25 +166,6 @@ is_leaf(leaf_t *leaf)
 	    header->lh_magic == ZAP_LEAF_MAGIC && header->lh_prefix_len == 0);
 }
 
-/* Reads what a directory of the dataset tree points at. */
-static int
-read_directory(bh_dnodes_t *dnodes, uint64_t object, uint64_t *properties,
-    uint64_t *children)
-{
-	dnode_phys_t dnode;
-	int error = bh_dnode_read(dnodes, object, &dnode);
-
-	if (error != 0)
-		return (error);
-	const dsl_dir_phys_t *phys = bh_dnode_bonus(&dnode, DMU_OT_DSL_DIR,
-	    sizeof (*phys));
-	if (phys == NULL)
-		return (EINVAL);
-	*properties = phys->dd_props_zapobj;
-	*children = phys->dd_child_dir_zapobj;
-	return (0);
-}
-
 /* Lists the children of one dataset. */
 static int
 list_children(property_walk_t *walk, uint64_t zap, const char *parent,
@@ -322,8 +303,13 @@ visit_children(property_walk_t *walk, uint64_t zap, const char *parent,
 		return (ELOOP);
 	int error = list_children(walk, zap, parent, &children, &count);
 	for (uint64_t i = 0; i < count && error == 0; i++) {
-		error = read_directory(&walk->pw_dnodes, children[i].c_object,
-		    &children[i].c_properties, &children[i].c_children);
+		dsl_dir_phys_t directory;
+		error = bh_directory_read(&walk->pw_dnodes,
+		    children[i].c_object, &directory);
+		if (error == 0) {
+			children[i].c_properties = directory.dd_props_zapobj;
+			children[i].c_children = directory.dd_child_dir_zapobj;
+		}
 	}
 	if (error == 0)
 		error = visit_level(walk, children, count);
@@ -364,7 +350,7 @@ int
 bh_user_properties(const char *pool, const char *prefix,
     bh_property_visitor_t *visit, void *arg)
 {
-	uint64_t properties, children;
+	dsl_dir_phys_t root;
 	dsl_pool_t *dp;
 	int error = dsl_pool_hold(pool, FTAG, &dp);
 
@@ -372,12 +358,11 @@ bh_user_properties(const char *pool, const char *prefix,
 		return (error);
 	property_walk_t *walk = begin_walk(dp->dp_meta_objset, prefix, visit,
 	    arg);
-	error = read_directory(&walk->pw_dnodes, dp->dp_root_dir_obj,
-	    &properties, &children);
+	error = bh_directory_read(&walk->pw_dnodes, dp->dp_root_dir_obj, &root);
 	if (error == 0)
-		error = visit_properties(walk, properties, pool);
+		error = visit_properties(walk, root.dd_props_zapobj, pool);
 	if (error == 0)
-		error = visit_children(walk, children, pool, 0);
+		error = visit_children(walk, root.dd_child_dir_zapobj, pool, 0);
 	end_walk(walk);
 	dsl_pool_rele(dp, FTAG);
 	return (error);

@@ -3,6 +3,8 @@
 
 use std::fmt;
 
+pub use units::chain;
+
 /// Kinds of failure. The numbers are the exit codes of the command line and are stable.
 #[derive(
     Clone,
@@ -134,18 +136,6 @@ impl Failure {
     pub fn from_chain(kind: FailureKind, error: &(dyn std::error::Error + 'static)) -> Self {
         Self::new(kind, chain(error))
     }
-}
-
-/// An error and its causes, outermost first, joined by `: `.
-pub fn chain(error: &(dyn std::error::Error + 'static)) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(inner) = cause {
-        text.push_str(": ");
-        text.push_str(&inner.to_string());
-        cause = inner.source();
-    }
-    text
 }
 
 impl fmt::Display for Failure {

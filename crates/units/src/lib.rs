@@ -1,12 +1,14 @@
 //! Quantities and names that every layer speaks of: byte counts, extents, pool and volume
-//! names, iSCSI names, networks. No dependency on any other crate of the workspace.
+//! names, iSCSI names, networks; errors in one line. No dependency on any other crate of the workspace.
 
 #![forbid(unsafe_code)]
 
 mod bytes;
+mod chain;
 mod names;
 mod network;
 
 pub use bytes::{ByteCount, Extent, ParseByteCountError};
+pub use chain::chain;
 pub use names::{HeadName, IscsiName, NameError, NetworkName, PoolName, SnapshotName, VolumeName};
 pub use network::{Network, NetworkError};

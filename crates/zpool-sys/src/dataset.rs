@@ -97,6 +97,12 @@ unsafe extern "C" {
         bad: *mut c_char,
         bad_size: u64,
     ) -> i32;
+    pub fn bh_properties_edit(
+        pool: *const c_char,
+        datasets: *mut nvlist,
+        bad: *mut c_char,
+        bad_size: u64,
+    ) -> i32;
     pub fn bh_dataset_inherit(name: *const c_char, property: *const c_char) -> i32;
     pub fn bh_property_text(property: *const c_char, value: u64) -> *const c_char;
     pub fn bh_filesystem_create(name: *const c_char) -> i32;

@@ -30,6 +30,7 @@ fn a_volume_keeps_its_promises() {
     snapshots_clones_and_names(&scratch);
     properties_are_checked_and_survive(&scratch);
     user_properties_of_many_volumes_are_read_at_once(&scratch);
+    user_properties_change_together_or_not_at_all(&scratch);
     a_full_pool_refuses_and_goes_on(&scratch);
     scratch.export_and_judge();
 }
@@ -423,6 +424,55 @@ fn user_properties_of_many_volumes_are_read_at_once(scratch: &Scratch) {
     assert_eq!(found["tank"]["bulkhead:pool"], "yes");
     assert_eq!(found["tank/below/v77"]["bulkhead:lun"], "77");
     assert_eq!(found["tank/below/v77"].len(), 1);
+}
+
+fn user_properties_change_together_or_not_at_all(scratch: &Scratch) {
+    const ONE: &str = "bulkhead:one";
+    const TWO: &str = "bulkhead:two";
+    let pool = &scratch.pool;
+    let names = ["tank/together-a", "tank/together-b"].map(volume_name);
+    for name in &names {
+        let spec = VolumeSpec::sparse(name.clone(), ByteCount::mib(4));
+        pool.create_volume(&spec).expect("create");
+    }
+    let own = |name| pool.own_user_properties(name, "bulkhead:").expect("read");
+    let set = |property: &str, value: &str| (property.to_owned(), Some(value.to_owned()));
+    let remove = |property: &str| (property.to_owned(), None);
+    let edit = |edits: [Vec<(String, Option<String>)>; 2]| {
+        pool.edit_user_properties(names.iter().map(Into::into).zip(edits))
+    };
+
+    edit([vec![set(ONE, "1"), remove(TWO)], vec![set(TWO, "2")]]).expect("set");
+    assert_eq!(own(&names[0])[ONE], "1");
+    assert_eq!(own(&names[1])[TWO], "2");
+
+    for bad in [
+        set("compression", "lz4"),
+        set("no-colon", "x"),
+        remove("used"),
+    ] {
+        let error = edit([vec![set(ONE, "other")], vec![bad]]).expect_err("no user property");
+        assert!(
+            matches!(error.kind, DatasetErrorKind::Property { .. }),
+            "{error}"
+        );
+    }
+    let missing = volume_name("tank/together-missing");
+    let both = [(&names[0]).into(), (&missing).into()];
+    pool.edit_user_properties(both.into_iter().zip([vec![set(ONE, "other")], vec![]]))
+        .expect_err("one is missing");
+    assert_eq!(
+        own(&names[0])[ONE],
+        "1",
+        "nothing of a refused change is done"
+    );
+
+    edit([vec![remove(ONE)], vec![set(ONE, "3"), remove(TWO)]]).expect("change");
+    assert!(own(&names[0]).is_empty());
+    assert_eq!(
+        own(&names[1]).into_iter().collect::<Vec<_>>(),
+        [(ONE.into(), "3".into())]
+    );
 }
 
 fn a_full_pool_refuses_and_goes_on(scratch: &Scratch) {

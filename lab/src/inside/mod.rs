@@ -17,6 +17,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use cluster::process::{Invocation, run};
+use units::chain;
 
 use crate::place::Folder;
 
@@ -51,18 +52,6 @@ pub fn main(words: &[String]) -> ExitCode {
 
 fn at(folder: &str) -> Folder {
     Folder::at(PathBuf::from(folder))
-}
-
-/// An error with its causes.
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(inner) = cause {
-        text.push_str(": ");
-        text.push_str(&inner.to_string());
-        cause = inner.source();
-    }
-    text
 }
 
 /// Names the step that failed.

@@ -73,7 +73,7 @@ fn options(args: &DrillArgs) -> Result<Options, Failure> {
         Failure::new(FailureKind::Failed, format!("{what}: {error}"))
     };
     let program = std::env::current_exe().map_err(|error| failed("find this program", error))?;
-    let base = std::path::absolute(&args.dir).map_err(|error| failed("--dir", error))?;
+    let base = std::path::absolute(&args.labs.dir).map_err(|error| failed("--dir", error))?;
     let mut text = match &args.file {
         Some(file) => crate::appliance::read(file)?,
         None => drills::EXAMPLE.to_owned(),

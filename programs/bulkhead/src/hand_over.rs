@@ -10,7 +10,7 @@ use crate::cli::MoveArgs;
 
 /// Moves the pool and waits until it is served there.
 pub fn run(args: &MoveArgs) -> Result<Answer, Failure> {
-    let appliance = appliance::load(&args.file)?;
+    let appliance = appliance::load(&args.appliance.file)?;
     let (pool, head) = (&args.pool, &args.head);
     match cluster::hand_over(&Local::default(), &appliance, pool, head) {
         Ok(HandedOver::Already) => Ok(Done::already(format!("{head} serves {pool}"))),

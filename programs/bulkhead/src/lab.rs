@@ -52,7 +52,7 @@ pub fn run(
         LabCommand::Status(which) => return status(&open(which)?, common.json, print),
         LabCommand::Down(which) => {
             let name = the_name(which)?;
-            Lab::down(&which.dir, &name).map_err(|error| failure(&error))?;
+            Lab::down(&which.labs.dir, &name).map_err(|error| failure(&error))?;
             print(&match common.json {
                 true => format!("{}\n", json!({"name": name, "down": true})),
                 false => format!("the lab {name} is gone\n"),
@@ -111,11 +111,11 @@ fn the_name(which: &WhichLab) -> Result<String, Failure> {
     if let Some(name) = &which.name {
         return Ok(name.clone());
     }
-    let mut names = Lab::names(&which.dir);
+    let mut names = Lab::names(&which.labs.dir);
     match names.len() {
         1 => Ok(names.remove(0)),
         0 => {
-            let message = format!("there is no lab in {}", which.dir.display());
+            let message = format!("there is no lab in {}", which.labs.dir.display());
             Err(Failure::not_found(message))
         }
         _ => Err(Failure::usage(format!(
@@ -127,7 +127,7 @@ fn the_name(which: &WhichLab) -> Result<String, Failure> {
 
 fn open(which: &WhichLab) -> Result<Lab, Failure> {
     let name = the_name(which)?;
-    Lab::open(&which.dir, &name).map_err(|error| failure(&error))
+    Lab::open(&which.labs.dir, &name).map_err(|error| failure(&error))
 }
 
 fn up(
@@ -140,7 +140,7 @@ fn up(
         Failure::new(FailureKind::Failed, format!("find this program: {error}"))
     })?;
     let text = crate::appliance::read(&args.file)?;
-    let base = std::path::absolute(&args.which.dir)
+    let base = std::path::absolute(&args.which.labs.dir)
         .map_err(|error| Failure::usage(format!("--dir: {error}")))?;
     let options = UpOptions {
         name: args.which.name.clone(),
@@ -155,7 +155,7 @@ fn up(
     match Lab::up(&options, progress) {
         Ok(lab) => {
             if !json {
-                print(&ways(&lab, &args.which.dir))?;
+                print(&ways(&lab, &args.which.labs.dir))?;
             }
             status(&lab, json, print)
         }

@@ -60,6 +60,44 @@ fn a_connection_notices_nothing_of_changes_around_it() {
     assert!(client.read(0, 512).is_err(), "closed, not answered");
 }
 
+/// All of a target's maps and itself go in one transaction group.
+#[test]
+fn a_target_that_is_destroyed_while_the_server_is_killed_is_whole_or_gone() {
+    const TARGET: &str = "iqn.2026-01.org.example:whole";
+    const VOLUMES: usize = 4;
+    let machine = Machine::with_exported_volume();
+    let units = || {
+        let targets = machine.ok("target list --json").json();
+        let targets = targets.as_array().expect("a list").clone();
+        let found = targets.iter().find(|target| target["name"] == TARGET);
+        found.map(|target| target["units"].as_array().expect("units").len())
+    };
+    let mut server = machine.serve("");
+    for number in 0..VOLUMES {
+        machine.ok(&format!("volume create tank/t{number} --size 1M --sparse"));
+    }
+    for round in 0..6 {
+        if units().is_none() {
+            machine.ok(&format!("target create {TARGET}"));
+            assert_eq!(units(), Some(0), "no map outlived the target");
+            for number in 0..VOLUMES {
+                machine.ok(&format!("target map {TARGET} tank/t{number}"));
+            }
+        }
+        let mut destroy = machine.command(&format!("target destroy {TARGET}"));
+        let mut destroy = destroy.spawn().expect("started");
+        // Not to wait for anything: the kill shall come at different moments.
+        std::thread::sleep(std::time::Duration::from_millis(4 * round));
+        server.kill();
+        let told = destroy.wait().expect("ended").success();
+        server = machine.serve("");
+        if let Some(left) = units() {
+            assert!(!told && left == VOLUMES, "{left} units are left");
+        }
+    }
+    assert_eq!(server.stop(), 0, "{}", machine.log());
+}
+
 #[test]
 fn an_exported_pool_ends_its_server_and_a_destroyed_one_is_gone() {
     let machine = Machine::with_exported_volume();

@@ -16,7 +16,7 @@ use zpool_sys as sys;
 
 pub use damage::Damage;
 pub use error::{DatasetError, DatasetErrorKind};
-pub use property::{Property, PropertySource, UserProperties, Value};
+pub use property::{Property, PropertyEdits, PropertySource, UserProperties, Value};
 pub use reference::DatasetRef;
 
 use crate::error::ZfsError;

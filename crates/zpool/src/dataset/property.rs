@@ -76,6 +76,9 @@ pub struct Property {
     pub source: PropertySource,
 }
 
+/// Changes of one dataset's user properties; `None` removes one.
+pub type PropertyEdits = Vec<(String, Option<String>)>;
+
 /// Text properties by dataset and name.
 pub type UserProperties = BTreeMap<String, BTreeMap<String, String>>;
 
@@ -121,6 +124,27 @@ pub(super) fn to_list(
         };
     }
     Ok(list)
+}
+
+/// The edits of one dataset as the shim takes them.
+fn edit_list(
+    doing: &'static str,
+    dataset: &str,
+    edits: PropertyEdits,
+) -> Result<NvList, DatasetError> {
+    let edits: BTreeMap<String, Option<String>> = edits.into_iter().collect();
+    let (set, removed): (Vec<_>, Vec<_>) = edits.into_iter().partition(|(_, v)| v.is_some());
+    let text =
+        |(name, value): (String, Option<String>)| (name, Value::Text(value.unwrap_or_default()));
+    let set: Vec<_> = set.into_iter().map(text).collect();
+    let mut gone = NvList::new();
+    for (name, _) in &removed {
+        gone.set_present(name);
+    }
+    let mut both = NvList::new();
+    both.set_list("set", to_list(doing, dataset, &set)?.view());
+    both.set_list("removed", gone.view());
+    Ok(both)
 }
 
 pub(super) fn refused(
@@ -306,6 +330,40 @@ impl Pool {
             )
         };
         ZfsError::check(code).map_err(|cause| refused(doing, dataset.as_str(), cause, &bad))
+    }
+
+    /// Changes user properties of several datasets in one transaction group: all are changed, or
+    /// none. Removing one that is not set is no error. A later edit of a property counts.
+    pub fn edit_user_properties<'a>(
+        &self,
+        edits: impl IntoIterator<Item = (DatasetRef<'a>, PropertyEdits)>,
+    ) -> Result<(), DatasetError> {
+        const DOING: &str = "set properties of";
+        let mut datasets = NvList::new();
+        let mut names = Vec::new();
+        for (dataset, edits) in edits {
+            let dataset = self.own(DOING, dataset)?;
+            let one = edit_list(DOING, dataset.as_str(), edits)?;
+            datasets.set_list(dataset.as_str(), one.view());
+            names.push(dataset);
+        }
+        let mut bad = [0 as c_char; NAME_BYTES];
+        // SAFETY: the pool is open; name and list live for the call; `bad` has the stated room.
+        let code = unsafe {
+            sys::bh_properties_edit(
+                self.c_name().as_ptr(),
+                datasets.as_raw(),
+                bad.as_mut_ptr(),
+                bad.len() as u64,
+            )
+        };
+        ZfsError::check(code).map_err(|cause| {
+            let whose = match names[..] {
+                [only] => only.as_str(),
+                _ => self.name().as_str(),
+            };
+            refused(DOING, whose, cause, &bad)
+        })
     }
 
     /// Removes a property from a dataset, so that it is inherited or has its default again.

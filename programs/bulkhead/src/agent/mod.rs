@@ -41,7 +41,7 @@ pub fn run(args: &PoolAgentArgs, common: &Common) -> ExitCode {
     log_to_stderr();
     let program = Program {
         common,
-        file: &args.file,
+        file: &args.appliance.file,
         rehearsal: Rehearsal {
             arc_max: args.arc_size_max,
             leg_faults: args.leg_faults.as_deref(),

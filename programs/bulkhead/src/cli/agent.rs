@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 use units::ByteCount;
 
+use super::appliance::ApplianceFile;
+
 /// `agent`
 #[derive(Debug, Subcommand)]
 pub enum AgentCommand {
@@ -40,14 +42,8 @@ Exit codes are those of OCF 1.1:
 pub struct PoolAgentArgs {
     /// What Pacemaker asks for
     pub action: String,
-    /// The appliance file, which says what the pool consists of
-    #[arg(
-        long,
-        value_name = "FILE",
-        env = "BULKHEAD_APPLIANCE",
-        default_value = appliance::plan::APPLIANCE_PATH
-    )]
-    pub file: PathBuf,
+    #[command(flatten)]
+    pub appliance: ApplianceFile,
     /// Never let a pool cache more than this, whatever the file says: for rehearsals on smaller
     /// machines
     #[arg(long, value_name = "SIZE", env = "BULKHEAD_ARC_SIZE_MAX")]

@@ -8,6 +8,19 @@ use units::HeadName;
 
 use super::Plan;
 
+/// Where a head keeps its appliance file, for commands that find it by themselves.
+#[derive(Clone, Debug, Args)]
+pub struct ApplianceFile {
+    /// The appliance file
+    #[arg(
+        long,
+        value_name = "FILE",
+        env = "BULKHEAD_APPLIANCE",
+        default_value = appliance::plan::APPLIANCE_PATH
+    )]
+    pub file: PathBuf,
+}
+
 /// `appliance`
 #[derive(Debug, Subcommand)]
 pub enum ApplianceCommand {

@@ -6,6 +6,8 @@ use clap::Args;
 use drills::Drill;
 use units::PoolName;
 
+use super::lab::LabsFolder;
+
 /// `drill`
 #[derive(Clone, Debug, Args)]
 #[command(after_help = EXAMPLES)]
@@ -35,14 +37,8 @@ pub struct DrillArgs {
     /// The pool that the clients use [default: the first one]
     #[arg(long)]
     pub pool: Option<PoolName>,
-    /// Where the lab is made
-    #[arg(
-        long,
-        value_name = "DIR",
-        env = "BULKHEAD_LAB_DIR",
-        default_value = lab::DEFAULT_BASE
-    )]
-    pub dir: PathBuf,
+    #[command(flatten)]
+    pub labs: LabsFolder,
     /// Also write what --json prints into a file
     #[arg(long, value_name = "FILE")]
     pub report: Option<PathBuf>,

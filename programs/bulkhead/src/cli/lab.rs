@@ -72,6 +72,13 @@ pub struct WhichLab {
     /// The lab [default: the only one]
     #[arg(long)]
     pub name: Option<String>,
+    #[command(flatten)]
+    pub labs: LabsFolder,
+}
+
+/// The labs of this machine.
+#[derive(Clone, Debug, Args)]
+pub struct LabsFolder {
     /// Where labs are, each in a folder of its own
     #[arg(
         long,

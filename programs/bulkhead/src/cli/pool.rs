@@ -1,12 +1,11 @@
 //! `bulkhead pool …`
 
-use std::path::PathBuf;
-
 use clap::{Args, Subcommand};
 use control::Failure;
 use control::request::{PoolCreate, PoolRequest, Request, ScrubAction};
 use units::{HeadName, PoolName};
 
+use super::appliance::ApplianceFile;
 use super::{Plan, Whose, confirmed, layout, values};
 
 /// The verbs.
@@ -184,14 +183,8 @@ pub struct MoveArgs {
     pub pool: PoolName,
     /// The head that shall serve it
     pub head: HeadName,
-    /// The appliance file
-    #[arg(
-        long,
-        value_name = "FILE",
-        env = "BULKHEAD_APPLIANCE",
-        default_value = appliance::plan::APPLIANCE_PATH
-    )]
-    pub file: PathBuf,
+    #[command(flatten)]
+    pub appliance: ApplianceFile,
 }
 
 /// `pool create`

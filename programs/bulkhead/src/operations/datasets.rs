@@ -5,8 +5,7 @@ use std::sync::Arc;
 
 use control::Failure;
 use units::{PoolName, VolumeName};
-use zpool::Pool;
-use zpool::dataset::{DatasetErrorKind, DatasetInfo, DatasetRef, Snapshots, Value};
+use zpool::dataset::{DatasetErrorKind, DatasetInfo, DatasetRef, Snapshots};
 
 use super::Context;
 use super::documents::{All, Documents, Edits};
@@ -73,26 +72,14 @@ impl Documents for Context<'_> {
         }
     }
 
-    fn edit(&self, dataset: &str, edits: Edits) -> Result<(), Failure> {
-        let edited = edit(self.pool, &Dataset::parse(dataset)?, edits);
-        self.known.changed(dataset);
-        edited
+    fn edit_all(&self, edits: Vec<(String, Edits)>) -> Result<(), Failure> {
+        let names = edits.iter().map(|(name, _)| Dataset::parse(name));
+        let names: Vec<Dataset> = names.collect::<Result<_, _>>()?;
+        let touched: Vec<String> = edits.iter().map(|(name, _)| name.clone()).collect();
+        let changes = names.iter().zip(edits);
+        let changes = changes.map(|(name, (_, edits))| (name.into(), edits));
+        let done = self.pool.edit_user_properties(changes);
+        touched.iter().for_each(|name| self.known.changed(name));
+        done.map_err(failures::dataset)
     }
-}
-
-fn edit(pool: &Pool, dataset: &Dataset, edits: Edits) -> Result<(), Failure> {
-    let (set, removed): (Vec<_>, Vec<_>) = edits.into_iter().partition(|(_, v)| v.is_some());
-    if !set.is_empty() {
-        let values = set.into_iter();
-        let values: Vec<(String, Value)> = values
-            .filter_map(|(name, value)| Some((name, Value::Text(value?))))
-            .collect();
-        let done = pool.set_dataset_properties(dataset, &values);
-        done.map_err(failures::dataset)?;
-    }
-    for (name, _) in removed {
-        let done = pool.inherit_property(dataset, &name);
-        done.map_err(failures::dataset)?;
-    }
-    Ok(())
 }

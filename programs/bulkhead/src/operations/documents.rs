@@ -91,8 +91,13 @@ pub trait Documents {
     fn all(&self) -> Result<Arc<All>, Failure>;
     /// Whether there is a volume of that name, with documents or without.
     fn is_volume(&self, name: &VolumeName) -> Result<bool, Failure>;
-    /// Changes user properties of `dataset` all at once; durable on return.
-    fn edit(&self, dataset: &str, edits: Edits) -> Result<(), Failure>;
+    /// Changes user properties of some datasets, all at once or none; durable on return.
+    fn edit_all(&self, edits: Vec<(String, Edits)>) -> Result<(), Failure>;
+
+    /// As [`Self::edit_all`], of one dataset.
+    fn edit(&self, dataset: &str, edits: Edits) -> Result<(), Failure> {
+        self.edit_all(vec![(dataset.to_owned(), edits)])
+    }
 }
 
 /// A document that cannot be read or written, as a failure.
@@ -187,18 +192,15 @@ pub fn target_document(
         .map_err(|error| document_failure(&error))
 }
 
-/// Keeps the document of a target, or removes it.
+/// Keeps the document of a target.
 pub fn set_target_document(
     documents: &dyn Documents,
     name: &IscsiName,
-    document: Option<&TargetDocument>,
+    document: &TargetDocument,
 ) -> Result<(), Failure> {
     let property = target_property(name);
-    let value = match document {
-        Some(document) => Some(encoded(document.encode(&property))?),
-        None => None,
-    };
-    documents.edit(&documents.root(), vec![(property, value)])
+    let value = encoded(document.encode(&property))?;
+    documents.edit(&documents.root(), vec![(property, Some(value))])
 }
 
 #[cfg(test)]
@@ -243,14 +245,16 @@ pub mod fake {
             Ok(self.datasets.borrow().contains_key(name.as_str()))
         }
 
-        fn edit(&self, dataset: &str, edits: Edits) -> Result<(), Failure> {
+        fn edit_all(&self, edits: Vec<(String, Edits)>) -> Result<(), Failure> {
             let mut datasets = self.datasets.borrow_mut();
-            let properties = datasets.get_mut(dataset).expect("an existing dataset");
-            for (name, value) in edits {
-                match value {
-                    Some(value) => properties.insert(name, value),
-                    None => properties.remove(&name),
-                };
+            for (dataset, edits) in edits {
+                let properties = datasets.get_mut(&dataset).expect("an existing dataset");
+                for (name, value) in edits {
+                    match value {
+                        Some(value) => properties.insert(name, value),
+                        None => properties.remove(&name),
+                    };
+                }
             }
             Ok(())
         }

@@ -3,6 +3,7 @@
 use control::answer::{Done, TargetView, UnitView};
 use control::exports::{
     AccessRule, ChapUser, IscsiMap, TargetDocument, TargetWish, VolumeFacts, part_names,
+    target_property,
 };
 use control::request::{TargetRequest, Who};
 use control::{Answer, Failure, FailureKind, Secret};
@@ -128,7 +129,7 @@ fn create(
                 portal_groups,
                 ..TargetDocument::default()
             };
-            set_target_document(documents, name, Some(&document))?;
+            set_target_document(documents, name, &document)?;
             Ok(Done::changed(format!(
                 "created target {name}: until `bulkhead target allow`, only this machine may use it"
             )))
@@ -142,16 +143,17 @@ fn destroy(documents: &dyn Documents, name: &IscsiName) -> Result<Answer, Failur
     if target_document(&documents.root(), &all, name).is_ok_and(|found| found.is_none()) {
         return Err(no_target(name));
     }
-    // The maps first: a map without its target would be a problem, an empty target is none.
-    let mut maps = 0;
+    let mut edits = Vec::new();
     for facts in all.volumes() {
         let document = facts.export.as_ref().and_then(|read| read.as_ref().ok());
         if document.is_some_and(|d| d.iscsi.iter().any(|m| m.target == *name)) {
-            remove_map(documents, &all, facts, name)?;
-            maps += 1;
+            edits.push((facts.name.to_string(), map_removal(&all, facts, name)?));
         }
     }
-    set_target_document(documents, name, None)?;
+    let maps = edits.len();
+    // All at once: a map without its target would be a problem.
+    edits.push((documents.root(), vec![(target_property(name), None)]));
+    documents.edit_all(edits)?;
     Ok(Done::changed(format!(
         "destroyed target {name}; {maps} volume(s) are no longer shown in it"
     )))
@@ -254,19 +256,14 @@ fn unmap(
             "{name} is not shown in target {target}"
         )));
     }
-    remove_map(documents, &all, &facts, target)?;
+    documents.edit(name.as_str(), map_removal(&all, &facts, target)?)?;
     Ok(Done::changed(format!(
         "{name} is no longer shown in target {target}"
     )))
 }
 
 /// Takes the volume out of `target`, with the reservations that initiators held on it there.
-fn remove_map(
-    documents: &dyn Documents,
-    all: &All,
-    facts: &VolumeFacts,
-    target: &IscsiName,
-) -> Result<(), Failure> {
+fn map_removal(all: &All, facts: &VolumeFacts, target: &IscsiName) -> Result<Edits, Failure> {
     let mut document = export_document(facts)?;
     let mut edits = Edits::new();
     for map in document.iscsi.iter().filter(|m| m.target == *target) {
@@ -274,7 +271,7 @@ fn remove_map(
     }
     document.iscsi.retain(|map| map.target != *target);
     edits.extend(export_edits(facts, &document)?);
-    documents.edit(facts.name.as_str(), edits)
+    Ok(edits)
 }
 
 fn reservation_removals(all: &All, volume: &VolumeName, target: &IscsiName, lun: u16) -> Edits {
@@ -296,7 +293,7 @@ fn change(
     if before == after {
         return Ok(Done::already(message));
     }
-    set_target_document(documents, name, Some(&after))?;
+    set_target_document(documents, name, &after)?;
     Ok(Done::changed(message))
 }
 

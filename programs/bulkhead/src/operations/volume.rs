@@ -300,7 +300,7 @@ fn end_exports(
     name: &VolumeName,
     exported: bool,
 ) -> Result<Vec<(VolumeName, String)>, Failure> {
-    let mut ended = Vec::new();
+    let (mut ended, mut edits) = (Vec::new(), Vec::new());
     let below = format!("{name}/");
     let all = context.all()?;
     for facts in all.volumes() {
@@ -316,8 +316,11 @@ fn end_exports(
         let own = all.own(facts.name.as_str());
         let document = own.and_then(|own| own.get(EXPORT_PROPERTY)).cloned();
         let gone = vec![(EXPORT_PROPERTY.to_owned(), None)];
-        context.edit(facts.name.as_str(), gone)?;
+        edits.push((facts.name.to_string(), gone));
         ended.extend(document.map(|document| (facts.name.clone(), document)));
+    }
+    if !edits.is_empty() {
+        context.edit_all(edits)?;
     }
     Ok(ended)
 }
