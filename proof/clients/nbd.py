@@ -18,11 +18,11 @@ except ImportError:  # ``require_nbd`` names the package when a command needs it
 GRANULARITY = 512
 MAX_ZERO_BYTES = 1 << 30
 
-_spare: dict[int, list[_Memory]] = {}
+_spare: dict[int, list[Memory]] = {}
 """Memory that no request uses, by its length."""
 
 
-class _Memory:
+class Memory:
     """Memory of one request, of a fixed length, used again by later ones.
 
     libnbd's bindings (1.14) keep a reference to each buffer that they were ever given: with a new one for
@@ -34,10 +34,15 @@ class _Memory:
         self.buffer = nbd.Buffer.from_buffer(self.bytes)
 
     @staticmethod
-    def take(length: int) -> _Memory:
+    def take(length: int) -> Memory:
         """Some that is free, its contents unknown."""
         spare = _spare.get(length)
-        return spare.pop() if spare else _Memory(length)
+        return spare.pop() if spare else Memory(length)
+
+    @staticmethod
+    def spare_most() -> int:
+        """How much is free of the length of which most is: as many as were ever in use at a time."""
+        return max((len(spare) for spare in _spare.values()), default=0)
 
     def give_back(self) -> None:
         """Call when libnbd has let go of it."""
@@ -66,7 +71,7 @@ class NbdClient(Client):
         self._lost = False
         self._ready = ready
         self._answers: deque[tuple[Callable[[bool], None], int]] = deque()
-        self._lent: set[_Memory] = set()
+        self._lent: set[Memory] = set()
         try:
             if ready is None:
                 self._handle.connect_uri(address.uri)
@@ -150,12 +155,12 @@ class NbdClient(Client):
 
         self._submit(lambda completed: self._handle.aio_pread(memory.buffer, offset, completed), finished)
 
-    def _borrow(self, length: int) -> _Memory:
-        memory = _Memory.take(length)
+    def _borrow(self, length: int) -> Memory:
+        memory = Memory.take(length)
         self._lent.add(memory)
         return memory
 
-    def _return(self, memory: _Memory) -> None:
+    def _return(self, memory: Memory) -> None:
         # Not again what the end of the connection has returned.
         if memory in self._lent:
             self._lent.remove(memory)

@@ -49,6 +49,17 @@ class CrashProofTest(unittest.TestCase):
         self.assertGreater(acknowledged, 0)
         self.assertEqual(lost, 0)
 
+    def test_nbd_clients_use_their_memory_again(self) -> None:
+        from proof.clients.nbd import Memory
+        from proof.crash.proof import CLIENTS_A_PROTOCOL
+        from proof.crash.verify import READS_IN_FLIGHT
+        from proof.crash.workload import DEPTH
+
+        acknowledged, _ = self.run_proof(None)
+        at_once = max(CLIENTS_A_PROTOCOL * DEPTH, READS_IN_FLIGHT)
+        self.assertGreater(acknowledged, 4 * at_once)
+        self.assertIn(Memory.spare_most(), range(1, at_once + 1))
+
     def test_a_file_reverted_between_kill_and_start_is_lost(self) -> None:
         _, lost = self.run_proof("reverted")
         self.assertGreater(lost, 0)
