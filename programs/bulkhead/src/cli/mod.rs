@@ -27,7 +27,7 @@ use control::{Failure, FailureKind};
 use units::PoolName;
 
 pub use agent::PoolAgentArgs;
-pub use appliance::{ApplianceCommand, ChangeArgs, CheckArgs, Way, Ways};
+pub use appliance::{ApplianceCommand, ApplianceFile, ChangeArgs, CheckArgs, Way, Ways};
 pub use drill::DrillArgs;
 pub use head::{
     CertificateArgs, HeadArgs, HeadCommand, HeadVerb, PasswordArgs, TokenCommand, TokenVerb,

@@ -22,7 +22,7 @@ use super::command::{self, Ran, Run};
 use super::perform::Question;
 use super::sensors::Sensors;
 use super::{around, console, disks};
-use crate::cli::{Common, HeadArgs, MoveArgs};
+use crate::cli::{ApplianceFile, Common, HeadArgs, MoveArgs};
 use crate::reach;
 
 /// Longest time that a question which opens a pool, or looks for pools, may take.
@@ -265,7 +265,9 @@ impl Backend for Machine {
         crate::hand_over::run(&MoveArgs {
             pool: pool.clone(),
             head: to.clone(),
-            file: self.args.file.clone(),
+            appliance: ApplianceFile {
+                file: self.args.file.clone(),
+            },
         })
     }
 
