@@ -21,6 +21,10 @@ const SCAN_LOOK_INTERVAL: Duration = Duration::from_millis(200);
 /// Looks between two progress reports.
 const LOOKS_PER_REPORT: u32 = 5;
 
+/// Looks at a pool that shows no scan until there is none. ZFS shows none for a moment while it begins another
+/// one in the place of the last, such as a resilver of a device that came back.
+const LOOKS_WITHOUT_SCAN_MAX: u32 = 50;
+
 /// Does what is asked of a scrub.
 pub fn perform(
     context: &Context<'_>,
@@ -81,14 +85,20 @@ pub fn wait_for_scan(
     context: &Context<'_>,
     progress: &mut dyn FnMut(&str),
 ) -> Result<ScanView, Failure> {
-    let mut looks = 0;
+    let (mut looks, mut without) = (0, 0);
     loop {
         let status = context.pool.status().map_err(failures::pool)?;
         let running = |found: &&ScanStatus| found.state == ScanState::Running;
         let Some(found) = status.scan.as_ref() else {
-            let message = "the pool reports no scan";
-            return Err(Failure::new(FailureKind::Failed, message));
+            without += 1;
+            if without > LOOKS_WITHOUT_SCAN_MAX {
+                let message = "the pool reports no scan";
+                return Err(Failure::new(FailureKind::Failed, message));
+            }
+            std::thread::sleep(SCAN_LOOK_INTERVAL);
+            continue;
         };
+        without = 0;
         let view = scan(found);
         if Some(found).filter(running).is_none() {
             return Ok(view);
