@@ -10,6 +10,7 @@ from pathlib import Path
 
 from proof.api import checks
 from proof.api.head import PASSWORD, USERS, Head
+from proof.api.pair import what_another_head_serves
 from proof.api.web import Web
 from proof.runtime import REPOSITORY, ProofError, command, memory_base, scratch
 
@@ -42,7 +43,8 @@ def main(argv: list[str]) -> int:
         head = Head(folder)
         port = head.start()
         nobody = Web(port)
-        if not nobody.ask("GET", "/session")[0] == 401 or not nobody.ask("GET", "/overview")[1]["no_users"]:
+        refusals = [nobody.ask("GET", path) for path in ("/session", "/overview")]
+        if any(status != 401 or not document["no_users"] for status, document in refusals):
             raise ProofError("a head without users does not say so")
         head.add_users()
         place = checks.Place(head, port, nobody, {name: Web(port) for name in USERS}, validator)
@@ -58,7 +60,11 @@ def main(argv: list[str]) -> int:
             raise
         finally:
             head.stop()
-    print(f"api: {len(checks.CHECKS)} checks, 0 failed")
+    with scratch("api", arguments.keep, memory_base(SCRATCH_BYTES)) as folder:
+        started = time.monotonic()
+        what_another_head_serves(head.program, folder)
+        print(f"ok  what another head serves  {time.monotonic() - started:.1f} s")
+    print(f"api: {len(checks.CHECKS) + 1} checks, 0 failed")
     return 0
 
 

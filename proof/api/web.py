@@ -13,8 +13,9 @@ ANSWER_SECONDS = 60.0
 class Web:
     """Requests to one head, as one user or nobody."""
 
-    def __init__(self, port: int, encrypted: bool = False):
+    def __init__(self, port: int, encrypted: bool = False, host: str = "127.0.0.1"):
         self.port = port
+        self.host = host
         self.encrypted = encrypted
         self.cookie: str | None = None
         self.csrf: str | None = None
@@ -22,10 +23,10 @@ class Web:
 
     def _connection(self) -> http.client.HTTPConnection:
         if not self.encrypted:
-            return http.client.HTTPConnection("127.0.0.1", self.port, timeout=ANSWER_SECONDS)
+            return http.client.HTTPConnection(self.host, self.port, timeout=ANSWER_SECONDS)
         # The certificate is signed by nobody but itself.
         trusting = ssl._create_unverified_context()
-        return http.client.HTTPSConnection("127.0.0.1", self.port, timeout=ANSWER_SECONDS, context=trusting)
+        return http.client.HTTPSConnection(self.host, self.port, timeout=ANSWER_SECONDS, context=trusting)
 
     def raw(self, method: str, path: str, body: bytes | None = None, headers: dict[str, str] | None = None) -> tuple[int, dict[str, str], bytes]:
         """Status, headers and body of the answer."""

@@ -26,6 +26,8 @@ use crate::routes::{Input, ROUTES, Reply, Route, Source, Work};
 const BODY_BYTES_MAX: usize = 2 << 20;
 /// Longest time that a body may take to arrive.
 const BODY_WAIT: Duration = Duration::from_secs(30);
+/// Begins what is said of such a body.
+const BODY_TOO_LONG: &str = "the body did not arrive, or is longer than";
 /// What pages of the console may load, and from where: only from here.
 const CONTENT_SECURITY: &str = "default-src 'self'; img-src 'self' data:; style-src 'self'; \
      object-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'self'";
@@ -172,7 +174,7 @@ async fn console(
     request: Request,
 ) -> Response {
     if let Err(response) = admit(&api, &link, request.headers()) {
-        return response;
+        return *response;
     }
     let path = request.uri().path().trim_start_matches('/');
     let found = match path.is_empty() {
@@ -213,10 +215,10 @@ pub(crate) fn secure(headers: &mut HeaderMap, is_encrypted: bool) {
 }
 
 /// Whether the request is meant for us, and its peer has not asked too much.
-pub(crate) fn admit(api: &Api, link: &Link, headers: &HeaderMap) -> Result<(), Response> {
+pub(crate) fn admit(api: &Api, link: &Link, headers: &HeaderMap) -> Result<(), Box<Response>> {
     let certificate = api.certificate.read().expect("no holder panics").clone();
     caller::check_host(headers, link, certificate.as_ref())
-        .map_err(|failure| failure_response(&failure, None))?;
+        .map_err(|failure| Box::new(failure_response(&failure, None)))?;
     if link.is_head.load(std::sync::atomic::Ordering::Acquire) {
         return Ok(());
     }
@@ -225,14 +227,14 @@ pub(crate) fn admit(api: &Api, link: &Link, headers: &HeaderMap) -> Result<(), R
         api.limits
             .limited
             .fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        too_many(wait)
+        Box::new(too_many(wait))
     })
 }
 
 /// Whether a peer that may be a head has not asked too much. Heads ask by address.
-pub(crate) fn admit_peer(api: &Api, link: &Link) -> Result<(), Response> {
+pub(crate) fn admit_peer(api: &Api, link: &Link) -> Result<(), Box<Response>> {
     let taken = api.requests.take(link.peer.ip(), Instant::now());
-    taken.map_err(too_many)
+    taken.map_err(|wait| Box::new(too_many(wait)))
 }
 
 /// "Come again later."
@@ -256,9 +258,9 @@ async fn answer(
 ) -> Response {
     let (mut parts, body) = request.into_parts();
     let mut response = match admit(&api, &link, &parts.headers) {
-        Err(response) => response,
+        Err(response) => *response,
         Ok(()) => match identify(&api, &link, route, &parts) {
-            Err(response) => response,
+            Err(response) => *response,
             Ok(caller) => {
                 let what = format!("{} {}", parts.method, parts.uri.path());
                 let who = caller.clone();
@@ -277,11 +279,11 @@ fn identify(
     link: &Link,
     route: &Route,
     parts: &Parts,
-) -> Result<Option<Caller>, Response> {
+) -> Result<Option<Caller>, Box<Response>> {
     let caller = caller::of(api, &parts.headers, link);
     let is_open = matches!(route.work, Work::Do(None, _));
     if caller.is_none() && !is_open {
-        return Err(log_in_first(api));
+        return Err(Box::new(log_in_first(api)));
     }
     caller::check_origin(
         api,
@@ -289,7 +291,7 @@ fn identify(
         &parts.headers,
         caller.as_ref().filter(|_| !is_open),
     )
-    .map_err(|failure| failure_response(&failure, None))?;
+    .map_err(|failure| Box::new(failure_response(&failure, None)))?;
     Ok(caller)
 }
 
@@ -468,7 +470,7 @@ async fn receive(body: Body) -> Result<Bytes, Failure> {
     match tokio::time::timeout(BODY_WAIT, collected).await {
         Ok(Ok(bytes)) => Ok(bytes),
         Ok(Err(_)) => Err(Failure::usage(format!(
-            "the body did not arrive, or is longer than {BODY_BYTES_MAX} bytes"
+            "{BODY_TOO_LONG} {BODY_BYTES_MAX} bytes"
         ))),
         Err(_) => Err(Failure::usage("the body took too long to arrive")),
     }
@@ -520,8 +522,11 @@ fn finish(
         Err(failure) => {
             let kind = serde_json::to_value(failure.kind).unwrap_or_default();
             let kind = kind.as_str().unwrap_or("failed").to_owned();
-            let status = status_of_refusal(api, route, &failure, caller.is_some());
-            (failure_response(&failure, status), kind)
+            let response = match (route.path, failure.kind) {
+                ("/session", FailureKind::Denied) => log_in_first(api),
+                _ => failure_response(&failure, status_of_refusal(route, &failure)),
+            };
+            (response, kind)
         }
     };
     let looks = performed
@@ -548,20 +553,12 @@ fn finish(
     response
 }
 
-/// A wrong password and a pause after several have codes of their own.
-fn status_of_refusal(
-    _: &Api,
-    route: &Route,
-    failure: &Failure,
-    is_known: bool,
-) -> Option<StatusCode> {
+/// Codes of refusals that their kind alone does not tell.
+fn status_of_refusal(route: &Route, failure: &Failure) -> Option<StatusCode> {
     match (route.path, failure.kind) {
         ("/login", FailureKind::Busy) => Some(StatusCode::TOO_MANY_REQUESTS),
-        ("/login" | "/session", FailureKind::Denied) if !is_known => Some(StatusCode::UNAUTHORIZED),
-        ("/login" | "/session", FailureKind::Denied) => Some(StatusCode::UNAUTHORIZED),
-        _ if failure.message.starts_with("the body did not arrive") => {
-            Some(StatusCode::PAYLOAD_TOO_LARGE)
-        }
+        ("/login", FailureKind::Denied) => Some(StatusCode::UNAUTHORIZED),
+        _ if failure.message.starts_with(BODY_TOO_LONG) => Some(StatusCode::PAYLOAD_TOO_LARGE),
         _ => None,
     }
 }

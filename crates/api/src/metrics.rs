@@ -28,7 +28,7 @@ pub(crate) async fn serve(
     headers: HeaderMap,
 ) -> Response {
     if let Err(response) = crate::dispatch::admit(&api, &link, &headers) {
-        return response;
+        return *response;
     }
     let is_near = link.peer.ip().to_canonical().is_loopback();
     if !is_near && caller::of(&api, &headers, &link).is_none() {

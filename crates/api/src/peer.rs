@@ -350,7 +350,7 @@ pub(crate) async fn hello(
 ) -> Response {
     let refused = || StatusCode::FORBIDDEN.into_response();
     if let Err(response) = crate::dispatch::admit_peer(&api, &link) {
-        return response;
+        return *response;
     }
     let Some(binding) = &link.binding else {
         return refused();
