@@ -6,7 +6,7 @@ import { randomBytes } from "node:crypto";
 import { closeSync, mkdirSync, openSync, statSync, writeSync } from "node:fs";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
-import { Browser, visit } from "./world/browser.mjs";
+import { Browser } from "./world/browser.mjs";
 import { Head } from "./world/head.mjs";
 
 const images = path.resolve(path.dirname(fileURLToPath(import.meta.url)), "..", "..", "docs", "images");
@@ -61,10 +61,9 @@ try {
   const disks = await fill(head);
   clients = await work(head);
   browser = await Browser.start(head.url);
-  const desk = await browser.page({ colours: "light", size: "tall" });
+  const desk = await browser.page({ colours: "light" });
   const night = await browser.page({ colours: "dark", path: "pools/tank" });
   const phone = await browser.page({ colours: "light", size: "phone" });
-  await head.bulkhead("snapshot", "create", "tank/db@monday");
   await desk.waitForTimeout(WORK_S * 1000);
   spoil(disks[3]);
   await head.bulkhead("pool", "scrub", "tank", "--wait");
@@ -73,9 +72,6 @@ try {
   await picture(desk, "console-overview");
   await picture(night, "console-pool-dark");
   await picture(phone, "console-phone");
-  await visit(desk, "volumes/tank%2Fdb");
-  await desk.getByText("@monday", { exact: true }).waitFor();
-  await picture(desk, "console-volume");
 } finally {
   for (const client of clients) client.kill();
   await browser?.stop();

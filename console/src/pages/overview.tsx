@@ -31,7 +31,7 @@ export function OverviewPage() {
         </div>
         <div class="column">
           {now.last_takeover && (
-            <Card title="Last takeover"><Timeline takeover={now.last_takeover} /></Card>
+            <Card title={now.last_takeover.kind === "start" ? "Last start" : "Last takeover"}><Timeline takeover={now.last_takeover} /></Card>
           )}
           <Card title="Latest events">
             <EventList events={events.value.slice(0, 8)} />

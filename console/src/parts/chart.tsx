@@ -20,6 +20,8 @@ interface ChartProps {
 
 const HEIGHT = 180;
 const LINES_MAX = 6;
+/** A page that was just opened has little to show; it does not stretch it over the whole width. */
+const WIDTH_S_MIN = 60;
 
 interface Line {
   label: string;
@@ -86,7 +88,7 @@ function options(measure: Measure, lines: Line[], width: number): uPlot.Options 
     legend: { show: false },
     cursor: { y: false, points: { size: 6 } },
     scales: {
-      x: { range: (_plot, _min, max) => [max - HISTORY_S, max] },
+      x: { range: (_plot, min, max) => [Math.max(max - HISTORY_S, Math.min(min, max - WIDTH_S_MIN)), max] },
       y: { range: (_plot, _min, max) => [0, Math.max(max * 1.1, measure === "throughput" ? 1024 : 100)] },
     },
     axes: [

@@ -11,7 +11,7 @@ const OPTIONS = [
   "--disable-component-update", "--disable-sync",
 ];
 
-export const SIZES = { desktop: { width: 1280, height: 900 }, tall: { width: 1280, height: 1000 }, phone: { width: 360, height: 740 } };
+export const SIZES = { desktop: { width: 1280, height: 900 }, phone: { width: 360, height: 740 } };
 
 const axe = await readFile(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 
