@@ -19,6 +19,7 @@ export const count = (value: number): string => scaled(value, ["", "k", "M"], 10
 
 export function latency(us: number | null | undefined): string {
   if (us === null || us === undefined) return "–";
+  if (us >= 1_000_000) return `${Number((us / 1_000_000).toFixed(1))} s`;
   return us >= 1000 ? `${Number((us / 1000).toFixed(us >= 10_000 ? 0 : 1))} ms` : `${Math.round(us)} µs`;
 }
 
