@@ -9,8 +9,6 @@ use crate::promise::{Expectation, Fencing, Kind, Notice, Place};
 
 /// How much later a slow BMC answers, in milliseconds.
 pub const SLOW_BMC_MS: u32 = 2_000;
-/// How long the engine waits for a disk before it gives it up, in milliseconds.
-const HUNG_DISK_MS: u32 = 20_000;
 
 macro_rules! drills {
     ($($variant:ident $name:literal: $about:literal, $kind:ident $place:ident $fencing:ident;)*) => {
@@ -42,12 +40,12 @@ macro_rules! drills {
                 let added_ms = match self {
                     // What takes more than a second is asked for again, and done twice.
                     Self::BmcSlow => 2 * SLOW_BMC_MS + 1_000,
-                    Self::DiskHangs => HUNG_DISK_MS,
                     _ => 0,
                 };
                 let notice = match self {
                     Self::ServerKilled => Notice::Monitor,
                     Self::ServerFrozen => Notice::MonitorTimeout,
+                    Self::DiskHangs => Notice::Disk,
                     _ => Notice::Cluster,
                 };
                 Expectation { kind, place, fencing, notice, added_ms }

@@ -55,6 +55,8 @@ pub enum Notice {
     Monitor,
     /// By a monitor of the pool that gets no answer.
     MonitorTimeout,
+    /// By a disk that does not answer in its time.
+    Disk,
 }
 
 /// What must come of a drill.
@@ -95,6 +97,8 @@ pub enum Promise {
         monitor_s: u32,
         /// What comes on top of that where it gets no answer, in seconds.
         monitor_timeout_s: u32,
+        /// What comes on top where a disk is waited for, in seconds.
+        disk_answer_s: u32,
     },
 }
 
@@ -105,7 +109,10 @@ const HIDDEN_WORST_S: f64 = 3.0;
 impl Promise {
     /// The bounds for a fault of that kind; none where only the return is promised.
     pub fn bounds(self, expectation: &Expectation) -> Option<Bounds> {
-        let added_s = f64::from(expectation.added_ms) / 1e3;
+        let mut added_s = f64::from(expectation.added_ms) / 1e3;
+        if (self, expectation.notice) == (Self::Published, Notice::Disk) {
+            added_s += f64::from(appliance::Profile::Fast.timeouts().disk_answer_s);
+        }
         let bounds = |median_s: f64, worst_s: f64| {
             Some(Bounds {
                 median_s: median_s + added_s,
@@ -123,6 +130,7 @@ impl Promise {
                     budget_s,
                     monitor_s,
                     monitor_timeout_s,
+                    disk_answer_s,
                 },
                 _,
             ) => {
@@ -130,6 +138,7 @@ impl Promise {
                     Notice::Cluster => 0,
                     Notice::Monitor => monitor_s,
                     Notice::MonitorTimeout => monitor_s + monitor_timeout_s,
+                    Notice::Disk => disk_answer_s,
                 };
                 let all_s = f64::from(budget_s + noticed_s);
                 bounds(all_s, all_s)
@@ -411,11 +420,13 @@ mod tests {
             budget_s: 5,
             monitor_s: 5,
             monitor_timeout_s: 10,
+            disk_answer_s: 15,
         };
         for (notice, worst_s) in [
             (Notice::Cluster, 5.0),
             (Notice::Monitor, 10.0),
             (Notice::MonitorTimeout, 20.0),
+            (Notice::Disk, 20.0),
         ] {
             let expectation = Expectation { notice, ..TAKEOVER };
             let bounds = budget.bounds(&expectation);

@@ -169,6 +169,7 @@ fn promise(appliance: &appliance::Appliance, budget_s: Option<u32>) -> Promise {
             budget_s: budget_s.unwrap_or(times.takeover_budget_s),
             monitor_s: times.pool_monitor_s,
             monitor_timeout_s: times.pool_monitor_timeout_s,
+            disk_answer_s: times.disk_answer_s,
         },
     }
 }

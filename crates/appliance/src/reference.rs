@@ -135,6 +135,7 @@ fn add_profiles(page: &mut String) {
         ("pool_stop_s", |t| t.pool_stop_s),
         ("pool_monitor_s", |t| t.pool_monitor_s),
         ("pool_monitor_timeout_s", |t| t.pool_monitor_timeout_s),
+        ("disk_answer_s", |t| t.disk_answer_s),
         ("takeover_budget_s", |t| t.takeover_budget_s),
     ];
     page.push_str(

@@ -48,6 +48,10 @@ pub struct TimeoutWishes {
     /// Bound of one such test, in seconds. A server that does not answer for a tenth of it (300 ms
     /// to 3 s) counts as failed.
     pub pool_monitor_timeout_s: Option<u32>,
+    /// How long a disk may take for one read or write, in seconds. One that takes longer counts as failed, and the pool
+    /// goes on with the others; clients wait for so long. Disks that try hard to read a bad sector need
+    /// up to 7 s where their error recovery is bounded, and a minute where it is not.
+    pub disk_answer_s: Option<u32>,
     /// The longest pause that clients are promised after the loss of a head, in seconds.
     pub takeover_budget_s: Option<u32>,
 }
@@ -77,6 +81,8 @@ pub struct Timeouts {
     pub pool_monitor_s: u32,
     /// See [`TimeoutWishes::pool_monitor_timeout_s`].
     pub pool_monitor_timeout_s: u32,
+    /// See [`TimeoutWishes::disk_answer_s`].
+    pub disk_answer_s: u32,
     /// See [`TimeoutWishes::takeover_budget_s`].
     pub takeover_budget_s: u32,
 }
@@ -96,6 +102,7 @@ const DEFAULT: Timeouts = Timeouts {
     pool_stop_s: 60,
     pool_monitor_s: 5,
     pool_monitor_timeout_s: 10,
+    disk_answer_s: 10,
     takeover_budget_s: 5,
 };
 
@@ -106,10 +113,13 @@ impl Profile {
             Self::Fast => Timeouts {
                 token_ms: 300,
                 consensus_ms: 100,
+                // A BMC that answers at all has done it within half of that.
+                fence_s: 10,
                 // The agent waits 200 ms for an answer before it kills, and 400 ms in a monitor.
                 pool_stop_s: 20,
                 pool_monitor_s: 1,
                 pool_monitor_timeout_s: 4,
+                disk_answer_s: 4,
                 takeover_budget_s: 3,
                 ..DEFAULT
             },
@@ -123,6 +133,7 @@ impl Profile {
                 pool_stop_s: 120,
                 pool_monitor_s: 15,
                 pool_monitor_timeout_s: 30,
+                disk_answer_s: 20,
                 takeover_budget_s: 30,
                 ..DEFAULT
             },
@@ -152,6 +163,7 @@ impl TimeoutWishes {
             pool_monitor_timeout_s: self
                 .pool_monitor_timeout_s
                 .unwrap_or(base.pool_monitor_timeout_s),
+            disk_answer_s: self.disk_answer_s.unwrap_or(base.disk_answer_s),
             takeover_budget_s: self.takeover_budget_s.unwrap_or(base.takeover_budget_s),
         }
     }

@@ -43,6 +43,7 @@ fn check_zero(checker: &mut Checker<'_>) {
         ("pool_stop_s", times.pool_stop_s),
         ("pool_monitor_s", times.pool_monitor_s),
         ("pool_monitor_timeout_s", times.pool_monitor_timeout_s),
+        ("disk_answer_s", times.disk_answer_s),
         ("takeover_budget_s", times.takeover_budget_s),
     ] {
         if value == 0 {

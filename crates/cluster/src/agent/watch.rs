@@ -82,7 +82,12 @@ fn look_on(
     }
     let mut unanswered = 0;
     loop {
-        let due = Instant::now() + INTERVAL;
+        // Who did not answer is asked again at once.
+        let pause = match unanswered {
+            0 => INTERVAL,
+            _ => Duration::ZERO,
+        };
+        let due = Instant::now() + pause;
         if process.await_end(due)? {
             return Ok(Seen::Ended);
         }

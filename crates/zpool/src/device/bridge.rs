@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::ptr::NonNull;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
 use zpool_sys as sys;
@@ -46,6 +46,10 @@ static FUNCTIONS: sys::bh_device_driver = sys::bh_device_driver {
 
 /// Deadlines are looked at this often, so they are this much too late at most.
 const WATCH_INTERVAL_MAX: Duration = Duration::from_millis(250);
+
+/// A watch that comes so much too late was stopped, with the whole process or machine: what it finds
+/// then says nothing about devices.
+const STANDSTILL_MIN: Duration = Duration::from_secs(1);
 
 /// Puts the driver in place. Before the library starts, once.
 pub(crate) fn install(options: &DeviceOptions) -> std::io::Result<()> {
@@ -132,8 +136,17 @@ impl Bridge {
     /// Runs as long as the process.
     fn watch(&self) {
         let interval = (self.timeout / 4).min(WATCH_INTERVAL_MAX);
+        let mut patient_until = Instant::now();
         loop {
+            let due = Instant::now() + interval;
             std::thread::sleep(interval);
+            if due.elapsed() > STANDSTILL_MIN {
+                // Everything under way looks late. It gets its whole time again.
+                patient_until = Instant::now() + self.timeout;
+            }
+            if Instant::now() < patient_until {
+                continue;
+            }
             let open: Vec<_> = lock(&self.open)
                 .iter()
                 .filter_map(|(path, device)| Some((path.clone(), device.upgrade()?)))

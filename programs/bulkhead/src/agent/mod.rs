@@ -221,6 +221,7 @@ impl PoolProgram for Program<'_> {
 
     fn server_command(&self, grant: &Grant) -> Result<Command, String> {
         let name = grant.pool();
+        let disk_answer_s = self.appliance()?.timeouts().disk_answer_s;
         let mut pool = self.pool(name)?;
         if let Some(max) = self.rehearsal.arc_max {
             pool.arc = Some(pool.arc.map_or(max, |arc| arc.min(max)));
@@ -234,6 +235,8 @@ impl PoolProgram for Program<'_> {
         let mut command = Command::new(program);
         command
             .args(server_arguments(&pool, &disks, grant))
+            .arg("--disk-timeout")
+            .arg(disk_answer_s.to_string())
             .arg("--run-dir")
             .arg(&self.common.run_dir)
             .arg("--state-dir")

@@ -60,6 +60,10 @@ pub struct ServeArgs {
     /// Seconds between two regular commits of the pool [default: 2]
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..=60))]
     pub txg_timeout: Option<u32>,
+    /// Seconds that a disk may take for one read or write; then it counts as failed and the pool goes
+    /// on with the others [default: 20]
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..=600))]
+    pub disk_timeout: Option<u32>,
     /// Threads for requests that have to wait for disks
     #[arg(long, value_name = "NUMBER", default_value_t = 16,
           value_parser = clap::value_parser!(u16).range(1..=512))]

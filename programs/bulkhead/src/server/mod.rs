@@ -218,6 +218,9 @@ fn engine_options(args: &ServeArgs, common: &Common) -> Result<EngineOptions, Fa
     if let Some(seconds) = args.txg_timeout {
         options.txg_timeout_s = seconds;
     }
+    if let Some(seconds) = args.disk_timeout {
+        options.devices.timeout = Duration::from_secs(seconds.into());
+    }
     if let Some(file) = &args.leg_faults {
         let faults = zpool::device::faults::Faults::new();
         options.devices.wrap = Some(faults.wrap());

@@ -15,6 +15,9 @@ use zpool::{OpenOptions, Volume};
 use super::lazy::{LOGICAL_BLOCK, LazyVolume, OpenVolume, Opener, Shape};
 use super::shared_pool::SharedPool;
 
+/// Volumes that are closed at the same time.
+const CLOSERS_MAX: usize = 8;
+
 /// All devices by the name of their volume.
 pub struct Volumes {
     opener: Arc<PoolOpener>,
@@ -57,9 +60,13 @@ impl Volumes {
             let names = devices.keys().filter(|name| !wanted.contains(name));
             names.cloned().collect()
         };
-        for name in unwanted {
-            self.close(&name);
-        }
+        // Each waits for the pool's commit, and one commit serves all who wait for it.
+        let share = unwanted.len().div_ceil(CLOSERS_MAX).max(1);
+        std::thread::scope(|scope| {
+            for names in unwanted.chunks(share) {
+                scope.spawn(move || names.iter().for_each(|name| self.close(name)));
+            }
+        });
     }
 
     /// Closes `name` and all below it. May block.
