@@ -31,6 +31,7 @@ fn unit(lun: u16, naa_last: u8) -> UnitConfig {
             eui: None,
         },
         write_cache: true,
+        ready: true,
         read_only: false,
         thin: true,
         show_physical_block: false,

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use units::{IscsiName, PoolName, SnapshotName, VolumeName};
 
 use crate::exports::{AccessRule, NbdExport};
+use crate::rescue::RescueView;
 
 /// One answer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -31,6 +32,10 @@ pub enum Answer {
     Volume(Box<VolumeView>),
     /// A volume was taken back to a snapshot.
     RolledBack(RolledBack),
+    /// A rescue that lasts.
+    Rescue(Box<RescueView>),
+    /// All rescues of a pool.
+    Rescues(Vec<RescueView>),
     /// Snapshots.
     Snapshots(Vec<SnapshotView>),
     /// Schedules of snapshots.

@@ -16,6 +16,7 @@ pub mod failure;
 pub mod frame;
 pub mod lock;
 pub mod request;
+pub mod rescue;
 pub mod schedule;
 pub mod secret;
 pub mod server;

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use units::{IscsiName, Network, PoolName, SnapshotName, VolumeName};
 
 use crate::exports::AccessRule;
+use crate::rescue::RescueRequest;
 use crate::schedule::{Rule, When};
 use crate::secret::Secret;
 
@@ -266,6 +267,8 @@ pub enum VolumeRequest {
         #[serde(default)]
         destroy_newer: bool,
     },
+    /// A second look at it, beside its clients.
+    Rescue(RescueRequest),
     /// Make a clone depend on nothing: swap roles with its origin.
     Promote {
         /// The clone.

@@ -119,6 +119,7 @@ fn memory_target(size: u64, units: u16, portal_groups: Vec<u16>, null: bool) -> 
             eui: None,
         },
         write_cache: true,
+        ready: true,
         read_only: false,
         thin: true,
         show_physical_block: false,

@@ -53,6 +53,7 @@ fn main() {
             eui: None,
         },
         write_cache: true,
+        ready: true,
         read_only: false,
         thin: true,
         show_physical_block: false,

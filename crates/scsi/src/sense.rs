@@ -34,6 +34,7 @@ pub struct Asc(pub u8, pub u8);
 #[allow(missing_docs)]
 impl Asc {
     pub const NO_ADDITIONAL_SENSE: Self = Self(0x00, 0x00);
+    pub const LOGICAL_UNIT_NOT_READY_MANUAL_INTERVENTION_REQUIRED: Self = Self(0x04, 0x03);
     pub const LOGICAL_UNIT_COMMUNICATION_FAILURE: Self = Self(0x08, 0x00);
     pub const INVALID_FIELD_IN_COMMAND_INFORMATION_UNIT: Self = Self(0x0e, 0x03);
     pub const UNREACHABLE_COPY_TARGET: Self = Self(0x08, 0x04);

@@ -20,9 +20,11 @@ mod lab;
 mod open;
 mod operations;
 mod output;
+mod partitions;
 mod patience;
 mod places;
 mod reach;
+mod rescue;
 mod secret;
 mod server;
 mod table;
@@ -86,6 +88,10 @@ fn run(plan: Plan, common: &Common) -> Result<ExitCode, Failure> {
         Plan::Drill(args) => {
             let mut print = |text: &str| print(text.as_bytes());
             return drill::run(&args, common, &mut print, &mut progress);
+        }
+        Plan::Rescue(args) => {
+            let mut print = |text: &str| print(text.as_bytes());
+            return rescue::run(&args, common, &mut print).map(done);
         }
         Plan::Completion(shell) => {
             let mut text = Vec::new();

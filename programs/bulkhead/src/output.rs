@@ -7,6 +7,7 @@ use control::answer::{
     DeviceView, Event, NbdView, PoolStatus, PoolSummary, Property, RolledBack, ServerStatus,
     SnapshotView, Status, TargetView, VolumeView,
 };
+use control::rescue::RescueView;
 use control::{Answer, Failure};
 use units::ByteCount;
 
@@ -33,6 +34,9 @@ pub fn answer(answer: &Answer, json: bool) -> String {
         Answer::Space(spaces) => daily::space_list(spaces),
         Answer::Volume(volume) => volume_detail(volume),
         Answer::RolledBack(done) => rolled_back(done),
+        Answer::Rescue(view) => rescue(view),
+        Answer::Rescues(views) if views.is_empty() => "no volume is being rescued\n".to_owned(),
+        Answer::Rescues(views) => rescue_list(views),
         Answer::Snapshots(snapshots) => snapshot_list(snapshots),
         Answer::Schedules(schedules) => daily::schedule_list(schedules),
         Answer::Targets(targets) => target_list(targets),
@@ -123,6 +127,64 @@ fn rolled_back(done: &RolledBack) -> String {
         let _ = writeln!(text, "destroyed {} newer snapshot(s)", done.destroyed.len());
     }
     text
+}
+
+fn rescue(view: &RescueView) -> String {
+    let of = view
+        .snapshot
+        .as_ref()
+        .map_or(view.volume.to_string(), ToString::to_string);
+    let mode = match (&view.clone, view.read_only) {
+        (Some(_), _) => "what is written is thrown away at the end",
+        (None, true) => "for reading only",
+        (None, false) => "for reading and writing; nobody else may use it meanwhile",
+    };
+    let mut text = format!("{of}: {}, {mode}\n{}\n\n", bytes(view.size), view.uri);
+    if view.partitions.is_empty() {
+        text.push_str("no partition and no file system is recognised\n");
+    } else {
+        let mut table = Table::new(&["PARTITION", "OFFSET", "SIZE", "CONTENTS", "NAME"]);
+        for one in &view.partitions {
+            let number = match one.number {
+                0 => "whole disk".to_owned(),
+                number => number.to_string(),
+            };
+            table.row([
+                number,
+                one.start.to_string(),
+                bytes(one.size),
+                one.contents.clone().unwrap_or_else(|| "-".to_owned()),
+                one.name.clone(),
+            ]);
+        }
+        text.push_str(&table.render());
+    }
+    for command in &view.commands {
+        let _ = writeln!(text, "\n# {}", command.purpose);
+        for line in &command.lines {
+            let _ = writeln!(text, "{line}");
+        }
+    }
+    text
+}
+
+fn rescue_list(views: &[RescueView]) -> String {
+    let mut table = Table::new(&["VOLUME", "SNAPSHOT", "MODE", "SOCKET"]);
+    for view in views {
+        let snapshot = view.snapshot.as_ref().map_or("-", |name| name.tag());
+        let mode = if view.read_only {
+            "read-only"
+        } else {
+            "writable"
+        };
+        table.row([
+            view.volume.to_string(),
+            snapshot.to_owned(),
+            mode.to_owned(),
+            view.socket.display().to_string(),
+        ]);
+    }
+    table.render()
 }
 
 fn status(status: &Status) -> String {

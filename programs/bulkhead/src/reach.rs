@@ -99,10 +99,16 @@ pub fn ask_server(common: &Common, pool: &PoolName, request: Request) -> Result<
     client.call(request, &mut |_| ())
 }
 
-fn no_server(pool: &PoolName) -> Failure {
+/// Nobody serves `pool`.
+pub fn no_server(pool: &PoolName) -> Failure {
     let message = format!("no server of pool {pool} runs");
     Failure::new(FailureKind::Unreachable, message)
         .advise(format!("`bulkhead pool-server {pool}` starts one"))
+}
+
+/// Whether `pool` has a server.
+pub fn is_served(common: &Common, pool: &PoolName) -> Result<bool, Failure> {
+    connect(common, pool).map(|client| client.is_some())
 }
 
 /// Devices that are part of the pool if the request succeeds.

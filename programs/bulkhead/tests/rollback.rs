@@ -116,3 +116,43 @@ fn a_size_that_changes_back_closes_connections_and_identity_and_exports_stay() {
     assert_eq!(client.read(0, 512).expect("read"), [1; 512]);
     assert_eq!((show("identity"), show("exports")), (identity, exports));
 }
+
+#[test]
+fn clones_are_made_promoted_and_their_origins_destroyed_under_clients() {
+    let machine = machine_with_a_past();
+    let _server = machine.serve("");
+    let mut client = connect(&machine);
+    machine.ok("snapshot clone tank/v@old tank/copy");
+    machine.ok("nbd export tank/copy --name copy");
+    let copy = || Nbd::connect(&machine.nbd_socket(), "copy").expect("connected");
+    let mut other = copy();
+    assert_eq!(other.read(0, 4096).expect("read"), [1; 4096]);
+    other.write(0, &[6; 4096]).expect("written");
+    assert_eq!(client.read(0, 4096).expect("apart"), [2; 4096]);
+    let identity = |volume: &str| {
+        let shown = machine.ok(&format!("volume show {volume} --json")).json();
+        shown["identity"].clone()
+    };
+    let (of_origin, of_clone) = (identity("tank/v"), identity("tank/copy"));
+    for member in ["naa", "eui", "serial"] {
+        assert_ne!(of_origin[member], of_clone[member], "{member}");
+    }
+    let destroy = "volume destroy tank/v --yes-destroy-data --recursive --exported";
+    machine.refused(destroy, 5, "tank/copy is a clone of tank/v@old");
+    machine.refused("snapshot destroy tank/v@old --yes-destroy-data", 5, "clone");
+    machine.ok("volume promote tank/copy");
+    assert_eq!(other.read(0, 4096).expect("the same connection"), [6; 4096]);
+    client
+        .write(4096, &[7; 4096])
+        .expect("the origin goes on, too");
+    client.flush().expect("flushed");
+    // The snapshot is the clone's now, which can go back to it.
+    machine.refused("volume rollback tank/v@old", 3, "no snapshot tank/v@old");
+    machine.ok("volume rollback tank/copy@old");
+    assert_eq!(other.read(0, 4096).expect("read"), [1; 4096]);
+    machine.ok(destroy);
+    assert!(client.read(0, 512).is_err(), "its export has ended");
+    other.write(0, &[8; 4096]).expect("written");
+    assert_eq!(identity("tank/copy"), of_clone);
+    assert_eq!(other.read(0, 4096).expect("read"), [8; 4096]);
+}

@@ -43,6 +43,7 @@ pub fn target(name: &str, device: SharedDevice) -> Arc<scsi::Target> {
             eui: None,
         },
         write_cache: true,
+        ready: true,
         read_only: false,
         thin: true,
         show_physical_block: false,

@@ -8,7 +8,7 @@ use crate::command::{
     Command, DataOut, Executed, Lun, LunAddress, Outcome, Pending, Plan, Status, Stop,
 };
 use crate::opcodes::{self, Op, Row};
-use crate::sense::{Asc, Sense, SenseFormat};
+use crate::sense::{Asc, Sense, SenseFormat, SenseKey};
 use crate::{block, copy, inquiry, mode, primary, reservations};
 
 use super::{Nexus, NexusState, Target, Unit};
@@ -168,6 +168,10 @@ impl Target {
         }
         if let Some(asc) = nexus.take_attention(unit.config.lun) {
             return Err(Sense::attention(asc).into());
+        }
+        if !unit.config.ready {
+            let asc = Asc::LOGICAL_UNIT_NOT_READY_MANUAL_INTERVENTION_REQUIRED;
+            return Err(Sense::new(SenseKey::NotReady, asc).into());
         }
         Ok(recognised?)
     }

@@ -106,6 +106,7 @@ impl Target {
         let old = self.units();
         let mut changes = Changes::default();
         let mut table = UnitTable::new();
+        let mut became_ready = Vec::new();
         let mut wish = wish;
         wish.retain(|one| one.lun < LUNS_MAX);
         wish.sort_by_key(|one| one.lun);
@@ -119,6 +120,9 @@ impl Target {
                         None => changes.added.push(lun),
                         Some(one) if !Arc::ptr_eq(&one.state, &unit.state) => {
                             changes.replaced.push(lun);
+                        }
+                        Some(one) if !one.config.ready && unit.config.ready => {
+                            became_ready.push(lun);
                         }
                         Some(_) => {}
                     }
@@ -138,6 +142,9 @@ impl Target {
         }
         *self.units.write().expect("no holder panics") = Arc::new(table);
         self.tell_changes(&old, &changes);
+        for lun in became_ready {
+            self.contents_changed(lun);
+        }
         changes.resized = self.check_capacities();
         changes
     }

@@ -60,6 +60,9 @@ pub struct UnitConfig {
     pub write_cache: bool,
     /// Refuse writes.
     pub read_only: bool,
+    /// Whether it can be used now. A unit that is not ready is there, and says that somebody has to
+    /// do something (SPC-4, 02h 04h 03h).
+    pub ready: bool,
     /// Thin provisioned: UNMAP works, blocks never written take no space.
     pub thin: bool,
     /// Whether READ CAPACITY (16) shows a physical block larger than the logical one, at most 4

@@ -129,6 +129,7 @@ pub fn unit(lun: u16, device: Arc<TestDevice>) -> UnitConfig {
             eui: None,
         },
         write_cache: true,
+        ready: true,
         read_only: false,
         thin: true,
         show_physical_block: false,

@@ -10,6 +10,7 @@ mod layout;
 mod manual;
 mod nbd;
 mod pool;
+mod rescue;
 mod schedule;
 mod serve;
 mod snapshot;
@@ -18,6 +19,7 @@ mod target;
 pub mod values;
 mod volume;
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -38,6 +40,7 @@ pub use lab::{
 };
 pub use manual::write as manual_pages;
 pub use pool::MoveArgs;
+pub use rescue::RescueArgs;
 pub use serve::{NbdAddress, ServeArgs};
 
 /// The whole command line.
@@ -135,6 +138,21 @@ impl Common {
     pub fn search(&self) -> Vec<PathBuf> {
         let words = self.search.iter();
         words.flat_map(|word| values::places(word)).collect()
+    }
+
+    /// The same options again, for a program that is started.
+    pub fn as_options(&self) -> Vec<OsString> {
+        let mut options: Vec<OsString> = Vec::new();
+        let mut add = |name: &str, value: OsString| options.extend([name.into(), value]);
+        add("--run-dir", self.run_dir.clone().into());
+        add("--state-dir", self.state_dir.clone().into());
+        for place in &self.search {
+            add("--search", place.clone().into());
+        }
+        if let Some(id) = self.host_id {
+            add("--host-id", format!("{id:08x}").into());
+        }
+        options
     }
 }
 
@@ -261,6 +279,8 @@ pub enum Plan {
     PoolAgent(PoolAgentArgs),
     /// Be the agent of an address.
     AddressAgent(String),
+    /// Begin, end or list rescues.
+    Rescue(RescueArgs),
     /// Print completions.
     Completion(clap_complete::Shell),
     /// Write manual pages.

@@ -96,6 +96,9 @@ pub struct ServeArgs {
     /// Write a line to this descriptor when the server listens, then close it
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(i32).range(1..))]
     pub ready_fd: Option<i32>,
+    /// End, as after SIGTERM, when the standard input is closed
+    #[arg(long, hide = true)]
+    pub until_stdin_closes: bool,
     /// Log as JSON, one document a line
     #[arg(long)]
     pub log_json: bool,

@@ -5,6 +5,7 @@ use control::Failure;
 use control::request::{Request, SnapshotRequest, VolumeCreate, VolumeRequest};
 use units::{ByteCount, PoolName, SnapshotName, VolumeName};
 
+use super::rescue::{self, RescueArgs};
 use super::{Plan, Whose, confirmed, values};
 
 /// Block size of a volume when none is given; the same as OpenZFS's.
@@ -78,6 +79,9 @@ pub enum VolumeCommand {
         #[arg(long)]
         destroy_newer: bool,
     },
+    /// Look into a volume whose virtual machine is off, or into a snapshot: a local NBD socket
+    #[command(after_help = rescue::HELP)]
+    Rescue(RescueArgs),
     /// Make a volume of a snapshot; the same as `snapshot clone`
     #[command(after_help = "Example:\n  bulkhead volume clone tank/vm0@monday tank/copy")]
     Clone(CloneArgs),
@@ -268,6 +272,7 @@ impl VolumeCommand {
                 to.volume().pool(),
                 VolumeRequest::Rollback { to, destroy_newer },
             ),
+            Self::Rescue(args) => args.plan(),
             Self::Clone(args) => args.plan(),
             Self::Promote(arg) => ask(
                 arg.volume.pool(),

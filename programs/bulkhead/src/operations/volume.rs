@@ -44,6 +44,7 @@ pub fn perform(context: &Context<'_>, request: VolumeRequest) -> Result<Answer, 
         VolumeRequest::Rollback { to, destroy_newer } => {
             rollback::perform(context, &to, destroy_newer)
         }
+        VolumeRequest::Rescue(_) => Err(super::not_here("a rescue")),
         VolumeRequest::Promote { name } => {
             context.pool.promote(&name).map_err(failures::dataset)?;
             Ok(Done::changed(format!(

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use control::answer::{Done, NbdView, ServerStatus, TargetView};
-use control::request::{PoolRequest, ServerRequest};
+use control::request::{PoolRequest, ServerRequest, VolumeRequest};
 use control::{Answer, Failure, FailureKind, Handler, Request};
 use units::{PoolName, VolumeName};
 use zpool::volume::Paused;
@@ -219,7 +219,11 @@ impl Handler for Core {
             }
             _ => {}
         }
+        if let Request::Volume(VolumeRequest::Rescue(request)) = request {
+            return self.rescue(request);
+        }
         let _changing = (!only_looks(&request)).then(|| self.changing());
+        self.refuse_if_rescued(&request)?;
         let pool = self.pool.require()?;
         let context = Context {
             pool: &pool,

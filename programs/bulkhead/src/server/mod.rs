@@ -9,6 +9,7 @@ mod journal;
 mod lazy;
 mod notify;
 mod replay;
+mod rescue;
 mod reservations;
 mod schedules;
 mod serving;
@@ -36,6 +37,7 @@ use zpool::EngineOptions;
 use self::core::Core;
 use self::journal::Journal;
 use self::notify::Notifier;
+use self::rescue::Rescues;
 use self::serving::{Serving, Setup};
 use self::shared_pool::SharedPool;
 use self::watch::Watch;
@@ -84,6 +86,10 @@ pub fn run(args: ServeArgs, common: &Common) -> Result<(), Failure> {
 
     let engine = open::start(engine_options(&args, common)?)?;
     signals::forward(sender.clone()).map_err(failed("wait for signals"))?;
+    if args.until_stdin_closes {
+        signals::stop_at_end_of_input(sender.clone())
+            .map_err(failed("wait for the end of input"))?;
+    }
     let pool = open::import(
         engine,
         common,
@@ -99,7 +105,11 @@ pub fn run(args: ServeArgs, common: &Common) -> Result<(), Failure> {
     journal.add(News::of_pool("imported", imported_by(), false));
     let watch = Watch::start(Arc::clone(&pool), Arc::clone(&journal))
         .map_err(failed("start the pool's watch"))?;
-    let serving = Serving::new(setup(&args), Arc::clone(&pool), started);
+    let rescues = Rescues::new(
+        control.path().parent().unwrap_or(&common.run_dir),
+        &args.pool,
+    );
+    let serving = Serving::new(setup(&args), Arc::clone(&pool), rescues, started);
     let name = args.pool.clone();
     let core = Arc::new(Core::new(name, pool, serving, watch, started, sender));
     let begun = core
@@ -279,6 +289,7 @@ fn announce(core: &Arc<Core>, control: &control::Server, args: &ServeArgs) -> Re
     };
     let after_ms = core.is_listening();
     core.serving.tell_previous_clients();
+    core.serving.rescues.forget_sockets();
     connections::keep(core).map_err(failed)?;
     control.serve(Arc::clone(core) as Arc<_>).map_err(failed)?;
     let (iscsi, nbd) = core.serving.addresses();
@@ -308,7 +319,7 @@ enum Outcome {
     Failed(Failure),
 }
 
-fn wait(core: &Core, events: &Receiver<Event>, notifier: &mut Notifier) -> Outcome {
+fn wait(core: &Arc<Core>, events: &Receiver<Event>, notifier: &mut Notifier) -> Outcome {
     loop {
         match events.recv_timeout(TICK) {
             Ok(Event::Stop(signal)) => {
@@ -328,6 +339,7 @@ fn wait(core: &Core, events: &Receiver<Event>, notifier: &mut Notifier) -> Outco
             Err(RecvTimeoutError::Disconnected) => return Outcome::Signal,
         }
         core.watch.tick();
+        rescue::end_abandoned(core);
         notifier.alive();
         notifier.status(&format!("pool {}: {}", core.name, core.watch.health()));
     }
@@ -354,6 +366,7 @@ fn end(core: &Core, common: &Common, outcome: Outcome, wait: Duration) -> Result
         leave_suspended(core);
     }
     let drain_started = Instant::now();
+    core.end_rescues();
     core.serving.drain(wait);
     tracing::info!(
         took_ms = drain_started.elapsed().as_millis() as u64,

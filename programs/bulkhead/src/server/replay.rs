@@ -40,6 +40,7 @@ fn run(core: &Core) {
     });
     let after_ms = core.has_replayed();
     tracing::info!(count = waiting.len(), after_ms, "intent logs replayed");
+    core.clean_up_rescues();
 }
 
 /// Replays one log. That of a volume that cannot be opened stays for whoever can.

@@ -18,6 +18,7 @@ use serving::{Budget, ListenAddress, Peer, Workers};
 use units::{IscsiName, VolumeName};
 
 use super::connections;
+use super::rescue::Rescues;
 use super::reservations::PoolReservations;
 use super::shared_pool::SharedPool;
 use super::volumes::Volumes;
@@ -58,6 +59,8 @@ pub struct Serving {
     pub volumes: Volumes,
     /// The pool's documents.
     pub known: Arc<Known>,
+    /// What is looked at beside the exports.
+    pub rescues: Rescues,
     iscsi: IscsiServer,
     nbd: NbdServer,
     served: Mutex<Served>,
@@ -74,7 +77,7 @@ struct Served {
 
 impl Serving {
     /// Serves nothing yet.
-    pub fn new(setup: Setup, pool: Arc<SharedPool>, started: Instant) -> Self {
+    pub fn new(setup: Setup, pool: Arc<SharedPool>, rescues: Rescues, started: Instant) -> Self {
         let workers = Arc::new(Workers::new("iscsi-worker", setup.workers));
         let budget = Budget::new(ISCSI_PAYLOAD_BYTES_MAX);
         let limits = ServerLimits {
@@ -84,6 +87,7 @@ impl Serving {
         Self {
             volumes: Volumes::new(Arc::clone(&pool), started),
             known: Arc::default(),
+            rescues,
             setup,
             pool,
             iscsi: IscsiServer::new(Limits::default(), workers, budget),
@@ -125,7 +129,10 @@ impl Serving {
         let nbd = self.nbd_wish(&wish);
         let applied = self.iscsi.apply(iscsi);
         let nbd_applied = self.nbd.apply(nbd);
-        self.volumes.keep_only(&wish.volumes());
+        let rescued = self.rescues.exclusive();
+        let mut wanted = wish.volumes();
+        wanted.extend(&rescued);
+        self.volumes.keep_only(&wanted);
         served
             .targets
             .retain(|name, _| wish.targets.contains_key(name));
@@ -148,6 +155,7 @@ impl Serving {
 
     fn iscsi_wish(&self, served: &mut Served, wish: &Wish, properties: &All) -> iscsi::Wish {
         let mut targets = Vec::new();
+        let rescued = self.rescues.exclusive();
         for (name, wanted) in &wish.targets {
             let groups = self.groups_of(wanted);
             let target = served.targets.entry(name.clone()).or_insert_with(|| {
@@ -164,7 +172,8 @@ impl Serving {
             let units = wanted.units.iter().map(|(lun, unit)| {
                 let key = (name.clone(), *lun);
                 let store = self.store(served, key, &unit.volume, properties);
-                self.unit(*lun, unit, store)
+                let ready = !rescued.contains(&unit.volume);
+                self.unit(*lun, unit, ready, store)
             });
             let changes = target.apply(units.collect());
             for (lun, error) in &changes.refused {
@@ -224,6 +233,7 @@ impl Serving {
         &self,
         lun: u16,
         unit: &UnitWish,
+        ready: bool,
         reservations: Arc<PoolReservations>,
     ) -> scsi::UnitConfig {
         scsi::UnitConfig {
@@ -236,6 +246,7 @@ impl Serving {
             },
             write_cache: unit.write_cache,
             read_only: unit.read_only,
+            ready,
             // A reservation keeps room for writes; what is unmapped is free for snapshots all the same.
             thin: true,
             show_physical_block: false,
@@ -273,7 +284,12 @@ impl Serving {
     }
 
     fn nbd_wish(&self, wish: &Wish) -> nbd::Wish {
-        let exports = wish.nbd.values().map(|wanted| {
+        let rescued = self.rescues.exclusive();
+        let offered = wish
+            .nbd
+            .values()
+            .filter(|one| !rescued.contains(&one.volume));
+        let exports = offered.map(|wanted| {
             let rule = &wanted.export.access;
             let access = if rule.everyone || self.setup.all_to_everyone {
                 NbdAccess::Everyone
@@ -333,6 +349,25 @@ impl Serving {
             }
         }
         told
+    }
+
+    /// Who is connected to `volume`, or to a target that shows it, in words.
+    pub(super) fn users_of(&self, volume: &VolumeName) -> Vec<String> {
+        let sessions = self.sessions();
+        let served = self.served();
+        let mut users = Vec::new();
+        let shows = |wish: &TargetWish| wish.units.values().any(|unit| unit.volume == *volume);
+        for (name, _) in served.wish.targets.iter().filter(|(_, wish)| shows(wish)) {
+            let found = sessions.iscsi.get(name).into_iter().flatten();
+            users.extend(found.map(|one| format!("initiator {} at {name}", one.name)));
+        }
+        let exports = served.wish.nbd.values().filter(|one| one.volume == *volume);
+        for export in exports {
+            let name = &export.export.name;
+            let found = sessions.nbd.get(name).into_iter().flatten();
+            users.extend(found.map(|one| format!("NBD client {} at {name}", one.peers.join(" "))));
+        }
+        users
     }
 
     /// Closes the NBD connections on exports of a device; their number.

@@ -46,6 +46,18 @@ pub fn forward(events: Sender<Event>) -> io::Result<()> {
     Ok(())
 }
 
+/// Starts the thread that takes the end of the standard input for a wish to stop.
+pub fn stop_at_end_of_input(events: Sender<Event>) -> io::Result<()> {
+    std::thread::Builder::new()
+        .name("input".into())
+        .spawn(move || {
+            let _ = io::copy(&mut io::stdin().lock(), &mut io::sink());
+            // Nobody listens any more if the server ends already.
+            let _ = events.send(Event::Stop("end of input"));
+        })?;
+    Ok(())
+}
+
 /// Performs `action` when the process is told to stop, and ends it then.
 pub fn stop_after(action: impl FnOnce() + Send + 'static) -> io::Result<()> {
     /// What shells report for a program that was interrupted.

@@ -1,0 +1,96 @@
+//! A second look at a volume whose virtual machine is off: its contents on a local NBD socket, for
+//! as long as somebody needs it, with nothing left behind.
+
+use std::path::PathBuf;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use units::{SnapshotName, VolumeName};
+
+/// Requests about rescues.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum RescueRequest {
+    /// Begin one.
+    Begin(RescueBegin),
+    /// End the one of a volume; there is at most one.
+    End {
+        /// The volume.
+        volume: VolumeName,
+    },
+    /// All of the pool.
+    List,
+}
+
+/// A rescue to begin.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct RescueBegin {
+    /// The volume.
+    pub volume: VolumeName,
+    /// One of its snapshots; none means the volume itself, which nobody else may use then.
+    #[serde(default)]
+    pub snapshot: Option<SnapshotName>,
+    /// Whether it may be changed; of a snapshot a clone is changed, and thrown away at the end.
+    #[serde(default)]
+    pub writable: bool,
+    /// A file beside which a lock lies; the rescue ends when nobody holds that lock any more. None:
+    /// it lasts until it is ended, or the server ends.
+    #[serde(default)]
+    pub lease: Option<PathBuf>,
+}
+
+/// A rescue that lasts.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct RescueView {
+    /// The volume.
+    pub volume: VolumeName,
+    /// The snapshot that is looked at; none means the volume itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub snapshot: Option<SnapshotName>,
+    /// The clone that exists meanwhile.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clone: Option<VolumeName>,
+    /// Whether writes are refused.
+    pub read_only: bool,
+    /// The NBD socket; its only export has no name.
+    pub socket: PathBuf,
+    /// The same as NBD clients write it.
+    pub uri: String,
+    /// Bytes.
+    pub size: u64,
+    /// `gpt`, `mbr` or `none`.
+    pub partition_table: String,
+    /// The partitions; of a disk without a table that holds a file system, that one, numbered 0.
+    pub partitions: Vec<Partition>,
+    /// How to use it, and how to end it.
+    pub commands: Vec<RescueCommand>,
+}
+
+/// A partition.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Partition {
+    /// Its number, as Linux counts.
+    pub number: u32,
+    /// Where it begins, in bytes.
+    pub start: u64,
+    /// Bytes.
+    pub size: u64,
+    /// Its type: a GUID of a GPT, two hex digits of an MBR, or nothing.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// Its name in a GPT.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub name: String,
+    /// What it holds, if that is known: `ext4`, `xfs`, `ntfs`, `LUKS`, ...
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub contents: Option<String>,
+}
+
+/// A command, and what it is good for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct RescueCommand {
+    /// What it does.
+    pub purpose: String,
+    /// The lines.
+    pub lines: Vec<String>,
+}

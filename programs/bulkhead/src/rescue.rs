@@ -1,0 +1,377 @@
+//! `bulkhead volume rescue`: asks the pool's server for a rescue, or starts one that serves nothing
+//! else, shows how to use it, and ends it when the user is done. Whatever kills this program, the
+//! server notices by a lock that it held, or by a pipe that closes.
+
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::Duration;
+
+use control::request::{Request, VolumeRequest};
+use control::rescue::{Partition, RescueBegin, RescueCommand, RescueRequest, RescueView};
+use control::{Answer, Failure, FailureKind, PoolLock};
+use units::{PoolName, VolumeName};
+
+use crate::cli::{Common, RescueArgs};
+use crate::server::Event;
+use crate::server::signals;
+use crate::{output, reach};
+
+/// Pause between two looks whether the rescue still lasts.
+const LOOK_INTERVAL: Duration = Duration::from_millis(500);
+
+/// Begins a rescue, or ends one, or lists them.
+pub fn run(
+    args: &RescueArgs,
+    common: &Common,
+    print: &mut dyn FnMut(&str) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    let volume = args.what.volume();
+    let pool = volume.pool();
+    if args.list {
+        let answer = ask(common, &pool, RescueRequest::List)?;
+        return print(&output::answer(&answer, common.json));
+    }
+    if args.end {
+        let answer = ask(common, &pool, RescueRequest::End { volume })?;
+        return print(&output::answer(&answer, common.json));
+    }
+    begin(args, common, &pool, print)
+}
+
+fn ask(common: &Common, pool: &PoolName, request: RescueRequest) -> Result<Answer, Failure> {
+    let request = Request::Volume(VolumeRequest::Rescue(request));
+    reach::ask_server(common, pool, request)
+}
+
+fn begin(
+    args: &RescueArgs,
+    common: &Common,
+    pool: &PoolName,
+    print: &mut dyn FnMut(&str) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    let signals = catch_signals()?;
+    let own_server = match reach::is_served(common, pool)? {
+        true => None,
+        false if args.background => return Err(reach::no_server(pool)),
+        false => Some(OwnServer::start(common, pool)?),
+    };
+    let lease_file =
+        reach::socket(common, pool).with_extension(format!("rescue-{}", std::process::id()));
+    let lease = match args.background {
+        true => None,
+        false => Some(take_lease(&lease_file)?),
+    };
+    let begin = RescueBegin {
+        volume: args.what.volume(),
+        snapshot: args.what.snapshot().cloned(),
+        writable: args.is_writable(),
+        lease: lease.as_ref().map(|_| lease_file.clone()),
+    };
+    let begun = ask(common, pool, RescueRequest::Begin(begin));
+    let answer = begun.inspect_err(|_| forget_lease(&lease_file))?;
+    let Answer::Rescue(view) = &answer else {
+        let message = "the server answered something else";
+        return Err(Failure::new(FailureKind::Failed, message));
+    };
+    print(&output::answer(&answer, common.json))?;
+    if args.background {
+        return Ok(());
+    }
+    if !common.json {
+        print("\nCtrl-C ends the rescue.\n")?;
+    }
+    let ended = wait(common, pool, &view.volume, &signals);
+    drop(lease);
+    forget_lease(&lease_file);
+    if let Some(server) = own_server {
+        server.stop()?;
+    }
+    let message = ended?;
+    match common.json {
+        true => Ok(()),
+        false => print(&format!("{message}\n")),
+    }
+}
+
+fn catch_signals() -> Result<Receiver<Event>, Failure> {
+    let failed = |error: std::io::Error| {
+        Failure::new(FailureKind::Failed, format!("wait for signals: {error}"))
+    };
+    let (sender, events) = channel();
+    signals::block().map_err(failed)?;
+    signals::forward(sender).map_err(failed)?;
+    Ok(events)
+}
+
+fn take_lease(file: &std::path::Path) -> Result<PoolLock, Failure> {
+    let taken = PoolLock::try_take(file);
+    taken.ok().flatten().ok_or_else(|| {
+        let message = format!("lock {}", PoolLock::path(file).display());
+        Failure::new(FailureKind::Denied, message).advise("run it as root")
+    })
+}
+
+/// Nobody else uses the file: its name has our process's number.
+fn forget_lease(file: &std::path::Path) {
+    let _ = std::fs::remove_file(PoolLock::path(file));
+}
+
+/// Waits until the user has had enough, or somebody else has ended the rescue.
+fn wait(
+    common: &Common,
+    pool: &PoolName,
+    volume: &VolumeName,
+    signals: &Receiver<Event>,
+) -> Result<String, Failure> {
+    loop {
+        match signals.recv_timeout(LOOK_INTERVAL) {
+            Ok(Event::Stop(_)) => {
+                let volume = volume.clone();
+                return match ask(common, pool, RescueRequest::End { volume })? {
+                    Answer::Done(done) => Ok(done.message),
+                    _ => Ok("the rescue has ended".to_owned()),
+                };
+            }
+            Ok(_) | Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => std::thread::sleep(LOOK_INTERVAL),
+        }
+        let listed = ask(common, pool, RescueRequest::List);
+        match listed {
+            Ok(Answer::Rescues(views)) if views.iter().any(|view| view.volume == *volume) => {}
+            Err(failure) if failure.kind == FailureKind::Busy => {}
+            Err(failure) if failure.kind == FailureKind::Unreachable => {
+                return Ok(format!("the rescue of {volume} has ended with its server"));
+            }
+            Err(failure) => return Err(failure),
+            Ok(_) => return Ok(format!("the rescue of {volume} was ended")),
+        }
+    }
+}
+
+/// A pool server of our own, which serves nothing but the rescue.
+struct OwnServer(Child);
+
+impl OwnServer {
+    /// Starts it, and waits until it has the pool.
+    fn start(common: &Common, pool: &PoolName) -> Result<Self, Failure> {
+        use std::os::unix::process::CommandExt;
+        let failed = |error: std::io::Error| {
+            Failure::new(FailureKind::Failed, format!("open the pool: {error}"))
+        };
+        let program = std::env::current_exe().map_err(failed)?;
+        let mut command = Command::new(program);
+        command
+            .args([
+                "--json",
+                "pool-server",
+                pool.as_str(),
+                "--no-iscsi",
+                "--no-nbd",
+            ])
+            .args(["--ready-fd", "1", "--until-stdin-closes"])
+            .args(common.as_options())
+            .env("BULKHEAD_LOG", "error")
+            .env_remove("NOTIFY_SOCKET")
+            .env_remove("WATCHDOG_USEC")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            // A Ctrl-C is for us; the pipe tells the server.
+            .process_group(0);
+        let mut server = Self(command.spawn().map_err(failed)?);
+        let out = server.0.stdout.take().expect("piped");
+        let mut out = BufReader::new(out);
+        let mut text = String::new();
+        out.read_line(&mut text).map_err(failed)?;
+        if text == "READY\n" {
+            return Ok(server);
+        }
+        out.read_to_string(&mut text).map_err(failed)?;
+        let told: Option<Told> = serde_json::from_str(&text).ok();
+        Err(told.map_or_else(
+            || Failure::new(FailureKind::Failed, format!("open pool {pool}")),
+            |told| told.failure,
+        ))
+    }
+
+    /// Has it export the pool and end.
+    fn stop(mut self) -> Result<(), Failure> {
+        drop(self.0.stdin.take());
+        let ended = self.0.wait();
+        match ended {
+            Ok(status) if status.success() => Ok(()),
+            Ok(status) => {
+                let message = format!("the pool was not exported in good order: {status}");
+                Err(Failure::new(FailureKind::Failed, message)
+                    .advise("it is as safe as after a crash: the next command recovers it"))
+            }
+            Err(error) => Err(Failure::new(FailureKind::Failed, error.to_string())),
+        }
+    }
+}
+
+impl Drop for OwnServer {
+    fn drop(&mut self) {
+        drop(self.0.stdin.take());
+        let _ = self.0.wait();
+    }
+}
+
+/// How a program of ours prints a failure for other programs.
+#[derive(serde::Deserialize)]
+struct Told {
+    failure: Failure,
+}
+
+/// How to use a rescue, and how to end it.
+pub fn commands(view: &RescueView) -> Vec<RescueCommand> {
+    let (uri, socket) = (&view.uri, view.socket.display());
+    let command = |purpose: &str, lines: Vec<String>| RescueCommand {
+        purpose: purpose.to_owned(),
+        lines,
+    };
+    let only = if view.read_only { " --readonly" } else { "" };
+    let (fish, fish_only) = match view.read_only {
+        true => ("guestfish --ro", "-r "),
+        false => ("guestfish", ""),
+    };
+    let tag = view.volume.as_str().replace('/', "-");
+    let mut all = vec![
+        command("look at it", vec![format!("nbdinfo '{uri}'")]),
+        command(
+            "mount it as a file (FUSE), then a partition of it",
+            vec![
+                format!("mkdir -p /run/{tag}.fuse /mnt/{tag}"),
+                format!("nbdfuse {fish_only}/run/{tag}.fuse '{uri}' &"),
+                mount(
+                    view,
+                    &format!("/run/{tag}.fuse/nbd"),
+                    &format!("/mnt/{tag}"),
+                ),
+                format!("umount /mnt/{tag}; fusermount3 -u /run/{tag}.fuse"),
+            ],
+        ),
+        command(
+            "or as a block device (kernel module nbd)",
+            vec![
+                format!("modprobe nbd; nbd-client -unix {socket} /dev/nbd0{only}"),
+                mount_device(view, &format!("/mnt/{tag}")),
+                format!("umount /mnt/{tag}; nbd-client -d /dev/nbd0"),
+            ],
+        ),
+        command(
+            "or without mounting it here",
+            vec![format!(
+                "{fish} --format=raw -a 'nbd://?socket={socket}' -i"
+            )],
+        ),
+        command("copy it", vec![format!("nbdcopy '{uri}' {tag}.raw")]),
+    ];
+    if !view.read_only {
+        let lines = vec![format!("nbdcopy --flush {tag}.raw '{uri}'")];
+        all.push(command("put a copy back", lines));
+    }
+    let lines = vec![format!("bulkhead volume rescue --end {}", view.volume)];
+    all.push(command("end the rescue", lines));
+    all
+}
+
+/// The partition that a user most likely means: the largest with a file system.
+fn main_partition(view: &RescueView) -> Option<&Partition> {
+    let is_file_system = |one: &&Partition| {
+        let contents = one.contents.as_deref();
+        contents.is_some_and(|contents| !matches!(contents, "LUKS" | "LVM" | "swap"))
+    };
+    let of = view.partitions.iter().filter(is_file_system);
+    of.max_by_key(|one| one.size)
+        .or_else(|| view.partitions.iter().max_by_key(|one| one.size))
+}
+
+/// What a mount that must not write has to say to each file system.
+fn mount_options(view: &RescueView, partition: Option<&Partition>) -> String {
+    if !view.read_only {
+        return String::new();
+    }
+    match partition.and_then(|one| one.contents.as_deref()) {
+        Some("ext3" | "ext4") => "ro,noload".to_owned(),
+        Some("xfs") => "ro,norecovery,nouuid".to_owned(),
+        _ => "ro".to_owned(),
+    }
+}
+
+fn mount(view: &RescueView, file: &str, at: &str) -> String {
+    let partition = main_partition(view);
+    let mut options = vec!["loop".to_owned()];
+    if let Some(one) = partition.filter(|one| one.start > 0) {
+        options.push(format!("offset={},sizelimit={}", one.start, one.size));
+    }
+    options.push(mount_options(view, partition));
+    options.retain(|option| !option.is_empty());
+    format!("mount -o {} {file} {at}", options.join(","))
+}
+
+fn mount_device(view: &RescueView, at: &str) -> String {
+    let partition = main_partition(view);
+    let device = match partition {
+        Some(one) if one.number > 0 => format!("/dev/nbd0p{}", one.number),
+        _ => "/dev/nbd0".to_owned(),
+    };
+    match mount_options(view, partition) {
+        options if options.is_empty() => format!("mount {device} {at}"),
+        options => format!("mount -o {options} {device} {at}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn view(read_only: bool, contents: &str) -> RescueView {
+        let partition = |number, start, size, contents: &str| Partition {
+            number,
+            start,
+            size,
+            kind: "83".to_owned(),
+            name: String::new(),
+            contents: Some(contents.to_owned()),
+        };
+        RescueView {
+            volume: "tank/vm0".parse().expect("a name"),
+            snapshot: None,
+            clone: None,
+            read_only,
+            socket: "/run/x.sock".into(),
+            uri: "nbd+unix:///?socket=/run/x.sock".to_owned(),
+            size: 1 << 30,
+            partition_table: "mbr".to_owned(),
+            partitions: vec![
+                partition(1, 1 << 20, 1 << 20, "vfat"),
+                partition(2, 2 << 20, 1 << 29, contents),
+                partition(3, 1 << 29, 1 << 29, "swap"),
+            ],
+            commands: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn the_largest_file_system_is_mounted_at_its_place() {
+        let said = mount(&view(false, "xfs"), "f", "m");
+        assert_eq!(said, "mount -o loop,offset=2097152,sizelimit=536870912 f m");
+        let said = mount(&view(true, "ext4"), "f", "m");
+        assert!(said.ends_with(",ro,noload f m"), "{said}");
+        let said = mount_device(&view(true, "LUKS"), "m");
+        assert_eq!(said, "mount -o ro /dev/nbd0p1 m");
+    }
+
+    #[test]
+    fn nothing_that_writes_is_shown_for_what_is_read_only() {
+        let all = |read_only| {
+            let commands = commands(&view(read_only, "ext4"));
+            let lines = commands.into_iter().flat_map(|command| command.lines);
+            lines.collect::<Vec<_>>().join("\n")
+        };
+        assert!(!all(true).contains("--flush") && all(true).contains("--readonly"));
+        assert!(all(false).contains("nbdcopy --flush tank-vm0.raw"));
+        assert!(all(true).contains("--end tank/vm0"));
+    }
+}

@@ -1,0 +1,529 @@
+//! Rescues: what a volume or a snapshot holds, on a local NBD socket, beside the exports. A rescue
+//! of the volume itself has it alone. What exists only for a rescue, a clone, is written down in
+//! the pool before it is made, so that the next start removes what a killed server left.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
+
+use block_device::{BlockDevice, Effort, Extent, SharedDevice};
+use control::answer::Done;
+use control::request::{Request, VolumeRequest};
+use control::rescue::{RescueBegin, RescueRequest, RescueView};
+use control::{Answer, Failure, FailureKind, PoolLock};
+use nbd::{Access, ExportWish, Farewell, NbdServer, ServerLimits};
+use serde::{Deserialize, Serialize};
+use serving::ListenAddress;
+use units::{PoolName, SnapshotName, VolumeName};
+use zpool::dataset::{DatasetErrorKind, Depth};
+use zpool::{OpenOptions, Volume};
+
+use super::core::Core;
+use super::lazy::LOGICAL_BLOCK;
+use super::serving::listen_failure;
+use crate::operations::documents::{Documents, no_volume};
+use crate::operations::{Context, dataset_failure};
+use crate::{partitions, rescue};
+
+/// Rescues at a time.
+const RESCUES_MAX: usize = 16;
+/// Threads for what has to wait, of each.
+const WORKERS_MAX: usize = 4;
+/// Time that a client of a rescue has to end when the rescue does.
+const FAREWELL_WAIT: Duration = Duration::from_secs(2);
+/// What the properties of the root dataset that name temporary clones begin with.
+const MARK_PREFIX: &str = "bulkhead:rescue:";
+
+/// What is written down of a temporary clone.
+#[derive(Serialize, Deserialize)]
+struct Mark {
+    version: u32,
+    /// The clone; nothing else of that name is ever removed.
+    clone: VolumeName,
+    /// What it was made of.
+    snapshot: SnapshotName,
+}
+
+/// The rescues of a pool.
+pub struct Rescues {
+    directory: PathBuf,
+    all: Mutex<BTreeMap<VolumeName, Rescue>>,
+}
+
+struct Rescue {
+    begin: RescueBegin,
+    /// `None` while it begins and ends.
+    open: Option<Open>,
+}
+
+/// What a rescue has open.
+struct Open {
+    view: RescueView,
+    server: NbdServer,
+    device: SharedDevice,
+    /// A snapshot or clone, which nobody else has open.
+    volume: Option<Arc<Volume>>,
+}
+
+impl Rescues {
+    /// None yet; the sockets of `pool` are to be below `run_dir`.
+    pub fn new(run_dir: &Path, pool: &PoolName) -> Self {
+        Self {
+            directory: run_dir.join(format!("{pool}.rescue")),
+            all: Mutex::default(),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<VolumeName, Rescue>> {
+        self.all.lock().expect("no holder panics")
+    }
+
+    /// The volumes that nobody but a rescue may use.
+    pub fn exclusive(&self) -> BTreeSet<VolumeName> {
+        let all = self.lock();
+        let exclusive = all
+            .values()
+            .filter(|rescue| rescue.begin.snapshot.is_none());
+        exclusive
+            .map(|rescue| rescue.begin.volume.clone())
+            .collect()
+    }
+
+    fn views(&self) -> Vec<RescueView> {
+        let all = self.lock();
+        let open = all.values().filter_map(|rescue| rescue.open.as_ref());
+        open.map(|open| open.view.clone()).collect()
+    }
+
+    /// Removes the sockets of a killed server. Nobody may listen on them yet.
+    pub fn forget_sockets(&self) {
+        let _ = std::fs::remove_dir_all(&self.directory);
+    }
+
+    /// A path for a socket, in a directory that only its owner may enter.
+    fn socket(&self, hex: &str) -> std::io::Result<PathBuf> {
+        let mut directory = std::fs::DirBuilder::new();
+        directory
+            .recursive(true)
+            .mode(0o700)
+            .create(&self.directory)?;
+        Ok(self.directory.join(format!("{hex}.sock")))
+    }
+
+    /// The volumes whose rescues nobody holds any more.
+    fn abandoned(&self) -> Vec<VolumeName> {
+        let all = self.lock();
+        let open = all.values().filter(|rescue| rescue.open.is_some());
+        let abandoned = open.filter(|rescue| {
+            let lease = rescue.begin.lease.as_deref();
+            lease.is_some_and(|lease| matches!(PoolLock::try_take(lease), Ok(Some(_))))
+        });
+        abandoned
+            .map(|rescue| rescue.begin.volume.clone())
+            .collect()
+    }
+}
+
+impl Core {
+    /// Performs a request about rescues.
+    pub fn rescue(&self, request: RescueRequest) -> Result<Answer, Failure> {
+        match request {
+            RescueRequest::List => Ok(Answer::Rescues(self.serving.rescues.views())),
+            RescueRequest::Begin(begin) => {
+                let _changing = self.changing();
+                self.begin_rescue(&begin)
+            }
+            RescueRequest::End { volume } => {
+                let _changing = self.changing();
+                match self.end_rescue(&volume)? {
+                    true => Ok(Done::changed(format!("the rescue of {volume} has ended"))),
+                    false => Ok(Done::already(format!("{volume} is not being rescued"))),
+                }
+            }
+        }
+    }
+
+    /// Refuses what would take a volume away from a rescue that has it alone.
+    pub fn refuse_if_rescued(&self, request: &Request) -> Result<(), Failure> {
+        let Request::Volume(request) = request else {
+            return Ok(());
+        };
+        let to_volume;
+        let name = match request {
+            VolumeRequest::Destroy { name, .. } | VolumeRequest::Resize { name, .. } => name,
+            VolumeRequest::Rename { from, .. } => from,
+            VolumeRequest::Rollback { to, .. } => {
+                to_volume = to.volume();
+                &to_volume
+            }
+            _ => return Ok(()),
+        };
+        let below = format!("{name}/");
+        let rescued = self.serving.rescues.exclusive().into_iter();
+        let mut rescued = rescued.filter(|one| one == name || one.as_str().starts_with(&below));
+        match rescued.next() {
+            None => Ok(()),
+            Some(rescued) => {
+                let message = format!("{rescued} is being rescued");
+                Err(Failure::new(FailureKind::Busy, message).advise(format!(
+                    "end that first: `bulkhead volume rescue --end {rescued}`"
+                )))
+            }
+        }
+    }
+
+    fn begin_rescue(&self, begin: &RescueBegin) -> Result<Answer, Failure> {
+        let volume = &begin.volume;
+        self.check_rescue(begin)?;
+        {
+            let mut all = self.serving.rescues.lock();
+            if all.contains_key(volume) {
+                let message = format!("{volume} is being rescued already");
+                return Err(Failure::new(FailureKind::Exists, message)
+                    .advise(format!("`bulkhead volume rescue --end {volume}` ends that")));
+            }
+            if all.len() >= RESCUES_MAX {
+                let message = format!("{RESCUES_MAX} volumes are being rescued already");
+                return Err(Failure::new(FailureKind::Busy, message));
+            }
+            let rescue = Rescue {
+                begin: begin.clone(),
+                open: None,
+            };
+            all.insert(volume.clone(), rescue);
+        }
+        match self.open_rescue(begin) {
+            Ok(open) => {
+                let view = open.view.clone();
+                tracing::info!(%volume, socket = %view.socket.display(), "a rescue begins");
+                if let Some(rescue) = self.serving.rescues.lock().get_mut(volume) {
+                    rescue.open = Some(open);
+                }
+                Ok(Answer::Rescue(Box::new(view)))
+            }
+            Err(failure) => {
+                self.release(volume);
+                Err(failure)
+            }
+        }
+    }
+
+    /// What can be refused before anything is touched.
+    fn check_rescue(&self, begin: &RescueBegin) -> Result<(), Failure> {
+        let volume = &begin.volume;
+        let pool = self.pool.require()?;
+        let info = pool.dataset(volume).map_err(|error| match error.kind {
+            DatasetErrorKind::NotFound => no_volume(volume),
+            _ => dataset_failure(error),
+        })?;
+        if info.volume.is_none() {
+            return Err(Failure::usage(format!("{volume} is not a volume")));
+        }
+        match &begin.snapshot {
+            Some(snapshot) => {
+                if snapshot.volume() != *volume {
+                    let message = format!("{snapshot} is no snapshot of {volume}");
+                    return Err(Failure::usage(message));
+                }
+                pool.dataset(snapshot).map_err(dataset_failure)?;
+                Ok(())
+            }
+            None => self.refuse_used(volume),
+        }
+    }
+
+    fn refuse_used(&self, volume: &VolumeName) -> Result<(), Failure> {
+        let users = self.serving.users_of(volume);
+        let Some(first) = users.first() else {
+            return Ok(());
+        };
+        let message = format!("{volume} is in use: {} client(s), {first}", users.len());
+        Err(Failure::new(FailureKind::Busy, message).advise(
+            "shut the virtual machine down and log its initiator out; or look at a snapshot, which \
+             disturbs nobody",
+        ))
+    }
+
+    fn open_rescue(&self, begin: &RescueBegin) -> Result<Open, Failure> {
+        let pool = self.pool.require()?;
+        let options = OpenOptions {
+            read_only: !begin.writable,
+            logical_block: LOGICAL_BLOCK,
+        };
+        let hex = random_hex()?;
+        let (device, volume, clone) = match &begin.snapshot {
+            None => {
+                // From here on nobody can begin to use it; who was quicker has it.
+                self.serving.reconcile()?;
+                self.refuse_used(&begin.volume)?;
+                let device = self.serving.volumes.device(&begin.volume);
+                self.serving.volumes.open(&begin.volume)?;
+                (device as SharedDevice, None, None)
+            }
+            Some(snapshot) if !begin.writable => {
+                let opened = pool.open_snapshot(snapshot, options);
+                let volume = Arc::new(opened.map_err(dataset_failure)?);
+                (Arc::clone(&volume) as SharedDevice, Some(volume), None)
+            }
+            Some(snapshot) => {
+                let clone = self.make_clone(snapshot, &hex)?;
+                match pool.open_volume(&clone, options) {
+                    Ok(volume) => {
+                        let volume = Arc::new(volume);
+                        let device = Arc::clone(&volume) as SharedDevice;
+                        (device, Some(volume), Some(clone))
+                    }
+                    Err(error) => {
+                        self.remove_clone(&clone);
+                        return Err(dataset_failure(error));
+                    }
+                }
+            }
+        };
+        let shown = self.show(begin, &device, clone.clone(), &hex);
+        match shown {
+            Ok((view, server)) => Ok(Open {
+                view,
+                server,
+                device,
+                volume,
+            }),
+            Err(failure) => {
+                if let Some(volume) = volume {
+                    volume.close();
+                }
+                if let Some(clone) = clone {
+                    self.remove_clone(&clone);
+                }
+                Err(failure)
+            }
+        }
+    }
+
+    /// Offers `device` on a socket of its own.
+    fn show(
+        &self,
+        begin: &RescueBegin,
+        device: &SharedDevice,
+        clone: Option<VolumeName>,
+        hex: &str,
+    ) -> Result<(RescueView, NbdServer), Failure> {
+        let failed = |error: std::io::Error| {
+            Failure::new(FailureKind::Failed, format!("make a socket: {error}"))
+        };
+        let socket = self.serving.rescues.socket(hex).map_err(failed)?;
+        let server = NbdServer::new(ServerLimits {
+            workers_max: WORKERS_MAX,
+            ..ServerLimits::default()
+        });
+        let export = ExportWish {
+            name: String::new(),
+            description: begin
+                .snapshot
+                .as_ref()
+                .map_or(begin.volume.to_string(), ToString::to_string),
+            device: Arc::clone(device),
+            read_only: !begin.writable,
+            access: Access::Local,
+        };
+        let wish = nbd::Wish {
+            listeners: vec![ListenAddress::Unix(socket.clone())],
+            tls: None,
+            exports: vec![export],
+        };
+        server.apply(wish).map_err(|error| match &error {
+            nbd::ApplyError::Listen(listen) => listen_failure(listen),
+            _ => Failure::from_chain(FailureKind::Failed, &error),
+        })?;
+        let owner_only = std::fs::Permissions::from_mode(0o600);
+        std::fs::set_permissions(&socket, owner_only).map_err(failed)?;
+        let size = device.geometry().size;
+        let found = partitions::find(&|at, length| read(&**device, at, length), size);
+        let mut view = RescueView {
+            volume: begin.volume.clone(),
+            snapshot: begin.snapshot.clone(),
+            clone,
+            read_only: !begin.writable,
+            uri: format!("nbd+unix:///?socket={}", socket.display()),
+            socket,
+            size,
+            partition_table: found.table.to_owned(),
+            partitions: found.partitions,
+            commands: Vec::new(),
+        };
+        view.commands = rescue::commands(&view);
+        Ok((view, server))
+    }
+
+    /// Ends a rescue; `false` if there is none.
+    pub fn end_rescue(&self, volume: &VolumeName) -> Result<bool, Failure> {
+        let open = match self.serving.rescues.lock().get_mut(volume) {
+            None => return Ok(false),
+            Some(rescue) => rescue.open.take(),
+        };
+        let Some(open) = open else {
+            let message = format!("the rescue of {volume} begins or ends just now");
+            return Err(Failure::new(FailureKind::Busy, message).advise("try again in a moment"));
+        };
+        open.server
+            .drain(Instant::now() + FAREWELL_WAIT, Farewell::Shutdown);
+        drop(open.server);
+        let _ = std::fs::remove_file(&open.view.socket);
+        let flushed = open.device.flush();
+        drop(open.device);
+        if let Some(opened) = open.volume {
+            opened.close();
+        }
+        if let Some(clone) = &open.view.clone {
+            self.remove_clone(clone);
+        }
+        self.release(volume);
+        tracing::info!(%volume, "a rescue has ended");
+        flushed
+            .map(|()| true)
+            .map_err(|error| Failure::from_chain(FailureKind::Failed, &error))
+    }
+
+    /// Lets others use the volume again.
+    fn release(&self, volume: &VolumeName) {
+        let rescue = self.serving.rescues.lock().remove(volume);
+        let was_exclusive = rescue.is_some_and(|rescue| rescue.begin.snapshot.is_none());
+        if was_exclusive && let Err(failure) = self.serving.reconcile() {
+            tracing::error!(%volume, %failure, "serve the volume again after its rescue");
+        }
+    }
+
+    /// Ends all rescues, because the server ends.
+    pub fn end_rescues(&self) {
+        for view in self.serving.rescues.views() {
+            if let Err(failure) = self.end_rescue(&view.volume) {
+                tracing::warn!(volume = %view.volume, %failure, "end a rescue");
+            }
+        }
+        self.serving.rescues.forget_sockets();
+    }
+
+    fn make_clone(&self, snapshot: &SnapshotName, hex: &str) -> Result<VolumeName, Failure> {
+        let clone: VolumeName = format!("{}.rescue-{hex}", snapshot.volume())
+            .parse()
+            .map_err(|error: units::NameError| Failure::usage(error.to_string()))?;
+        let mark = Mark {
+            version: 1,
+            clone: clone.clone(),
+            snapshot: snapshot.clone(),
+        };
+        let mark = serde_json::to_string(&mark).expect("a mark is JSON");
+        self.set_mark(&clone, Some(mark))?;
+        let pool = self.pool.require()?;
+        if let Err(error) = pool.clone_snapshot(snapshot, &clone) {
+            self.set_mark(&clone, None)?;
+            return Err(dataset_failure(error));
+        }
+        Ok(clone)
+    }
+
+    /// Writes the mark of a clone, or removes it.
+    fn set_mark(&self, clone: &VolumeName, mark: Option<String>) -> Result<(), Failure> {
+        let hex = clone.as_str().rsplit('-').next().unwrap_or_default();
+        let pool = self.pool.require()?;
+        let context = Context {
+            pool: &pool,
+            live: self,
+            known: &self.serving.known,
+        };
+        context.edit(&context.root(), vec![(format!("{MARK_PREFIX}{hex}"), mark)])
+    }
+
+    /// Destroys a temporary clone. What cannot be destroyed now is by the next start.
+    fn remove_clone(&self, clone: &VolumeName) {
+        let removed = self.pool.require().and_then(|pool| {
+            match pool.destroy_dataset(clone, Depth::Recursive) {
+                Err(error) if error.kind != DatasetErrorKind::NotFound => {
+                    Err(dataset_failure(error))
+                }
+                _ => Ok(()),
+            }
+        });
+        self.serving.known.changed(clone.as_str());
+        if let Err(failure) = removed.and_then(|()| self.set_mark(clone, None)) {
+            tracing::warn!(%clone, %failure, "the clone of a rescue is left until the next start");
+        }
+    }
+
+    /// Removes the clones that a killed server left.
+    pub fn clean_up_rescues(&self) {
+        let _changing = self.changing();
+        let marks = match self.marks() {
+            Ok(marks) => marks,
+            Err(failure) => return tracing::warn!(%failure, "look for left-overs of rescues"),
+        };
+        let views = self.serving.rescues.views();
+        for mark in marks {
+            let in_use = views
+                .iter()
+                .any(|view| view.clone.as_ref() == Some(&mark.clone));
+            if in_use {
+                continue;
+            }
+            let is_ours = self.pool.get().is_some_and(|pool| {
+                let origin = pool.dataset(&mark.clone).ok().map(|info| info.origin);
+                // Somebody may have promoted it, or put something else in its place.
+                origin.is_none_or(|origin| origin.as_deref() == Some(mark.snapshot.as_str()))
+            });
+            if is_ours {
+                tracing::info!(clone = %mark.clone, "removing what a rescue left");
+                self.remove_clone(&mark.clone);
+            } else if let Err(failure) = self.set_mark(&mark.clone, None) {
+                tracing::warn!(clone = %mark.clone, %failure, "forget the clone of a rescue");
+            }
+        }
+    }
+
+    fn marks(&self) -> Result<Vec<Mark>, Failure> {
+        let pool = self.pool.require()?;
+        let all = self.serving.known.all(&*pool)?;
+        let own = all.own(pool.name().as_str()).into_iter().flatten();
+        let marks = own.filter(|(name, _)| name.starts_with(MARK_PREFIX));
+        let mark = |value: &String| serde_json::from_str::<Mark>(value).ok();
+        Ok(marks.filter_map(|(_, value)| mark(value)).collect())
+    }
+}
+
+/// Ends the rescues whose command line is gone, each in a thread of its own.
+pub fn end_abandoned(core: &Arc<Core>) {
+    for volume in core.serving.rescues.abandoned() {
+        let core = Arc::clone(core);
+        let thread = std::thread::Builder::new().name("rescue-end".into());
+        let started = thread.spawn(move || {
+            let _changing = core.changing();
+            match core.end_rescue(&volume) {
+                Ok(_) => {}
+                Err(failure) => tracing::warn!(%volume, %failure, "end an abandoned rescue"),
+            }
+        });
+        if let Err(error) = started {
+            tracing::warn!(%error, "end an abandoned rescue");
+        }
+    }
+}
+
+/// Bytes of a device; `None` if they are beyond its end or cannot be read.
+fn read(device: &dyn BlockDevice, at: u64, length: usize) -> Option<Vec<u8>> {
+    let extent = Extent::new(at, length as u64);
+    if !extent.fits(device.geometry().size) {
+        return None;
+    }
+    let loan = device.read(extent, Effort::MayBlock).ok()?;
+    let mut parts = Vec::new();
+    loan.append_parts(&mut parts);
+    Some(parts.concat())
+}
+
+fn random_hex() -> Result<String, Failure> {
+    let mut bytes = [0; 4];
+    getrandom::fill(&mut bytes)
+        .map_err(|error| Failure::new(FailureKind::Failed, format!("make a name: {error}")))?;
+    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+}
