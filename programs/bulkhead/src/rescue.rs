@@ -56,8 +56,8 @@ fn begin(
         false if args.background => return Err(reach::no_server(pool)),
         false => Some(OwnServer::start(common, pool)?),
     };
-    let lease_file =
-        reach::socket(common, pool).with_extension(format!("rescue-{}", std::process::id()));
+    let lease_file = format!("{pool}.rescue-{}.lease", std::process::id());
+    let lease_file = common.run_dir.join(lease_file);
     let lease = match args.background {
         true => None,
         false => Some(take_lease(&lease_file)?),
@@ -231,7 +231,7 @@ pub fn commands(view: &RescueView) -> Vec<RescueCommand> {
         lines,
     };
     let only = if view.read_only { " --readonly" } else { "" };
-    let (fish, fish_only) = match view.read_only {
+    let (fish, read_flag) = match view.read_only {
         true => ("guestfish --ro", "-r "),
         false => ("guestfish", ""),
     };
@@ -242,13 +242,14 @@ pub fn commands(view: &RescueView) -> Vec<RescueCommand> {
             "mount it as a file (FUSE), then a partition of it",
             vec![
                 format!("mkdir -p /run/{tag}.fuse /mnt/{tag}"),
-                format!("nbdfuse {fish_only}/run/{tag}.fuse '{uri}' &"),
+                format!("nbdfuse {read_flag}/run/{tag}.fuse '{uri}' &"),
+                format!("until [ -e /run/{tag}.fuse/nbd ]; do sleep 0.1; done"),
                 mount(
                     view,
                     &format!("/run/{tag}.fuse/nbd"),
                     &format!("/mnt/{tag}"),
                 ),
-                format!("umount /mnt/{tag}; fusermount3 -u /run/{tag}.fuse"),
+                format!("umount /mnt/{tag}; umount /run/{tag}.fuse"),
             ],
         ),
         command(
