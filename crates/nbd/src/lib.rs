@@ -14,5 +14,5 @@ pub mod server;
 
 pub use server::{
     Access, Applied, ApplyError, ConnectionStatus, Drained, ExportStatus, ExportWish, Farewell,
-    NbdServer, ServerLimits, ServerStatus, TlsError, TlsMode, TlsWish, Wish,
+    NbdServer, ServerLimits, ServerStatus, TlsError, TlsMode, TlsWish, Wish, is_identity,
 };

@@ -14,6 +14,7 @@ use units::ByteCount;
 use crate::table::Table;
 
 mod daily;
+mod properties;
 
 pub use daily::scan_line;
 
@@ -460,7 +461,7 @@ fn property_list(properties: &BTreeMap<String, Property>) -> String {
     for (name, property) in properties {
         table.row([
             name.clone(),
-            property.value.clone(),
+            properties::readable(name, &property.value),
             property.source.clone(),
         ]);
     }

@@ -246,6 +246,14 @@ fn tls_serves_clients_with_a_known_certificate_only() {
     .expect("copied");
     assert!(!is_let_in(&uri("nbds", "nobody")), "no certificate");
 
+    // By the name in the certificate; both come from the authority that is asked for.
+    machine.ok("nbd export tank/v --name v --allow-certificate other.example");
+    assert!(!is_let_in(&uri("nbds", "pki")), "another name");
+    machine.ok("nbd export tank/v --name v --allow-certificate vm1.example");
+    assert!(is_let_in(&uri("nbds", "pki")));
+    let listed = machine.ok("nbd list tank").out;
+    assert!(listed.contains("certificate:vm1.example"), "{listed}");
+
     let (image, back) = (machine.path("image"), machine.path("back"));
     let data: Vec<u8> = (0..32 << 20).map(|at: u32| (at / 9) as u8).collect();
     std::fs::write(&image, data).expect("an image");

@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 use units::{IscsiName, Network};
 
-/// Who may use an export. An empty rule allows loopback (and Unix sockets) only. If both lists
-/// have entries, a client must be in both.
+/// Who may use an export. An empty rule allows loopback (and Unix sockets) only. If several lists
+/// have entries, a client must be in each.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AccessRule {
@@ -17,12 +17,19 @@ pub struct AccessRule {
     /// Clients by network; empty means any address.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub networks: Vec<Network>,
+    /// NBD clients by a name in their certificates (a DNS name or an address); empty means that no
+    /// name is asked for. iSCSI ignores it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub identities: Vec<String>,
 }
 
 impl AccessRule {
     /// Whether nothing has been allowed yet.
     pub fn is_empty(&self) -> bool {
-        !self.everyone && self.initiators.is_empty() && self.networks.is_empty()
+        !self.everyone
+            && self.initiators.is_empty()
+            && self.networks.is_empty()
+            && self.identities.is_empty()
     }
 
     /// The rule in a few words.
@@ -35,6 +42,11 @@ impl AccessRule {
         }
         let names = self.initiators.iter().map(ToString::to_string);
         let networks = self.networks.iter().map(ToString::to_string);
-        names.chain(networks).collect::<Vec<_>>().join(" ")
+        let identities = self
+            .identities
+            .iter()
+            .map(|name| format!("certificate:{name}"));
+        let all = names.chain(networks).chain(identities);
+        all.collect::<Vec<_>>().join(" ")
     }
 }

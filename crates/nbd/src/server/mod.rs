@@ -18,7 +18,7 @@ use serving::{
     ListenError, Listener, OutboundLimits, Peer, Workers,
 };
 
-pub use access::Access;
+pub use access::{Access, is_identity};
 use access::{Client, Verdict};
 pub use exports::ExportWish;
 use exports::{Catalog, Export};

@@ -17,7 +17,8 @@ pub enum NbdCommand {
     /// Offer a volume over NBD; changes the export if there is one of that name
     #[command(after_help = "Examples:
   bulkhead nbd export tank/vm0 --name vm0
-  bulkhead nbd export tank/iso --read-only --allow-network 10.0.0.0/24")]
+  bulkhead nbd export tank/iso --read-only --allow-network 10.0.0.0/24
+  bulkhead nbd export tank/vm1 --allow-certificate hypervisor1")]
     Export {
         /// The volume
         volume: VolumeName,
@@ -30,6 +31,11 @@ pub enum NbdCommand {
         /// Let clients of a network connect; may be repeated [default: this machine only]
         #[arg(long, value_name = "CIDR", conflicts_with = "allow_everyone")]
         allow_network: Vec<Network>,
+        /// Let clients connect whose certificate has this name (DNS name or address); may be
+        /// repeated. The server needs --nbd-tls-ca
+        #[arg(long, value_name = "NAME", conflicts_with = "allow_everyone",
+              value_parser = identity)]
+        allow_certificate: Vec<String>,
         /// Let anybody connect who reaches the server
         #[arg(long)]
         allow_everyone: bool,
@@ -51,6 +57,15 @@ pub enum NbdCommand {
     },
 }
 
+fn identity(text: &str) -> Result<String, String> {
+    match nbd::is_identity(text) {
+        true => Ok(text.to_owned()),
+        false => {
+            Err("write a DNS name, or an address, as in the certificate's subjectAltName".into())
+        }
+    }
+}
+
 fn export_name(text: &str) -> Result<String, String> {
     if text.is_empty() || text.len() > EXPORT_NAME_BYTES_MAX || text.contains(char::is_control) {
         return Err(format!(
@@ -69,6 +84,7 @@ impl NbdCommand {
                 name,
                 read_only,
                 allow_network: networks,
+                allow_certificate: identities,
                 allow_everyone: everyone,
             } => {
                 let pool = Whose::Pool(volume.pool());
@@ -76,6 +92,7 @@ impl NbdCommand {
                     everyone,
                     initiators: Vec::new(),
                     networks,
+                    identities,
                 };
                 let export = NbdRequest::Export {
                     volume,

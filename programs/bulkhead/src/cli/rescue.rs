@@ -9,11 +9,7 @@ use units::{SnapshotName, VolumeName};
 use super::Plan;
 
 /// Examples of the help.
-pub const HELP: &str = "Of a volume itself nobody else may use it meanwhile: it is refused while a client is connected, and \
-                        clients that come find the unit not ready. A snapshot is shown for reading; with --writable, a \
-                        clone of it that is thrown away at the end. Nothing is left behind: identities, properties \
-                        and exports are as before.\n\n\
-                        Examples:
+pub const EXAMPLES: &str = "Examples:
   bulkhead volume rescue tank/vm0
   bulkhead volume rescue tank/vm0@monday
   bulkhead volume rescue tank/vm0@monday --writable

@@ -80,7 +80,12 @@ pub enum VolumeCommand {
         destroy_newer: bool,
     },
     /// Look into a volume whose virtual machine is off, or into a snapshot: a local NBD socket
-    #[command(after_help = rescue::HELP)]
+    ///
+    /// Of a volume itself nobody else may use it meanwhile: it is refused while a client is connected,
+    /// and clients that come find the unit not ready. A snapshot is shown for reading; with
+    /// --writable, a clone of it that is thrown away at the end. Nothing is left behind: identities,
+    /// properties and exports are as before.
+    #[command(after_help = rescue::EXAMPLES)]
     Rescue(RescueArgs),
     /// Make a volume of a snapshot; the same as `snapshot clone`
     #[command(after_help = "Example:\n  bulkhead volume clone tank/vm0@monday tank/copy")]

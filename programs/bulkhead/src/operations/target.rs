@@ -503,6 +503,7 @@ mod tests {
             everyone: false,
             initiators: vec![name.clone()],
             networks: vec![network],
+            identities: Vec::new(),
         };
         let one = Who {
             initiators: vec![name.clone()],

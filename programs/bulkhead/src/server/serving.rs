@@ -293,12 +293,12 @@ impl Serving {
             let rule = &wanted.export.access;
             let access = if rule.everyone || self.setup.all_to_everyone {
                 NbdAccess::Everyone
-            } else if rule.networks.is_empty() {
+            } else if rule.networks.is_empty() && rule.identities.is_empty() {
                 NbdAccess::Local
             } else {
                 NbdAccess::Listed {
                     networks: rule.networks.clone(),
-                    identities: Vec::new(),
+                    identities: rule.identities.clone(),
                 }
             };
             ExportWish {
