@@ -23,7 +23,7 @@ const DISKS: [&str; 8] = [
 ];
 
 /// Starts of the examples that are not run here, and why.
-const ELSEWHERE: [(&str, &str); 12] = [
+const ELSEWHERE: [(&str, &str); 13] = [
     ("head", "never ends, and wants real addresses: proof.api"),
     ("user ", "wants a password: proof.api"),
     ("token ", "wants a user: proof.api"),
@@ -38,6 +38,7 @@ const ELSEWHERE: [(&str, &str); 12] = [
         "never ends, and wants real addresses: tests/server.rs",
     ),
     ("status tank --watch", "never ends"),
+    ("volume rescue", "lasts until it is ended: tests/rescue.rs"),
     ("man ", "tested with the grammar"),
 ];
 
