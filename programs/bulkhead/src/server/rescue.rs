@@ -112,13 +112,19 @@ impl Rescues {
         Ok(self.directory.join(format!("{hex}.sock")))
     }
 
+    /// The lock of a lease, if nobody holds it. Only its name counts: it lies in the run directory.
+    fn take_lease(&self, lease: &Path) -> std::io::Result<Option<PoolLock>> {
+        let name = lease.file_name().unwrap_or_default();
+        PoolLock::try_take(&self.directory.with_file_name(name))
+    }
+
     /// The volumes whose rescues nobody holds any more.
     fn abandoned(&self) -> Vec<VolumeName> {
         let all = self.lock();
         let open = all.values().filter(|rescue| rescue.open.is_some());
         let abandoned = open.filter(|rescue| {
             let lease = rescue.begin.lease.as_deref();
-            lease.is_some_and(|lease| matches!(PoolLock::try_take(lease), Ok(Some(_))))
+            lease.is_some_and(|lease| matches!(self.take_lease(lease), Ok(Some(_))))
         });
         abandoned
             .map(|rescue| rescue.begin.volume.clone())
