@@ -2,7 +2,7 @@
  * Datasets: making, listing, changing and removing them, with the checks that the library
  * leaves to the kernel's control device.
  */
-#include "internal.h"
+#include "keys.h"
 
 #include <sys/dmu.h>
 #include <sys/dmu_objset.h>
@@ -76,13 +76,38 @@ fill_space(dsl_dataset_t *ds, bh_dataset_t *found)
 	mutex_exit(&dd->dd_lock);
 }
 
+/* Both numbers of a volume. EACCES while the key that they are encrypted with is not loaded. */
+static int
+volume_shape(objset_t *os, uint64_t *size, uint64_t *block_size)
+{
+	dsl_dataset_t *ds = dmu_objset_ds(os);
+	spa_t *spa = dmu_objset_spa(os);
+	dsl_key_mapping_t *mapping = NULL;
+	dmu_object_info_t info;
+	int error = 0;
+
+	/* Of a volume that is open the key is at hand; of another it is fetched for this moment. */
+	if (os->os_encrypted)
+		error = spa_keystore_create_mapping(spa, ds, FTAG, &mapping);
+	if (error != 0)
+		return (error);
+	error = zap_lookup(os, BH_PROPERTIES_OBJECT, BH_SIZE_KEY, 8, 1, size);
+	if (error == 0)
+		error = dmu_object_info(os, BH_DATA_OBJECT, &info);
+	if (error == 0)
+		*block_size = info.doi_data_block_size;
+	if (mapping != NULL)
+		key_mapping_rele(spa, mapping, FTAG);
+	return (error);
+}
+
 static int
 visit_one(const char *name, void *arg)
 {
 	walk_t *walk = arg;
 	char origin[ZFS_MAX_DATASET_NAME_LEN];
 	bh_dataset_t found = { .bd_name = name, .bd_origin = origin };
-	dmu_object_info_t info;
+	uint64_t block_size;
 	objset_t *os;
 
 	int error = dmu_objset_hold(name, FTAG, &os);
@@ -104,10 +129,8 @@ visit_one(const char *name, void *arg)
 	if (!found.bd_is_snapshot)
 		fill_space(ds, &found);
 	if (found.bd_kind == BH_KIND_VOLUME &&
-	    zap_lookup(os, BH_PROPERTIES_OBJECT, BH_SIZE_KEY, 8, 1,
-	    &found.bd_volume_size) == 0 &&
-	    dmu_object_info(os, BH_DATA_OBJECT, &info) == 0)
-		found.bd_volume_block_size = info.doi_data_block_size;
+	    volume_shape(os, &found.bd_volume_size, &block_size) == 0)
+		found.bd_volume_block_size = block_size;
 	fill_origin(ds, origin);
 	walk->w_visit(walk->w_arg, &found);
 	dmu_objset_rele(os, FTAG);
@@ -168,17 +191,14 @@ bh_dataset_properties(const char *name, struct nvlist **out)
 		return (error);
 	error = dsl_prop_get_all(os, &list);
 	if (error == 0) {
-		uint64_t size;
-		dmu_object_info_t info;
+		uint64_t size, block_size;
 		dmu_objset_stats(os, list);
 		if (dmu_objset_type(os) == DMU_OST_ZVOL &&
-		    zap_lookup(os, BH_PROPERTIES_OBJECT, BH_SIZE_KEY, 8, 1,
-		    &size) == 0 &&
-		    dmu_object_info(os, BH_DATA_OBJECT, &info) == 0) {
+		    volume_shape(os, &size, &block_size) == 0) {
 			dsl_prop_nvlist_add_uint64(list, ZFS_PROP_VOLSIZE,
 			    size);
 			dsl_prop_nvlist_add_uint64(list, ZFS_PROP_VOLBLOCKSIZE,
-			    info.doi_data_block_size);
+			    block_size);
 		}
 		add_defaults(list, strchr(name, '@') != NULL ?
 		    ZFS_TYPE_SNAPSHOT : dmu_objset_type(os) == DMU_OST_ZVOL ?
@@ -427,8 +447,10 @@ set_aside(nvlist_t *plain, nvlist_t *special, nvlist_t *rest)
 
 int
 bh_volume_create(const char *name, uint64_t size, uint64_t block_size,
-    struct nvlist *properties, struct nvlist *rest, char *bad, uint64_t bad_size)
+    struct nvlist *properties, struct nvlist *rest, const struct bh_new_key *key,
+    char *bad, uint64_t bad_size)
 {
+	dsl_crypto_params_t *params = NULL;
 	volume_shape_t shape = { size, block_size, NULL };
 	char pool[ZFS_MAX_DATASET_NAME_LEN];
 
@@ -452,8 +474,12 @@ bh_volume_create(const char *name, uint64_t size, uint64_t block_size,
 	    bad, bad_size);
 	if (error == 0) {
 		set_aside(shape.vs_properties, special, rest);
-		error = dmu_objset_create(name, DMU_OST_ZVOL, 0, NULL,
+		error = bh_key_params(key, &params);
+	}
+	if (error == 0) {
+		error = dmu_objset_create(name, DMU_OST_ZVOL, 0, params,
 		    make_volume, &shape);
+		dsl_crypto_params_free(params, error != 0);
 	}
 	nvlist_free(special);
 	nvlist_free(shape.vs_properties);

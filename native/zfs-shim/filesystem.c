@@ -5,12 +5,13 @@
  * The contents are those of ZPL version 5 with system attributes: a master node that names the
  * root folder, the list of unlinked files and the registry of attributes.
  */
-#include "internal.h"
+#include "keys.h"
 
 #include <sys/dmu.h>
 #include <sys/dmu_objset.h>
 #include <sys/dmu_tx.h>
 #include <sys/dsl_pool.h>
+#include <sys/dsl_prop.h>
 #include <sys/sa.h>
 #include <sys/txg.h>
 #include <sys/zap.h>
@@ -139,6 +140,28 @@ int
 bh_filesystem_create(const char *name)
 {
 	return (dmu_objset_create(name, DMU_OST_ZFS, 0, NULL, fill_new, NULL));
+}
+
+static void
+fill_with_properties(objset_t *os, void *arg, cred_t *cr, dmu_tx_t *tx)
+{
+	fill_new(os, NULL, cr, tx);
+	dsl_props_set_sync_impl(dmu_objset_ds(os), ZPROP_SRC_LOCAL, arg, tx);
+}
+
+int
+bh_filesystem_create_encrypted(const char *name, const bh_new_key_t *key,
+    struct nvlist *properties)
+{
+	dsl_crypto_params_t *params;
+	int error = bh_key_params(key, &params);
+
+	if (error != 0)
+		return (error);
+	error = dmu_objset_create(name, DMU_OST_ZFS, 0, params,
+	    fill_with_properties, properties);
+	dsl_crypto_params_free(params, error != 0);
+	return (error);
 }
 
 /* In one transaction; all objects are new ones. */

@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 struct nvlist;
+struct bh_new_key;
 
 #define	BH_KIND_FILESYSTEM	1U
 #define	BH_KIND_VOLUME		2U
@@ -94,10 +95,12 @@ int bh_filesystem_complete(const char *name);
 /*
  * Makes a volume with `properties`, which are checked as by bh_dataset_set(). Those that can be
  * are set in the transaction that makes it; bh_dataset_set() has to follow for `rest` (an empty
- * list at first), and is not needed when that stays empty.
+ * list at first), and is not needed when that stays empty. Without a `key` of its own it is as
+ * its parent is: plain, or encrypted with the parent's.
  */
 int bh_volume_create(const char *name, uint64_t size, uint64_t block_size,
-    struct nvlist *properties, struct nvlist *rest, char *bad, uint64_t bad_size);
+    struct nvlist *properties, struct nvlist *rest, const struct bh_new_key *key,
+    char *bad, uint64_t bad_size);
 /* Bytes to reserve so that every block of a volume can be written. */
 int bh_volume_reservation(const char *pool, uint64_t size, uint64_t block_size,
     uint64_t copies, uint64_t *out);

@@ -61,6 +61,9 @@ pub enum ErrorKind {
     Unreadable,
     /// The engine failed to do it for another reason.
     Failed,
+    /// It cannot be reached now, and can be later, with all that was ever acknowledged: its
+    /// encryption key is not loaded.
+    NotReady,
     /// The device was closed, destroyed or lost to another owner: drop the session, never
     /// answer a client with this.
     Gone,
@@ -154,6 +157,12 @@ pub struct StatusRun {
 pub trait BlockDevice: Send + Sync {
     /// The shape now; `size` can change between calls when the volume is resized.
     fn geometry(&self) -> Geometry;
+
+    /// Whether its contents can be reached. Where not, other calls fail with
+    /// [`ErrorKind::NotReady`], and the shape is unknown.
+    fn is_ready(&self) -> bool {
+        true
+    }
 
     /// Reads `extent`.
     fn read(&self, extent: Extent, effort: Effort) -> Result<Box<dyn ReadLoan>, DeviceError>;

@@ -9,6 +9,7 @@ use units::{IscsiName, PoolName, SnapshotName, VolumeName};
 
 use crate::exports::{AccessRule, NbdExport};
 use crate::rescue::RescueView;
+pub use crate::key::KeyView;
 
 /// One answer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -36,6 +37,8 @@ pub enum Answer {
     Rescue(Box<RescueView>),
     /// All rescues of a pool.
     Rescues(Vec<RescueView>),
+    /// Keys of encrypted datasets.
+    Keys(Vec<KeyView>),
     /// Snapshots.
     Snapshots(Vec<SnapshotView>),
     /// Schedules of snapshots.
@@ -344,10 +347,13 @@ pub struct Event {
 pub struct VolumeView {
     /// Its name.
     pub name: VolumeName,
-    /// Its size.
+    /// Its size; 0 while it is locked.
     pub size: u64,
-    /// Its block size.
+    /// Its block size; 0 while it is locked.
     pub block_size: u32,
+    /// It is encrypted and its key is not loaded.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub locked: bool,
     /// Space that it and its snapshots occupy.
     pub used: u64,
     /// Space that its current contents occupy.

@@ -14,6 +14,7 @@ pub mod client;
 pub mod exports;
 pub mod failure;
 pub mod frame;
+pub mod key;
 pub mod lock;
 pub mod request;
 pub mod rescue;

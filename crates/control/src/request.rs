@@ -10,6 +10,7 @@ use units::{IscsiName, Network, PoolName, SnapshotName, VolumeName};
 
 use crate::exports::AccessRule;
 use crate::rescue::RescueRequest;
+pub use crate::key::{KeyRequest, KeyWish};
 use crate::schedule::{Rule, When};
 use crate::secret::Secret;
 
@@ -26,6 +27,8 @@ pub enum Request {
     Pool(PoolRequest),
     /// About volumes.
     Volume(VolumeRequest),
+    /// About keys of encrypted volumes.
+    Key(KeyRequest),
     /// About snapshots.
     Snapshot(SnapshotRequest),
     /// About iSCSI targets.
@@ -217,6 +220,9 @@ pub struct VolumeCreate {
     pub parents: bool,
     /// An existing volume of the same size is success.
     pub exist_ok: bool,
+    /// A key of its own. Without one it is as its parent is: plain, or encrypted with the parent's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<KeyWish>,
 }
 
 /// Requests about volumes.

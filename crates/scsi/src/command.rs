@@ -427,6 +427,7 @@ impl Stop {
             ),
             ErrorKind::Unreadable => Sense::new(SenseKey::MediumError, Asc::UNRECOVERED_READ_ERROR),
             ErrorKind::Failed => Sense::new(SenseKey::HardwareError, Asc::INTERNAL_TARGET_FAILURE),
+            ErrorKind::NotReady => Sense::becoming_ready(),
         };
         Self::Sense(sense)
     }

@@ -35,6 +35,7 @@ pub struct Asc(pub u8, pub u8);
 impl Asc {
     pub const NO_ADDITIONAL_SENSE: Self = Self(0x00, 0x00);
     pub const LOGICAL_UNIT_NOT_READY_MANUAL_INTERVENTION_REQUIRED: Self = Self(0x04, 0x03);
+    pub const LOGICAL_UNIT_IS_IN_PROCESS_OF_BECOMING_READY: Self = Self(0x04, 0x01);
     pub const LOGICAL_UNIT_COMMUNICATION_FAILURE: Self = Self(0x08, 0x00);
     pub const INVALID_FIELD_IN_COMMAND_INFORMATION_UNIT: Self = Self(0x0e, 0x03);
     pub const UNREACHABLE_COPY_TARGET: Self = Self(0x08, 0x04);
@@ -145,6 +146,15 @@ impl Sense {
             bit,
         });
         sense
+    }
+
+    /// The contents cannot be reached yet: initiators wait and try again, for minutes, where any
+    /// other answer would make them report an error at once.
+    pub const fn becoming_ready() -> Self {
+        Self::new(
+            SenseKey::NotReady,
+            Asc::LOGICAL_UNIT_IS_IN_PROCESS_OF_BECOMING_READY,
+        )
     }
 
     /// A unit attention condition.

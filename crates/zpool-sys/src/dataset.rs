@@ -1,6 +1,7 @@
 //! `native/zfs-shim/shim_dataset.h`, declaration for declaration. Units, ownership and errors
 //! are documented there.
 
+use crate::keys::bh_new_key;
 use crate::nvlist;
 use std::ffi::{c_char, c_void};
 
@@ -113,6 +114,7 @@ unsafe extern "C" {
         block_size: u64,
         properties: *mut nvlist,
         rest: *mut nvlist,
+        key: *const bh_new_key,
         bad: *mut c_char,
         bad_size: u64,
     ) -> i32;

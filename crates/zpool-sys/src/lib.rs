@@ -4,11 +4,13 @@
 #![allow(non_camel_case_types)]
 
 mod dataset;
+mod keys;
 mod list;
 mod shim;
 mod volume;
 
 pub use dataset::*;
+pub use keys::*;
 pub use list::*;
 pub use shim::*;
 pub use volume::*;

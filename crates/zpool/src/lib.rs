@@ -3,6 +3,7 @@
 //! * [`Engine`] is the library itself, started once.
 //! * [`Pool`] is an open pool; [`PoolSpec`] describes one to be made.
 //! * Datasets, volumes and their I/O are in [`dataset`] and [`volume`].
+//! * [`keys`] are those of encrypted datasets.
 //! * [`device`] is the driver through which the library reaches disks.
 //!
 //! All functions that take time say so in their names or documentation; none may be called from
@@ -14,6 +15,7 @@ pub mod dataset;
 pub mod device;
 mod engine;
 mod error;
+pub mod keys;
 mod nvlist;
 pub mod pool;
 pub mod volume;

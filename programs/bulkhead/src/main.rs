@@ -16,6 +16,7 @@ mod drill;
 mod hand_over;
 mod head;
 mod head_facts;
+mod key_source;
 mod lab;
 mod open;
 mod operations;

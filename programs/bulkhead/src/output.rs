@@ -1,5 +1,7 @@
 //! Answers as people read them, or as one JSON document.
 
+mod keys;
+
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
@@ -38,6 +40,7 @@ pub fn answer(answer: &Answer, json: bool) -> String {
         Answer::Rescue(view) => rescue(view),
         Answer::Rescues(views) if views.is_empty() => "no volume is being rescued\n".to_owned(),
         Answer::Rescues(views) => rescue_list(views),
+        Answer::Keys(list) => keys::list(list),
         Answer::Snapshots(snapshots) => snapshot_list(snapshots),
         Answer::Schedules(schedules) => daily::schedule_list(schedules),
         Answer::Targets(targets) => target_list(targets),
@@ -305,7 +308,10 @@ fn volume_list(volumes: &[VolumeView]) -> String {
     for volume in volumes {
         table.row([
             volume.name.to_string(),
-            bytes(volume.size),
+            match volume.locked {
+                true => "locked".to_owned(),
+                false => bytes(volume.size),
+            },
             bytes(volume.used),
             bytes(volume.referenced),
             bytes(u64::from(volume.block_size)),
@@ -321,6 +327,12 @@ fn volume_detail(volume: &VolumeView) -> String {
         let _ = writeln!(text, "{name:<12} {value}");
     };
     line("name:", volume.name.to_string());
+    if volume.locked {
+        line(
+            "locked:",
+            "its key is not loaded: `bulkhead volume key load`".to_owned(),
+        );
+    }
     line("size:", bytes(volume.size));
     line("block size:", bytes(u64::from(volume.block_size)));
     line("used:", bytes(volume.used));

@@ -83,7 +83,8 @@ impl Served {
     /// its session ends, and it may find the device elsewhere.
     pub(crate) fn fail(&self, request: &Request, error: &DeviceError, thread: Thread) {
         let (errno, message) = match error.kind {
-            ErrorKind::Gone => return self.connection.direct(Directive::Drop),
+            // It comes back, and so does the client.
+            ErrorKind::Gone | ErrorKind::NotReady => return self.connection.direct(Directive::Drop),
             ErrorKind::OutOfRange => (Errno::Invalid, "beyond the end of the export"),
             ErrorKind::ReadOnly => (Errno::NotPermitted, "the export is read-only"),
             ErrorKind::NoSpace => (Errno::NoSpace, "no space is left for this export"),

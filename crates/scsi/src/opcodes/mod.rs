@@ -84,6 +84,32 @@ pub enum Op {
     ReportSupportedTaskManagement,
 }
 
+impl Op {
+    /// Whether the command is about the unit's contents or their size, and not only about the unit.
+    pub(crate) const fn needs_contents(self) -> bool {
+        matches!(
+            self,
+            Self::TestUnitReady
+                | Self::ReadCapacity10
+                | Self::ReadCapacity16
+                | Self::Read
+                | Self::Write
+                | Self::WriteAndVerify
+                | Self::Verify
+                | Self::Prefetch
+                | Self::SynchronizeCache
+                | Self::WriteSame
+                | Self::Unmap
+                | Self::CompareAndWrite
+                | Self::OrWrite
+                | Self::GetLbaStatus
+                | Self::ReadDefectData10
+                | Self::ReadDefectData12
+                | Self::ExtendedCopy
+        )
+    }
+}
+
 /// What reservations of other nexuses forbid (SPC-4, tables 52 and 53; SBC-4, table 14; SPC-2,
 /// table 10).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

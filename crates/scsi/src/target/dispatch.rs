@@ -173,7 +173,11 @@ impl Target {
             let asc = Asc::LOGICAL_UNIT_NOT_READY_MANUAL_INTERVENTION_REQUIRED;
             return Err(Sense::new(SenseKey::NotReady, asc).into());
         }
-        Ok(recognised?)
+        let row = recognised?;
+        if row.op.needs_contents() && !unit.config.device.is_ready() {
+            return Err(Sense::becoming_ready().into());
+        }
+        Ok(row)
     }
 
     /// Commands that work without a logical unit behind the number (SPC-4, section 6.6.1 and

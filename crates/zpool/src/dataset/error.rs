@@ -83,8 +83,29 @@ pub enum DatasetErrorKind {
     #[error("a name would become longer than 255 characters, or nested too deeply")]
     NameTooLong,
     /// The encryption key is not loaded.
-    #[error("its encryption key is not loaded")]
+    #[error("its encryption key is not loaded: `bulkhead volume key load` loads it")]
     KeyMissing,
+    /// The key that was given is another one.
+    #[error("that is not its key")]
+    KeyWrong,
+    /// What was given cannot be a key.
+    #[error("{0}")]
+    KeyMaterial(crate::keys::MaterialError),
+    /// The dataset shares the key of one above it.
+    #[error("it has the key of {root}: name that")]
+    NotKeyRoot {
+        /// The dataset that the key belongs to.
+        root: String,
+    },
+    /// The dataset is not encrypted.
+    #[error("it is not encrypted")]
+    NotEncrypted,
+    /// The library refuses another key.
+    #[error(
+        "its key cannot be changed in this way: it must be encrypted and no clone, and a parent \
+         whose key it is to share must be encrypted, too"
+    )]
+    KeyUnchangeable,
     /// The volume was closed meanwhile.
     #[error("it was closed meanwhile")]
     Closed,

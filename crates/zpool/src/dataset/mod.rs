@@ -20,6 +20,7 @@ pub use property::{Property, PropertyEdits, PropertySource, UserProperties, Valu
 pub use reference::DatasetRef;
 
 use crate::error::ZfsError;
+use crate::keys::{NewKey, RawKey};
 use crate::nvlist::NvList;
 use crate::pool::{Pool, c_text};
 use crate::volume::{OpenOptions, Volume};
@@ -142,6 +143,9 @@ pub struct VolumeSpec {
     /// Native properties such as `compression` = `zstd-3`, and user properties such as
     /// `bulkhead:target` = `...`.
     pub properties: Vec<(String, Value)>,
+    /// A key of its own. Without one it is as its parent is: plain, or encrypted with the
+    /// parent's key.
+    pub key: Option<NewKey>,
 }
 
 impl VolumeSpec {
@@ -156,6 +160,7 @@ impl VolumeSpec {
             block_size: Self::BLOCK_SIZE_DEFAULT,
             sparse: true,
             properties: Vec::new(),
+            key: None,
         }
     }
 }
@@ -208,7 +213,7 @@ unsafe extern "C" fn collect_dataset(arg: *mut c_void, dataset: *const sys::bh_d
 
 /// # Safety
 /// `raw` is NUL-terminated.
-unsafe fn text(raw: *const c_char) -> String {
+pub(crate) unsafe fn text(raw: *const c_char) -> String {
     // SAFETY: promised by the caller.
     unsafe { CStr::from_ptr(raw) }
         .to_string_lossy()
@@ -288,7 +293,9 @@ impl Pool {
             let bytes = self.reservation(size, block, property::copies(&properties))?;
             properties.push(("refreservation".to_owned(), Value::Number(bytes)));
         }
-        let rest = self.create_with(&spec.name, (size, block), &properties)?;
+        let key = spec.key.as_ref().map(RawKey::new).transpose();
+        let key = key.map_err(|kind| DatasetError::new(DOING, name, kind))?;
+        let rest = self.create_with(&spec.name, (size, block), &properties, key.as_ref())?;
         if rest.view().entries().is_empty() {
             return Ok(());
         }
@@ -306,12 +313,13 @@ impl Pool {
         name: &VolumeName,
         (size, block): (u64, u64),
         properties: &[(String, Value)],
+        key: Option<&RawKey>,
     ) -> Result<NvList, DatasetError> {
         let list = property::to_list("create", name.as_str(), properties)?;
         let rest = NvList::new();
         let c_name = c_text(name.as_str());
         let mut bad = [0 as c_char; NAME_BYTES];
-        // SAFETY: the pool is open; name and lists live for the call; `bad` has the stated room.
+        // SAFETY: the pool is open; name, lists and key live for the call; `bad` has the stated room.
         let code = unsafe {
             sys::bh_volume_create(
                 c_name.as_ptr(),
@@ -319,6 +327,7 @@ impl Pool {
                 block,
                 list.as_raw(),
                 rest.as_raw(),
+                key.map_or(std::ptr::null(), RawKey::as_ptr),
                 bad.as_mut_ptr(),
                 bad.len() as u64,
             )
@@ -330,7 +339,7 @@ impl Pool {
         }
     }
 
-    fn create_error(&self, name: &VolumeName, cause: ZfsError) -> DatasetError {
+    pub(crate) fn create_error(&self, name: &VolumeName, cause: ZfsError) -> DatasetError {
         use rustix::io::Errno;
         let kind = match Errno::from_raw_os_error(cause.0) {
             Errno::NOENT => DatasetErrorKind::ParentMissing,
@@ -643,7 +652,7 @@ impl Pool {
     }
 
     /// Refuses names of other pools: the library would look them up in whatever pool is open.
-    fn own<'a>(
+    pub(crate) fn own<'a>(
         &self,
         doing: &'static str,
         dataset: DatasetRef<'a>,

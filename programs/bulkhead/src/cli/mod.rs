@@ -5,6 +5,7 @@ mod agent;
 mod appliance;
 mod drill;
 mod head;
+mod key;
 mod lab;
 mod layout;
 mod manual;

@@ -6,6 +6,7 @@ use control::request::{Request, SnapshotRequest, VolumeCreate, VolumeRequest};
 use units::{ByteCount, PoolName, SnapshotName, VolumeName};
 
 use super::rescue::{self, RescueArgs};
+use super::key::{KeyArgs, KeyCommand};
 use super::{Plan, Whose, confirmed, values};
 
 /// Block size of a volume when none is given; the same as OpenZFS's.
@@ -93,6 +94,9 @@ pub enum VolumeCommand {
     /// Swap roles with the volume this one was cloned from, so that that one can be destroyed
     #[command(after_help = "Example:\n  bulkhead volume promote tank/copy")]
     Promote(VolumeArg),
+    /// Keys of encrypted volumes: load, unload, change
+    #[command(subcommand)]
+    Key(KeyCommand),
     /// Read properties
     #[command(after_help = "Example:\n  bulkhead volume get tank/vm0 compression compressratio")]
     Get {
@@ -136,7 +140,9 @@ together, with their snapshots.";
 const CREATE_EXAMPLES: &str = "Examples:
   bulkhead volume create tank/vm0 --size 10G
   bulkhead volume create tank/db/log --size 100G --sparse --parents --compression zstd-3
-  bulkhead volume create tank/db/data --size 1T --block-size 8K --sync always --dedup on";
+  bulkhead volume create tank/db/data --size 1T --block-size 8K --sync always --dedup on
+  bulkhead volume create tank/vm1 --size 10G --sparse --encryption on
+  bulkhead volume create tank/vm2 --size 10G --key-format raw --key-location file:///etc/keys/vm2";
 
 const ROLLBACK_EXAMPLES: &str = "Examples:
   bulkhead volume rollback tank/vm0@monday
@@ -177,6 +183,9 @@ pub struct CreateArgs {
     /// An existing volume of the same size is success
     #[arg(long)]
     exist_ok: bool,
+    /// Encryption with a key of its own.
+    #[command(flatten)]
+    key: KeyArgs,
 }
 
 /// `volume clone`, `snapshot clone`
@@ -279,6 +288,7 @@ impl VolumeCommand {
             ),
             Self::Rescue(args) => args.plan(),
             Self::Clone(args) => args.plan(),
+            Self::Key(command) => command.plan(),
             Self::Promote(arg) => ask(
                 arg.volume.pool(),
                 VolumeRequest::Promote { name: arg.volume },
@@ -365,6 +375,7 @@ impl CreateArgs {
             properties,
             parents: self.parents,
             exist_ok: self.exist_ok,
+            key: self.key.wish_if_given()?,
         })
     }
 }

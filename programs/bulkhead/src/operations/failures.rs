@@ -25,9 +25,14 @@ pub fn dataset(error: DatasetError) -> Failure {
         | Kind::BlockSize
         | Kind::LogicalBlock { .. }
         | Kind::Property { .. }
+        | Kind::KeyMaterial(_)
+        | Kind::NotKeyRoot { .. }
+        | Kind::NotEncrypted
+        | Kind::KeyUnchangeable
         | Kind::OtherPool
         | Kind::NameTooLong => FailureKind::Usage,
         Kind::NoSpace => FailureKind::NoSpace,
+        Kind::KeyWrong => FailureKind::Denied,
         Kind::ReadOnly | Kind::KeyMissing | Kind::Closed => FailureKind::Unavailable,
         Kind::Library => FailureKind::Failed,
     };

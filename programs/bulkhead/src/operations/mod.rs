@@ -5,6 +5,7 @@ mod datasets;
 pub mod documents;
 pub mod events;
 mod failures;
+pub mod key;
 mod known;
 mod nbd;
 mod next_step;
@@ -41,6 +42,10 @@ pub trait Live {
     fn resize(&self, name: &VolumeName, size: u64) -> Result<bool, Failure>;
     /// `name` has another size now.
     fn resized(&self, name: &VolumeName);
+    /// Keys were loaded: replays what waited for them, and serves it. `false` where nobody serves.
+    fn keys_changed(&self) -> Result<bool, Failure>;
+    /// Whether `name` is open.
+    fn is_open(&self, name: &VolumeName) -> bool;
     /// Lets go of `name` and all below it for good.
     fn close(&self, name: &VolumeName);
     /// `from`, and all below it, has another name.
@@ -70,6 +75,12 @@ impl Live for NothingLive {
         Ok(false)
     }
     fn resized(&self, _: &VolumeName) {}
+    fn keys_changed(&self) -> Result<bool, Failure> {
+        Ok(false)
+    }
+    fn is_open(&self, _: &VolumeName) -> bool {
+        false
+    }
     fn close(&self, _: &VolumeName) {}
     fn renamed(&self, _: &VolumeName, _: &VolumeName) {}
     fn exchange(
@@ -105,6 +116,7 @@ pub fn perform(
         Request::Status => status::glance(context),
         Request::Pool(request) => pool::perform(context, request, progress),
         Request::Volume(request) => volume::perform(context, request),
+        Request::Key(request) => key::perform(context, request),
         Request::Snapshot(request) => snapshot::perform(context, request),
         Request::Target(request) => {
             let answer = target::perform(context, request)?;

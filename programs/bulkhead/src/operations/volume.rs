@@ -13,7 +13,7 @@ use zpool::dataset::{DatasetInfo, Depth, PropertySource, Snapshots, Value, Volum
 
 use super::datasets::{Dataset, is_sparse};
 use super::documents::{All, Documents, export_document, new_identity, no_volume};
-use super::{Context, failures, rollback};
+use super::{Context, failures, key, rollback};
 
 /// Performs one request.
 pub fn perform(context: &Context<'_>, request: VolumeRequest) -> Result<Answer, Failure> {
@@ -64,6 +64,11 @@ fn create(context: &Context<'_>, create: &VolumeCreate) -> Result<Answer, Failur
         && let Ok(info) = context.pool.dataset(name)
     {
         let size = info.volume.map(|shape| shape.size.get());
+        if size == Some(0) {
+            return Ok(Done::already(format!(
+                "volume {name} exists already, locked"
+            )));
+        }
         if size == Some(create.size) {
             return Ok(Done::already(format!("volume {name} exists already")));
         }
@@ -73,6 +78,9 @@ fn create(context: &Context<'_>, create: &VolumeCreate) -> Result<Answer, Failur
         };
         return Err(Failure::new(FailureKind::Exists, message).advise("`volume resize` changes it"));
     }
+    // Read before anything is made.
+    let key = create.key.as_ref().map(key::new_key).transpose()?;
+    let own = create.key.as_ref().and_then(key::own_property);
     if create.parents {
         let made = context.pool.create_parents(name);
         made.map_err(failures::dataset)?;
@@ -80,6 +88,7 @@ fn create(context: &Context<'_>, create: &VolumeCreate) -> Result<Answer, Failur
     let (property, identity) = new_identity()?;
     let mut properties = values(&create.properties);
     properties.extend(identity.map(|value| (property, Value::Text(value))));
+    properties.extend(own.map(|(name, value)| (name, Value::Text(value))));
     let block_size = create.block_size.map(|bytes| ByteCount(u64::from(bytes)));
     let spec = VolumeSpec {
         name: name.clone(),
@@ -87,6 +96,7 @@ fn create(context: &Context<'_>, create: &VolumeCreate) -> Result<Answer, Failur
         block_size: block_size.unwrap_or(VolumeSpec::BLOCK_SIZE_DEFAULT),
         sparse: create.sparse,
         properties,
+        key,
     };
     let created = context.pool.create_volume(&spec);
     context.known.changed(name.as_str());
@@ -151,6 +161,8 @@ fn view(info: &DatasetInfo, documents: &All) -> Option<VolumeView> {
         name: info.name.parse().ok()?,
         size: shape.size.get(),
         block_size: u32::try_from(shape.block_size.get()).ok()?,
+        // No volume has a size of 0; one whose key is missing does not show its size.
+        locked: shape.size.get() == 0,
         used: info.used.get(),
         referenced: info.referenced.get(),
         sparse: is_sparse(info),
@@ -216,6 +228,11 @@ fn resize(
     let before = context.pool.dataset(name).map_err(failures::dataset)?;
     let old = before.volume.ok_or_else(|| not_a_volume(name))?;
     let (old_size, block) = (old.size.get(), old.block_size.get());
+    if block == 0 {
+        let message = format!("the key of {name} is not loaded");
+        return Err(Failure::new(FailureKind::Unavailable, message)
+            .advise("load it first: `bulkhead volume key load`"));
+    }
     if size == 0 || size % block != 0 {
         let message =
             format!("the size {size} is not a positive multiple of the block size {block}");

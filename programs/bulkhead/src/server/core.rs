@@ -179,7 +179,7 @@ impl Core {
 /// Whether a request changes nothing, so that it need not wait for one that does.
 fn only_looks(request: &Request) -> bool {
     use control::request::{
-        NbdRequest, ScheduleRequest, SnapshotRequest, TargetRequest, VolumeRequest,
+        KeyRequest, NbdRequest, ScheduleRequest, SnapshotRequest, TargetRequest, VolumeRequest,
     };
     matches!(
         request,
@@ -190,6 +190,7 @@ fn only_looks(request: &Request) -> bool {
             | Request::Snapshot(
                 SnapshotRequest::List { .. } | SnapshotRequest::Schedule(ScheduleRequest::List)
             )
+            | Request::Key(KeyRequest::Status { .. })
             | Request::Target(TargetRequest::List | TargetRequest::Show { .. })
             | Request::Nbd(NbdRequest::List)
             // Resumes a suspended pool, on which a change may be stuck.
@@ -263,6 +264,14 @@ impl Live for Core {
 
     fn resized(&self, name: &VolumeName) {
         self.serving.volumes.resized(name);
+    }
+
+    fn keys_changed(&self) -> Result<bool, Failure> {
+        self.serve_unlocked().map(|()| true)
+    }
+
+    fn is_open(&self, name: &VolumeName) -> bool {
+        self.serving.volumes.open_volume(name).is_some()
     }
 
     fn close(&self, name: &VolumeName) {

@@ -144,13 +144,8 @@ impl Core {
         if let Some(volume) = self.volume.get() {
             return volume.geometry();
         }
-        let mut shape = self.shape.lock().expect("no holder panics");
-        if shape.is_none() && !self.closed.load(Ordering::Acquire) {
-            let name = self.name.lock().expect("no holder panics").clone();
-            *shape = self.opener.shape(&name);
-        }
         // A volume that cannot be looked at has no bytes to show.
-        let shape = shape.unwrap_or(Shape {
+        let shape = self.known_shape().unwrap_or(Shape {
             size: 0,
             block_size: LOGICAL_BLOCK,
         });
@@ -160,6 +155,16 @@ impl Core {
             physical_block: shape.block_size,
             read_only: false,
         }
+    }
+
+    /// The shape, if it can be had. One that cannot is asked for again.
+    fn known_shape(&self) -> Option<Shape> {
+        let mut shape = self.shape.lock().expect("no holder panics");
+        if shape.is_none() && !self.closed.load(Ordering::Acquire) {
+            let name = self.name.lock().expect("no holder panics").clone();
+            *shape = self.opener.shape(&name);
+        }
+        *shape
     }
 
     fn check(&self, doing: &'static str, extent: Extent) -> Result<(), DeviceError> {
@@ -173,6 +178,13 @@ impl Core {
 impl BlockDevice for LazyVolume {
     fn geometry(&self) -> Geometry {
         self.core.geometry()
+    }
+
+    fn is_ready(&self) -> bool {
+        // Of one that is closed for good, the calls themselves tell.
+        self.core.volume.get().is_some()
+            || self.core.closed.load(Ordering::Acquire)
+            || self.core.known_shape().is_some()
     }
 
     fn read(&self, extent: Extent, effort: Effort) -> Result<Box<dyn ReadLoan>, DeviceError> {

@@ -6,6 +6,7 @@ mod core;
 mod exchange;
 mod faults;
 mod journal;
+mod keys;
 mod lazy;
 mod notify;
 mod replay;
@@ -112,6 +113,7 @@ pub fn run(args: ServeArgs, common: &Common) -> Result<(), Failure> {
     let serving = Serving::new(setup(&args), Arc::clone(&pool), rescues, started);
     let name = args.pool.clone();
     let core = Arc::new(Core::new(name, pool, serving, watch, started, sender));
+    keys::load_at_hand(&core);
     let begun = core
         .serving
         .reconcile()
@@ -303,6 +305,7 @@ fn announce(core: &Arc<Core>, control: &control::Server, args: &ServeArgs) -> Re
     );
     replay::start(core).map_err(failed)?;
     schedules::start(core).map_err(failed)?;
+    keys::start(core).map_err(failed)?;
     match args.ready_fd {
         Some(fd) => notify::ready_fd(fd).map_err(failed),
         None => Ok(()),

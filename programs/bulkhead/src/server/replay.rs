@@ -45,7 +45,9 @@ fn run(core: &Core) {
 
 /// Replays one log. That of a volume that cannot be opened stays for whoever can.
 fn replay(core: &Core, name: &VolumeName) {
-    if core.is_going() {
+    // The log of one whose key is missing waits until it is loaded.
+    let is_locked = |pool: &zpool::Pool| pool.key_info(name).is_ok_and(|key| key.is_locked());
+    if core.is_going() || core.pool.get().is_some_and(|pool| is_locked(&pool)) {
         return;
     }
     if let Err(failure) = core.replay(name) {
@@ -54,6 +56,22 @@ fn replay(core: &Core, name: &VolumeName) {
 }
 
 impl Core {
+    /// Replays the logs whose keys were loaded meanwhile, and serves their volumes. The caller is
+    /// one that changes something.
+    pub(super) fn serve_unlocked(&self) -> Result<(), control::Failure> {
+        let waiting = self.pool.require()?.unreplayed_volumes();
+        for name in waiting.map_err(operations::dataset_failure)? {
+            let pool = self.pool.require()?;
+            if pool.key_info(&name).is_ok_and(|key| key.is_locked()) {
+                continue;
+            }
+            if !self.serving.volumes.open(&name)? {
+                pool.replay(&name).map_err(operations::dataset_failure)?;
+            }
+        }
+        self.serving.reconcile()
+    }
+
     /// Replays the log of `name` if it waits, as a client's first request would.
     fn replay(&self, name: &VolumeName) -> Result<(), control::Failure> {
         if self.serving.volumes.open(name)? {

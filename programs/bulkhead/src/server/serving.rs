@@ -23,7 +23,7 @@ use super::reservations::PoolReservations;
 use super::shared_pool::SharedPool;
 use super::volumes::Volumes;
 use crate::operations::documents::All;
-use crate::operations::{Known, documents, nbd_view, target_view};
+use crate::operations::{self, Known, documents, nbd_view, target_view};
 
 /// Bytes of writes in memory over all iSCSI connections.
 const ISCSI_PAYLOAD_BYTES_MAX: u64 = 512 << 20;
@@ -117,7 +117,15 @@ impl Serving {
             (pool.name().to_string(), self.known.all(&*pool)?)
         };
         let read_us = begun.elapsed().as_micros() as u64;
-        let (wish, problems) = documents::wish(&root, &all);
+        let (wish, mut problems) = documents::wish(&root, &all);
+        let locked = self.locked(&wish)?;
+        problems.extend(locked.iter().map(|(volume, key)| Problem {
+            subject: volume.to_string(),
+            sentence: format!(
+                "it waits for the key of {key}, and initiators wait for it: `bulkhead volume key \
+                 status {volume}` shows where the key is kept"
+            ),
+        }));
         let changes = difference(&served.wish, &wish);
         for problem in problems.iter().filter(|p| !served.problems.contains(p)) {
             tracing::error!(subject = problem.subject, "{}", problem.sentence);
@@ -126,7 +134,7 @@ impl Serving {
         served.volume_count = all.volumes().count() as u64;
         let decided_us = begun.elapsed().as_micros() as u64;
         let iscsi = self.iscsi_wish(&mut served, &wish, &all);
-        let nbd = self.nbd_wish(&wish);
+        let nbd = self.nbd_wish(&wish, &locked);
         let applied = self.iscsi.apply(iscsi);
         let nbd_applied = self.nbd.apply(nbd);
         let rescued = self.rescues.exclusive();
@@ -283,13 +291,29 @@ impl Serving {
         }
     }
 
-    fn nbd_wish(&self, wish: &Wish) -> nbd::Wish {
+    /// The volumes that shall be shown and whose keys are missing, and what the keys are those of.
+    fn locked(&self, wish: &Wish) -> Result<BTreeMap<VolumeName, String>, Failure> {
+        let pool = self.pool.require()?;
+        let encrypted = pool.encrypted_datasets();
+        let wanted = wish.volumes();
+        let locked = encrypted.map_err(operations::dataset_failure)?.into_iter();
+        let locked = locked
+            .filter(zpool::keys::KeyInfo::is_locked)
+            .filter_map(|info| {
+                let name: VolumeName = info.dataset.parse().ok()?;
+                wanted.contains(&name).then_some((name, info.root?))
+            });
+        Ok(locked.collect())
+    }
+
+    /// An iSCSI unit without its key says that it is not ready, and initiators wait. NBD knows no
+    /// such word: there is no export, and clients come again.
+    fn nbd_wish(&self, wish: &Wish, locked: &BTreeMap<VolumeName, String>) -> nbd::Wish {
         let rescued = self.rescues.exclusive();
-        let offered = wish
-            .nbd
-            .values()
-            .filter(|one| !rescued.contains(&one.volume));
-        let exports = offered.map(|wanted| {
+        let ready = wish.nbd.values().filter(|wanted| {
+            !locked.contains_key(&wanted.volume) && !rescued.contains(&wanted.volume)
+        });
+        let exports = ready.map(|wanted| {
             let rule = &wanted.export.access;
             let access = if rule.everyone || self.setup.all_to_everyone {
                 NbdAccess::Everyone

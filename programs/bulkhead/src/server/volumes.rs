@@ -207,6 +207,10 @@ impl Opener for PoolOpener {
             tracing::error!(volume = %name, %error, "look for the size of a volume");
         });
         let shape = info.ok()?.volume?;
+        // Encrypted, and its key is not loaded.
+        if shape.size.get() == 0 {
+            return None;
+        }
         Some(Shape {
             size: shape.size.get(),
             block_size: u32::try_from(shape.block_size.get()).ok()?,
@@ -223,9 +227,14 @@ impl Opener for PoolOpener {
         let volume = pool.open_volume(name, options).map_err(|error| {
             let kind = match error.kind {
                 DatasetErrorKind::NotFound | DatasetErrorKind::Closed => ErrorKind::Gone,
+                DatasetErrorKind::KeyMissing => ErrorKind::NotReady,
                 _ => ErrorKind::Failed,
             };
-            tracing::error!(volume = %name, error = %control::failure::chain(&error), "open a volume");
+            // That a key is missing was said once.
+            if kind != ErrorKind::NotReady {
+                let error = control::failure::chain(&error);
+                tracing::error!(volume = %name, error, "open a volume");
+            }
             DeviceError {
                 cause: Some(Box::new(error)),
                 ..DeviceError::new(kind, "open", Extent::new(0, 0))

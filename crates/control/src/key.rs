@@ -1,0 +1,367 @@
+//! Keys of encrypted volumes: what can be asked, what is answered, and where keys are kept.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use units::VolumeName;
+use zeroize::Zeroizing;
+
+use crate::exports::DocumentError;
+
+/// Property of an encryption root: the programs that print its key. ZFS's own `keylocation` is
+/// `prompt` there, since it knows no programs.
+pub const KEY_COMMANDS_PROPERTY: &str = "bulkhead:keycommands";
+/// Version of the form of that property.
+const VERSION: u64 = 1;
+/// Programs that one root may name: during a change the old and the new one.
+pub const KEY_COMMANDS_MAX: usize = 4;
+/// Longest key as its owner keeps it, in bytes.
+pub const KEY_BYTES_MAX: usize = 514;
+
+/// A key as its owner keeps it. It travels as hex digits, since it may be any bytes. It is wiped
+/// when dropped, and never printed.
+#[derive(Clone, PartialEq, Eq, JsonSchema)]
+#[schemars(with = "String")]
+pub struct KeyBytes(Zeroizing<Vec<u8>>);
+
+impl KeyBytes {
+    /// Takes the bytes.
+    pub fn new(bytes: Zeroizing<Vec<u8>>) -> Self {
+        Self(bytes)
+    }
+
+    /// The bytes, for the one place that uses them.
+    pub fn reveal(&self) -> &Zeroizing<Vec<u8>> {
+        &self.0
+    }
+}
+
+impl fmt::Debug for KeyBytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("KeyBytes(hidden)")
+    }
+}
+
+impl Serialize for KeyBytes {
+    fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let digits = self.0.iter().flat_map(|byte| {
+            [byte >> 4, byte & 15].map(|digit| char::from(b"0123456789abcdef"[usize::from(digit)]))
+        });
+        let text: Zeroizing<String> = Zeroizing::new(digits.collect());
+        to.serialize_str(&text)
+    }
+}
+
+impl<'de> Deserialize<'de> for KeyBytes {
+    fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        use serde::de::Error;
+        let text = Zeroizing::new(String::deserialize(from)?);
+        let wrong = || D::Error::custom("a key is an even number of hex digits, at most 1028");
+        if text.len() % 2 != 0 || text.len() > KEY_BYTES_MAX * 2 {
+            return Err(wrong());
+        }
+        let digit = |byte: u8| char::from(byte).to_digit(16).ok_or_else(wrong);
+        let mut bytes = Zeroizing::new(Vec::with_capacity(text.len() / 2));
+        for pair in text.as_bytes().chunks_exact(2) {
+            bytes.push((digit(pair[0])? << 4 | digit(pair[1])?) as u8);
+        }
+        Ok(Self(bytes))
+    }
+}
+
+/// Where a key is. As text: `prompt`, `file:///PATH`, or `command:PROGRAM ARGUMENT...`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(try_from = "String", into = "String")]
+#[schemars(with = "String")]
+pub enum KeyLocation {
+    /// Somebody gives it when it is needed.
+    Prompt,
+    /// In a file of the machine that opens the pool.
+    File(PathBuf),
+    /// Printed by a program of that machine: its name and its arguments.
+    Command(Vec<String>),
+}
+
+/// Why a text is no place for a key.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum KeyLocationError {
+    /// None of the three.
+    #[error("a key's place is prompt, file:///PATH, or 'command:PROGRAM ARGUMENT...'")]
+    Unknown,
+    /// A path or an address instead of a name.
+    #[error(
+        "{0:?} cannot be a key program: name one in the folder of key programs, with letters, \
+         digits, '-', '_' and '.' only"
+    )]
+    Program(String),
+    /// More than a property holds.
+    #[error("the arguments of the key program are too long: 1000 bytes in all at most")]
+    TooLong,
+}
+
+/// Longest program name with arguments, in bytes: two of them fit a property.
+const COMMAND_BYTES_MAX: usize = 1000;
+
+impl KeyLocation {
+    /// What ZFS itself is told.
+    pub fn for_zfs(&self) -> String {
+        match self {
+            Self::Prompt | Self::Command(_) => "prompt".to_owned(),
+            Self::File(_) => self.to_string(),
+        }
+    }
+
+    /// A program, if its name is one that may be looked for.
+    pub fn command(words: Vec<String>) -> Result<Self, KeyLocationError> {
+        let program = words.first().ok_or(KeyLocationError::Unknown)?;
+        let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+        if program.is_empty() || program.starts_with('.') || !program.bytes().all(is_plain) {
+            return Err(KeyLocationError::Program(program.clone()));
+        }
+        if words.iter().map(|word| word.len() + 1).sum::<usize>() > COMMAND_BYTES_MAX {
+            return Err(KeyLocationError::TooLong);
+        }
+        Ok(Self::Command(words))
+    }
+}
+
+impl FromStr for KeyLocation {
+    type Err = KeyLocationError;
+    fn from_str(text: &str) -> Result<Self, KeyLocationError> {
+        if text == "prompt" {
+            return Ok(Self::Prompt);
+        }
+        if let Some(command) = text.strip_prefix("command:") {
+            return Self::command(command.split_whitespace().map(str::to_owned).collect());
+        }
+        let path = text.strip_prefix("file://").filter(|path| {
+            path.starts_with('/') && path.len() > 1 && path.bytes().all(|byte| byte >= b' ')
+        });
+        path.map(|path| Self::File(path.into()))
+            .ok_or(KeyLocationError::Unknown)
+    }
+}
+
+impl fmt::Display for KeyLocation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Prompt => f.write_str("prompt"),
+            Self::File(path) => write!(f, "file://{}", path.display()),
+            Self::Command(words) => write!(f, "command:{}", words.join(" ")),
+        }
+    }
+}
+
+impl TryFrom<String> for KeyLocation {
+    type Error = KeyLocationError;
+    fn try_from(text: String) -> Result<Self, KeyLocationError> {
+        text.parse()
+    }
+}
+
+impl From<KeyLocation> for String {
+    fn from(location: KeyLocation) -> Self {
+        location.to_string()
+    }
+}
+
+/// The property that names key programs.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct CommandsDocument {
+    version: u64,
+    commands: Vec<Vec<String>>,
+}
+
+/// The value of [`KEY_COMMANDS_PROPERTY`] for these programs.
+pub fn encode_commands(commands: &[Vec<String>]) -> String {
+    let commands = commands.iter().take(KEY_COMMANDS_MAX).cloned().collect();
+    let document = CommandsDocument {
+        version: VERSION,
+        commands,
+    };
+    serde_json::to_string(&document).expect("words are JSON")
+}
+
+/// The programs that the property names, in the order in which they are tried.
+pub fn decode_commands(value: &str) -> Result<Vec<Vec<String>>, DocumentError> {
+    let malformed = |cause: serde_json::Error| DocumentError::Malformed {
+        property: KEY_COMMANDS_PROPERTY.to_owned(),
+        cause,
+    };
+    let document: CommandsDocument = serde_json::from_str(value).map_err(malformed)?;
+    if document.version != VERSION {
+        return Err(DocumentError::UnknownVersion {
+            property: KEY_COMMANDS_PROPERTY.to_owned(),
+            version: document.version,
+        });
+    }
+    for words in document.commands.iter().take(KEY_COMMANDS_MAX) {
+        let checked = KeyLocation::command(words.clone());
+        checked.map_err(|error| malformed(serde::de::Error::custom(error)))?;
+    }
+    let mut commands = document.commands;
+    commands.truncate(KEY_COMMANDS_MAX);
+    Ok(commands)
+}
+
+/// A key that a dataset shall have.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct KeyWish {
+    /// `aes-256-gcm` and others; none takes ZFS's default. Means nothing in a change.
+    #[serde(default)]
+    pub encryption: Option<String>,
+    /// `raw` (32 bytes), `hex` (64 digits) or `passphrase`.
+    pub format: String,
+    /// Of a passphrase.
+    #[serde(default)]
+    pub iterations: Option<u64>,
+    /// Where it is found later.
+    pub location: KeyLocation,
+    /// The key; none reads it at its place now.
+    #[serde(default)]
+    pub key: Option<KeyBytes>,
+}
+
+/// Requests about keys. A dataset is a volume, or a parent of volumes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum KeyRequest {
+    /// Make an encrypted parent: volumes made below it share its key.
+    Create {
+        /// Its name.
+        name: VolumeName,
+        /// Its key.
+        key: KeyWish,
+    },
+    /// Load the key of a dataset.
+    Load {
+        /// Which.
+        name: VolumeName,
+        /// Look there, this time only.
+        #[serde(default)]
+        location: Option<KeyLocation>,
+        /// The key; none looks where the key is kept.
+        #[serde(default)]
+        key: Option<KeyBytes>,
+    },
+    /// Load every key that is missing and can be found.
+    LoadAll,
+    /// Forget a key.
+    Unload {
+        /// Which dataset's.
+        name: VolumeName,
+    },
+    /// Give an encrypted dataset another key.
+    Change {
+        /// Which.
+        name: VolumeName,
+        /// The new key.
+        key: KeyWish,
+    },
+    /// Let it share its parent's key again.
+    Inherit {
+        /// Which.
+        name: VolumeName,
+    },
+    /// Which keys there are, which are loaded, and where they are kept.
+    Status {
+        /// Only of this dataset.
+        #[serde(default)]
+        name: Option<VolumeName>,
+    },
+}
+
+/// The key of a dataset.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct KeyView {
+    /// The dataset.
+    pub dataset: String,
+    /// `aes-256-gcm`, ..., or `off`.
+    pub encryption: String,
+    /// The dataset whose key it shares; none if the key is its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shared_with: Option<String>,
+    /// `raw`, `hex`, `passphrase`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub format: Option<String>,
+    /// Whether the key is loaded.
+    pub loaded: bool,
+    /// Where the key is kept, in the order in which it is looked for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub locations: Vec<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(text: &str) -> Result<KeyLocation, KeyLocationError> {
+        text.parse()
+    }
+
+    #[test]
+    fn places_of_keys_are_read_and_written_alike() {
+        for text in [
+            "prompt",
+            "file:///etc/keys/tank",
+            "command:vault secret/tank -x",
+        ] {
+            assert_eq!(parsed(text).expect(text).to_string(), text);
+        }
+        assert_eq!(parsed("file:///k").expect("a file").for_zfs(), "file:///k");
+        assert_eq!(
+            parsed("command:vault").expect("a program").for_zfs(),
+            "prompt"
+        );
+    }
+
+    #[test]
+    fn a_pool_cannot_name_any_program_of_the_machine() {
+        for text in [
+            "command:/bin/sh -c x",
+            "command:../sh",
+            "command:.sh",
+            "command:a;b",
+        ] {
+            assert!(
+                matches!(parsed(text), Err(KeyLocationError::Program(_))),
+                "{text}"
+            );
+        }
+        for text in ["command:", "", "file://relative", "file:///", "https://x/y"] {
+            assert_eq!(parsed(text), Err(KeyLocationError::Unknown), "{text}");
+        }
+        let evil = r#"{"version":1,"commands":[["/bin/sh","-c","x"]]}"#;
+        assert!(decode_commands(evil).is_err());
+        assert!(decode_commands(r#"{"version":2,"commands":[]}"#).is_err());
+    }
+
+    #[test]
+    fn programs_survive_the_property() {
+        let commands = vec![
+            vec!["vault".to_owned(), "a b".to_owned()],
+            vec!["old".to_owned()],
+        ];
+        let value = encode_commands(&commands);
+        assert_eq!(
+            value,
+            r#"{"version":1,"commands":[["vault","a b"],["old"]]}"#
+        );
+        assert_eq!(decode_commands(&value).expect("decoded"), commands);
+    }
+
+    #[test]
+    fn a_key_travels_as_hex_and_is_never_printed() {
+        let key = KeyBytes::new(vec![0, 255, 10, 65].into());
+        let text = serde_json::to_string(&key).expect("JSON");
+        assert_eq!(text, "\"00ff0a41\"");
+        assert_eq!(serde_json::from_str::<KeyBytes>(&text).expect("back"), key);
+        assert!(serde_json::from_str::<KeyBytes>("\"0\"").is_err());
+        assert!(serde_json::from_str::<KeyBytes>("\"0g\"").is_err());
+        assert_eq!(format!("{key:?}"), "KeyBytes(hidden)");
+    }
+}

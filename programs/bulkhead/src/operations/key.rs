@@ -1,0 +1,368 @@
+//! Requests about keys of encrypted volumes.
+
+use std::collections::BTreeSet;
+
+use control::answer::Done;
+use control::key::{
+    KEY_COMMANDS_PROPERTY, KeyBytes, KeyLocation, KeyRequest, KeyView, KeyWish, decode_commands,
+    encode_commands,
+};
+use control::{Answer, Failure, FailureKind};
+use units::VolumeName;
+use zpool::dataset::DatasetErrorKind;
+use zpool::keys::{KeyInfo, KeyMaterial, NewKey};
+
+use super::datasets::Dataset;
+use super::documents::{All, Documents, document_failure};
+use super::{Context, failures};
+use crate::key_source;
+
+/// Performs one request.
+pub fn perform(context: &Context<'_>, request: KeyRequest) -> Result<Answer, Failure> {
+    match request {
+        KeyRequest::Create { name, key } => create(context, &name, &key),
+        KeyRequest::Load {
+            name,
+            location,
+            key,
+        } => load(context, &name, location.as_ref(), key.as_ref()),
+        KeyRequest::LoadAll => load_all(context),
+        KeyRequest::Unload { name } => unload(context, &name),
+        KeyRequest::Change { name, key } => change(context, &name, &key),
+        KeyRequest::Inherit { name } => inherit(context, &name),
+        KeyRequest::Status { name } => status(context, name.as_ref()),
+    }
+}
+
+/// The key that is wished for, read at its place if it was not given.
+pub fn new_key(wish: &KeyWish) -> Result<NewKey, Failure> {
+    let format = wish.format.parse();
+    let format =
+        format.map_err(|error: zpool::keys::MaterialError| Failure::usage(error.to_string()))?;
+    let material = match &wish.key {
+        Some(key) => material(key),
+        None => key_source::fetch(&wish.location).map_err(|error| {
+            let message = format!("there is no key to begin with: {error}");
+            Failure::new(FailureKind::NotFound, message)
+        })?,
+    };
+    Ok(NewKey {
+        suite: wish.encryption.clone(),
+        format,
+        material,
+        iterations: wish.iterations,
+        location: wish.location.for_zfs(),
+    })
+}
+
+fn material(key: &KeyBytes) -> KeyMaterial {
+    KeyMaterial::new(key.reveal().clone())
+}
+
+/// Our own property of a dataset whose key is printed by a program.
+pub fn own_property(wish: &KeyWish) -> Option<(String, String)> {
+    match &wish.location {
+        KeyLocation::Command(words) => {
+            let value = encode_commands(std::slice::from_ref(words));
+            Some((KEY_COMMANDS_PROPERTY.to_owned(), value))
+        }
+        KeyLocation::Prompt | KeyLocation::File(_) => None,
+    }
+}
+
+/// Where the key of an encryption root is kept, in the order in which it is looked for.
+pub fn locations(all: &All, root: &KeyInfo) -> Result<Vec<KeyLocation>, Failure> {
+    let mut found = Vec::new();
+    match root.location.parse() {
+        Ok(KeyLocation::Prompt) => {}
+        Ok(location) => found.push(location),
+        // Such as a web address, which kernel ZFS knows.
+        Err(_) => tracing::debug!(
+            root = root.dataset,
+            "its key is kept where only others look"
+        ),
+    }
+    let value = all
+        .own(&root.dataset)
+        .and_then(|own| own.get(KEY_COMMANDS_PROPERTY));
+    if let Some(value) = value {
+        let commands = decode_commands(value).map_err(|error| document_failure(&error))?;
+        found.extend(commands.into_iter().map(KeyLocation::Command));
+    }
+    Ok(found)
+}
+
+/// Loads the key of `root` from the first place that has it. The sentences say what is wrong with
+/// each place.
+pub fn load_from(
+    pool: &zpool::Pool,
+    root: &KeyInfo,
+    places: &[KeyLocation],
+) -> Result<(), Vec<String>> {
+    let name = Dataset::parse(&root.dataset).map_err(|failure| vec![failure.message])?;
+    let mut wrong = Vec::new();
+    for place in places {
+        let tried = key_source::fetch(place)
+            .map_err(|error| error.to_string())
+            .and_then(|material| match pool.load_key(&name, &material) {
+                Ok(()) => Ok(()),
+                // Somebody else was quicker.
+                Err(error) if error.kind == DatasetErrorKind::Exists => Ok(()),
+                Err(error) => Err(format!("{place}: {}", error.kind)),
+            });
+        match tried {
+            Ok(()) => return Ok(()),
+            Err(sentence) => wrong.push(sentence),
+        }
+    }
+    if wrong.is_empty() {
+        wrong.push(key_source::SourceError::Prompt.to_string());
+    }
+    Err(wrong)
+}
+
+/// The encryption root of a dataset.
+fn root_of(context: &Context<'_>, name: &VolumeName) -> Result<KeyInfo, Failure> {
+    let info = context.pool.key_info(name).map_err(failures::dataset)?;
+    let Some(root) = info.root.clone() else {
+        return Err(Failure::usage(format!("{name} is not encrypted")));
+    };
+    if info.is_root() {
+        return Ok(info);
+    }
+    let root = context.pool.key_info(&Dataset::parse(&root)?);
+    root.map_err(failures::dataset)
+}
+
+/// What has the key of `root`, itself included.
+fn sharing(context: &Context<'_>, root: &str) -> Result<Vec<String>, Failure> {
+    let all = context
+        .pool
+        .encrypted_datasets()
+        .map_err(failures::dataset)?;
+    let theirs = all
+        .into_iter()
+        .filter(|info| info.root.as_deref() == Some(root));
+    Ok(theirs.map(|info| info.dataset).collect())
+}
+
+fn create(context: &Context<'_>, name: &VolumeName, wish: &KeyWish) -> Result<Answer, Failure> {
+    let key = new_key(wish)?;
+    let properties: Vec<_> = own_property(wish).into_iter().collect();
+    let created = context.pool.create_key_parent(name, &key, &properties);
+    context.known.changed(name.as_str());
+    created.map_err(failures::dataset)?;
+    Ok(Done::changed(format!(
+        "created {name}: volumes made below it are encrypted with its key"
+    )))
+}
+
+fn load(
+    context: &Context<'_>,
+    name: &VolumeName,
+    location: Option<&KeyLocation>,
+    key: Option<&KeyBytes>,
+) -> Result<Answer, Failure> {
+    let root = root_of(context, name)?;
+    let dataset = &root.dataset;
+    if root.loaded {
+        return Ok(Done::already(format!(
+            "the key of {dataset} is loaded already"
+        )));
+    }
+    match (key, location) {
+        (Some(key), _) => {
+            let name = Dataset::parse(dataset)?;
+            let loaded = context.pool.load_key(&name, &material(key));
+            loaded.map_err(failures::dataset)?;
+        }
+        (None, location) => {
+            let places = match location {
+                Some(location) => vec![location.clone()],
+                None => locations(&*context.all()?, &root)?,
+            };
+            load_from(context.pool, &root, &places).map_err(|wrong| missing(dataset, &wrong))?;
+        }
+    }
+    let message = match context.live.keys_changed()? {
+        true => format!("loaded the key of {dataset}"),
+        false => {
+            replay(context, dataset)?;
+            format!("the key of {dataset} fits; no server runs that would keep it")
+        }
+    };
+    Ok(Done::changed(message))
+}
+
+fn missing(dataset: &str, wrong: &[String]) -> Failure {
+    let message = format!("the key of {dataset} is not loaded: {}", wrong.join("; "));
+    Failure::new(FailureKind::Unavailable, message)
+}
+
+/// Where no server is that would do it.
+fn replay(context: &Context<'_>, root: &str) -> Result<(), Failure> {
+    let theirs: BTreeSet<String> = sharing(context, root)?.into_iter().collect();
+    let waiting = context.pool.unreplayed_volumes();
+    for name in waiting.map_err(failures::dataset)? {
+        if theirs.contains(name.as_str()) {
+            context.pool.replay(&name).map_err(failures::dataset)?;
+        }
+    }
+    Ok(())
+}
+
+/// Loads what is missing and can be found; tells how many were loaded, and of each other one why
+/// not.
+pub fn load_missing(
+    pool: &zpool::Pool,
+    all: &All,
+    wanted: impl Fn(&KeyInfo, &[KeyLocation]) -> bool,
+) -> Result<(u64, Vec<(String, Vec<String>)>), Failure> {
+    let datasets = pool.encrypted_datasets().map_err(failures::dataset)?;
+    let (mut loaded, mut left) = (0, Vec::new());
+    for root in datasets
+        .iter()
+        .filter(|info| info.is_root() && info.is_locked())
+    {
+        // What one root says must not keep the others from being looked at.
+        let places = match locations(all, root) {
+            Ok(places) => places,
+            Err(failure) => {
+                left.push((root.dataset.clone(), vec![failure.message]));
+                continue;
+            }
+        };
+        if !wanted(root, &places) {
+            continue;
+        }
+        match load_from(pool, root, &places) {
+            Ok(()) => loaded += 1,
+            Err(wrong) => left.push((root.dataset.clone(), wrong)),
+        }
+    }
+    Ok((loaded, left))
+}
+
+fn load_all(context: &Context<'_>) -> Result<Answer, Failure> {
+    let (loaded, left) = load_missing(context.pool, &*context.all()?, |_, _| true)?;
+    if loaded > 0 {
+        context.live.keys_changed()?;
+    }
+    if let Some((dataset, wrong)) = left.first() {
+        let failure = missing(dataset, wrong);
+        let others = left.len() - 1;
+        return Err(match others {
+            0 => failure,
+            _ => failure.advise(format!(
+                "{others} more are missing: `bulkhead volume key status`"
+            )),
+        });
+    }
+    Ok(match loaded {
+        0 => Done::already("no key is missing"),
+        1 => Done::changed("loaded one key"),
+        _ => Done::changed(format!("loaded {loaded} keys")),
+    })
+}
+
+fn unload(context: &Context<'_>, name: &VolumeName) -> Result<Answer, Failure> {
+    let root = root_of(context, name)?;
+    let dataset = &root.dataset;
+    if !root.loaded {
+        return Ok(Done::already(format!("the key of {dataset} is not loaded")));
+    }
+    for theirs in sharing(context, dataset)? {
+        let volume = theirs.parse::<VolumeName>();
+        if volume.is_ok_and(|volume| context.live.is_open(&volume)) {
+            let message = format!("{theirs}, which has the key of {dataset}, is in use");
+            return Err(Failure::new(FailureKind::Busy, message).advise(
+                "end its exports first: `bulkhead target unmap`, `bulkhead nbd unexport`",
+            ));
+        }
+    }
+    let unloaded = context.pool.unload_key(&Dataset::parse(dataset)?);
+    unloaded.map_err(failures::dataset)?;
+    context.live.exports_changed()?;
+    Ok(Done::changed(format!("unloaded the key of {dataset}")))
+}
+
+/// A kill in between leaves the old key or the new one, and a place for either: the programs of
+/// both are named before the change, and those of the old one forgotten after it.
+fn change(context: &Context<'_>, name: &VolumeName, wish: &KeyWish) -> Result<Answer, Failure> {
+    let info = context.pool.key_info(name).map_err(failures::dataset)?;
+    if info.is_locked() {
+        let message = format!("the present key of {name} is not loaded");
+        return Err(Failure::new(FailureKind::Unavailable, message)
+            .advise("load it first: `bulkhead volume key load`"));
+    }
+    let key = new_key(wish)?;
+    let all = context.all()?;
+    let own = all.own(name.as_str());
+    let before = own.and_then(|own| own.get(KEY_COMMANDS_PROPERTY)).cloned();
+    let old = before.as_deref().map(decode_commands).and_then(Result::ok);
+    let property = |value: Option<String>| vec![(KEY_COMMANDS_PROPERTY.to_owned(), value)];
+    let after = own_property(wish).map(|(_, value)| value);
+    if let KeyLocation::Command(words) = &wish.location {
+        let mut both = vec![words.clone()];
+        both.extend(old.unwrap_or_default());
+        context.edit(name.as_str(), property(Some(encode_commands(&both))))?;
+    }
+    let changed = context.pool.change_key(name, &key);
+    if changed.is_err() && before.is_some() {
+        context.edit(name.as_str(), property(before))?;
+    } else if changed.is_ok() || after.is_some() {
+        let after = after.filter(|_| changed.is_ok());
+        context.edit(name.as_str(), property(after))?;
+    }
+    changed.map_err(failures::dataset)?;
+    Ok(Done::changed(format!(
+        "{name} has another key now; the old one opens it no more, and still opens old copies of the \
+         devices"
+    )))
+}
+
+fn inherit(context: &Context<'_>, name: &VolumeName) -> Result<Answer, Failure> {
+    let info = context.pool.key_info(name).map_err(failures::dataset)?;
+    if info.root.is_some() && !info.is_root() {
+        let root = info.root.unwrap_or_default();
+        return Ok(Done::already(format!(
+            "{name} shares the key of {root} already"
+        )));
+    }
+    context.pool.inherit_key(name).map_err(failures::dataset)?;
+    let gone = vec![(KEY_COMMANDS_PROPERTY.to_owned(), None)];
+    context.edit(name.as_str(), gone)?;
+    Ok(Done::changed(format!(
+        "{name} shares the key of its parent now"
+    )))
+}
+
+fn status(context: &Context<'_>, name: Option<&VolumeName>) -> Result<Answer, Failure> {
+    let all = context.all()?;
+    let infos = match name {
+        Some(name) => vec![context.pool.key_info(name).map_err(failures::dataset)?],
+        None => context
+            .pool
+            .encrypted_datasets()
+            .map_err(failures::dataset)?,
+    };
+    let view = |info: &KeyInfo| {
+        let mut places: Vec<String> = Vec::new();
+        if info.is_root() {
+            let found = locations(&all, info).unwrap_or_default();
+            places.extend(found.iter().map(ToString::to_string));
+            if places.is_empty() {
+                places.push(info.location.clone());
+            }
+        }
+        KeyView {
+            dataset: info.dataset.clone(),
+            encryption: info.suite.clone(),
+            shared_with: info.root.clone().filter(|_| !info.is_root()),
+            format: info.format.map(|format| format.word().to_owned()),
+            loaded: info.loaded,
+            locations: places,
+        }
+    };
+    Ok(Answer::Keys(infos.iter().map(view).collect()))
+}

@@ -1,0 +1,97 @@
+//! Loads the keys of encrypted volumes: those that files hold before anything is served, the others,
+//! which may take a key server's time, behind the back of the first clients. What is missing is
+//! said once, and looked for again while the server lives.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use control::Failure;
+use control::key::KeyLocation;
+use zpool::keys::{KeyFormat, KeyInfo};
+
+use super::core::Core;
+use crate::operations::events::News;
+use crate::operations::key;
+
+/// Pause before missing keys are looked for again, at first and at last.
+const AGAIN_AFTER_MIN: Duration = Duration::from_secs(2);
+const AGAIN_AFTER_MAX: Duration = Duration::from_secs(30);
+/// Pause between two looks whether the server ends.
+const LOOK_INTERVAL: Duration = Duration::from_millis(200);
+
+/// Whether loading a key takes no more than reading a file.
+fn is_at_hand(root: &KeyInfo, places: &[KeyLocation]) -> bool {
+    root.format != Some(KeyFormat::Passphrase)
+        && matches!(places.first(), Some(KeyLocation::File(_)))
+}
+
+/// Loads what files hold, so that it is served from the first moment on.
+pub fn load_at_hand(core: &Core) {
+    if let Err(failure) = look(core, is_at_hand) {
+        tracing::error!(%failure, "keys are looked for once more");
+    }
+}
+
+/// Starts to load the others, in a thread of its own.
+pub fn start(core: &Arc<Core>) -> std::io::Result<()> {
+    let core = Arc::clone(core);
+    let thread = std::thread::Builder::new().name("key-loader".into());
+    thread.spawn(move || run(&core)).map(drop)
+}
+
+fn run(core: &Core) {
+    let mut told = BTreeMap::new();
+    let mut pause = AGAIN_AFTER_MIN;
+    while !core.is_going() {
+        let left = match look_and_serve(core) {
+            Ok(left) => left,
+            Err(failure) => {
+                tracing::error!(%failure, "look for missing keys");
+                Vec::new()
+            }
+        };
+        tell(core, &mut told, left);
+        let until = Instant::now() + pause;
+        while Instant::now() < until && !core.is_going() {
+            std::thread::sleep(LOOK_INTERVAL);
+        }
+        pause = (pause * 2).min(AGAIN_AFTER_MAX);
+    }
+}
+
+/// Encryption roots whose keys are missing, with what is wrong at each place.
+type Missing = Vec<(String, Vec<String>)>;
+
+fn look(
+    core: &Core,
+    wanted: impl Fn(&KeyInfo, &[KeyLocation]) -> bool,
+) -> Result<(u64, Missing), Failure> {
+    let pool = core.pool.require()?;
+    let all = core.serving.known.all(&*pool)?;
+    key::load_missing(&pool, &all, wanted)
+}
+
+fn look_and_serve(core: &Core) -> Result<Missing, Failure> {
+    let (loaded, left) = look(core, |_, _| true)?;
+    if loaded > 0 {
+        let _changing = core.changing();
+        core.serve_unlocked()?;
+    }
+    Ok(left)
+}
+
+/// Says what is missing now and was not before, and what is missing no more.
+fn tell(core: &Core, told: &mut BTreeMap<String, Vec<String>>, left: Missing) {
+    let left: BTreeMap<String, Vec<String>> = left.into_iter().collect();
+    let journal = core.watch.journal();
+    for (root, wrong) in left.iter().filter(|(root, _)| !told.contains_key(*root)) {
+        let message = format!("the key of {root} is missing: {}", wrong.join("; "));
+        journal.add(News::of_pool("key", message, true));
+    }
+    for root in told.keys().filter(|root| !left.contains_key(*root)) {
+        let message = format!("the key of {root} is missing no more");
+        journal.add(News::of_pool("key", message, false));
+    }
+    *told = left;
+}
