@@ -475,6 +475,11 @@ bh_volume_create(const char *name, uint64_t size, uint64_t block_size,
 	if (error == 0) {
 		set_aside(shape.vs_properties, special, rest);
 		error = bh_key_params(key, &params);
+		/* The library leaves it to whoever makes a dataset. */
+		if (key != NULL)
+			fnvlist_add_string(shape.vs_properties,
+			    zfs_prop_to_name(ZFS_PROP_KEYLOCATION),
+			    key->bn_location);
 	}
 	if (error == 0) {
 		error = dmu_objset_create(name, DMU_OST_ZVOL, 0, params,

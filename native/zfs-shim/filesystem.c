@@ -18,6 +18,7 @@
 #include <sys/zfs_acl.h>
 #include <sys/zfs_sa.h>
 #include <sys/zfs_znode.h>
+#include <zfs_prop.h>
 
 #include "shim_dataset.h"
 
@@ -158,6 +159,9 @@ bh_filesystem_create_encrypted(const char *name, const bh_new_key_t *key,
 
 	if (error != 0)
 		return (error);
+	/* The library leaves it to whoever makes a dataset. */
+	fnvlist_add_string(properties, zfs_prop_to_name(ZFS_PROP_KEYLOCATION),
+	    key->bn_location);
 	error = dmu_objset_create(name, DMU_OST_ZFS, 0, params,
 	    fill_with_properties, properties);
 	dsl_crypto_params_free(params, error != 0);

@@ -294,6 +294,9 @@ fn open_and_perform(
                 live: &NothingLive,
                 known: &Known::default(),
             };
+            if operations::key::opens_volumes(&request) {
+                operations::key::load_what_is_kept(&context);
+            }
             let answer = operations::perform(&context, request, progress);
             let exported = open::export(pool);
             let answer = answer?;

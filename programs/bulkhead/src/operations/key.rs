@@ -7,6 +7,7 @@ use control::key::{
     KEY_COMMANDS_PROPERTY, KeyBytes, KeyLocation, KeyRequest, KeyView, KeyWish, decode_commands,
     encode_commands,
 };
+use control::request::{Request, SnapshotRequest, VolumeRequest};
 use control::{Answer, Failure, FailureKind};
 use units::VolumeName;
 use zpool::dataset::DatasetErrorKind;
@@ -241,6 +242,37 @@ pub fn load_missing(
         }
     }
     Ok((loaded, left))
+}
+
+/// Whether a request opens volumes, or makes some below an encrypted parent.
+pub fn opens_volumes(request: &Request) -> bool {
+    match request {
+        Request::Volume(request) => matches!(
+            request,
+            VolumeRequest::Create(_) | VolumeRequest::Resize { .. } | VolumeRequest::Show { .. }
+        ),
+        Request::Snapshot(request) => !matches!(request, SnapshotRequest::List { .. }),
+        Request::Key(request) => matches!(
+            request,
+            KeyRequest::Change { .. } | KeyRequest::Inherit { .. } | KeyRequest::Create { .. }
+        ),
+        _ => false,
+    }
+}
+
+/// Loads every key that is kept somewhere, for a command that has the pool for a moment. What is
+/// missing is told by whatever needs it.
+pub fn load_what_is_kept(context: &Context<'_>) {
+    let is_kept = |_: &KeyInfo, places: &[KeyLocation]| !places.is_empty();
+    let looked = context
+        .all()
+        .and_then(|all| load_missing(context.pool, &all, is_kept));
+    match looked {
+        Ok((_, left)) => left.iter().for_each(|(root, wrong)| {
+            tracing::warn!(root, "its key is not loaded: {}", wrong.join("; "));
+        }),
+        Err(failure) => tracing::warn!(%failure, "no keys are loaded"),
+    }
 }
 
 fn load_all(context: &Context<'_>) -> Result<Answer, Failure> {
