@@ -332,7 +332,7 @@ pub struct Event {
     pub number: u64,
     /// When, in milliseconds since 1970.
     pub at_ms: u64,
-    /// `imported`, `exported`, `state`, `errors`, `checksum`, `joined`, `left`, `spare`, `scan`,
+    /// `imported`, `exported`, `state`, `errors`, `checksum`, `joined`, `left`, `spare`, `scan`, `key`,
     /// `suspended`, `resumed`.
     pub kind: String,
     /// The device it is about, if it is about one.

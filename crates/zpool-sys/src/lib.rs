@@ -3,12 +3,14 @@
 
 #![allow(non_camel_case_types)]
 
+mod crypto;
 mod dataset;
 mod keys;
 mod list;
 mod shim;
 mod volume;
 
+pub use crypto::*;
 pub use dataset::*;
 pub use keys::*;
 pub use list::*;

@@ -8,13 +8,21 @@ use std::process::Command;
 #[path = "../flags.rs"]
 mod flags;
 
-const SOURCES: [&str; 5] = ["dataset.rs", "keys.rs", "list.rs", "shim.rs", "volume.rs"];
-const HEADERS: [&str; 8] = [
+const SOURCES: [&str; 6] = [
+    "crypto.rs",
+    "dataset.rs",
+    "keys.rs",
+    "list.rs",
+    "shim.rs",
+    "volume.rs",
+];
+const HEADERS: [&str; 9] = [
     "sys/zfs_context.h",
     "sys/fs/zfs.h",
     "libnvpair.h",
     "stddef.h",
     "shim.h",
+    "shim_crypto.h",
     "shim_dataset.h",
     "shim_keys.h",
     "shim_volume.h",

@@ -87,6 +87,8 @@ pub struct EngineOptions {
     /// Open pools by the library's own walks of all datasets, which take a millisecond a volume.
     /// For comparison: they find what the quick ones find.
     pub library_walks: bool,
+    /// Encrypt by the library's own code, which is slower. For comparison.
+    pub library_ciphers: bool,
     /// Check the library's data structures while it runs (its `zfs_flags`). Off: it halves the
     /// cost of the checks that the package was compiled with.
     pub self_checks: bool,
@@ -104,6 +106,7 @@ impl EngineOptions {
             scatter_buffers: false,
             devices: DeviceOptions::default(),
             library_walks: false,
+            library_ciphers: false,
             self_checks: false,
         }
     }
@@ -183,6 +186,9 @@ impl Engine {
             ZfsError::check(unsafe { sys::bh_engine_start(&raw) }).map_err(EngineError::Library)
         })??;
         select_checksums();
+        if !options.library_ciphers {
+            crate::crypto::choose();
+        }
         Ok(ENGINE.get_or_init(|| Self {
             host_id: options.host_id,
             layout: OnceLock::new(),

@@ -3,7 +3,7 @@
 //! * [`Engine`] is the library itself, started once.
 //! * [`Pool`] is an open pool; [`PoolSpec`] describes one to be made.
 //! * Datasets, volumes and their I/O are in [`dataset`] and [`volume`].
-//! * [`keys`] are those of encrypted datasets.
+//! * [`keys`] are those of encrypted datasets, [`crypto`] is what encrypts them.
 //! * [`device`] is the driver through which the library reaches disks.
 //!
 //! All functions that take time say so in their names or documentation; none may be called from
@@ -11,6 +11,7 @@
 
 #![deny(unsafe_op_in_unsafe_fn)]
 
+pub mod crypto;
 pub mod dataset;
 pub mod device;
 mod engine;

@@ -11,6 +11,7 @@
 mod accounts;
 mod agent;
 mod appliance;
+mod bench_crypto;
 mod cli;
 mod drill;
 mod hand_over;
@@ -93,6 +94,10 @@ fn run(plan: Plan, common: &Common) -> Result<ExitCode, Failure> {
         Plan::Rescue(args) => {
             let mut print = |text: &str| print(text.as_bytes());
             return rescue::run(&args, common, &mut print).map(done);
+        }
+        Plan::BenchCrypto(args) => {
+            let mut print = |text: &str| print(text.as_bytes());
+            return bench_crypto::run(&args, common.json, &mut print).map(done);
         }
         Plan::Completion(shell) => {
             let mut text = Vec::new();

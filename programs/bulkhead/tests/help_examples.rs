@@ -23,7 +23,7 @@ const DISKS: [&str; 8] = [
 ];
 
 /// Starts of the examples that are not run here, and why.
-const ELSEWHERE: [(&str, &str); 13] = [
+const ELSEWHERE: [(&str, &str); 16] = [
     ("head", "never ends, and wants real addresses: proof.api"),
     ("user ", "wants a password: proof.api"),
     ("token ", "wants a user: proof.api"),
@@ -32,6 +32,10 @@ const ELSEWHERE: [(&str, &str); 13] = [
     ("appliance ", "needs heads: tests/appliance.rs"),
     ("lab ", "needs namespaces: the lab's own tests"),
     ("drill ", "needs a lab"),
+    ("bench crypto", "takes a minute: tests/encryption.rs"),
+    ("volume key ", "needs keys: tests/encryption.rs"),
+    ("volume create tank/vm1", "asks for a passphrase"),
+    ("volume create tank/vm2", "needs a key: tests/encryption.rs"),
     ("agent pool monitor", "needs a resource: tests/agent.rs"),
     (
         "pool-server",

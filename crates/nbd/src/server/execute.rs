@@ -84,7 +84,9 @@ impl Served {
     pub(crate) fn fail(&self, request: &Request, error: &DeviceError, thread: Thread) {
         let (errno, message) = match error.kind {
             // It comes back, and so does the client.
-            ErrorKind::Gone | ErrorKind::NotReady => return self.connection.direct(Directive::Drop),
+            ErrorKind::Gone | ErrorKind::NotReady => {
+                return self.connection.direct(Directive::Drop);
+            }
             ErrorKind::OutOfRange => (Errno::Invalid, "beyond the end of the export"),
             ErrorKind::ReadOnly => (Errno::NotPermitted, "the export is read-only"),
             ErrorKind::NoSpace => (Errno::NoSpace, "no space is left for this export"),

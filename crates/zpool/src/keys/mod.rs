@@ -114,6 +114,14 @@ unsafe extern "C" fn collect(arg: *mut c_void, info: *const sys::bh_key_info) {
     });
 }
 
+/// This process holds keys from now on, so that a core dump would tell them.
+fn leave_no_core_dump() {
+    use rustix::process::{DumpableBehavior, set_dumpable_behavior};
+    if let Err(error) = set_dumpable_behavior(DumpableBehavior::NotDumpable) {
+        tracing::warn!(%error, "a core dump of this process would hold keys");
+    }
+}
+
 /// A key as the shim takes it, with the memory that it points at.
 pub(crate) struct RawKey {
     _suite: std::ffi::CString,
@@ -140,6 +148,7 @@ impl RawKey {
         };
         let made = key.material.wrapping_key(key.format, salt, iterations);
         let made = Box::new(made.map_err(refuse)?);
+        leave_no_core_dump();
         let no_nul = |text: &str| {
             std::ffi::CString::new(text).map_err(|_| DatasetErrorKind::Property {
                 property: "keylocation".to_owned(),
@@ -237,6 +246,7 @@ impl Pool {
             return Err(fail(DatasetErrorKind::NotKeyRoot { root }));
         }
         let key = info.wrapping_key(material).map_err(fail)?;
+        leave_no_core_dump();
         let name = c_text(&info.dataset);
         // SAFETY: the pool is open; name and key are copied.
         let code = unsafe { sys::bh_key_load(name.as_ptr(), key.0.as_ptr(), only_check) };

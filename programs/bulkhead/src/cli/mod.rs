@@ -3,6 +3,7 @@
 
 mod agent;
 mod appliance;
+mod bench;
 mod drill;
 mod head;
 mod key;
@@ -31,6 +32,7 @@ use units::PoolName;
 
 pub use agent::PoolAgentArgs;
 pub use appliance::{ApplianceCommand, ApplianceFile, ChangeArgs, CheckArgs, Way, Ways};
+pub use bench::BenchCryptoArgs;
 pub use drill::DrillArgs;
 pub use head::{
     CertificateArgs, HeadArgs, HeadCommand, HeadVerb, PasswordArgs, TokenCommand, TokenVerb,
@@ -195,6 +197,9 @@ pub enum Command {
     Lab(LabCommand),
     /// Faults made on purpose in a lab, with a verdict: what clients saw, against what is promised
     Drill(drill::DrillArgs),
+    /// How fast this machine is, beside others
+    #[command(subcommand)]
+    Bench(bench::BenchCommand),
     /// What Pacemaker runs
     #[command(subcommand)]
     Agent(agent::AgentCommand),
@@ -276,6 +281,8 @@ pub enum Plan {
     Lab(Box<LabCommand>),
     /// Drill takeovers in a lab.
     Drill(Box<DrillArgs>),
+    /// Measure how fast this machine encrypts.
+    BenchCrypto(BenchCryptoArgs),
     /// Be the agent of a pool.
     PoolAgent(PoolAgentArgs),
     /// Be the agent of an address.
@@ -305,6 +312,7 @@ impl Command {
             Self::Appliance(command) => Ok(command.plan()),
             Self::Lab(command) => Ok(command.plan()),
             Self::Drill(args) => Ok(Plan::Drill(Box::new(args))),
+            Self::Bench(command) => command.plan(),
             Self::Agent(command) => Ok(command.plan()),
             Self::Completion { shell } => Ok(Plan::Completion(shell)),
             Self::Man { directory } => Ok(Plan::Man(directory)),

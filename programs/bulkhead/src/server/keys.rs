@@ -2,7 +2,7 @@
 //! which may take a key server's time, behind the back of the first clients. What is missing is
 //! said once, and looked for again while the server lives.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -41,17 +41,23 @@ pub fn start(core: &Arc<Core>) -> std::io::Result<()> {
 }
 
 fn run(core: &Core) {
-    let mut told = BTreeMap::new();
+    let mut told = Missing::new();
     let mut pause = AGAIN_AFTER_MIN;
-    while !core.is_going() {
-        let left = match look_and_serve(core) {
-            Ok(left) => left,
-            Err(failure) => {
-                tracing::error!(%failure, "look for missing keys");
-                Vec::new()
-            }
+    // What somebody unloads later stays unloaded.
+    let mut pending: Option<BTreeSet<String>> = None;
+    while !core.is_going() && pending.as_ref().is_none_or(|roots| !roots.is_empty()) {
+        let is_pending = |root: &KeyInfo| {
+            let pending = pending.as_ref();
+            pending.is_none_or(|roots| roots.contains(&root.dataset))
         };
-        tell(core, &mut told, left);
+        match look_and_serve(core, is_pending) {
+            Ok(left) => {
+                tell(core, &told, &left);
+                pending = Some(left.keys().cloned().collect());
+                told = left;
+            }
+            Err(failure) => tracing::error!(%failure, "look for missing keys"),
+        }
         let until = Instant::now() + pause;
         while Instant::now() < until && !core.is_going() {
             std::thread::sleep(LOOK_INTERVAL);
@@ -61,7 +67,7 @@ fn run(core: &Core) {
 }
 
 /// Encryption roots whose keys are missing, with what is wrong at each place.
-type Missing = Vec<(String, Vec<String>)>;
+type Missing = BTreeMap<String, Vec<String>>;
 
 fn look(
     core: &Core,
@@ -69,11 +75,12 @@ fn look(
 ) -> Result<(u64, Missing), Failure> {
     let pool = core.pool.require()?;
     let all = core.serving.known.all(&*pool)?;
-    key::load_missing(&pool, &all, wanted)
+    let (loaded, left) = key::load_missing(&pool, &all, wanted)?;
+    Ok((loaded, left.into_iter().collect()))
 }
 
-fn look_and_serve(core: &Core) -> Result<Missing, Failure> {
-    let (loaded, left) = look(core, |_, _| true)?;
+fn look_and_serve(core: &Core, wanted: impl Fn(&KeyInfo) -> bool) -> Result<Missing, Failure> {
+    let (loaded, left) = look(core, |root, _| wanted(root))?;
     if loaded > 0 {
         let _changing = core.changing();
         core.serve_unlocked()?;
@@ -82,8 +89,7 @@ fn look_and_serve(core: &Core) -> Result<Missing, Failure> {
 }
 
 /// Says what is missing now and was not before, and what is missing no more.
-fn tell(core: &Core, told: &mut BTreeMap<String, Vec<String>>, left: Missing) {
-    let left: BTreeMap<String, Vec<String>> = left.into_iter().collect();
+fn tell(core: &Core, told: &Missing, left: &Missing) {
     let journal = core.watch.journal();
     for (root, wrong) in left.iter().filter(|(root, _)| !told.contains_key(*root)) {
         let message = format!("the key of {root} is missing: {}", wrong.join("; "));
@@ -93,5 +99,4 @@ fn tell(core: &Core, told: &mut BTreeMap<String, Vec<String>>, left: Missing) {
         let message = format!("the key of {root} is missing no more");
         journal.add(News::of_pool("key", message, false));
     }
-    *told = left;
 }

@@ -1,0 +1,111 @@
+//! OpenSSL's own measuring program, and its answers to known questions.
+
+use std::io::Write;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use control::{Failure, FailureKind};
+
+use super::answers::{BLOCKS, VECTORS, hex};
+
+const PROGRAM: &str = "openssl";
+
+fn failed(what: &str, why: impl std::fmt::Display) -> Failure {
+    Failure::new(FailureKind::Failed, format!("{what}: {why}"))
+}
+
+/// What is compared with.
+pub fn version() -> Result<String, Failure> {
+    let output = Command::new(PROGRAM)
+        .arg("version")
+        .output()
+        .map_err(|error| {
+            let failure = Failure::new(FailureKind::NotFound, format!("run {PROGRAM}: {error}"));
+            failure.advise("install the package openssl: its figures stand beside the engine's")
+        })?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    // "OpenSSL 3.0.0 1 Jan 2026 (Library: ...)"
+    Ok(text
+        .split_whitespace()
+        .take(2)
+        .collect::<Vec<_>>()
+        .join(" "))
+}
+
+/// Megabytes for each second of processor time, as `openssl speed` says.
+pub fn speed(cipher: &str, decrypt: bool, bytes: usize, time: Duration) -> Result<f64, Failure> {
+    // It counts whole seconds.
+    let seconds = time.as_secs().max(1);
+    let mut command = Command::new(PROGRAM);
+    command.args(["speed", "-mr", "-evp", cipher]);
+    command.args([
+        "-bytes",
+        &bytes.to_string(),
+        "-seconds",
+        &seconds.to_string(),
+    ]);
+    if decrypt {
+        command.arg("-decrypt");
+    }
+    let what = format!("{PROGRAM} speed -evp {cipher}");
+    let output = command.output().map_err(|error| failed(&what, error))?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    found(&text).ok_or_else(|| failed(&what, String::from_utf8_lossy(&output.stderr)))
+}
+
+/// `+F:NUMBER:NAME:BYTES_PER_SECOND`.
+fn found(text: &str) -> Option<f64> {
+    let line = text.lines().find(|line| line.starts_with("+F:"))?;
+    let speed: f64 = line.rsplit(':').next()?.trim().parse().ok()?;
+    Some(speed / 1e6)
+}
+
+/// Its answers for the modes that the engine lacks; how many there were.
+pub fn check() -> Result<usize, Failure> {
+    for vector in &VECTORS {
+        let name = vector.cipher;
+        let mut command = Command::new(PROGRAM);
+        // A vector that everybody may know is no secret in an argument.
+        command.args(["enc", &format!("-{name}"), "-nopad", "-K", vector.key]);
+        if !vector.iv.is_empty() {
+            command.args(["-iv", vector.iv]);
+        }
+        let output = piped(command, &hex(BLOCKS)).map_err(|error| failed(name, error))?;
+        if output != hex(vector.answer) {
+            let message = "a known answer of SP 800-38A did not come out";
+            return Err(failed(&format!("{PROGRAM} {name}"), message));
+        }
+    }
+    Ok(VECTORS.len())
+}
+
+/// What the program makes of `input`, which fits a pipe.
+fn piped(mut command: Command, input: &[u8]) -> std::io::Result<Vec<u8>> {
+    let mut child = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()?;
+    if let Some(mut pipe) = child.stdin.take() {
+        pipe.write_all(input)?;
+    }
+    Ok(child.wait_with_output()?.stdout)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_figure_is_read_from_what_openssl_prints_for_machines() {
+        let text = "+DT:AES-256-GCM:1:16384\n+R:13725:AES-256-GCM:0.07\n+H:16384\n\
+                    +F:25:AES-256-GCM:3212434285.71\n";
+        assert_eq!(found(text).map(f64::round), Some(3212.0));
+        assert_eq!(found("nothing"), None);
+    }
+
+    #[test]
+    fn openssl_knows_the_answers() {
+        assert_eq!(check().expect("answers"), VECTORS.len());
+    }
+}
