@@ -1,8 +1,8 @@
 /*
  * AES-GCM by whoever does it best (decision 0021).
  *
- * The engine's own code, in user space, does about a gigabyte a second where the processor can do
- * four. Its two entry points are interposed: a block of data, which is one piece of memory on
+ * The engine's own code does not use what newer processors can do, and on some has no assembly at
+ * all. Its two entry points are interposed: a block of data, which is one piece of memory on
  * either side, is encrypted by the installed code; everything else (blocks of which only parts are
  * encrypted, other suites) goes on to the engine's own. Bytes are the same either way.
  */

@@ -1,8 +1,7 @@
 //! The engine's ciphers: which code encrypts the blocks of datasets, and a way to measure and
 //! check it.
 //!
-//! OpenZFS brings AES-GCM of its own, which in user space is several times slower than what the
-//! processor can do. At the start it is measured against that of `ring`, and the faster one is
+//! OpenZFS brings AES-GCM of its own, which does not use all that the processor can do. At the start it is measured against that of `ring`, and the faster one is
 //! used from then on. What they write is the same.
 
 use std::ffi::c_int;

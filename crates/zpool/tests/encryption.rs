@@ -9,6 +9,7 @@ use std::process::Command;
 use block_device::{BlockDevice, Effort, Extent};
 use support::{Parts, disks, engine, export, folder, mirror, part, tank};
 use units::{ByteCount, VolumeName};
+use zpool::crypto::{Cipher, CipherError, Code, IV_BYTES, Mode};
 use zpool::dataset::{DatasetErrorKind, Snapshots};
 use zpool::keys::{KeyFormat, KeyMaterial, NewKey};
 use zpool::pool::{ImportOptions, SafeToOwn, discover};
@@ -133,7 +134,9 @@ fn make() {
 
 /// The next owner, at first without any key.
 fn take_over() {
-    let pool = import(engine());
+    let engine = engine();
+    codes_agree(engine);
+    let pool = import(engine);
     assert_eq!(
         open(&pool, "tank/hex").err(),
         Some(DatasetErrorKind::KeyMissing)
@@ -202,6 +205,26 @@ fn take_over() {
     change(&pool, &volume);
     volume.close();
     export(pool);
+}
+
+/// What either code seals, the other opens, and neither takes a changed byte.
+fn codes_agree(engine: &'static Engine) {
+    for (bytes, key_bytes) in [(512, 16), (4096, 32), (16 << 10, 32), (131_071, 16)] {
+        let plain: Vec<u8> = (0..bytes).map(|at| (at * 7) as u8).collect();
+        let key = vec![bytes as u8; key_bytes];
+        for (from, to) in [(Code::InUse, Code::OpenZfs), (Code::OpenZfs, Code::InUse)] {
+            let ready = |code| Cipher::new(engine, Mode::Gcm, code, &key).expect("ready");
+            let (mut sealed, mut opened) = (vec![0; bytes], vec![0; bytes]);
+            let (iv, aad) = ([5; IV_BYTES], [6; 13]);
+            let tag = ready(from).encrypt(&iv, &aad, &plain, &mut sealed).expect("sealed");
+            let mut other = ready(to);
+            other.decrypt(&iv, &aad, &sealed, &mut opened, &tag).expect("opened");
+            assert!(opened == plain, "{bytes} bytes, {from:?} to {to:?}");
+            sealed[bytes / 2] ^= 1;
+            let changed = other.decrypt(&iv, &aad, &sealed, &mut opened, &tag);
+            assert_eq!(changed, Err(CipherError::Tag));
+        }
+    }
 }
 
 /// Changes keys while volumes are in use.
