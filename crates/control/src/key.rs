@@ -66,7 +66,7 @@ impl<'de> Deserialize<'de> for KeyBytes {
         let digit = |byte: u8| char::from(byte).to_digit(16).ok_or_else(wrong);
         let mut bytes = Zeroizing::new(Vec::with_capacity(text.len() / 2));
         for pair in text.as_bytes().chunks_exact(2) {
-            bytes.push((digit(pair[0])? << 4 | digit(pair[1])?) as u8);
+            bytes.push(((digit(pair[0])? << 4) | digit(pair[1])?) as u8);
         }
         Ok(Self(bytes))
     }

@@ -187,6 +187,7 @@ fn ready(key: &[u8]) -> Option<aead::LessSafeKey> {
 
 /// # Safety
 /// All pointers are to memory of the stated lengths, as `shim_crypto.h` says.
+#[allow(clippy::too_many_arguments, reason = "what the shim hands over")]
 unsafe extern "C" fn seal(
     key: *const u8,
     key_bytes: u64,
@@ -224,6 +225,7 @@ unsafe extern "C" fn seal(
 
 /// # Safety
 /// As for [`seal`].
+#[allow(clippy::too_many_arguments, reason = "what the shim hands over")]
 unsafe extern "C" fn open(
     key: *const u8,
     key_bytes: u64,

@@ -216,9 +216,13 @@ fn codes_agree(engine: &'static Engine) {
             let ready = |code| Cipher::new(engine, Mode::Gcm, code, &key).expect("ready");
             let (mut sealed, mut opened) = (vec![0; bytes], vec![0; bytes]);
             let (iv, aad) = ([5; IV_BYTES], [6; 13]);
-            let tag = ready(from).encrypt(&iv, &aad, &plain, &mut sealed).expect("sealed");
+            let tag = ready(from)
+                .encrypt(&iv, &aad, &plain, &mut sealed)
+                .expect("sealed");
             let mut other = ready(to);
-            other.decrypt(&iv, &aad, &sealed, &mut opened, &tag).expect("opened");
+            other
+                .decrypt(&iv, &aad, &sealed, &mut opened, &tag)
+                .expect("opened");
             assert!(opened == plain, "{bytes} bytes, {from:?} to {to:?}");
             sealed[bytes / 2] ^= 1;
             let changed = other.decrypt(&iv, &aad, &sealed, &mut opened, &tag);

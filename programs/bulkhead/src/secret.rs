@@ -14,8 +14,8 @@ use zeroize::Zeroizing;
 pub fn key_from_stdin() -> Result<Zeroizing<Vec<u8>>, Failure> {
     // Never moved while it grows, which would leave copies behind.
     let mut bytes = Zeroizing::new(Vec::with_capacity(KEY_BYTES_MAX + 2));
-    let bounded = std::io::stdin().lock().take(KEY_BYTES_MAX as u64 + 1);
-    { bounded }.read_to_end(&mut bytes).map_err(unreadable)?;
+    let mut bounded = std::io::stdin().lock().take(KEY_BYTES_MAX as u64 + 1);
+    bounded.read_to_end(&mut bytes).map_err(unreadable)?;
     match bytes.len() {
         0 => Err(Failure::usage("no key came on the standard input")),
         length if length > KEY_BYTES_MAX => Err(Failure::usage(format!(

@@ -63,7 +63,10 @@ fn back(machine: &Machine) {
 }
 
 fn state(machine: &Machine, name: &str) -> serde_json::Value {
-    machine.ok(&format!("volume key status {name} --json")).json()[0].clone()
+    machine
+        .ok(&format!("volume key status {name} --json"))
+        .json()[0]
+        .clone()
 }
 
 /// What the stock initiator says of unit 0's size.
@@ -114,7 +117,10 @@ fn a_server_without_the_key_makes_clients_wait_and_loses_nothing() {
     let server = machine.serve("");
     assert_eq!(state(&machine, "tank/v")["loaded"], false);
     let told = capacity(&machine).expect_err("nothing to show");
-    assert!(told.contains("NOT READY") && told.contains("0x0401"), "{told}");
+    assert!(
+        told.contains("NOT READY") && told.contains("0x0401"),
+        "{told}"
+    );
     let no_export = Nbd::connect(&machine.nbd_socket(), "v");
     assert!(no_export.is_err(), "NBD has no word for waiting");
     let status = machine.ok("status tank").out;
@@ -218,14 +224,20 @@ fn a_program_prints_the_key_of_a_whole_group_of_volumes() {
                   --key-location";
     let mut command = machine.command(create);
     let made = command.arg("command:vault group").output().expect("runs");
-    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    assert!(
+        made.status.success(),
+        "{}",
+        String::from_utf8_lossy(&made.stderr)
+    );
     machine.ok("volume create tank/g/one --size 16M --sparse");
     machine.ok("volume create tank/g/two --size 16M --sparse");
     assert_eq!(state(&machine, "tank/g/two")["shared_with"], "tank/g");
     server.kill();
 
     let server = serve_with_programs(&machine);
-    eventually("the program is asked", || state(&machine, "tank/g/one")["loaded"] == true);
+    eventually("the program is asked", || {
+        state(&machine, "tank/g/one")["loaded"] == true
+    });
     server.kill();
     program(&machine, "vault", "echo it is sealed >&2; exit 1");
     let server = serve_with_programs(&machine);
@@ -282,10 +294,19 @@ fn the_engine_answers_known_questions_and_is_measured_beside_openssl() {
     let measured = machine.ok("bench crypto --seconds 0.05 --json").json();
     assert!(measured["known_answers"].as_u64().expect("a number") >= 18);
     let rows = measured["rows"].as_array().expect("rows");
-    let gcm = rows.iter().find(|row| row["cipher"] == "aes-256-gcm").expect("GCM");
+    let gcm = rows
+        .iter()
+        .find(|row| row["cipher"] == "aes-256-gcm")
+        .expect("GCM");
     for who in ["engine_mb_per_s", "openzfs_mb_per_s", "openssl_mb_per_s"] {
         assert!(gcm[who].as_f64().expect(who) > 0.0, "{gcm}");
     }
-    let cbc = rows.iter().find(|row| row["cipher"] == "aes-256-cbc").expect("CBC");
-    assert!(cbc["engine_mb_per_s"].is_null(), "the engine has no CBC: {cbc}");
+    let cbc = rows
+        .iter()
+        .find(|row| row["cipher"] == "aes-256-cbc")
+        .expect("CBC");
+    assert!(
+        cbc["engine_mb_per_s"].is_null(),
+        "the engine has no CBC: {cbc}"
+    );
 }

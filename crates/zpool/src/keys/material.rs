@@ -153,7 +153,7 @@ fn unhex(digits: &[u8], key: &mut [u8; KEY_BYTES]) -> Result<(), MaterialError> 
     }
     let value = |digit: u8| char::from(digit).to_digit(16).ok_or(MaterialError::Hex);
     for (byte, pair) in key.iter_mut().zip(digits.chunks_exact(2)) {
-        *byte = (value(pair[0])? << 4 | value(pair[1])?) as u8;
+        *byte = ((value(pair[0])? << 4) | value(pair[1])?) as u8;
     }
     Ok(())
 }

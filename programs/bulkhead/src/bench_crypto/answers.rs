@@ -142,7 +142,7 @@ pub fn hex(digits: &str) -> Vec<u8> {
     let digits = digits.as_bytes().chunks_exact(2);
     let value = |digit: u8| char::from(digit).to_digit(16).expect("a constant");
     digits
-        .map(|pair| (value(pair[0]) << 4 | value(pair[1])) as u8)
+        .map(|pair| ((value(pair[0]) << 4) | value(pair[1])) as u8)
         .collect()
 }
 

@@ -76,7 +76,7 @@ const LOAD_EXAMPLES: &str = "Examples:
 
 const CHANGE_EXAMPLES: &str = "Examples:
   bulkhead volume key change tank/vm0
-  bulkhead volume key change tank/vm0 --key-format hex --key-location 'command:vault kv/vm0'
+  bulkhead volume key change tank/vm0 --key-format hex --key-location command:vault
   bulkhead volume key change tank/vms/vm0 --inherit";
 
 /// A key and its place.

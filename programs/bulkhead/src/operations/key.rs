@@ -180,7 +180,7 @@ fn load(
         (None, location) => {
             let places = match location {
                 Some(location) => vec![location.clone()],
-                None => locations(&*context.all()?, &root)?,
+                None => locations(&context.all()?, &root)?,
             };
             load_from(context.pool, &root, &places).map_err(|wrong| missing(dataset, &wrong))?;
         }
@@ -276,7 +276,7 @@ pub fn load_what_is_kept(context: &Context<'_>) {
 }
 
 fn load_all(context: &Context<'_>) -> Result<Answer, Failure> {
-    let (loaded, left) = load_missing(context.pool, &*context.all()?, |_, _| true)?;
+    let (loaded, left) = load_missing(context.pool, &context.all()?, |_, _| true)?;
     if loaded > 0 {
         context.live.keys_changed()?;
     }
@@ -303,7 +303,8 @@ fn unload(context: &Context<'_>, name: &VolumeName) -> Result<Answer, Failure> {
     if !root.loaded {
         return Ok(Done::already(format!("the key of {dataset} is not loaded")));
     }
-    for theirs in sharing(context, dataset)? {
+    let theirs = sharing(context, dataset)?;
+    for theirs in &theirs {
         let volume = theirs.parse::<VolumeName>();
         if volume.is_ok_and(|volume| context.live.is_open(&volume)) {
             let message = format!("{theirs}, which has the key of {dataset}, is in use");
@@ -314,6 +315,9 @@ fn unload(context: &Context<'_>, name: &VolumeName) -> Result<Answer, Failure> {
     }
     let unloaded = context.pool.unload_key(&Dataset::parse(dataset)?);
     unloaded.map_err(failures::dataset)?;
+    // What is encrypted is not shown any more, not even the size.
+    let theirs = theirs.iter().filter_map(|name| name.parse().ok());
+    theirs.for_each(|volume: VolumeName| context.live.resized(&volume));
     context.live.exports_changed()?;
     Ok(Done::changed(format!("unloaded the key of {dataset}")))
 }
