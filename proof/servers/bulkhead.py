@@ -30,6 +30,7 @@ ZDB_SECONDS = 300.0
 SCRUBS_MAX = 4
 PARALLEL_FROM = 16
 PARALLEL_COMMANDS = 8
+KEY_BYTES = 32
 
 
 def program() -> Path:
@@ -94,6 +95,7 @@ class Bulkhead(Server):
         leg_bytes: int = LEG_BYTES,
         leg_count: int = 2,
         written: bool = False,
+        encrypted: bool = False,
         say: Callable[[str], None] | None = None,
     ):
         super().__init__(scratch, volumes)
@@ -105,6 +107,7 @@ class Bulkhead(Server):
         self._nbd_port = free_port()
         self._leg_bytes = leg_bytes
         self._written = written
+        self._key = scratch / "volumes.key" if encrypted else None
         self._options = options
         self._say = say
         self._ready = ReadySocket()
@@ -140,6 +143,8 @@ class Bulkhead(Server):
                 if self._written:
                     write_out(file)
         mirror = ["mirror"] if len(self.legs) > 1 else []
+        if self._key:
+            self._key.write_bytes(os.urandom(KEY_BYTES))
         self.command("pool", "create", POOL, *mirror, *map(str, self.legs))
         self.start()
         self.wait_ready()
@@ -157,7 +162,8 @@ class Bulkhead(Server):
         dataset = f"{POOL}/{volume.name}"
         properties = [word for name, value in volume.properties for word in ("--property", f"{name}={value}")]
         shape = ["--size", str(volume.size), "--block-size", str(volume.block_size), "--sparse"]
-        self.command("volume", "create", dataset, *shape, *properties)
+        key = ["--key-format", "raw", "--key-location", f"file://{self._key}"] if self._key else []
+        self.command("volume", "create", dataset, *shape, *properties, *key)
         only = ["--read-only"] if volume.read_only else []
         # With a write cache, so that what was not flushed can be lost, and the proofs can tell the difference.
         self.command("target", "map", TARGET, dataset, "--lun", str(lun), "--write-cache", "on", *only)
