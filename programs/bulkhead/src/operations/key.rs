@@ -180,7 +180,10 @@ fn load(
         (None, location) => {
             let places = match location {
                 Some(location) => vec![location.clone()],
-                None => locations(&context.all()?, &root)?,
+                None => {
+                    let all = context.all()?;
+                    locations(&all, &root)?
+                }
             };
             load_from(context.pool, &root, &places).map_err(|wrong| missing(dataset, &wrong))?;
         }
@@ -276,7 +279,8 @@ pub fn load_what_is_kept(context: &Context<'_>) {
 }
 
 fn load_all(context: &Context<'_>) -> Result<Answer, Failure> {
-    let (loaded, left) = load_missing(context.pool, &context.all()?, |_, _| true)?;
+    let all = context.all()?;
+    let (loaded, left) = load_missing(context.pool, &all, |_, _| true)?;
     if loaded > 0 {
         context.live.keys_changed()?;
     }
