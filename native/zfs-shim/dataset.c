@@ -128,7 +128,8 @@ visit_one(const char *name, void *arg)
 	(void) dsl_get_written(ds, &found.bd_written);
 	if (!found.bd_is_snapshot)
 		fill_space(ds, &found);
-	if (found.bd_kind == BH_KIND_VOLUME &&
+	/* What a receive has not finished has no objects yet, or holes in their place. */
+	if (found.bd_kind == BH_KIND_VOLUME && !DS_IS_INCONSISTENT(ds) &&
 	    volume_shape(os, &found.bd_volume_size, &block_size) == 0)
 		found.bd_volume_block_size = block_size;
 	fill_origin(ds, origin);
@@ -194,6 +195,7 @@ bh_dataset_properties(const char *name, struct nvlist **out)
 		uint64_t size, block_size;
 		dmu_objset_stats(os, list);
 		if (dmu_objset_type(os) == DMU_OST_ZVOL &&
+		    !DS_IS_INCONSISTENT(dmu_objset_ds(os)) &&
 		    volume_shape(os, &size, &block_size) == 0) {
 			dsl_prop_nvlist_add_uint64(list, ZFS_PROP_VOLSIZE,
 			    size);

@@ -10,6 +10,8 @@ use units::{IscsiName, PoolName, SnapshotName, VolumeName};
 use crate::exports::{AccessRule, NbdExport};
 use crate::rescue::RescueView;
 pub use crate::key::KeyView;
+use crate::replication::ReplicationView;
+use crate::transfer::{InterruptedView, TransferView};
 
 /// One answer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -51,6 +53,12 @@ pub enum Answer {
     Nbd(Vec<NbdView>),
     /// What happened to a pool, oldest first.
     Events(Vec<Event>),
+    /// What was sent or received.
+    Transfer(TransferView),
+    /// What an interrupted receive left.
+    Interrupted(InterruptedView),
+    /// Everything about replication.
+    Replication(Box<ReplicationView>),
     /// Properties by name.
     Properties(BTreeMap<String, Property>),
 }

@@ -1,10 +1,12 @@
 //! The asking side of the control socket.
 
+use std::os::fd::BorrowedFd;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::answer::Answer;
+use crate::descriptor::Sending;
 use crate::failure::{Failure, FailureKind, chain};
 use crate::frame::{self, FrameError, PROTOCOL_VERSION};
 use crate::request::Request;
@@ -68,11 +70,22 @@ impl Client {
         request: Request,
         progress: &mut dyn FnMut(&str),
     ) -> Result<Answer, Failure> {
+        self.call_with(request, None, progress)
+    }
+
+    /// As [`Self::call`], with a descriptor that the server reads or writes.
+    pub fn call_with(
+        &mut self,
+        request: Request,
+        descriptor: Option<BorrowedFd<'_>>,
+        progress: &mut dyn FnMut(&str),
+    ) -> Result<Answer, Failure> {
         let question = Question {
             version: PROTOCOL_VERSION,
             request,
         };
-        frame::send(&mut self.stream, &question).map_err(|error| self.broken(&error))?;
+        let mut sending = Sending::new(&self.stream, descriptor);
+        frame::send(&mut sending, &question).map_err(|error| self.broken(&error))?;
         loop {
             match frame::receive(&mut self.stream).map_err(|error| self.broken(&error))? {
                 Message::Progress(text) => progress(&text),

@@ -11,16 +11,19 @@
 pub mod answer;
 pub mod calendar;
 pub mod client;
+pub mod descriptor;
 pub mod exports;
 pub mod failure;
 pub mod frame;
 pub mod key;
 pub mod lock;
+pub mod replication;
 pub mod request;
 pub mod rescue;
 pub mod schedule;
 pub mod secret;
 pub mod server;
+pub mod transfer;
 
 pub use answer::Answer;
 pub use client::{Client, ClientError};
@@ -28,4 +31,4 @@ pub use failure::{Failure, FailureKind};
 pub use lock::PoolLock;
 pub use request::Request;
 pub use secret::Secret;
-pub use server::{Handler, Server};
+pub use server::{Attached, Handler, Server};

@@ -11,8 +11,10 @@ use units::{IscsiName, Network, PoolName, SnapshotName, VolumeName};
 use crate::exports::AccessRule;
 use crate::rescue::RescueRequest;
 pub use crate::key::{KeyRequest, KeyWish};
+use crate::replication::ReplicateRequest;
 use crate::schedule::{Rule, When};
 use crate::secret::Secret;
+use crate::transfer::TransferRequest;
 
 /// Names and values of properties.
 pub type Properties = BTreeMap<String, String>;
@@ -35,6 +37,10 @@ pub enum Request {
     Target(TargetRequest),
     /// About NBD exports.
     Nbd(NbdRequest),
+    /// About streams of snapshots.
+    Transfer(TransferRequest),
+    /// About replication.
+    Replicate(ReplicateRequest),
     /// About the server process.
     Server(ServerRequest),
 }

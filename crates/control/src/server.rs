@@ -2,7 +2,7 @@
 //! one request at a time. Only root and the server's own user get in: the socket has mode 0600.
 
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 
 use crate::answer::Answer;
+use crate::descriptor::{Receiving, is_hung_up};
 use crate::failure::{Failure, FailureKind};
 use crate::frame::{self, FrameError, PROTOCOL_VERSION};
 use crate::lock::PoolLock;
@@ -53,6 +54,25 @@ pub enum Message {
 pub trait Handler: Send + Sync {
     /// Performs one; may take long, and then reports progress at least every minute.
     fn handle(&self, request: Request, progress: &mut dyn FnMut(&str)) -> Result<Answer, Failure>;
+
+    /// Performs one that came with a descriptor.
+    fn handle_with(
+        &self,
+        request: Request,
+        attached: Attached<'_>,
+        progress: &mut dyn FnMut(&str),
+    ) -> Result<Answer, Failure> {
+        drop(attached);
+        self.handle(request, progress)
+    }
+}
+
+/// What came with a request.
+pub struct Attached<'a> {
+    /// To be read or written.
+    pub descriptor: OwnedFd,
+    /// Whether the client has hung up, so that nobody waits for the answer any more.
+    pub is_abandoned: &'a dyn Fn() -> bool,
 }
 
 /// A listening control socket. Dropping it stops listening and removes the socket.
@@ -266,11 +286,13 @@ fn converse(
     stream.set_read_timeout(idle)?;
     stream.set_write_timeout(idle)?;
     loop {
-        let received = frame::receive::<serde_json::Value>(&mut stream);
+        let mut receiving = Receiving::new(&stream);
+        let received = frame::receive::<serde_json::Value>(&mut receiving);
+        let descriptor = receiving.descriptor;
         let _active = activity.begin();
         let message = match received {
             Ok(value) => match understand(value) {
-                Ok(request) => perform(&mut stream, handler, request),
+                Ok(request) => perform(&mut stream, handler, request, descriptor),
                 Err(failure) => Message::Failure(failure),
             },
             Err(FrameError::Closed) => return Ok(()),
@@ -300,12 +322,29 @@ fn understand(value: serde_json::Value) -> Result<Request, Failure> {
     Ok(question.request)
 }
 
-fn perform(stream: &mut UnixStream, handler: &dyn Handler, request: Request) -> Message {
+fn perform(
+    stream: &mut UnixStream,
+    handler: &dyn Handler,
+    request: Request,
+    descriptor: Option<OwnedFd>,
+) -> Message {
+    let watched = stream.try_clone();
+    let is_abandoned = || watched.as_ref().is_ok_and(is_hung_up);
     let mut progress = |text: &str| {
         // A client that went away learns nothing more; the work goes on.
         let _ = frame::send(stream, &Message::Progress(text.to_owned()));
     };
-    match handler.handle(request, &mut progress) {
+    let outcome = match descriptor {
+        None => handler.handle(request, &mut progress),
+        Some(descriptor) => {
+            let attached = Attached {
+                descriptor,
+                is_abandoned: &is_abandoned,
+            };
+            handler.handle_with(request, attached, &mut progress)
+        }
+    };
+    match outcome {
         Ok(answer) => Message::Answer(answer),
         Err(failure) => Message::Failure(failure),
     }

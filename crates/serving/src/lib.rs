@@ -32,7 +32,7 @@ pub use connections::{Connection, ConnectionLimits, Connections, Directive};
 pub use counters::{Counters, CountersSnapshot};
 pub use flush::{FlushGroup, FlushOutcome};
 pub use link::{Link, Turn};
-pub use listener::{ListenAddress, ListenError, Listener, ParseListenAddressError};
+pub use listener::{ListenAddress, ListenError, Listener, ParseListenAddressError, bind_tcp};
 pub use orphan::{Orphan, tell_clients};
 pub use outbound::{Flushed, Outbound, OutboundLimits, Pending};
 pub use stream::{Peer, ReceiveWait, Stream, Transport};

@@ -174,7 +174,9 @@ impl Drop for Listener {
     }
 }
 
-fn bind_tcp(address: SocketAddr) -> io::Result<(OwnedFd, ListenAddress)> {
+/// A socket that is bound to `address`, whether this machine has it already or will by a takeover,
+/// and where exactly. It does not listen yet, and does not block.
+pub fn bind_tcp(address: SocketAddr) -> io::Result<(OwnedFd, ListenAddress)> {
     let family = match address {
         SocketAddr::V4(_) => AddressFamily::INET,
         SocketAddr::V6(_) => AddressFamily::INET6,

@@ -8,6 +8,7 @@ mod dataset;
 mod keys;
 mod list;
 mod shim;
+mod transfer;
 mod volume;
 
 pub use crypto::*;
@@ -15,4 +16,5 @@ pub use dataset::*;
 pub use keys::*;
 pub use list::*;
 pub use shim::*;
+pub use transfer::*;
 pub use volume::*;

@@ -8,15 +8,16 @@ use std::process::Command;
 #[path = "../flags.rs"]
 mod flags;
 
-const SOURCES: [&str; 6] = [
+const SOURCES: [&str; 7] = [
     "crypto.rs",
     "dataset.rs",
     "keys.rs",
     "list.rs",
     "shim.rs",
+    "transfer.rs",
     "volume.rs",
 ];
-const HEADERS: [&str; 9] = [
+const HEADERS: [&str; 10] = [
     "sys/zfs_context.h",
     "sys/fs/zfs.h",
     "libnvpair.h",
@@ -25,6 +26,7 @@ const HEADERS: [&str; 9] = [
     "shim_crypto.h",
     "shim_dataset.h",
     "shim_keys.h",
+    "shim_transfer.h",
     "shim_volume.h",
 ];
 

@@ -19,6 +19,7 @@ mod error;
 pub mod keys;
 mod nvlist;
 pub mod pool;
+pub mod transfer;
 pub mod volume;
 
 pub use dataset::{DatasetError, DatasetErrorKind, DatasetInfo, DatasetKind, VolumeSpec};

@@ -27,8 +27,10 @@ mod patience;
 mod places;
 mod reach;
 mod rescue;
+mod replicate;
 mod secret;
 mod server;
+mod stream;
 mod table;
 
 use std::io::Write;
@@ -36,6 +38,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use control::answer::Event;
+use control::transfer::TransferRequest;
 use control::{Answer, Failure};
 
 use crate::cli::{Cli, Common, Plan};
@@ -120,6 +123,7 @@ fn run(plan: Plan, common: &Common) -> Result<ExitCode, Failure> {
             return patience::follow(common, &pool, &mut line, &mut progress);
         }
         Plan::Patiently(pool, request) => patience::ask(common, &pool, request, &mut progress)?,
+        Plan::Stream { pool, request } => return transfer(&pool, request, common).map(done),
         Plan::Ask { pool, request } => reach::ask(common, &pool, request, &mut progress)?,
         Plan::Move(args) => hand_over::run(&args)?,
         Plan::Create(create) => reach::create(common, create)?,
@@ -130,6 +134,42 @@ fn run(plan: Plan, common: &Common) -> Result<ExitCode, Failure> {
         } => reach::take_over(common, &pool, previous_owner_is_stopped)?,
     };
     show(&answer, common).map(done)
+}
+
+/// Sends to the standard output, or receives from the standard input.
+fn transfer(
+    pool: &units::PoolName,
+    request: TransferRequest,
+    common: &Common,
+) -> Result<(), Failure> {
+    use std::io::IsTerminal;
+    use std::os::fd::AsFd;
+    let (input, output) = (std::io::stdin(), std::io::stdout());
+    let is_send = matches!(request, TransferRequest::Send(_));
+    let (stream, is_terminal) = match is_send {
+        true => (output.as_fd(), output.is_terminal()),
+        false => (input.as_fd(), input.is_terminal()),
+    };
+    cli::refuse_terminal(is_terminal, is_send)?;
+    let stream = stream.try_clone_to_owned().map_err(|error| {
+        let message = format!("use the stream: {error}");
+        Failure::new(control::FailureKind::Failed, message)
+    })?;
+    let mut bar = output::ProgressBar::new(common.json);
+    let request = control::Request::Transfer(request);
+    let answer = reach::ask_with(common, pool, request, Some(stream), &mut |text| {
+        bar.show(text)
+    });
+    bar.end();
+    let text = output::answer(&answer?, common.json);
+    match is_send {
+        // The standard output holds the stream.
+        true => {
+            let _ = std::io::stderr().write_all(text.as_bytes());
+            Ok(())
+        }
+        false => print(text.as_bytes()),
+    }
 }
 
 fn show(answer: &Answer, common: &Common) -> Result<(), Failure> {

@@ -1,6 +1,8 @@
 //! Answers as people read them, or as one JSON document.
 
 mod keys;
+mod progress;
+mod transfer;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -11,6 +13,8 @@ use control::answer::{
 };
 use control::rescue::RescueView;
 use control::{Answer, Failure};
+
+pub use self::progress::ProgressBar;
 use units::ByteCount;
 
 use crate::table::Table;
@@ -50,6 +54,9 @@ pub fn answer(answer: &Answer, json: bool) -> String {
             "nothing happened yet while a server had the pool\n".to_owned()
         }
         Answer::Events(events) => events.iter().map(|one| event_line(one, false)).collect(),
+        Answer::Transfer(view) => transfer::done(view),
+        Answer::Interrupted(view) => transfer::interrupted(view),
+        Answer::Replication(view) => transfer::replication(view),
         Answer::Properties(properties) => property_list(properties),
     }
 }
@@ -87,7 +94,8 @@ pub fn failure(failure: &Failure, json: bool) -> String {
     text
 }
 
-fn bytes(count: u64) -> String {
+/// A number of bytes, rounded for people.
+pub fn bytes(count: u64) -> String {
     let count = ByteCount(count);
     // An exact number of kilobytes is harder to read than a rounded number of gigabytes.
     const UNITS: [(&str, u32); 5] = [("P", 50), ("T", 40), ("G", 30), ("M", 20), ("K", 10)];

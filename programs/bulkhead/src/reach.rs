@@ -2,6 +2,7 @@
 //! which opens the pool for it and exports it again.
 
 use std::collections::BTreeSet;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -38,25 +39,37 @@ pub fn ask(
         Whose::Pool(pool) => pool.clone(),
         Whose::TheOnlyOne => the_only_one(common)?,
     };
+    ask_with(common, &pool, request, None, progress)
+}
+
+/// As [`ask`], with a descriptor that the request is about.
+pub fn ask_with(
+    common: &Common,
+    pool: &PoolName,
+    request: Request,
+    descriptor: Option<OwnedFd>,
+    progress: &mut dyn FnMut(&str),
+) -> Result<Answer, Failure> {
     let (new_devices, old_device) = (new_devices(&request), old_device(&request));
-    let answer = match hold(common, &pool)? {
+    let answer = match hold(common, pool)? {
         Hold::Server(mut client) => {
             let ends = is_end(&request);
-            let answer = client.call(request, progress)?;
+            let passed = descriptor.as_ref().map(AsFd::as_fd);
+            let answer = client.call_with(request, passed, progress)?;
             if ends == Some(End::Destroy) {
-                places::forget(common, &pool);
+                places::forget(common, pool);
             }
             answer
         }
-        Hold::Own(_lock) => open_and_perform(common, &pool, request, progress)?,
+        Hold::Own(_lock) => open_and_perform(common, pool, request, descriptor, progress)?,
     };
     if !new_devices.is_empty() {
-        places::remember_also(common, &pool, &new_devices);
+        places::remember_also(common, pool, &new_devices);
     }
     if let Some(device) = old_device
-        && has_left(common, &pool, &device)
+        && has_left(common, pool, &device)
     {
-        places::forget_devices(common, &pool, &[device]);
+        places::forget_devices(common, pool, &[device]);
     }
     Ok(answer)
 }
@@ -265,6 +278,7 @@ fn open_and_perform(
     common: &Common,
     name: &PoolName,
     request: Request,
+    descriptor: Option<OwnedFd>,
     progress: &mut dyn FnMut(&str),
 ) -> Result<Answer, Failure> {
     if let Request::Server(_) = request {
@@ -297,7 +311,16 @@ fn open_and_perform(
             if operations::key::opens_volumes(&request) {
                 operations::key::load_what_is_kept(&context);
             }
-            let answer = operations::perform(&context, request, progress);
+            let answer = match request {
+                Request::Transfer(request) => {
+                    let data = descriptor.map(|descriptor| operations::transfer::Data {
+                        descriptor,
+                        is_abandoned: &|| false,
+                    });
+                    operations::transfer::perform(&context, request, data, progress)
+                }
+                other => operations::perform(&context, other, progress),
+            };
             let exported = open::export(pool);
             let answer = answer?;
             exported.map(|()| answer)

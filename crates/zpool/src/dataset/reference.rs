@@ -17,7 +17,7 @@ impl<'a> DatasetRef<'a> {
         Self(name)
     }
 
-    pub(super) fn pool(self) -> &'a str {
+    pub(crate) fn pool(self) -> &'a str {
         self.0.split(['/', '@']).next().unwrap_or_default()
     }
 }

@@ -13,11 +13,13 @@ mod manual;
 mod nbd;
 mod pool;
 mod rescue;
+mod replicate;
 mod schedule;
 mod serve;
 mod snapshot;
 mod status;
 mod target;
+mod transfer;
 pub mod values;
 mod volume;
 
@@ -27,6 +29,7 @@ use std::time::Duration;
 
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use control::request::{PoolCreate, PoolRequest, Request};
+use control::transfer::TransferRequest;
 use control::{Failure, FailureKind};
 use units::PoolName;
 
@@ -45,6 +48,7 @@ pub use manual::write as manual_pages;
 pub use pool::MoveArgs;
 pub use rescue::RescueArgs;
 pub use serve::{NbdAddress, ServeArgs};
+pub use transfer::refuse_terminal;
 
 /// The whole command line.
 #[derive(Debug, Parser)]
@@ -177,6 +181,9 @@ pub enum Command {
     /// NBD exports
     #[command(subcommand)]
     Nbd(nbd::NbdCommand),
+    /// Replication of volumes to other appliances
+    #[command(subcommand)]
+    Replicate(replicate::ReplicateCommand),
     /// Everything at a glance
     Status(status::StatusArgs),
     /// Own a pool and serve its volumes until told to stop
@@ -252,6 +259,13 @@ pub enum Plan {
     },
     /// Ask a pool, again where its server ends meanwhile.
     Patiently(PoolName, PoolRequest),
+    /// Send or receive a stream through the standard output or input.
+    Stream {
+        /// Which pool.
+        pool: PoolName,
+        /// What.
+        request: TransferRequest,
+    },
     /// Show the events of a pool as they happen, until interrupted.
     Follow(PoolName),
     /// Make a pool.
@@ -304,6 +318,7 @@ impl Command {
             Self::Snapshot(command) => command.plan(),
             Self::Target(command) => command.plan(),
             Self::Nbd(command) => command.plan(),
+            Self::Replicate(command) => command.plan(),
             Self::Status(args) => Ok(args.plan()),
             Self::PoolServer(args) => Ok(Plan::Serve(args)),
             Self::Head(command) => Ok(command.plan()),

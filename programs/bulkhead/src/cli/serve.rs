@@ -48,6 +48,10 @@ pub struct ServeArgs {
     /// Authority that signs the certificates that NBD clients must show, PEM
     #[arg(long, value_name = "FILE", requires = "nbd_tls_cert")]
     pub nbd_tls_ca: Option<PathBuf>,
+    /// Listen here for pools that replicate into this one, as ADDRESS:PORT; they need to be
+    /// accepted first (`bulkhead replicate accept`)
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    pub replication: Option<SocketAddr>,
     /// The control socket [default: POOL.sock in the run directory]
     #[arg(long, value_name = "PATH")]
     pub control: Option<PathBuf>,

@@ -6,6 +6,7 @@ use control::request::{Request, SnapshotRequest};
 use units::{PoolName, SnapshotName, VolumeName};
 
 use super::schedule::ScheduleCommand;
+use super::transfer::{self, RECEIVE_EXAMPLES, ReceiveArgs, SEND_EXAMPLES, SendArgs};
 use super::volume::CloneArgs;
 use super::{Plan, Whose, confirmed};
 
@@ -45,6 +46,20 @@ pub enum SnapshotCommand {
     /// Snapshots that the server takes by itself, and how many it keeps
     #[command(subcommand)]
     Schedule(ScheduleCommand),
+    /// Write a snapshot to the standard output, as a stream that any ZFS receives
+    #[command(after_help = SEND_EXAMPLES)]
+    Send(SendArgs),
+    /// Receive a stream from the standard input as a snapshot of a volume
+    #[command(after_help = RECEIVE_EXAMPLES)]
+    Receive(ReceiveArgs),
+    /// Keep a bookmark of a snapshot: it takes no space, and sends can begin at it
+    #[command(after_help = "Example:\n  bulkhead snapshot bookmark tank/vm0@monday sent")]
+    Bookmark {
+        /// The snapshot, as POOL/NAME@SNAPSHOT
+        snapshot: SnapshotName,
+        /// The bookmark's name
+        mark: String,
+    },
 }
 
 impl SnapshotCommand {
@@ -67,6 +82,9 @@ impl SnapshotCommand {
             }
             Self::Clone(args) => args.plan(),
             Self::Schedule(command) => command.plan(),
+            Self::Send(args) => args.plan(),
+            Self::Receive(args) => args.plan(),
+            Self::Bookmark { snapshot, mark } => Ok(transfer::bookmark(snapshot, mark)),
         }
     }
 }

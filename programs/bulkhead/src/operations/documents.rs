@@ -49,6 +49,13 @@ impl All {
         known.filter_map(|known| known.facts.as_ref())
     }
 
+    /// The datasets that have the property, in order.
+    pub fn with_property(&self, property: &str) -> impl Iterator<Item = &str> {
+        let datasets = self.datasets.iter();
+        let having = datasets.filter(move |(_, known)| known.own.contains_key(property));
+        having.map(|(name, _)| name.as_str())
+    }
+
     /// Replaces what is known of one dataset.
     pub fn set(&mut self, dataset: &str, own: Own) {
         if own.is_empty() {

@@ -17,6 +17,7 @@ pub mod scrub;
 mod snapshot;
 mod status;
 mod target;
+pub mod transfer;
 mod unused_disks;
 mod volume;
 
@@ -29,6 +30,7 @@ pub use failures::{dataset as dataset_failure, pool as pool_failure};
 pub use known::Known;
 pub use pool::spec as pool_spec;
 pub use rollback::Exchanged;
+pub use snapshot::replay as replay_before_snapshot;
 pub use status::pool_status;
 pub use {nbd::view as nbd_view, target::view as target_view};
 
@@ -59,6 +61,10 @@ pub trait Live {
     ) -> Result<Option<Exchanged>, Failure>;
     /// Whether the owner of the pool wants to end, so that nobody should wait long.
     fn is_ending(&self) -> bool;
+    /// Keeps other changes out while it is held, for work that does not hold them off throughout.
+    fn alone(&self) -> Option<std::sync::MutexGuard<'_, ()>> {
+        None
+    }
 }
 
 /// Nothing is open.
@@ -126,6 +132,8 @@ pub fn perform(
             let answer = nbd::perform(context, request)?;
             served(context, answer)
         }
+        Request::Transfer(request) => transfer::perform(context, request, None, progress),
+        Request::Replicate(request) => crate::replicate::perform(context, request, progress),
         Request::Server(_) => Err(not_here("a question about the server")),
     }
 }

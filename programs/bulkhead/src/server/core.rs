@@ -7,8 +7,10 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use control::answer::{Done, NbdView, ServerStatus, TargetView};
+use control::replication::ReplicateRequest;
 use control::request::{PoolRequest, ServerRequest, VolumeRequest};
-use control::{Answer, Failure, FailureKind, Handler, Request};
+use control::transfer::TransferRequest;
+use control::{Answer, Attached, Failure, FailureKind, Handler, Request};
 use units::{PoolName, VolumeName};
 use zpool::volume::Paused;
 
@@ -19,6 +21,7 @@ use super::{Ending, Event};
 use crate::operations::events::News;
 use crate::operations::{self, Context, Exchanged, Live};
 use crate::reach::{End, is_end};
+use crate::replicate;
 
 /// Longest time that the end of a pool takes after its sessions are drained.
 const END_WAIT: Duration = Duration::from_secs(300);
@@ -193,6 +196,9 @@ fn only_looks(request: &Request) -> bool {
             | Request::Key(KeyRequest::Status { .. })
             | Request::Target(TargetRequest::List | TargetRequest::Show { .. })
             | Request::Nbd(NbdRequest::List)
+            // Lasts as long as the other side likes, and keeps others out for moments only.
+            | Request::Transfer(_)
+            | Request::Replicate(ReplicateRequest::List | ReplicateRequest::Run { .. })
             // Resumes a suspended pool, on which a change may be stuck.
             // Takes as long as a disk is filled.
             | Request::Pool(
@@ -239,6 +245,52 @@ impl Handler for Core {
             _ => {}
         }
         Ok(answer)
+    }
+
+    fn handle_with(
+        &self,
+        request: Request,
+        attached: Attached<'_>,
+        progress: &mut dyn FnMut(&str),
+    ) -> Result<Answer, Failure> {
+        match request {
+            Request::Transfer(request) => self.transfer(request, attached, progress),
+            other => self.handle(other, progress),
+        }
+    }
+}
+
+impl Core {
+    /// A request about a stream, with the descriptor that came along.
+    fn transfer(
+        &self,
+        request: TransferRequest,
+        attached: Attached<'_>,
+        progress: &mut dyn FnMut(&str),
+    ) -> Result<Answer, Failure> {
+        let pool = self.pool.require()?;
+        let context = Context {
+            pool: &pool,
+            live: self,
+            known: &self.serving.known,
+        };
+        let data = operations::transfer::Data {
+            descriptor: attached.descriptor,
+            is_abandoned: attached.is_abandoned,
+        };
+        operations::transfer::perform(&context, request, Some(data), progress)
+    }
+}
+
+impl replicate::Access for Core {
+    fn with(&self, work: &mut dyn FnMut(&Context<'_>)) {
+        if let Some(pool) = self.pool.get() {
+            work(&Context {
+                pool: &pool,
+                live: self,
+                known: &self.serving.known,
+            });
+        }
     }
 }
 
@@ -300,5 +352,9 @@ impl Live for Core {
 
     fn is_ending(&self) -> bool {
         self.is_going()
+    }
+
+    fn alone(&self) -> Option<MutexGuard<'_, ()>> {
+        Some(self.changing())
     }
 }

@@ -47,6 +47,7 @@ use crate::open;
 use crate::operations::events::News;
 use crate::places;
 use crate::reach::{self, End};
+use crate::replicate;
 
 /// Pause between two signs of life.
 const TICK: Duration = Duration::from_millis(500);
@@ -119,8 +120,10 @@ pub fn run(args: ServeArgs, common: &Common) -> Result<(), Failure> {
         .reconcile()
         .and_then(|()| announce(&core, &control, &args));
     let mut notifier = Notifier::from_environment();
+    let mut replication = None;
     let outcome = match begun {
-        Ok(()) => {
+        Ok(service) => {
+            replication = Some(service);
             notifier.ready(&format!("serving pool {}", args.pool));
             // Only now: nobody shall wait for it.
             if let Err(error) = core.watch.journal().start(&core.pool) {
@@ -132,6 +135,10 @@ pub fn run(args: ServeArgs, common: &Common) -> Result<(), Failure> {
     };
     let wait = Duration::from_secs(args.drain_timeout);
     notifier.stopping("draining", wait + Duration::from_secs(60));
+    core.set_ending();
+    if let Some(replication) = replication {
+        replication.stop();
+    }
     let ended = end(&core, common, outcome, wait);
     control.finish(Instant::now() + LAST_ANSWERS_WAIT);
     ended
@@ -285,7 +292,11 @@ fn setup(args: &ServeArgs) -> Setup {
 }
 
 /// Opens the control socket and says where everything is.
-fn announce(core: &Arc<Core>, control: &control::Server, args: &ServeArgs) -> Result<(), Failure> {
+fn announce(
+    core: &Arc<Core>,
+    control: &control::Server,
+    args: &ServeArgs,
+) -> Result<replicate::Service, Failure> {
     let failed = |error: std::io::Error| {
         Failure::new(FailureKind::Failed, format!("start to answer: {error}"))
     };
@@ -306,10 +317,15 @@ fn announce(core: &Arc<Core>, control: &control::Server, args: &ServeArgs) -> Re
     replay::start(core).map_err(failed)?;
     schedules::start(core).map_err(failed)?;
     keys::start(core).map_err(failed)?;
-    match args.ready_fd {
-        Some(fd) => notify::ready_fd(fd).map_err(failed),
-        None => Ok(()),
+    let access = Arc::clone(core) as Arc<dyn replicate::Access>;
+    let replication = replicate::Service::start(access, args.replication).map_err(failed)?;
+    if let Some(address) = replication.address {
+        tracing::info!(%address, "listening for replication");
     }
+    if let Some(fd) = args.ready_fd {
+        notify::ready_fd(fd).map_err(failed)?;
+    }
+    Ok(replication)
 }
 
 /// Why the main thread stopped waiting.

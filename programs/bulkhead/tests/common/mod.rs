@@ -2,6 +2,7 @@
 //! real program.
 #![allow(dead_code, reason = "each test file uses a part")]
 
+pub mod heads;
 pub mod nbd;
 #[path = "../../../../crates/nbd/tests/support/tools.rs"]
 pub mod tools;

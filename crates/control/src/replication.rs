@@ -1,0 +1,205 @@
+//! Replication: what a pool's properties say of it, what can be asked, and what is answered.
+//!
+//! The properties are written down in `docs/formats/replication.md`.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use units::{PoolName, VolumeName};
+
+/// Property of a volume, or of a dataset with volumes below: where it is replicated to.
+pub const REPLICATE_PROPERTY: &str = "bulkhead:replicate";
+/// Property beside it: how that went.
+pub const REPLICATE_STATE_PROPERTY: &str = "bulkhead:replicate-state";
+/// Property of the root dataset: who the pool is to other pools.
+pub const REPLICATION_KEY_PROPERTY: &str = "bulkhead:replication-key";
+/// Property of the root dataset: who may replicate into the pool.
+pub const REPLICATION_PEERS_PROPERTY: &str = "bulkhead:replication-peers";
+
+/// Digits of a fingerprint: SHA-256 of a certificate, in hex.
+pub const FINGERPRINT_DIGITS: usize = 64;
+/// Shortest pause between two runs.
+pub const EVERY_SECONDS_MIN: u64 = 10;
+/// Longest pause between two runs: a year.
+pub const EVERY_SECONDS_MAX: u64 = 366 * 24 * 3600;
+/// Most snapshots of replication that are kept of a volume.
+pub const KEEP_MAX: u32 = 10_000;
+
+/// The certificate of a pool, known by its fingerprint.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(try_from = "String", into = "String")]
+pub struct Fingerprint(String);
+
+impl Fingerprint {
+    /// The digits.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl TryFrom<String> for Fingerprint {
+    type Error = String;
+    fn try_from(text: String) -> Result<Self, String> {
+        let text = text.to_ascii_lowercase();
+        let is_hex = text.bytes().all(|digit| digit.is_ascii_hexdigit());
+        if text.len() == FINGERPRINT_DIGITS && is_hex {
+            return Ok(Self(text));
+        }
+        Err("a fingerprint has 64 hex digits: `bulkhead replicate identity` prints it".to_owned())
+    }
+}
+
+impl std::str::FromStr for Fingerprint {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        text.to_owned().try_into()
+    }
+}
+
+impl From<Fingerprint> for String {
+    fn from(fingerprint: Fingerprint) -> Self {
+        fingerprint.0
+    }
+}
+
+impl std::fmt::Display for Fingerprint {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Where a volume, or every volume below a dataset, is replicated to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ReplicateDocument {
+    /// 1.
+    pub version: u32,
+    /// The receiver, as `HOST:PORT`.
+    pub to: String,
+    /// The receiving pool's certificate.
+    pub peer: Fingerprint,
+    /// The volume, or the dataset above volumes, there.
+    pub into: VolumeName,
+    /// Seconds between two runs; none: only when asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub every_s: Option<u64>,
+    /// Snapshots of replication that are kept on each side.
+    pub keep: u32,
+    /// Encrypted volumes stay encrypted on the way and there.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub raw: bool,
+}
+
+/// How replication went.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ReplicateState {
+    /// 1.
+    pub version: u32,
+    /// When it was tried last, in seconds since 1970.
+    #[serde(default)]
+    pub attempted_unix_s: u64,
+    /// The moment whose contents have arrived, in seconds since 1970; 0: none.
+    #[serde(default)]
+    pub succeeded_unix_s: u64,
+    /// Bytes that the last success took.
+    #[serde(default)]
+    pub bytes: u64,
+    /// Bytes of all of them.
+    #[serde(default)]
+    pub bytes_total: u64,
+    /// Why the last attempt failed; none if it did not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failure: Option<String>,
+}
+
+/// The key of a pool. Whoever can read the pool's devices can read it.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct KeyDocument {
+    /// 1.
+    pub version: u32,
+    /// The certificate (DER), in hex.
+    pub certificate: String,
+    /// Its private key (PKCS #8), in hex.
+    pub key: String,
+}
+
+/// Who may replicate into the pool.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PeersDocument {
+    /// 1.
+    pub version: u32,
+    /// The pools.
+    pub peers: Vec<Peer>,
+}
+
+/// A pool that may replicate into this one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Peer {
+    /// Its certificate.
+    pub fingerprint: Fingerprint,
+    /// The volume that it may write, or the dataset below which it may write.
+    pub below: VolumeName,
+}
+
+/// Requests about replication.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ReplicateRequest {
+    /// Who the pool is to others; makes its key if it has none.
+    Identity,
+    /// Let a pool replicate into this one.
+    Accept(Peer),
+    /// Do not let it any more.
+    Revoke {
+        /// Its certificate.
+        fingerprint: Fingerprint,
+    },
+    /// Replicate a volume, or all below a dataset.
+    Set {
+        /// Which.
+        dataset: VolumeName,
+        /// Where to.
+        document: ReplicateDocument,
+    },
+    /// Do not replicate it any more. What has arrived stays there.
+    Remove {
+        /// Which.
+        dataset: VolumeName,
+    },
+    /// Everything about replication.
+    List,
+    /// Replicate now.
+    Run {
+        /// Which.
+        dataset: VolumeName,
+    },
+}
+
+/// Everything about replication of a pool.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ReplicationView {
+    /// The pool.
+    pub pool: PoolName,
+    /// Its certificate, if it has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fingerprint: Option<Fingerprint>,
+    /// Pools that may replicate into it.
+    pub peers: Vec<Peer>,
+    /// What it replicates to others.
+    pub replicated: Vec<ReplicatedView>,
+}
+
+/// One replicated dataset.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ReplicatedView {
+    /// Which.
+    pub dataset: VolumeName,
+    /// Where to, and how often.
+    pub document: ReplicateDocument,
+    /// How it went.
+    pub state: ReplicateState,
+    /// Seconds since the moment whose contents have arrived; none if none have.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lag_s: Option<u64>,
+}

@@ -1,0 +1,114 @@
+//! Requests and answers about snapshots that travel: streams sent and received, and replication.
+//!
+//! The stream itself does not go through the control socket: the client passes a descriptor with
+//! its request, and the server reads or writes that (`docs/formats/control.md`).
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use units::{SnapshotName, VolumeName};
+
+/// Requests about streams.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum TransferRequest {
+    /// Write a snapshot's stream to the descriptor that comes with the request.
+    Send(SendRequest),
+    /// Receive the stream that the descriptor holds.
+    Receive(ReceiveRequest),
+    /// What an interrupted receive left.
+    Interrupted {
+        /// The volume.
+        volume: VolumeName,
+    },
+    /// Forget what an interrupted receive left.
+    Abort {
+        /// The volume.
+        volume: VolumeName,
+    },
+    /// Keep a bookmark of a snapshot, to send from when it is destroyed.
+    Bookmark {
+        /// The snapshot.
+        snapshot: SnapshotName,
+        /// The bookmark's name, without the volume's.
+        mark: String,
+    },
+}
+
+/// What to send.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum SendWhat {
+    /// A snapshot.
+    Snapshot {
+        /// Its name.
+        name: SnapshotName,
+        /// What the receiver has already: `@SNAPSHOT`, `#BOOKMARK`, or a full name of either.
+        from: Option<String>,
+        /// Blocks as they are stored: those of an encrypted volume stay encrypted.
+        raw: bool,
+        /// Tiny blocks travel inside their records.
+        embedded: bool,
+        /// Blocks are decompressed, and split at 128K, for old receivers.
+        plain: bool,
+    },
+    /// The rest of a stream whose receive was interrupted.
+    Rest {
+        /// The receiver's token.
+        token: String,
+    },
+}
+
+/// A snapshot to send.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct SendRequest {
+    /// What.
+    pub what: SendWhat,
+    /// Only say how much it would be.
+    #[serde(default)]
+    pub estimate: bool,
+}
+
+/// Where to receive.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ReceiveRequest {
+    /// The volume.
+    pub volume: VolumeName,
+    /// The snapshot's name, without the volume's; none takes the stream's.
+    #[serde(default)]
+    pub tag: Option<String>,
+    /// Throw away what was changed since the stream's base.
+    #[serde(default)]
+    pub force: bool,
+    /// Keep what arrived of a stream that is cut off.
+    #[serde(default)]
+    pub resumable: bool,
+    /// Make missing parents.
+    #[serde(default)]
+    pub parents: bool,
+}
+
+/// What was sent or received.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct TransferView {
+    /// Full names of the snapshots, oldest first.
+    pub snapshots: Vec<String>,
+    /// Bytes of the stream; of an estimate: about.
+    pub bytes: u64,
+    /// How long it took.
+    pub elapsed_ms: u64,
+    /// Whether it was only estimated.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_estimate: bool,
+}
+
+/// An interrupted receive.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct InterruptedView {
+    /// The volume.
+    pub volume: String,
+    /// What the sender needs to go on; none if nothing was interrupted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub token: Option<String>,
+    /// The volume itself is incomplete, and not only its next snapshot.
+    pub is_partial: bool,
+}

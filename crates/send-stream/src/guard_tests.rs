@@ -1,0 +1,212 @@
+//! Streams made by hand, field by field, against the guard.
+
+use super::*;
+use crate::begin::HeaderKind;
+
+const BLOCK: u32 = 4096;
+
+struct Made(Vec<u8>);
+
+/// A record of `kind` with fields at their places.
+fn record(kind: u32, fields: &[(usize, &[u8])]) -> Vec<u8> {
+    let mut bytes = vec![0; RECORD_BYTES];
+    bytes[..4].copy_from_slice(&kind.to_le_bytes());
+    for (at, field) in fields {
+        bytes[*at..*at + field.len()].copy_from_slice(field);
+    }
+    bytes
+}
+
+impl Made {
+    fn begin(version: u64) -> Self {
+        Self(record(
+            kind::BEGIN,
+            &[
+                (8, &0x2_F5ba_cbac_u64.to_le_bytes()),
+                (16, &version.to_le_bytes()),
+                (32, &3_u32.to_le_bytes()),
+                (40, &77_u64.to_le_bytes()),
+                (56, b"tank/vm0@monday"),
+            ],
+        ))
+    }
+
+    fn object(mut self, object: u64, object_type: u32, block: u32) -> Self {
+        self.0.extend(record(
+            kind::OBJECT,
+            &[
+                (8, &object.to_le_bytes()),
+                (16, &object_type.to_le_bytes()),
+                (24, &block.to_le_bytes()),
+            ],
+        ));
+        self
+    }
+
+    fn write(mut self, object: u64, object_type: u32, offset: u64, length: u64) -> Self {
+        self.0.extend(record(
+            kind::WRITE,
+            &[
+                (8, &object.to_le_bytes()),
+                (16, &object_type.to_le_bytes()),
+                (24, &offset.to_le_bytes()),
+                (32, &length.to_le_bytes()),
+            ],
+        ));
+        self.0.extend(vec![7; length as usize]);
+        self
+    }
+
+    fn compressed(mut self, compression: u8, stored: u64) -> Self {
+        let block = u64::from(BLOCK);
+        self.0.extend(record(
+            kind::WRITE,
+            &[
+                (8, &1_u64.to_le_bytes()),
+                (16, &DATA_TYPE.to_le_bytes()),
+                (32, &block.to_le_bytes()),
+                (50, &[compression]),
+                (96, &stored.to_le_bytes()),
+            ],
+        ));
+        self.0.extend(vec![7; stored.min(1 << 20) as usize]);
+        self
+    }
+
+    fn free(mut self, object: u64, offset: u64, length: u64) -> Self {
+        self.0.extend(record(
+            kind::FREE,
+            &[
+                (8, &object.to_le_bytes()),
+                (16, &offset.to_le_bytes()),
+                (24, &length.to_le_bytes()),
+            ],
+        ));
+        self
+    }
+
+    fn end(mut self) -> Self {
+        self.0.extend(record(kind::END, &[]));
+        self
+    }
+
+    /// What came out, or why not.
+    fn guarded(&self) -> Result<Vec<u8>, Kind> {
+        let mut source = self.0.as_slice();
+        let begin = Begin::read(&mut source).map_err(|error| error.kind)?;
+        assert_eq!(begin.header, HeaderKind::Snapshot);
+        let mut sink = Vec::new();
+        pass(&begin, &mut source, &mut sink).map_err(|error| error.kind)?;
+        Ok(sink)
+    }
+}
+
+fn plain() -> Made {
+    Made::begin(1).object(1, DATA_TYPE, BLOCK)
+}
+
+fn is_malformed(made: Made) -> bool {
+    matches!(made.guarded(), Err(Kind::Malformed(_)))
+}
+
+#[test]
+fn a_volume_goes_through_byte_for_byte() {
+    let made = plain()
+        .write(1, DATA_TYPE, 0, 4096)
+        .write(1, DATA_TYPE, 8192, 4096)
+        .free(1, 12288, TO_THE_END)
+        .object(2, TABLE_TYPE, 512)
+        .write(2, TABLE_TYPE, 0, 512)
+        .free(2, 512, TO_THE_END)
+        .end();
+    let out = made.guarded().expect("well-formed");
+    assert_eq!(out, made.0[RECORD_BYTES..]);
+}
+
+#[test]
+fn what_does_not_begin_a_stream_of_a_volume_is_refused() {
+    let mut other = Made::begin(1);
+    other.0[8] ^= 1;
+    assert_eq!(other.guarded().err(), Some(Kind::NotAStream));
+    let mut swapped = Made::begin(1);
+    swapped.0[8..16].reverse();
+    assert_eq!(swapped.guarded().err(), Some(Kind::ByteOrder));
+    let mut filesystem = Made::begin(1);
+    filesystem.0[32] = 2;
+    assert!(matches!(filesystem.guarded(), Err(Kind::Unsupported(_))));
+    for feature in [0, 21, 40] {
+        let made = Made::begin(1 | 1 << (feature + 2));
+        assert!(
+            matches!(made.guarded(), Err(Kind::Unsupported(_))),
+            "{feature}"
+        );
+    }
+    assert_eq!(Made(vec![0; 100]).guarded().err(), Some(Kind::Cut));
+    let mut endless_name = Made::begin(1);
+    endless_name.0[56..312].fill(b'a');
+    assert!(is_malformed(endless_name));
+}
+
+#[test]
+fn a_cut_at_any_byte_is_a_cut() {
+    let made = plain().write(1, DATA_TYPE, 0, 4096).end();
+    for length in (0..made.0.len()).step_by(97) {
+        let cut = Made(made.0[..length].to_vec());
+        assert_eq!(cut.guarded().err(), Some(Kind::Cut), "{length}");
+    }
+}
+
+#[test]
+fn records_that_would_end_the_library_are_refused() {
+    let first = |made: Made| made.write(1, DATA_TYPE, 4096, 4096);
+    assert!(is_malformed(Made::begin(1).write(1, DATA_TYPE, 0, 4096)));
+    assert!(is_malformed(first(plain()).write(1, DATA_TYPE, 0, 4096)));
+    assert!(is_malformed(plain().write(1, DATA_TYPE, 100, 4096)));
+    assert!(is_malformed(plain().write(1, DATA_TYPE, 0, 8192)));
+    assert!(is_malformed(plain().write(1, TABLE_TYPE, 0, 4096)));
+    assert!(is_malformed(plain().write(1, DATA_TYPE, !0 - 4095, 4096)));
+    assert!(is_malformed(plain().object(3, 19, 512)));
+    assert!(is_malformed(plain().object(2, DATA_TYPE, 512)));
+    assert!(is_malformed(plain().object(2, TABLE_TYPE, 0)));
+    assert!(is_malformed(Made::begin(1).object(1, DATA_TYPE, 1 << 20)));
+    assert!(is_malformed(Made::begin(1).object(1, DATA_TYPE, 5120)));
+    assert!(is_malformed(plain().free(1, 1, TO_THE_END)));
+    assert!(is_malformed(plain().free(1, 4096, !0 - 4095)));
+    assert!(is_malformed(
+        plain().object(2, TABLE_TYPE, 512).free(2, 0, TO_THE_END)
+    ));
+}
+
+#[test]
+fn compressed_blocks_have_a_possible_length() {
+    for (compression, stored, fine) in [
+        (15, 512, true),
+        (15, 3584, true),
+        (16, 1024, true),
+        (15, 4096, false),
+        (15, 0, false),
+        (15, 100, false),
+        (2, 4096, false),
+        (1, 512, false),
+        (17, 512, false),
+        (15, !511, false),
+    ] {
+        let made = plain().compressed(compression, stored).end();
+        assert_eq!(made.guarded().is_ok(), fine, "{compression} {stored}");
+    }
+}
+
+#[test]
+fn a_package_needs_its_list() {
+    let mut made = Made::begin(2);
+    let begun = Begin::read(&mut made.0.as_slice());
+    assert!(begun.is_err_and(|error| matches!(error.kind, Kind::Malformed(_))));
+    made.0[4] = 5;
+    made.0.extend(b"lists");
+    let begun = Begin::read(&mut made.0.as_slice()).expect("a package");
+    assert_eq!(
+        (begun.header, begun.payload),
+        (HeaderKind::Package, b"lists".to_vec())
+    );
+    assert_eq!(begun.to_name, "tank/vm0@monday");
+}

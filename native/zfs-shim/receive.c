@@ -1,0 +1,184 @@
+/*
+ * Receives the snapshots of volumes. The caller has checked each record of the stream; what only
+ * the finished whole can show is checked here, before anybody can see it.
+ */
+#include "internal.h"
+
+#include <sys/dmu.h>
+#include <sys/dmu_objset.h>
+#include <sys/dmu_recv.h>
+#include <sys/dsl_dataset.h>
+#include <sys/dsl_destroy.h>
+#include <sys/dsl_dir.h>
+#include <sys/dsl_pool.h>
+#include <sys/txg.h>
+#include <sys/zap.h>
+#include <sys/zap_impl.h>
+#include <sys/zfs_file.h>
+
+#include "shim_transfer.h"
+#include "volume_impl.h"
+
+/* Largest table that says how large a volume is. */
+#define	BH_TABLE_BYTES_MAX	(128ULL << 10)
+/* Room for the name of a temporary dataset below a volume. */
+#define	BH_LONG_NAME		(ZFS_MAX_DATASET_NAME_LEN + 6)
+/* Longer than any snapshot's name may be. */
+#define	BH_TOO_LONG		(2 * ZFS_MAX_DATASET_NAME_LEN)
+
+/* Whether a block of `length` bytes is a table that has the volume's size in it. */
+static boolean_t
+is_table(const void *block, uint64_t length)
+{
+	const mzap_phys_t *table = block;
+	uint64_t entries = length / MZAP_ENT_LEN - 1;
+	boolean_t found = B_FALSE;
+
+	if (table->mz_block_type != ZBT_MICRO)
+		return (B_FALSE);
+	for (uint64_t i = 0; i < entries; i++) {
+		const mzap_ent_phys_t *entry = &table->mz_chunk[i];
+
+		if (memchr(entry->mze_name, '\0', MZAP_NAME_LEN) == NULL)
+			return (B_FALSE);
+		if (strcmp(entry->mze_name, BH_SIZE_KEY) == 0) {
+			if (found || entry->mze_value == 0)
+				return (B_FALSE);
+			found = B_TRUE;
+		}
+	}
+	return (found);
+}
+
+/* Whether everything that a volume needs is there. Its contents are on disk already. */
+static int
+check_volume(objset_t *os, boolean_t is_raw)
+{
+	dmu_object_info_t data, table;
+
+	if (dmu_object_info(os, BH_DATA_OBJECT, &data) != 0 ||
+	    dmu_object_info(os, BH_PROPERTIES_OBJECT, &table) != 0)
+		return (EBADMSG);
+	if (data.doi_type != DMU_OT_ZVOL || !ISP2(data.doi_data_block_size) ||
+	    table.doi_type != DMU_OT_ZVOL_PROP ||
+	    table.doi_data_block_size > BH_TABLE_BYTES_MAX ||
+	    table.doi_max_offset > table.doi_data_block_size)
+		return (EBADMSG);
+
+	uint64_t length = table.doi_data_block_size;
+	void *block = kmem_zalloc(length, KM_SLEEP);
+	int error = dmu_read(os, BH_PROPERTIES_OBJECT, 0, length, block,
+	    DMU_READ_NO_PREFETCH | (is_raw ? DMU_READ_NO_DECRYPT : 0));
+	if (error == 0 && !is_table(block, length))
+		error = EBADMSG;
+	kmem_free(block, length);
+	return (error);
+}
+
+static int
+check_received(dmu_recv_cookie_t *receive)
+{
+	dsl_pool_t *dp = receive->drc_ds->ds_dir->dd_pool;
+	objset_t *os;
+
+	/* Until then nothing of it can be read. */
+	txg_wait_synced(dp, 0);
+	dsl_pool_config_enter(dp, FTAG);
+	int error = dmu_objset_from_ds(receive->drc_ds, &os);
+	dsl_pool_config_exit(dp, FTAG);
+	return (error != 0 ? error : check_volume(os, receive->drc_raw));
+}
+
+/*
+ * Ends a receive whose result is refused. The library cleans up after an end that fails: this one
+ * does, for the name of its snapshot.
+ */
+static void
+give_up(dmu_recv_cookie_t *receive)
+{
+	char name[BH_TOO_LONG + 1];
+
+	memset(name, 'x', BH_TOO_LONG);
+	name[BH_TOO_LONG] = '\0';
+	receive->drc_tosnap = name;
+	receive->drc_should_save = B_FALSE;
+	receive->drc_resumable = B_FALSE;
+	VERIFY3S(dmu_recv_end(receive, NULL), !=, 0);
+}
+
+int
+bh_receive(const char *volume, const char *tag, const char *origin,
+    void *begin, uint32_t flags, int32_t fd)
+{
+	zfs_file_t from = { .f_fd = fd, .f_dump_fd = -1 };
+	dmu_recv_cookie_t receive;
+	offset_t offset = 0;
+
+	int error = dmu_recv_begin(volume, tag, begin,
+	    (flags & BH_RECEIVE_FORCE) != 0, B_FALSE,
+	    (flags & BH_RECEIVE_RESUMABLE) != 0, NULL, NULL,
+	    origin[0] == '\0' ? NULL : origin, &receive, &from, &offset);
+	if (error != 0)
+		return (error);
+	error = dmu_recv_stream(&receive, &offset);
+	if (error != 0)
+		return (error);
+	error = check_received(&receive);
+	if (error != 0) {
+		give_up(&receive);
+		return (error);
+	}
+	return (dmu_recv_end(&receive, NULL));
+}
+
+int
+bh_receive_token(const char *volume, char *token, uint64_t token_size,
+    uint32_t *is_partial)
+{
+	dsl_pool_t *dp;
+	dsl_dataset_t *ds;
+	int error = dsl_pool_hold(volume, FTAG, &dp);
+
+	if (error != 0)
+		return (error);
+	error = dsl_dataset_hold(dp, volume, FTAG, &ds);
+	if (error == 0) {
+		char *found = get_receive_resume_token(ds);
+
+		*is_partial = DS_IS_INCONSISTENT(ds);
+		token[0] = '\0';
+		if (found != NULL) {
+			if (strlcpy(token, found, token_size) >= token_size)
+				error = ENAMETOOLONG;
+			kmem_strfree(found);
+		}
+		dsl_dataset_rele(ds, FTAG);
+	}
+	dsl_pool_rele(dp, FTAG);
+	return (error);
+}
+
+int
+bh_receive_abort(const char *volume)
+{
+	char part[BH_LONG_NAME];
+	dsl_pool_t *dp;
+	dsl_dataset_t *ds;
+
+	(void) snprintf(part, sizeof (part), "%s/%s", volume, recv_clone_name);
+	int error = dsl_destroy_head(part);
+	if (error != ENOENT)
+		return (error);
+	/* No part beside it: it is itself a part, or there is nothing to forget. */
+	error = dsl_pool_hold(volume, FTAG, &dp);
+	if (error != 0)
+		return (error);
+	error = dsl_dataset_hold(dp, volume, FTAG, &ds);
+	if (error == 0) {
+		if (!DS_IS_INCONSISTENT(ds))
+			error = ENOENT;
+		dsl_dataset_rele(ds, FTAG);
+	}
+	dsl_pool_rele(dp, FTAG);
+	return (error != 0 ? error : dsl_destroy_head(volume));
+}

@@ -1,0 +1,165 @@
+//! `bulkhead snapshot send`, `receive` and `bookmark`.
+
+use clap::Args;
+use control::request::Request;
+use control::transfer::{ReceiveRequest, SendRequest, SendWhat, TransferRequest};
+use control::{Failure, FailureKind};
+use units::{SnapshotName, VolumeName};
+use zpool::transfer::ResumeToken;
+
+use super::{Plan, Whose};
+
+pub const SEND_EXAMPLES: &str = "Examples:
+  bulkhead snapshot send tank/vm0@monday > vm0.zfs
+  bulkhead snapshot send tank/vm0@tuesday --from @monday | ssh other zfs receive vault/vm0
+  bulkhead snapshot send --resume 1-10a7f9c6f4-f0-789c6360 | ssh other zfs receive -s vault/vm0";
+
+pub const RECEIVE_EXAMPLES: &str = "Examples:
+  bulkhead snapshot receive vault/vm0 < vm0.zfs
+  ssh other zfs send -i @monday tank/vm0@tuesday | bulkhead snapshot receive vault/vm0 --resumable
+  bulkhead snapshot receive vault/vm0 --token
+  bulkhead snapshot receive vault/vm0 --abort";
+
+/// What to send.
+#[derive(Debug, Args)]
+pub struct SendArgs {
+    /// The snapshot, as POOL/NAME@SNAPSHOT
+    #[arg(required_unless_present = "resume")]
+    snapshot: Option<SnapshotName>,
+    /// Only what changed since: @SNAPSHOT or #BOOKMARK of the volume, or a full name
+    #[arg(long, value_name = "BASE")]
+    from: Option<String>,
+    /// Blocks of an encrypted volume stay encrypted: the receiver needs no key
+    #[arg(long)]
+    raw: bool,
+    /// Tiny blocks travel inside their records (not for receivers that encrypt)
+    #[arg(long, conflicts_with = "raw")]
+    embedded: bool,
+    /// Blocks decompressed, and at most 128K: for receivers with old features
+    #[arg(long, conflicts_with = "raw")]
+    plain: bool,
+    /// Go on where a receive was interrupted: the receiver's token
+    #[arg(long, value_name = "TOKEN",
+          conflicts_with_all = ["snapshot", "from", "raw", "embedded", "plain"])]
+    resume: Option<String>,
+    /// Only say about how many bytes it would be
+    #[arg(long)]
+    estimate: bool,
+}
+
+impl SendArgs {
+    /// What to do.
+    pub fn plan(self) -> Result<Plan, Failure> {
+        let (pool, what) = match (self.resume, self.snapshot) {
+            (Some(token), _) => {
+                let parsed = ResumeToken::parse(&token);
+                let parsed = parsed.map_err(|error| Failure::usage(error.to_string()))?;
+                let name: SnapshotName = parsed.to_name.parse().map_err(|_| {
+                    Failure::usage(format!("the token is for {}, no snapshot", parsed.to_name))
+                })?;
+                (name.volume().pool(), SendWhat::Rest { token })
+            }
+            (None, Some(name)) => {
+                let what = SendWhat::Snapshot {
+                    name: name.clone(),
+                    from: self.from,
+                    raw: self.raw,
+                    embedded: self.embedded,
+                    plain: self.plain,
+                };
+                (name.volume().pool(), what)
+            }
+            (None, None) => return Err(Failure::usage("name a snapshot")),
+        };
+        let estimate = self.estimate;
+        let request = TransferRequest::Send(SendRequest { what, estimate });
+        match estimate {
+            true => Ok(ask(Whose::Pool(pool), request)),
+            false => Ok(Plan::Stream { pool, request }),
+        }
+    }
+}
+
+/// Where to receive.
+#[derive(Debug, Args)]
+pub struct ReceiveArgs {
+    /// The volume, as POOL/NAME, or the snapshot, as POOL/NAME@SNAPSHOT
+    #[arg(value_name = "VOLUME")]
+    to: String,
+    /// Keep what arrived when the stream is cut off, so that it can be resumed
+    #[arg(long)]
+    resumable: bool,
+    /// Throw away what was written, and snapshots that were made, since the stream's base
+    #[arg(long)]
+    force: bool,
+    /// Make missing parents
+    #[arg(long)]
+    parents: bool,
+    /// Receive nothing: print the token of an interrupted receive
+    #[arg(long, conflicts_with_all = ["resumable", "force", "parents", "abort"])]
+    token: bool,
+    /// Receive nothing: forget what an interrupted receive left
+    #[arg(long, conflicts_with_all = ["resumable", "force", "parents"])]
+    abort: bool,
+}
+
+impl ReceiveArgs {
+    /// What to do.
+    pub fn plan(self) -> Result<Plan, Failure> {
+        let usage = |error: units::NameError| Failure::usage(error.to_string());
+        let (volume, tag): (VolumeName, _) = match self.to.contains('@') {
+            true => {
+                let snapshot: SnapshotName = self.to.parse().map_err(usage)?;
+                (snapshot.volume(), Some(snapshot.tag().to_owned()))
+            }
+            false => (self.to.parse().map_err(usage)?, None),
+        };
+        let pool = volume.pool();
+        if self.token {
+            let request = TransferRequest::Interrupted { volume };
+            return Ok(ask(Whose::Pool(pool), request));
+        }
+        if self.abort {
+            return Ok(ask(Whose::Pool(pool), TransferRequest::Abort { volume }));
+        }
+        let request = TransferRequest::Receive(ReceiveRequest {
+            volume,
+            tag,
+            force: self.force,
+            resumable: self.resumable,
+            parents: self.parents,
+        });
+        Ok(Plan::Stream { pool, request })
+    }
+}
+
+/// Makes a bookmark.
+pub fn bookmark(snapshot: SnapshotName, mark: String) -> Plan {
+    let pool = Whose::Pool(snapshot.volume().pool());
+    ask(pool, TransferRequest::Bookmark { snapshot, mark })
+}
+
+fn ask(pool: Whose, request: TransferRequest) -> Plan {
+    Plan::Ask {
+        pool,
+        request: Request::Transfer(request),
+    }
+}
+
+/// Refuses to fill a person's screen with a stream, or to wait for one to be typed.
+pub fn refuse_terminal(is_terminal: bool, is_send: bool) -> Result<(), Failure> {
+    if !is_terminal {
+        return Ok(());
+    }
+    let (message, advice) = match is_send {
+        true => (
+            "a stream is nothing to look at",
+            "send it into a file or a pipe: > FILE",
+        ),
+        false => (
+            "a stream is nothing to type",
+            "give it a file or a pipe: < FILE",
+        ),
+    };
+    Err(Failure::new(FailureKind::Usage, message).advise(advice))
+}

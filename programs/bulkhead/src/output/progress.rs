@@ -1,0 +1,47 @@
+//! How far a long command is, on the standard error: one line that changes, on a terminal; a line
+//! from time to time, in a log.
+
+use std::io::{IsTerminal, Write};
+use std::time::{Duration, Instant};
+
+/// Pause between two lines in a log.
+const LOG_INTERVAL: Duration = Duration::from_secs(10);
+
+/// The line.
+pub struct ProgressBar {
+    is_silent: bool,
+    is_terminal: bool,
+    shown: Option<Instant>,
+}
+
+impl ProgressBar {
+    /// Nothing is shown yet; nothing ever if `is_silent`.
+    pub fn new(is_silent: bool) -> Self {
+        Self {
+            is_silent,
+            is_terminal: std::io::stderr().is_terminal(),
+            shown: None,
+        }
+    }
+
+    /// Shows `text`, in place of what was shown before.
+    pub fn show(&mut self, text: &str) {
+        let is_due = self.shown.is_none_or(|at| at.elapsed() >= LOG_INTERVAL);
+        if self.is_silent || !(self.is_terminal || is_due) {
+            return;
+        }
+        self.shown = Some(Instant::now());
+        // Nobody is told of a terminal that went away.
+        let _ = match self.is_terminal {
+            true => write!(std::io::stderr(), "\r{text}\x1b[K"),
+            false => writeln!(std::io::stderr(), "{text}"),
+        };
+    }
+
+    /// What follows begins on a line of its own.
+    pub fn end(&mut self) {
+        if self.is_terminal && self.shown.take().is_some() {
+            let _ = write!(std::io::stderr(), "\r\x1b[K");
+        }
+    }
+}

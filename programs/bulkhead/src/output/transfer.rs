@@ -1,0 +1,91 @@
+//! Transfers as people read them.
+
+use std::fmt::Write as _;
+
+use control::replication::{ReplicatedView, ReplicationView};
+use control::transfer::{InterruptedView, TransferView};
+
+use super::bytes;
+use crate::table::Table;
+
+/// What was sent or received.
+pub fn done(view: &TransferView) -> String {
+    let snapshots = view.snapshots.join(" ");
+    let size = bytes(view.bytes);
+    if view.is_estimate {
+        return format!("{snapshots}: about {size}\n");
+    }
+    let seconds = view.elapsed_ms as f64 / 1000.0;
+    let rate = bytes((view.bytes as f64 / seconds.max(0.001)) as u64);
+    format!("{snapshots}: {size} in {seconds:.1} s ({rate}/s)\n")
+}
+
+/// What an interrupted receive left: the token alone, so that a script can take it.
+pub fn interrupted(view: &InterruptedView) -> String {
+    match &view.token {
+        Some(token) => format!("{token}\n"),
+        None => format!("no receive of {} was interrupted\n", view.volume),
+    }
+}
+
+/// Who the pool is, who may replicate into it, and what it replicates.
+pub fn replication(view: &ReplicationView) -> String {
+    let mut text = match &view.fingerprint {
+        Some(fingerprint) => format!("fingerprint of {}: {fingerprint}\n", view.pool),
+        None => format!(
+            "{} has no key: `bulkhead replicate identity` makes one\n",
+            view.pool
+        ),
+    };
+    for peer in &view.peers {
+        let _ = writeln!(text, "accepts {} below {}", peer.fingerprint, peer.below);
+    }
+    if view.replicated.is_empty() {
+        return text;
+    }
+    let mut table = Table::new(&[
+        "REPLICATED",
+        "TO",
+        "INTO",
+        ">EVERY",
+        ">LAG",
+        ">LAST",
+        "STATE",
+    ]);
+    for one in &view.replicated {
+        let document = &one.document;
+        table.row([
+            one.dataset.to_string(),
+            document.to.clone(),
+            document.into.to_string(),
+            document.every_s.map_or_else(dash, duration),
+            one.lag_s.map_or_else(dash, duration),
+            bytes(one.state.bytes),
+            state(one),
+        ]);
+    }
+    let _ = write!(text, "\n{}", table.render());
+    text
+}
+
+fn dash() -> String {
+    "-".to_owned()
+}
+
+fn state(one: &ReplicatedView) -> String {
+    match &one.state.failure {
+        Some(failure) => format!("failed: {failure}"),
+        None if one.state.succeeded_unix_s == 0 => "not yet".to_owned(),
+        None => "ok".to_owned(),
+    }
+}
+
+/// A duration in the largest unit that leaves no doubt.
+fn duration(seconds: u64) -> String {
+    match seconds {
+        0..120 => format!("{seconds}s"),
+        120..7200 => format!("{}m", seconds / 60),
+        7200..172_800 => format!("{}h", seconds / 3600),
+        _ => format!("{}d", seconds / 86_400),
+    }
+}

@@ -1,0 +1,242 @@
+//! Requests about replication, and the properties that hold what they say.
+
+use control::answer::Done;
+use control::replication::{
+    EVERY_SECONDS_MAX, EVERY_SECONDS_MIN, KEEP_MAX, KeyDocument, Peer, PeersDocument,
+    REPLICATE_PROPERTY, REPLICATE_STATE_PROPERTY, REPLICATION_KEY_PROPERTY,
+    REPLICATION_PEERS_PROPERTY, ReplicateDocument, ReplicateRequest, ReplicateState,
+    ReplicatedView, ReplicationView,
+};
+use control::{Answer, Failure, FailureKind};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use units::VolumeName;
+
+use super::identity::Identity;
+use super::{now_unix_s, sender};
+use crate::operations::Context;
+use crate::operations::documents::Documents;
+
+/// Most pools that may replicate into one; their list has to fit into a property.
+const PEERS_MAX: usize = 24;
+
+/// Performs one request.
+pub fn perform(
+    context: &Context<'_>,
+    request: ReplicateRequest,
+    progress: &mut dyn FnMut(&str),
+) -> Result<Answer, Failure> {
+    match request {
+        ReplicateRequest::Identity => {
+            identity(context)?;
+            view(context)
+        }
+        ReplicateRequest::Accept(peer) => accept(context, peer),
+        ReplicateRequest::Revoke { fingerprint } => {
+            let mut document = peers(context)?;
+            let before = document.peers.len();
+            document
+                .peers
+                .retain(|peer| peer.fingerprint != fingerprint);
+            if document.peers.len() == before {
+                return Ok(Done::already(format!("{fingerprint} is not accepted")));
+            }
+            store(
+                context,
+                &root(context),
+                REPLICATION_PEERS_PROPERTY,
+                &document,
+            )?;
+            Ok(Done::changed(format!(
+                "{fingerprint} is not accepted any more"
+            )))
+        }
+        ReplicateRequest::Set { dataset, document } => set(context, &dataset, document),
+        ReplicateRequest::Remove { dataset } => {
+            if document_of(context, &dataset)?.is_none() {
+                return Ok(Done::already(format!("{dataset} is not replicated")));
+            }
+            let gone = [REPLICATE_PROPERTY, REPLICATE_STATE_PROPERTY];
+            let gone = gone.map(|name| (name.to_owned(), None));
+            context.edit(dataset.as_str(), gone.into())?;
+            Ok(Done::changed(format!(
+                "{dataset} is not replicated any more"
+            )))
+        }
+        ReplicateRequest::List => view(context),
+        ReplicateRequest::Run { dataset } => {
+            let document = document_of(context, &dataset)?.ok_or_else(|| {
+                let advice = format!("`bulkhead replicate set {dataset}` says where to");
+                Failure::not_found(format!("{dataset} is not replicated")).advise(advice)
+            })?;
+            let bytes = sender::run(context, &dataset, &document, progress)?;
+            let size = crate::output::bytes(bytes);
+            Ok(Done::changed(format!(
+                "replicated {dataset} to {}: {size}",
+                document.to
+            )))
+        }
+    }
+}
+
+fn root(context: &Context<'_>) -> String {
+    context.pool.name().to_string()
+}
+
+fn load<T: DeserializeOwned>(
+    context: &Context<'_>,
+    dataset: &str,
+    property: &str,
+) -> Result<Option<T>, Failure> {
+    let all = context.all()?;
+    let Some(text) = all.own(dataset).and_then(|own| own.get(property)) else {
+        return Ok(None);
+    };
+    serde_json::from_str(text).map(Some).map_err(|error| {
+        let message = format!("property {property} of {dataset} cannot be read: {error}");
+        Failure::new(FailureKind::Failed, message)
+            .advise("a newer version may have written it; set it again to replace it")
+    })
+}
+
+fn store(
+    context: &Context<'_>,
+    dataset: &str,
+    property: &str,
+    document: &impl Serialize,
+) -> Result<(), Failure> {
+    let text = serde_json::to_string(document).expect("documents are JSON");
+    context.edit(dataset, vec![(property.to_owned(), Some(text))])
+}
+
+/// Who the pool is; made now if it was nobody.
+pub fn identity(context: &Context<'_>) -> Result<Identity, Failure> {
+    let root = root(context);
+    if let Some(document) = load::<KeyDocument>(context, &root, REPLICATION_KEY_PROPERTY)? {
+        return Identity::of(&document);
+    }
+    let document = Identity::make(&root)?;
+    store(context, &root, REPLICATION_KEY_PROPERTY, &document)?;
+    Identity::of(&document)
+}
+
+/// Who may replicate into the pool.
+pub fn peers(context: &Context<'_>) -> Result<PeersDocument, Failure> {
+    let found = load(context, &root(context), REPLICATION_PEERS_PROPERTY)?;
+    Ok(found.unwrap_or(PeersDocument {
+        version: 1,
+        peers: Vec::new(),
+    }))
+}
+
+fn accept(context: &Context<'_>, peer: Peer) -> Result<Answer, Failure> {
+    if peer.below.pool() != *context.pool.name() {
+        return Err(Failure::usage(format!("{} is in another pool", peer.below)));
+    }
+    let mut document = peers(context)?;
+    if document.peers.contains(&peer) {
+        return Ok(Done::already(format!(
+            "{} is accepted already",
+            peer.fingerprint
+        )));
+    }
+    if document.peers.len() >= PEERS_MAX {
+        let message = format!("{PEERS_MAX} pools are accepted already");
+        return Err(Failure::new(FailureKind::Failed, message).advise("revoke one"));
+    }
+    let message = format!("{} may replicate below {}", peer.fingerprint, peer.below);
+    document.peers.push(peer);
+    store(
+        context,
+        &root(context),
+        REPLICATION_PEERS_PROPERTY,
+        &document,
+    )?;
+    Ok(Done::changed(message))
+}
+
+fn set(
+    context: &Context<'_>,
+    dataset: &VolumeName,
+    document: ReplicateDocument,
+) -> Result<Answer, Failure> {
+    let every = document.every_s.unwrap_or(EVERY_SECONDS_MIN);
+    if !(EVERY_SECONDS_MIN..=EVERY_SECONDS_MAX).contains(&every) {
+        return Err(Failure::usage("replicate every 10 seconds to 366 days"));
+    }
+    if !(1..=KEEP_MAX).contains(&document.keep) {
+        return Err(Failure::usage(format!("keep 1 to {KEEP_MAX} snapshots")));
+    }
+    let exists = context.pool.dataset(dataset);
+    exists.map_err(crate::operations::dataset_failure)?;
+    if document_of(context, dataset)?.as_ref() == Some(&document) {
+        return Ok(Done::already(format!("{dataset} is replicated so already")));
+    }
+    let fingerprint = identity(context)?.fingerprint;
+    store(context, dataset.as_str(), REPLICATE_PROPERTY, &document)?;
+    Ok(Done::changed(format!(
+        "{dataset} is replicated to {} at {}; there, accept {fingerprint}",
+        document.into, document.to
+    )))
+}
+
+/// Where `dataset` is replicated to.
+pub fn document_of(
+    context: &Context<'_>,
+    dataset: &VolumeName,
+) -> Result<Option<ReplicateDocument>, Failure> {
+    load(context, dataset.as_str(), REPLICATE_PROPERTY)
+}
+
+/// How it went.
+pub fn state_of(context: &Context<'_>, dataset: &VolumeName) -> ReplicateState {
+    let found = load(context, dataset.as_str(), REPLICATE_STATE_PROPERTY);
+    found.ok().flatten().unwrap_or_default()
+}
+
+/// Keeps how it went.
+pub fn keep_state(
+    context: &Context<'_>,
+    dataset: &VolumeName,
+    state: &ReplicateState,
+) -> Result<(), Failure> {
+    store(context, dataset.as_str(), REPLICATE_STATE_PROPERTY, state)
+}
+
+/// Everything that is replicated. A document that cannot be read is left out, and said in the log.
+pub fn replicated(context: &Context<'_>) -> Result<Vec<(VolumeName, ReplicateDocument)>, Failure> {
+    let all = context.all()?;
+    let mut found = Vec::new();
+    for name in all.with_property(REPLICATE_PROPERTY) {
+        let Ok(name) = name.parse::<VolumeName>() else {
+            continue;
+        };
+        match document_of(context, &name) {
+            Ok(Some(document)) => found.push((name, document)),
+            Ok(None) => {}
+            Err(failure) => tracing::error!(dataset = %name, %failure, "not replicated"),
+        }
+    }
+    Ok(found)
+}
+
+fn view(context: &Context<'_>) -> Result<Answer, Failure> {
+    let key = load::<KeyDocument>(context, &root(context), REPLICATION_KEY_PROPERTY)?;
+    let fingerprint = key.map(|key| Identity::of(&key)).transpose()?;
+    let now = now_unix_s();
+    let one = |(dataset, document): (VolumeName, ReplicateDocument)| {
+        let state = state_of(context, &dataset);
+        ReplicatedView {
+            lag_s: (state.succeeded_unix_s > 0).then(|| now.saturating_sub(state.succeeded_unix_s)),
+            dataset,
+            document,
+            state,
+        }
+    };
+    Ok(Answer::Replication(Box::new(ReplicationView {
+        pool: context.pool.name().clone(),
+        fingerprint: fingerprint.map(|identity| identity.fingerprint),
+        peers: peers(context)?.peers,
+        replicated: replicated(context)?.into_iter().map(one).collect(),
+    })))
+}

@@ -1,0 +1,24 @@
+//! Replication: volumes of this pool are sent to another appliance's, from time to time, over TLS.
+//!
+//! What is replicated, and who may replicate into the pool, stands in the pool's properties, so
+//! that it goes on with whichever head serves the pool. `documents` reads and writes those;
+//! `identity` is the pool's key and the check of the peer's; `wire` is what the two sides say to
+//! each other; `sender` and `receiver` are the two sides; `service` runs both in a pool server.
+
+mod documents;
+mod identity;
+mod receiver;
+mod sender;
+mod service;
+mod wire;
+
+pub use documents::perform;
+pub use service::{Access, Service};
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Seconds since 1970, for what is kept in the pool.
+fn now_unix_s() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.map_or(0, |since| since.as_secs())
+}

@@ -1,0 +1,240 @@
+//! The side that receives: one connection after the other, each from a pool that was accepted, and
+//! each only below the dataset that it was accepted for.
+
+use std::collections::BTreeMap;
+use std::io::Read;
+use std::net::{Shutdown, TcpStream};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::time::Duration;
+
+use control::replication::Peer;
+use control::transfer::ReceiveRequest;
+use control::{Failure, FailureKind};
+use rustls::{ServerConnection, StreamOwned};
+use units::VolumeName;
+use zpool::dataset::{DatasetErrorKind, Snapshots};
+
+use super::documents;
+use super::identity::fingerprint;
+use super::sender::{TAG_PREFIX, destroy};
+use super::wire::{self, FromReceiver, FromSender, Offer, Present};
+use crate::operations::{self, Context};
+
+type Tls = StreamOwned<ServerConnection, TcpStream>;
+
+/// Most questions and streams of one connection: every volume has a few.
+const MESSAGES_MAX: usize = 100_000;
+
+/// Longest wait for an older stream into the same volume to end, after its connection is closed.
+const SETTLE_MAX: Duration = Duration::from_secs(30);
+/// What is read, and thrown away, of a stream that is not wanted, so that its sender hears why.
+const UNWANTED_BYTES_MAX: usize = 64 << 20;
+/// Longest silence while it is.
+const UNWANTED_SILENCE_MAX: Duration = Duration::from_secs(5);
+
+/// Volumes that are being received, with their connections.
+static RECEIVING: Mutex<BTreeMap<VolumeName, TcpStream>> = Mutex::new(BTreeMap::new());
+/// One of them ended.
+static ENDED: Condvar = Condvar::new();
+
+/// A volume that is being received, until this is dropped.
+struct Claim<'a>(&'a VolumeName);
+
+impl Drop for Claim<'_> {
+    fn drop(&mut self) {
+        let mut receiving = RECEIVING.lock().expect("no holder panics");
+        receiving.remove(self.0);
+        ENDED.notify_all();
+    }
+}
+
+/// Ends an older stream into `volume`: its sender was killed or cut off, and has come again.
+fn settle(volume: &VolumeName) -> Result<MutexGuard<'static, Receivings>, Failure> {
+    let receiving = RECEIVING.lock().expect("no holder panics");
+    if let Some(older) = receiving.get(volume) {
+        let _ = older.shutdown(Shutdown::Both);
+    }
+    let is_received = |receiving: &mut Receivings| receiving.contains_key(volume);
+    let waited = ENDED.wait_timeout_while(receiving, SETTLE_MAX, is_received);
+    let (receiving, outcome) = waited.expect("no holder panics");
+    if outcome.timed_out() {
+        let message = format!("an older stream into {volume} does not end");
+        return Err(Failure::new(FailureKind::Busy, message).advise("try again in a moment"));
+    }
+    Ok(receiving)
+}
+
+type Receivings = BTreeMap<VolumeName, TcpStream>;
+
+/// Serves one connection to its end.
+pub fn serve(context: &Context<'_>, stream: TcpStream) -> Result<(), Failure> {
+    let io = |error: std::io::Error| {
+        Failure::new(
+            FailureKind::Unreachable,
+            format!("set up the connection: {error}"),
+        )
+    };
+    stream
+        .set_read_timeout(Some(wire::CONNECT_MAX))
+        .map_err(io)?;
+    stream
+        .set_write_timeout(Some(wire::CONNECT_MAX))
+        .map_err(io)?;
+    let accepted = documents::peers(context)?.peers;
+    let identity = {
+        let _alone = context.live.alone();
+        documents::identity(context)?
+    };
+    let known = accepted.iter().map(|peer| peer.fingerprint.clone());
+    let tls_error = |error: rustls::Error| {
+        Failure::new(
+            FailureKind::Denied,
+            format!("encrypt the connection: {error}"),
+        )
+    };
+    let config = identity.server(known.collect()).map_err(tls_error)?;
+    let session = ServerConnection::new(Arc::clone(&config)).map_err(tls_error)?;
+    let mut tls = StreamOwned::new(session, stream);
+    while tls.conn.is_handshaking() {
+        tls.conn.complete_io(&mut tls.sock).map_err(io)?;
+    }
+    wire::bound(&tls.sock).map_err(io)?;
+    let shown = tls.conn.peer_certificates().and_then(|shown| shown.first());
+    let shown = shown.map(fingerprint);
+    let may: Vec<Peer> = accepted
+        .into_iter()
+        .filter(|peer| Some(&peer.fingerprint) == shown.as_ref())
+        .collect();
+    converse(context, &mut tls, &may)
+}
+
+fn converse(context: &Context<'_>, tls: &mut Tls, may: &[Peer]) -> Result<(), Failure> {
+    for _ in 0..MESSAGES_MAX {
+        let Some(message) = wire::hear::<FromSender>(tls)? else {
+            return Ok(());
+        };
+        let outcome = match message {
+            FromSender::About { version, volume } => {
+                allowed(may, &volume).and_then(|()| about(context, version, &volume))
+            }
+            FromSender::Stream(offer) => {
+                allowed(may, &offer.volume).and_then(|()| receive(context, &offer, tls))
+            }
+        };
+        match outcome {
+            Ok(answer) => wire::say(tls, &answer)?,
+            Err(failure) => {
+                tracing::warn!(%failure, "replication into the pool");
+                wire::say(tls, &FromReceiver::Failed(failure.clone()))?;
+                tls.conn.send_close_notify();
+                let _ = std::io::Write::flush(tls);
+                throw_away(tls);
+                return Err(failure);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The rest of a stream that is not wanted. Closing at once would take the answer away from its
+/// sender.
+fn throw_away(tls: &mut Tls) {
+    let _ = tls.sock.shutdown(Shutdown::Write);
+    let _ = tls.sock.set_read_timeout(Some(UNWANTED_SILENCE_MAX));
+    let mut left = UNWANTED_BYTES_MAX;
+    let mut piece = vec![0; 64 << 10];
+    while left > 0 {
+        match tls.sock.read(&mut piece) {
+            Ok(0) | Err(_) => return,
+            Ok(count) => left = left.saturating_sub(count),
+        }
+    }
+}
+
+fn allowed(may: &[Peer], volume: &VolumeName) -> Result<(), Failure> {
+    let is_below = |below: &VolumeName| {
+        let rest = volume.as_str().strip_prefix(below.as_str());
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    };
+    if may.iter().any(|peer| is_below(&peer.below)) {
+        return Ok(());
+    }
+    Err(Failure::new(
+        FailureKind::Denied,
+        format!("replication into {volume} is not accepted"),
+    )
+    .advise("`bulkhead replicate accept` says below which dataset it is"))
+}
+
+/// What has arrived of `volume`.
+fn about(
+    context: &Context<'_>,
+    version: u32,
+    volume: &VolumeName,
+) -> Result<FromReceiver, Failure> {
+    if version != wire::VERSION {
+        let message = format!(
+            "the sender speaks version {version}, this pool {}",
+            wire::VERSION
+        );
+        return Err(Failure::usage(message).advise("use the same version of bulkhead"));
+    }
+    drop(settle(volume)?);
+    let left = context.pool.interrupted(volume);
+    let left = left.map_err(operations::transfer::failure)?;
+    let guids = match context.pool.datasets(volume, Snapshots::Include) {
+        Ok(all) => {
+            let own = format!("{volume}@");
+            let snapshots = all.into_iter().filter(|info| info.name.starts_with(&own));
+            snapshots.map(|info| info.guid).collect()
+        }
+        Err(error) if error.kind == DatasetErrorKind::NotFound => Vec::new(),
+        Err(error) => return Err(operations::dataset_failure(error)),
+    };
+    let token = left.and_then(|left| left.token);
+    Ok(FromReceiver::Present(Present { guids, token }))
+}
+
+fn receive(context: &Context<'_>, offer: &Offer, tls: &mut Tls) -> Result<FromReceiver, Failure> {
+    let own = tls.sock.try_clone().map_err(|error| {
+        Failure::new(FailureKind::Failed, format!("use the connection: {error}"))
+    })?;
+    settle(&offer.volume)?.insert(offer.volume.clone(), own);
+    let _claim = Claim(&offer.volume);
+    let left = context.pool.interrupted(&offer.volume);
+    let left = left.map_err(operations::transfer::failure)?;
+    if left.is_some() && !offer.resumes {
+        // The sender lacks what it was a part of.
+        let forgotten = context.pool.abort_receive(&offer.volume);
+        forgotten.map_err(operations::transfer::failure)?;
+    }
+    let request = ReceiveRequest {
+        volume: offer.volume.clone(),
+        tag: Some(offer.tag.clone()),
+        force: false,
+        resumable: true,
+        parents: true,
+    };
+    let received = operations::transfer::receive_from(context, &request, tls)?;
+    let _alone = context.live.alone();
+    operations::transfer::keep_properties(context, &offer.volume, &offer.properties)?;
+    drop(_alone);
+    prune(context, offer)?;
+    Ok(FromReceiver::Done {
+        bytes: received.bytes,
+    })
+}
+
+/// Destroys the oldest snapshots of replication; never the newest, which was just made.
+fn prune(context: &Context<'_>, offer: &Offer) -> Result<(), Failure> {
+    let all = context.pool.datasets(&offer.volume, Snapshots::Include);
+    let mut made = all.map_err(operations::dataset_failure)?;
+    let prefix = format!("{}@{TAG_PREFIX}", offer.volume);
+    made.retain(|info| info.name.starts_with(&prefix));
+    made.sort_by_key(|info| info.creation_txg);
+    let excess = made.len().saturating_sub(offer.keep.max(1) as usize);
+    for old in &made[..excess] {
+        destroy(context, &old.name);
+    }
+    Ok(())
+}

@@ -1,0 +1,104 @@
+//! What the two sides of replication say to each other, inside TLS: frames of JSON, as on the
+//! control socket, and ZFS's own streams between them (`docs/formats/replication.md`).
+
+use std::io::{self, Read, Write};
+use std::net::TcpStream;
+use std::time::Duration;
+
+use control::frame::{self, FrameError};
+use control::{Failure, FailureKind};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use units::VolumeName;
+
+/// Version of what is said.
+pub const VERSION: u32 = 1;
+/// Longest silence of the other side.
+pub const SILENCE_MAX: Duration = Duration::from_secs(60);
+/// Longest time until a connection and its TLS stand.
+pub const CONNECT_MAX: Duration = Duration::from_secs(10);
+
+/// The sender's part.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FromSender {
+    /// What has arrived of this volume?
+    About {
+        /// [`VERSION`].
+        version: u32,
+        /// The volume at the receiver.
+        volume: VolumeName,
+    },
+    /// A stream follows this frame at once, and ends by itself.
+    Stream(Offer),
+}
+
+/// A stream that follows.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Offer {
+    /// The volume at the receiver.
+    pub volume: VolumeName,
+    /// The snapshot, without the volume.
+    pub tag: String,
+    /// What the volume says of itself at the sender: kept there, without effect.
+    pub properties: Vec<(String, String)>,
+    /// Snapshots of replication to keep.
+    pub keep: u32,
+    /// The stream goes on where one was interrupted.
+    pub resumes: bool,
+}
+
+/// The receiver's part.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FromReceiver {
+    /// What has arrived.
+    Present(Present),
+    /// The stream has arrived, and is on the disks.
+    Done {
+        /// Its bytes.
+        bytes: u64,
+    },
+    /// It did not work. The connection ends.
+    Failed(Failure),
+}
+
+/// What has arrived of a volume.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub struct Present {
+    /// GUIDs of its snapshots.
+    pub guids: Vec<u64>,
+    /// Where an interrupted stream goes on.
+    pub token: Option<String>,
+}
+
+/// A connection with TLS on it, of either side.
+pub trait Connection: Read + Write {}
+impl<T: Read + Write> Connection for T {}
+
+/// Bounds every wait of a connection.
+pub fn bound(stream: &TcpStream) -> io::Result<()> {
+    stream.set_nodelay(true)?;
+    stream.set_read_timeout(Some(SILENCE_MAX))?;
+    stream.set_write_timeout(Some(SILENCE_MAX))
+}
+
+/// Says something.
+pub fn say(to: &mut dyn Connection, what: &impl Serialize) -> Result<(), Failure> {
+    let mut to = to;
+    frame::send(&mut to, what).map_err(|error| broken(&error))
+}
+
+/// Hears something; nothing if the other side has ended the connection.
+pub fn hear<T: DeserializeOwned>(from: &mut dyn Connection) -> Result<Option<T>, Failure> {
+    let mut from = from;
+    match frame::receive(&mut from) {
+        Ok(what) => Ok(Some(what)),
+        Err(FrameError::Closed) => Ok(None),
+        Err(error) => Err(broken(&error)),
+    }
+}
+
+fn broken(error: &FrameError) -> Failure {
+    Failure::from_chain(FailureKind::Unreachable, error)
+}

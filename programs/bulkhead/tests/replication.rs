@@ -1,0 +1,211 @@
+//! Volumes are replicated between two servers whose clients stay attached, and either server is
+//! killed on the way. Strangers get nothing.
+
+mod common;
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use common::heads::{Head, MIB, fill, noise};
+
+/// Longest wait for a run that is due.
+const RUN_WAIT: Duration = Duration::from_secs(120);
+
+/// An address that was free a moment ago; a server keeps it over restarts.
+fn free_address() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("bound");
+    listener.local_addr().expect("an address").to_string()
+}
+
+struct Pair {
+    near: Head,
+    far: Head,
+    address: String,
+    near_print: String,
+    far_print: String,
+}
+
+fn fingerprint(head: &Head) -> String {
+    let identity = head.machine.ok("replicate identity tank --json").json();
+    identity["fingerprint"]
+        .as_str()
+        .expect("a fingerprint")
+        .to_owned()
+}
+
+impl Pair {
+    fn new() -> Self {
+        let address = free_address();
+        let near = Head::new();
+        let far = Head::with_options(&format!("--replication {address}"));
+        Self {
+            near_print: fingerprint(&near),
+            far_print: fingerprint(&far),
+            near,
+            far,
+            address,
+        }
+    }
+
+    fn set(&self, options: &str) {
+        let Self {
+            address, far_print, ..
+        } = self;
+        self.near.machine.ok(&format!(
+            "replicate set tank/v --to {address} --peer {far_print} {options}"
+        ));
+    }
+
+    fn accept(&self, below: &str) {
+        let print = &self.near_print;
+        self.far
+            .machine
+            .ok(&format!("replicate accept {print} --below {below}"));
+    }
+
+    /// Names of the snapshots of `volume` that replication made.
+    fn snapshots(&self, head: &Head, volume: &str) -> Vec<String> {
+        let all = head
+            .machine
+            .ok(&format!("snapshot list {volume} --json"))
+            .json();
+        let names = all.as_array().expect("a list").iter();
+        let names = names.map(|one| one["name"].as_str().expect("a name").to_owned());
+        names.filter(|name| name.contains("@repl-")).collect()
+    }
+
+    fn contents_agree(&self, copy: &str) {
+        let newest =
+            |head: &Head, volume: &str| self.snapshots(head, volume).pop().expect("a snapshot");
+        let (near, far) = (newest(&self.near, "tank/v"), newest(&self.far, copy));
+        assert_eq!(near.split('@').nth(1), far.split('@').nth(1));
+        assert!(self.near.contents(&near) == self.far.contents(&far));
+    }
+}
+
+#[test]
+fn a_volume_is_replicated_until_it_is_not_accepted_any_more() {
+    let pair = Pair::new();
+    let near = &pair.near.machine;
+    let mut client = pair.near.client();
+    client.write(0, &noise(1, MIB)).expect("written");
+    client.flush().expect("flushed");
+    pair.set("--into tank/from/v --keep 2");
+
+    strangers_get_nothing(&pair);
+    near.refused("replicate run tank/v", 7, "talk to");
+    assert!(
+        pair.snapshots(&pair.near, "tank/v").is_empty(),
+        "nobody would take it"
+    );
+    pair.accept("tank/elsewhere");
+    near.refused("replicate run tank/v", 10, "not accepted");
+    pair.accept("tank/from");
+    near.ok("replicate run tank/v");
+    pair.contents_agree("tank/from/v");
+
+    // What the original said of itself came along, and has no effect.
+    let copy = pair.far.machine.ok("volume show tank/from/v --json").json();
+    let kept = &copy["properties"]["bulkhead-source:export"]["value"];
+    assert!(
+        kept.as_str().is_some_and(|text| text.contains("nbd")),
+        "{copy}"
+    );
+    assert_eq!(copy["exports"].as_array().map(Vec::len), Some(0));
+
+    // By its schedule, without being asked; old snapshots go, on both sides.
+    client.write(MIB as u64, &noise(2, MIB)).expect("written");
+    client.flush().expect("flushed");
+    pair.set("--into tank/from/v --keep 2 --every 10s");
+    let deadline = Instant::now() + RUN_WAIT;
+    let first = pair.snapshots(&pair.far, "tank/from/v");
+    while pair
+        .snapshots(&pair.far, "tank/from/v")
+        .iter()
+        .any(|name| first.contains(name))
+    {
+        assert!(Instant::now() < deadline, "{}", pair.near.machine.log());
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    pair.set("--into tank/from/v --keep 2");
+    let status = near.ok("replicate list --json").json();
+    assert!(status["replicated"][0]["lag_s"].is_u64(), "{status}");
+    near.ok("replicate run tank/v");
+    assert!(pair.snapshots(&pair.near, "tank/v").len() <= 3);
+    assert!(pair.snapshots(&pair.far, "tank/from/v").len() <= 2);
+    pair.contents_agree("tank/from/v");
+
+    near_copy_that_is_used_is_left_alone(&pair);
+    let print = &pair.near_print;
+    pair.far.machine.ok(&format!("replicate revoke {print}"));
+    near.refused("replicate run tank/v", 7, "talk to");
+    let status = near.ok("replicate list --json").json();
+    assert!(
+        status["replicated"][0]["state"]["failure"].is_string(),
+        "{status}"
+    );
+    near.ok("replicate remove tank/v");
+    near.refused("replicate run tank/v", 3, "not replicated");
+    client.read(0, 512).expect("still attached");
+    assert_eq!(pair.near.server.stop(), 0);
+    assert_eq!(pair.far.server.stop(), 0);
+}
+
+fn near_copy_that_is_used_is_left_alone(pair: &Pair) {
+    let far = &pair.far.machine;
+    far.ok("nbd export tank/from/v --name copy");
+    pair.near
+        .machine
+        .refused("replicate run tank/v", 5, "exported");
+    far.ok("nbd unexport tank/from/v");
+    pair.near.machine.ok("replicate run tank/v");
+}
+
+/// Whoever has no key that was accepted: noise, silence, and a pool with another fingerprint.
+fn strangers_get_nothing(pair: &Pair) {
+    let connect = || TcpStream::connect(&pair.address).expect("connected");
+    let silent = connect();
+    let mut noisy = connect();
+    noisy.write_all(&noise(3, 4096)).expect("sent");
+    let limit = Some(Duration::from_secs(60));
+    noisy.set_read_timeout(limit).expect("set");
+    let mut answer = Vec::new();
+    // An alert, or a reset.
+    let _ = noisy.read_to_end(&mut answer);
+    assert!(answer.len() < 100, "{}", answer.len());
+    let other = "1".repeat(64);
+    let Pair { address, .. } = pair;
+    let near = &pair.near.machine;
+    near.ok(&format!(
+        "replicate set tank/v --to {address} --peer {other} --into tank/from/v"
+    ));
+    near.refused("replicate run tank/v", 7, "certificate");
+    pair.set("--into tank/from/v --keep 2");
+    drop(silent);
+}
+
+#[test]
+fn either_side_may_be_killed_at_any_moment() {
+    let mut pair = Pair::new();
+    pair.set("--into tank/copy --keep 1");
+    pair.accept("tank/copy");
+    for round in 0..6_u64 {
+        fill(&mut pair.near.client(), round * 1000);
+        let mut run = pair.near.machine.command("replicate run tank/v");
+        run.stdout(Stdio::null()).stderr(Stdio::null());
+        let mut run = run.spawn().expect("started");
+        // Anywhere between the first frame and the last commit.
+        std::thread::sleep(Duration::from_millis(40 * round + 20));
+        match round % 2 {
+            0 => pair.far = pair.far.killed_and_restarted(),
+            _ => pair.near = pair.near.killed_and_restarted(),
+        }
+        run.wait().expect("it ends");
+        pair.near.machine.ok("replicate run tank/v");
+        pair.contents_agree("tank/copy");
+    }
+    assert!(pair.snapshots(&pair.far, "tank/copy").len() <= 1);
+    assert!(pair.far.token("tank/copy").is_empty());
+}
