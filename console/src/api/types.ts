@@ -367,7 +367,7 @@ export interface Token {
   name: string;
   role: Role;
   expires_at_ms?: number | null;
-  token?: string;
+  token?: string | null;
 }
 
 export interface AuditEntry {
