@@ -8,9 +8,9 @@ use serde::{Deserialize, Serialize};
 use units::{IscsiName, PoolName, SnapshotName, VolumeName};
 
 use crate::exports::{AccessRule, NbdExport};
-use crate::rescue::RescueView;
 pub use crate::key::KeyView;
 use crate::replication::ReplicationView;
+use crate::rescue::RescueView;
 use crate::transfer::{InterruptedView, TransferView};
 
 /// One answer.

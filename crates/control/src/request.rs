@@ -9,9 +9,9 @@ use serde::{Deserialize, Serialize};
 use units::{IscsiName, Network, PoolName, SnapshotName, VolumeName};
 
 use crate::exports::AccessRule;
-use crate::rescue::RescueRequest;
 pub use crate::key::{KeyRequest, KeyWish};
 use crate::replication::ReplicateRequest;
+use crate::rescue::RescueRequest;
 use crate::schedule::{Rule, When};
 use crate::secret::Secret;
 use crate::transfer::TransferRequest;

@@ -5,8 +5,8 @@ use control::Failure;
 use control::request::{Request, SnapshotRequest, VolumeCreate, VolumeRequest};
 use units::{ByteCount, PoolName, SnapshotName, VolumeName};
 
-use super::rescue::{self, RescueArgs};
 use super::key::{KeyArgs, KeyCommand};
+use super::rescue::{self, RescueArgs};
 use super::{Plan, Whose, confirmed, values};
 
 /// Block size of a volume when none is given; the same as OpenZFS's.
