@@ -129,7 +129,9 @@ visit_one(const char *name, void *arg)
 	if (!found.bd_is_snapshot)
 		fill_space(ds, &found);
 	/* What a receive has not finished has no objects yet, or holes in their place. */
-	if (found.bd_kind == BH_KIND_VOLUME && !DS_IS_INCONSISTENT(ds) &&
+	if (DS_IS_INCONSISTENT(ds))
+		found.bd_kind = BH_KIND_OTHER;
+	if (found.bd_kind == BH_KIND_VOLUME &&
 	    volume_shape(os, &found.bd_volume_size, &block_size) == 0)
 		found.bd_volume_block_size = block_size;
 	fill_origin(ds, origin);

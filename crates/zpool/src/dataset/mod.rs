@@ -39,7 +39,7 @@ pub enum DatasetKind {
     Filesystem,
     /// A block device.
     Volume,
-    /// Something that this program does not know.
+    /// Something that this program does not know, or that a receive has not finished.
     Other,
 }
 
@@ -72,7 +72,7 @@ pub struct DatasetInfo {
     pub refreservation: ByteCount,
     /// What it is made of, and its limits; zero for snapshots, but for what they wrote.
     pub space: SpaceUse,
-    /// Of a volume; not of one that a receive has not finished.
+    /// Of a volume that is complete; zeros while its key is missing.
     pub volume: Option<VolumeShape>,
 }
 
@@ -204,12 +204,10 @@ unsafe extern "C" fn collect_dataset(arg: *mut c_void, dataset: *const sys::bh_d
             written: ByteCount(raw.bd_written),
             compress_percent: raw.bd_compress_percent,
         },
-        volume: (kind == DatasetKind::Volume && raw.bd_volume_block_size != 0).then_some(
-            VolumeShape {
-                size: ByteCount(raw.bd_volume_size),
-                block_size: ByteCount(raw.bd_volume_block_size),
-            },
-        ),
+        volume: (kind == DatasetKind::Volume).then_some(VolumeShape {
+            size: ByteCount(raw.bd_volume_size),
+            block_size: ByteCount(raw.bd_volume_block_size),
+        }),
     });
 }
 
