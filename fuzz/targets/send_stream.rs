@@ -9,7 +9,7 @@ use send_stream::{Begin, RECORD_BYTES, pass};
 /// A valid first record, so that the fuzzer need not find one: a stream of a volume.
 fn begin() -> [u8; RECORD_BYTES] {
     let mut record = [0; RECORD_BYTES];
-    record[8..16].copy_from_slice(&0x2_F5ba_cbac_u64.to_le_bytes());
+    record[8..16].copy_from_slice(&0x2_f5ba_cbac_u64.to_le_bytes());
     record[16] = 1;
     record[32] = 3;
     record[56..62].copy_from_slice(b"a/b@c\0");

@@ -6,7 +6,7 @@ use crate::error::{StreamError, StreamErrorKind as Kind};
 use crate::guard::fill;
 use crate::record::{RECORD_BYTES, Record, kind};
 
-const MAGIC: u64 = 0x2_F5ba_cbac;
+const MAGIC: u64 = 0x2_f5ba_cbac;
 /// `drr_type` of a stream that was made of a volume.
 const VOLUME: u32 = 3;
 /// Longest name in the record, its NUL included.

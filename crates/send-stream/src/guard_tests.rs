@@ -22,7 +22,7 @@ impl Made {
         Self(record(
             kind::BEGIN,
             &[
-                (8, &0x2_F5ba_cbac_u64.to_le_bytes()),
+                (8, &0x2_f5ba_cbac_u64.to_le_bytes()),
                 (16, &version.to_le_bytes()),
                 (32, &3_u32.to_le_bytes()),
                 (40, &77_u64.to_le_bytes()),

@@ -160,7 +160,6 @@ fn take_over() {
         assert_eq!(pool.unreplayed_volumes().expect("look"), [name("tank/hex")]);
         let replayed = pool.replay(&name("tank/hex")).expect_err("locked");
         assert_eq!(replayed.kind, DatasetErrorKind::KeyMissing);
-        println!("a log waits for its key");
     }
 
     let wrong = pool

@@ -585,7 +585,7 @@ fn a_package_brings_user_properties_along() {
 
         let mut package = vec![0; RECORD];
         package[4..8].copy_from_slice(&(list.len() as u32).to_le_bytes());
-        package[8..16].copy_from_slice(&0x2_F5ba_cbac_u64.to_le_bytes());
+        package[8..16].copy_from_slice(&0x2_f5ba_cbac_u64.to_le_bytes());
         package[16] = 2;
         package[56..68].copy_from_slice(b"tank/v@first");
         let mut end = vec![0; RECORD];

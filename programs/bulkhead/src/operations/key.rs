@@ -215,13 +215,16 @@ fn replay(context: &Context<'_>, root: &str) -> Result<(), Failure> {
     Ok(())
 }
 
+/// An encrypted dataset whose key was not loaded, and why not, a sentence for each place.
+pub type NotLoaded = (String, Vec<String>);
+
 /// Loads what is missing and can be found; tells how many were loaded, and of each other one why
 /// not.
 pub fn load_missing(
     pool: &zpool::Pool,
     all: &All,
     wanted: impl Fn(&KeyInfo, &[KeyLocation]) -> bool,
-) -> Result<(u64, Vec<(String, Vec<String>)>), Failure> {
+) -> Result<(u64, Vec<NotLoaded>), Failure> {
     let datasets = pool.encrypted_datasets().map_err(failures::dataset)?;
     let (mut loaded, mut left) = (0, Vec::new());
     for root in datasets
