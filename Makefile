@@ -16,7 +16,7 @@ PREFIX ?= /usr/local
 DESTDIR ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help deps build install deb demo demo-single test lint unit conformance crash hostile api drill drill-short linux fuzz bench console screenshots
+.PHONY: help deps build install deb demo demo-single test lint unit conformance crash hostile rollback api drill drill-short linux fuzz bench console screenshots
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -65,6 +65,10 @@ crash: build ## ROUNDS kills with verified clients; LEGS=mix harms a leg meanwhi
 hostile: build ## clients that misbehave beside one that does not
 	@scripts/deps.sh test
 	$(PYTHON) -m proof.hostile
+
+rollback: build ## ROUNDS of rollbacks under writing clients, some killed in the middle
+	@scripts/deps.sh test
+	$(PYTHON) -m proof.rollback --rounds $(ROUNDS) $(if $(SEED),--seed $(SEED))
 
 api: build ## the HTTP API of a head: rights, limits, its document, metrics
 	@scripts/deps.sh test

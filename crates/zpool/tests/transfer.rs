@@ -541,21 +541,24 @@ fn xdr_list(entries: &[(&'static str, Packed)]) -> Vec<u8> {
     const UNIQUE_NAMES: u32 = 1;
     const TEXT: u32 = 9;
     const LIST: u32 = 19;
-    // What the decoder reserves for an entry; more than enough.
-    const DECODED: u32 = 4096;
+    // What an entry and a list within one take in memory, which the decoder compares.
+    const ENTRY_BYTES: usize = 16;
+    const LIST_BYTES: usize = 24;
     let mut bytes = 0_u32.to_be_bytes().to_vec();
     bytes.extend(UNIQUE_NAMES.to_be_bytes());
     for (name, value) in entries {
-        let (kind, value) = match value {
-            Packed::Text(text) => (TEXT, xdr_text(text)),
-            Packed::List(inner) => (LIST, xdr_list(inner)),
+        let (kind, value, bytes_in_memory) = match value {
+            Packed::Text(text) => (TEXT, xdr_text(text), text.len() + 1),
+            Packed::List(inner) => (LIST, xdr_list(inner), LIST_BYTES),
         };
+        let name_bytes = (ENTRY_BYTES + name.len() + 1).next_multiple_of(8);
+        let decoded = name_bytes + bytes_in_memory.next_multiple_of(8);
         let mut entry = xdr_text(name);
         entry.extend(kind.to_be_bytes());
         entry.extend(1_u32.to_be_bytes());
         entry.extend(value);
         bytes.extend((entry.len() as u32 + 8).to_be_bytes());
-        bytes.extend(DECODED.to_be_bytes());
+        bytes.extend((decoded as u32).to_be_bytes());
         bytes.extend(entry);
     }
     bytes.extend([0; 8]);

@@ -23,7 +23,7 @@ const DISKS: [&str; 8] = [
 ];
 
 /// Starts of the examples that are not run here, and why.
-const ELSEWHERE: [(&str, &str); 17] = [
+const ELSEWHERE: [(&str, &str); 21] = [
     ("head", "never ends, and wants real addresses: proof.api"),
     ("user ", "wants a password: proof.api"),
     ("token ", "wants a user: proof.api"),
@@ -36,6 +36,10 @@ const ELSEWHERE: [(&str, &str); 17] = [
     ("volume key ", "needs keys: tests/encryption.rs"),
     ("volume create tank/vm1", "asks for a passphrase"),
     ("volume create tank/vm2", "needs a key: tests/encryption.rs"),
+    ("volume create tank/vms/", "needs keys: tests/encryption.rs"),
+    ("replicate ", "needs two servers: tests/replication.rs"),
+    ("snapshot send", "needs a second pool: tests/transfer.rs"),
+    ("snapshot receive", "needs a second pool: tests/transfer.rs"),
     ("agent pool monitor", "needs a resource: tests/agent.rs"),
     (
         "pool-server",

@@ -18,7 +18,7 @@ pub enum NbdCommand {
     #[command(after_help = "Examples:
   bulkhead nbd export tank/vm0 --name vm0
   bulkhead nbd export tank/iso --read-only --allow-network 10.0.0.0/24
-  bulkhead nbd export tank/vm1 --allow-certificate hypervisor1")]
+  bulkhead nbd export tank/vm0 --allow-certificate hypervisor1")]
     Export {
         /// The volume
         volume: VolumeName,

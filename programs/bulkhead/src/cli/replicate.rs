@@ -57,11 +57,11 @@ pub enum ReplicateCommand {
 }
 
 const ACCEPT_EXAMPLE: &str = "Example:
-  bulkhead replicate accept \
+  bulkhead replicate accept \\
       5f0c1b6ad2e98a7c3b4d5e6f708192a3b4c5d6e7f8091a2b3c4d5e6f708192a3 --below vault/from-tank";
 
 const SET_EXAMPLE: &str = "Example:
-  bulkhead replicate set tank/vm0 --to backup.example.org:8873 --into vault/from-tank/vm0 \
+  bulkhead replicate set tank/vm0 --to backup.example.org:8873 --into vault/from-tank/vm0 \\
       --peer 0a1b2c3d4e5f60718293a4b5c6d7e8f90a1b2c3d4e5f60718293a4b5c6d7e8f9 --every 15m";
 
 /// Where to.
