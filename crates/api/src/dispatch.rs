@@ -536,6 +536,7 @@ fn finish(
             role_of(verb) == crate::Role::ReadOnly
         });
     if !looks {
+        api.sampler.changed();
         let entry = Entry {
             at_ms: crate::now_ms(),
             who: caller

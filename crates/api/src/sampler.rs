@@ -2,6 +2,7 @@
 //! seen: the overview, each pool's state, what volumes do. One look serves all watchers.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, RwLock};
 use std::time::{Duration, Instant};
 
@@ -55,6 +56,8 @@ pub struct Seen {
     pub statuses: BTreeMap<String, Arc<Status>>,
     surroundings: Arc<Surroundings>,
     at: Option<Instant>,
+    /// Nothing was changed since, as far as this head knows.
+    is_current: bool,
     surroundings_at: Option<Instant>,
 }
 
@@ -63,6 +66,8 @@ pub struct Sampler {
     backend: Arc<dyn Backend>,
     operations: Arc<Operations>,
     seen: RwLock<Seen>,
+    /// How many changes were made: what was seen before the last one is old.
+    changes: AtomicU64,
     /// Held while looking: two at a time would measure nothing.
     looking: Mutex<Looking>,
     frames: broadcast::Sender<Arc<Frame>>,
@@ -82,6 +87,7 @@ impl Sampler {
             backend,
             operations,
             seen: RwLock::default(),
+            changes: AtomicU64::new(0),
             looking: Mutex::default(),
             frames: broadcast::Sender::new(BEHIND_MAX),
         }
@@ -97,13 +103,20 @@ impl Sampler {
         Frame::new("overview", &*self.seen().overview)
     }
 
+    /// Somebody changed something: whoever asks next sees it.
+    pub fn changed(&self) {
+        self.changes.fetch_add(1, Ordering::AcqRel);
+        self.seen.write().expect("no holder panics").is_current = false;
+    }
+
     fn seen(&self) -> Seen {
         self.seen.read().expect("no holder panics").clone()
     }
 
     /// What is now, or was a moment ago. May block.
     pub fn fresh(&self) -> Seen {
-        let is_fresh = |seen: &Seen| seen.at.is_some_and(|at| at.elapsed() < FRESH);
+        let is_fresh =
+            |seen: &Seen| seen.is_current && seen.at.is_some_and(|at| at.elapsed() < FRESH);
         let seen = self.seen();
         if is_fresh(&seen) {
             return seen;
@@ -158,6 +171,7 @@ impl Sampler {
     }
 
     fn look(&self, looking: &mut Looking) {
+        let changes = self.changes.load(Ordering::Acquire);
         let before = self.seen();
         let (surroundings, surroundings_at) = match before.surroundings_at {
             Some(at) if at.elapsed() < SURROUNDINGS_INTERVAL => (before.surroundings.clone(), at),
@@ -202,13 +216,16 @@ impl Sampler {
             differs(&before.overview, &overview).then(|| Frame::new("overview", &overview)),
             Some(Frame::new("metrics", &metrics)),
         ];
-        *self.seen.write().expect("no holder panics") = Seen {
+        let mut seen = self.seen.write().expect("no holder panics");
+        *seen = Seen {
             overview: Arc::new(overview),
             statuses,
             surroundings,
             at: Some(Instant::now()),
+            is_current: self.changes.load(Ordering::Acquire) == changes,
             surroundings_at: Some(surroundings_at),
         };
+        drop(seen);
         for frame in frames.into_iter().flatten() {
             // Nobody may be watching.
             let _ = self.frames.send(frame);
