@@ -4,6 +4,8 @@ use std::fmt::Write as _;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, ExitCode};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use control::{Failure, FailureKind};
@@ -151,8 +153,14 @@ fn up(
         keeps_failed: args.keep_failed,
         ..UpOptions::new(text, base, program)
     };
-    clean_up_when_interrupted(&options)?;
-    match Lab::up(&options, progress) {
+    let interrupted = Arc::new(AtomicBool::new(false));
+    clean_up_when_interrupted(&options, &interrupted)?;
+    let up = Lab::up(&options, progress);
+    while up.is_err() && interrupted.load(Ordering::Acquire) {
+        // It failed because the lab is being taken down, which ends this process.
+        std::thread::park();
+    }
+    match up {
         Ok(lab) => {
             if !json {
                 print(&ways(&lab, &args.which.labs.dir))?;
@@ -181,7 +189,10 @@ fn up(
 }
 
 /// Whoever interrupts a lab that comes up wants none of it, unless what failed is to be looked at.
-fn clean_up_when_interrupted(options: &UpOptions) -> Result<(), Failure> {
+fn clean_up_when_interrupted(
+    options: &UpOptions,
+    interrupted: &Arc<AtomicBool>,
+) -> Result<(), Failure> {
     let named = appliance::parse(&options.file_text).map(|parsed| parsed.appliance.name);
     let name = options.name.clone().or(named.ok());
     let Some(name) = name.filter(|_| !options.keeps_failed) else {
@@ -191,8 +202,9 @@ fn clean_up_when_interrupted(options: &UpOptions) -> Result<(), Failure> {
         // Somebody else's: this command will refuse.
         return Ok(());
     }
-    let base = options.base.clone();
+    let (base, interrupted) = (options.base.clone(), Arc::clone(interrupted));
     signals::stop_after(move || {
+        interrupted.store(true, Ordering::Release);
         // There may be none yet.
         let _ = Lab::down(&base, &name);
     })
