@@ -141,8 +141,10 @@ fn of_status(about: &str, status: &PoolStatus, alerts: &mut Vec<Alert>) {
         }
         None => {}
     }
+    // What names the device already need not be said again.
+    let told = advice.unwrap_or_default();
     for device in &status.devices {
-        of_device(about, device, alerts);
+        of_device(about, device, &told, alerts);
     }
     let percent = status
         .allocated
@@ -163,12 +165,12 @@ fn of_status(about: &str, status: &PoolStatus, alerts: &mut Vec<Alert>) {
     ));
 }
 
-fn of_device(about: &str, device: &DeviceView, alerts: &mut Vec<Alert>) {
+fn of_device(about: &str, device: &DeviceView, told: &str, alerts: &mut Vec<Alert>) {
     for member in &device.members {
-        of_device(about, member, alerts);
+        of_device(about, member, told, alerts);
     }
     let errors = device.read_errors + device.write_errors + device.checksum_errors;
-    if errors == 0 || !device.members.is_empty() {
+    if errors == 0 || !device.members.is_empty() || told.contains(&device.name) {
         return;
     }
     let sentence = format!("{} has {errors} errors", device.name);
