@@ -127,10 +127,10 @@ impl Accounts {
         };
         let data = file.metadata().map_err(|e| trouble("read", &path, &e))?;
         let stamp = (data.ino(), data.mtime(), data.mtime_nsec(), data.len());
-        if let Some((same, book)) = cached.as_ref()
-            && *same == stamp
-        {
-            return Ok(book.clone());
+        if let Some((same, book)) = cached.as_ref() {
+            if *same == stamp {
+                return Ok(book.clone());
+            }
         }
         let mut text = String::new();
         file.take(FILE_BYTES_MAX)

@@ -102,16 +102,16 @@ fn of_pool(pool: &PoolOverview, alerts: &mut Vec<Alert>) {
         )),
         _ => {}
     }
-    if let (Some(home), Some(by)) = (&pool.home, &pool.served_by)
-        && home != by
-    {
-        let sentence = format!("{name} is served by {by}, its home is {home}");
-        alerts.push(alert(
-            INFO,
-            &about,
-            sentence,
-            Some("move it home when that suits its clients"),
-        ));
+    if let (Some(home), Some(by)) = (&pool.home, &pool.served_by) {
+        if home != by {
+            let sentence = format!("{name} is served by {by}, its home is {home}");
+            alerts.push(alert(
+                INFO,
+                &about,
+                sentence,
+                Some("move it home when that suits its clients"),
+            ));
+        }
     }
     for problem in &pool.problems {
         let advice = "mend the export, or remove it and make it again";

@@ -65,11 +65,11 @@ impl Audit {
     }
 
     fn append(&self, slot: &mut Option<File>, line: &[u8]) -> io::Result<()> {
-        if let Some(file) = slot.as_ref()
-            && file.metadata()?.len() > FILE_BYTES_MAX
-        {
-            std::fs::rename(&self.path, self.path.with_extension("log.1"))?;
-            *slot = None;
+        if let Some(file) = slot.as_ref() {
+            if file.metadata()?.len() > FILE_BYTES_MAX {
+                std::fs::rename(&self.path, self.path.with_extension("log.1"))?;
+                *slot = None;
+            }
         }
         if slot.is_none() {
             if let Some(folder) = self.path.parent() {

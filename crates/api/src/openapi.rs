@@ -197,10 +197,10 @@ fn members_schema(
     schema = resolved(definitions, &schema).clone();
     for (member, source) in members {
         let is_from_body = matches!(source, Source::Default(_));
-        if let Some(properties) = schema["properties"].as_object_mut()
-            && !is_from_body
-        {
-            properties.remove(*member);
+        if let Some(properties) = schema["properties"].as_object_mut() {
+            if !is_from_body {
+                properties.remove(*member);
+            }
         }
         if let Some(required) = schema["required"].as_array_mut() {
             required.retain(|name| name != member);

@@ -92,10 +92,10 @@ impl Operations {
             let message = format!("operation {id} ({}) cannot be canceled", found.title);
             return Err(Failure::usage(message).advise("only drills can; wait until it has ended"));
         }
-        if let Ok(id) = id.parse()
-            && let Some((_, cancel)) = self.lock().known.get(&id)
-        {
-            cancel.store(true, Ordering::Release);
+        if let Ok(id) = id.parse() {
+            if let Some((_, cancel)) = self.lock().known.get(&id) {
+                cancel.store(true, Ordering::Release);
+            }
         }
         Ok(())
     }

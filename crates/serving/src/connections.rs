@@ -231,12 +231,12 @@ impl Connections {
     fn remove(&self, connection: &Connection) {
         let mut state = self.lock();
         state.live.remove(&connection.id);
-        if let Some(address) = connection.peer.address()
-            && let Some(count) = state.by_address.get_mut(&address)
-        {
-            *count -= 1;
-            if *count == 0 {
-                state.by_address.remove(&address);
+        if let Some(address) = connection.peer.address() {
+            if let Some(count) = state.by_address.get_mut(&address) {
+                *count -= 1;
+                if *count == 0 {
+                    state.by_address.remove(&address);
+                }
             }
         }
         self.changed.notify_all();

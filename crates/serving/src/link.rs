@@ -246,10 +246,10 @@ impl Waiting<'_> {
                 // With nothing under way elsewhere nobody needs this thread soon: a short wait
                 // inside the receive saves the poll.
                 let idle = self.outbound.is_idle();
-                if (idle || self.more_expected || self.transport.has_input())
-                    && let Some(turn) = self.receive(parts, idle)?
-                {
-                    return Ok(turn);
+                if idle || self.more_expected || self.transport.has_input() {
+                    if let Some(turn) = self.receive(parts, idle)? {
+                        return Ok(turn);
+                    }
                 }
             }
             let stalls_at = self.outbound.stall_deadline();

@@ -66,10 +66,10 @@ pub fn ask_with(
     if !new_devices.is_empty() {
         places::remember_also(common, pool, &new_devices);
     }
-    if let Some(device) = old_device
-        && has_left(common, pool, &device)
-    {
-        places::forget_devices(common, pool, &[device]);
+    if let Some(device) = old_device {
+        if has_left(common, pool, &device) {
+            places::forget_devices(common, pool, &[device]);
+        }
     }
     Ok(answer)
 }

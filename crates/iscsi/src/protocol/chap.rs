@@ -365,9 +365,10 @@ mod tests {
             assert!(text.contains(&challenge), "{text}");
             let algorithm = Algorithm::from_number(number.parse().unwrap()).unwrap();
             let response = algorithm.response(7, &chap().initiators[1].secret, &vec![7; bytes]);
+            let response = to_hex(&response);
             let keys = ChapKeys {
                 name: Some("alice"),
-                response: Some(&to_hex(&response)),
+                response: Some(&response),
                 ..ChapKeys::default()
             };
             assert_eq!(respond(&mut exchange, &keys), Ok(String::new()));

@@ -255,10 +255,10 @@ impl FullFeature {
             });
             return;
         }
-        if let Place::Task { tag, offset, keep } = self.place_data(out, data.len())
-            && let Some(write) = self.writes.get_mut(&tag)
-        {
-            write.store(offset, &data[..keep]);
+        if let Place::Task { tag, offset, keep } = self.place_data(out, data.len()) {
+            if let Some(write) = self.writes.get_mut(&tag) {
+                write.store(offset, &data[..keep]);
+            }
         }
         self.data_arrived(out.task_tag);
     }

@@ -58,11 +58,12 @@ impl Access {
                 networks,
                 identities,
             } => {
-                if let Some(address) = client.peer.address()
-                    && !networks.is_empty()
-                    && !networks.iter().any(|network| network.contains(address))
-                {
-                    return Verdict::Refused;
+                if let Some(address) = client.peer.address() {
+                    if !networks.is_empty()
+                        && !networks.iter().any(|network| network.contains(address))
+                    {
+                        return Verdict::Refused;
+                    }
                 }
                 if identities.is_empty() {
                     // A list without an entry lets nobody in.

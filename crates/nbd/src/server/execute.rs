@@ -172,11 +172,12 @@ impl Served {
         thread: Thread,
     ) {
         self.export.counters.read(extent.length);
-        if !unfragmented
-            && let Some(hole) = request.hole(self.style(), extent)
-            && is_all_zeroes(&*loan)
-        {
-            return self.answer(Answer::head(hole.as_slice()), thread);
+        if !unfragmented {
+            if let Some(hole) = request.hole(self.style(), extent) {
+                if is_all_zeroes(&*loan) {
+                    return self.answer(Answer::head(hole.as_slice()), thread);
+                }
+            }
         }
         let head = request.data(self.style(), extent);
         let mut answer = Answer::with_payload(head.as_slice(), Payload::Loan(loan));

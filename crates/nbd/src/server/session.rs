@@ -141,10 +141,10 @@ impl<'a> Negotiation<'a> {
         let last_deadline = Instant::now() + timeout * HANDSHAKE_TIMEOUTS_MAX;
         let mut deadline = Instant::now() + timeout;
         loop {
-            if let Some(tls) = &self.tls
-                && self.client.certificate.is_none()
-            {
-                self.client.certificate = tls.client_certificate();
+            if let Some(tls) = &self.tls {
+                if self.client.certificate.is_none() {
+                    self.client.certificate = tls.client_certificate();
+                }
             }
             let view = View {
                 catalog: self.shared.catalog(),
@@ -335,11 +335,11 @@ impl Session {
             self.write(request, header_bytes, extent, durable)?;
             return Ok(Next::Request);
         }
-        if let Ok(Command::BlockStatus { one, .. }) = command
-            && payload_bytes == STATUS_PAYLOAD_BYTES
-        {
-            self.filtered_status(request, header_bytes, size, one);
-            return Ok(Next::Request);
+        if let Ok(Command::BlockStatus { one, .. }) = command {
+            if payload_bytes == STATUS_PAYLOAD_BYTES {
+                self.filtered_status(request, header_bytes, size, one);
+                return Ok(Next::Request);
+            }
         }
         self.link.consume(header_bytes);
         if payload_bytes > 0 {

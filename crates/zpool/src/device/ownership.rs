@@ -199,12 +199,13 @@ fn read_one(turn: usize, reading: &Arc<AtomicBool>) {
     let index = turn.checked_rem(disks.len());
     let done = Arc::clone(reading);
     let reads = move || {
-        if let Some((owner, disk)) = index.and_then(|index| disks.get(index))
-            && let Some(found) = owner.read(disk)
-            // It may have been let go of meanwhile, and be another head's by right.
-            && state().owners.iter().any(|one| Arc::ptr_eq(one, owner))
-        {
-            end_if_contradicted(owner, disk, &found);
+        if let Some((owner, disk)) = index.and_then(|index| disks.get(index)) {
+            if let Some(found) = owner.read(disk) {
+                // It may have been let go of meanwhile, and be another head's by right.
+                if state().owners.iter().any(|one| Arc::ptr_eq(one, owner)) {
+                    end_if_contradicted(owner, disk, &found);
+                }
+            }
         }
         done.store(false, Ordering::Release);
     };

@@ -116,10 +116,10 @@ fn wait(context: &Context<'_>, progress: &mut dyn FnMut(&str)) -> Result<(), Fai
             return Err(Failure::new(FailureKind::Unavailable, message)
                 .advise("run the same command again then: it goes on waiting"));
         }
-        if looks % LOOKS_PER_REPORT == 0
-            && let Some(scan) = &pool.scan
-        {
-            progress(&crate::output::scan_line(&status::scan(scan)));
+        if looks % LOOKS_PER_REPORT == 0 {
+            if let Some(scan) = &pool.scan {
+                progress(&crate::output::scan_line(&status::scan(scan)));
+            }
         }
         looks += 1;
         std::thread::sleep(LOOK_INTERVAL);

@@ -117,10 +117,10 @@ fn schedules(all: &All, infos: &[DatasetInfo]) -> (Vec<Schedule>, Vec<News>) {
         .filter(|info| info.volume.is_some() && !info.snapshot);
     for info in volumes {
         let nearest = ancestry(&info.name).find(|name| own(all, name).is_some());
-        if let Some(schedule) = nearest.and_then(|name| found.get_mut(name))
-            && let Ok(name) = info.name.parse()
-        {
-            schedule.volumes.push(name);
+        if let Some(schedule) = nearest.and_then(|name| found.get_mut(name)) {
+            if let Ok(name) = info.name.parse() {
+                schedule.volumes.push(name);
+            }
         }
     }
     (found.into_values().collect(), news)

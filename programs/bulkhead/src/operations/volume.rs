@@ -60,23 +60,25 @@ pub fn perform(context: &Context<'_>, request: VolumeRequest) -> Result<Answer, 
 fn create(context: &Context<'_>, create: &VolumeCreate) -> Result<Answer, Failure> {
     let name = &create.name;
     refuse_own(create.properties.keys())?;
-    if create.exist_ok
-        && let Ok(info) = context.pool.dataset(name)
-    {
-        let size = info.volume.map(|shape| shape.size.get());
-        if size == Some(0) {
-            return Ok(Done::already(format!(
-                "volume {name} exists already, locked"
-            )));
+    if create.exist_ok {
+        if let Ok(info) = context.pool.dataset(name) {
+            let size = info.volume.map(|shape| shape.size.get());
+            if size == Some(0) {
+                return Ok(Done::already(format!(
+                    "volume {name} exists already, locked"
+                )));
+            }
+            if size == Some(create.size) {
+                return Ok(Done::already(format!("volume {name} exists already")));
+            }
+            let message = match size {
+                Some(size) => format!("volume {name} exists already, with a size of {size}"),
+                None => format!("{name} exists already, and is not a volume"),
+            };
+            return Err(
+                Failure::new(FailureKind::Exists, message).advise("`volume resize` changes it")
+            );
         }
-        if size == Some(create.size) {
-            return Ok(Done::already(format!("volume {name} exists already")));
-        }
-        let message = match size {
-            Some(size) => format!("volume {name} exists already, with a size of {size}"),
-            None => format!("{name} exists already, and is not a volume"),
-        };
-        return Err(Failure::new(FailureKind::Exists, message).advise("`volume resize` changes it"));
     }
     // Read before anything is made.
     let key = create.key.as_ref().map(key::new_key).transpose()?;

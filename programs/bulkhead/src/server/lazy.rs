@@ -103,10 +103,10 @@ impl LazyVolume {
     /// Closes it for good: later calls answer [`ErrorKind::Gone`]. May block.
     pub fn close(&self) {
         let _gate = self.core.gate.lock().expect("no holder panics");
-        if !self.core.closed.swap(true, Ordering::AcqRel)
-            && let Some(volume) = self.core.volume.get()
-        {
-            volume.close();
+        if !self.core.closed.swap(true, Ordering::AcqRel) {
+            if let Some(volume) = self.core.volume.get() {
+                volume.close();
+            }
         }
     }
 }

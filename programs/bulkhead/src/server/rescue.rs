@@ -396,8 +396,10 @@ impl Core {
     fn release(&self, volume: &VolumeName) {
         let rescue = self.serving.rescues.lock().remove(volume);
         let was_exclusive = rescue.is_some_and(|rescue| rescue.begin.snapshot.is_none());
-        if was_exclusive && let Err(failure) = self.serving.reconcile() {
-            tracing::error!(%volume, %failure, "serve the volume again after its rescue");
+        if was_exclusive {
+            if let Err(failure) = self.serving.reconcile() {
+                tracing::error!(%volume, %failure, "serve the volume again after its rescue");
+            }
         }
     }
 

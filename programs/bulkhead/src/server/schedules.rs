@@ -31,11 +31,11 @@ fn run(core: &Core) {
     std::thread::sleep(FIRST_LOOK_AFTER);
     let mut plan = Plan::default();
     while !core.is_going() {
-        if !core.watch.is_suspended()
-            && let Err(failure) = plan.look(core, now_s())
-        {
-            tracing::warn!(%failure, "the schedules were not obeyed");
-            plan.next_s = now_s() + AGAIN_AFTER_S;
+        if !core.watch.is_suspended() {
+            if let Err(failure) = plan.look(core, now_s()) {
+                tracing::warn!(%failure, "the schedules were not obeyed");
+                plan.next_s = now_s() + AGAIN_AFTER_S;
+            }
         }
         std::thread::sleep(LOOK_INTERVAL);
     }

@@ -225,10 +225,10 @@ impl Serving {
         let (target, lun) = key.clone();
         let own = properties.own(volume.as_str());
         let kept = |name: &str| own?.get(name).cloned();
-        if let Some(store) = served.reservations.get(&key)
-            && store.volume() == *volume
-        {
-            return Arc::clone(store);
+        if let Some(store) = served.reservations.get(&key) {
+            if store.volume() == *volume {
+                return Arc::clone(store);
+            }
         }
         let pool = (Arc::clone(&self.pool), Arc::clone(&self.known));
         let store = PoolReservations::new(pool, target, lun, volume.clone(), kept);

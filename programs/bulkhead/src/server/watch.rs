@@ -175,10 +175,10 @@ impl Watch {
     }
 
     fn send_spares(&self, spares: &mut Spares, status: &PoolStatus) {
-        if let Some(pool) = self.pool.get()
-            && !status.suspended
-        {
-            spares.look(&pool, status, &self.journal, Instant::now());
+        if let Some(pool) = self.pool.get() {
+            if !status.suspended {
+                spares.look(&pool, status, &self.journal, Instant::now());
+            }
         }
     }
 
