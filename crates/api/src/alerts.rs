@@ -224,6 +224,7 @@ mod tests {
             let status = status.pool.as_mut().expect("a state");
             status.allocated = 96;
             status.devices = vec![DeviceView {
+                name: "sda".into(),
                 checksum_errors: 3,
                 ..DeviceView::default()
             }];
@@ -253,5 +254,22 @@ mod tests {
             "{found:?}"
         );
         assert_eq!((found[0].0.as_str(), found[5].0.as_str()), (ERROR, INFO));
+    }
+
+    #[test]
+    fn a_device_that_the_pools_advice_names_is_told_once() {
+        let overview = Overview {
+            pools: vec![pool(|pool| {
+                let status = pool.pool.as_mut().expect("a state");
+                status.advice = vec!["sda returned wrong data: scrub the pool".into()];
+                status.devices = vec![DeviceView {
+                    name: "sda".into(),
+                    checksum_errors: 3,
+                    ..DeviceView::default()
+                }];
+            })],
+            ..Overview::default()
+        };
+        assert_eq!(severities(&overview).len(), 1);
     }
 }
