@@ -92,6 +92,31 @@ fn unsafe_code_is_forbidden_outside_the_two_crates_that_talk_to_the_library() {
 const PICTURES_MAX: usize = 4;
 const PICTURE_BYTES_MAX: u64 = 150_000;
 
+/// Rust 1.85, which Debian ships, does not know them; newer compilers do not say so.
+#[test]
+fn conditions_chain_no_let() {
+    // In two parts, or this line would be found.
+    let chain = concat!("&& ", "let ");
+    let mut wrong = Vec::new();
+    for (path, text) in xtask::texts("rs").unwrap_or_default() {
+        let mut lines = text.lines().enumerate().peekable();
+        while let Some((index, line)) = lines.next() {
+            let is_open = line.trim_start().starts_with("if let ") && !line.ends_with('{');
+            let goes_on = lines
+                .peek()
+                .is_some_and(|(_, next)| next.trim_start().starts_with("&& "));
+            if line.contains(chain) || is_open && goes_on {
+                wrong.push(format!(
+                    "{}:{}: nest the conditions",
+                    path.display(),
+                    index + 1
+                ));
+            }
+        }
+    }
+    report(&wrong);
+}
+
 #[test]
 fn pictures_are_few_and_small() {
     let is_picture = |path: &&std::path::PathBuf| {
