@@ -435,15 +435,7 @@ fn hash(password: &str) -> Result<String, Failure> {
 
 /// SHA-256 in hex.
 pub(crate) fn fingerprint(secret: &str) -> String {
-    hex(&Sha256::digest(secret.as_bytes()))
-}
-
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    use std::fmt::Write as _;
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
+    units::hex::encode(&Sha256::digest(secret.as_bytes()))
 }
 
 /// A random text of `bytes` bytes in hex.
@@ -455,7 +447,7 @@ pub(crate) fn random_text(bytes: usize) -> Result<String, Failure> {
             format!("ask for random bytes: {error}"),
         )
     })?;
-    Ok(hex(&random))
+    Ok(units::hex::encode(&random))
 }
 
 fn trouble(doing: &str, path: &Path, error: &io::Error) -> Failure {

@@ -1,10 +1,11 @@
 //! Quantities and names that every layer speaks of: byte counts, extents, pool and volume
-//! names, iSCSI names, networks; errors in one line. No dependency on any other crate of the workspace.
+//! names, iSCSI names, networks; errors in one line, bytes in hex. No dependency on any other crate of the workspace.
 
 #![forbid(unsafe_code)]
 
 mod bytes;
 mod chain;
+pub mod hex;
 mod names;
 mod network;
 

@@ -117,18 +117,12 @@ pub fn binary(text: &str, max: usize) -> Option<Vec<u8>> {
     (bytes.len() <= max).then_some(bytes)
 }
 
+/// An odd count means that a leading zero was left out.
 fn from_hex(digits: &str) -> Option<Vec<u8>> {
-    let nibble = |byte: u8| (byte as char).to_digit(16).map(|digit| digit as u8);
-    // An odd count means a leading zero was left out.
-    let (first, rest) = digits.as_bytes().split_at(digits.len() % 2);
-    let mut bytes = Vec::with_capacity(digits.len().div_ceil(2));
-    for digit in first {
-        bytes.push(nibble(*digit)?);
+    match digits.len() % 2 {
+        0 => units::hex::decode(digits),
+        _ => units::hex::decode(&format!("0{digits}")),
     }
-    for pair in rest.chunks_exact(2) {
-        bytes.push(nibble(pair[0])? << 4 | nibble(pair[1])?);
-    }
-    Some(bytes)
 }
 
 fn from_base64(text: &str) -> Option<Vec<u8>> {
@@ -161,13 +155,7 @@ fn from_base64(text: &str) -> Option<Vec<u8>> {
 
 /// `bytes` as `0x…`.
 pub fn to_hex(bytes: &[u8]) -> String {
-    use std::fmt::Write as _;
-    let mut text = String::with_capacity(2 + bytes.len() * 2);
-    text.push_str("0x");
-    for byte in bytes {
-        let _ = write!(text, "{byte:02x}");
-    }
-    text
+    format!("0x{}", units::hex::encode(bytes))
 }
 
 #[cfg(test)]

@@ -73,7 +73,7 @@ fn unpack(text: &str) -> Result<NvList, &'static str> {
     }
     let number = |text| u64::from_str_radix(text, 16).map_err(|_| "a part is no number");
     let (checksum, length) = (number(part()?)?, number(part()?)?);
-    let packed = from_hex(part()?).ok_or("its last part is not hex")?;
+    let packed = units::hex::decode(part()?).ok_or("its last part is not hex")?;
     // The first of the four sums of the checksum: of all whole words.
     let words = packed.chunks_exact(4);
     let sum = words.fold(0_u64, |sum, word| {
@@ -94,18 +94,6 @@ fn unpack(text: &str) -> Result<NvList, &'static str> {
         return Err("it does not unpack");
     }
     NvList::unpack(&list).ok_or("it does not unpack")
-}
-
-fn from_hex(text: &str) -> Option<Vec<u8>> {
-    let digits = text.as_bytes().chunks_exact(2);
-    if !digits.remainder().is_empty() {
-        return None;
-    }
-    let byte = |pair: &[u8]| {
-        let pair = std::str::from_utf8(pair).ok()?;
-        u8::from_str_radix(pair, 16).ok()
-    };
-    digits.map(byte).collect()
 }
 
 #[cfg(test)]

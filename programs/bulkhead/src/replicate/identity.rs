@@ -33,8 +33,8 @@ impl Identity {
         })?;
         Ok(KeyDocument {
             version: 1,
-            certificate: to_hex(made.cert.der()),
-            key: to_hex(&made.key_pair.serialize_der()),
+            certificate: units::hex::encode(made.cert.der()),
+            key: units::hex::encode(&made.key_pair.serialize_der()),
         })
     }
 
@@ -44,8 +44,8 @@ impl Identity {
             let message = "the pool's key for replication cannot be read";
             Failure::new(FailureKind::Failed, message)
         };
-        let certificate = from_hex(&document.certificate).ok_or_else(broken)?;
-        let key = from_hex(&document.key).ok_or_else(broken)?;
+        let certificate = units::hex::decode(&document.certificate).ok_or_else(broken)?;
+        let key = units::hex::decode(&document.key).ok_or_else(broken)?;
         let certificate = CertificateDer::from(certificate);
         Ok(Self {
             fingerprint: fingerprint(&certificate),
@@ -78,18 +78,8 @@ impl Identity {
 
 /// What a certificate is known by.
 pub fn fingerprint(certificate: &CertificateDer<'_>) -> Fingerprint {
-    let digest = to_hex(&Sha256::digest(certificate));
+    let digest = units::hex::encode(&Sha256::digest(certificate));
     digest.try_into().expect("64 hex digits")
-}
-
-fn to_hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-fn from_hex(text: &str) -> Option<Vec<u8>> {
-    let pairs = text.as_bytes().chunks(2);
-    let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
-    pairs.map(byte).collect()
 }
 
 /// Lets in the certificates that were named, whoever signed them. That the peer has the key is
