@@ -84,7 +84,7 @@ fn run_once(
     progress: &mut dyn FnMut(&str),
 ) -> Result<u64, Failure> {
     let volumes = volumes_of(context, dataset)?;
-    let tag = format!("{TAG_PREFIX}{began}");
+    let tag = free_tag(context, dataset, began)?;
     let mut ways = Vec::new();
     for volume in &volumes {
         let below = &volume.as_str()[dataset.as_str().len()..];
@@ -114,6 +114,20 @@ fn run_once(
     Ok(bytes)
 }
 
+/// The name of this run's snapshots. A run that follows another within a second must not take
+/// that one's snapshots for its own: what was written since would be missing.
+fn free_tag(context: &Context<'_>, dataset: &VolumeName, began: u64) -> Result<String, Failure> {
+    let all = context.pool.datasets(dataset, Snapshots::Include);
+    let all = all.map_err(operations::dataset_failure)?;
+    let taken: BTreeSet<&str> = all
+        .iter()
+        .filter_map(|info| Some(info.name.split_once('@')?.1))
+        .collect();
+    let mut tags = (began..).map(|second| format!("{TAG_PREFIX}{second}"));
+    let free = tags.find(|tag| !taken.contains(tag.as_str()));
+    Ok(free.expect("a pool has fewer snapshots than there are seconds"))
+}
+
 fn name(volume: &VolumeName, tag: &str) -> Result<SnapshotName, Failure> {
     let full = format!("{volume}@{tag}").parse();
     full.map_err(|error: units::NameError| Failure::usage(error.to_string()))
@@ -139,10 +153,8 @@ fn take_snapshots(context: &Context<'_>, volumes: &[VolumeName], tag: &str) -> R
     let names = names?;
     let _alone = context.live.alone();
     operations::replay_before_snapshot(context, &names)?;
-    match context.pool.snapshot(&names) {
-        Err(error) if error.kind == zpool::DatasetErrorKind::Exists => Ok(()),
-        other => other.map_err(operations::dataset_failure),
-    }
+    let taken = context.pool.snapshot(&names);
+    taken.map_err(operations::dataset_failure)
 }
 
 fn connect(context: &Context<'_>, document: &ReplicateDocument) -> Result<Tls, Failure> {
