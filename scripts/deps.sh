@@ -60,7 +60,9 @@ has_component() {
 # machine's own sources lack them, and stays: without it OpenZFS would get no updates.
 add_sources() {
     has_component "$zfs_suite" contrib && return
-    local archive
+    local archive components="main contrib"
+    # What the machine has already is not named twice.
+    has_component "$zfs_suite" main && components=contrib
     archive=$(own_archive)
     [[ -n $archive ]] || die "found no archive of $VERSION_CODENAME main in apt's sources"
     {
@@ -69,7 +71,7 @@ add_sources() {
         echo "Types: deb"
         echo "URIs: ${archive%/}"
         echo "Suites: $zfs_suite"
-        echo "Components: main contrib"
+        echo "Components: $components"
         echo "Signed-By: /usr/share/keyrings/debian-archive-keyring.gpg"
     } >"$sources"
     echo "deps: added contrib of $zfs_suite in $sources"
