@@ -308,6 +308,7 @@ fn open_and_perform(
                 live: &NothingLive,
                 known: &Known::default(),
             };
+            operations::rescue_clones::clean_up(&context, &BTreeSet::new());
             if operations::key::opens_volumes(&request) {
                 operations::key::load_what_is_kept(&context);
             }

@@ -83,6 +83,12 @@ fn newer_snapshots_and_their_clones_are_named_and_nothing_is_touched() {
         6,
         "2 newer snapshot(s), which would be lost: new1, new2",
     );
+    machine.ok("snapshot bookmark tank/v@new1 sent");
+    machine.refused(
+        words,
+        6,
+        "3 newer snapshot(s) and bookmark(s), which would be lost: new1, new2, #sent",
+    );
     machine.refused("volume rollback tank/v@none", 3, "no snapshot tank/v@none");
     machine.refused("volume rollback tank/none@old", 3, "no volume tank/none");
     assert_eq!(connect(&machine).read(0, 512).expect("read"), [2; 512]);

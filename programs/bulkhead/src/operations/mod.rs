@@ -11,6 +11,7 @@ mod nbd;
 mod next_step;
 mod pool;
 mod replace;
+pub mod rescue_clones;
 mod rollback;
 pub mod schedule;
 pub mod scrub;

@@ -8,9 +8,10 @@ use control::answer::RolledBack;
 use control::{Answer, Failure, FailureKind};
 use units::{SnapshotName, VolumeName};
 use zpool::dataset::{DatasetErrorKind, DatasetInfo, Snapshots};
+use zpool::transfer::Bookmark;
 
 use super::documents::no_volume;
-use super::{Context, failures};
+use super::{Context, failures, transfer};
 
 /// Snapshots that a refusal names; the others are counted.
 const NAMED_MAX: usize = 8;
@@ -35,22 +36,16 @@ pub fn perform(
     let begun = Instant::now();
     let name = to.volume();
     let (before, snapshots) = look(context, &name)?;
-    let newer = newer(to, &snapshots)?;
+    let newer = newer(context, to, &snapshots)?;
     if !newer.is_empty() {
-        refuse_clones(context, &newer)?;
+        refuse_clones(context, &newer.snapshots)?;
         if !destroy_newer {
             return Err(newer_are_lost(&name, &newer));
         }
     }
     // So that little is left to be written while clients wait.
     context.pool.sync().map_err(failures::pool)?;
-    let destroy = || match newer.is_empty() {
-        true => Ok(()),
-        false => context
-            .pool
-            .destroy_snapshots(&newer)
-            .map_err(failures::dataset),
-    };
+    let destroy = || newer.destroy(context);
     let exchanged = context.live.exchange(&name, &mut |paused| {
         destroy()?;
         let done = paused.rollback(context.pool, to);
@@ -68,7 +63,7 @@ pub fn perform(
     Ok(Answer::RolledBack(RolledBack {
         to: to.clone(),
         size: now.volume.map_or(0, |shape| shape.size.get()),
-        destroyed: newer,
+        destroyed: newer.snapshots,
         took_ms: begun.elapsed().as_millis() as u64,
         pause_ms: exchanged.map(|done| done.pause.as_millis() as u64),
         sessions_told: exchanged.map_or(0, |done| done.sessions_told),
@@ -98,8 +93,38 @@ fn look(
     Ok((before, all))
 }
 
-/// The snapshots that are newer than `to`, oldest first.
-fn newer(to: &SnapshotName, snapshots: &[DatasetInfo]) -> Result<Vec<SnapshotName>, Failure> {
+/// What is newer than the snapshot that a volume is taken back to, and is in the way.
+#[derive(Default)]
+struct Newer {
+    /// Oldest first.
+    snapshots: Vec<SnapshotName>,
+    bookmarks: Vec<Bookmark>,
+}
+
+impl Newer {
+    fn is_empty(&self) -> bool {
+        self.snapshots.is_empty() && self.bookmarks.is_empty()
+    }
+
+    fn destroy(&self, context: &Context<'_>) -> Result<(), Failure> {
+        if !self.snapshots.is_empty() {
+            let destroyed = context.pool.destroy_snapshots(&self.snapshots);
+            destroyed.map_err(failures::dataset)?;
+        }
+        for mark in &self.bookmarks {
+            let destroyed = context.pool.destroy_bookmark(mark);
+            destroyed.map_err(transfer::failure)?;
+        }
+        Ok(())
+    }
+}
+
+/// What is newer than `to`.
+fn newer(
+    context: &Context<'_>,
+    to: &SnapshotName,
+    snapshots: &[DatasetInfo],
+) -> Result<Newer, Failure> {
     let Some(target) = snapshots.iter().find(|info| info.name == to.as_str()) else {
         let volume = to.volume();
         return Err(Failure::not_found(format!("there is no snapshot {to}"))
@@ -120,7 +145,13 @@ fn newer(to: &SnapshotName, snapshots: &[DatasetInfo]) -> Result<Vec<SnapshotNam
     let parsed = newer
         .into_iter()
         .map(|info| info.name.parse().map_err(|_| unnameable(&info.name)));
-    parsed.collect()
+    let bookmarks = context.pool.bookmarks(&to.volume());
+    let mut bookmarks = bookmarks.map_err(transfer::failure)?;
+    bookmarks.retain(|mark| mark.creation_txg > target.creation_txg);
+    Ok(Newer {
+        snapshots: parsed.collect::<Result<_, _>>()?,
+        bookmarks,
+    })
 }
 
 /// A clone of a newer snapshot would lose its ground.
@@ -146,12 +177,21 @@ fn refuse_clones(context: &Context<'_>, newer: &[SnapshotName]) -> Result<(), Fa
     )))
 }
 
-fn newer_are_lost(name: &VolumeName, newer: &[SnapshotName]) -> Failure {
-    let tags: Vec<&str> = newer.iter().map(SnapshotName::tag).collect();
+fn newer_are_lost(name: &VolumeName, newer: &Newer) -> Failure {
+    let tags = newer.snapshots.iter().map(SnapshotName::tag);
+    let marks = newer
+        .bookmarks
+        .iter()
+        .map(|mark| &mark.name[name.as_str().len()..]);
+    let lost: Vec<&str> = tags.chain(marks).collect();
+    let what = match newer.bookmarks.is_empty() {
+        true => "newer snapshot(s)",
+        false => "newer snapshot(s) and bookmark(s)",
+    };
     let message = format!(
-        "{name} has {} newer snapshot(s), which would be lost: {}",
-        newer.len(),
-        some_of(&tags)
+        "{name} has {} {what}, which would be lost: {}",
+        lost.len(),
+        some_of(&lost)
     );
     Failure::new(FailureKind::NeedsConfirmation, message).advise(
         "if that is what you want, add --destroy-newer; a clone of the older one loses nothing",

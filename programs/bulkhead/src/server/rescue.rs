@@ -14,17 +14,16 @@ use control::request::{Request, VolumeRequest};
 use control::rescue::{RescueBegin, RescueRequest, RescueView};
 use control::{Answer, Failure, FailureKind, PoolLock};
 use nbd::{Access, ExportWish, Farewell, NbdServer, ServerLimits};
-use serde::{Deserialize, Serialize};
 use serving::ListenAddress;
-use units::{PoolName, SnapshotName, VolumeName};
-use zpool::dataset::{DatasetErrorKind, Depth};
+use units::{PoolName, VolumeName};
+use zpool::dataset::DatasetErrorKind;
 use zpool::{OpenOptions, Volume};
 
 use super::core::Core;
 use super::lazy::LOGICAL_BLOCK;
 use super::serving::listen_failure;
-use crate::operations::documents::{Documents, no_volume};
-use crate::operations::{Context, dataset_failure};
+use crate::operations::documents::no_volume;
+use crate::operations::{Context, dataset_failure, rescue_clones};
 use crate::{partitions, rescue};
 
 /// Rescues at a time.
@@ -33,18 +32,6 @@ const RESCUES_MAX: usize = 16;
 const WORKERS_MAX: usize = 4;
 /// Time that a client of a rescue has to end when the rescue does.
 const FAREWELL_WAIT: Duration = Duration::from_secs(2);
-/// What the properties of the root dataset that name temporary clones begin with.
-const MARK_PREFIX: &str = "bulkhead:rescue:";
-
-/// What is written down of a temporary clone.
-#[derive(Serialize, Deserialize)]
-struct Mark {
-    version: u32,
-    /// The clone; nothing else of that name is ever removed.
-    clone: VolumeName,
-    /// What it was made of.
-    snapshot: SnapshotName,
-}
 
 /// The rescues of a pool.
 pub struct Rescues {
@@ -274,7 +261,8 @@ impl Core {
                 (Arc::clone(&volume) as SharedDevice, Some(volume), None)
             }
             Some(snapshot) => {
-                let clone = self.make_clone(snapshot, &hex)?;
+                let clone =
+                    self.in_pool(|context| rescue_clones::make(context, snapshot, &hex))??;
                 match pool.open_volume(&clone, options) {
                     Ok(volume) => {
                         let volume = Arc::new(volume);
@@ -413,49 +401,19 @@ impl Core {
         self.serving.rescues.forget_sockets();
     }
 
-    fn make_clone(&self, snapshot: &SnapshotName, hex: &str) -> Result<VolumeName, Failure> {
-        let clone: VolumeName = format!("{}.rescue-{hex}", snapshot.volume())
-            .parse()
-            .map_err(|error: units::NameError| Failure::usage(error.to_string()))?;
-        let mark = Mark {
-            version: 1,
-            clone: clone.clone(),
-            snapshot: snapshot.clone(),
-        };
-        let mark = serde_json::to_string(&mark).expect("a mark is JSON");
-        self.set_mark(&clone, Some(mark))?;
+    /// The pool, for what is changed in it.
+    fn in_pool<T>(&self, work: impl FnOnce(&Context<'_>) -> T) -> Result<T, Failure> {
         let pool = self.pool.require()?;
-        if let Err(error) = pool.clone_snapshot(snapshot, &clone) {
-            self.set_mark(&clone, None)?;
-            return Err(dataset_failure(error));
-        }
-        Ok(clone)
-    }
-
-    /// Writes the mark of a clone, or removes it.
-    fn set_mark(&self, clone: &VolumeName, mark: Option<String>) -> Result<(), Failure> {
-        let hex = clone.as_str().rsplit('-').next().unwrap_or_default();
-        let pool = self.pool.require()?;
-        let context = Context {
+        Ok(work(&Context {
             pool: &pool,
             live: self,
             known: &self.serving.known,
-        };
-        context.edit(&context.root(), vec![(format!("{MARK_PREFIX}{hex}"), mark)])
+        }))
     }
 
-    /// Destroys a temporary clone. What cannot be destroyed now is by the next start.
+    /// Destroys a temporary clone.
     fn remove_clone(&self, clone: &VolumeName) {
-        let removed = self.pool.require().and_then(|pool| {
-            match pool.destroy_dataset(clone, Depth::Recursive) {
-                Err(error) if error.kind != DatasetErrorKind::NotFound => {
-                    Err(dataset_failure(error))
-                }
-                _ => Ok(()),
-            }
-        });
-        self.serving.known.changed(clone.as_str());
-        if let Err(failure) = removed.and_then(|()| self.set_mark(clone, None)) {
+        if let Err(failure) = self.in_pool(|context| rescue_clones::remove(context, clone)) {
             tracing::warn!(%clone, %failure, "the clone of a rescue is left until the next start");
         }
     }
@@ -463,39 +421,11 @@ impl Core {
     /// Removes the clones that a killed server left.
     pub fn clean_up_rescues(&self) {
         let _changing = self.changing();
-        let marks = match self.marks() {
-            Ok(marks) => marks,
-            Err(failure) => return tracing::warn!(%failure, "look for left-overs of rescues"),
-        };
         let views = self.serving.rescues.views();
-        for mark in marks {
-            let in_use = views
-                .iter()
-                .any(|view| view.clone.as_ref() == Some(&mark.clone));
-            if in_use {
-                continue;
-            }
-            let is_ours = self.pool.get().is_some_and(|pool| {
-                let origin = pool.dataset(&mark.clone).ok().map(|info| info.origin);
-                // Somebody may have promoted it, or put something else in its place.
-                origin.is_none_or(|origin| origin.as_deref() == Some(mark.snapshot.as_str()))
-            });
-            if is_ours {
-                tracing::info!(clone = %mark.clone, "removing what a rescue left");
-                self.remove_clone(&mark.clone);
-            } else if let Err(failure) = self.set_mark(&mark.clone, None) {
-                tracing::warn!(clone = %mark.clone, %failure, "forget the clone of a rescue");
-            }
+        let in_use = views.into_iter().filter_map(|view| view.clone).collect();
+        if let Err(failure) = self.in_pool(|context| rescue_clones::clean_up(context, &in_use)) {
+            tracing::warn!(%failure, "look for left-overs of rescues");
         }
-    }
-
-    fn marks(&self) -> Result<Vec<Mark>, Failure> {
-        let pool = self.pool.require()?;
-        let all = self.serving.known.all(&*pool)?;
-        let own = all.own(pool.name().as_str()).into_iter().flatten();
-        let marks = own.filter(|(name, _)| name.starts_with(MARK_PREFIX));
-        let mark = |value: &String| serde_json::from_str::<Mark>(value).ok();
-        Ok(marks.filter_map(|(_, value)| mark(value)).collect())
     }
 }
 
