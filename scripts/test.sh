@@ -26,6 +26,7 @@ run make crash ROUNDS="${CRASH_ROUNDS:-50}"
 run make crash ROUNDS="${LEGS_ROUNDS:-16}" LEGS=mix
 run make hostile
 run make rollback ROUNDS="${ROLLBACK_ROUNDS:-12}"
+run make operations-crash ROUNDS="${OPERATIONS_ROUNDS:-16}"
 run make api
 run make console
 run make drill-short

@@ -120,6 +120,11 @@ class Bulkhead(Server):
             "BULKHEAD_SEARCH": str(self.directory),
         }
 
+    @property
+    def environment(self) -> dict[str, str]:
+        """What commands need to find this pool and its server."""
+        return dict(self._env)
+
     def command(self, *words: str) -> str:
         """Runs ``bulkhead WORDS`` to success."""
         if self._say:

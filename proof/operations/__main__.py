@@ -1,0 +1,45 @@
+"""``python3 -m proof.operations``: administrators' operations, killed in the middle, with a server and without."""
+
+from __future__ import annotations
+
+import argparse
+import random
+import time
+
+from proof import runtime
+from proof.operations.proof import OperationsProof
+from proof.operations.table import OPERATIONS
+from proof.operations.world import LEG_BYTES, World
+
+
+def main(argv: list[str]) -> int:
+    """Returns the exit status."""
+    parser = argparse.ArgumentParser(prog="proof.operations", description=__doc__)
+    parser.add_argument("--rounds", type=int, default=50)
+    parser.add_argument("--seed", type=int, default=random.randrange(1 << 32), help="repeats a run's operations")
+    parser.add_argument("--only", action="append", help="operations whose names contain this; may be repeated")
+    parser.add_argument("--list", action="store_true", help="print the operations")
+    parser.add_argument("--keep", action="store_true", help="keep the scratch directory")
+    arguments = parser.parse_args(argv)
+    chosen = [one for one in OPERATIONS if not arguments.only or any(part in one.name for part in arguments.only)]
+    if arguments.list:
+        print("\n".join(one.name for one in chosen))
+        return 0
+    runtime.require_nbd()
+    print(f"operations: {arguments.rounds} rounds, seed {arguments.seed}")
+    started = time.monotonic()
+    with runtime.scratch("operations", arguments.keep, base=runtime.memory_base(4 * LEG_BYTES)) as scratch:
+        world = World(scratch, arguments.seed)
+        try:
+            tally = OperationsProof(world, chosen, arguments.rounds, arguments.seed).run()
+        finally:
+            world.kill()
+    for complaint in tally.complaints:
+        print(complaint)
+    print(f"{len(tally.judged)} of {len(OPERATIONS)} operations, {tally.audits} audits, {time.monotonic() - started:.0f} s")
+    print(tally.verdict())
+    return bool(tally.complaints)
+
+
+if __name__ == "__main__":
+    runtime.command(main)

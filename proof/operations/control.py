@@ -1,0 +1,49 @@
+"""A client of the control socket: many questions without a process for each."""
+
+from __future__ import annotations
+
+import json
+import socket
+import struct
+from pathlib import Path
+from typing import Any
+
+from proof.runtime import ProofError
+
+ANSWER_SECONDS = 60.0
+
+
+class Control:
+    """One connection."""
+
+    def __init__(self, path: Path):
+        self._socket = socket.socket(socket.AF_UNIX)
+        self._socket.settimeout(ANSWER_SECONDS)
+        self._socket.connect(str(path))
+
+    def __enter__(self) -> Control:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._socket.close()
+
+    def ask(self, request: object) -> Any:
+        """The answer, without its kind."""
+        frame = json.dumps({"version": 1, "request": request}).encode()
+        self._socket.sendall(struct.pack(">I", len(frame)) + frame)
+        while True:
+            (length,) = struct.unpack(">I", self._take(4))
+            message = json.loads(self._take(length))
+            if failure := message.get("failure"):
+                raise ProofError(f"{request}: {failure['message']}")
+            if answer := message.get("answer"):
+                return next(iter(answer.values()))
+
+    def _take(self, length: int) -> bytes:
+        parts = b""
+        while len(parts) < length:
+            part = self._socket.recv(length - len(parts))
+            if not part:
+                raise ProofError("the server closed the control socket")
+            parts += part
+        return parts

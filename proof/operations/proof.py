@@ -1,0 +1,240 @@
+"""Rounds: an operation, a kill in the middle of it, and a look at what is there afterwards."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import random
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from proof.operations.table import Operation, Rest
+from proof.operations.world import Words, World
+from proof.process import Child
+from proof.runtime import ProofError, wait_until
+
+OFFLINE = 0.35
+"""Share of the rounds of which the command is killed that opens the pool itself."""
+
+LONGEST = 1.3
+"""Latest kill, in times that an operation takes; then it is done, most of the time."""
+
+OFFLINE_SECONDS = 0.8
+"""How long a command without a server takes, until one was seen to its end."""
+
+END_SECONDS = 60.0
+AUDIT_EVERY = 25
+SHOWN_BYTES = 1200
+
+
+@dataclass
+class Tally:
+    """What happened."""
+
+    rounds: int = 0
+    done: int = 0
+    undone: int = 0
+    between: int = 0
+    offline: int = 0
+    audits: int = 0
+    judged: set[str] = field(default_factory=set)
+    complaints: list[str] = field(default_factory=list)
+
+    def verdict(self) -> str:
+        """The last line."""
+        return (
+            f"operations: {self.rounds} rounds, {self.rounds - self.offline} servers and {self.offline} commands killed, "
+            f"{self.done} done, {self.undone} not done, {self.between} completed, {len(self.complaints)} wrong"
+        )
+
+
+@dataclass
+class Reference:
+    """What an operation does when nobody is killed."""
+
+    before: dict[str, Any]
+    after: dict[str, Any]
+    seconds: float
+    offline_seconds: float = OFFLINE_SECONDS
+
+
+class OperationsProof:
+    """Runs the rounds in one world."""
+
+    def __init__(self, world: World, operations: Sequence[Operation], rounds: int, seed: int, say: Callable[[str], None] = print):
+        self._world = world
+        # A short run does without those that wait for the clock.
+        self._operations = [one for one in operations if rounds >= len(operations) or not one.slow]
+        self._rounds = rounds
+        self._seed = seed
+        self._say = say
+        self._references: dict[str, Reference] = {}
+        self._base: dict[str, Any] = {}
+        self.tally = Tally()
+
+    def run(self) -> Tally:
+        """All rounds; stops at the first complaint."""
+        self._world.prepare()
+        self._base = self._observe(())
+        for number in range(1, self._rounds + 1):
+            rng = random.Random(f"{self._seed}:{number}")
+            operation = self._choose(number)
+            try:
+                self._round(operation, rng)
+                if number % AUDIT_EVERY == 0 or number == self._rounds:
+                    self._audit()
+            except ProofError as error:
+                log = self._world.server_words()
+                self.tally.complaints.append(f"round {number}, {operation.name}: {error}\n{log}")
+            self.tally.rounds = number
+            if self.tally.complaints:
+                break
+        return self.tally
+
+    def _choose(self, number: int) -> Operation:
+        """Every operation once, in an order of the seed's, before one comes again."""
+        turn, place = divmod(number - 1, len(self._operations))
+        order = random.Random(f"{self._seed}:order:{turn}").sample(self._operations, len(self._operations))
+        return order[place]
+
+    def _observe(self, reads: tuple[str, ...], probe: Words = ()) -> dict[str, Any]:
+        return self._world.observe(reads, probe)
+
+    def _reference(self, operation: Operation) -> Reference:
+        """Performs it once in peace."""
+        if operation.name in self._references:
+            return self._references[operation.name]
+        before = self._observe(operation.reads, operation.probe)
+        started = time.monotonic()
+        child = self._begin(operation)
+        self._await(child)
+        seconds = time.monotonic() - started
+        after = self._observe(operation.reads, operation.probe)
+        self._require(child)
+        self._take_back(operation)
+        reference = Reference(before, after, seconds)
+        self._references[operation.name] = reference
+        self._world.do(operation.before)
+        return reference
+
+    def _begin(self, operation: Operation) -> Child:
+        world = self._world
+        stdin = world.stream(operation.stdin) if operation.stdin else None
+        stdout = world.stream(operation.stdout) if operation.stdout else None
+        return world.begin(world.named(operation.words), stdin, stdout)
+
+    def _await(self, child: Child) -> None:
+        wait_until(f"the end of {child.name}", lambda: not child.alive(), END_SECONDS)
+
+    def _require(self, child: Child) -> None:
+        if child.stop() != 0:
+            raise ProofError(f"{child.name} failed in peace: {child.log_tail()}")
+
+    def _take_back(self, operation: Operation) -> None:
+        self._world.do(operation.after)
+        self._same(self._base, self._observe(()), f"taking {operation.name} back leaves something")
+
+    def _round(self, operation: Operation, rng: random.Random) -> None:
+        world = self._world
+        world.do(operation.before)
+        reference = self._reference(operation)
+        offline = not operation.needs_server and rng.random() < OFFLINE
+        begun = self._kill_command(operation, reference, rng) if offline else self._kill_server(operation, reference, rng)
+        world.serve()
+        self._await(begun)
+        said_done = begun.stop() == 0
+        self._judge(operation, reference, said_done, offline)
+        self._take_back(operation)
+
+    def _kill_server(self, operation: Operation, reference: Reference, rng: random.Random) -> Child:
+        """Kills the server while the command waits for it. The command ends by itself; some wait for the next server."""
+        child = self._begin(operation)
+        time.sleep(rng.uniform(0, reference.seconds * LONGEST))
+        self._world.kill()
+        return child
+
+    def _kill_command(self, operation: Operation, reference: Reference, rng: random.Random) -> Child:
+        """Kills the command itself, which has opened the pool that a killed server left."""
+        self._world.kill()
+        child = self._begin(operation)
+        started = time.monotonic()
+        time.sleep(rng.uniform(0, reference.offline_seconds * LONGEST))
+        if child.alive():
+            # Its end comes from the kill, so that nothing is learnt of how long it takes.
+            child.signal(9)
+            reference.offline_seconds *= 1.1
+        else:
+            reference.offline_seconds = min(reference.offline_seconds, time.monotonic() - started)
+        self._await(child)
+        self.tally.offline += 1
+        return child
+
+    def _judge(self, operation: Operation, reference: Reference, said_done: bool, offline: bool) -> None:
+        found = self._observe(operation.reads, operation.probe)
+        how = "a killed command" if offline else "a killed server"
+        done, undone = found == reference.after, found == reference.before
+        self.tally.judged.add(operation.name)
+        if operation.rest is Rest.AS_BEFORE:
+            self._wait_for_base(operation, how)
+            self.tally.undone += 1
+            self._world.do(operation.before)
+            self._complete(operation)
+            return
+        if not (done or undone) and operation.rest is not Rest.COMPLETED:
+            raise ProofError(
+                f"half done after {how}: from not done {self._difference(reference.before, found)}, "
+                f"from done {self._difference(reference.after, found)}"
+            )
+        if said_done and not done and operation.rest is not Rest.COMPLETED:
+            raise ProofError(f"said to be done, and is not after {how}: {self._difference(reference.after, found)}")
+        self.tally.done += done
+        self.tally.undone += undone and not done
+        self.tally.between += not (done or undone)
+        if not done:
+            self._complete(operation)
+            again = self._observe(operation.reads, operation.probe)
+            self._same(reference.after, again, "asking again does not complete it")
+
+    def _wait_for_base(self, operation: Operation, how: str) -> None:
+        """A server that starts puts in order what the last one left, beside its clients."""
+        deadline = time.monotonic() + END_SECONDS
+        found: dict[str, Any] = {}
+        while found != self._base and time.monotonic() < deadline:
+            # What was listed may be gone when it is looked at.
+            with contextlib.suppress(ProofError):
+                found = self._observe(())
+        self._same(self._base, found, f"{operation.name} and {how} leave something")
+
+    def _complete(self, operation: Operation) -> None:
+        if operation.again is not None:
+            self._world.do((operation.again,))
+            return
+        child = self._begin(operation)
+        self._await(child)
+        if child.stop() != 0:
+            raise ProofError(f"asked again, it fails: {child.log_tail()}")
+
+    def _same(self, wanted: dict[str, Any], found: dict[str, Any], what: str) -> None:
+        if wanted != found:
+            raise ProofError(f"{what}: {self._difference(wanted, found)}")
+
+    def _difference(self, wanted: Any, found: Any, place: str = "") -> str:
+        """Where two observations differ."""
+        if isinstance(wanted, dict) and isinstance(found, dict):
+            parts = [
+                self._difference(wanted.get(name), found.get(name), f"{place}.{name}")
+                for name in sorted(wanted.keys() | found.keys())
+                if wanted.get(name) != found.get(name)
+            ]
+            return "; ".join(parts)[:SHOWN_BYTES]
+        return f"{place} is {json.dumps(found)[:300]}, not {json.dumps(wanted)[:300]}"
+
+    def _audit(self) -> None:
+        """A polite end, and stock ``zdb`` reads all of it."""
+        self._world.server.stop()
+        self.tally.audits += 1
+        if findings := self._world.server.audit():
+            raise ProofError(f"the pool's checker found: {findings}")
+        self._world.serve()

@@ -1,0 +1,325 @@
+"""The operations, each with what comes before it and what takes it back."""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import dataclass
+from enum import Enum
+
+from proof.operations.world import LEG_BYTES, Step, Words, World
+from proof.servers.bulkhead import POOL, TARGET
+
+V, W, E = (f"{POOL}/{name}" for name in "vwe")
+IQN = "iqn.2026-01.org.example:second"
+COPY = f"{POOL}/copy"
+YES = "--yes-destroy-data"
+
+
+class Rest(Enum):
+    """What may be found after a kill, when the pool is served again."""
+
+    EITHER = "done or not done"
+    AS_BEFORE = "as before it began"
+    """For what lasts no longer than its server."""
+    COMPLETED = "anything that asking again completes"
+    """For what goes on where it was."""
+
+
+@dataclass(frozen=True)
+class Operation:
+    """One operation."""
+
+    name: str
+    words: Words
+    before: tuple[Step, ...] = ()
+    """Makes what it needs."""
+    after: tuple[Step, ...] = ()
+    """Takes it back, and what came before, when it is done."""
+    again: Step | None = None
+    """Completes it when it was not done; the same words without it."""
+    rest: Rest = Rest.EITHER
+    stdin: str | None = None
+    """The stream that it reads."""
+    stdout: str | None = None
+    """The stream that it writes."""
+    reads: tuple[str, ...] = ()
+    """Volumes whose contents count."""
+    probe: Words = ()
+    """A command whose success belongs to what is seen."""
+    needs_server: bool = False
+    slow: bool = False
+    """Left out of short runs."""
+
+
+def _destroy(name: str) -> Step:
+    return lambda world: world.destroy_volume(name)
+
+
+def _receive(world: World, name: str, stream: str, *options: str) -> None:
+    world.ask("snapshot", "receive", f"{POOL}/{name}", *options, stdin=world.stream(stream))
+
+
+def _receive_base(of: str) -> Step:
+    return lambda world: _receive(world, "copy", f"{of}-base")
+
+
+def _resume(world: World) -> None:
+    """Goes on where a receive was cut, or begins."""
+    left = world.look("snapshot", "receive", COPY, "--token")
+    rest = world.stream("rest")
+    if left.get("token"):
+        world.ask("snapshot", "send", "--resume", left["token"], stdout=rest)
+        _receive(world, "copy", "rest", "--resumable")
+    elif world.try_ask("volume", "show", COPY).status != 0:
+        _receive(world, "copy", "v-base", "--resumable")
+
+
+def _replicate(world: World) -> None:
+    here, peer = f"127.0.0.1:{world.port}", world.fingerprint
+    into = ("--into", f"{POOL}/far/v", "--keep", "2")
+    world.ask("replicate", "set", V, "--to", here, "--peer", peer, *into)
+
+
+def _stop_replicating(world: World) -> None:
+    world.ask("replicate", "remove", V)
+    world.destroy_volume("far/v")
+    world.ask("volume", "destroy", f"{POOL}/far", YES)
+    world.destroy_snapshots("v", "repl-")
+
+
+def _blank_spare(world: World) -> None:
+    world.spare.write_bytes(b"")
+    os.truncate(world.spare, LEG_BYTES)
+
+
+def _take_leg_back(world: World) -> None:
+    leg = str(world.server.legs[0])
+    replace = ("pool", "replace-disk", POOL, str(world.spare), "--with", leg)
+    world.ask(*replace, "--overwrite-old-labels", "--yes")
+    _blank_spare(world)
+
+
+def _see_schedule_at_work(world: World) -> None:
+    """Whatever was interrupted, there are soon as many snapshots as the rule keeps, and no more."""
+
+    def settled() -> bool:
+        return len(world.snapshots("w", "auto-")) == 2
+
+    world.wait("the schedule has made and kept two snapshots", settled)
+    newest = max(world.snapshots("w", "auto-"))
+    world.wait("the schedule goes on", lambda: max(world.snapshots("w", "auto-")) > newest)
+    world.wait("the schedule keeps two", settled)
+
+
+def _forget_schedule(world: World) -> None:
+    world.ask("snapshot", "schedule", "remove", W)
+    world.destroy_snapshots("w", "auto-")
+
+
+KEEP = ("--key-format", "raw", "--key-location")
+
+OPERATIONS: tuple[Operation, ...] = (
+    Operation(
+        "snapshot create",
+        ("snapshot", "create", f"{V}@s", f"{W}@s", f"{E}@s"),
+        after=(("snapshot", "destroy", f"{V}@s", f"{W}@s", f"{E}@s", YES),),
+    ),
+    Operation(
+        "snapshot destroy",
+        ("snapshot", "destroy", f"{V}@s", f"{W}@s", YES),
+        before=(("snapshot", "create", f"{V}@s", f"{W}@s"),),
+    ),
+    Operation(
+        "snapshot bookmark",
+        ("snapshot", "bookmark", f"{V}@s", "mark"),
+        before=(("snapshot", "create", f"{V}@s"),),
+        # The bookmark, newer than the snapshot, goes with the roll back, which changes nothing else.
+        after=(("volume", "rollback", f"{V}@next", "--destroy-newer"),),
+        probe=("snapshot", "send", f"{V}@s", "--from", "#mark", "--estimate"),
+    ),
+    Operation(
+        "snapshot schedule set",
+        ("snapshot", "schedule", "set", W, "--daily", "7", "--weekly", "4"),
+        after=(("snapshot", "schedule", "remove", W), lambda world: world.destroy_snapshots("w", "auto-")),
+    ),
+    Operation(
+        "snapshot schedule at work",
+        ("snapshot", "list", W),
+        before=(("snapshot", "schedule", "set", W, "every 5s keep 2"), lambda _: time.sleep(5)),
+        after=(_see_schedule_at_work, _forget_schedule),
+        needs_server=True,
+        slow=True,
+    ),
+    Operation("clone", ("snapshot", "clone", f"{V}@base", COPY, "-o", "org.example:a=1"), after=(_destroy("copy"),), reads=("copy",)),
+    Operation(
+        "promote",
+        ("volume", "promote", COPY),
+        before=(("snapshot", "clone", f"{V}@base", COPY),),
+        after=(("volume", "promote", V), _destroy("copy")),
+        reads=("v", "copy"),
+    ),
+    Operation(
+        "rollback",
+        ("volume", "rollback", f"{V}@s"),
+        before=(("snapshot", "create", f"{V}@s"), lambda world: world.scribble()),
+        after=(("snapshot", "destroy", f"{V}@s", YES),),
+        reads=("v",),
+    ),
+    Operation(
+        "rollback past newer",
+        ("volume", "rollback", f"{V}@s", "--destroy-newer"),
+        before=(
+            ("snapshot", "create", f"{V}@s"),
+            lambda world: world.scribble(),
+            ("snapshot", "create", f"{V}@t"),
+            ("snapshot", "bookmark", f"{V}@t", "t"),
+        ),
+        after=(("snapshot", "destroy", f"{V}@s", YES),),
+        # Snapshots may go before the contents do.
+        rest=Rest.COMPLETED,
+        reads=("v",),
+    ),
+    Operation(
+        "rescue begin",
+        ("volume", "rescue", f"{V}@base", "--writable", "--background"),
+        after=(("volume", "rescue", V, "--end"),),
+        rest=Rest.AS_BEFORE,
+        needs_server=True,
+    ),
+    Operation(
+        "rescue end",
+        ("volume", "rescue", V, "--end"),
+        before=(("volume", "rescue", f"{V}@base", "--writable", "--background"),),
+        rest=Rest.AS_BEFORE,
+        needs_server=True,
+    ),
+    Operation(
+        "key create",
+        ("volume", "key", "create", f"{POOL}/vms", *KEEP, "file://KEY1"),
+        after=(("volume", "destroy", f"{POOL}/vms", YES),),
+    ),
+    Operation(
+        "key load",
+        ("volume", "key", "load", E),
+        before=(("volume", "key", "unload", E),),
+        rest=Rest.AS_BEFORE,
+        reads=("e",),
+        needs_server=True,
+    ),
+    Operation("key unload", ("volume", "key", "unload", E), after=(("volume", "key", "load", E),), rest=Rest.AS_BEFORE, reads=("e",), needs_server=True),
+    Operation(
+        "key change",
+        ("volume", "key", "change", E, *KEEP, "file://KEY1"),
+        after=(("volume", "key", "change", E, *KEEP, "file://KEY0"),),
+        reads=("e",),
+    ),
+    Operation(
+        "key change inherit",
+        ("volume", "key", "change", f"{POOL}/vms/a", "--inherit"),
+        before=(
+            ("volume", "key", "create", f"{POOL}/vms", *KEEP, "file://KEY1"),
+            ("volume", "create", f"{POOL}/vms/a", "--size", "1M", "--sparse", *KEEP, "file://KEY2"),
+        ),
+        after=(_destroy("vms/a"), ("volume", "destroy", f"{POOL}/vms", YES)),
+        reads=("vms/a",),
+    ),
+    Operation("send", ("snapshot", "send", f"{V}@next"), stdout="sent"),
+    Operation("send raw", ("snapshot", "send", f"{E}@next", "--from", "@base", "--raw"), stdout="sent"),
+    Operation("receive", ("snapshot", "receive", COPY), stdin="v-base", after=(_destroy("copy"),), reads=("copy",)),
+    Operation(
+        "receive incremental",
+        ("snapshot", "receive", COPY),
+        before=(_receive_base("v"),),
+        stdin="v-next",
+        after=(_destroy("copy"),),
+        reads=("copy",),
+    ),
+    Operation("receive raw", ("snapshot", "receive", COPY), stdin="e-base", after=(_destroy("copy"),)),
+    Operation(
+        "receive raw incremental",
+        ("snapshot", "receive", COPY),
+        before=(_receive_base("e"),),
+        stdin="e-next",
+        after=(_destroy("copy"),),
+    ),
+    Operation(
+        "receive resumable",
+        ("snapshot", "receive", COPY, "--resumable"),
+        stdin="v-base",
+        again=_resume,
+        after=(_destroy("copy"),),
+        rest=Rest.COMPLETED,
+        reads=("copy",),
+    ),
+    Operation(
+        "replicate",
+        ("replicate", "run", V),
+        before=(_replicate,),
+        after=(_stop_replicating,),
+        rest=Rest.COMPLETED,
+        reads=("far/v",),
+        needs_server=True,
+    ),
+    Operation("replicate set", ("replicate", "set", V, "--to", "127.0.0.1:1", "--peer", "PEER", "--into", f"{POOL}/far/v"), after=(("replicate", "remove", V),)),
+    Operation("scrub", ("pool", "scrub", POOL, "--wait")),
+    Operation("scrub schedule", ("pool", "scrub", POOL, "--schedule", "monthly"), after=(("pool", "scrub", POOL, "--schedule", "none"),)),
+    Operation(
+        "replace-disk",
+        ("pool", "replace-disk", POOL, "LEG0", "--with", "SPARE", "--yes"),
+        before=(_blank_spare,),
+        after=(_take_leg_back,),
+        rest=Rest.COMPLETED,
+    ),
+    Operation("target create", ("target", "create", IQN, "--pool", POOL), after=(("target", "destroy", IQN, "--pool", POOL),)),
+    Operation(
+        "target map",
+        ("target", "map", IQN, W),
+        before=(("target", "create", IQN, "--pool", POOL),),
+        after=(("target", "destroy", IQN, "--pool", POOL),),
+    ),
+    Operation(
+        "target allow",
+        ("target", "allow", IQN, "--pool", POOL, "--network", "10.0.0.0/24", "--initiator", "iqn.2026-01.org.example:ann"),
+        before=(("target", "create", IQN, "--pool", POOL),),
+        after=(("target", "destroy", IQN, "--pool", POOL),),
+    ),
+    Operation(
+        "target destroy",
+        ("target", "destroy", IQN, "--pool", POOL),
+        before=(("target", "create", IQN, "--pool", POOL), ("target", "map", IQN, V), ("target", "map", IQN, W)),
+    ),
+    Operation("nbd export", ("nbd", "export", W, "--name", "w", "--read-only"), after=(("nbd", "unexport", W),)),
+    Operation("volume create", ("volume", "create", COPY, "--size", "8M", "-o", "org.example:a=1", "--compression", "zstd"), after=(_destroy("copy"),)),
+    Operation(
+        "volume create encrypted",
+        ("volume", "create", COPY, "--size", "8M", "--sparse", *KEEP, "file://KEY2"),
+        after=(_destroy("copy"),),
+        reads=("copy",),
+    ),
+    Operation(
+        "volume resize",
+        ("volume", "resize", V, "--size", "20M"),
+        after=(("volume", "resize", V, "--size", "12M", "--allow-shrink"),),
+    ),
+    Operation("volume rename", ("volume", "rename", V, f"{POOL}/x"), after=(("volume", "rename", f"{POOL}/x", V),)),
+    Operation(
+        "volume destroy",
+        ("volume", "destroy", COPY, "--recursive", "--exported", YES),
+        before=(
+            ("volume", "create", COPY, "--size", "8M"),
+            ("snapshot", "create", f"{COPY}@s"),
+            ("nbd", "export", COPY, "--name", "copy"),
+            ("target", "map", TARGET, COPY),
+        ),
+        # Its exports end first, then it goes with its snapshots.
+        rest=Rest.COMPLETED,
+    ),
+    Operation(
+        "volume set",
+        ("volume", "set", W, "compression=zstd", "org.example:a=1", "sync=always"),
+        after=(("volume", "inherit", W, "compression", "org.example:a", "sync"),),
+    ),
+    Operation("volume set quota", ("volume", "set", POOL, "quota=400M"), after=(("volume", "set", POOL, "quota=none"),)),
+    Operation("pool set", ("pool", "set", POOL, "comment=rack-7"), after=(("pool", "set", POOL, "comment="),)),
+)
