@@ -14,6 +14,8 @@ pub const REPLICATE_STATE_PROPERTY: &str = "bulkhead:replicate-state";
 pub const REPLICATION_KEY_PROPERTY: &str = "bulkhead:replication-key";
 /// Property of the root dataset: who may replicate into the pool.
 pub const REPLICATION_PEERS_PROPERTY: &str = "bulkhead:replication-peers";
+/// Property of a volume: it was a copy, and has taken the place of its original.
+pub const PROMOTED_PROPERTY: &str = "bulkhead:promoted";
 
 /// Digits of a fingerprint: SHA-256 of a certificate, in hex.
 pub const FINGERPRINT_DIGITS: usize = 64;
@@ -133,6 +135,15 @@ pub struct PeersDocument {
     pub peers: Vec<Peer>,
 }
 
+/// Since when a volume is no copy any more.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PromotedDocument {
+    /// 1.
+    pub version: u32,
+    /// In seconds since 1970.
+    pub promoted_unix_s: u64,
+}
+
 /// A pool that may replicate into this one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Peer {
@@ -169,6 +180,14 @@ pub enum ReplicateRequest {
     },
     /// Everything about replication.
     List,
+    /// Have a copy, or all copies below a dataset, take the place of their originals.
+    Promote {
+        /// Which.
+        dataset: VolumeName,
+        /// The originals are served nowhere, and never will be again.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        original_is_lost: bool,
+    },
     /// Replicate now.
     Run {
         /// Which.

@@ -410,3 +410,31 @@ fn events_are_followed_across_a_killed_server_and_a_suspension_is_not_forgotten(
     let kept = machine.ok("pool events tank --json").out;
     assert_eq!(kept.matches("\"suspended\"").count(), 1, "{kept}");
 }
+
+/// The new disk is where the old one was, as in a drawer: the same path.
+#[test]
+fn a_disk_is_exchanged_in_its_place() {
+    let machine = Machine::with_exported_volume();
+    let server = machine.serve("");
+    let data = noise(5, 4 << 20);
+    write(&machine, 0, &data);
+    server.kill();
+    let place = machine.path("b");
+    std::fs::remove_file(&place).expect("pulled");
+    machine.add_disk("b", 128 << 20);
+    let server = machine.serve("");
+    assert!(next(&machine).contains("replace-disk tank"));
+    let words = format!("pool replace-disk tank --with {} --yes", place.display());
+    machine.ok(&words);
+    let found = status(&machine);
+    assert_eq!(found["health"], "ONLINE");
+    let legs = found["devices"][0]["members"].as_array().map(Vec::len);
+    assert_eq!(legs, Some(2), "{found}");
+    assert_eq!(next(&machine), "");
+    assert!(machine.ok(&words).out.contains("no device"));
+    // The other one goes, and the new one has it all.
+    machine.ok(&format!("pool detach tank {}", machine.path("a").display()));
+    let mut client = Nbd::connect(&machine.nbd_socket(), "v").expect("connected");
+    assert!(client.read(0, data.len()).expect("read") == data);
+    assert_eq!(server.stop(), 0);
+}

@@ -209,3 +209,77 @@ fn either_side_may_be_killed_at_any_moment() {
     assert!(pair.snapshots(&pair.far, "tank/copy").len() <= 1);
     assert!(pair.far.token("tank/copy").is_empty());
 }
+
+const TARGET: &str = "iqn.2026-01.org.example:tank";
+
+/// The near site is gone: the copy becomes the disk that the original was, in one step that a kill
+/// leaves done or not done, and takes nothing from the original any more.
+#[test]
+fn a_copy_takes_the_place_of_its_lost_original() {
+    let pair = Pair::new();
+    let (near, far) = (&pair.near.machine, &pair.far.machine);
+    for words in [
+        format!("target create {TARGET}"),
+        format!("target allow {TARGET} --network 127.0.0.0/8"),
+        format!("target map {TARGET} tank/v --lun 7"),
+    ] {
+        near.ok(&words);
+    }
+    let mut client = pair.near.client();
+    client.write(0, &noise(1, MIB)).expect("written");
+    client.flush().expect("flushed");
+    pair.set("--into tank/from/v");
+    pair.accept("tank/from");
+    near.ok("replicate run tank/v");
+    let shown = |head: &common::Machine, volume: &str| {
+        head.ok(&format!("volume show {volume} --json")).json()
+    };
+    let original = shown(near, "tank/v");
+
+    let promote = "replicate promote tank/from --original-is-lost";
+    far.refused(promote, 4, "export name \"v\" is already");
+    far.ok("nbd unexport tank/v");
+    far.refused("replicate promote tank/v", 3, "is a copy");
+    let asked = "replicate promote tank/from";
+    far.refused(asked, 6, &format!("iscsi:{TARGET}/7 nbd:v"));
+    assert_eq!(shown(far, "tank/from/v")["exports"], serde_json::json!([]));
+
+    // A kill in the middle leaves the one or the other.
+    let mut killed = far.command(promote).spawn().expect("started");
+    let Pair { near, far, .. } = pair;
+    let far = far.killed_and_restarted();
+    killed.wait().expect("it ends");
+    let exports = &shown(&far.machine, "tank/from/v")["exports"];
+    assert!(
+        [0, 2].contains(&exports.as_array().map_or(9, Vec::len)),
+        "{exports}"
+    );
+    far.machine.ok(promote);
+    let copy = shown(&far.machine, "tank/from/v");
+    for what in ["identity", "exports"] {
+        assert_eq!(copy[what], original[what]);
+    }
+    assert!(
+        copy["properties"].get("bulkhead-source:identity").is_none(),
+        "{copy}"
+    );
+    let targets = far
+        .machine
+        .ok(&format!("target show {TARGET} --json"))
+        .json();
+    assert_eq!(
+        targets["access"]["networks"],
+        serde_json::json!(["127.0.0.0/8"])
+    );
+    assert!(far.client().read(0, MIB).expect("read") == noise(1, MIB));
+    assert!(far.machine.ok(promote).out.contains("already"));
+
+    // The original comes back, and does not overwrite it.
+    near.machine
+        .refused("replicate run tank/v", 4, "was promoted");
+    far.machine.ok("nbd unexport tank/from/v");
+    far.machine
+        .ok(&format!("target unmap {TARGET} tank/from/v"));
+    near.machine
+        .refused("replicate run tank/v", 4, "was promoted");
+}

@@ -48,6 +48,18 @@ pub enum ReplicateCommand {
         /// The pool [default: the only one that is served or known here]
         pool: Option<PoolName>,
     },
+    /// The site of the originals is lost: the copies take their place, with identities and exports
+    ///
+    /// Initiators find the same disks under the same names. What is missing of the targets is made.
+    /// Afterwards nothing is replicated into these volumes any more.
+    #[command(after_help = PROMOTE_EXAMPLES)]
+    Promote {
+        /// The copy, or the dataset above copies
+        dataset: VolumeName,
+        /// Yes, the originals are served nowhere, and never will be again
+        #[arg(long)]
+        original_is_lost: bool,
+    },
     /// Replicate now
     #[command(after_help = "Example:\n  bulkhead replicate run tank/vm0")]
     Run {
@@ -59,6 +71,12 @@ pub enum ReplicateCommand {
 const ACCEPT_EXAMPLE: &str = "Example:
   bulkhead replicate accept \\
       5f0c1b6ad2e98a7c3b4d5e6f708192a3b4c5d6e7f8091a2b3c4d5e6f708192a3 --below vault/from-tank";
+
+const PROMOTE_EXAMPLES: &str = "Examples:
+  bulkhead replicate promote vault/from-tank
+  bulkhead replicate promote vault/from-tank --original-is-lost
+
+The first says what would be served, and how old it is.";
 
 const SET_EXAMPLE: &str = "Example:
   bulkhead replicate set tank/vm0 --to backup.example.org:8873 --into vault/from-tank/vm0 \\
@@ -144,6 +162,17 @@ impl ReplicateCommand {
             Self::Remove { dataset } => {
                 let pool = Whose::Pool(dataset.pool());
                 (pool, ReplicateRequest::Remove { dataset })
+            }
+            Self::Promote {
+                dataset,
+                original_is_lost,
+            } => {
+                let pool = Whose::Pool(dataset.pool());
+                let promote = ReplicateRequest::Promote {
+                    dataset,
+                    original_is_lost,
+                };
+                (pool, promote)
             }
             Self::Run { dataset } => {
                 let pool = Whose::Pool(dataset.pool());

@@ -16,7 +16,7 @@ use zpool::transfer::{
     Base, ReceiveSpec, Received, ResumeToken, SendForm, SendSpec, TransferError, TransferErrorKind,
 };
 
-use super::documents::{Documents, export_document, new_identity};
+use super::documents::{Documents, Edits, export_document, new_identity};
 use super::{Context, failures, volume};
 use crate::stream::{Meter, Stream};
 
@@ -263,6 +263,31 @@ pub fn keep_properties(
         .pool
         .set_dataset_properties(name, &volume::values(&kept));
     set.map_err(failures::dataset)
+}
+
+/// As [`keep_properties`], and forgets what it said earlier and does not say any more.
+pub fn replace_properties(
+    context: &Context<'_>,
+    name: &VolumeName,
+    properties: &[(String, String)],
+) -> Result<(), Failure> {
+    keep_properties(context, name, properties)?;
+    let kept = context.pool.own_user_properties(name, SOURCE_PREFIX);
+    let said = |kept: &str| {
+        let mut names = properties
+            .iter()
+            .map(|(name, _)| name.strip_prefix(PROPERTY_PREFIX));
+        names.any(|name| name.is_some() && name == kept.strip_prefix(SOURCE_PREFIX))
+    };
+    let kept = kept.map_err(failures::dataset)?.into_keys();
+    let stale: Edits = kept
+        .filter(|kept| !said(kept))
+        .map(|kept| (kept, None))
+        .collect();
+    match stale.is_empty() {
+        true => Ok(()),
+        false => context.edit(name.as_str(), stale),
+    }
 }
 
 /// A failure, with the token to go on with if there is one.

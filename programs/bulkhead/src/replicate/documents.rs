@@ -13,7 +13,7 @@ use serde::de::DeserializeOwned;
 use units::VolumeName;
 
 use super::identity::Identity;
-use super::{now_unix_s, sender};
+use super::{now_unix_s, promote, sender};
 use crate::operations::Context;
 use crate::operations::documents::Documents;
 
@@ -64,6 +64,10 @@ pub fn perform(
             )))
         }
         ReplicateRequest::List => view(context),
+        ReplicateRequest::Promote {
+            dataset,
+            original_is_lost,
+        } => promote::perform(context, &dataset, original_is_lost),
         ReplicateRequest::Run { dataset } => {
             let document = document_of(context, &dataset)?.ok_or_else(|| {
                 let advice = format!("`bulkhead replicate set {dataset}` says where to");

@@ -3,10 +3,12 @@
 //! What is replicated, and who may replicate into the pool, stands in the pool's properties, so
 //! that it goes on with whichever head serves the pool. `documents` reads and writes those;
 //! `identity` is the pool's key and the check of the peer's; `wire` is what the two sides say to
-//! each other; `sender` and `receiver` are the two sides; `service` runs both in a pool server.
+//! each other; `sender` and `receiver` are the two sides; `service` runs both in a pool server;
+//! `promote` makes copies take the place of their originals.
 
 mod documents;
 mod identity;
+mod promote;
 mod receiver;
 mod sender;
 mod service;

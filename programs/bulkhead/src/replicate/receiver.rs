@@ -16,6 +16,7 @@ use zpool::dataset::{DatasetErrorKind, Snapshots};
 
 use super::documents;
 use super::identity::fingerprint;
+use super::promote::refuse_promoted;
 use super::sender::{TAG_PREFIX, destroy};
 use super::wire::{self, FromReceiver, FromSender, Offer, Present};
 use crate::operations::{self, Context};
@@ -65,6 +66,16 @@ fn settle(volume: &VolumeName) -> Result<MutexGuard<'static, Receivings>, Failur
 }
 
 type Receivings = BTreeMap<VolumeName, TcpStream>;
+
+/// Ends a stream into `volume`, and does not wait for that; whether there was one.
+pub fn interrupt(volume: &VolumeName) -> bool {
+    let receiving = RECEIVING.lock().expect("no holder panics");
+    let stream = receiving.get(volume);
+    if let Some(stream) = stream {
+        let _ = stream.shutdown(Shutdown::Both);
+    }
+    stream.is_some()
+}
 
 /// Serves one connection to its end.
 pub fn serve(context: &Context<'_>, stream: TcpStream) -> Result<(), Failure> {
@@ -179,6 +190,7 @@ fn about(
         );
         return Err(Failure::usage(message).advise("use the same version of bulkhead"));
     }
+    refuse_promoted(context, volume)?;
     drop(settle(volume)?);
     let left = context.pool.interrupted(volume);
     let left = left.map_err(operations::transfer::failure)?;
@@ -201,6 +213,11 @@ fn receive(context: &Context<'_>, offer: &Offer, tls: &mut Tls) -> Result<FromRe
     })?;
     settle(&offer.volume)?.insert(offer.volume.clone(), own);
     let _claim = Claim(&offer.volume);
+    {
+        // Whoever promotes it sees the claim, or is seen here.
+        let _alone = context.live.alone();
+        refuse_promoted(context, &offer.volume)?;
+    }
     let left = context.pool.interrupted(&offer.volume);
     let left = left.map_err(operations::transfer::failure)?;
     if left.is_some() && !offer.resumes {
@@ -217,7 +234,7 @@ fn receive(context: &Context<'_>, offer: &Offer, tls: &mut Tls) -> Result<FromRe
     };
     let received = operations::transfer::receive_from(context, &request, tls)?;
     let _alone = context.live.alone();
-    operations::transfer::keep_properties(context, &offer.volume, &offer.properties)?;
+    operations::transfer::replace_properties(context, &offer.volume, &offer.properties)?;
     drop(_alone);
     prune(context, offer)?;
     Ok(FromReceiver::Done {

@@ -6,7 +6,9 @@ use std::io::{self, BufWriter, Write};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::sync::{Arc, Mutex, TryLockError};
 
-use control::exports::{EXPORT_PROPERTY, IDENTITY_PROPERTY};
+use control::exports::{
+    AccessRule, EXPORT_PROPERTY, IDENTITY_PROPERTY, TargetDocument, target_property,
+};
 use control::replication::{ReplicateDocument, ReplicateState};
 use control::{Failure, FailureKind};
 use rustls::pki_types::ServerName;
@@ -18,7 +20,7 @@ use zpool::transfer::{Base, ResumeToken, SendForm, SendSpec, TransferErrorKind};
 use super::documents;
 use super::now_unix_s;
 use super::wire::{self, FromReceiver, FromSender, Offer, Present};
-use crate::operations::documents::Documents;
+use crate::operations::documents::{Documents, target_document};
 use crate::operations::{self, Context};
 use crate::stream::Meter;
 
@@ -382,15 +384,38 @@ impl One<'_> {
         }
     }
 
-    /// What the volume says of its exports and of who it is.
+    /// What the volume says of its exports and of who it is, and who may use its targets. Secrets
+    /// stay here: where they would be asked for, nobody may use the target there until somebody
+    /// says so.
     fn properties(&self) -> Result<Vec<(String, String)>, Failure> {
         let all = self.context.all()?;
         let own = all.own(self.volume.as_str()).into_iter().flatten();
         let meant =
             own.filter(|(name, _)| [EXPORT_PROPERTY, IDENTITY_PROPERTY].contains(&name.as_str()));
-        Ok(meant
+        let mut found: Vec<_> = meant
             .map(|(name, value)| (name.clone(), value.clone()))
-            .collect())
+            .collect();
+        let mut facts = all.volumes();
+        let export = facts.find(|facts| facts.name == *self.volume);
+        let export = export.and_then(|facts| facts.export.as_ref()?.as_ref().ok());
+        for map in export.into_iter().flat_map(|document| &document.iscsi) {
+            let document = target_document(&self.context.root(), &all, &map.target);
+            let Ok(Some(document)) = document else {
+                continue;
+            };
+            let without_secrets = TargetDocument {
+                access: match document.chap.is_empty() {
+                    true => document.access,
+                    false => AccessRule::default(),
+                },
+                ..TargetDocument::default()
+            };
+            let property = target_property(&map.target);
+            if let Ok(value) = without_secrets.encode(&property) {
+                found.push((property, value));
+            }
+        }
+        Ok(found)
     }
 
     /// Destroys the oldest snapshots of replication. The newest that both have stays, whatever was
