@@ -9,6 +9,8 @@ use crate::promise::{Expectation, Fencing, Kind, Notice, Place};
 
 /// How much later a slow BMC answers, in milliseconds.
 pub const SLOW_BMC_MS: u32 = 2_000;
+/// How long the outlets of a head take, which are switched one after the other, in milliseconds.
+const OUTLETS_MS: u32 = 2_000;
 
 macro_rules! drills {
     ($($variant:ident $name:literal: $about:literal, $kind:ident $place:ident $fencing:ident;)*) => {
@@ -32,6 +34,11 @@ macro_rules! drills {
                 match self { $(Self::$variant => $about,)* }
             }
 
+            /// Whether it sets the clock of a head.
+            pub const fn sets_clock(self) -> bool {
+                matches!(self, Self::ClockJump | Self::ClockJumpBack)
+            }
+
             /// What must come of it.
             pub const fn expectation(self) -> Expectation {
                 let (kind, place, fencing) = match self {
@@ -40,12 +47,14 @@ macro_rules! drills {
                 let added_ms = match self {
                     // What takes more than a second is asked for again, and done twice.
                     Self::BmcSlow => 2 * SLOW_BMC_MS + 1_000,
+                    Self::BmcDead => OUTLETS_MS,
                     _ => 0,
                 };
                 let notice = match self {
                     Self::ServerKilled => Notice::Monitor,
                     Self::ServerFrozen => Notice::MonitorTimeout,
                     Self::DiskHangs => Notice::Disk,
+                    Self::BmcDead => Notice::DeadBmc,
                     _ => Notice::Cluster,
                 };
                 Expectation { kind, place, fencing, notice, added_ms }
@@ -56,6 +65,8 @@ macro_rules! drills {
 
 drills! {
     ActivePower "active-power": "the power of the head that serves the pool is pulled",
+        Crash Elsewhere Allowed;
+    PowerBlinks "power-blinks": "the power of the serving head is gone for a moment",
         Crash Elsewhere Allowed;
     PassivePower "passive-power": "the power of a head that stands by is pulled",
         Hidden Same Allowed;
@@ -81,7 +92,9 @@ drills! {
         Hidden Same Forbidden;
     BmcSlow "bmc-slow": "every process of the serving head is stopped, and its BMC is two seconds late",
         CutOff Elsewhere Required;
-    MemoryExhausted "memory-exhausted": "the pool's server gets no more memory",
+    BmcDead "bmc-dead": "every process of the serving head is stopped, and its BMC answers nothing",
+        CutOff Elsewhere Required;
+    MemoryExhausted "memory-exhausted": "a program takes all memory of the serving head",
         Unbounded Anywhere Allowed;
     Move "move": "the pool is moved to another head",
         Move Elsewhere Forbidden;
@@ -90,6 +103,8 @@ drills! {
     BothPowerCycled "both-power-cycled": "all heads lose their power, and get it back",
         Unbounded Anywhere Allowed;
     ClockJump "clock-jump": "the wall clock of the serving head jumps an hour ahead",
+        Hidden Same Forbidden;
+    ClockJumpBack "clock-jump-back": "the wall clock of the serving head jumps an hour back",
         Hidden Same Forbidden;
 }
 

@@ -4,13 +4,15 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use cluster::machine::{Local, Machine};
-use cluster::process::{Invocation, run};
+use cluster::process::Invocation;
 use lab::{Power, Who};
 use rustix::process::{Pid, Signal, kill_process};
 use units::{HeadName, NetworkName};
 
 use crate::catalogue::{Drill, SLOW_BMC_MS};
+use crate::clock::{self, JUMP_S};
 use crate::error::DrillError;
+use crate::memory;
 use crate::moment::Moment;
 use crate::scene::Scene;
 use crate::watch::owners_now;
@@ -21,6 +23,9 @@ const DARK: Duration = Duration::from_secs(1);
 const UNCONFIRMED: Duration = Duration::from_secs(8);
 /// How much later a slow disk answers, in milliseconds.
 const SLOW_DISK_MS: u32 = 100;
+/// Power that is gone for a moment is back within this time, in milliseconds: before the others have noticed,
+/// while they power the head off, while they start the pool, or later.
+const BLINK_MS_MAX: u64 = 1_500;
 
 /// A fault that was made.
 #[derive(Clone, Debug)]
@@ -38,7 +43,7 @@ pub struct Fault {
 }
 
 impl Fault {
-    fn begin(words: impl Into<String>) -> Self {
+    pub(crate) fn begin(words: impl Into<String>) -> Self {
         let at = Moment::now();
         Self {
             words: words.into(),
@@ -49,7 +54,7 @@ impl Fault {
         }
     }
 
-    fn of_head(words: impl Into<String>, head: &HeadName) -> Self {
+    pub(crate) fn of_head(words: impl Into<String>, head: &HeadName) -> Self {
         Self {
             victim: Some(head.clone()),
             ..Self::begin(words)
@@ -70,14 +75,14 @@ pub fn possible(
     let not = |why: &str| Err(Impossible(why.to_owned()));
     let client_networks = client_networks(appliance, pool);
     match drill {
-        Drill::ClockJump => {
-            not("the machines of a lab share one wall clock; set it on one head by hand")
-        }
         Drill::OneLinkCut | Drill::OneNetworkDown if client_networks.len() < 2 => {
             not("the pool has addresses in one network only")
         }
         Drill::BmcSlow if appliance.heads.values().any(|head| !has_bmc(head)) => {
             not("not every head has a BMC")
+        }
+        Drill::BmcDead if !appliance.heads.values().all(has_two_ways) => {
+            not("not every head has a BMC and outlets")
         }
         Drill::DiskFails | Drill::DiskHangs | Drill::DiskSlow
             if appliance.pools[pool].disks.len() < 2 =>
@@ -92,6 +97,11 @@ fn has_bmc(head: &appliance::Head) -> bool {
     head.fencing
         .as_ref()
         .is_some_and(|fencing| fencing.bmc.is_some())
+}
+
+fn has_two_ways(head: &appliance::Head) -> bool {
+    let fencing = head.fencing.as_ref();
+    has_bmc(head) && fencing.is_some_and(|fencing| !fencing.outlets.is_empty())
 }
 
 /// The networks in which clients reach the pool.
@@ -122,6 +132,16 @@ pub fn strike(
             scene.lab.power(head, Power::Off)?;
             Ok(fault)
         }
+        Drill::PowerBlinks => {
+            let dark_ms = rng.u64(..BLINK_MS_MAX);
+            let words = format!("{head} loses its power, and gets it back {dark_ms} ms later");
+            let mut fault = Fault::of_head(words, head);
+            scene.lab.power(head, Power::Off)?;
+            scene.client.listen(Duration::from_millis(dark_ms))?;
+            scene.lab.power(head, Power::On)?;
+            fault.acted_at = Moment::now();
+            Ok(fault)
+        }
         Drill::PassivePower => {
             let other = other_head(scene, head, rng);
             let fault = Fault::of_head(format!("{other} loses its power"), &other);
@@ -130,7 +150,7 @@ pub fn strike(
         }
         Drill::ServerKilled => signal_server(scene, Signal::KILL, "is killed"),
         Drill::ServerFrozen => signal_server(scene, Signal::STOP, "is stopped"),
-        Drill::MemoryExhausted => exhaust_memory(scene),
+        Drill::MemoryExhausted => memory::exhaust(scene, head),
         Drill::HeadFrozen => {
             let fault = Fault::of_head(format!("{head} stands still"), head);
             scene.lab.freeze(head)?;
@@ -150,6 +170,15 @@ pub fn strike(
             let delay = Duration::from_millis(SLOW_BMC_MS.into());
             scene.lab.set_bmc_delay(head, delay)?;
             let fault = Fault::of_head(format!("{head} stands still, its BMC is slow"), head);
+            scene.lab.freeze(head)?;
+            Ok(fault)
+        }
+        Drill::BmcDead => {
+            scene.lab.set_bmc_dead(head, true)?;
+            let fault = Fault::of_head(
+                format!("{head} stands still, and its BMC answers nothing"),
+                head,
+            );
             scene.lab.freeze(head)?;
             Ok(fault)
         }
@@ -174,9 +203,8 @@ pub fn strike(
             fault.acted_at = Moment::now();
             Ok(fault)
         }
-        Drill::ClockJump => Err(DrillError::File(
-            "clock-jump is not possible in a lab".to_owned(),
-        )),
+        Drill::ClockJump => clock::jump(scene, head, JUMP_S),
+        Drill::ClockJumpBack => clock::jump(scene, head, -JUMP_S),
     }
 }
 
@@ -212,7 +240,7 @@ fn home(scene: &Scene) -> Option<HeadName> {
 /// # Errors
 ///
 /// The lab does not do what it is told.
-pub fn undo(drill: Drill, scene: &mut Scene, fault: &Fault) -> Result<(), DrillError> {
+pub fn undo(drill: Drill, scene: &mut Scene, fault: &mut Fault) -> Result<(), DrillError> {
     match drill {
         Drill::DiskFails | Drill::DiskHangs | Drill::DiskSlow => {
             write_faults(scene, "")?;
@@ -230,6 +258,30 @@ pub fn undo(drill: Drill, scene: &mut Scene, fault: &Fault) -> Result<(), DrillE
         Drill::FenceDead => {
             if let Some(head) = &fault.victim {
                 reach_fence_devices(scene, head, true)?;
+            }
+        }
+        Drill::BmcDead => {
+            if let Some(head) = &fault.victim {
+                scene.lab.set_bmc_dead(head, false)?;
+            }
+            thaw(scene, fault)?;
+        }
+        Drill::ClockJump | Drill::ClockJumpBack => {
+            if let Some(head) = &fault.victim {
+                scene.lab.set_clock(head, 0)?;
+            }
+        }
+        Drill::MemoryExhausted => {
+            if let Some(exhausted) = scene.exhausted.take() {
+                let kills = exhausted.end()?;
+                fault
+                    .words
+                    .push_str(&format!(", and the kernel ends {kills} programs"));
+                if kills == 0 {
+                    fault
+                        .complaints
+                        .push("the memory did not run out".to_owned());
+                }
             }
         }
         Drill::HeadFrozen => thaw(scene, fault)?,
@@ -263,7 +315,7 @@ fn signal_server(scene: &Scene, signal: Signal, verb: &str) -> Result<Fault, Dri
 }
 
 /// The process that has the pool's disks, as this machine numbers it.
-fn server_pid(scene: &Scene) -> Result<i32, DrillError> {
+pub(crate) fn server_pid(scene: &Scene) -> Result<i32, DrillError> {
     let head = scene.lab.heads().remove(0);
     let files: Vec<PathBuf> = scene
         .disks(&head)
@@ -273,31 +325,6 @@ fn server_pid(scene: &Scene) -> Result<i32, DrillError> {
     let owners = owners_now(&files).map_err(DrillError::io("look for the pool's server"))?;
     let pid = owners.first().copied();
     pid.ok_or_else(|| DrillError::Client("no process has the pool's disks open".to_owned()))
-}
-
-/// Lets the server have no more memory than it has.
-fn exhaust_memory(scene: &Scene) -> Result<Fault, DrillError> {
-    let pid = server_pid(scene)?;
-    let read = std::fs::read_to_string(format!("/proc/{pid}/statm"));
-    let statm = read.map_err(DrillError::io("read how much memory the server has"))?;
-    let pages: u64 = statm
-        .split(' ')
-        .next()
-        .and_then(|word| word.parse().ok())
-        .unwrap_or(0);
-    let bytes = pages * rustix::param::page_size() as u64;
-    let fault = Fault::begin(format!(
-        "the pool's server, process {pid}, gets no more than its {bytes} bytes"
-    ));
-    let (pid, limit) = (format!("--pid={pid}"), format!("--as={bytes}:{bytes}"));
-    let output = run(&Invocation::new("prlimit", &[&pid, &limit])).map_err(lab::LabError::from)?;
-    match output.code {
-        0 => Ok(fault),
-        _ => Err(DrillError::Client(format!(
-            "prlimit: {}",
-            output.complaint()
-        ))),
-    }
 }
 
 fn cut_network(
@@ -501,13 +528,13 @@ mod tests {
         let mut appliance = appliance::parse(text).expect("well formed").appliance;
         let pool: units::PoolName = "tank".parse().expect("a name");
         for drill in Drill::ALL {
-            let expected = *drill != Drill::ClockJump;
-            assert_eq!(
-                possible(*drill, &appliance, &pool).is_ok(),
-                expected,
-                "{drill}"
-            );
+            let found = possible(*drill, &appliance, &pool);
+            assert_eq!(found, Ok(()), "{drill}");
         }
+        for head in appliance.heads.values_mut() {
+            head.fencing.as_mut().expect("fencing").outlets.clear();
+        }
+        assert!(possible(Drill::BmcDead, &appliance, &pool).is_err());
         appliance
             .pools
             .get_mut(&pool)

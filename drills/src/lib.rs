@@ -9,8 +9,10 @@
 
 mod catalogue;
 mod client;
+mod clock;
 mod error;
 mod faults;
+mod memory;
 mod moment;
 mod promise;
 mod report;

@@ -57,6 +57,8 @@ pub enum Notice {
     MonitorTimeout,
     /// By a disk that does not answer in its time.
     Disk,
+    /// By silence in the cluster; then a BMC does not answer in its time.
+    DeadBmc,
 }
 
 /// What must come of a drill.
@@ -99,6 +101,8 @@ pub enum Promise {
         monitor_timeout_s: u32,
         /// What comes on top where a disk is waited for, in seconds.
         disk_answer_s: u32,
+        /// What comes on top where a BMC is waited for, in seconds.
+        fence_s: u32,
     },
 }
 
@@ -110,8 +114,13 @@ impl Promise {
     /// The bounds for a fault of that kind; none where only the return is promised.
     pub fn bounds(self, expectation: &Expectation) -> Option<Bounds> {
         let mut added_s = f64::from(expectation.added_ms) / 1e3;
-        if (self, expectation.notice) == (Self::Published, Notice::Disk) {
-            added_s += f64::from(appliance::Profile::Fast.timeouts().disk_answer_s);
+        if self == Self::Published {
+            let times = appliance::Profile::Fast.timeouts();
+            added_s += f64::from(match expectation.notice {
+                Notice::Disk => times.disk_answer_s,
+                Notice::DeadBmc => times.fence_s,
+                Notice::Cluster | Notice::Monitor | Notice::MonitorTimeout => 0,
+            });
         }
         let bounds = |median_s: f64, worst_s: f64| {
             Some(Bounds {
@@ -131,6 +140,7 @@ impl Promise {
                     monitor_s,
                     monitor_timeout_s,
                     disk_answer_s,
+                    fence_s,
                 },
                 _,
             ) => {
@@ -139,6 +149,7 @@ impl Promise {
                     Notice::Monitor => monitor_s,
                     Notice::MonitorTimeout => monitor_s + monitor_timeout_s,
                     Notice::Disk => disk_answer_s,
+                    Notice::DeadBmc => fence_s,
                 };
                 let all_s = f64::from(budget_s + noticed_s);
                 bounds(all_s, all_s)
@@ -421,12 +432,14 @@ mod tests {
             monitor_s: 5,
             monitor_timeout_s: 10,
             disk_answer_s: 15,
+            fence_s: 20,
         };
         for (notice, worst_s) in [
             (Notice::Cluster, 5.0),
             (Notice::Monitor, 10.0),
             (Notice::MonitorTimeout, 20.0),
             (Notice::Disk, 20.0),
+            (Notice::DeadBmc, 25.0),
         ] {
             let expectation = Expectation { notice, ..TAKEOVER };
             let bounds = budget.bounds(&expectation);

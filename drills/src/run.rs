@@ -69,7 +69,9 @@ pub enum Progress<'a> {
 ///
 /// The lab does not come up, or does not come to rest. A broken promise is no error.
 pub fn run(options: &Options, tell: &mut dyn FnMut(Progress<'_>)) -> Result<Report, DrillError> {
-    let lab = Lab::up(&options.lab, &mut |line: &str| tell(Progress::Lab(line)))?;
+    let mut lab = options.lab.clone();
+    lab.has_clocks |= options.drills.iter().any(|drill| drill.sets_clock());
+    let lab = Lab::up(&lab, &mut |line: &str| tell(Progress::Lab(line)))?;
     let lab = Ending(Some(lab));
     let appliance = lab.get().appliance().clone();
     let pool = choose_pool(&appliance, options.pool.as_ref())?;
@@ -170,6 +172,7 @@ fn promise(appliance: &appliance::Appliance, budget_s: Option<u32>) -> Promise {
             monitor_s: times.pool_monitor_s,
             monitor_timeout_s: times.pool_monitor_timeout_s,
             disk_answer_s: times.disk_answer_s,
+            fence_s: times.fence_s,
         },
     }
 }
@@ -189,13 +192,12 @@ fn one_round(scene: &mut Scene, drill: Drill, seed: u64, load: bool) -> Result<R
     let ends = scene.log_ends();
     let mut round = Round::new(drill.name(), seed, head.clone());
 
-    let fault = strike(drill, scene, &head, &mut rng)?;
-    round.fault.clone_from(&fault.words);
+    let mut fault = strike(drill, scene, &head, &mut rng)?;
     let came_back = wait(scene, drill, &fault)?;
     let returned = Moment::now();
     round.waited_s = returned.since(fault.acted_at);
     round.served_after = wait_served(scene)?;
-    undo(drill, scene, &fault)?;
+    undo(drill, scene, &mut fault)?;
     verify(scene, &mut round)?;
     collect(scene, drill, &mut round, &fault, &ends, came_back);
     Ok(round)
@@ -270,6 +272,7 @@ fn collect(
     ends: &LogEnds,
     came_back: bool,
 ) {
+    round.fault.clone_from(&fault.words);
     let story = &scene.client.story;
     let pauses = story.pauses(fault.at);
     if came_back {

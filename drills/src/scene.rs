@@ -13,6 +13,7 @@ use units::{HeadName, PoolName};
 
 use crate::client::{Client, Targets};
 use crate::error::DrillError;
+use crate::memory::Exhausted;
 use crate::moment::{LogClock, Moment};
 use crate::timeline::{Mark, Resources, marks};
 use crate::watch::Watch;
@@ -51,6 +52,8 @@ pub struct Scene {
     pub client: Client,
     /// The watch over the pool's disks.
     pub watch: Watch,
+    /// A head without memory, while there is one.
+    pub exhausted: Option<Exhausted>,
     path_count: usize,
 }
 
@@ -81,6 +84,7 @@ impl Scene {
             pool,
             client,
             watch,
+            exhausted: None,
             // iSCSI and NBD each go along every address.
             path_count: 2 * addresses,
         })
@@ -138,7 +142,11 @@ impl Scene {
 
     /// The head that serves the pool when all is well; else what is not.
     fn unwell(&mut self) -> Result<Result<HeadName, String>, DrillError> {
-        for (head, state) in self.lab.state()?.heads {
+        let state = self.lab.state()?;
+        for (pdu, outlet) in &state.outlets_off {
+            self.lab.outlet(pdu, outlet, true)?;
+        }
+        for (head, state) in state.heads {
             if state.frozen {
                 self.lab.thaw(&head)?;
             }

@@ -16,8 +16,10 @@ use rustix::fs::{FlockOperation, flock};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use units::{HeadName, NetworkName, PoolName};
 
+use crate::clock;
 use crate::error::LabError;
 use crate::inside::{CLIENT, WITNESS};
+use crate::memory::MemoryGroup;
 use crate::place::{FirstProcess, Folder, PATH_IN_MACHINE, Setup, disks_of};
 use crate::power::Power;
 use crate::served::ClusterState;
@@ -338,6 +340,21 @@ impl Lab {
         self.give(&Order::DeadBmc { head, dead }).map(|_| ())
     }
 
+    /// Sets the wall clock of a head so far ahead of this machine's, or behind it. It stays so without power.
+    ///
+    /// # Errors
+    ///
+    /// The lab was not made with clocks, or has no such head.
+    pub fn set_clock(&self, head: &HeadName, ahead_s: i32) -> Result<(), LabError> {
+        let what = || format!("set the clock of {head}");
+        clock::set(&self.folder, head, ahead_s).map_err(LabError::io(what()))
+    }
+
+    /// The memory of a head; none where this machine has no memory cgroups.
+    pub fn memory_group(&self, head: &HeadName) -> Option<MemoryGroup> {
+        MemoryGroup::of(&self.folder, head.as_str())
+    }
+
     /// Starts Corosync and Pacemaker on all heads, now and whenever they boot.
     ///
     /// # Errors
@@ -477,9 +494,19 @@ impl Lab {
             }
             std::thread::sleep(POLL);
         }
+        remove_memory_groups(&folder).map_err(LabError::io("remove the memory groups of heads"))?;
         let removed = std::fs::remove_dir_all(folder.path());
         removed.map_err(LabError::io(format!("remove {}", folder.path().display())))
     }
+}
+
+/// The only thing of a lab that the kernel does not remove by itself.
+fn remove_memory_groups(folder: &Folder) -> io::Result<()> {
+    let machines = std::fs::read_dir(folder.machines()).into_iter().flatten();
+    for machine in machines.flatten() {
+        MemoryGroup::remove(folder, &machine.file_name().to_string_lossy())?;
+    }
+    Ok(())
 }
 
 fn try_lock(lock: &impl AsFd) -> io::Result<bool> {

@@ -16,10 +16,12 @@
 
 #![forbid(unsafe_code)]
 
+mod clock;
 mod error;
 mod fabric;
 mod handle;
 pub mod inside;
+mod memory;
 mod needs;
 mod place;
 mod power;
@@ -29,6 +31,7 @@ mod wire;
 
 pub use error::LabError;
 pub use handle::{Lab, Who};
+pub use memory::MemoryGroup;
 pub use needs::missing;
 pub use place::DEFAULT_BASE;
 pub use power::Power;

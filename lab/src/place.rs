@@ -76,9 +76,29 @@ impl Folder {
         self.0.join("disks").join(format!("{pool}-{index}.img"))
     }
 
+    /// The library that gives heads clocks of their own.
+    pub fn clock_library(&self) -> PathBuf {
+        self.0.join("clock.so")
+    }
+
+    /// How far the clock of a head is from this machine's; there only where heads have clocks.
+    pub fn clock(&self, name: &str) -> PathBuf {
+        self.machine(name).join("clock")
+    }
+
+    /// The path of the memory group of a head.
+    pub fn memory_group(&self, name: &str) -> PathBuf {
+        self.machine(name).join("memory-group")
+    }
+
+    /// What is private to machines, each in a folder of its name.
+    pub fn machines(&self) -> PathBuf {
+        self.0.join("machines")
+    }
+
     /// What is private to one machine: `etc`, `var`, its console, and places to mount on.
     pub fn machine(&self, name: &str) -> PathBuf {
-        self.0.join("machines").join(name)
+        self.machines().join(name)
     }
 
     /// Configuration and state of a device beside the machines, such as a BMC.
@@ -138,6 +158,8 @@ pub struct Setup {
     pub secrets: BTreeMap<PathBuf, String>,
     /// The most that a pool may cache, in bytes: the heads share one machine.
     pub arc_bytes_max: u64,
+    /// Whether each head has a wall clock of its own.
+    pub has_clocks: bool,
 }
 
 impl Setup {

@@ -16,6 +16,7 @@ use cluster::machine::write_file;
 use rustix::fs::{FlockOperation, flock};
 use units::{ByteCount, HeadName, PoolName};
 
+use crate::clock;
 use crate::error::LabError;
 use crate::handle::{Lab, Who};
 use crate::inside;
@@ -37,6 +38,9 @@ pub struct UpOptions {
     pub disk_bytes: ByteCount,
     /// The most that a pool may cache, whatever the file says: the heads share this machine.
     pub arc_bytes_max: ByteCount,
+    /// Whether each head has a wall clock of its own, for [`Lab::set_clock`]. It costs a few nanoseconds whenever a
+    /// program asks for the time.
+    pub has_clocks: bool,
     /// Whether pools are created: mirrors of two disks, of three where the number is odd.
     pub creates_pools: bool,
     /// How long until all pools must be served.
@@ -55,6 +59,7 @@ impl UpOptions {
             program,
             disk_bytes: ByteCount::gib(1),
             arc_bytes_max: ByteCount::mib(256),
+            has_clocks: false,
             creates_pools: true,
             time_limit: Duration::from_secs(180),
             keeps_failed: false,
@@ -308,7 +313,7 @@ fn begin(
     for path in [
         folder.shared(),
         folder.path().join("disks"),
-        folder.path().join("machines"),
+        folder.machines(),
     ] {
         fs::create_dir(path).map_err(LabError::io(failed()))?;
     }
@@ -325,7 +330,11 @@ fn begin(
         file_text: options.file_text.clone(),
         secrets: secrets(appliance)?,
         arc_bytes_max: options.arc_bytes_max.get(),
+        has_clocks: options.has_clocks,
     };
+    if options.has_clocks {
+        clock::write_library(folder).map_err(LabError::io(failed()))?;
+    }
     setup.save(folder).map_err(LabError::io(failed()))?;
     progress("start the heads, their switches and their BMCs");
     start(folder, lock, &options.program)

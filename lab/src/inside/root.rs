@@ -15,6 +15,7 @@ use rustix::fs::{Mode, OFlags};
 use rustix::mount::{MountFlags, mount, mount_bind, mount_bind_recursive};
 
 use super::{must, step};
+use crate::clock;
 use crate::place::{Folder, PROGRAM_IN_MACHINE, SHARED_IN_MACHINE, Setup};
 
 /// Folders of the root that a machine has for itself anyway.
@@ -75,6 +76,9 @@ pub fn prepare(folder: &Folder, setup: &Setup, name: &str) -> io::Result<()> {
     copy_etc(&etc)?;
     fs::write(etc.join("hostname"), format!("{name}\n"))?;
     fs::write(etc.join("machine-id"), machine_id()?)?;
+    if setup.has_clocks {
+        clock::prepare(folder, name, &etc)?;
+    }
     for (path, password) in &setup.secrets {
         let place = own.join(path.strip_prefix("/").unwrap_or(path));
         fs::create_dir_all(place.parent().unwrap_or(&own))?;
@@ -110,7 +114,7 @@ fn copy_etc(etc: &Path) -> io::Result<()> {
     for gone in own
         .iter()
         .copied()
-        .chain(["hostid", "zfs/zpool.cache", "mtab"])
+        .chain(["hostid", "zfs/zpool.cache", "mtab", clock::PRELOAD])
     {
         let path = etc.join(gone);
         let removed = match path.is_dir() {
@@ -258,6 +262,11 @@ pub fn build(folder: &Folder, name: &str, disks: &[(PathBuf, PathBuf)]) -> io::R
         stage.put(&own.join("var"), "/var")?;
     }
     run(&mut stage, folder)?;
+    if folder.clock(name).exists() {
+        let library = Path::new(clock::LIBRARY_IN_MACHINE);
+        stage.show_file(&folder.clock_library(), library)?;
+        stage.show_file(&folder.clock(name), Path::new(clock::CLOCK_IN_MACHINE))?;
+    }
     devices(&mut stage)?;
     for (path, file) in disks {
         stage

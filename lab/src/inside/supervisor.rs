@@ -16,6 +16,7 @@ use super::switch::{self, Plug};
 use super::unit::{Kind, Unit};
 use super::{bmc, boot, chain, pdu, root, step, witness};
 use crate::fabric::{self, Port};
+use crate::memory::MemoryGroup;
 use crate::place::{Folder, Setup};
 use crate::power::Power;
 use crate::wire::{Answer, HeadState, Order, State, read_line};
@@ -279,6 +280,11 @@ impl Supervisor {
     fn switch_on(&self, name: &HeadName, head: &mut Head) -> io::Result<()> {
         switch::unplug(head.plug, &head.ports);
         let mut unit = self.machine(name.as_str(), head.plug, &head.ports)?;
+        // Without it everything works but a drill, which says so.
+        let grouped = MemoryGroup::make(&self.folder, name.as_str());
+        if let Err(error) = grouped.and_then(|group| group.add(unit.pid)) {
+            tracing::warn!(%error, %name, "has no memory group");
+        }
         let cut = head.state.cut.clone();
         switch::set_carrier(head.plug, &head.ports, false, |one| cut.contains(one))?;
         if self.has_cluster.load(Ordering::SeqCst) {

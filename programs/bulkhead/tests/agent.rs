@@ -3,11 +3,11 @@
 
 mod common;
 
-use std::io::Read;
+use std::io::{BufRead, BufReader, Read};
 use std::net::TcpStream;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::{Duration, Instant};
 
@@ -17,6 +17,8 @@ use common::{Machine, eventually};
 const OCF_SUCCESS: i32 = 0;
 const OCF_ERR_GENERIC: i32 = 1;
 const OCF_NOT_RUNNING: i32 = 7;
+/// What the program ends with when something outside of it failed.
+const EXIT_FAILED: i32 = 1;
 /// Longest time of a monitor: a second for the answer, and what a busy machine takes to run it.
 const MONITOR_WAIT: Duration = Duration::from_secs(4);
 
@@ -66,15 +68,19 @@ impl Head {
         std::fs::write(self.file(), text).expect("written");
     }
 
-    fn agent_with(&self, action: &str, variables: &[(&str, &str)]) -> Output {
-        self.machine
-            .command(&format!("agent pool {action}"))
+    fn agent_command(&self, action: &str) -> Command {
+        let mut command = self.machine.command(&format!("agent pool {action}"));
+        command
             .env("BULKHEAD_APPLIANCE", self.file())
             .env("OCF_RESKEY_pool", "tank")
-            .env("OCF_RESKEY_CRM_meta_timeout", "40000")
-            .envs(variables.iter().copied())
-            .output()
-            .expect("the agent runs")
+            .env("OCF_RESKEY_CRM_meta_timeout", "40000");
+        command
+    }
+
+    fn agent_with(&self, action: &str, variables: &[(&str, &str)]) -> Output {
+        let mut command = self.agent_command(action);
+        let output = command.envs(variables.iter().copied()).output();
+        output.expect("the agent runs")
     }
 
     fn agent(&self, action: &str) -> i32 {
@@ -296,6 +302,119 @@ fn another_heads_pool_is_started_after_a_confirmed_fence_only() {
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(OCF_SUCCESS), "{said}");
     head.ok("monitor");
+}
+
+/// What the agent says before each of its steps, with BULKHEAD_LOG=debug.
+const STEP_MARK: &str = "action=";
+/// Steps of an operation: the agent has fewer than that.
+const STEPS_MAX: usize = 20;
+
+impl Head {
+    /// Runs the agent and kills it as it begins step number `step`, from 0; whether it came to that.
+    fn killed_at(&self, action: &str, step: usize) -> bool {
+        let mut agent = self.agent_command(action);
+        agent.env("BULKHEAD_LOG", "debug").stderr(Stdio::piped());
+        let mut agent = agent.spawn().expect("the agent runs");
+        let said = BufReader::new(agent.stderr.take().expect("piped"));
+        let steps = said.lines().map_while(Result::ok);
+        let mut steps = steps.filter(|line| line.contains(STEP_MARK));
+        let is_reached = steps.nth(step).is_some();
+        // It may just have ended.
+        let _ = agent.kill();
+        agent.wait().expect("a child of ours");
+        is_reached
+    }
+
+    /// Processes of this head whose command line has these words.
+    fn processes(&self, words: &str) -> usize {
+        let run = self.machine.path("run");
+        let run = run.to_string_lossy();
+        let entries = std::fs::read_dir("/proc").expect("/proc").flatten();
+        let texts = entries.filter_map(|entry| std::fs::read(entry.path().join("cmdline")).ok());
+        let texts = texts.map(|bytes| String::from_utf8_lossy(&bytes).replace('\0', " "));
+        texts
+            .filter(|text| text.contains(&*run) && text.contains(words))
+            .count()
+    }
+
+    /// Whether this machine has the pool's address, and how often.
+    fn address_count(&self) -> usize {
+        let shown = Command::new("ip")
+            .args(["-o", "addr", "show", "to", &self.address])
+            .output()
+            .expect("ip runs");
+        String::from_utf8_lossy(&shown.stdout).lines().count()
+    }
+
+    /// Nothing of the pool is on this head.
+    fn is_at_rest(&self, when: &str) {
+        assert_eq!(self.agent("monitor"), OCF_NOT_RUNNING, "{when}");
+        assert_eq!(self.processes("pool-server"), 0, "{when}");
+        assert_eq!(self.address_count(), 0, "{when}");
+    }
+
+    /// One server serves, and nothing is there twice.
+    fn is_served_once(&self, when: &str, addresses: usize) {
+        assert_eq!(self.agent("monitor"), OCF_SUCCESS, "{when}");
+        assert_eq!(self.greeting().as_ref(), Some(b"NBDMAGIC"), "{when}");
+        assert_eq!(self.processes("pool-server"), 1, "{when}");
+        assert_eq!(self.address_count(), addresses, "{when}");
+        assert!(self.processes("agent pool watch") <= 1, "{when}");
+    }
+}
+
+#[test]
+fn an_agent_that_is_killed_at_any_step_of_a_start_leaves_nothing_doubled() {
+    let head = Head::new();
+    head.ok("start");
+    // None where this test may not set one.
+    let addresses = head.address_count();
+    head.ok("stop");
+    for step in 0..STEPS_MAX {
+        let when = format!("a start killed at step {step}");
+        if !head.killed_at("start", step) {
+            assert!(step > 4, "the agent says what it does");
+            return;
+        }
+        // What Pacemaker does after a start that failed: a stop, whose success it relies on.
+        head.ok("stop");
+        head.is_at_rest(&when);
+        // And by hand: once more.
+        head.killed_at("start", step);
+        head.ok("start");
+        head.is_served_once(&when, addresses);
+        head.ok("stop");
+        head.is_at_rest(&when);
+    }
+    panic!("a start of more than {STEPS_MAX} steps");
+}
+
+#[test]
+fn an_agent_that_is_killed_at_any_step_of_a_stop_is_finished_by_the_next() {
+    let head = Head::new();
+    for step in 0..STEPS_MAX {
+        head.ok("start");
+        if !head.killed_at("stop", step) {
+            assert!(step > 2, "the agent says what it does");
+            return;
+        }
+        head.ok("stop");
+        head.is_at_rest(&format!("a stop killed at step {step}"));
+    }
+    panic!("a stop of more than {STEPS_MAX} steps");
+}
+
+/// An agent that dies in the moment between a server's birth and the note of it: that server is
+/// found by nobody, so it must not open the pool.
+#[test]
+fn a_server_that_its_agent_has_not_noted_opens_nothing() {
+    let head = Head::new();
+    let note = head.machine.path("run/tank.agent.json");
+    std::fs::write(&note, "{\"pid\":1,\"started_ticks\":1}").expect("written");
+    let server = "pool-server tank --no-iscsi --no-nbd --noted-in";
+    let server = format!("{server} {}", note.display());
+    head.machine.refused(&server, EXIT_FAILED, "has not noted");
+    assert_eq!(head.pool_state(), "exported");
 }
 
 /// Runs ocf-tester, by words that lead to it, on an agent with parameters; none where it cannot.

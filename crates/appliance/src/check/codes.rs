@@ -153,6 +153,10 @@ codes! {
         "Under full load even an answer from memory takes a while; a monitor in a hurry causes needless takeovers."
     FenceTimeoutShort "fence-timeout-short" Warning
         "Many BMCs take seconds to answer; a power-off that succeeds too late counts as failed and is done again."
+    DiskAnswerShort "disk-answer-short" Warning
+        "A disk that is given up while it still tries costs the pool its redundancy: good ones stand still for a second or two, and one that recovers a sector for up to seven, where that is bounded."
+    DiskAnswerLong "disk-answer-long" Warning
+        "A start or stop that gives up before the pool has given up a hung disk fails, and a stop that fails powers the head off."
     ArcTooLarge "arc-too-large" Error
         "After a takeover one head serves the pools of both; if their caches do not fit, the kernel kills the server."
     ArcUnset "arc-unset" Hint

@@ -373,6 +373,8 @@ fn time_outs_that_contradict_each_other_are_found() {
         (Code::MonitorLong, "pool_monitor_timeout_s = 61"),
         (Code::MonitorShort, "pool_monitor_timeout_s = 1"),
         (Code::FenceTimeoutShort, "fence_s = 2"),
+        (Code::DiskAnswerShort, "disk_answer_s = 2"),
+        (Code::DiskAnswerLong, "disk_answer_s = 60"),
         (
             Code::ClientPatienceShort,
             "[clients]\nreplacement_timeout_s = 5",

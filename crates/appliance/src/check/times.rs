@@ -17,11 +17,14 @@ const PROBES_PER_TIMEOUT_MIN: u32 = 3;
 const MONITOR_TIMEOUT_S_MIN: u32 = 3;
 /// Shortest bound of a power-off that slow BMCs meet, in seconds.
 const FENCE_S_MIN: u32 = 5;
+/// Shortest bound of a disk's answer that stalls of good disks do not reach, in seconds.
+const DISK_ANSWER_S_MIN: u32 = 4;
 
 pub(super) fn check(checker: &mut Checker<'_>) {
     check_zero(checker);
     check_detection(checker);
     check_operations(checker);
+    check_disks(checker);
     check_clients(checker);
 }
 
@@ -152,6 +155,30 @@ fn check_operations(checker: &mut Checker<'_>) {
             &key("fence_s"),
             format!("a power-off may take {} s only", times.fence_s),
             format!("write {FENCE_S_MIN} or more"),
+        );
+    }
+}
+
+fn check_disks(checker: &mut Checker<'_>) {
+    let times = checker.appliance.timeouts();
+    if (1..DISK_ANSWER_S_MIN).contains(&times.disk_answer_s) {
+        checker.find(
+            Code::DiskAnswerShort,
+            &key("disk_answer_s"),
+            format!("a disk counts as failed after {} s", times.disk_answer_s),
+            format!("write {DISK_ANSWER_S_MIN} or more; 8 or more for spinning disks"),
+        );
+    }
+    let operation_s = times.pool_start_s.min(times.pool_stop_s);
+    if operation_s > 0 && times.disk_answer_s >= operation_s {
+        checker.find(
+            Code::DiskAnswerLong,
+            &key("disk_answer_s"),
+            format!(
+                "a disk may take {} s, a start or stop of the pool {operation_s} s",
+                times.disk_answer_s
+            ),
+            "let pool_start_s and pool_stop_s be at least twice as long",
         );
     }
 }

@@ -54,9 +54,25 @@ impl ServerProcess {
     /// The server of `pool`, whose note is kept in `run_dir`.
     pub fn new(run_dir: &Path, pool: &PoolName) -> Self {
         Self {
-            note_path: run_dir.join(format!("{pool}.agent.json")),
+            note_path: Self::note_path(run_dir, pool),
             ready: None,
         }
+    }
+
+    /// Whether the note in that file is of the process `pid`, which lives.
+    pub fn is_noted(note_path: &Path, pid: u32) -> bool {
+        let note = std::fs::read(note_path).ok();
+        let note: Option<Note> = note.and_then(|text| serde_json::from_slice(&text).ok());
+        let is_same = |note: Note| {
+            u32::try_from(note.pid) == Ok(pid)
+                && started_ticks(note.pid).is_ok_and(|ticks| ticks == Some(note.started_ticks))
+        };
+        note.is_some_and(is_same)
+    }
+
+    /// The file in which the server of `pool` is noted.
+    pub fn note_path(run_dir: &Path, pool: &PoolName) -> PathBuf {
+        run_dir.join(format!("{pool}.agent.json"))
     }
 
     /// Another process, noted in that file.

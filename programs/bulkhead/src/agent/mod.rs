@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use appliance::Appliance;
 use appliance::render::{address_prefix, common_interface};
-use cluster::agent::{Address, Exit, Pacemaker, PoolProgram, Surroundings};
+use cluster::agent::{Address, Exit, Pacemaker, PoolProgram, ServerProcess, Surroundings};
 use cluster::machine::Local;
 use control::request::{PoolRequest, ServerRequest};
 use control::{FailureKind, Request};
@@ -237,6 +237,8 @@ impl PoolProgram for Program<'_> {
             .args(server_arguments(&pool, &disks, grant))
             .arg("--disk-timeout")
             .arg(disk_answer_s.to_string())
+            .arg("--noted-in")
+            .arg(ServerProcess::note_path(&self.common.run_dir, name))
             .arg("--run-dir")
             .arg(&self.common.run_dir)
             .arg("--state-dir")

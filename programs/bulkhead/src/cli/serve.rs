@@ -100,6 +100,9 @@ pub struct ServeArgs {
     /// Write a line to this descriptor when the server listens, then close it
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(i32).range(1..))]
     pub ready_fd: Option<i32>,
+    /// Open nothing before this process is noted in the file, by the agent that started it
+    #[arg(long, value_name = "FILE", hide = true)]
+    pub noted_in: Option<PathBuf>,
     /// End, as after SIGTERM, when the standard input is closed
     #[arg(long, hide = true)]
     pub until_stdin_closes: bool,

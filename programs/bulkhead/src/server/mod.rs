@@ -8,6 +8,7 @@ mod faults;
 mod journal;
 mod keys;
 mod lazy;
+mod noted;
 mod notify;
 mod replay;
 mod rescue;
@@ -91,6 +92,9 @@ pub fn run(args: ServeArgs, common: &Common) -> Result<(), Failure> {
     if args.until_stdin_closes {
         signals::stop_at_end_of_input(sender.clone())
             .map_err(failed("wait for the end of input"))?;
+    }
+    if let Some(note) = &args.noted_in {
+        noted::wait(note)?;
     }
     let pool = open::import(
         engine,

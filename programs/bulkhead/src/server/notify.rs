@@ -75,11 +75,15 @@ fn watchdog_wait(wait_us: Option<&str>, pid: Option<&str>, own_pid: u32) -> Opti
 }
 
 /// Writes a line to the descriptor that `--ready-fd` names. It goes by its path in /proc, which
-/// needs no unsafe adoption of a number.
+/// needs no unsafe adoption of a number. Whoever wanted to hear it may be gone: an agent that was killed
+/// while it waited, and then the next one finds a pool that is served.
 pub fn ready_fd(fd: i32) -> std::io::Result<()> {
     let path = format!("/proc/self/fd/{fd}");
     let mut file = std::fs::File::options().write(true).open(path)?;
-    file.write_all(b"READY\n")
+    match file.write_all(b"READY\n") {
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
+        written => written,
+    }
 }
 
 #[cfg(test)]

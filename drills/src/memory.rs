@@ -1,0 +1,108 @@
+//! Memory that runs out: on a whole head, by a program that takes all there is; where this machine cannot
+//! bound a head's memory, for the pool's server alone.
+
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use cluster::process::{Invocation, run};
+use lab::{MemoryGroup, Who};
+use units::HeadName;
+
+use crate::error::DrillError;
+use crate::faults::{Fault, server_pid};
+use crate::scene::Scene;
+
+/// How much more the head gets than its programs hold: the kernel keeps some of their files in it.
+const SPARE_BYTES: u64 = 64 << 20;
+/// How long the program takes memory. It is ended by the kernel again and again meanwhile.
+const HOG_TIME: Duration = Duration::from_secs(5);
+/// Takes memory without end, and once more when the kernel has ended it. It joins the head's memory first.
+const HOG: &str = "echo $$ >\"$0\" && exec \"$@\"";
+/// `tail` keeps what could be the last line, and there is no end of a line in zeros.
+const HOG_IN_HEAD: &str = "while :; do tail /dev/zero; done";
+
+/// A head whose memory is bounded.
+#[derive(Debug)]
+pub struct Exhausted {
+    group: MemoryGroup,
+    hog: Child,
+    kills_before: u64,
+}
+
+impl Exhausted {
+    /// Bounds the memory of `head`, and starts what takes it.
+    fn begin(scene: &Scene, head: &HeadName, group: MemoryGroup) -> Result<Self, DrillError> {
+        let failed = |what: &'static str| DrillError::io(what);
+        let kills_before = group.kills().map_err(failed("count what was killed"))?;
+        let held = group.held_bytes().map_err(failed("read a head's memory"))?;
+        let enter = scene.lab.enter(&Who::Head(head.clone()))?;
+        group
+            .limit(Some(held + SPARE_BYTES))
+            .map_err(failed("bound a head's memory"))?;
+        let hog = Command::new("sh")
+            .args(["-c", HOG])
+            .arg(group.procs())
+            .args(enter)
+            .args(["timeout", "-s", "KILL", &HOG_TIME.as_secs().to_string()])
+            .args(["sh", "-c", HOG_IN_HEAD])
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .map_err(failed("start a program that takes memory"))?;
+        Ok(Self {
+            group,
+            hog,
+            kills_before,
+        })
+    }
+
+    /// Waits until the program has ended, and lets the head have its memory again. How many programs the kernel
+    /// has ended.
+    pub fn end(mut self) -> Result<u64, DrillError> {
+        // How it ended does not matter.
+        let _ = self.hog.wait();
+        self.group
+            .limit(None)
+            .map_err(DrillError::io("unbound a head's memory"))?;
+        let kills = self.group.kills();
+        let kills = kills.map_err(DrillError::io("count what was killed"))?;
+        Ok(kills.saturating_sub(self.kills_before))
+    }
+}
+
+/// Makes the fault.
+pub fn exhaust(scene: &mut Scene, head: &HeadName) -> Result<Fault, DrillError> {
+    let Some(group) = scene.lab.memory_group(head) else {
+        return exhaust_server(scene);
+    };
+    let fault = Fault::begin(format!("a program takes all memory of {head}"));
+    scene.exhausted = Some(Exhausted::begin(scene, head, group)?);
+    Ok(fault)
+}
+
+/// Lets the server have no more memory than it has.
+fn exhaust_server(scene: &Scene) -> Result<Fault, DrillError> {
+    let pid = server_pid(scene)?;
+    let read = std::fs::read_to_string(format!("/proc/{pid}/statm"));
+    let statm = read.map_err(DrillError::io("read how much memory the server has"))?;
+    let pages: u64 = statm
+        .split(' ')
+        .next()
+        .and_then(|word| word.parse().ok())
+        .unwrap_or(0);
+    let bytes = pages * rustix::param::page_size() as u64;
+    let fault = Fault::begin(format!(
+        "the pool's server, process {pid}, gets no more than its {bytes} bytes (RLIMIT_AS: this machine has \
+         no memory cgroups, by which the whole head could be bounded)"
+    ));
+    let (pid, limit) = (format!("--pid={pid}"), format!("--as={bytes}:{bytes}"));
+    let output = run(&Invocation::new("prlimit", &[&pid, &limit])).map_err(lab::LabError::from)?;
+    match output.code {
+        0 => Ok(fault),
+        _ => Err(DrillError::Client(format!(
+            "prlimit: {}",
+            output.complaint()
+        ))),
+    }
+}

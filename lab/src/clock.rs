@@ -1,0 +1,41 @@
+//! The wall clock of a head: how far it is from this machine's. The programs of the head learn it
+//! from a library that is loaded into each of them (`native/lab-clock`).
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use units::HeadName;
+
+use crate::place::Folder;
+
+/// The library, compiled with this crate.
+const LIBRARY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/clock.so"));
+/// Where it is on a head.
+pub const LIBRARY_IN_MACHINE: &str = "/run/lab/clock.so";
+/// Where the clock is on a head; the library knows that.
+pub const CLOCK_IN_MACHINE: &str = "/run/lab/clock";
+/// Tells the dynamic linker what to load into every program (ld.so(8)).
+pub const PRELOAD: &str = "ld.so.preload";
+
+/// Writes the library, before the heads are prepared.
+pub fn write_library(folder: &Folder) -> io::Result<()> {
+    std::fs::write(folder.clock_library(), LIBRARY)
+}
+
+/// Gives a head that has no power yet a clock that agrees with this machine's.
+pub fn prepare(folder: &Folder, name: &str, etc: &Path) -> io::Result<()> {
+    std::fs::write(folder.clock(name), 0_i64.to_ne_bytes())?;
+    std::fs::write(etc.join(PRELOAD), format!("{LIBRARY_IN_MACHINE}\n"))
+}
+
+/// Sets the clock, for all programs at once. It stays so without power.
+pub fn set(folder: &Folder, head: &HeadName, ahead_s: i32) -> io::Result<()> {
+    const NANOSECONDS: i64 = 1_000_000_000;
+    // In place: the programs have this very file mapped.
+    let file = File::options()
+        .write(true)
+        .open(folder.clock(head.as_str()))?;
+    file.write_all_at(&(i64::from(ahead_s) * NANOSECONDS).to_ne_bytes(), 0)
+}

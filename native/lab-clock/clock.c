@@ -1,0 +1,224 @@
+/*
+ * A wall clock of its own for the programs of one machine of a lab.  The kernel has one for all of
+ * them.  This library is loaded into each (ld.so.preload) and adds what a shared file says to
+ * every time of the wall clock that a program asks the C library for.  Monotonic clocks go on.
+ *
+ * The file holds one number: nanoseconds, 64 bits, of this machine's byte order.  It changes while
+ * programs run, and that is the jump.
+ */
+#define	_GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <stdint.h>
+#include <sys/mman.h>
+#include <sys/time.h>
+#include <time.h>
+#include <unistd.h>
+
+#define	OFFSET_FILE	"/run/lab/clock"
+#define	NANOSEC		1000000000LL
+/* A moment before this, in seconds, is one of a clock that counts from the start of the machine. */
+#define	WALL_CLOCK_MIN	1000000000L
+/* A wait for a moment looks at the clock this often: the clock may jump meanwhile. */
+#define	LOOK_INTERVAL	(NANOSEC / 5)
+
+static const int64_t no_offset;
+static const int64_t *shared_offset = &no_offset;
+
+typedef int gettime_fn(clockid_t, struct timespec *);
+typedef int condwait_fn(pthread_cond_t *, pthread_mutex_t *, const struct timespec *);
+typedef int lock_fn(pthread_mutex_t *, const struct timespec *);
+typedef int sem_fn(sem_t *, const struct timespec *);
+typedef int sleep_fn(clockid_t, int, const struct timespec *, struct timespec *);
+
+static gettime_fn *real_gettime;
+static condwait_fn *real_condwait;
+static lock_fn *real_lock;
+static sem_fn *real_sem;
+static sleep_fn *real_sleep;
+
+/* Finds the C library's own function once: to look for it costs more than what it does. */
+#define	FIND(kept, name)	if ((kept) == NULL) (kept) = dlsym(RTLD_NEXT, (name))
+
+__attribute__((constructor))
+static void
+map_offset(void)
+{
+	int saved = errno;
+	int file = open(OFFSET_FILE, O_RDONLY | O_CLOEXEC);
+
+	if (file >= 0) {
+		void *map = mmap(NULL, sizeof (int64_t), PROT_READ, MAP_SHARED, file, 0);
+
+		if (map != MAP_FAILED)
+			shared_offset = map;
+		(void) close(file);
+	}
+	errno = saved;
+}
+
+static int64_t
+offset_ns(void)
+{
+	return (__atomic_load_n(shared_offset, __ATOMIC_RELAXED));
+}
+
+static void
+add(struct timespec *time, int64_t ns)
+{
+	int64_t sum = time->tv_nsec + ns % NANOSEC;
+
+	time->tv_sec += ns / NANOSEC;
+	if (sum < 0) {
+		sum += NANOSEC;
+		time->tv_sec--;
+	} else if (sum >= NANOSEC) {
+		sum -= NANOSEC;
+		time->tv_sec++;
+	}
+	time->tv_nsec = sum;
+}
+
+static int
+is_earlier(const struct timespec *one, const struct timespec *other)
+{
+	return (one->tv_sec != other->tv_sec ? one->tv_sec < other->tv_sec :
+	    one->tv_nsec < other->tv_nsec);
+}
+
+static int
+is_wall_clock(clockid_t clock)
+{
+	return (clock == CLOCK_REALTIME || clock == CLOCK_REALTIME_COARSE || clock == CLOCK_TAI);
+}
+
+static int
+machine_time(clockid_t clock, struct timespec *out)
+{
+	FIND(real_gettime, "clock_gettime");
+	return (real_gettime(clock, out));
+}
+
+int
+clock_gettime(clockid_t clock, struct timespec *out)
+{
+	int result = machine_time(clock, out);
+
+	if (result == 0 && is_wall_clock(clock))
+		add(out, offset_ns());
+	return (result);
+}
+
+int
+gettimeofday(struct timeval *restrict out, void *restrict zone)
+{
+	struct timespec now;
+
+	if (clock_gettime(CLOCK_REALTIME, &now) != 0)
+		return (-1);
+	out->tv_sec = now.tv_sec;
+	out->tv_usec = now.tv_nsec / 1000;
+	if (zone != NULL)
+		*(struct timezone *)zone = (struct timezone) { 0, 0 };
+	return (0);
+}
+
+time_t
+time(time_t *out)
+{
+	struct timespec now;
+
+	if (clock_gettime(CLOCK_REALTIME_COARSE, &now) != 0)
+		return (-1);
+	if (out != NULL)
+		*out = now.tv_sec;
+	return (now.tv_sec);
+}
+
+int
+timespec_get(struct timespec *out, int base)
+{
+	return (base == TIME_UTC && clock_gettime(CLOCK_REALTIME, out) == 0 ? base : 0);
+}
+
+/*
+ * What a moment of the shifted clock is on the machine's, and not later than the next look at it;
+ * moments of other clocks stay.  Returns whether the moment itself is further away than that.
+ */
+static int
+until(const struct timespec *moment, struct timespec *out)
+{
+	struct timespec look;
+
+	*out = *moment;
+	if (moment->tv_sec < WALL_CLOCK_MIN || machine_time(CLOCK_REALTIME, &look) != 0)
+		return (0);
+	add(out, -offset_ns());
+	add(&look, LOOK_INTERVAL);
+	if (!is_earlier(&look, out))
+		return (0);
+	*out = look;
+	return (1);
+}
+
+/* POSIX allows to wake up without a reason: whoever waits asks why, and waits again. */
+int
+pthread_cond_timedwait(pthread_cond_t *restrict condition, pthread_mutex_t *restrict mutex,
+    const struct timespec *restrict moment)
+{
+	struct timespec end;
+	int is_look = until(moment, &end);
+	int result;
+
+	FIND(real_condwait, "pthread_cond_timedwait");
+	result = real_condwait(condition, mutex, &end);
+
+	return (result == ETIMEDOUT && is_look ? 0 : result);
+}
+
+int
+pthread_mutex_timedlock(pthread_mutex_t *restrict mutex, const struct timespec *restrict moment)
+{
+	struct timespec end;
+	int is_look, result;
+
+	FIND(real_lock, "pthread_mutex_timedlock");
+	do {
+		is_look = until(moment, &end);
+		result = real_lock(mutex, &end);
+	} while (result == ETIMEDOUT && is_look);
+	return (result);
+}
+
+int
+sem_timedwait(sem_t *restrict semaphore, const struct timespec *restrict moment)
+{
+	struct timespec end;
+	int is_look, result;
+
+	FIND(real_sem, "sem_timedwait");
+	do {
+		is_look = until(moment, &end);
+		result = real_sem(semaphore, &end);
+	} while (result != 0 && errno == ETIMEDOUT && is_look);
+	return (result);
+}
+
+int
+clock_nanosleep(clockid_t clock, int flags, const struct timespec *time, struct timespec *left)
+{
+	struct timespec end;
+	int is_look, result;
+
+	FIND(real_sleep, "clock_nanosleep");
+	if ((flags & TIMER_ABSTIME) == 0 || !is_wall_clock(clock))
+		return (real_sleep(clock, flags, time, left));
+	do {
+		is_look = until(time, &end);
+		result = real_sleep(clock, flags, &end, left);
+	} while (result == 0 && is_look);
+	return (result);
+}
