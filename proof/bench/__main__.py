@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 from proof import runtime
-from proof.bench import compare, profile, restart, startup
+from proof.bench import compare, encryption, profile, restart, startup
 
 
 def _arguments(argv: list[str]) -> argparse.Namespace:
@@ -27,6 +27,8 @@ def _arguments(argv: list[str]) -> argparse.Namespace:
     again.add_argument("--volumes", default="1,200")
     again.add_argument("--rounds", type=int, default=restart.ROUNDS)
     again.add_argument("--written", action="store_true", help="devices whose blocks are all allocated, as a disk's are")
+    secret = verbs.add_parser("encryption", help="a volume with a key beside one without")
+    secret.add_argument("--repetitions", type=int, default=3, dest="turns")
     hot = verbs.add_parser("profile", help="where the server's time goes")
     hot.add_argument("--point", default="4k-random-read-qd32")
     return parser.parse_args(argv)
@@ -80,6 +82,8 @@ def main(argv: list[str]) -> int:
             return startup.main(scratch, [int(count) for count in arguments.volumes.split(",")], arguments.starts)
         if arguments.verb == "restart":
             return restart.main(scratch, [int(count) for count in arguments.volumes.split(",")], arguments.rounds, arguments.written)
+        if arguments.verb == "encryption":
+            return encryption.main(scratch, arguments.turns, arguments.seconds_per_point)
         if arguments.verb == "profile":
             return profile.main(scratch, _image(scratch), arguments.point)
         return _compare(arguments, scratch)

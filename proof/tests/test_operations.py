@@ -1,0 +1,64 @@
+"""The operations proof judges: what is half done, or not done although it was said to be, is found."""
+
+import unittest
+from typing import Any, cast
+
+from proof.operations.proof import OperationsProof, Reference
+from proof.operations.table import OPERATIONS, Operation, Rest
+from proof.operations.world import Words, World
+from proof.runtime import ProofError
+
+BEFORE = {"snapshots": ["v@a"], "volumes": {"v": {"size": 1}}}
+AFTER = {"snapshots": ["v@a", "v@b"], "volumes": {"v": {"size": 2}}}
+HALF = {"snapshots": ["v@a", "v@b"], "volumes": {"v": {"size": 1}}}
+
+
+class FoundWorld:
+    """A pool in which the same is found again and again, until somebody asks again."""
+
+    def __init__(self, found: dict[str, Any], then: dict[str, Any]):
+        self.found = found
+        self.then = then
+
+    def observe(self, _reads: tuple[str, ...], _probe: Words) -> dict[str, Any]:
+        return self.found
+
+    def do(self, steps: tuple[object, ...]) -> None:
+        if steps:
+            self.found = self.then
+
+
+def judged(found: dict[str, Any], then: dict[str, Any] = AFTER, said_done: bool = False, rest: Rest = Rest.EITHER) -> OperationsProof:
+    operation = Operation("one", ("do",), again=("do",), rest=rest)
+    proof = OperationsProof(cast(World, FoundWorld(found, then)), [operation], 1, 1)
+    proof._judge(operation, Reference(BEFORE, AFTER, 1.0), said_done, offline=False)
+    return proof
+
+
+class OperationsTest(unittest.TestCase):
+    def test_done_and_not_done_are_both_right(self) -> None:
+        self.assertEqual(judged(AFTER).tally.done, 1)
+        self.assertEqual(judged(BEFORE).tally.undone, 1)
+
+    def test_half_done_is_found_and_told(self) -> None:
+        with self.assertRaisesRegex(ProofError, r"half done.*\.volumes\.v\.size"):
+            judged(HALF)
+
+    def test_what_was_said_to_be_done_must_be(self) -> None:
+        with self.assertRaisesRegex(ProofError, "said to be done"):
+            judged(BEFORE, said_done=True)
+
+    def test_asking_again_must_complete_it(self) -> None:
+        with self.assertRaisesRegex(ProofError, "does not complete"):
+            judged(BEFORE, then=HALF)
+
+    def test_what_goes_on_may_be_in_between(self) -> None:
+        self.assertEqual(judged(HALF, rest=Rest.COMPLETED).tally.between, 1)
+
+    def test_every_operation_has_a_name_of_its_own(self) -> None:
+        names = [one.name for one in OPERATIONS]
+        self.assertEqual(len(names), len(set(names)))
+
+
+if __name__ == "__main__":
+    unittest.main()
