@@ -210,6 +210,38 @@ fn either_side_may_be_killed_at_any_moment() {
     assert!(pair.far.token("tank/copy").is_empty());
 }
 
+/// Both heads of each appliance, in turn: the schedule goes on with whoever has the pool.
+#[test]
+fn replication_goes_on_after_a_takeover_of_either_side() {
+    let mut pair = Pair::new();
+    pair.set("--into tank/copy --keep 2 --every 10s");
+    pair.accept("tank/copy");
+    let arrived = |pair: &Pair| {
+        let far = &pair.far.machine;
+        match far.run("snapshot list tank/copy --json") {
+            said if said.code == 0 => pair.snapshots(&pair.far, "tank/copy").pop(),
+            _ => None,
+        }
+    };
+    for round in 0..3 {
+        let before = arrived(&pair);
+        fill(&mut pair.near.client(), 77 + round);
+        match round {
+            0 => {}
+            1 => pair.near = pair.near.taken_over("0000beef"),
+            _ => pair.far = pair.far.taken_over("0000cafe"),
+        }
+        let deadline = Instant::now() + RUN_WAIT;
+        while arrived(&pair) <= before {
+            assert!(Instant::now() < deadline, "{}", pair.near.machine.log());
+            std::thread::sleep(Duration::from_millis(100));
+        }
+    }
+    pair.set("--into tank/copy --keep 2");
+    pair.near.machine.ok("replicate run tank/v");
+    pair.contents_agree("tank/copy");
+}
+
 const TARGET: &str = "iqn.2026-01.org.example:tank";
 
 /// The near site is gone: the copy becomes the disk that the original was, in one step that a kill

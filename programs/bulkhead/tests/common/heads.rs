@@ -46,6 +46,21 @@ impl Head {
         }
     }
 
+    /// The server is killed, and another machine, which knows only the disks, takes the pool over.
+    pub fn taken_over(self, by: &str) -> Self {
+        self.server.kill();
+        let _ = std::fs::remove_dir_all(self.machine.path("state"));
+        let disks = self.machine.directory.path().display();
+        let options = format!("{} --host-id {by} --search {disks}", self.options);
+        let first = format!("{options} --previous-owner-is-stopped");
+        let server = self.machine.serve(&first);
+        Self {
+            machine: self.machine,
+            server,
+            options,
+        }
+    }
+
     /// A stream, as a file's bytes.
     pub fn stream(&self, words: &str) -> Vec<u8> {
         let mut command = self.machine.command(words);
