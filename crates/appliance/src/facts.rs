@@ -55,6 +55,10 @@ pub struct HeadFacts {
     pub enabled_units: BTreeSet<String>,
     /// Each secret that was looked for; `None` where it is missing.
     pub secrets: BTreeMap<PathBuf, Option<SecretFacts>>,
+    /// Files that hold keys of encrypted volumes, as the pools say that it serves now.
+    pub key_files: BTreeMap<PoolName, BTreeSet<PathBuf>>,
+    /// Those of all pools that it lacks; `None` if it was not asked.
+    pub key_files_missing: Option<BTreeSet<PathBuf>>,
     /// Whether it has a certificate for the witness.
     pub witness_certificate: Option<bool>,
 }
@@ -88,6 +92,8 @@ pub struct SecretFacts {
 pub struct PoolFacts {
     /// Feature flags that are active on it: a head that lacks one cannot import it.
     pub active_features: BTreeSet<String>,
+    /// Files that hold keys of its encrypted volumes.
+    pub key_files: BTreeSet<PathBuf>,
     /// Its property `cachefile`; absent or `none` is right.
     pub cachefile: Option<String>,
 }

@@ -1,7 +1,7 @@
 //! Asks a head for the facts that the check compares with the file. One script answers all
 //! questions, so that a head behind ssh is asked once.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -102,6 +102,30 @@ pub fn gather(
     Ok(understand(&output.text(), answered_ms))
 }
 
+/// Prints the files that cannot be read, of those that it reads as lines.
+const MISSING: &str =
+    r#"while IFS= read -r file; do [ -r "$file" ] || printf '%s\n' "$file"; done"#;
+
+/// Which of these files a head lacks.
+///
+/// # Errors
+///
+/// It cannot be reached or does not answer in time.
+pub fn missing_files(
+    machine: &dyn Machine,
+    files: &BTreeSet<PathBuf>,
+) -> Result<BTreeSet<PathBuf>, MachineError> {
+    let lines = files.iter().map(|file| format!("{}\n", file.display()));
+    let invocation = Invocation::new("sh", &["-c", MISSING])
+        .reading(lines.collect::<String>())
+        .within(TIME_LIMIT);
+    let output = must(machine, &invocation)?;
+    let text = output.text();
+    // What a line break in a name would make of it was not asked for.
+    let said = text.lines().map(PathBuf::from);
+    Ok(said.filter(|file| files.contains(file)).collect())
+}
+
 fn now_ms() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     since.map_or(0, |since| {
@@ -194,6 +218,12 @@ fn understand(text: &str, answered_ms: i64) -> HeadFacts {
                 if let Ok(pool) = pool.parse() {
                     let features = facts.features_in_use.entry(pool).or_default();
                     features.insert((*name).to_owned());
+                }
+            }
+            ["key_file", pool, path] => {
+                if let Ok(pool) = pool.parse() {
+                    let files = facts.key_files.entry(pool).or_default();
+                    files.insert(PathBuf::from(path));
                 }
             }
             ["stall_ms", stall] => facts.stall_ms_max = stall.parse().ok(),

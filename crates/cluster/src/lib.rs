@@ -15,7 +15,7 @@ pub mod observe;
 pub mod process;
 
 pub use apply::{ApplyError, apply};
-pub use gather::{Depth, gather};
+pub use gather::{Depth, gather, missing_files};
 pub use hand_over::{HandOverError, HandedOver, hand_over};
 pub use machine::{Machine, MachineError, Machines};
 pub use observe::observe;

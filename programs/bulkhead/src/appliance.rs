@@ -1,10 +1,10 @@
 //! `bulkhead appliance`: reads the file, asks the heads that can be reached, and prints what the
 //! crates `appliance` and `cluster` find, plan and do.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::io::Read;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use appliance::facts::HeadFacts;
@@ -44,7 +44,7 @@ pub fn run(
         ApplianceCommand::Plan(args) => with_plan(args, common.json, print, show_plan),
         ApplianceCommand::Apply(args) => with_plan(args, common.json, print, apply),
         ApplianceCommand::Facts { stalls } => {
-            print(&crate::head_facts::tell(*stalls)?)?;
+            print(&crate::head_facts::tell(common, *stalls)?)?;
             Ok(ExitCode::SUCCESS)
         }
         ApplianceCommand::Schema => {
@@ -166,7 +166,24 @@ fn ask(appliance: &Appliance, ways: &Ways, depth: Depth) -> Answers {
             answers.insert(name.clone(), answer);
         }
     });
+    ask_for_keys(&machines, &mut answers);
     answers
+}
+
+/// Asks all heads for the files with keys that any of them names. Who does not answer now is not
+/// judged by it.
+fn ask_for_keys(machines: &Machines, answers: &mut Answers) {
+    let facts = facts(answers);
+    let pools = facts.pools.values();
+    let files: BTreeSet<PathBuf> = pools.flat_map(|pool| pool.key_files.clone()).collect();
+    if files.is_empty() {
+        return;
+    }
+    for (name, asked) in answers {
+        if let (Asked::Yes(known), Some(machine)) = (asked, machines.get(name)) {
+            known.key_files_missing = cluster::missing_files(machine.as_ref(), &files).ok();
+        }
+    }
 }
 
 fn facts(answers: &Answers) -> Facts {
@@ -180,6 +197,10 @@ fn facts(answers: &Answers) -> Facts {
         for (pool, features) in &head.features_in_use {
             let pool = facts.pools.entry(pool.clone()).or_default();
             pool.active_features.extend(features.iter().cloned());
+        }
+        for (pool, files) in &head.key_files {
+            let pool = facts.pools.entry(pool.clone()).or_default();
+            pool.key_files.extend(files.iter().cloned());
         }
     }
     facts.heads = heads;

@@ -1,22 +1,28 @@
 //! What this program alone can tell of a head, for `appliance check`: features of its OpenZFS, what
 //! the pools on its disks need, how long it stands still.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use control::Failure;
+use control::key::KeyRequest;
+use control::{Answer, Failure, Request};
+use units::PoolName;
 use zpool::pool::{discover, features};
 use zpool::{EngineOptions, HostId};
 
-use crate::open;
+use crate::cli::Common;
+use crate::{open, reach};
 
 /// Longest list of disks that is read, in bytes.
 const QUESTION_BYTES_MAX: u64 = 1 << 20;
 /// How long stalls are looked for. A hypervisor that takes its processors away does it many times
 /// a second; rarer stalls are not found, and a longer test would be waited for by nobody.
 const STALL_TEST: Duration = Duration::from_secs(1);
+/// Longest wait for the servers of pools.
+const SERVER_WAIT: Duration = Duration::from_secs(3);
 /// What a nap in the test takes.
 const NAP: Duration = Duration::from_millis(1);
 /// No pool is opened, so no label gets this number.
@@ -24,7 +30,7 @@ const NO_HOST: HostId = HostId(std::num::NonZeroU32::MAX);
 
 /// Lines of words divided by tabs. Reads paths of disks from the standard input, one a line; what
 /// cannot be read says nothing.
-pub fn tell(stalls: bool) -> Result<String, Failure> {
+pub fn tell(common: &Common, stalls: bool) -> Result<String, Failure> {
     let mut disks = String::new();
     // Not text, or no more input: then there are no disks to look at.
     let _ = std::io::stdin()
@@ -46,6 +52,9 @@ pub fn tell(stalls: bool) -> Result<String, Failure> {
             }
         }
     }
+    for (pool, file) in key_files(common) {
+        let _ = writeln!(lines, "key_file\t{pool}\t{file}");
+    }
     let mut options = EngineOptions::new(NO_HOST);
     options.arc_bytes_max = units::ByteCount::mib(64);
     open::start(options)?;
@@ -53,6 +62,36 @@ pub fn tell(stalls: bool) -> Result<String, Failure> {
         let _ = writeln!(lines, "zfs_feature\t{feature}");
     }
     Ok(lines)
+}
+
+/// The files with keys that the pools name which are served here. A server that does not answer
+/// in time says nothing.
+fn key_files(common: &Common) -> BTreeSet<(PoolName, String)> {
+    let (sender, answers) = std::sync::mpsc::channel();
+    let pools = reach::sockets(common);
+    for pool in pools.clone() {
+        let (common, sender) = (common.clone(), sender.clone());
+        std::thread::spawn(move || {
+            let request = Request::Key(KeyRequest::Status { name: None });
+            let _ = sender.send((reach::ask_server(&common, &pool, request), pool));
+        });
+    }
+    let deadline = Instant::now() + SERVER_WAIT;
+    let mut found = BTreeSet::new();
+    for _ in pools {
+        let left = deadline.saturating_duration_since(Instant::now());
+        let Ok((answer, pool)) = answers.recv_timeout(left) else {
+            break;
+        };
+        let Ok(Answer::Keys(keys)) = answer else {
+            continue;
+        };
+        let places = keys.iter().flat_map(|key| &key.locations);
+        let files = places.filter_map(|place| place.strip_prefix("file://"));
+        let files = files.filter(|file| !file.contains(['\t', '\n']));
+        found.extend(files.map(|file| (pool.clone(), file.to_owned())));
+    }
+    found
 }
 
 /// The longest time for which this process wanted to run and was not let.

@@ -178,6 +178,10 @@ fn an_encrypted_volume_in_use_is_taken_back_to_a_snapshot() {
     assert!(attached.read(0, MIB).expect("still attached") == old[..MIB]);
     attached.write(0, &noise(5, MIB)).expect("written");
     attached.flush().expect("flushed");
+    // What `appliance check` asks the other heads for.
+    let facts = head.machine.ok("appliance facts").out;
+    let file = format!("key_file\ttank\t{}\n", head.machine.path("key").display());
+    assert!(facts.contains(&file), "{facts}");
     let head = head.killed_and_restarted();
     let found = read(&head, "e", 4 * MIB);
     assert!(found[..MIB] == noise(5, MIB)[..], "what was flushed since");

@@ -206,6 +206,8 @@ codes! {
         "Whoever can read the password can power the heads off."
     SecretInFile "secret-in-file" Warning
         "The file and the cluster's configuration can be read by every user of a head, and so can a password in them."
+    KeyFileMissing "key-file-missing" Warning
+        "After a takeover the encrypted volumes of the pool stay locked there, and their initiators wait."
     WitnessCertificate "witness-certificate" Error
         "Without its certificate the head is not admitted by the witness and has no vote more."
 }

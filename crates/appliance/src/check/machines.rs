@@ -41,6 +41,7 @@ pub(super) fn check(checker: &mut Checker<'_>) {
     for (name, pool) in &appliance.pools {
         check_disks(checker, name, pool);
         check_features(checker, name, pool);
+        check_key_files(checker, name, pool);
     }
     check_cachefiles(checker);
     check_agreement(checker);
@@ -160,6 +161,29 @@ fn check_secrets(checker: &mut Checker<'_>, name: &HeadName, known: &HeadFacts) 
                 format!("run `chmod 0600 {shown}` there"),
             ),
             _ => {}
+        }
+    }
+}
+
+fn check_key_files(checker: &mut Checker<'_>, name: &PoolName, pool: &Pool) {
+    let facts = checker.facts;
+    let Some(known) = facts.pools.get(name) else {
+        return;
+    };
+    for head in checker.appliance.heads_of(pool) {
+        let missing = facts.heads.get(&head);
+        let missing = missing.and_then(|head| head.key_files_missing.as_ref());
+        for path in missing
+            .iter()
+            .flat_map(|missing| missing.intersection(&known.key_files))
+        {
+            let shown = path.display();
+            checker.find(
+                Code::KeyFileMissing,
+                &pool_key(name),
+                format!("{head} has no {shown}, which opens encrypted volumes of {name}"),
+                format!("copy it to {head}, owned by root, mode 0600"),
+            );
         }
     }
 }

@@ -500,6 +500,12 @@ fn each_mistake_on_the_machines_is_found() {
                 .values_mut()
                 .for_each(|secret| *secret = Some(SecretFacts { mode: 0o644 }));
         }),
+        (Code::KeyFileMissing, |facts| {
+            let pool = "tank".parse().expect("a name");
+            let file = || [PathBuf::from("/etc/bulkhead/keys/vm0")].into();
+            facts.pools.entry(pool).or_default().key_files = file();
+            right(facts).key_files_missing = Some(file());
+        }),
         (Code::ArcTooLarge, |facts| {
             right(facts).memory = Some(ByteCount::gib(16))
         }),
