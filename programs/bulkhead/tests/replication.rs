@@ -225,7 +225,10 @@ fn replication_goes_on_after_a_takeover_of_either_side() {
     };
     for round in 0..3 {
         let before = arrived(&pair);
-        fill(&mut pair.near.client(), 77 + round);
+        let mut client = pair.near.client();
+        client.write(0, &noise(77 + round, MIB)).expect("written");
+        client.flush().expect("flushed");
+        drop(client);
         match round {
             0 => {}
             1 => pair.near = pair.near.taken_over("0000beef"),
