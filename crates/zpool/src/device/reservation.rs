@@ -173,8 +173,14 @@ struct Clearing {
 const IGNORE_KEY: u32 = 1;
 /// `PR_WRITE_EXCLUSIVE_REG_ONLY`
 const WRITE_EXCLUSIVE_REGISTRANTS_ONLY: u32 = 3;
+/// What a request returns: the disk's status in the lowest byte, and above it what kernels add, which
+/// differs between them (Linux 6.1 adds `DID_NEXUS_FAILURE` to a conflict, later ones do not).
+const STATUS: i32 = 0xff;
 /// The status RESERVATION CONFLICT of SCSI (SAM-5), and of NVMe where the kernel passes it on.
 const CONFLICTS: [i32; 2] = [0x18, 0x83];
+/// What a disk says that does not know the command: CHECK CONDITION of SCSI, *invalid opcode* and
+/// *invalid field* of NVMe.
+const UNKNOWN: [i32; 2] = [0x01, 0x02];
 /// A disk answers its first command after many an event with a unit attention only.
 const ATTEMPTS_MAX: u32 = 4;
 
@@ -264,7 +270,7 @@ impl Registrar for Kernel<'_> {
         let mut answer = self.once(request);
         for _ in 1..ATTEMPTS_MAX {
             match answer {
-                Ok(status) if status != 0 && !CONFLICTS.contains(&status) => {}
+                Ok(status) if status != 0 && !CONFLICTS.contains(&(status & STATUS)) => {}
                 _ => break,
             }
             answer = self.once(request);
@@ -276,12 +282,14 @@ impl Registrar for Kernel<'_> {
 fn judge(answer: Result<i32, Errno>) -> Result<(), Refusal> {
     match answer {
         Ok(0) => Ok(()),
-        Ok(status) if CONFLICTS.contains(&status) => Err(Refusal::Conflict),
+        Ok(status) if CONFLICTS.contains(&(status & STATUS)) => Err(Refusal::Conflict),
         Err(Errno::BADE) => Err(Refusal::Conflict),
-        // A disk that does not know the command says CHECK CONDITION.
-        Ok(_) | Err(Errno::OPNOTSUPP | Errno::NOTTY | Errno::INVAL | Errno::NOSYS) => {
+        Ok(status) if UNKNOWN.contains(&(status & STATUS)) => Err(Refusal::Unsupported),
+        Err(Errno::OPNOTSUPP | Errno::NOTTY | Errno::INVAL | Errno::NOSYS) => {
             Err(Refusal::Unsupported)
         }
+        // No way leads to the disk, or it is busy for long.
+        Ok(_) => Err(Refusal::System(Errno::IO)),
         Err(errno) => Err(Refusal::System(errno)),
     }
 }
@@ -421,12 +429,27 @@ mod tests {
     #[test]
     fn answers_of_the_kernel_are_told_apart() {
         assert_eq!(judge(Ok(0)), Ok(()));
-        for answer in [Ok(0x18), Ok(0x83), Err(Errno::BADE)] {
+        let of_linux_6_1 = Ok(0x11_0018);
+        for answer in [
+            Ok(0x18),
+            Ok(0x83),
+            of_linux_6_1,
+            Ok(0x4083),
+            Err(Errno::BADE),
+        ] {
             assert_eq!(judge(answer), Err(Refusal::Conflict), "{answer:?}");
         }
-        for answer in [Ok(2), Err(Errno::OPNOTSUPP), Err(Errno::NOTTY)] {
+        let of_linux_5_10 = Ok(0x0800_0002);
+        for answer in [
+            Ok(2),
+            of_linux_5_10,
+            Err(Errno::OPNOTSUPP),
+            Err(Errno::NOTTY),
+        ] {
             assert_eq!(judge(answer), Err(Refusal::Unsupported), "{answer:?}");
         }
+        let no_way = Ok(0x1_0000);
+        assert_eq!(judge(no_way), Err(Refusal::System(Errno::IO)));
         assert_eq!(judge(Err(Errno::PERM)), Err(Refusal::System(Errno::PERM)));
     }
 
