@@ -10,6 +10,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::{Duration, Instant};
 
 use rustix::fs::{FileType, FlockOperation, Mode, OFlags, flock, fstat, open};
 use rustix::io::Errno;
@@ -188,6 +189,12 @@ pub(crate) enum Previous {
     Everybody,
 }
 
+/// How long somebody may look at a disk, with a shared lock, until it counts as in use: udev does
+/// at each event, such as the end of a write by a program that had the disk open.
+const LOOKERS_PATIENCE: Duration = Duration::from_secs(10);
+/// Pause between two attempts meanwhile.
+const LOOKERS_PAUSE: Duration = Duration::from_millis(5);
+
 /// One descriptor per device: a second one of the same process would be refused the lock. The
 /// library opens a device twice when a spare stands in for another.
 static HELD: Mutex<Option<HashMap<Identity, Weak<LockedFile>>>> = Mutex::new(None);
@@ -224,7 +231,11 @@ pub(super) fn acquire(
     if identify(&opened)?.0 != identity {
         return Err(OpenFailure::System(Errno::STALE));
     }
-    match flock(&fd, FlockOperation::NonBlockingLockExclusive) {
+    let patience = match is_disk {
+        true => LOOKERS_PATIENCE,
+        false => Duration::ZERO,
+    };
+    match lock(&fd, patience) {
         Ok(()) => {}
         Err(Errno::WOULDBLOCK) => {
             return Err(OpenFailure::InUse {
@@ -247,6 +258,21 @@ pub(super) fn acquire(
     file.reserve()?;
     held.insert(identity, Arc::downgrade(&file));
     Ok(file)
+}
+
+/// Locks exclusively. Waits for those who only look, and not for another exclusive lock.
+fn lock(fd: &OwnedFd, patience: Duration) -> Result<(), Errno> {
+    let deadline = Instant::now() + patience;
+    loop {
+        match flock(fd, FlockOperation::NonBlockingLockExclusive) {
+            Err(Errno::WOULDBLOCK) if Instant::now() < deadline => {}
+            decided => return decided,
+        }
+        // Granted only where all others look, too.
+        flock(fd, FlockOperation::NonBlockingLockShared)?;
+        flock(fd, FlockOperation::Unlock)?;
+        std::thread::sleep(LOOKERS_PAUSE);
+    }
 }
 
 fn identify(stat: &rustix::fs::Stat) -> Result<(Identity, bool), OpenFailure> {
@@ -329,6 +355,32 @@ mod tests {
             }
             other => panic!("{other:?}"),
         }
+    }
+
+    #[test]
+    fn a_disk_that_udev_looks_at_is_locked_when_it_has_looked() {
+        const PATIENCE: Duration = Duration::from_secs(60);
+        let file = tempfile::NamedTempFile::new().expect("temporary file");
+        let look = file.reopen().expect("a descriptor of its own");
+        flock(&look, FlockOperation::NonBlockingLockShared).expect("looks");
+        let fd = OwnedFd::from(file.reopen().expect("another"));
+        assert_eq!(lock(&fd, Duration::ZERO), Err(Errno::WOULDBLOCK));
+        std::thread::scope(|scope| {
+            let waits = scope.spawn(|| lock(&fd, PATIENCE));
+            drop(look);
+            assert_eq!(waits.join().expect("no panic"), Ok(()));
+        });
+    }
+
+    #[test]
+    fn nobody_waits_for_an_exclusive_lock() {
+        const PATIENCE: Duration = Duration::from_secs(600);
+        let file = tempfile::NamedTempFile::new().expect("temporary file");
+        flock(file.as_file(), FlockOperation::NonBlockingLockExclusive).expect("lock");
+        let fd = OwnedFd::from(file.reopen().expect("a descriptor of its own"));
+        let started = Instant::now();
+        assert_eq!(lock(&fd, PATIENCE), Err(Errno::WOULDBLOCK));
+        assert!(started.elapsed() < PATIENCE / 2);
     }
 
     #[test]
