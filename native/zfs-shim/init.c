@@ -7,6 +7,7 @@
 #include <sys/arc.h>
 #include <sys/arc_impl.h>
 #include <sys/dsl_pool.h>
+#include <sys/mmp.h>
 #include <sys/txg.h>
 #include <sys/zfs_impl.h>
 #include <zfs_fletcher.h>
@@ -43,6 +44,10 @@ bh_engine_start(const struct bh_engine_options *options)
 		zfs_dirty_data_max = options->dirty_bytes_max;
 	if (options->txg_timeout_s != 0)
 		zfs_txg_timeout = options->txg_timeout_s;
+	if (options->multihost_interval_ms != 0)
+		zfs_multihost_interval = options->multihost_interval_ms;
+	if (options->multihost_fail_intervals != 0)
+		zfs_multihost_fail_intervals = options->multihost_fail_intervals;
 
 	kernel_init(SPA_MODE_READ | SPA_MODE_WRITE);
 

@@ -25,6 +25,9 @@ struct bh_engine_options {
 	uint32_t debug_flags;
 	uint32_t debug_messages;	/* 0: keep no ring of debug messages */
 	uint32_t library_walks;		/* 0: quick_import.c replaces walks of all datasets */
+	/* Of pools with multihost=on: between two signs of life, and how many may fail in a row. */
+	uint32_t multihost_interval_ms;
+	uint32_t multihost_fail_intervals;
 };
 
 /* Starts the library.  Once per process; never fork afterwards. */

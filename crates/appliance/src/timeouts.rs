@@ -169,6 +169,16 @@ impl TimeoutWishes {
     }
 }
 
+/// Time for the import itself after the wait for signs of life, in milliseconds.
+const IMPORT_MS: u32 = 500;
+/// An import waits for twice the silence and a random quarter more, and looks at the disks once a
+/// second.
+const SILENCES_PER_WAIT_PERCENT: u32 = 250;
+/// Shorter silences occur on machines that are well, and the library knows none.
+const MULTIHOST_SILENCE_MS_MIN: u32 = 800;
+/// Longer ones help nobody.
+const MULTIHOST_SILENCE_MS_MAX: u32 = 10_000;
+
 /// What Corosync adds to the token for each head after the second, in milliseconds.
 const TOKEN_COEFFICIENT_MS: u32 = 650;
 
@@ -179,6 +189,20 @@ impl Timeouts {
         let more_than_two = u32::try_from(heads.saturating_sub(2)).unwrap_or(u32::MAX);
         self.token_ms
             .saturating_add(more_than_two.saturating_mul(TOKEN_COEFFICIENT_MS))
+    }
+
+    /// How long the owner of a pool with `multihost=on` may fail to leave a sign of life before it
+    /// gives the pool up, in milliseconds. It is as long as can be while an import without proof, which waits
+    /// for twice to two and a half times as long, still ends within what clients are promised.
+    pub fn multihost_silence_ms(&self, heads: usize) -> u32 {
+        let promised_ms = self.takeover_budget_s.saturating_mul(1_000);
+        let left_ms = promised_ms
+            .saturating_sub(self.token_effective_ms(heads))
+            .saturating_sub(self.consensus_ms)
+            .saturating_sub(IMPORT_MS);
+        let whole_seconds_ms = left_ms / 1_000 * 1_000;
+        let silence_ms = whole_seconds_ms.saturating_mul(100) / SILENCES_PER_WAIT_PERCENT;
+        silence_ms.clamp(MULTIHOST_SILENCE_MS_MIN, MULTIHOST_SILENCE_MS_MAX)
     }
 
     /// The longest a takeover may take before the cluster itself gives up on a step, in seconds:
@@ -192,5 +216,33 @@ impl Timeouts {
             .saturating_add(fence_delay_s)
             .saturating_add(self.fence_s)
             .saturating_add(self.pool_start_s)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PROFILES: [Profile; 3] = [Profile::Fast, Profile::Default, Profile::Conservative];
+
+    #[test]
+    fn an_import_that_waits_for_signs_of_life_keeps_the_promise_of_its_profile() {
+        for (profile, silence_ms) in PROFILES.into_iter().zip([800, 1_200, 7_200]) {
+            let times = profile.timeouts();
+            assert_eq!(times.multihost_silence_ms(2), silence_ms, "{profile:?}");
+            let wait_ms = (silence_ms * SILENCES_PER_WAIT_PERCENT / 100).next_multiple_of(1_000);
+            let pause_ms = times.token_effective_ms(2) + times.consensus_ms + wait_ms + IMPORT_MS;
+            assert!(pause_ms <= times.takeover_budget_s * 1_000, "{profile:?}");
+        }
+    }
+
+    #[test]
+    fn a_promise_that_cannot_be_kept_does_not_make_a_well_head_give_up() {
+        let wishes = TimeoutWishes {
+            takeover_budget_s: Some(1),
+            ..TimeoutWishes::default()
+        };
+        let silence_ms = wishes.resolve().multihost_silence_ms(4);
+        assert_eq!(silence_ms, MULTIHOST_SILENCE_MS_MIN);
     }
 }

@@ -18,6 +18,8 @@ pub struct bh_engine_options {
     pub debug_flags: u32,
     pub debug_messages: u32,
     pub library_walks: u32,
+    pub multihost_interval_ms: u32,
+    pub multihost_fail_intervals: u32,
 }
 
 /// Shape of a device; see the header.

@@ -8,6 +8,7 @@ use std::ffi::CString;
 use std::num::NonZeroU32;
 use std::sync::Mutex;
 use std::sync::OnceLock;
+use std::time::Duration;
 
 use units::ByteCount;
 use zpool_sys as sys;
@@ -63,6 +64,16 @@ const DIRTY_BYTES_MIN: u64 = 16 << 20;
 /// A longer transaction group makes a start after a crash slower than anyone would wait for.
 const TXG_TIMEOUT_S_MAX: u32 = 60;
 
+/// Signs of life that a pool with `multihost=on` gets within the silence after which its owner
+/// gives it up. Several, so that one slow write does not count.
+const SIGNS_OF_LIFE_PER_SILENCE: u32 = 8;
+/// The library writes them no more often than every 100 ms.
+const MULTIHOST_SILENCE_MIN: Duration = Duration::from_millis(800);
+// A head that stood still for so long that its pool was taken without proof looks before it writes.
+const _: () = assert!(2 * MULTIHOST_SILENCE_MIN.as_millis() > device::INATTENTION_MAX.as_millis());
+/// Nobody would wait for more than twice of it.
+const MULTIHOST_SILENCE_MAX: Duration = Duration::from_secs(60);
+
 /// Settings of the library. Those that matter, with defaults that suit a storage server that
 /// shares its machine; the hundreds of others stay as the library has them.
 #[derive(Clone, Debug)]
@@ -79,6 +90,10 @@ pub struct EngineOptions {
     /// quicker (less log to replay: 0.7 s with 1, 1.4-3.2 s with the library's 5, measured under
     /// full synchronous load), longer gathers more writes.
     pub txg_timeout_s: u32,
+    /// How long the owner of a pool with `multihost=on` may fail to write a sign of life before it
+    /// gives the pool up; another head that has no proof waits for twice to two and a half times
+    /// as long before it takes the pool. `None`: the library's own 10 s.
+    pub multihost_silence: Option<Duration>,
     /// Keep cached blocks in 4 KiB pieces as a kernel would. Off: one piece per block, which
     /// spares copies, both towards devices and when a block is lent to a socket.
     pub scatter_buffers: bool,
@@ -103,6 +118,7 @@ impl EngineOptions {
             arc_bytes_max: ByteCount((memory / 4).clamp(ARC_BYTES_MIN, 8 << 30)),
             dirty_bytes_max: ByteCount((memory / 16).clamp(DIRTY_BYTES_MIN, 1 << 30)),
             txg_timeout_s: 2,
+            multihost_silence: None,
             scatter_buffers: false,
             devices: DeviceOptions::default(),
             library_walks: false,
@@ -128,12 +144,20 @@ impl EngineOptions {
         if !(1..=TXG_TIMEOUT_S_MAX).contains(&self.txg_timeout_s) {
             return refuse("txg_timeout_s", "choose 1 to 60 seconds");
         }
+        let silences = MULTIHOST_SILENCE_MIN..=MULTIHOST_SILENCE_MAX;
+        if self
+            .multihost_silence
+            .is_some_and(|one| !silences.contains(&one))
+        {
+            return refuse("multihost_silence", "choose 800 milliseconds to 60 seconds");
+        }
         Ok(())
     }
 
     fn to_raw(&self) -> sys::bh_engine_options {
         /// Every check except those that only print.
         const ALL_CHECKS: u32 = 0x3ffe;
+        let signs = self.multihost_silence.map_or((0, 0), signs_of_life);
         sys::bh_engine_options {
             // Without a floor of its own the library takes 1/32 of the memory for one, and then
             // ignores a ceiling below it.
@@ -146,8 +170,17 @@ impl EngineOptions {
             debug_flags: if self.self_checks { ALL_CHECKS } else { 0 },
             debug_messages: self.self_checks.into(),
             library_walks: self.library_walks.into(),
+            multihost_interval_ms: signs.0,
+            multihost_fail_intervals: signs.1,
         }
     }
+}
+
+/// Milliseconds between two signs of life, and how many of them make up `silence`.
+fn signs_of_life(silence: Duration) -> (u32, u32) {
+    let silence_ms = u32::try_from(silence.as_millis()).unwrap_or(u32::MAX);
+    let interval_ms = silence_ms / SIGNS_OF_LIFE_PER_SILENCE;
+    (interval_ms, SIGNS_OF_LIFE_PER_SILENCE)
 }
 
 fn memory_bytes() -> u64 {
@@ -290,5 +323,16 @@ mod tests {
                 ..
             })
         ));
+        let mut options = EngineOptions::new(HostId::derive("a", "b"));
+        for (ms, is_good) in [(799, false), (800, true), (60_000, true), (60_001, false)] {
+            options.multihost_silence = Some(Duration::from_millis(ms));
+            assert_eq!(options.check().is_ok(), is_good, "{ms} ms");
+        }
+    }
+
+    #[test]
+    fn signs_of_life_come_no_more_often_than_the_library_writes_them() {
+        assert_eq!(signs_of_life(MULTIHOST_SILENCE_MIN), (100, 8));
+        assert_eq!(signs_of_life(Duration::from_millis(1_200)), (150, 8));
     }
 }

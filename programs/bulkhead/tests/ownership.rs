@@ -128,6 +128,56 @@ fn a_server_that_wakes_up_after_a_takeover_writes_nothing_more() {
     }
 }
 
+/// Nobody could leave a sign of life on these disks: another head may take the pool for abandoned.
+#[test]
+fn a_server_that_can_leave_no_sign_of_life_gives_the_pool_up_and_the_next_start_finds_it_whole() {
+    let machine = Machine::with_exported_volume();
+    machine.ok("pool set tank multihost=on");
+    let faults = machine.path("faults");
+    std::fs::write(&faults, "").expect("written");
+    let options = format!("--multihost-silence 800 --leg-faults {}", faults.display());
+    let mut server = machine.serve(&options);
+    let mut client = Nbd::connect(&machine.nbd_socket(), "v").expect("connected");
+    client.write(0, &[1; 4096]).expect("written");
+    client.flush().expect("durable");
+    let [a, b] = ["a", "b"].map(|disk| machine.path(disk));
+    let line = format!("{} hang\n{} hang\n", a.display(), b.display());
+    std::fs::write(&faults, line).expect("written");
+    assert_eq!(server.wait(), LOST, "{}", machine.log());
+    assert!(
+        machine.log().contains("no sign of life"),
+        "{}",
+        machine.log()
+    );
+    std::fs::write(&faults, "").expect("written");
+    let server = machine.serve(&options);
+    let mut client = Nbd::connect(&machine.nbd_socket(), "v").expect("connected");
+    assert_eq!(client.read(0, 4096).expect("readable"), [1; 4096]);
+    assert_eq!(server.stop(), 0);
+}
+
+/// Its owner was killed, and wrote into its signs of life how long it may be silent.
+#[test]
+fn an_import_without_proof_waits_as_long_as_the_silence_of_the_owner_demands() {
+    /// Twice the silence.
+    const WAIT_MIN: Duration = Duration::from_millis(1_600);
+    /// The least that the library's own settings would take.
+    const WAIT_OF_THE_LIBRARY: Duration = Duration::from_secs(20);
+    let machine = Machine::with_exported_volume();
+    machine.ok("pool set tank multihost=on");
+    drop(machine.serve("--multihost-silence 800"));
+    let started = Instant::now();
+    let server = machine.serve("--host-id 0000beef --watch-for-owner");
+    let waited = started.elapsed();
+    assert!(waited >= WAIT_MIN, "{waited:?}: {}", machine.log());
+    assert!(
+        waited < WAIT_OF_THE_LIBRARY,
+        "{waited:?}: {}",
+        machine.log()
+    );
+    assert_eq!(server.stop(), 0);
+}
+
 /// The same file with other contents.
 fn overwrite(path: &Path, bytes: &[u8]) {
     let mut file = File::options().write(true).open(path).expect("a disk");

@@ -13,6 +13,9 @@
 //!   write is not covered. So this is a net under the other two. Labels are also read now and
 //!   then, for a machine whose clock stood still with it.
 //!
+//! A pool with `multihost=on` has a fourth: an owner that could leave no sign of life for so long that
+//! another head may soon take the pool for abandoned ends, and proves anew that it may own the pool.
+//!
 //! The end is at once and without a word: clients lose their sessions and try again. None is told
 //! an error, and nothing is written any more.
 
@@ -30,7 +33,7 @@ use super::{IoKind, OwnerOnDisk};
 pub const EXIT_OWNERSHIP_LOST: i32 = 8;
 /// Longest time for which nobody looks at the clock in a process that runs. A machine that
 /// stands still for so long may have been given up by the others.
-const INATTENTION_MAX: Duration = Duration::from_millis(1_000);
+pub(crate) const INATTENTION_MAX: Duration = Duration::from_millis(1_000);
 /// A look is noted this often: not by each of many writes.
 const NOTE_INTERVAL: Duration = Duration::from_millis(50);
 /// Pause between two looks where nothing is written.
@@ -48,6 +51,9 @@ pub(crate) trait Owner: std::fmt::Debug + Send + Sync {
     fn contradiction(&self, found: &OwnerOnDisk) -> Option<String>;
     /// Reads what is on a disk now, past every cache.
     fn read(&self, disk: &Path) -> Option<OwnerOnDisk>;
+    /// Whether others may take this owner for dead, since no sign of life could be written for
+    /// long; why. Never waits.
+    fn silence(&self) -> Option<String>;
 }
 
 struct State {
@@ -164,6 +170,10 @@ pub(crate) fn lost(why: &str) -> ! {
         why,
         "the pool belongs to somebody else now: this server ends at once"
     );
+    end()
+}
+
+fn end() -> ! {
     // SAFETY: ends the process without running anything of it, which is the point: no thread may
     // come to write or to answer any more.
     unsafe { nix::libc::_exit(EXIT_OWNERSHIP_LOST) }
@@ -177,6 +187,7 @@ fn run() {
     loop {
         std::thread::sleep(LOOK_INTERVAL);
         look();
+        end_if_silent();
         if Instant::now() < next_reading {
             continue;
         }
@@ -186,6 +197,14 @@ fn run() {
             turn = turn.wrapping_add(1);
             read_one(turn, &reading);
         }
+    }
+}
+
+fn end_if_silent() {
+    let owners = state().owners.clone();
+    if let Some(why) = owners.iter().find_map(|owner| owner.silence()) {
+        tracing::error!(why, "the pool is given up: this server ends at once");
+        end();
     }
 }
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::Pool;
 use super::discover::Candidate;
 use super::label;
+use super::status::Suspension;
 use crate::device::{self, Owner, OwnerOnDisk};
 
 /// The owner of one pool.
@@ -67,6 +68,14 @@ impl Owner for PoolOwner {
         // Asked after the disk was read: what is ours on it cannot be newer.
         let synced_txg = self.pool.health().map(|health| health.synced_txg);
         self.known.judge(found, synced_txg)
+    }
+
+    fn silence(&self) -> Option<String> {
+        let suspended = self.pool.health()?.suspended;
+        (suspended == Some(Suspension::OtherHost)).then(|| {
+            "no sign of life could be written for too long, and another host may take the pool"
+                .to_owned()
+        })
     }
 }
 

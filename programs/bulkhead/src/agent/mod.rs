@@ -221,7 +221,9 @@ impl PoolProgram for Program<'_> {
 
     fn server_command(&self, grant: &Grant) -> Result<Command, String> {
         let name = grant.pool();
-        let disk_answer_s = self.appliance()?.timeouts().disk_answer_s;
+        let appliance = self.appliance()?;
+        let times = appliance.timeouts();
+        let silence_ms = times.multihost_silence_ms(appliance.heads.len());
         let mut pool = self.pool(name)?;
         if let Some(max) = self.rehearsal.arc_max {
             pool.arc = Some(pool.arc.map_or(max, |arc| arc.min(max)));
@@ -236,7 +238,9 @@ impl PoolProgram for Program<'_> {
         command
             .args(server_arguments(&pool, &disks, grant))
             .arg("--disk-timeout")
-            .arg(disk_answer_s.to_string())
+            .arg(times.disk_answer_s.to_string())
+            .arg("--multihost-silence")
+            .arg(silence_ms.to_string())
             .arg("--noted-in")
             .arg(ServerProcess::note_path(&self.common.run_dir, name))
             .arg("--run-dir")

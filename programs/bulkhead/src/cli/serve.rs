@@ -68,6 +68,11 @@ pub struct ServeArgs {
     /// on with the others [default: 20]
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..=600))]
     pub disk_timeout: Option<u32>,
+    /// For a pool with multihost=on: milliseconds without a sign of life on its disks after which this
+    /// server gives the pool up. A machine without proof that this one has stopped waits for twice to
+    /// two and a half times as long before it takes the pool [default: 10000]
+    #[arg(long, value_name = "MILLISECONDS", value_parser = clap::value_parser!(u64).range(800..=60_000))]
+    pub multihost_silence: Option<u64>,
     /// Threads for requests that have to wait for disks
     #[arg(long, value_name = "NUMBER", default_value_t = 16,
           value_parser = clap::value_parser!(u16).range(1..=512))]

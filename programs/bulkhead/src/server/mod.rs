@@ -244,6 +244,7 @@ fn engine_options(args: &ServeArgs, common: &Common) -> Result<EngineOptions, Fa
     if let Some(seconds) = args.disk_timeout {
         options.devices.timeout = Duration::from_secs(seconds.into());
     }
+    options.multihost_silence = args.multihost_silence.map(Duration::from_millis);
     if let Some(file) = &args.leg_faults {
         let faults = zpool::device::faults::Faults::new();
         options.devices.wrap = Some(faults.wrap());
