@@ -191,7 +191,7 @@ pub(crate) enum Previous {
 
 /// How long somebody may look at a disk, with a shared lock, until it counts as in use: udev does
 /// at each event, such as the end of a write by a program that had the disk open.
-const LOOKERS_PATIENCE: Duration = Duration::from_secs(10);
+const LOOKERS_PATIENCE: Duration = Duration::from_secs(30);
 /// Pause between two attempts meanwhile.
 const LOOKERS_PAUSE: Duration = Duration::from_millis(5);
 
