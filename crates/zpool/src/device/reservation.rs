@@ -152,11 +152,13 @@ struct Registration {
     padding: u32,
 }
 
-/// `struct pr_preempt`
+/// `struct pr_preempt`. Its first key goes into the command as the key of who asks, the second as
+/// the one that is preempted (SPC-4, 5.13.11.2; CRKEY and PRKEY of NVM Express), whatever their names
+/// `old_key` and `new_key` suggest.
 #[repr(C)]
 struct Preemption {
-    old_key: u64,
-    new_key: u64,
+    own_key: u64,
+    preempted_key: u64,
     kind: u32,
     flags: u32,
 }
@@ -246,8 +248,8 @@ impl Kernel<'_> {
             Request::Probe => reservation(202, Key(KEY_PREFIX << 32)),
             Request::Preempt { old, new } => {
                 let argument = Preemption {
-                    old_key: old.0,
-                    new_key: new.0,
+                    own_key: new.0,
+                    preempted_key: old.0,
                     kind: WRITE_EXCLUSIVE_REGISTRANTS_ONLY,
                     flags: 0,
                 };
