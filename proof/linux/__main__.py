@@ -1,27 +1,37 @@
-"""``python3 -m proof.linux [--minutes n]``: see docs/guide/linux-initiator.md."""
+"""``python3 -m proof.linux [--minutes n] [--only part] [--profile name]``: see docs/guide/linux-initiator.md."""
 
 from __future__ import annotations
 
 import argparse
 import os
 import time
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from proof import runtime
-from proof.linux import kernel_log, root
+from proof.linux import kernel_log, luggage, root
+from proof.linux.appliance import NETWORKS, Appliance, LabIncapable
+from proof.linux.drills import Drills
 from proof.linux.faults import Faults
+from proof.linux.fencing import Fencing
 from proof.linux.machine import MEMORY_MIB, Machine
 from proof.linux.network import leave_the_machines_network
 from proof.linux.steps import FileSystems, NetworkBlockDevice, Session, require
 from proof.linux.target import PortalServer
-from proof.linux.trial import EssentialStepFailed, Trial
+from proof.linux.trial import Trial
+from proof.process import checked
+from proof.servers.bulkhead import program
 
 SERVER_MEMORY_MIB = 1024
+PARTS = ("initiator", "fencing", "drills")
 
 
 def _arguments(argv: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="proof.linux", description="A real Linux initiator in a virtual machine judges the server.")
     parser.add_argument("--minutes", type=float, default=0, help="go on killing the server until so much time has passed")
+    parser.add_argument("--only", choices=PARTS, action="append", help="only this part; may be repeated")
+    parser.add_argument("--profile", choices=("fast", "default", "conservative"), default="conservative", help="time-outs of the two heads")
     parser.add_argument("--keep", action="store_true", help="keep the scratch directory")
     return parser.parse_args(argv)
 
@@ -39,7 +49,7 @@ def _reason_to_skip() -> str:
     return ""
 
 
-def _run(trial: Trial, machine: Machine, server: PortalServer, minutes: float) -> None:
+def _initiator(trial: Trial, machine: Machine, server: PortalServer, minutes: float) -> None:
     started = time.monotonic()
     session = Session(machine, server)
     trial.step("daemons", session.start_daemons, essential=True)
@@ -73,39 +83,78 @@ def _run(trial: Trial, machine: Machine, server: PortalServer, minutes: float) -
     trial.step("logout", session.log_out)
 
 
-def main(argv: list[str]) -> int:
-    """Runs the steps and prints the verdict."""
-    arguments = _arguments(argv)
-    if reason := _reason_to_skip():
-        print(f"skipped: {reason}")
-        print("linux initiator: 0 passed, 0 failed, 1 skipped")
-        return 0
-    started = time.monotonic()
-    image = root.guest_image()
-    print(f"guest: Linux {image.release}, ready after {time.monotonic() - started:.0f} s")
-    leave_the_machines_network()
-    with runtime.scratch("linux", arguments.keep) as scratch:
-        machine = Machine(scratch, image)
-        server = PortalServer(scratch)
-        trial = Trial(machine)
+def _fencing(trial: Trial, machine: Machine) -> None:
+    """The pool server itself in the guest, on disks that another server lends."""
+    fencing = Fencing(machine)
+    refused = kernel_log.RESERVED
+    trial.step("two heads, shared disks", fencing.log_in, essential=True)
+    trial.step("disks reserved", fencing.claim, expected=refused, essential=True)
+    trial.step("taken from a head that goes on writing", fencing.take_from_the_living, expected=refused, essential=True)
+    trial.step("taken from a frozen head that wakes up", fencing.take_from_the_frozen, expected=refused, essential=True)
+    trial.step("disks given back", fencing.give_back, expected=refused, essential=True)
+    trial.step("signs of life instead of proof", fencing.watched, expected=refused)
+    trial.step("heads log out", fencing.log_out)
+
+
+def _drills(trial: Trial, appliance: Appliance, machine: Machine) -> None:
+    """The faults of the pair, under the guest's writes."""
+    drills = Drills(appliance, machine)
+    lost = kernel_log.PATH_LOST
+    trial.step("two heads: attach", drills.attach, essential=True)
+    for drill in drills.catalogue:
+        trial.step(f"two heads: {drill.name}", partial(drills.perform, drill), expected=lost)
+    trial.step("two heads: detach", drills.detach)
+
+
+def _one_server(parts: Sequence[str], trial: Trial, scratch: Path, image: root.GuestImage, minutes: float) -> None:
+    """The parts whose guest meets one server, on two portals."""
+    if "fencing" in parts:
+        image = luggage.pack(scratch, image, {"bulkhead": program(), "zdb": Path(checked(["which", "zdb"], 10).strip())})
+    machine = Machine(scratch, image)
+    server = PortalServer(scratch)
+    try:
+        server.prepare()
+        server.start()
+        server.wait_ready()
+        _boot(trial, machine)
+        if "initiator" in parts:
+            trial.part(lambda: _initiator(trial, machine, server, minutes))
+        if "fencing" in parts:
+            trial.part(lambda: _fencing(trial, machine))
+        machine.power_off()
+        trial.audit(lambda: _audit(server))
+    finally:
+        machine.power_off()
+        server.kill()
+
+
+def _two_heads(trial: Trial, scratch: Path, image: root.GuestImage, profile: str) -> None:
+    """The part whose guest meets the appliance."""
+    appliance = Appliance(profile)
+    try:
+        took = appliance.up()
+    except LabIncapable as error:
+        trial.skip("two heads", str(error))
+        return
+    try:
+        appliance.export()
+        print(f"two heads: the lab is up after {took:.0f} s, profile {profile}")
+        machine = Machine(scratch, image, NETWORKS, appliance.plug_in())
         try:
-            server.prepare()
-            server.start()
-            server.wait_ready()
-            machine.wait_booted()
-            print(f"guest: booted by {machine.kind} after {time.monotonic() - started:.0f} s")
-            machine.run("dmesg --clear")
-            _run(trial, machine, server, arguments.minutes)
-            machine.power_off()
-            trial.audit(lambda: _audit(server))
-        except EssentialStepFailed as error:
-            print(error)
+            _boot(trial, machine)
+            trial.part(lambda: _drills(trial, appliance, machine))
         finally:
             machine.power_off()
-            server.kill()
-    print(f"took {time.monotonic() - started:.0f} s")
-    print(trial.verdict())
-    return 0 if trial.failed == 0 else 1
+    finally:
+        appliance.down()
+
+
+def _boot(trial: Trial, machine: Machine) -> None:
+    started = time.monotonic()
+    machine.wait_booted()
+    print(f"guest: booted by {machine.kind} after {time.monotonic() - started:.0f} s")
+    machine.run("dmesg --clear")
+    trial.machine = machine
 
 
 def _audit(server: PortalServer) -> str:
@@ -113,6 +162,29 @@ def _audit(server: PortalServer) -> str:
     findings = server.audit()
     require(not findings, f"zdb found: {findings}")
     return "zdb read every block and found nothing"
+
+
+def main(argv: list[str]) -> int:
+    """Runs the parts and prints the verdict."""
+    arguments = _arguments(argv)
+    if reason := _reason_to_skip():
+        print(f"skipped: {reason}")
+        print("linux initiator: 0 passed, 0 failed, 1 skipped")
+        return 0
+    parts = arguments.only or PARTS
+    started = time.monotonic()
+    image = root.guest_image()
+    print(f"guest: Linux {image.release}, ready after {time.monotonic() - started:.0f} s")
+    leave_the_machines_network()
+    trial = Trial()
+    with runtime.scratch("linux", arguments.keep) as scratch:
+        if "initiator" in parts or "fencing" in parts:
+            _one_server(parts, trial, scratch, image, arguments.minutes)
+        if "drills" in parts:
+            _two_heads(trial, scratch, image, arguments.profile)
+    print(f"took {time.monotonic() - started:.0f} s")
+    print(trial.verdict())
+    return 0 if trial.failed == 0 else 1
 
 
 if __name__ == "__main__":

@@ -9,19 +9,22 @@ import socket
 import tempfile
 import threading
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from proof.linux.network import NETWORKS
+from proof.linux.network import NETWORKS, StorageNetwork
 from proof.linux.root import GuestImage
 from proof.process import Child, run
 from proof.runtime import ProofError, at_exit
 
 KVM_PROCESSOR = ["-accel", "kvm", "-cpu", "host"]
 EMULATED_PROCESSOR = ["-accel", "tcg", "-cpu", "max"]
-MEMORY_MIB = 1024
+MEMORY_MIB = 1536
 KVM_TRIAL_SECONDS = 3.0
-BOOT_SECONDS = 180.0
+CONNECT_SECONDS = 60.0
+"""qemu connects before it starts the guest."""
+BOOT_SECONDS = 600.0
 SCRIPT_SECONDS = 120.0
 SHOWN_CHARACTERS = 1500
 SCRIPT_GRACE_SECONDS = 30.0
@@ -80,7 +83,8 @@ def _ends(text: str) -> str:
 class Machine:
     """A running guest."""
 
-    def __init__(self, scratch: Path, image: GuestImage):
+    def __init__(self, scratch: Path, image: GuestImage, networks: Sequence[StorageNetwork] = NETWORKS, enter: Sequence[str] = ()):
+        """Boots ``image`` with a card in each of ``networks``; ``enter`` are words that lead to where these are."""
         # Not below the scratch directory: the name of a Unix socket has 107 bytes.
         self._directory = tempfile.TemporaryDirectory(prefix="bulkhead-guest-")
         at_exit(self._directory.cleanup)
@@ -89,8 +93,8 @@ class Machine:
         listener = socket.socket(socket.AF_UNIX)
         listener.bind(f"{self._directory.name}/agent")
         listener.listen(1)
-        self._child = Child("qemu", self._argv(image), self._log)
-        listener.settimeout(BOOT_SECONDS)
+        self._child = Child("qemu", [*enter, *self._argv(image, networks)], self._log)
+        listener.settimeout(CONNECT_SECONDS)
         self._socket = listener.accept()[0]
         listener.close()
         self._jobs: dict[int, Job] = {}
@@ -105,9 +109,9 @@ class Machine:
         """How the guest's processor is made."""
         return "KVM" if self._accelerated else "software emulation"
 
-    def _argv(self, image: GuestImage) -> list[str | Path]:
+    def _argv(self, image: GuestImage, networks: Sequence[StorageNetwork]) -> list[str | Path]:
         processor = KVM_PROCESSOR if self._accelerated else EMULATED_PROCESSOR
-        addresses = ",".join(f"{network.guest}/24" for network in NETWORKS)
+        addresses = ",".join(f"{network.guest}/24" for network in networks)
         # Mitigations cost an emulated processor much and protect nothing here.
         kernel = f"console=ttyS0 loglevel=5 panic=-1 mitigations=off nokaslr net.ifnames=0 bulkhead.addresses={addresses}"
         argv: list[str | Path] = ["qemu-system-x86_64", "-M", "pc", *processor, "-smp", "1", "-m", str(MEMORY_MIB)]
@@ -115,7 +119,7 @@ class Machine:
         argv += ["-kernel", image.kernel, "-initrd", image.initramfs, "-append", kernel]
         argv += ["-chardev", f"socket,id=agent,path={self._directory.name}/agent", "-device", "virtio-serial-pci"]
         argv += ["-device", "virtserialport,chardev=agent,name=bulkhead.agent"]
-        for network in NETWORKS:
+        for network in networks:
             argv += ["-netdev", f"tap,id={network.tap},ifname={network.tap},script=no,downscript=no"]
             argv += ["-device", f"virtio-net-pci,netdev={network.tap},mac={network.mac},romfile="]
         return argv

@@ -22,6 +22,9 @@ from proof.runtime import REPOSITORY, ProofError, at_exit
 
 CACHE = REPOSITORY / "target/linux-initiator"
 GUEST = Path(__file__).parent / "guest"
+CLIENTS_PAGE = REPOSITORY / "docs/guide/clients.md"
+"""What administrators are told: the guest is set up by these very words."""
+SETTINGS = MULTIPATH_SETTINGS, ISCSI_SETTINGS = "/etc/multipath.conf", "/etc/iscsi/iscsid.conf"
 KERNEL_METAPACKAGE = "linux-image-amd64"
 DOWNLOAD_SECONDS = 600.0
 UNPACK_SECONDS = 300.0
@@ -107,11 +110,21 @@ def _kernel_package() -> str:
     return found.group(1)
 
 
+def recommended(file: str) -> str:
+    """The contents, or the lines to change, of a file of the initiator, as the guide has them."""
+    found = re.search(rf"^`{re.escape(file)}`[^\n]*:\n\n```\n(.*?)^```$", CLIENTS_PAGE.read_text(), re.M | re.S)
+    if not found:
+        raise ProofError(f"{CLIENTS_PAGE} shows no {file}")
+    return found.group(1)
+
+
 def _recipe_hash(kernel_package: str) -> str:
     recipe = hashlib.sha256()
     words = (str(RECIPE_VERSION), kernel_package, *PACKAGES, *MODULES, *LEFT_OUT, *LEFT_OUT_FILES)
     recipe.update("\n".join(words).encode())
     recipe.update(Path("/etc/debian_version").read_bytes())
+    for settings in SETTINGS:
+        recipe.update(recommended(settings).encode())
     for file in sorted(GUEST.iterdir()):
         recipe.update(file.name.encode() + b"\0" + file.read_bytes())
     return recipe.hexdigest()[:16]
@@ -198,11 +211,13 @@ def _leave_out(root: Path) -> None:
 
 def _install_guest(root: Path) -> None:
     """Our own files, and the few that maintainer scripts would have made."""
-    for name, place in (("init", "init"), ("agent", "usr/bin/guest-agent"), ("multipath.conf", "etc/multipath.conf")):
+    for name, place in (("init", "init"), ("agent", "usr/bin/guest-agent")):
         shutil.copy(GUEST / name, root / place)
         (root / place).chmod(0o755)
-    (root / "etc/iscsi").mkdir(parents=True, exist_ok=True)
-    shutil.copy(GUEST / "iscsid.conf", root / "etc/iscsi/iscsid.conf")
+    (root / MULTIPATH_SETTINGS[1:]).write_text(recommended(MULTIPATH_SETTINGS))
+    # The package's own file, with these lines changed: the last one of a name counts.
+    with (root / ISCSI_SETTINGS[1:]).open("a") as settings:
+        settings.write("\n" + recommended(ISCSI_SETTINGS))
     (root / "etc/passwd").write_text("root:x:0:0:root:/root:/bin/bash\n")
     groups = ("root", "disk", "tty", "kmem", "cdrom", "dialout", "audio", "video", "input", "kvm", "sgx", "render", "lp", "tape")
     (root / "etc/group").write_text("".join(f"{name}:x:{index}:\n" for index, name in enumerate(groups)))

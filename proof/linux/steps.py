@@ -7,6 +7,7 @@ from typing import Any
 
 from proof.linux.machine import Machine
 from proof.linux.network import NETWORKS
+from proof.linux.root import ISCSI_SETTINGS, recommended
 from proof.linux.target import DISK, INITIATOR, MEBIBYTE, NBD_PORT, NETWORK_DISK, RAW, SECRET, TARGET_SECRET, TARGET_USER, USER, PortalServer
 from proof.runtime import ProofError
 from proof.servers.bulkhead import TARGET
@@ -79,7 +80,11 @@ class Session:
             for group, portal in enumerate(NETWORKS, 1):
                 line = f"{portal.server}:3260,{group} {TARGET}"
                 require(line in shown, f"{line!r} is not in the answer of {network.server}:\n{shown}")
-        return f"both portals tell of both, {TARGET}"
+        record = self.machine.run(f"iscsiadm -m node -T {TARGET} -p {NETWORKS[0].server}")
+        for line in recommended(ISCSI_SETTINGS).splitlines():
+            # Passwords and their algorithms are not shown; the rest has to have come from the guide.
+            require(line in record or "auth" in line, f"{line!r} of the guide is not in the record:\n{record}")
+        return f"both portals tell of both, {TARGET}; the record has the settings of the guide"
 
     def _credentials(self, secret: str) -> None:
         values = (

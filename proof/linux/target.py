@@ -19,6 +19,11 @@ NBD_PORT = 10809
 DISK = VolumeSpec("disk", 512 * MEBIBYTE)
 RAW = VolumeSpec("raw", 64 * MEBIBYTE)
 NETWORK_DISK = VolumeSpec("network-disk", 128 * MEBIBYTE)
+SHELF = "iqn.2026-01.org.example:shelf"
+"""Two disks that two heads share: the pool of ``proof.linux.fencing`` lies on them."""
+SHELF_DISKS = (VolumeSpec("shelf0", 256 * MEBIBYTE), VolumeSpec("shelf1", 256 * MEBIBYTE))
+HEADS = {"left": "iqn.2026-01.org.example:left", "right": "iqn.2026-01.org.example:right"}
+"""The two heads, by the names of their initiators."""
 SPACE_SECONDS = 40.0
 """Freed space shows after a transaction group or two."""
 
@@ -29,7 +34,7 @@ class PortalServer(Bulkhead):
     def __init__(self, scratch: Path):
         portals = [word for group, network in enumerate(NETWORKS, 1) for word in ("--iscsi", f"{network.server}:3260,{group}")]
         nbd = ["--nbd", f"{NETWORKS[0].server}:{NBD_PORT}"]
-        super().__init__(scratch, [DISK, RAW, NETWORK_DISK], portals=0, options=(*portals, *nbd))
+        super().__init__(scratch, [DISK, RAW, NETWORK_DISK, *SHELF_DISKS], portals=0, options=(*portals, *nbd))
 
     def prepare(self) -> None:
         super().prepare()
@@ -41,7 +46,17 @@ class PortalServer(Bulkhead):
         self.command("target", "chap", "set", TARGET, "--pool", POOL, "--user", USER, "--secret-file", str(secret))
         self.command("target", "chap", "mutual", TARGET, "--pool", POOL, "--user", TARGET_USER, "--secret-file", str(target_secret))
         self.command("target", "map", TARGET, f"{POOL}/{DISK.name}", "--lun", "0")
+        self._prepare_shelf(networks)
         self.command("nbd", "export", f"{POOL}/{NETWORK_DISK.name}", "--name", NETWORK_DISK.name, "--allow-network", NETWORKS[0].prefix)
+
+    def _prepare_shelf(self, networks: list[str]) -> None:
+        """Disks of a target of their own, for the two heads only."""
+        self.command("target", "create", SHELF, "--pool", POOL)
+        for initiator in HEADS.values():
+            self.command("target", "allow", SHELF, "--pool", POOL, "--initiator", initiator, *networks)
+        for lun, spec in enumerate(SHELF_DISKS):
+            self.command("target", "unmap", TARGET, f"{POOL}/{spec.name}")
+            self.command("target", "map", SHELF, f"{POOL}/{spec.name}", "--lun", str(lun))
 
     def wwid(self, spec: VolumeSpec) -> str:
         """The volume's identity as Linux names it.

@@ -19,19 +19,40 @@ PATH_LOST = """[   90.1] connection1:0: detected conn error (1020)
 [   95.3] device-mapper: multipath: 254:0: Failing path 8:16.
 """
 DATA_LOST = "[  99.0] Buffer I/O error on dev dm-0, logical block 5, lost async page write\n"
+WAITED = """[  734.4] ------------[ cut here ]------------
+[  734.4] workqueue: WQ_MEM_RECLAIM queue_1:2:some_work [module] is flushing !WQ_MEM_RECLAIM events:other_work
+[  734.4] WARNING: CPU: 0 PID: 24 at kernel/workqueue.c:2635 check_flush_dependency.part.0+0xb4/0x100
+[  734.5] Call Trace:
+[  734.5]  __flush_work+0x92/0x1f0
+[  734.5]  {}
+[  734.6] ---[ end trace 0000000000000000 ]---
+"""
 
 
 class KernelLogTest(unittest.TestCase):
     def test_a_login_has_no_complaints(self) -> None:
-        self.assertEqual(kernel_log.complaints(LOGIN), [])
+        self.assertEqual(kernel_log.judge(LOGIN), kernel_log.Judgement([], []))
 
     def test_a_lost_path_is_a_complaint_only_where_no_path_was_cut(self) -> None:
-        self.assertEqual(kernel_log.complaints(PATH_LOST, kernel_log.PATH_LOST), [])
-        self.assertEqual(len(kernel_log.complaints(PATH_LOST)), 4)
+        self.assertEqual(kernel_log.judge(PATH_LOST, kernel_log.PATH_LOST).complaints, [])
+        self.assertEqual(len(kernel_log.judge(PATH_LOST).complaints), 4)
 
     def test_lost_data_is_never_expected(self) -> None:
         everything = re.compile("")
-        self.assertEqual(kernel_log.complaints(DATA_LOST, everything), [DATA_LOST.strip()])
+        self.assertEqual(kernel_log.judge(DATA_LOST, everything).complaints, [DATA_LOST.strip()])
+
+    def test_a_cancel_that_the_kernel_takes_for_a_wait_is_known_and_told_in_full(self) -> None:
+        report = WAITED.format("__cancel_work_timer+0x1a0/0x220")
+        found = kernel_log.judge(LOGIN + report + LOGIN)
+        self.assertEqual(found, kernel_log.Judgement([], [report.strip()]))
+
+    def test_a_real_wait_of_the_same_kind_is_a_complaint_in_full(self) -> None:
+        report = WAITED.format("flush_workqueue+0x1a0/0x220")
+        self.assertEqual(kernel_log.judge(report), kernel_log.Judgement([report.strip()], []))
+
+    def test_any_other_report_of_the_kernel_is_a_complaint_even_where_trouble_is_expected(self) -> None:
+        report = "[ 1.0] ---[ cut here ]---\n[ 1.0] refcount_t: underflow; use-after-free.\n[ 1.1] ---[ end trace 0 ]---"
+        self.assertEqual(kernel_log.judge(report, re.compile("")).complaints, [report])
 
 
 class FioReportTest(unittest.TestCase):
@@ -48,9 +69,15 @@ class FioReportTest(unittest.TestCase):
 
 
 class RootTest(unittest.TestCase):
-    def test_our_files_carry_settings_that_differ_from_none(self) -> None:
-        for name in ("init", "agent", "multipath.conf", "iscsid.conf"):
+    def test_our_files_are_there(self) -> None:
+        for name in ("init", "agent"):
             self.assertTrue((root.GUEST / name).read_text().strip(), name)
+
+    def test_the_guest_has_the_settings_of_the_guide(self) -> None:
+        self.assertIn("no_path_retry queue", root.recommended(root.MULTIPATH_SETTINGS))
+        self.assertIn("node.session.timeo.replacement_timeout = 5", root.recommended(root.ISCSI_SETTINGS))
+        with self.assertRaises(ProofError):
+            root.recommended("/etc/none.conf")
 
     def test_modules_are_named_as_the_kernel_names_them(self) -> None:
         self.assertEqual(root._module_name("kernel/drivers/md/dm-multipath.ko.xz"), "dm_multipath")

@@ -1,0 +1,256 @@
+"""Two heads in the guest share disks, each by a session of its own: the disks have to keep the loser out.
+
+The guest is both heads. Each logs in under a name of its own and so is an initiator of its own to the disks: what one of
+them registers, reserves or may write, the other does not. On one machine only the disks, neither locks nor the cluster, can tell
+the two apart, for each has its own device nodes.
+"""
+
+from __future__ import annotations
+
+import time
+
+from proof.linux.machine import Job, Machine
+from proof.linux.network import NETWORKS
+from proof.linux.steps import fio_report, require
+from proof.linux.target import HEADS, INITIATOR, SHELF, SHELF_DISKS
+from proof.process import Outcome
+from proof.servers.bulkhead import zdb_findings
+
+POOL = "shared"
+LEFT, RIGHT = tuple(HEADS)
+OWNERSHIP_LOST = 8
+"""What a server ends with when it lost its pool."""
+KEY_PREFIX = 0x42554C4B
+HOST_IDS = {LEFT: 0x0A, RIGHT: 0x0B}
+START_SECONDS = 240.0
+END_SECONDS = 120.0
+ZDB_SECONDS = 300.0
+SILENCE_MS = 3000
+"""Long enough for a busy emulated processor to leave a sign of life in time."""
+FROZEN_SECONDS = 2.0
+"""Longer than a server that runs ever looks away from the clock."""
+
+
+def key(head: str) -> str:
+    """The reservation key of a head, as sg_persist prints it."""
+    return f"0x{KEY_PREFIX << 32 | HOST_IDS[head]:x}"
+
+
+class Fencing:
+    """One pool on two disks, and two heads who may both reach them."""
+
+    def __init__(self, machine: Machine):
+        self._machine = machine
+
+    # ------------------------------------------------------------------ the disks
+
+    def log_in(self) -> str:
+        """Every head its own session, and with it its own nodes of the same disks."""
+        self._machine.run(f"""
+            multipathd shutdown >/dev/null 2>&1 || true
+            mkdir -p /run/lock/iscsi
+            [ -s /etc/iscsi/initiatorname.iscsi ] || echo InitiatorName={INITIATOR} >/etc/iscsi/initiatorname.iscsi
+            pgrep -x iscsid >/dev/null || iscsid
+        """)
+        for (head, initiator), network in zip(HEADS.items(), NETWORKS, strict=True):
+            node = f"iscsiadm -m node -T {SHELF} -p {network.server}:3260 -I {head}"
+            by_path = f"/dev/disk/by-path/ip-{network.server}:3260-iscsi-{SHELF}-lun-"
+            links = "".join(
+                f"until [ -b {by_path}{lun} ]; do sleep 0.2; done; ln -sfn $(readlink -f {by_path}{lun}) /dev/{head}/disk{lun}\n"
+                for lun in range(len(SHELF_DISKS))
+            )
+            self._machine.run(f"""
+                iscsiadm -m iface -I {head} -o new >/dev/null
+                iscsiadm -m iface -I {head} -o update -n iface.initiatorname -v {initiator} >/dev/null
+                {node} -o new >/dev/null
+                {node} --login >/dev/null
+                mkdir -p /dev/{head} /run/{head}/state
+                {links}
+            """)
+        for lun in range(len(SHELF_DISKS)):
+            disks = [f"/dev/{head}/disk{lun}" for head in HEADS]
+            same, apart = (self._machine.run(f"for disk in {' '.join(disks)}; do {ask}; done").split("\n")[:2] for ask in ("sg_vpd --page=0x80 $disk | tail -n 1", "readlink -f $disk"))
+            require(same[0] == same[1], f"not one disk: {same}")
+            require(apart[0] != apart[1], f"not two ways to it: {apart}")
+        return f"{len(HEADS)} initiators, {len(SHELF_DISKS)} disks that both see"
+
+    def _ask(self, disk: str, what: str) -> str:
+        # A unit attention that tells of what others did comes first.
+        return self._machine.run(f"sg_turs {disk} >/dev/null 2>&1 || true; sg_persist -n --in --read-{what} {disk}")
+
+    def _keys(self, lun: int = 0) -> list[str]:
+        shown = self._ask(f"/dev/{RIGHT}/disk{lun}", "keys")
+        return sorted({word for word in shown.split() if word.startswith("0x") and len(word) > 10})
+
+    def _require_held(self, head: str) -> None:
+        """Only ``head`` is registered on every disk, and the reservation is one that shuts others out."""
+        for lun in range(len(SHELF_DISKS)):
+            found = self._keys(lun)
+            require(found == [key(head)], f"disk {lun} knows the keys {found}, not just {key(head)} of {head}")
+            shown = self._ask(f"/dev/{head}/disk{lun}", "reservation")
+            require("Write Exclusive, registrants only" in shown and key(head) in shown, f"disk {lun} is not reserved by {head}:\n{shown}")
+
+    # ------------------------------------------------------------------ the heads
+
+    def _bulkhead(self, head: str) -> str:
+        options = f"BULKHEAD_RUN_DIR=/run/{head} BULKHEAD_STATE_DIR=/run/{head}/state BULKHEAD_SEARCH=/dev/{head} BULKHEAD_HOST_ID={HOST_IDS[head]:08x}"
+        return f"env {options} unshare --uts bash -c 'busybox hostname {head}; echo $$ >/run/{head}/pid; exec bulkhead \"$@\"' bulkhead"
+
+    def _command(self, head: str, words: str) -> str:
+        # Programs wait for udev's looks at a disk, which take an emulated processor very long.
+        return self._machine.run(f"udevadm settle --timeout=60 || true; {self._bulkhead(head)} {words} 2>&1", START_SECONDS)
+
+    def _start(self, head: str, options: str) -> None:
+        server = f"pool-server {POOL} --no-iscsi --nbd unix:/run/{head}/nbd --ready-fd 1 --arc-size 64M --dirty-max 32M --disk-timeout 60 {options}"
+        self._machine.run(f"""
+            udevadm settle --timeout=60 || true
+            rm -f /run/{head}/status /run/{head}/ready /run/{head}/nbd
+            cat >/run/{head}/serve <<'SERVE'
+            {self._bulkhead(head)} {server} >/run/{head}/ready 2>>/run/{head}/log </dev/null
+            echo $? >/run/{head}/status
+SERVE
+            setsid bash /run/{head}/serve >/dev/null 2>&1 </dev/null &
+        """)
+
+    def _serve(self, head: str, options: str) -> float:
+        """Starts the server of ``head``; returns the seconds until clients may come."""
+        started = time.monotonic()
+        self._start(head, options)
+        waiting = f"until grep -q READY /run/{head}/ready 2>/dev/null || [ -s /run/{head}/status ]; do sleep 0.1; done"
+        self._machine.run(f"{waiting}; [ ! -s /run/{head}/status ] || {{ tail -n 30 /run/{head}/log; exit 1; }}", START_SECONDS)
+        return time.monotonic() - started
+
+    def _status(self, head: str) -> int:
+        """What the server of ``head`` ended with, once it did."""
+        return int(self._machine.run(f"until [ -s /run/{head}/status ]; do sleep 0.1; done; cat /run/{head}/status", END_SECONDS))
+
+    def _signal(self, head: str, name: str) -> None:
+        self._machine.run(f"kill -{name} $(cat /run/{head}/pid)")
+
+    def _require_lost(self, head: str) -> float:
+        """The server of ``head`` ends by itself, as one that lost its pool; returns the seconds that it took."""
+        since = time.monotonic()
+        status = self._status(head)
+        log = self._machine.run(f"tail -n 20 /run/{head}/log")
+        require(status == OWNERSHIP_LOST, f"the server of {head} ended with {status}:\n{log}")
+        require("ends at once" in log, f"the server of {head} does not say why it ended:\n{log}")
+        return time.monotonic() - since
+
+    def _fio(self, head: str, words: str) -> str:
+        return f"fio --ioengine=nbd --uri='nbd+unix:///v?socket=/run/{head}/nbd' --output-format=json {words}"
+
+    def _keep(self, head: str, part: int) -> None:
+        """Writes what must be there after every takeover, and flushes it."""
+        words = f"--name=kept{part} --rw=write --bs=64k --offset={part * 4}m --size=4m --end_fsync=1 --verify=crc32c --do_verify=0 --verify_state_save=0"
+        fio_report(self._machine.run(self._fio(head, words)))
+
+    def _verify(self, head: str, parts: int) -> None:
+        for part in range(parts):
+            words = f"--name=kept{part} --rw=write --bs=64k --offset={part * 4}m --size=4m --verify=crc32c --verify_only --verify_state_load=0"
+            fio_report(self._machine.run(self._fio(head, words)))
+
+    def _load(self, head: str) -> Job:
+        """Writes that go on until their server ends; returns once they reach the disks."""
+        written = f"awk '{{ print $5 }}' /sys/block/$(basename $(readlink -f /dev/{head}/disk0))/stat"
+        before = int(self._machine.run(written))
+        job = self._machine.start(self._fio(head, f"--name=load --rw=randwrite --bs=4k --offset=32m --size=16m --iodepth=4 --fsync=8 --time_based --runtime={START_SECONDS:g}"), START_SECONDS)
+        self._machine.run(f"until [ $({written}) -gt {before + 50} ]; do sleep 0.1; done", END_SECONDS)
+        return job
+
+    def _conflicts(self) -> int:
+        return int(self._machine.run("dmesg | grep -c 'reservation conflict' || true"))
+
+    # ------------------------------------------------------------------ the steps
+
+    def claim(self) -> str:
+        """A pool in use is held by the disks themselves, against writes and against a head without proof."""
+        disks = " ".join(f"/dev/{LEFT}/disk{lun}" for lun in range(len(SHELF_DISKS)))
+        self._command(LEFT, f"pool create {POOL} mirror {disks}")
+        self._command(LEFT, f"volume create {POOL}/v --size 64M --sparse --sync always")
+        self._command(LEFT, f"nbd export {POOL}/v --name v")
+        took = self._serve(LEFT, "--claims reservations")
+        self._require_held(LEFT)
+        self._keep(LEFT, 0)
+        # Where ZFS has nothing: between the first labels and the data.
+        write = f"dd if=/dev/zero of=/dev/{RIGHT}/disk0 oflag=direct bs=4k seek=256 count=1"
+        answer = self._machine.attempt(write)
+        require(answer.status != 0 and "exchange" in answer.output, f"a stranger's write was not refused as a conflict: {answer.output}")
+        self._start(RIGHT, "--claims reservations")
+        status = self._status(RIGHT)
+        log = self._machine.run(f"tail -n 5 /run/{RIGHT}/log")
+        require(status not in (0, OWNERSHIP_LOST) and "was not exported by left" in log, f"a head without proof ended with {status}:\n{log}")
+        self._require_held(LEFT)
+        return f"left serves after {took:.1f} s, key {key(LEFT)}, write exclusive, registrants only; a stranger's write: RESERVATION CONFLICT; no proof, no import"
+
+    def take_from_the_living(self) -> str:
+        """The fence lied: the head that is said to be off goes on writing."""
+        load = self._load(LEFT)
+        before = self._conflicts()
+        took = self._serve(RIGHT, f"--claims reservations --fenced-owner {LEFT}")
+        ended = self._require_lost(LEFT)
+        load.wait()
+        conflicts = self._conflicts() - before
+        require(conflicts > 0, "no write of the loser was refused by a disk")
+        self._require_held(RIGHT)
+        self._verify(RIGHT, 1)
+        self._keep(RIGHT, 1)
+        return f"right serves after {took:.1f} s; {conflicts} refusals, left ended with {OWNERSHIP_LOST} {ended:.1f} s later; what left acknowledged is there"
+
+    def take_from_the_frozen(self) -> str:
+        """The head that is said to be off stood still, and wakes up."""
+        load = self._load(RIGHT)
+        self._signal(RIGHT, "STOP")
+        frozen = time.monotonic()
+        took = self._serve(LEFT, f"--claims reservations --fenced-owner {RIGHT}")
+        time.sleep(max(0.0, frozen + FROZEN_SECONDS - time.monotonic()))
+        self._signal(RIGHT, "CONT")
+        ended = self._require_lost(RIGHT)
+        load.wait()
+        self._require_held(LEFT)
+        self._verify(LEFT, 2)
+        return f"left serves after {took:.1f} s; right woke up, and ended with {OWNERSHIP_LOST} after {ended:.1f} s"
+
+    def give_back(self) -> str:
+        """A clean stop leaves no registration, and the pool whole."""
+        self._signal(LEFT, "TERM")
+        status = self._status(LEFT)
+        require(status == 0, f"left ended with {status}:\n" + self._machine.run(f"tail -n 20 /run/{LEFT}/log"))
+        left = [found for lun in range(len(SHELF_DISKS)) for found in self._keys(lun)]
+        require(not left, f"registrations are left: {left}")
+        return "no registration is left; " + self._audit(RIGHT)
+
+    def watched(self) -> str:
+        """Without reservations and without proof: signs of life decide, and the sleeper gives up."""
+        self._command(LEFT, f"pool set {POOL} multihost=on")
+        options = f"--claims locks --multihost-silence {SILENCE_MS}"
+        self._serve(LEFT, options)
+        load = self._load(LEFT)
+        self._start(RIGHT, f"{options} --watch-for-owner")
+        status = self._status(RIGHT)
+        log = self._machine.run(f"tail -n 5 /run/{RIGHT}/log")
+        require(status not in (0, OWNERSHIP_LOST), f"a pool whose owner lives was opened: {status}\n{log}")
+        self._signal(LEFT, "STOP")
+        took = self._serve(RIGHT, f"{options} --watch-for-owner")
+        require(took >= 2 * SILENCE_MS / 1000, f"the import waited {took:.1f} s only")
+        self._signal(LEFT, "CONT")
+        ended = self._require_lost(LEFT)
+        load.wait()
+        self._verify(RIGHT, 2)
+        self._signal(RIGHT, "TERM")
+        status = self._status(RIGHT)
+        require(status == 0, f"right ended with {status}:\n" + self._machine.run(f"tail -n 20 /run/{RIGHT}/log"))
+        return f"a living owner is seen; a frozen one is replaced after {took:.1f} s, and ended with {OWNERSHIP_LOST} {ended:.1f} s after it woke up; " + self._audit(LEFT)
+
+    def _audit(self, head: str) -> str:
+        answer = self._machine.attempt(f"zdb -e -p /dev/{head} -bcc {POOL} 2>&1", ZDB_SECONDS)
+        findings = zdb_findings(Outcome(answer.status, answer.output, answer.seconds))
+        require(not findings, f"zdb found: {findings}")
+        return "zdb read every block and found nothing"
+
+    def log_out(self) -> str:
+        """Nothing is left in the guest."""
+        self._machine.run(f"iscsiadm -m node -T {SHELF} --logout >/dev/null", 60)
+        return "both sessions ended"
+
+
+__all__ = ["Fencing"]
