@@ -92,7 +92,6 @@ def _fencing(trial: Trial, machine: Machine) -> None:
     trial.step("taken from a head that goes on writing", fencing.take_from_the_living, expected=refused, essential=True)
     trial.step("taken from a frozen head that wakes up", fencing.take_from_the_frozen, expected=refused, essential=True)
     trial.step("disks given back", fencing.give_back, expected=refused, essential=True)
-    trial.step("signs of life instead of proof", fencing.watched, expected=refused)
     trial.step("heads log out", fencing.log_out)
 
 

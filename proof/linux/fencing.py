@@ -25,8 +25,6 @@ HOST_IDS = {LEFT: 0x0A, RIGHT: 0x0B}
 START_SECONDS = 240.0
 END_SECONDS = 120.0
 ZDB_SECONDS = 300.0
-SILENCE_MS = 3000
-"""Long enough for a busy emulated processor to leave a sign of life in time."""
 FROZEN_SECONDS = 2.0
 """Longer than a server that runs ever looks away from the clock."""
 
@@ -218,28 +216,6 @@ SERVE
         left = [found for lun in range(len(SHELF_DISKS)) for found in self._keys(lun)]
         require(not left, f"registrations are left: {left}")
         return "no registration is left; " + self._audit(RIGHT)
-
-    def watched(self) -> str:
-        """Without reservations and without proof: signs of life decide, and the sleeper gives up."""
-        self._command(LEFT, f"pool set {POOL} multihost=on")
-        options = f"--claims locks --multihost-silence {SILENCE_MS}"
-        self._serve(LEFT, options)
-        load = self._load(LEFT)
-        self._start(RIGHT, f"{options} --watch-for-owner")
-        status = self._status(RIGHT)
-        log = self._machine.run(f"tail -n 5 /run/{RIGHT}/log")
-        require(status not in (0, OWNERSHIP_LOST), f"a pool whose owner lives was opened: {status}\n{log}")
-        self._signal(LEFT, "STOP")
-        took = self._serve(RIGHT, f"{options} --watch-for-owner")
-        require(took >= 2 * SILENCE_MS / 1000, f"the import waited {took:.1f} s only")
-        self._signal(LEFT, "CONT")
-        ended = self._require_lost(LEFT)
-        load.wait()
-        self._verify(RIGHT, 2)
-        self._signal(RIGHT, "TERM")
-        status = self._status(RIGHT)
-        require(status == 0, f"right ended with {status}:\n" + self._machine.run(f"tail -n 20 /run/{RIGHT}/log"))
-        return f"a living owner is seen; a frozen one is replaced after {took:.1f} s, and ended with {OWNERSHIP_LOST} {ended:.1f} s after it woke up; " + self._audit(LEFT)
 
     def _audit(self, head: str) -> str:
         answer = self._machine.attempt(f"zdb -e -p /dev/{head} -bcc {POOL} 2>&1", ZDB_SECONDS)
