@@ -67,6 +67,8 @@ async function takeover() {
     await lab.do("power", "left", "off");
     await page.getByText(/right took tank over from left in/).waitFor();
     await page.locator(".timeline").getByText("all addresses").waitFor();
+    // The time line is below the charts.
+    await page.setViewportSize({ width: 1280, height: 1250 });
     await picture(page, "console-takeover");
   } finally {
     await browser?.stop();

@@ -103,7 +103,7 @@ export async function isAccessibleAfterIt({ left }) {
   ];
   for (const look of looks) {
     const page = await left.page(look);
-    await page.locator(".timeline").getByText("all addresses").waitFor();
+    await page.locator(".timeline").getByText("listening").waitFor();
     const what = `the overview of a pair, ${look.colours}, ${look.size}`;
     await assertAccessible(page, what);
     await assertFits(page, what);
