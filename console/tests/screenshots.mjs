@@ -8,6 +8,7 @@ import path from "node:path";
 import { fileURLToPath } from "node:url";
 import { Browser } from "./world/browser.mjs";
 import { Head } from "./world/head.mjs";
+import { Lab } from "./world/lab.mjs";
 
 const images = path.resolve(path.dirname(fileURLToPath(import.meta.url)), "..", "..", "docs", "images");
 const DISKS = ["a1b200", "a1b201", "a1b202", "a1b203", "log"].map((end) => `scsi-35000c500${end}`);
@@ -54,6 +55,33 @@ async function picture(page, name) {
   console.log(`${path.relative(process.cwd(), file)}: ${statSync(file).size} bytes`);
 }
 
+/** Two heads in the lab, after the power of one was pulled. */
+async function takeover() {
+  const { lab, lacks } = await Lab.start();
+  if (!lab) throw new Error(lacks);
+  let browser;
+  try {
+    browser = await Browser.start(lab.heads.right, lab.users);
+    const page = await browser.page({ colours: "light" });
+    await page.locator(".links li").first().waitFor();
+    await lab.do("power", "left", "off");
+    await page.getByText(/right took tank over from left in/).waitFor();
+    await page.locator(".timeline").getByText("all addresses").waitFor();
+    // The time line is below the charts.
+    await page.setViewportSize({ width: 1280, height: 1250 });
+    await picture(page, "console-takeover");
+  } finally {
+    await browser?.stop();
+    await lab.stop();
+  }
+}
+
+// With the word `takeover` only that picture is made.
+if (process.argv[2] === "takeover") {
+  await takeover();
+  process.exit();
+}
+
 const head = await Head.start("attic");
 let browser;
 let clients = [];
@@ -77,3 +105,4 @@ try {
   await browser?.stop();
   await head.stop();
 }
+await takeover();

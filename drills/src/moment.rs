@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
+use takeover::timeline::minutes_and_seconds;
 
 /// A moment of CLOCK_MONOTONIC, in seconds.
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd, Serialize, Deserialize)]
@@ -66,22 +67,6 @@ impl LogClock {
         }
         Some(Moment(self.near.0 + distance))
     }
-}
-
-/// The seconds since the full hour of the first `HH:MM:SS[.fraction]` in a line.
-fn minutes_and_seconds(line: &str) -> Option<f64> {
-    let bytes = line.as_bytes();
-    let digits = |at: usize| bytes[at].is_ascii_digit() && bytes[at + 1].is_ascii_digit();
-    let is_time =
-        |at: usize| digits(at) && bytes[at + 2] == b':' && digits(at + 3) && bytes[at + 5] == b':';
-    let last = bytes.len().checked_sub(8)?;
-    let at = (0..=last).find(|&at| is_time(at) && digits(at + 6))?;
-    let minutes: f64 = line.get(at + 3..at + 5)?.parse().ok()?;
-    let rest = line.get(at + 6..)?;
-    let end = rest.find(|c: char| !(c.is_ascii_digit() || c == '.'));
-    let seconds = rest.get(..end.unwrap_or(rest.len()))?;
-    let seconds: f64 = seconds.trim_end_matches('.').parse().ok()?;
-    Some(minutes * 60.0 + seconds)
 }
 
 #[cfg(test)]

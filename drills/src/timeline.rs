@@ -1,60 +1,10 @@
 //! When the steps of a takeover happened, by the logs of Corosync, Pacemaker and the pool's server.
 
-use std::collections::BTreeSet;
-
 use serde::Serialize;
 
+pub use takeover::timeline::{Resources, Step, fenced, step_of};
+
 use crate::moment::{LogClock, Moment};
-
-/// A step of a takeover, in the order in which they should come.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Step {
-    /// Somebody noticed: the token was lost, or a monitor failed.
-    Detected,
-    /// The heads that are left agree.
-    Membership,
-    /// A power-off was asked for.
-    FenceAsked,
-    /// It is confirmed.
-    Fenced,
-    /// The agent was told to stop the pool.
-    PoolStop,
-    /// The agent has stopped it.
-    Stopped,
-    /// The agent was told to start the pool.
-    PoolStart,
-    /// The pool is imported.
-    Imported,
-    /// The server listens.
-    Listening,
-    /// The first of the pool's addresses is up.
-    Address,
-    /// The last one is.
-    AllAddresses,
-    /// A client has an answer.
-    FirstIo,
-}
-
-impl Step {
-    /// As it is printed.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Detected => "detected",
-            Self::Membership => "membership",
-            Self::FenceAsked => "fence asked",
-            Self::Fenced => "fenced",
-            Self::PoolStop => "pool stop",
-            Self::Stopped => "stopped",
-            Self::PoolStart => "pool start",
-            Self::Imported => "imported",
-            Self::Listening => "listening",
-            Self::Address => "address",
-            Self::AllAddresses => "all addresses",
-            Self::FirstIo => "first I/O",
-        }
-    }
-}
 
 /// A step, and when.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -63,77 +13,6 @@ pub struct Mark {
     pub step: Step,
     /// Seconds after the fault.
     pub after_s: f64,
-}
-
-/// The resources of the pool, as Pacemaker calls them.
-#[derive(Clone, Debug)]
-pub struct Resources {
-    /// The pool's server.
-    pub pool: String,
-    /// Its addresses.
-    pub addresses: Vec<String>,
-}
-
-/// What a line tells, if it tells a step.
-pub fn step_of(line: &str, resources: &Resources) -> Option<Step> {
-    let has = |words: &[&str]| words.iter().all(|word| line.contains(word));
-    let pool = resources.pool.as_str();
-    if has(&["[TOTEM ]", "A processor failed"]) || has(&["[TOTEM ]", "Token has not been received"])
-    {
-        return Some(Step::Detected);
-    }
-    if has(&["[TOTEM ]", "A new membership"]) {
-        return Some(Step::Membership);
-    }
-    if has(&["Result of monitor operation for", pool]) && !has(&[": ok"]) && !has(&["Cancelled"]) {
-        return Some(Step::Detected);
-    }
-    // A failure that the cluster was told of.
-    if has(&["Result of asyncmon operation for", pool]) {
-        return Some(Step::Detected);
-    }
-    if has(&["Requesting local execution of stop operation for", pool]) {
-        return Some(Step::PoolStop);
-    }
-    if has(&["Result of stop operation for", pool, ": ok"]) {
-        return Some(Step::Stopped);
-    }
-    if has(&["Requesting fencing"]) {
-        return Some(Step::FenceAsked);
-    }
-    if is_fence_confirmed(line) {
-        return Some(Step::Fenced);
-    }
-    if has(&["Requesting local execution of start operation for", pool]) {
-        return Some(Step::PoolStart);
-    }
-    if has(&["pool imported", "after_ms="]) {
-        return Some(Step::Imported);
-    }
-    if has(&["listening", "after_ms="]) {
-        return Some(Step::Listening);
-    }
-    let is_address = |id: &String| line.contains(id.as_str());
-    let is_up = has(&["Result of start operation for", ": ok"]);
-    (is_up && resources.addresses.iter().any(is_address)).then_some(Step::Address)
-}
-
-/// Pacemaker's words for a power-off that a device confirmed, or a person.
-fn is_fence_confirmed(line: &str) -> bool {
-    let is_told = line.contains("pacemaker-fenced") && line.contains("Operation");
-    is_told && line.contains("OK") && (line.contains("'off'") || line.contains("'reboot'"))
-}
-
-/// The heads whose power-off some lines confirm.
-pub fn fenced(lines: &str) -> BTreeSet<String> {
-    const MARK: &str = "targeting ";
-    let confirmed = lines.lines().filter(|line| is_fence_confirmed(line));
-    let target = |line: &str| {
-        let (_, rest) = line.split_once(MARK)?;
-        let end = rest.find(|c: char| !(c.is_ascii_alphanumeric() || "-_.".contains(c)));
-        rest.get(..end.unwrap_or(rest.len())).map(str::to_owned)
-    };
-    confirmed.filter_map(target).collect()
 }
 
 /// The first moment of each step after `fault`; of the addresses also the last.
@@ -229,29 +108,6 @@ Nov 21 05:49:31.050 right pacemaker-controld  [41] (log_executor_event) \tnotice
                 "all addresses 1.05"
             ]
         );
-    }
-
-    #[test]
-    fn a_confirmed_power_off_names_its_head() {
-        assert_eq!(fenced(LOG), BTreeSet::from(["left".to_owned()]));
-        let failed = LOG.replace("returned 0 (OK)", "returned 1 (No such device)");
-        assert!(fenced(&failed).is_empty());
-    }
-
-    #[test]
-    fn a_monitor_that_fails_is_a_detection_and_one_that_succeeds_is_not() {
-        let line = |result: &str| {
-            format!(
-                "Nov 21 05:49:30 left pacemaker-controld [4] (x) notice: Result of monitor operation for pool-tank on left: {result}"
-            )
-        };
-        assert_eq!(
-            step_of(&line("not running | rc=7"), &resources()),
-            Some(Step::Detected)
-        );
-        for other in ["ok | rc=0", "Cancelled | call=7"] {
-            assert_eq!(step_of(&line(other), &resources()), None);
-        }
     }
 
     #[test]

@@ -118,6 +118,10 @@ impl Lab {
         self.folder.path()
     }
 
+    pub(crate) const fn place(&self) -> &Folder {
+        &self.folder
+    }
+
     /// What it is a lab of, without fence devices that are not imitated.
     pub fn appliance(&self) -> &Appliance {
         &self.appliance
@@ -133,7 +137,8 @@ impl Lab {
         self.first.pid
     }
 
-    fn is_alive(&self) -> bool {
+    /// Whether it runs.
+    pub fn is_alive(&self) -> bool {
         started_ticks(self.first.pid).is_ok_and(|ticks| ticks == Some(self.first.started_ticks))
     }
 
@@ -353,15 +358,6 @@ impl Lab {
     /// The memory of a head; none where this machine has no memory cgroups.
     pub fn memory_group(&self, head: &HeadName) -> Option<MemoryGroup> {
         MemoryGroup::of(&self.folder, head.as_str())
-    }
-
-    /// Starts Corosync and Pacemaker on all heads, now and whenever they boot.
-    ///
-    /// # Errors
-    ///
-    /// The lab does not answer.
-    pub fn start_cluster(&self) -> Result<(), LabError> {
-        self.give(&Order::StartCluster).map(|_| ())
     }
 
     /// The disks that a head sees: their names there, and the files behind them.

@@ -17,6 +17,7 @@
 #![forbid(unsafe_code)]
 
 mod clock;
+mod console;
 mod error;
 mod fabric;
 mod handle;
@@ -29,6 +30,7 @@ mod served;
 mod up;
 mod wire;
 
+pub use console::CONSOLE_USER;
 pub use error::LabError;
 pub use handle::{Lab, Who};
 pub use memory::MemoryGroup;

@@ -51,6 +51,11 @@ impl Folder {
         self.0.join("control.sock")
     }
 
+    /// The password of the user that heads know, if they have consoles.
+    pub fn console_password(&self) -> PathBuf {
+        self.0.join("console-password")
+    }
+
     /// What the supervisor says.
     pub fn log(&self) -> PathBuf {
         self.0.join("supervisor.log")
@@ -111,6 +116,8 @@ impl Folder {
 pub const SHARED_IN_MACHINE: &str = "/run/lab/shared";
 /// Where the program is on every machine.
 pub const PROGRAM_IN_MACHINE: &str = "/run/lab/bin/bulkhead";
+/// Where a head's `systemctl` is: before that of the machine around the lab.
+pub const SYSTEMCTL_IN_MACHINE: &str = "/run/lab/bin/systemctl";
 /// Where commands are found on every machine.
 pub const PATH_IN_MACHINE: &str =
     "/run/lab/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
@@ -160,6 +167,9 @@ pub struct Setup {
     pub arc_bytes_max: u64,
     /// Whether each head has a wall clock of its own.
     pub has_clocks: bool,
+    /// Whether each head serves its console.
+    #[serde(default)]
+    pub has_console: bool,
 }
 
 impl Setup {
@@ -228,7 +238,7 @@ impl FirstProcess {
 }
 
 /// Readers see the old text or the new one.
-fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
+pub(crate) fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let new = path.with_extension("new");
     std::fs::write(&new, bytes)?;
     std::fs::rename(&new, path)

@@ -43,6 +43,8 @@ pub struct UpOptions {
     pub has_clocks: bool,
     /// Whether pools are created: mirrors of two disks, of three where the number is odd.
     pub creates_pools: bool,
+    /// Whether each head serves its API and console, as `bulkhead-head.service` does.
+    pub has_console: bool,
     /// How long until all pools must be served.
     pub time_limit: Duration,
     /// Whether what came up of a lab that failed stays, to be looked at.
@@ -61,6 +63,7 @@ impl UpOptions {
             arc_bytes_max: ByteCount::mib(256),
             has_clocks: false,
             creates_pools: true,
+            has_console: true,
             time_limit: Duration::from_secs(180),
             keeps_failed: false,
         }
@@ -118,10 +121,18 @@ impl Lab {
         }
         let layout = Layout {
             program: PathBuf::from(PROGRAM_IN_MACHINE),
-            has_systemd: false,
+            ..Layout::default()
         };
         let wish = appliance::wish(self.appliance(), &options.file_text, &layout);
         self.apply(&wish, progress)?;
+        if options.has_console {
+            progress("give the heads certificates and a user, for their consoles");
+            let password = random_password()?;
+            let path = self.place().console_password();
+            write_secret(&path, &password)
+                .map_err(LabError::io(format!("write {}", path.display())))?;
+            self.open_consoles(&password)?;
+        }
         progress("wait until all heads are members and all pools are served");
         match options.creates_pools {
             true => self.wait_complete(options.time_limit).map(|_| ()),
@@ -157,17 +168,11 @@ impl Lab {
         }
         let actual = cluster::observe(&machines, wish)?;
         let plan = appliance::plan(wish, &actual);
-        let mut started = Ok(());
         let mut step = |change: &Change| {
             let text = change.to_string();
             progress(text.lines().next().unwrap_or_default());
-            // The files are there: on a real head its units are started at this point.
-            if matches!(change, Change::ConfigurePacemaker { .. }) {
-                started = self.start_cluster();
-            }
         };
-        cluster::apply(&machines, wish, &plan, &mut step)?;
-        started
+        Ok(cluster::apply(&machines, wish, &plan, &mut step)?)
     }
 
     fn create_pool(&self, name: &PoolName, pool: &Pool) -> Result<(), LabError> {
@@ -331,6 +336,7 @@ fn begin(
         secrets: secrets(appliance)?,
         arc_bytes_max: options.arc_bytes_max.get(),
         has_clocks: options.has_clocks,
+        has_console: options.has_console,
     };
     if options.has_clocks {
         clock::write_library(folder).map_err(LabError::io(failed()))?;
@@ -346,13 +352,22 @@ fn secrets(appliance: &Appliance) -> Result<BTreeMap<PathBuf, String>, LabError>
         if !inside::is_possible(&path) {
             return Err(LabError::Place(path));
         }
-        let mut bytes = [0_u8; PASSWORD_BYTES];
-        getrandom::fill(&mut bytes)
-            .map_err(|error| LabError::Supervisor(format!("make a password: {error}")))?;
-        let password = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-        secrets.insert(path, password);
+        secrets.insert(path, random_password()?);
     }
     Ok(secrets)
+}
+
+fn random_password() -> Result<String, LabError> {
+    let mut bytes = [0_u8; PASSWORD_BYTES];
+    getrandom::fill(&mut bytes)
+        .map_err(|error| LabError::Supervisor(format!("make a password: {error}")))?;
+    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+/// The folder is its owner's alone; the file as well, wherever it is copied.
+fn write_secret(path: &Path, secret: &str) -> std::io::Result<()> {
+    fs::write(path, format!("{secret}\n"))?;
+    fs::set_permissions(path, fs::Permissions::from_mode(0o600))
 }
 
 fn start(folder: &Folder, lock: File, program: &Path) -> Result<(), LabError> {

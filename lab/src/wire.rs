@@ -40,8 +40,6 @@ pub enum Order {
         /// Whether it shall have power.
         on: bool,
     },
-    /// Start Corosync and Pacemaker on all heads, now and whenever they boot.
-    StartCluster,
     /// Pull cables.
     Cut {
         /// Whose.

@@ -21,12 +21,15 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("iscsi", &["units", "block-device", "serving", "scsi"]),
     ("nbd", &["units", "block-device", "serving"]),
     ("control", &["units"]),
-    ("api", &["units", "control"]),
     ("appliance", &["units"]),
     ("takeover", &["units"]),
+    ("api", &["units", "control", "takeover"]),
     ("cluster", &["units", "appliance", "takeover"]),
     ("lab", &["units", "appliance", "cluster"]),
-    ("drills", &["units", "appliance", "cluster", "lab"]),
+    (
+        "drills",
+        &["units", "appliance", "takeover", "cluster", "lab"],
+    ),
     (
         "bulkhead",
         &[

@@ -29,6 +29,9 @@ export const snapshotPath = (snapshot: string): string =>
 export const targetPath = (pool: string, target: string): string =>
   `${poolPath(pool)}/targets/${encode(target)}`;
 
+export const nbdPath = (volume: string): string =>
+  `${poolPath(poolOf(volume))}/nbd/${encode(withoutPool(volume))}`;
+
 /** The word by which the API lets something be destroyed. */
 export const confirmed = (path: string, name: string, more = ""): string =>
   `${path}?confirm=${encode(name)}${more}`;

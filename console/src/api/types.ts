@@ -115,6 +115,7 @@ export interface SnapshotView {
 export interface AccessRule {
   initiators?: string[];
   networks?: string[];
+  identities?: string[];
   everyone?: boolean;
 }
 
@@ -151,6 +152,28 @@ export interface TargetView {
   mutual_user?: string | null;
   units: UnitView[];
   sessions?: SessionView[];
+}
+
+export interface NbdView {
+  volume: string;
+  export: { name: string; read_only?: boolean; access?: AccessRule };
+  sessions?: SessionView[];
+}
+
+export interface ScheduleView {
+  of: string;
+  rules: { rule: string; next: number; latest?: number | null; snapshots: number }[];
+  skip_unchanged: boolean;
+  volumes: string[];
+}
+
+export interface KeyView {
+  dataset: string;
+  encryption: string;
+  shared_with?: string | null;
+  format?: string | null;
+  loaded: boolean;
+  locations?: string[];
 }
 
 export interface PoolEvent {

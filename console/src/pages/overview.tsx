@@ -15,6 +15,8 @@ import { link } from "../state/route";
 import { useOlderEvents } from "./events";
 import { servedPools } from "./volumes";
 
+const TAKEOVER_TITLES: Record<string, string> = { start: "Last start", restart: "Last restart", "hand-over": "Last move" };
+
 export function OverviewPage() {
   const now = overview.value;
   useOlderEvents(servedPools());
@@ -31,7 +33,7 @@ export function OverviewPage() {
         </div>
         <div class="column">
           {now.last_takeover && (
-            <Card title={now.last_takeover.kind === "start" ? "Last start" : "Last takeover"}><Timeline takeover={now.last_takeover} /></Card>
+            <Card title={TAKEOVER_TITLES[now.last_takeover.kind] ?? "Last takeover"}><Timeline takeover={now.last_takeover} /></Card>
           )}
           <Card title="Latest events">
             <EventList events={events.value.slice(0, 8)} />

@@ -18,6 +18,8 @@ import { go, link } from "../state/route";
 import { may } from "../state/session";
 import { AttachDisk, ReplaceDisk } from "./disks";
 import { useOlderEvents } from "./events";
+import { KeysCard } from "./keys";
+import { SchedulesCard } from "./schedules";
 import { VolumesCard } from "./volumes";
 
 type Asked =
@@ -63,6 +65,8 @@ export function PoolPage({ name }: { name: string }) {
         )}
         {pool && (pool.damaged ?? []).length > 0 && <Damage damaged={pool.damaged ?? []} />}
         {pool && <VolumesCard pools={[name]} wide />}
+        {state.state === "served" && <SchedulesCard pool={name} />}
+        {state.state === "served" && <KeysCard pool={name} />}
         <Card title="Events" wide>
           <EventList events={events.value.filter((one) => one.pool === name).slice(0, 50)} />
         </Card>

@@ -9,6 +9,7 @@ import { FormDialog } from "../parts/dialog";
 import { Input, Select } from "../parts/fields";
 import { useOfPools, type OfPool } from "../state/loaded";
 import { go, link } from "../state/route";
+import { NbdCard } from "./nbd";
 import { servedPools } from "./volumes";
 
 /** Who may log in, in words. */
@@ -29,6 +30,7 @@ export function TargetsPage() {
         <Button kind="primary" icon="plus" needs="operator" onClick={() => setCreating(true)}>Create a target</Button>
       )}
     >
+      <div class="grid">
       <Card title="iSCSI targets" wide>
         {rows === null && pools.length > 0 ? <p role="status">Asking …</p> : (
           <Table<OfPool<TargetView>>
@@ -48,6 +50,8 @@ export function TargetsPage() {
           />
         )}
       </Card>
+      <NbdCard pools={pools} />
+      </div>
       {creating && <CreateTarget pools={pools} onClose={() => setCreating(false)} />}
     </Page>
   );

@@ -11,6 +11,8 @@ const TONES: Record<string, Tone> = {
   done: "good",
   finished: "good",
   avail: "good",
+  loaded: "good",
+  "not loaded": "warning",
   inuse: "warning",
   running: "busy",
   starting: "busy",

@@ -35,6 +35,7 @@ export function Steps({ steps, whole_ms }: { steps: TakeoverStep[]; whole_ms: nu
 function describe(takeover: Takeover): string {
   const took = takeover.duration_ms ? ` in ${duration(takeover.duration_ms)}` : "";
   if (takeover.kind === "start") return `${takeover.pool} started on ${takeover.to}${took}.`;
+  if (takeover.kind === "restart") return `The server of ${takeover.pool} ended, and was started again on ${takeover.to}${took}.`;
   const from = takeover.from ? ` from ${takeover.from}` : "";
   return takeover.kind === "hand-over"
     ? `${takeover.pool} was handed over${from} to ${takeover.to}${took}.`

@@ -1,7 +1,7 @@
 // Making volumes: with the mouse, and without one.
 
 import assert from "node:assert/strict";
-import { button, dialog, send } from "../world/browser.mjs";
+import { button, dialog, send, tabTo } from "../world/browser.mjs";
 
 export async function createsVolume({ browser, head }) {
   const page = await browser.page({ role: "operator", path: "volumes" });
@@ -29,21 +29,6 @@ export async function createsVolume({ browser, head }) {
 
   const volumes = await head.json("volume", "list", "tank");
   assert.deepEqual(volumes.map((volume) => [volume.name, volume.size]), [["tank/vm0", 64 * 1024 * 1024]]);
-}
-
-/** Presses Tab until something of this name has the focus. */
-async function tabTo(page, name) {
-  const PRESSES_MAX = 60;
-  for (let press = 0; press < PRESSES_MAX; press += 1) {
-    await page.keyboard.press("Tab");
-    const found = await page.evaluate(() => {
-      const element = document.activeElement;
-      const label = element?.id ? document.querySelector(`label[for="${element.id}"]`) : null;
-      return (label ?? element)?.textContent?.trim();
-    });
-    if (found === name) return;
-  }
-  assert.fail(`the focus never came to ${name}`);
 }
 
 export async function createsVolumeByKeyboard({ browser, head }) {

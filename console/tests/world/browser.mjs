@@ -18,14 +18,15 @@ const axe = await readFile(createRequire(import.meta.url).resolve("axe-core/axe.
 export class Browser {
   #logins = new Map();
 
-  static async start(url) {
+  static async start(url, users = USERS) {
     const executablePath = process.env.CHROMIUM ?? "/usr/bin/chromium";
-    return new Browser(await chromium.launch({ executablePath, args: OPTIONS }), url);
+    return new Browser(await chromium.launch({ executablePath, args: OPTIONS }), url, users);
   }
 
-  constructor(browser, url) {
+  constructor(browser, url, users) {
     this.browser = browser;
     this.url = url;
+    this.users = users;
     /** Hosts that a page asked for anything, besides the head. */
     this.strangers = new Set();
   }
@@ -37,6 +38,8 @@ export class Browser {
       colorScheme: colours,
       reducedMotion: "reduce",
       locale: "en-GB",
+      // Certificates of test appliances are signed by themselves.
+      ignoreHTTPSErrors: true,
       storageState: role ? await this.#login(role) : undefined,
     });
     context.setDefaultTimeout(PATIENCE_MS);
@@ -56,8 +59,8 @@ export class Browser {
 
   async #login(role) {
     if (!this.#logins.has(role)) {
-      const context = await this.browser.newContext();
-      const { user, password } = USERS[role];
+      const context = await this.browser.newContext({ ignoreHTTPSErrors: true });
+      const { user, password } = this.users[role];
       const answer = await context.request.post(`${this.url}/api/v1/login`, { data: { user, password } });
       assert.equal(answer.status(), 200, await answer.text());
       this.#logins.set(role, await context.storageState());
@@ -85,6 +88,21 @@ export async function visit(page, path) {
 export const dialog = (page) => page.getByRole("dialog");
 
 export const button = (place, name) => place.getByRole("button", { name, exact: true });
+
+/** Presses Tab until something of this name has the focus. */
+export async function tabTo(page, name) {
+  const PRESSES_MAX = 60;
+  for (let press = 0; press < PRESSES_MAX; press += 1) {
+    await page.keyboard.press("Tab");
+    const found = await page.evaluate(() => {
+      const element = document.activeElement;
+      const label = element?.id ? document.querySelector(`label[for="${element.id}"]`) : null;
+      return (label ?? element)?.textContent?.trim();
+    });
+    if (found === name) return;
+  }
+  assert.fail(`the focus never came to ${name}`);
+}
 
 /** Sends a dialog and waits until it is done. */
 export async function send(page, name) {

@@ -12,7 +12,7 @@ import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 
 const run = promisify(execFile);
-const repository = path.resolve(path.dirname(fileURLToPath(import.meta.url)), "..", "..", "..");
+export const repository = path.resolve(path.dirname(fileURLToPath(import.meta.url)), "..", "..", "..");
 export const program = process.env.BULKHEAD ?? path.join(repository, "target", "release", "bulkhead");
 
 /** How long anything may take here: test machines stand still now and then. */

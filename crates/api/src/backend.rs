@@ -10,9 +10,10 @@ use control::{Failure, Request};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use takeover::timeline::Told;
 use units::{HeadName, PoolName};
 
-use crate::view::{DiskView, HeadView, LinkView, Sensor, Takeover};
+use crate::view::{DiskView, HeadView, LinkView, Sensor};
 
 /// Tells how far something is.
 pub type Progress<'a> = &'a mut dyn FnMut(&str);
@@ -28,8 +29,6 @@ pub struct Surroundings {
     pub pools: BTreeMap<String, PoolPlace>,
     /// Connections between heads.
     pub links: Vec<LinkView>,
-    /// The last takeover that this head knows of.
-    pub last_takeover: Option<Takeover>,
     /// What does not fit, in sentences.
     pub problems: Vec<String>,
 }
@@ -47,6 +46,21 @@ pub struct PoolPlace {
     pub heads: Vec<String>,
     /// Where its clients reach it.
     pub addresses: Vec<String>,
+}
+
+/// What the kernel counted at an interface since it came up.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct InterfaceCounters {
+    /// Its name.
+    pub interface: String,
+    /// The network of the appliance that it leads to; empty if that is not known.
+    pub network: String,
+    /// Bytes received.
+    pub received_bytes: u64,
+    /// Bytes sent.
+    pub sent_bytes: u64,
+    /// Packets that were lost here, by reason.
+    pub lost: Vec<(&'static str, u64)>,
 }
 
 /// An appliance file to be looked at, as text or as JSON.
@@ -116,6 +130,8 @@ pub trait Backend: Send + Sync + 'static {
     fn hand_over(&self, pool: &PoolName, to: &HeadName) -> Result<Answer, Failure>;
     /// What the cluster and the file say now.
     fn surroundings(&self) -> Surroundings;
+    /// What the logs of this head tell of takeovers of a pool, by this head or another.
+    fn takeover_steps(&self, pool: &str) -> Vec<Told>;
     /// The appliance file: where it is, its text, and what it says.
     fn appliance(&self) -> Result<Value, Failure>;
     /// Checks, plans or applies an appliance file.
@@ -140,6 +156,8 @@ pub trait Backend: Send + Sync + 'static {
     fn disks(&self) -> Result<Vec<DiskView>, Failure>;
     /// Power and temperatures, as far as there are BMCs. May be some seconds old.
     fn sensors(&self) -> Vec<Sensor>;
+    /// What the kernel counted at the interfaces of this head.
+    fn interfaces(&self) -> Vec<InterfaceCounters>;
     /// A file of the console with its type.
     fn console(&self, path: &str) -> Option<(&'static [u8], &'static str)>;
 }

@@ -105,13 +105,13 @@ impl Call {
             };
             arguments.insert((*member).to_owned(), value);
         }
-        let Some((noun, verb)) = verb.split_once('.') else {
-            return Ok(json!(verb));
+        let mut words = verb.rsplit('.');
+        let last = words.next().unwrap_or(verb);
+        let innermost = match arguments.is_empty() {
+            true => json!(last),
+            false => json!({last: arguments}),
         };
-        Ok(match arguments.is_empty() {
-            true => json!({noun: verb}),
-            false => json!({noun: {verb: arguments}}),
-        })
+        Ok(words.fold(innermost, |inner, noun| json!({noun: inner})))
     }
 
     fn dataset(&self, name: &str) -> Result<String, Failure> {
@@ -138,6 +138,7 @@ pub(crate) fn router(api: &Arc<Api>) -> Router {
         .route("/metrics", get(crate::metrics::serve))
         .route(crate::peer::HELLO, get(crate::peer::hello))
         .route(crate::peer::ACCOUNTS, get(crate::peer::accounts))
+        .route(crate::peer::TAKEOVER_STEPS, get(crate::takeovers::steps))
         .route("/api/{*rest}", axum::routing::any(no_resource));
     for route in ROUTES {
         let handler = move |state, link, request| answer(state, link, route, request);

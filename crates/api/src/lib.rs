@@ -26,6 +26,7 @@ mod sampler;
 mod server;
 mod sessions;
 mod stream;
+mod takeovers;
 pub mod view;
 
 use std::path::PathBuf;

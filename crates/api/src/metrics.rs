@@ -11,6 +11,7 @@ use axum::response::{IntoResponse, Response};
 use control::answer::{DeviceView, PoolStatus, Status, VolumeActivity};
 
 use crate::Api;
+use crate::backend::InterfaceCounters;
 use crate::caller::{self, Link};
 use crate::view::Overview;
 
@@ -104,7 +105,9 @@ fn text(api: &Api) -> String {
         .map(|(pool, status)| (pool.as_str(), status.as_ref()))
         .collect();
     let pools = of_pools(&statuses).into_iter();
-    for family in pools.chain(of_volumes(&statuses)).chain(of_head(api)) {
+    let own = of_head(api).into_iter();
+    let own = own.chain(of_interfaces(&api.backend.interfaces()));
+    for family in pools.chain(of_volumes(&statuses)).chain(own) {
         family.text(&mut text);
     }
     text
@@ -409,9 +412,51 @@ fn of_head(api: &Api) -> Vec<Family> {
     vec![connections, streams, refused, power, heat]
 }
 
+fn of_interfaces(interfaces: &[InterfaceCounters]) -> Vec<Family> {
+    let counter = |name, help| Family::new(name, "counter", help);
+    let mut bytes = counter(
+        "bulkhead_interface_bytes_total",
+        "Bytes at an interface of this head.",
+    );
+    let mut lost = counter(
+        "bulkhead_interface_packets_lost_total",
+        "Packets that an interface of this head lost, by reason.",
+    );
+    for one in interfaces {
+        let of = [
+            ("interface", one.interface.as_str()),
+            ("network", &one.network),
+        ];
+        for (direction, count) in [("receive", one.received_bytes), ("send", one.sent_bytes)] {
+            bytes.add(
+                &[&of[..], &[("direction", direction)]].concat(),
+                count as f64,
+            );
+        }
+        for (reason, count) in &one.lost {
+            lost.add(&[&of[..], &[("reason", reason)]].concat(), *count as f64);
+        }
+    }
+    vec![bytes, lost]
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn lost_packets_have_their_interface_and_their_reason() {
+        let one = InterfaceCounters {
+            interface: "ens1f0".to_owned(),
+            network: "storage-a".to_owned(),
+            lost: vec![("receive_missed", 7)],
+            ..InterfaceCounters::default()
+        };
+        let mut text = String::new();
+        of_interfaces(&[one])[1].text(&mut text);
+        let wanted = r#"{interface="ens1f0",network="storage-a",reason="receive_missed"} 7"#;
+        assert!(text.contains(wanted), "{text}");
+    }
 
     #[test]
     fn a_label_cannot_break_its_line() {

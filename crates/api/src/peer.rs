@@ -22,6 +22,7 @@ use hyper_util::rt::TokioIo;
 use rustls::pki_types::ServerName;
 use serde::de::DeserializeOwned;
 use sha2::Sha256;
+use takeover::timeline::Told;
 use tokio::net::TcpStream;
 use tokio::runtime::Handle;
 use tokio_rustls::TlsConnector;
@@ -34,6 +35,8 @@ use crate::{Accounts, Api, Role};
 pub const HELLO: &str = "/api/v1/peer/hello";
 /// Where they compare accounts.
 pub const ACCOUNTS: &str = "/api/v1/peer/accounts";
+/// Where they ask for what logs tell of a pool's takeovers.
+pub const TAKEOVER_STEPS: &str = "/api/v1/peer/takeover-steps";
 /// Longest proof that is looked at, in hex digits.
 const PROOF_DIGITS_MAX: usize = 128;
 /// A side's proof.
@@ -42,6 +45,8 @@ const PROOF_HEADER: &str = "x-bulkhead-proof";
 const PURPOSE: &[u8] = b"bulkhead head api 1";
 /// Names of what both ends of a connection can compute (RFC 9266, section 2).
 const BINDING_LABEL: &[u8] = b"EXPORTER-Channel-Binding";
+/// Longest wait for a connection at one address of a head.
+const CONNECT_WAIT: Duration = Duration::from_millis(800);
 /// Longest wait for a connection and a greeting.
 const HELLO_WAIT: Duration = Duration::from_secs(3);
 /// Longest wait for an answer; requests to pools may take long.
@@ -58,8 +63,8 @@ const KEY_BYTES_MIN: usize = 32;
 pub struct Peers(Arc<Inner>);
 
 struct Inner {
-    key: Option<Zeroizing<Vec<u8>>>,
-    heads: RwLock<BTreeMap<String, SocketAddr>>,
+    key: RwLock<Option<Zeroizing<Vec<u8>>>>,
+    heads: RwLock<BTreeMap<String, Vec<SocketAddr>>>,
     runtime: Handle,
 }
 
@@ -74,24 +79,31 @@ impl Peers {
     /// No other heads yet. `key` is known to the heads of the appliance and nobody else; without one,
     /// no head is asked or believed. To be called inside the runtime.
     pub fn new(key: Option<Vec<u8>>) -> Self {
+        let peers = Self(Arc::new(Inner {
+            key: RwLock::default(),
+            heads: RwLock::default(),
+            runtime: Handle::current(),
+        }));
+        peers.set_key(key);
+        peers
+    }
+
+    /// Takes another key: a head may run before its appliance is set up.
+    pub fn set_key(&self, key: Option<Vec<u8>>) {
         let key = key
             .filter(|key| key.len() >= KEY_BYTES_MIN)
             .map(Zeroizing::new);
-        Self(Arc::new(Inner {
-            key,
-            heads: RwLock::default(),
-            runtime: Handle::current(),
-        }))
+        *self.0.key.write().expect("no holder panics") = key;
     }
 
-    /// Where the APIs of the other heads are.
-    pub fn set_heads(&self, heads: BTreeMap<String, SocketAddr>) {
+    /// Where the APIs of the other heads are, the best address first.
+    pub fn set_heads(&self, heads: BTreeMap<String, Vec<SocketAddr>>) {
         *self.0.heads.write().expect("no holder panics") = heads;
     }
 
     fn proof(&self, side: Side, binding: &[u8; 32]) -> Option<Hmac<Sha256>> {
-        let key = self.0.key.as_ref()?;
-        let mut mac = Hmac::<Sha256>::new_from_slice(key).ok()?;
+        let key = self.0.key.read().expect("no holder panics");
+        let mut mac = Hmac::<Sha256>::new_from_slice(key.as_ref()?).ok()?;
         mac.update(PURPOSE);
         mac.update(match side {
             Side::Client => b"client",
@@ -169,15 +181,26 @@ impl Peers {
         Ok((status, collected.to_bytes()))
     }
 
+    /// A connection to the first address of a head that takes one.
+    async fn connect(&self, head: &str) -> Result<(TcpStream, SocketAddr), Failure> {
+        let addresses = {
+            let heads = self.0.heads.read().expect("no holder panics");
+            heads.get(head).cloned().unwrap_or_default()
+        };
+        let mut last = unreachable(head, &"no way to its API is known");
+        for address in addresses {
+            match tokio::time::timeout(CONNECT_WAIT, TcpStream::connect(address)).await {
+                Ok(Ok(stream)) => return Ok((stream, address)),
+                Ok(Err(error)) => last = unreachable(head, &error),
+                Err(_) => last = unreachable(head, &"it does not answer"),
+            }
+        }
+        Err(last)
+    }
+
     /// A connection on which both sides have proven who they are.
     async fn greet(&self, head: &str) -> Result<SendRequest<Full<Bytes>>, Failure> {
-        let address = {
-            let heads = self.0.heads.read().expect("no holder panics");
-            heads.get(head).copied()
-        };
-        let address = address.ok_or_else(|| unreachable(head, &"no way to its API is known"))?;
-        let stream = TcpStream::connect(address).await;
-        let stream = stream.map_err(|error| unreachable(head, &error))?;
+        let (stream, address) = self.connect(head).await?;
         let name = ServerName::IpAddress(address.ip().into());
         let connected = connector(head)?.connect(name, stream).await;
         let stream = connected.map_err(|error| unreachable(head, &error))?;
@@ -211,7 +234,7 @@ impl Peers {
 
     /// Looks something up at `head`. May block; `None` if it does not answer.
     fn look<T: DeserializeOwned>(&self, head: &str, target: &str) -> Option<T> {
-        self.0.key.as_ref()?;
+        self.0.key.read().expect("no holder panics").as_ref()?;
         let caller = Caller {
             user: "head".to_owned(),
             role: Role::ReadOnly,
@@ -245,6 +268,11 @@ impl Peers {
     pub(crate) fn events(&self, head: &str, pool: &str, after: Option<u64>) -> Option<Vec<Event>> {
         let after = after.map_or_else(String::new, |after| format!("?after={after}"));
         self.look(head, &format!("/api/v1/pools/{pool}/events{after}"))
+    }
+
+    /// What the logs of `head` tell of a pool's takeovers.
+    pub(crate) fn takeover_steps(&self, head: &str, pool: &str) -> Option<Vec<Told>> {
+        self.look(head, &format!("{TAKEOVER_STEPS}?pool={pool}"))
     }
 
     /// Takes the accounts of other heads where they are newer.

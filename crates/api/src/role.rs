@@ -65,6 +65,8 @@ const LOOKS: &[&str] = &[
     "target.list",
     "target.show",
     "nbd.list",
+    "replicate.list",
+    "volume.rescue.list",
     "server.ping",
 ];
 
@@ -101,6 +103,8 @@ const DAILY: &[&str] = &[
     "target.chap_clear",
     "nbd.export",
     "nbd.unexport",
+    // It sends again what an administrator has set up to be sent.
+    "replicate.run",
     "server.reload",
 ];
 
@@ -116,7 +120,7 @@ const DESTROYS: &[(&str, &str)] = &[
 ];
 
 /// Verbs that are nouns with verbs of their own.
-const INNER_NOUNS: &[&str] = &["schedule"];
+const INNER_NOUNS: &[&str] = &["schedule", "rescue"];
 
 /// A request's noun and verb, such as `volume.create`.
 pub fn verb_of(request: &Value) -> String {
@@ -185,6 +189,16 @@ mod tests {
         assert_eq!(role_of("volume.create"), Role::Operator);
         assert_eq!(role_of("volume.destroy"), Role::Admin);
         assert_eq!(role_of("something.new"), Role::Admin);
+        // What takes data out of the appliance, or puts other data in its place.
+        for verb in [
+            "transfer.send",
+            "transfer.receive",
+            "replicate.set",
+            "volume.rescue.begin",
+        ] {
+            assert_eq!(role_of(verb), Role::Admin, "{verb}");
+        }
+        assert_eq!(role_of("replicate.list"), Role::ReadOnly);
         assert!(Role::Admin > Role::Operator && Role::Operator > Role::ReadOnly);
     }
 

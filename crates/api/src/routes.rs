@@ -2,7 +2,10 @@
 //! The usual things of a pool have readable paths, which become control requests; everything that can be
 //! asked of a pool goes through `/pools/{pool}/requests`.
 
-use control::answer::{Done, Event, NbdView, SnapshotView, Status, TargetView, VolumeView};
+use control::answer::{
+    Done, Event, NbdView, ScheduleView, SnapshotView, Status, TargetView, VolumeView,
+};
+use control::key::KeyView;
 use control::{Answer, Failure};
 use schemars::generate::SchemaGenerator;
 use schemars::{JsonSchema, Schema};
@@ -236,6 +239,8 @@ pub static ROUTES: &[Route] = &[
     ask("DELETE", "/pools/{pool}/snapshots/{snapshot}", "Destroy a snapshot; its name confirms", DONE, "snapshot.destroy", &[("names", Source::Snapshots)]),
     ask("POST", "/pools/{pool}/snapshots/{snapshot}/clone", "Make a volume of a snapshot", DONE, "snapshot.clone", &[
         ("from", Source::Snapshot), ("properties", D("{}"))]),
+    ask("GET", "/pools/{pool}/schedules", "Schedules of snapshots", of::<Vec<ScheduleView>>, "snapshot.schedule.list", &[]),
+    ask("GET", "/pools/{pool}/keys", "Keys of encrypted volumes, and whether they are loaded", of::<Vec<KeyView>>, "key.status", &[("name", Q(NULL))]),
     // iSCSI.
     ask("GET", "/pools/{pool}/targets", "iSCSI targets", of::<Vec<TargetView>>, "target.list", &[]),
     ask("POST", "/pools/{pool}/targets", "Make a target", DONE, "target.create", &[("portal_groups", D("[]"))]),

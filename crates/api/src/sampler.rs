@@ -15,6 +15,7 @@ use units::PoolName;
 use crate::backend::{Backend, PoolPlace, Surroundings};
 use crate::operations::Operations;
 use crate::peer::Peers;
+use crate::takeovers::{Places, Takeovers};
 use crate::view::{Metrics, Overview, PoolEvent, PoolOverview, Step, Takeover, VolumeRates};
 use crate::{Accounts, alerts, now_ms};
 
@@ -77,6 +78,7 @@ pub struct Sampler {
 struct Looking {
     events: BTreeMap<String, u64>,
     takeovers: BTreeMap<String, Takeover>,
+    explained: Takeovers,
     peers: Option<Peers>,
 }
 
@@ -209,9 +211,16 @@ impl Sampler {
         }
         let metrics = metrics(&before, &statuses);
         let mut overview = self.overview_of(here, &surroundings, &served, &statuses);
-        if overview.last_takeover.is_none() {
-            overview.last_takeover = last_takeover(&looking.takeovers, &served, &statuses);
-        }
+        let last = last_takeover(&looking.takeovers, &served, &statuses);
+        let places = Places {
+            backend: self.backend.as_ref(),
+            peers: looking.peers.as_ref(),
+            heads: &surroundings.heads,
+        };
+        overview.last_takeover = last.map(|last| {
+            let status = statuses.get(&last.pool);
+            looking.explained.explained(last, status, &places, now_ms())
+        });
         let frames = [
             differs(&before.overview, &overview).then(|| Frame::new("overview", &overview)),
             Some(Frame::new("metrics", &metrics)),
@@ -260,7 +269,7 @@ impl Sampler {
             heads: surroundings.heads.clone(),
             pools: pools.collect(),
             links: surroundings.links.clone(),
-            last_takeover: surroundings.last_takeover.clone(),
+            last_takeover: None,
             alerts: Vec::new(),
             operations: self.operations.list(),
         };

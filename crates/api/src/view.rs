@@ -104,7 +104,7 @@ pub struct LinkView {
 pub struct Takeover {
     /// The pool.
     pub pool: String,
-    /// `takeover`, `hand-over` or `start`.
+    /// `takeover`, `hand-over`, `restart` or `start`.
     pub kind: String,
     /// Who served it before, if that is known.
     pub from: Option<String>,
@@ -112,7 +112,7 @@ pub struct Takeover {
     pub to: String,
     /// When it began, in milliseconds since 1970.
     pub at_ms: u64,
-    /// How long it took, in milliseconds.
+    /// How long it took until clients could reach the pool again, in milliseconds.
     pub duration_ms: Option<u64>,
     /// What happened when.
     pub steps: Vec<Step>,

@@ -384,6 +384,19 @@ impl Appliance {
         heads
     }
 
+    /// A head's own addresses, those in networks without clients first.
+    pub fn addresses_of(&self, head: &HeadName) -> Vec<IpAddr> {
+        let serves = |network: &NetworkName| {
+            let mut addresses = self.pools.values().flat_map(|pool| &pool.addresses);
+            addresses.any(|address| address.network == *network)
+        };
+        let links = self.heads.get(head).map(|head| &head.links);
+        let mut links: Vec<_> = links.into_iter().flatten().collect();
+        links.sort_by_key(|(network, _)| serves(network));
+        let addresses = links.into_iter().flat_map(|(_, link)| &link.addresses);
+        addresses.copied().collect()
+    }
+
     /// The networks that carry heartbeats, by link number.
     pub fn heartbeat_networks(&self) -> BTreeMap<u8, &NetworkName> {
         self.networks

@@ -86,8 +86,18 @@ fn observe_head(machine: &dyn Machine, wish: &Wish) -> Result<HeadActual, Machin
         .units
         .iter()
         .chain(&wish.units_unwanted)
+        .chain(&wish.units_optional)
         .copied()
         .collect();
+    for unit in &wish.units_optional {
+        if machine
+            .run(&Invocation::new("systemctl", &["cat", unit]))?
+            .code
+            == 0
+        {
+            head.units_installed.insert((*unit).to_owned());
+        }
+    }
     for unit in units {
         if systemctl_says(machine, "is-enabled", unit)? {
             head.units_enabled.insert(unit.to_owned());

@@ -10,6 +10,7 @@
 
 mod agent;
 mod proof;
+pub mod timeline;
 
 pub use agent::{Action, Agent, Event, Operation, Server, Verdict};
 pub use proof::{Basis, Evidence, Grant, Label, Peer, Refusal, judge};

@@ -5,7 +5,7 @@ use std::fs::Permissions;
 use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 
 use appliance::{Appliance, Bmc, Privilege};
@@ -13,18 +13,108 @@ use units::HeadName;
 
 use super::{COMMAND, root, step, switch, unit};
 use crate::fabric::{Port, single_port};
-use crate::place::{Folder, Setup};
+use crate::place::{Folder, Setup, replace};
 
 /// Its one interface.
 const INTERFACE: &str = "bmc0";
 /// Address of the management controller on its bus (IPMI 2.0, section 6.12.4).
 const BUS_ADDRESS: &str = "0x20";
 
-/// What the simulator simulates: one controller, nothing else on its bus.
-const EMULATION: &str = "mc_setbmc 0x20\n\
-    mc_add 0x20 0 no-device-sdrs 0x23 9 8 0x9f 0x1291 0xf02\n\
-    sel_enable 0x20 1000 0x0a\n\
-    mc_enable 0x20\n";
+/// What a head takes from its plug while it is on, in watts.
+const WATTS_ON: u8 = 126;
+/// And while only its BMC runs.
+const WATTS_OFF: u8 = 4;
+/// What its thermometer shows, in degrees Celsius.
+const INLET_CELSIUS: u8 = 23;
+/// Pause between two looks of the simulator at the power that is taken, in milliseconds.
+const WATTS_POLL_MS: u32 = 2_000;
+
+/// A sensor of the BMC, with a reading of one byte that is its value.
+struct Sensor {
+    number: u8,
+    name: &'static str,
+    /// IPMI 2.0, table 43-13.
+    entity: u8,
+    /// Table 42-3.
+    kind: u8,
+    /// Table 43-15.
+    unit: u8,
+}
+
+const INLET: Sensor = Sensor {
+    number: 1,
+    name: "Inlet Temp",
+    entity: 0x37,
+    kind: 0x01,
+    unit: 1,
+};
+const POWER: Sensor = Sensor {
+    number: 2,
+    name: "System Power",
+    entity: 0x15,
+    kind: 0x0b,
+    unit: 6,
+};
+
+impl Sensor {
+    /// Its full record (IPMI 2.0, section 43.1).
+    fn record(&self) -> Vec<u8> {
+        let mut body = vec![0x20, 0, self.number, self.entity, 1];
+        // Initialization, capabilities, kind, thresholds; no events.
+        body.extend([0x7f, 0x68, self.kind, 1, 0, 0, 0, 0, 0, 0]);
+        // Unsigned, its unit, linear, and the reading itself is the value.
+        body.extend([0, self.unit, 0, 0, 1, 0, 0, 0, 0, 0]);
+        // No nominal reading, the widest range, no thresholds, no hysteresis.
+        body.extend([0, 0, 0, 0, 0xff, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
+        // Eight-bit letters.
+        body.push(0xc0 | self.name.len() as u8);
+        body.extend(self.name.bytes());
+        let head = [self.number, 0, 0x51, 0x01, body.len() as u8];
+        [&head[..], &body].concat()
+    }
+
+    /// Adds it to the simulator, with a fixed reading or one from a file.
+    fn commands(&self, reading: &Reading) -> String {
+        let (number, kind) = (self.number, self.kind);
+        let none = "000000000000000";
+        let poll = match reading {
+            Reading::File(path) => format!(" poll {WATTS_POLL_MS} file \"{}\"", path.display()),
+            Reading::Fixed(_) => String::new(),
+        };
+        let bytes: Vec<String> = self
+            .record()
+            .iter()
+            .map(|byte| format!("0x{byte:02x}"))
+            .collect();
+        let mut text = format!(
+            "sensor_add 0x20 0 {number} {kind} 1{poll}\n\
+             sensor_set_event_support 0x20 0 {number} enable scanning per-state {none} {none} {none} {none}\n\
+             main_sdr_add 0x20 {}\n",
+            bytes.join(" ")
+        );
+        if let Reading::Fixed(value) = reading {
+            text.push_str(&format!("sensor_set_value 0x20 0 {number} {value} 0\n"));
+        }
+        text
+    }
+}
+
+/// Where a sensor's reading comes from.
+enum Reading {
+    Fixed(u8),
+    File(PathBuf),
+}
+
+/// What the simulator simulates: one controller with two sensors, nothing else on its bus.
+fn emulation(watts: PathBuf) -> String {
+    let inlet = INLET.commands(&Reading::Fixed(INLET_CELSIUS));
+    let power = POWER.commands(&Reading::File(watts));
+    format!(
+        "mc_setbmc 0x20\n\
+         mc_add 0x20 0 no-device-sdrs 0x23 9 8 0x9f 0x1291 0xf02\n\
+         sel_enable 0x20 1000 0x0a\n{inlet}{power}mc_enable 0x20\n"
+    )
+}
 
 /// The BMC of a head.
 pub fn of<'a>(appliance: &'a Appliance, head: &HeadName) -> Option<&'a Bmc> {
@@ -43,12 +133,18 @@ pub fn device(head: &HeadName) -> String {
     format!("bmc-{head}")
 }
 
+/// The file with what the head takes from its plug.
+const WATTS: &str = "watts";
+
 /// Where the supervisor writes what the BMC says of the power, at every change.
 pub fn note_power(folder: &Folder, head: &HeadName, powered: bool) -> io::Result<()> {
-    let path = folder.device(&device(head)).join("power");
-    let new = path.with_extension("new");
-    std::fs::write(&new, format!("power:{}\n", u8::from(powered)))?;
-    std::fs::rename(new, path)
+    let own = folder.device(&device(head));
+    let watts = if powered { WATTS_ON } else { WATTS_OFF };
+    replace(
+        &own.join("power"),
+        format!("power:{}\n", u8::from(powered)).as_bytes(),
+    )?;
+    replace(&own.join(WATTS), format!("{watts}\n").as_bytes())
 }
 
 /// What the simulator runs. Questions are answered from the note, because a fence agent asks before and after it
@@ -79,7 +175,7 @@ pub fn run(folder: &Folder, head: &str) -> io::Result<ExitCode> {
     std::fs::write(&chassis, chassis_script(folder, &head))?;
     std::fs::set_permissions(&chassis, Permissions::from_mode(0o700))?;
     std::fs::write(&lan, lan_conf(&chassis, &head, bmc, password))?;
-    std::fs::write(&emulation, EMULATION)?;
+    std::fs::write(&emulation, self::emulation(own.join(WATTS)))?;
     let _told_no_more = unit::greet()?;
     root::build_for_device()?;
     switch::configure(&ports(&appliance, &head))?;

@@ -3,15 +3,14 @@
 
 use std::collections::BTreeMap;
 use std::io::{self, BufRead};
-use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use appliance::Appliance;
 use rustix::process::{WaitOptions, WaitStatus, wait};
 use units::HeadName;
 
+use super::systemctl::Units;
 use super::{root, step, switch, unit, witness};
 use crate::fabric;
 use crate::place::{Folder, PATH_IN_MACHINE, SHARED_IN_MACHINE, Setup, disks_of};
@@ -20,27 +19,14 @@ use crate::place::{Folder, PATH_IN_MACHINE, SHARED_IN_MACHINE, Setup, disks_of};
 pub const CLIENT: &str = "client";
 /// The witness.
 pub const WITNESS: &str = "witness";
-/// What a head is told when its cluster may start.
-pub const START_CLUSTER: &str = "cluster";
+/// What a head is told when it is whole.
+pub const START_UNITS: &str = "units";
 /// Pause before a service that failed is started again, as its unit file says.
 const RESTART_DELAY: Duration = Duration::from_secs(1);
 /// Pause of the collector when there is nothing to collect.
 const IDLE: Duration = Duration::from_millis(100);
 /// Pacemaker's way to say that it must not be started again (CRM_EX_FATAL).
 const CODE_FATAL: i32 = 100;
-
-/// Starts what needs Corosync once that answers; gives up after a minute.
-const AFTER_COROSYNC: &str = "tries=0; until corosync-cfgtool -s >/dev/null 2>&1; do \
-    tries=$((tries + 1)); [ $tries -lt 600 ] || exit 100; sleep 0.1; done;";
-/// As their unit files do.
-const COROSYNC: &str =
-    "set -a; [ -r /etc/default/corosync ] && . /etc/default/corosync; exec corosync -f";
-const PACEMAKER: &str =
-    "set -a; [ -r /etc/default/pacemaker ] && . /etc/default/pacemaker; exec pacemakerd -f";
-/// The options are those that the appliance's setup wrote; the unit file reads the same file.
-const QDEVICE: &str = "[ -r /etc/default/corosync-qdevice ] && . /etc/default/corosync-qdevice; \
-    grep -q '^ *device {' /etc/corosync/corosync.conf || exit 100; mkdir -p /run/corosync-qdevice; \
-    exec corosync-qdevice -f $COROSYNC_QDEVICE_OPTIONS";
 
 /// Boots a machine and never returns while it has power.
 pub fn run(folder: &Folder, name: &str) -> io::Result<ExitCode> {
@@ -67,49 +53,35 @@ pub fn run(folder: &Folder, name: &str) -> io::Result<ExitCode> {
     if head.is_none() && name == WITNESS {
         witness::start(&services, &appliance)?;
     }
+    let units = match head {
+        Some(_) => Some(Units::listen(&services, &setup, environment(&setup))?),
+        None => None,
+    };
     unit::is_up()?;
-    let listening = services.clone();
-    std::thread::spawn(move || obey(orders, &listening, &setup, &appliance));
+    std::thread::spawn(move || obey(orders, units.as_ref()));
     services.collect()
 }
 
-/// Starts the cluster when told to.
-fn obey(orders: impl BufRead, services: &Services, setup: &Setup, appliance: &Appliance) {
-    for order in orders.lines() {
-        match order.as_deref() {
-            Ok(START_CLUSTER) => start_cluster(services, setup, appliance),
-            Ok(other) => tracing::error!(order = other, "not understood"),
-            Err(_) => return,
+/// Starts the units when told to: the head is whole by then, with its cables and its bounds.
+fn obey(orders: impl BufRead, units: Option<&Units>) {
+    for order in orders.lines().map_while(Result::ok) {
+        match (order.as_str(), units) {
+            (START_UNITS, Some(units)) => units.start_enabled(),
+            (other, _) => tracing::error!(order = other, "not understood"),
         }
     }
 }
 
-fn start_cluster(services: &Services, setup: &Setup, appliance: &Appliance) {
-    if !Path::new(appliance::plan::COROSYNC_CONF_PATH).exists() {
-        tracing::info!("there is no configuration of Corosync: the cluster is not started");
-        return;
-    }
-    let environment: BTreeMap<String, String> = [
+/// What the services of a head are told besides.
+fn environment(setup: &Setup) -> BTreeMap<String, String> {
+    [
         ("PCMK_logfacility", "none".to_owned()),
         ("PCMK_logpriority", "info".to_owned()),
         ("BULKHEAD_ARC_SIZE_MAX", setup.arc_bytes_max.to_string()),
         ("BULKHEAD_LEG_FAULTS", SHARED_IN_MACHINE.to_owned()),
     ]
     .map(|(name, value)| (name.to_owned(), value))
-    .into();
-    let service = |name: &str, words: &[&str], restarts| Service {
-        name: name.to_owned(),
-        words: words.iter().map(|&word| word.to_owned()).collect(),
-        environment: environment.clone(),
-        restarts,
-    };
-    let after = |what: &str| format!("{AFTER_COROSYNC} {what}");
-    services.start(service("corosync", &["sh", "-c", COROSYNC], false));
-    let quorum = appliance.quorum.as_ref();
-    if quorum.is_some_and(|quorum| quorum.witness.is_some()) {
-        services.start(service("qdevice", &["sh", "-c", &after(QDEVICE)], true));
-    }
-    services.start(service("pacemaker", &["sh", "-c", &after(PACEMAKER)], true));
+    .into()
 }
 
 /// A program that runs as long as the machine.
@@ -127,11 +99,42 @@ pub struct Service {
 
 /// What runs on a machine, by number.
 #[derive(Clone, Default)]
-pub struct Services(Arc<Mutex<BTreeMap<i32, Service>>>);
+pub struct Services(Arc<Shared>);
+
+#[derive(Default)]
+struct Shared {
+    running: Mutex<BTreeMap<i32, Service>>,
+    /// Told when one has ended.
+    ended: Condvar,
+}
 
 impl Services {
     fn running(&self) -> MutexGuard<'_, BTreeMap<i32, Service>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0
+            .running
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether a service of this name runs.
+    pub fn runs(&self, name: &str) -> bool {
+        self.running().values().any(|service| service.name == name)
+    }
+
+    /// Asks a service to end, and waits for it; whether it has ended.
+    pub fn stop(&self, name: &str, limit: Duration) -> bool {
+        let mut running = self.running();
+        for (pid, service) in running.iter_mut().filter(|(_, one)| one.name == name) {
+            service.restarts = false;
+            let pid = rustix::process::Pid::from_raw(*pid);
+            // One that ended at this moment is as good.
+            let _ =
+                pid.map(|pid| rustix::process::kill_process(pid, rustix::process::Signal::TERM));
+        }
+        let is_there =
+            |running: &mut BTreeMap<i32, Service>| running.values().any(|one| one.name == name);
+        let waited = self.0.ended.wait_timeout_while(running, limit, is_there);
+        !waited.unwrap_or_else(PoisonError::into_inner).1.timed_out()
     }
 
     /// Starts a program. That it cannot be started is the machine's own trouble.
@@ -175,6 +178,7 @@ impl Services {
         let Some(service) = self.running().remove(&pid) else {
             return;
         };
+        self.0.ended.notify_all();
         tracing::warn!(service = service.name, pid, ?status, "ended");
         let failed = !matches!(status.exit_status(), Some(0 | CODE_FATAL));
         if service.restarts && failed {

@@ -9,6 +9,7 @@ mod pdu;
 mod root;
 mod supervisor;
 mod switch;
+mod systemctl;
 mod unit;
 mod witness;
 
@@ -37,6 +38,7 @@ pub fn main(words: &[String]) -> ExitCode {
         ["machine", folder, name] => boot::run(&at(folder), name),
         ["bmc", folder, head] => bmc::run(&at(folder), head),
         ["chassis", folder, head, words @ ..] => chassis::run(&at(folder), head, words),
+        ["systemctl", words @ ..] => systemctl::run(words),
         ["pdu", folder, name] => pdu::run(&at(folder), name),
         ["outlets", folder, name] => pdu::answer(&at(folder), name),
         _ => Err(io::Error::other("no such part of a lab")),

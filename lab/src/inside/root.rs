@@ -14,9 +14,9 @@ use std::path::{Component, Path, PathBuf};
 use rustix::fs::{Mode, OFlags};
 use rustix::mount::{MountFlags, mount, mount_bind, mount_bind_recursive};
 
-use super::{must, step};
+use super::{COMMAND, must, step, systemctl};
 use crate::clock;
-use crate::place::{Folder, PROGRAM_IN_MACHINE, SHARED_IN_MACHINE, Setup};
+use crate::place::{Folder, PROGRAM_IN_MACHINE, SHARED_IN_MACHINE, SYSTEMCTL_IN_MACHINE, Setup};
 
 /// Folders of the root that a machine has for itself anyway.
 const OWN: &[&str] = &["dev", "etc", "run", "var"];
@@ -74,6 +74,7 @@ pub fn prepare(folder: &Folder, setup: &Setup, name: &str) -> io::Result<()> {
     let (etc, var) = (own.join("etc"), own.join("var"));
     fs::create_dir_all(&own)?;
     copy_etc(&etc)?;
+    systemctl::disable_all(&own)?;
     fs::write(etc.join("hostname"), format!("{name}\n"))?;
     fs::write(etc.join("machine-id"), machine_id()?)?;
     if setup.has_clocks {
@@ -312,6 +313,12 @@ fn run(stage: &mut Stage, folder: &Folder) -> io::Result<()> {
         fs::set_permissions(run.join(name), Permissions::from_mode(mode))?;
     }
     stage.show_file(&folder.program(), Path::new(PROGRAM_IN_MACHINE))?;
+    let systemctl = stage.place(Path::new(SYSTEMCTL_IN_MACHINE))?;
+    fs::write(
+        &systemctl,
+        format!("#!/bin/sh\nexec {PROGRAM_IN_MACHINE} {COMMAND} systemctl \"$@\"\n"),
+    )?;
+    fs::set_permissions(&systemctl, Permissions::from_mode(0o755))?;
     stage.show_folder(&folder.shared(), Path::new(SHARED_IN_MACHINE))
 }
 

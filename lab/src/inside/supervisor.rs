@@ -5,7 +5,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::process::ExitCode;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -57,8 +56,6 @@ struct Supervisor {
     /// The client, the witness and the power distribution units, by name.
     others: BTreeMap<String, Unit>,
     outlets_off: Mutex<BTreeSet<(String, String)>>,
-    /// Whether heads start their cluster when they boot.
-    has_cluster: AtomicBool,
 }
 
 /// Builds the lab and takes orders for as long as it lives.
@@ -106,7 +103,6 @@ impl Supervisor {
             bmcs: BTreeMap::new(),
             others: BTreeMap::new(),
             outlets_off: Mutex::default(),
-            has_cluster: AtomicBool::new(false),
         };
         supervisor.add_bmcs()?;
         supervisor.add_pdus()?;
@@ -216,7 +212,6 @@ impl Supervisor {
                 self.power(&head, to)
             }
             Order::Outlet { pdu, outlet, on } => self.switch_outlet(pdu, outlet, on),
-            Order::StartCluster => self.start_cluster(),
             Order::Cut { head, networks } => self.set_cables(&head, &networks, false),
             Order::Mend { head, networks } => self.set_cables(&head, &networks, true),
             Order::Freeze { head } => self.freeze(&head),
@@ -287,9 +282,7 @@ impl Supervisor {
         }
         let cut = head.state.cut.clone();
         switch::set_carrier(head.plug, &head.ports, false, |one| cut.contains(one))?;
-        if self.has_cluster.load(Ordering::SeqCst) {
-            unit.tell(boot::START_CLUSTER)?;
-        }
+        unit.tell(boot::START_UNITS)?;
         head.state.first_pid = Some(unit.pid);
         head.state.powered = true;
         head.state.boots += 1;
@@ -302,16 +295,6 @@ impl Supervisor {
             true => bmc::note_power(&self.folder, name, powered),
             false => Ok(()),
         }
-    }
-
-    fn start_cluster(&self) -> io::Result<()> {
-        self.has_cluster.store(true, Ordering::SeqCst);
-        for name in self.heads.keys() {
-            if let Some(unit) = &mut self.head(name)?.unit {
-                unit.tell(boot::START_CLUSTER)?;
-            }
-        }
-        Ok(())
     }
 
     fn set_cables(

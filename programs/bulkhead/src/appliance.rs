@@ -105,7 +105,8 @@ fn machines(appliance: &Appliance, ways: &Ways) -> (Machines, BTreeMap<HeadName,
     let mut unreachable = BTreeMap::new();
     for name in appliance.heads.keys() {
         let told = ways.reach.iter().rev().find(|one| one.head == *name);
-        let address = own_address(appliance, name).filter(|_| ways.ssh);
+        let addresses = appliance.addresses_of(name);
+        let address = addresses.first().filter(|_| ways.ssh);
         let machine: Box<dyn Machine> = match (told.map(|one| &one.way), address) {
             (Some(Way::Ssh(destination)), _) => Box::new(Ssh {
                 destination: destination.clone(),
@@ -126,20 +127,6 @@ fn machines(appliance: &Appliance, ways: &Ways) -> (Machines, BTreeMap<HeadName,
         machines.insert(name.clone(), machine);
     }
     (machines, unreachable)
-}
-
-/// A head's own address, best one in a network without clients.
-pub fn own_address(appliance: &Appliance, head: &HeadName) -> Option<std::net::IpAddr> {
-    let serves = |network: &units::NetworkName| {
-        let mut addresses = appliance.pools.values().flat_map(|pool| &pool.addresses);
-        addresses.any(|address| address.network == *network)
-    };
-    let links = appliance.heads.get(head)?.links.iter();
-    let mut links: Vec<_> = links
-        .filter(|(_, link)| !link.addresses.is_empty())
-        .collect();
-    links.sort_by_key(|(network, _)| serves(network));
-    links.first()?.1.addresses.first().copied()
 }
 
 /// Asks all heads at the same time.

@@ -98,6 +98,7 @@ fn options(args: &DrillArgs) -> Result<Options, Failure> {
         lab: UpOptions {
             // Beside a lab that somebody looks at.
             name: Some(format!("{LAB_PREFIX}{}", std::process::id())),
+            has_console: false,
             ..UpOptions::new(text, base, program)
         },
         pool: args.pool.clone(),

@@ -1,6 +1,8 @@
 //! `bulkhead lab`: what the crate `lab` can do, for people and scripts.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::net::{Ipv4Addr, TcpListener};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, ExitCode};
@@ -9,12 +11,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use control::{Failure, FailureKind};
-use lab::{ClusterState, Lab, LabError, State, UpOptions, Who};
+use lab::{CONSOLE_USER, ClusterState, Lab, LabError, State, UpOptions, Who};
 use serde_json::json;
 
 use crate::cli::{
-    BmcArgs, CableArgs, Common, ExecArgs, LabCommand, OnOff, OutletArgs, PowerArgs, UpArgs,
-    WhichLab,
+    BmcArgs, CableArgs, Common, ConsoleArgs, ExecArgs, LabCommand, OnOff, OutletArgs, PowerArgs,
+    UpArgs, WhichLab,
 };
 use crate::server::signals;
 
@@ -22,6 +24,8 @@ use crate::server::signals;
 const EXIT_ERRORS: u8 = 12;
 /// This machine cannot run a lab.
 const EXIT_INCAPABLE: u8 = 15;
+/// Pause between two looks at whether a lab still runs.
+const ALIVE_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Runs a part of a lab, if this process was started as one.
 pub fn inside() -> Option<ExitCode> {
@@ -51,6 +55,7 @@ pub fn run(
     match command {
         LabCommand::Up(args) => return up(args, common.json, print, progress),
         LabCommand::Exec(args) => return exec(args),
+        LabCommand::Console(args) => return console(args, common.json, print),
         LabCommand::Status(which) => return status(&open(which)?, common.json, print),
         LabCommand::Down(which) => {
             let name = the_name(which)?;
@@ -149,6 +154,7 @@ fn up(
         disk_bytes: args.disk_size,
         arc_bytes_max: args.arc_max,
         creates_pools: !args.no_pools,
+        has_console: !args.no_console,
         time_limit: Duration::from_secs(args.timeout),
         keeps_failed: args.keep_failed,
         ..UpOptions::new(text, base, program)
@@ -230,8 +236,65 @@ fn ways(lab: &Lab, base: &Path) -> String {
             "  {what}: bulkhead lab {words} --name {name}{place} -- bash"
         );
     }
+    if let Some(password) = lab.console_password_file() {
+        let _ = writeln!(
+            text,
+            "  see its consoles: bulkhead lab console --name {name}{place}\n    \
+             and log in as {CONSOLE_USER} with the password in {}",
+            password.display()
+        );
+    }
     let _ = writeln!(text, "  end it: bulkhead lab down --name {name}{place}");
     text
+}
+
+/// Passes consoles on until the lab ends or somebody interrupts it.
+fn console(
+    args: &ConsoleArgs,
+    json: bool,
+    print: &mut dyn FnMut(&str) -> Result<(), Failure>,
+) -> Result<ExitCode, Failure> {
+    let lab = open(&args.which)?;
+    let password = lab.console_password_file().ok_or_else(|| {
+        let message = format!("the heads of the lab {} have no console", lab.name());
+        Failure::not_found(message).advise("bring it up without --no-console")
+    })?;
+    let heads = match args.heads.as_slice() {
+        [] => lab.heads(),
+        some => some.to_vec(),
+    };
+    let mut addresses = BTreeMap::new();
+    for (head, offset) in heads.iter().zip(0_u16..) {
+        let port = args.port.map_or(0, |first| first.saturating_add(offset));
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).map_err(|error| {
+            Failure::usage(format!("listen on port {port}: {error}"))
+                .advise("choose another --port, or leave it out")
+        })?;
+        let at = listener
+            .local_addr()
+            .map_err(|error| Failure::new(FailureKind::Failed, format!("listen: {error}")))?;
+        lab.pass_on(head, listener)
+            .map_err(|error| failure(&error))?;
+        addresses.insert(head.to_string(), format!("https://{at}/"));
+    }
+    let told = json!({
+        "heads": addresses, "user": CONSOLE_USER, "password_file": password,
+    });
+    print(&match json {
+        true => format!("{told}\n"),
+        false => {
+            let lines = addresses
+                .iter()
+                .map(|(head, url)| format!("{head}: {url}\n"));
+            let lines: String = lines.collect();
+            let password = password.display();
+            format!("{lines}log in as {CONSOLE_USER} with the password in {password}\n")
+        }
+    })?;
+    while lab.is_alive() {
+        std::thread::sleep(ALIVE_INTERVAL);
+    }
+    Ok(ExitCode::SUCCESS)
 }
 
 fn bmc(lab: &Lab, args: &BmcArgs) -> Result<(), LabError> {

@@ -24,8 +24,8 @@ use crate::xml::Element;
 pub struct Layout {
     /// The `bulkhead` program that agents run.
     pub program: PathBuf,
-    /// Whether systemd starts Corosync and Pacemaker. Where something else does, as in the lab,
-    /// nothing is planned for units.
+    /// Whether systemd starts Corosync and Pacemaker. Where something else does, nothing is planned
+    /// for units.
     pub has_systemd: bool,
 }
 
@@ -44,6 +44,8 @@ pub const APPLIANCE_PATH: &str = "/etc/bulkhead/appliance.toml";
 pub const COROSYNC_CONF_PATH: &str = "/etc/corosync/corosync.conf";
 /// The secret that heads prove their membership with.
 pub const AUTHKEY_PATH: &str = "/etc/corosync/authkey";
+/// The unit of the API and the console, where the packages are installed.
+pub const HEAD_UNIT: &str = "bulkhead-head.service";
 /// Options of the witness' client.
 pub const QDEVICE_DEFAULTS_PATH: &str = "/etc/default/corosync-qdevice";
 /// Length of a new secret, in bytes; corosync-keygen makes as many.
@@ -62,6 +64,8 @@ pub struct Wish {
     pub units: Vec<&'static str>,
     /// Units that must not run.
     pub units_unwanted: Vec<&'static str>,
+    /// Units that are started last, on heads where they are installed.
+    pub units_optional: Vec<&'static str>,
     /// The configuration of Pacemaker.
     pub cib: Cib,
 }
@@ -93,6 +97,8 @@ pub struct HeadActual {
     pub files: BTreeMap<PathBuf, (String, u32)>,
     /// A digest of the secret; none where there is no secret.
     pub authkey: Option<Fingerprint>,
+    /// Units of the wish that are installed, as far as that is asked for.
+    pub units_installed: BTreeSet<String>,
     /// Units that are started at boot.
     pub units_enabled: BTreeSet<String>,
     /// Units that run.
@@ -221,6 +227,7 @@ pub fn wish(appliance: &Appliance, text: &str, layout: &Layout) -> Wish {
         matches!(&appliance.quorum, Some(quorum) if quorum.rule == QuorumRule::Witness);
     let mut units = vec!["corosync.service", "pacemaker.service"];
     let mut units_unwanted = Vec::new();
+    let mut units_optional = vec![HEAD_UNIT];
     if has_witness {
         units.insert(1, "corosync-qdevice.service");
     } else {
@@ -229,6 +236,7 @@ pub fn wish(appliance: &Appliance, text: &str, layout: &Layout) -> Wish {
     if !layout.has_systemd {
         units.clear();
         units_unwanted.clear();
+        units_optional.clear();
     }
     let mut heads: Vec<(HeadName, u32)> = appliance
         .heads
@@ -242,6 +250,7 @@ pub fn wish(appliance: &Appliance, text: &str, layout: &Layout) -> Wish {
         files,
         units,
         units_unwanted,
+        units_optional,
         cib: render::cib(appliance),
     }
 }
@@ -277,6 +286,7 @@ pub fn plan(wish: &Wish, actual: &Actual) -> Plan {
     if !cib.is_empty() {
         changes.push(Change::ConfigurePacemaker { changes: cib });
     }
+    changes.extend(optional_unit_changes(wish, actual));
     Plan { obstacles, changes }
 }
 
@@ -426,16 +436,34 @@ fn unit_changes(wish: &Wish, actual: &Actual) -> Vec<Change> {
                 });
             }
         }
-        for unit in &wish.units {
-            if !(known.units_active.contains(*unit) && known.units_enabled.contains(*unit)) {
-                changes.push(Change::StartUnit {
-                    head: head.clone(),
-                    unit: (*unit).to_owned(),
-                });
-            }
-        }
+        changes.extend(
+            wish.units
+                .iter()
+                .filter_map(|unit| start(head, known, unit)),
+        );
     }
     changes
+}
+
+/// Starts a unit that does not run, or not at every boot.
+fn start(head: &HeadName, known: &HeadActual, unit: &str) -> Option<Change> {
+    let is_started = known.units_active.contains(unit) && known.units_enabled.contains(unit);
+    (!is_started).then(|| Change::StartUnit {
+        head: head.clone(),
+        unit: unit.to_owned(),
+    })
+}
+
+/// The consoles come when everything that they show is there.
+fn optional_unit_changes(wish: &Wish, actual: &Actual) -> Vec<Change> {
+    let heads = wish.heads.iter();
+    let known = heads.filter_map(|(head, _)| Some((head, actual.heads.get(head)?)));
+    let installed = known.flat_map(|(head, known)| {
+        let units = wish.units_optional.iter();
+        let units = units.filter(|unit| known.units_installed.contains(**unit));
+        units.filter_map(move |unit| start(head, known, unit))
+    });
+    installed.collect()
 }
 
 impl fmt::Display for Change {

@@ -19,7 +19,13 @@ fn bare(wish: &Wish) -> Actual {
     let heads = wish.heads.iter();
     Actual {
         heads: heads
-            .map(|(head, _)| (head.clone(), HeadActual::default()))
+            .map(|(head, _)| {
+                let known = HeadActual {
+                    units_installed: [HEAD_UNIT.to_owned()].into(),
+                    ..HeadActual::default()
+                };
+                (head.clone(), known)
+            })
             .collect(),
         cib: None,
     }
@@ -268,4 +274,22 @@ fn a_head_that_was_taken_out_of_the_file_must_leave_the_cluster_first() {
         let plan = plan(&wish, &actual);
         assert!(plan.obstacles[0].what.starts_with("middle"), "{plan}");
     }
+}
+
+#[test]
+fn consoles_are_started_last_and_only_where_they_are_installed() {
+    let wish = wish_of(PAIR);
+    let mut actual = bare(&wish);
+    let right = actual.heads.get_mut(&head("right")).expect("right");
+    right.units_installed.clear();
+    let changes = plan(&wish, &actual).changes;
+    let started = Change::StartUnit {
+        head: head("left"),
+        unit: HEAD_UNIT.to_owned(),
+    };
+    assert_eq!(changes.last(), Some(&started));
+    let consoles = changes
+        .iter()
+        .filter(|one| one.to_string().contains(HEAD_UNIT));
+    assert_eq!(consoles.count(), 1);
 }

@@ -19,6 +19,9 @@ pub enum LabCommand {
     /// Run a command on a head, the client or the witness
     #[command(after_help = EXEC_EXAMPLES)]
     Exec(ExecArgs),
+    /// Pass the consoles of the heads on to this machine's loopback, for its browser
+    #[command(after_help = CONSOLE_EXAMPLES)]
+    Console(ConsoleArgs),
     /// Switch the power of a head, as hard as its plug
     #[command(after_help = "Example:\n  bulkhead lab power left off")]
     Power(PowerArgs),
@@ -66,6 +69,13 @@ const EXEC_EXAMPLES: &str = "Examples:
 
 Ends with the exit code of the command.";
 
+const CONSOLE_EXAMPLES: &str = "Examples:
+  bulkhead lab console
+  bulkhead lab console --port 17443 left right
+
+Prints an address for each head, and ends with the lab or when it is interrupted. The certificates are
+signed by themselves, so a browser warns.";
+
 /// Which lab is meant.
 #[derive(Clone, Debug, Args)]
 pub struct WhichLab {
@@ -107,6 +117,9 @@ pub struct UpArgs {
     /// Do not create the pools
     #[arg(long)]
     pub no_pools: bool,
+    /// Do not serve the API and the console on the heads
+    #[arg(long)]
+    pub no_console: bool,
     /// Seconds until all pools must be served
     #[arg(long, value_name = "SECONDS", default_value_t = 180)]
     pub timeout: u64,
@@ -123,6 +136,19 @@ pub struct ExecArgs {
     /// The command
     #[arg(required = true, last = true, value_name = "COMMAND")]
     pub command: Vec<String>,
+    /// Which lab.
+    #[command(flatten)]
+    pub which: WhichLab,
+}
+
+/// `lab console`
+#[derive(Debug, Args)]
+pub struct ConsoleArgs {
+    /// Whose [default: all heads]
+    pub heads: Vec<HeadName>,
+    /// Port of the first head, that of the second is one more [default: ports that are free]
+    #[arg(long, value_name = "PORT")]
+    pub port: Option<u16>,
     /// Which lab.
     #[command(flatten)]
     pub which: WhichLab,

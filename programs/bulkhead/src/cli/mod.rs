@@ -42,7 +42,8 @@ pub use head::{
     UserCommand, UserVerb,
 };
 pub use lab::{
-    BmcArgs, CableArgs, ExecArgs, LabCommand, OnOff, OutletArgs, PowerArgs, UpArgs, WhichLab,
+    BmcArgs, CableArgs, ConsoleArgs, ExecArgs, LabCommand, OnOff, OutletArgs, PowerArgs, UpArgs,
+    WhichLab,
 };
 pub use manual::write as manual_pages;
 pub use pool::MoveArgs;

@@ -116,7 +116,6 @@ fn of(
         heads: heads.collect(),
         pools: pools.collect(),
         links: links.map_or_else(Vec::new, |text| link_views(appliance, own, text)),
-        last_takeover: None,
         problems,
     }
 }

@@ -8,7 +8,9 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use api::Backend;
-use api::backend::{ApplianceInput, ApplianceVerb, DrillInput, Progress, Surroundings};
+use api::backend::{
+    ApplianceInput, ApplianceVerb, DrillInput, InterfaceCounters, Progress, Surroundings,
+};
 use api::view::{DiskView, Sensor};
 use cluster::machine::{Local, Machine as _};
 use cluster::process::Invocation;
@@ -16,12 +18,13 @@ use control::answer::{Done, PoolSummary};
 use control::request::{PoolCreate, ServerRequest};
 use control::{Answer, Client, Failure, FailureKind, Request};
 use serde_json::{Value, json};
+use takeover::timeline::Told;
 use units::{HeadName, PoolName};
 
 use super::command::{self, Ran, Run};
 use super::perform::Question;
 use super::sensors::Sensors;
-use super::{around, console, disks};
+use super::{around, console, disks, interfaces, logs};
 use crate::cli::{ApplianceFile, Common, HeadArgs, MoveArgs};
 use crate::reach;
 
@@ -275,6 +278,17 @@ impl Backend for Machine {
         around::look(&self.args.file, &self.head())
     }
 
+    fn takeover_steps(&self, pool: &str) -> Vec<Told> {
+        let appliance = crate::appliance::load(&self.args.file);
+        match (appliance, pool.parse()) {
+            (Ok(appliance), Ok(pool)) => {
+                logs::takeover_steps(&appliance, &pool, &self.common.state_dir)
+            }
+            // Without an appliance there is no cluster that could take anything over.
+            _ => Vec::new(),
+        }
+    }
+
     fn appliance(&self) -> Result<Value, Failure> {
         let text = crate::appliance::read(&self.args.file)?;
         let parsed = appliance::parse(&text)
@@ -395,6 +409,11 @@ impl Backend for Machine {
 
     fn sensors(&self) -> Vec<Sensor> {
         self.sensors.get(&self.args.file)
+    }
+
+    fn interfaces(&self) -> Vec<InterfaceCounters> {
+        let appliance = crate::appliance::load(&self.args.file).ok();
+        interfaces::counters(appliance.as_ref(), &self.head())
     }
 
     fn console(&self, path: &str) -> Option<(&'static [u8], &'static str)> {

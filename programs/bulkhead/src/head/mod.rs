@@ -7,9 +7,12 @@ mod backend;
 mod command;
 mod console;
 mod disks;
+mod interfaces;
+mod logs;
 mod perform;
 mod sensors;
 
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -78,7 +81,6 @@ fn serve(command: &HeadCommand, common: &Common) -> Result<(), Failure> {
     }
     let backend = Arc::new(backend::Machine::new(args.clone(), common.clone()));
     let served = runtime.block_on(async {
-        // Read once: a new key means a new cluster, which is set up with its services stopped.
         let peers = api::Peers::new(std::fs::read(&args.peer_key).ok());
         tokio::spawn(follow_peers(peers.clone(), args.clone()));
         let settings = api::Settings {
@@ -109,30 +111,35 @@ fn announce(address: &str) {
     }
 }
 
-/// Keeps the addresses of the other heads as the appliance file says.
+/// Keeps the addresses of the other heads as the appliance file says, and the key that it was set up with.
 async fn follow_peers(peers: api::Peers, args: HeadArgs) {
     loop {
         let (args, own) = (args.clone(), around::own_name(&args));
-        let looked = tokio::task::spawn_blocking(move || peer_addresses(&args, &own));
-        if let Ok(Some(heads)) = looked.await {
-            peers.set_heads(heads);
+        let looked = tokio::task::spawn_blocking(move || {
+            let key = std::fs::read(&args.peer_key).ok();
+            (peer_addresses(&args, &own), key)
+        });
+        if let Ok((heads, key)) = looked.await {
+            peers.set_key(key);
+            // While the file cannot be read, the heads are where they were.
+            if let Some(heads) = heads {
+                peers.set_heads(heads);
+            }
         }
         tokio::time::sleep(PEERS_INTERVAL).await;
     }
 }
 
-fn peer_addresses(
-    args: &HeadArgs,
-    own: &str,
-) -> Option<std::collections::BTreeMap<String, SocketAddr>> {
+fn peer_addresses(args: &HeadArgs, own: &str) -> Option<BTreeMap<String, Vec<SocketAddr>>> {
     let appliance = crate::appliance::load(&args.file).ok()?;
     let port = args
         .peer_port
         .or_else(|| Some(args.listen.first()?.port()))?;
     let others = appliance.heads.keys().filter(|head| head.as_str() != own);
-    let others = others.filter_map(|head| {
-        let address = crate::appliance::own_address(&appliance, head)?;
-        Some((head.to_string(), SocketAddr::new(address, port)))
+    let others = others.map(|head| {
+        let addresses = appliance.addresses_of(head).into_iter();
+        let addresses = addresses.map(|address| SocketAddr::new(address, port));
+        (head.to_string(), addresses.collect())
     });
     Some(others.collect())
 }

@@ -6,7 +6,7 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use api::view::Sensor;
-use appliance::Appliance;
+use appliance::{Appliance, Privilege};
 use cluster::machine::{Local, Machine};
 use cluster::process::Invocation;
 
@@ -62,11 +62,15 @@ fn ask_all(appliance: &Appliance, machine: &dyn Machine) -> Vec<Sensor> {
         else {
             continue;
         };
-        let address = bmc.address.to_string();
-        let password = bmc.password_file.to_string_lossy();
+        let (address, port) = (bmc.address.to_string(), bmc.port.to_string());
+        let (password, cipher) = (bmc.password_file.to_string_lossy(), bmc.cipher.to_string());
+        let level = match bmc.privilege {
+            Privilege::Operator => "OPERATOR",
+            Privilege::Administrator => "ADMINISTRATOR",
+        };
         let arguments = [
-            "-I", "lanplus", "-H", &address, "-U", &bmc.user, "-f", &password, "-c", "sdr", "list",
-            "full",
+            "-I", "lanplus", "-H", &address, "-p", &port, "-U", &bmc.user, "-f", &password, "-C",
+            &cipher, "-L", level, "-c", "sdr", "list", "full",
         ];
         let invocation = Invocation::new("ipmitool", &arguments).within(BMC_WAIT);
         match machine.run(&invocation) {

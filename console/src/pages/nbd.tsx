@@ -1,0 +1,97 @@
+// What is offered over NBD: a card of the page Targets.
+
+import { useState } from "preact/hooks";
+import type { Done, NbdView } from "../api/types";
+import { mistake, post, remove } from "../api/client";
+import { nbdPath, poolOf, poolPath } from "../api/paths";
+import { Button, Card, Table } from "../parts/basics";
+import { FormDialog } from "../parts/dialog";
+import { Check, Input, Select } from "../parts/fields";
+import { useOfPools, type OfPool } from "../state/loaded";
+import { link } from "../state/route";
+import { useVolumes } from "./volumes";
+
+/** Who may connect, in words. */
+function clientWords({ access }: NbdView["export"]): string {
+  if (access?.everyone) return "everyone";
+  const named = [...(access?.networks ?? []), ...(access?.identities ?? []).map((name) => `certificate of ${name}`)];
+  return named.length > 0 ? named.join(", ") : "this head only (loopback)";
+}
+
+export function NbdCard({ pools }: { pools: string[] }) {
+  const [creating, setCreating] = useState(false);
+  const [leaving, setLeaving] = useState<NbdView | null>(null);
+  const rows = useOfPools<NbdView>(pools, "nbd");
+  return (
+    <Card
+      title="NBD exports"
+      wide
+      actions={pools.length > 0 && (
+        <Button icon="plus" needs="operator" onClick={() => setCreating(true)}>Offer a volume by NBD</Button>
+      )}
+    >
+      {rows === null && pools.length > 0 ? <p role="status">Asking …</p> : (
+        <Table<OfPool<NbdView>>
+          caption="NBD exports"
+          rows={rows ?? []}
+          keyOf={(row) => `${row.item.volume} ${row.item.export.name}`}
+          empty="No volume is offered over NBD. Hypervisors such as QEMU read and write volumes by it without an initiator."
+          columns={[
+            { title: "Export", cell: (row) => <span class="mono">{row.item.export.name}</span> },
+            { title: "Volume", cell: (row) => <a href={link("volumes", row.item.volume)}>{row.item.volume}</a> },
+            { title: "Access", cell: (row) => (row.item.export.read_only ? "read only" : "read and write") },
+            { title: "Allowed", cell: (row) => clientWords(row.item.export) },
+            { title: "Clients", number: true, cell: (row) => row.item.sessions?.length ?? 0 },
+            {
+              title: "Actions",
+              quiet: true,
+              cell: (row) => (
+                <Button needs="operator" onClick={() => setLeaving(row.item)}>
+                  Offer no more<span class="unseen">: {row.item.export.name}</span>
+                </Button>
+              ),
+            },
+          ]}
+        />
+      )}
+      {creating && <OfferByNbd pools={pools} onClose={() => setCreating(false)} />}
+      {leaving && (
+        <FormDialog title={`Offer ${leaving.export.name} no more`} action="Offer it no more" danger onClose={() => setLeaving(null)}
+          submit={async () => (await remove<Done>(`${nbdPath(leaving.volume)}?name=${encodeURIComponent(leaving.export.name)}`)).message}>
+          <p>Its clients are disconnected. The volume {leaving.volume} stays.</p>
+        </FormDialog>
+      )}
+    </Card>
+  );
+}
+
+function OfferByNbd({ pools, onClose }: { pools: string[]; onClose: () => void }) {
+  const volumes = useVolumes(pools) ?? [];
+  const [volume, setVolume] = useState("");
+  const [name, setName] = useState("");
+  const [networks, setNetworks] = useState("");
+  const [readOnly, setReadOnly] = useState(false);
+  const chosen = volume || volumes[0]?.name;
+  return (
+    <FormDialog
+      title="Offer a volume by NBD"
+      action="Offer it"
+      onClose={onClose}
+      submit={async () => {
+        if (!chosen) throw mistake("there is no volume yet: create one on the page Volumes");
+        const list = networks.split(/[\s,]+/).filter(Boolean);
+        return (await post<Done>(`${poolPath(poolOf(chosen))}/nbd`, {
+          volume: chosen,
+          name: name.trim() === "" ? null : name.trim(),
+          read_only: readOnly,
+          access: list.length > 0 ? { networks: list } : {},
+        })).message;
+      }}
+    >
+      <Select label="Volume" value={chosen ?? ""} onValue={setVolume} options={volumes.map((one): [string, string] => [one.name, one.name])} />
+      <Input label="Name of the export" hint="empty: the name of the volume" value={name} onValue={setName} mono />
+      <Input label="Clients" hint="networks such as 10.77.1.0/24; empty: this head only" value={networks} onValue={setNetworks} mono />
+      <Check label="Read only" checked={readOnly} onValue={setReadOnly} />
+    </FormDialog>
+  );
+}

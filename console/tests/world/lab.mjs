@@ -1,0 +1,81 @@
+// A real appliance of two heads in the lab: Corosync, Pacemaker, fencing, and `bulkhead head` on each.
+
+import { execFile, spawn } from "node:child_process";
+import { once } from "node:events";
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { createInterface } from "node:readline";
+import { promisify } from "node:util";
+import { program, repository } from "./head.mjs";
+
+const run = promisify(execFile);
+/** What `lab up` ends with on a machine that cannot run a lab. */
+const EXIT_INCAPABLE = 15;
+/** How long a lab may take to come up, in milliseconds: a slow machine that stands still now and then. */
+const UP_MS = 240_000;
+
+export class Lab {
+  /** The lab, or why this machine cannot run one. */
+  static async start() {
+    const lab = new Lab(mkdtempSync(path.join(tmpdir(), "bulkhead-pair-")));
+    // Its time-outs are not the short ones: a browser on a busy machine must not look like a dead server.
+    const file = path.join(repository, "examples", "pair.toml");
+    try {
+      await run(program, ["lab", "up", file, ...lab.#which], { timeout: UP_MS });
+      await lab.#passOn();
+    } catch (error) {
+      await lab.stop();
+      if (error.code === EXIT_INCAPABLE) return { lacks: error.stdout };
+      throw error;
+    }
+    return { lab };
+  }
+
+  constructor(folder) {
+    this.folder = folder;
+    this.#which = ["--dir", folder, "--name", "pair"];
+  }
+
+  #which;
+
+  /** Has the consoles of the heads at ports of this machine. */
+  async #passOn() {
+    this.process = spawn(program, ["lab", "console", "--json", ...this.#which], { stdio: ["ignore", "pipe", "inherit"] });
+    const lines = createInterface({ input: this.process.stdout });
+    const line = await new Promise((resolve, reject) => {
+      lines.once("line", resolve);
+      lines.once("close", () => reject(new Error("bulkhead lab console ended")));
+    });
+    const told = JSON.parse(line);
+    this.heads = Object.fromEntries(Object.entries(told.heads).map(([head, url]) => [head, url.replace(/\/$/, "")]));
+    this.users = { admin: { user: told.user, password: readFileSync(told.password_file, "utf8").trim() } };
+  }
+
+  /** `bulkhead lab VERB …` on this lab. */
+  async do(verb, ...words) {
+    const { stdout } = await run(program, ["lab", verb, ...words, ...this.#which]);
+    return stdout;
+  }
+
+  /** A command on a machine of the lab. */
+  async exec(who, ...words) {
+    const { stdout } = await run(program, ["lab", "exec", who, ...this.#which, "--", ...words]);
+    return stdout;
+  }
+
+  async status() {
+    return JSON.parse(await this.do("status", "--json"));
+  }
+
+  async stop() {
+    if (this.process && this.process.exitCode === null) {
+      const ended = once(this.process, "exit");
+      this.process.kill();
+      await ended;
+    }
+    // There may be none, where it did not come up.
+    await this.do("down").catch(() => {});
+    rmSync(this.folder, { recursive: true, force: true });
+  }
+}

@@ -1,0 +1,184 @@
+//! The last takeover of a pool with its time line: what the logs of this head and of the others tell, put
+//! together once it is known that a server has imported the pool.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use axum::Extension;
+use axum::extract::{Query, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use control::answer::Status;
+use serde::Deserialize;
+use takeover::timeline::{Step as Mark, Told, account};
+
+use crate::Api;
+use crate::backend::Backend;
+use crate::caller::Link;
+use crate::peer::Peers;
+use crate::view::{HeadView, Step, Takeover};
+
+/// Pause between two readings of the logs while steps may still come.
+const READ_INTERVAL: Duration = Duration::from_secs(3);
+/// After so long no step of a takeover comes any more, in milliseconds.
+const SETTLED_AFTER_MS: u64 = 60_000;
+
+/// What is known of takeovers, by pool.
+#[derive(Default)]
+pub(crate) struct Takeovers(BTreeMap<String, Known>);
+
+struct Known {
+    /// When the server imported the pool, as it says itself.
+    imported_ms: u64,
+    found: Option<Takeover>,
+    read_at: Instant,
+    is_settled: bool,
+}
+
+/// Where the logs are.
+pub(crate) struct Places<'a> {
+    pub backend: &'a dyn Backend,
+    pub peers: Option<&'a Peers>,
+    pub heads: &'a [HeadView],
+}
+
+impl Places<'_> {
+    /// What all heads that answer tell of `pool`.
+    fn told(&self, pool: &str) -> Vec<Told> {
+        let mut told = self.backend.takeover_steps(pool);
+        let others = self
+            .heads
+            .iter()
+            .filter(|head| !head.here && head.state == "online");
+        for head in others {
+            let theirs = self
+                .peers
+                .and_then(|peers| peers.takeover_steps(&head.name, pool));
+            told.extend(theirs.unwrap_or_default());
+        }
+        told
+    }
+}
+
+impl Takeovers {
+    /// `taken`, which the pool's events tell, with what logs know of it.
+    pub fn explained(
+        &mut self,
+        taken: Takeover,
+        status: Option<&Arc<Status>>,
+        places: &Places<'_>,
+        now_ms: u64,
+    ) -> Takeover {
+        let known = self.0.get(&taken.pool);
+        let known = known.filter(|known| known.imported_ms == taken.at_ms);
+        let is_due = |known: &Known| !known.is_settled && known.read_at.elapsed() >= READ_INTERVAL;
+        if known.is_none_or(is_due) {
+            let found = account(places.told(&taken.pool), &taken.to, taken.at_ms);
+            let found = found.map(|account| Takeover {
+                kind: account.kind.name().to_owned(),
+                from: account.from,
+                at_ms: account.began_ms,
+                duration_ms: Some(account.duration_ms),
+                steps: account
+                    .steps
+                    .iter()
+                    .map(|(step, after_ms)| Step {
+                        name: step.name().to_owned(),
+                        after_ms: *after_ms,
+                    })
+                    .collect(),
+                ..taken.clone()
+            });
+            let known = Known {
+                imported_ms: taken.at_ms,
+                found,
+                read_at: Instant::now(),
+                is_settled: now_ms.saturating_sub(taken.at_ms) > SETTLED_AFTER_MS,
+            };
+            self.0.insert(taken.pool.clone(), known);
+        }
+        let known = self
+            .0
+            .get(&taken.pool)
+            .and_then(|known| known.found.clone());
+        match known {
+            Some(known) => with_first_io(known, status),
+            None => taken,
+        }
+    }
+}
+
+/// The server counts from its own start to its first read: the moment at which it listened ties both accounts.
+fn with_first_io(mut takeover: Takeover, status: Option<&Arc<Status>>) -> Takeover {
+    let server = status.and_then(|status| status.server.as_ref());
+    let times =
+        server.and_then(|server| Some((server.listening_after_ms?, server.first_read_after_ms?)));
+    let listened = takeover
+        .steps
+        .iter()
+        .find(|step| step.name == Mark::Listening.name());
+    let (Some((listening_ms, read_ms)), Some(listened)) = (times, listened) else {
+        return takeover;
+    };
+    let after_ms = listened.after_ms + read_ms.saturating_sub(listening_ms);
+    takeover.steps.push(Step {
+        name: Mark::FirstIo.name().to_owned(),
+        after_ms,
+    });
+    takeover.steps.sort_by_key(|step| step.after_ms);
+    takeover
+}
+
+/// Which pool another head asks about.
+#[derive(Deserialize)]
+pub(crate) struct About {
+    pool: String,
+}
+
+/// Tells another head what the logs of this one know.
+pub(crate) async fn steps(
+    State(api): State<Arc<Api>>,
+    Extension(link): Extension<Arc<Link>>,
+    Query(about): Query<About>,
+) -> Response {
+    if !link.is_head.load(std::sync::atomic::Ordering::Acquire) {
+        return StatusCode::FORBIDDEN.into_response();
+    }
+    let backend = Arc::clone(&api.backend);
+    let read = tokio::task::spawn_blocking(move || backend.takeover_steps(&about.pool));
+    match read.await {
+        Ok(told) => axum::Json(told).into_response(),
+        Err(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use control::answer::ServerStatus;
+
+    use super::*;
+
+    #[test]
+    fn the_first_read_is_placed_by_when_the_server_listened() {
+        let step = |name: &str, after_ms| Step {
+            name: name.to_owned(),
+            after_ms,
+        };
+        let takeover = Takeover {
+            steps: vec![step("listening", 630), step("all addresses", 750)],
+            ..Takeover::default()
+        };
+        let status = Status {
+            server: Some(ServerStatus {
+                listening_after_ms: Some(200),
+                first_read_after_ms: Some(290),
+                ..ServerStatus::default()
+            }),
+            ..Status::default()
+        };
+        let told = with_first_io(takeover.clone(), Some(&Arc::new(status)));
+        assert_eq!(told.steps[1], step("first I/O", 720));
+        assert_eq!(with_first_io(takeover.clone(), None), takeover);
+    }
+}

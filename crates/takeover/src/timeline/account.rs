@@ -1,0 +1,256 @@
+//! Which of the steps that logs tell belong to one takeover, and what it was.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Step, Told};
+
+/// Longest time between a step before the start and the next one, in milliseconds: a fence device may be slow.
+const GAP_BEFORE_MS_MAX: u64 = 60_000;
+/// Longest time from the start of a pool to what comes of it, in milliseconds.
+const AFTER_MS_MAX: u64 = 120_000;
+/// How far the server's and the cluster's account of an import may lie apart, in milliseconds.
+const IMPORT_MS_MAX: u64 = 120_000;
+
+/// What it was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Kind {
+    /// A head failed, or was thought to; another one took its pool.
+    Takeover,
+    /// A head gave the pool to another one.
+    HandOver,
+    /// The server failed and was started again on the same head.
+    Restart,
+    /// Nobody served the pool before.
+    Start,
+}
+
+impl Kind {
+    /// As it is written.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Takeover => "takeover",
+            Self::HandOver => "hand-over",
+            Self::Restart => "restart",
+            Self::Start => "start",
+        }
+    }
+}
+
+/// What happened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Account {
+    /// What it was.
+    pub kind: Kind,
+    /// Who served the pool before.
+    pub from: Option<String>,
+    /// When the first step was, in milliseconds since 1970.
+    pub began_ms: u64,
+    /// Until clients could reach the pool again, in milliseconds.
+    pub duration_ms: u64,
+    /// Each step once, with milliseconds since the first one.
+    pub steps: Vec<(Step, u64)>,
+}
+
+/// What led to `to` importing the pool at about `imported_ms`, and what came of it. `told` may hold
+/// steps of other takeovers, in any order, from several heads.
+pub fn account(mut told: Vec<Told>, to: &str, imported_ms: u64) -> Option<Account> {
+    told.sort_by_key(|one| (one.at_ms, one.step));
+    let start = told.iter().rposition(|one| {
+        let is_here = one.head.as_deref().is_none_or(|head| head == to);
+        one.step == Step::PoolStart
+            && is_here
+            && one.at_ms <= imported_ms
+            && imported_ms - one.at_ms <= IMPORT_MS_MAX
+    })?;
+    let first = start - before(&told[..start], told[start].at_ms);
+    let past = told[start + 1..].iter().take_while(|one| {
+        let is_other = matches!(
+            one.step,
+            Step::PoolStart | Step::PoolStop | Step::FenceAsked
+        );
+        !is_other && one.at_ms - told[start].at_ms <= AFTER_MS_MAX
+    });
+    let last = start + 1 + past.count();
+    let chain = &told[first..last];
+    let began_ms = chain[0].at_ms;
+    let mut steps: Vec<(Step, u64)> = Vec::new();
+    let mut last_address = None;
+    for (place, one) in (first..).zip(chain) {
+        // Detections after the start belong to what comes next.
+        if place > start && one.step < Step::PoolStart {
+            continue;
+        }
+        let after_ms = one.at_ms - began_ms;
+        if steps.iter().any(|(step, _)| *step == one.step) {
+            last_address = (one.step == Step::Address)
+                .then_some(after_ms)
+                .or(last_address);
+        } else {
+            steps.push((one.step, after_ms));
+        }
+    }
+    steps.extend(last_address.map(|after_ms| (Step::AllAddresses, after_ms)));
+    let served = steps.iter().map(|(_, after_ms)| *after_ms).max();
+    let (kind, from) = judge(&told[first..start], to);
+    Some(Account {
+        kind,
+        from,
+        began_ms,
+        duration_ms: served.unwrap_or_default(),
+        steps,
+    })
+}
+
+/// How many of the last steps before a start at `start_ms` led to it.
+fn before(told: &[Told], start_ms: u64) -> usize {
+    let mut next_ms = start_ms;
+    let mut is_failure = false;
+    let leads = told.iter().rev().take_while(|one| {
+        let is_near = next_ms - one.at_ms <= GAP_BEFORE_MS_MAX;
+        next_ms = one.at_ms;
+        // Nothing fails and is powered off after a stop that went well: that one was for another start.
+        let is_other = is_failure && one.step == Step::Stopped;
+        is_failure |= one.step < Step::PoolStop;
+        is_near && !is_other && one.step < Step::PoolStart
+    });
+    let count = leads.count();
+    // A head that joins forms a membership, too: what happened begins with its cause.
+    let causes = &told[told.len() - count..];
+    let cause = causes
+        .iter()
+        .position(|one| one.step != Step::Membership && one.step != Step::Stopped);
+    cause.map_or(0, |cause| count - cause)
+}
+
+fn judge(causes: &[Told], to: &str) -> (Kind, Option<String>) {
+    let told = |step: Step| causes.iter().find(|one| one.step == step);
+    let lost = told(Step::Fenced).or(told(Step::FenceAsked));
+    let stopped = told(Step::PoolStop).or(told(Step::Stopped));
+    let from = lost.or(stopped).and_then(|one| one.head.clone());
+    let kind = match (lost, stopped, told(Step::Detected)) {
+        (Some(_), ..) => Kind::Takeover,
+        (None, Some(_), _) if from.as_deref() == Some(to) => Kind::Restart,
+        (None, Some(_), None) => Kind::HandOver,
+        (None, _, Some(_)) => Kind::Takeover,
+        (None, None, None) => Kind::Start,
+    };
+    (kind, from)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{FAULT_MS, LOG, resources};
+    use super::super::told;
+    use super::*;
+
+    fn one(step: Step, at_ms: u64, head: &str) -> Told {
+        let head = (!head.is_empty()).then(|| head.to_owned());
+        Told { step, at_ms, head }
+    }
+
+    #[test]
+    fn a_takeover_is_told_from_its_detection_to_its_last_address() {
+        let mut all = told(LOG, &resources(), FAULT_MS + 1050);
+        all.extend([
+            one(Step::Imported, FAULT_MS + 910, ""),
+            one(Step::Listening, FAULT_MS + 930, ""),
+            // The head that was powered off comes back.
+            one(Step::Membership, FAULT_MS + 9_000, ""),
+        ]);
+        let account = account(all, "right", FAULT_MS + 900).expect("an account");
+        assert_eq!(
+            (account.kind, account.from.as_deref()),
+            (Kind::Takeover, Some("left"))
+        );
+        assert_eq!(
+            (account.began_ms, account.duration_ms),
+            (FAULT_MS + 300, 750)
+        );
+        let steps: Vec<_> = account
+            .steps
+            .iter()
+            .map(|(step, after)| (step.name(), *after))
+            .collect();
+        assert_eq!(
+            steps,
+            [
+                ("detected", 0),
+                ("membership", 110),
+                ("fence asked", 180),
+                ("fenced", 390),
+                ("pool start", 460),
+                ("imported", 610),
+                ("listening", 630),
+                ("address", 700),
+                ("all addresses", 750),
+            ]
+        );
+    }
+
+    #[test]
+    fn a_move_soon_after_a_head_joined_begins_with_its_stop() {
+        let all = vec![
+            one(Step::Membership, 1_000, ""),
+            one(Step::PoolStop, 20_000, "left"),
+            one(Step::Stopped, 20_200, "left"),
+            one(Step::PoolStart, 20_250, "right"),
+            one(Step::Imported, 20_400, ""),
+            one(Step::Address, 20_500, "right"),
+        ];
+        let found = account(all.clone(), "right", 20_390).expect("an account");
+        assert_eq!(
+            (found.kind, found.from.as_deref()),
+            (Kind::HandOver, Some("left"))
+        );
+        assert_eq!((found.began_ms, found.duration_ms), (20_000, 500));
+        assert_eq!(
+            account(all, "right", 900),
+            None,
+            "the import was before all of this"
+        );
+    }
+
+    #[test]
+    fn each_of_two_takeovers_has_its_own_steps() {
+        let all = vec![
+            one(Step::PoolStop, 1_000, "left"),
+            one(Step::PoolStart, 1_200, "right"),
+            one(Step::Imported, 1_300, ""),
+            one(Step::Detected, 5_000, ""),
+            one(Step::PoolStop, 5_010, "right"),
+            one(Step::PoolStart, 5_100, "right"),
+            one(Step::Imported, 5_200, ""),
+        ];
+        let first = account(all.clone(), "right", 1_310).expect("the first");
+        assert_eq!((first.kind, first.duration_ms), (Kind::HandOver, 300));
+        let second = account(all, "right", 5_210).expect("the second");
+        assert_eq!((second.kind, second.began_ms), (Kind::Restart, 5_000));
+    }
+
+    /// The head that took over has told of its own stop before, and the head that was lost tells nothing.
+    #[test]
+    fn a_takeover_soon_after_a_move_begins_with_its_detection() {
+        let all = vec![
+            one(Step::PoolStop, 1_000, "left"),
+            one(Step::Stopped, 1_700, "left"),
+            one(Step::Detected, 12_800, ""),
+            one(Step::Fenced, 15_100, "right"),
+            one(Step::PoolStart, 15_150, "left"),
+            one(Step::Imported, 16_200, ""),
+        ];
+        let found = account(all, "left", 16_190).expect("an account");
+        assert_eq!((found.kind, found.began_ms), (Kind::Takeover, 12_800));
+        assert_eq!(found.from.as_deref(), Some("right"));
+    }
+
+    #[test]
+    fn a_start_without_a_cause_is_a_start() {
+        let all = vec![
+            one(Step::PoolStart, 10, "left"),
+            one(Step::Imported, 30, ""),
+        ];
+        let found = account(all, "left", 30).expect("an account");
+        assert_eq!((found.kind, found.from), (Kind::Start, None));
+    }
+}
