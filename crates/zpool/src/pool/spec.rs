@@ -171,7 +171,6 @@ pub fn features() -> impl Iterator<Item = &'static str> {
     })
 }
 
-/// Adds a property given as text.
 /// What the library leaves to its caller to check. It would write down any of these, and stumble
 /// over them later.
 fn check_value(name: &str, value: &str) -> Result<(), PoolErrorKind> {
@@ -202,6 +201,7 @@ fn check_value(name: &str, value: &str) -> Result<(), PoolErrorKind> {
     }
 }
 
+/// Adds a property given as text.
 pub(crate) fn add_property(
     list: &mut NvList,
     name: &str,
