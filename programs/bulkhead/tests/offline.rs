@@ -248,7 +248,7 @@ fn words_that_are_no_command_are_a_failure_in_json_too() {
         "--json volume create tank/v --size foo",
         "pool create --json",
         "--json nonsense",
-        "pool-server tank --arc-size 1 --json",
+        "pool-server tank --iscsi 127.0.0.1:0 --nbd 127.0.0.1:0 --arc-size 1 --json",
     ] {
         let said = machine.run(words);
         assert_eq!(said.code, 2, "{words}: {} {}", said.out, said.err);
@@ -257,7 +257,8 @@ fn words_that_are_no_command_are_a_failure_in_json_too() {
         assert_eq!(document["failure"]["kind"], "usage", "{words}");
     }
     machine.refused("volume create tank/v --size foo", 2, "is not a size");
-    machine.refused("pool-server tank --dirty-max 1", 2, "--dirty-max");
+    let server = "pool-server tank --iscsi 127.0.0.1:0 --nbd 127.0.0.1:0";
+    machine.refused(&format!("{server} --dirty-max 1"), 2, "--dirty-max");
     machine.refused(
         "snapshot schedule set tank --hourly 3 --at 03:00",
         2,

@@ -157,8 +157,6 @@ codes! {
         "Initiators that give up before a takeover ends report I/O errors, and file systems turn read-only."
     ClientPatienceThin "client-patience-thin" Warning
         "A takeover that works, but needs its time-outs to the full, ends after initiators have reported errors."
-    DiskAnswerLong "disk-answer-long" Warning
-        "While a pool waits for a disk that hangs, clients wait; those that give up first report errors, although other disks have the data."
     StopShort "stop-short" Warning
         "A head whose pool does not stop in time is powered off, with every other pool on it."
     MonitorLong "monitor-long" Warning

@@ -558,7 +558,6 @@ fn what_is_one_thing_under_two_names_and_what_cannot_be_a_name_is_found() {
         (Code::PduTwice, replaced(PAIR, "10.77.9.42", "10.77.9.41")),
         (Code::InterfaceShared, replaced(PAIR, "ens1f1", "ens1f0")),
         (Code::ConsensusShort, timeouts("consensus_ms = 20")),
-        (Code::DiskAnswerLong, timeouts("disk_answer_s = 120")),
         (Code::StopShort, timeouts("pool_stop_s = 1")),
         (
             Code::PathRelative,

@@ -218,17 +218,6 @@ fn check_clients(checker: &mut Checker<'_>) {
     let appliance = checker.appliance;
     let times = appliance.timeouts();
     let patience_s = appliance.clients.replacement_timeout_s;
-    if times.disk_answer_s >= patience_s {
-        checker.find(
-            Code::DiskAnswerLong,
-            &key("disk_answer_s"),
-            format!(
-                "a disk may take {} s to answer, and initiators wait {patience_s} s",
-                times.disk_answer_s
-            ),
-            "let disks answer in a fraction of the initiators' patience; 10 is good",
-        );
-    }
     let worst_s = times.takeover_worst_s(appliance.heads.len(), delay_s_max(checker));
     let place = Key::of("clients").field("replacement_timeout_s");
     if patience_s <= times.takeover_budget_s {
