@@ -40,6 +40,17 @@ impl ByteCount {
     pub const fn get(self) -> u64 {
         self.0
     }
+
+    /// The multiples of `block` around it that can be sizes, in words: `16384 or 32768`.
+    pub fn multiples_near(self, block: u64) -> String {
+        let block = block.max(1);
+        let below = self.0 / block * block;
+        match (below, below.checked_add(block)) {
+            (0, _) => block.to_string(),
+            (below, None) => below.to_string(),
+            (below, Some(above)) => format!("{below} or {above}"),
+        }
+    }
 }
 
 /// Why a text is not a byte count.

@@ -10,11 +10,18 @@ const ISCSI_NAME_BYTES_MAX: usize = 223;
 
 /// Why a name is refused. The sentence says what to do.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{name:?} is not a {what}: {rule}")]
+#[error("{name:?} is not {} {what}: {rule}", article(.what))]
 pub struct NameError {
     name: String,
     what: &'static str,
     rule: &'static str,
+}
+
+fn article(noun: &str) -> &'static str {
+    match noun.starts_with(['a', 'e', 'i', 'o', 'u']) {
+        true => "an",
+        false => "a",
+    }
 }
 
 fn refuse<T>(name: &str, what: &'static str, rule: &'static str) -> Result<T, NameError> {

@@ -36,7 +36,7 @@ fn unusable_devices_are_refused_each_with_its_reason() {
         ));
         assert!(matches!(
             create_kind(engine, GroupKind::Mirror, vec![good.clone(), good.clone()]),
-            PoolErrorKind::DeviceInUse { .. }
+            PoolErrorKind::DeviceUnusable { .. }
         ));
         assert!(matches!(
             create_kind(engine, GroupKind::Mirror, vec![good.clone()]),
@@ -61,6 +61,21 @@ fn unusable_devices_are_refused_each_with_its_reason() {
         }
         spec.properties.clear();
         let pool = Pool::create(engine, &spec).expect("the good device");
+        let long = "x".repeat(33);
+        for (name, value) in [
+            ("ashift", "99"),
+            ("ashift", "-1"),
+            ("readonly", "on"),
+            ("compatibility", "openzfs-2.1-linux"),
+            ("comment", long.as_str()),
+        ] {
+            let wish = [(name.to_owned(), value.to_owned())];
+            let error = pool.set_properties(&wish).expect_err(name);
+            assert!(
+                matches!(&error.kind, PoolErrorKind::Property { property, .. } if property == name),
+                "{error}"
+            );
+        }
         let error = Pool::create(engine, &spec).expect_err("twice");
         assert!(
             matches!(error.kind, PoolErrorKind::DeviceInPool { .. }),

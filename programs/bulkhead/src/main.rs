@@ -47,20 +47,31 @@ fn main() -> ExitCode {
     if let Some(code) = lab::inside() {
         return code;
     }
-    let cli = Cli::parse();
-    let json = cli.common.json;
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            return match cli::misunderstood(&error, std::env::args_os()) {
+                Some(failure) => fail(&failure, true),
+                // Prints help, or what is wrong, as people read it, and ends.
+                None => error.exit(),
+            };
+        }
+    };
     match cli.command.plan().and_then(|plan| run(plan, &cli.common)) {
         Ok(code) => code,
-        Err(failure) => {
-            let text = output::failure(&failure, json);
-            // Scripts read the document where they read an answer.
-            let _ = match json {
-                true => std::io::stdout().write_all(text.as_bytes()),
-                false => std::io::stderr().write_all(text.as_bytes()),
-            };
-            ExitCode::from(failure.kind.exit_code())
-        }
+        Err(failure) => fail(&failure, cli.common.json),
     }
+}
+
+/// Tells why it ends.
+fn fail(failure: &Failure, json: bool) -> ExitCode {
+    let text = output::failure(failure, json);
+    // Scripts read the document where they read an answer.
+    let _ = match json {
+        true => std::io::stdout().write_all(text.as_bytes()),
+        false => std::io::stderr().write_all(text.as_bytes()),
+    };
+    ExitCode::from(failure.kind.exit_code())
 }
 
 fn run(plan: Plan, common: &Common) -> Result<ExitCode, Failure> {

@@ -4,7 +4,7 @@ use control::failure::chain;
 use control::{Failure, FailureKind};
 use units::PoolName;
 use zpool::pool::{Candidate, Claims, ImportOptions, SafeToOwn};
-use zpool::{Engine, EngineOptions, HostId, Pool, PoolErrorKind};
+use zpool::{Engine, EngineError, EngineOptions, HostId, Pool, PoolErrorKind};
 
 use crate::cli::Common;
 use crate::operations;
@@ -44,7 +44,22 @@ pub fn small_engine(common: &Common, pool: &PoolName) -> EngineOptions {
 
 /// Starts the engine.
 pub fn start(options: EngineOptions) -> Result<&'static Engine, Failure> {
-    Engine::start(options).map_err(|error| Failure::from_chain(FailureKind::Failed, &error))
+    Engine::start(options).map_err(|error| match error {
+        EngineError::Option { option, rule } => {
+            Failure::usage(format!("{}: {rule}", option_word(option)))
+        }
+        error => Failure::from_chain(FailureKind::Failed, &error),
+    })
+}
+
+/// The word on the command line for an option of the engine.
+fn option_word(option: &'static str) -> &'static str {
+    match option {
+        "arc_bytes_max" => "--arc-size",
+        "dirty_bytes_max" => "--dirty-max",
+        "txg_timeout_s" => "--txg-timeout",
+        other => other,
+    }
 }
 
 /// Finds and imports `pool`.

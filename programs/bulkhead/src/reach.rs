@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use control::answer::{Done, PoolSummary};
+use control::client::SILENCE_SECONDS_MAX;
 use control::request::{PoolCreate, PoolRequest, ServerRequest};
 use control::{Answer, Client, ClientError, Failure, FailureKind, PoolLock, Request};
 use units::PoolName;
@@ -18,6 +19,8 @@ use crate::open::{self, PreviousOwner};
 use crate::operations::{self, Context, Known, NothingLive};
 use crate::places;
 
+/// How long a living server may take to say that it lives, on a machine with much else to do.
+const ALIVE_WAIT: Duration = Duration::from_secs(15);
 /// Longest time that a command waits for another that has the pool open.
 const HOLD_WAIT: Duration = Duration::from_secs(30);
 /// Pause between two looks.
@@ -185,7 +188,7 @@ fn hold(common: &Common, pool: &PoolName) -> Result<Hold, Failure> {
 /// A connection to the pool's server; `None` if it has none.
 fn connect(common: &Common, pool: &PoolName) -> Result<Option<Client>, Failure> {
     match Client::connect(&socket(common, pool)) {
-        Ok(client) => Ok(Some(client)),
+        Ok(client) => alive(client, pool).map(Some),
         Err(error) if error.is_absent() => Ok(None),
         Err(error) => {
             let kind = match error.cause.kind() {
@@ -197,9 +200,29 @@ fn connect(common: &Common, pool: &PoolName) -> Result<Option<Client>, Failure> 
     }
 }
 
+/// The same connection, if its server is alive: it answers this question from memory, whatever its
+/// disks do. Otherwise each command would wait for as long as real work may take.
+fn alive(client: Client, pool: &PoolName) -> Result<Client, Failure> {
+    let patient = |client: Client, patience: Duration| {
+        let fail =
+            |error| Failure::new(FailureKind::Failed, format!("wait for an answer: {error}"));
+        client.patient_for(patience).map_err(fail)
+    };
+    let mut client = patient(client, ALIVE_WAIT)?;
+    let ping = Request::Server(ServerRequest::Ping);
+    match client.call(ping, &mut |_| ()) {
+        Err(failure) if failure.kind == FailureKind::Unreachable => Err(failure.advise(format!(
+            "a server that stands still may be killed (-9): what it acknowledged is safe, and \
+                 `bulkhead pool-server {pool}` or its service manager starts it again"
+        ))),
+        // One that refuses is alive, too.
+        _ => patient(client, Duration::from_secs(SILENCE_SECONDS_MAX)),
+    }
+}
+
 /// The pool that a command without a pool's name is about.
 fn the_only_one(common: &Common) -> Result<PoolName, Failure> {
-    let mut found = served_pools(common);
+    let mut found: BTreeSet<PoolName> = sockets(common).into_iter().collect();
     if found.is_empty() && !common.search().is_empty() {
         let candidates = places::candidates(common, None)?;
         found = candidates
@@ -240,20 +263,6 @@ pub fn sockets(common: &Common) -> Vec<PoolName> {
         .collect();
     pools.sort();
     pools
-}
-
-/// Pools whose servers answer in the run directory.
-fn served_pools(common: &Common) -> BTreeSet<PoolName> {
-    let entries = std::fs::read_dir(&common.run_dir);
-    let entries = entries.into_iter().flatten().flatten();
-    let name = |entry: std::fs::DirEntry| {
-        let name = entry.file_name().into_string().ok()?;
-        let pool: PoolName = name.strip_suffix(".sock")?.parse().ok()?;
-        let mut client = Client::connect(&entry.path()).ok()?;
-        let ping = Request::Server(ServerRequest::Ping);
-        client.call(ping, &mut |_| ()).ok().map(|_| pool)
-    };
-    entries.filter_map(name).collect()
 }
 
 /// What ends a pool's being open.
@@ -380,7 +389,7 @@ fn exists(name: &PoolName) -> Failure {
 /// Lists the pools that are served or can be found.
 pub fn discover(common: &Common) -> Result<Answer, Failure> {
     let mut pools: Vec<PoolSummary> = Vec::new();
-    for name in served_pools(common) {
+    for name in sockets(common) {
         pools.extend(served(common, &name));
     }
     for candidate in places::candidates(common, None)? {

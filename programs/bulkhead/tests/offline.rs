@@ -239,3 +239,49 @@ fn disks_elsewhere_are_found_again_after_they_took_the_place_of_others() {
     ));
     machine.ok(&format!("{forgotten} --search else\\:where"));
 }
+
+/// Scripts read one document, whatever is wrong.
+#[test]
+fn words_that_are_no_command_are_a_failure_in_json_too() {
+    let machine = Machine::with_disks(&["a"]);
+    for words in [
+        "--json volume create tank/v --size foo",
+        "pool create --json",
+        "--json nonsense",
+        "pool-server tank --iscsi 127.0.0.1:0 --nbd 127.0.0.1:0 --arc-size 1 --json",
+    ] {
+        let said = machine.run(words);
+        assert_eq!(said.code, 2, "{words}: {} {}", said.out, said.err);
+        let document = said.json();
+        assert_eq!(document["exit_code"], 2, "{words}");
+        assert_eq!(document["failure"]["kind"], "usage", "{words}");
+    }
+    machine.refused("volume create tank/v --size foo", 2, "is not a size");
+    let server = "pool-server tank --iscsi 127.0.0.1:0 --nbd 127.0.0.1:0";
+    machine.refused(&format!("{server} --dirty-max 1"), 2, "--dirty-max");
+    machine.refused(
+        "snapshot schedule set tank --hourly 3 --at 03:00",
+        2,
+        "--at",
+    );
+    machine.refused(
+        "snapshot schedule set tank --daily 3 --at 25:00",
+        2,
+        "25:00",
+    );
+}
+
+#[test]
+fn a_volume_that_is_no_clone_is_independent_already() {
+    let machine = Machine::with_disks(&["a"]);
+    machine.ok("pool create tank a");
+    machine.ok("volume create tank/v --size 16M --sparse");
+    let said = machine.ok("volume promote tank/v --json").json();
+    assert_eq!(said["changed"], false);
+    machine.ok("snapshot create tank/v@s tank/v@s");
+    machine.ok("snapshot clone tank/v@s tank/c");
+    let said = machine.ok("volume promote tank/c --json").json();
+    assert_eq!(said["changed"], true);
+    machine.refused("volume create tank/w --size 1", 2, "use 16384");
+    machine.refused("volume resize tank/v --size 1", 2, "use 16384");
+}

@@ -60,6 +60,33 @@ fn a_connection_notices_nothing_of_changes_around_it() {
     assert!(client.read(0, 512).is_err(), "closed, not answered");
 }
 
+/// Whoever has the control socket may ask for anything. A name that the pool cannot have is refused,
+/// and remembered by nothing.
+#[test]
+fn a_request_about_another_pool_is_refused_and_harms_no_later_one() {
+    let machine = Machine::with_exported_volume();
+    let _server = machine.serve("");
+    let socket = machine.path("run").join("tank.sock");
+    let mut client = control::Client::connect(&socket).expect("connected");
+    let deep = format!("tank/{}", ["d"; 60].join("/"));
+    for name in ["other/v", "tank/missing/v", "tank/v/v", &deep] {
+        let request = serde_json::json!({"volume": {"create": {
+            "name": name, "size": 1 << 20, "block_size": null, "sparse": true, "properties": {},
+            "parents": false, "exist_ok": false,
+        }}});
+        let request = serde_json::from_value(request).expect("a request");
+        assert!(client.call(request, &mut |_| ()).is_err(), "{name}");
+    }
+    machine.ok("snapshot schedule set tank --hourly 2");
+    machine.ok("volume key status tank");
+    machine.ok("volume resize tank/v --size 64M");
+    machine.ok("target list");
+    machine.ok("volume create tank/w --size 1M --sparse");
+    assert_eq!(machine.ok("status --json").json()["volume_count"], 2);
+    machine.ok("volume destroy tank/w --yes-destroy-data");
+    assert_eq!(machine.ok("status --json").json()["volume_count"], 1);
+}
+
 /// All of a target's maps and itself go in one transaction group.
 #[test]
 fn a_target_that_is_destroyed_while_the_server_is_killed_is_whole_or_gone() {
@@ -257,4 +284,16 @@ fn a_signal_has_the_exports_read_again() {
     assert!(sent.expect("kill runs").success());
     machine.ok("status tank");
     assert_eq!(server.stop(), 0);
+}
+
+/// A command is told of it soon, instead of waiting as long as work may take.
+#[test]
+fn a_server_that_stands_still_is_named_and_going_on_it_answers() {
+    let machine = Machine::with_exported_volume();
+    let server = machine.serve("");
+    let pid = nix::unistd::Pid::from_raw(server.child.id() as i32);
+    nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGSTOP).expect("stopped");
+    machine.refused("status", 7, "talk to the server");
+    nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGCONT).expect("continued");
+    assert!(machine.ok("status --json").json()["server"]["pid"].is_u64());
 }

@@ -74,6 +74,8 @@ codes! {
         "A fence device that the other heads cannot reach never confirms anything."
     FenceDeviceTwice "fence-device-twice" Error
         "A device that belongs to two heads powers the wrong one off."
+    PduTwice "pdu-twice" Error
+        "Two names for one unit look like two feeds: when it fails, everything that was meant to be independent of it is gone."
     FenceAgent "fence-agent" Error
         "Pacemaker starts the agent by this name; there is no program of another form."
     OutletName "outlet-name" Error
@@ -93,6 +95,10 @@ codes! {
         "Corosync knows links by number, 0 to 7, each once."
     HeadOffNetwork "head-off-network" Error
         "A head without an interface in a network neither hears heartbeats there nor can it serve its addresses."
+    InterfaceName "interface-name" Error
+        "Linux calls no interface so; nothing can be brought up on it."
+    InterfaceShared "interface-shared" Warning
+        "Networks on one interface fail together: one pulled cable takes all paths that should be independent."
     HeadAddressMissing "head-address-missing" Error
         "Where heads call their interfaces differently, a moving address finds its interface by the head's own address in the same range."
     LinkFamily "link-family" Error
@@ -130,6 +136,8 @@ codes! {
         "One disk in two pools belongs to whichever writes last."
     DiskNameUnstable "disk-name-unstable" Warning
         "Names like sda are given in the order of discovery and differ between boots and heads."
+    PathRelative "path-relative" Error
+        "A path that does not begin with / is another file for each program that reads it."
     SectorSize "sector-size" Error
         "ZFS writes in powers of two, from 512 bytes."
 
@@ -139,6 +147,8 @@ codes! {
         "Ordinary machines stand still for up to 160 ms now and then; a shorter token powers healthy heads off."
     TokenShortForGuest "token-short-for-guest" Warning
         "A hypervisor stops its guests for a good part of a second to move or snapshot them; with a shorter token that powers healthy heads off."
+    ConsensusShort "consensus-short" Error
+        "Corosync does not start with a consensus below 30 ms, and heads that give up before the others could answer form clusters of their own."
     ProbeTimeoutShort "probe-timeout-short" Error
         "A link that must answer before it is probed twice flaps, and heads that lose all links at once shoot each other."
     BudgetBelowDetection "budget-below-detection" Error
@@ -147,6 +157,8 @@ codes! {
         "Initiators that give up before a takeover ends report I/O errors, and file systems turn read-only."
     ClientPatienceThin "client-patience-thin" Warning
         "A takeover that works, but needs its time-outs to the full, ends after initiators have reported errors."
+    StopShort "stop-short" Warning
+        "A head whose pool does not stop in time is powered off, with every other pool on it."
     MonitorLong "monitor-long" Warning
         "If testing a pool may take longer than starting it, a hung server is noticed later than it could be replaced."
     MonitorShort "monitor-short" Warning

@@ -30,6 +30,7 @@ pub(super) fn check(checker: &mut Checker<'_>) {
     }
     check_shared_network(checker);
     check_twice(checker);
+    check_units(checker);
     check_hosts(checker);
     check_parameters(checker);
     check_delays(checker);
@@ -255,6 +256,25 @@ fn check_twice(checker: &mut Checker<'_>) {
                     "look at the cables and write each device once",
                 );
             }
+        }
+    }
+}
+
+/// A unit that is described under two names. Parameters may tell two units behind one address apart.
+fn check_units(checker: &mut Checker<'_>) {
+    let pdus: Vec<_> = checker.appliance.pdus.iter().collect();
+    for (index, (name, pdu)) in pdus.iter().enumerate() {
+        let same = pdus[..index].iter().find(|(_, other)| {
+            (other.address, other.port, &other.parameters)
+                == (pdu.address, pdu.port, &pdu.parameters)
+        });
+        if let Some((other, _)) = same {
+            checker.find(
+                Code::PduTwice,
+                &Key::of("pdus").field(name).field("address"),
+                format!("{other} and {name} are both at {}", pdu.address),
+                "write the second unit's own address; if there is one unit only, describe it once",
+            );
         }
     }
 }

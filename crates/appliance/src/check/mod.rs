@@ -3,9 +3,11 @@
 
 mod codes;
 mod fencing;
+mod interfaces;
 mod machines;
 mod names;
 mod networks;
+mod paths;
 mod pools;
 mod quorum;
 #[cfg(test)]
@@ -107,9 +109,11 @@ pub fn check(parsed: &Parsed, facts: &Facts) -> Vec<Finding> {
     };
     names::check(&mut checker);
     networks::check(&mut checker);
+    interfaces::check(&mut checker);
     quorum::check(&mut checker);
     fencing::check(&mut checker);
     pools::check(&mut checker);
+    paths::check(&mut checker);
     times::check(&mut checker);
     machines::check(&mut checker);
     let mut findings = checker.findings;

@@ -551,6 +551,54 @@ fn every_profile_is_free_of_contradictions() {
 }
 
 #[test]
+fn what_is_one_thing_under_two_names_and_what_cannot_be_a_name_is_found() {
+    let timeouts =
+        |text: &str| replaced(PAIR, "[quorum]", &format!("[timeouts]\n{text}\n[quorum]"));
+    let cases = [
+        (Code::PduTwice, replaced(PAIR, "10.77.9.42", "10.77.9.41")),
+        (Code::InterfaceShared, replaced(PAIR, "ens1f1", "ens1f0")),
+        (Code::ConsensusShort, timeouts("consensus_ms = 20")),
+        (Code::StopShort, timeouts("pool_stop_s = 1")),
+        (
+            Code::PathRelative,
+            replaced(PAIR, "/dev/disk/by-id/scsi-35000c500a1b20000", "sdb"),
+        ),
+        (
+            Code::PathRelative,
+            replaced(PAIR, "/etc/bulkhead/secrets/bmc-left", "bmc-left"),
+        ),
+        (
+            Code::PathRelative,
+            replaced(PAIR, "/etc/bulkhead/secrets/pdu", "secrets/pdu"),
+        ),
+    ];
+    for (code, text) in cases {
+        assert_only(&findings_of(&text, |_| {}), code);
+    }
+    for interface in ["ens1f0/1", "an-interface-of-16", "eth 0", ""] {
+        let text = PAIR.replace("ens1f0", interface);
+        let findings = findings_of(&text, |_| {});
+        let found = findings
+            .iter()
+            .filter(|one| one.code == Code::InterfaceName);
+        assert_eq!(found.count(), 2, "{interface:?}: {findings:#?}");
+    }
+}
+
+/// Two units behind one controller share its address, and parameters tell them apart.
+#[test]
+fn units_behind_one_address_may_be_told_apart_by_a_parameter() {
+    let text = replaced(PAIR, "10.77.9.42", "10.77.9.41");
+    let text = replaced(
+        &text,
+        "[pdus.b]\n",
+        "[pdus.b]\nparameters = { switch = \"2\" }\n",
+    );
+    let findings = findings_of(&text, |_| {});
+    assert!(findings.is_empty(), "{findings:#?}");
+}
+
+#[test]
 fn names_of_findings_are_unique_and_in_kebab_case() {
     let names: BTreeSet<&str> = Code::ALL.iter().map(|code| code.name()).collect();
     assert_eq!(names.len(), Code::ALL.len());

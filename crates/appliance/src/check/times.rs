@@ -15,6 +15,11 @@ const PROBES_PER_TIMEOUT_MIN: u32 = 3;
 /// Shortest bound of a monitor that tolerates full load, in seconds. The agent waits a tenth of it
 /// for the answer.
 const MONITOR_TIMEOUT_S_MIN: u32 = 3;
+/// Least time for the stop of a pool that has dirty data to write, in seconds.
+const STOP_S_MIN: u32 = 5;
+/// Corosync's `join`: how long heads wait for each other's answers, in milliseconds. Corosync takes no
+/// consensus below 30.
+const JOIN_MS: u32 = 50;
 /// Shortest bound of a power-off that slow BMCs meet, in seconds.
 const FENCE_S_MIN: u32 = 5;
 /// Shortest bound of a disk's answer that stalls of good disks do not reach, in seconds.
@@ -99,6 +104,7 @@ fn check_detection(checker: &mut Checker<'_>) {
             format!("write {TOKEN_MS_MIN} or more"),
         );
     }
+    check_consensus(checker);
     let probes = times.link_probe_timeout_ms / times.link_probe_interval_ms.max(1);
     if probes < PROBES_PER_TIMEOUT_MIN {
         checker.find(
@@ -128,6 +134,23 @@ fn check_detection(checker: &mut Checker<'_>) {
     }
 }
 
+/// corosync.conf(5): a consensus above `join` is safe.
+fn check_consensus(checker: &mut Checker<'_>) {
+    let times = checker.appliance.timeouts();
+    let heads = checker.appliance.heads.len();
+    if heads > 1 && (1..=JOIN_MS).contains(&times.consensus_ms) {
+        checker.find(
+            Code::ConsensusShort,
+            &key("consensus_ms"),
+            format!(
+                "heads look for agreement for {} ms only",
+                times.consensus_ms
+            ),
+            format!("write more than {JOIN_MS}, or leave it out to get the profile's value"),
+        );
+    }
+}
+
 fn check_operations(checker: &mut Checker<'_>) {
     let times = checker.appliance.timeouts();
     if times.pool_monitor_timeout_s > times.pool_start_s {
@@ -147,6 +170,14 @@ fn check_operations(checker: &mut Checker<'_>) {
             &key("pool_monitor_timeout_s"),
             format!("a test may take {} s only", times.pool_monitor_timeout_s),
             format!("write {MONITOR_TIMEOUT_S_MIN} or more; the interval may stay short"),
+        );
+    }
+    if (1..STOP_S_MIN).contains(&times.pool_stop_s) {
+        checker.find(
+            Code::StopShort,
+            &key("pool_stop_s"),
+            format!("a pool has {} s to stop", times.pool_stop_s),
+            format!("write {STOP_S_MIN} or more; a stop that is quick stays quick"),
         );
     }
     if (1..FENCE_S_MIN).contains(&times.fence_s) {

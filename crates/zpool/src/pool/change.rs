@@ -58,9 +58,9 @@ pub(super) fn check_new_devices<'a>(
     for path in devices {
         let twice = !seen.insert(std::fs::canonicalize(path).unwrap_or_else(|_| path.clone()));
         let checked = if twice {
-            Err(PoolErrorKind::DeviceInUse {
+            Err(PoolErrorKind::DeviceUnusable {
                 path: path.clone(),
-                by: "this same command (it is named twice)".into(),
+                why: "it is named twice".into(),
             })
         } else {
             check_new_device(path, overwrite)
@@ -218,7 +218,9 @@ impl Pool {
         let found = properties
             .iter()
             .find(|property| property.name == "ashift")?;
-        found.value.parse().ok().filter(|shift| *shift != 0)
+        let shift = found.value.parse().ok()?;
+        // Other software may have stored anything.
+        spec::ASHIFT_RANGE.contains(&shift).then_some(shift)
     }
 
     /// Makes `new` a mirror of `device`. It is filled in the background.

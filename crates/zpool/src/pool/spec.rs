@@ -87,7 +87,10 @@ pub struct PoolSpec {
 }
 
 /// Smallest and largest block size (as a power of two) that a pool may assume of its devices.
-const ASHIFT_RANGE: std::ops::RangeInclusive<u64> = 9..=16;
+pub(super) const ASHIFT_RANGE: std::ops::RangeInclusive<u64> = 9..=16;
+
+/// Longest comment of a pool (`ZPROP_MAX_COMMENT`).
+const COMMENT_BYTES_MAX: usize = 32;
 
 fn shape<T>(why: &str) -> Result<T, PoolErrorKind> {
     Err(PoolErrorKind::Shape {
@@ -119,15 +122,8 @@ impl PoolSpec {
         let Some((_, text)) = self.properties.iter().find(|(name, _)| name == "ashift") else {
             return Ok(None);
         };
-        match text.parse() {
-            Ok(0) => Ok(None),
-            Ok(ashift) if ASHIFT_RANGE.contains(&ashift) => Ok(Some(ashift)),
-            _ => Err(PoolErrorKind::Property {
-                property: "ashift".to_owned(),
-                why: "choose 9 (512 bytes) to 16 (64K), or 0 to take what the devices report"
-                    .to_owned(),
-            }),
-        }
+        check_value("ashift", text)?;
+        Ok(text.parse().ok().filter(|shift| *shift != 0))
     }
 
     /// The library's form of the groups.
@@ -175,6 +171,36 @@ pub fn features() -> impl Iterator<Item = &'static str> {
     })
 }
 
+/// What the library leaves to its caller to check. It would write down any of these, and stumble
+/// over them later.
+fn check_value(name: &str, value: &str) -> Result<(), PoolErrorKind> {
+    let refused = match name {
+        "ashift" => match value.parse() {
+            Ok(0) => None,
+            Ok(shift) if ASHIFT_RANGE.contains(&shift) => None,
+            _ => Some("choose 9 (512 bytes) to 16 (64K), or 0 to take what the devices report"),
+        },
+        "compatibility" => (value != "off").then_some(
+            "sets of features are not known here: leave features out when the pool is made, with \
+             feature@NAME=disabled",
+        ),
+        "readonly" => Some("it belongs to an import, and cannot be set"),
+        "comment" => {
+            let is_plain = value.bytes().all(|b| b == b' ' || b.is_ascii_graphic());
+            (!is_plain || value.len() > COMMENT_BYTES_MAX)
+                .then_some("use at most 32 printable ASCII characters")
+        }
+        _ => None,
+    };
+    match refused {
+        None => Ok(()),
+        Some(why) => Err(PoolErrorKind::Property {
+            property: name.to_owned(),
+            why: why.to_owned(),
+        }),
+    }
+}
+
 /// Adds a property given as text.
 pub(crate) fn add_property(
     list: &mut NvList,
@@ -183,6 +209,7 @@ pub(crate) fn add_property(
     creating: bool,
 ) -> Result<(), PoolErrorKind> {
     use rustix::io::Errno;
+    check_value(name, value)?;
     let (c_name, c_value) = (c_text(name), c_text(value));
     // SAFETY: the list is live and ours; both texts are copied.
     let code = unsafe {

@@ -10,6 +10,7 @@ mod key;
 mod lab;
 mod layout;
 mod manual;
+mod misunderstood;
 mod nbd;
 mod pool;
 mod replicate;
@@ -46,6 +47,7 @@ pub use lab::{
     WhichLab,
 };
 pub use manual::write as manual_pages;
+pub use misunderstood::misunderstood;
 pub use pool::MoveArgs;
 pub use rescue::RescueArgs;
 pub use serve::{NbdAddress, ServeArgs};

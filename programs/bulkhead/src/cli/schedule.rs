@@ -60,9 +60,9 @@ pub struct SetArgs {
     /// One on the first of each month, so many are kept
     #[arg(long, value_name = "KEEP")]
     monthly: Option<u32>,
-    /// Time of the day of --daily, --weekly and --monthly, in UTC
-    #[arg(long, value_name = "HH:MM", default_value = "00:00")]
-    at: String,
+    /// Time of the day of --daily, --weekly and --monthly, in UTC [default: 00:00]
+    #[arg(long, value_name = "HH:MM", conflicts_with = "none")]
+    at: Option<String>,
     /// No snapshots here, whatever a schedule above says
     #[arg(long, conflicts_with_all = ["rules", "hourly", "daily", "weekly", "monthly"])]
     none: bool,
@@ -74,7 +74,15 @@ pub struct SetArgs {
 impl SetArgs {
     fn rules(&self) -> Result<Vec<Rule>, Failure> {
         let mut rules = self.rules.clone();
-        let at = &self.at;
+        let timed = [self.daily, self.weekly, self.monthly];
+        if self.at.is_some() && timed.iter().all(Option::is_none) {
+            return Err(
+                Failure::usage("--at is the time of --daily, --weekly or --monthly").advise(
+                    "add one of them; a rule in words has its own: \"daily at 03:00 keep 7\"",
+                ),
+            );
+        }
+        let at = self.at.as_deref().unwrap_or("00:00");
         let flags = [
             ("hourly".to_owned(), self.hourly),
             (format!("daily at {at}"), self.daily),

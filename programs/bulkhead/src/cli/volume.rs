@@ -348,10 +348,9 @@ impl CreateArgs {
             return Err(Failure::usage(message));
         }
         if size % block != 0 {
-            let below = size / block * block;
             let message = format!(
-                "the size {size} is not a multiple of the block size {block}: use {below} or {}",
-                below + block
+                "the size {size} is not a multiple of the block size {block}: use {}",
+                self.size.multiples_near(block)
             );
             return Err(Failure::usage(message));
         }

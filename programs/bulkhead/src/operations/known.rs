@@ -30,10 +30,20 @@ impl Source for Pool {
 
     fn read_own(&self, dataset: &str) -> Result<Own, Failure> {
         match self.own_user_properties(&Dataset::parse(dataset)?, PROPERTY_PREFIX) {
-            Err(error) if error.kind == DatasetErrorKind::NotFound => Ok(Own::new()),
+            Err(error) if cannot_exist(&error.kind) => Ok(Own::new()),
             other => other.map_err(failures::dataset),
         }
     }
+}
+
+/// Whether the pool has no such dataset: a request may have named anything, also what no pool, or
+/// another pool, could have. Otherwise one bad name would fail every later question.
+fn cannot_exist(kind: &DatasetErrorKind) -> bool {
+    use DatasetErrorKind::{NameTooLong, NotFound, OtherPool, ParentMissing, ParentUnsuitable};
+    matches!(
+        kind,
+        NotFound | OtherPool | NameTooLong | ParentMissing | ParentUnsuitable
+    )
 }
 
 /// What is known of a pool's documents. Whoever changes one says so *after* the change and before

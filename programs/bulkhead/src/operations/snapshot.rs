@@ -14,7 +14,9 @@ use super::{Context, failures, schedule, volume};
 /// Performs one request.
 pub fn perform(context: &Context<'_>, request: SnapshotRequest) -> Result<Answer, Failure> {
     match request {
-        SnapshotRequest::Create { names } => {
+        SnapshotRequest::Create { mut names } => {
+            let mut seen = BTreeSet::new();
+            names.retain(|name| seen.insert(name.clone()));
             replay(context, &names)?;
             context.pool.snapshot(&names).map_err(failures::dataset)?;
             Ok(Done::changed(format!("created {}", list_of(&names))))

@@ -46,6 +46,10 @@ pub fn perform(context: &Context<'_>, request: VolumeRequest) -> Result<Answer, 
         }
         VolumeRequest::Rescue(_) => Err(super::not_here("a rescue")),
         VolumeRequest::Promote { name } => {
+            let found = context.pool.dataset(&name).map_err(failures::dataset)?;
+            if found.origin.is_none() {
+                return Ok(Done::already(format!("{name} depends on no other volume")));
+            }
             context.pool.promote(&name).map_err(failures::dataset)?;
             Ok(Done::changed(format!(
                 "{name} depends on no other volume now"
@@ -238,11 +242,8 @@ fn resize(
     if size == 0 || size % block != 0 {
         let message =
             format!("the size {size} is not a positive multiple of the block size {block}");
-        return Err(Failure::usage(message).advise(format!(
-            "use {} or {}",
-            size / block * block,
-            (size / block + 1) * block
-        )));
+        let near = ByteCount(size).multiples_near(block);
+        return Err(Failure::usage(message).advise(format!("use {near}")));
     }
     if size == old_size {
         return Ok(Done::already(format!(

@@ -239,6 +239,8 @@ impl Handler for Core {
         };
         let mut answer = operations::perform(&context, request, progress)?;
         match &mut answer {
+            Answer::Done(done) if done.changed => self.serving.count_volumes(&pool),
+            Answer::Transfer(_) => self.serving.count_volumes(&pool),
             Answer::Targets(targets) => self.add_sessions(targets, &mut []),
             Answer::Target(target) => self.add_sessions(std::slice::from_mut(target), &mut []),
             Answer::Nbd(exports) => self.add_sessions(&mut [], exports),

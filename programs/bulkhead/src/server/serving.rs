@@ -408,6 +408,13 @@ impl Serving {
         (portals.collect(), listeners.collect())
     }
 
+    /// Counts the volumes again, after one may have come or gone without any export of it.
+    pub fn count_volumes(&self, pool: &zpool::Pool) {
+        if let Ok(all) = self.known.all(pool) {
+            self.served().volume_count = all.volumes().count() as u64;
+        }
+    }
+
     /// What is served, without asking the pool.
     pub fn glance(&self) -> Status {
         let served = self.served();
