@@ -51,6 +51,9 @@ impl PoolProgram for StandIn {
     }
 
     fn request_export(&self, _: &PoolName, limit: Duration) -> Result<(), String> {
+        if !self.folder.join("serving").exists() {
+            return Err("it does not listen".to_owned());
+        }
         let deadline = Instant::now() + limit;
         let pid = std::fs::read_to_string(self.folder.join("pid")).map_err(|e| e.to_string())?;
         run_program(&Invocation::new("kill", &["-TERM", pid.trim()]))

@@ -506,6 +506,7 @@ mod tests {
             Action::Spawn(_) => Event::Started,
             Action::AwaitServing => Event::Serving,
             Action::BringAddresses => Event::Brought,
+            Action::Settle => Event::Settled,
             Action::WithdrawAddresses => Event::Withdrawn,
             Action::Export | Action::Kill => Event::Ended,
             Action::Answer(_) => unreachable!("nothing comes of an answer"),
