@@ -171,6 +171,8 @@ impl Scene {
             }
             seen.insert(serving_head(&state, &self.pool));
         }
+        // The tools above may have taken longer than an answer stays fresh.
+        self.client.listen(Duration::ZERO)?;
         let story = &self.client.story;
         let fresh = Moment(Moment::now().0 - FRESH_S);
         if !story.all_answered_since(fresh) {

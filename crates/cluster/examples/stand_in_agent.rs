@@ -1,19 +1,22 @@
 //! The pool agent around a stand-in for the server, a shell script: for the tests of the agent
 //! and for ocf-tester(8), which want no disks. The environment says how the stand-in behaves:
-//! `STAND_IN_DIR` is its folder, `STAND_IN_MODE` is empty, `stubborn`, `late` or `dies`,
-//! `STAND_IN_LABEL` the name of the pool's previous owner, `STAND_IN_PEER` what the cluster knows.
+//! `STAND_IN_DIR` is its folder, `STAND_IN_MODE` is empty, `stubborn`, `late`, `dies` or
+//! `lingers`, `STAND_IN_LABEL` the name of the pool's previous owner, `STAND_IN_PEER` what the cluster knows.
 
 #![forbid(unsafe_code)]
 
 use std::path::PathBuf;
 use std::process::{Command, ExitCode, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use cluster::agent::{ClusterView, PoolProgram, Surroundings, run};
 use cluster::machine::Local;
 use cluster::process::{Invocation, run as run_program};
 use takeover::{Grant, Label, Peer, Server};
 use units::PoolName;
+
+/// Pause between two looks whether the server has let go.
+const LOOK_INTERVAL: Duration = Duration::from_millis(5);
 
 struct StandIn {
     folder: PathBuf,
@@ -24,13 +27,14 @@ fn variable(name: &str) -> String {
     std::env::var(name).unwrap_or_default()
 }
 
-/// Serves while the file `serving` is there; ends on SIGTERM.
+/// Has the pool open while the file `serving` is there; lets go of it on SIGTERM.
 const SERVER: &str = r#"
 cd "$1"
 echo $$ >pid
 [ "$2" = dies ] && exit 1
 [ "$2" = late ] && exec sleep 1000
 trap 'rm -f serving; exit 0' TERM
+[ "$2" = lingers ] && trap 'rm -f serving' TERM
 [ "$2" = stubborn ] && trap '' TERM
 touch serving
 echo serving
@@ -46,11 +50,21 @@ impl PoolProgram for StandIn {
         answers.then_some(Server::Serving)
     }
 
-    fn request_export(&self, _: &PoolName, _: Duration) -> Result<(), String> {
+    fn request_export(&self, _: &PoolName, limit: Duration) -> Result<(), String> {
+        if !self.folder.join("serving").exists() {
+            return Err("it does not listen".to_owned());
+        }
+        let deadline = Instant::now() + limit;
         let pid = std::fs::read_to_string(self.folder.join("pid")).map_err(|e| e.to_string())?;
         run_program(&Invocation::new("kill", &["-TERM", pid.trim()]))
-            .map(|_| ())
-            .map_err(|error| error.to_string())
+            .map_err(|error| error.to_string())?;
+        while self.folder.join("serving").exists() {
+            if Instant::now() >= deadline {
+                return Err("it does not let go".to_owned());
+            }
+            std::thread::sleep(LOOK_INTERVAL);
+        }
+        Ok(())
     }
 
     fn read_label(&self, _: &PoolName) -> Result<Label, String> {

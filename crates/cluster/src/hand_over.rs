@@ -21,6 +21,8 @@ const ORDER_RESERVE: Duration = Duration::from_secs(30);
 /// Pause between two looks at the cluster. Each look costs processor time that the hand-over
 /// itself needs.
 const LOOK_INTERVAL: Duration = Duration::from_millis(200);
+/// Pause before the first look. No hand-over is over before.
+const FIRST_LOOK_AFTER: Duration = Duration::from_millis(700);
 
 /// What came of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -180,6 +182,7 @@ fn wait(
         why,
     };
     let deadline = Instant::now() + limit;
+    std::thread::sleep(FIRST_LOOK_AFTER);
     loop {
         let now = Situation::look(machine)?;
         if resources.iter().all(|one| now.is_served(one, to)) {

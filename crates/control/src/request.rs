@@ -497,6 +497,8 @@ pub enum ServerRequest {
     Reload,
     /// Is it alive, and which pool is it.
     Ping,
+    /// Write down what waits in memory, so that an export soon after is short. Clients notice nothing.
+    Settle,
 }
 
 /// A pool to be made; performed by the command line itself, since no server has it yet.

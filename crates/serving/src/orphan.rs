@@ -26,12 +26,19 @@ pub struct Orphan {
     pub remote: SocketAddr,
 }
 
-/// Pause between two looks whether an address has arrived.
-const LOOK_INTERVAL: Duration = Duration::from_millis(20);
+/// Pause between two looks whether an address has arrived: clients wait for it.
+const LOOK_INTERVAL: Duration = Duration::from_millis(2);
+/// The same when it did not come soon.
+const LATE_LOOK_INTERVAL: Duration = Duration::from_millis(20);
+/// How long an address is looked for often.
+const SOON: Duration = Duration::from_secs(2);
 /// When clients are told, after their address has arrived: segments get lost, and a switch or a
 /// neighbour may learn a moment later where the address is now.
-const TELL_AFTER: [Duration; 4] = [
+const TELL_AFTER: [Duration; 7] = [
     Duration::ZERO,
+    Duration::from_millis(5),
+    Duration::from_millis(15),
+    Duration::from_millis(40),
     Duration::from_millis(100),
     Duration::from_millis(400),
     Duration::from_millis(1_500),
@@ -74,6 +81,7 @@ fn run(orphans: &[Orphan], deadline: Instant) {
         told: 0,
     };
     let mut groups: Vec<Group> = addresses.into_iter().map(group).collect();
+    let begun = Instant::now();
     while !groups.is_empty() && Instant::now() < deadline {
         groups.retain_mut(|group| match group.step() {
             Ok(goes_on) => goes_on,
@@ -84,7 +92,10 @@ fn run(orphans: &[Orphan], deadline: Instant) {
                 false
             }
         });
-        std::thread::sleep(LOOK_INTERVAL);
+        std::thread::sleep(match begun.elapsed() < SOON {
+            true => LOOK_INTERVAL,
+            false => LATE_LOOK_INTERVAL,
+        });
     }
 }
 

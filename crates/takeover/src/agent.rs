@@ -4,7 +4,8 @@
 //! * **start**: a server that serves is success at once. One that hangs is killed first. Then
 //!   the labels are read, the evidence judged, a server started with the grant, and awaited. When
 //!   it serves, the pool's addresses are set.
-//! * **stop**: the pool's addresses are taken away; the server drains and exports. One that does
+//! * **stop**: a server that serves writes down what it has in memory, while clients go on. Then the
+//!   pool's addresses are taken away; the server drains and exports. One that does
 //!   not is killed. A stop is a success only when this head has none of the addresses and no process of
 //!   it has the pool open, and other heads rely on that; where it is not, the head is fenced.
 //! * **monitor**: one question to the server, answered from its memory. No device is touched.
@@ -57,6 +58,9 @@ pub enum Action {
     AwaitServing,
     /// Set the pool's addresses. Yields [`Event::Brought`] or [`Event::Failed`].
     BringAddresses,
+    /// Have the server write down what waits in memory, within a bound of its own. Yields
+    /// [`Event::Settled`] or [`Event::Failed`].
+    Settle,
     /// Take the pool's addresses away. Yields [`Event::Withdrawn`] or [`Event::Failed`].
     WithdrawAddresses,
     /// Have the server drain, export and end, and wait for its end. Yields [`Event::Ended`] or
@@ -67,6 +71,25 @@ pub enum Action {
     Kill,
     /// Tell Pacemaker.
     Answer(Verdict),
+}
+
+impl Action {
+    /// In a word, for logs.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::AskServer => "ask",
+            Self::ReadLabel => "label",
+            Self::AskCluster { .. } => "cluster",
+            Self::Spawn(_) => "spawn",
+            Self::AwaitServing => "serve",
+            Self::BringAddresses => "addresses",
+            Self::Settle => "settle",
+            Self::WithdrawAddresses => "withdraw",
+            Self::Export => "export",
+            Self::Kill => "kill",
+            Self::Answer(_) => "answer",
+        }
+    }
 }
 
 /// What came of an action.
@@ -84,6 +107,8 @@ pub enum Event {
     Serving,
     /// The addresses are set.
     Brought,
+    /// Little is left to be written.
+    Settled,
     /// The addresses are gone.
     Withdrawn,
     /// Its process is gone.
@@ -125,6 +150,7 @@ enum State {
     AwaitingServing,
     KillingFailed { why: String },
     BringingAddresses,
+    Settling,
     Withdrawing { server: Server },
     Exporting,
     KillingStubborn { why: String },
@@ -172,6 +198,8 @@ impl Agent {
             (State::BringingAddresses, Event::Brought | Event::Failed(_)) => {
                 answer(Verdict::Success)
             }
+            // Only a matter of time: the export writes what is left.
+            (State::Settling, Event::Settled | Event::Failed(_)) => withdraw(Server::Serving),
             (State::Withdrawing { server }, Event::Withdrawn) => withdrawn(server),
             // What does not serve in time must not begin to serve later, unobserved.
             (State::AwaitingServing, Event::Failed(why)) => {
@@ -214,8 +242,9 @@ impl Agent {
             (Operation::Start, Server::Stopping | Server::Silent) => {
                 (State::KillingSilent, Action::Kill)
             }
+            (Operation::Stop, Server::Serving) => (State::Settling, Action::Settle),
             // Clients of a server that crashed must not look for it here either.
-            (Operation::Stop, server) => (State::Withdrawing { server }, Action::WithdrawAddresses),
+            (Operation::Stop, server) => withdraw(server),
         }
     }
 
@@ -248,6 +277,10 @@ impl Agent {
             Err(refusal) => answer(Verdict::Failure(refusal.to_string())),
         }
     }
+}
+
+const fn withdraw(server: Server) -> (State, Action) {
+    (State::Withdrawing { server }, Action::WithdrawAddresses)
 }
 
 /// No client gets here any more; the server can go.
@@ -365,12 +398,13 @@ mod tests {
             Operation::Stop,
             &[
                 Event::Server(Server::Serving),
+                Event::Settled,
                 Event::Withdrawn,
                 failed(),
                 Event::Ended,
             ],
         );
-        assert_eq!(actions[2..4], [Action::Export, Action::Kill]);
+        assert_eq!(actions[3..5], [Action::Export, Action::Kill]);
         assert_eq!(last(&actions), Verdict::Success);
     }
 
@@ -386,15 +420,26 @@ mod tests {
     #[test]
     fn addresses_go_before_the_pool_and_with_a_server_that_crashed() {
         for (server, next) in [
-            (Server::Serving, Action::Export),
+            (Server::Stopping, Action::Export),
             (Server::Silent, Action::Kill),
             (Server::Absent, Action::Answer(Verdict::Success)),
         ] {
             let actions = play(Operation::Stop, &[Event::Server(server), Event::Withdrawn]);
             assert_eq!(actions[1..], [Action::WithdrawAddresses, next]);
         }
-        let actions = play(Operation::Stop, &[Event::Server(Server::Serving), failed()]);
+        let serving = Event::Server(Server::Serving);
+        let actions = play(Operation::Stop, &[serving, Event::Settled, failed()]);
         assert_eq!(last(&actions).code(), 1, "an address that stays");
+    }
+
+    #[test]
+    fn a_server_that_serves_settles_before_clients_wait_and_need_not_succeed() {
+        for settled in [Event::Settled, failed()] {
+            let serving = Event::Server(Server::Serving);
+            let actions = play(Operation::Stop, &[serving, settled, Event::Withdrawn]);
+            let expected = [Action::Settle, Action::WithdrawAddresses, Action::Export];
+            assert_eq!(actions[1..], expected);
+        }
     }
 
     #[test]
@@ -461,6 +506,7 @@ mod tests {
             Action::Spawn(_) => Event::Started,
             Action::AwaitServing => Event::Serving,
             Action::BringAddresses => Event::Brought,
+            Action::Settle => Event::Settled,
             Action::WithdrawAddresses => Event::Withdrawn,
             Action::Export | Action::Kill => Event::Ended,
             Action::Answer(_) => unreachable!("nothing comes of an answer"),

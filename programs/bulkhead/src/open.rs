@@ -42,8 +42,10 @@ pub fn small_engine(common: &Common, pool: &PoolName) -> EngineOptions {
     options
 }
 
-/// Starts the engine.
+/// Starts the engine. Until [`allow_huge_pages`], memory comes in small pages: opening a pool touches a
+/// little memory in many places, and clearing a huge page for each took more than half of the time.
 pub fn start(options: EngineOptions) -> Result<&'static Engine, Failure> {
+    set_huge_pages(false);
     Engine::start(options).map_err(|error| match error {
         EngineError::Option { option, rule } => {
             Failure::usage(format!("{}: {rule}", option_word(option)))
@@ -59,6 +61,18 @@ fn option_word(option: &'static str) -> &'static str {
         "dirty_bytes_max" => "--dirty-max",
         "txg_timeout_s" => "--txg-timeout",
         other => other,
+    }
+}
+
+/// From now on memory comes in huge pages where there are any: a cache that fills wants them.
+pub fn allow_huge_pages() {
+    set_huge_pages(true);
+}
+
+fn set_huge_pages(are_allowed: bool) {
+    // Only a matter of speed.
+    if let Err(error) = nix::sys::prctl::set_thp_disable(!are_allowed) {
+        tracing::debug!(%error, "huge pages are as the system has them");
     }
 }
 

@@ -10,19 +10,28 @@ pub const ADDRESS_AGENT_PATH: &str = "/usr/lib/ocf/resource.d/bulkhead/address";
 /// The agent's text: it hands over to `program`, the `bulkhead` binary. A missing binary is
 /// told as "not installed" (5), so that Pacemaker tries another head and not again.
 pub fn agent_script(program: &Path) -> String {
-    script(program, "pool", "a pool and its server")
+    script(program, "pool", "a pool and its server", "")
 }
 
-/// The same for the agent of an address.
+/// The same for the agent of an address. It looks first: the agent of the pool has mostly done
+/// already what is asked, and the program takes longer to start than the look.
 pub fn address_agent_script(program: &Path) -> String {
-    script(program, "address", "an address of a pool")
+    script(program, "address", "an address of a pool", DONE_ALREADY)
 }
 
-fn script(program: &Path, agent: &str, what: &str) -> String {
+/// Ends the agent of an address where an address to be stopped is not there, or one to be started is.
+const DONE_ALREADY: &str = r#"case "$1" in start | stop)
+    held=$(ip -o addr show ${OCF_RESKEY_interface:+dev "$OCF_RESKEY_interface"} \
+        to "$OCF_RESKEY_address" 2>/dev/null) &&
+        case "$1:${held:+held}" in start:held | stop:) exit 0 ;; esac ;;
+esac
+"#;
+
+fn script(program: &Path, agent: &str, what: &str, before: &str) -> String {
     let program = shell_quoted(&program.to_string_lossy());
     format!(
         "#!/bin/sh\n{}\n# ocf:bulkhead:{agent}, {what}.\n\
-         [ -x {program} ] || exit 5\nexec {program} agent {agent} \"$1\"\n",
+         [ -x {program} ] || exit 5\n{before}exec {program} agent {agent} \"$1\"\n",
         super::GENERATED,
     )
 }

@@ -117,14 +117,47 @@ pub struct Colocation {
     pub with: String,
 }
 
-/// `then` starts after `first`. Both may stop at the same time: the agent of a pool takes the
-/// pool's addresses away before the pool, without waiting for Pacemaker's next step.
+/// `then` is started, or stopped, after `first`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Order {
+    /// What is done to both.
+    pub action: Ordered,
     /// What comes first.
     pub first: String,
     /// What waits for it.
     pub then: String,
+}
+
+/// What an order is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ordered {
+    /// `then` starts only when `first` has started.
+    Start,
+    /// Where both stop, `then` does so after `first`. The agent of a pool itself takes the pool's addresses
+    /// away, when their clients need not wait long any more; their own agents would do it too early.
+    Stop,
+    /// Where `first` moves to another head, `then` is stopped after the start there, for which clients wait.
+    Move,
+}
+
+impl Order {
+    fn element(&self) -> Element {
+        let order = |prefix: &str| {
+            Element::new("rsc_order")
+                .with("id", format!("{prefix}-{}-{}", self.first, self.then))
+                .with("first", &self.first)
+                .with("then", &self.then)
+        };
+        let of = |order: Element, first: &str, then: &str| {
+            order.with("first-action", first).with("then-action", then)
+        };
+        let (order, kind) = match self.action {
+            Ordered::Start => (order("after"), "Mandatory"),
+            Ordered::Stop => (of(order("stop-after"), "stop", "stop"), "Optional"),
+            Ordered::Move => (of(order("move-after"), "start", "stop"), "Optional"),
+        };
+        order.with("kind", kind).with("symmetrical", "false")
+    }
 }
 
 /// Devices that together power one head off; a level is tried when those before it failed.
@@ -411,10 +444,13 @@ fn add_pool(cib: &mut Cib, appliance: &Appliance, name: &PoolName, pool: &Pool, 
             resource: primitive.id.clone(),
             with: id.clone(),
         });
-        cib.orders.push(Order {
-            first: id.clone(),
-            then: primitive.id.clone(),
-        });
+        for action in [Ordered::Start, Ordered::Stop, Ordered::Move] {
+            cib.orders.push(Order {
+                action,
+                first: id.clone(),
+                then: primitive.id.clone(),
+            });
+        }
         cib.primitives.push(primitive);
     }
 }
@@ -593,14 +629,7 @@ impl Cib {
                 .with("with-rsc", &one.with)
                 .with("score", "INFINITY")
         });
-        let orders = self.orders.iter().map(|one| {
-            Element::new("rsc_order")
-                .with("id", format!("after-{}-{}", one.first, one.then))
-                .with("first", &one.first)
-                .with("then", &one.then)
-                .with("kind", "Mandatory")
-                .with("symmetrical", "false")
-        });
+        let orders = self.orders.iter().map(Order::element);
         Element::new("constraints")
             .containing_all(locations)
             .containing_all(colocations)

@@ -9,8 +9,8 @@ mod corosync;
 
 pub use agents::{ADDRESS_AGENT_PATH, AGENT_PATH, address_agent_script, agent_script};
 pub use cib::{
-    Cib, Colocation, FencingLevel, Location, Operation, Order, Primitive, Score, address_id,
-    address_prefix, cib, common_interface, fence_ids, pool_id,
+    Cib, Colocation, FencingLevel, Location, Operation, Order, Ordered, Primitive, Score,
+    address_id, address_prefix, cib, common_interface, fence_ids, pool_id,
 };
 pub use corosync::{corosync_conf, qdevice_defaults};
 

@@ -2,7 +2,8 @@
 //! server lets go. Pacemaker has each of them as a resource of its own, watches it, and finds it
 //! done when it comes to it; clients need not wait for its steps in between.
 //!
-//! Which they are is noted while they are up, so that a stop needs no other file.
+//! Which they are is noted while they are up, so that a stop needs no other file. Without a note they are
+//! those of the appliance file: another head, which sets them with the pool, relies on the stop.
 
 use std::path::{Path, PathBuf};
 
@@ -47,25 +48,32 @@ impl Carried {
         Ok(())
     }
 
-    /// Takes the noted addresses away, all at once. Nothing noted is nothing to do.
+    /// Takes the noted addresses away, all at once; where nothing is noted, those of `described`.
     ///
     /// # Errors
     ///
     /// One may still be here.
-    pub fn withdraw(&self, machine: &dyn Machine) -> Result<(), String> {
+    pub fn withdraw(
+        &self,
+        machine: &dyn Machine,
+        described: impl FnOnce() -> Vec<Address>,
+    ) -> Result<(), String> {
         let failed = |why: &dyn std::fmt::Display| {
             format!("take away addresses by {}: {why}", self.note_path.display())
         };
-        let text = match std::fs::read(&self.note_path) {
-            Ok(text) => text,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+        let noted: Option<Vec<Address>> = match std::fs::read(&self.note_path) {
+            Ok(text) => Some(serde_json::from_slice(&text).map_err(|error| failed(&error))?),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
             Err(error) => return Err(failed(&error)),
         };
-        let noted: Vec<Address> = serde_json::from_slice(&text).map_err(|error| failed(&error))?;
-        for (address, done) in each(&noted, |one| one.stop(machine)) {
+        let is_noted = noted.is_some();
+        for (address, done) in each(&noted.unwrap_or_else(described), |one| one.stop(machine)) {
             done.map_err(|trouble| format!("{}: {}", address.address, trouble.into_reason()))?;
         }
-        std::fs::remove_file(&self.note_path).map_err(|error| failed(&error))
+        match is_noted {
+            true => std::fs::remove_file(&self.note_path).map_err(|error| failed(&error)),
+            false => Ok(()),
+        }
     }
 
     fn write(&self, addresses: &[Address]) -> std::io::Result<()> {
@@ -145,7 +153,8 @@ mod tests {
         carried(&folder).bring(&addresses(), &head).expect("noted");
         assert_eq!(head.count("addr add"), 2);
         for _ in 0..2 {
-            carried(&folder).withdraw(&head).expect("withdrawn");
+            let withdrawn = carried(&folder).withdraw(&head, Vec::new);
+            withdrawn.expect("withdrawn");
             assert_eq!(head.count("addr del"), 2);
         }
     }
@@ -159,10 +168,20 @@ mod tests {
         };
         carried(&folder).bring(&addresses(), &head).expect("noted");
         for count in [2, 4] {
-            let why = carried(&folder).withdraw(&head).expect_err("one stays");
+            let withdrawn = carried(&folder).withdraw(&head, Vec::new);
+            let why = withdrawn.expect_err("one stays");
             assert!(why.contains("fd77::100"), "{why}");
             assert_eq!(head.count("addr del"), count);
         }
+    }
+
+    #[test]
+    fn without_a_note_the_described_addresses_are_withdrawn() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let head = Head::default();
+        let withdrawn = carried(&folder).withdraw(&head, addresses);
+        withdrawn.expect("withdrawn");
+        assert_eq!(head.count("addr del"), 2);
     }
 
     #[test]

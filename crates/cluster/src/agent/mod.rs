@@ -7,6 +7,7 @@ mod carried;
 mod meta;
 mod pacemaker;
 mod process;
+mod steps;
 mod watch;
 
 use std::path::PathBuf;
@@ -16,6 +17,7 @@ use std::time::{Duration, Instant};
 use takeover::{Action, Agent, Event, Grant, Label, Operation, Server, Verdict};
 use units::PoolName;
 
+use self::steps::Steps;
 use crate::machine::Machine;
 
 pub use address::{Address, run_address};
@@ -35,6 +37,9 @@ const STOP_PATIENCE_DIVISOR: u32 = 100;
 /// The shortest and the longest patience of a stop. It is short: clients wait already, and a server
 /// that is killed loses nothing that it acknowledged.
 const STOP_PATIENCE: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(1));
+/// A stop waits for a server to write down what it has in memory for this part of its bound.
+/// Clients go on meanwhile.
+const SETTLE_DIVISOR: u32 = 10;
 /// Questions that share the patience. Where the whole head stood still, the first was asked before
 /// it and counts as late although the server is well; the next one tells.
 const QUESTIONS: u32 = 2;
@@ -67,7 +72,19 @@ pub trait PoolProgram {
         None
     }
 
-    /// Asks the server to drain, export and end. Returns when that has begun, or later.
+    /// Asks the server to write down what it has in memory. Nothing depends on it but the length of
+    /// the export that follows.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be asked, or has not done it within `limit`.
+    fn settle(&self, pool: &PoolName, limit: Duration) -> Result<(), String> {
+        let _ = (pool, limit);
+        Ok(())
+    }
+
+    /// Asks the server to drain, export and end. Returns when the pool is exported and all its
+    /// devices are closed; the process may end later.
     ///
     /// # Errors
     ///
@@ -236,6 +253,7 @@ struct Deadlines {
     patience: Instant,
     end: Instant,
     answer: Duration,
+    settle: Duration,
 }
 
 /// How long a server may take to answer in an operation with this bound.
@@ -265,12 +283,14 @@ impl Deadlines {
             patience: now + limit * (100 - KILL_PERCENT) / 100,
             end: now + limit * 95 / 100,
             answer: answer_patience(operation, limit),
+            settle: limit / SETTLE_DIVISOR,
         }
     }
 }
 
 fn perform(operation: Operation, pool: &PoolName, around: &Surroundings<'_>) -> Verdict {
     let deadlines = Deadlines::new(operation, around);
+    let mut steps = Steps::begin(Instant::now());
     let mut process = ServerProcess::new(&around.run_dir, pool);
     let carried = Carried::new(&around.run_dir, pool);
     if operation == Operation::Stop {
@@ -278,14 +298,26 @@ fn perform(operation: Operation, pool: &PoolName, around: &Surroundings<'_>) -> 
         if let Err(why) = watch::watcher(&around.run_dir, pool).kill(deadlines.end) {
             tracing::warn!(%pool, why, "the watch of the server goes on");
         }
+        steps.ended("watch", Instant::now());
     }
     let (mut agent, mut action) = Agent::begin(pool.clone(), operation);
     loop {
         tracing::debug!(%pool, ?action, "agent");
+        let name = action.name();
         let event = match action {
-            Action::Answer(verdict) => return verdict,
+            Action::Answer(verdict) => {
+                if operation != Operation::Monitor {
+                    tracing::info!(%pool, %steps, "{operation:?} is over");
+                }
+                return verdict;
+            }
             Action::AskServer => {
-                match look_at_server(pool, around, &mut process, deadlines.answer) {
+                let looked = match process.has_let_go() {
+                    Ok(true) => dismiss(operation, &process, &deadlines),
+                    Ok(false) => look_at_server(pool, around, &mut process, deadlines.answer),
+                    Err(why) => Err(why),
+                };
+                match looked {
                     Ok(server) => Event::Server(server),
                     Err(why) => Event::Failed(why),
                 }
@@ -311,10 +343,20 @@ fn perform(operation: Operation, pool: &PoolName, around: &Surroundings<'_>) -> 
                     Err(why) => Event::Failed(why),
                 }
             }
-            Action::WithdrawAddresses => match carried.withdraw(around.machine) {
-                Ok(()) => Event::Withdrawn,
-                Err(why) => Event::Failed(why),
+            Action::Settle => match around.program.settle(pool, deadlines.settle) {
+                Ok(()) => Event::Settled,
+                Err(why) => {
+                    tracing::info!(%pool, why, "the export may take longer");
+                    Event::Failed(why)
+                }
             },
+            Action::WithdrawAddresses => {
+                let described = || around.program.addresses(pool);
+                match carried.withdraw(around.machine, described) {
+                    Ok(()) => Event::Withdrawn,
+                    Err(why) => Event::Failed(why),
+                }
+            }
             Action::Export => export(pool, around, &mut process, &deadlines),
             Action::Kill => {
                 tracing::warn!(%pool, "kills the server");
@@ -324,8 +366,21 @@ fn perform(operation: Operation, pool: &PoolName, around: &Surroundings<'_>) -> 
                 }
             }
         };
+        steps.ended(name, Instant::now());
         action = agent.next(event);
     }
+}
+
+/// A server that has exported the pool is none any more. Only a new one must not meet it.
+fn dismiss(
+    operation: Operation,
+    process: &ServerProcess,
+    deadlines: &Deadlines,
+) -> Result<Server, String> {
+    if operation == Operation::Start {
+        process.kill(deadlines.end)?;
+    }
+    Ok(Server::Absent)
 }
 
 fn look_at_server(
@@ -407,12 +462,11 @@ fn export(
     deadlines: &Deadlines,
 ) -> Event {
     let limit = deadlines.patience.saturating_duration_since(Instant::now());
-    if let Err(why) = around.program.request_export(pool, limit) {
-        return Event::Failed(why);
-    }
-    match process.await_end(deadlines.patience) {
-        Ok(true) => Event::Ended,
-        Ok(false) => Event::Failed("the server did not export the pool in time".to_owned()),
+    let exported = around.program.request_export(pool, limit);
+    // The end of the process is not waited for: the kernel may take long to take its memory back,
+    // while clients wait for the next owner.
+    match exported.and_then(|()| process.note_let_go()) {
+        Ok(()) => Event::Ended,
         Err(why) => Event::Failed(why),
     }
 }

@@ -25,6 +25,10 @@ struct Note {
     /// Whether it has served. Until then its silence is no failure.
     #[serde(default)]
     has_served: bool,
+    /// Whether it said that it has exported the pool. It may take a while to end: the kernel takes
+    /// its memory back.
+    #[serde(default)]
+    has_let_go: bool,
 }
 
 /// Why a server was not started.
@@ -119,6 +123,7 @@ impl ServerProcess {
             pid,
             started_ticks: started_ticks(pid)?.ok_or_else(gone)?,
             has_served: false,
+            has_let_go: false,
         })
     }
 
@@ -148,6 +153,7 @@ impl ServerProcess {
             pid,
             started_ticks,
             has_served,
+            has_let_go: false,
         };
         self.write(&note).map_err(failed)
     }
@@ -161,14 +167,34 @@ impl ServerProcess {
         Ok(self.note()?.is_some_and(|note| !note.has_served))
     }
 
+    /// Whether the noted server lives on only to end: it has exported the pool.
+    ///
+    /// # Errors
+    ///
+    /// That cannot be found out.
+    pub fn has_let_go(&self) -> Result<bool, String> {
+        let has_let_go = self.note()?.is_some_and(|note| note.has_let_go);
+        Ok(has_let_go && self.is_alive()?)
+    }
+
+    /// Notes that the server said that it has exported the pool.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be noted, so a later run would take it for a server that hangs.
+    pub fn note_let_go(&self) -> Result<(), String> {
+        self.change(|note| note.has_let_go = true)
+    }
+
     fn note_served(&self) -> Result<(), String> {
-        let Some(note) = self.note()? else {
+        self.change(|note| note.has_served = true)
+    }
+
+    fn change(&self, change: impl FnOnce(&mut Note)) -> Result<(), String> {
+        let Some(mut note) = self.note()? else {
             return Ok(());
         };
-        let note = Note {
-            has_served: true,
-            ..note
-        };
+        change(&mut note);
         self.write(&note).map_err(|error| self.unreadable(&error))
     }
 

@@ -144,6 +144,21 @@ impl Program<'_> {
         self.start.lock().expect("no holder panics")
     }
 
+    /// Has the server of `pool` do something; `None` for a failure is no answer in time.
+    fn request(
+        &self,
+        pool: &PoolName,
+        request: Request,
+        limit: Duration,
+    ) -> Result<(), Option<String>> {
+        match ask::ask(&reach::socket(self.common, pool), request, limit) {
+            Asked::Answered(Ok(_)) => Ok(()),
+            Asked::Answered(Err(failure)) => Err(Some(failure.message)),
+            Asked::Absent => Err(Some("the server does not listen any more".to_owned())),
+            Asked::Silent => Err(None),
+        }
+    }
+
     fn log_path(&self, pool: &PoolName) -> PathBuf {
         self.common.state_dir.join(format!("{pool}.log"))
     }
@@ -194,14 +209,17 @@ impl PoolProgram for Program<'_> {
         last_words_in(&String::from_utf8_lossy(&bytes))
     }
 
+    fn settle(&self, pool: &PoolName, limit: Duration) -> Result<(), String> {
+        let settle = Request::Server(ServerRequest::Settle);
+        self.request(pool, settle, limit)
+            .map_err(|why| why.unwrap_or_else(|| "the pool has much to write".to_owned()))
+    }
+
     fn request_export(&self, pool: &PoolName, limit: Duration) -> Result<(), String> {
         let export = Request::Pool(PoolRequest::Export);
-        match ask::ask(&reach::socket(self.common, pool), export, limit) {
-            Asked::Answered(Ok(_)) => Ok(()),
-            Asked::Answered(Err(failure)) => Err(failure.message),
-            Asked::Absent => Err("the server does not listen any more".to_owned()),
-            Asked::Silent => Err("the server did not export the pool in time".to_owned()),
-        }
+        self.request(pool, export, limit).map_err(|why| {
+            why.unwrap_or_else(|| "the server did not export the pool in time".to_owned())
+        })
     }
 
     fn read_label(&self, pool: &PoolName) -> Result<Label, String> {

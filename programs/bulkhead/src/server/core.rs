@@ -25,6 +25,8 @@ use crate::replicate;
 
 /// Longest time that the end of a pool takes after its sessions are drained.
 const END_WAIT: Duration = Duration::from_secs(300);
+/// The first commit writes what has gathered, the second what clients wrote meanwhile.
+const SETTLING_COMMITS: u32 = 2;
 /// "Not yet", in the place of milliseconds.
 const NOT_YET: u64 = u64::MAX;
 
@@ -164,6 +166,19 @@ impl Core {
         outcome.recv_timeout(END_WAIT).map_err(|_| gone())?
     }
 
+    /// Commits until little is left that an export would have to write.
+    fn settle(&self) -> Result<Answer, Failure> {
+        if self.watch.is_suspended() {
+            let message = format!("pool {} waits for its devices", self.name);
+            return Err(Failure::new(FailureKind::Unavailable, message));
+        }
+        let pool = self.pool.require()?;
+        for _ in 0..SETTLING_COMMITS {
+            pool.sync().map_err(operations::pool_failure)?;
+        }
+        Ok(Done::changed("what waited in memory is written"))
+    }
+
     fn server(&self, request: &ServerRequest) -> Result<Answer, Failure> {
         match request {
             ServerRequest::Ping if self.is_ending() => {
@@ -175,6 +190,7 @@ impl Core {
                 self.serving.read_again()?;
                 Ok(Done::changed("the exports were read again"))
             }
+            ServerRequest::Settle => self.settle(),
         }
     }
 }

@@ -129,6 +129,7 @@ pub fn run(args: ServeArgs, common: &Common) -> Result<(), Failure> {
         Ok(service) => {
             replication = Some(service);
             notifier.ready(&format!("serving pool {}", args.pool));
+            open::allow_huge_pages();
             // Only now: nobody shall wait for it.
             if let Err(error) = core.watch.journal().start(&core.pool) {
                 tracing::warn!(%error, "no events will be kept");
@@ -391,18 +392,18 @@ fn end(core: &Core, common: &Common, outcome: Outcome, wait: Duration) -> Result
     }
     let drain_started = Instant::now();
     core.end_rescues();
-    core.serving.drain(wait);
-    tracing::info!(
-        took_ms = drain_started.elapsed().as_millis() as u64,
-        "drained"
-    );
     core.watch.end();
     core.watch.journal().add(News::of_pool(
         "exported",
         "the server lets go of the pool",
         false,
     ));
-    core.watch.journal().end();
+    // Both wait for commits of the pool, which serve all who wait for them.
+    std::thread::scope(|scope| {
+        scope.spawn(|| core.watch.journal().end());
+        core.serving.drain(wait);
+    });
+    let drained_ms = drain_started.elapsed().as_millis() as u64;
     let Some(pool) = core.pool.take() else {
         return Ok(());
     };
@@ -419,7 +420,10 @@ fn end(core: &Core, common: &Common, outcome: Outcome, wait: Duration) -> Result
         places::forget(common, name);
     }
     match &closed {
-        Ok(()) => tracing::info!("{message}"),
+        Ok(()) => {
+            let took_ms = drain_started.elapsed().as_millis() as u64;
+            tracing::info!(drained_ms, took_ms, "{message}");
+        }
         Err(failure) => tracing::error!(%failure, "the pool could not be closed cleanly"),
     }
     if let Some(reply) = reply {
