@@ -95,5 +95,5 @@ fn marks(context: &Context<'_>) -> Result<Vec<Mark>, Failure> {
     let own = pool.own_user_properties(pool.name(), MARK_PREFIX);
     let own = own.map_err(failures::dataset)?;
     let mark = |value: &String| serde_json::from_str::<Mark>(value).ok();
-    Ok(own.iter().filter_map(|(_, value)| mark(value)).collect())
+    Ok(own.values().filter_map(mark).collect())
 }
