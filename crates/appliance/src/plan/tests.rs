@@ -92,13 +92,14 @@ fn a_second_plan_is_empty() {
 }
 
 #[test]
-fn bare_heads_get_files_first_then_services_then_the_configuration() {
+fn bare_heads_get_files_first_then_services_then_the_configuration_then_consoles() {
     let wish = wish_of(PAIR);
     let plan = plan(&wish, &bare(&wish));
     let rank = |change: &Change| match change {
         Change::WriteAuthkey { .. } => 0,
         Change::WriteFile { .. } => 1,
         Change::ReloadCorosync { .. } => 2,
+        Change::StartUnit { unit, .. } if unit == HEAD_UNIT => 5,
         Change::StopUnit { .. } | Change::StartUnit { .. } => 3,
         Change::ConfigurePacemaker { .. } => 4,
     };
@@ -133,7 +134,8 @@ fn a_further_address_changes_nothing_of_the_others() {
     let Some(Change::ConfigurePacemaker { changes }) = plan.changes.last() else {
         panic!("{plan}");
     };
-    assert_eq!(changes.len(), 3, "{plan}");
+    // Itself, its place beside the pool, and the three rules of its turn.
+    assert_eq!(changes.len(), 5, "{plan}");
     for change in changes {
         assert!(
             matches!(change, CibChange::Add { what } if what.contains("10.77.9.100")),
