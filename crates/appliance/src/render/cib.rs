@@ -29,6 +29,9 @@ const ADDRESS_MONITOR_S: u32 = 10;
 /// own updates of the CIB are under way sleeps for a whole second; the loss of a head makes about
 /// ten updates, done after 35 ms, or 45 to 75 on a busy machine. Every takeover waits for it.
 const TRANSITION_DELAY_MS: u32 = 80;
+/// What Pacemaker may do on one head at a time: a pool and its addresses, for more pools than heads
+/// of this kind have.
+const NODE_ACTION_LIMIT: u32 = 64;
 
 /// What Pacemaker is told of one appliance.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -293,6 +296,9 @@ fn properties(appliance: &Appliance, times: &Timeouts) -> BTreeMap<String, Strin
         // On a busy head the cluster would otherwise do one thing at a time, such as bringing up
         // addresses one after the other; it is needed most when a head is busy.
         ("load-threshold", "100000%".to_owned()),
+        // All pools of a lost head start at a time; the default is two actions per processor, and
+        // the pools that are not among the first would wait seconds for the monitors of those.
+        ("node-action-limit", NODE_ACTION_LIMIT.to_string()),
         // Old failures are forgotten, and failed fencing is tried again, this often.
         ("cluster-recheck-interval", "60s".to_owned()),
     ])
