@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import os
+import random
 import shutil
 import signal
 import socket
@@ -22,6 +23,11 @@ DEBIAN_PYTHON = "/usr/bin/python3"
 """Debian installs python3-libnbd for this interpreter only."""
 
 REEXECUTED = "BULKHEAD_PROOF_REEXECUTED"
+
+PORTS = (20_000, 32_000)
+"""Where :func:`free_port` looks, below every usual ephemeral range; the end is not included."""
+
+PORT_TRIES_MAX = 100
 
 _last_words: list[Callable[[], None]] = []
 
@@ -129,11 +135,15 @@ def scratch(purpose: str, keep: bool = False, base: str | None = None) -> Iterat
 
 
 def free_port() -> int:
-    """A TCP port of 127.0.0.1 that nobody listens on now, from the ephemeral range."""
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """A TCP port of 127.0.0.1 that nobody listens on now. Not from the ephemeral range: the kernel
+    would give it to the next connection before whoever asked listens on it."""
+    for _ in range(PORT_TRIES_MAX):
+        port = random.SystemRandom().randrange(*PORTS)
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind(("127.0.0.1", port))
+            return port
+    raise ProofError("no TCP port is free on 127.0.0.1")
 
 
 def wait_until(what: str, ready: Callable[[], bool], seconds: float, poll_seconds: float = 0.005) -> None:

@@ -5,7 +5,11 @@ use std::process::{Command, Output};
 use std::time::{Duration, Instant};
 
 /// Bound of an operation in these tests, in milliseconds.
-const TIMEOUT_MS: &str = "4000";
+const TIMEOUT_MS: &str = "60000";
+/// Bound of one that waits for what never comes.
+const SHORT: (&str, &str) = ("OCF_RESKEY_CRM_meta_timeout", "6000");
+/// What a process of the test may take to do what it was told to, on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 struct Bench {
     folder: tempfile::TempDir,
@@ -64,7 +68,7 @@ impl Bench {
     fn freeze(&self) {
         self.signal("-STOP");
         let stat = format!("/proc/{}/stat", self.server_pid());
-        let deadline = Instant::now() + Duration::from_secs(10);
+        let deadline = Instant::now() + PATIENCE;
         while !std::fs::read_to_string(&stat).is_ok_and(|text| text.contains(") T ")) {
             assert!(Instant::now() < deadline, "the server does not stop");
             std::thread::yield_now();
@@ -126,7 +130,7 @@ fn a_killed_server_is_not_running_and_can_be_started_again() {
     let bench = Bench::new();
     assert_eq!(bench.code("start", &[]), 0);
     bench.signal("-KILL");
-    let deadline = Instant::now() + Duration::from_secs(10);
+    let deadline = Instant::now() + PATIENCE;
     while bench.has_process() && Instant::now() < deadline {
         std::thread::yield_now();
     }
@@ -143,8 +147,8 @@ fn a_frozen_server_fails_the_monitor_and_is_killed_by_stop() {
     let started = Instant::now();
     assert_eq!(bench.code("monitor", &[]), 1);
     assert!(
-        started.elapsed() < Duration::from_secs(2),
-        "a monitor never blocks"
+        started.elapsed() < PATIENCE / 2,
+        "a monitor waits for no server"
     );
     assert_eq!(bench.code("stop", &[]), 0);
     assert!(!bench.has_process());
@@ -155,8 +159,8 @@ fn a_server_that_ignores_the_request_to_stop_is_killed_within_the_time_out() {
     let bench = Bench::new();
     assert_eq!(bench.code("start", &[("STAND_IN_MODE", "stubborn")]), 0);
     let started = Instant::now();
-    assert_eq!(bench.code("stop", &[]), 0);
-    assert!(started.elapsed() < Duration::from_secs(4));
+    assert_eq!(bench.code("stop", &[SHORT]), 0);
+    assert!(started.elapsed() < PATIENCE / 2);
     assert!(!bench.has_process());
 }
 
@@ -164,7 +168,7 @@ fn a_server_that_ignores_the_request_to_stop_is_killed_within_the_time_out() {
 fn a_server_that_does_not_serve_in_time_or_dies_fails_the_start_and_leaves_no_process() {
     for mode in ["late", "dies"] {
         let bench = Bench::new();
-        let output = bench.agent("start", &[("STAND_IN_MODE", mode)]);
+        let output = bench.agent("start", &[("STAND_IN_MODE", mode), SHORT]);
         assert_eq!(output.status.code(), Some(1), "{mode}");
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(
@@ -186,7 +190,7 @@ fn a_server_whose_start_was_cut_off_is_still_starting_and_can_be_stopped() {
         .spawn()
         .expect("the agent runs");
     let note = bench.folder.path().join("tank.agent.json");
-    let deadline = Instant::now() + Duration::from_secs(10);
+    let deadline = Instant::now() + PATIENCE;
     while !(note.exists() && bench.folder.path().join("pid").exists()) {
         assert!(Instant::now() < deadline, "the server was not started");
         std::thread::yield_now();

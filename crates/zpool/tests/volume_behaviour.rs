@@ -147,16 +147,16 @@ fn a_flush_with_nothing_dirty_costs_nothing(scratch: &Scratch) {
     assert!(!volume.is_clean());
     volume.flush().expect("flush");
     assert!(volume.is_clean());
-    let start = Instant::now();
-    for _ in 0..100_000 {
-        volume.flush().expect("flush");
-    }
-    // A real one takes tens of microseconds at the least.
-    assert!(
-        start.elapsed() < Duration::from_secs(1),
-        "{:?}",
+    // A real one takes tens of microseconds at the least. The machine may stand still in a round.
+    let rounds = (0..10).map(|_| {
+        let start = Instant::now();
+        for _ in 0..10_000 {
+            volume.flush().expect("flush");
+        }
         start.elapsed()
-    );
+    });
+    let best = rounds.min().expect("rounds");
+    assert!(best < Duration::from_millis(100), "{best:?}");
 }
 
 fn sync_always_is_durable_without_a_flush(scratch: &Scratch) {
