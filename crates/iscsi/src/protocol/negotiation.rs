@@ -137,7 +137,11 @@ impl Negotiation {
                     self.declare(answers);
                     return Ok(());
                 }
-                None => Some(REJECT.to_owned()),
+                None => {
+                    // One answer to a key: ours is not declared beside it.
+                    self.declared_segment = true;
+                    Some(REJECT.to_owned())
+                }
             },
             "MaxConnections" => lower(value, 1, 65_535, limits.connections_max.into(), |v| {
                 target.max_connections = v as u16;
@@ -389,6 +393,17 @@ mod tests {
                 "{key}={value}"
             );
         }
+    }
+
+    #[test]
+    fn a_segment_length_that_is_none_is_answered_once() {
+        let mut negotiation = fresh();
+        let scene = Scene::Leading;
+        let answer = ask(&mut negotiation, scene, "MaxRecvDataSegmentLength", "x");
+        assert_eq!(answer, "MaxRecvDataSegmentLength=Reject;");
+        let mut later = Answers::default();
+        negotiation.declare(&mut later);
+        assert_eq!(later.into_bytes(), b"");
     }
 
     #[test]
