@@ -164,7 +164,7 @@ bh_dataset_walk(const char *name, uint32_t snapshots,
 	    DS_FIND_CHILDREN | (snapshots != 0 ? DS_FIND_SNAPSHOTS : 0)));
 }
 
-static boolean_t is_settable(zfs_prop_t property);
+static boolean_t is_settable(zfs_prop_t property, zfs_type_t type);
 
 /* Adds the defaults of what can be set and is set nowhere. */
 static void
@@ -173,7 +173,8 @@ add_defaults(nvlist_t *list, zfs_type_t type)
 	for (int number = 0; number < ZFS_NUM_PROPS; number++) {
 		zfs_prop_t property = number;
 
-		if (!is_settable(property) || !zfs_prop_visible(property) ||
+		if (!is_settable(property, type) ||
+		    !zfs_prop_visible(property) ||
 		    !zfs_prop_valid_for_type(property, type, B_FALSE) ||
 		    nvlist_exists(list, zfs_prop_to_name(property)) ||
 		    zfs_prop_get_type(property) == PROP_TYPE_STRING)
@@ -256,9 +257,9 @@ check_value(const char *pool, zfs_prop_t property, uint64_t value)
 	}
 }
 
-/* Properties that a volume (and a file system without a mount) can have changed. */
+/* Properties that a dataset of the type (of one of the types) can have changed. */
 static boolean_t
-is_settable(zfs_prop_t property)
+is_settable(zfs_prop_t property, zfs_type_t type)
 {
 	switch (property) {
 	case ZFS_PROP_VOLSIZE:		/* bh_volume_resize() */
@@ -266,17 +267,20 @@ is_settable(zfs_prop_t property)
 	case ZFS_PROP_KEYFORMAT:
 	case ZFS_PROP_VERSION:
 		return (B_FALSE);
+	/* Limits of space hold for volumes, too, though zfs(8) sets none. */
+	case ZFS_PROP_QUOTA:
+	case ZFS_PROP_REFQUOTA:
+		return (B_TRUE);
 	default:
 		return (!zfs_prop_readonly(property) &&
 		    !zfs_prop_setonce(property) &&
-		    zfs_prop_valid_for_type(property,
-		    ZFS_TYPE_VOLUME | ZFS_TYPE_FILESYSTEM, B_FALSE));
+		    zfs_prop_valid_for_type(property, type, B_FALSE));
 	}
 }
 
 /* Turns one pair into what the property layer stores, and checks it. */
 static int
-check_pair(const char *pool, nvpair_t *pair, nvlist_t *plain,
+check_pair(const char *pool, zfs_type_t type, nvpair_t *pair, nvlist_t *plain,
     nvlist_t *special)
 {
 	const char *name = nvpair_name(pair);
@@ -297,8 +301,10 @@ check_pair(const char *pool, nvpair_t *pair, nvlist_t *plain,
 			return (ENAMETOOLONG);
 		return (nvlist_add_string(plain, name, text));
 	}
-	if (!is_settable(property))
+	if (!is_settable(property, ZFS_TYPE_VOLUME | ZFS_TYPE_FILESYSTEM))
 		return (EPERM);
+	if (!is_settable(property, type))
+		return (EMEDIUMTYPE);
 	if (zfs_prop_get_type(property) == PROP_TYPE_STRING)
 		return (text == NULL ? EINVAL :
 		    nvlist_add_string(plain, name, text));
@@ -320,14 +326,15 @@ check_pair(const char *pool, nvpair_t *pair, nvlist_t *plain,
 }
 
 static int
-check_all(const char *pool, nvlist_t *properties, nvlist_t *plain,
-    nvlist_t *special, char *bad, uint64_t bad_size)
+check_all(const char *pool, zfs_type_t type, nvlist_t *properties,
+    nvlist_t *plain, nvlist_t *special, char *bad, uint64_t bad_size)
 {
 	nvpair_t *pair = NULL;
 
 	bad[0] = '\0';
 	while ((pair = nvlist_next_nvpair(properties, pair)) != NULL) {
-		int error = check_pair(pool, pair, plain, special);
+		int error = check_pair(pool, type, pair, plain,
+		    special);
 		if (error != 0) {
 			(void) strlcpy(bad, nvpair_name(pair), bad_size);
 			return (error);
@@ -357,6 +364,20 @@ set_special(const char *name, nvpair_t *pair)
 	}
 }
 
+static int
+type_of(const char *name, zfs_type_t *type)
+{
+	objset_t *os;
+	int error = dmu_objset_hold(name, FTAG, &os);
+
+	if (error != 0)
+		return (error);
+	*type = dmu_objset_type(os) == DMU_OST_ZVOL ? ZFS_TYPE_VOLUME :
+	    ZFS_TYPE_FILESYSTEM;
+	dmu_objset_rele(os, FTAG);
+	return (0);
+}
+
 int
 bh_dataset_set(const char *name, struct nvlist *properties, char *bad,
     uint64_t bad_size)
@@ -365,7 +386,13 @@ bh_dataset_set(const char *name, struct nvlist *properties, char *bad,
 	nvlist_t *special = fnvlist_alloc();
 	nvpair_t *pair = NULL;
 	uint64_t compression;
-	int error = check_all(name, properties, plain, special, bad, bad_size);
+	zfs_type_t type;
+	int error = type_of(name, &type);
+
+	bad[0] = '\0';
+	if (error == 0)
+		error = check_all(name, type, properties, plain, special, bad,
+		    bad_size);
 
 	/* Marks the feature as in use before the first block is compressed with it. */
 	if (error == 0 && nvlist_lookup_uint64(plain,
@@ -391,7 +418,8 @@ bh_dataset_inherit(const char *name, const char *property)
 	zfs_prop_t known = zfs_name_to_prop(property);
 
 	if (known == ZPROP_USERPROP ? !zfs_prop_user(property) :
-	    !zfs_prop_inheritable(known) || !is_settable(known))
+	    !zfs_prop_inheritable(known) || !is_settable(known,
+	    ZFS_TYPE_VOLUME | ZFS_TYPE_FILESYSTEM))
 		return (EINVAL);
 	return (dsl_prop_inherit(name, property, ZPROP_SRC_NONE));
 }
@@ -474,8 +502,8 @@ bh_volume_create(const char *name, uint64_t size, uint64_t block_size,
 	pool[strcspn(pool, "/")] = '\0';
 	nvlist_t *special = fnvlist_alloc();
 	shape.vs_properties = fnvlist_alloc();
-	int error = check_all(pool, properties, shape.vs_properties, special,
-	    bad, bad_size);
+	int error = check_all(pool, ZFS_TYPE_VOLUME, properties,
+	    shape.vs_properties, special, bad, bad_size);
 	if (error == 0) {
 		set_aside(shape.vs_properties, special, rest);
 		error = bh_key_params(key, &params);

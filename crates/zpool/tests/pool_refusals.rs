@@ -66,7 +66,7 @@ fn unusable_devices_are_refused_each_with_its_reason() {
             ("ashift", "99"),
             ("ashift", "-1"),
             ("readonly", "on"),
-            ("compatibility", "openzfs-2.1-linux"),
+            ("compatibility", "no-such-set"),
             ("comment", long.as_str()),
         ] {
             let wish = [(name.to_owned(), value.to_owned())];

@@ -285,3 +285,43 @@ fn a_volume_that_is_no_clone_is_independent_already() {
     machine.refused("volume create tank/w --size 1", 2, "use 16384");
     machine.refused("volume resize tank/v --size 1", 2, "use 16384");
 }
+
+/// What only file systems have means nothing to a volume, and is refused; limits of space hold.
+#[test]
+fn properties_of_file_systems_are_refused_for_a_volume() {
+    let machine = Machine::with_disks(&["a"]);
+    machine.ok("pool create tank a");
+    machine.ok("volume create tank/v --size 16M --sparse");
+    for property in [
+        "atime=off",
+        "recordsize=1M",
+        "mountpoint=/mnt",
+        "aclmode=discard",
+    ] {
+        let words = format!("volume set tank/v {property}");
+        machine.refused(&words, 2, "this is a volume");
+    }
+    machine.ok("volume set tank/v quota=100M compression=zstd");
+    machine.ok("volume set tank atime=off");
+    let create = "volume create tank/w --size 1M --sparse -o atime=off";
+    machine.refused(create, 2, "this is a volume");
+}
+
+/// The sets of features that zpool(8) knows by name.
+#[test]
+fn a_pool_is_made_for_older_systems() {
+    let machine = Machine::with_disks(&["a", "b"]);
+    let set = machine.path("old");
+    std::fs::write(&set, "async_destroy\nlz4_compress\nextensible_dataset\n").expect("written");
+    let set = set.display();
+    machine.refused(
+        "pool create tank a -o compatibility=no-such-set",
+        2,
+        "no-such-set",
+    );
+    machine.ok(&format!("pool create tank a -o compatibility={set}"));
+    let of_pool = machine.ok("pool get tank --json").json();
+    assert_eq!(of_pool["compatibility"]["value"], set.to_string());
+    machine.ok("volume create tank/v --size 16M --sparse");
+    machine.refused("volume set tank/v compression=zstd", 2, "feature");
+}

@@ -173,6 +173,7 @@ pub(super) fn property_rule(cause: ZfsError) -> &'static str {
     match Errno::from_raw_os_error(cause.0) {
         Errno::NOTSUP => "the pool lacks the feature: enable it, or choose another value",
         Errno::PERM => "it cannot be changed",
+        Errno::MEDIUMTYPE => "it is a property of file systems, and this is a volume",
         Errno::NAMETOOLONG => "the name or value is too long",
         Errno::RANGE | Errno::DOM => "the value is out of range",
         Errno::NOSPC | Errno::DQUOT => "there is not enough space for it",

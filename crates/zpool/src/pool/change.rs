@@ -414,10 +414,13 @@ impl Pool {
             .collect())
     }
 
-    /// Enables all features that the library knows, after which older software cannot open the
-    /// pool any more.
+    /// Enables all features that the library knows, and that the pool's `compatibility` allows,
+    /// after which older software cannot open the pool any more.
     pub fn upgrade(&self) -> Result<(), PoolError> {
+        let allowed = spec::allowed(&self.properties()?)
+            .map_err(|kind| PoolError::new("upgrade", self.name().as_str(), kind))?;
         let all: Vec<(String, String)> = features()
+            .filter(|feature| allowed.has(feature))
             .map(|feature| (format!("feature@{feature}"), "enabled".to_owned()))
             .collect();
         self.set_properties(&all)

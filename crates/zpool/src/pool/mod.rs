@@ -1,6 +1,7 @@
 //! Pools: made, opened, watched, changed, closed.
 
 mod change;
+mod compatibility;
 mod discover;
 mod history;
 mod import;

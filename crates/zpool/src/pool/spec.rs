@@ -6,8 +6,13 @@ use units::PoolName;
 use zpool_sys as sys;
 
 use super::c_text;
+use super::change::PoolProperty;
+use super::compatibility::{self, Allowed};
 use crate::error::{PoolError, PoolErrorKind, errno, static_text};
 use crate::nvlist::NvList;
+
+/// The property that says which other systems the pool shall be for.
+const COMPATIBILITY: &str = "compatibility";
 
 /// How the devices of a group keep data safe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
@@ -147,9 +152,13 @@ impl PoolSpec {
             .filter(|(name, value)| name.starts_with("feature@") && value == "disabled")
             .map(|(name, _)| name.as_str())
             .collect();
+        let mut own = self.properties.iter();
+        let own = own.find(|(name, _)| name == COMPATIBILITY);
+        let allowed = allowed_by(own.map_or("off", |(_, value)| value))
+            .map_err(|kind| PoolError::new("create", self.name.as_str(), kind))?;
         for feature in features() {
             let name = format!("feature@{feature}");
-            if !disabled.contains(&name.as_str()) {
+            if allowed.has(feature) && !disabled.contains(&name.as_str()) {
                 list.set_u64(&name, 0);
             }
         }
@@ -163,8 +172,21 @@ impl PoolSpec {
     }
 }
 
+/// The features that a pool with these properties may have.
+pub(super) fn allowed(properties: &[PoolProperty]) -> Result<Allowed, PoolErrorKind> {
+    let mut own = properties.iter().filter(|one| one.name == COMPATIBILITY);
+    allowed_by(own.next().map_or("off", |one| &one.value))
+}
+
+fn allowed_by(value: &str) -> Result<Allowed, PoolErrorKind> {
+    compatibility::read(value, features()).map_err(|why| PoolErrorKind::Property {
+        property: COMPATIBILITY.to_owned(),
+        why,
+    })
+}
+
 /// Names of the features that the library supports.
-pub fn features() -> impl Iterator<Item = &'static str> {
+pub fn features() -> impl Iterator<Item = &'static str> + Clone {
     (0..).map_while(|index| {
         // SAFETY: the library's table of features is a constant.
         unsafe { static_text(sys::bh_feature_name(index)) }
@@ -174,16 +196,15 @@ pub fn features() -> impl Iterator<Item = &'static str> {
 /// What the library leaves to its caller to check. It would write down any of these, and stumble
 /// over them later.
 fn check_value(name: &str, value: &str) -> Result<(), PoolErrorKind> {
+    if name == COMPATIBILITY {
+        return allowed_by(value).map(drop);
+    }
     let refused = match name {
         "ashift" => match value.parse() {
             Ok(0) => None,
             Ok(shift) if ASHIFT_RANGE.contains(&shift) => None,
             _ => Some("choose 9 (512 bytes) to 16 (64K), or 0 to take what the devices report"),
         },
-        "compatibility" => (value != "off").then_some(
-            "sets of features are not known here: leave features out when the pool is made, with \
-             feature@NAME=disabled",
-        ),
         "readonly" => Some("it belongs to an import, and cannot be set"),
         "comment" => {
             let is_plain = value.bytes().all(|b| b == b' ' || b.is_ascii_graphic());
