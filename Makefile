@@ -16,7 +16,7 @@ PREFIX ?= /usr/local
 DESTDIR ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help deps build install deb demo demo-single test lint unit conformance crash hostile rollback operations-crash api drill drill-short linux fuzz bench console screenshots
+.PHONY: help deps build install deb demo demo-single test lint unit conformance crash hostile rollback operations-crash races api drill drill-short linux fuzz bench console screenshots
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -69,6 +69,10 @@ hostile: build ## clients that misbehave beside one that does not
 rollback: build ## ROUNDS of rollbacks under writing clients, some killed in the middle
 	@scripts/deps.sh test
 	$(PYTHON) -m proof.rollback --rounds $(ROUNDS) $(if $(SEED),--seed $(SEED))
+
+races: build ## many initiators change the same blocks at the same time, also when the server is killed
+	@scripts/deps.sh test
+	$(PYTHON) -m proof.races $(if $(SEED),--seed $(SEED))
 
 operations-crash: build ## ROUNDS of administrators' operations, each killed in the middle, with a server and without
 	@scripts/deps.sh test

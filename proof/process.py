@@ -83,6 +83,10 @@ class Child:
         """Sends a signal."""
         self._process.send_signal(number)
 
+    def died_of(self, number: int) -> bool:
+        """Whether a signal ended it."""
+        return self._process.poll() == -number
+
     def log_tail(self) -> str:
         """The end of what it wrote."""
         if not self.log.exists():

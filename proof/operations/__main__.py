@@ -17,6 +17,8 @@ def main(argv: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="proof.operations", description=__doc__)
     parser.add_argument("--rounds", type=int, default=50)
     parser.add_argument("--seed", type=int, default=random.randrange(1 << 32), help="repeats a run's operations")
+    parser.add_argument("--every-step", action="store_true", help="kill each operation at each of its steps, instead of rounds")
+    parser.add_argument("--stride", type=int, default=1, help="with --every-step: only at every so-manieth")
     parser.add_argument("--only", action="append", help="operations whose names contain this; may be repeated")
     parser.add_argument("--list", action="store_true", help="print the operations")
     parser.add_argument("--keep", action="store_true", help="keep the scratch directory")
@@ -26,12 +28,14 @@ def main(argv: list[str]) -> int:
         print("\n".join(one.name for one in chosen))
         return 0
     runtime.require_nbd()
-    print(f"operations: {arguments.rounds} rounds, seed {arguments.seed}")
+    rounds = len(OPERATIONS) if arguments.every_step else arguments.rounds
+    print(f"operations: {'every step' if arguments.every_step else f'{rounds} rounds'}, seed {arguments.seed}")
     started = time.monotonic()
     with runtime.scratch("operations", arguments.keep, base=runtime.memory_base(4 * LEG_BYTES)) as scratch:
         world = World(scratch, arguments.seed)
         try:
-            tally = OperationsProof(world, chosen, arguments.rounds, arguments.seed).run()
+            proof = OperationsProof(world, chosen, rounds, arguments.seed)
+            tally = proof.run_every_step(arguments.stride) if arguments.every_step else proof.run()
         finally:
             world.kill()
     for complaint in tally.complaints:

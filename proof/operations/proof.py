@@ -6,7 +6,7 @@ import contextlib
 import json
 import random
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,11 +15,23 @@ from proof.operations.world import Words, World
 from proof.process import Child
 from proof.runtime import ProofError, wait_until
 
+BY_STEP = 0.5
+"""Share of the rounds in which the kill comes in the place of a write, discard or flush of a device."""
+
+STEPS_MAX = 1000
+"""No operation has so many steps that every one of them is tried."""
+
 OFFLINE = 0.35
 """Share of the rounds of which the command is killed that opens the pool itself."""
 
 LONGEST = 1.3
 """Latest kill, in times that an operation takes; then it is done, most of the time."""
+
+OPENING_STEPS = 60
+"""About what importing and exporting a pool writes and flushes of a device."""
+
+OPENING_SECONDS = 2.0
+"""How long a command may take until it opens the pool of a server that has just died; some wait for the next server instead."""
 
 OFFLINE_SECONDS = 0.8
 """How long a command without a server takes, until one was seen to its end."""
@@ -38,6 +50,8 @@ class Tally:
     undone: int = 0
     between: int = 0
     offline: int = 0
+    by_step: int = 0
+    """Rounds that a step ended."""
     audits: int = 0
     judged: set[str] = field(default_factory=set)
     complaints: list[str] = field(default_factory=list)
@@ -46,6 +60,7 @@ class Tally:
         """The last line."""
         return (
             f"operations: {self.rounds} rounds, {self.rounds - self.offline} servers and {self.offline} commands killed, "
+            f"{self.by_step} at a step, "
             f"{self.done} done, {self.undone} not done, {self.between} completed, {len(self.complaints)} wrong"
         )
 
@@ -58,6 +73,8 @@ class Reference:
     after: dict[str, Any]
     seconds: float
     offline_seconds: float = OFFLINE_SECONDS
+    steps: int = 0
+    offline_steps: int = 0
 
 
 class OperationsProof:
@@ -80,18 +97,55 @@ class OperationsProof:
         self._base = self._observe(())
         for number in range(1, self._rounds + 1):
             rng = random.Random(f"{self._seed}:{number}")
-            operation = self._choose(number)
-            try:
-                self._round(operation, rng)
-                if number % AUDIT_EVERY == 0 or number == self._rounds:
-                    self._audit()
-            except ProofError as error:
-                log = self._world.server_words()
-                self.tally.complaints.append(f"round {number}, {operation.name}: {error}\n{log}")
-            self.tally.rounds = number
-            if self.tally.complaints:
+            if not self._try(self._choose(number), lambda operation, rng=rng: self._round(operation, rng), number == self._rounds):
                 break
         return self.tally
+
+    def run_every_step(self, stride: int) -> Tally:
+        """Each operation is killed at its first step, at the one after, and so on, until it comes to its end."""
+        self._world.prepare()
+        self._base = self._observe(())
+        for operation in self._operations:
+            if operation.slow:
+                continue
+            for offline in (False,) if operation.needs_server else (False, True):
+                began = self.tally.rounds
+                for step in range(0, STEPS_MAX, stride):
+                    fates: list[bool] = []
+                    if not self._try(operation, lambda one, step=step, fates=fates: fates.append(self._step_round(one, step, offline)), False):
+                        return self.tally
+                    if not fates[0]:
+                        break
+                self._say(f"{operation.name}: {self.tally.rounds - began} kills of the {'command' if offline else 'server'}")
+        with self._complaining("the end"):
+            self._audit()
+        return self.tally
+
+    def _try(self, operation: Operation, act: Callable[[Operation], None], is_last: bool) -> bool:
+        """One round, and whether to go on."""
+        number = self.tally.rounds + 1
+        with self._complaining(f"round {number}, {operation.name}"):
+            act(operation)
+            if number % AUDIT_EVERY == 0 or is_last:
+                self._audit()
+        self.tally.rounds = number
+        return not self.tally.complaints
+
+    @contextlib.contextmanager
+    def _complaining(self, where: str) -> Iterator[None]:
+        try:
+            yield
+        except ProofError as error:
+            self.tally.complaints.append(f"{where}: {error}\n{self._world.server_words()}")
+
+    def _step_round(self, operation: Operation, step: int, offline: bool) -> bool:
+        """Whether the operation was over before the step came."""
+        self._world.do(operation.before)
+        reference = self._reference(operation)
+        killed = self.tally.by_step
+        begun = self._trap_command(operation, step) if offline else self._trap_server(operation, step)
+        self._finish(operation, reference, begun, offline)
+        return self.tally.by_step > killed
 
     def _choose(self, number: int) -> Operation:
         """Every operation once, in an order of the seed's, before one comes again."""
@@ -107,23 +161,26 @@ class OperationsProof:
         if operation.name in self._references:
             return self._references[operation.name]
         before = self._observe(operation.reads, operation.probe)
+        self._world.arm()
         started = time.monotonic()
         child = self._begin(operation)
         self._await(child)
         seconds = time.monotonic() - started
+        steps = self._world.disarm()
         after = self._observe(operation.reads, operation.probe)
         self._require(child)
         self._take_back(operation)
-        reference = Reference(before, after, seconds)
+        # Opening and closing the pool takes steps of its own.
+        reference = Reference(before, after, seconds, steps=steps, offline_steps=2 * steps + OPENING_STEPS)
         self._references[operation.name] = reference
         self._world.do(operation.before)
         return reference
 
-    def _begin(self, operation: Operation) -> Child:
+    def _begin(self, operation: Operation, env: dict[str, str] | None = None) -> Child:
         world = self._world
         stdin = world.stream(operation.stdin) if operation.stdin else None
         stdout = world.stream(operation.stdout) if operation.stdout else None
-        return world.begin(world.named(operation.words), stdin, stdout)
+        return world.begin(world.named(operation.words), stdin, stdout, env)
 
     def _await(self, child: Child) -> None:
         wait_until(f"the end of {child.name}", lambda: not child.alive(), END_SECONDS)
@@ -141,12 +198,48 @@ class OperationsProof:
         world.do(operation.before)
         reference = self._reference(operation)
         offline = not operation.needs_server and rng.random() < OFFLINE
-        begun = self._kill_command(operation, reference, rng) if offline else self._kill_server(operation, reference, rng)
-        world.serve()
+        if rng.random() < BY_STEP and not operation.slow:
+            begun = (
+                self._trap_command(operation, rng.randint(0, reference.offline_steps))
+                if offline
+                else self._trap_server(operation, rng.randint(0, reference.steps))
+            )
+        else:
+            begun = self._kill_command(operation, reference, rng) if offline else self._kill_server(operation, reference, rng)
+        self._finish(operation, reference, begun, offline)
+
+    def _finish(self, operation: Operation, reference: Reference, begun: Child, offline: bool) -> None:
+        self._world.serve()
         self._await(begun)
         said_done = begun.stop() == 0
         self._judge(operation, reference, said_done, offline)
         self._take_back(operation)
+
+    def _trap_server(self, operation: Operation, step: int) -> Child:
+        """The server dies in the place of a step; at the end of the operation if there are fewer."""
+        world = self._world
+        world.arm(step)
+        server = world.server.children[0]
+        child = self._begin(operation)
+        wait_until(f"the end of {child.name} or of the server", lambda: not (child.alive() and server.alive()), END_SECONDS)
+        self.tally.by_step += not server.alive()
+        world.kill()
+        world.forget_trap()
+        # A step of the pool's own may have come before the command had a server: it opens the pool itself.
+        with contextlib.suppress(ProofError):
+            wait_until("it ends or opens the pool", lambda: not child.alive() or world.is_open_in(child), OPENING_SECONDS)
+        if world.is_open_in(child):
+            self._await(child)
+        return child
+
+    def _trap_command(self, operation: Operation, step: int) -> Child:
+        """The command, which has opened the pool that a killed server left, dies in the place of a step."""
+        self._world.kill()
+        child = self._begin(operation, self._world.steps.for_command(step))
+        self._await(child)
+        self.tally.by_step += child.died_of(9)
+        self.tally.offline += 1
+        return child
 
     def _kill_server(self, operation: Operation, reference: Reference, rng: random.Random) -> Child:
         """Kills the server while the command waits for it. The command ends by itself; some wait for the next server."""

@@ -13,6 +13,9 @@ from proof.servers.bulkhead import POOL, TARGET
 V, W, E = (f"{POOL}/{name}" for name in "vwe")
 IQN = "iqn.2026-01.org.example:second"
 COPY = f"{POOL}/copy"
+STRANGER = "5" * 64
+"""The fingerprint of a pool that is nowhere."""
+
 YES = "--yes-destroy-data"
 
 
@@ -93,6 +96,16 @@ def _blank_spare(world: World) -> None:
     os.truncate(world.spare, LEG_BYTES)
 
 
+def _attach_spare(world: World) -> None:
+    world.ask(*world.named(("pool", "attach", POOL, "LEG0", "SPARE")))
+    world.ask("pool", "scrub", POOL, "--wait")
+
+
+def _bring_leg_back(world: World) -> None:
+    world.ask(*world.named(("pool", "online", POOL, "LEG0")))
+    world.ask("pool", "scrub", POOL, "--wait")
+
+
 def _take_leg_back(world: World) -> None:
     leg = str(world.server.legs[0])
     replace = ("pool", "replace-disk", POOL, str(world.spare), "--with", leg)
@@ -142,6 +155,12 @@ OPERATIONS: tuple[Operation, ...] = (
         "snapshot schedule set",
         ("snapshot", "schedule", "set", W, "--daily", "7", "--weekly", "4"),
         after=(("snapshot", "schedule", "remove", W), lambda world: world.destroy_snapshots("w", "auto-")),
+    ),
+    Operation(
+        "snapshot schedule remove",
+        ("snapshot", "schedule", "remove", W),
+        before=(("snapshot", "schedule", "set", W, "--monthly", "1"),),
+        after=(lambda world: world.destroy_snapshots("w", "auto-"),),
     ),
     Operation(
         "snapshot schedule at work",
@@ -262,6 +281,17 @@ OPERATIONS: tuple[Operation, ...] = (
         needs_server=True,
     ),
     Operation("replicate set", ("replicate", "set", V, "--to", "127.0.0.1:1", "--peer", "PEER", "--into", f"{POOL}/far/v"), after=(("replicate", "remove", V),)),
+    Operation("replicate remove", ("replicate", "remove", W), before=(("replicate", "set", W, "--to", "127.0.0.1:1", "--peer", "PEER", "--into", f"{POOL}/far/w"),)),
+    Operation(
+        "replicate accept",
+        ("replicate", "accept", STRANGER, "--below", f"{POOL}/near"),
+        after=(("replicate", "revoke", STRANGER, "--pool", POOL),),
+    ),
+    Operation(
+        "replicate revoke",
+        ("replicate", "revoke", STRANGER, "--pool", POOL),
+        before=(("replicate", "accept", STRANGER, "--below", f"{POOL}/near"),),
+    ),
     Operation("scrub", ("pool", "scrub", POOL, "--wait")),
     Operation("scrub schedule", ("pool", "scrub", POOL, "--schedule", "monthly"), after=(("pool", "scrub", POOL, "--schedule", "none"),)),
     Operation(
@@ -289,6 +319,25 @@ OPERATIONS: tuple[Operation, ...] = (
         ("target", "destroy", IQN, "--pool", POOL),
         before=(("target", "create", IQN, "--pool", POOL), ("target", "map", IQN, V), ("target", "map", IQN, W)),
     ),
+    Operation(
+        "target unmap",
+        ("target", "unmap", IQN, W),
+        before=(("target", "create", IQN, "--pool", POOL), ("target", "map", IQN, W)),
+        after=(("target", "destroy", IQN, "--pool", POOL),),
+    ),
+    Operation(
+        "target deny",
+        ("target", "deny", IQN, "--pool", POOL, "--network", "10.0.0.0/24"),
+        before=(("target", "create", IQN, "--pool", POOL), ("target", "allow", IQN, "--pool", POOL, "--network", "10.0.0.0/24")),
+        after=(("target", "destroy", IQN, "--pool", POOL),),
+    ),
+    Operation(
+        "target chap set",
+        ("target", "chap", "set", IQN, "--pool", POOL, "--user", "ann", "--secret-file", "SECRET"),
+        before=(("target", "create", IQN, "--pool", POOL),),
+        after=(("target", "destroy", IQN, "--pool", POOL),),
+    ),
+    Operation("nbd unexport", ("nbd", "unexport", W), before=(("nbd", "export", W, "--name", "w"),)),
     Operation("nbd export", ("nbd", "export", W, "--name", "w", "--read-only"), after=(("nbd", "unexport", W),)),
     Operation("volume create", ("volume", "create", COPY, "--size", "8M", "-o", "org.example:a=1", "--compression", "zstd"), after=(_destroy("copy"),)),
     Operation(
@@ -320,6 +369,27 @@ OPERATIONS: tuple[Operation, ...] = (
         ("volume", "set", W, "compression=zstd", "org.example:a=1", "sync=always"),
         after=(("volume", "inherit", W, "compression", "org.example:a", "sync"),),
     ),
+    Operation(
+        "volume inherit",
+        ("volume", "inherit", W, "compression", "org.example:a"),
+        before=(("volume", "set", W, "compression=zstd", "org.example:a=1"),),
+    ),
     Operation("volume set quota", ("volume", "set", POOL, "quota=400M"), after=(("volume", "set", POOL, "quota=none"),)),
+    Operation(
+        "pool attach",
+        ("pool", "attach", POOL, "LEG0", "SPARE"),
+        before=(_blank_spare,),
+        after=(("pool", "detach", POOL, "SPARE"), _blank_spare),
+    ),
+    Operation("pool detach", ("pool", "detach", POOL, "SPARE"), before=(_blank_spare, _attach_spare), after=(_blank_spare,)),
+    Operation("pool add", ("pool", "add", POOL, "spare", "SPARE"), before=(_blank_spare,), after=(("pool", "remove", POOL, "SPARE"), _blank_spare)),
+    Operation(
+        "pool remove",
+        ("pool", "remove", POOL, "SPARE"),
+        before=(_blank_spare, ("pool", "add", POOL, "spare", "SPARE")),
+        after=(_blank_spare,),
+    ),
+    Operation("pool offline", ("pool", "offline", POOL, "LEG0"), after=(_bring_leg_back,)),
+    Operation("pool online", ("pool", "online", POOL, "LEG0"), before=(("pool", "offline", POOL, "LEG0"),), after=(_bring_leg_back,)),
     Operation("pool set", ("pool", "set", POOL, "comment=rack-7"), after=(("pool", "set", POOL, "comment="),)),
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from proof.operations.control import Control
+from proof.operations.steps import Steps
 from proof.process import Child, Outcome, run
 from proof.runtime import ProofError, free_port
 from proof.servers.base import VolumeSpec
@@ -46,7 +48,9 @@ class World:
         self.keys = [scratch / f"key{number}" for number in range(3)]
         self.port = free_port()
         self.server = Bulkhead(scratch, [VOLUME], leg_bytes=LEG_BYTES, options=("--replication", f"127.0.0.1:{self.port}"))
+        self.steps = Steps(self.server.legs[1], self.server.fault_file, scratch / "command-faults")
         self.spare = self.server.directory / "spare.img"
+        self.secret = scratch / "secret"
         self.fingerprint = ""
         self._random = random.Random(f"{seed}:contents")
         self._logs = 0
@@ -55,6 +59,7 @@ class World:
         """Makes the pool and what every operation may count on; serves it."""
         for key in self.keys:
             key.write_bytes(os.urandom(KEY_BYTES))
+        self.secret.write_text("operations-" * 2 + "\n")
         self.server.prepare()
         self.spare.write_bytes(b"")
         os.truncate(self.spare, LEG_BYTES)
@@ -80,9 +85,9 @@ class World:
         self.ask("replicate", "accept", self.fingerprint, "--below", f"{POOL}/far")
 
     def named(self, words: Words) -> Words:
-        """The words, with what only this world knows in the place of KEY0, LEG0, SPARE and PEER."""
+        """The words, with what only this world knows in the place of KEY0, LEG0, SPARE, SECRET and PEER."""
         known = {f"KEY{number}": str(key) for number, key in enumerate(self.keys)}
-        known |= {"LEG0": str(self.server.legs[0]), "SPARE": str(self.spare), "PEER": self.fingerprint}
+        known |= {"LEG0": str(self.server.legs[0]), "SPARE": str(self.spare), "SECRET": str(self.secret), "PEER": self.fingerprint}
         for name, value in known.items():
             words = tuple(word.replace(name, value) for word in words)
         return words
@@ -103,6 +108,28 @@ class World:
     def kill(self) -> None:
         """Kills the server, if one runs."""
         self.server.kill()
+
+    def arm(self, passed: int | None = None) -> None:
+        """So many steps of a leg pass, and the server dies in the place of the next; none is the last without a number."""
+        server = self.server.children[0]
+        self.steps.arm(server) if passed is None else self.steps.arm(server, passed)
+
+    def disarm(self) -> int:
+        """How many steps there were."""
+        return self.steps.disarm(self.server.children[0])
+
+    def forget_trap(self) -> None:
+        """For the next server."""
+        self.server.fault_file.write_text("")
+
+    def is_open_in(self, child: Child) -> bool:
+        """Whether the process has a leg open."""
+        legs = {str(leg) for leg in self.server.legs}
+        for entry in Path(f"/proc/{child.pid}/fd").glob("*"):
+            with contextlib.suppress(OSError):
+                if os.readlink(entry) in legs:
+                    return True
+        return False
 
     @property
     def is_served(self) -> bool:
@@ -125,12 +152,12 @@ class World:
             raise ProofError(f"bulkhead {' '.join(words)} ended with {outcome.status}: {outcome.output.strip()}")
         return outcome.output
 
-    def begin(self, words: Sequence[str], stdin: Path | None = None, stdout: Path | None = None) -> Child:
-        """Begins a command, which may be killed."""
+    def begin(self, words: Sequence[str], stdin: Path | None = None, stdout: Path | None = None, env: dict[str, str] | None = None) -> Child:
+        """Begins a command, which may be killed, with more in its environment."""
         self._logs += 1
         log = self.scratch / f"command-{self._logs % 4}.log"
         log.unlink(missing_ok=True)
-        return Child(" ".join(words), self.argv(words, stdin, stdout), log, self.server.environment)
+        return Child(" ".join(words), self.argv(words, stdin, stdout), log, {**self.server.environment, **(env or {})})
 
     def do(self, steps: Sequence[Step]) -> None:
         """Takes steps."""
@@ -182,6 +209,7 @@ class World:
                 "own": _own(control, POOL),
                 "comment": ask({"pool": {"get": {"names": ["comment"]}}})["comment"]["value"],
                 "devices": _leaves(status["devices"]),
+                "scan": _scan(status.get("scan")),
                 "scrubs": (status.get("scrub_schedule") or {}).get("when"),
             }
         seen["contents"] = {name: self.contents(name) for name in reads if f"{POOL}/{name}" in seen["volumes"]}
@@ -260,11 +288,17 @@ def _without(one: dict[str, Any], key: str) -> dict[str, Any]:
     return {name: value for name, value in one.items() if name != key}
 
 
+def _scan(scan: Any) -> str:
+    """Whether a scan is paused: everything else of it changes by itself."""
+    return "paused" if scan and scan["state"] == "paused" else ""
+
+
 def _leaves(devices: object) -> list[str]:
     """Names of the disks, with what they are part of."""
     found: list[str] = []
     assert isinstance(devices, list)
     for device in devices:
         members = device.get("members") or []
-        found += [f"{device['name']}/{leaf}" for leaf in _leaves(members)] if members else [Path(device["name"]).name]
+        state = ":offline" if device["state"] == "OFFLINE" else ""
+        found += [f"{device['name']}/{leaf}" for leaf in _leaves(members)] if members else [Path(device["name"]).name + state]
     return found

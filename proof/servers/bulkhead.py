@@ -263,7 +263,7 @@ class MirrorFaults(legs.LegFaults):
     def _strike(self, mode: str, rng: random.Random) -> None:
         self.struck[mode] += 1
         if mode == "eio":
-            _replace(self._server.fault_file, f"{self._leg} read=eio write=eio flush=eio probability=1.0\n")
+            _replace(self._server.fault_file, f"{self._leg} read=eio write=eio flush=eio\n")
         elif mode == "corrupt":
             legs.corrupt(self._leg, rng, runs=rng.randrange(1, 30))
         else:

@@ -39,6 +39,9 @@ pub fn host_id(common: &Common, pool: &PoolName) -> HostId {
 pub fn small_engine(common: &Common, pool: &PoolName) -> EngineOptions {
     let mut options = EngineOptions::new(host_id(common, pool));
     options.arc_bytes_max = options.arc_bytes_max.min(units::ByteCount::mib(256));
+    if let Some(file) = &common.command_faults {
+        options.devices.wrap = Some(crate::server::device_faults(file).wrap());
+    }
     options
 }
 

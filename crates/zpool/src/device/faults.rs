@@ -1,7 +1,7 @@
 //! A driver that fails on command, for tests and drills.
 //!
 //! It wraps another driver. A [`Fault`] switched on for a path makes the I/O of that device fail,
-//! hang or arrive damaged.
+//! hang or arrive damaged, or kills the process as it is about to change the device.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
+use rustix::process::{Signal, getpid, kill_process};
 
 use super::io::{DeviceIo, IoKind, Place};
 use super::{Access, Device, Driver, OpenFailure, Shape};
@@ -33,6 +34,8 @@ pub struct Fault {
     pub reads_corrupt: bool,
     /// Everything is carried out so much later.
     pub delay: Duration,
+    /// After so many [`steps`](Faults::steps), instead of the next one, the process gets SIGKILL.
+    pub kill_after: Option<u64>,
 }
 
 /// An I/O that waits, and the device it is for.
@@ -43,6 +46,21 @@ struct State {
     faults: HashMap<PathBuf, Fault>,
     hanging: HashMap<PathBuf, Vec<Hanging>>,
     io_counts: HashMap<PathBuf, u64>,
+    steps: HashMap<PathBuf, u64>,
+}
+
+impl State {
+    /// Counts an I/O of the device; its fault, and whether this is the step that is not taken.
+    fn count(&mut self, path: &Path, kind: IoKind) -> (Fault, bool) {
+        *self.io_counts.entry(path.to_owned()).or_default() += 1;
+        let fault = self.faults.get(path).copied().unwrap_or_default();
+        if kind == IoKind::Read {
+            return (fault, false);
+        }
+        let steps = self.steps.entry(path.to_owned()).or_default();
+        *steps += 1;
+        (fault, fault.kill_after.is_some_and(|most| *steps > most))
+    }
 }
 
 /// The switches, shared by the driver and whoever tests.
@@ -78,6 +96,7 @@ impl Faults {
         let freed = {
             let mut state = self.state();
             state.faults.insert(path.to_owned(), fault);
+            state.steps.remove(path);
             if fault.hangs {
                 Vec::new()
             } else {
@@ -97,6 +116,11 @@ impl Faults {
     /// I/O that the device of `path` was given so far.
     pub fn io_count(&self, path: &Path) -> u64 {
         self.state().io_counts.get(path).copied().unwrap_or(0)
+    }
+
+    /// Writes, discards and flushes that the device was given since its fault was switched.
+    pub fn steps(&self, path: &Path) -> u64 {
+        self.state().steps.get(path).copied().unwrap_or(0)
     }
 
     fn of(&self, path: &Path) -> Fault {
@@ -142,8 +166,10 @@ impl Device for FaultDevice {
     fn submit(&self, io: DeviceIo) {
         let fault = {
             let mut state = self.faults.state();
-            *state.io_counts.entry(self.path.clone()).or_default() += 1;
-            let fault = state.faults.get(&self.path).copied().unwrap_or_default();
+            let (fault, is_the_end) = state.count(&self.path, io.kind());
+            if is_the_end {
+                die();
+            }
             if fault.hangs {
                 let entry = state.hanging.entry(self.path.clone()).or_default();
                 entry.push((Arc::clone(&self.inner), io));
@@ -170,6 +196,13 @@ impl Device for FaultDevice {
             self.submit_late(io, fault.delay);
         }
     }
+}
+
+/// SIGKILL to this process, as a crash at this very moment.
+fn die() -> ! {
+    let _ = kill_process(getpid(), Signal::KILL);
+    // Not reached: nobody blocks that signal.
+    std::process::abort()
 }
 
 impl FaultDevice {

@@ -141,6 +141,15 @@ pub struct Common {
         help_heading = "Common options"
     )]
     pub host_id: Option<std::num::NonZeroU32>,
+    /// For tests only: devices named in this file fail a command that opens the pool itself
+    #[arg(
+        long,
+        global = true,
+        value_name = "FILE",
+        env = "BULKHEAD_COMMAND_FAULTS",
+        hide = true
+    )]
+    pub command_faults: Option<PathBuf>,
 }
 
 impl Common {

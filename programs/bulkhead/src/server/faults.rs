@@ -1,6 +1,8 @@
 //! Faults of devices on command, for tests of the whole server: `--leg-faults FILE`. The file has
 //! a line for each device that fails, `PATH read=eio write=eio flush=eio`, or `PATH hang`,
 //! `PATH gone` or `PATH delay=MILLISECONDS`; an empty file is a healthy pool. It is read again when it changes.
+//! `PATH kill-after=STEPS` lets so many writes, discards and flushes pass, and kills the process
+//! in the place of the next. A device that is named no more is said to have had so many.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -10,6 +12,13 @@ use zpool::device::faults::{Fault, Faults};
 
 /// Pause between two looks at the file.
 const LOOK_INTERVAL: Duration = Duration::from_millis(20);
+
+/// The faults that `file` names now, for a command, which is over soon.
+pub fn once(file: &Path) -> Faults {
+    let faults = Faults::new();
+    look(file, &faults, &mut None, &mut BTreeSet::new());
+    faults
+}
 
 /// Starts to obey `file`. The thread lives as long as the process.
 pub fn obey(file: PathBuf, faults: Faults) -> std::io::Result<()> {
@@ -44,6 +53,7 @@ fn look(
     let text = std::fs::read_to_string(file).unwrap_or_default();
     let wanted = parse(&text);
     for path in failing.iter().filter(|path| !wanted.contains_key(*path)) {
+        tracing::warn!(path = %path.display(), steps = faults.steps(path), "device works again");
         faults.lift(path);
     }
     *failing = wanted.keys().cloned().collect();
@@ -67,14 +77,11 @@ fn parse(text: &str) -> BTreeMap<PathBuf, Fault> {
                 "read=corrupt" => fault.reads_corrupt = true,
                 "hang" => fault.hangs = true,
                 "gone" => fault.gone = true,
-                other if other.starts_with("delay=") => {
-                    let delay_ms = other["delay=".len()..].parse();
-                    fault.delay = Duration::from_millis(delay_ms.unwrap_or_else(|_| {
-                        tracing::error!(word = other, "no number of milliseconds");
-                        0
-                    }));
-                }
-                other => tracing::error!(word = other, "no such fault of a device"),
+                other => match other.split_once('=').map(|(name, n)| (name, n.parse())) {
+                    Some(("delay", Ok(delay_ms))) => fault.delay = Duration::from_millis(delay_ms),
+                    Some(("kill-after", Ok(steps))) => fault.kill_after = Some(steps),
+                    _ => tracing::error!(word = other, "no such fault of a device"),
+                },
             }
         }
         Some((path, fault))
@@ -88,12 +95,14 @@ mod tests {
 
     #[test]
     fn faults_are_read_line_by_line() {
-        let found = parse("/a read=eio write=eio\n\n/b hang\n/c\n/d delay=50\n");
+        let found =
+            parse("/a read=eio write=eio\n\n/b hang\n/c kill-after=x\n/d delay=50 kill-after=7\n");
         assert!(found[Path::new("/a")].reads_fail && found[Path::new("/a")].writes_fail);
         assert!(!found[Path::new("/a")].flushes_fail);
         assert!(found[Path::new("/b")].hangs);
         assert_eq!(found[Path::new("/c")], Fault::default());
         let delay = Duration::from_millis(50);
         assert_eq!(found[Path::new("/d")].delay, delay);
+        assert_eq!(found[Path::new("/d")].kill_after, Some(7));
     }
 }

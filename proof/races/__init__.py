@@ -1,0 +1,1 @@
+"""Initiators that change the same blocks at the same time."""

@@ -1,0 +1,215 @@
+"""Rounds: initiators at work, something happens, and every increment is there exactly once."""
+
+from __future__ import annotations
+
+import json
+import random
+import time
+from dataclasses import dataclass, field
+
+from proof.clients.commands import CommandInitiator
+from proof.clients.nbd import NbdAddress
+from proof.races.worker import BLOCK, COUNTERS, WORKERS_MAX, Worker, counts, read_16, unmap_parameters
+from proof.runtime import ProofError, wait_until
+from proof.servers.bulkhead import POOL, Bulkhead
+
+try:
+    import nbd
+except ImportError:  # ``require_nbd`` names the package when a command needs it.
+    nbd = None  # type: ignore[assignment]
+
+VOLUME = f"{POOL}/v"
+WORK_SECONDS = 1.5
+END_SECONDS = 60.0
+PLAIN_BYTES = 8 << 20
+"""What is written and unmapped to see the space come back."""
+
+PLAIN_OFFSET = 64 << 20
+
+
+@dataclass
+class Tally:
+    """What happened."""
+
+    rounds: int = 0
+    increments: int = 0
+    miscompares: int = 0
+    copies: int = 0
+    kills: int = 0
+    outages: int = 0
+    complaints: list[str] = field(default_factory=list)
+
+    def verdict(self) -> str:
+        """The last line."""
+        return (
+            f"races: {self.rounds} rounds, {self.increments} increments, {self.miscompares} lost races, {self.copies} copies, "
+            f"{self.kills} kills, {self.outages} outages of all legs, {len(self.complaints)} wrong"
+        )
+
+
+class RacesProof:
+    """All rounds count in the same blocks."""
+
+    def __init__(self, server: Bulkhead, workers: int, rounds: int, seed: int):
+        self._server = server
+        self._workers = min(workers, WORKERS_MAX)
+        self._rounds = rounds
+        self._seed = seed
+        self._least = [[0] * WORKERS_MAX for _ in range(COUNTERS)]
+        self._most = [[0] * WORKERS_MAX for _ in range(COUNTERS)]
+        self.tally = Tally()
+
+    def run(self) -> Tally:
+        """All rounds; stops at the first complaint."""
+        server = self._server
+        server.fault_file.write_text("")
+        server.prepare()
+        server.start()
+        server.wait_ready()
+        try:
+            for number in range(self._rounds):
+                self._round(number)
+                self.tally.rounds += 1
+            self._space()
+            self._block_status()
+            server.stop()
+            if findings := server.audit():
+                raise ProofError(f"the pool's checker found: {findings}")
+        except ProofError as error:
+            words = "\n".join(child.log_tail() for child in server.children)
+            self.tally.complaints.append(f"round {self.tally.rounds + 1}: {error}\n{words}")
+        return self.tally
+
+    def _round(self, number: int) -> None:
+        rng = random.Random(f"{self._seed}:{number}")
+        portals = self._server.iscsi_portals("v")
+        seed = f"{self._seed}:{number}"
+        workers = [Worker(one, portals[one % len(portals)], seed) for one in range(self._workers)]
+        for worker in workers:
+            worker.start()
+        event = ("kill", "peace", "outage")[number % 3]
+        time.sleep(rng.uniform(0.3, 1) * WORK_SECONDS)
+        if event == "kill":
+            self._server.kill()
+            self.tally.kills += 1
+        elif event == "outage":
+            self._outage()
+            time.sleep(WORK_SECONDS / 3)
+        for worker in workers:
+            worker.stop()
+        for worker in workers:
+            worker.join(END_SECONDS)
+        self._collect(workers, event)
+        if event == "kill":
+            self._server.start()
+            self._server.wait_ready()
+        self._check()
+
+    def _outage(self) -> None:
+        """All legs are gone, and come back: whatever was under way waits, and is done once."""
+        server = self._server
+        server.fault_file.write_text("".join(f"{leg} gone\n" for leg in server.legs))
+        wait_until("the pool is suspended", lambda: bool(server.status()["suspended"]), END_SECONDS, 0.05)
+        server.fault_file.write_text("")
+
+        def resumed() -> bool:
+            return server.try_command("pool", "clear", POOL).ok and not server.status()["suspended"]
+
+        wait_until("the pool goes on", resumed, END_SECONDS, 0.05)
+        self.tally.outages += 1
+
+    def _collect(self, workers: list[Worker], event: str) -> None:
+        for worker in workers:
+            if worker.is_alive():
+                raise ProofError(f"{worker.name} waits for an answer that does not come")
+            if worker.failure:
+                raise ProofError(worker.failure)
+            if worker.unsure is not None and event != "kill":
+                raise ProofError(f"{worker.name} lost its connection")
+            for counter, done in enumerate(worker.acknowledged):
+                self._least[counter][worker.number] += done
+                self._most[counter][worker.number] += done + (worker.unsure == counter)
+            self.tally.increments += sum(worker.acknowledged)
+            self.tally.miscompares += worker.miscompares
+            self.tally.copies += worker.copies
+
+    def _check(self) -> None:
+        """Everything that was acknowledged is there once, and at most what nobody has heard of beside it."""
+        session = CommandInitiator(self._server.iscsi("v"), "iqn.2026-01.org.example:judge", 99)
+        try:
+            for counter in range(COUNTERS):
+                answer = session.send(read_16(counter, 1), expected=BLOCK)
+                while answer.is_attention:
+                    answer = session.send(read_16(counter, 1), expected=BLOCK)
+                total, each = counts(answer.data)
+                least, most = self._least[counter], self._most[counter]
+                if total != sum(each) or not all(low <= found <= high for low, found, high in zip(least, each, most, strict=True)):
+                    raise ProofError(f"counter {counter} has {total} = {each}; acknowledged {least}, asked for {most}")
+                self._least[counter], self._most[counter] = list(each), list(each)
+        finally:
+            session.close()
+
+    def _used(self) -> int:
+        return int(json.loads(self._server.command("--json", "volume", "show", VOLUME))["used"])
+
+    def _space(self) -> None:
+        """What is written counts, and what is unmapped does not count any more."""
+        session = CommandInitiator(self._server.iscsi("v"), "iqn.2026-01.org.example:space", 98)
+        try:
+            while session.send(b"\0" * 6).is_attention:
+                pass
+            before = self._used()
+            rng = random.Random(self._seed)
+            chunk = 1 << 20
+            for at in range(0, PLAIN_BYTES, chunk):
+                cdb = _write_10((PLAIN_OFFSET + at) // BLOCK, chunk // BLOCK)
+                if not session.send(cdb, rng.randbytes(chunk)).good:
+                    raise ProofError("a write failed")
+            wait_until("what was written counts", lambda: self._used() >= before + PLAIN_BYTES * 9 // 10, END_SECONDS, 0.2)
+            parameters = unmap_parameters(PLAIN_OFFSET // BLOCK, PLAIN_BYTES // BLOCK)
+            if not session.send(bytes([0x42, 0, 0, 0, 0, 0, 0, 0, len(parameters), 0]), parameters).good:
+                raise ProofError("UNMAP failed")
+            wait_until("what was unmapped is free", lambda: self._used() <= before + PLAIN_BYTES // 10, END_SECONDS, 0.2)
+        finally:
+            session.close()
+
+    def _block_status(self) -> None:
+        """NBD: base:allocation after a write, a trim, and zeroes that keep their space or do not."""
+        client = nbd.NBD()
+        client.add_meta_context("base:allocation")
+        address: NbdAddress = self._server.nbd("v")
+        client.connect_uri(address.uri)
+        size = 1 << 20
+        client.pwrite(b"\x5a" * size, PLAIN_OFFSET)
+        client.flush()
+        self._expect_status(client, size, 0)
+        client.trim(size, PLAIN_OFFSET)
+        client.flush()
+        self._expect_status(client, size, nbd.STATE_HOLE | nbd.STATE_ZERO)
+        if client.pread(size, PLAIN_OFFSET) != bytes(size):
+            raise ProofError("what was trimmed does not read as zeroes")
+        client.pwrite(b"\x5a" * size, PLAIN_OFFSET)
+        client.zero(size, PLAIN_OFFSET)
+        client.flush()
+        if client.pread(size, PLAIN_OFFSET) != bytes(size):
+            raise ProofError("what was zeroed does not read as zeroes")
+        client.shutdown()
+
+    def _expect_status(self, client: object, size: int, wanted: int) -> None:
+        def told() -> bool:
+            found: list[int] = []
+
+            def extents(_context: str, _offset: int, entries: list[int], _error: object) -> int:
+                found.extend(entries)
+                return 0
+
+            client.block_status(size, PLAIN_OFFSET, extents)  # type: ignore[attr-defined]
+            flags = found[1::2]
+            return sum(found[::2]) >= size and all(flag == wanted for flag in flags)
+
+        wait_until(f"block status {wanted}", told, END_SECONDS, 0.2)
+
+
+def _write_10(lba: int, blocks: int) -> bytes:
+    return bytes([0x2A, 0]) + lba.to_bytes(4, "big") + b"\0" + blocks.to_bytes(2, "big") + b"\0"
+
