@@ -17,6 +17,10 @@ pub const REPLICATION_PEERS_PROPERTY: &str = "bulkhead:replication-peers";
 /// Property of a volume: it was a copy, and has taken the place of its original.
 pub const PROMOTED_PROPERTY: &str = "bulkhead:promoted";
 
+/// What a volume's original has set aside, beside its [`EXPORT_PROPERTY`](crate::exports::EXPORT_PROPERTY);
+/// never a property of the original itself.
+pub const RESERVED_PROPERTY: &str = "bulkhead:reserved";
+
 /// Digits of a fingerprint: SHA-256 of a certificate, in hex.
 pub const FINGERPRINT_DIGITS: usize = 64;
 /// Shortest pause between two runs.
@@ -113,6 +117,26 @@ pub struct ReplicateState {
     pub failure: Option<String>,
 }
 
+/// Space that is set aside for an original, in bytes; 0: none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReservedDocument {
+    /// 1.
+    pub version: u32,
+    /// For its own contents.
+    #[serde(default)]
+    pub refreservation: u64,
+    /// For it and its snapshots.
+    #[serde(default)]
+    pub reservation: u64,
+}
+
+impl ReservedDocument {
+    /// Whether nothing is set aside.
+    pub fn is_nothing(&self) -> bool {
+        self.refreservation == 0 && self.reservation == 0
+    }
+}
+
 /// The key of a pool. Whoever can read the pool's devices can read it.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -207,6 +231,31 @@ pub struct ReplicationView {
     pub peers: Vec<Peer>,
     /// What it replicates to others.
     pub replicated: Vec<ReplicatedView>,
+    /// What others have replicated into it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub copies: Vec<CopyView>,
+}
+
+/// A volume that was replicated into the pool.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct CopyView {
+    /// Which.
+    pub volume: VolumeName,
+    /// The moment whose contents it has, or had when it was promoted, in seconds since 1970.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub contents_unix_s: Option<u64>,
+    /// Seconds since that moment.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub age_s: Option<u64>,
+    /// A stream into it is just coming.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_arriving: bool,
+    /// Where it would be served if it were promoted.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub exports: Vec<String>,
+    /// Since when it is no copy any more, in seconds since 1970.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub promoted_unix_s: Option<u64>,
 }
 
 /// One replicated dataset.
@@ -221,4 +270,7 @@ pub struct ReplicatedView {
     /// Seconds since the moment whose contents have arrived; none if none have.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lag_s: Option<u64>,
+    /// Of a run that is under way: for how long, which volume, how far.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub under_way: Option<String>,
 }

@@ -13,9 +13,12 @@ use common::heads::{Head, MIB, fill, noise};
 /// Longest wait for a run that is due.
 const RUN_WAIT: Duration = Duration::from_secs(120);
 
-/// An address that was free a moment ago; a server keeps it over restarts.
+/// An address that was free a moment ago; a server keeps it over restarts. Nobody takes it
+/// meanwhile: everybody else's connections and listeners are on 127.0.0.1.
 fn free_address() -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("bound");
+    let process = std::process::id();
+    let own = format!("127.{}.{}.1:0", 128 + process / 250 % 64, process % 250);
+    let listener = TcpListener::bind(own).expect("bound");
     listener.local_addr().expect("an address").to_string()
 }
 
@@ -120,6 +123,10 @@ fn a_volume_is_replicated_until_it_is_not_accepted_any_more() {
     pair.accept("tank/from");
     near.ok("replicate run tank/v");
     pair.contents_agree("tank/from/v");
+    let list = pair.far.machine.ok("replicate list tank --json").json();
+    assert_eq!(list["copies"][0]["volume"], "tank/from/v");
+    assert_eq!(list["copies"][0]["exports"], serde_json::json!(["nbd:v"]));
+    assert!(list["copies"][0]["age_s"].is_u64(), "{list}");
 
     // What the original said of itself came along, and has no effect.
     let copy = pair.far.machine.ok("volume show tank/from/v --json").json();
@@ -218,7 +225,7 @@ fn either_side_may_be_killed_at_any_moment() {
             _ => pair.near = pair.near.killed_and_restarted(),
         }
         run.wait().expect("it ends");
-        pair.near.machine.ok("replicate run tank/v");
+        pair.run_in_turn();
         pair.contents_agree("tank/copy");
     }
     assert!(pair.snapshots(&pair.far, "tank/copy").len() <= 1);
@@ -278,6 +285,7 @@ fn a_copy_takes_the_place_of_its_lost_original() {
     let mut client = pair.near.client();
     client.write(0, &noise(1, MIB)).expect("written");
     client.flush().expect("flushed");
+    near.ok("volume set tank/v refreservation=8M");
     pair.set("--into tank/from/v");
     pair.accept("tank/from");
     near.ok("replicate run tank/v");
@@ -320,6 +328,15 @@ fn a_copy_takes_the_place_of_its_lost_original() {
     assert_eq!(
         targets["access"]["networks"],
         serde_json::json!(["127.0.0.0/8"])
+    );
+    assert_eq!(
+        copy["space"]["refreservation"],
+        original["space"]["refreservation"]
+    );
+    let list = far.machine.ok("replicate list tank --json").json();
+    assert!(
+        list["copies"][0]["promoted_unix_s"].is_u64(),
+        "no copy any more: {list}"
     );
     assert!(far.client().read(0, MIB).expect("read") == noise(1, MIB));
     assert!(far.machine.ok(promote).out.contains("already"));

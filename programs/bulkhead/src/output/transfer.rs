@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use control::calendar::utc;
 use control::replication::{ReplicatedView, ReplicationView};
 use control::transfer::{InterruptedView, TransferView};
 
@@ -40,9 +41,16 @@ pub fn replication(view: &ReplicationView) -> String {
     for peer in &view.peers {
         let _ = writeln!(text, "accepts {} below {}", peer.fingerprint, peer.below);
     }
-    if view.replicated.is_empty() {
-        return text;
+    if !view.replicated.is_empty() {
+        let _ = write!(text, "\n{}", originals(view).render());
     }
+    if !view.copies.is_empty() {
+        let _ = write!(text, "\n{}", copies(view).render());
+    }
+    text
+}
+
+fn originals(view: &ReplicationView) -> Table {
     let mut table = Table::new(&[
         "REPLICATED",
         "TO",
@@ -64,8 +72,28 @@ pub fn replication(view: &ReplicationView) -> String {
             state(one),
         ]);
     }
-    let _ = write!(text, "\n{}", table.render());
-    text
+    table
+}
+
+fn copies(view: &ReplicationView) -> Table {
+    let mut table = Table::new(&["COPY", "CONTENTS OF", ">AGE", "STATE", "ORIGINAL'S EXPORTS"]);
+    for one in &view.copies {
+        table.row([
+            one.volume.to_string(),
+            one.contents_unix_s.map_or_else(dash, utc),
+            one.age_s.map_or_else(dash, duration),
+            match one.promoted_unix_s {
+                Some(since) => format!("promoted {}", utc(since)),
+                None if one.is_arriving => "arriving".to_owned(),
+                None => "copy".to_owned(),
+            },
+            match one.exports.is_empty() {
+                true => dash(),
+                false => one.exports.join(" "),
+            },
+        ]);
+    }
+    table
 }
 
 fn dash() -> String {
@@ -73,6 +101,9 @@ fn dash() -> String {
 }
 
 fn state(one: &ReplicatedView) -> String {
+    if let Some(text) = &one.under_way {
+        return format!("under way {text}");
+    }
     match &one.state.failure {
         Some(failure) => format!("failed: {failure}"),
         None if one.state.succeeded_unix_s == 0 => "not yet".to_owned(),

@@ -13,7 +13,7 @@ use serde::de::DeserializeOwned;
 use units::VolumeName;
 
 use super::identity::Identity;
-use super::{now_unix_s, promote, sender};
+use super::{copies, now_unix_s, promote, sender, under_way};
 use crate::operations::Context;
 use crate::operations::documents::Documents;
 
@@ -228,9 +228,14 @@ fn view(context: &Context<'_>) -> Result<Answer, Failure> {
     let key = load::<KeyDocument>(context, &root(context), REPLICATION_KEY_PROPERTY)?;
     let fingerprint = key.map(|key| Identity::of(&key)).transpose()?;
     let now = now_unix_s();
+    let running = under_way::now();
     let one = |(dataset, document): (VolumeName, ReplicateDocument)| {
         let state = state_of(context, &dataset);
         ReplicatedView {
+            under_way: running
+                .as_ref()
+                .filter(|run| run.dataset == dataset)
+                .map(ToString::to_string),
             lag_s: (state.succeeded_unix_s > 0).then(|| now.saturating_sub(state.succeeded_unix_s)),
             dataset,
             document,
@@ -242,5 +247,6 @@ fn view(context: &Context<'_>) -> Result<Answer, Failure> {
         fingerprint: fingerprint.map(|identity| identity.fingerprint),
         peers: peers(context)?.peers,
         replicated: replicated(context)?.into_iter().map(one).collect(),
+        copies: copies::views(context)?,
     })))
 }

@@ -4,14 +4,17 @@
 //! that it goes on with whichever head serves the pool. `documents` reads and writes those;
 //! `identity` is the pool's key and the check of the peer's; `wire` is what the two sides say to
 //! each other; `sender` and `receiver` are the two sides; `service` runs both in a pool server;
-//! `promote` makes copies take the place of their originals.
+//! `under_way` is the run of the moment; `copies` are the volumes that came from elsewhere, and
+//! `promote` makes them take the place of their originals.
 
+mod copies;
 mod documents;
 mod identity;
 mod promote;
 mod receiver;
 mod sender;
 mod service;
+mod under_way;
 mod wire;
 
 pub use documents::perform;

@@ -9,20 +9,21 @@ use control::exports::{
     EXPORT_PROPERTY, IDENTITY_PROPERTY, Identity, PROPERTY_PREFIX, TargetDocument, VolumeDocument,
     VolumeFacts, target_property,
 };
-use control::replication::{PROMOTED_PROPERTY, PromotedDocument};
+use control::replication::{
+    PROMOTED_PROPERTY, PromotedDocument, RESERVED_PROPERTY, ReservedDocument,
+};
 use control::{Answer, Failure, FailureKind};
 use units::{IscsiName, VolumeName};
-use zpool::dataset::Snapshots;
+use zpool::dataset::Value;
 
-use super::sender::TAG_PREFIX;
-use super::{now_unix_s, receiver};
+use super::{copies, now_unix_s, receiver};
 use crate::operations::documents::{self, All, Documents, Edits, Own};
 use crate::operations::transfer::SOURCE_PREFIX;
 use crate::operations::{self, Context};
 
 /// A copy that replication made, and what its original said of itself.
-struct Replica {
-    name: VolumeName,
+pub(super) struct Replica {
+    pub(super) name: VolumeName,
     /// The original's own properties, by the names that they had there.
     original: Own,
 }
@@ -42,12 +43,12 @@ pub fn perform(
     dataset: &VolumeName,
     original_is_lost: bool,
 ) -> Result<Answer, Failure> {
-    let replicas = replicas(context, dataset)?;
+    let replicas = replicas(context, dataset.as_str())?;
     let all = context.all()?;
     if replicas.is_empty() {
         return match all
             .with_property(PROMOTED_PROPERTY)
-            .any(|name| is_below(name, dataset))
+            .any(|name| is_below(name, dataset.as_str()))
         {
             true => Ok(Done::already(format!("{dataset} was promoted already"))),
             false => Err(Failure::not_found(format!(
@@ -63,15 +64,21 @@ pub fn perform(
     for replica in &replicas {
         forget_what_comes(context, &replica.name)?;
     }
+    let unreserved: Vec<String> = replicas
+        .iter()
+        .filter_map(|replica| reserve(context, replica).err())
+        .collect();
     context.edit_all(plan.edits)?;
     context.live.exports_changed()?;
-    Ok(Done::changed(told(
-        dataset,
-        replicas.len(),
-        &plan.exports,
-        &plan.targets,
-        &age,
-    )))
+    let mut text = told(dataset, replicas.len(), &plan.exports, &plan.targets, &age);
+    if !unreserved.is_empty() {
+        let commands = unreserved.join("; ");
+        text.push_str(&format!(
+            "; not set aside as for the originals, for lack of space, which makes a full pool an error of their \
+             clients: {commands}"
+        ));
+    }
+    Ok(Done::changed(text))
 }
 
 /// Refuses a stream into a volume that is the original now.
@@ -86,13 +93,13 @@ pub fn refuse_promoted(context: &Context<'_>, volume: &VolumeName) -> Result<(),
     Ok(())
 }
 
-fn is_below(name: &str, dataset: &VolumeName) -> bool {
-    let rest = name.strip_prefix(dataset.as_str());
+fn is_below(name: &str, dataset: &str) -> bool {
+    let rest = name.strip_prefix(dataset);
     rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-/// The copies, in order of their names.
-fn replicas(context: &Context<'_>, dataset: &VolumeName) -> Result<Vec<Replica>, Failure> {
+/// The copies below a dataset, in order of their names.
+pub(super) fn replicas(context: &Context<'_>, dataset: &str) -> Result<Vec<Replica>, Failure> {
     let found = context.pool.user_properties(SOURCE_PREFIX);
     let found = found.map_err(operations::dataset_failure)?;
     let mut replicas = Vec::new();
@@ -112,17 +119,48 @@ fn replicas(context: &Context<'_>, dataset: &VolumeName) -> Result<Vec<Replica>,
     Ok(replicas)
 }
 
+/// Sets aside for the copy what was set aside for its original; else the command that would. This
+/// comes before the copy is promoted: after a kill in between, the next attempt does both.
+fn reserve(context: &Context<'_>, replica: &Replica) -> Result<(), String> {
+    let said = replica.original.get(RESERVED_PROPERTY);
+    let said = said.and_then(|text| serde_json::from_str::<ReservedDocument>(text).ok());
+    let wanted: Vec<(String, u64)> = said
+        .iter()
+        .flat_map(|said| {
+            [
+                ("refreservation", said.refreservation),
+                ("reservation", said.reservation),
+            ]
+        })
+        .filter(|(_, bytes)| *bytes > 0)
+        .map(|(name, bytes)| (name.to_owned(), bytes))
+        .collect();
+    if wanted.is_empty() {
+        return Ok(());
+    }
+    let values = wanted.iter().cloned();
+    let values: Vec<_> = values
+        .map(|(name, bytes)| (name, Value::Number(bytes)))
+        .collect();
+    let set = context.pool.set_dataset_properties(&replica.name, &values);
+    set.map_err(|error| {
+        tracing::warn!(volume = %replica.name, %error, "space is not set aside");
+        let words = wanted
+            .iter()
+            .map(|(name, bytes)| format!(" {name}={bytes}"));
+        format!(
+            "`bulkhead volume set {}{}`",
+            replica.name,
+            words.collect::<String>()
+        )
+    })
+}
+
 /// The moments whose contents the copies have.
 fn age(context: &Context<'_>, replicas: &[Replica]) -> Result<String, Failure> {
     let mut moments: BTreeSet<u64> = BTreeSet::new();
     for replica in replicas {
-        let all = context.pool.datasets(&replica.name, Snapshots::Include);
-        let all = all.map_err(operations::dataset_failure)?;
-        let prefix = format!("{}@{TAG_PREFIX}", replica.name);
-        let of_it = all
-            .iter()
-            .filter_map(|info| info.name.strip_prefix(&prefix)?.parse::<u64>().ok());
-        moments.extend(of_it.max());
+        moments.extend(copies::newest_moment(context, &replica.name)?);
     }
     let text = |moment: Option<&u64>| moment.map(|seconds| control::calendar::utc(*seconds));
     Ok(match (text(moments.first()), text(moments.last())) {
@@ -130,6 +168,22 @@ fn age(context: &Context<'_>, replicas: &[Replica]) -> Result<String, Failure> {
         (Some(one), Some(_)) => format!("contents of {one}"),
         _ => "contents of an unknown moment".to_owned(),
     })
+}
+
+/// What the copy was told of its original's exports and identity.
+fn facts_of(replica: &Replica) -> VolumeFacts {
+    let value = |property: &str| replica.original.get(property).map(String::as_str);
+    VolumeFacts::read(
+        replica.name.clone(),
+        value(EXPORT_PROPERTY),
+        value(IDENTITY_PROPERTY),
+    )
+}
+
+/// Where the copy would be served; nothing if what it was told cannot be read.
+pub(super) fn places_of(replica: &Replica) -> Vec<String> {
+    let document = facts_of(replica).export.and_then(Result::ok);
+    document.as_ref().map(places).unwrap_or_default()
 }
 
 /// Decides everything before anything is changed.
@@ -142,12 +196,7 @@ fn plan(root: &str, all: &All, replicas: &[Replica], now: u64) -> Result<Plan, F
     let mut new_targets: BTreeMap<IscsiName, TargetDocument> = BTreeMap::new();
     for replica in replicas {
         let name = &replica.name;
-        let value = |property: &str| replica.original.get(property).map(String::as_str);
-        let facts = VolumeFacts::read(
-            name.clone(),
-            value(EXPORT_PROPERTY),
-            value(IDENTITY_PROPERTY),
-        );
+        let facts = facts_of(replica);
         let read =
             |sentence: String| Failure::new(FailureKind::Failed, format!("{name}: {sentence}"));
         let identity = facts

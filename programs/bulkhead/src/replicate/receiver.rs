@@ -67,6 +67,12 @@ fn settle(volume: &VolumeName) -> Result<MutexGuard<'static, Receivings>, Failur
 
 type Receivings = BTreeMap<VolumeName, TcpStream>;
 
+/// Whether a stream into `volume` is coming.
+pub fn is_receiving(volume: &VolumeName) -> bool {
+    let receiving = RECEIVING.lock().expect("no holder panics");
+    receiving.contains_key(volume)
+}
+
 /// Ends a stream into `volume`, and does not wait for that; whether there was one.
 pub fn interrupt(volume: &VolumeName) -> bool {
     let receiving = RECEIVING.lock().expect("no holder panics");

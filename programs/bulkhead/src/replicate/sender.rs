@@ -4,12 +4,14 @@
 use std::collections::BTreeSet;
 use std::io::{self, BufWriter, Write};
 use std::net::{TcpStream, ToSocketAddrs};
-use std::sync::{Arc, Mutex, TryLockError};
+use std::sync::Arc;
 
 use control::exports::{
     AccessRule, EXPORT_PROPERTY, IDENTITY_PROPERTY, TargetDocument, target_property,
 };
-use control::replication::{ReplicateDocument, ReplicateState};
+use control::replication::{
+    RESERVED_PROPERTY, ReplicateDocument, ReplicateState, ReservedDocument,
+};
 use control::{Failure, FailureKind};
 use rustls::pki_types::ServerName;
 use rustls::{ClientConnection, StreamOwned};
@@ -19,6 +21,7 @@ use zpool::transfer::{Base, ResumeToken, SendForm, SendSpec, TransferErrorKind};
 
 use super::documents;
 use super::now_unix_s;
+use super::under_way::Turn;
 use super::wire::{self, FromReceiver, FromSender, Offer, Present};
 use crate::operations::documents::{Documents, target_document};
 use crate::operations::{self, Context};
@@ -33,9 +36,6 @@ const RESUMES_MAX: usize = 4;
 
 type Tls = StreamOwned<ClientConnection, TcpStream>;
 
-/// Held by a run: two at a time would only take turns on the wire.
-static RUNNING: Mutex<()> = Mutex::new(());
-
 /// Replicates `dataset` now, and keeps how that went; bytes sent.
 pub fn run(
     context: &Context<'_>,
@@ -43,16 +43,9 @@ pub fn run(
     document: &ReplicateDocument,
     progress: &mut dyn FnMut(&str),
 ) -> Result<u64, Failure> {
-    let _running = match RUNNING.try_lock() {
-        Ok(guard) => guard,
-        Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-        Err(TryLockError::WouldBlock) => {
-            let message = "a replication is under way";
-            return Err(Failure::new(FailureKind::Busy, message).advise("try again in a moment"));
-        }
-    };
+    let turn = Turn::take(dataset)?;
     let began = now_unix_s();
-    let outcome = run_once(context, dataset, document, began, progress);
+    let outcome = run_once(context, dataset, document, began, &turn, progress);
     let before = documents::state_of(context, dataset);
     let state = match &outcome {
         Ok(bytes) => ReplicateState {
@@ -83,6 +76,7 @@ fn run_once(
     dataset: &VolumeName,
     document: &ReplicateDocument,
     began: u64,
+    turn: &Turn,
     progress: &mut dyn FnMut(&str),
 ) -> Result<u64, Failure> {
     let volumes = volumes_of(context, dataset)?;
@@ -108,8 +102,13 @@ fn run_once(
     }
     take_snapshots(context, &volumes, &tag)?;
     let mut bytes = 0;
-    for one in &ways {
-        bytes += one.replicate(&mut tls, progress)?;
+    let mut told = |text: &str| {
+        turn.tell(text);
+        progress(text);
+    };
+    for (number, one) in (1..).zip(&ways) {
+        turn.begin(one.volume, number, ways.len());
+        bytes += one.replicate(&mut tls, &mut told)?;
     }
     tls.conn.send_close_notify();
     let _ = tls.flush();
@@ -395,6 +394,7 @@ impl One<'_> {
         let mut found: Vec<_> = meant
             .map(|(name, value)| (name.clone(), value.clone()))
             .collect();
+        found.extend(self.reserved()?);
         let mut facts = all.volumes();
         let export = facts.find(|facts| facts.name == *self.volume);
         let export = export.and_then(|facts| facts.export.as_ref()?.as_ref().ok());
@@ -416,6 +416,23 @@ impl One<'_> {
             }
         }
         Ok(found)
+    }
+
+    /// The space that is set aside for the volume: no stream says so.
+    fn reserved(&self) -> Result<Option<(String, String)>, Failure> {
+        let found = self.context.pool.datasets(self.volume, Snapshots::Skip);
+        let found = found.map_err(operations::dataset_failure)?;
+        let own = found.iter().find(|info| info.name == self.volume.as_str());
+        let document = own.map(|info| ReservedDocument {
+            version: 1,
+            refreservation: info.refreservation.get(),
+            reservation: info.space.reservation.get(),
+        });
+        let document = document.filter(|reserved| !reserved.is_nothing());
+        Ok(document.map(|document| {
+            let value = serde_json::to_string(&document).expect("a document is JSON");
+            (RESERVED_PROPERTY.to_owned(), value)
+        }))
     }
 
     /// Destroys the oldest snapshots of replication. The newest that both have stays, whatever was
