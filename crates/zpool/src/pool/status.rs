@@ -573,20 +573,7 @@ fn features_of(config: NvRef<'_>) -> Vec<FeatureStatus> {
 }
 
 fn advice_for(status: &PoolStatus) -> Vec<String> {
-    const FULL_PERCENT: u64 = 90;
-    let mut advice = Vec::new();
-    match status.suspended {
-        Some(Suspension::DevicesFailed) => advice.push(
-            "I/O waits because too many devices failed: bring them back, then clear the pool"
-                .into(),
-        ),
-        Some(Suspension::OtherHost) => advice.push(
-            "I/O is stopped because another host may use the pool: export it there, or stop this \
-             server"
-                .into(),
-        ),
-        None => {}
-    }
+    let mut advice = status.general_advice();
     let mut leaves = Vec::new();
     status
         .devices
@@ -610,14 +597,6 @@ fn advice_for(status: &PoolStatus) -> Vec<String> {
             _ => {}
         }
     }
-    if status.damaged > 0 {
-        advice.push("some data is lost: restore it from a backup, then scrub".into());
-    }
-    if status.size_bytes > 0
-        && status.allocated_bytes / (status.size_bytes / 100).max(1) >= FULL_PERCENT
-    {
-        advice.push("the pool is nearly full: add devices, or free space".into());
-    }
     advice
 }
 
@@ -631,6 +610,33 @@ fn collect_leaves<'a>(device: &'a DeviceStatus, leaves: &mut Vec<&'a DeviceStatu
 }
 
 impl PoolStatus {
+    /// The advice that concerns no single device.
+    pub fn general_advice(&self) -> Vec<String> {
+        const FULL_PERCENT: u64 = 90;
+        let mut advice = Vec::new();
+        match self.suspended {
+            Some(Suspension::DevicesFailed) => advice.push(
+                "I/O waits because too many devices failed: bring them back, then clear the pool"
+                    .to_owned(),
+            ),
+            Some(Suspension::OtherHost) => advice.push(
+                "I/O is stopped because another host may use the pool: export it there, or stop \
+                 this server"
+                    .to_owned(),
+            ),
+            None => {}
+        }
+        if self.damaged > 0 {
+            advice.push("some data is lost: restore it from a backup, then scrub".to_owned());
+        }
+        if self.size_bytes > 0
+            && self.allocated_bytes / (self.size_bytes / 100).max(1) >= FULL_PERCENT
+        {
+            advice.push("the pool is nearly full: add devices, or free space".to_owned());
+        }
+        advice
+    }
+
     /// All devices that are no groups.
     pub fn leaves(&self) -> Vec<&DeviceStatus> {
         let mut leaves = Vec::new();

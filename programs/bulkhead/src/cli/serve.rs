@@ -32,7 +32,8 @@ pub struct ServeArgs {
     /// Do not serve iSCSI
     #[arg(long)]
     pub no_iscsi: bool,
-    /// NBD listener as ADDRESS:PORT or unix:PATH; port 0 takes a free one; may be repeated
+    /// NBD listener as ADDRESS:PORT or unix:PATH; port 0 takes a free one; `[::]:10809` is every IPv6
+    /// address and no IPv4 one, `0.0.0.0:10809` the reverse; may be repeated
     /// [default: 127.0.0.1:10809]
     #[arg(long, value_name = "ADDRESS:PORT|unix:PATH", conflicts_with = "no_nbd")]
     pub nbd: Vec<NbdAddress>,

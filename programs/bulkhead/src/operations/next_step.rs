@@ -8,23 +8,31 @@ use control::answer::{DamageView, DeviceView, PoolStatus};
 /// A device with more errors than this is not to be trusted again.
 const ERRORS_MAX: u64 = 50;
 
-/// The first thing to do; `None` when there is nothing.
-pub fn next_step(pool: &PoolStatus) -> Option<String> {
+/// What to do, in this order: no step contradicts another. Nothing when all is well.
+pub fn steps(pool: &PoolStatus) -> Vec<String> {
     let name = &pool.name;
     if pool.suspended {
-        return Some(format!(
+        return vec![format!(
             "bring the failed devices back, then run `bulkhead pool clear {name}`: all I/O waits"
-        ));
+        )];
     }
     let mut leaves = Vec::new();
     pool.devices
         .iter()
         .for_each(|one| collect(one, false, &mut leaves));
-    scan_step(pool, &leaves)
-        .or_else(|| lost_step(name, &leaves))
-        .or_else(|| damage_step(pool))
-        .or_else(|| offline_step(name, &leaves))
-        .or_else(|| error_step(pool, &leaves))
+    // Everything else waits for a scan.
+    if let Some(step) = scan_step(pool, &leaves) {
+        return vec![step];
+    }
+    let lost = lost_step(name, &leaves);
+    let damage = damage_step(pool);
+    // What a repair finds out comes after it.
+    let errors = match (&lost, &damage) {
+        (None, None) => error_step(pool, &leaves),
+        _ => None,
+    };
+    let all = [lost, damage, offline_step(name, &leaves), errors];
+    all.into_iter().flatten().collect()
 }
 
 /// A device that is no group, and whether another one takes its place already.
@@ -219,6 +227,22 @@ mod tests {
     }
 
     #[test]
+    fn no_step_contradicts_another() {
+        let hurt = || {
+            let lost = DeviceView {
+                write_errors: 90,
+                ..device("/b", "FAULTED")
+            };
+            pool(vec![device("/a", "OFFLINE"), lost])
+        };
+        let found = steps(&hurt());
+        assert_eq!(found.len(), 2, "{found:?}");
+        assert!(found[0].starts_with("replace /b") && found[1].starts_with("use /a again"));
+        let scanned = steps(&scanned(hurt(), "resilver", "running"));
+        assert_eq!(scanned.len(), 1, "{scanned:?}");
+    }
+
+    #[test]
     fn every_state_has_its_sentence() {
         let whole = || pool(vec![device("/a", "ONLINE"), device("/b", "ONLINE")]);
         let hurt = |state: &str| pool(vec![device("/a", "ONLINE"), device("/b", state)]);
@@ -301,7 +325,7 @@ mod tests {
                 "restore what is damaged in tank/v from a backup",
             ),
         ] {
-            match (next_step(&pool), part) {
+            match (steps(&pool).into_iter().next(), part) {
                 (None, "") => {}
                 (Some(step), part) if !part.is_empty() => {
                     assert!(step.contains(part), "{what}: {step}");

@@ -12,7 +12,7 @@ use zpool::pool::{
 };
 
 use super::documents::Documents;
-use super::next_step::next_step;
+use super::next_step::steps;
 use super::{Context, documents, failures, nbd, scrub, target};
 
 /// Everything at a glance, as far as a pool can tell without a server.
@@ -29,7 +29,7 @@ pub fn status(context: &Context<'_>, pool: PoolStatus) -> Result<Status, Failure
     Ok(Status {
         pool,
         server: None,
-        volume_count: all.volumes().count() as u64,
+        volume_count: context.volume_infos()?.len() as u64,
         targets: targets
             .map(|(name, wish)| target::view(name, wish))
             .collect(),
@@ -47,7 +47,7 @@ pub fn pool_status(context: &Context<'_>) -> Result<PoolStatus, Failure> {
         None => word(status.state),
     };
     let damaged = damaged(context.pool, &status);
-    let mut advice = status.advice;
+    let mut advice = status.general_advice();
     if status.suspended == Some(Suspension::OtherHost) {
         advice.push("another host may have taken the pool: find out before anything else".into());
     }
@@ -68,7 +68,9 @@ pub fn pool_status(context: &Context<'_>) -> Result<PoolStatus, Failure> {
         next: None,
         damaged,
     };
-    view.next = next_step(&view);
+    let mut steps = steps(&view).into_iter();
+    view.next = steps.next();
+    view.advice.extend(steps);
     Ok(view)
 }
 

@@ -37,6 +37,7 @@ use units::ByteCount;
 use zpool::EngineOptions;
 
 use self::core::Core;
+pub(crate) use self::faults::once as device_faults;
 use self::journal::Journal;
 use self::notify::Notifier;
 use self::rescue::Rescues;
@@ -134,6 +135,7 @@ pub fn run(args: ServeArgs, common: &Common) -> Result<(), Failure> {
             if let Err(error) = core.watch.journal().start(&core.pool) {
                 tracing::warn!(%error, "no events will be kept");
             }
+            count_other_volumes(&core);
             wait(&core, &events, &mut notifier)
         }
         Err(failure) => Outcome::Failed(failure),
@@ -294,6 +296,20 @@ fn setup(args: &ServeArgs) -> Setup {
         }),
         workers: usize::from(args.workers),
         all_to_everyone: args.export_all_to_everyone,
+    }
+}
+
+/// Beside the clients: the pool may have very many datasets.
+fn count_other_volumes(core: &Arc<Core>) {
+    let core = Arc::clone(core);
+    let count = move || {
+        if let Ok(pool) = core.pool.require() {
+            core.serving.count_others(&pool);
+        }
+    };
+    let thread = std::thread::Builder::new().name("count".into());
+    if let Err(error) = thread.spawn(count) {
+        tracing::warn!(%error, "volumes of other software are not counted");
     }
 }
 

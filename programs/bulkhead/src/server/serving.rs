@@ -1,7 +1,7 @@
 //! Serves what the pool's documents say: reads them, and has both protocol servers change what
 //! differs.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
@@ -70,7 +70,10 @@ pub struct Serving {
 struct Served {
     wish: Wish,
     problems: Vec<Problem>,
+    /// Volumes with documents.
     volume_count: u64,
+    /// Volumes without any: made by other software, and not exported yet.
+    other_count: u64,
     targets: BTreeMap<IscsiName, Arc<scsi::Target>>,
     reservations: BTreeMap<(IscsiName, u16), Arc<PoolReservations>>,
 }
@@ -413,6 +416,22 @@ impl Serving {
         if let Ok(all) = self.known.all(pool) {
             self.served().volume_count = all.volumes().count() as u64;
         }
+        // Ours have documents from the beginning: others do not become more.
+        if self.served().other_count > 0 {
+            self.count_others(pool);
+        }
+    }
+
+    /// Counts the volumes without documents, which means to look at every dataset.
+    pub fn count_others(&self, pool: &zpool::Pool) {
+        let found = pool.datasets(pool.name(), zpool::dataset::Snapshots::Skip);
+        let (Ok(found), Ok(all)) = (found, self.known.all(pool)) else {
+            return;
+        };
+        let documented: BTreeSet<&str> = all.volumes().map(|facts| facts.name.as_str()).collect();
+        let volumes = found.iter().filter(|info| info.volume.is_some());
+        let others = volumes.filter(|info| !documented.contains(info.name.as_str()));
+        self.served().other_count = others.count() as u64;
     }
 
     /// What is served, without asking the pool.
@@ -420,7 +439,7 @@ impl Serving {
         let served = self.served();
         let targets = served.wish.targets.iter();
         Status {
-            volume_count: served.volume_count,
+            volume_count: served.volume_count + served.other_count,
             targets: targets
                 .map(|(name, wish)| target_view(name, wish))
                 .collect(),
