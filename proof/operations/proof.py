@@ -15,7 +15,7 @@ from proof.operations.world import Words, World
 from proof.process import Child
 from proof.runtime import ProofError, wait_until
 
-BY_STEP = 0.5
+BY_STEP = 0.0
 """Share of the rounds in which the kill comes in the place of a write, discard or flush of a device."""
 
 STEPS_MAX = 1000
