@@ -396,6 +396,17 @@ fn a_removed_portal_ends_its_connections_and_a_new_one_serves() {
 }
 
 #[test]
+fn an_announced_end_says_that_initiators_may_come_back_at_once_and_ends_nothing() {
+    let (fixture, mut client) = served_client();
+    fixture.server.announce_end();
+    let told = client.receive().unwrap();
+    assert_eq!((told.opcode(), told.header.0[36]), (0x32, 3));
+    // Time2Wait and Time2Retain, in seconds.
+    assert_eq!(told.header.0[40..44], [0; 4]);
+    assert!(client.is_served());
+}
+
+#[test]
 fn a_drain_asks_for_logout_and_then_drops() {
     let fixture = serve(Limits::default());
     let mut polite = Client::log_in(fixture.address);

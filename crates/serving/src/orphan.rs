@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use rustix::fd::OwnedFd;
 use rustix::net::{
-    AddressFamily, SendFlags, SocketFlags, SocketType, bind, ipproto, sendto, socket_with,
+    AddressFamily, SendFlags, SocketFlags, SocketType, bind, ipproto, sendto, socket_with, sockopt,
 };
 
 /// A connection whose server is gone.
@@ -24,6 +24,15 @@ pub struct Orphan {
     pub local: SocketAddr,
     /// The client's end.
     pub remote: SocketAddr,
+}
+
+/// How far it may be to a client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reach {
+    /// No router lies in between.
+    OnLink,
+    /// Anywhere.
+    Routed,
 }
 
 /// Pause between two looks whether an address has arrived: clients wait for it.
@@ -44,15 +53,15 @@ const TELL_AFTER: [Duration; 7] = [
     Duration::from_millis(1_500),
 ];
 
-/// Tells the clients of `orphans`, each as soon as the server's address is one of this machine's,
+/// Tells the clients of `orphans` within `reach`, each as soon as the server's address is one of this machine's,
 /// until `deadline`. Returns at once; what cannot be sent is logged.
-pub fn tell_clients(orphans: Vec<Orphan>, deadline: Instant) {
+pub fn tell_clients(orphans: Vec<Orphan>, reach: Reach, deadline: Instant) {
     if orphans.is_empty() {
         return;
     }
     let spawned = std::thread::Builder::new()
         .name("orphans".into())
-        .spawn(move || run(&orphans, deadline));
+        .spawn(move || run(&orphans, reach, deadline));
     if let Err(error) = spawned {
         tracing::warn!(%error, "no thread to tell clients of the takeover");
     }
@@ -61,17 +70,19 @@ pub fn tell_clients(orphans: Vec<Orphan>, deadline: Instant) {
 /// The orphans of one of our addresses, and how often their clients were told.
 struct Group {
     address: IpAddr,
+    reach: Reach,
     orphans: Vec<Orphan>,
     arrived: Option<(Instant, OwnedFd)>,
     told: usize,
 }
 
-fn run(orphans: &[Orphan], deadline: Instant) {
+fn run(orphans: &[Orphan], reach: Reach, deadline: Instant) {
     let mut addresses: Vec<IpAddr> = orphans.iter().map(|one| one.local.ip()).collect();
     addresses.sort_unstable();
     addresses.dedup();
     let group = |address| Group {
         address,
+        reach,
         orphans: orphans
             .iter()
             .filter(|one| one.local.ip() == address)
@@ -103,7 +114,7 @@ impl Group {
     /// Does what is due; whether there is more to come.
     fn step(&mut self) -> io::Result<bool> {
         if self.arrived.is_none() {
-            self.arrived = open(self.address)?.map(|socket| (Instant::now(), socket));
+            self.arrived = open(self.address, self.reach)?.map(|socket| (Instant::now(), socket));
         }
         let Some((since, socket)) = &self.arrived else {
             return Ok(true);
@@ -123,13 +134,20 @@ impl Group {
 }
 
 /// A socket that sends from `address`; none as long as this machine does not have it.
-fn open(address: IpAddr) -> io::Result<Option<OwnedFd>> {
+fn open(address: IpAddr, reach: Reach) -> io::Result<Option<OwnedFd>> {
     let family = match address {
         IpAddr::V4(_) => AddressFamily::INET,
         IpAddr::V6(_) => AddressFamily::INET6,
     };
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = socket_with(family, SocketType::RAW, flags, Some(ipproto::TCP))?;
+    if reach == Reach::OnLink {
+        // The first router would drop it.
+        match address {
+            IpAddr::V4(_) => sockopt::set_ip_ttl(&socket, 1)?,
+            IpAddr::V6(_) => sockopt::set_ipv6_unicast_hops(&socket, Some(1))?,
+        }
+    }
     match bind(&socket, &SocketAddr::new(address, 0)) {
         Ok(()) => Ok(Some(socket)),
         Err(rustix::io::Errno::ADDRNOTAVAIL) => Ok(None),
@@ -213,8 +231,7 @@ mod tests {
         }
     }
 
-    /// Two ends that do not know each other, as after a takeover: the client's connection is
-    /// answered by a kernel that has no such connection.
+    /// Where both ends know each other, the numbers that do not fit change nothing.
     #[test]
     fn a_client_whose_server_lives_is_not_disturbed() {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a listener");
@@ -224,7 +241,7 @@ mod tests {
             local: server.local_addr().expect("connected"),
             remote: server.peer_addr().expect("connected"),
         };
-        let socket = match open(one.local.ip()) {
+        let socket = match open(one.local.ip(), Reach::OnLink) {
             Ok(socket) => socket.expect("this machine has it"),
             Err(error) if error.kind() == ErrorKind::PermissionDenied => return skip(&error),
             Err(error) => panic!("{error}"),
@@ -240,7 +257,7 @@ mod tests {
     fn an_address_that_is_not_here_yet_is_waited_for() {
         // RFC 5737: for documentation, so nobody's.
         let address = "192.0.2.1".parse().expect("an address");
-        match open(address) {
+        match open(address, Reach::Routed) {
             Ok(socket) => assert!(socket.is_none()),
             Err(error) if error.kind() == ErrorKind::PermissionDenied => skip(&error),
             Err(error) => panic!("{error}"),

@@ -633,6 +633,7 @@ impl FullFeature {
             match message {
                 Message::Deliver(pdu) => self.deliver_held(&pdu),
                 Message::Abort(abort) => self.abort(&abort),
+                Message::AnnounceEnd => self.announce_end(),
             }
         }
     }
@@ -656,6 +657,13 @@ impl FullFeature {
         }
     }
 
+    fn announce_end(&self) {
+        let header = response::asynchronous(AsyncEvent::SessionDropped);
+        self.execution
+            .sender
+            .send(header, Vec::new(), Numbering::Status);
+    }
+
     fn next_deadline(&self) -> Instant {
         let limits = &self.server.limits;
         let ping = match self.ping {
@@ -674,10 +682,7 @@ impl FullFeature {
         let now = Instant::now();
         let limits = self.server.limits;
         if self.drain_until.is_some_and(|until| until <= now) {
-            let header = response::asynchronous(AsyncEvent::SessionDropped);
-            self.execution
-                .sender
-                .send(header, Vec::new(), Numbering::Status);
+            self.announce_end();
             self.end = Some(End::Drained);
             return;
         }

@@ -26,7 +26,7 @@ use serving::{
 };
 
 use crate::protocol::login::SessionKind;
-use sessions::{Session, Sessions};
+use sessions::{Message, Session, Sessions};
 use shared::{Configuration, FlushGroups, Portal, Shared, ends_of};
 
 pub use limits::Limits;
@@ -182,6 +182,22 @@ impl IscsiServer {
         portals
             .map(|portal| (portal.address, portal.group))
             .collect()
+    }
+
+    /// Tells initiators that the target is about to drop their sessions, and that they may log in again at
+    /// once (RFC 7143, section 11.9.1). An initiator that has never heard so waits as long as it
+    /// negotiated with DefaultTime2Wait, two seconds where nobody set anything.
+    pub fn announce_end(&self) {
+        for session in self.shared.sessions.list() {
+            for member in session.connections() {
+                member.tell(Message::AnnounceEnd);
+            }
+        }
+    }
+
+    /// Makes sure that initiators whose portal's address went away hear nothing more; their number.
+    pub fn silence_withdrawn(&self) -> usize {
+        self.connections.silence_withdrawn()
     }
 
     /// Takes no more connections, asks initiators to log out, and drops those that have not done

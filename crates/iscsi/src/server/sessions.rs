@@ -39,6 +39,8 @@ pub(crate) enum Message {
     Deliver(Box<StoredPdu>),
     /// Tasks have to be aborted.
     Abort(Abort),
+    /// The initiator is told that its session is about to end.
+    AnnounceEnd,
 }
 
 /// A connection as its session and the others in it see it.

@@ -284,6 +284,11 @@ impl NbdServer {
         Drained { dropped }
     }
 
+    /// Makes sure that clients whose address here went away hear nothing more; their number.
+    pub fn silence_withdrawn(&self) -> usize {
+        self.shared.connections.silence_withdrawn()
+    }
+
     /// Ends the service at once, without a word to the clients: for a volume that may be somebody
     /// else's by now. Returns when the sockets are shut; threads that wait for a device may live
     /// on, but can reach no client.

@@ -5,10 +5,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use ::serving::{Orphan, Peer, tell_clients};
+use ::serving::{Orphan, Peer, Reach, tell_clients};
 use zpool::dataset::Value;
 
 use super::core::Core;
@@ -19,17 +19,44 @@ use crate::operations::documents::Own;
 const PROPERTY: &str = "bulkhead:connections";
 /// Longest value that is kept, in bytes; ZFS keeps 8,191.
 const VALUE_BYTES_MAX: usize = 8_000;
-/// Pause between two looks at who is connected. Each change costs the pool a transaction group.
-const LOOK_INTERVAL: Duration = Duration::from_secs(1);
+/// Most connections of a previous owner whose clients are told: what a server takes.
+const ORPHANS_MAX: usize = 4_096;
+/// Pause between two looks at who is connected.
+const LOOK_INTERVAL: Duration = Duration::from_millis(250);
+/// Shortest time between two changes of what is kept: each costs the pool a transaction group.
+const KEEP_INTERVAL: Duration = Duration::from_secs(1);
 /// How long the addresses are waited for after a start.
 const ADDRESSES_WAIT: Duration = Duration::from_secs(120);
 
 /// Tells the clients of the previous owner, whose connections `own`, the properties of the root
-/// dataset, name.
-pub fn tell_previous(own: Option<&Own>) {
+/// dataset, name. `listening` is where this server takes connections.
+pub fn tell_previous(own: Option<&Own>, listening: &[SocketAddr]) {
     let kept = own.and_then(|own| own.get(PROPERTY));
     let orphans = decode(kept.map_or("", String::as_str));
-    tell_clients(orphans, Instant::now() + ADDRESSES_WAIT);
+    let deadline = Instant::now() + ADDRESSES_WAIT;
+    for reach in [Reach::OnLink, Reach::Routed] {
+        let of_reach = |orphan: &Orphan| reach_of(orphan, listening) == Some(reach);
+        let chosen = orphans.iter().copied().filter(of_reach).collect();
+        tell_clients(chosen, reach, deadline);
+    }
+}
+
+/// How far a client may be that is told; `None` if it is not. A pool may come from anywhere, and name
+/// anybody: only who was served at an address that somebody gave this server is looked for behind routers.
+fn reach_of(orphan: &Orphan, listening: &[SocketAddr]) -> Option<Reach> {
+    let remote = orphan.remote;
+    if remote.ip().is_multicast() || remote.ip().is_unspecified() || remote.port() == 0 {
+        return None;
+    }
+    let local = orphan.local;
+    if listening.iter().any(|one| canonical(*one) == local) {
+        return Some(Reach::Routed);
+    }
+    let takes_any = |one: &SocketAddr| {
+        let same_family = one.is_ipv4() == local.is_ipv4();
+        one.ip().is_unspecified() && one.port() == local.port() && same_family
+    };
+    listening.iter().any(takes_any).then_some(Reach::OnLink)
 }
 
 /// Starts to keep who is connected. The thread ends with the server.
@@ -38,21 +65,54 @@ pub fn keep(core: &Arc<Core>) -> std::io::Result<()> {
     std::thread::Builder::new()
         .name("connections".into())
         .spawn(move || {
-            let mut kept = None;
             loop {
                 std::thread::sleep(LOOK_INTERVAL);
                 let Some(core) = core.upgrade() else { return };
-                let now = encode(&connections(&core));
-                // Looked at last: when the server ends, those who were connected before count.
+                core.connections.keep(&core, KEEP_INTERVAL);
                 if core.is_ending() {
                     return;
-                }
-                if kept.as_ref() != Some(&now) && store(&core, &now) {
-                    kept = Some(now);
                 }
             }
         })
         .map(drop)
+}
+
+/// What this server has kept of who is connected.
+pub struct Kept(Mutex<Last>);
+
+struct Last {
+    at: Instant,
+    /// `None`: what the previous server kept. Its clients need a moment to come back.
+    connections: Option<BTreeSet<Orphan>>,
+}
+
+impl Kept {
+    /// Nothing since now.
+    pub fn begin() -> Self {
+        Self(Mutex::new(Last {
+            at: Instant::now(),
+            connections: None,
+        }))
+    }
+
+    /// Keeps who is connected to `core`, if that is another than what was kept at least `interval` ago.
+    pub fn keep(&self, core: &Core, interval: Duration) {
+        let mut last = self.0.lock().expect("no holder panics");
+        if last.at.elapsed() < interval {
+            return;
+        }
+        let now = Some(connections(core));
+        // Asked last: when the server ends, those who were connected before count.
+        if core.is_ending() || last.connections == now {
+            return;
+        }
+        if store(core, &encode(now.iter().flatten())) {
+            *last = Last {
+                at: Instant::now(),
+                connections: now,
+            };
+        }
+    }
 }
 
 /// Everybody who is connected from another machine.
@@ -97,7 +157,7 @@ fn store(core: &Core, value: &str) -> bool {
 }
 
 /// `LOCAL CLIENT PORT,PORT;…`, as much as fits.
-fn encode(connections: &BTreeSet<Orphan>) -> String {
+fn encode<'a>(connections: impl IntoIterator<Item = &'a Orphan>) -> String {
     let mut groups: BTreeMap<(SocketAddr, IpAddr), Vec<u16>> = BTreeMap::new();
     for one in connections {
         let group = groups.entry((one.local, one.remote.ip())).or_default();
@@ -140,6 +200,7 @@ fn decode(text: &str) -> Vec<Orphan> {
             found.extend(ports.map(orphan));
         }
     }
+    found.truncate(ORPHANS_MAX);
     found
 }
 
@@ -169,7 +230,7 @@ mod tests {
             "{text}"
         );
         assert_eq!(decode(&text).into_iter().collect::<BTreeSet<_>>(), all);
-        assert_eq!(encode(&BTreeSet::new()), "");
+        assert_eq!(encode(&[]), "");
     }
 
     #[test]
@@ -178,9 +239,43 @@ mod tests {
             let client = format!("10.{}.{}.7:40000", n / 200, n % 200);
             orphan("10.77.1.100:3260", &client)
         });
-        let text = encode(&many.collect());
+        let text = encode(&many.collect::<BTreeSet<_>>());
         assert!(text.len() <= VALUE_BYTES_MAX);
         assert!(decode(&text).len() > 200);
+    }
+
+    #[test]
+    fn only_clients_of_our_own_addresses_are_told_and_strangers_behind_routers_only_of_given_ones()
+    {
+        let at = |local: &str, listening: &[&str]| {
+            let listening: Vec<SocketAddr> = listening
+                .iter()
+                .map(|one| one.parse().expect("an address"))
+                .collect();
+            reach_of(&orphan(local, "198.51.100.7:40000"), &listening)
+        };
+        let given = ["10.77.1.100:3260", "10.77.1.100:10809"];
+        assert_eq!(at("10.77.1.100:3260", &given), Some(Reach::Routed));
+        assert_eq!(at("10.77.1.100:22", &given), None);
+        assert_eq!(at("10.77.1.101:3260", &given), None);
+        assert_eq!(
+            at("10.77.1.101:3260", &["0.0.0.0:3260"]),
+            Some(Reach::OnLink)
+        );
+        assert_eq!(at("10.77.1.101:22", &["0.0.0.0:3260"]), None);
+        assert_eq!(at("10.77.1.101:3260", &["[::]:3260"]), None);
+        let mut everybody = orphan("10.77.1.100:3260", "224.0.0.1:1");
+        let listening = [everybody.local];
+        assert_eq!(reach_of(&everybody, &listening), None);
+        everybody.remote = "10.77.1.9:0".parse().expect("an address");
+        assert_eq!(reach_of(&everybody, &listening), None);
+    }
+
+    #[test]
+    fn a_value_names_no_more_clients_than_a_server_takes() {
+        let ports = ["7"; 3_900].join(",");
+        let text = format!("10.77.1.100:3260 10.77.1.9 {ports};").repeat(2);
+        assert_eq!(decode(&text).len(), ORPHANS_MAX);
     }
 
     #[test]

@@ -14,6 +14,7 @@ use control::{Answer, Attached, Failure, FailureKind, Handler, Request};
 use units::{PoolName, VolumeName};
 use zpool::volume::Paused;
 
+use super::connections::Kept;
 use super::serving::Serving;
 use super::shared_pool::SharedPool;
 use super::watch::Watch;
@@ -40,6 +41,8 @@ pub struct Core {
     pub serving: Serving,
     /// The pool's state.
     pub watch: Arc<Watch>,
+    /// Who is connected, as the next owner of the pool will know it.
+    pub connections: Kept,
     started: Instant,
     listening_after_ms: AtomicU64,
     replayed_after_ms: AtomicU64,
@@ -64,6 +67,7 @@ impl Core {
             pool,
             serving,
             watch,
+            connections: Kept::begin(),
             started,
             listening_after_ms: AtomicU64::new(NOT_YET),
             replayed_after_ms: AtomicU64::new(NOT_YET),
@@ -173,7 +177,13 @@ impl Core {
             return Err(Failure::new(FailureKind::Unavailable, message));
         }
         let pool = self.pool.require()?;
-        for _ in 0..SETTLING_COMMITS {
+        // Whoever has just connected is known to the next owner, too.
+        self.connections.keep(self, Duration::ZERO);
+        for commit in 0..SETTLING_COMMITS {
+            if commit + 1 == SETTLING_COMMITS {
+                // It has the time of a commit to reach the clients before their addresses go.
+                self.serving.announce_end();
+            }
             pool.sync().map_err(operations::pool_failure)?;
         }
         Ok(Done::changed("what waited in memory is written"))

@@ -2,6 +2,7 @@
 //! differs.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
@@ -490,13 +491,46 @@ impl Serving {
         let Some(pool) = self.pool.get() else { return };
         // Read a moment ago, to know the exports.
         match self.known.all(&*pool) {
-            Ok(all) => connections::tell_previous(all.own(pool.name().as_str())),
+            Ok(all) => {
+                let own = all.own(pool.name().as_str());
+                connections::tell_previous(own, &self.listening());
+            }
             Err(failure) => tracing::warn!(%failure, "no clients of a previous server are known"),
+        }
+    }
+
+    /// The TCP addresses that take connections.
+    fn listening(&self) -> Vec<SocketAddr> {
+        let portals = self.iscsi.portals().into_iter().map(|(address, _)| address);
+        let listeners = self.nbd.listeners().into_iter();
+        let listeners = listeners.filter_map(|listener| match listener {
+            ListenAddress::Tcp(address) => Some(address),
+            ListenAddress::Unix(_) => None,
+        });
+        portals.chain(listeners).collect()
+    }
+
+    /// Says to initiators that their sessions are about to end, and that they may come back at once. NBD has no
+    /// word for it.
+    pub fn announce_end(&self) {
+        self.iscsi.announce_end();
+    }
+
+    /// Clients whose address is another head's by now hear nothing of what follows: they would come back
+    /// before that head serves them.
+    fn silence_withdrawn(&self) {
+        let silenced = self.iscsi.silence_withdrawn() + self.nbd.silence_withdrawn();
+        if silenced > 0 {
+            tracing::info!(
+                connections = silenced,
+                "end without a word: their address went away"
+            );
         }
     }
 
     /// Ends all sessions without another answer, and leaves the volumes as they are.
     pub fn drop_sessions(&self) {
+        self.silence_withdrawn();
         self.nbd.drop_all();
         self.iscsi.drop_all_sessions();
     }
@@ -504,6 +538,7 @@ impl Serving {
     /// Lets clients finish and log out until `wait` has passed, then ends what is left, and
     /// closes all volumes.
     pub fn drain(&self, wait: Duration) {
+        self.silence_withdrawn();
         let deadline = Instant::now() + wait;
         std::thread::scope(|scope| {
             scope.spawn(|| self.iscsi.drain(deadline));

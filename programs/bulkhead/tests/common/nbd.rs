@@ -11,8 +11,8 @@ const WRITE: u16 = 1;
 const FLUSH: u16 = 3;
 
 /// A connection in its transmission phase.
-pub struct Nbd {
-    stream: UnixStream,
+pub struct Nbd<S = UnixStream> {
+    pub stream: S,
     pub size: u64,
     cookie: u64,
 }
@@ -20,8 +20,15 @@ pub struct Nbd {
 impl Nbd {
     /// Connects to `export` on the Unix socket `path`.
     pub fn connect(path: &Path, export: &str) -> Result<Self> {
-        let mut stream = UnixStream::connect(path)?;
+        let stream = UnixStream::connect(path)?;
         stream.set_read_timeout(Some(Duration::from_secs(60)))?;
+        Self::over(stream, export)
+    }
+}
+
+impl<S: Read + Write> Nbd<S> {
+    /// Takes `export` over `stream`, which is connected.
+    pub fn over(mut stream: S, export: &str) -> Result<Self> {
         let mut greeting = [0; 18];
         stream.read_exact(&mut greeting)?;
         assert_eq!(&greeting[..16], b"NBDMAGICIHAVEOPT");

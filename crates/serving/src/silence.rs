@@ -1,0 +1,101 @@
+//! Ends that clients must not hear of.
+//!
+//! When a pool goes to another head, its addresses are taken away first, and then its server ends. A
+//! word about that end would send clients off to an address that nobody has yet: their first
+//! attempt is lost, and TCP waits a second before the next. The new owner tells them
+//! ([`tell_clients`](crate::tell_clients)) when it can serve them.
+//!
+//! Linux sends nothing from an IPv4 address that it does not have any more. From an IPv6 address it
+//! does, the end of the connection included, and goes on for a minute after the process is gone.
+
+use std::io;
+use std::net::{SocketAddr, UdpSocket};
+
+use socket2::SockRef;
+
+use crate::{Connections, Peer, Stream};
+
+/// The interface from which nothing leaves this machine.
+const LOOPBACK: &[u8] = b"lo";
+
+impl Connections {
+    /// Makes sure that nothing is sent any more on connections whose address this machine does not
+    /// have any more. Returns how many these are.
+    pub fn silence_withdrawn(&self) -> usize {
+        let mut looked_at: Vec<(SocketAddr, bool)> = Vec::new();
+        let mut silenced = 0;
+        for connection in self.list() {
+            let Peer::Tcp { local, .. } = connection.peer else {
+                continue;
+            };
+            let local = without_port(local);
+            let known = looked_at.iter().find(|(address, _)| *address == local);
+            let is_here = known.map_or_else(|| is_here(local), |(_, is_here)| *is_here);
+            if known.is_none() {
+                looked_at.push((local, is_here));
+            }
+            if is_here {
+                continue;
+            }
+            match connection.stream.silence() {
+                Ok(()) => silenced += 1,
+                Err(error) => {
+                    tracing::debug!(peer = %connection.peer, %error, "may hear of the end");
+                }
+            }
+        }
+        silenced
+    }
+}
+
+/// The address alone, as IPv4 where it is one, with the interface of a link-local one.
+fn without_port(mut address: SocketAddr) -> SocketAddr {
+    if let SocketAddr::V6(v6) = address {
+        if let Some(v4) = v6.ip().to_ipv4_mapped() {
+            return (v4, 0).into();
+        }
+    }
+    address.set_port(0);
+    address
+}
+
+/// Whether this machine has `address`. In doubt it has.
+fn is_here(address: SocketAddr) -> bool {
+    match UdpSocket::bind(address) {
+        Ok(_) => true,
+        Err(error) => error.kind() != io::ErrorKind::AddrNotAvailable,
+    }
+}
+
+impl Stream {
+    /// Lets nothing leave the machine any more, not even the end.
+    fn silence(&self) -> io::Result<()> {
+        SockRef::from(self).bind_device(Some(LOOPBACK))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_is_here_or_not() {
+        for (address, expected) in [
+            ("127.0.0.1:0", true),
+            // RFC 5737, RFC 3849: for documentation, so nobody's.
+            ("192.0.2.1:0", false),
+            ("[2001:db8::1]:0", false),
+        ] {
+            let address = address.parse().expect("an address");
+            assert_eq!(is_here(address), expected, "{address}");
+        }
+    }
+
+    #[test]
+    fn a_mapped_address_is_the_one_it_stands_for() {
+        let mapped = "[::ffff:192.0.2.1]:3260".parse().expect("an address");
+        assert_eq!(without_port(mapped).to_string(), "192.0.2.1:0");
+        let other = "[2001:db8::1]:3260".parse().expect("an address");
+        assert_eq!(without_port(other).to_string(), "[2001:db8::1]:0");
+    }
+}
