@@ -7,6 +7,7 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
+use serde::Serialize;
 use tempfile::TempDir;
 
 use crate::error::DrillError;
@@ -52,6 +53,29 @@ pub struct Targets {
     pub nbd: String,
 }
 
+/// How the clients find out that a connection is dead.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Clients {
+    /// They ping after a tenth of a second without an answer.
+    #[default]
+    Pinging,
+    /// They wait until TCP tells them, as stock clients do for the first seconds.
+    Patient,
+}
+
+impl std::str::FromStr for Clients {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "pinging" => Ok(Self::Pinging),
+            "patient" => Ok(Self::Patient),
+            _ => Err("clients are pinging or patient".to_owned()),
+        }
+    }
+}
+
 /// A running client and what it has told.
 pub struct Client {
     process: Child,
@@ -72,6 +96,7 @@ impl Client {
     pub fn start(
         enter: &[String],
         targets: &Targets,
+        clients: Clients,
         seed: u64,
         log: &Path,
     ) -> Result<Self, DrillError> {
@@ -87,6 +112,9 @@ impl Client {
             targets.iscsi.clone(),
         ]);
         words.extend(["--nbd".to_owned(), targets.nbd.clone()]);
+        if clients == Clients::Patient {
+            words.push("--patient".to_owned());
+        }
         let (program, arguments) = words.split_first().expect("there are words");
         let mut process = Command::new(program)
             .args(arguments)

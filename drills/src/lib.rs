@@ -24,6 +24,7 @@ mod timeline;
 mod watch;
 
 pub use catalogue::{Drill, UnknownDrill};
+pub use client::Clients;
 pub use error::DrillError;
 pub use promise::{Bounds, Broken, Expectation, Fencing, Kind, Place, Promise};
 pub use report::{DrillReport, JudgedRound, Report};

@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 use serde::Serialize;
 
 use crate::catalogue::Drill;
+use crate::client::Clients;
 use crate::promise::{Bounds, Broken, Expectation, Promise, judge_median, judge_round, median};
 use crate::round::Round;
 use crate::timeline::Step;
@@ -109,6 +110,8 @@ pub struct Report {
     pub promise: Promise,
     /// Whether all CPUs were kept busy.
     pub load: bool,
+    /// How the clients found out that a connection was dead.
+    pub clients: Clients,
     /// What chooses all moments: the same seed makes the same choices.
     pub seed: u64,
     /// The drills.
@@ -272,6 +275,7 @@ mod tests {
             appliance: "attic".to_owned(),
             profile: "fast".to_owned(),
             promise: Promise::Published,
+            clients: Clients::default(),
             load: false,
             seed: 7,
             drills: vec![

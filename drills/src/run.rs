@@ -7,6 +7,7 @@ use lab::{Lab, LabError, UpOptions};
 use units::{HeadName, PoolName};
 
 use crate::catalogue::Drill;
+use crate::client::Clients;
 use crate::error::DrillError;
 use crate::faults::{Fault, possible, prepare, strike, undo};
 use crate::moment::Moment;
@@ -48,6 +49,8 @@ pub struct Options {
     pub seed: u64,
     /// Whether all processors are kept busy.
     pub load: bool,
+    /// How the clients find out that a connection is dead.
+    pub clients: Clients,
     /// The bound on pauses in seconds, instead of what is promised: for machines that are not measured.
     pub budget_s: Option<u32>,
 }
@@ -81,10 +84,16 @@ pub fn run(options: &Options, tell: &mut dyn FnMut(Progress<'_>)) -> Result<Repo
         profile: format!("{:?}", appliance.timeouts.profile).to_lowercase(),
         promise,
         load: options.load,
+        clients: options.clients,
         seed: options.seed,
         drills: Vec::new(),
     };
-    let mut scene = Scene::begin(lab.get().clone(), pool.clone(), options.seed)?;
+    let mut scene = Scene::begin(
+        lab.get().clone(),
+        pool.clone(),
+        options.clients,
+        options.seed,
+    )?;
     for drill in &options.drills {
         if let Err(impossible) = possible(*drill, &appliance, &pool) {
             tell(Progress::Skipped(*drill, &impossible.0));

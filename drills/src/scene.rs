@@ -11,7 +11,7 @@ use cluster::process::Invocation;
 use lab::{ClusterState, Lab, Power, Who};
 use units::{HeadName, PoolName};
 
-use crate::client::{Client, Targets};
+use crate::client::{Client, Clients, Targets};
 use crate::error::DrillError;
 use crate::memory::Exhausted;
 use crate::moment::{LogClock, Moment};
@@ -63,7 +63,12 @@ impl Scene {
     /// # Errors
     ///
     /// Something of it does not work.
-    pub fn begin(lab: Lab, pool: PoolName, seed: u64) -> Result<Self, DrillError> {
+    pub fn begin(
+        lab: Lab,
+        pool: PoolName,
+        clients: Clients,
+        seed: u64,
+    ) -> Result<Self, DrillError> {
         let state = lab.wait_complete(SETTLE_LIMIT)?;
         let head = serving_head(&state, &pool).ok_or_else(|| not_served(&pool))?;
         let targets = export(&lab, &pool, &head)?;
@@ -72,7 +77,7 @@ impl Scene {
         let watch = Watch::start(&files).map_err(DrillError::io("watch the pool's disks"))?;
         let enter = lab.enter(&Who::Client)?;
         let log = lab.path().join("drill-client.log");
-        let mut client = Client::start(&enter, &targets, seed, &log)?;
+        let mut client = Client::start(&enter, &targets, clients, seed, &log)?;
         if !client.listen_until(BEGIN_LIMIT, |story| story.is_ready)? {
             let words = std::fs::read_to_string(&log).unwrap_or_default();
             let message = format!("it does not begin: {:?} {words}", client.story.refusals);

@@ -34,6 +34,7 @@ def _arguments(words: list[str]) -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--depth", type=int, default=Load.depth)
     parser.add_argument("--rate", type=float, default=Load.rate, help="requests a second and initiator, at most")
+    parser.add_argument("--patient", action="store_true", help="never ping; wait for TCP, as stock clients do")
     return parser.parse_args(words)
 
 
@@ -46,13 +47,13 @@ def _initiators(arguments: argparse.Namespace, events: Events) -> list[Initiator
         addresses = [IscsiAddress(portal, target, int(lun)) for portal in portals.split(",")]
         ways = [IscsiWay(address, arguments.initiator, number) for number, address in enumerate(addresses, 1)]
         # The unit reports no write cache: what it answers is durable.
-        found.append(Initiator("iscsi", ways, random.Random(rng.random()), load, events, durable_answers=True))
+        found.append(Initiator("iscsi", ways, random.Random(rng.random()), load, events, True, arguments.patient))
     if arguments.nbd:
         runtime.require_nbd()
         ways_nbd = [NbdWay(NbdAddress(uri)) for uri in arguments.nbd.split(",")]
         # NBD has no such report: every write asks for durability itself.
         forced = Load(depth=arguments.depth, rate=arguments.rate, forced=1.0)
-        found.append(Initiator("nbd", ways_nbd, random.Random(rng.random()), forced, events, durable_answers=False))
+        found.append(Initiator("nbd", ways_nbd, random.Random(rng.random()), forced, events, False, arguments.patient))
     if not found:
         raise runtime.ProofError("neither --iscsi nor --nbd is given")
     return found

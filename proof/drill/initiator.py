@@ -82,7 +82,9 @@ class Counts:
 class Initiator:
     """One volume, its paths, its ledger."""
 
-    def __init__(self, name: str, ways: Sequence[Way], rng: random.Random, load: Load, events: Events, durable_answers: bool):
+    def __init__(
+        self, name: str, ways: Sequence[Way], rng: random.Random, load: Load, events: Events, durable_answers: bool, patient: bool = False
+    ):
         self.name = name
         self.counts = Counts()
         self.last_answer = events.now()
@@ -92,7 +94,7 @@ class Initiator:
         self._load = load
         self._durable_answers = durable_answers
         self._tag = rng.getrandbits(64)
-        self._paths = [Path(way, name, events, self._path_lost) for way in ways]
+        self._paths = [Path(way, name, events, self._path_lost, patient) for way in ways]
         self._next_path = 0
         self._queue: deque[Request] = deque()
         self._again: list[Request] = []

@@ -1,7 +1,8 @@
 """One way to a volume: connects, notices silence, connects again, for ever.
 
 The time-outs are those of an initiator that is set up for takeovers in a second: a ping after a
-short silence, and a lost connection when the ping is not answered.
+short silence, and a lost connection when the ping is not answered. A patient path has none but TCP's,
+as most stock clients within a few seconds: whoever takes the address over must tell it.
 """
 
 from __future__ import annotations
@@ -28,6 +29,9 @@ CONNECT_S_MAX = 0.06
 LOGIN_S_MAX = 0.4
 """From the start of the connection to the first command. A frozen head still takes connections, and
 when it is powered off nobody says that they are gone."""
+
+PATIENT_LOGIN_S_MAX = 15.0
+"""What a patient client allows from the start of a connection to the first command: iscsid's default."""
 
 PAUSE_S = 0.02
 """Between two attempts."""
@@ -83,7 +87,7 @@ class NbdWay:
 class Path:
     """Keeps a connection along one way."""
 
-    def __init__(self, way: Way, initiator: str, events: Events, lost: Callable[[Path], None]):
+    def __init__(self, way: Way, initiator: str, events: Events, lost: Callable[[Path], None], patient: bool = False):
         self.way = way
         self.client: Client | None = None
         self.is_up = False
@@ -95,6 +99,7 @@ class Path:
         self._initiator = initiator
         self._events = events
         self._tell_lost = lost
+        self._patient = patient
         self._since = 0.0
         self._retry_at = 0.0
         self._answered_at = 0.0
@@ -157,9 +162,9 @@ class Path:
 
     def _watch_login(self, client: Client, now: float) -> None:
         elapsed = now - self._since
-        if elapsed > LOGIN_S_MAX:
+        if elapsed > (PATIENT_LOGIN_S_MAX if self._patient else LOGIN_S_MAX):
             self._drop(now, "no login in time")
-        elif elapsed > CONNECT_S_MAX and not _is_connected(client):
+        elif not self._patient and elapsed > CONNECT_S_MAX and not _is_connected(client):
             self._drop(now, "no connection in time")
         elif client.last_refusal is not None or (client.last_error and not client.in_flight):
             self._drop(now, client.last_error, _is_target_refusing(client))
@@ -168,7 +173,7 @@ class Path:
         if self._pinged_at is not None:
             if now - self._pinged_at > PING_S_MAX:
                 self._drop(now, "no answer")
-        elif self.sent and now - self._answered_at > SILENCE_S:
+        elif not self._patient and self.sent and now - self._answered_at > SILENCE_S:
             self._pinged_at = now
 
             def pinged(good: bool) -> None:

@@ -180,6 +180,20 @@ class InitiatorTest(unittest.TestCase):
         self.assertGreater(report["repeated"], 0)
         self.assertEqual(self.told.getvalue().count('"event":"gap"'), 1)
 
+    def test_patient_client_waits_until_its_connection_ends(self) -> None:
+        self.initiator = Initiator("test", self.ways, random.Random(1), Load(), self.clock, durable_answers=True, patient=True)
+        self.turns(0.5)
+        self.disk.is_silent = True
+        self.turns(10 * (SILENCE_S + PING_S_MAX))
+        self.assertNotIn('"state":"lost"', self.told.getvalue())
+        self.disk.is_silent = False
+        for way in self.ways:
+            assert way.client
+            way.client.is_lost = True
+        self.turns(1)
+        report = self.verified()
+        self.assertEqual((report["violations"], report["errors"]), (0, 0))
+
     def test_medium_error_is_seen(self) -> None:
         self.disk.refusal = Refusal("medium error", 2, 3, 0x1100)
         self.turns(0.1)

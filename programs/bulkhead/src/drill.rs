@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use control::{Failure, FailureKind};
-use drills::{Drill, DrillError, JudgedRound, Options, Progress, Report};
+use drills::{Clients, Drill, DrillError, JudgedRound, Options, Progress, Report};
 use lab::{Lab, LabError, UpOptions};
 use serde_json::json;
 
@@ -106,6 +106,7 @@ fn options(args: &DrillArgs) -> Result<Options, Failure> {
         rounds: args.rounds,
         seed,
         load: args.load,
+        clients: args.clients,
         budget_s: args.budget,
     })
 }
@@ -181,10 +182,14 @@ fn text(report: &Report) -> String {
         table.row(row);
     }
     format!(
-        "\nappliance {}, profile {}, seed {}{}\n{}\n{}",
+        "\nappliance {}, profile {}, seed {}{}{}\n{}\n{}",
         report.appliance,
         report.profile,
         report.seed,
+        match report.clients {
+            Clients::Pinging => "",
+            Clients::Patient => ", patient clients",
+        },
         if report.load {
             ", all processors busy"
         } else {

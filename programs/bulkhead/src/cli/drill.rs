@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use drills::Drill;
+use drills::{Clients, Drill};
 use units::PoolName;
 
 use super::lab::LabsFolder;
@@ -24,6 +24,9 @@ pub struct DrillArgs {
     /// Keep all processors busy
     #[arg(long)]
     pub load: bool,
+    /// Whether clients ping a silent server (pinging), or wait for TCP as stock ones do (patient)
+    #[arg(long, value_name = "KIND", default_value = "pinging")]
+    pub clients: Clients,
     /// The appliance [default: two heads with shared disks]
     #[arg(long, value_name = "FILE")]
     pub file: Option<PathBuf>,
@@ -50,4 +53,5 @@ pub struct DrillArgs {
 const EXAMPLES: &str = "Examples:
   bulkhead drill --list
   bulkhead drill active-power all-links-cut --rounds 20 --profile fast
+  bulkhead drill active-power move --clients patient --profile fast
   bulkhead drill --file appliance.toml --load --json";
