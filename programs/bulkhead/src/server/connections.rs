@@ -22,15 +22,17 @@ const VALUE_BYTES_MAX: usize = 8_000;
 /// Most connections of a previous owner whose clients are told: what a server takes.
 const ORPHANS_MAX: usize = 4_096;
 /// Pause between two looks at who is connected.
-const LOOK_INTERVAL: Duration = Duration::from_millis(250);
+const LOOK_INTERVAL: Duration = Duration::from_millis(100);
 /// Shortest time between two changes of what is kept: each costs the pool a transaction group.
-const KEEP_INTERVAL: Duration = Duration::from_secs(1);
+const KEEP_INTERVAL: Duration = Duration::from_millis(500);
+/// How long the clients of the previous server are kept beside those who came back.
+const INHERITED_FOR: Duration = Duration::from_secs(30);
 /// How long the addresses are waited for after a start.
 const ADDRESSES_WAIT: Duration = Duration::from_secs(120);
 
 /// Tells the clients of the previous owner, whose connections `own`, the properties of the root
-/// dataset, name. `listening` is where this server takes connections.
-pub fn tell_previous(own: Option<&Own>, listening: &[SocketAddr]) {
+/// dataset, name. `listening` is where this server takes connections. Returns the connections.
+pub fn tell_previous(own: Option<&Own>, listening: &[SocketAddr]) -> Vec<Orphan> {
     let kept = own.and_then(|own| own.get(PROPERTY));
     let orphans = decode(kept.map_or("", String::as_str));
     let deadline = Instant::now() + ADDRESSES_WAIT;
@@ -39,6 +41,7 @@ pub fn tell_previous(own: Option<&Own>, listening: &[SocketAddr]) {
         let chosen = orphans.iter().copied().filter(of_reach).collect();
         tell_clients(chosen, reach, deadline);
     }
+    orphans
 }
 
 /// How far a client may be that is told; `None` if it is not. A pool may come from anywhere, and name
@@ -80,19 +83,35 @@ pub fn keep(core: &Arc<Core>) -> std::io::Result<()> {
 /// What this server has kept of who is connected.
 pub struct Kept(Mutex<Last>);
 
+/// What was kept last.
 struct Last {
     at: Instant,
-    /// `None`: what the previous server kept. Its clients need a moment to come back.
-    connections: Option<BTreeSet<Orphan>>,
+    /// As they were then, in no order.
+    peers: Vec<Peer>,
+    /// The clients of the previous server. They need a moment to come back, and this server may end before.
+    inherited: BTreeSet<Orphan>,
+    began: Instant,
+    kept: BTreeSet<Orphan>,
 }
 
 impl Kept {
     /// Nothing since now.
     pub fn begin() -> Self {
+        let now = Instant::now();
         Self(Mutex::new(Last {
-            at: Instant::now(),
-            connections: None,
+            at: now,
+            peers: Vec::new(),
+            inherited: BTreeSet::new(),
+            began: now,
+            kept: BTreeSet::new(),
         }))
+    }
+
+    /// The pool names these, who were connected to the previous server.
+    pub fn inherit(&self, orphans: Vec<Orphan>) {
+        let mut last = self.0.lock().expect("no holder panics");
+        last.inherited = orphans.into_iter().collect();
+        last.kept = last.inherited.clone();
     }
 
     /// Keeps who is connected to `core`, if that is another than what was kept at least `interval` ago.
@@ -101,29 +120,41 @@ impl Kept {
         if last.at.elapsed() < interval {
             return;
         }
-        let now = Some(connections(core));
-        // Asked last: when the server ends, those who were connected before count.
-        if core.is_ending() || last.connections == now {
+        let is_over = !last.inherited.is_empty() && last.began.elapsed() > INHERITED_FOR;
+        if is_over {
+            last.inherited.clear();
+        }
+        let peers = core.serving.peers();
+        // Cheap, because it is looked at often: without a change they come in the same order.
+        if peers == last.peers && !is_over {
             return;
         }
-        if store(core, &encode(now.iter().flatten())) {
-            *last = Last {
-                at: Instant::now(),
-                connections: now,
-            };
+        let now = connections(&peers);
+        let absent: BTreeSet<Orphan> = last.inherited.difference(&now).copied().collect();
+        let all: BTreeSet<Orphan> = now.union(&absent).copied().collect();
+        // Asked last: when the server ends, those who were connected before count.
+        if core.is_ending() {
+            return;
+        }
+        let is_kept = all == last.kept || store(core, &encode(&[&now, &absent]));
+        // Also where it failed: the next attempt has the time of a change.
+        last.at = Instant::now();
+        if is_kept {
+            last.peers = peers;
+            last.kept = all;
         }
     }
 }
 
 /// Everybody who is connected from another machine.
-fn connections(core: &Core) -> BTreeSet<Orphan> {
-    let peers = core.serving.peers().into_iter();
+fn connections(peers: &[Peer]) -> BTreeSet<Orphan> {
+    let peers = peers.iter();
     peers
         .filter(|peer| !peer.is_local())
         .filter_map(|peer| match peer {
             Peer::Tcp { remote, local } => Some(Orphan {
-                local: canonical(local),
-                remote: canonical(remote),
+                local: canonical(*local),
+                remote: canonical(*remote),
             }),
             Peer::Unix { .. } => None,
         })
@@ -156,14 +187,21 @@ fn store(core: &Core, value: &str) -> bool {
     }
 }
 
-/// `LOCAL CLIENT PORT,PORT;…`, as much as fits.
-fn encode<'a>(connections: impl IntoIterator<Item = &'a Orphan>) -> String {
-    let mut groups: BTreeMap<(SocketAddr, IpAddr), Vec<u16>> = BTreeMap::new();
-    for one in connections {
-        let group = groups.entry((one.local, one.remote.ip())).or_default();
-        group.push(one.remote.port());
-    }
+/// `LOCAL CLIENT PORT,PORT;…`, as much as fits, the first of `parts` first.
+fn encode(parts: &[&BTreeSet<Orphan>]) -> String {
     let mut text = String::new();
+    for part in parts {
+        let mut groups: BTreeMap<(SocketAddr, IpAddr), Vec<u16>> = BTreeMap::new();
+        for one in *part {
+            let group = groups.entry((one.local, one.remote.ip())).or_default();
+            group.push(one.remote.port());
+        }
+        add_groups(&mut text, groups);
+    }
+    text
+}
+
+fn add_groups(text: &mut String, groups: BTreeMap<(SocketAddr, IpAddr), Vec<u16>>) {
     for ((local, client), ports) in groups {
         let mut group = format!("{local} {client} ");
         for (index, port) in ports.iter().enumerate() {
@@ -175,7 +213,6 @@ fn encode<'a>(connections: impl IntoIterator<Item = &'a Orphan>) -> String {
             text.push(';');
         }
     }
-    text
 }
 
 /// What of a kept value makes sense.
@@ -224,13 +261,27 @@ mod tests {
             orphan("[fd77::100]:3260", "[fd77::9]:65535"),
         ]
         .into();
-        let text = encode(&all);
+        let text = encode(&[&all]);
         assert!(
             text.starts_with("10.77.1.100:3260 10.77.1.9 40000,40002;"),
             "{text}"
         );
         assert_eq!(decode(&text).into_iter().collect::<BTreeSet<_>>(), all);
-        assert_eq!(encode(&[]), "");
+        assert_eq!(encode(&[&BTreeSet::new()]), "");
+    }
+
+    #[test]
+    fn who_is_here_has_room_before_who_was() {
+        let ports = |client: &'static str, count: u16| {
+            let one = move |port| orphan("10.77.1.100:3260", &format!("{client}:{port}"));
+            (40_000..40_000 + count).map(one).collect::<BTreeSet<_>>()
+        };
+        let (here, before) = (ports("10.77.1.9", 1_000), ports("10.77.1.8", 1_000));
+        let kept: BTreeSet<_> = decode(&encode(&[&here, &before])).into_iter().collect();
+        assert_eq!(kept, here);
+        let few = ports("10.77.1.8", 100);
+        let kept: BTreeSet<_> = decode(&encode(&[&here, &few])).into_iter().collect();
+        assert_eq!(kept, here.union(&few).copied().collect());
     }
 
     #[test]
@@ -239,7 +290,7 @@ mod tests {
             let client = format!("10.{}.{}.7:40000", n / 200, n % 200);
             orphan("10.77.1.100:3260", &client)
         });
-        let text = encode(&many.collect::<BTreeSet<_>>());
+        let text = encode(&[&many.collect()]);
         assert!(text.len() <= VALUE_BYTES_MAX);
         assert!(decode(&text).len() > 200);
     }

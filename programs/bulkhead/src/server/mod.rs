@@ -323,7 +323,8 @@ fn announce(
         Failure::new(FailureKind::Failed, format!("start to answer: {error}"))
     };
     let after_ms = core.is_listening();
-    core.serving.tell_previous_clients();
+    core.connections
+        .inherit(core.serving.tell_previous_clients());
     core.serving.rescues.forget_sockets();
     connections::keep(core).map_err(failed)?;
     control.serve(Arc::clone(core) as Arc<_>).map_err(failed)?;

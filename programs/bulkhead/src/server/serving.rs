@@ -15,7 +15,7 @@ use iscsi::{
     Access as IscsiAccess, Chap, Credentials, Initiators, IscsiServer, Limits, PortalWish,
 };
 use nbd::{Access as NbdAccess, ExportWish, Farewell, NbdServer, ServerLimits, TlsWish};
-use serving::{Budget, ListenAddress, Peer, Workers};
+use serving::{Budget, ListenAddress, Orphan, Peer, Workers};
 use units::{IscsiName, VolumeName};
 
 use super::connections;
@@ -486,16 +486,21 @@ impl Serving {
         [self.iscsi.peers(), self.nbd.peers()].concat()
     }
 
-    /// Tells the clients of the pool's previous server that their connections are gone.
-    pub fn tell_previous_clients(&self) {
-        let Some(pool) = self.pool.get() else { return };
+    /// Tells the clients of the pool's previous server that their connections are gone. Returns these.
+    pub fn tell_previous_clients(&self) -> Vec<Orphan> {
+        let Some(pool) = self.pool.get() else {
+            return Vec::new();
+        };
         // Read a moment ago, to know the exports.
         match self.known.all(&*pool) {
             Ok(all) => {
                 let own = all.own(pool.name().as_str());
-                connections::tell_previous(own, &self.listening());
+                connections::tell_previous(own, &self.listening())
             }
-            Err(failure) => tracing::warn!(%failure, "no clients of a previous server are known"),
+            Err(failure) => {
+                tracing::warn!(%failure, "no clients of a previous server are known");
+                Vec::new()
+            }
         }
     }
 
