@@ -21,7 +21,8 @@ STOP_SECONDS = 20.0
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
-def _die_with_parent() -> None:
+def die_with_parent() -> None:
+    """Between fork and exec: the child ends when this process does, however that is."""
     _libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
@@ -42,7 +43,7 @@ class Child:
                 env={**os.environ, **env} if env else None,
                 # A terminal's Ctrl-C is ours to pass on: the child must not see it first.
                 start_new_session=True,
-                preexec_fn=_die_with_parent,
+                preexec_fn=die_with_parent,
             )
         self._forget = at_exit(self.kill)
 
@@ -170,7 +171,7 @@ def run(argv: Sequence[str | Path], seconds: float, stdin: bytes | None = None, 
             stderr=subprocess.STDOUT,
             env={**os.environ, **env} if env else None,
             start_new_session=True,
-            preexec_fn=_die_with_parent,
+            preexec_fn=die_with_parent,
         )
     except FileNotFoundError as error:
         raise ProofError(f"{words[0]} is not installed") from error

@@ -89,7 +89,7 @@ class Appliance:
 
         Returns the words that enter the network of that client: qemu has to run there.
         """
-        enter = ["nsenter", f"--net={self._client_network()}", "--"]
+        enter = self.enter_client()
         links = json.loads(checked([*enter, "ip", "-json", "address"], COMMAND_SECONDS))
         for index, network in enumerate(NETWORKS):
             subnet = ipaddress.ip_network(network.prefix)
@@ -104,6 +104,10 @@ class Appliance:
             ):
                 checked([*enter, "ip", *words.split()], COMMAND_SECONDS)
         return enter
+
+    def enter_client(self) -> list[str]:
+        """The words that enter the network of the lab's client."""
+        return ["nsenter", f"--net={self._client_network()}", "--"]
 
     def _client_network(self) -> str:
         """The client's network namespace, as this process may name it."""
