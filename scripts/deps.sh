@@ -22,7 +22,8 @@ test_packages=("zfsutils-linux=$zfs_version" libiscsi-bin libnbd-bin python3-lib
     qemu-block-extra fio sg3-utils openssl iproute2 man-db fdisk
     corosync pacemaker pacemaker-cli-utils resource-agents libxml2-utils
     fence-agents ipmitool openipmi snmp snmpd
-    corosync-qdevice corosync-qnetd libnss3-tools iputils-ping python3-venv prometheus chromium)
+    corosync-qdevice corosync-qnetd libnss3-tools iputils-ping python3-venv prometheus chromium
+    dropbear-bin openssh-client)
 bench_packages=(tgt nbdkit)
 # What makes and runs the guest of proof.linux; the guest's own packages are only unpacked.
 linux_packages=(qemu-system-x86 cpio kmod iproute2)

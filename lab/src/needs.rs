@@ -21,6 +21,12 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("crm_mon", "pacemaker-cli-utils"),
     ("send_arp", "resource-agents"),
 ];
+/// The way from head to head.
+const SSH: &[(&str, &str)] = &[
+    (crate::inside::ssh::PROGRAM, "dropbear-bin"),
+    ("ssh", "openssh-client"),
+    ("ssh-keygen", "openssh-client"),
+];
 /// Where programs are, besides the search path: much of it is for root only.
 const PLACES: &[&str] = &[
     "/usr/local/sbin",
@@ -45,7 +51,8 @@ const TRIAL: &str = "fail() { echo \"$1\"; exit 9; }; \
     ip link set trial1 master trial0 up || fail 'a cable in a bridge'";
 
 /// What this machine lacks to run a lab of `appliance`: nothing, if it is able to.
-pub fn missing(appliance: &Appliance) -> Vec<String> {
+/// `needs_ssh`: heads must reach each other by ssh.
+pub fn missing(appliance: &Appliance, needs_ssh: bool) -> Vec<String> {
     let mut missing = Vec::new();
     if !rustix::process::geteuid().is_root() {
         missing.push("root: namespaces and networks are made by root only".to_owned());
@@ -58,15 +65,16 @@ pub fn missing(appliance: &Appliance) -> Vec<String> {
     let required = required.filter(|program| program != "bulkhead");
     programs.extend(required.map(|program| (program.clone(), program)));
     programs.extend(devices(appliance));
+    if needs_ssh {
+        let both = SSH.iter();
+        programs.extend(both.map(|(program, package)| ((*program).into(), (*package).into())));
+    }
     for (program, package) in programs {
         let note = match program == package {
             true => format!("the program {program}"),
             false => format!("the program {program} (package {package})"),
         };
-        let is_there = PLACES
-            .iter()
-            .any(|place| Path::new(place).join(&program).exists());
-        if !is_there && !missing.contains(&note) {
+        if !has(&program) && !missing.contains(&note) {
             missing.push(note);
         }
     }
@@ -74,6 +82,16 @@ pub fn missing(appliance: &Appliance) -> Vec<String> {
         missing.extend(namespaces());
     }
     missing
+}
+
+fn has(program: &str) -> bool {
+    let mut places = PLACES.iter();
+    places.any(|place| Path::new(place).join(program).exists())
+}
+
+/// Whether heads can reach each other by ssh here.
+pub fn has_ssh() -> bool {
+    SSH.iter().all(|(program, _)| has(program))
 }
 
 /// What BMCs, power distribution units and the witness need.

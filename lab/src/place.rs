@@ -56,6 +56,11 @@ impl Folder {
         self.0.join("console-password")
     }
 
+    /// The key with which heads reach each other; the public one has the ending `pub`.
+    pub fn ssh_key(&self) -> PathBuf {
+        self.0.join("ssh-key")
+    }
+
     /// What the supervisor says.
     pub fn log(&self) -> PathBuf {
         self.0.join("supervisor.log")
@@ -170,6 +175,9 @@ pub struct Setup {
     /// Whether each head serves its console.
     #[serde(default)]
     pub has_console: bool,
+    /// Whether heads reach each other by ssh.
+    #[serde(default)]
+    pub has_ssh: bool,
 }
 
 impl Setup {

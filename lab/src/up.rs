@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use appliance::facts::secrets_required;
-use appliance::plan::{Change, Wish, empty_cib, merged};
+use appliance::plan::{Change, HEAD_UNIT, Wish, empty_cib, merged};
 use appliance::{Appliance, Layout, Pool, Severity};
 use cluster::machine::write_file;
 use rustix::fs::{FlockOperation, flock};
@@ -45,6 +45,8 @@ pub struct UpOptions {
     pub creates_pools: bool,
     /// Whether each head serves its API and console, as `bulkhead-head.service` does.
     pub has_console: bool,
+    /// Whether the heads stay as they were installed: with consoles and ssh, without an appliance.
+    pub is_bare: bool,
     /// How long until all pools must be served.
     pub time_limit: Duration,
     /// Whether what came up of a lab that failed stays, to be looked at.
@@ -64,6 +66,7 @@ impl UpOptions {
             has_clocks: false,
             creates_pools: true,
             has_console: true,
+            is_bare: false,
             time_limit: Duration::from_secs(180),
             keeps_failed: false,
         }
@@ -91,7 +94,7 @@ impl Lab {
     /// options say so.
     pub fn up(options: &UpOptions, progress: &mut dyn FnMut(&str)) -> Result<Self, LabError> {
         let appliance = understood(&options.file_text, progress)?;
-        let missing = needs::missing(&appliance);
+        let missing = needs::missing(&appliance, options.is_bare);
         if !missing.is_empty() {
             return Err(LabError::Missing(missing));
         }
@@ -113,6 +116,9 @@ impl Lab {
     }
 
     fn set_up(&self, options: &UpOptions, progress: &mut dyn FnMut(&str)) -> Result<(), LabError> {
+        if options.is_bare {
+            return self.leave_bare(progress);
+        }
         if options.creates_pools {
             for (name, pool) in &self.appliance().pools {
                 progress(&format!("create the pool {name}"));
@@ -126,12 +132,7 @@ impl Lab {
         let wish = appliance::wish(self.appliance(), &options.file_text, &layout);
         self.apply(&wish, progress)?;
         if options.has_console {
-            progress("give the heads certificates and a user, for their consoles");
-            let password = random_password()?;
-            let path = self.place().console_password();
-            write_secret(&path, &password)
-                .map_err(LabError::io(format!("write {}", path.display())))?;
-            self.open_consoles(&password)?;
+            self.give_consoles(progress)?;
         }
         progress("wait until all heads are members and all pools are served");
         match options.creates_pools {
@@ -145,6 +146,26 @@ impl Lab {
                     .map(|_| ())
             }
         }
+    }
+
+    fn give_consoles(&self, progress: &mut dyn FnMut(&str)) -> Result<(), LabError> {
+        progress("give the heads certificates and a user, for their consoles");
+        let password = random_password()?;
+        let path = self.place().console_password();
+        write_secret(&path, &password)
+            .map_err(LabError::io(format!("write {}", path.display())))?;
+        self.open_consoles(&password)
+    }
+
+    /// Heads as on the day that they were installed: their consoles run, and the rest is for whoever sets
+    /// the appliance up.
+    fn leave_bare(&self, progress: &mut dyn FnMut(&str)) -> Result<(), LabError> {
+        self.give_consoles(progress)?;
+        for head in self.heads() {
+            let words = ["enable", "--now", HEAD_UNIT];
+            self.must(&Who::Head(head), "systemctl", &words)?;
+        }
+        Ok(())
     }
 
     /// Sets the heads up and starts the cluster.
@@ -336,8 +357,12 @@ fn begin(
         secrets: secrets(appliance)?,
         arc_bytes_max: options.arc_bytes_max.get(),
         has_clocks: options.has_clocks,
-        has_console: options.has_console,
+        has_console: options.has_console || options.is_bare,
+        has_ssh: options.is_bare || options.has_console && needs::has_ssh(),
     };
+    if setup.has_ssh {
+        inside::ssh::make_key(folder).map_err(LabError::io("make a key for ssh"))?;
+    }
     if options.has_clocks {
         clock::write_library(folder).map_err(LabError::io(failed()))?;
     }

@@ -7,6 +7,7 @@ mod chassis;
 mod first;
 mod pdu;
 mod root;
+pub(crate) mod ssh;
 mod supervisor;
 mod switch;
 mod systemctl;

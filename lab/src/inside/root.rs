@@ -14,7 +14,7 @@ use std::path::{Component, Path, PathBuf};
 use rustix::fs::{Mode, OFlags};
 use rustix::mount::{MountFlags, mount, mount_bind, mount_bind_recursive};
 
-use super::{COMMAND, must, step, systemctl};
+use super::{COMMAND, must, ssh, step, systemctl};
 use crate::clock;
 use crate::place::{Folder, PROGRAM_IN_MACHINE, SHARED_IN_MACHINE, SYSTEMCTL_IN_MACHINE, Setup};
 
@@ -100,7 +100,10 @@ pub fn prepare(folder: &Folder, setup: &Setup, name: &str) -> io::Result<()> {
             "",
         )?;
     }
-    Ok(())
+    match setup.has_ssh {
+        true => ssh::prepare(folder, &own),
+        false => Ok(()),
+    }
 }
 
 /// A copy of this machine's `/etc` without what would make the new machine a part of another cluster,

@@ -10,7 +10,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use super::boot::{Service, Services};
-use super::step;
+use super::{ssh, step};
 use crate::place::Setup;
 
 /// Where the first process is asked.
@@ -66,9 +66,16 @@ const UNITS: &[Unit] = &[
             exec nice -n 5 bulkhead head $OPTIONS",
         restarts: true,
     },
+    Unit {
+        name: ssh::UNIT,
+        needs_corosync: false,
+        script: ssh::SCRIPT,
+        restarts: true,
+    },
 ];
 
-fn wants(root: &Path, name: &str) -> PathBuf {
+/// Where it stands that a unit is started at boot.
+pub fn wants(root: &Path, name: &str) -> PathBuf {
     root.join(WANTS).join(name)
 }
 
@@ -89,6 +96,7 @@ pub struct Units {
     services: Services,
     environment: BTreeMap<String, String>,
     has_console: bool,
+    has_ssh: bool,
 }
 
 impl Units {
@@ -102,6 +110,7 @@ impl Units {
             services: services.clone(),
             environment,
             has_console: setup.has_console,
+            has_ssh: setup.has_ssh,
         };
         let listener = UnixListener::bind(SOCKET).map_err(step("listen for systemctl"))?;
         let answering = units.clone();
@@ -129,7 +138,11 @@ impl Units {
     }
 
     fn find(&self, name: &str) -> Option<&'static Unit> {
-        let is_there = |unit: &&Unit| unit.name != appliance::plan::HEAD_UNIT || self.has_console;
+        let is_there = |unit: &&Unit| match unit.name {
+            appliance::plan::HEAD_UNIT => self.has_console,
+            ssh::UNIT => self.has_ssh,
+            _ => true,
+        };
         UNITS.iter().filter(is_there).find(|unit| unit.name == name)
     }
 

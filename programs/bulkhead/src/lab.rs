@@ -155,6 +155,7 @@ fn up(
         arc_bytes_max: args.arc_max,
         creates_pools: !args.no_pools,
         has_console: !args.no_console,
+        is_bare: args.bare,
         time_limit: Duration::from_secs(args.timeout),
         keeps_failed: args.keep_failed,
         ..UpOptions::new(text, base, program)

@@ -52,6 +52,7 @@ pub enum LabCommand {
 const UP_EXAMPLES: &str = "Examples:
   bulkhead lab up appliance.toml
   bulkhead lab up examples/pair.toml --name rehearsal --disk-size 4G
+  bulkhead lab up examples/pair.toml --bare
 
 Each head runs the real Corosync, Pacemaker and fence agents in namespaces of its own; each BMC speaks
 IPMI. Disks are files, and the pools on them are created. Needs root and the packages that
@@ -120,6 +121,9 @@ pub struct UpArgs {
     /// Do not serve the API and the console on the heads
     #[arg(long)]
     pub no_console: bool,
+    /// Leave the heads as they were installed, with consoles and ssh: to set the appliance up in the console
+    #[arg(long, conflicts_with = "no_console")]
+    pub bare: bool,
     /// Seconds until all pools must be served
     #[arg(long, value_name = "SECONDS", default_value_t = 180)]
     pub timeout: u64,
