@@ -98,6 +98,7 @@ impl Call {
                     Some(text) => plain(text),
                     None => literal(missing),
                 },
+                Source::Always(value) => literal(value),
                 Source::Default(missing) => match arguments.get(*member) {
                     Some(_) => continue,
                     None => literal(missing),
@@ -658,6 +659,20 @@ mod tests {
                 json!({"user": "u", "secret": "twelve chars"}),
             ),
             ("nbd.export", json!({"volume": "tank/a"})),
+            ("volume.rescue.begin", json!({"volume": "tank/a"})),
+            (
+                "replicate.set",
+                json!({"dataset": "tank/a", "document": {
+                    "version": 1, "to": "b:1", "peer": "0".repeat(64), "into": "vault/a", "keep": 8}}),
+            ),
+            ("replicate.remove", json!({"dataset": "tank/a"})),
+            ("replicate.run", json!({"dataset": "tank/a"})),
+            ("replicate.promote", json!({"dataset": "tank/a"})),
+            (
+                "replicate.accept",
+                json!({"fingerprint": "0".repeat(64), "below": "tank/a"}),
+            ),
+            ("replicate.revoke", json!({"fingerprint": "0".repeat(64)})),
         ];
         let path = [
             ("pool", "tank"),

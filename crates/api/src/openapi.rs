@@ -189,12 +189,13 @@ fn members_schema(
     members: &[(&'static str, Source)],
     generator: &mut SchemaGenerator,
 ) -> Option<Value> {
-    let (noun, verb) = verb.split_once('.')?;
     let definitions = generator.definitions();
-    let whole = definitions.get("Request")?;
-    let inner = variant(whole, noun)?;
-    let mut schema = variant(resolved(definitions, inner), verb)?.clone();
-    schema = resolved(definitions, &schema).clone();
+    let mut schema = definitions.get("Request")?;
+    // A noun may be within a noun.
+    for word in verb.split('.') {
+        schema = resolved(definitions, variant(schema, word)?);
+    }
+    let mut schema = schema.clone();
     for (member, source) in members {
         let is_from_body = matches!(source, Source::Default(_));
         if let Some(properties) = schema["properties"].as_object_mut() {
@@ -242,7 +243,7 @@ mod tests {
                 route.path
             );
             let has_body = !matches!(route.input, Input::Nothing);
-            let is_empty = route.path.ends_with("/export");
+            let is_empty = route.path.ends_with("/export") || route.path.ends_with("/identity");
             assert_eq!(
                 operation["requestBody"].is_object(),
                 has_body && !is_empty,

@@ -3,9 +3,12 @@
 //! asked of a pool goes through `/pools/{pool}/requests`.
 
 use control::answer::{
-    Done, Event, NbdView, ScheduleView, SnapshotView, Status, TargetView, VolumeView,
+    Done, Event, NbdView, ReplacementView, ScheduleView, SnapshotView, Status, TargetView,
+    VolumeView,
 };
 use control::key::KeyView;
+use control::replication::ReplicationView;
+use control::rescue::RescueView;
 use control::{Answer, Failure};
 use schemars::generate::SchemaGenerator;
 use schemars::{JsonSchema, Schema};
@@ -80,6 +83,8 @@ pub enum Source {
     Query(&'static str),
     /// The body, or else this JSON.
     Default(&'static str),
+    /// This JSON, whatever is sent.
+    Always(&'static str),
 }
 
 /// A success.
@@ -220,6 +225,8 @@ pub static ROUTES: &[Route] = &[
     ask("POST", "/pools/{pool}/attach", "Widen a mirror", DONE, "pool.attach", &[]),
     ask("POST", "/pools/{pool}/detach", "Take one side off a mirror", DONE, "pool.detach", &[]),
     ask("POST", "/pools/{pool}/replace", "Put a disk in the place of another", DONE, "pool.replace", &[("new", D(NULL))]),
+    ask("GET", "/pools/{pool}/replacement", "What `replace_disk` would do: which disk is bad, which ones fit", of::<ReplacementView>, "pool.replace_disk", &[
+        ("device", Q(NULL)), ("with", Q(NULL)), ("overwrite", Q(FALSE)), ("perform", Source::Always(FALSE))]),
     ask("POST", "/pools/{pool}/online", "Use a device again", DONE, "pool.online", &[]),
     ask("POST", "/pools/{pool}/offline", "Stop using a device", DONE, "pool.offline", &[("temporary", D(FALSE))]),
     ask("POST", "/pools/{pool}/add", "Widen the pool", DONE, "pool.add", &[]),
@@ -241,6 +248,21 @@ pub static ROUTES: &[Route] = &[
         ("from", Source::Snapshot), ("properties", D("{}"))]),
     ask("GET", "/pools/{pool}/schedules", "Schedules of snapshots", of::<Vec<ScheduleView>>, "snapshot.schedule.list", &[]),
     ask("GET", "/pools/{pool}/keys", "Keys of encrypted volumes, and whether they are loaded", of::<Vec<KeyView>>, "key.status", &[("name", Q(NULL))]),
+    // A second look at a volume.
+    ask("GET", "/pools/{pool}/rescues", "Volumes that somebody takes a second look at", of::<Vec<RescueView>>, "volume.rescue.list", &[]),
+    ask("POST", "/pools/{pool}/rescues", "Open a volume that is not in use, or a snapshot, at a socket of the head", of::<RescueView>, "volume.rescue.begin", &[
+        ("snapshot", D(NULL)), ("writable", D(FALSE)), ("lease", D(NULL))]),
+    ask("DELETE", "/pools/{pool}/rescues/{volume}", "End it", DONE, "volume.rescue.end", &[("volume", Source::Volume)]),
+    // To another appliance.
+    ask("GET", "/pools/{pool}/replication", "What is replicated, how far behind it is, and who may replicate into the pool", of::<ReplicationView>, "replicate.list", &[]),
+    ask("POST", "/pools/{pool}/replication/identity", "The same, after a certificate was made for the pool if it has none", of::<ReplicationView>, "replicate.identity", &[]),
+    ask("POST", "/pools/{pool}/replication/set", "Replicate a volume, or all below a dataset", DONE, "replicate.set", &[]),
+    ask("POST", "/pools/{pool}/replication/remove", "Replicate it no more", DONE, "replicate.remove", &[]),
+    ask("POST", "/pools/{pool}/replication/accept", "Let another pool replicate into this one", DONE, "replicate.accept", &[]),
+    ask("POST", "/pools/{pool}/replication/revoke", "Let it no more", DONE, "replicate.revoke", &[]),
+    ask("POST", "/pools/{pool}/replication/run", "Replicate now", DONE, "replicate.run", &[]),
+    ask("POST", "/pools/{pool}/replication/promote", "Have a copy take the place of its original", DONE, "replicate.promote", &[
+        ("original_is_lost", D(FALSE))]),
     // iSCSI.
     ask("GET", "/pools/{pool}/targets", "iSCSI targets", of::<Vec<TargetView>>, "target.list", &[]),
     ask("POST", "/pools/{pool}/targets", "Make a target", DONE, "target.create", &[("portal_groups", D("[]"))]),

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
-use std::io::Read;
+use std::io::{Read, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -304,6 +304,8 @@ fn report(path: &Path, findings: &[Finding], answers: &Answers, json: bool) -> S
 struct Prepared {
     machines: Machines,
     wish: Wish,
+    /// Each change is told on the standard error.
+    tells_progress: bool,
 }
 
 /// Reads and checks the file; the findings are printed if there are errors among them.
@@ -344,7 +346,11 @@ fn prepare(
         has_systemd: !args.without_systemd,
     };
     let wish = appliance::wish(&parsed.appliance, &text, &layout);
-    Ok(Ok(Prepared { machines, wish }))
+    Ok(Ok(Prepared {
+        machines,
+        wish,
+        tells_progress: args.progress,
+    }))
 }
 
 fn compare(prepared: &Prepared) -> Result<Plan, Failure> {
@@ -395,6 +401,15 @@ fn apply(
 ) -> Result<ExitCode, Failure> {
     let mut printed = Ok(());
     let mut progress = |change: &appliance::plan::Change| {
+        if prepared.tells_progress {
+            let text = change.to_string();
+            // What is done does not depend on who listens.
+            let _ = writeln!(
+                std::io::stderr(),
+                "{}",
+                text.lines().next().unwrap_or_default()
+            );
+        }
         // What is printed and what is done must not differ because a reader went away.
         if !json && printed.is_ok() {
             printed = print(&format!("{change}\n"));

@@ -103,6 +103,9 @@ pub struct ChangeArgs {
     /// The bulkhead program on every head [default: where this one is]
     #[arg(long, value_name = "PATH")]
     pub program: Option<PathBuf>,
+    /// Tell each change on the standard error before it is made, also with --json
+    #[arg(long)]
+    pub progress: bool,
     /// Something else than systemd starts Corosync and Pacemaker: plan nothing for their units
     #[arg(long)]
     pub without_systemd: bool,

@@ -115,7 +115,11 @@ fn of(
         appliance: Some(appliance.name.clone()),
         heads: heads.collect(),
         pools: pools.collect(),
-        links: links.map_or_else(Vec::new, |text| link_views(appliance, own, text)),
+        links: with_unseen(
+            appliance,
+            own,
+            links.map_or_else(Vec::new, |text| link_views(appliance, own, text)),
+        ),
         problems,
     }
 }
@@ -191,6 +195,34 @@ fn link_views(appliance: &Appliance, own: &str, text: &str) -> Vec<LinkView> {
     views
 }
 
+/// Adds the links of which Corosync says nothing, such as those to a head that is off: they are there, and
+/// nobody knows how they are.
+fn with_unseen(appliance: &Appliance, own: &str, mut views: Vec<LinkView>) -> Vec<LinkView> {
+    let others = appliance
+        .heads
+        .iter()
+        .filter(|(name, _)| name.as_str() != own);
+    for (to, head) in others {
+        let networks = head.links.keys().filter(|network| {
+            let network = appliance.networks.get(*network);
+            network.is_some_and(|network| network.heartbeat.is_some())
+        });
+        for network in networks {
+            let is_this =
+                |view: &LinkView| view.to == to.as_str() && view.network == network.as_str();
+            if !views.iter().any(is_this) {
+                views.push(LinkView {
+                    network: network.to_string(),
+                    from: own.to_owned(),
+                    to: to.to_string(),
+                    state: "unknown".to_owned(),
+                });
+            }
+        }
+    }
+    views
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -214,6 +246,28 @@ mod tests {
             states,
             [("storage-a", "right", "up"), ("storage-b", "right", "down")]
         );
+    }
+
+    #[test]
+    fn links_to_a_head_that_is_off_are_there_and_not_known() {
+        let text =
+            "nodeid: 2 reachable\n  LINK: 0 udp (10.77.1.11->10.77.1.12) enabled connected\n";
+        let appliance = appliance();
+        let states = |views: Vec<LinkView>| -> Vec<String> {
+            let views = views.iter();
+            views
+                .map(|view| format!("{} {}", view.network, view.state))
+                .collect()
+        };
+        let seen = with_unseen(&appliance, "left", link_views(&appliance, "left", text));
+        assert_eq!(states(seen)[..2], ["storage-a up", "management unknown"]);
+        let unseen = with_unseen(&appliance, "left", Vec::new());
+        assert!(
+            unseen
+                .iter()
+                .all(|view| view.state == "unknown" && view.to == "right")
+        );
+        assert_eq!(unseen.len(), appliance.networks.len());
     }
 
     #[test]

@@ -326,6 +326,9 @@ impl Backend for Machine {
         if reaches {
             words.push("--ssh");
         }
+        if verb == ApplianceVerb::Apply {
+            words.push("--progress");
+        }
         let ran = self.run_own(&words, APPLIANCE_LIMIT, None, progress)?;
         let mut document = ran.document()?;
         if document.get("failure").is_some() {
