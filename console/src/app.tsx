@@ -15,6 +15,7 @@ import { LoginPage } from "./pages/login";
 import { OverviewPage } from "./pages/overview";
 import { PoolPage } from "./pages/pool";
 import { PoolsPage } from "./pages/pools";
+import { ReplicationPage } from "./pages/replication";
 import { SetupPage } from "./pages/setup";
 import { TargetPage } from "./pages/target";
 import { TargetsPage } from "./pages/targets";
@@ -35,6 +36,7 @@ const PLACES: Place[] = [
   { name: "pools", text: "Pools", icon: "pool" },
   { name: "volumes", text: "Volumes", icon: "volume" },
   { name: "targets", text: "Targets", icon: "target" },
+  { name: "replication", text: "Replication", icon: "replication" },
   { name: "events", text: "Events", icon: "events" },
   { name: "drills", text: "Drills", icon: "drill" },
   { name: "setup", text: "Set-up", icon: "setup", needs: "operator" },
@@ -52,6 +54,8 @@ function CurrentPage() {
       return first ? <VolumePage key={first} name={first} /> : <VolumesPage />;
     case "targets":
       return first && second ? <TargetPage key={second} pool={first} name={second} /> : <TargetsPage />;
+    case "replication":
+      return <ReplicationPage />;
     case "events":
       return <EventsPage />;
     case "drills":

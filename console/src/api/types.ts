@@ -176,6 +176,75 @@ export interface KeyView {
   locations?: string[];
 }
 
+/** A second look at a volume, and how to use it. */
+export interface RescueView {
+  volume: string;
+  snapshot?: string | null;
+  clone?: string | null;
+  read_only: boolean;
+  socket: string;
+  uri: string;
+  size: number;
+  partition_table: string;
+  partitions: { number: number; start: number; size: number; type: string; name?: string; contents?: string | null }[];
+  commands: { purpose: string; lines: string[] }[];
+}
+
+export interface ReplicationPeer {
+  fingerprint: string;
+  below: string;
+}
+
+export interface ReplicatedView {
+  dataset: string;
+  document: {
+    version: number;
+    to: string;
+    peer: string;
+    into: string;
+    every_s?: number | null;
+    keep: number;
+    raw?: boolean;
+  };
+  state: {
+    attempted_unix_s?: number;
+    succeeded_unix_s?: number;
+    bytes?: number;
+    bytes_total?: number;
+    failure?: string | null;
+  };
+  lag_s?: number | null;
+}
+
+export interface ReplicationView {
+  pool: string;
+  fingerprint?: string | null;
+  peers: ReplicationPeer[];
+  replicated: ReplicatedView[];
+}
+
+/** A disk that nothing uses, and why it is not taken by itself. */
+export interface UnusedDisk {
+  path: string;
+  size: number;
+  model?: string | null;
+  serial?: string | null;
+  refused?: string | null;
+}
+
+/** What the replacement of a disk would do. */
+export interface ReplacementView {
+  pool: string;
+  under_way?: string | null;
+  failing: { device: string; state: string; read_errors: number; write_errors: number; checksum_errors: number; note?: string | null }[];
+  needed_bytes: number;
+  candidates: UnusedDisk[];
+  old?: string | null;
+  new?: string | null;
+  hindrance?: string | null;
+  steps: string[];
+}
+
 export interface PoolEvent {
   number: number;
   at_ms: number;
@@ -358,6 +427,7 @@ export interface FencingDocument {
 }
 
 export interface PoolDocument {
+  sector_bytes?: number;
   home?: string | null;
   disks: string[];
   arc?: string | null;
@@ -374,8 +444,16 @@ export interface Finding {
   mend?: string | null;
 }
 
+/** Whether a head was asked for facts; if not, why. */
+export interface HeadAsked {
+  asked: boolean;
+  why?: string;
+  unknown?: string[];
+}
+
 export interface CheckReport {
   findings: Finding[];
+  heads?: Record<string, HeadAsked>;
   toml?: string | null;
 }
 

@@ -85,7 +85,7 @@ function Appliance({ now }: { now: Overview }) {
       <div class="appliance">
         <ul class="heads" aria-label="Heads">
           {now.heads.map((head) => (
-            <Head key={head.name} head={head} pools={now.pools.filter((pool) => pool.served_by === head.name)} />
+            <Head key={head.name} head={head} pools={now.pools} />
           ))}
         </ul>
         {homeless.length > 0 && (
@@ -100,7 +100,9 @@ function Appliance({ now }: { now: Overview }) {
   );
 }
 
-function Head({ head, pools }: { head: HeadState; pools: PoolState[] }) {
+function Head({ head, pools: all }: { head: HeadState; pools: PoolState[] }) {
+  const pools = all.filter((pool) => pool.served_by === head.name);
+  const away = all.filter((pool) => pool.home === head.name && pool.served_by !== head.name);
   return (
     <li class={`head tone-${toneOf(head.state)}`}>
       <header>
@@ -111,6 +113,11 @@ function Head({ head, pools }: { head: HeadState; pools: PoolState[] }) {
       </header>
       {head.note && <p class="note">{head.note}</p>}
       {pools.length > 0 ? <PoolChips pools={pools} /> : <p class="muted">serves no pool</p>}
+      {away.length > 0 && (
+        <p class="muted">
+          home of {away.map((pool) => `${pool.name} (${pool.served_by ? `${pool.served_by} serves it` : "no head serves it"})`).join(", ")}
+        </p>
+      )}
     </li>
   );
 }

@@ -19,11 +19,13 @@ import { may } from "../state/session";
 import { AttachDisk, ReplaceDisk } from "./disks";
 import { useOlderEvents } from "./events";
 import { KeysCard } from "./keys";
+import { GuidedReplacement, ReplacementCard } from "./replacement";
 import { SchedulesCard } from "./schedules";
 import { VolumesCard } from "./volumes";
 
 type Asked =
   | { kind: "replace" | "attach" | "detach" | "offline"; device: DeviceView }
+  | { kind: "guided"; pool: PoolStatus }
   | { kind: "move" | "export" | "destroy" };
 
 export function PoolPage({ name }: { name: string }) {
@@ -57,12 +59,18 @@ export function PoolPage({ name }: { name: string }) {
         <Summary state={state} />
         {pool && <ScrubCard pool={pool} />}
         {pool && (
-          <Card title="Devices" wide actions={<ClearButton pool={name} />}>
+          <Card title="Devices" wide actions={
+            <>
+              <Button needs="operator" onClick={() => setAsked({ kind: "guided", pool })}>Replace a disk</Button>
+              <ClearButton pool={name} />
+            </>
+          }>
             <Topology pool={pool} actions={may("operator") ? (device, group) => (
               <DiskButtons pool={name} device={device} group={group} ask={setAsked} />
             ) : undefined} />
           </Card>
         )}
+        <ReplacementCard pool={name} />
         {pool && (pool.damaged ?? []).length > 0 && <Damage damaged={pool.damaged ?? []} />}
         {pool && <VolumesCard pools={[name]} wide />}
         {state.state === "served" && <SchedulesCard pool={name} />}
@@ -215,6 +223,8 @@ function Dialogs({ state, asked, onClose }: { state: PoolState; asked: Asked; on
   switch (asked.kind) {
     case "replace":
       return <ReplaceDisk pool={state.name} device={asked.device} onClose={onClose} />;
+    case "guided":
+      return <GuidedReplacement pool={asked.pool} onClose={onClose} />;
     case "attach":
       return <AttachDisk pool={state.name} device={asked.device} onClose={onClose} />;
     case "detach":

@@ -9,13 +9,16 @@ import { FormDialog } from "../parts/dialog";
 import { plural } from "../parts/format";
 import { Refusal } from "../parts/refusal";
 import { State, ToneIcon } from "../parts/state";
-import { operations } from "../state/live";
+import { operations, overview } from "../state/live";
 import { useLoaded } from "../state/loaded";
+import { link } from "../state/route";
 import { may } from "../state/session";
 import { Log } from "./drills";
 import { cleaned, fieldsOf, newDocument, sortFindings } from "./setup/draft";
 import { FindingList, Findings } from "./setup/findings";
 import { ApplianceForm } from "./setup/form";
+import { PoolsCard } from "./setup/pools";
+import { HeadsAsked, WayToHeads } from "./setup/ways";
 
 /** The check runs when nothing was typed for so long. */
 const CHECK_AFTER_MS = 500;
@@ -26,27 +29,37 @@ interface Checked {
   isChecking: boolean;
 }
 
+interface Checking extends Checked {
+  /** Checks again, and asks the other heads as well, which takes a moment. */
+  askHeads: () => void;
+}
+
 /** Has the document checked by the head whenever it changed. */
-function useCheck(document: ApplianceDocument | null): Checked {
+function useCheck(document: ApplianceDocument | null): Checking {
   const [checked, setChecked] = useState<Checked>({ report: null, refusal: null, isChecking: false });
   const latest = useRef(0);
-  useEffect(() => {
+  const timer = useRef(0);
+  const check = async (reach_heads: boolean): Promise<void> => {
     if (!document) return;
+    // Who asks right after typing asks about what was typed.
+    window.clearTimeout(timer.current);
     latest.current += 1;
     const mine = latest.current;
-    const check = async (): Promise<void> => {
-      setChecked((before) => ({ ...before, isChecking: true }));
-      try {
-        const report = await post<CheckReport>("/appliance/check", { appliance: cleaned(document) });
-        if (mine === latest.current) setChecked({ report, refusal: null, isChecking: false });
-      } catch (error) {
-        if (mine === latest.current) setChecked({ report: null, refusal: error as ApiError, isChecking: false });
-      }
-    };
-    const timer = window.setTimeout(() => void check(), CHECK_AFTER_MS);
-    return () => window.clearTimeout(timer);
+    setChecked((before) => ({ ...before, isChecking: true }));
+    try {
+      const report = await post<CheckReport>("/appliance/check", { appliance: cleaned(document), reach_heads });
+      if (mine === latest.current) setChecked({ report, refusal: null, isChecking: false });
+    } catch (error) {
+      if (mine === latest.current) setChecked({ report: null, refusal: error as ApiError, isChecking: false });
+    }
+  };
+  useEffect(() => {
+    // What is still being asked is about another document.
+    latest.current += 1;
+    timer.current = window.setTimeout(() => void check(false), CHECK_AFTER_MS);
+    return () => window.clearTimeout(timer.current);
   }, [document]);
-  return checked;
+  return { ...checked, askHeads: () => void check(true) };
 }
 
 export function SetupPage() {
@@ -74,7 +87,8 @@ export function SetupPage() {
               <ApplianceForm document={document} onChange={setDraft} disks={disks.data ?? []} />
             </div>
             <aside class="setup-side" aria-label="Check, plan and apply">
-              <CheckCard checked={checked} whole={findings.get("") ?? []} />
+              <CheckCard document={document} checked={checked} whole={findings.get("") ?? []} />
+              <PoolsCard document={document} />
               <PlanCard document={document} checked={checked} />
             </aside>
           </div>
@@ -84,12 +98,12 @@ export function SetupPage() {
   );
 }
 
-function CheckCard({ checked, whole }: { checked: Checked; whole: Finding[] }) {
+function CheckCard({ document, checked, whole }: { document: ApplianceDocument; checked: Checking; whole: Finding[] }) {
   const findings = checked.report?.findings ?? [];
   const number = (severity: string): number => findings.filter((finding) => finding.severity === severity).length;
   const [errors, warnings, hints] = [number("error"), number("warning"), number("hint")];
   return (
-    <Card title="Check">
+    <Card title="Check" actions={<Button needs="operator" disabled={checked.isChecking} onClick={checked.askHeads}>Ask the heads</Button>}>
       <p role="status" class="check-result">
         {checked.isChecking || (!checked.report && !checked.refusal) ? <><ToneIcon tone="busy" /> Checking …</> : checked.refusal ? "" : (
           <>
@@ -102,6 +116,7 @@ function CheckCard({ checked, whole }: { checked: Checked; whole: Finding[] }) {
       </p>
       <Refusal error={checked.refusal} />
       {whole.length > 0 && <FindingList findings={whole} />}
+      <HeadsAsked document={document} report={checked.report} />
       {checked.report?.toml && (
         <details>
           <summary>The file, appliance.toml</summary>
@@ -138,17 +153,21 @@ function PlanCard({ document, checked }: { document: ApplianceDocument; checked:
     setPlanning(false);
   };
   const run = operations.value.find((operation) => operation.kind === "apply");
+  // What was planned is done; what there is to do next is another plan.
+  useEffect(() => {
+    if (run?.state === "done") setPlan(null);
+  }, [run?.id, run?.state]);
   if (!may("admin")) return <Card title="Plan"><p>An administrator can plan and apply it.</p></Card>;
   return (
     <Card title="Plan" actions={<Button disabled={hasErrors || isPlanning} onClick={() => void makePlan()}>{isPlanning ? "Planning …" : "Make the plan"}</Button>}>
       {hasErrors && checked.report && <p>Mend the errors first.</p>}
       <Refusal error={refusal} />
       {found.length > 0 && <FindingList findings={found} />}
-      {plan && <PlanView plan={plan} />}
+      {plan && <PlanView document={document} plan={plan} />}
       {plan && plan.obstacles.length === 0 && plan.changes.length > 0 && (
         <Button kind="primary" onClick={() => setAsking(true)}>Apply it</Button>
       )}
-      {run && <Applied run={run} />}
+      {run && <Applied run={run} document={document} />}
       {isAsking && (
         <FormDialog title={`Apply to ${document.name}`} action="Apply" danger typed={document.name} onClose={() => setAsking(false)}
           submit={async () => {
@@ -162,12 +181,13 @@ function PlanCard({ document, checked }: { document: ApplianceDocument; checked:
   );
 }
 
-function PlanView({ plan }: { plan: Plan }) {
+function PlanView({ document, plan }: { document: ApplianceDocument; plan: Plan }) {
   if (plan.obstacles.length > 0) {
     return (
       <>
         <p>Something is in the way:</p>
         <ul class="list">{plan.obstacles.map((one) => <li key={one.what}><b>{one.what}</b>: {one.mend}</li>)}</ul>
+        {plan.obstacles.some((one) => one.what.endsWith(" does not answer")) && <WayToHeads document={document} />}
       </>
     );
   }
@@ -199,12 +219,36 @@ function words(change: Change): string {
   }
 }
 
-function Applied({ run }: { run: Operation }) {
+function Applied({ run, document }: { run: Operation; document: ApplianceDocument }) {
   return (
     <div>
       <p><State word={run.state} /> {run.title}</p>
       {run.failure && <p class="alert tone-bad">{run.failure.message} {run.failure.advice}</p>}
+      {run.state === "done" && <InService names={Object.keys(document.pools)} />}
       <Log lines={run.progress} label="Progress" isLive={run.state === "running"} />
     </div>
+  );
+}
+
+/** From the last change of a plan until clients can work: who serves what, as it comes. */
+function InService({ names }: { names: string[] }) {
+  const pools = overview.value?.pools ?? [];
+  const rows = names.map((name) => ({ name, pool: pools.find((one) => one.name === name) }));
+  const isWhole = rows.every(({ pool }) => pool?.state === "served" && pool.pool);
+  return (
+    <>
+      <p role="status">
+        <ToneIcon tone={isWhole ? "good" : "busy"} size={16} />{" "}
+        {isWhole ? <>The appliance is in service. <a href={link("")}>Go to the overview</a></> : "The heads come together, and start to serve …"}
+      </p>
+      <ul class="list" aria-label="Pools of the appliance">
+        {rows.map(({ name, pool }) => (
+          <li key={name}>
+            <b>{name}</b> <State word={pool?.state ?? "stopped"} />
+            {pool?.served_by && <> by {pool.served_by}{pool.addresses.length > 0 && ` at ${pool.addresses.join(", ")}`}</>}
+          </li>
+        ))}
+      </ul>
+    </>
   );
 }

@@ -1,7 +1,7 @@
 // One volume: what it does, its snapshots, who uses it.
 
 import { useState } from "preact/hooks";
-import type { Done, RolledBack, SnapshotView, VolumeView } from "../api/types";
+import type { Done, RescueView, RolledBack, SnapshotView, VolumeView } from "../api/types";
 import { mistake, patch, post, remove } from "../api/client";
 import { confirmed, poolOf, poolPath, snapshotPath, volumePath } from "../api/paths";
 import { Button, Card, Facts, Page, Table } from "../parts/basics";
@@ -12,21 +12,26 @@ import { bytes, duration, moment, parseSize, plural } from "../parts/format";
 import { useLoaded } from "../state/loaded";
 import { go, link } from "../state/route";
 import { MapVolume } from "./maps";
+import { BeginRescue, RescueCard } from "./rescue";
 import { Exports } from "./volumes";
 
 type Asked =
   | { kind: "snapshot" | "resize" | "destroy" | "map" }
+  | { kind: "rescue"; snapshot: string | null }
   | { kind: "rollback" | "clone" | "forget"; snapshot: SnapshotView };
 
 export function VolumePage({ name }: { name: string }) {
   const [asked, setAsked] = useState<Asked | null>(null);
   const volume = useLoaded<VolumeView>(volumePath(name));
   const snapshots = useLoaded<SnapshotView[]>(`${poolPath(poolOf(name))}/snapshots?volume=${encodeURIComponent(name)}`);
+  const rescues = useLoaded<RescueView[]>(`${poolPath(poolOf(name))}/rescues`);
+  const rescue = rescues.data?.find((one) => one.volume === name);
   const above = <><a href={link("volumes")}>Volumes</a> in <a href={link("pools", poolOf(name))}>{poolOf(name)}</a></>;
   const reload = (): void => {
     setAsked(null);
     void volume.reload();
     void snapshots.reload();
+    void rescues.reload();
   };
   return (
     <Page
@@ -37,6 +42,9 @@ export function VolumePage({ name }: { name: string }) {
           <Button needs="operator" kind="primary" icon="snapshot" onClick={() => setAsked({ kind: "snapshot" })}>Take a snapshot</Button>
           <Button needs="operator" onClick={() => setAsked({ kind: "map" })}>Offer it</Button>
           <Button needs="operator" onClick={() => setAsked({ kind: "resize" })}>Resize</Button>
+          {rescues.data && !rescue && (
+            <Button needs="admin" onClick={() => setAsked({ kind: "rescue", snapshot: null })}>Look into it</Button>
+          )}
           <Button needs="admin" kind="danger" onClick={() => setAsked({ kind: "destroy" })}>Destroy</Button>
         </>
       )}
@@ -45,6 +53,7 @@ export function VolumePage({ name }: { name: string }) {
       <div class="grid">
         <Card title="Throughput"><Chart measure="throughput" volume={name} label="Bytes per second" /></Card>
         <Card title="Latency"><Chart measure="latency" volume={name} label="Mean time of an answer" /></Card>
+        {rescue && <RescueCard rescue={rescue} reload={reload} />}
         {volume.data && <Summary volume={volume.data} />}
         <Card title="Snapshots" wide>
           <Table<SnapshotView>
@@ -56,7 +65,7 @@ export function VolumePage({ name }: { name: string }) {
               { title: "Snapshot", cell: (snapshot) => <span class="mono">@{snapshot.name.split("@")[1]}</span> },
               { title: "Taken", cell: (snapshot) => (snapshot.created_unix_s ? moment(snapshot.created_unix_s * 1000) : "–") },
               { title: "Held only by it", number: true, cell: (snapshot) => bytes(snapshot.used) },
-              { title: "Actions", quiet: true, cell: (snapshot) => <SnapshotButtons snapshot={snapshot} ask={setAsked} /> },
+              { title: "Actions", quiet: true, cell: (snapshot) => <SnapshotButtons snapshot={snapshot} canLook={!rescue} ask={setAsked} /> },
             ]}
           />
         </Card>
@@ -66,12 +75,19 @@ export function VolumePage({ name }: { name: string }) {
   );
 }
 
-function SnapshotButtons({ snapshot, ask }: { snapshot: SnapshotView; ask: (asked: Asked) => void }) {
+interface SnapshotButtonsProps {
+  snapshot: SnapshotView;
+  canLook: boolean;
+  ask: (asked: Asked) => void;
+}
+
+function SnapshotButtons({ snapshot, canLook, ask }: SnapshotButtonsProps) {
   const named = <span class="unseen"> {snapshot.name}</span>;
   return (
     <div class="actions">
       <Button needs="operator" onClick={() => ask({ kind: "rollback", snapshot })}>Roll back to it<span class="unseen">: {snapshot.name}</span></Button>
       <Button needs="operator" onClick={() => ask({ kind: "clone", snapshot })}>Clone{named}</Button>
+      {canLook && <Button needs="admin" onClick={() => ask({ kind: "rescue", snapshot: snapshot.name })}>Look into{named}</Button>}
       <Button needs="admin" onClick={() => ask({ kind: "forget", snapshot })}>Remove{named}</Button>
     </div>
   );
@@ -107,6 +123,8 @@ function Dialogs({ volume, asked, onClose }: { volume: VolumeView; asked: Asked;
       return <Destroy volume={volume} onClose={onClose} />;
     case "map":
       return <MapVolume pool={poolOf(volume.name)} volume={volume.name} onClose={onClose} />;
+    case "rescue":
+      return <BeginRescue volume={volume.name} snapshot={asked.snapshot} onClose={onClose} />;
     case "rollback":
       return <Rollback volume={volume} snapshot={asked.snapshot} onClose={onClose} />;
     case "clone":

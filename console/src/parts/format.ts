@@ -60,6 +60,15 @@ export function parseSize(text: string): number | null {
   return Number.isSafeInteger(Math.round(value)) ? Math.round(value) : null;
 }
 
+const SECONDS: Record<string, number> = { s: 1, m: 60, h: 3600, d: 86_400 };
+
+/** Reads `90s`, `15m`, `4h` or `1d`; `null` when it is none of them. */
+export function parseSeconds(text: string): number | null {
+  const found = /^\s*(\d+)\s*([smhd])\s*$/i.exec(text);
+  const unit = SECONDS[(found?.[2] ?? "").toLowerCase()];
+  return found && unit ? Number(found[1]) * unit : null;
+}
+
 export function plural(number: number, one: string, many = `${one}s`): string {
   return `${number} ${number === 1 ? one : many}`;
 }

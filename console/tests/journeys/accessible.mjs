@@ -6,7 +6,7 @@ import { TARGET } from "./target.mjs";
 
 const PAGES = [
   "", "pools", "pools/tank", "volumes", "volumes/tank%2Fvm0", "targets", `targets/tank/${encodeURIComponent(TARGET)}`,
-  "events", "drills", "setup", "users",
+  "replication", "events", "drills", "setup", "users",
 ];
 
 const LOOKS = [

@@ -1,7 +1,7 @@
 // A disk of a mirror is taken offline, and replaced.
 
 import assert from "node:assert/strict";
-import { dialog, send } from "../world/browser.mjs";
+import { assertAccessible, assertFits, button, dialog, send } from "../world/browser.mjs";
 
 export async function replacesDisk({ browser, head }) {
   const [old, fresh] = [head.place("disks", "b"), head.disk("c")];
@@ -28,4 +28,28 @@ export async function replacesDisk({ browser, head }) {
 
   const shown = JSON.stringify(await head.json("status", "tank"));
   assert.ok(shown.includes(fresh) && !shown.includes(`${old}"`), shown);
+}
+
+/** The guided way: what would be done is said first, and how far it is while it is done. */
+export async function replacesDiskGuided({ browser, head }) {
+  const [old, fresh] = [head.place("disks", "c"), head.disk("d")];
+  const page = await browser.page({ role: "operator", path: "pools/tank", size: "phone" });
+  await button(page, "Replace a disk").click();
+  const form = dialog(page);
+  await form.getByText("no disk is bad").waitFor();
+  await form.getByLabel("Disk to replace", { exact: true }).selectOption(old);
+  await form.getByLabel("New disk", { exact: true }).selectOption("path");
+  await form.getByLabel("Path of the new disk", { exact: true }).fill(fresh);
+  await form.getByText(`${fresh} joins the pool beside ${old}`).waitFor();
+  await assertAccessible(page, "the guided replacement of a disk");
+  await assertFits(page, "the guided replacement of a disk");
+  await send(page, "Replace it");
+  const card = page.getByRole("region", { name: "Replacement of a disk" });
+  await card.getByText(`${fresh} is in its place and holds everything`).waitFor();
+  await card.getByText("done", { exact: true }).waitFor();
+  const members = page.getByRole("list", { name: "Members of mirror-0" });
+  await members.getByTitle(old, { exact: true }).waitFor({ state: "detached" });
+  await members.getByTitle(fresh, { exact: true }).waitFor();
+  assert.deepEqual(page.wrong, []);
+  await page.context().close();
 }

@@ -3,8 +3,9 @@
 
 import { execFile, spawn } from "node:child_process";
 import { once } from "node:events";
-import { closeSync, openSync, readFileSync, readdirSync, rmSync, truncateSync } from "node:fs";
+import { closeSync, existsSync, openSync, readFileSync, readdirSync, rmSync, truncateSync } from "node:fs";
 import { mkdir, mkdtemp, writeFile } from "node:fs/promises";
+import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { createInterface } from "node:readline";
@@ -24,6 +25,15 @@ export const USERS = {
   operator: { user: "otto", role: "operator", password: "another long password" },
   "read-only": { user: "rita", role: "read-only", password: "a third long password" },
 };
+
+/** An address that was free a moment ago. */
+async function freeAddress() {
+  const listener = createServer().listen(0, "127.0.0.1");
+  await once(listener, "listening");
+  const { port } = listener.address();
+  listener.close();
+  return `127.0.0.1:${port}`;
+}
 
 export class Head {
   static async start(name = "bulkhead-console") {
@@ -95,6 +105,22 @@ export class Head {
     const cookie = login.headers.get("set-cookie").split(";")[0];
     const answer = await ask(`/pools/${pool}/serve`, {}, { Cookie: cookie, "X-Bulkhead-CSRF": csrf });
     if (!answer.ok) throw new Error(await answer.text());
+  }
+
+  /** Starts the server of a pool that takes in what others replicate; says where. */
+  async serveReceiver(pool) {
+    const address = await freeAddress();
+    const log = openSync(this.place(`${pool}.log`), "a");
+    const options = ["pool-server", pool, "--iscsi", "127.0.0.1:0,1", "--nbd", "127.0.0.1:0", "--replication", address, ...this.#places];
+    spawn(program, options, { stdio: ["ignore", "ignore", log], detached: true }).unref();
+    closeSync(log);
+    const deadline = Date.now() + PATIENCE_MS;
+    // Without a server the command line would open the pool itself.
+    while (!existsSync(this.place("run", `${pool}.sock`))) {
+      if (Date.now() > deadline) throw new Error(readFileSync(this.place(`${pool}.log`), "utf8"));
+      await new Promise((resolve) => setTimeout(resolve, 50));
+    }
+    return address;
   }
 
   async json(...words) {

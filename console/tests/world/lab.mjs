@@ -16,13 +16,13 @@ const EXIT_INCAPABLE = 15;
 const UP_MS = 240_000;
 
 export class Lab {
-  /** The lab, or why this machine cannot run one. */
-  static async start() {
-    const lab = new Lab(mkdtempSync(path.join(tmpdir(), "bulkhead-pair-")));
+  /** The lab, or why this machine cannot run one. `options` are those of `lab up`. */
+  static async start(name = "pair", options = []) {
+    const lab = new Lab(mkdtempSync(path.join(tmpdir(), "bulkhead-lab-")), name);
     // Its time-outs are not the short ones: a browser on a busy machine must not look like a dead server.
     const file = path.join(repository, "examples", "pair.toml");
     try {
-      await run(program, ["lab", "up", file, ...lab.#which], { timeout: UP_MS });
+      await run(program, ["lab", "up", file, ...options, ...lab.#which], { timeout: UP_MS });
       await lab.#passOn();
     } catch (error) {
       await lab.stop();
@@ -32,9 +32,9 @@ export class Lab {
     return { lab };
   }
 
-  constructor(folder) {
+  constructor(folder, name) {
     this.folder = folder;
-    this.#which = ["--dir", folder, "--name", "pair"];
+    this.#which = ["--dir", folder, "--name", name];
   }
 
   #which;

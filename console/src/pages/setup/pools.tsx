@@ -1,0 +1,74 @@
+// The pools of the appliance file: which are on their disks already, and making those that are not. That comes
+// before the plan is applied, because the cluster serves what it finds.
+
+import { useState } from "preact/hooks";
+import type { ApplianceDocument, Done, PoolDocument, PoolSummary } from "../../api/types";
+import { mistake, post } from "../../api/client";
+import { Button, Card } from "../../parts/basics";
+import { FormDialog } from "../../parts/dialog";
+import { Check, Select } from "../../parts/fields";
+import { plural } from "../../parts/format";
+import { State } from "../../parts/state";
+import { useLoaded } from "../../state/loaded";
+import { groupsOf, layoutProblem, LAYOUTS, type Layout } from "../layouts";
+
+/** What disks are written in, where the file says nothing. */
+const SECTOR_BYTES = 4096;
+
+export function PoolsCard({ document }: { document: ApplianceDocument }) {
+  const [asked, setAsked] = useState<string | null>(null);
+  const found = useLoaded<PoolSummary[]>("/pools");
+  const pools = Object.entries(document.pools);
+  const wanted = asked === null ? undefined : document.pools[asked];
+  const close = (): void => {
+    setAsked(null);
+    void found.reload();
+  };
+  return (
+    <Card title="Pools on the disks">
+      <ul class="list" aria-label="Pools of the file">
+        {pools.map(([name, pool]) => {
+          const isThere = found.data?.some((one) => one.name === name);
+          return (
+            <li key={name}>
+              <b>{name}</b>{" "}
+              {found.data === null ? "…" : isThere ? <State word="on its disks" tone="good" /> : <State word="not made yet" tone="idle" />}{" "}
+              {found.data !== null && !isThere && pool.disks.length > 0 && (
+                <Button needs="admin" onClick={() => setAsked(name)}>Make {name}</Button>
+              )}
+            </li>
+          );
+        })}
+      </ul>
+      <p class="muted">A pool is made once, by one head that sees its disks, before the plan is applied.</p>
+      {asked !== null && wanted && <MakePool name={asked} pool={wanted} onClose={close} />}
+    </Card>
+  );
+}
+
+function MakePool({ name, pool, onClose }: { name: string; pool: PoolDocument; onClose: () => void }) {
+  const devices = pool.disks.filter(Boolean);
+  const [layout, setLayout] = useState<Layout>(devices.length === 1 ? "stripe" : devices.length % 2 === 0 ? "mirror-pairs" : "mirror");
+  const [overwrite, setOverwrite] = useState(false);
+  const problem = layoutProblem(layout, devices);
+  return (
+    <FormDialog
+      title={`Make ${name}`}
+      action="Make the pool"
+      onClose={onClose}
+      submit={async () => {
+        if (problem) throw mistake(problem);
+        const properties = { ashift: String(Math.log2(pool.sector_bytes ?? SECTOR_BYTES)) };
+        const body = { name, groups: groupsOf(layout, devices), properties, overwrite, serve: false };
+        return (await post<Done>("/pools", body)).message;
+      }}
+    >
+      <p>Everything on these {plural(devices.length, "disk")} is lost:</p>
+      <ul class="list mono">{devices.map((disk) => <li key={disk}>{disk}</li>)}</ul>
+      <Select label="Layout" value={layout} onValue={(value) => setLayout(value as Layout)}
+        options={LAYOUTS.map(([value, text]) => [value, text])} wrong={problem} />
+      <Check label="Use disks also if they carry the label of an old pool" checked={overwrite} onValue={setOverwrite}
+        hint="What is left of that pool on them is lost." />
+    </FormDialog>
+  );
+}
