@@ -214,6 +214,17 @@ export interface ReplicatedView {
     failure?: string | null;
   };
   lag_s?: number | null;
+  under_way?: string | null;
+}
+
+/** A volume that was replicated into a pool. */
+export interface CopyView {
+  volume: string;
+  contents_unix_s?: number | null;
+  age_s?: number | null;
+  is_arriving?: boolean;
+  exports?: string[];
+  promoted_unix_s?: number | null;
 }
 
 export interface ReplicationView {
@@ -221,6 +232,7 @@ export interface ReplicationView {
   fingerprint?: string | null;
   peers: ReplicationPeer[];
   replicated: ReplicatedView[];
+  copies?: CopyView[];
 }
 
 /** A disk that nothing uses, and why it is not taken by itself. */

@@ -1,7 +1,7 @@
 // Volumes that are copied to another appliance, how far behind they are, and what comes in from others.
 
 import { useState } from "preact/hooks";
-import type { Done, ReplicatedView, ReplicationPeer, ReplicationView } from "../api/types";
+import type { CopyView, Done, ReplicatedView, ReplicationPeer, ReplicationView } from "../api/types";
 import { mistake, post, type ApiError } from "../api/client";
 import { poolPath } from "../api/paths";
 import { Button, Card, Page, Table } from "../parts/basics";
@@ -18,7 +18,8 @@ import { servedPools } from "./volumes";
 const KEEP = 8;
 
 type Asked =
-  | { kind: "set" | "accept" | "promote" }
+  | { kind: "set" | "accept" }
+  | { kind: "promote"; dataset: string }
   | { kind: "remove"; of: ReplicatedView }
   | { kind: "revoke"; peer: ReplicationPeer };
 
@@ -62,7 +63,6 @@ function OfPool({ pool }: { pool: string }) {
         <>
           <Button needs="admin" icon="plus" onClick={() => setAsked({ kind: "set" })}>Replicate a volume<span class="unseen"> of {pool}</span></Button>
           <Button needs="admin" onClick={() => setAsked({ kind: "accept" })}>Accept a pool<span class="unseen"> into {pool}</span></Button>
-          <Button needs="admin" kind="danger" onClick={() => setAsked({ kind: "promote" })}>Promote copies<span class="unseen"> in {pool}</span></Button>
         </>
       }
     >
@@ -75,6 +75,8 @@ function OfPool({ pool }: { pool: string }) {
           </p>
           <h3>Goes out</h3>
           <Outgoing pool={pool} rows={now.replicated} ask={setAsked} reload={view.reload} />
+          <h3>Has come in</h3>
+          <Copies pool={pool} rows={now.copies ?? []} ask={setAsked} />
           <h3>May come in</h3>
           <Table<ReplicationPeer>
             caption={`Pools that may replicate into ${pool}`}
@@ -95,7 +97,7 @@ function OfPool({ pool }: { pool: string }) {
           />
         </>
       )}
-      {asked && <Dialogs pool={pool} peers={now?.peers ?? []} asked={asked} onClose={close} />}
+      {asked && <Dialogs pool={pool} asked={asked} onClose={close} />}
     </Card>
   );
 }
@@ -147,26 +149,57 @@ function Outgoing({ pool, rows, ask, reload }: OutgoingProps) {
   );
 }
 
-function Lag({ of: { lag_s, state, document } }: { of: ReplicatedView }) {
+interface CopiesProps {
+  pool: string;
+  rows: CopyView[];
+  ask: (asked: Asked) => void;
+}
+
+function Copies({ pool, rows, ask }: CopiesProps) {
+  return (
+    <Table<CopyView>
+      caption={`Copies in ${pool}`}
+      rows={rows}
+      keyOf={(copy) => copy.volume}
+      empty="No volume of another pool has come in."
+      columns={[
+        { title: "Copy", cell: (copy) => <span class="mono">{copy.volume}</span> },
+        {
+          title: "State",
+          cell: (copy) => (copy.promoted_unix_s
+            ? <State word={`promoted ${moment(copy.promoted_unix_s * 1000)}`} tone="idle" />
+            : <State word={copy.is_arriving ? "arriving" : "copy"} tone={copy.is_arriving ? "busy" : "good"} />),
+        },
+        { title: "Contents of", cell: (copy) => (copy.contents_unix_s ? moment(copy.contents_unix_s * 1000) : "–") },
+        { title: "Served as, if promoted", cell: (copy) => (copy.exports ?? []).join(", ") || "–" },
+        {
+          title: "Actions",
+          quiet: true,
+          cell: (copy) => !copy.promoted_unix_s && (
+            <Button needs="admin" kind="danger" onClick={() => ask({ kind: "promote", dataset: copy.volume })}>
+              Promote<span class="unseen"> {copy.volume}</span>
+            </Button>
+          ),
+        },
+      ]}
+    />
+  );
+}
+
+function Lag({ of: { lag_s, state, document, under_way } }: { of: ReplicatedView }) {
   const isLate = lag_s === null || lag_s === undefined || (document.every_s ? lag_s > 2 * document.every_s : false);
   const word = lag_s === null || lag_s === undefined ? "nothing has arrived" : `${duration(lag_s * 1000)}`;
   return (
     <>
       <State word={word} tone={state.failure ? "bad" : isLate ? "warning" : "good"} />{" "}
       {state.succeeded_unix_s ? <small>contents of {moment(state.succeeded_unix_s * 1000)}, {bytes(state.bytes ?? 0)} last</small> : null}
+      {under_way && <p><State word="running" /> {under_way}</p>}
       {state.failure && <p class="alert tone-bad">{state.failure}</p>}
     </>
   );
 }
 
-interface DialogsProps {
-  pool: string;
-  peers: ReplicationPeer[];
-  asked: Asked;
-  onClose: () => void;
-}
-
-function Dialogs({ pool, peers, asked, onClose }: DialogsProps) {
+function Dialogs({ pool, asked, onClose }: { pool: string; asked: Asked; onClose: () => void }) {
   const act = (verb: string, body: unknown) => async () => (await post<Done>(path(pool, verb), body)).message;
   switch (asked.kind) {
     case "set":
@@ -174,7 +207,7 @@ function Dialogs({ pool, peers, asked, onClose }: DialogsProps) {
     case "accept":
       return <AcceptPool pool={pool} onClose={onClose} />;
     case "promote":
-      return <Promote pool={pool} places={peers.map((peer) => peer.below)} onClose={onClose} />;
+      return <Promote pool={pool} first={asked.dataset} onClose={onClose} />;
     case "remove":
       return (
         <FormDialog title={`Replicate ${asked.of.dataset} no more`} action="Replicate it no more" danger onClose={onClose}
@@ -231,8 +264,8 @@ function AcceptPool({ pool, onClose }: { pool: string; onClose: () => void }) {
 }
 
 /** First says what would be served, and how old it is; then wants to hear that the originals are gone. */
-function Promote({ pool, places, onClose }: { pool: string; places: string[]; onClose: () => void }) {
-  const [dataset, setDataset] = useState(places[0] ?? `${pool}/`);
+function Promote({ pool, first, onClose }: { pool: string; first: string; onClose: () => void }) {
+  const [dataset, setDataset] = useState(first);
   const [told, setTold] = useState<string | null>(null);
   const [isLost, setLost] = useState(false);
   const ask = (original_is_lost: boolean): Promise<Done> =>
@@ -265,7 +298,7 @@ function Promote({ pool, places, onClose }: { pool: string; places: string[]; on
         Only when the site of the originals is lost. The copies get their identities and targets: initiators find the same disks, with
         the contents of the last run. Nothing is replicated into them any more.
       </p>
-      <Input label="Copies" hint="a copy, or what is above copies" value={dataset} list={places} required mono
+      <Input label="Copies" hint="a copy, or what is above copies" value={dataset} required mono
         onValue={(value) => {
           setDataset(value);
           setTold(null);

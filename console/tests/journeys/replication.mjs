@@ -56,20 +56,21 @@ export async function replicates({ browser, head }) {
 
 export async function promotesCopy({ browser, head }) {
   const page = await browser.page({ path: "replication", size: "phone", colours: "dark" });
-  await pool(page, "vault").getByRole("button", { name: /^Promote copies/ }).click();
+  await pool(page, "vault").getByRole("button", { name: "Promote vault/from/site" }).click();
   const form = dialog(page);
-  assert.equal(await form.getByLabel("Copies", { exact: true }).inputValue(), "vault/from");
+  assert.equal(await form.getByLabel("Copies", { exact: true }).inputValue(), "vault/from/site");
   await button(form, "Say what would be served").click();
   const told = form.getByRole("region", { name: "What would be served" });
   await told.getByText(/contents of/).waitFor();
   await assertAccessible(page, "the promotion of a copy");
   await assertFits(page, "the promotion of a copy");
   assert.ok(await button(form, "Promote them").isDisabled());
-  await form.getByLabel("Type vault/from to go on", { exact: true }).fill("vault/from");
+  await form.getByLabel("Type vault/from/site to go on", { exact: true }).fill("vault/from/site");
   await button(form, "Promote them").click();
   await form.getByRole("alert").getByText(/say that the originals are lost/).waitFor();
   await form.getByLabel("The originals are served nowhere, and never will be again", { exact: true }).check();
   await send(page, "Promote them");
+  await pool(page, "vault").getByText(/^promoted /).waitFor();
   await visit(page, "");
   await page.getByRole("heading", { name: "Heads and pools" }).waitFor();
   assert.deepEqual(page.wrong, []);
