@@ -442,7 +442,32 @@ typedef struct volume_shape {
 	uint64_t vs_block_size;
 	/* Already checked. */
 	nvlist_t *vs_properties;
+	uint64_t vs_refreservation;
 } volume_shape_t;
+
+/* What a new dataset has from the transaction group on that makes it. */
+static void
+set_initial(dsl_dataset_t *ds, nvlist_t *properties, uint64_t refreservation,
+    dmu_tx_t *tx)
+{
+	const spa_feature_t zstd = SPA_FEATURE_ZSTD_COMPRESS;
+	uint64_t value;
+
+	/* Switched on before the first block is compressed with it. */
+	if (nvlist_lookup_uint64(properties,
+	    zfs_prop_to_name(ZFS_PROP_COMPRESSION), &value) == 0 &&
+	    ZIO_COMPRESS_ALGO(value) == ZIO_COMPRESS_ZSTD &&
+	    !dsl_dataset_feature_is_active(ds, zstd)) {
+		void *const on = (void *)B_TRUE;
+		ds->ds_feature_activation[zstd] = on;
+		dsl_dataset_activate_feature(ds->ds_object, zstd, on, tx);
+		ds->ds_feature[zstd] = on;
+	}
+	dsl_props_set_sync_impl(ds, ZPROP_SRC_LOCAL, properties, tx);
+	if (refreservation != 0)
+		dsl_dataset_set_refreservation_sync_impl(ds, ZPROP_SRC_LOCAL,
+		    refreservation, tx);
+}
 
 /* Runs while the new dataset is synced: its two objects, and its properties. */
 static void
@@ -456,25 +481,69 @@ make_volume(objset_t *os, void *arg, cred_t *cr, dmu_tx_t *tx)
 	    DMU_OT_NONE, 0, tx));
 	VERIFY0(zap_update(os, BH_PROPERTIES_OBJECT, BH_SIZE_KEY, 8, 1,
 	    &shape->vs_size, tx));
-	dsl_props_set_sync_impl(dmu_objset_ds(os), ZPROP_SRC_LOCAL,
-	    shape->vs_properties, tx);
+	set_initial(dmu_objset_ds(os), shape->vs_properties,
+	    shape->vs_refreservation, tx);
+}
+
+/* Whether that much can be set aside below the parent of `name`. */
+static int
+check_space(const char *name, uint64_t bytes)
+{
+	dsl_pool_t *dp;
+	dsl_dir_t *parent;
+	const char *last;
+	int error = dsl_pool_hold(name, FTAG, &dp);
+
+	if (error != 0)
+		return (error);
+	error = dsl_dir_hold(dp, name, FTAG, &parent, &last);
+	if (error == 0) {
+		if (bytes > dsl_dir_space_available(parent, NULL, 0, B_TRUE))
+			error = ENOSPC;
+		dsl_dir_rele(parent, FTAG);
+	}
+	dsl_pool_rele(dp, FTAG);
+	return (error);
 }
 
 /*
- * Moves what cannot be set while the dataset is made from `plain` and `special` to `rest`:
- * limits, whose checks need the dataset, and compression, which may switch on a feature.
+ * Takes the reservation, which can be made with the dataset, out of `special`, and moves the
+ * limits, whose checks need the dataset, to `rest`.
  */
-static void
-set_aside(nvlist_t *plain, nvlist_t *special, nvlist_t *rest)
+static int
+set_aside(const char *name, nvlist_t *special, nvlist_t *rest,
+    uint64_t *refreservation, char *bad, uint64_t bad_size)
 {
-	const char *compression = zfs_prop_to_name(ZFS_PROP_COMPRESSION);
-	uint64_t value;
+	const char *property = zfs_prop_to_name(ZFS_PROP_REFRESERVATION);
+	int error = 0;
 
-	fnvlist_merge(rest, special);
-	if (nvlist_lookup_uint64(plain, compression, &value) == 0) {
-		fnvlist_add_uint64(rest, compression, value);
-		fnvlist_remove(plain, compression);
+	if (nvlist_lookup_uint64(special, property, refreservation) == 0) {
+		fnvlist_remove(special, property);
+		error = check_space(name, *refreservation);
+		if (error == ENOSPC)
+			(void) strlcpy(bad, property, bad_size);
 	}
+	fnvlist_merge(rest, special);
+	return (error);
+}
+
+/* Checked against the pool: the dataset does not exist yet. */
+static int
+check_initial(const char *name, nvlist_t *properties, nvlist_t *plain,
+    nvlist_t *rest, uint64_t *refreservation, char *bad, uint64_t bad_size)
+{
+	char pool[ZFS_MAX_DATASET_NAME_LEN];
+	nvlist_t *special = fnvlist_alloc();
+
+	(void) strlcpy(pool, name, sizeof (pool));
+	pool[strcspn(pool, "/")] = '\0';
+	int error = check_all(pool, ZFS_TYPE_VOLUME, properties, plain,
+	    special, bad, bad_size);
+	if (error == 0)
+		error = set_aside(name, special, rest, refreservation, bad,
+		    bad_size);
+	nvlist_free(special);
+	return (error);
 }
 
 int
@@ -483,8 +552,7 @@ bh_volume_create(const char *name, uint64_t size, uint64_t block_size,
     char *bad, uint64_t bad_size)
 {
 	dsl_crypto_params_t *params = NULL;
-	volume_shape_t shape = { size, block_size, NULL };
-	char pool[ZFS_MAX_DATASET_NAME_LEN];
+	volume_shape_t shape = { size, block_size, NULL, 0 };
 
 	bad[0] = '\0';
 	if (!ISP2(block_size) || block_size < SPA_MINBLOCKSIZE ||
@@ -497,15 +565,10 @@ bh_volume_create(const char *name, uint64_t size, uint64_t block_size,
 		if (error != 0)
 			return (error);
 	}
-	/* Checked against the pool: the volume does not exist yet. */
-	(void) strlcpy(pool, name, sizeof (pool));
-	pool[strcspn(pool, "/")] = '\0';
-	nvlist_t *special = fnvlist_alloc();
 	shape.vs_properties = fnvlist_alloc();
-	int error = check_all(pool, ZFS_TYPE_VOLUME, properties,
-	    shape.vs_properties, special, bad, bad_size);
+	int error = check_initial(name, properties, shape.vs_properties, rest,
+	    &shape.vs_refreservation, bad, bad_size);
 	if (error == 0) {
-		set_aside(shape.vs_properties, special, rest);
 		error = bh_key_params(key, &params);
 		/* The library leaves it to whoever makes a dataset. */
 		if (key != NULL)
@@ -518,7 +581,6 @@ bh_volume_create(const char *name, uint64_t size, uint64_t block_size,
 		    make_volume, &shape);
 		dsl_crypto_params_free(params, error != 0);
 	}
-	nvlist_free(special);
 	nvlist_free(shape.vs_properties);
 	return (error);
 }
@@ -606,10 +668,82 @@ bh_snapshot_rename(const char *dataset, const char *from, const char *to)
 	return (dsl_dataset_rename_snapshot(dataset, from, to, B_FALSE));
 }
 
-int
-bh_dataset_clone(const char *clone, const char *snapshot)
+typedef struct new_clone {
+	const char *nc_name;
+	const char *nc_snapshot;
+	/* Already checked. */
+	nvlist_t *nc_properties;
+	uint64_t nc_refreservation;
+} new_clone_t;
+
+static int
+check_clone(void *arg, dmu_tx_t *tx)
 {
-	return (dmu_objset_clone(clone, snapshot));
+	const new_clone_t *clone = arg;
+	dsl_pool_t *dp = dmu_tx_pool(tx);
+	dsl_dataset_t *snapshot;
+	dsl_dir_t *parent;
+	const char *last;
+	int error = dsl_dataset_hold(dp, clone->nc_snapshot, FTAG, &snapshot);
+
+	if (error != 0)
+		return (error);
+	boolean_t is_snapshot = snapshot->ds_is_snapshot;
+	dsl_dataset_rele(snapshot, FTAG);
+	if (!is_snapshot)
+		return (EINVAL);
+	error = dsl_dir_hold(dp, clone->nc_name, FTAG, &parent, &last);
+	if (error != 0)
+		return (error);
+	if (last == NULL)
+		error = EEXIST;
+	else if (dsl_fs_ss_limit_check(parent, 1, ZFS_PROP_FILESYSTEM_LIMIT,
+	    NULL, CRED(), curproc) != 0)
+		error = EDQUOT;
+	dsl_dir_rele(parent, FTAG);
+	return (error);
+}
+
+static void
+sync_clone(void *arg, dmu_tx_t *tx)
+{
+	const new_clone_t *clone = arg;
+	dsl_pool_t *dp = dmu_tx_pool(tx);
+	dsl_dataset_t *snapshot, *ds;
+	dsl_dir_t *parent;
+	const char *last;
+
+	VERIFY0(dsl_dataset_hold(dp, clone->nc_snapshot, FTAG, &snapshot));
+	VERIFY0(dsl_dir_hold(dp, clone->nc_name, FTAG, &parent, &last));
+	uint64_t number = dsl_dataset_create_sync(parent, last, snapshot, 0,
+	    CRED(), NULL, tx);
+	VERIFY0(dsl_dataset_hold_obj(dp, number, FTAG, &ds));
+	spa_history_log_internal_ds(ds, "clone", tx, "origin=%s (%llu)",
+	    clone->nc_snapshot, (u_longlong_t)snapshot->ds_object);
+	set_initial(ds, clone->nc_properties, clone->nc_refreservation, tx);
+	dsl_dataset_rele(ds, FTAG);
+	dsl_dir_rele(parent, FTAG);
+	dsl_dataset_rele(snapshot, FTAG);
+}
+
+int
+bh_dataset_clone(const char *name, const char *snapshot,
+    struct nvlist *properties, struct nvlist *rest, char *bad,
+    uint64_t bad_size)
+{
+	/* Those of a clone itself, and two for each property. */
+	const int blocks = 6;
+	new_clone_t clone = { name, snapshot, fnvlist_alloc(), 0 };
+
+	bad[0] = '\0';
+	int error = check_initial(name, properties, clone.nc_properties, rest,
+	    &clone.nc_refreservation, bad, bad_size);
+	if (error == 0)
+		error = dsl_sync_task(name, check_clone, sync_clone, &clone,
+		    blocks + 2 * (int)fnvlist_num_pairs(clone.nc_properties),
+		    ZFS_SPACE_CHECK_NORMAL);
+	nvlist_free(clone.nc_properties);
+	return (error);
 }
 
 int

@@ -112,7 +112,10 @@ int bh_snapshots_destroy(struct nvlist *names);
 int bh_snapshots_create(struct nvlist *names, struct nvlist *properties);
 int bh_dataset_rename(const char *from, const char *to);
 int bh_snapshot_rename(const char *dataset, const char *from, const char *to);
-int bh_dataset_clone(const char *clone, const char *snapshot);
+/* `properties`, `rest` and `bad` are those of bh_volume_create(). */
+int bh_dataset_clone(const char *name, const char *snapshot,
+    struct nvlist *properties, struct nvlist *rest, char *bad,
+    uint64_t bad_size);
 /* On EEXIST `conflict` (256 bytes) names the snapshot that both have. */
 int bh_dataset_promote(const char *name, char *conflict);
 /* Takes a dataset that is not open back to its newest snapshot. */

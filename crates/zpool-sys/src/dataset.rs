@@ -134,7 +134,14 @@ unsafe extern "C" {
         from: *const c_char,
         to: *const c_char,
     ) -> i32;
-    pub fn bh_dataset_clone(clone: *const c_char, snapshot: *const c_char) -> i32;
+    pub fn bh_dataset_clone(
+        name: *const c_char,
+        snapshot: *const c_char,
+        properties: *mut nvlist,
+        rest: *mut nvlist,
+        bad: *mut c_char,
+        bad_size: u64,
+    ) -> i32;
     pub fn bh_dataset_promote(name: *const c_char, conflict: *mut c_char) -> i32;
     pub fn bh_pool_damage(
         name: *const c_char,

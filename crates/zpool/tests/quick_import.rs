@@ -69,7 +69,7 @@ fn make() {
     }
     let snapshots = [snapshot("tank/v0@one"), snapshot("tank/folder/v1@one")];
     pool.snapshot(&snapshots).expect("snapshot");
-    pool.clone_snapshot(&snapshots[1], &volume("tank/folder/clone"))
+    pool.clone_snapshot(&snapshots[1], &volume("tank/folder/clone"), &[])
         .expect("clone");
     pool.set_dataset_properties(&tank(), &[(format!("{PREFIX}pool"), "yes".into())])
         .expect("set on the pool");

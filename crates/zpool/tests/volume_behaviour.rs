@@ -263,7 +263,7 @@ fn snapshots_clones_and_names(scratch: &Scratch) {
     drop(old);
 
     let clone = volume_name("tank/clone");
-    pool.clone_snapshot(&snapshot("tank/origin@one"), &clone)
+    pool.clone_snapshot(&snapshot("tank/origin@one"), &clone, &[])
         .expect("clone");
     let info = pool.dataset(&clone).expect("look");
     assert_eq!(info.origin.as_deref(), Some("tank/origin@one"));

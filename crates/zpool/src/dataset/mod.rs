@@ -296,15 +296,25 @@ impl Pool {
         let key = spec.key.as_ref().map(RawKey::new).transpose();
         let key = key.map_err(|kind| DatasetError::new(DOING, name, kind))?;
         let rest = self.create_with(&spec.name, (size, block), &properties, key.as_ref())?;
+        self.set_rest(DOING, &spec.name, &rest)
+    }
+
+    /// Sets what could not be set while the volume was made: limits of space. If one is refused,
+    /// there is no volume.
+    fn set_rest(
+        &self,
+        doing: &'static str,
+        name: &VolumeName,
+        rest: &NvList,
+    ) -> Result<(), DatasetError> {
         if rest.view().entries().is_empty() {
             return Ok(());
         }
-        self.set_list(DOING, (&spec.name).into(), &rest)
-            .inspect_err(|_| {
-                if let Err(left) = self.destroy_one(&spec.name) {
-                    tracing::error!(volume = name, error = %left, "half-made volume is left");
-                }
-            })
+        self.set_list(doing, name.into(), rest).inspect_err(|_| {
+            if let Err(left) = self.destroy_one(name) {
+                tracing::error!(volume = %name, error = %left, "half-made volume is left");
+            }
+        })
     }
 
     /// Makes a volume with its properties in one transaction, except those that this returns.
@@ -574,19 +584,37 @@ impl Pool {
         ZfsError::check(code).map_err(|cause| DatasetError::common(DOING, from.as_str(), cause))
     }
 
-    /// Makes a writable volume that starts with a snapshot's contents.
+    /// Makes a writable volume that starts with a snapshot's contents, with properties of its own
+    /// from the beginning.
     pub fn clone_snapshot(
         &self,
         snapshot: &SnapshotName,
         clone: &VolumeName,
+        properties: &[(String, Value)],
     ) -> Result<(), DatasetError> {
         const DOING: &str = "clone";
         self.own(DOING, snapshot.into())?;
         self.own(DOING, clone.into())?;
         let (snapshot_c, clone_c) = (c_text(snapshot.as_str()), c_text(clone.as_str()));
-        // SAFETY: the pool is open; the names are copied.
-        ZfsError::check(unsafe { sys::bh_dataset_clone(clone_c.as_ptr(), snapshot_c.as_ptr()) })
-            .map_err(|cause| DatasetError::common(DOING, snapshot.as_str(), cause))
+        let list = property::to_list(DOING, clone.as_str(), properties)?;
+        let rest = NvList::new();
+        let mut bad = [0 as c_char; NAME_BYTES];
+        // SAFETY: the pool is open; names and lists live for the call; `bad` has the stated room.
+        let code = unsafe {
+            sys::bh_dataset_clone(
+                clone_c.as_ptr(),
+                snapshot_c.as_ptr(),
+                list.as_raw(),
+                rest.as_raw(),
+                bad.as_mut_ptr(),
+                bad.len() as u64,
+            )
+        };
+        ZfsError::check(code).map_err(|cause| match bad[0] {
+            0 => DatasetError::common(DOING, snapshot.as_str(), cause),
+            _ => property::refused(DOING, clone.as_str(), cause, &bad),
+        })?;
+        self.set_rest(DOING, clone, &rest)
     }
 
     /// Makes a clone the owner of the snapshots it shares with its origin, so that the origin can

@@ -40,7 +40,7 @@ pub fn make(
     };
     let mark = serde_json::to_string(&mark).expect("a mark is JSON");
     set_mark(context, &clone, Some(mark))?;
-    if let Err(error) = context.pool.clone_snapshot(snapshot, &clone) {
+    if let Err(error) = context.pool.clone_snapshot(snapshot, &clone, &[]) {
         set_mark(context, &clone, None)?;
         return Err(failures::dataset(error));
     }

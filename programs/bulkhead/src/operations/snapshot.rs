@@ -87,13 +87,11 @@ fn clone(
     to: &VolumeName,
     properties: &Properties,
 ) -> Result<Answer, Failure> {
-    let cloned = context.pool.clone_snapshot(from, to);
-    cloned.map_err(failures::dataset)?;
     let (name, identity) = new_identity()?;
     let mut values = volume::values(properties);
     values.extend(identity.map(|identity| (name, Value::Text(identity))));
-    let set = context.pool.set_dataset_properties(to, &values);
+    let cloned = context.pool.clone_snapshot(from, to, &values);
     context.known.changed(to.as_str());
-    set.map_err(failures::dataset)?;
+    cloned.map_err(failures::dataset)?;
     Ok(Done::changed(format!("cloned {from} to {to}")))
 }
