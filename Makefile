@@ -16,7 +16,7 @@ PREFIX ?= /usr/local
 DESTDIR ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help deps build install deb demo demo-single test lint unit conformance crash hostile rollback operations-crash races api drill drill-short linux fuzz bench console screenshots
+.PHONY: help deps build install deb demo demo-single test lint unit conformance crash hostile rollback operations-crash operations-steps races api drill drill-short linux fuzz bench console screenshots
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -77,6 +77,10 @@ races: build ## many initiators change the same blocks at the same time, also wh
 operations-crash: build ## ROUNDS of administrators' operations, each killed in the middle, with a server and without
 	@scripts/deps.sh test
 	$(PYTHON) -m proof.operations --rounds $(ROUNDS) $(if $(SEED),--seed $(SEED))
+
+operations-steps: build ## each administrators' operation killed at every STRIDE-th write, discard or flush of a disk: hours with STRIDE=1
+	@scripts/deps.sh test
+	$(PYTHON) -m proof.operations --every-step --stride $(or $(STRIDE),20) $(if $(SEED),--seed $(SEED))
 
 api: build ## the HTTP API of a head: rights, limits, its document, metrics
 	@scripts/deps.sh test

@@ -88,6 +88,10 @@ class Child:
         """Whether a signal ended it."""
         return self._process.poll() == -number
 
+    def failed(self) -> bool:
+        """Whether it has ended, and not well."""
+        return bool(self._process.poll())
+
     def log_tail(self) -> str:
         """The end of what it wrote."""
         if not self.log.exists():

@@ -222,6 +222,10 @@ class OperationsProof:
         server = world.server.children[0]
         child = self._begin(operation)
         wait_until(f"the end of {child.name} or of the server", lambda: not (child.alive() and server.alive()), END_SECONDS)
+        if child.failed():
+            # Its connection ended a moment before the server was seen to be dead.
+            with contextlib.suppress(ProofError):
+                wait_until("the end of the server", lambda: not server.alive(), OPENING_SECONDS)
         self.tally.by_step += not server.alive()
         world.kill()
         world.forget_trap()
@@ -265,9 +269,7 @@ class OperationsProof:
         return child
 
     def _judge(self, operation: Operation, reference: Reference, said_done: bool, offline: bool) -> None:
-        found = self._observe(operation.reads, operation.probe)
         how = "a killed command" if offline else "a killed server"
-        done, undone = found == reference.after, found == reference.before
         self.tally.judged.add(operation.name)
         if operation.rest is Rest.AS_BEFORE:
             self._wait_for_base(operation, how)
@@ -275,6 +277,8 @@ class OperationsProof:
             self._world.do(operation.before)
             self._complete(operation)
             return
+        found = self._observe(operation.reads, operation.probe)
+        done, undone = found == reference.after, found == reference.before
         if not (done or undone) and operation.rest is not Rest.COMPLETED:
             raise ProofError(
                 f"half done after {how}: from not done {self._difference(reference.before, found)}, "
