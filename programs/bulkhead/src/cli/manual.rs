@@ -22,8 +22,22 @@ fn write_below(command: &Command, parent: Option<&str>, directory: &Path) -> Res
     let page = Man::new(command.clone());
     let mut text = Vec::new();
     page.render(&mut text)?;
-    let text = with_headings(&String::from_utf8_lossy(&text), parent);
+    let text = with_title(&String::from_utf8_lossy(&text), name);
+    let text = with_headings(&text, parent);
     std::fs::write(directory.join(page.get_filename()), text)
+}
+
+/// The page with the title line of man-pages(7). Without a date: a page that is made twice is the same.
+fn with_title(page: &str, name: &str) -> String {
+    let version = env!("CARGO_PKG_VERSION");
+    let upper = name.to_uppercase();
+    let title = format!(".TH \"{upper}\" 1 \"\" \"Bulkhead {version}\" \"Bulkhead\"");
+    let lines = page.lines().map(|line| match line.starts_with(".TH ") {
+        true => title.as_str(),
+        // Blanks at the end of a line mean nothing, and checkers complain.
+        false => line.trim_end(),
+    });
+    lines.fold(String::new(), |text, line| text + line + "\n")
 }
 
 /// The page with the headings of man-pages(7) over what the help says after its options.
