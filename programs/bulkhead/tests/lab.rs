@@ -239,6 +239,73 @@ fn a_head_that_ipmi_powers_off_is_taken_over_and_boots_again() {
     assert_eq!(interfaces(), before);
 }
 
+/// What `bulkhead` says on a head.
+fn bulkhead_on(place: &Place, head: &str, words: &str) -> String {
+    place.ok(&format!("exec {head} -- bulkhead {words}"))
+}
+
+/// Asks on a head until the answer has `part`.
+fn says(place: &Place, head: &str, words: &str, part: &str) {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let said = bulkhead_on(place, head, words);
+        if said.contains(part) {
+            return;
+        }
+        assert!(Instant::now() < deadline, "{head}, {words}: {said}");
+        std::thread::sleep(Duration::from_millis(200));
+    }
+}
+
+/// The key of an encrypted volume lies in a file of each head.
+#[test]
+fn a_key_is_found_on_the_other_head_or_said_to_be_missing() {
+    const KEY: &str = "/etc/bulkhead/secrets/e.key";
+    let place = Place::new();
+    let Some(_) = place.up("") else { return };
+    let lay_down = |head: &str| {
+        let key = "0123456789abcdef".repeat(4);
+        let output = place.shell(head, &format!("cat >{KEY}"), &key);
+        assert!(output.status.success(), "{}", told(&output));
+    };
+    lay_down("left");
+    let create = format!(
+        "volume create tank/e --size 16M --sparse --key-format hex --key-location file://{KEY}"
+    );
+    bulkhead_on(&place, "left", &create);
+    bulkhead_on(&place, "left", "nbd export tank/e --name e");
+
+    // The other head has the pool, and not the key: it serves everything else, and says so.
+    bulkhead_on(&place, "left", "pool move tank right");
+    let missing = format!("the key of tank/e is missing: {KEY}");
+    says(&place, "right", "pool events tank", &missing);
+    says(
+        &place,
+        "right",
+        "status tank",
+        "it waits for the key of tank/e",
+    );
+    lay_down("right");
+    bulkhead_on(&place, "right", "volume key load tank/e");
+
+    // With the key on both heads nobody has to do anything, also when the power fails.
+    bulkhead_on(&place, "right", "pool move tank left");
+    let is_loaded = |head: &str| {
+        says(
+            &place,
+            head,
+            "volume key status tank --json",
+            "\"loaded\": true",
+        );
+    };
+    is_loaded("left");
+    place.ok("power left off");
+    place.wait_for("pool tank: served by right");
+    is_loaded("right");
+    place.ok("down");
+    place.assert_empty();
+}
+
 #[test]
 fn cables_and_outlets_and_frozen_heads_are_what_they_are_told_to_be() {
     let place = Place::new();

@@ -28,13 +28,21 @@ impl Supervisor {
         (Self(socket), server)
     }
 
+    /// The next datagram. A stop of this process ends a wait with a limit early.
+    fn receive(&self, datagram: &mut [u8]) -> std::io::Result<usize> {
+        loop {
+            match self.0.recv(datagram) {
+                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+                received => return received,
+            }
+        }
+    }
+
     /// The assignments of the next datagram.
     fn hear(&self) -> Vec<String> {
         let mut datagram = [0; 4096];
-        let count = self
-            .0
-            .recv(&mut datagram)
-            .expect("the server says something");
+        let count = self.receive(&mut datagram);
+        let count = count.expect("the server says something");
         let text = std::str::from_utf8(&datagram[..count]).expect("UTF-8");
         text.lines().map(str::to_owned).collect()
     }
@@ -84,7 +92,7 @@ fn a_frozen_server_gives_no_sign_of_life() {
         .set_read_timeout(Some(silence))
         .expect("a limit");
     let mut datagram = [0; 4096];
-    while supervisor.0.recv(&mut datagram).is_ok() {}
+    while supervisor.receive(&mut datagram).is_ok() {}
     nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGCONT).expect("continued");
     supervisor
         .0

@@ -21,7 +21,7 @@ impl Nbd {
     /// Connects to `export` on the Unix socket `path`.
     pub fn connect(path: &Path, export: &str) -> Result<Self> {
         let stream = UnixStream::connect(path)?;
-        stream.set_read_timeout(Some(Duration::from_secs(60)))?;
+        stream.set_read_timeout(Some(Duration::from_secs(180)))?;
         Self::over(stream, export)
     }
 }
