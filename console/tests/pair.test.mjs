@@ -6,7 +6,7 @@ import assert from "node:assert/strict";
 import { Browser } from "./world/browser.mjs";
 import { Lab } from "./world/lab.mjs";
 import {
-  asksTheOtherHead, isAccessibleAfterIt, movesBackByKeyboard, movesPool, showsBothHeads, showsPulledCable, showsTakeover,
+  asksTheOtherHead, isAccessibleAfterIt, measuresPower, movesBackByKeyboard, movesPool, showsBothHeads, showsPulledCable, showsTakeover,
 } from "./journeys/pair.mjs";
 
 const world = {};
@@ -31,6 +31,7 @@ after(async () => {
 const journey = (name, walk) => test(name, (t) => (world.lab ? walk(world) : t.skip(world.lacks)));
 
 journey("both heads are shown, with what they serve and the links between them", showsBothHeads);
+journey("the power and the temperature of both heads are measured", measuresPower);
 journey("a pulled cable is shown, and nothing moves", showsPulledCable);
 journey("a pool is moved to the other head, and how that went is shown", movesPool);
 journey("what the other head serves is worked on from this one", asksTheOtherHead);

@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 from proof import runtime
-from proof.bench import compare, encryption, profile, restart, startup
+from proof.bench import compare, encryption, profile, restart, scrape, startup
 
 
 def _arguments(argv: list[str]) -> argparse.Namespace:
@@ -29,6 +29,8 @@ def _arguments(argv: list[str]) -> argparse.Namespace:
     again.add_argument("--written", action="store_true", help="devices whose blocks are all allocated, as a disk's are")
     secret = verbs.add_parser("encryption", help="a volume with a key beside one without")
     secret.add_argument("--repetitions", type=int, default=3, dest="turns")
+    asked = verbs.add_parser("scrape", help="what it costs to be asked for metrics, with 1,000 volumes")
+    asked.add_argument("--volumes", type=int, default=1000)
     hot = verbs.add_parser("profile", help="where the server's time goes")
     hot.add_argument("--point", default="4k-random-read-qd32")
     return parser.parse_args(argv)
@@ -84,6 +86,8 @@ def main(argv: list[str]) -> int:
             return restart.main(scratch, [int(count) for count in arguments.volumes.split(",")], arguments.rounds, arguments.written)
         if arguments.verb == "encryption":
             return encryption.main(scratch, arguments.turns, arguments.seconds_per_point)
+        if arguments.verb == "scrape":
+            return scrape.main(scratch, arguments.volumes)
         if arguments.verb == "profile":
             return profile.main(scratch, _image(scratch), arguments.point)
         return _compare(arguments, scratch)

@@ -2,6 +2,7 @@
 
 import assert from "node:assert/strict";
 import { assertAccessible, assertFits, button, dialog, send, tabTo, visit } from "../world/browser.mjs";
+import { PATIENCE_MS } from "../world/head.mjs";
 
 const heads = (page) => page.getByRole("list", { name: "Heads" });
 const head = (page, name) => heads(page).locator(":scope > li").filter({ has: page.getByRole("heading", { name, exact: true }) });
@@ -35,6 +36,28 @@ export async function showsBothHeads({ left }) {
   await page.context().close();
 }
 
+/** What the BMCs of both heads say of power and temperature is in the metrics of either. */
+export async function measuresPower({ left }) {
+  const page = await left.page();
+  const wanted = ["left", "right"].flatMap((name) => [
+    new RegExp(`^bulkhead_head_power_watts\\{[^}]*head="${name}"[^}]*\\} 126$`, "m"),
+    new RegExp(`^bulkhead_head_temperature_celsius\\{[^}]*head="${name}"[^}]*\\} 23$`, "m"),
+  ]);
+  let text = "";
+  const isThere = async () => {
+    const answer = await page.request.get(`${left.url}/metrics`);
+    text = await answer.text();
+    return answer.ok() && wanted.every((one) => one.test(text));
+  };
+  // A BMC is slow, and asked in the background: what it said is there at one of the next looks.
+  const deadline = Date.now() + PATIENCE_MS;
+  while (!(await isThere())) {
+    assert.ok(Date.now() < deadline, text.split("\n").filter((line) => line.startsWith("bulkhead_head")).join("\n") || text);
+    await new Promise((resolve) => setTimeout(resolve, 500));
+  }
+  await page.context().close();
+}
+
 export async function showsPulledCable({ left, lab }) {
   const page = await left.page();
   await link(page, "storage-b").getByText("up").waitFor();
@@ -59,6 +82,7 @@ export async function movesPool({ left, lab }) {
   await last.getByText(/tank was handed over from left to right in/).waitFor();
   await last.getByText("all addresses").waitFor();
   assertOrder(await steps(last), ["pool stop", "stopped", "pool start", "imported", "listening"], "the move");
+  await head(page, "left").getByText("home of tank (right serves it)").waitFor();
   assert.equal((await lab.status()).cluster.pools.tank.head, "right");
   assert.deepEqual(page.wrong, []);
   await page.context().close();
@@ -91,6 +115,8 @@ export async function showsTakeover({ left, right, lab }) {
   const wanted = ["detected", "fenced", "pool start", "imported", "listening"];
   assertOrder(await steps(last), wanted, "the takeover");
   await stateOf(survivor, "right").getByText(/offline|unclean/).waitFor();
+  // The head that is off keeps its place: its links are there, and it is home to nothing.
+  for (const network of ["storage-a", "storage-b", "management"]) await link(survivor, network).getByText(/down|unknown/).waitFor();
   await lost.getByText(/reconnecting/).first().waitFor();
   assert.deepEqual(survivor.wrong, []);
   for (const page of [survivor, lost]) await page.context().close();
