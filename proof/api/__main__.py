@@ -9,28 +9,30 @@ import time
 from pathlib import Path
 
 from proof.api import checks
+from proof.api.generated import PACKAGES, requests_made_of_the_document
 from proof.api.head import PASSWORD, USERS, Head
 from proof.api.pair import what_another_head_serves
 from proof.api.web import Web
 from proof.runtime import REPOSITORY, ProofError, command, memory_base, scratch
 
-VALIDATOR = "openapi-spec-validator==0.7.1"
+JUDGES = ("openapi-spec-validator==0.7.1", *PACKAGES)
 SCRATCH_BYTES = 1 << 30
 
 
-def _validator() -> Path:
-    """A Python with the validator, in an environment of its own below target/."""
+def _judges() -> Path:
+    """A Python with those who judge the document, in an environment of its own below target/."""
     folder = REPOSITORY / "target" / "openapi-validator"
     python = folder / "bin" / "python"
     stamp = folder / "installed"
-    if stamp.exists() and stamp.read_text() == VALIDATOR:
+    wanted = " ".join(JUDGES)
+    if stamp.exists() and stamp.read_text() == wanted:
         return python
     shutil.rmtree(folder, ignore_errors=True)
-    for words in (["/usr/bin/python3", "-m", "venv", folder], [python, "-m", "pip", "install", "--quiet", VALIDATOR]):
+    for words in (["/usr/bin/python3", "-m", "venv", folder], [python, "-m", "pip", "install", "--quiet", *JUDGES]):
         done = subprocess.run(words, capture_output=True, text=True, check=False)
         if done.returncode != 0:
             raise ProofError(f"{' '.join(map(str, words))}: {done.stdout}{done.stderr}")
-    stamp.write_text(VALIDATOR)
+    stamp.write_text(wanted)
     return python
 
 
@@ -38,7 +40,7 @@ def main(argv: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="proof.api", description=__doc__)
     parser.add_argument("--keep", action="store_true", help="leave the files of the run")
     arguments = parser.parse_args(argv)
-    validator = _validator()
+    validator = _judges()
     with scratch("api", arguments.keep, memory_base(SCRATCH_BYTES)) as folder:
         head = Head(folder)
         port = head.start()
@@ -64,7 +66,11 @@ def main(argv: list[str]) -> int:
         started = time.monotonic()
         what_another_head_serves(head.program, folder)
         print(f"ok  what another head serves  {time.monotonic() - started:.1f} s")
-    print(f"api: {len(checks.CHECKS) + 1} checks, 0 failed")
+    with scratch("api", arguments.keep, memory_base(SCRATCH_BYTES)) as folder:
+        started = time.monotonic()
+        requests_made_of_the_document(folder, validator)
+        print(f"ok  requests made of the document  {time.monotonic() - started:.1f} s")
+    print(f"api: {len(checks.CHECKS) + 2} checks, 0 failed")
     return 0
 
 

@@ -162,6 +162,13 @@ pub fn of<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
     generator.subschema_for::<T>()
 }
 
+/// What a request is answered with: at once, or by the operation that works on it.
+fn answer_or_operation(generator: &mut SchemaGenerator) -> Schema {
+    let answer = generator.subschema_for::<Answer>();
+    let operation = generator.subschema_for::<Operation>();
+    schemars::json_schema!({"anyOf": [answer, operation]})
+}
+
 /// Nothing is answered.
 pub fn nothing(_: &mut SchemaGenerator) -> Schema {
     schemars::json_schema!({"type": "null"})
@@ -217,7 +224,7 @@ pub static ROUTES: &[Route] = &[
     ask("GET", "/pools/{pool}", "A pool with its devices and exports", of::<Status>, "status", &[]),
     head("POST", "/pools/{pool}/serve", "Start the pool's server here", Nothing, DONE, ALL, h::serve_pool),
     head("POST", "/pools/{pool}/move", "Hand the pool over to another head", Type(of::<h::Move>), of::<Operation>, WORK, h::move_pool).answering(202),
-    head("POST", "/pools/{pool}/requests", "Ask the pool anything; the role depends on the request", Type(of::<h::Question>), of::<Answer>, LOOK, h::request),
+    head("POST", "/pools/{pool}/requests", "Ask the pool anything; the role depends on the request", Type(of::<h::Question>), answer_or_operation, LOOK, h::request),
     ask("DELETE", "/pools/{pool}", "Destroy the pool; its name confirms", DONE, "pool.destroy", &[]),
     ask("POST", "/pools/{pool}/export", "Let go of the pool", DONE, "pool.export", &[]),
     ask("POST", "/pools/{pool}/scrub", "Start, pause or stop a scrub", DONE, "pool.scrub", &[("wait", D(FALSE))]),
