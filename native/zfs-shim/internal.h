@@ -18,8 +18,14 @@
 /* Whether a leaf is served by device.c. */
 boolean_t bh_device_is_ours(const vdev_t *vd);
 
+/* interpose.c: the library's own definition, which ours comes before. */
+void *bh_library_function(const char *name);
+
 /* quick_import.c: leave the walks of all datasets at an import to the library. */
 extern boolean_t bh_library_walks;
+
+/* one_update.c: spa_import(), with the configuration written once. */
+int bh_import(char *pool, nvlist_t *config, nvlist_t *properties, uint64_t flags);
 
 /*
  * in_place.c: between begin and end the calling thread commits an intent log, and carries out

@@ -7,6 +7,17 @@
 #include <sys/arc_impl.h>
 #include <sys/random.h>
 
+#include <dlfcn.h>
+
+void *
+bh_library_function(const char *name)
+{
+	void *function = dlsym(RTLD_NEXT, name);
+
+	VERIFY3P(function, !=, NULL);
+	return (function);
+}
+
 /*
  * The library keeps block buffers that nobody holds for 1/32 of the size that this tells, and keeps
  * that share to itself.  A block without its buffer costs a read three times the work: the buffer is

@@ -234,7 +234,7 @@ bh_pool_import(const char *name, struct nvlist *config, struct nvlist *propertie
 	(void) strlcpy(pool, name, sizeof (pool));
 	choose_no_older_start(config);
 
-	int error = spa_import(pool, config, props, import_flags);
+	int error = bh_import(pool, config, props, import_flags);
 
 	nvlist_free(props);
 	spa_t *spa;

@@ -20,7 +20,6 @@
 #include <sys/zap_impl.h>
 #include <sys/zil.h>
 
-#include <dlfcn.h>
 #include <pthread.h>
 
 #include "shim_volume.h"
@@ -65,16 +64,6 @@ typedef struct name_visit {
 typedef int find_dp_t(dsl_pool_t *, uint64_t, int (*)(dsl_pool_t *,
     dsl_dataset_t *, void *), void *, int);
 typedef int find_t(const char *, int (*)(const char *, void *), void *, int);
-
-/* The definition that ours comes before. */
-static void *
-library_function(const char *name)
-{
-	void *function = dlsym(RTLD_NEXT, name);
-
-	VERIFY3P(function, !=, NULL);
-	return (function);
-}
 
 static boolean_t
 is_empty_list(const blkptr_t *pointer)
@@ -347,7 +336,7 @@ dmu_objset_find_dp(dsl_pool_t *dp, uint64_t directory,
 		if (known)
 			return (error);
 	}
-	find_dp_t *library = library_function("dmu_objset_find_dp");
+	find_dp_t *library = bh_library_function("dmu_objset_find_dp");
 	return (library(dp, directory, visit, arg, flags));
 }
 
@@ -382,7 +371,7 @@ dmu_objset_find(const char *name, int visit(const char *, void *), void *arg,
 	    flags == DS_FIND_CHILDREN && strchr(name, '/') == NULL &&
 	    all_consistent(name))
 		return (0);
-	find_t *library = library_function("dmu_objset_find");
+	find_t *library = bh_library_function("dmu_objset_find");
 	return (library(name, visit, arg, flags));
 }
 

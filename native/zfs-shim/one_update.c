@@ -1,0 +1,63 @@
+/*
+ * Writes the configuration of a pool once when it is imported.
+ *
+ * The library writes it up to four times: it updates it in two steps before the import returns, and has another
+ * thread do both steps again, which keeps everybody from the pool meanwhile. Each step waits for a
+ * transaction group, and clients wait for all of them. The first step says whose pool it is, and
+ * is done before the import returns. The second one only prepares space that is new.
+ */
+#include "internal.h"
+
+#include <sys/spa.h>
+#include <sys/vdev.h>
+
+/* Whether this thread imports a pool. */
+static __thread boolean_t importing;
+
+int
+bh_import(char *pool, nvlist_t *config, nvlist_t *properties, uint64_t flags)
+{
+	importing = B_TRUE;
+	int error = spa_import(pool, config, properties, flags);
+	importing = B_FALSE;
+	return (error);
+}
+
+/* Whether a device has grown, or has never been divided. */
+static boolean_t
+has_new_space(spa_t *spa)
+{
+	vdev_t *root = spa->spa_root_vdev;
+
+	for (uint64_t c = 0; c < root->vdev_children; c++) {
+		vdev_t *top = root->vdev_child[c];
+
+		if (!vdev_is_concrete(top))
+			continue;
+		if (top->vdev_ms_array == 0 ||
+		    (top->vdev_asize >> top->vdev_ms_shift) > top->vdev_ms_count)
+			return (B_TRUE);
+	}
+	return (B_FALSE);
+}
+
+void
+spa_config_update(spa_t *spa, int what)
+{
+	void (*library)(spa_t *, int) = bh_library_function(__func__);
+
+	if (importing && what == SPA_CONFIG_UPDATE_VDEVS && !has_new_space(spa))
+		return;
+	library(spa, what);
+}
+
+void
+spa_async_request(spa_t *spa, int task)
+{
+	void (*library)(spa_t *, int) = bh_library_function(__func__);
+
+	/* The import that asks for it does it itself. */
+	if (importing && task == SPA_ASYNC_CONFIG_UPDATE && spa_writeable(spa))
+		return;
+	library(spa, task);
+}
