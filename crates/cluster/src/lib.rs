@@ -11,6 +11,7 @@ pub mod fake;
 pub mod gather;
 pub mod hand_over;
 pub mod machine;
+pub mod netlink;
 pub mod observe;
 pub mod process;
 

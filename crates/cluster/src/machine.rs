@@ -2,10 +2,12 @@
 //! replaced. This machine, a set of namespaces on it, and a machine behind ssh are all the same.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::path::Path;
 
 use units::HeadName;
 
+use crate::netlink::{self, Change};
 use crate::process::{Invocation, Output, RunError, run};
 
 /// All heads by name.
@@ -19,6 +21,22 @@ pub trait Machine: Send + Sync {
     ///
     /// It cannot be run, or takes too long.
     fn run(&self, invocation: &Invocation) -> Result<Output, RunError>;
+
+    /// Sets an address there, or takes it away, without a program; `None` where that takes one.
+    ///
+    /// # Errors
+    ///
+    /// As [`netlink::change`].
+    fn change_address(
+        &self,
+        change: Change,
+        address: IpAddr,
+        prefix: u8,
+        interface: &str,
+    ) -> Option<std::io::Result<()>> {
+        let _ = (change, address, prefix, interface);
+        None
+    }
 }
 
 /// Why something could not be done on a machine.
@@ -59,6 +77,18 @@ impl Machine for Local {
             arguments,
             ..invocation.clone()
         })
+    }
+
+    fn change_address(
+        &self,
+        change: Change,
+        address: IpAddr,
+        prefix: u8,
+        interface: &str,
+    ) -> Option<std::io::Result<()>> {
+        // Another place on this machine may have other interfaces.
+        let is_here = self.prefix.is_empty();
+        is_here.then(|| netlink::change(change, address, prefix, interface))
     }
 }
 

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Exit, OCF_ERR_ARGS, OCF_ERR_CONFIGURED, OCF_ERR_UNIMPLEMENTED};
 use crate::machine::Machine;
+use crate::netlink::Change;
 use crate::process::{Invocation, Output};
 
 /// The agent's `meta-data`.
@@ -161,8 +162,17 @@ impl Address {
                 first.ok_or_else(|| Trouble::NoInterface(why()))?
             }
         };
+        match machine.change_address(Change::Set, self.address, self.prefix, &interface) {
+            Some(done) => done.map_err(|error| self.unchanged(&interface, &error))?,
+            None => self.add_by_ip(machine, &interface)?,
+        }
+        self.announce(machine, &interface);
+        Ok(())
+    }
+
+    fn add_by_ip(&self, machine: &dyn Machine, interface: &str) -> Result<(), Trouble> {
         let address = self.with_prefix();
-        let mut words = vec!["addr", "add", &address, "dev", &interface];
+        let mut words = vec!["addr", "add", &address, "dev", interface];
         words.extend(match self.address.is_ipv4() {
             true => ["brd", "+"].as_slice(),
             false => &["nodad"],
@@ -171,8 +181,11 @@ impl Address {
         if output.code != 0 && !says(&output, &["File exists", "already assigned"]) {
             return Err(refused(&output));
         }
-        self.announce(machine, &interface);
         Ok(())
+    }
+
+    fn unchanged(&self, interface: &str, error: &std::io::Error) -> Trouble {
+        Trouble::Failed(format!("{} on {interface}: {error}", self.with_prefix()))
     }
 
     /// Tells the neighbours, in the background. Clients find the address also without it, later.
@@ -218,6 +231,12 @@ impl Address {
             None => self.holders(machine)?,
         };
         for interface in holders {
+            let gone =
+                machine.change_address(Change::TakeAway, self.address, self.prefix, &interface);
+            if let Some(gone) = gone {
+                gone.map_err(|error| self.unchanged(&interface, &error))?;
+                continue;
+            }
             let address = self.with_prefix();
             let output = ip(machine, &["addr", "del", &address, "dev", &interface])?;
             let is_gone = ["Cannot assign", "Cannot find device", "ddress not found"];

@@ -1,0 +1,202 @@
+//! Sets addresses and takes them away by one word with the kernel (rtnetlink(7)), where ip(8) would be a process for each:
+//! clients wait meanwhile.
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr};
+use std::os::fd::OwnedFd;
+use std::time::Duration;
+
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
+use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType};
+use rustix::net::{netdevice, recv, send, socket_with};
+
+/// What is done with an address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// It is set. One that is there already stays.
+    Set,
+    /// It is taken away. One that is not there is no failure.
+    TakeAway,
+}
+
+/// How long the kernel may take. It answers within the call.
+const ANSWER_TIME_LIMIT: Duration = Duration::from_secs(5);
+
+/// Numbers of linux/netlink.h, linux/rtnetlink.h and linux/if_addr.h.
+const NLMSG_ERROR: u16 = 2;
+const RTM_NEWADDR: u16 = 20;
+const RTM_DELADDR: u16 = 21;
+const NLM_F_REQUEST: u16 = 0x1;
+const NLM_F_ACK: u16 = 0x4;
+const NLM_F_EXCL: u16 = 0x200;
+const NLM_F_CREATE: u16 = 0x400;
+const IFA_ADDRESS: u16 = 1;
+const IFA_LOCAL: u16 = 2;
+const IFA_BROADCAST: u16 = 4;
+const IFA_F_NODAD: u8 = 0x2;
+const RT_SCOPE_UNIVERSE: u8 = 0;
+const RT_SCOPE_HOST: u8 = 254;
+/// Bytes of `struct nlmsghdr`.
+const HEADER_BYTES: usize = 16;
+/// An answer repeats the question.
+const ANSWER_BYTES_MAX: usize = 512;
+
+/// Changes `address` with a prefix of so many bits on `interface`.
+///
+/// # Errors
+///
+/// There is no such interface where the address shall be set, or the kernel refuses.
+pub fn change(change: Change, address: IpAddr, prefix: u8, interface: &str) -> io::Result<()> {
+    // No protocol is that of routes and addresses.
+    let kind = SocketType::RAW;
+    let flags = SocketFlags::CLOEXEC;
+    let socket = socket_with(AddressFamily::NETLINK, kind, flags, None)?;
+    set_socket_timeout(&socket, Timeout::Recv, Some(ANSWER_TIME_LIMIT))?;
+    let index = match (netdevice::name_to_index(&socket, interface), change) {
+        (Ok(index), _) => index,
+        (Err(rustix::io::Errno::NODEV), Change::TakeAway) => return Ok(()),
+        (Err(error), _) => return Err(error.into()),
+    };
+    send(
+        &socket,
+        &message(change, address, prefix, index),
+        SendFlags::empty(),
+    )?;
+    let code = answer(&socket)?;
+    let is_so_already = match change {
+        Change::Set => rustix::io::Errno::EXIST,
+        Change::TakeAway => rustix::io::Errno::ADDRNOTAVAIL,
+    };
+    match code {
+        0 => Ok(()),
+        code if code == is_so_already.raw_os_error() => Ok(()),
+        code => Err(io::Error::from_raw_os_error(code)),
+    }
+}
+
+/// The error number that the kernel answers with; 0 is success.
+fn answer(socket: &OwnedFd) -> io::Result<i32> {
+    let mut bytes = [0; ANSWER_BYTES_MAX];
+    let (count, _) = recv(socket, &mut bytes[..], RecvFlags::empty())?;
+    let odd = || io::Error::other("the kernel's answer is not understood");
+    let answer = bytes.get(..count).ok_or_else(odd)?;
+    let kind = answer.get(4..6).and_then(|kind| kind.try_into().ok());
+    let code = answer.get(HEADER_BYTES..HEADER_BYTES + 4);
+    let code = code.and_then(|code| code.try_into().ok()).ok_or_else(odd)?;
+    match kind.map(u16::from_ne_bytes) {
+        Some(NLMSG_ERROR) => Ok(-i32::from_ne_bytes(code)),
+        _ => Err(odd()),
+    }
+}
+
+/// `struct nlmsghdr`, `struct ifaddrmsg`, attributes.
+fn message(change: Change, address: IpAddr, prefix: u8, index: u32) -> Vec<u8> {
+    let (kind, flags) = match change {
+        Change::Set => (RTM_NEWADDR, NLM_F_CREATE | NLM_F_EXCL),
+        Change::TakeAway => (RTM_DELADDR, 0),
+    };
+    let (family, address_flags, bytes) = match address {
+        IpAddr::V4(address) => (AddressFamily::INET, 0, address.octets().to_vec()),
+        // The cluster makes sure that no other head has it.
+        IpAddr::V6(address) => (AddressFamily::INET6, IFA_F_NODAD, address.octets().to_vec()),
+    };
+    let scope = match address {
+        IpAddr::V4(address) if address.is_loopback() => RT_SCOPE_HOST,
+        _ => RT_SCOPE_UNIVERSE,
+    };
+    let family = u8::try_from(family.as_raw()).expect("families of addresses are small");
+    let mut body = vec![family, prefix, address_flags, scope];
+    body.extend(index.to_ne_bytes());
+    attribute(&mut body, IFA_LOCAL, &bytes);
+    attribute(&mut body, IFA_ADDRESS, &bytes);
+    if let (Change::Set, IpAddr::V4(address)) = (change, address) {
+        if let Some(broadcast) = broadcast(address, prefix) {
+            attribute(&mut body, IFA_BROADCAST, &broadcast.octets());
+        }
+    }
+    let length = u32::try_from(HEADER_BYTES + body.len()).expect("a few attributes");
+    let mut message = Vec::with_capacity(HEADER_BYTES + body.len());
+    message.extend(length.to_ne_bytes());
+    message.extend(kind.to_ne_bytes());
+    message.extend((NLM_F_REQUEST | NLM_F_ACK | flags).to_ne_bytes());
+    // A number of the question, and the kernel chooses the port.
+    message.extend(1_u32.to_ne_bytes());
+    message.extend(0_u32.to_ne_bytes());
+    message.extend(body);
+    message
+}
+
+/// `struct rtattr` and its value. Addresses need no padding.
+fn attribute(body: &mut Vec<u8>, kind: u16, value: &[u8]) {
+    let length = u16::try_from(4 + value.len()).expect("an address");
+    body.extend(length.to_ne_bytes());
+    body.extend(kind.to_ne_bytes());
+    body.extend(value);
+}
+
+/// The address of all in the network; networks of one or two addresses have none.
+fn broadcast(address: Ipv4Addr, prefix: u8) -> Option<Ipv4Addr> {
+    let host_bits = u32::MAX.checked_shr(prefix.into())?;
+    (prefix <= 30).then(|| Ipv4Addr::from_bits(address.to_bits() | host_bits))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As strace(1) shows what ip(8) sends for `addr add 10.77.1.100/24 brd + dev …`.
+    #[test]
+    #[cfg(target_endian = "little")]
+    fn the_kernel_is_told_what_ip_tells_it() {
+        let address = "10.77.1.100".parse().expect("an address");
+        let expected = [
+            48, 0, 0, 0, 20, 0, 5, 6, 1, 0, 0, 0, 0, 0, 0, 0, // nlmsghdr
+            2, 24, 0, 0, 7, 0, 0, 0, // ifaddrmsg
+            8, 0, 2, 0, 10, 77, 1, 100, // IFA_LOCAL
+            8, 0, 1, 0, 10, 77, 1, 100, // IFA_ADDRESS
+            8, 0, 4, 0, 10, 77, 1, 255, // IFA_BROADCAST
+        ];
+        assert_eq!(message(Change::Set, address, 24, 7), expected);
+
+        let address = "fd77::100".parse().expect("an address");
+        let found = message(Change::TakeAway, address, 64, 7);
+        assert_eq!(found.len(), 16 + 8 + 20 + 20);
+        assert_eq!(found[4..8], [21, 0, 5, 0]);
+        assert_eq!(found[16..24], [10, 64, 2, 0, 7, 0, 0, 0]);
+    }
+
+    #[test]
+    fn small_networks_have_no_broadcast() {
+        let address = Ipv4Addr::new(10, 0, 0, 5);
+        for (prefix, expected) in [
+            (8, Some(Ipv4Addr::new(10, 255, 255, 255))),
+            (30, Some(Ipv4Addr::new(10, 0, 0, 7))),
+            (31, None),
+            (32, None),
+        ] {
+            assert_eq!(broadcast(address, prefix), expected, "{prefix}");
+        }
+    }
+
+    #[test]
+    fn what_is_on_no_interface_is_gone() {
+        let address = "127.99.98.97".parse().expect("an address");
+        change(Change::TakeAway, address, 8, "nowhere0").expect("it is not there");
+        let refused = change(Change::Set, address, 8, "nowhere0");
+        assert!(refused.is_err());
+    }
+
+    /// As root, where the kernel lets addresses be changed.
+    #[test]
+    fn an_address_comes_once_and_goes_once() {
+        for (address, prefix) in [("127.99.98.97", 8), ("fd77:98:97::1", 128)] {
+            let address = address.parse().expect("an address");
+            for wish in [Change::Set, Change::Set, Change::TakeAway, Change::TakeAway] {
+                match change(wish, address, prefix, "lo") {
+                    Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return,
+                    done => done.expect("it is as wished"),
+                }
+            }
+        }
+    }
+}
