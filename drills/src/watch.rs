@@ -161,12 +161,11 @@ impl Servers {
     }
 }
 
+/// Whether it is a pool server, or a shell that is going to be one.
 fn is_pool_server(process: &Path) -> bool {
-    let Ok(words) = std::fs::read(process.join("cmdline")) else {
-        return false;
-    };
+    let words = std::fs::read(process.join("cmdline")).unwrap_or_default();
     let mut words = words.split(|byte| *byte == 0);
-    words.nth(1) == Some(b"pool-server")
+    words.any(|word| word == b"pool-server")
 }
 
 /// The files that a process has open for writing, as far as they can be seen: it may just end.
@@ -211,13 +210,12 @@ mod tests {
         }
     }
 
-    /// A process that looks like a pool server and has a file open for writing, until its input ends.
-    fn server_of(folder: &Path, disk: &Path) -> std::process::Child {
-        std::fs::write(folder.join("pool-server"), "read line").expect("written");
+    /// A process that looks like a shell that becomes a pool server, and has a file open for writing, until its
+    /// input ends.
+    fn server_of(disk: &Path) -> std::process::Child {
         let disk = std::fs::File::options().append(true).open(disk);
         std::process::Command::new("sh")
-            .arg("pool-server")
-            .current_dir(folder)
+            .args(["-c", "read line", "spare", "bulkhead", "pool-server"])
             .stdin(std::process::Stdio::piped())
             .stdout(disk.expect("open"))
             .spawn()
@@ -240,10 +238,10 @@ mod tests {
             }
         };
         let owners = || owners_now(&disks).expect("a disk").len();
-        let mut first = server_of(folder.path(), &disk);
+        let mut first = server_of(&disk);
         wait(&|| owners() == 1);
         let before = watch.findings();
-        let mut second = server_of(folder.path(), &disk);
+        let mut second = server_of(&disk);
         wait(&|| owners() == 2);
         let found = std::cell::RefCell::new(Vec::new());
         wait(&|| {
