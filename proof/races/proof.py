@@ -158,6 +158,9 @@ class RacesProof:
         try:
             while session.send(b"\0" * 6).is_attention:
                 pass
+            # A change of properties waits for the commit of what was written before it.
+            for _ in range(3):
+                self._server.command("volume", "set", VOLUME, f"org.example:settled={time.monotonic()}")
             before = self._used()
             rng = random.Random(self._seed)
             chunk = 1 << 20
