@@ -46,6 +46,7 @@ demo-single: build ## one head: a pool, volumes, stock clients, kill -9, nothing
 lint: ## formatting, clippy, layers, house rules
 	@scripts/deps.sh build
 	$(CARGO) fmt --check
+	cd fuzz && ../$(CARGO) metadata --locked --format-version 1 > /dev/null
 	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
 	$(CARGO) test --locked -q -p xtask
 
