@@ -16,7 +16,7 @@ PREFIX ?= /usr/local
 DESTDIR ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help deps build install deb demo demo-single test lint unit conformance crash hostile rollback operations-crash operations-steps races api drill drill-short linux fuzz bench console screenshots
+.PHONY: help deps build install deb demo demo-single test lint unit conformance crash hostile rollback operations-crash operations-steps races api drill drill-short stock linux fuzz bench console screenshots
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -103,6 +103,10 @@ drill: build ## ROUNDS of every fault of a pair in a lab, with the time-outs tha
 drill-short: build
 	@scripts/deps.sh test
 	target/release/bulkhead drill --budget 10 $(if $(SEED),--seed $(SEED)) || [ $$? -eq 15 ]
+
+stock: build ## ROUNDS of moves and lost power under qemu's own iSCSI and NBD clients
+	@scripts/deps.sh test
+	$(PYTHON) -m proof.stock $(if $(filter command environment,$(firstword $(origin ROUNDS))),--rounds $(ROUNDS))
 
 linux: build ## a real Linux initiator, in a virtual machine
 	@scripts/deps.sh linux
