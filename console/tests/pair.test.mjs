@@ -1,34 +1,12 @@
 // The console of an appliance of two real heads, in the lab: who serves what, a pulled cable, a move, the
 // power of a head pulled, and the way back.
 
-import { after, before, test } from "node:test";
-import assert from "node:assert/strict";
-import { Browser } from "./world/browser.mjs";
-import { Lab } from "./world/lab.mjs";
+import { twoHeads } from "./world/two-heads.mjs";
 import {
   asksTheOtherHead, isAccessibleAfterIt, measuresPower, movesBackByKeyboard, movesPool, showsBothHeads, showsPulledCable, showsTakeover,
 } from "./journeys/pair.mjs";
 
-const world = {};
-
-before(async () => {
-  const { lab, lacks } = await Lab.start();
-  if (!lab) {
-    world.lacks = lacks;
-    return;
-  }
-  world.lab = lab;
-  world.left = await Browser.start(lab.heads.left, lab.users);
-  world.right = await Browser.start(lab.heads.right, lab.users);
-});
-
-after(async () => {
-  await world.left?.stop();
-  await world.right?.stop();
-  await world.lab?.stop();
-});
-
-const journey = (name, walk) => test(name, (t) => (world.lab ? walk(world) : t.skip(world.lacks)));
+const { journey, keepsToItself } = twoHeads();
 
 journey("both heads are shown, with what they serve and the links between them", showsBothHeads);
 journey("the power and the temperature of both heads are measured", measuresPower);
@@ -39,6 +17,4 @@ journey("the power of a head is pulled, and the takeover is shown step by step",
 journey("that page is accessible, light and dark, wide and narrow", isAccessibleAfterIt);
 journey("the head comes back and gets the pool by keyboard alone, on a phone", movesBackByKeyboard);
 
-test("no page of a pair asks any other host for anything", () => {
-  for (const browser of [world.left, world.right]) assert.deepEqual([...(browser?.strangers ?? [])], []);
-});
+keepsToItself("no page of a pair asks any other host for anything");
