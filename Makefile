@@ -59,9 +59,9 @@ conformance: build ## iscsi-test-cu and the NBD clients
 	@scripts/deps.sh test
 	$(PYTHON) -m proof.conformance
 
-crash: build ## ROUNDS kills with verified clients; LEGS=mix harms a leg meanwhile
+crash: build ## ROUNDS kills with verified clients; LEGS=mix harms a leg meanwhile, ONE_FILE=1 has no mirror
 	@scripts/deps.sh test
-	$(PYTHON) -m proof.crash --rounds $(ROUNDS) --legs-fault $(LEGS) $(if $(SEED),--seed $(SEED))
+	$(PYTHON) -m proof.crash --rounds $(ROUNDS) --legs-fault $(LEGS) $(if $(ONE_FILE),--one-file) $(if $(SEED),--seed $(SEED))
 
 hostile: build ## clients that misbehave beside one that does not
 	@scripts/deps.sh test

@@ -24,6 +24,7 @@ run make unit
 run make conformance
 run make crash ROUNDS="${CRASH_ROUNDS:-50}"
 run make crash ROUNDS="${LEGS_ROUNDS:-16}" LEGS=mix
+run make crash ROUNDS="${ONE_FILE_ROUNDS:-12}" ONE_FILE=1
 run make hostile
 run make rollback ROUNDS="${ROLLBACK_ROUNDS:-12}"
 run make operations-crash ROUNDS="${OPERATIONS_ROUNDS:-16}"

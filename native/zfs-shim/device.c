@@ -113,11 +113,12 @@ bh_io_complete(struct bh_io *io, int32_t error, uint32_t place)
 }
 
 /*
- * Whether a flush may be carried out by who asks for it, without a deadline: if it hangs, nothing
- * would go on with one either, because the pool has no other device.
+ * Whether a flush, or a write that is made durable at once, may be carried out by who asks for it,
+ * without a deadline: if it hangs, nothing would go on with one either, because the pool has no
+ * other device.
  */
 static boolean_t
-may_flush_here(const vdev_t *vd)
+may_wait_here(const vdev_t *vd)
 {
 	return (bh_in_place_is_committing() && vd == vd->vdev_top &&
 	    vd->vdev_parent->vdev_children == 1);
@@ -183,10 +184,10 @@ device_io_start(zio_t *zio)
 		kind = BH_IO_READ;
 		break;
 	case ZIO_TYPE_WRITE:
-		kind = BH_IO_WRITE;
+		kind = is_of_a_log(zio) && may_wait_here(vd) ? BH_IO_WRITE_HERE : BH_IO_WRITE;
 		break;
 	case ZIO_TYPE_FLUSH:
-		kind = may_flush_here(vd) ? BH_IO_FLUSH_HERE : BH_IO_FLUSH;
+		kind = may_wait_here(vd) ? BH_IO_FLUSH_HERE : BH_IO_FLUSH;
 		break;
 	case ZIO_TYPE_TRIM:
 		kind = BH_IO_TRIM;

@@ -16,10 +16,14 @@ def _arguments(argv: list[str]) -> argparse.Namespace:
     parser.add_argument("--seed", type=int, help="repeats a run's operations (moments of the kill vary with the machine)")
     parser.add_argument("--server", choices=("bulkhead", "peers"), default="bulkhead", help="peers: tgt and nbdkit, to judge the proof itself")
     parser.add_argument("--legs-fault", choices=("none", "eio", "corrupt", "truncate", "mix"), default="none")
+    parser.add_argument("--one-file", action="store_true", help="a pool of one file, which writes its intent log another way than a mirror")
     parser.add_argument("--encrypted", action="store_true", help="volumes with keys, from a file")
     parser.add_argument("--audit-every", type=int, default=50, help="rounds between two looks of zdb")
     parser.add_argument("--keep", action="store_true", help="keep the scratch directory")
-    return parser.parse_args(argv)
+    arguments = parser.parse_args(argv)
+    if arguments.one_file and arguments.legs_fault != "none":
+        parser.error("--legs-fault needs a mirror")
+    return arguments
 
 
 def main(argv: list[str]) -> int:
@@ -42,7 +46,7 @@ def main(argv: list[str]) -> int:
         else:
             from proof.servers.bulkhead import Bulkhead, MirrorFaults
 
-            server = Bulkhead(scratch, volumes, encrypted=arguments.encrypted)
+            server = Bulkhead(scratch, volumes, leg_count=1 if arguments.one_file else 2, encrypted=arguments.encrypted)
             if arguments.legs_fault != "none":
                 faults = MirrorFaults(server, arguments.legs_fault)
         plan = Plan(arguments.rounds, seed, arguments.audit_every)

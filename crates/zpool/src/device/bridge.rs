@@ -242,10 +242,10 @@ unsafe extern "C" fn submit(
 ) {
     // SAFETY: `device` came from `open` and is not closed while I/O is outstanding.
     let open = unsafe { &*device.cast::<OpenDevice>() };
-    let here = kind == sys::BH_IO_FLUSH_HERE;
+    let here = matches!(kind, sys::BH_IO_FLUSH_HERE | sys::BH_IO_WRITE_HERE);
     let kind = match kind {
         sys::BH_IO_READ => IoKind::Read,
-        sys::BH_IO_WRITE => IoKind::Write,
+        sys::BH_IO_WRITE | sys::BH_IO_WRITE_HERE => IoKind::Write,
         sys::BH_IO_FLUSH | sys::BH_IO_FLUSH_HERE => IoKind::Flush,
         _ => IoKind::Trim,
     };

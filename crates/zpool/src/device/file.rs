@@ -7,11 +7,12 @@
 //! own; cached suits files, which are small or stand in for disks in a test.
 
 use std::cell::Cell;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use rustix::fs::{FallocateFlags, OFlags, fallocate, fstat};
+use rustix::fs::{FallocateFlags, Mode, OFlags, fallocate, fstat};
 use rustix::io::{Errno, ReadWriteFlags, preadv2};
 
 use super::io::{DeviceIo, IoKind, Place};
@@ -94,9 +95,14 @@ impl Driver for FileDriver {
         let flags = rustix::fs::fcntl_getfl(&file.fd).map_err(OpenFailure::System)?;
         let direct = flags.contains(OFlags::DIRECT);
         let backing = Backing::of(&file);
+        let through = match (direct, backing, access) {
+            (false, Backing::Disk, Access::ReadWrite) => WriteThrough::open(&file),
+            _ => None,
+        };
         let core = Arc::new(Core {
             writes_are_copies: !direct && backing != Backing::Other,
             flushes_are_nothing: backing == Backing::Memory,
+            through,
             file,
             direct,
         });
@@ -171,6 +177,8 @@ struct Core {
     writes_are_copies: bool,
     /// Whether a flush needs none either.
     flushes_are_nothing: bool,
+    /// For writes that are to be durable at once.
+    through: Option<WriteThrough>,
 }
 
 struct FileDevice {
@@ -200,7 +208,8 @@ impl Device for FileDevice {
                 return complete_on_submitter(io, Ok(()));
             }
             IoKind::Write if self.core.writes_are_copies => {
-                if let Some(result) = self.core.write_in_place(&io) {
+                let through = self.core.write_through(&io);
+                if let Some(result) = through.or_else(|| self.core.write_in_place(&io)) {
                     return complete_on_submitter(io, result);
                 }
             }
@@ -288,6 +297,24 @@ impl Core {
         Some(result)
     }
 
+    /// Writes and makes durable in one. `None`, and nothing was done, if that is not wanted or not
+    /// possible.
+    fn write_through(&self, io: &DeviceIo) -> Option<Result<(), Errno>> {
+        let through = self.through.as_ref()?;
+        if !io.submitter_may_wait || io.length() > WRITE_THROUGH_BYTES_MAX {
+            return None;
+        }
+        let result = io.in_place(|pieces| match pieces {
+            [piece] => through.write(io.offset(), piece),
+            _ => None,
+        })??;
+        if result.is_err() {
+            // Some of it may have been written.
+            self.file.note_written();
+        }
+        Some(result)
+    }
+
     fn trim(&self, offset: u64, length: u64) -> Result<(), Errno> {
         if self.file.is_disk {
             return disk::discard(&self.file.fd, offset, length);
@@ -308,6 +335,51 @@ impl Core {
             rotational: false,
             trim: true,
         })
+    }
+}
+
+/// Larger blocks of a log come several at a time, and one flush after them costs less than one for each.
+const WRITE_THROUGH_BYTES_MAX: usize = 64 << 10;
+
+/// A second way to a file: past the page cache, and each write durable when it returns.
+struct WriteThrough {
+    fd: OwnedFd,
+    /// The file system has refused it.
+    refused: AtomicBool,
+}
+
+impl WriteThrough {
+    /// `None` where the file system has no such way.
+    fn open(file: &LockedFile) -> Option<Self> {
+        // By the descriptor: the path may name another file by now.
+        let path = format!("/proc/self/fd/{}", file.fd.as_raw_fd());
+        let flags = OFlags::WRONLY | OFlags::DIRECT | OFlags::DSYNC | OFlags::CLOEXEC;
+        let fd = rustix::fs::open(path, flags, Mode::empty()).ok()?;
+        Some(Self {
+            fd,
+            refused: AtomicBool::new(false),
+        })
+    }
+
+    /// `None` if it cannot be done this way.
+    fn write(&self, offset: u64, data: &[u8]) -> Option<Result<(), Errno>> {
+        let block = DIRECT_FILE_BLOCK as usize;
+        let aligned = data.as_ptr().addr() % block == 0
+            && data.len() % block == 0
+            && offset % block as u64 == 0;
+        if !aligned || self.refused.load(Ordering::Relaxed) {
+            return None;
+        }
+        match rustix::io::pwrite(&self.fd, data, offset) {
+            Ok(count) if count == data.len() => Some(Ok(())),
+            // The rest goes the usual way, with all of it.
+            Ok(_) | Err(Errno::INTR) => None,
+            Err(Errno::INVAL | Errno::OPNOTSUPP) => {
+                self.refused.store(true, Ordering::Relaxed);
+                None
+            }
+            Err(errno) => Some(Err(errno)),
+        }
     }
 }
 
@@ -482,6 +554,33 @@ mod tests {
     #[test]
     fn direct_file_reads_back_what_was_written() {
         reads_back_what_was_written(Way::Direct);
+    }
+
+    #[test]
+    fn write_through_is_seen_by_readers_and_leaves_nothing_to_flush() {
+        let (file, _) = open_file(Way::Cached);
+        let path = file.path();
+        let held = open_locked(path, Access::ReadWrite, AccessOptions::default()).expect("open");
+        // None on a file system in memory, for example.
+        let Some(through) = WriteThrough::open(&held) else {
+            return;
+        };
+        held.flush().expect("flush");
+        let memory = vec![7; 3 * DIRECT_FILE_BLOCK as usize];
+        let start = memory.as_ptr().align_offset(DIRECT_FILE_BLOCK as usize);
+        let data = &memory[start..start + DIRECT_FILE_BLOCK as usize];
+        // What a reader has seen before must not stay in the page cache.
+        let mut read = vec![0; data.len()];
+        rustix::io::pread(&held.fd, &mut read, 8192).expect("read");
+        match through.write(8192, data) {
+            Some(result) => result.expect("write"),
+            None => return assert!(through.refused.load(Ordering::Relaxed)),
+        }
+        assert!(held.is_durable());
+        rustix::io::pread(&held.fd, &mut read, 8192).expect("read");
+        assert!(read == data);
+        assert_eq!(through.write(8192, &data[..512]), None, "not a whole block");
+        assert_eq!(through.write(512, data), None, "not at a block");
     }
 
     #[test]

@@ -178,7 +178,8 @@ pub struct DeviceIo {
     in_flight: Arc<InFlight>,
     slot: usize,
     completed: bool,
-    /// A flush may be carried out inside `submit`, although no deadline ends that.
+    /// A flush may be carried out inside `submit`, or a write be made durable there, although no
+    /// deadline ends that.
     pub(super) submitter_may_wait: bool,
 }
 
