@@ -28,6 +28,11 @@ rm -r "$stage/debian"
     exit 1
 }
 
+# The library's inner structures change from version to version while its name stays.
+openzfs=$(pkg-config --modversion libzfs)
+after=${openzfs%.*}.$((${openzfs##*.} + 1))
+libraries="$libraries, libzpool6linux (>= $openzfs), libzpool6linux (<< $after~), libzfs6linux"
+
 mkdir "$stage/DEBIAN"
 sed -e "s/@VERSION@/$version~deb${VERSION_ID:-0}/" -e "s/@ARCHITECTURE@/$architecture/" \
     -e "s/@LIBRARIES@/$libraries/" packaging/debian/control >"$stage/DEBIAN/control"

@@ -41,10 +41,70 @@ fn main() {
     for (name, value) in LIBRARY_DEFINES {
         build.define(name, value);
     }
+    let version = library_version();
+    build.define("BH_OPENZFS", version_number(&version).as_str());
+    println!("cargo::rustc-env=OPENZFS_VERSION={version}");
+    let library = library_file(&build);
+    println!("cargo::rerun-if-changed={library}");
+    println!("cargo::rustc-env=OPENZFS_BUILD_ID={}", build_id(&library));
     // First in line, so that the library's allocations go to it too: it halves the cost of large
     // blocks, which glibc maps and unmaps each time.
     println!("cargo::rustc-link-lib=dylib=jemalloc");
     build.compile("bulkhead_zfs");
     println!("cargo::rustc-link-lib=dylib=zpool");
     println!("cargo::rustc-link-lib=dylib=nvpair");
+}
+
+/// The library that programs will be linked with.
+fn library_file(build: &cc::Build) -> String {
+    let found = build
+        .get_compiler()
+        .to_command()
+        .arg("-print-file-name=libzpool.so")
+        .output()
+        .expect("the compiler runs");
+    let path = String::from_utf8(found.stdout).expect("a path");
+    // The name without a version is a link; what it leads to changes with an update.
+    std::fs::canonicalize(path.trim())
+        .expect("libzpool.so is missing: run `make deps` (package libzfslinux-dev)")
+        .display()
+        .to_string()
+}
+
+/// Hexadecimal digits of the file's build id; empty when it has none.
+fn build_id(library: &str) -> String {
+    let notes = std::process::Command::new("readelf")
+        .args(["--notes", library])
+        .output()
+        .expect("readelf (package binutils) runs");
+    let notes = String::from_utf8_lossy(&notes.stdout).into_owned();
+    let line = notes
+        .lines()
+        .find_map(|line| line.trim().strip_prefix("Build ID: "));
+    line.unwrap_or_default().trim().to_owned()
+}
+
+/// The version of the library's development package, such as `2.3.2`.
+fn library_version() -> String {
+    let told = std::process::Command::new("pkg-config")
+        .args(["--modversion", "libzfs"])
+        .output()
+        .expect("pkg-config runs: run `make deps`");
+    assert!(
+        told.status.success(),
+        "libzfs.pc is missing: run `make deps` (package libzfslinux-dev)"
+    );
+    String::from_utf8(told.stdout)
+        .expect("a version")
+        .trim()
+        .to_owned()
+}
+
+/// The same as one number for the preprocessor: `2.3.9` is `20309`.
+fn version_number(version: &str) -> String {
+    let mut parts = version
+        .split('.')
+        .map(|part| part.parse::<u32>().unwrap_or(0));
+    let mut next = || parts.next().unwrap_or(0);
+    (next() * 10_000 + next() * 100 + next()).to_string()
 }

@@ -698,7 +698,7 @@ check_clone(void *arg, dmu_tx_t *tx)
 	if (last == NULL)
 		error = EEXIST;
 	else if (dsl_fs_ss_limit_check(parent, 1, ZFS_PROP_FILESYSTEM_LIMIT,
-	    NULL, CRED(), curproc) != 0)
+	    NULL, BH_WHO_ASKS) != 0)
 		error = EDQUOT;
 	dsl_dir_rele(parent, FTAG);
 	return (error);

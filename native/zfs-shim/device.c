@@ -132,7 +132,7 @@ shift_of(uint32_t block)
 
 static int
 device_open(vdev_t *vd, uint64_t *size, uint64_t *size_max, uint64_t *logical_shift,
-    uint64_t *physical_shift)
+    uint64_t *physical_shift BH_OPENED_FOR)
 {
 	struct bh_device_shape shape = { 0 };
 	int error;

@@ -200,8 +200,13 @@ replay_clone_range(void *arg, void *raw, boolean_t byteswap)
 		return (replayed(volume, EINVAL));
 
 	dmu_tx_t *tx = dmu_tx_create(volume->bv_os);
+#if BH_OPENZFS >= 20309
+	dmu_tx_hold_clone_by_dnode(tx, volume->bv_dnode, record->lr_offset,
+	    record->lr_length, record->lr_blksz);
+#else
 	dmu_tx_hold_clone_by_dnode(tx, volume->bv_dnode, record->lr_offset,
 	    record->lr_length);
+#endif
 	int error = dmu_tx_assign(tx, DMU_TX_WAIT);
 	if (error != 0) {
 		dmu_tx_abort(tx);

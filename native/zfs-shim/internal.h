@@ -45,6 +45,18 @@ boolean_t bh_in_place_is_walked(const zio_t *zio);
 /* Goes on after a finished I/O on this thread; `is_log`: a write or flush of an intent log. */
 void bh_in_place_go_on(zio_t *zio, boolean_t is_log);
 
+/*
+ * BH_OPENZFS is the version of the headers: 20309 is 2.3.9.  These inner functions changed after
+ * 2.3.2; for a version in between, which no Debian has, the compiler says what it is like.
+ */
+#if BH_OPENZFS >= 20309
+#define	BH_WHO_ASKS	CRED()
+#define	BH_OPENED_FOR	, cred_t *opener
+#else
+#define	BH_WHO_ASKS	CRED(), curproc
+#define	BH_OPENED_FOR
+#endif
+
 #if !defined(ZFS_DEBUG) || defined(NDEBUG)
 #error "the packaged library is built with ZFS_DEBUG: structures differ without it"
 #endif

@@ -30,6 +30,18 @@ struct bh_engine_options {
 	uint32_t multihost_fail_intervals;
 };
 
+/*
+ * The build id of the loaded library (NT_GNU_BUILD_ID); `length` is 0 when it has none, and more
+ * than `bytes_max` when it does not fit.
+ */
+void bh_library_build_id(uint8_t *out, uint64_t bytes_max, uint64_t *length);
+
+/*
+ * The version of the loaded library as its package's libzfs tells it, such as "zfs-2.3.2-2".
+ * ENOENT when that is not installed.
+ */
+int32_t bh_library_version(char *out, uint64_t bytes_max);
+
 /* Starts the library.  Once per process; never fork afterwards. */
 int32_t bh_engine_start(const struct bh_engine_options *options);
 

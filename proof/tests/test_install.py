@@ -81,7 +81,9 @@ class Install(unittest.TestCase):
         self.assertEqual(result.returncode, 0, result.stderr)
         package = result.stdout.strip()
         fields = subprocess.run(["dpkg-deb", "--field", package, "Depends"], text=True, capture_output=True, check=True)
-        self.assertIn("libzpool6linux", fields.stdout)
+        openzfs = subprocess.run(["pkg-config", "--modversion", "libzfs"], text=True, capture_output=True, check=True).stdout
+        self.assertIn(f"libzpool6linux (>= {openzfs.strip()})", fields.stdout)
+        self.assertRegex(fields.stdout, r"libzpool6linux \(<< [0-9.]+~\)")
         subprocess.run(["dpkg-deb", "--extract", package, self.folder / "root"], check=True)
         version = subprocess.run(
             [self.folder / "root/usr/bin/bulkhead", "--version"], text=True, capture_output=True, timeout=60, check=True

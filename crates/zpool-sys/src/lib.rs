@@ -11,6 +11,11 @@ mod shim;
 mod transfer;
 mod volume;
 
+/// Version of OpenZFS whose headers the shim was compiled with, such as `2.3.2`.
+pub const OPENZFS_VERSION: &str = env!("OPENZFS_VERSION");
+/// Build id of the library that was there then, in hexadecimal digits; empty if it had none.
+pub const OPENZFS_BUILD_ID: &str = env!("OPENZFS_BUILD_ID");
+
 pub use crypto::*;
 pub use dataset::*;
 pub use keys::*;

@@ -212,6 +212,7 @@ impl Engine {
         if ENGINE.get().is_some() {
             return Err(EngineError::AlreadyStarted);
         }
+        crate::library::check()?;
         with_signals_blocked(|| {
             device::install(&options.devices).map_err(EngineError::Driver)?;
             let raw = options.to_raw();

@@ -66,6 +66,18 @@ pub enum EngineError {
         /// The check that failed.
         what: &'static str,
     },
+    /// The library is of another version than this program was built for.
+    #[error(
+        "this bulkhead was built for OpenZFS {known}, and the library on this machine is {found}: \
+         their inner structures may differ, so no pool is touched; install the bulkhead that was \
+         built for it, or build it here again (`make build`)"
+    )]
+    OtherVersion {
+        /// What was compiled for.
+        known: &'static str,
+        /// What is installed.
+        found: String,
+    },
     /// An option is out of bounds.
     #[error("engine option {option}: {rule}")]
     Option {

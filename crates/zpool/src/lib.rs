@@ -17,6 +17,7 @@ pub mod device;
 mod engine;
 mod error;
 pub mod keys;
+mod library;
 mod nvlist;
 pub mod pool;
 pub mod transfer;

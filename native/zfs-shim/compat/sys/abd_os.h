@@ -1,2 +1,6 @@
-/* The development package installs this header under another name. */
+/* Development packages before 2.3.3 install this header under another name. */
+#if __has_include(<libzpool/abd_os.h>)
 #include <libzpool/abd_os.h>
+#else
+#include_next <sys/abd_os.h>
+#endif
