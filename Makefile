@@ -24,7 +24,7 @@ help: ## this list
 deps: ## install everything that building, testing and measuring needs
 	@scripts/deps.sh bench
 
-build: ## target/release/bulkhead
+build: ## target/release/bulkhead and bulkhead-agent
 	@scripts/deps.sh build
 	scripts/console.sh
 	$(CARGO) build --release --locked -p bulkhead

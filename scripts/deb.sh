@@ -15,12 +15,12 @@ trap 'rm -rf "$stage"' EXIT
 chmod 755 "$stage"
 PREFIX=/usr DESTDIR=$stage scripts/install.sh >/dev/null
 find "$stage/usr/share/man" "$stage/usr/share/doc/bulkhead/CHANGELOG.md" -type f -exec gzip -9n {} +
-[[ -n ${DEB_KEEP_SYMBOLS:-} ]] || strip --strip-unneeded "$stage/usr/bin/bulkhead"
+[[ -n ${DEB_KEEP_SYMBOLS:-} ]] || strip --strip-unneeded "$stage"/usr/bin/bulkhead*
 
 # dpkg-shlibdeps wants a source package around it; one line is enough.
 mkdir "$stage/debian"
 echo "Source: bulkhead" >"$stage/debian/control"
-libraries=$(cd "$stage" && dpkg-shlibdeps -O usr/bin/bulkhead 2>/dev/null |
+libraries=$(cd "$stage" && dpkg-shlibdeps -O usr/bin/bulkhead* 2>/dev/null |
     sed -n 's/^shlibs:Depends=//p')
 rm -r "$stage/debian"
 [[ -n $libraries ]] || {

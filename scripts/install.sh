@@ -28,6 +28,10 @@ put_naming_program() { # mode, source, place
 }
 
 put 755 "$program" "$prefix/bin/bulkhead"
+# The agents in a program of their own, which starts sooner. They do without it.
+if [[ -x $(dirname "$program")/bulkhead-agent ]]; then
+    put 755 "$(dirname "$program")/bulkhead-agent" "$prefix/bin/bulkhead-agent"
+fi
 # Pacemaker looks in this one place, whatever the prefix is.
 for agent in pool address; do
     put_naming_program 755 "packaging/ocf/$agent" "/usr/lib/ocf/resource.d/bulkhead/$agent"

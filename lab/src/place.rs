@@ -71,6 +71,11 @@ impl Folder {
         self.0.join("program")
     }
 
+    /// What Pacemaker runs, as it was when the lab began; not there where it was not beside the program.
+    pub fn agent_program(&self) -> PathBuf {
+        self.0.join("program-agent")
+    }
+
     /// What all machines see at [`SHARED_IN_MACHINE`].
     pub fn shared(&self) -> PathBuf {
         self.0.join("shared")
@@ -121,6 +126,8 @@ impl Folder {
 pub const SHARED_IN_MACHINE: &str = "/run/lab/shared";
 /// Where the program is on every machine.
 pub const PROGRAM_IN_MACHINE: &str = "/run/lab/bin/bulkhead";
+/// Where, if at all, the program is that has its agents only.
+pub const AGENT_PROGRAM_IN_MACHINE: &str = "/run/lab/bin/bulkhead-agent";
 /// Where a head's `systemctl` is: before that of the machine around the lab.
 pub const SYSTEMCTL_IN_MACHINE: &str = "/run/lab/bin/systemctl";
 /// Where commands are found on every machine.

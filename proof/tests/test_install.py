@@ -45,6 +45,7 @@ class Install(unittest.TestCase):
         root = self._install("/opt/storage")
         agent = root / "usr/lib/ocf/resource.d/bulkhead/pool"
         self.assertIn("exec /opt/storage/bin/bulkhead agent pool", agent.read_text())
+        self.assertIn("exec /opt/storage/bin/bulkhead-agent pool", agent.read_text())
         self.assertTrue(os.access(agent, os.X_OK))
         unit = root / "opt/storage/lib/systemd/system/bulkhead-pool@.service"
         self.assertIn("ExecStart=/opt/storage/bin/bulkhead pool-server", unit.read_text())

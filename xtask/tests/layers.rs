@@ -11,10 +11,11 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("block-device", &["units"]),
     ("storage-faults", &["units", "block-device"]),
     ("send-stream", &[]),
+    ("labels", &[]),
     ("zpool-sys", &[]),
     (
         "zpool",
-        &["units", "block-device", "send-stream", "zpool-sys"],
+        &["units", "block-device", "labels", "send-stream", "zpool-sys"],
     ),
     ("serving", &["units", "block-device"]),
     ("scsi", &["units", "block-device"]),
@@ -29,6 +30,17 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     (
         "drills",
         &["units", "appliance", "takeover", "cluster", "lab"],
+    ),
+    (
+        "agents",
+        &[
+            "units",
+            "labels",
+            "control",
+            "appliance",
+            "takeover",
+            "cluster",
+        ],
     ),
     (
         "bulkhead",
@@ -46,6 +58,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "appliance",
             "takeover",
             "cluster",
+            "agents",
             "drills",
             "lab",
         ],

@@ -5,57 +5,16 @@
 //! program must not fork afterwards (spawning other programs before the start is fine).
 
 use std::ffi::CString;
-use std::num::NonZeroU32;
 use std::sync::Mutex;
 use std::sync::OnceLock;
 use std::time::Duration;
 
+use labels::HostId;
 use units::ByteCount;
 use zpool_sys as sys;
 
 use crate::device::{self, DeviceOptions};
 use crate::error::{EngineError, ZfsError};
-
-/// Tells heads apart. Pools remember who had them last, and a pool with `multihost=on` is
-/// refused to a second host only if that host's number differs: two heads must never share one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct HostId(pub NonZeroU32);
-
-impl HostId {
-    /// A number for `pool` on the machine called `machine` (its machine-id: anything that is
-    /// the same after a restart and different on every other machine).
-    pub fn derive(machine: &str, pool: &str) -> Self {
-        // FNV-1a: the number is written into pools and has to stay what it is.
-        const OFFSET: u32 = 0x811c_9dc5;
-        const PRIME: u32 = 0x0100_0193;
-        let hash = machine
-            .trim()
-            .bytes()
-            .chain([0])
-            .chain(pool.bytes())
-            .fold(OFFSET, |hash, byte| {
-                (hash ^ u32::from(byte)).wrapping_mul(PRIME)
-            });
-        Self(NonZeroU32::new(hash).unwrap_or(NonZeroU32::MIN))
-    }
-
-    /// A number for `pool` on this machine.
-    pub fn of_this_machine(pool: &str) -> Self {
-        let machine = ["/etc/machine-id", "/etc/hostid", "/etc/hostname"]
-            .iter()
-            .find_map(|path| {
-                let bytes = std::fs::read(path).ok().filter(|b| !b.is_empty())?;
-                Some(bytes.iter().map(|b| format!("{b:02x}")).collect::<String>())
-            })
-            .unwrap_or_else(|| {
-                rustix::system::uname()
-                    .nodename()
-                    .to_string_lossy()
-                    .into_owned()
-            });
-        Self::derive(&machine, pool)
-    }
-}
 
 /// Smallest cache the library accepts.
 const ARC_BYTES_MIN: u64 = 64 << 20;
@@ -302,15 +261,6 @@ fn select_checksums() {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn host_ids_differ_by_machine_and_by_pool_and_stay_what_they_are() {
-        let one = HostId::derive("abc", "tank");
-        assert_eq!(one, HostId::derive("abc\n", "tank"));
-        assert_ne!(one, HostId::derive("abd", "tank"));
-        assert_ne!(one, HostId::derive("abc", "tonk"));
-        assert_eq!(one.0.get(), 1_257_048_757);
-    }
 
     #[test]
     fn options_out_of_bounds_are_refused_by_name() {

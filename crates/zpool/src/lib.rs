@@ -24,8 +24,9 @@ pub mod transfer;
 pub mod volume;
 
 pub use dataset::{DatasetError, DatasetErrorKind, DatasetInfo, DatasetKind, VolumeSpec};
-pub use engine::{Engine, EngineOptions, HostId};
+pub use engine::{Engine, EngineOptions};
 pub use error::{EngineError, PoolError, PoolErrorKind, ZfsError};
+pub use labels::HostId;
 pub use nvlist::{NvList, NvRef, NvValue};
 pub use pool::{
     Candidate, GroupKind, GroupRole, GroupSpec, ImportOptions, Pool, PoolSpec, PoolStatus,

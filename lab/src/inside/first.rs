@@ -4,13 +4,14 @@
 //! Its standard input is the lab's lock: whoever gets the lock knows that the lab is gone.
 
 use std::io;
+use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
 
 use rustix::mount::{MountFlags, mount, mount_bind};
 use rustix::process::{WaitOptions, wait};
 
 use super::{COMMAND, step};
-use crate::place::{FirstProcess, Folder};
+use crate::place::{AGENT_PROGRAM_IN_MACHINE, FirstProcess, Folder};
 
 /// Starts the lab; returns when the supervisor has ended.
 pub fn run(folder: &Folder) -> io::Result<ExitCode> {
@@ -23,6 +24,7 @@ pub fn run(folder: &Folder) -> io::Result<ExitCode> {
     mount_bind("/proc/self/exe", folder.program())
         .map_err(io::Error::from)
         .map_err(step("keep the program"))?;
+    keep_agent_program(folder).map_err(step("keep the program of the agents"))?;
     let path = folder.path().to_string_lossy().into_owned();
     let mut supervisor = command_in_front(folder);
     let supervisor = supervisor
@@ -43,6 +45,18 @@ pub fn run(folder: &Folder) -> io::Result<ExitCode> {
             Err(error) => return Err(error.into()),
         }
     }
+}
+
+/// Keeps the program of the agents that stands beside this one. They do without it.
+fn keep_agent_program(folder: &Folder) -> io::Result<()> {
+    let own = std::fs::read_link("/proc/self/exe")?;
+    let name = Path::new(AGENT_PROGRAM_IN_MACHINE).file_name();
+    let beside = own.with_file_name(name.unwrap_or_default());
+    if !beside.is_file() {
+        return Ok(());
+    }
+    std::fs::write(folder.agent_program(), "")?;
+    Ok(mount_bind(beside, folder.agent_program())?)
 }
 
 /// The number by which the machine around the lab knows this process stands in that machine's

@@ -16,7 +16,10 @@ use rustix::mount::{MountFlags, mount, mount_bind, mount_bind_recursive};
 
 use super::{COMMAND, must, ssh, step, systemctl};
 use crate::clock;
-use crate::place::{Folder, PROGRAM_IN_MACHINE, SHARED_IN_MACHINE, SYSTEMCTL_IN_MACHINE, Setup};
+use crate::place::{
+    AGENT_PROGRAM_IN_MACHINE, Folder, PROGRAM_IN_MACHINE, SHARED_IN_MACHINE, SYSTEMCTL_IN_MACHINE,
+    Setup,
+};
 
 /// Folders of the root that a machine has for itself anyway.
 const OWN: &[&str] = &["dev", "etc", "run", "var"];
@@ -316,6 +319,10 @@ fn run(stage: &mut Stage, folder: &Folder) -> io::Result<()> {
         fs::set_permissions(run.join(name), Permissions::from_mode(mode))?;
     }
     stage.show_file(&folder.program(), Path::new(PROGRAM_IN_MACHINE))?;
+    if folder.agent_program().exists() {
+        let place = Path::new(AGENT_PROGRAM_IN_MACHINE);
+        stage.show_file(&folder.agent_program(), place)?;
+    }
     let systemctl = stage.place(Path::new(SYSTEMCTL_IN_MACHINE))?;
     fs::write(
         &systemctl,

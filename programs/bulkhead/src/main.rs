@@ -1,7 +1,7 @@
 //! The one binary: the command line, and the server of a pool.
 //!
 //! `cli` turns words into a plan; `appliance` checks and applies the description of a whole
-//! appliance; `agent` is what Pacemaker runs; `head` serves the HTTP API; `hand_over` has Pacemaker
+//! appliance; what Pacemaker runs is the crate `agents`; `head` serves the HTTP API; `hand_over` has Pacemaker
 //! move a pool; `reach` finds who performs a request, a running server or this very process;
 //! `patience` asks a server's successor; `operations` perform requests on
 //! an open pool; `server` keeps a pool open and serves it; `output` prints what came of it.
@@ -9,7 +9,6 @@
 #![forbid(unsafe_code)]
 
 mod accounts;
-mod agent;
 mod appliance;
 mod bench_crypto;
 mod cli;
@@ -79,8 +78,7 @@ fn run(plan: Plan, common: &Common) -> Result<ExitCode, Failure> {
     let mut progress = progress_line(common.json);
     let answer = match plan {
         Plan::Serve(args) => return server::run(*args, common).map(done),
-        Plan::PoolAgent(args) => return Ok(agent::run(&args, common)),
-        Plan::AddressAgent(action) => return Ok(agent::run_address(&action)),
+        Plan::Agent(command) => return Ok(command.run(&common.agent_settings())),
         Plan::Head(command) => {
             let mut print = |text: &str| print(text.as_bytes());
             return head::run(&command, common, &mut print).map(done);

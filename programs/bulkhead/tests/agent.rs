@@ -1,4 +1,4 @@
-//! `bulkhead agent pool` as Pacemaker runs it: the real server of a real pool on files, started,
+//! `bulkhead-agent pool` as Pacemaker runs it: the real server of a real pool on files, started,
 //! watched, stopped and killed.
 
 mod common;
@@ -70,12 +70,18 @@ impl Head {
     }
 
     fn agent_command(&self, action: &str) -> Command {
-        let mut command = self.machine.command(&format!("agent pool {action}"));
+        let program = env!("CARGO_BIN_EXE_bulkhead-agent");
+        let words = format!("pool {action}");
+        let mut command = self.machine.command_of(program, &words);
+        self.describe_to(&mut command);
+        command
+    }
+
+    fn describe_to(&self, command: &mut Command) {
         command
             .env("BULKHEAD_APPLIANCE", self.file())
             .env("OCF_RESKEY_pool", "tank")
             .env("OCF_RESKEY_CRM_meta_timeout", "40000");
-        command
     }
 
     fn agent_with(&self, action: &str, variables: &[(&str, &str)]) -> Output {
@@ -422,6 +428,22 @@ fn a_server_that_its_agent_has_not_noted_opens_nothing() {
     let server = format!("{server} {}", note.display());
     head.machine.refused(&server, EXIT_FAILED, "has not noted");
     assert_eq!(head.pool_state(), "exported");
+}
+
+#[test]
+fn the_agents_in_the_program_that_serves_do_the_same() {
+    let head = Head::new();
+    let agent = |action: &str| {
+        let mut command = head.machine.command(&format!("agent pool {action}"));
+        head.describe_to(&mut command);
+        let output = command.output().expect("the agent runs");
+        output.status.code()
+    };
+    assert_eq!(agent("start"), Some(OCF_SUCCESS));
+    head.ok("monitor");
+    assert_eq!(head.greeting().as_ref(), Some(b"NBDMAGIC"));
+    assert_eq!(agent("stop"), Some(OCF_SUCCESS));
+    assert_eq!(head.agent("monitor"), OCF_NOT_RUNNING);
 }
 
 /// Runs ocf-tester, by words that lead to it, on an agent with parameters; none where it cannot.

@@ -1,5 +1,6 @@
-//! The thin program through which Pacemaker runs the pool agent.
+//! The thin programs through which Pacemaker runs the agents.
 
+use std::ffi::OsStr;
 use std::path::Path;
 
 /// Where Pacemaker looks for `ocf:bulkhead:pool`.
@@ -7,8 +8,14 @@ pub const AGENT_PATH: &str = "/usr/lib/ocf/resource.d/bulkhead/pool";
 /// Where it looks for `ocf:bulkhead:address`.
 pub const ADDRESS_AGENT_PATH: &str = "/usr/lib/ocf/resource.d/bulkhead/address";
 
-/// The agent's text: it hands over to `program`, the `bulkhead` binary. A missing binary is
-/// told as "not installed" (5), so that Pacemaker tries another head and not again.
+/// What the program is called that serves.
+const SERVER_PROGRAM: &str = "bulkhead";
+/// The program beside it that has the agents only, and starts sooner.
+const AGENT_PROGRAM: &str = "bulkhead-agent";
+
+/// The agent's text: it hands over to `bulkhead-agent` beside `program`, and where there is none to `program`
+/// itself, the `bulkhead` binary. A missing binary is told as "not installed" (5), so that Pacemaker tries
+/// another head and not again.
 pub fn agent_script(program: &Path) -> String {
     script(program, "pool", "a pool and its server", "")
 }
@@ -28,12 +35,22 @@ esac
 "#;
 
 fn script(program: &Path, agent: &str, what: &str, before: &str) -> String {
+    let small = match program.file_name() == Some(OsStr::new(SERVER_PROGRAM)) {
+        true => small(&program.with_file_name(AGENT_PROGRAM), agent),
+        // It would look for its server under the usual name.
+        false => String::new(),
+    };
     let program = shell_quoted(&program.to_string_lossy());
     format!(
         "#!/bin/sh\n{}\n# ocf:bulkhead:{agent}, {what}.\n\
-         [ -x {program} ] || exit 5\n{before}exec {program} agent {agent} \"$1\"\n",
+         [ -x {program} ] || exit 5\n{before}{small}exec {program} agent {agent} \"$1\"\n",
         super::GENERATED,
     )
+}
+
+fn small(program: &Path, agent: &str) -> String {
+    let program = shell_quoted(&program.to_string_lossy());
+    format!("[ -x {program} ] && exec {program} {agent} \"$1\"\n")
 }
 
 /// `text` as one word of a POSIX shell.
@@ -48,6 +65,22 @@ pub(super) fn shell_quoted(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_small_program_is_taken_only_where_it_would_find_the_server() {
+        let script = agent_script(Path::new("/opt/x/bulkhead"));
+        let lines: Vec<&str> = script.lines().skip(3).collect();
+        assert_eq!(
+            lines,
+            [
+                "[ -x /opt/x/bulkhead ] || exit 5",
+                "[ -x /opt/x/bulkhead-agent ] && exec /opt/x/bulkhead-agent pool \"$1\"",
+                "exec /opt/x/bulkhead agent pool \"$1\"",
+            ]
+        );
+        let script = address_agent_script(Path::new("/opt/x/bulkhead-new"));
+        assert!(!script.contains("bulkhead-agent"), "{script}");
+    }
 
     #[test]
     fn words_that_a_shell_would_split_are_quoted() {

@@ -17,7 +17,7 @@ use rustix::io::Errno;
 
 use super::reservation::{self, Kernel, Key, Refusal, Removable};
 use super::{Access, OpenFailure};
-use crate::engine::HostId;
+use crate::HostId;
 
 /// What tells a device from others: its file system and inode, or its device number.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]

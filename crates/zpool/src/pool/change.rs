@@ -6,13 +6,13 @@ use rustix::io::Errno;
 use zpool_sys as sys;
 
 use super::import::unusable;
-use super::label::{self, DEVICE_BYTES_MIN, LabelState};
 use super::spec::{self, GroupSpec, add_property, features};
 use super::status::{DeviceState, DeviceStatus, Role};
 use super::{Pool, PoolSpec, c_text};
 use crate::device;
 use crate::error::{PoolError, PoolErrorKind, ZfsError, errno, static_text};
 use crate::nvlist::{NvList, NvValue};
+use labels::{DEVICE_BYTES_MIN, Label, LabelState};
 
 /// What to do about a scrub.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,7 +88,7 @@ fn check_new_device(path: &Path, overwrite: bool) -> Result<(), PoolErrorKind> {
             needed: "at least 64M".to_owned(),
         });
     }
-    let Some(label) = label::read(path).map_err(failed)? else {
+    let Some(label) = Label::read(path).map_err(failed)? else {
         return Ok(());
     };
     let state = match label.state {

@@ -4,7 +4,9 @@
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 
-use super::label::{self, Label, LabelState};
+use labels::LabelState;
+
+use super::label::{self, Label};
 use crate::nvlist::{NvList, NvRef};
 
 /// Deepest nesting of devices that ZFS makes: a root, a group, a replacement under way, a spare
@@ -172,8 +174,8 @@ fn assemble(labels: Vec<Label>) -> Option<Candidate> {
         name: newest.pool_name.clone(),
         guid: newest.pool_guid,
         state: newest.state,
-        host_id: view.u64("hostid").map(|id| id as u32),
-        host_name: view.text("hostname"),
+        host_id: newest.host_id,
+        host_name: newest.host_name.clone(),
         txg: newest.txg,
         is_watched: is_watched(&paths),
         features_for_read: features_for_read(view),

@@ -5,11 +5,12 @@ use std::path::PathBuf;
 use units::PoolName;
 use zpool_sys as sys;
 
+use super::LabelState;
 use super::discover::Candidate;
-use super::label::LabelState;
 use super::{Pool, c_text};
+use crate::HostId;
 use crate::device::{self, Guarded, OpenFailure, Previous};
-use crate::engine::{Engine, HostId};
+use crate::engine::Engine;
 use crate::error::{PoolError, PoolErrorKind, ZfsError, errno};
 use crate::nvlist::NvList;
 

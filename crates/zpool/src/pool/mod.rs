@@ -19,7 +19,7 @@ use zpool_sys as sys;
 pub use change::{PoolProperty, ScrubCommand, TrimCommand};
 pub use discover::{Candidate, CandidateDevice, DiscoverError, discover};
 pub use import::{Claims, ImportOptions, SafeToOwn};
-pub use label::LabelState;
+pub use labels::LabelState;
 pub use spec::{GroupKind, GroupRole, GroupSpec, PoolSpec, features};
 pub use status::{
     DedupStatus, DeviceState, DeviceStatus, FeatureStatus, PoolHealth, PoolStatus, Role, ScanKind,

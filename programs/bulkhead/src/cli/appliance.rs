@@ -8,18 +8,7 @@ use units::HeadName;
 
 use super::Plan;
 
-/// Where a head keeps its appliance file, for commands that find it by themselves.
-#[derive(Clone, Debug, Args)]
-pub struct ApplianceFile {
-    /// The appliance file
-    #[arg(
-        long,
-        value_name = "FILE",
-        env = "BULKHEAD_APPLIANCE",
-        default_value = appliance::plan::APPLIANCE_PATH
-    )]
-    pub file: PathBuf,
-}
+pub use agents::ApplianceFile;
 
 /// `appliance`
 #[derive(Debug, Subcommand)]

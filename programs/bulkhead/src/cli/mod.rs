@@ -1,7 +1,6 @@
 //! The grammar of the command line: noun, then verb. Words in, a [`Plan`] out; nothing is
 //! touched here, so every command line can be tested without a pool.
 
-mod agent;
 mod appliance;
 mod bench;
 mod drill;
@@ -34,7 +33,6 @@ use control::transfer::TransferRequest;
 use control::{Failure, FailureKind};
 use units::PoolName;
 
-pub use agent::PoolAgentArgs;
 pub use appliance::{ApplianceCommand, ApplianceFile, ChangeArgs, CheckArgs, Way, Ways};
 pub use bench::BenchCryptoArgs;
 pub use drill::DrillArgs;
@@ -159,6 +157,15 @@ impl Common {
         words.flat_map(|word| values::places(word)).collect()
     }
 
+    /// What of it the agents go by.
+    pub fn agent_settings(&self) -> agents::Settings {
+        agents::Settings {
+            run_dir: self.run_dir.clone(),
+            state_dir: self.state_dir.clone(),
+            host_id: self.host_id.map(zpool::HostId),
+        }
+    }
+
     /// The same options again, for a program that is started.
     pub fn as_options(&self) -> Vec<OsString> {
         let mut options: Vec<OsString> = Vec::new();
@@ -221,7 +228,7 @@ pub enum Command {
     Bench(bench::BenchCommand),
     /// What Pacemaker runs
     #[command(subcommand)]
-    Agent(agent::AgentCommand),
+    Agent(agents::AgentCommand),
     /// Print the completions for a shell
     #[command(
         after_help = "Example:\n  bulkhead completion bash > /etc/bash_completion.d/bulkhead"
@@ -309,10 +316,8 @@ pub enum Plan {
     Drill(Box<DrillArgs>),
     /// Measure how fast this machine encrypts.
     BenchCrypto(BenchCryptoArgs),
-    /// Be the agent of a pool.
-    PoolAgent(PoolAgentArgs),
-    /// Be the agent of an address.
-    AddressAgent(String),
+    /// Be an agent.
+    Agent(agents::AgentCommand),
     /// Begin, end or list rescues.
     Rescue(RescueArgs),
     /// Print completions.
@@ -340,7 +345,7 @@ impl Command {
             Self::Lab(command) => Ok(command.plan()),
             Self::Drill(args) => Ok(Plan::Drill(Box::new(args))),
             Self::Bench(command) => command.plan(),
-            Self::Agent(command) => Ok(command.plan()),
+            Self::Agent(command) => Ok(Plan::Agent(command)),
             Self::Completion { shell } => Ok(Plan::Completion(shell)),
             Self::Man { directory } => Ok(Plan::Man(directory)),
         }

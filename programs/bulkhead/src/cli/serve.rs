@@ -238,4 +238,37 @@ mod tests {
         let unix: NbdAddress = "unix:/run/x".parse().expect("a listener");
         assert_eq!(unix, NbdAddress::Unix("/run/x".into()));
     }
+
+    #[test]
+    fn the_server_searches_the_readable_disks_and_listens_on_the_pools_addresses() {
+        use clap::Parser as _;
+        use takeover::{Evidence, Label, Peer, judge};
+
+        let text = include_str!("../../../../examples/two-pools.toml");
+        let appliance = appliance::parse(text).expect("well formed").appliance;
+        for (name, pool) in &appliance.pools {
+            let evidence = Evidence {
+                pool: name.clone(),
+                label: Label::Exported,
+                owner: Peer::Unknown,
+            };
+            let grant = judge(&evidence).expect("a grant");
+            let mut pool = pool.clone();
+            // Places are divided at colons.
+            pool.disks
+                .push("/dev/disk/by-path/pci-0000:00:1f.2-ata-1".into());
+            let words = agents::server_arguments(&pool, &pool.disks, &grant);
+            let words = std::iter::once("bulkhead".to_owned()).chain(words);
+            let cli = crate::cli::Cli::try_parse_from(words).expect("a command line");
+            assert_eq!(cli.common.search(), pool.disks);
+            let crate::cli::Command::PoolServer(args) = cli.command else {
+                panic!("another command");
+            };
+            assert_eq!(args.iscsi_portals().len(), pool.addresses.len());
+            let groups: Vec<u16> = args.iscsi_portals().iter().map(|one| one.group).collect();
+            let expected: Vec<u16> = (1..).take(pool.addresses.len()).collect();
+            assert_eq!(groups, expected);
+            assert_eq!(args.arc_size, pool.arc);
+        }
+    }
 }

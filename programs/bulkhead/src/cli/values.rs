@@ -39,11 +39,6 @@ pub fn places(text: &Path) -> Vec<PathBuf> {
     named.map(PathBuf::from).collect()
 }
 
-/// `place` as [`places`] reads it.
-pub fn joinable(place: &Path) -> String {
-    place.to_string_lossy().replace(':', "\\:")
-}
-
 /// A volume's block size.
 pub fn block_size(text: &str) -> Result<u32, String> {
     let size: ByteCount = text.parse().map_err(|error| format!("{error}"))?;
@@ -55,11 +50,8 @@ pub fn block_size(text: &str) -> Result<u32, String> {
 
 /// Eight hex digits at most, not zero.
 pub fn host_id(text: &str) -> Result<NonZeroU32, String> {
-    let digits = text.strip_prefix("0x").unwrap_or(text);
-    u32::from_str_radix(digits, 16)
-        .ok()
-        .and_then(NonZeroU32::new)
-        .ok_or_else(|| "write 1 to 8 hex digits, not all zero".to_owned())
+    let id = text.parse::<zpool::HostId>();
+    id.map(|id| id.0).map_err(|error| error.to_string())
 }
 
 #[cfg(test)]
@@ -74,7 +66,7 @@ mod tests {
         assert_eq!(read("/no/a::"), paths(&["/no/a"]));
         assert_eq!(read("/no/back\\slash"), paths(&["/no/back\\slash"]));
         let disk = Path::new("/no/pci-0000:00:1f.2-ata-1");
-        assert_eq!(read(&joinable(disk)), [disk]);
+        assert_eq!(read("/no/pci-0000\\:00\\:1f.2-ata-1"), [disk]);
         let directory = tempfile::tempdir().expect("a directory");
         let present = directory.path().join("a:b");
         std::fs::write(&present, "").expect("written");

@@ -59,7 +59,12 @@ impl Machine {
 
     /// The command, with everything private to the machine.
     pub fn command(&self, words: &str) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_bulkhead"));
+        self.command_of(env!("CARGO_BIN_EXE_bulkhead"), words)
+    }
+
+    /// The same for one of our programs.
+    pub fn command_of(&self, program: &str, words: &str) -> Command {
+        let mut command = Command::new(program);
         command
             .args(words.split_whitespace())
             .env("BULKHEAD_RUN_DIR", self.path("run"))

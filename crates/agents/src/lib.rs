@@ -1,10 +1,16 @@
-//! `bulkhead agent pool ACTION`, which Pacemaker runs as `ocf:bulkhead:pool`: tells the agent of
+//! The agents that Pacemaker runs, `ocf:bulkhead:pool` and `ocf:bulkhead:address`: tells the agent of
 //! the crate `cluster` about pools, labels and the control socket, and ends with its verdict.
 //! It tells the truth with every daemon dead: a stop and a monitor need no file and no disk.
+//!
+//! Two programs have it: `bulkhead-agent`, which has nothing else, and `bulkhead agent`.
+
+#![forbid(unsafe_code)]
 
 mod ask;
-mod labels;
+mod disks;
+mod words;
 
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::net::SocketAddr;
@@ -19,13 +25,18 @@ use cluster::agent::{Address, Exit, Pacemaker, PoolProgram, ServerProcess, Surro
 use cluster::machine::Local;
 use control::request::{PoolRequest, ServerRequest};
 use control::{FailureKind, Request};
+use labels::{HostId, LabelState};
 use takeover::{Basis, Grant, Label, Server};
 use units::{ByteCount, PoolName};
-use zpool::pool::LabelState;
 
 use self::ask::Asked;
-use crate::cli::{Common, PoolAgentArgs, values};
-use crate::{open, reach};
+
+pub use words::{AgentCommand, ApplianceFile, PoolAgentArgs, Settings};
+
+/// What the program is called that has nothing but the agents.
+const AGENT_PROGRAM: &str = "bulkhead-agent";
+/// The program beside it that serves.
+const SERVER_PROGRAM: &str = "bulkhead";
 
 /// The port of iSCSI (RFC 7143, section 14).
 const ISCSI_PORT: u16 = 3260;
@@ -37,10 +48,10 @@ const LOG_BYTES_MAX: u64 = 4 << 20;
 const LAST_WORDS_BYTES_MAX: u64 = 4096;
 
 /// Runs the agent.
-pub fn run(args: &PoolAgentArgs, common: &Common) -> ExitCode {
+fn run(args: &PoolAgentArgs, settings: &Settings) -> ExitCode {
     log_to_stderr();
     let program = Program {
-        common,
+        settings,
         file: &args.appliance.file,
         rehearsal: Rehearsal {
             arc_max: args.arc_size_max,
@@ -53,14 +64,14 @@ pub fn run(args: &PoolAgentArgs, common: &Common) -> ExitCode {
         program: &program,
         cluster: &Pacemaker { machine: &here },
         machine: &here,
-        run_dir: common.run_dir.clone(),
+        run_dir: settings.run_dir.clone(),
         environment: &|name| std::env::var(name).ok(),
     };
     finish(&cluster::agent::run(&args.action, &around))
 }
 
 /// Runs the agent of an address.
-pub fn run_address(action: &str) -> ExitCode {
+fn run_address(action: &str) -> ExitCode {
     log_to_stderr();
     let environment = |name: &str| std::env::var(name).ok();
     finish(&cluster::agent::run_address(
@@ -96,7 +107,7 @@ fn log_to_stderr() {
 
 /// This program, as the agent sees it.
 struct Program<'a> {
-    common: &'a Common,
+    settings: &'a Settings,
     file: &'a Path,
     rehearsal: Rehearsal<'a>,
     start: Mutex<Start>,
@@ -151,7 +162,7 @@ impl Program<'_> {
         request: Request,
         limit: Duration,
     ) -> Result<(), Option<String>> {
-        match ask::ask(&reach::socket(self.common, pool), request, limit) {
+        match ask::ask(&self.socket(pool), request, limit) {
             Asked::Answered(Ok(_)) => Ok(()),
             Asked::Answered(Err(failure)) => Err(Some(failure.message)),
             Asked::Absent => Err(Some("the server does not listen any more".to_owned())),
@@ -159,14 +170,19 @@ impl Program<'_> {
         }
     }
 
+    /// Where the server of `pool` listens.
+    fn socket(&self, pool: &PoolName) -> PathBuf {
+        self.settings.run_dir.join(format!("{pool}.sock"))
+    }
+
     fn log_path(&self, pool: &PoolName) -> PathBuf {
-        self.common.state_dir.join(format!("{pool}.log"))
+        self.settings.state_dir.join(format!("{pool}.log"))
     }
 
     /// The log of a new server; a long one is put aside first.
     fn open_log(&self, pool: &PoolName) -> std::io::Result<File> {
         let path = self.log_path(pool);
-        std::fs::create_dir_all(&self.common.state_dir)?;
+        std::fs::create_dir_all(&self.settings.state_dir)?;
         if std::fs::metadata(&path).is_ok_and(|found| found.len() > LOG_BYTES_MAX) {
             std::fs::rename(&path, path.with_extension("log.1"))?;
         }
@@ -179,7 +195,7 @@ impl Program<'_> {
 impl PoolProgram for Program<'_> {
     fn status(&self, pool: &PoolName, limit: Duration) -> Option<Server> {
         let ping = Request::Server(ServerRequest::Ping);
-        match ask::ask(&reach::socket(self.common, pool), ping, limit) {
+        match ask::ask(&self.socket(pool), ping, limit) {
             Asked::Answered(Ok(_)) => Some(Server::Serving),
             Asked::Answered(Err(failure)) => match failure.kind {
                 FailureKind::Unavailable => Some(Server::Stopping),
@@ -193,7 +209,7 @@ impl PoolProgram for Program<'_> {
     }
 
     fn server_pid(&self, pool: &PoolName, limit: Duration) -> Option<i32> {
-        ask::listener_pid(&reach::socket(self.common, pool), limit)
+        ask::listener_pid(&self.socket(pool), limit)
     }
 
     fn last_words(&self, pool: &PoolName) -> Option<String> {
@@ -223,17 +239,18 @@ impl PoolProgram for Program<'_> {
     }
 
     fn read_label(&self, pool: &PoolName) -> Result<Label, String> {
-        let disks = labels::readable(&self.pool(pool)?.disks);
-        let candidate = labels::candidate(pool, &disks)?;
-        self.start().disks = disks;
-        if candidate.state == LabelState::Exported {
+        let disks = disks::readable(&self.pool(pool)?.disks);
+        let found = disks::find(pool, &disks)?;
+        self.start().disks = disks.into_iter().map(|(disk, _)| disk).collect();
+        if found.label.state == LabelState::Exported {
             return Ok(Label::Exported);
         }
-        let own = open::host_id(self.common, pool).0.get();
+        let of_this_machine = || HostId::of_this_machine(pool.as_str());
+        let own = self.settings.host_id.unwrap_or_else(of_this_machine);
         Ok(Label::InUse {
-            by_this_host: candidate.host_id == Some(own),
-            host_name: candidate.host_name,
-            is_watched: candidate.is_watched,
+            by_this_host: found.label.host_id == Some(own.0.get()),
+            host_name: found.label.host_name,
+            is_watched: found.is_watched,
         })
     }
 
@@ -247,7 +264,7 @@ impl PoolProgram for Program<'_> {
             pool.arc = Some(pool.arc.map_or(max, |arc| arc.min(max)));
         }
         let program =
-            std::env::current_exe().map_err(|error| format!("find this program: {error}"))?;
+            server_program().map_err(|error| format!("find the program that serves: {error}"))?;
         let log = self
             .open_log(name)
             .map_err(|error| format!("open {}: {error}", self.log_path(name).display()))?;
@@ -260,19 +277,19 @@ impl PoolProgram for Program<'_> {
             .arg("--multihost-silence")
             .arg(silence_ms.to_string())
             .arg("--noted-in")
-            .arg(ServerProcess::note_path(&self.common.run_dir, name))
+            .arg(ServerProcess::note_path(&self.settings.run_dir, name))
             .arg("--run-dir")
-            .arg(&self.common.run_dir)
+            .arg(&self.settings.run_dir)
             .arg("--state-dir")
-            .arg(&self.common.state_dir)
+            .arg(&self.settings.state_dir)
             .stderr(log)
             .current_dir("/");
         if let Some(folder) = self.rehearsal.leg_faults {
             let file = folder.join(format!("{name}.faults"));
             command.arg("--leg-faults").arg(file);
         }
-        if let Some(number) = self.common.host_id {
-            command.arg("--host-id").arg(format!("{number:08x}"));
+        if let Some(number) = self.settings.host_id {
+            command.arg("--host-id").arg(format!("{:08x}", number.0));
         }
         // A service manager of Pacemaker must not take the server's word for Pacemaker's.
         for name in ["NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"] {
@@ -283,12 +300,16 @@ impl PoolProgram for Program<'_> {
 
     fn watch_command(&self, pool: &PoolName) -> Option<Command> {
         let log = File::options().append(true).open(self.log_path(pool));
-        let mut command = Command::new(std::env::current_exe().ok()?);
+        let own = std::env::current_exe().ok()?;
+        let mut command = Command::new(&own);
+        if !has_only_agents(&own) {
+            command.arg("agent");
+        }
         command
-            .args(["agent", "pool", "watch", "--file"])
+            .args(["pool", "watch", "--file"])
             .arg(self.file)
             .arg("--run-dir")
-            .arg(&self.common.run_dir)
+            .arg(&self.settings.run_dir)
             .stderr(log.map_or_else(|_| Stdio::null(), Stdio::from))
             .current_dir("/");
         Some(command)
@@ -327,8 +348,26 @@ impl PoolProgram for Program<'_> {
     }
 }
 
+fn has_only_agents(program: &Path) -> bool {
+    program.file_name() == Some(OsStr::new(AGENT_PROGRAM))
+}
+
+/// This program, or the one beside it.
+fn server_program() -> std::io::Result<PathBuf> {
+    let own = std::env::current_exe()?;
+    Ok(match has_only_agents(&own) {
+        true => own.with_file_name(SERVER_PROGRAM),
+        false => own,
+    })
+}
+
+/// `place` as the option `--search` takes it, in which colons divide places.
+fn joinable(place: &Path) -> String {
+    place.to_string_lossy().replace(':', "\\:")
+}
+
 /// The words of the server's command line that follow from the appliance file and the grant.
-fn server_arguments(pool: &appliance::Pool, disks: &[PathBuf], grant: &Grant) -> Vec<String> {
+pub fn server_arguments(pool: &appliance::Pool, disks: &[PathBuf], grant: &Grant) -> Vec<String> {
     let mut words = vec![
         "pool-server".to_owned(),
         grant.pool().to_string(),
@@ -341,7 +380,7 @@ fn server_arguments(pool: &appliance::Pool, disks: &[PathBuf], grant: &Grant) ->
     ];
     let mut add = |option: &str, value: String| words.extend([option.to_owned(), value]);
     for disk in disks {
-        add("--search", values::joinable(disk));
+        add("--search", joinable(disk));
     }
     for (index, address) in pool.addresses.iter().enumerate() {
         let portal = SocketAddr::new(address.address, ISCSI_PORT);
@@ -377,8 +416,9 @@ fn last_words_in(log: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use takeover::{Evidence, Peer, judge};
+
+    use super::*;
 
     fn grant(label: Label, owner: Peer) -> Grant {
         let evidence = Evidence {
@@ -399,7 +439,7 @@ mod tests {
 
     #[test]
     fn the_previous_owner_is_said_to_be_stopped_only_with_that_proof() {
-        let text = include_str!("../../../../examples/pair.toml");
+        let text = include_str!("../../../examples/pair.toml");
         let appliance = appliance::parse(text).expect("well formed").appliance;
         let pool = &appliance.pools[&"tank".parse::<PoolName>().expect("a name")];
         for (label, peer, said) in [
@@ -416,33 +456,6 @@ mod tests {
             }
             let is_general = |word: &String| word == "--previous-owner-is-stopped";
             assert!(!words.iter().any(is_general), "{grant:?}");
-        }
-    }
-
-    #[test]
-    fn the_server_searches_the_readable_disks_and_listens_on_the_pools_addresses() {
-        use clap::Parser as _;
-        let text = include_str!("../../../../examples/two-pools.toml");
-        let appliance = appliance::parse(text).expect("well formed").appliance;
-        for (name, pool) in &appliance.pools {
-            let evidence = Evidence {
-                pool: name.clone(),
-                label: Label::Exported,
-                owner: Peer::Unknown,
-            };
-            let grant = judge(&evidence).expect("a grant");
-            let words = server_arguments(pool, &pool.disks, &grant);
-            let words = std::iter::once("bulkhead".to_owned()).chain(words);
-            let cli = crate::cli::Cli::try_parse_from(words).expect("a command line");
-            assert_eq!(cli.common.search(), pool.disks);
-            let crate::cli::Command::PoolServer(args) = cli.command else {
-                panic!("another command");
-            };
-            assert_eq!(args.iscsi_portals().len(), pool.addresses.len());
-            let groups: Vec<u16> = args.iscsi_portals().iter().map(|one| one.group).collect();
-            let expected: Vec<u16> = (1..).take(pool.addresses.len()).collect();
-            assert_eq!(groups, expected);
-            assert_eq!(args.arc_size, pool.arc);
         }
     }
 

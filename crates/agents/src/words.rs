@@ -1,13 +1,15 @@
-//! `bulkhead agent`
+//! The words of the command line: those of `bulkhead agent`, and of `bulkhead-agent`.
 
 use std::path::PathBuf;
+use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
+use labels::HostId;
 use units::ByteCount;
 
-use super::appliance::ApplianceFile;
+use crate::{run, run_address};
 
-/// `agent`
+/// What the agents do
 #[derive(Debug, Subcommand)]
 pub enum AgentCommand {
     /// ocf:bulkhead:pool: start, stop, monitor, meta-data or validate-all
@@ -28,6 +30,7 @@ const EXAMPLES: &str = "Examples:
 Pacemaker runs it through /usr/lib/ocf/resource.d/bulkhead/pool, which `bulkhead appliance apply`
 writes. It names the pool in OCF_RESKEY_pool, and the time limit in OCF_RESKEY_CRM_meta_timeout,
 in milliseconds. The server's log is POOL.log in the state directory.
+`bulkhead-agent pool` is the same in a smaller program, and taken where it is beside this one.
 
 Exit codes are those of OCF 1.1:
   0   it is as asked; the pool is served
@@ -37,11 +40,25 @@ Exit codes are those of OCF 1.1:
   6   the parameter pool is missing or is no name of a pool
   7   no process of this head has the pool";
 
-/// `agent pool`
+/// Where a head keeps its appliance file, for commands that find it by themselves.
+#[derive(Clone, Debug, Args)]
+pub struct ApplianceFile {
+    /// The appliance file
+    #[arg(
+        long,
+        value_name = "FILE",
+        env = "BULKHEAD_APPLIANCE",
+        default_value = appliance::plan::APPLIANCE_PATH
+    )]
+    pub file: PathBuf,
+}
+
+/// The words of the agent of a pool
 #[derive(Debug, Args)]
 pub struct PoolAgentArgs {
     /// What Pacemaker asks for
     pub action: String,
+    /// The appliance file
     #[command(flatten)]
     pub appliance: ApplianceFile,
     /// Never let a pool cache more than this, whatever the file says: for rehearsals on smaller
@@ -53,12 +70,39 @@ pub struct PoolAgentArgs {
     pub leg_faults: Option<PathBuf>,
 }
 
+/// Where this machine has things
+#[derive(Clone, Debug, Args)]
+pub struct Settings {
+    /// Where servers keep their control sockets
+    #[arg(
+        long,
+        global = true,
+        value_name = "DIR",
+        env = "BULKHEAD_RUN_DIR",
+        default_value = "/run/bulkhead"
+    )]
+    pub run_dir: PathBuf,
+    /// Where the logs of servers are
+    #[arg(
+        long,
+        global = true,
+        value_name = "DIR",
+        env = "BULKHEAD_STATE_DIR",
+        default_value = "/var/lib/bulkhead"
+    )]
+    pub state_dir: PathBuf,
+    /// This machine's identity in pool labels, in hex [default: from /etc/machine-id
+    /// and the pool's name]
+    #[arg(long, global = true, value_name = "HEX", env = "BULKHEAD_HOST_ID")]
+    pub host_id: Option<HostId>,
+}
+
 impl AgentCommand {
-    /// What to do.
-    pub fn plan(self) -> super::Plan {
+    /// Does it, and says with what to end.
+    pub fn run(&self, settings: &Settings) -> ExitCode {
         match self {
-            Self::Pool(args) => super::Plan::PoolAgent(args),
-            Self::Address { action } => super::Plan::AddressAgent(action),
+            Self::Pool(args) => run(args, settings),
+            Self::Address { action } => run_address(action),
         }
     }
 }

@@ -1,0 +1,208 @@
+//! What the labels of a pool's disks say. A disk that fails or hangs is left out: the others say
+//! the same, and the pool's redundancy is there for such a disk.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::channel;
+use std::time::{Duration, Instant};
+
+use labels::{Device, Label, LabelState, Uberblock};
+use units::PoolName;
+
+/// How long disks may take to give their labels. A healthy one takes milliseconds.
+const LABEL_TIME_LIMIT: Duration = Duration::from_secs(3);
+
+/// What is on one disk.
+#[derive(Clone, Debug)]
+pub struct Content {
+    /// Its newest label; none where it belongs to nothing.
+    label: Option<Label>,
+    /// Its newest uberblock.
+    newest: Option<Uberblock>,
+}
+
+/// A pool as its disks tell.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// The newest label.
+    pub label: Label,
+    /// Whether its last owner left signs of life on the devices while it lived.
+    pub is_watched: bool,
+}
+
+fn content(disk: &Path) -> rustix::io::Result<Content> {
+    let device = Device::open(disk)?;
+    let labels = device.iter().flat_map(|device| device.lists(Label::parse));
+    let label = labels.max_by_key(|label| label.txg);
+    let has_label = device.as_ref().filter(|_| label.is_some());
+    let newest = has_label.and_then(Device::newest_uberblock);
+    Ok(Content { label, newest })
+}
+
+/// Those of `disks` that can be read now, with what is on them, in the order of `disks`.
+pub fn readable(disks: &[PathBuf]) -> Vec<(PathBuf, Content)> {
+    let (sender, receiver) = channel();
+    for (index, disk) in disks.iter().enumerate() {
+        let (sender, disk) = (sender.clone(), disk.clone());
+        let reads = move || {
+            // Nobody waits any more if it fails: the limit has passed.
+            let _ = sender.send((index, content(&disk)));
+        };
+        let spawned = std::thread::Builder::new()
+            .name("label".into())
+            .spawn(reads);
+        if let Err(error) = spawned {
+            tracing::warn!(%error, "no thread to read a label");
+        }
+    }
+    drop(sender);
+    let deadline = Instant::now() + LABEL_TIME_LIMIT;
+    let mut answers = BTreeMap::new();
+    while let Ok((index, answer)) =
+        receiver.recv_timeout(deadline.saturating_duration_since(Instant::now()))
+    {
+        answers.insert(index, answer);
+    }
+    let mut good = Vec::new();
+    for (index, disk) in disks.iter().enumerate() {
+        match answers.remove(&index) {
+            Some(Ok(content)) => good.push((disk.clone(), content)),
+            Some(Err(error)) => {
+                tracing::warn!(disk = %disk.display(), %error, "a disk is left out");
+            }
+            None => {
+                tracing::warn!(disk = %disk.display(), "a disk that does not answer is left out");
+            }
+        }
+    }
+    good
+}
+
+/// The one pool of that name on `disks`, all of which can be read.
+pub fn find(pool: &PoolName, disks: &[(PathBuf, Content)]) -> Result<Found, String> {
+    if disks.is_empty() {
+        return Err(format!(
+            "none of the disks of {pool} in the appliance file can be read"
+        ));
+    }
+    let mut pools: BTreeMap<u64, Found> = BTreeMap::new();
+    let mut newest: BTreeMap<u64, Uberblock> = BTreeMap::new();
+    for (_, content) in disks {
+        let Some(label) = &content.label else {
+            continue;
+        };
+        if matches!(label.state, LabelState::Spare | LabelState::Cache) {
+            continue;
+        }
+        let found = Found {
+            label: label.clone(),
+            is_watched: false,
+        };
+        let best = pools.entry(label.pool_guid).or_insert(found);
+        if best.label.txg < label.txg {
+            best.label = label.clone();
+        }
+        let Some(uberblock) = content.newest else {
+            continue;
+        };
+        let best = newest.entry(label.pool_guid).or_insert(uberblock);
+        if best.txg < uberblock.txg {
+            *best = uberblock;
+        }
+    }
+    for (guid, uberblock) in newest {
+        if let Some(found) = pools.get_mut(&guid) {
+            found.is_watched = uberblock.is_watched;
+        }
+    }
+    let is_wanted = |found: &Found| {
+        let is_pool = matches!(found.label.state, LabelState::Active | LabelState::Exported);
+        is_pool && found.label.pool_name == pool.as_str()
+    };
+    let mut found: Vec<Found> = pools.into_values().filter(is_wanted).collect();
+    match found.len() {
+        1 => Ok(found.remove(0)),
+        0 => Err(format!(
+            "there is no pool {pool} on its disks in the appliance file: create it with `bulkhead pool create`"
+        )),
+        _ => Err(format!(
+            "two pools called {pool} are on the disks in the appliance file: take the wrong ones off the list"
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn disk(
+        pool_guid: u64,
+        txg: u64,
+        state: LabelState,
+        newest: (u64, bool),
+    ) -> (PathBuf, Content) {
+        let label = Label {
+            state,
+            guid: txg,
+            pool_guid,
+            pool_name: "tank".to_owned(),
+            top_guid: 1,
+            txg,
+            host_id: Some(7),
+            host_name: Some("left".to_owned()),
+        };
+        let newest = Uberblock {
+            txg: newest.0,
+            is_watched: newest.1,
+        };
+        let content = Content {
+            label: Some(label),
+            newest: Some(newest),
+        };
+        (PathBuf::from("disk"), content)
+    }
+
+    fn find_tank(disks: &[(PathBuf, Content)]) -> Result<(u64, LabelState, bool), String> {
+        let pool = "tank".parse().expect("a name");
+        let found = find(&pool, disks)?;
+        Ok((found.label.txg, found.label.state, found.is_watched))
+    }
+
+    #[test]
+    fn the_newest_label_and_the_newest_uberblock_of_all_disks_count() {
+        use LabelState::{Active, Exported, Spare};
+        let stale = disk(1, 5, Exported, (5, false));
+        let newer = disk(1, 9, Active, (8, false));
+        let newest = disk(1, 7, Exported, (11, true));
+        let spare = disk(0, 99, Spare, (99, false));
+        let disks = [stale, newer, newest, spare];
+        assert_eq!(find_tank(&disks), Ok((9, Active, true)));
+    }
+
+    #[test]
+    fn no_pool_and_two_pools_are_told_apart_from_one() {
+        use LabelState::{Destroyed, Exported};
+        let (one, other) = (
+            disk(1, 5, Exported, (5, false)),
+            disk(2, 6, Exported, (6, false)),
+        );
+        let gone = disk(3, 7, Destroyed, (7, false));
+        let why = |disks: &[(PathBuf, Content)]| find_tank(disks).expect_err("none, or two");
+        assert!(why(&[]).contains("can be read"));
+        assert!(why(std::slice::from_ref(&gone)).contains("there is no pool"));
+        assert!(why(&[one.clone(), other]).contains("two pools"));
+        assert!(find_tank(&[one, gone]).is_ok());
+    }
+
+    #[test]
+    fn a_disk_that_is_not_there_is_left_out_and_an_empty_one_is_not() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (empty, none) = (folder.path().join("empty"), folder.path().join("none"));
+        let file = std::fs::File::create(&empty).expect("made");
+        file.set_len(labels::DEVICE_BYTES_MIN).expect("long enough");
+        let good = readable(&[none, empty.clone()]);
+        let paths: Vec<&PathBuf> = good.iter().map(|(path, _)| path).collect();
+        assert_eq!(paths, [&empty]);
+        assert!(find_tank(&good).is_err());
+    }
+}

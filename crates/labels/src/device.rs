@@ -1,0 +1,117 @@
+//! Reads the parts of the labels from a device.
+
+use std::path::Path;
+
+use rustix::fd::OwnedFd;
+use rustix::fs::{FileType, Mode, OFlags, SeekFrom, fstat, open, seek};
+use rustix::io::Errno;
+
+use crate::uberblock::Uberblock;
+
+/// Bytes of one label.
+const LABEL_BYTES: u64 = 256 << 10;
+/// Where in a label the list of names and values begins, after boot blocks.
+const LIST_OFFSET: u64 = 16 << 10;
+/// Bytes of the list, without the checksum behind it.
+const LIST_BYTES: usize = (112 << 10) - 40;
+/// Where in a label the ring of uberblocks begins.
+const RING_OFFSET: u64 = 128 << 10;
+/// Bytes of the ring.
+const RING_BYTES: usize = 128 << 10;
+/// Alignment that suits every disk.
+const ALIGNMENT: usize = 4096;
+/// Smallest device that ZFS accepts.
+pub const DEVICE_BYTES_MIN: u64 = 64 << 20;
+
+/// An open device whose labels are read past the cache of this machine: what another head has
+/// written since it was cached must be seen.
+#[derive(Debug)]
+pub struct Device {
+    fd: OwnedFd,
+    size: u64,
+}
+
+impl Device {
+    /// The file or block device at `path`; `None` if it is too small to carry labels.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be opened.
+    pub fn open(path: &Path) -> rustix::io::Result<Option<Self>> {
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
+        let mut fd = open(path, flags, Mode::empty())?;
+        if FileType::from_raw_mode(fstat(&fd)?.st_mode) == FileType::BlockDevice {
+            fd = open(path, flags | OFlags::DIRECT, Mode::empty())?;
+        }
+        let size = seek(&fd, SeekFrom::End(0))?;
+        Ok((size >= DEVICE_BYTES_MIN).then_some(Self { fd, size }))
+    }
+
+    /// What `parse` makes of the packed list in each of the labels. A part that cannot be read is what the other
+    /// copies are for.
+    pub fn lists<T>(&self, mut parse: impl FnMut(&[u8]) -> Option<T>) -> Vec<T> {
+        let mut memory = Aligned::new(LIST_BYTES);
+        let labels = self.labels().into_iter();
+        let found = labels.filter_map(|start| {
+            let bytes = self.read(start + LIST_OFFSET, LIST_BYTES, &mut memory);
+            bytes.ok().and_then(&mut parse)
+        });
+        found.collect()
+    }
+
+    /// The newest uberblock; `None` if none can be read.
+    pub fn newest_uberblock(&self) -> Option<Uberblock> {
+        let mut memory = Aligned::new(RING_BYTES);
+        let mut newest: Option<Uberblock> = None;
+        for start in self.labels() {
+            let Ok(bytes) = self.read(start + RING_OFFSET, RING_BYTES, &mut memory) else {
+                continue;
+            };
+            let found = bytes
+                .chunks_exact(Uberblock::DISTANCE_MIN)
+                .filter_map(Uberblock::parse);
+            newest = newest.into_iter().chain(found).max_by_key(|one| one.txg);
+        }
+        newest
+    }
+
+    /// Where its labels begin.
+    fn labels(&self) -> [u64; 4] {
+        let end = self.size - self.size % LABEL_BYTES;
+        [0, LABEL_BYTES, end - 2 * LABEL_BYTES, end - LABEL_BYTES]
+    }
+
+    /// Reads `length` bytes at `offset`, which is a multiple of the alignment.
+    fn read<'a>(
+        &self,
+        offset: u64,
+        length: usize,
+        memory: &'a mut Aligned,
+    ) -> rustix::io::Result<&'a [u8]> {
+        let bytes = memory.bytes(length.next_multiple_of(ALIGNMENT));
+        let mut done = 0;
+        while done < bytes.len() {
+            match rustix::io::pread(&self.fd, &mut bytes[done..], offset + done as u64) {
+                Ok(0) => return Err(Errno::IO),
+                Ok(count) => done += count,
+                Err(Errno::INTR) => {}
+                Err(errno) => return Err(errno),
+            }
+        }
+        Ok(&bytes[..length])
+    }
+}
+
+/// Memory from which a part can be taken that is aligned for a disk.
+struct Aligned(Vec<u8>);
+
+impl Aligned {
+    fn new(length: usize) -> Self {
+        Self(vec![0; length.next_multiple_of(ALIGNMENT) + ALIGNMENT])
+    }
+
+    fn bytes(&mut self, length: usize) -> &mut [u8] {
+        let start = self.0.as_ptr().align_offset(ALIGNMENT);
+        &mut self.0[start..start + length]
+    }
+}

@@ -1,0 +1,92 @@
+//! The number by which a pool remembers who had it.
+
+use std::num::NonZeroU32;
+use std::str::FromStr;
+
+/// Tells heads apart. Pools remember who had them last, and a pool with `multihost=on` is
+/// refused to a second host only if that host's number differs: two heads must never share one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct HostId(pub NonZeroU32);
+
+impl HostId {
+    /// A number for `pool` on the machine called `machine` (its machine-id: anything that is
+    /// the same after a restart and different on every other machine).
+    pub fn derive(machine: &str, pool: &str) -> Self {
+        // FNV-1a: the number is written into pools and has to stay what it is.
+        const OFFSET: u32 = 0x811c_9dc5;
+        const PRIME: u32 = 0x0100_0193;
+        let hash = machine
+            .trim()
+            .bytes()
+            .chain([0])
+            .chain(pool.bytes())
+            .fold(OFFSET, |hash, byte| {
+                (hash ^ u32::from(byte)).wrapping_mul(PRIME)
+            });
+        Self(NonZeroU32::new(hash).unwrap_or(NonZeroU32::MIN))
+    }
+
+    /// A number for `pool` on this machine.
+    pub fn of_this_machine(pool: &str) -> Self {
+        let machine = ["/etc/machine-id", "/etc/hostid", "/etc/hostname"]
+            .iter()
+            .find_map(|path| {
+                let bytes = std::fs::read(path).ok().filter(|b| !b.is_empty())?;
+                Some(bytes.iter().map(|b| format!("{b:02x}")).collect::<String>())
+            })
+            .unwrap_or_else(|| {
+                rustix::system::uname()
+                    .nodename()
+                    .to_string_lossy()
+                    .into_owned()
+            });
+        Self::derive(&machine, pool)
+    }
+}
+
+/// The text is no number of a host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NoHostId;
+
+impl std::fmt::Display for NoHostId {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("write 1 to 8 hex digits, not all zero")
+    }
+}
+
+impl std::error::Error for NoHostId {}
+
+/// As on a command line: eight hex digits at most, not zero.
+impl FromStr for HostId {
+    type Err = NoHostId;
+
+    fn from_str(text: &str) -> Result<Self, NoHostId> {
+        let digits = text.strip_prefix("0x").unwrap_or(text);
+        let number = u32::from_str_radix(digits, 16).ok();
+        number.and_then(NonZeroU32::new).map(Self).ok_or(NoHostId)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn host_ids_differ_by_machine_and_by_pool_and_stay_what_they_are() {
+        let one = HostId::derive("abc", "tank");
+        assert_eq!(one, HostId::derive("abc\n", "tank"));
+        assert_ne!(one, HostId::derive("abd", "tank"));
+        assert_ne!(one, HostId::derive("abc", "tonk"));
+        assert_eq!(one.0.get(), 1_257_048_757);
+    }
+
+    #[test]
+    fn a_number_is_read_as_it_is_written() {
+        let one = HostId::derive("abc", "tank");
+        assert_eq!(format!("{:08x}", one.0).parse(), Ok(one));
+        assert_eq!(format!("0x{:x}", one.0).parse(), Ok(one));
+        for wrong in ["", "0", "123456789", "xyz"] {
+            assert_eq!(wrong.parse::<HostId>(), Err(NoHostId), "{wrong}");
+        }
+    }
+}

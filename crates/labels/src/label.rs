@@ -1,0 +1,167 @@
+//! What a label says of its device and its pool.
+
+use std::path::Path;
+
+use crate::device::Device;
+use crate::list::{Value, entries};
+
+/// `state` of a label.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum LabelState {
+    /// In use, or was when its host stopped without exporting it.
+    Active,
+    /// Free for any host.
+    Exported,
+    /// Its pool was destroyed.
+    Destroyed,
+    /// A spare of some pool.
+    Spare,
+    /// A cache of some pool.
+    Cache,
+}
+
+impl LabelState {
+    fn from_raw(raw: u64) -> Option<Self> {
+        Some(match raw {
+            0 => Self::Active,
+            1 => Self::Exported,
+            2 => Self::Destroyed,
+            3 => Self::Spare,
+            4 => Self::Cache,
+            _ => return None,
+        })
+    }
+}
+
+/// One label.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Label {
+    /// Whose its device is.
+    pub state: LabelState,
+    /// The device's own number.
+    pub guid: u64,
+    /// Its pool's number; zero for spares and caches.
+    pub pool_guid: u64,
+    /// Its pool's name; empty for spares and caches.
+    pub pool_name: String,
+    /// Number of the group it is in.
+    pub top_guid: u64,
+    /// When it was written.
+    pub txg: u64,
+    /// Number of the host that used it last.
+    pub host_id: Option<u32>,
+    /// Name of that host.
+    pub host_name: Option<String>,
+}
+
+impl Label {
+    /// Reads a packed list; `None` if it is not one of a device that belongs to something.
+    pub fn parse(packed: &[u8]) -> Option<Self> {
+        let entries = entries(packed)?;
+        let find = |name: &str| {
+            let found = entries.iter().find(|(one, _)| *one == name.as_bytes());
+            found.map(|(_, value)| *value)
+        };
+        let number = |name| match find(name)? {
+            Value::Number(number) => Some(number),
+            Value::Text(_) => None,
+        };
+        let text = |name| match find(name)? {
+            Value::Text(text) => Some(String::from_utf8_lossy(text).into_owned()),
+            Value::Number(_) => None,
+        };
+        let state = LabelState::from_raw(number("state")?)?;
+        let label = Self {
+            state,
+            guid: number("guid")?,
+            pool_guid: number("pool_guid").unwrap_or(0),
+            pool_name: text("name").unwrap_or_default(),
+            top_guid: number("top_guid").unwrap_or(0),
+            txg: number("txg").unwrap_or(0),
+            host_id: number("hostid").map(|id| id as u32),
+            host_name: text("hostname"),
+        };
+        let is_member = !matches!(state, LabelState::Spare | LabelState::Cache);
+        // A device being added carries a label of transaction group 0 until it is in.
+        let is_whole = label.pool_guid != 0 && !label.pool_name.is_empty() && label.txg != 0;
+        (is_whole || !is_member).then_some(label)
+    }
+
+    /// The newest label of the file or block device at `path`; `None` if it has none.
+    ///
+    /// # Errors
+    ///
+    /// The device cannot be opened.
+    pub fn read(path: &Path) -> rustix::io::Result<Option<Self>> {
+        let found = Device::open(path)?.map(|device| device.lists(Self::parse));
+        let labels = found.into_iter().flatten();
+        Ok(labels.reduce(|best, next| if best.txg < next.txg { next } else { best }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::list::tests::{a_number, a_text, packed};
+
+    fn list(state: u64, txg: u64) -> Vec<u8> {
+        packed(&[
+            a_text("name", "tank"),
+            a_number("state", state),
+            a_number("txg", txg),
+            a_number("pool_guid", 11),
+            a_number("guid", 12),
+            a_number("top_guid", 13),
+            a_number("hostid", 0x00ab_cdef),
+            a_text("hostname", "left"),
+        ])
+    }
+
+    #[test]
+    fn a_label_tells_whose_its_device_is() {
+        let expected = Label {
+            state: LabelState::Active,
+            guid: 12,
+            pool_guid: 11,
+            pool_name: "tank".to_owned(),
+            top_guid: 13,
+            txg: 77,
+            host_id: Some(0x00ab_cdef),
+            host_name: Some("left".to_owned()),
+        };
+        assert_eq!(Label::parse(&list(0, 77)), Some(expected));
+    }
+
+    #[test]
+    fn a_device_that_is_being_added_has_no_label_yet_and_a_spare_needs_no_pool() {
+        assert_eq!(Label::parse(&list(0, 0)), None);
+        assert_eq!(Label::parse(&list(9, 77)), None, "no state that is known");
+        let spare = packed(&[a_number("state", 3), a_number("guid", 12)]);
+        let state = Label::parse(&spare).map(|label| label.state);
+        assert_eq!(state, Some(LabelState::Spare));
+    }
+
+    #[test]
+    fn the_newest_copy_counts_and_one_that_is_broken_does_not() {
+        const MIB: u64 = 1 << 20;
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("disk");
+        let file = std::fs::File::create(&path).expect("made");
+        file.set_len(64 * MIB).expect("long enough");
+        assert_eq!(Label::read(&path), Ok(None));
+        // Labels of 256 KiB, two at each end; the list is 16 KiB into each.
+        let starts = [0, 256 << 10, 64 * MIB - (512 << 10), 64 * MIB - (256 << 10)];
+        for (start, bytes) in starts
+            .iter()
+            .zip([list(0, 5), list(1, 9), vec![255; 99], list(0, 7)])
+        {
+            use std::os::unix::fs::FileExt;
+            file.write_all_at(&bytes, start + (16 << 10))
+                .expect("written");
+        }
+        let found = Label::read(&path).expect("it opens").expect("a label");
+        assert_eq!((found.txg, found.state), (9, LabelState::Exported));
+        assert!(Label::read(&folder.path().join("none")).is_err());
+    }
+}

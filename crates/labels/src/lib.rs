@@ -1,0 +1,20 @@
+//! The labels that ZFS writes on each device of a pool: which pool it belongs to, who used it last.
+//! They are read here without the ZFS library, so that a program that only has to know
+//! whose a pool is starts in no time.
+//!
+//! There are four copies, two at the start and two at the end of the device, so that one survives
+//! whatever overwrites the others or a crash while one is written. In each, a ring of uberblocks
+//! follows the description: the roots of the last transaction groups.
+
+#![forbid(unsafe_code)]
+
+mod device;
+mod host;
+mod label;
+mod list;
+mod uberblock;
+
+pub use device::{DEVICE_BYTES_MIN, Device};
+pub use host::{HostId, NoHostId};
+pub use label::{Label, LabelState};
+pub use uberblock::Uberblock;

@@ -1,0 +1,142 @@
+//! The list of names and values in a label, packed as XDR (RFC 4506): each entry begins with its
+//! length, so that what is not wanted is skipped. `docs/formats/labels.md` says what is read.
+
+/// Encoding XDR, in the first byte of a packed list.
+const ENCODING_XDR: u8 = 1;
+/// Encoding, byte order and two reserved bytes.
+const HEADER_BYTES: usize = 4;
+/// Version and flags of a list.
+const VERSION_BYTES: usize = 8;
+/// Bytes of an entry that are not its name and value: two lengths, the name's length, type, count.
+const ENTRY_BYTES_MIN: usize = 20;
+/// Type numbers of entries.
+const TYPE_U64: u32 = 8;
+const TYPE_TEXT: u32 = 9;
+
+/// A value of one of the types that labels are asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Value<'a> {
+    Number(u64),
+    Text(&'a [u8]),
+}
+
+/// The entries of the outermost list in `packed`; `None` if it is not well formed.
+pub(crate) fn entries(packed: &[u8]) -> Option<Vec<(&[u8], Value<'_>)>> {
+    if *packed.first()? != ENCODING_XDR {
+        return None;
+    }
+    let mut rest = packed.get(HEADER_BYTES + VERSION_BYTES..)?;
+    let mut found = Vec::new();
+    loop {
+        let mut entry = rest;
+        let length = usize::try_from(number(&mut entry)?).ok()?;
+        if length == 0 {
+            return Some(found);
+        }
+        if length < ENTRY_BYTES_MIN {
+            return None;
+        }
+        let mut entry = rest.get(..length)?.get(8..)?;
+        rest = rest.get(length..)?;
+        let name = text(&mut entry)?;
+        let (kind, count) = (number(&mut entry)?, number(&mut entry)?);
+        let value = match (kind, count) {
+            (TYPE_U64, 1) => Value::Number(u64::from_be_bytes(take(&mut entry)?)),
+            (TYPE_TEXT, 1) => Value::Text(text(&mut entry)?),
+            _ => continue,
+        };
+        found.push((name, value));
+    }
+}
+
+fn take<const LENGTH: usize>(bytes: &mut &[u8]) -> Option<[u8; LENGTH]> {
+    let (first, rest) = bytes.split_first_chunk()?;
+    *bytes = rest;
+    Some(*first)
+}
+
+fn number(bytes: &mut &[u8]) -> Option<u32> {
+    take(bytes).map(u32::from_be_bytes)
+}
+
+/// Text is as long as it says, and filled up to a multiple of four bytes.
+fn text<'a>(bytes: &mut &'a [u8]) -> Option<&'a [u8]> {
+    let length = usize::try_from(number(bytes)?).ok()?;
+    let (text, rest) = bytes.split_at_checked(length.checked_next_multiple_of(4)?)?;
+    *bytes = rest;
+    text.get(..length)
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// A list with these entries, each given as the bytes after its two lengths.
+    pub(crate) fn packed(entries: &[Vec<u8>]) -> Vec<u8> {
+        let mut bytes = vec![1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1];
+        for entry in entries {
+            let length = u32::try_from(entry.len() + 8).expect("short");
+            bytes.extend(length.to_be_bytes());
+            bytes.extend([0, 0, 0, 64]);
+            bytes.extend(entry);
+        }
+        bytes.extend([0; 8]);
+        bytes
+    }
+
+    fn word(text: &str) -> Vec<u8> {
+        let mut bytes = u32::try_from(text.len())
+            .expect("short")
+            .to_be_bytes()
+            .to_vec();
+        bytes.extend(text.bytes());
+        bytes.resize(bytes.len().next_multiple_of(4), 0);
+        bytes
+    }
+
+    pub(crate) fn a_number(name: &str, value: u64) -> Vec<u8> {
+        let kind = [0, 0, 0, 8, 0, 0, 0, 1];
+        [word(name), kind.to_vec(), value.to_be_bytes().to_vec()].concat()
+    }
+
+    pub(crate) fn a_text(name: &str, value: &str) -> Vec<u8> {
+        let kind = [0, 0, 0, 9, 0, 0, 0, 1];
+        [word(name), kind.to_vec(), word(value)].concat()
+    }
+
+    #[test]
+    fn numbers_and_texts_are_found_and_everything_else_is_skipped() {
+        // A nested list, whose own entries are not those of the list around it.
+        let nested = [
+            word("vdev_tree"),
+            vec![0, 0, 0, 19, 0, 0, 0, 1],
+            packed(&[a_number("txg", 5)])[4..].to_vec(),
+        ]
+        .concat();
+        let bytes = packed(&[a_text("name", "tank"), nested, a_number("txg", 77)]);
+        let expected: [(&[u8], Value<'_>); 2] =
+            [(b"name", Value::Text(b"tank")), (b"txg", Value::Number(77))];
+        assert_eq!(entries(&bytes).as_deref(), Some(expected.as_slice()));
+    }
+
+    #[test]
+    fn a_list_that_is_cut_short_anywhere_is_none() {
+        let bytes = packed(&[a_text("name", "tank"), a_number("txg", 77)]);
+        // The last four bytes are the second half of the end.
+        for length in 0..bytes.len() - 4 {
+            assert_eq!(entries(&bytes[..length]), None, "{length}");
+        }
+    }
+
+    #[test]
+    fn lengths_that_lead_nowhere_are_no_list() {
+        for length in [1, 8, 19, u32::MAX] {
+            let mut bytes = packed(&[a_number("txg", 77)]);
+            bytes[12..16].copy_from_slice(&length.to_be_bytes());
+            assert_eq!(entries(&bytes), None, "{length}");
+        }
+        let mut bytes = packed(&[a_number("txg", 77)]);
+        bytes[20..24].copy_from_slice(&u32::MAX.to_be_bytes());
+        assert_eq!(entries(&bytes), None);
+    }
+}

@@ -1,0 +1,70 @@
+//! The root of a transaction group, as far as it tells of the pool's owner.
+
+/// What is of interest of an uberblock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Uberblock {
+    /// Its transaction group.
+    pub txg: u64,
+    /// Whether its writer leaves signs of life (`multihost=on`).
+    pub is_watched: bool,
+}
+
+impl Uberblock {
+    /// Uberblocks are that far apart, or a multiple, in bytes.
+    pub(crate) const DISTANCE_MIN: usize = 1024;
+    const MAGIC: u64 = 0x00ba_b10c;
+    const MULTIHOST_MAGIC: u64 = 0xa11c_ea11;
+
+    pub(crate) fn parse(bytes: &[u8]) -> Option<Self> {
+        let number = |index: usize, swapped: bool| -> Option<u64> {
+            let bytes = bytes.get(index * 8..index * 8 + 8)?.try_into().ok()?;
+            let number = u64::from_le_bytes(bytes);
+            Some(if swapped { number.swap_bytes() } else { number })
+        };
+        // Written in the byte order of the machine that wrote it.
+        let swapped = match number(0, false)? {
+            Self::MAGIC => false,
+            other if other.swap_bytes() == Self::MAGIC => true,
+            _ => return None,
+        };
+        // Members 3 to 21 are a sum, a time, a block pointer and a version.
+        let (magic, delay_ns) = (number(22, swapped)?, number(23, swapped)?);
+        Some(Self {
+            txg: number(2, swapped)?,
+            is_watched: magic == Self::MULTIHOST_MAGIC && delay_ns != 0,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn uberblock(txg: u64, multihost: [u64; 2], write: fn(u64) -> [u8; 8]) -> Vec<u8> {
+        let mut members = [0; 128];
+        members[0] = Uberblock::MAGIC;
+        members[2] = txg;
+        members[22..24].copy_from_slice(&multihost);
+        members.into_iter().flat_map(write).collect()
+    }
+
+    #[test]
+    fn an_uberblock_of_either_byte_order_tells_its_group_and_whether_it_is_watched() {
+        for write in [u64::to_le_bytes, u64::to_be_bytes] {
+            for (multihost, is_watched) in [
+                ([0, 0], false),
+                ([Uberblock::MULTIHOST_MAGIC, 0], false),
+                ([Uberblock::MULTIHOST_MAGIC, 5], true),
+            ] {
+                let found = Uberblock::parse(&uberblock(77, multihost, write));
+                let expected = Uberblock {
+                    txg: 77,
+                    is_watched,
+                };
+                assert_eq!(found, Some(expected));
+            }
+        }
+        assert_eq!(Uberblock::parse(&[0; 1024]), None);
+        assert_eq!(Uberblock::parse(&[]), None);
+    }
+}
