@@ -77,6 +77,9 @@ class Client(ABC):
     def service(self, events: int) -> None:
         """Lets the library work on what ``poll`` reported."""
 
+    def catch_up(self) -> None:
+        """Notices what no event tells, such as a handshake that was over before anybody looked."""
+
     @property
     @abstractmethod
     def dead(self) -> bool:
@@ -92,6 +95,7 @@ def drive(clients: Sequence[Client], seconds: float) -> None:
     poller = select.poll()
     owners: dict[int, Client] = {}
     for client in clients:
+        client.catch_up()
         descriptor = client.descriptor()
         if descriptor < 0 or client.dead:
             continue

@@ -189,6 +189,11 @@ class NbdClient(Client):
         self._tell_ready()
         self._tell()
 
+    def catch_up(self) -> None:
+        # A server that is close may have answered everything before the constructor returned.
+        self._note_death()
+        self._tell_ready()
+
     def _tell_ready(self) -> None:
         if self._ready is None or not (self._lost or self._handle.aio_is_ready()):
             return
