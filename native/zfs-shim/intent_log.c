@@ -118,6 +118,29 @@ bh_log_commit(zilog_t *log)
 	bh_in_place_end();
 }
 
+/*
+ * A log without blocks gets its first one with a transaction group, which the first commit waits for. Whoever
+ * expects commits lets the log begin before: with a record that an extent of no length was freed.
+ */
+int
+bh_log_begin(bh_volume_t *volume)
+{
+	if (volume->bv_read_only)
+		return (0);
+
+	zilog_t *log = bh_log_open(volume);
+	dmu_tx_t *tx = dmu_tx_create(volume->bv_os);
+	int error = dmu_tx_assign(tx, DMU_TX_WAIT);
+	if (error != 0) {
+		dmu_tx_abort(tx);
+		return (error);
+	}
+	bh_log_free(volume, tx, 0, 0);
+	dmu_tx_commit(tx);
+	bh_log_commit(log);
+	return (0);
+}
+
 static int
 replayed(bh_volume_t *volume, int error)
 {

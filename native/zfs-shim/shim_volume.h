@@ -104,6 +104,9 @@ int bh_update_end(bh_update_t *update, const uint8_t *data);
 /* Makes what was written durable through the intent log. */
 int bh_flush(bh_volume_t *volume);
 
+/* Has the log begin, so that the first flush waits for no transaction group. Waits for one itself. */
+int bh_log_begin(bh_volume_t *volume);
+
 /* Fills at most `runs_max` runs that cover `length` bytes or their beginning. */
 int bh_status(bh_volume_t *volume, uint64_t offset, uint64_t length,
     bh_run_t *runs, uint64_t runs_max, uint64_t *count);

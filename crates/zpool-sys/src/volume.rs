@@ -120,6 +120,7 @@ unsafe extern "C" {
     pub fn bh_update_end(update: *mut bh_update, data: *const u8) -> i32;
 
     pub fn bh_flush(volume: *mut bh_volume) -> i32;
+    pub fn bh_log_begin(volume: *mut bh_volume) -> i32;
     pub fn bh_status(
         volume: *mut bh_volume,
         offset: u64,

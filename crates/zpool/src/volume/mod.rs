@@ -217,6 +217,17 @@ impl Volume {
             .map_err(|cause| DatasetError::common("resize", &self.shared.name, cause))
     }
 
+    /// Has the intent log begin, so that the first flush does not wait for a transaction group. Does
+    /// nothing to a volume that is read-only. May block.
+    pub fn begin_log(&self) -> Result<(), DeviceError> {
+        const DOING: &str = "begin the log";
+        let whole = Extent::new(0, 0);
+        let using = self.using(Effort::MayBlock, DOING, whole)?;
+        // SAFETY: open while `using` lives.
+        let code = unsafe { sys::bh_log_begin(using.raw()) };
+        device_error(code, DOING, whole)
+    }
+
     fn using(
         &self,
         effort: Effort,

@@ -323,8 +323,9 @@ fn announce(
         Failure::new(FailureKind::Failed, format!("start to answer: {error}"))
     };
     let after_ms = core.is_listening();
-    core.connections
-        .inherit(core.serving.tell_previous_clients());
+    let orphans = core.serving.tell_previous_clients();
+    let is_awaited = !orphans.is_empty();
+    core.connections.inherit(orphans);
     core.serving.rescues.forget_sockets();
     connections::keep(core).map_err(failed)?;
     control.serve(Arc::clone(core) as Arc<_>).map_err(failed)?;
@@ -337,7 +338,7 @@ fn announce(
         after_ms,
         "listening"
     );
-    replay::start(core).map_err(failed)?;
+    replay::start(core, is_awaited).map_err(failed)?;
     schedules::start(core).map_err(failed)?;
     keys::start(core).map_err(failed)?;
     let access = Arc::clone(core) as Arc<dyn replicate::Access>;

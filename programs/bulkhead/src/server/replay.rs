@@ -1,5 +1,6 @@
 //! Replays the intent logs that an earlier owner of the pool left, behind the back of the first
-//! clients. A client that comes first to a volume does not wait for the others'.
+//! clients. A client that comes first to a volume does not wait for the others'. Where clients are about to
+//! come back, logs begin anew before: the first durable write would wait for that.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -7,16 +8,26 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use units::VolumeName;
 
 use super::core::Core;
+use super::volumes::CLOSERS_MAX;
 use crate::operations;
 
 /// Logs that are replayed at a time. Clients' first requests want the processors, too.
 const AT_A_TIME: usize = 4;
+/// Volumes whose logs begin before a client writes. Each makes a stop wait for a commit, which so many share.
+const BEGUN_MAX: usize = CLOSERS_MAX;
 
-/// Starts to replay, in threads of its own.
-pub fn start(core: &Arc<Core>) -> std::io::Result<()> {
+/// Starts to replay, in threads of its own. `is_awaited` tells whether clients are about to come back.
+pub fn start(core: &Arc<Core>, is_awaited: bool) -> std::io::Result<()> {
     let core = Arc::clone(core);
     let thread = std::thread::Builder::new().name("log-replay".into());
-    thread.spawn(move || run(&core)).map(drop)
+    let work = move || {
+        run(&core);
+        if is_awaited {
+            begin_logs(&core);
+        }
+        core.clean_up_rescues();
+    };
+    thread.spawn(work).map(drop)
 }
 
 fn run(core: &Core) {
@@ -40,14 +51,46 @@ fn run(core: &Core) {
     });
     let after_ms = core.has_replayed();
     tracing::info!(count = waiting.len(), after_ms, "intent logs replayed");
-    core.clean_up_rescues();
+}
+
+/// Has the logs of the first volumes begin, all at once: they share the wait.
+fn begin_logs(core: &Core) {
+    let names = core.serving.volumes.first_shown(BEGUN_MAX);
+    std::thread::scope(|scope| {
+        for name in &names {
+            scope.spawn(|| begin_log(core, name));
+        }
+    });
+    tracing::debug!(count = names.len(), "intent logs begin");
+}
+
+/// What cannot be opened now is for whoever uses it.
+fn begin_log(core: &Core, name: &VolumeName) {
+    if core.is_going() || is_locked(core, name) {
+        return;
+    }
+    let volumes = &core.serving.volumes;
+    let opened = volumes.open(name).map_err(|failure| failure.message);
+    // After that: it is open now.
+    let begun = opened.and_then(|_| match volumes.open_volume(name) {
+        Some(volume) => volume.begin_log().map_err(|error| error.to_string()),
+        None => Ok(()),
+    });
+    if let Err(why) = begun {
+        tracing::debug!(volume = %name, why, "a log does not begin yet");
+    }
+}
+
+/// Whether its key is missing.
+fn is_locked(core: &Core, name: &VolumeName) -> bool {
+    let locked = |pool: &zpool::Pool| pool.key_info(name).is_ok_and(|key| key.is_locked());
+    core.pool.get().is_some_and(|pool| locked(&pool))
 }
 
 /// Replays one log. That of a volume that cannot be opened stays for whoever can.
 fn replay(core: &Core, name: &VolumeName) {
     // The log of one whose key is missing waits until it is loaded.
-    let is_locked = |pool: &zpool::Pool| pool.key_info(name).is_ok_and(|key| key.is_locked());
-    if core.is_going() || core.pool.get().is_some_and(|pool| is_locked(&pool)) {
+    if core.is_going() || is_locked(core, name) {
         return;
     }
     if let Err(failure) = core.replay(name) {

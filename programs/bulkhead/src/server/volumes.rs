@@ -16,7 +16,7 @@ use super::lazy::{LOGICAL_BLOCK, LazyVolume, OpenVolume, Opener, Shape};
 use super::shared_pool::SharedPool;
 
 /// Volumes that are closed at the same time.
-const CLOSERS_MAX: usize = 8;
+pub const CLOSERS_MAX: usize = 8;
 
 /// All devices by the name of their volume.
 pub struct Volumes {
@@ -119,6 +119,11 @@ impl Volumes {
                 Ok(true)
             }
         }
+    }
+
+    /// The first of those that are shown, by their names.
+    pub fn first_shown(&self, count: usize) -> Vec<VolumeName> {
+        self.lock().keys().take(count).cloned().collect()
     }
 
     /// The open volume of that name.
