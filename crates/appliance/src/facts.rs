@@ -47,6 +47,8 @@ pub struct HeadFacts {
     pub reservations: BTreeMap<PathBuf, bool>,
     /// Feature flags that its OpenZFS can use.
     pub zfs_features: Option<BTreeSet<String>>,
+    /// Why its program would open no pool, if it would not.
+    pub engine_refused: Option<String>,
     /// Feature flags that pools on the disks it sees cannot be read without.
     pub features_in_use: BTreeMap<PoolName, BTreeSet<String>>,
     /// Pools that a cache file names, which a booting kernel ZFS would import.

@@ -214,6 +214,7 @@ fn understand(text: &str, answered_ms: i64) -> HeadFacts {
                 let features = facts.zfs_features.get_or_insert_default();
                 features.insert((*name).to_owned());
             }
+            ["engine_refused", reason] => facts.engine_refused = Some((*reason).to_owned()),
             ["feature_in_use", pool, name] => {
                 if let Ok(pool) = pool.parse() {
                     let features = facts.features_in_use.entry(pool).or_default();
@@ -290,5 +291,8 @@ mod tests {
         assert_eq!(facts.zfs_features.map(|all| all.len()), Some(2));
         let tank = "tank".parse().expect("a good name");
         assert!(facts.features_in_use[&tank].contains("draid"));
+
+        let facts = understand("engine_refused\tanother OpenZFS\n", 0);
+        assert_eq!(facts.engine_refused.as_deref(), Some("another OpenZFS"));
     }
 }

@@ -203,7 +203,10 @@ fn unknown(facts: &HeadFacts) -> Vec<&'static str> {
         (facts.clock_ahead_ms.is_none(), "its clock"),
         (facts.interfaces.is_none(), "its interfaces"),
         (facts.versions.is_empty(), "versions of packages"),
-        (facts.zfs_features.is_none(), "features of its OpenZFS"),
+        (
+            facts.zfs_features.is_none() && facts.engine_refused.is_none(),
+            "features of its OpenZFS",
+        ),
         (facts.stall_ms_max.is_none(), "how long it stands still"),
     ];
     let missing = all.into_iter().filter(|(is_missing, _)| *is_missing);

@@ -57,9 +57,16 @@ pub fn tell(common: &Common, stalls: bool) -> Result<String, Failure> {
     }
     let mut options = EngineOptions::new(NO_HOST);
     options.arc_bytes_max = units::ByteCount::mib(64);
-    open::start(options)?;
-    for feature in features() {
-        let _ = writeln!(lines, "zfs_feature\t{feature}");
+    match open::start(options) {
+        Ok(_) => {
+            for feature in features() {
+                let _ = writeln!(lines, "zfs_feature\t{feature}");
+            }
+        }
+        // What it knows besides is worth telling.
+        Err(refused) => {
+            let _ = writeln!(lines, "engine_refused\t{}", refused.message);
+        }
     }
     Ok(lines)
 }

@@ -184,6 +184,8 @@ codes! {
         "ZFS tells owners of a pool apart by host id: two heads with the same one admit each other while the pool is in use."
     ProgramMissing "program-missing" Error
         "What needs the program fails, usually in the moment of a takeover."
+    EngineRefused "engine-refused" Error
+        "A head whose program does not start its OpenZFS takes no pool over."
     VersionsDiffer "versions-differ" Warning
         "Heads with different versions are tested by nobody; a while during an upgrade is fine."
     FeaturesDiffer "features-differ" Warning

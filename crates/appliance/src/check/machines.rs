@@ -67,6 +67,14 @@ fn check_identity(checker: &mut Checker<'_>, name: &HeadName, known: &HeadFacts)
 }
 
 fn check_software(checker: &mut Checker<'_>, name: &HeadName, known: &HeadFacts) {
+    if let Some(reason) = &known.engine_refused {
+        checker.find(
+            Code::EngineRefused,
+            &head_key(name),
+            format!("{name} would open no pool: {reason}"),
+            "install the bulkhead that fits the OpenZFS there, on both heads the same",
+        );
+    }
     for program in programs_required(checker.appliance) {
         if known.programs.get(&program) == Some(&false) {
             checker.find(

@@ -423,6 +423,9 @@ fn each_mistake_on_the_machines_is_found() {
         (Code::ProgramMissing, |facts| {
             right(facts).programs.insert("fence_ipmilan".into(), false);
         }),
+        (Code::EngineRefused, |facts| {
+            right(facts).engine_refused = Some("another version of OpenZFS".into());
+        }),
         (Code::VersionsDiffer, |facts| {
             right(facts)
                 .versions
