@@ -118,6 +118,8 @@ def memory_base(free_bytes: int) -> str | None:
 def scratch(purpose: str, keep: bool = False, base: str | None = None) -> Iterator[Path]:
     """A directory for this run under ``$BULKHEAD_SCRATCH`` (or ``base``, or the system's), removed after."""
     base = os.environ.get("BULKHEAD_SCRATCH", base)
+    if base:
+        Path(base).mkdir(parents=True, exist_ok=True)
     path = Path(tempfile.mkdtemp(prefix=f"bulkhead-{purpose}-", dir=base))
 
     def remove() -> None:

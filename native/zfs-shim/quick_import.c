@@ -35,6 +35,8 @@ typedef struct head {
 	uint64_t h_object;
 	uint64_t h_flags;
 	blkptr_t h_pointer;
+	/* DMU_OST_NONE until its header was looked at. */
+	dmu_objset_type_t h_type;
 	boolean_t h_has_no_log;
 } head_t;
 
@@ -44,7 +46,7 @@ typedef struct heads {
 	uint64_t hs_capacity;
 	/* Of the longest name, without the pool's. */
 	uint64_t hs_name_bytes;
-	boolean_t hs_logs_known;
+	boolean_t hs_headers_known;
 } heads_t;
 
 /* What the first walk of a load found; the others need not walk. One load at a time. */
@@ -54,6 +56,20 @@ static struct {
 	uint64_t lk_first_txg;
 	heads_t lk_heads;
 } load_known = { .lk_mutex = PTHREAD_MUTEX_INITIALIZER };
+
+/*
+ * What the last import of this process found, for who asks first thing afterwards. No log appears
+ * later that has to be replayed, so the datasets that may have one do not become more.
+ */
+static struct {
+	pthread_mutex_t af_mutex;
+	/* Of which pool; 0: nothing is known. */
+	uint64_t af_guid;
+	uint64_t *af_suspects;
+	uint64_t af_suspect_count;
+	/* Of volumes; UINT64_MAX: some dataset may be one or not. */
+	uint64_t af_volume_count;
+} at_import = { .af_mutex = PTHREAD_MUTEX_INITIALIZER };
 
 /* To whom names are told. */
 typedef struct name_visit {
@@ -126,7 +142,8 @@ add_head(bh_dnodes_t *dnodes, uint64_t object, heads_t *heads)
 		heads->hs_list = more;
 	}
 	head_t *head = &heads->hs_list[heads->hs_count++];
-	*head = (head_t){ object, phys->ds_flags, phys->ds_bp, B_FALSE };
+	*head = (head_t){ .h_object = object, .h_flags = phys->ds_flags,
+	    .h_pointer = phys->ds_bp };
 	return (0);
 }
 
@@ -197,14 +214,19 @@ look_at_header(void *arg, uint64_t index, const void *data)
 	const headers_t *headers = arg;
 	const objset_phys_t *header = data;
 
-	if (header != NULL)
-		headers->hd_heads[index]->h_has_no_log =
-		    BP_IS_HOLE(&header->os_zil_header.zh_log);
+	if (header == NULL)
+		return;
+	headers->hd_heads[index]->h_type = header->os_type;
+	headers->hd_heads[index]->h_has_no_log =
+	    BP_IS_HOLE(&header->os_zil_header.zh_log);
 }
 
-/* Finds the datasets that surely have no log. Those of which nothing is found out may have one. */
+/*
+ * Finds out what the datasets are, and which of them surely have no log. Those of which nothing is
+ * found out may be anything and have one.
+ */
 static void
-look_for_logs(spa_t *spa, heads_t *heads)
+look_at_headers(spa_t *spa, heads_t *heads)
 {
 	headers_t headers = {
 		.hd_heads = malloc(heads->hs_count * sizeof (head_t *)),
@@ -238,15 +260,18 @@ visit_logs(dsl_pool_t *dp, heads_t *heads, int visit(dsl_pool_t *,
 	int first_error = 0;
 
 	/* Checked first and claimed later, with no write between. */
-	if (!heads->hs_logs_known)
-		look_for_logs(dp->dp_spa, heads);
-	heads->hs_logs_known = B_TRUE;
+	if (!heads->hs_headers_known)
+		look_at_headers(dp->dp_spa, heads);
+	heads->hs_headers_known = B_TRUE;
 	for (uint64_t i = 0; i < heads->hs_count; i++) {
 		const head_t *head = &heads->hs_list[i];
 		dsl_dataset_t *ds;
 		if (head->h_has_no_log)
 			continue;
 		int error = dsl_dataset_hold_obj(dp, head->h_object, FTAG, &ds);
+		/* Destroyed since the import that listed it. */
+		if (error == ENOENT && dp->dp_spa->spa_load_state == SPA_LOAD_NONE)
+			continue;
 		if (error == 0) {
 			bh_in_place_walk_begin();
 			error = visit(dp, ds, arg);
@@ -265,6 +290,31 @@ forget_load(void)
 	free(load_known.lk_heads.hs_list);
 	load_known.lk_heads = (heads_t){ 0 };
 	load_known.lk_pool = NULL;
+}
+
+/* Keeps what a finished load has found. The caller has the mutex of the load. */
+static void
+remember_load(const dsl_pool_t *dp)
+{
+	const heads_t *heads = &load_known.lk_heads;
+	uint64_t *suspects = malloc(MAX(heads->hs_count, 1) * sizeof (uint64_t));
+	uint64_t suspect_count = 0, volumes = 0, unknown = 0;
+
+	for (uint64_t i = 0; suspects != NULL && i < heads->hs_count; i++) {
+		const head_t *head = &heads->hs_list[i];
+		if (!head->h_has_no_log)
+			suspects[suspect_count++] = head->h_object;
+		unknown += head->h_type == DMU_OST_NONE;
+		volumes += head->h_type == DMU_OST_ZVOL;
+	}
+	VERIFY0(pthread_mutex_lock(&at_import.af_mutex));
+	free(at_import.af_suspects);
+	at_import.af_suspects = suspects;
+	at_import.af_suspect_count = suspect_count;
+	at_import.af_volume_count = unknown == 0 ? volumes : UINT64_MAX;
+	at_import.af_guid = suspects != NULL && heads->hs_headers_known ?
+	    spa_guid(dp->dp_spa) : 0;
+	VERIFY0(pthread_mutex_unlock(&at_import.af_mutex));
 }
 
 /*
@@ -355,6 +405,7 @@ all_consistent(const char *pool)
 		if ((heads->hs_list[i].h_flags & DS_FLAG_INCONSISTENT) != 0)
 			consistent = B_FALSE;
 	}
+	remember_load(dp);
 	forget_load();
 	VERIFY0(pthread_mutex_unlock(&load_known.lk_mutex));
 	dsl_pool_rele(dp, FTAG);
@@ -394,6 +445,28 @@ visit_unreplayed(dsl_pool_t *dp, dsl_dataset_t *ds, void *arg)
 	return (0);
 }
 
+/* Takes the datasets that may have had a log when the pool was imported. FALSE if not known. */
+static boolean_t
+take_suspects(const dsl_pool_t *dp, heads_t *out)
+{
+	VERIFY0(pthread_mutex_lock(&at_import.af_mutex));
+	uint64_t count = at_import.af_suspect_count;
+	boolean_t known = at_import.af_guid == spa_guid(dp->dp_spa) &&
+	    at_import.af_suspects != NULL;
+	out->hs_list = known ? calloc(MAX(count, 1), sizeof (head_t)) : NULL;
+	known = out->hs_list != NULL;
+	for (uint64_t i = 0; known && i < count; i++)
+		out->hs_list[i].h_object = at_import.af_suspects[i];
+	if (known) {
+		out->hs_count = count;
+		out->hs_headers_known = B_TRUE;
+		free(at_import.af_suspects);
+		at_import.af_suspects = NULL;
+	}
+	VERIFY0(pthread_mutex_unlock(&at_import.af_mutex));
+	return (known);
+}
+
 int
 bh_unreplayed_volumes(const char *pool, bh_name_visitor_t *visit, void *arg)
 {
@@ -404,12 +477,77 @@ bh_unreplayed_volumes(const char *pool, bh_name_visitor_t *visit, void *arg)
 
 	if (error != 0)
 		return (error);
+	if (!take_suspects(dp, &heads)) {
+		bh_dnodes_t dnodes = { .d_mos = dp->dp_meta_objset };
+		error = collect(&dnodes, dp->dp_root_dir_obj, 0, &heads, 0);
+		bh_dnodes_end(&dnodes);
+	}
+	if (error == 0)
+		error = visit_logs(dp, &heads, visit_unreplayed, &to);
+	free(heads.hs_list);
+	dsl_pool_rele(dp, FTAG);
+	return (error);
+}
+
+/* What a dataset is, by the library's means. */
+static int
+find_type(dsl_pool_t *dp, uint64_t object, dmu_objset_type_t *out)
+{
+	dsl_dataset_t *ds;
+	objset_t *os;
+	int error = dsl_dataset_hold_obj(dp, object, FTAG, &ds);
+
+	if (error != 0)
+		return (error);
+	error = dmu_objset_from_ds(ds, &os);
+	if (error == 0)
+		*out = dmu_objset_type(os);
+	dsl_dataset_rele(ds, FTAG);
+	return (error);
+}
+
+int
+bh_volume_count(const char *pool, uint64_t *out)
+{
+	heads_t heads = { 0 };
+	dsl_pool_t *dp;
+	int error = dsl_pool_hold(pool, FTAG, &dp);
+
+	if (error != 0)
+		return (error);
 	bh_dnodes_t dnodes = { .d_mos = dp->dp_meta_objset };
 	error = collect(&dnodes, dp->dp_root_dir_obj, 0, &heads, 0);
 	bh_dnodes_end(&dnodes);
 	if (error == 0)
-		error = visit_logs(dp, &heads, visit_unreplayed, &to);
+		look_at_headers(dp->dp_spa, &heads);
+	*out = 0;
+	for (uint64_t i = 0; i < heads.hs_count && error == 0; i++) {
+		head_t *head = &heads.hs_list[i];
+		/* One that is half received is not a volume yet. */
+		if ((head->h_flags & DS_FLAG_INCONSISTENT) != 0)
+			continue;
+		if (head->h_type == DMU_OST_NONE)
+			error = find_type(dp, head->h_object, &head->h_type);
+		*out += head->h_type == DMU_OST_ZVOL;
+	}
 	free(heads.hs_list);
+	dsl_pool_rele(dp, FTAG);
+	return (error);
+}
+
+int
+bh_volume_count_at_import(const char *pool, uint64_t *out)
+{
+	dsl_pool_t *dp;
+	int error = dsl_pool_hold(pool, FTAG, &dp);
+
+	if (error != 0)
+		return (error);
+	VERIFY0(pthread_mutex_lock(&at_import.af_mutex));
+	*out = at_import.af_volume_count;
+	if (at_import.af_guid != spa_guid(dp->dp_spa) || *out == UINT64_MAX)
+		error = ENOENT;
+	VERIFY0(pthread_mutex_unlock(&at_import.af_mutex));
 	dsl_pool_rele(dp, FTAG);
 	return (error);
 }

@@ -54,7 +54,11 @@ typedef void bh_name_visitor_t(void *arg, const char *name);
  * opened. Reads one block of each volume.
  */
 int bh_unreplayed_volumes(const char *pool, bh_name_visitor_t *visit, void *arg);
-/* Whether `name` is such a volume. */
+/* How many volumes a pool has. Reads one block of each dataset, past the caches. */
+int bh_volume_count(const char *pool, uint64_t *out);
+/* How many it had when this process imported it, without reading. ENOENT if that is not known. */
+int bh_volume_count_at_import(const char *pool, uint64_t *out);
+/* Whether `name` is a volume that bh_unreplayed_volumes() visits. */
 int bh_volume_is_unreplayed(const char *name, uint32_t *out);
 
 uint64_t bh_volume_size(const bh_volume_t *volume);

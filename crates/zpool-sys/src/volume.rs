@@ -65,6 +65,8 @@ unsafe extern "C" {
         visit: bh_name_visitor_t,
         arg: *mut c_void,
     ) -> c_int;
+    pub fn bh_volume_count(pool: *const c_char, out: *mut u64) -> c_int;
+    pub fn bh_volume_count_at_import(pool: *const c_char, out: *mut u64) -> c_int;
     pub fn bh_volume_is_unreplayed(name: *const c_char, out: *mut u32) -> c_int;
     pub fn bh_volume_open(
         name: *const c_char,

@@ -105,6 +105,10 @@ fn describe(pool: &Pool) -> String {
         .datasets(pool.name(), Snapshots::Include)
         .expect("list");
     datasets.sort_by(|a, b| a.name.cmp(&b.name));
+    let volumes = datasets
+        .iter()
+        .filter(|info| info.volume.is_some() && !info.name.contains('@'));
+    assert_eq!(pool.volume_count().expect("count"), volumes.count() as u64);
     for info in &datasets {
         let (name, kind, guid) = (&info.name, info.kind, info.guid);
         writeln!(

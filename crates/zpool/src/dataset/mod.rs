@@ -274,6 +274,24 @@ impl Pool {
         Ok(found)
     }
 
+    /// How many volumes the pool has. Opens none of them.
+    pub fn volume_count(&self) -> Result<u64, DatasetError> {
+        let mut count = 0;
+        // SAFETY: the pool is open; the answer is ours.
+        let code = unsafe { sys::bh_volume_count(self.c_name().as_ptr(), &mut count) };
+        let failed = |c| DatasetError::common("count the volumes of", self.name().as_str(), c);
+        ZfsError::check(code).map_err(failed)?;
+        Ok(count)
+    }
+
+    /// How many volumes the pool had when it was imported, if that is known. Reads nothing.
+    pub fn volume_count_at_import(&self) -> Option<u64> {
+        let mut count = 0;
+        // SAFETY: as in `volume_count`.
+        let code = unsafe { sys::bh_volume_count_at_import(self.c_name().as_ptr(), &mut count) };
+        (code == 0).then_some(count)
+    }
+
     /// Makes a volume in the form that every ZFS knows. If a property or the reservation is
     /// refused, there is no volume.
     pub fn create_volume(&self, spec: &VolumeSpec) -> Result<(), DatasetError> {

@@ -29,7 +29,7 @@ pub fn status(context: &Context<'_>, pool: PoolStatus) -> Result<Status, Failure
     Ok(Status {
         pool,
         server: None,
-        volume_count: context.volume_infos()?.len() as u64,
+        volume_count: context.pool.volume_count().map_err(failures::dataset)?,
         targets: targets
             .map(|(name, wish)| target::view(name, wish))
             .collect(),

@@ -120,6 +120,10 @@ pub fn run(args: ServeArgs, common: &Common) -> Result<(), Failure> {
     let name = args.pool.clone();
     let core = Arc::new(Core::new(name, pool, serving, watch, started, sender));
     keys::load_at_hand(&core);
+    let is_counted = {
+        let pool = core.pool.require()?;
+        core.serving.count_others_at_import(&pool)
+    };
     let begun = core
         .serving
         .reconcile()
@@ -135,7 +139,9 @@ pub fn run(args: ServeArgs, common: &Common) -> Result<(), Failure> {
             if let Err(error) = core.watch.journal().start(&core.pool) {
                 tracing::warn!(%error, "no events will be kept");
             }
-            count_other_volumes(&core);
+            if !is_counted {
+                count_other_volumes(&core);
+            }
             wait(&core, &events, &mut notifier)
         }
         Err(failure) => Outcome::Failed(failure),

@@ -1,7 +1,7 @@
 //! Serves what the pool's documents say: reads them, and has both protocol servers change what
 //! differs.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
@@ -425,14 +425,24 @@ impl Serving {
 
     /// Counts the volumes without documents, which means to look at every dataset.
     pub fn count_others(&self, pool: &zpool::Pool) {
-        let found = pool.datasets(pool.name(), zpool::dataset::Snapshots::Skip);
-        let (Ok(found), Ok(all)) = (found, self.known.all(pool)) else {
-            return;
+        if let Ok(count) = pool.volume_count() {
+            self.note_count(pool, count);
+        }
+    }
+
+    /// The same, before anything was changed since the import. `false` if it is not known.
+    pub fn count_others_at_import(&self, pool: &zpool::Pool) -> bool {
+        let count = pool.volume_count_at_import();
+        count.is_some_and(|count| self.note_count(pool, count))
+    }
+
+    fn note_count(&self, pool: &zpool::Pool, count: u64) -> bool {
+        let Ok(all) = self.known.all(pool) else {
+            return false;
         };
-        let documented: BTreeSet<&str> = all.volumes().map(|facts| facts.name.as_str()).collect();
-        let volumes = found.iter().filter(|info| info.volume.is_some());
-        let others = volumes.filter(|info| !documented.contains(info.name.as_str()));
-        self.served().other_count = others.count() as u64;
+        let documented = all.volumes().count() as u64;
+        self.served().other_count = count.saturating_sub(documented);
+        true
     }
 
     /// What is served, without asking the pool.

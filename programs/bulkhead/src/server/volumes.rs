@@ -64,7 +64,7 @@ impl Volumes {
         let share = unwanted.len().div_ceil(CLOSERS_MAX).max(1);
         std::thread::scope(|scope| {
             for names in unwanted.chunks(share) {
-                scope.spawn(move || names.iter().for_each(|name| self.close(name)));
+                scope.spawn(move || names.iter().for_each(|name| self.close_one(name)));
             }
         });
     }
@@ -82,6 +82,15 @@ impl Volumes {
         for (name, device) in closing {
             device.close();
             self.opener.forget(&name);
+        }
+    }
+
+    /// Closes `name`. May block.
+    fn close_one(&self, name: &VolumeName) {
+        let device = self.lock().remove(name);
+        if let Some(device) = device {
+            device.close();
+            self.opener.forget(name);
         }
     }
 
