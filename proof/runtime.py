@@ -13,7 +13,7 @@ import socket
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parent.parent
@@ -134,6 +134,13 @@ def scratch(purpose: str, keep: bool = False, base: str | None = None) -> Iterat
         else:
             forget()
             remove()
+
+
+def verdict(complaints: Sequence[str], *lines: str) -> int:
+    """Prints what was wrong, then these lines, of which the last is the verdict; returns the exit status."""
+    for line in (*complaints, *lines):
+        print(line)
+    return bool(complaints)
 
 
 def free_port() -> int:

@@ -30,10 +30,7 @@ def main(argv: list[str]) -> int:
             tally = RacesProof(server, arguments.workers, arguments.rounds, arguments.seed).run()
         finally:
             server.kill()
-    for complaint in tally.complaints:
-        print(complaint)
-    print(tally.verdict())
-    return bool(tally.complaints)
+    return runtime.verdict(tally.complaints, tally.verdict())
 
 
 if __name__ == "__main__":
