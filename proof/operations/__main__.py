@@ -9,7 +9,9 @@ import time
 from proof import runtime
 from proof.operations.proof import OperationsProof
 from proof.operations.table import OPERATIONS
+from proof.operations.verbs import all_verbs, complaints
 from proof.operations.world import LEG_BYTES, World
+from proof.servers.bulkhead import program
 
 
 def main(argv: list[str]) -> int:
@@ -28,6 +30,8 @@ def main(argv: list[str]) -> int:
         print("\n".join(one.name for one in chosen))
         return 0
     runtime.require_nbd()
+    if wrong := complaints(all_verbs(program())):
+        raise runtime.ProofError("; ".join(wrong))
     rounds = len(OPERATIONS) if arguments.every_step else arguments.rounds
     print(f"operations: {'every step' if arguments.every_step else f'{rounds} rounds'}, seed {arguments.seed}")
     started = time.monotonic()
@@ -38,11 +42,8 @@ def main(argv: list[str]) -> int:
             tally = proof.run_every_step(arguments.stride) if arguments.every_step else proof.run()
         finally:
             world.kill()
-    for complaint in tally.complaints:
-        print(complaint)
-    print(f"{len(tally.judged)} of {len(OPERATIONS)} operations, {tally.audits} audits, {time.monotonic() - started:.0f} s")
-    print(tally.verdict())
-    return bool(tally.complaints)
+    summary = f"{len(tally.judged)} of {len(OPERATIONS)} operations, {tally.audits} audits, {time.monotonic() - started:.0f} s"
+    return runtime.verdict(tally.complaints, summary, tally.verdict())
 
 
 if __name__ == "__main__":

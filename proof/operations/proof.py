@@ -77,6 +77,13 @@ class Reference:
     offline_steps: int = 0
 
 
+def _ways(operation: Operation) -> tuple[bool, ...]:
+    """Whether the command can be killed instead of the server: what is possible of both."""
+    if operation.on_spare:
+        return (True,)
+    return (False,) if operation.needs_server else (False, True)
+
+
 class OperationsProof:
     """Runs the rounds in one world."""
 
@@ -108,7 +115,7 @@ class OperationsProof:
         for operation in self._operations:
             if operation.slow:
                 continue
-            for offline in (False,) if operation.needs_server else (False, True):
+            for offline in _ways(operation):
                 began = self.tally.rounds
                 for step in range(0, STEPS_MAX, stride):
                     fates: list[bool] = []
@@ -197,7 +204,9 @@ class OperationsProof:
         world = self._world
         world.do(operation.before)
         reference = self._reference(operation)
-        offline = not operation.needs_server and rng.random() < OFFLINE
+        offline = rng.random() < OFFLINE
+        if offline not in _ways(operation):
+            offline = not offline
         if rng.random() < BY_STEP and not operation.slow:
             begun = (
                 self._trap_command(operation, rng.randint(0, reference.offline_steps))
@@ -239,7 +248,8 @@ class OperationsProof:
     def _trap_command(self, operation: Operation, step: int) -> Child:
         """The command, which has opened the pool that a killed server left, dies in the place of a step."""
         self._world.kill()
-        child = self._begin(operation, self._world.steps.for_command(step))
+        leg = self._world.spare if operation.on_spare else None
+        child = self._begin(operation, self._world.steps.for_command(step, leg))
         self._await(child)
         self.tally.by_step += child.died_of(9)
         self.tally.offline += 1

@@ -21,6 +21,7 @@ class Steps:
 
     def __init__(self, leg: Path, server_file: Path, command_file: Path):
         self._leg = leg
+        self._others = ""
         self._server_file = server_file
         self._command_file = command_file
         # Its presence switches the server's fault driver on.
@@ -29,16 +30,26 @@ class Steps:
     def _line(self, passed: int) -> str:
         return f"{self._leg} kill-after={passed}\n"
 
+    def delay(self, leg: Path, milliseconds: int) -> None:
+        """What the server asks of another leg takes longer; none with 0, and when the trap is forgotten."""
+        self._others = f"{leg} delay={milliseconds}\n" if milliseconds else ""
+        _put(self._server_file, self._others)
+
+    def forget(self) -> None:
+        """For the next server: all legs are well."""
+        self._others = ""
+        _put(self._server_file, "")
+
     def arm(self, server: Child, passed: int = NEVER) -> None:
         """From now on so many steps pass, and the server dies in the place of the next."""
         before = _said(server).count(ARMED)
-        _put(self._server_file, self._line(passed))
+        _put(self._server_file, self._others + self._line(passed))
         wait_until("the server watches its steps", lambda: _said(server).count(ARMED) > before or not server.alive(), OBEY_SECONDS)
 
     def disarm(self, server: Child) -> int:
         """No step is the last one any more; how many there were. The server may be dead."""
         before = len(COUNTED.findall(_said(server)))
-        _put(self._server_file, "")
+        _put(self._server_file, self._others)
         if not server.alive():
             return 0
 
@@ -51,9 +62,9 @@ class Steps:
             raise ProofError(f"the server died on its own:\n{server.log_tail()}")
         return int(found[0])
 
-    def for_command(self, passed: int) -> dict[str, str]:
-        """What a command's environment needs that dies after so many steps."""
-        _put(self._command_file, self._line(passed))
+    def for_command(self, passed: int, leg: Path | None = None) -> dict[str, str]:
+        """What a command's environment needs that dies after so many steps of the leg, or of another one."""
+        _put(self._command_file, f"{leg or self._leg} kill-after={passed}\n")
         return {COMMAND_FAULTS: str(self._command_file)}
 
 

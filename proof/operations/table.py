@@ -13,6 +13,9 @@ from proof.servers.bulkhead import POOL, TARGET
 V, W, E = (f"{POOL}/{name}" for name in "vwe")
 IQN = "iqn.2026-01.org.example:second"
 COPY = f"{POOL}/copy"
+SECOND = "second"
+"""A pool on the spare disk."""
+LOST = f"{POOL}/lost"
 STRANGER = "5" * 64
 """The fingerprint of a pool that is nowhere."""
 
@@ -51,6 +54,8 @@ class Operation:
     probe: Words = ()
     """A command whose success belongs to what is seen."""
     needs_server: bool = False
+    on_spare: bool = False
+    """It is about a pool of its own on the spare disk, which no server serves: only the command is killed."""
     slow: bool = False
     """Left out of short runs."""
 
@@ -101,6 +106,46 @@ def _attach_spare(world: World) -> None:
     world.ask("pool", "scrub", POOL, "--wait")
 
 
+def _begin_slow_scrub(world: World) -> None:
+    """One that lasts until it is stopped: a leg is slow."""
+    world.slow_down()
+    world.ask("pool", "scrub", POOL)
+
+
+def _pause_scrub(world: World) -> None:
+    _begin_slow_scrub(world)
+    world.ask("pool", "scrub", POOL, "--pause")
+
+
+def _end_scrub(world: World) -> None:
+    world.speed_up()
+    # There may be none any more.
+    world.try_ask("pool", "scrub", POOL, "--stop")
+
+
+def _lose_an_original(world: World) -> None:
+    """What is left of a volume is its copy, as if it had been on another appliance."""
+    world.ask("volume", "create", LOST, "--size", "8M", "--sparse")
+    world.ask("nbd", "export", LOST, "--name", "lost")
+    target = ("--to", f"127.0.0.1:{world.port}", "--peer", world.fingerprint)
+    world.ask("replicate", "set", LOST, *target, "--into", f"{POOL}/far/lost")
+    world.ask("replicate", "run", LOST)
+    world.ask("replicate", "remove", LOST)
+    world.destroy_volume("lost")
+
+
+def _make_second(world: World) -> None:
+    _blank_spare(world)
+    world.ask(*world.named(("pool", "create", SECOND, "SPARE")))
+
+
+def _create_second(world: World) -> None:
+    """A pool of which a kill left the beginning is overwritten when that is asked for."""
+    again = world.named(("pool", "create", SECOND, "SPARE"))
+    if not world.try_ask(*again).ok:
+        world.ask(*again, "--overwrite-old-labels")
+
+
 def _bring_leg_back(world: World) -> None:
     world.ask(*world.named(("pool", "online", POOL, "LEG0")))
     world.ask("pool", "scrub", POOL, "--wait")
@@ -130,6 +175,7 @@ def _forget_schedule(world: World) -> None:
     world.destroy_snapshots("w", "auto-")
 
 
+LIMITS = ("-o", "quota=96M", "-o", "refquota=64M", "-o", "reservation=32M")
 KEEP = ("--key-format", "raw", "--key-location")
 
 OPERATIONS: tuple[Operation, ...] = (
@@ -171,6 +217,7 @@ OPERATIONS: tuple[Operation, ...] = (
         slow=True,
     ),
     Operation("clone", ("snapshot", "clone", f"{V}@base", COPY, "-o", "org.example:a=1"), after=(_destroy("copy"),), reads=("copy",)),
+    Operation("clone with limits", ("snapshot", "clone", f"{V}@base", COPY, *LIMITS), after=(_destroy("copy"),)),
     Operation(
         "promote",
         ("volume", "promote", COPY),
@@ -292,7 +339,31 @@ OPERATIONS: tuple[Operation, ...] = (
         ("replicate", "revoke", STRANGER, "--pool", POOL),
         before=(("replicate", "accept", STRANGER, "--below", f"{POOL}/near"),),
     ),
+    Operation(
+        "replicate promote",
+        ("replicate", "promote", f"{POOL}/far/lost", "--original-is-lost"),
+        before=(_lose_an_original,),
+        after=(_destroy("far/lost"), ("volume", "destroy", f"{POOL}/far", YES)),
+        reads=("far/lost",),
+    ),
+    Operation(
+        "replicate identity",
+        ("replicate", "identity", SECOND),
+        before=(_make_second,),
+        after=(_blank_spare,),
+        probe=("pool", "status", SECOND),
+        on_spare=True,
+    ),
     Operation("scrub", ("pool", "scrub", POOL, "--wait")),
+    Operation(
+        "scrub pause",
+        ("pool", "scrub", POOL, "--pause"),
+        before=(_begin_slow_scrub,),
+        after=(_end_scrub,),
+        again=_pause_scrub,
+    ),
+    Operation("scrub resume", ("pool", "scrub", POOL, "--resume"), before=(_pause_scrub,), after=(_end_scrub,)),
+    Operation("scrub stop", ("pool", "scrub", POOL, "--stop"), before=(_pause_scrub,), after=(_end_scrub,)),
     Operation("scrub schedule", ("pool", "scrub", POOL, "--schedule", "monthly"), after=(("pool", "scrub", POOL, "--schedule", "none"),)),
     Operation(
         "replace-disk",
@@ -337,9 +408,26 @@ OPERATIONS: tuple[Operation, ...] = (
         before=(("target", "create", IQN, "--pool", POOL),),
         after=(("target", "destroy", IQN, "--pool", POOL),),
     ),
+    Operation(
+        "target chap mutual",
+        ("target", "chap", "mutual", IQN, "--pool", POOL, "--user", "proof", "--secret-file", "SECRET"),
+        before=(("target", "create", IQN, "--pool", POOL), ("target", "chap", "set", IQN, "--pool", POOL, "--user", "ann", "--secret-file", "PASSWORD")),
+        after=(("target", "destroy", IQN, "--pool", POOL),),
+    ),
+    Operation(
+        "target chap clear",
+        ("target", "chap", "clear", IQN, "--pool", POOL),
+        before=(("target", "create", IQN, "--pool", POOL), ("target", "chap", "set", IQN, "--pool", POOL, "--user", "ann", "--secret-file", "SECRET")),
+        after=(("target", "destroy", IQN, "--pool", POOL),),
+    ),
     Operation("nbd unexport", ("nbd", "unexport", W), before=(("nbd", "export", W, "--name", "w"),)),
     Operation("nbd export", ("nbd", "export", W, "--name", "w", "--read-only"), after=(("nbd", "unexport", W),)),
     Operation("volume create", ("volume", "create", COPY, "--size", "8M", "-o", "org.example:a=1", "--compression", "zstd"), after=(_destroy("copy"),)),
+    Operation(
+        "volume create with limits",
+        ("volume", "create", COPY, "--size", "8M", *LIMITS),
+        after=(_destroy("copy"),),
+    ),
     Operation(
         "volume create encrypted",
         ("volume", "create", COPY, "--size", "8M", "--sparse", *KEEP, "file://KEY2"),
@@ -391,5 +479,32 @@ OPERATIONS: tuple[Operation, ...] = (
     ),
     Operation("pool offline", ("pool", "offline", POOL, "LEG0"), after=(_bring_leg_back,)),
     Operation("pool online", ("pool", "online", POOL, "LEG0"), before=(("pool", "offline", POOL, "LEG0"),), after=(_bring_leg_back,)),
+    Operation(
+        "pool create",
+        ("pool", "create", SECOND, "SPARE"),
+        before=(_blank_spare,),
+        again=_create_second,
+        after=(_blank_spare,),
+        probe=("pool", "status", SECOND),
+        on_spare=True,
+    ),
+    Operation(
+        "pool destroy",
+        ("pool", "destroy", SECOND, "--yes-destroy-all-data"),
+        before=(_make_second,),
+        after=(_blank_spare,),
+        probe=("pool", "status", SECOND),
+        on_spare=True,
+    ),
+    Operation(
+        "pool import",
+        ("pool", "import", SECOND),
+        before=(_make_second, ("--host-id", "00000002", "volume", "list", SECOND)),
+        after=(_blank_spare,),
+        # Before and after it, the pool is there.
+        probe=("pool", "status", SECOND),
+        on_spare=True,
+    ),
+    Operation("pool clear", ("pool", "clear", POOL)),
     Operation("pool set", ("pool", "set", POOL, "comment=rack-7"), after=(("pool", "set", POOL, "comment="),)),
 )

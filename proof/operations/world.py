@@ -31,6 +31,8 @@ WRITTEN_LATER_BYTES = 3 << 20
 KEY_BYTES = 32
 COMMAND_SECONDS = 120.0
 SETTLE_SECONDS = 60.0
+SLOW_MS = 40
+"""What each access to a slow leg takes longer: a scrub lasts for seconds."""
 
 Words = tuple[str, ...]
 Step = Words | Callable[["World"], None]
@@ -51,6 +53,7 @@ class World:
         self.steps = Steps(self.server.legs[1], self.server.fault_file, scratch / "command-faults")
         self.spare = self.server.directory / "spare.img"
         self.secret = scratch / "secret"
+        self.password = scratch / "password"
         self.fingerprint = ""
         self._random = random.Random(f"{seed}:contents")
         self._logs = 0
@@ -60,6 +63,7 @@ class World:
         for key in self.keys:
             key.write_bytes(os.urandom(KEY_BYTES))
         self.secret.write_text("operations-" * 2 + "\n")
+        self.password.write_text("initiators-" * 2 + "\n")
         self.server.prepare()
         self.spare.write_bytes(b"")
         os.truncate(self.spare, LEG_BYTES)
@@ -85,9 +89,10 @@ class World:
         self.ask("replicate", "accept", self.fingerprint, "--below", f"{POOL}/far")
 
     def named(self, words: Words) -> Words:
-        """The words, with what only this world knows in the place of KEY0, LEG0, SPARE, SECRET and PEER."""
+        """The words, with what only this world knows in the place of KEY0, LEG0, SPARE, SECRET, PASSWORD and PEER."""
         known = {f"KEY{number}": str(key) for number, key in enumerate(self.keys)}
-        known |= {"LEG0": str(self.server.legs[0]), "SPARE": str(self.spare), "SECRET": str(self.secret), "PEER": self.fingerprint}
+        known |= {"LEG0": str(self.server.legs[0]), "SPARE": str(self.spare), "PEER": self.fingerprint}
+        known |= {"SECRET": str(self.secret), "PASSWORD": str(self.password)}
         for name, value in known.items():
             words = tuple(word.replace(name, value) for word in words)
         return words
@@ -120,7 +125,15 @@ class World:
 
     def forget_trap(self) -> None:
         """For the next server."""
-        self.server.fault_file.write_text("")
+        self.steps.forget()
+
+    def slow_down(self) -> None:
+        """Makes a leg slow, until ``speed_up`` or the next server."""
+        self.steps.delay(self.server.legs[0], SLOW_MS)
+
+    def speed_up(self) -> None:
+        """Both legs are quick again."""
+        self.steps.delay(self.server.legs[0], 0)
 
     def is_open_in(self, child: Child) -> bool:
         """Whether the process has a leg open."""
@@ -280,8 +293,9 @@ def _volume(control: Control, one: dict[str, Any]) -> dict[str, Any]:
 def _own(control: Control, dataset: str) -> dict[str, str]:
     """Properties that were set on the dataset itself."""
     found = control.ask({"volume": {"get": {"name": dataset, "names": []}}})
-    # A quota of none is one that was set.
-    return {name: one["value"] for name, one in found.items() if one["source"] == "local" and one["value"] != "0"}
+    # A quota of none is one that was set; an identity is random.
+    own = {name: one["value"] for name, one in found.items() if one["source"] == "local" and one["value"] != "0"}
+    return {name: "" if name.endswith(":identity") else value for name, value in own.items()}
 
 
 def _without(one: dict[str, Any], key: str) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from typing import Any, cast
 
 from proof.operations.proof import OperationsProof, Reference
 from proof.operations.table import OPERATIONS, Operation, Rest
+from proof.operations.verbs import ELSEWHERE, LOOK_ONLY, complaints, verbs_of
 from proof.operations.world import Words, World
 from proof.runtime import ProofError
 
@@ -58,6 +59,20 @@ class OperationsTest(unittest.TestCase):
     def test_every_operation_has_a_name_of_its_own(self) -> None:
         names = [one.name for one in OPERATIONS]
         self.assertEqual(len(names), len(set(names)))
+
+    def test_a_verb_that_nobody_kills_is_told(self) -> None:
+        verbs = {*LOOK_ONLY, *ELSEWHERE, "pool shrink", "pool set"}
+        (complaint,) = complaints(verbs, [("pool", "set", "proof", "a=b")])
+        self.assertIn("`bulkhead pool shrink` is not killed", complaint)
+
+    def test_a_verb_that_is_no_more_is_told(self) -> None:
+        (complaint,) = complaints({*LOOK_ONLY, *ELSEWHERE} - {"pool move"}, [])
+        self.assertIn("`bulkhead pool move` is named", complaint)
+
+    def test_verbs_are_read_from_manual_pages(self) -> None:
+        parent = ".SH SYNOPSIS\n\\fBbulkhead pool\\fR [...]\n.SH SUBCOMMANDS\n"
+        leaf = ".SH SYNOPSIS\n\\fBbulkhead pool replace\\-disk\\fR [\\fB\\-\\-json\\fR]\n"
+        self.assertEqual(verbs_of([parent, leaf]), {"pool replace-disk"})
 
 
 if __name__ == "__main__":
