@@ -437,24 +437,69 @@ bh_property_text(const char *property, uint64_t value)
 	return (text);
 }
 
+/* What a new dataset has from the transaction group on that makes it: checked already. */
+typedef struct initial {
+	nvlist_t *i_properties;
+	/* Quotas and reservations, which are kept outside the property list. */
+	nvlist_t *i_limits;
+} initial_t;
+
 typedef struct volume_shape {
 	uint64_t vs_size;
 	uint64_t vs_block_size;
-	/* Already checked. */
-	nvlist_t *vs_properties;
-	uint64_t vs_refreservation;
+	initial_t vs_initial;
 } volume_shape_t;
 
-/* What a new dataset has from the transaction group on that makes it. */
+static uint64_t
+limit_of(const initial_t *initial, zfs_prop_t property)
+{
+	uint64_t value = 0;
+
+	(void) nvlist_lookup_uint64(initial->i_limits,
+	    zfs_prop_to_name(property), &value);
+	return (value);
+}
+
+/* One quota or reservation of a dataset that is being made; it has taken no space yet. */
 static void
-set_initial(dsl_dataset_t *ds, nvlist_t *properties, uint64_t refreservation,
+set_initial_limit(dsl_dataset_t *ds, zfs_prop_t property, uint64_t value,
     dmu_tx_t *tx)
 {
+	dsl_dir_t *dd = ds->ds_dir;
+
+	if (property == ZFS_PROP_REFRESERVATION) {
+		dsl_dataset_set_refreservation_sync_impl(ds, ZPROP_SRC_LOCAL,
+		    value, tx);
+		return;
+	}
+	dsl_prop_set_sync_impl(ds, zfs_prop_to_name(property), ZPROP_SRC_LOCAL,
+	    sizeof (value), 1, &value, tx);
+	switch (property) {
+	case ZFS_PROP_QUOTA:
+		dmu_buf_will_dirty(dd->dd_dbuf, tx);
+		mutex_enter(&dd->dd_lock);
+		dsl_dir_phys(dd)->dd_quota = value;
+		mutex_exit(&dd->dd_lock);
+		break;
+	case ZFS_PROP_REFQUOTA:
+		/* Whoever opens the dataset later takes it from the property. */
+		ds->ds_quota = value;
+		break;
+	default:
+		VERIFY3S(property, ==, ZFS_PROP_RESERVATION);
+		dsl_dir_set_reservation_sync_impl(dd, value, tx);
+	}
+}
+
+static void
+set_initial(dsl_dataset_t *ds, const initial_t *initial, dmu_tx_t *tx)
+{
 	const spa_feature_t zstd = SPA_FEATURE_ZSTD_COMPRESS;
+	nvpair_t *pair = NULL;
 	uint64_t value;
 
 	/* Switched on before the first block is compressed with it. */
-	if (nvlist_lookup_uint64(properties,
+	if (nvlist_lookup_uint64(initial->i_properties,
 	    zfs_prop_to_name(ZFS_PROP_COMPRESSION), &value) == 0 &&
 	    ZIO_COMPRESS_ALGO(value) == ZIO_COMPRESS_ZSTD &&
 	    !dsl_dataset_feature_is_active(ds, zstd)) {
@@ -463,10 +508,10 @@ set_initial(dsl_dataset_t *ds, nvlist_t *properties, uint64_t refreservation,
 		dsl_dataset_activate_feature(ds->ds_object, zstd, on, tx);
 		ds->ds_feature[zstd] = on;
 	}
-	dsl_props_set_sync_impl(ds, ZPROP_SRC_LOCAL, properties, tx);
-	if (refreservation != 0)
-		dsl_dataset_set_refreservation_sync_impl(ds, ZPROP_SRC_LOCAL,
-		    refreservation, tx);
+	dsl_props_set_sync_impl(ds, ZPROP_SRC_LOCAL, initial->i_properties, tx);
+	while ((pair = nvlist_next_nvpair(initial->i_limits, pair)) != NULL)
+		set_initial_limit(ds, zfs_name_to_prop(nvpair_name(pair)),
+		    fnvpair_value_uint64(pair), tx);
 }
 
 /* Runs while the new dataset is synced: its two objects, and its properties. */
@@ -481,8 +526,7 @@ make_volume(objset_t *os, void *arg, cred_t *cr, dmu_tx_t *tx)
 	    DMU_OT_NONE, 0, tx));
 	VERIFY0(zap_update(os, BH_PROPERTIES_OBJECT, BH_SIZE_KEY, 8, 1,
 	    &shape->vs_size, tx));
-	set_initial(dmu_objset_ds(os), shape->vs_properties,
-	    shape->vs_refreservation, tx);
+	set_initial(dmu_objset_ds(os), &shape->vs_initial, tx);
 }
 
 /* Whether that much can be set aside below the parent of `name`. */
@@ -506,53 +550,79 @@ check_space(const char *name, uint64_t bytes)
 	return (error);
 }
 
-/*
- * Takes the reservation, which can be made with the dataset, out of `special`, and moves the
- * limits, whose checks need the dataset, to `rest`.
- */
+/* Whether limits can hold for a dataset that begins with `referenced` bytes; `bad` names one that cannot. */
 static int
-set_aside(const char *name, nvlist_t *special, nvlist_t *rest,
-    uint64_t *refreservation, char *bad, uint64_t bad_size)
+check_limits(const char *name, const initial_t *initial, uint64_t referenced,
+    char *bad, uint64_t bad_size)
 {
-	const char *property = zfs_prop_to_name(ZFS_PROP_REFRESERVATION);
-	int error = 0;
+	uint64_t aside = limit_of(initial, ZFS_PROP_RESERVATION);
+	uint64_t own = limit_of(initial, ZFS_PROP_REFRESERVATION);
+	uint64_t quota = limit_of(initial, ZFS_PROP_QUOTA);
+	uint64_t refquota = limit_of(initial, ZFS_PROP_REFQUOTA);
+	zfs_prop_t wrong = ZPROP_INVAL;
 
-	if (nvlist_lookup_uint64(special, property, refreservation) == 0) {
-		fnvlist_remove(special, property);
-		error = check_space(name, *refreservation);
-		if (error == ENOSPC)
-			(void) strlcpy(bad, property, bad_size);
+	int error = check_space(name, MAX(aside, own));
+	if (error == ENOSPC)
+		wrong = own >= aside ? ZFS_PROP_REFRESERVATION :
+		    ZFS_PROP_RESERVATION;
+	else if (quota != 0 && quota < MAX(aside, own))
+		wrong = ZFS_PROP_QUOTA;
+	else if (refquota != 0 && refquota < MAX(referenced, own))
+		wrong = ZFS_PROP_REFQUOTA;
+	if (wrong == ZPROP_INVAL)
+		return (error);
+	(void) strlcpy(bad, zfs_prop_to_name(wrong), bad_size);
+	return (ENOSPC);
+}
+
+/* What a clone of the snapshot begins with. */
+static int
+referenced_bytes(const char *snapshot, uint64_t *bytes)
+{
+	dsl_pool_t *dp;
+	dsl_dataset_t *ds;
+	int error = dsl_pool_hold(snapshot, FTAG, &dp);
+
+	if (error != 0)
+		return (error);
+	error = dsl_dataset_hold(dp, snapshot, FTAG, &ds);
+	if (error == 0) {
+		*bytes = dsl_dataset_phys(ds)->ds_referenced_bytes;
+		dsl_dataset_rele(ds, FTAG);
 	}
-	fnvlist_merge(rest, special);
+	dsl_pool_rele(dp, FTAG);
 	return (error);
 }
 
 /* Checked against the pool: the dataset does not exist yet. */
 static int
-check_initial(const char *name, nvlist_t *properties, nvlist_t *plain,
-    nvlist_t *rest, uint64_t *refreservation, char *bad, uint64_t bad_size)
+check_initial(const char *name, nvlist_t *properties, uint64_t referenced,
+    const initial_t *initial, char *bad, uint64_t bad_size)
 {
 	char pool[ZFS_MAX_DATASET_NAME_LEN];
-	nvlist_t *special = fnvlist_alloc();
 
 	(void) strlcpy(pool, name, sizeof (pool));
 	pool[strcspn(pool, "/")] = '\0';
-	int error = check_all(pool, ZFS_TYPE_VOLUME, properties, plain,
-	    special, bad, bad_size);
-	if (error == 0)
-		error = set_aside(name, special, rest, refreservation, bad,
-		    bad_size);
-	nvlist_free(special);
+	int error = check_all(pool, ZFS_TYPE_VOLUME, properties,
+	    initial->i_properties, initial->i_limits, bad, bad_size);
+	if (error == 0 && !nvlist_empty(initial->i_limits))
+		error = check_limits(name, initial, referenced, bad, bad_size);
 	return (error);
+}
+
+static void
+free_initial(const initial_t *initial)
+{
+	nvlist_free(initial->i_properties);
+	nvlist_free(initial->i_limits);
 }
 
 int
 bh_volume_create(const char *name, uint64_t size, uint64_t block_size,
-    struct nvlist *properties, struct nvlist *rest, const struct bh_new_key *key,
-    char *bad, uint64_t bad_size)
+    struct nvlist *properties, const struct bh_new_key *key, char *bad,
+    uint64_t bad_size)
 {
 	dsl_crypto_params_t *params = NULL;
-	volume_shape_t shape = { size, block_size, NULL, 0 };
 
 	bad[0] = '\0';
 	if (!ISP2(block_size) || block_size < SPA_MINBLOCKSIZE ||
@@ -565,14 +635,15 @@ bh_volume_create(const char *name, uint64_t size, uint64_t block_size,
 		if (error != 0)
 			return (error);
 	}
-	shape.vs_properties = fnvlist_alloc();
-	int error = check_initial(name, properties, shape.vs_properties, rest,
-	    &shape.vs_refreservation, bad, bad_size);
+	volume_shape_t shape = { size, block_size,
+	    { fnvlist_alloc(), fnvlist_alloc() } };
+	int error = check_initial(name, properties, 0, &shape.vs_initial, bad,
+	    bad_size);
 	if (error == 0) {
 		error = bh_key_params(key, &params);
 		/* The library leaves it to whoever makes a dataset. */
 		if (key != NULL)
-			fnvlist_add_string(shape.vs_properties,
+			fnvlist_add_string(shape.vs_initial.i_properties,
 			    zfs_prop_to_name(ZFS_PROP_KEYLOCATION),
 			    key->bn_location);
 	}
@@ -581,7 +652,7 @@ bh_volume_create(const char *name, uint64_t size, uint64_t block_size,
 		    make_volume, &shape);
 		dsl_crypto_params_free(params, error != 0);
 	}
-	nvlist_free(shape.vs_properties);
+	free_initial(&shape.vs_initial);
 	return (error);
 }
 
@@ -671,9 +742,7 @@ bh_snapshot_rename(const char *dataset, const char *from, const char *to)
 typedef struct new_clone {
 	const char *nc_name;
 	const char *nc_snapshot;
-	/* Already checked. */
-	nvlist_t *nc_properties;
-	uint64_t nc_refreservation;
+	initial_t nc_initial;
 } new_clone_t;
 
 static int
@@ -720,7 +789,7 @@ sync_clone(void *arg, dmu_tx_t *tx)
 	VERIFY0(dsl_dataset_hold_obj(dp, number, FTAG, &ds));
 	spa_history_log_internal_ds(ds, "clone", tx, "origin=%s (%llu)",
 	    clone->nc_snapshot, (u_longlong_t)snapshot->ds_object);
-	set_initial(ds, clone->nc_properties, clone->nc_refreservation, tx);
+	set_initial(ds, &clone->nc_initial, tx);
 	dsl_dataset_rele(ds, FTAG);
 	dsl_dir_rele(parent, FTAG);
 	dsl_dataset_rele(snapshot, FTAG);
@@ -728,21 +797,26 @@ sync_clone(void *arg, dmu_tx_t *tx)
 
 int
 bh_dataset_clone(const char *name, const char *snapshot,
-    struct nvlist *properties, struct nvlist *rest, char *bad,
-    uint64_t bad_size)
+    struct nvlist *properties, char *bad, uint64_t bad_size)
 {
 	/* Those of a clone itself, and two for each property. */
 	const int blocks = 6;
-	new_clone_t clone = { name, snapshot, fnvlist_alloc(), 0 };
+	new_clone_t clone = { name, snapshot,
+	    { fnvlist_alloc(), fnvlist_alloc() } };
+	uint64_t referenced = 0;
 
 	bad[0] = '\0';
-	int error = check_initial(name, properties, clone.nc_properties, rest,
-	    &clone.nc_refreservation, bad, bad_size);
+	int error = referenced_bytes(snapshot, &referenced);
+	if (error == 0)
+		error = check_initial(name, properties, referenced,
+		    &clone.nc_initial, bad, bad_size);
 	if (error == 0)
 		error = dsl_sync_task(name, check_clone, sync_clone, &clone,
-		    blocks + 2 * (int)fnvlist_num_pairs(clone.nc_properties),
+		    blocks + 2 * (int)(
+		    fnvlist_num_pairs(clone.nc_initial.i_properties) +
+		    fnvlist_num_pairs(clone.nc_initial.i_limits)),
 		    ZFS_SPACE_CHECK_NORMAL);
-	nvlist_free(clone.nc_properties);
+	free_initial(&clone.nc_initial);
 	return (error);
 }
 

@@ -16,6 +16,7 @@
 #include <sys/zap_impl.h>
 #include <sys/zfs_file.h>
 
+#include "shim_dataset.h"
 #include "shim_transfer.h"
 #include "volume_impl.h"
 
@@ -108,8 +109,9 @@ give_up(dmu_recv_cookie_t *receive)
 
 int
 bh_receive(const char *volume, const char *tag, const char *origin,
-    void *begin, uint32_t flags, int32_t fd)
+    void *begin, uint32_t flags, struct nvlist *properties, int32_t fd)
 {
+	char unused[BH_LONG_NAME];
 	zfs_file_t from = { .f_fd = fd, .f_dump_fd = -1 };
 	dmu_recv_cookie_t receive;
 	offset_t offset = 0;
@@ -124,6 +126,10 @@ bh_receive(const char *volume, const char *tag, const char *origin,
 	if (error != 0)
 		return (error);
 	error = check_received(&receive);
+	/* Nobody sees the new volume before its end: what it has then, it has from the beginning. */
+	if (error == 0 && receive.drc_newfs && !nvlist_empty(properties))
+		error = bh_dataset_set(volume, properties, unused,
+		    sizeof (unused));
 	if (error != 0) {
 		give_up(&receive);
 		return (error);

@@ -93,14 +93,13 @@ int bh_filesystem_create(const char *name);
  */
 int bh_filesystem_complete(const char *name);
 /*
- * Makes a volume with `properties`, which are checked as by bh_dataset_set(). Those that can be
- * are set in the transaction that makes it; bh_dataset_set() has to follow for `rest` (an empty
- * list at first), and is not needed when that stays empty. Without a `key` of its own it is as
- * its parent is: plain, or encrypted with the parent's.
+ * Makes a volume with `properties`, which are checked as by bh_dataset_set() and set in the
+ * transaction that makes it. Without a `key` of its own it is as its parent is: plain, or
+ * encrypted with the parent's.
  */
 int bh_volume_create(const char *name, uint64_t size, uint64_t block_size,
-    struct nvlist *properties, struct nvlist *rest, const struct bh_new_key *key,
-    char *bad, uint64_t bad_size);
+    struct nvlist *properties, const struct bh_new_key *key, char *bad,
+    uint64_t bad_size);
 /* Bytes to reserve so that every block of a volume can be written. */
 int bh_volume_reservation(const char *pool, uint64_t size, uint64_t block_size,
     uint64_t copies, uint64_t *out);
@@ -112,10 +111,9 @@ int bh_snapshots_destroy(struct nvlist *names);
 int bh_snapshots_create(struct nvlist *names, struct nvlist *properties);
 int bh_dataset_rename(const char *from, const char *to);
 int bh_snapshot_rename(const char *dataset, const char *from, const char *to);
-/* `properties`, `rest` and `bad` are those of bh_volume_create(). */
+/* `properties` and `bad` are those of bh_volume_create(). */
 int bh_dataset_clone(const char *name, const char *snapshot,
-    struct nvlist *properties, struct nvlist *rest, char *bad,
-    uint64_t bad_size);
+    struct nvlist *properties, char *bad, uint64_t bad_size);
 /* On EEXIST `conflict` (256 bytes) names the snapshot that both have. */
 int bh_dataset_promote(const char *name, char *conflict);
 /* Takes a dataset that is not open back to its newest snapshot. */

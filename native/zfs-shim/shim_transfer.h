@@ -39,10 +39,11 @@ int bh_send_estimate(const char *snapshot, const char *from, uint32_t flags,
 /*
  * Receives a stream of a volume as `volume`@`tag`. `begin` is its first record, of
  * BH_RECORD_BYTES bytes; the rest is read from `fd`, which is not closed. `origin` is the snapshot
- * that a clone is based on, or empty. EBADMSG: what came is no volume.
+ * that a clone is based on, or empty. A volume that is new has `properties` from the beginning.
+ * EBADMSG: what came is no volume.
  */
 int bh_receive(const char *volume, const char *tag, const char *origin,
-    void *begin, uint32_t flags, int32_t fd);
+    void *begin, uint32_t flags, struct nvlist *properties, int32_t fd);
 /*
  * The token to resume an interrupted receive of `volume` with; "" if there is none. Whether
  * `volume` itself is incomplete (so that it cannot be used yet) is told apart.

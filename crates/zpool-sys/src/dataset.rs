@@ -113,7 +113,6 @@ unsafe extern "C" {
         size: u64,
         block_size: u64,
         properties: *mut nvlist,
-        rest: *mut nvlist,
         key: *const bh_new_key,
         bad: *mut c_char,
         bad_size: u64,
@@ -138,7 +137,6 @@ unsafe extern "C" {
         name: *const c_char,
         snapshot: *const c_char,
         properties: *mut nvlist,
-        rest: *mut nvlist,
         bad: *mut c_char,
         bad_size: u64,
     ) -> i32;

@@ -1,6 +1,7 @@
 //! `native/zfs-shim/shim_transfer.h`, declaration for declaration. Units, ownership and errors
 //! are documented there.
 
+use crate::nvlist;
 use std::ffi::{c_char, c_int, c_void};
 
 /// Length of a record of a stream.
@@ -50,6 +51,7 @@ unsafe extern "C" {
         origin: *const c_char,
         begin: *mut c_void,
         flags: u32,
+        properties: *mut nvlist,
         fd: i32,
     ) -> i32;
     pub fn bh_receive_token(

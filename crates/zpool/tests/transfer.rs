@@ -116,7 +116,7 @@ impl Two {
 
     fn receive(&self, spec: &ReceiveSpec, stream: &[u8]) -> Result<(), TransferError> {
         let mut source = stream;
-        let received = self.vault.receive(spec, &mut source)?;
+        let received = self.vault.receive(spec, &|_| Vec::new(), &mut source)?;
         assert_eq!(received.bytes, stream.len() as u64);
         Ok(())
     }
@@ -402,7 +402,10 @@ fn made_up_streams_do_not_end_the_process() {
                 bytes[record + random.usize(0..112)] = random.u8(..);
             }
             let bytes = with_checksums(bytes);
-            match two.vault.receive(&target, &mut bytes.as_slice()) {
+            match two
+                .vault
+                .receive(&target, &|_| Vec::new(), &mut bytes.as_slice())
+            {
                 Err(_) => refused += 1,
                 Ok(_) if round % 2 == 0 => {
                     let made = &target.volume;
@@ -600,7 +603,7 @@ fn a_package_brings_user_properties_along() {
         let mut source = package.as_slice();
         let received = two
             .vault
-            .receive(&into("vault/w"), &mut source)
+            .receive(&into("vault/w"), &|_| Vec::new(), &mut source)
             .expect("received");
         assert_eq!(received.snapshots, [snapshot("vault/w@first")]);
         let note = ("org.example:note".to_owned(), "kept".to_owned());

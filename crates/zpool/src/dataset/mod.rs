@@ -5,7 +5,7 @@
 
 mod damage;
 mod error;
-mod property;
+pub(crate) mod property;
 mod reference;
 
 use std::ffi::{CStr, CString, c_char, c_void};
@@ -313,38 +313,18 @@ impl Pool {
         }
         let key = spec.key.as_ref().map(RawKey::new).transpose();
         let key = key.map_err(|kind| DatasetError::new(DOING, name, kind))?;
-        let rest = self.create_with(&spec.name, (size, block), &properties, key.as_ref())?;
-        self.set_rest(DOING, &spec.name, &rest)
+        self.create_with(&spec.name, (size, block), &properties, key.as_ref())
     }
 
-    /// Sets what could not be set while the volume was made: limits of space. If one is refused,
-    /// there is no volume.
-    fn set_rest(
-        &self,
-        doing: &'static str,
-        name: &VolumeName,
-        rest: &NvList,
-    ) -> Result<(), DatasetError> {
-        if rest.view().entries().is_empty() {
-            return Ok(());
-        }
-        self.set_list(doing, name.into(), rest).inspect_err(|_| {
-            if let Err(left) = self.destroy_one(name) {
-                tracing::error!(volume = %name, error = %left, "half-made volume is left");
-            }
-        })
-    }
-
-    /// Makes a volume with its properties in one transaction, except those that this returns.
+    /// Makes a volume with its properties in one transaction.
     fn create_with(
         &self,
         name: &VolumeName,
         (size, block): (u64, u64),
         properties: &[(String, Value)],
         key: Option<&RawKey>,
-    ) -> Result<NvList, DatasetError> {
+    ) -> Result<(), DatasetError> {
         let list = property::to_list("create", name.as_str(), properties)?;
-        let rest = NvList::new();
         let c_name = c_text(name.as_str());
         let mut bad = [0 as c_char; NAME_BYTES];
         // SAFETY: the pool is open; name, lists and key live for the call; `bad` has the stated room.
@@ -354,17 +334,15 @@ impl Pool {
                 size,
                 block,
                 list.as_raw(),
-                rest.as_raw(),
                 key.map_or(std::ptr::null(), RawKey::as_ptr),
                 bad.as_mut_ptr(),
                 bad.len() as u64,
             )
         };
-        match ZfsError::check(code) {
-            Ok(()) => Ok(rest),
-            Err(cause) if bad[0] == 0 => Err(self.create_error(name, cause)),
-            Err(cause) => Err(property::refused("create", name.as_str(), cause, &bad)),
-        }
+        ZfsError::check(code).map_err(|cause| match bad[0] {
+            0 => self.create_error(name, cause),
+            _ => property::refused("create", name.as_str(), cause, &bad),
+        })
     }
 
     pub(crate) fn create_error(&self, name: &VolumeName, cause: ZfsError) -> DatasetError {
@@ -615,7 +593,6 @@ impl Pool {
         self.own(DOING, clone.into())?;
         let (snapshot_c, clone_c) = (c_text(snapshot.as_str()), c_text(clone.as_str()));
         let list = property::to_list(DOING, clone.as_str(), properties)?;
-        let rest = NvList::new();
         let mut bad = [0 as c_char; NAME_BYTES];
         // SAFETY: the pool is open; names and lists live for the call; `bad` has the stated room.
         let code = unsafe {
@@ -623,7 +600,6 @@ impl Pool {
                 clone_c.as_ptr(),
                 snapshot_c.as_ptr(),
                 list.as_raw(),
-                rest.as_raw(),
                 bad.as_mut_ptr(),
                 bad.len() as u64,
             )
@@ -631,8 +607,7 @@ impl Pool {
         ZfsError::check(code).map_err(|cause| match bad[0] {
             0 => DatasetError::common(DOING, snapshot.as_str(), cause),
             _ => property::refused(DOING, clone.as_str(), cause, &bad),
-        })?;
-        self.set_rest(DOING, clone, &rest)
+        })
     }
 
     /// Makes a clone the owner of the snapshots it shares with its origin, so that the origin can

@@ -100,7 +100,7 @@ pub(super) fn copies(properties: &[(String, Value)]) -> u64 {
 }
 
 /// As the shim takes them. A name or value with a NUL is the user's mistake.
-pub(super) fn to_list(
+pub(crate) fn to_list(
     doing: &'static str,
     dataset: &str,
     properties: &[(String, Value)],

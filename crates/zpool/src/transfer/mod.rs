@@ -9,6 +9,6 @@ mod send;
 mod token;
 
 pub use error::{TransferError, TransferErrorKind};
-pub use receive::{Interrupted, ReceiveSpec, Received};
+pub use receive::{Initial, Interrupted, ReceiveSpec, Received};
 pub use send::{Base, Bookmark, SendForm, SendSpec};
 pub use token::ResumeToken;

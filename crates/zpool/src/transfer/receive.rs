@@ -10,7 +10,7 @@ use units::{SnapshotName, VolumeName};
 use zpool_sys as sys;
 
 use super::error::{TransferError, TransferErrorKind};
-use crate::dataset::{DatasetErrorKind, Snapshots};
+use crate::dataset::{DatasetErrorKind, Snapshots, Value, property};
 use crate::error::ZfsError;
 use crate::nvlist::{NvList, NvValue};
 use crate::pool::{Pool, c_text};
@@ -39,6 +39,10 @@ pub struct ReceiveSpec {
     pub resumable: bool,
 }
 
+/// What a new volume has from the beginning, made of its user properties at the sender, which only some
+/// streams have.
+pub type Initial<'a> = &'a dyn Fn(&[(String, String)]) -> Vec<(String, Value)>;
+
 /// What a receive made.
 #[derive(Clone, Debug, Default)]
 pub struct Received {
@@ -61,24 +65,26 @@ pub struct Interrupted {
 
 impl Pool {
     /// Receives the stream that `source` has. Nobody may have the volume open. May last as long as
-    /// the sender likes: `source` is who gives up.
+    /// the sender likes: `source` is who gives up. A new volume has, from the moment on that it can be seen,
+    /// what `initial` makes of its user properties at the sender.
     pub fn receive(
         &self,
         spec: &ReceiveSpec,
+        initial: Initial<'_>,
         source: &mut dyn Read,
     ) -> Result<Received, TransferError> {
         self.check_own("receive", (&spec.volume).into())?;
         let begin = Begin::read(source).map_err(|error| in_stream(spec, error))?;
         match begin.header {
             HeaderKind::Snapshot => {
-                let (snapshot, passed) = self.receive_one(spec, &begin, source)?;
+                let (snapshot, passed) = self.receive_one(spec, &begin, &initial(&[]), source)?;
                 Ok(Received {
                     snapshots: vec![snapshot],
                     bytes: size_of_stream(&begin, passed),
                     properties: Vec::new(),
                 })
             }
-            HeaderKind::Package => self.receive_package(spec, &begin, source),
+            HeaderKind::Package => self.receive_package(spec, &begin, initial, source),
         }
     }
 
@@ -87,6 +93,7 @@ impl Pool {
         &self,
         spec: &ReceiveSpec,
         package: &Begin,
+        initial: Initial<'_>,
         source: &mut dyn Read,
     ) -> Result<Received, TransferError> {
         let refuse = |kind| in_stream(spec, stream_error(kind));
@@ -101,6 +108,7 @@ impl Pool {
         if next(source)?.is_some() {
             return Err(refuse(StreamErrorKind::Malformed("its list has no end")));
         }
+        let initial = initial(&received.properties);
         let mut dataset: Option<String> = None;
         while let Some(begin) = next(source)? {
             let of = begin.to_name.split('@').next().unwrap_or_default();
@@ -117,7 +125,7 @@ impl Pool {
                 tag: spec.tag.clone().filter(|_| received.snapshots.is_empty()),
                 ..spec.clone()
             };
-            let (snapshot, passed) = self.receive_one(&one, &begin, source)?;
+            let (snapshot, passed) = self.receive_one(&one, &begin, &initial, source)?;
             received.snapshots.push(snapshot);
             received.bytes += size_of_stream(&begin, passed);
         }
@@ -128,8 +136,11 @@ impl Pool {
         &self,
         spec: &ReceiveSpec,
         begin: &Begin,
+        initial: &[(String, Value)],
         source: &mut dyn Read,
     ) -> Result<(SnapshotName, Passed), TransferError> {
+        let properties = property::to_list("receive", spec.volume.as_str(), initial)
+            .map_err(TransferError::dataset)?;
         let tag = spec.tag.as_deref().or(begin.tag()).unwrap_or_default();
         let snapshot: SnapshotName = format!("{}@{tag}", spec.volume).parse().map_err(|_| {
             let what = "its snapshot has a name that cannot be used";
@@ -154,7 +165,14 @@ impl Pool {
             let library = std::thread::Builder::new()
                 .name("receive".into())
                 .spawn_scoped(scope, || {
-                    hand_over(&snapshot, origin.as_deref(), begin, flags, from)
+                    hand_over(
+                        &snapshot,
+                        origin.as_deref(),
+                        begin,
+                        flags,
+                        &properties,
+                        from,
+                    )
                 })
                 .map_err(system)?;
             let passed = pass(begin, source, to);
@@ -289,6 +307,7 @@ fn hand_over(
     origin: Option<&str>,
     begin: &Begin,
     flags: u32,
+    properties: &NvList,
     from: OwnedFd,
 ) -> i32 {
     let volume = c_text(snapshot.volume().as_str());
@@ -299,7 +318,7 @@ fn hand_over(
         *word = u64::from_ne_bytes(bytes.try_into().expect("eight bytes"));
     }
     // SAFETY: the pool is open for as long as its borrower waits for this thread; names are copied
-    // or outlive the call; `record` has the length of a record; `from` stays open until the end.
+    // or outlive the call, as the list does; `record` has the length of a record; `from` stays open until the end.
     unsafe {
         sys::bh_receive(
             volume.as_ptr(),
@@ -307,6 +326,7 @@ fn hand_over(
             origin.as_ptr(),
             record.as_mut_ptr().cast(),
             flags,
+            properties.as_raw(),
             from.as_raw_fd(),
         )
     }

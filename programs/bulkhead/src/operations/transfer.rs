@@ -187,20 +187,23 @@ pub fn receive_from(
         force: request.force,
         resumable: request.resumable,
     };
-    let received = context.pool.receive(&spec, source);
+    let (name, identity) = new_identity()?;
+    let initial = |said: &[(String, String)]| {
+        let mut initial = volume::values(&kept(said));
+        initial.extend(
+            identity
+                .clone()
+                .map(|text| (name.clone(), Value::Text(text))),
+        );
+        initial
+    };
+    let received = context.pool.receive(&spec, &initial, source);
     let _alone = context.live.alone();
     context.known.changed(request.volume.as_str());
     let received = received.map_err(|error| with_token(context, request, error))?;
-    if is_new {
-        let (name, identity) = new_identity()?;
-        let identity = identity.map(|identity| (name, Value::Text(identity)));
-        let identity: Vec<_> = identity.into_iter().collect();
-        let set = context
-            .pool
-            .set_dataset_properties(&request.volume, &identity);
-        set.map_err(failures::dataset)?;
+    if !is_new {
+        keep_properties(context, &request.volume, &received.properties)?;
     }
-    keep_properties(context, &request.volume, &received.properties)?;
     context.known.changed(request.volume.as_str());
     Ok(received)
 }
@@ -243,6 +246,16 @@ fn prepare(context: &Context<'_>, request: &ReceiveRequest) -> Result<bool, Fail
     Ok(false)
 }
 
+/// The sender's properties, those of ours under names without effect.
+fn kept(properties: &[(String, String)]) -> Properties {
+    let kept = properties.iter().map(|(name, value)| {
+        let own = name.strip_prefix(PROPERTY_PREFIX);
+        let name = own.map_or(name.clone(), |own| format!("{SOURCE_PREFIX}{own}"));
+        (name, value.clone())
+    });
+    kept.collect()
+}
+
 /// Keeps what the sender's volume said of itself. Exports and identities are kept without effect:
 /// two volumes of one identity must not meet on a network.
 pub fn keep_properties(
@@ -250,12 +263,7 @@ pub fn keep_properties(
     name: &VolumeName,
     properties: &[(String, String)],
 ) -> Result<(), Failure> {
-    let kept = properties.iter().map(|(name, value)| {
-        let own = name.strip_prefix(PROPERTY_PREFIX);
-        let name = own.map_or(name.clone(), |own| format!("{SOURCE_PREFIX}{own}"));
-        (name, value.clone())
-    });
-    let kept: Properties = kept.collect();
+    let kept = kept(properties);
     if kept.is_empty() {
         return Ok(());
     }
