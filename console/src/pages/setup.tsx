@@ -212,6 +212,8 @@ function words(change: Change): string {
       return `stop ${change.unit}${where}, now and at boot`;
     case "start_unit":
       return `start ${change.unit}${where}, now and at boot`;
+    case "make_certificate":
+      return `make a certificate for the console${where}`;
     case "configure_pacemaker":
       return `change Pacemaker's configuration in one step (${plural(change.changes?.length ?? 0, "change")})`;
     default:

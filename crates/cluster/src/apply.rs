@@ -145,6 +145,18 @@ fn perform(machines: &Machines, change: &Change) -> Result<(), Performing> {
         }
         Change::StopUnit { head, unit: name } => unit(head, "disable", name).map(|_| ()),
         Change::StartUnit { head, unit: name } => unit(head, "enable", name).map(|_| ()),
+        Change::MakeCertificate {
+            head,
+            program,
+            names,
+        } => {
+            let program = program.to_string_lossy();
+            let mut arguments = vec!["head", "certificate"];
+            arguments.extend(names.iter().flat_map(|name| ["--name", name]));
+            must(reach(head)?, &Invocation::new(&program, &arguments))
+                .map(|_| ())
+                .map_err(Performing::Failed)
+        }
         Change::WriteAuthkey { .. } | Change::ConfigurePacemaker { .. } => Ok(()),
     }
 }

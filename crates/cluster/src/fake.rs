@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard};
 
+use appliance::plan::CERTIFICATE_PATH;
 use appliance::xml::Element;
 
 use crate::machine::Machine;
@@ -134,6 +135,7 @@ impl FakeMachine {
                 }
                 None => answer(0, ""),
             },
+            ["-c", _, "certificate", path] => answer(self.file(path).is_none().into(), ""),
             ["-c", _, "patch", length] => self.patch(length.parse().unwrap_or(0), input),
             _ => answer(127, ""),
         }
@@ -184,6 +186,13 @@ impl Machine for FakeMachine {
             ("sh", words) => self.shell(words, &invocation.input),
             ("corosync-cfgtool", ["-R"]) => {
                 self.log("reload");
+                answer(0, "")
+            }
+            (_, ["head", "certificate", "--name", name, ..]) => {
+                self.log(format!("make the certificate of {name}"));
+                let file = (b"certificate".to_vec(), "644".to_owned());
+                let mut state = lock(&self.state);
+                state.files.insert(CERTIFICATE_PATH.to_owned(), file);
                 answer(0, "")
             }
             ("cibadmin", ["--query", ..]) => match &lock(&self.cluster).cib {

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use appliance::plan::{AUTHKEY_PATH, Actual, Fingerprint, HeadActual, Wish};
+use appliance::plan::{
+    AUTHKEY_PATH, Actual, CERTIFICATE_PATH, Fingerprint, HEAD_UNIT, HeadActual, Wish,
+};
 use units::HeadName;
 
 use crate::cib::{CibError, read_cib};
@@ -98,6 +100,9 @@ fn observe_head(machine: &dyn Machine, wish: &Wish) -> Result<HeadActual, Machin
             head.units_installed.insert((*unit).to_owned());
         }
     }
+    if head.units_installed.contains(HEAD_UNIT) {
+        head.has_certificate = has_certificate(machine)?;
+    }
     for unit in units {
         if systemctl_says(machine, "is-enabled", unit)? {
             head.units_enabled.insert(unit.to_owned());
@@ -111,6 +116,15 @@ fn observe_head(machine: &dyn Machine, wish: &Wish) -> Result<HeadActual, Machin
 
 fn systemctl_says(machine: &dyn Machine, verb: &str, unit: &str) -> Result<bool, MachineError> {
     let output = machine.run(&Invocation::new("systemctl", &[verb, "--quiet", unit]))?;
+    Ok(output.code == 0)
+}
+
+/// Whether its API has a certificate, made here or given by its administrator.
+fn has_certificate(machine: &dyn Machine) -> Result<bool, MachineError> {
+    let command = "[ -e \"${BULKHEAD_HEAD_DIR:+$BULKHEAD_HEAD_DIR/certificate.pem}\" ] || \
+                   [ -z \"$BULKHEAD_HEAD_DIR\" -a -e \"$1\" ]";
+    let arguments = ["-c", command, "certificate", CERTIFICATE_PATH];
+    let output = machine.run(&Invocation::new("sh", &arguments))?;
     Ok(output.code == 0)
 }
 

@@ -46,6 +46,8 @@ pub const COROSYNC_CONF_PATH: &str = "/etc/corosync/corosync.conf";
 pub const AUTHKEY_PATH: &str = "/etc/corosync/authkey";
 /// The unit of the API and the console, where the packages are installed.
 pub const HEAD_UNIT: &str = "bulkhead-head.service";
+/// The certificate of the API and the console, unless `BULKHEAD_HEAD_DIR` names another folder.
+pub const CERTIFICATE_PATH: &str = "/etc/bulkhead/head/certificate.pem";
 /// Options of the witness' client.
 pub const QDEVICE_DEFAULTS_PATH: &str = "/etc/default/corosync-qdevice";
 /// Length of a new secret, in bytes; corosync-keygen makes as many.
@@ -66,6 +68,10 @@ pub struct Wish {
     pub units_unwanted: Vec<&'static str>,
     /// Units that are started last, on heads where they are installed.
     pub units_optional: Vec<&'static str>,
+    /// The `bulkhead` program of the heads.
+    pub program: PathBuf,
+    /// What the certificate of each head's API is made for, where it has none.
+    pub certificate_names: BTreeMap<HeadName, Vec<String>>,
     /// The configuration of Pacemaker.
     pub cib: Cib,
 }
@@ -99,6 +105,8 @@ pub struct HeadActual {
     pub authkey: Option<Fingerprint>,
     /// Units of the wish that are installed, as far as that is asked for.
     pub units_installed: BTreeSet<String>,
+    /// Whether it has a certificate for its API and console, where their unit is installed.
+    pub has_certificate: bool,
     /// Units that are started at boot.
     pub units_enabled: BTreeSet<String>,
     /// Units that run.
@@ -166,6 +174,16 @@ pub enum Change {
         head: HeadName,
         /// Which.
         unit: String,
+    },
+    /// Have a head make itself a certificate for its API and console. The key never leaves it.
+    MakeCertificate {
+        /// Where.
+        head: HeadName,
+        /// The program that makes it.
+        #[serde(skip)]
+        program: PathBuf,
+        /// Names and addresses that it is for.
+        names: Vec<String>,
     },
     /// Change the configuration of Pacemaker in one step.
     ConfigurePacemaker {
@@ -251,8 +269,24 @@ pub fn wish(appliance: &Appliance, text: &str, layout: &Layout) -> Wish {
         units,
         units_unwanted,
         units_optional,
+        program: layout.program.clone(),
+        certificate_names: certificate_names(appliance),
         cib: render::cib(appliance),
     }
+}
+
+/// A head's own name, the loopback, and its addresses.
+fn certificate_names(appliance: &Appliance) -> BTreeMap<HeadName, Vec<String>> {
+    let names = |head: &HeadName| {
+        let local = ["localhost", "127.0.0.1"].map(str::to_owned);
+        let addresses = appliance.addresses_of(head).into_iter();
+        std::iter::once(head.to_string())
+            .chain(local)
+            .chain(addresses.map(|address| address.to_string()))
+            .collect()
+    };
+    let heads = appliance.heads.keys();
+    heads.map(|head| (head.clone(), names(head))).collect()
 }
 
 /// What to change, so that `actual` becomes what `wish` says. Empty if it is so already.
@@ -454,14 +488,27 @@ fn start(head: &HeadName, known: &HeadActual, unit: &str) -> Option<Change> {
     })
 }
 
-/// The consoles come when everything that they show is there.
+/// The consoles come when everything that they show is there, each with a certificate: without one it would
+/// listen on its own machine only, and the other heads could not ask it.
 fn optional_unit_changes(wish: &Wish, actual: &Actual) -> Vec<Change> {
     let heads = wish.heads.iter();
     let known = heads.filter_map(|(head, _)| Some((head, actual.heads.get(head)?)));
     let installed = known.flat_map(|(head, known)| {
         let units = wish.units_optional.iter();
         let units = units.filter(|unit| known.units_installed.contains(**unit));
-        units.filter_map(move |unit| start(head, known, unit))
+        units.flat_map(move |unit| {
+            let lacks = *unit == HEAD_UNIT && !known.has_certificate;
+            let certificate = lacks.then(|| Change::MakeCertificate {
+                head: head.clone(),
+                program: wish.program.clone(),
+                names: wish
+                    .certificate_names
+                    .get(head)
+                    .cloned()
+                    .unwrap_or_default(),
+            });
+            certificate.into_iter().chain(start(head, known, unit))
+        })
     });
     installed.collect()
 }
@@ -503,6 +550,13 @@ impl fmt::Display for Change {
             }
             Self::StopUnit { head, unit } => write!(f, "{head}: stop and disable {unit}"),
             Self::StartUnit { head, unit } => write!(f, "{head}: enable and start {unit}"),
+            Self::MakeCertificate { head, names, .. } => {
+                let names = names.join(", ");
+                write!(
+                    f,
+                    "{head}: make a certificate for its API and console ({names})"
+                )
+            }
             Self::ConfigurePacemaker { changes } => {
                 f.write_str("configure Pacemaker")?;
                 for change in changes {

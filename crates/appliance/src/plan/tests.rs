@@ -53,6 +53,10 @@ fn perform(wish: &Wish, actual: &mut Actual, changes: &[Change]) {
                 actual.heads.get_mut(head).expect("a known head").authkey = key;
             }
             Change::ReloadCorosync { .. } => {}
+            Change::MakeCertificate { head, .. } => {
+                let known = actual.heads.get_mut(head).expect("a known head");
+                known.has_certificate = true;
+            }
             Change::StartUnit { head, unit } => {
                 let known = actual.heads.get_mut(head).expect("a known head");
                 known.units_enabled.insert(unit.clone());
@@ -99,6 +103,7 @@ fn bare_heads_get_files_first_then_services_then_the_configuration_then_consoles
         Change::WriteAuthkey { .. } => 0,
         Change::WriteFile { .. } => 1,
         Change::ReloadCorosync { .. } => 2,
+        Change::MakeCertificate { .. } => 5,
         Change::StartUnit { unit, .. } if unit == HEAD_UNIT => 5,
         Change::StopUnit { .. } | Change::StartUnit { .. } => 3,
         Change::ConfigurePacemaker { .. } => 4,
@@ -294,4 +299,30 @@ fn consoles_are_started_last_and_only_where_they_are_installed() {
         .iter()
         .filter(|one| one.to_string().contains(HEAD_UNIT));
     assert_eq!(consoles.count(), 1);
+}
+
+#[test]
+fn a_console_gets_a_certificate_before_it_starts_unless_there_is_one() {
+    let wish = wish_of(PAIR);
+    let mut actual = bare(&wish);
+    let right = actual.heads.get_mut(&head("right")).expect("right");
+    right.has_certificate = true;
+    let changes = plan(&wish, &actual).changes;
+    let is_made = |one: &Change| matches!(one, Change::MakeCertificate { .. });
+    let made: Vec<String> = changes
+        .iter()
+        .filter(|one| is_made(one))
+        .map(ToString::to_string)
+        .collect();
+    assert_eq!(made.len(), 1);
+    for name in [
+        "left: make a certificate",
+        "(left, localhost, ",
+        "10.77.1.11",
+    ] {
+        assert!(made[0].contains(name), "{}", made[0]);
+    }
+    let place = changes.iter().position(is_made).expect("it is made");
+    let next = changes[place + 1].to_string();
+    assert_eq!(next, format!("left: enable and start {HEAD_UNIT}"));
 }
