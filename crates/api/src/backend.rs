@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
 
 use control::answer::{Answer, PoolSummary};
+use control::key::KeyView;
 use control::request::PoolCreate;
 use control::{Failure, Request};
 use schemars::JsonSchema;
@@ -13,6 +14,7 @@ use serde_json::Value;
 use takeover::timeline::Told;
 use units::{HeadName, PoolName};
 
+use crate::peer_keys::MissingKey;
 use crate::view::{DiskView, HeadView, LinkView, Sensor};
 
 /// Tells how far something is.
@@ -126,8 +128,15 @@ pub trait Backend: Send + Sync + 'static {
     fn create(&self, create: PoolCreate) -> Result<Answer, Failure>;
     /// Starts the server of a pool here.
     fn serve(&self, pool: &PoolName) -> Result<Answer, Failure>;
-    /// Has the cluster hand a pool over.
-    fn hand_over(&self, pool: &PoolName, to: &HeadName) -> Result<Answer, Failure>;
+    /// Has the cluster hand a pool over; refused if the head lacks keys of it, unless `without_keys`.
+    fn hand_over(
+        &self,
+        pool: &PoolName,
+        to: &HeadName,
+        without_keys: bool,
+    ) -> Result<Answer, Failure>;
+    /// Which of these keys are not to be had on this head. May take as long as key programs may.
+    fn missing_keys(&self, keys: &[KeyView]) -> Vec<MissingKey>;
     /// What the cluster and the file say now.
     fn surroundings(&self) -> Surroundings;
     /// What the logs of this head tell of takeovers of a pool, by this head or another.

@@ -140,6 +140,10 @@ pub(crate) fn router(api: &Arc<Api>) -> Router {
         .route(crate::peer::HELLO, get(crate::peer::hello))
         .route(crate::peer::ACCOUNTS, get(crate::peer::accounts))
         .route(crate::peer::TAKEOVER_STEPS, get(crate::takeovers::steps))
+        .route(
+            crate::peer_keys::MISSING_KEYS,
+            axum::routing::post(crate::peer_keys::missing),
+        )
         .route("/api/{*rest}", axum::routing::any(no_resource));
     for route in ROUTES {
         let handler = move |state, link, request| answer(state, link, route, request);

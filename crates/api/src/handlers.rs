@@ -110,6 +110,9 @@ pub struct PoolCreateInput {
 pub struct Move {
     /// The head.
     pub to: HeadName,
+    /// Also when that head lacks keys of volumes that are served now.
+    #[serde(default)]
+    pub without_keys: bool,
 }
 
 /// Anything that can be asked of a pool.
@@ -406,14 +409,17 @@ pub(crate) fn serve_pool(api: &Api, call: &Call) -> Result<Reply, Failure> {
 }
 
 pub(crate) fn move_pool(api: &Api, call: &Call) -> Result<Reply, Failure> {
-    let (Move { to }, pool) = (call.input()?, call.pool()?);
+    let (Move { to, without_keys }, pool) = (call.input()?, call.pool()?);
     let backend = api.backend.clone();
     let wanted = Wanted {
         kind: "move",
         title: format!("move {pool} to {to}"),
         who: call.caller()?.user.clone(),
     };
-    let work = move |_: &mut dyn FnMut(&str), _: &_| backend.hand_over(&pool, &to).map(bare);
+    let work = move |_: &mut dyn FnMut(&str), _: &_| {
+        let moved = backend.hand_over(&pool, &to, without_keys);
+        moved.map(bare)
+    };
     Reply::of(api.operations.start(wanted, Box::new(work))?)
 }
 

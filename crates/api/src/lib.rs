@@ -20,6 +20,7 @@ mod metrics;
 mod openapi;
 mod operations;
 mod peer;
+mod peer_keys;
 mod role;
 mod routes;
 mod sampler;
@@ -39,6 +40,7 @@ pub use accounts::{Accounts, TokenView, UserView};
 pub use backend::Backend;
 pub use openapi::document as openapi;
 pub use peer::Peers;
+pub use peer_keys::MissingKey;
 pub use role::Role;
 pub use server::{ServeError, Settings, serve};
 

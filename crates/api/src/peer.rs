@@ -151,7 +151,7 @@ impl Peers {
         Ok(response)
     }
 
-    async fn exchange(
+    pub(crate) async fn exchange(
         &self,
         head: &str,
         method: &Method,
@@ -294,7 +294,7 @@ impl Peers {
     }
 }
 
-fn unreachable(head: &str, why: &dyn std::fmt::Display) -> Failure {
+pub(crate) fn unreachable(head: &str, why: &dyn std::fmt::Display) -> Failure {
     let message = format!("ask head {head}: {why}");
     Failure::new(FailureKind::Unreachable, message).advise(format!(
         "see that `bulkhead head` runs on {head} with a certificate and a user"

@@ -89,6 +89,21 @@ pub enum HandOverError {
     Xml(#[from] XmlError),
 }
 
+/// The head that serves `pool` now, and hands it over if it shall move to `to`; none if `to` serves it.
+///
+/// # Errors
+///
+/// It cannot be moved there.
+pub fn server_before(
+    machine: &dyn Machine,
+    appliance: &Appliance,
+    pool: &PoolName,
+    to: &HeadName,
+) -> Result<Option<HeadName>, HandOverError> {
+    let resources = resources(appliance, pool, to)?;
+    Situation::look(machine)?.may_move(pool, &resources[0], to)
+}
+
 /// Moves `pool` to `to`, by the tools of the cluster on `machine`, and waits until it and its
 /// addresses are there.
 ///

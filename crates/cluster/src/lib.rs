@@ -17,6 +17,6 @@ pub mod process;
 
 pub use apply::{ApplyError, apply};
 pub use gather::{Depth, gather, missing_files};
-pub use hand_over::{HandOverError, HandedOver, hand_over};
+pub use hand_over::{HandOverError, HandedOver, hand_over, server_before};
 pub use machine::{Machine, MachineError, Machines};
 pub use observe::observe;

@@ -5,17 +5,32 @@ use cluster::{HandOverError, HandedOver};
 use control::answer::Done;
 use control::{Answer, Failure, FailureKind};
 
-use crate::appliance;
-use crate::cli::MoveArgs;
+use crate::cli::{Common, MoveArgs};
+use crate::{appliance, move_keys};
 
 /// Moves the pool and waits until it is served there.
-pub fn run(args: &MoveArgs) -> Result<Answer, Failure> {
+pub fn run(args: &MoveArgs, common: &Common) -> Result<Answer, Failure> {
     let appliance = appliance::load(&args.appliance.file)?;
     let (pool, head) = (&args.pool, &args.head);
-    match cluster::hand_over(&Local::default(), &appliance, pool, head) {
+    let here = Local::default();
+    let from = cluster::server_before(&here, &appliance, pool, head);
+    let remark = match from.map_err(|error| failure(&error))? {
+        Some(from) if !args.without_keys => {
+            let way = move_keys::Way {
+                key: args.peer_key.clone(),
+                port: args.peer_port,
+            };
+            move_keys::check(common, &appliance, &way, pool, (&from, head))?
+        }
+        _ => None,
+    };
+    match cluster::hand_over(&here, &appliance, pool, head) {
         Ok(HandedOver::Already) => Ok(Done::already(format!("{head} serves {pool}"))),
         Ok(HandedOver::Moved { from }) => {
-            Ok(Done::changed(format!("{pool} moved from {from} to {head}")))
+            let remark = remark.map_or_else(String::new, |remark| format!("; {remark}"));
+            Ok(Done::changed(format!(
+                "{pool} moved from {from} to {head}{remark}"
+            )))
         }
         Err(error) => Err(failure(&error)),
     }

@@ -18,6 +18,7 @@ mod head;
 mod head_facts;
 mod key_source;
 mod lab;
+mod move_keys;
 mod open;
 mod operations;
 mod output;
@@ -134,7 +135,7 @@ fn run(plan: Plan, common: &Common) -> Result<ExitCode, Failure> {
         Plan::Patiently(pool, request) => patience::ask(common, &pool, request, &mut progress)?,
         Plan::Stream { pool, request } => return transfer(&pool, request, common).map(done),
         Plan::Ask { pool, request } => reach::ask(common, &pool, request, &mut progress)?,
-        Plan::Move(args) => hand_over::run(&args)?,
+        Plan::Move(args) => hand_over::run(&args, common)?,
         Plan::Create(create) => reach::create(common, create)?,
         Plan::Discover => reach::discover(common)?,
         Plan::TakeOver {

@@ -275,8 +275,16 @@ fn a_key_is_found_on_the_other_head_or_said_to_be_missing() {
     bulkhead_on(&place, "left", &create);
     bulkhead_on(&place, "left", "nbd export tank/e --name e");
 
-    // The other head has the pool, and not the key: it serves everything else, and says so.
-    bulkhead_on(&place, "left", "pool move tank right");
+    // The other head has no such key, so that nobody moves the pool there by mistake.
+    let refused = place.shell("left", "exec bulkhead pool move tank right 2>&1", "");
+    let words = told(&refused);
+    assert_eq!(refused.status.code(), Some(6), "{words}");
+    for word in ["right lacks keys of tank", KEY, "--without-keys"] {
+        assert!(words.contains(word), "{word}: {words}");
+    }
+
+    // Whoever wants it nevertheless gets everything else served there, and is told.
+    bulkhead_on(&place, "left", "pool move tank right --without-keys");
     let missing = format!("the key of tank/e is missing: {KEY}");
     says(&place, "right", "pool events tank", &missing);
     says(

@@ -8,6 +8,9 @@ use clap::{Args, Subcommand};
 
 use super::Plan;
 
+/// Where the API of a head listens, unless told otherwise.
+pub const API_PORT: u16 = 7443;
+
 /// Examples of the help.
 pub const EXAMPLES: &str = "Examples:
   bulkhead user add anna --role admin

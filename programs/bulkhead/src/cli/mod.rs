@@ -37,8 +37,8 @@ pub use appliance::{ApplianceCommand, ApplianceFile, ChangeArgs, CheckArgs, Way,
 pub use bench::BenchCryptoArgs;
 pub use drill::DrillArgs;
 pub use head::{
-    CertificateArgs, HeadArgs, HeadCommand, HeadVerb, PasswordArgs, TokenCommand, TokenVerb,
-    UserCommand, UserVerb,
+    API_PORT, CertificateArgs, HeadArgs, HeadCommand, HeadVerb, PasswordArgs, TokenCommand,
+    TokenVerb, UserCommand, UserVerb,
 };
 pub use lab::{
     BmcArgs, CableArgs, ConsoleArgs, ExecArgs, LabCommand, OnOff, OutletArgs, PowerArgs, UpArgs,

@@ -1,11 +1,14 @@
 //! `bulkhead pool …`
 
+use std::path::PathBuf;
+
 use clap::{Args, Subcommand};
 use control::Failure;
 use control::request::{PoolCreate, PoolRequest, Request, ScrubAction};
 use units::{HeadName, PoolName};
 
 use super::appliance::ApplianceFile;
+use super::head::API_PORT;
 use super::{Plan, Whose, confirmed, layout, values};
 
 /// The verbs.
@@ -185,6 +188,15 @@ pub struct MoveArgs {
     pub head: HeadName,
     #[command(flatten)]
     pub appliance: ApplianceFile,
+    /// Also when that head lacks keys of volumes that are served now
+    #[arg(long)]
+    pub without_keys: bool,
+    /// What the heads of the appliance know, to recognise each other by
+    #[arg(long, value_name = "FILE", default_value = appliance::plan::AUTHKEY_PATH)]
+    pub peer_key: PathBuf,
+    /// Port of the API of the other heads
+    #[arg(long, value_name = "PORT", default_value_t = API_PORT)]
+    pub peer_port: u16,
 }
 
 /// `pool create`

@@ -1,6 +1,7 @@
 //! This machine, as the API sees it.
 
 use std::ffi::OsString;
+use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
@@ -15,6 +16,7 @@ use api::view::{DiskView, Sensor};
 use cluster::machine::{Local, Machine as _};
 use cluster::process::Invocation;
 use control::answer::{Done, PoolSummary};
+use control::key::KeyView;
 use control::request::{PoolCreate, ServerRequest};
 use control::{Answer, Client, Failure, FailureKind, Request};
 use serde_json::{Value, json};
@@ -25,7 +27,7 @@ use super::command::{self, Ran, Run};
 use super::perform::Question;
 use super::sensors::Sensors;
 use super::{around, console, disks, interfaces, logs};
-use crate::cli::{ApplianceFile, Common, HeadArgs, MoveArgs};
+use crate::cli::{API_PORT, ApplianceFile, Common, HeadArgs, MoveArgs};
 use crate::reach;
 
 /// Longest time that a question which opens a pool, or looks for pools, may take.
@@ -264,14 +266,28 @@ impl Backend for Machine {
         Ok(Done::changed(format!("pool {pool} is served here")))
     }
 
-    fn hand_over(&self, pool: &PoolName, to: &HeadName) -> Result<Answer, Failure> {
-        crate::hand_over::run(&MoveArgs {
+    fn hand_over(
+        &self,
+        pool: &PoolName,
+        to: &HeadName,
+        without_keys: bool,
+    ) -> Result<Answer, Failure> {
+        let first = self.args.listen.first().map(SocketAddr::port);
+        let args = MoveArgs {
             pool: pool.clone(),
             head: to.clone(),
             appliance: ApplianceFile {
                 file: self.args.file.clone(),
             },
-        })
+            without_keys,
+            peer_key: self.args.peer_key.clone(),
+            peer_port: self.args.peer_port.or(first).unwrap_or(API_PORT),
+        };
+        crate::hand_over::run(&args, &self.common)
+    }
+
+    fn missing_keys(&self, keys: &[KeyView]) -> Vec<api::MissingKey> {
+        crate::move_keys::missing_here(keys)
     }
 
     fn surroundings(&self) -> Surroundings {
