@@ -410,10 +410,26 @@ export interface ApplianceFile {
 export interface ApplianceDocument {
   format: number;
   name: string;
-  quorum?: { rule: string; [field: string]: unknown } | null;
+  quorum?: { rule: string; witness?: WitnessDocument | null; [field: string]: unknown } | null;
   networks: Record<string, NetworkDocument>;
   heads: Record<string, HeadDocument>;
+  pdus?: Record<string, PduDocument>;
   pools: Record<string, PoolDocument>;
+  [field: string]: unknown;
+}
+
+export interface WitnessDocument {
+  address: string;
+  reach?: string[];
+  [field: string]: unknown;
+}
+
+/** A power distribution unit. */
+export interface PduDocument {
+  agent: string;
+  address: string;
+  user?: string | null;
+  password_file?: string | null;
   [field: string]: unknown;
 }
 
@@ -435,6 +451,7 @@ export interface HeadDocument {
 export interface FencingDocument {
   delay_s?: number;
   bmc?: { address: string; user: string; password_file: string; [field: string]: unknown } | null;
+  outlets?: { pdu: string; outlet: string }[];
   [field: string]: unknown;
 }
 

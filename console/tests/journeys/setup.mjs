@@ -38,12 +38,28 @@ export async function setsUp({ browser }) {
   await fill("pool tank", "Its address in storage-a", "fd77:0::100");
   await fill("pool tank", "Its address in storage-b", "fd77:1::100");
 
+  // A second way to power heads off, and a third machine that decides; lists are typed as people write them.
+  const type = async (group, field, text) =>
+    page.getByRole("group", { name: group }).getByLabel(field, { exact: true }).pressSequentially(text);
+  await button(page, "Add a unit").click();
+  await fill("unit pdu-1", "Name of the unit", "cellar");
+  await fill("unit cellar", "Address of the unit", "fd77:2::31");
+  await type("head left", "Outlets of cellar that feed it", "1, 2");
+  await type("head right", "Outlets of cellar that feed it", "3, 4");
+  await page.getByLabel("When heads do not see each other").selectOption("witness");
+  await page.getByLabel("Address of the witness").fill("fd77:2::41");
+  await page.getByLabel("Addresses that a healthy head reaches").pressSequentially("fd77:0::1, fd77:1::1");
+  await fill("pool tank", "Its address in storage-a", "");
+  await type("pool tank", "Its address in storage-a", "fd77:0::100, fd77:0::101");
+
   await page.waitForFunction(() => {
     const text = document.querySelector(".check-result")?.textContent ?? "";
     return text !== "" && !/Checking|error/.test(text);
   });
   await check.getByText("The file, appliance.toml").click();
   await check.getByText(/\[heads\.left/).first().waitFor();
+  const file = await check.getByRole("region", { name: "appliance.toml" }).innerText();
+  for (const part of [/\[pdus\.cellar\]/, /outlet = "4"/, /fd77:1::1/, /fd77:0::101/, /rule = "witness"/]) assert.match(file, part);
   assert.ok(await button(page, "Make the plan").isEnabled());
 
   // The plan says what is in the way, and there is nothing to apply.

@@ -1,7 +1,7 @@
 // The appliance file while it is being written: a new one to start from, and small changes that
 // leave everything else of the document as it is.
 
-import type { ApplianceDocument, Finding, HeadDocument, NetworkDocument, PoolDocument } from "../../api/types";
+import type { ApplianceDocument, Finding, HeadDocument, NetworkDocument, PduDocument, PoolDocument } from "../../api/types";
 
 const NETWORKS: [string, string][] = [["storage-a", "10.77.1.0/24"], ["storage-b", "10.77.2.0/24"], ["management", "10.77.9.0/24"]];
 
@@ -34,6 +34,41 @@ export function newHead(number: number, networks: string[]): HeadDocument {
 export function newPool(networks: string[]): PoolDocument {
   const forClients = networks.filter((name) => name !== "management");
   return { disks: [], addresses: forClients.map((network) => ({ network, address: "" })) };
+}
+
+export function newPdu(): PduDocument {
+  return { agent: "fence_apc_snmp", address: "", user: "fence", password_file: "/etc/bulkhead/secrets/pdu" };
+}
+
+/** Another rule; only one with a witness keeps what is known of it. */
+export function withRule(document: ApplianceDocument, rule: string): ApplianceDocument {
+  if (rule === "") return { ...document, quorum: null };
+  const witness = rule === "witness" ? document.quorum?.witness ?? { address: "" } : null;
+  return { ...document, quorum: { ...document.quorum, rule, witness } };
+}
+
+function withOutlets(document: ApplianceDocument, change: (outlets: Outlets) => Outlets): ApplianceDocument["heads"] {
+  const heads = Object.entries(document.heads).map(([name, head]): [string, HeadDocument] => [
+    name,
+    head.fencing?.outlets ? { ...head, fencing: { ...head.fencing, outlets: change(head.fencing.outlets) } } : head,
+  ]);
+  return Object.fromEntries(heads);
+}
+
+type Outlets = { pdu: string; outlet: string }[];
+
+/** Renames a power distribution unit everywhere. */
+export function withPduRenamed(document: ApplianceDocument, from: string, to: string): ApplianceDocument {
+  const pdus = document.pdus ?? {};
+  if (to in pdus) return document;
+  const heads = withOutlets(document, (outlets) => outlets.map((one) => (one.pdu === from ? { ...one, pdu: to } : one)));
+  return { ...document, pdus: renamed(pdus, from, to), heads };
+}
+
+/** Removes a power distribution unit, and what heads have at it. */
+export function withoutPdu(document: ApplianceDocument, name: string): ApplianceDocument {
+  const heads = withOutlets(document, (outlets) => outlets.filter((one) => one.pdu !== name));
+  return { ...document, pdus: without(document.pdus ?? {}, name), heads };
 }
 
 /** Another name for an entry, which keeps its place. */
@@ -119,12 +154,19 @@ export function fieldsOf(document: ApplianceDocument): string[] {
       const link = keyOf("heads", name, "links", network);
       return [`${link}.interface`, `${link}.addresses`, link];
     });
+    // The field of the first unit shows what is wrong with the outlets; without units there is none.
+    const outlets = Object.keys(document.pdus ?? {}).length > 0 ? [`${key}.fencing.outlets`] : [];
     const bmc = ["address", "user", "password_file"].map((field) => `${key}.fencing.bmc.${field}`);
-    return [key, `${key}.number`, `${key}.memory`, `${key}.fencing`, `${key}.fencing.delay_s`, `${key}.fencing.bmc`, ...bmc, ...links];
+    return [key, `${key}.number`, `${key}.memory`, `${key}.fencing`, ...outlets, `${key}.fencing.delay_s`, `${key}.fencing.bmc`, ...bmc, ...links];
   });
+  const pdus = Object.keys(document.pdus ?? {}).flatMap((name) => {
+    const key = keyOf("pdus", name);
+    return [key, ...["agent", "address", "user", "password_file"].map((field) => `${key}.${field}`)];
+  });
+  const quorum = document.quorum?.rule === "witness" ? ["quorum.witness.address", "quorum.witness.reach"] : [];
   const pools = Object.keys(document.pools).flatMap((name) => {
     const key = keyOf("pools", name);
     return [key, `${key}.home`, `${key}.disks`, `${key}.arc`, `${key}.addresses`];
   });
-  return ["name", "quorum", ...networks, ...heads, ...pools];
+  return ["name", "quorum", ...quorum, ...networks, ...pdus, ...heads, ...pools];
 }

@@ -3,30 +3,17 @@
 import type { ComponentChildren } from "preact";
 import type { ApplianceDocument, Disk, HeadDocument, NetworkDocument, PoolDocument } from "../../api/types";
 import { Button, Card } from "../../parts/basics";
-import { DiskChoice, Input, Select, TextArea } from "../../parts/fields";
+import { DiskChoice, Select, TextArea } from "../../parts/fields";
 import { bytes } from "../../parts/format";
-import { freeName, keyOf, newHead, newPool, renamed, withNetworkRenamed, without, words } from "./draft";
+import { freeName, keyOf, newHead, newPdu, newPool, renamed, withNetworkRenamed, withPduRenamed, without, withoutPdu, withRule } from "./draft";
 import { FindingsOf, useFindings } from "./findings";
+import { Keyed, KeyedList } from "./keyed";
+import { PduFields, PowerFields } from "./power";
 
 export interface FormProps {
   document: ApplianceDocument;
   onChange: (document: ApplianceDocument) => void;
   disks: Disk[];
-}
-
-interface KeyedProps {
-  of: string;
-  label: string;
-  value: string;
-  onValue: (value: string) => void;
-  hint?: string;
-  mono?: boolean;
-  list?: string[];
-}
-
-/** A field with the findings about its key. */
-function Keyed({ of, ...rest }: KeyedProps) {
-  return <Input {...rest} wrong={useFindings(of)} />;
 }
 
 export function ApplianceForm(props: FormProps) {
@@ -40,19 +27,35 @@ export function ApplianceForm(props: FormProps) {
         <Select
           label="When heads do not see each other"
           value={rule}
-          onValue={(value) => onChange({ ...document, quorum: value === "" ? null : { ...document.quorum, rule: value } })}
+          onValue={(value) => onChange(withRule(document, value))}
           options={[
             ["", "there is one head"],
             ["two-node", "two heads: the one that powers the other off goes on"],
             ["majority", "three or more heads: more than half of them"],
-            ["witness", "a witness decides (set its address in the file)"],
+            ["witness", "a witness, a third machine, decides"],
           ]}
           wrong={useFindings("quorum")}
         />
+        {rule === "witness" && <Witness {...props} />}
       </Card>
       <Networks {...props} />
+      <Pdus {...props} />
       <Heads {...props} />
       <Pools {...props} />
+    </>
+  );
+}
+
+function Witness({ document, onChange }: FormProps) {
+  const { quorum } = document;
+  const witness = quorum?.witness ?? { address: "" };
+  const change = (next: typeof witness): void => onChange({ ...document, quorum: { rule: "witness", ...quorum, witness: next } });
+  return (
+    <>
+      <Keyed of="quorum.witness.address" label="Address of the witness" value={witness.address} mono
+        hint="the machine that runs corosync-qnetd; IPv4 or IPv6" onValue={(text) => change({ ...witness, address: text.trim() })} />
+      <KeyedList of="quorum.witness.reach" label="Addresses that a healthy head reaches" values={witness.reach ?? []} mono
+        hint="such as routers of the storage networks; a head that does not reach all of them loses" onValues={(reach) => change({ ...witness, reach })} />
     </>
   );
 }
@@ -98,8 +101,8 @@ function Networks({ document, onChange }: FormProps) {
         return (
           <Entry key={index} title={`network ${name}`} remove={() => onChange({ ...document, networks: without(document.networks, name) })}>
             <Keyed of={key} label="Name of the network" value={name} onValue={(to) => onChange(withNetworkRenamed(document, name, to))} />
-            <Keyed of={`${key}.subnets`} label="Subnets" mono value={network.subnets.join(", ")}
-              onValue={(text) => change(name, { ...network, subnets: words(text) })} hint="such as 10.77.1.0/24" />
+            <KeyedList of={`${key}.subnets`} label="Subnets" mono values={network.subnets}
+              onValues={(subnets) => change(name, { ...network, subnets })} hint="such as 10.77.1.0/24, fd77:1::/64" />
             <Keyed of={`${key}.mtu`} label="Largest packet (MTU)" value={String(network.mtu ?? 1500)}
               onValue={(text) => change(name, { ...network, mtu: Number(text) || 0 })} />
             <Keyed of={`${key}.heartbeat`} label="Number of its heartbeat" value={String(network.heartbeat ?? "")}
@@ -107,6 +110,21 @@ function Networks({ document, onChange }: FormProps) {
           </Entry>
         );
       })}
+    </Section>
+  );
+}
+
+function Pdus({ document, onChange }: FormProps) {
+  const pdus = document.pdus ?? {};
+  const add = (): void => onChange({ ...document, pdus: { ...pdus, [freeName(pdus, "pdu-")]: newPdu() } });
+  return (
+    <Section title="Power distribution units" about="A second way to power a head off, for when its BMC does not answer. Without such units leave this empty." add="Add a unit" onAdd={add}>
+      {Object.entries(pdus).map(([name, pdu], index) => (
+        <Entry key={index} title={`unit ${name}`} remove={() => onChange(withoutPdu(document, name))}>
+          <Keyed of={keyOf("pdus", name)} label="Name of the unit" value={name} onValue={(to) => onChange(withPduRenamed(document, name, to))} />
+          <PduFields of={keyOf("pdus", name)} pdu={pdu} onChange={(next) => onChange({ ...document, pdus: { ...pdus, [name]: next } })} />
+        </Entry>
+      ))}
     </Section>
   );
 }
@@ -130,11 +148,6 @@ function Heads(props: FormProps) {
 function HeadEntry({ document, onChange, name, head }: FormProps & { name: string; head: HeadDocument }) {
   const key = keyOf("heads", name);
   const change = (next: HeadDocument): void => onChange({ ...document, heads: { ...document.heads, [name]: next } });
-  const changeBmc = (field: string, value: string): void => {
-    const bmc = { address: "", user: "", password_file: "", ...head.fencing?.bmc, [field]: value };
-    change({ ...head, fencing: { ...head.fencing, bmc } });
-  };
-  const bmc = head.fencing?.bmc;
   return (
     <Entry title={`head ${name}`} remove={() => onChange({ ...document, heads: without(document.heads, name) })}>
       <Keyed of={key} label="Name of the head" value={name} hint="as uname -n prints it there"
@@ -151,22 +164,13 @@ function HeadEntry({ document, onChange, name, head }: FormProps & { name: strin
           <div class="pair" key={network}>
             <Keyed of={`${linkKey}.interface`} label={`Interface in ${network}`} value={link.interface} mono hint="such as ens1f0"
               onValue={(text) => set({ ...link, interface: text.trim() })} />
-            <Keyed of={`${linkKey}.addresses`} label={`Address in ${network}`} value={link.addresses.join(", ")} mono
-              onValue={(text) => set({ ...link, addresses: words(text) })} />
+            <KeyedList of={`${linkKey}.addresses`} label={`Address in ${network}`} values={link.addresses} mono
+              hint="IPv4, IPv6 or one of each" onValues={(addresses) => set({ ...link, addresses })} />
             <FindingsOf of={linkKey} />
           </div>
         );
       })}
-      <FindingsOf of={`${key}.fencing`} />
-      <FindingsOf of={`${key}.fencing.bmc`} />
-      <Keyed of={`${key}.fencing.bmc.address`} label="Address of its BMC" value={bmc?.address ?? ""} mono hint="IPMI; other fence devices are set in the file"
-        onValue={(text) => changeBmc("address", text.trim())} />
-      <Keyed of={`${key}.fencing.bmc.user`} label="User of its BMC" value={bmc?.user ?? ""} onValue={(text) => changeBmc("user", text)} />
-      <Keyed of={`${key}.fencing.bmc.password_file`} label="File with the BMC's password" value={bmc?.password_file ?? ""} mono
-        hint="on every head, readable by root only" onValue={(text) => changeBmc("password_file", text)} />
-      <Keyed of={`${key}.fencing.delay_s`} label="Delay before it is powered off, in seconds" value={String(head.fencing?.delay_s ?? 0)}
-        hint="longer on exactly one of two heads: that one survives a split"
-        onValue={(text) => change({ ...head, fencing: { ...head.fencing, delay_s: Number(text) || 0 } })} />
+      <PowerFields document={document} name={name} head={head} onChange={(fencing) => change({ ...head, fencing })} />
     </Entry>
   );
 }
@@ -191,9 +195,10 @@ function PoolEntry({ document, onChange, disks, name, pool }: FormProps & { name
   const change = (next: PoolDocument): void => onChange({ ...document, pools: { ...document.pools, [name]: next } });
   const heads = Object.keys(document.heads);
   const seen = disks.map((disk) => disk.path);
-  const addressIn = (network: string): string => pool.addresses.find((one) => one.network === network)?.address ?? "";
-  const setAddress = (network: string, address: string): void =>
-    change({ ...pool, addresses: [...pool.addresses.filter((one) => one.network !== network), { network, address }] });
+  const addressesIn = (network: string): string[] =>
+    pool.addresses.filter((one) => one.network === network && one.address !== "").map((one) => one.address);
+  const setAddresses = (network: string, addresses: string[]): void =>
+    change({ ...pool, addresses: [...pool.addresses.filter((one) => one.network !== network), ...addresses.map((address) => ({ network, address }))] });
   return (
     <Entry title={`pool ${name}`} remove={() => onChange({ ...document, pools: without(document.pools, name) })}>
       <Keyed of={key} label="Name of the pool" value={name} onValue={(to) => onChange({ ...document, pools: renamed(document.pools, name, to) })} />
@@ -211,9 +216,9 @@ function PoolEntry({ document, onChange, disks, name, pool }: FormProps & { name
       <DiskPaths of={`${key}.disks`} disks={pool.disks} onValue={(paths) => change({ ...pool, disks: paths })} />
       <Keyed of={`${key}.arc`} label="Memory for its cache" value={pool.arc ?? ""} hint="such as 16G" onValue={(arc) => change({ ...pool, arc })} />
       <FindingsOf of={`${key}.addresses`} />
-      {Object.keys(document.networks).filter((network) => network !== "management" || addressIn(network) !== "").map((network) => (
-        <Input key={network} label={`Its address in ${network}`} mono value={addressIn(network)}
-          onValue={(text) => setAddress(network, text.trim())} hint="clients connect to it" />
+      {Object.keys(document.networks).filter((network) => network !== "management" || addressesIn(network).length > 0).map((network) => (
+        <KeyedList key={network} of={`${key}.addresses in ${network}`} label={`Its address in ${network}`} mono values={addressesIn(network)}
+          onValues={(addresses) => setAddresses(network, addresses)} hint="clients connect to it; IPv4, IPv6 or one of each" />
       ))}
     </Entry>
   );
