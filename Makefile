@@ -103,6 +103,7 @@ drill: build ## ROUNDS of every fault of a pair in a lab, with the time-outs tha
 drill-short: build
 	@scripts/deps.sh test
 	target/release/bulkhead drill --budget 10 $(if $(SEED),--seed $(SEED)) || [ $$? -eq 15 ]
+	target/release/bulkhead drill active-power --clients patient --budget 20 $(if $(SEED),--seed $(SEED)) || [ $$? -eq 15 ]
 
 stock: build ## ROUNDS of moves and lost power under qemu's own iSCSI and NBD clients
 	@scripts/deps.sh test
