@@ -14,7 +14,15 @@ stage=$(mktemp -d)
 trap 'rm -rf "$stage"' EXIT
 chmod 755 "$stage"
 PREFIX=/usr DESTDIR=$stage scripts/install.sh >/dev/null
-find "$stage/usr/share/man" "$stage/usr/share/doc/bulkhead/CHANGELOG.md" -type f -exec gzip -9n {} +
+doc=$stage/usr/share/doc/bulkhead
+install -m 644 packaging/debian/copyright "$doc/copyright"
+{
+    echo "bulkhead ($version~deb${VERSION_ID:-0}) unstable; urgency=medium"
+    printf '\n  * What changed stands in CHANGELOG.md.gz.\n\n'
+    echo " -- $(sed -n 's/^Maintainer: //p' packaging/debian/control)  $(date -uR -r CHANGELOG.md)"
+} >"$doc/changelog"
+install -D -m 644 packaging/debian/lintian-overrides "$stage/usr/share/lintian/overrides/bulkhead"
+find "$stage/usr/share/man" "$doc/changelog" "$doc/CHANGELOG.md" -type f -exec gzip -9n {} +
 [[ -n ${DEB_KEEP_SYMBOLS:-} ]] || strip --strip-unneeded "$stage"/usr/bin/bulkhead*
 
 # dpkg-shlibdeps wants a source package around it; one line is enough.

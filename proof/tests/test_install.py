@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 import shutil
 import subprocess
@@ -91,6 +92,9 @@ class Install(unittest.TestCase):
         )
         self.assertTrue(version.stdout.startswith("bulkhead "), version.stdout)
         self.assertTrue((self.folder / "root/usr/lib/ocf/resource.d/bulkhead/pool").exists())
+        about = self.folder / "root/usr/share/doc/bulkhead"
+        self.assertIn("/usr/share/common-licenses/Apache-2.0", (about / "copyright").read_text())
+        self.assertTrue(gzip.decompress((about / "changelog.gz").read_bytes()).startswith(b"bulkhead ("))
 
 
 if __name__ == "__main__":
