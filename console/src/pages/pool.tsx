@@ -6,7 +6,7 @@ import { post, remove } from "../api/client";
 import { confirmed, poolPath } from "../api/paths";
 import { Button, Card, Facts, Meter, Page, Table } from "../parts/basics";
 import { FormDialog } from "../parts/dialog";
-import { Select } from "../parts/fields";
+import { Check, Select } from "../parts/fields";
 import { EventList } from "../parts/events";
 import { bytes, duration, moment, percent } from "../parts/format";
 import { ScanProgress } from "../parts/scan";
@@ -267,18 +267,21 @@ function Dialogs({ state, asked, onClose }: { state: PoolState; asked: Asked; on
 function MovePool({ state, onClose }: { state: PoolState; onClose: () => void }) {
   const others = state.heads.filter((head) => head !== state.served_by);
   const [to, setTo] = useState(others[0] ?? "");
+  const [withoutKeys, setWithoutKeys] = useState(false);
   return (
     <FormDialog
       title={`Move ${state.name}`}
       action="Move"
       onClose={onClose}
       submit={async () => {
-        await post<Operation>(`${poolPath(state.name)}/move`, { to });
+        await post<Operation>(`${poolPath(state.name)}/move`, { to, without_keys: withoutKeys });
         return `${state.name} is moving to ${to}`;
       }}
     >
       <p>Initiators pause for a moment and go on with the other head; none sees an error.</p>
       <Select label="To the head" value={to} onValue={setTo} options={others.map((head): [string, string] => [head, head])} />
+      <Check label="Also if it lacks keys of encrypted volumes" checked={withoutKeys} onValue={setWithoutKeys}
+        hint="Those volumes wait there until somebody gives their keys." />
     </FormDialog>
   );
 }
