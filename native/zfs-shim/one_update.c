@@ -1,5 +1,5 @@
 /*
- * Writes the configuration of a pool once when it is imported.
+ * Writes the configuration of a pool once when it is imported, and ends replacements that a killed process left.
  *
  * The library writes it up to four times: it updates it in two steps before the import returns, and has another
  * thread do both steps again, which keeps everybody from the pool meanwhile. Each step waits for a
@@ -14,12 +14,45 @@
 /* Whether this thread imports a pool. */
 static __thread boolean_t importing;
 
+static boolean_t
+is_replacing(vdev_t *vd)
+{
+	if (strcmp(vd->vdev_ops->vdev_op_type, VDEV_TYPE_REPLACING) == 0)
+		return (B_TRUE);
+	for (uint64_t c = 0; c < vd->vdev_children; c++) {
+		if (is_replacing(vd->vdev_child[c]))
+			return (B_TRUE);
+	}
+	return (B_FALSE);
+}
+
+/*
+ * A process that was killed between the end of a resilver and the detach of the old disk left both, and the
+ * library looks again at the end of another scan only. It finds out whether the new disk holds everything.
+ */
+static void
+end_replacements(const char *pool)
+{
+	spa_t *spa;
+
+	if (spa_open(pool, &spa, FTAG) != 0)
+		return;
+	spa_config_enter(spa, SCL_VDEV, FTAG, RW_READER);
+	boolean_t found = is_replacing(spa->spa_root_vdev);
+	spa_config_exit(spa, SCL_VDEV, FTAG);
+	if (found && spa_writeable(spa))
+		spa_async_request(spa, SPA_ASYNC_RESILVER_DONE);
+	spa_close(spa, FTAG);
+}
+
 int
 bh_import(char *pool, nvlist_t *config, nvlist_t *properties, uint64_t flags)
 {
 	importing = B_TRUE;
 	int error = spa_import(pool, config, properties, flags);
 	importing = B_FALSE;
+	if (error == 0)
+		end_replacements(pool);
 	return (error);
 }
 
