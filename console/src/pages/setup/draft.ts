@@ -102,8 +102,15 @@ export function withNetworkRenamed(document: ApplianceDocument, from: string, to
   };
 }
 
-/** Leaves empty texts out, which the file has no use for. */
-export function cleaned(document: ApplianceDocument): ApplianceDocument {
+function withWitness(document: ApplianceDocument): ApplianceDocument {
+  const { quorum } = document;
+  return quorum?.witness?.address === "" ? { ...document, quorum: { ...quorum, witness: null } } : document;
+}
+
+/** Leaves empty texts out, which the file has no use for, and devices and a witness without an address. */
+export function cleaned(whole: ApplianceDocument): ApplianceDocument {
+  const unfinished = Object.entries(whole.pdus ?? {}).filter(([, pdu]) => pdu.address === "");
+  const document = unfinished.reduce((rest, [name]) => withoutPdu(rest, name), withWitness(whole));
   const heads = Object.entries(document.heads).map(([name, head]): [string, HeadDocument] => {
     const links = Object.entries(head.links).filter(([, link]) => link.interface !== "" || link.addresses.length > 0);
     const bmc = head.fencing?.bmc;
@@ -114,9 +121,9 @@ export function cleaned(document: ApplianceDocument): ApplianceDocument {
     name,
     { ...pool, addresses: pool.addresses.filter((one) => one.address !== "") },
   ]);
-  const whole = { ...document, heads: Object.fromEntries(heads), pools: Object.fromEntries(pools) };
+  const filled = { ...document, heads: Object.fromEntries(heads), pools: Object.fromEntries(pools) };
   const isEmpty = (value: unknown): boolean => value === null || value === "";
-  return JSON.parse(JSON.stringify(whole, (_key, value: unknown) => (isEmpty(value) ? undefined : value))) as ApplianceDocument;
+  return JSON.parse(JSON.stringify(filled, (_key, value: unknown) => (isEmpty(value) ? undefined : value))) as ApplianceDocument;
 }
 
 /** Splits lists as people write them. */

@@ -13,7 +13,7 @@ export function PduFields({ of, pdu, onChange }: { of: string; pdu: PduDocument;
     <>
       <Keyed of={`${of}.agent`} label="Fence agent" value={pdu.agent} mono list={AGENTS} hint="the one that knows the model"
         onValue={(agent) => onChange({ ...pdu, agent: agent.trim() })} />
-      <Keyed of={`${of}.address`} label="Address of the unit" value={pdu.address} mono hint="IPv4 or IPv6"
+      <Keyed of={`${of}.address`} label="Address of the unit" value={pdu.address} mono hint="IPv4 or IPv6; without it the unit is left out"
         onValue={(address) => onChange({ ...pdu, address: address.trim() })} />
       <Keyed of={`${of}.user`} label="User of the unit" value={pdu.user ?? ""} hint="if it asks for one"
         onValue={(user) => onChange({ ...pdu, user })} />
