@@ -460,6 +460,8 @@ OPERATIONS: tuple[Operation, ...] = (
     Operation(
         "volume inherit",
         ("volume", "inherit", W, "compression", "org.example:a"),
+        # One property after the other.
+        rest=Rest.COMPLETED,
         before=(("volume", "set", W, "compression=zstd", "org.example:a=1"),),
     ),
     Operation("volume set quota", ("volume", "set", POOL, "quota=400M"), after=(("volume", "set", POOL, "quota=none"),)),
