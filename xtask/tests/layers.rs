@@ -15,7 +15,13 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("zpool-sys", &[]),
     (
         "zpool",
-        &["units", "block-device", "labels", "send-stream", "zpool-sys"],
+        &[
+            "units",
+            "block-device",
+            "labels",
+            "send-stream",
+            "zpool-sys",
+        ],
     ),
     ("serving", &["units", "block-device"]),
     ("scsi", &["units", "block-device"]),
