@@ -139,11 +139,15 @@ def _make_second(world: World) -> None:
     world.ask(*world.named(("pool", "create", SECOND, "SPARE")))
 
 
-def _create_second(world: World) -> None:
-    """A pool of which a kill left the beginning is overwritten when that is asked for."""
-    again = world.named(("pool", "create", SECOND, "SPARE"))
-    if not world.try_ask(*again).ok:
-        world.ask(*again, "--overwrite-old-labels")
+def _overwriting(*words: str) -> Step:
+    """Asks again; a disk on which a kill left the beginning of a label is overwritten when that is asked for."""
+
+    def ask(world: World) -> None:
+        again = world.named(words)
+        if not world.try_ask(*again).ok:
+            world.ask(*again, "--overwrite-old-labels")
+
+    return ask
 
 
 def _bring_leg_back(world: World) -> None:
@@ -472,7 +476,13 @@ OPERATIONS: tuple[Operation, ...] = (
         after=(("pool", "detach", POOL, "SPARE"), _blank_spare),
     ),
     Operation("pool detach", ("pool", "detach", POOL, "SPARE"), before=(_blank_spare, _attach_spare), after=(_blank_spare,)),
-    Operation("pool add", ("pool", "add", POOL, "spare", "SPARE"), before=(_blank_spare,), after=(("pool", "remove", POOL, "SPARE"), _blank_spare)),
+    Operation(
+        "pool add",
+        ("pool", "add", POOL, "spare", "SPARE"),
+        before=(_blank_spare,),
+        again=_overwriting("pool", "add", POOL, "spare", "SPARE"),
+        after=(("pool", "remove", POOL, "SPARE"), _blank_spare),
+    ),
     Operation(
         "pool remove",
         ("pool", "remove", POOL, "SPARE"),
@@ -485,7 +495,7 @@ OPERATIONS: tuple[Operation, ...] = (
         "pool create",
         ("pool", "create", SECOND, "SPARE"),
         before=(_blank_spare,),
-        again=_create_second,
+        again=_overwriting("pool", "create", SECOND, "SPARE"),
         after=(_blank_spare,),
         probe=("pool", "status", SECOND),
         on_spare=True,
