@@ -18,11 +18,12 @@ build_packages=(build-essential pkg-config git ca-certificates python3 libjemall
 zfs_packages=("libzfslinux-dev=$zfs_version" "libzpool6linux=$zfs_version"
     "libnvpair3linux=$zfs_version" "libzfs6linux=$zfs_version")
 # zdb judges our pools; the kernel modules that zfsutils recommends are not wanted.
+# nbdinfo asks file what it sees.
 test_packages=("zfsutils-linux=$zfs_version" libiscsi-bin libnbd-bin python3-libnbd qemu-utils
     qemu-block-extra fio sg3-utils openssl iproute2 man-db fdisk
     corosync pacemaker pacemaker-cli-utils resource-agents libxml2-utils
     fence-agents ipmitool openipmi snmp snmpd
-    corosync-qdevice corosync-qnetd libnss3-tools iputils-ping python3-venv prometheus chromium
+    corosync-qdevice corosync-qnetd libnss3-tools iputils-ping python3-venv prometheus chromium file
     dropbear-bin openssh-client)
 bench_packages=(tgt nbdkit)
 # What makes and runs the guest of proof.linux; the guest's own packages are only unpacked.

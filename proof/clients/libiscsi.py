@@ -31,6 +31,14 @@ SESSION_NORMAL = 2
 DIGESTS = {"none": 0, "crc32c": 3}
 
 
+LIBRARY = ctypes.util.find_library("iscsi")
+
+
+def _tells_information() -> bool:
+    """Whether sense data has a last field, as from libiscsi 1.20 on, which tells no version but brought this function."""
+    return LIBRARY is not None and hasattr(ctypes.CDLL(LIBRARY), "iscsi_force_reconnect_sync")
+
+
 class ScsiSense(ctypes.Structure):
     """Decoded sense data."""
 
@@ -38,9 +46,10 @@ class ScsiSense(ctypes.Structure):
         ("error_type", c_ubyte),
         ("key", c_uint),
         ("ascq", c_int),
-        ("flags", c_ubyte),  # three one-bit fields share a byte
+        ("flags", c_ubyte),  # one-bit fields share a byte
         ("bit_pointer", c_ubyte),
         ("field_pointer", c_uint16),
+        *([("information", c_uint64)] if _tells_information() else []),
     ]
 
 
@@ -140,10 +149,9 @@ def _declarations() -> dict[str, tuple[object, list[object]]]:
 
 def load() -> ctypes.CDLL:
     """The library with its declarations."""
-    name = ctypes.util.find_library("iscsi")
-    if name is None:
+    if LIBRARY is None:
         raise ProofError("libiscsi is missing: apt-get install libiscsi7 libiscsi-bin")
-    library = ctypes.CDLL(name)
+    library = ctypes.CDLL(LIBRARY)
     for function, (result, arguments) in _declarations().items():
         declared = getattr(library, function)
         declared.restype = result

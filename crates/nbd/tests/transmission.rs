@@ -116,9 +116,11 @@ fn extended_headers_have_wide_lengths_and_payloads() {
     let (kind, cookie, payload) = client.chunk(true);
     assert_eq!((kind, cookie), (1, 2));
     assert!(payload[8..] == data);
-    // Writes without a payload, and commands with one they do not have.
-    client.extended(0, 1, 3, 0, 512);
-    assert_eq!(client.chunk(true).2[..4], [0, 0, 0, 22]);
+    // A write that does not say that it has a payload has it, as qemu's.
+    client.extended(1, 1, 3, 5 << 30, 512);
+    client.send(&data[..512]);
+    assert_eq!(client.chunk(true), (0, 3, vec![]));
+    // Another command has none.
     client.extended(0x20, 4, 4, 0, 512);
     client.send(&[0; 512]);
     assert_eq!(client.chunk(true).2[..4], [0, 0, 0, 22]);
