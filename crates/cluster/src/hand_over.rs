@@ -21,8 +21,9 @@ const ORDER_RESERVE: Duration = Duration::from_secs(30);
 /// Pause between two looks at the cluster. Each look costs processor time that the hand-over
 /// itself needs.
 const LOOK_INTERVAL: Duration = Duration::from_millis(200);
-/// Pause before the first look. No hand-over is over before.
-const FIRST_LOOK_AFTER: Duration = Duration::from_millis(700);
+/// Pause before the first look. Few hand-overs are over before, and a look takes the processor from clients that
+/// come back just then.
+const FIRST_LOOK_AFTER: Duration = Duration::from_millis(1_200);
 
 /// What came of it.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::path::Path;
+use std::process::{Command, Stdio};
 
 use units::HeadName;
 
@@ -13,6 +14,9 @@ use crate::process::{Invocation, Output, RunError, run};
 /// All heads by name.
 pub type Machines = BTreeMap<HeadName, Box<dyn Machine>>;
 
+/// Starts a program and leaves it alone.
+const DETACH: &str = "\"$@\" </dev/null >/dev/null 2>&1 &";
+
 /// Something on which programs can be run.
 pub trait Machine: Send + Sync {
     /// Runs a program there. An exit code other than 0 is no error here.
@@ -21,6 +25,17 @@ pub trait Machine: Send + Sync {
     ///
     /// It cannot be run, or takes too long.
     fn run(&self, invocation: &Invocation) -> Result<Output, RunError>;
+
+    /// Starts a program there that nobody waits for, cut off from whatever reads what this one says.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be started. That it fails later is not seen.
+    fn leave(&self, invocation: &Invocation) -> Result<(), RunError> {
+        let mut words = vec!["-c", DETACH, "leave", &invocation.program];
+        words.extend(invocation.arguments.iter().map(String::as_str));
+        self.run(&Invocation::new("sh", &words)).map(drop)
+    }
 
     /// Sets an address there, or takes it away, without a program; `None` where that takes one.
     ///
@@ -76,6 +91,28 @@ impl Machine for Local {
             program: first.clone(),
             arguments,
             ..invocation.clone()
+        })
+    }
+
+    fn leave(&self, invocation: &Invocation) -> Result<(), RunError> {
+        let (program, arguments) = match self.prefix.split_first() {
+            Some((first, rest)) => (
+                first,
+                [rest, std::slice::from_ref(&invocation.program)].concat(),
+            ),
+            None => (&invocation.program, Vec::new()),
+        };
+        let started = Command::new(program)
+            .args(arguments)
+            .args(&invocation.arguments)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn();
+        // This program ends soon, and its parent's parent takes the end of that one.
+        started.map(drop).map_err(|source| RunError::Start {
+            program: invocation.program.clone(),
+            source,
         })
     }
 
