@@ -1,4 +1,4 @@
-/* Development packages before 2.3.3 install this header under another name. */
+/* The development package of OpenZFS 2.3.2 installs this header under another name. */
 #if __has_include(<libzpool/abd_os.h>)
 #include <libzpool/abd_os.h>
 #else
