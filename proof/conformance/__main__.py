@@ -15,9 +15,13 @@ from proof.conformance.reservations import Reservations
 from proof.process import checked
 from proof.runtime import ProofError
 from proof.servers.base import Server, VolumeSpec
+from proof.servers.bulkhead import POOL, Bulkhead
 
 MEBIBYTE = 1 << 20
 VOLUME_BYTES = 128 * MEBIBYTE
+SECRET_TARGET = "iqn.2026-01.org.example:secret"
+USER, SECRET = "judge", "twelve-or-more"
+"""CHAP wants secrets of 12 bytes or more (RFC 7143, section 9.2.1)."""
 
 
 def _arguments(argv: list[str]) -> argparse.Namespace:
@@ -30,13 +34,13 @@ def _arguments(argv: list[str]) -> argparse.Namespace:
     return parser.parse_args(argv)
 
 
-def judge_iscsi(urls: list[str], read_only: str | None, family_pattern: str | None, verbose: bool) -> list[Result]:
-    """All families; prints what is worth reading."""
+def judge_iscsi(urls: list[str], special: dict[str, str], family_pattern: str | None, verbose: bool) -> list[Result]:
+    """All families, those in ``special`` at a unit of their own; prints what is worth reading."""
     results: list[Result] = []
     for family, tests in iscsi_test_cu.list_families().items():
         if family_pattern and not re.search(family_pattern, family):
             continue
-        found = iscsi_test_cu.run_family(family, tests, _urls_for(family, urls, read_only))
+        found = iscsi_test_cu.run_family(family, tests, _urls_for(family, urls, special))
         results += found
         counts = [sum(result.verdict is verdict for result in found) for verdict in Verdict]
         print(f"{family}: {counts[0]} passed, {counts[1]} failed, {counts[2]} skipped")
@@ -46,11 +50,24 @@ def judge_iscsi(urls: list[str], read_only: str | None, family_pattern: str | No
     return results
 
 
-def _urls_for(family: str, urls: list[str], read_only: str | None) -> list[str]:
-    """Multipath tests need two portals, write-protection tests a unit that is protected."""
-    if family == "MultipathIO":
-        return urls
-    return [read_only] if family == "ReadOnly" and read_only else urls[:1]
+def _urls_for(family: str, urls: list[str], special: dict[str, str]) -> list[str]:
+    """Multipath tests need two portals."""
+    return urls if family == "MultipathIO" else [special.get(family, urls[0])]
+
+
+def _special_units(server: Server, scratch: Path) -> dict[str, str]:
+    """By family: write protection is judged at a unit that is protected, CHAP at a target that asks for a secret."""
+    protected = server.iscsi("protected")
+    units = {"ReadOnly": protected.url} if protected else {}
+    if isinstance(server, Bulkhead) and protected:
+        secret = scratch / "secret"
+        secret.write_text(f"{SECRET}\n")
+        server.command("target", "create", SECRET_TARGET, "--pool", POOL)
+        server.command("volume", "create", f"{POOL}/secret", "--size", "64M")
+        server.command("target", "map", SECRET_TARGET, f"{POOL}/secret")
+        server.command("target", "chap", "set", SECRET_TARGET, "--user", USER, "--secret-file", str(secret))
+        units["iSCSICHAP"] = f"iscsi://{USER}%{SECRET}@{protected.portal}/{SECRET_TARGET}/0"
+    return units
 
 
 def judge_nbd(uri: str, size: int, scratch: Path) -> int:
@@ -104,8 +121,6 @@ def _make_server(kind: str, scratch: Path) -> Server:
         from proof.servers.peers import Peers
 
         return Peers(scratch, volumes)
-    from proof.servers.bulkhead import Bulkhead
-
     return Bulkhead(scratch, volumes, portals=2)
 
 
@@ -116,7 +131,7 @@ def main(argv: list[str]) -> int:
     if arguments.portal:
         portals, _, path = arguments.portal.partition("/")
         urls = [f"iscsi://{portal}/{path}" for portal in portals.split(",")]
-        return _verdict(judge_iscsi(urls, None, arguments.family, arguments.verbose), 0, 0)
+        return _verdict(judge_iscsi(urls, {}, arguments.family, arguments.verbose), 0, 0)
     with runtime.scratch("conformance") as scratch, _make_server(arguments.server, scratch) as server:
         results: list[Result] = []
         nbd_failed = reservations_failed = 0
@@ -128,9 +143,7 @@ def main(argv: list[str]) -> int:
         if arguments.only != "nbd":
             print("iSCSI by iscsi-test-cu:")
             urls = [address.url for address in server.iscsi_portals("lun0")]
-            protected = server.iscsi("protected")
-            read_only = protected.url if protected else None
-            results = judge_iscsi(urls, read_only, arguments.family, arguments.verbose)
+            results = judge_iscsi(urls, _special_units(server, scratch), arguments.family, arguments.verbose)
             if arguments.server == "bulkhead" and not arguments.family:
                 print("Persistent reservations by libiscsi, over restarts:")
                 reservations_failed = judge_reservations(server, "disk")

@@ -80,9 +80,22 @@ def parse(family: str, output: str) -> Iterator[Result]:
             yield Result(name, Verdict.PASSED)
 
 
+LEFT_WITHOUT_A_SESSION = "Not an iSCSI device"
+"""What a test of 1.20 finds that follows one which has ended the session that they share."""
+
+
 def run_family(family: str, tests: list[str], urls: list[str]) -> list[Result]:
     """Runs one family; a test that the tool never finished counts as failed."""
-    argv = ["iscsi-test-cu", "--dataloss", "--allow-sanitize", f"--test=ALL.{family}", *urls]
+    results = _run(family, family, tests, urls)
+    alone = [result.name for result in results if result.words.startswith(LEFT_WITHOUT_A_SESSION)]
+    for name in alone:
+        again = _run(family, name, [name.removeprefix(f"{family}.")], urls)
+        results = [result for result in results if result.name != name] + again
+    return results
+
+
+def _run(family: str, wanted: str, tests: list[str], urls: list[str]) -> list[Result]:
+    argv = ["iscsi-test-cu", "--dataloss", "--allow-sanitize", f"--test=ALL.{wanted}", *urls]
     outcome = run(argv, FAMILY_SECONDS)
     results = list(parse(family, outcome.output))
     seen = {result.name for result in results}
