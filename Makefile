@@ -47,7 +47,7 @@ lint: ## formatting, clippy, layers, house rules
 	@scripts/deps.sh build
 	$(CARGO) fmt --check
 	cd fuzz && ../$(CARGO) metadata --locked --format-version 1 > /dev/null
-	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
+	scripts/lint.sh
 	$(CARGO) test --locked -q -p xtask
 
 unit: ## tests of the crates and of the checkers

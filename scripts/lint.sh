@@ -1,0 +1,13 @@
+#!/usr/bin/env bash
+# Clippy over everything. What it finds is an error with the toolchain pinned in
+# rust-toolchain.toml; other versions know other lints, and their findings are shown only.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+pinned=$(sed -n 's/^channel = "\(.*\)"/\1/p' rust-toolchain.toml)
+level=(-D warnings)
+if [[ $(scripts/cargo.sh --version) != "cargo $pinned "* ]]; then
+    echo "lint: not Rust $pinned, which the lints are pinned to: what Clippy finds is no error"
+    level=(--cap-lints warn)
+fi
+exec scripts/cargo.sh clippy --locked --workspace --all-targets -- "${level[@]}"
