@@ -575,23 +575,39 @@ check_limits(const char *name, const initial_t *initial, uint64_t referenced,
 	return (ENOSPC);
 }
 
+int
+bh_dataset_hold(const char *name, dsl_pool_t **dp, dsl_dataset_t **ds, const void *tag)
+{
+	int error = dsl_pool_hold(name, tag, dp);
+
+	if (error != 0)
+		return (error);
+	error = dsl_dataset_hold(*dp, name, tag, ds);
+	if (error != 0)
+		dsl_pool_rele(*dp, tag);
+	return (error);
+}
+
+void
+bh_dataset_let_go(dsl_pool_t *dp, dsl_dataset_t *ds, const void *tag)
+{
+	dsl_dataset_rele(ds, tag);
+	dsl_pool_rele(dp, tag);
+}
+
 /* What a clone of the snapshot begins with. */
 static int
 referenced_bytes(const char *snapshot, uint64_t *bytes)
 {
 	dsl_pool_t *dp;
 	dsl_dataset_t *ds;
-	int error = dsl_pool_hold(snapshot, FTAG, &dp);
+	int error = bh_dataset_hold(snapshot, &dp, &ds, FTAG);
 
 	if (error != 0)
 		return (error);
-	error = dsl_dataset_hold(dp, snapshot, FTAG, &ds);
-	if (error == 0) {
-		*bytes = dsl_dataset_phys(ds)->ds_referenced_bytes;
-		dsl_dataset_rele(ds, FTAG);
-	}
-	dsl_pool_rele(dp, FTAG);
-	return (error);
+	*bytes = dsl_dataset_phys(ds)->ds_referenced_bytes;
+	bh_dataset_let_go(dp, ds, FTAG);
+	return (0);
 }
 
 /* Checked against the pool: the dataset does not exist yet. */

@@ -18,6 +18,10 @@
 /* Whether a leaf is served by device.c. */
 boolean_t bh_device_is_ours(const vdev_t *vd);
 
+/* dataset.c: a dataset by its name, and its pool, held until bh_dataset_let_go(). */
+int bh_dataset_hold(const char *name, dsl_pool_t **dp, dsl_dataset_t **ds, const void *tag);
+void bh_dataset_let_go(dsl_pool_t *dp, dsl_dataset_t *ds, const void *tag);
+
 /* interpose.c: the library's own definition, which ours comes before. */
 void *bh_library_function(const char *name);
 

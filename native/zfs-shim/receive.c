@@ -143,24 +143,20 @@ bh_receive_token(const char *volume, char *token, uint64_t token_size,
 {
 	dsl_pool_t *dp;
 	dsl_dataset_t *ds;
-	int error = dsl_pool_hold(volume, FTAG, &dp);
+	int error = bh_dataset_hold(volume, &dp, &ds, FTAG);
 
 	if (error != 0)
 		return (error);
-	error = dsl_dataset_hold(dp, volume, FTAG, &ds);
-	if (error == 0) {
-		char *found = get_receive_resume_token(ds);
+	char *found = get_receive_resume_token(ds);
 
-		*is_partial = DS_IS_INCONSISTENT(ds);
-		token[0] = '\0';
-		if (found != NULL) {
-			if (strlcpy(token, found, token_size) >= token_size)
-				error = ENAMETOOLONG;
-			kmem_strfree(found);
-		}
-		dsl_dataset_rele(ds, FTAG);
+	*is_partial = DS_IS_INCONSISTENT(ds);
+	token[0] = '\0';
+	if (found != NULL) {
+		if (strlcpy(token, found, token_size) >= token_size)
+			error = ENAMETOOLONG;
+		kmem_strfree(found);
 	}
-	dsl_pool_rele(dp, FTAG);
+	bh_dataset_let_go(dp, ds, FTAG);
 	return (error);
 }
 
@@ -176,15 +172,10 @@ bh_receive_abort(const char *volume)
 	if (error != ENOENT)
 		return (error);
 	/* No part beside it: it is itself a part, or there is nothing to forget. */
-	error = dsl_pool_hold(volume, FTAG, &dp);
+	error = bh_dataset_hold(volume, &dp, &ds, FTAG);
 	if (error != 0)
 		return (error);
-	error = dsl_dataset_hold(dp, volume, FTAG, &ds);
-	if (error == 0) {
-		if (!DS_IS_INCONSISTENT(ds))
-			error = ENOENT;
-		dsl_dataset_rele(ds, FTAG);
-	}
-	dsl_pool_rele(dp, FTAG);
-	return (error != 0 ? error : dsl_destroy_head(volume));
+	boolean_t is_part = DS_IS_INCONSISTENT(ds);
+	bh_dataset_let_go(dp, ds, FTAG);
+	return (is_part ? dsl_destroy_head(volume) : ENOENT);
 }

@@ -72,17 +72,13 @@ bh_send_estimate(const char *snapshot, const char *from, uint32_t flags,
 {
 	dsl_pool_t *dp;
 	dsl_dataset_t *ds;
-	int error = dsl_pool_hold(snapshot, FTAG, &dp);
+	int error = bh_dataset_hold(snapshot, &dp, &ds, FTAG);
 
 	if (error != 0)
 		return (error);
-	error = dsl_dataset_hold(dp, snapshot, FTAG, &ds);
-	if (error == 0) {
-		error = estimate_from(dp, ds, from,
-		    (flags & (BH_SEND_COMPRESSED | BH_SEND_RAW)) != 0, bytes);
-		dsl_dataset_rele(ds, FTAG);
-	}
-	dsl_pool_rele(dp, FTAG);
+	error = estimate_from(dp, ds, from,
+	    (flags & (BH_SEND_COMPRESSED | BH_SEND_RAW)) != 0, bytes);
+	bh_dataset_let_go(dp, ds, FTAG);
 	return (error);
 }
 
