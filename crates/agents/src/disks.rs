@@ -32,8 +32,7 @@ pub struct Found {
 
 fn content(disk: &Path) -> rustix::io::Result<Content> {
     let device = Device::open(disk)?;
-    let labels = device.iter().flat_map(|device| device.lists(Label::parse));
-    let label = labels.max_by_key(|label| label.txg);
+    let label = device.as_ref().and_then(Device::newest_label);
     let has_label = device.as_ref().filter(|_| label.is_some());
     let newest = has_label.and_then(Device::newest_uberblock);
     Ok(Content { label, newest })

@@ -6,6 +6,7 @@ use rustix::fd::OwnedFd;
 use rustix::fs::{FileType, Mode, OFlags, SeekFrom, fstat, open, seek};
 use rustix::io::Errno;
 
+use crate::label::Label;
 use crate::uberblock::Uberblock;
 
 /// Bytes of one label.
@@ -57,6 +58,12 @@ impl Device {
             bytes.ok().and_then(&mut parse)
         });
         found.collect()
+    }
+
+    /// The newest label, of several the first; `None` if it has none.
+    pub fn newest_label(&self) -> Option<Label> {
+        let labels = self.lists(Label::parse).into_iter();
+        labels.reduce(|best, next| if best.txg < next.txg { next } else { best })
     }
 
     /// The newest uberblock; `None` if none can be read.

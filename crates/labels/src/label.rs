@@ -94,9 +94,7 @@ impl Label {
     ///
     /// The device cannot be opened.
     pub fn read(path: &Path) -> rustix::io::Result<Option<Self>> {
-        let found = Device::open(path)?.map(|device| device.lists(Self::parse));
-        let labels = found.into_iter().flatten();
-        Ok(labels.reduce(|best, next| if best.txg < next.txg { next } else { best }))
+        Ok(Device::open(path)?.and_then(|device| device.newest_label()))
     }
 }
 

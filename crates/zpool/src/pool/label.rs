@@ -50,8 +50,7 @@ pub(crate) fn newest_uberblock(path: &Path) -> Option<Uberblock> {
 /// What is written on the device at `path` about its pool's owner.
 pub(crate) fn owner_on_disk(path: &Path) -> Option<OwnerOnDisk> {
     let device = Device::open(path).ok().flatten()?;
-    let labels = device.lists(labels::Label::parse).into_iter();
-    let label = labels.max_by_key(|label| label.txg)?;
+    let label = device.newest_label()?;
     Some(OwnerOnDisk {
         pool_guid: label.pool_guid,
         host_id: label.host_id,
