@@ -40,6 +40,11 @@ Exit codes are those of OCF 1.1:
   6   the parameter pool is missing or is no name of a pool
   7   no process of this head has the pool";
 
+/// Where servers keep their control sockets, unless told otherwise.
+pub const RUN_DIR: &str = "/run/bulkhead";
+/// Where a machine keeps what outlives a start, unless told otherwise.
+pub const STATE_DIR: &str = "/var/lib/bulkhead";
+
 /// Where a head keeps its appliance file, for commands that find it by themselves.
 #[derive(Clone, Debug, Args)]
 pub struct ApplianceFile {
@@ -79,7 +84,7 @@ pub struct Settings {
         global = true,
         value_name = "DIR",
         env = "BULKHEAD_RUN_DIR",
-        default_value = "/run/bulkhead"
+        default_value = RUN_DIR
     )]
     pub run_dir: PathBuf,
     /// Where the logs of servers are
@@ -88,7 +93,7 @@ pub struct Settings {
         global = true,
         value_name = "DIR",
         env = "BULKHEAD_STATE_DIR",
-        default_value = "/var/lib/bulkhead"
+        default_value = STATE_DIR
     )]
     pub state_dir: PathBuf,
     /// This machine's identity in pool labels, in hex [default: from /etc/machine-id

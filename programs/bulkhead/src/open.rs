@@ -29,10 +29,8 @@ pub enum PreviousOwner {
 
 /// The number by which this machine marks `pool`.
 pub fn host_id(common: &Common, pool: &PoolName) -> HostId {
-    match common.host_id {
-        Some(number) => HostId(number),
-        None => HostId::of_this_machine(pool.as_str()),
-    }
+    let given = common.host_id;
+    given.unwrap_or_else(|| HostId::of_this_machine(pool.as_str()))
 }
 
 /// Settings of a short-lived process: it needs little memory.

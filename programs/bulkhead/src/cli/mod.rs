@@ -103,7 +103,7 @@ pub struct Common {
         global = true,
         value_name = "DIR",
         env = "BULKHEAD_RUN_DIR",
-        default_value = "/run/bulkhead",
+        default_value = agents::RUN_DIR,
         help_heading = "Common options"
     )]
     pub run_dir: PathBuf,
@@ -113,7 +113,7 @@ pub struct Common {
         global = true,
         value_name = "DIR",
         env = "BULKHEAD_STATE_DIR",
-        default_value = "/var/lib/bulkhead",
+        default_value = agents::STATE_DIR,
         help_heading = "Common options"
     )]
     pub state_dir: PathBuf,
@@ -135,10 +135,9 @@ pub struct Common {
         global = true,
         value_name = "HEX",
         env = "BULKHEAD_HOST_ID",
-        value_parser = values::host_id,
         help_heading = "Common options"
     )]
-    pub host_id: Option<std::num::NonZeroU32>,
+    pub host_id: Option<zpool::HostId>,
     /// For tests only: devices named in this file fail a command that opens the pool itself
     #[arg(
         long,
@@ -162,7 +161,7 @@ impl Common {
         agents::Settings {
             run_dir: self.run_dir.clone(),
             state_dir: self.state_dir.clone(),
-            host_id: self.host_id.map(zpool::HostId),
+            host_id: self.host_id,
         }
     }
 
@@ -175,7 +174,7 @@ impl Common {
         for place in &self.search {
             add("--search", place.clone().into());
         }
-        if let Some(id) = self.host_id {
+        if let Some(zpool::HostId(id)) = self.host_id {
             add("--host-id", format!("{id:08x}").into());
         }
         options

@@ -1,6 +1,5 @@
 //! Parsers of single words that need more than a type's own.
 
-use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 
 use control::request::Properties;
@@ -46,12 +45,6 @@ pub fn block_size(text: &str) -> Result<u32, String> {
         Ok(size) if size.is_power_of_two() && (512..=16 << 20).contains(&size) => Ok(size),
         _ => Err("use a power of two from 512 to 16M".to_owned()),
     }
-}
-
-/// Eight hex digits at most, not zero.
-pub fn host_id(text: &str) -> Result<NonZeroU32, String> {
-    let id = text.parse::<zpool::HostId>();
-    id.map(|id| id.0).map_err(|error| error.to_string())
 }
 
 #[cfg(test)]

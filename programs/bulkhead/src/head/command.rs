@@ -81,7 +81,7 @@ pub fn common_words(common: &Common) -> Vec<OsString> {
         let place = place.to_string_lossy().replace(':', "\\:");
         words.extend(["--search".into(), place.into()]);
     }
-    if let Some(host_id) = common.host_id {
+    if let Some(zpool::HostId(host_id)) = common.host_id {
         words.extend(["--host-id".into(), format!("{host_id:x}").into()]);
     }
     words
