@@ -119,6 +119,32 @@ fn a_served_pool_takes_its_snapshots_keeps_so_many_and_goes_on_after_a_kill() {
 }
 
 #[test]
+fn rules_that_are_due_at_the_same_time_each_get_their_snapshot() {
+    let machine = Machine::with_exported_volume();
+    machine.ok("volume create tank/other --size 16M --sparse");
+    let mut command = machine.command("snapshot schedule set tank");
+    let output = command.args(["every 5s keep 4", "every 10s keep 4"]);
+    assert!(output.output().expect("runs").status.success());
+    let server = machine.serve("");
+    // Every tenth second both rules are due.
+    eventually("both volumes have both of one moment", || {
+        let has_both = |of: &str| {
+            let all = scheduled(&machine, of);
+            let tens = all.iter().filter_map(|name| name.strip_suffix("-10s"));
+            let fives: Vec<String> = tens.map(|moment| format!("{moment}-5s")).collect();
+            fives.iter().any(|name| all.contains(name))
+        };
+        has_both("tank/v") && has_both("tank/other")
+    });
+    machine.refused(
+        "snapshot create tank/v@a tank/v@b",
+        2,
+        "one moment makes one snapshot of a volume",
+    );
+    assert_eq!(server.stop(), 0, "it is the one that was started");
+}
+
+#[test]
 fn an_unchanged_volume_gets_no_snapshot_and_a_changed_one_does() {
     let machine = Machine::with_exported_volume();
     machine.ok("volume create tank/still --size 16M --sparse");

@@ -76,6 +76,9 @@ pub enum DatasetErrorKind {
     /// Another pool.
     #[error("it is in another pool")]
     OtherPool,
+    /// Several snapshots of one dataset at one moment.
+    #[error("one moment makes one snapshot of a volume: take the others by themselves")]
+    SnapshotTwice,
     /// A rollback would lose newer snapshots.
     #[error("there are newer snapshots: destroy them first")]
     NotNewest,

@@ -8,6 +8,7 @@ mod error;
 pub(crate) mod property;
 mod reference;
 
+use std::collections::BTreeSet;
 use std::ffi::{CStr, CString, c_char, c_void};
 
 use serde::Serialize;
@@ -529,7 +530,8 @@ impl Pool {
         })
     }
 
-    /// Takes snapshots, all at the same moment or none. Completed writes are in them.
+    /// Takes snapshots, all at the same moment or none, one of each dataset at most. Completed
+    /// writes are in them.
     pub fn snapshot(&self, names: &[SnapshotName]) -> Result<(), DatasetError> {
         self.snapshot_marked(names, &[])
     }
@@ -544,8 +546,14 @@ impl Pool {
         let Some(first) = names.first() else {
             return Ok(());
         };
+        let mut datasets = BTreeSet::new();
         for name in names {
             self.own(DOING, name.into())?;
+            // Checked above the library in kernel ZFS; the library itself ends the process.
+            if !datasets.insert(name.volume()) {
+                let kind = DatasetErrorKind::SnapshotTwice;
+                return Err(DatasetError::new(DOING, name.as_str(), kind));
+            }
         }
         let list = name_set(names.iter().map(SnapshotName::as_str));
         let properties = property::to_list(DOING, first.as_str(), marks)?;

@@ -30,6 +30,7 @@ pub fn dataset(error: DatasetError) -> Failure {
         | Kind::NotEncrypted
         | Kind::KeyUnchangeable
         | Kind::OtherPool
+        | Kind::SnapshotTwice
         | Kind::NameTooLong => FailureKind::Usage,
         Kind::NoSpace => FailureKind::NoSpace,
         Kind::KeyWrong => FailureKind::Denied,

@@ -235,7 +235,7 @@ pub fn run(context: &Context<'_>, memory: &mut Memory, now_s: u64) -> Result<Out
     let (schedules, mut news) = schedules(&all, &infos);
     let made = made_by_volume(&infos);
     let wanted = wanted(context, memory, &schedules, &infos, &made, now_s)?;
-    let (taken, failed) = take(context, &wanted);
+    let (taken, failed) = take(context, wanted);
     let has_failed = !failed.is_empty();
     news.extend(failed);
     let excess = excess(&schedules, &made, &taken);
@@ -321,31 +321,46 @@ fn is_unchanged(context: &Context<'_>, volume: &VolumeName) -> Result<bool, Fail
     Ok(written == Some(&Value::Number(0)))
 }
 
-/// Takes `names` at one moment; where that cannot be, those that can be. Returns what was taken,
-/// and what to tell.
-fn take(context: &Context<'_>, names: &[SnapshotName]) -> (Vec<SnapshotName>, Vec<News>) {
-    if names.is_empty() {
-        return (Vec::new(), Vec::new());
-    }
-    let all = take_together(context, names);
-    if all.is_ok() {
-        return (names.to_vec(), Vec::new());
-    }
+/// Takes `names`, all volumes at one moment; where that cannot be, those that can be. Returns what
+/// was taken, and what to tell.
+fn take(context: &Context<'_>, names: Vec<SnapshotName>) -> (Vec<SnapshotName>, Vec<News>) {
     let (mut taken, mut news) = (Vec::new(), Vec::new());
-    for name in names {
-        match take_together(context, std::slice::from_ref(name)) {
-            Ok(()) => taken.push(name.clone()),
-            Err(failure) => {
-                let message = format!(
-                    "no scheduled snapshot of {}: {}",
-                    name.volume(),
-                    failure.message
-                );
-                news.push(News::of_pool("schedule", message, true));
+    for moment in moments(names) {
+        if take_together(context, &moment).is_ok() {
+            taken.extend(moment);
+            continue;
+        }
+        for name in moment {
+            match take_together(context, std::slice::from_ref(&name)) {
+                Ok(()) => taken.push(name),
+                Err(failure) => {
+                    let message = format!(
+                        "no scheduled snapshot of {}: {}",
+                        name.volume(),
+                        failure.message
+                    );
+                    news.push(News::of_pool("schedule", message, true));
+                }
             }
         }
     }
     (taken, news)
+}
+
+/// A moment makes one snapshot of a volume. Where several rules of it are due, the first of every
+/// volume is taken at one moment, then the second.
+fn moments(names: Vec<SnapshotName>) -> Vec<Vec<SnapshotName>> {
+    let mut taken: BTreeMap<VolumeName, usize> = BTreeMap::new();
+    let mut moments: Vec<Vec<SnapshotName>> = Vec::new();
+    for name in names {
+        let count = taken.entry(name.volume()).or_default();
+        match moments.get_mut(*count) {
+            Some(moment) => moment.push(name),
+            None => moments.push(vec![name]),
+        }
+        *count += 1;
+    }
+    moments
 }
 
 fn take_together(context: &Context<'_>, names: &[SnapshotName]) -> Result<(), Failure> {
@@ -507,6 +522,25 @@ mod tests {
                 words("tank", &["tank/v0", "tank/dba/v3"]),
                 words("tank/db", &["tank/db/v1"]),
                 words("tank/db/v2", &["tank/db/v2"]),
+            ]
+        );
+    }
+
+    #[test]
+    fn one_moment_makes_one_snapshot_of_a_volume() {
+        let names = ["tank/v@a", "tank/v@b", "tank/w@b", "tank/v@c"];
+        let names = names.map(|name| name.parse().expect("a name"));
+        let moments = moments(names.to_vec());
+        let words = |moment: &Vec<SnapshotName>| -> Vec<String> {
+            moment.iter().map(ToString::to_string).collect()
+        };
+        let moments: Vec<Vec<String>> = moments.iter().map(words).collect();
+        assert_eq!(
+            moments,
+            [
+                vec!["tank/v@a", "tank/w@b"],
+                vec!["tank/v@b"],
+                vec!["tank/v@c"]
             ]
         );
     }
