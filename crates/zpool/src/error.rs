@@ -133,6 +133,17 @@ pub enum PoolErrorKind {
         /// "active", "exported", ...
         state: String,
     },
+    /// A label of a spare or cache does not name the pool.
+    #[error(
+        "device {} is, or was, the {word} of a pool: remove it there, or say that it may be \
+         overwritten", path.display()
+    )]
+    DeviceKept {
+        /// Which.
+        path: PathBuf,
+        /// "spare" or "cache".
+        word: &'static str,
+    },
     /// A device is smaller than ZFS allows, or smaller than the one it shall stand in for.
     #[error("device {} is too small: it needs {needed}", path.display())]
     DeviceTooSmall {

@@ -364,7 +364,10 @@ pub fn create(common: &Common, create: PoolCreate) -> Result<Answer, Failure> {
     let engine = open::start(open::small_engine(common, &name))?;
     let spec = operations::pool_spec(&create);
     let pool = Pool::create(engine, &spec).map_err(|error| {
-        let in_pool = matches!(error.kind, zpool::PoolErrorKind::DeviceInPool { .. });
+        let in_pool = matches!(
+            error.kind,
+            zpool::PoolErrorKind::DeviceInPool { .. } | zpool::PoolErrorKind::DeviceKept { .. }
+        );
         let failure = operations::pool_failure(error);
         match in_pool && !create.overwrite {
             true => {

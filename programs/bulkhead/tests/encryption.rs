@@ -152,9 +152,23 @@ fn a_key_that_comes_late_is_found_without_being_told() {
     back(&machine);
     eventually("the server looks again", || capacity(&machine).is_ok());
     // What was unloaded on purpose is not loaded again by itself.
+    machine.ok("snapshot create tank/v@locked");
     machine.ok("volume key unload tank/v");
     assert!(capacity(&machine).is_err());
+    // Its shape is not known without the key.
+    for words in [
+        "rollback tank/v@locked",
+        "rescue tank/v --background",
+        "resize tank/v --size 1G",
+    ] {
+        machine.refused(
+            &format!("volume {words}"),
+            8,
+            "the key of tank/v is not loaded",
+        );
+    }
     machine.ok("volume key load tank");
+    machine.ok("volume rollback tank/v@locked");
     assert!(capacity(&machine).is_ok());
     assert_eq!(server.stop(), 0);
 }

@@ -150,6 +150,16 @@ fn identities_outlive_renames_and_are_not_inherited_by_clones() {
             .to_owned()
     };
     let first = naa("tank/v");
+    machine.refused(
+        "volume rename tank/v tank/v/w",
+        2,
+        "below itself, or below a volume",
+    );
+    machine.refused(
+        "volume rename tank/v tank/no/w",
+        3,
+        "rename tank/no/w: its parent does not exist",
+    );
     machine.ok("volume rename tank/v tank/w");
     assert_eq!(naa("tank/w"), first);
     machine.ok("snapshot create tank/w@s");

@@ -16,6 +16,9 @@ pub enum DatasetErrorKind {
     /// The parent of a new dataset does not exist.
     #[error("its parent does not exist: create that first, or ask for parents to be created")]
     ParentMissing,
+    /// As [`Self::ParentMissing`], where nothing makes parents.
+    #[error("its parent does not exist")]
+    ParentOfMissing,
     /// Volumes have no children.
     #[error("its parent cannot have children: only file systems can")]
     ParentUnsuitable,
@@ -62,7 +65,7 @@ pub enum DatasetErrorKind {
         why: &'static str,
     },
     /// Both sides of a promotion have a snapshot of this name.
-    #[error("both have a snapshot {snapshot}: rename one")]
+    #[error("both have a snapshot {snapshot}: destroy one of the two")]
     Conflict {
         /// Its name.
         snapshot: String,
@@ -79,6 +82,18 @@ pub enum DatasetErrorKind {
     /// Several snapshots of one dataset at one moment.
     #[error("one moment makes one snapshot of a volume: take the others by themselves")]
     SnapshotTwice,
+    /// A dataset cannot be moved below itself, nor below a volume.
+    #[error("it cannot be there: below itself, or below a volume")]
+    PlaceUnsuitable,
+    /// What shares a key stays below the dataset that the key belongs to.
+    #[error(
+        "it shares the key of the dataset above it, and has to stay below that: give it a key of \
+         its own first, by `bulkhead volume key change`"
+    )]
+    KeyHoldsIt,
+    /// The name of a bookmark.
+    #[error("a bookmark's name has letters, digits and - _ . : only")]
+    BookmarkName,
     /// A rollback would lose newer snapshots.
     #[error("there are newer snapshots: destroy them first")]
     NotNewest,

@@ -360,6 +360,11 @@ impl Pool {
     /// Bytes to reserve so that every block can be written.
     fn reservation(&self, size: u64, block: u64, copies: u64) -> Result<u64, DatasetError> {
         let mut bytes = 0;
+        // The shape of a volume without its key is not known, and shown as zeros.
+        if block == 0 {
+            let kind = DatasetErrorKind::KeyMissing;
+            return Err(DatasetError::new("reserve", self.name().as_str(), kind));
+        }
         // SAFETY: the pool is open; `bytes` outlives the call.
         let code = unsafe {
             sys::bh_volume_reservation(self.c_name().as_ptr(), size, block, copies, &mut bytes)
@@ -570,7 +575,22 @@ impl Pool {
         let (from_c, to_c) = (c_text(from.as_str()), c_text(to.as_str()));
         // SAFETY: the pool is open; the names are copied.
         ZfsError::check(unsafe { sys::bh_dataset_rename(from_c.as_ptr(), to_c.as_ptr()) })
-            .map_err(|cause| DatasetError::common(DOING, from.as_str(), cause))
+            .map_err(|cause| self.not_renamed(from, to, cause))
+    }
+
+    fn not_renamed(&self, from: &VolumeName, to: &VolumeName, cause: ZfsError) -> DatasetError {
+        const DOING: &str = "rename";
+        let kind = match cause.0 {
+            WRONG_PARENT => DatasetErrorKind::PlaceUnsuitable,
+            _ if cause.is(rustix::io::Errno::INVAL) => DatasetErrorKind::PlaceUnsuitable,
+            _ if cause.is(rustix::io::Errno::ACCESS) => DatasetErrorKind::KeyHoldsIt,
+            _ if cause.is(rustix::io::Errno::NOENT) && self.dataset(from).is_ok() => {
+                let kind = DatasetErrorKind::ParentOfMissing;
+                return DatasetError::because(DOING, to.as_str(), kind, cause);
+            }
+            _ => return DatasetError::common(DOING, from.as_str(), cause),
+        };
+        DatasetError::because(DOING, from.as_str(), kind, cause)
     }
 
     /// Renames a snapshot within its dataset.
@@ -613,6 +633,10 @@ impl Pool {
             )
         };
         ZfsError::check(code).map_err(|cause| match bad[0] {
+            0 if cause.is(rustix::io::Errno::NOENT) && self.dataset(snapshot).is_ok() => {
+                let kind = DatasetErrorKind::ParentOfMissing;
+                DatasetError::because(DOING, clone.as_str(), kind, cause)
+            }
             0 => DatasetError::common(DOING, snapshot.as_str(), cause),
             _ => property::refused(DOING, clone.as_str(), cause, &bad),
         })

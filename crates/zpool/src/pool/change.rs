@@ -91,16 +91,27 @@ fn check_new_device(path: &Path, overwrite: bool) -> Result<(), PoolErrorKind> {
     let Some(label) = Label::read(path).map_err(failed)? else {
         return Ok(());
     };
+    let path = path.to_owned();
     let state = match label.state {
         LabelState::Destroyed => return Ok(()),
         _ if overwrite => return Ok(()),
         LabelState::Active => "not exported",
         LabelState::Exported => "exported",
-        LabelState::Spare => "as a spare",
-        LabelState::Cache => "as a cache",
+        LabelState::Spare => {
+            return Err(PoolErrorKind::DeviceKept {
+                path,
+                word: "spare",
+            });
+        }
+        LabelState::Cache => {
+            return Err(PoolErrorKind::DeviceKept {
+                path,
+                word: "cache",
+            });
+        }
     };
     Err(PoolErrorKind::DeviceInPool {
-        path: path.to_owned(),
+        path,
         pool: label.pool_name,
         state: state.to_owned(),
     })

@@ -300,7 +300,7 @@ impl Pool {
         self.check_own("bookmark", snapshot.into())?;
         let volume = snapshot.volume();
         let base = Base::parse(&volume, &format!("#{mark}")).map_err(|_| {
-            let kind = crate::DatasetErrorKind::NameTooLong;
+            let kind = crate::DatasetErrorKind::BookmarkName;
             TransferError::new("bookmark", mark, TransferErrorKind::Dataset(kind))
         })?;
         let (mark, of) = (c_text(base.as_str()), c_text(snapshot.as_str()));

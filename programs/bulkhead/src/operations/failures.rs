@@ -15,7 +15,7 @@ pub fn dataset(error: DatasetError) -> Failure {
         // A reservation is a property, and does not fit a full pool.
         Kind::Property { .. } if full => FailureKind::NoSpace,
         Kind::Exists | Kind::Conflict { .. } => FailureKind::Exists,
-        Kind::NotFound | Kind::ParentMissing => FailureKind::NotFound,
+        Kind::NotFound | Kind::ParentMissing | Kind::ParentOfMissing => FailureKind::NotFound,
         Kind::Busy | Kind::HasDependents { .. } | Kind::HasClones | Kind::NotNewest => {
             FailureKind::Busy
         }
@@ -31,6 +31,9 @@ pub fn dataset(error: DatasetError) -> Failure {
         | Kind::KeyUnchangeable
         | Kind::OtherPool
         | Kind::SnapshotTwice
+        | Kind::PlaceUnsuitable
+        | Kind::KeyHoldsIt
+        | Kind::BookmarkName
         | Kind::NameTooLong => FailureKind::Usage,
         Kind::NoSpace => FailureKind::NoSpace,
         Kind::KeyWrong => FailureKind::Denied,
@@ -59,6 +62,7 @@ pub fn pool(error: PoolError) -> Failure {
         }
         Kind::DeviceInUse { .. }
         | Kind::DeviceInPool { .. }
+        | Kind::DeviceKept { .. }
         | Kind::Busy
         | Kind::ActiveElsewhere => FailureKind::Busy,
         Kind::DeviceTooSmall { .. }

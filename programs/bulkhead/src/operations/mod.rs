@@ -33,6 +33,7 @@ pub use pool::spec as pool_spec;
 pub use rollback::Exchanged;
 pub use snapshot::replay as replay_before_snapshot;
 pub use status::pool_status;
+pub use volume::refuse_locked;
 pub use {nbd::view as nbd_view, target::view as target_view};
 
 /// What a server has open. The command line has nothing open, and every method does nothing.

@@ -93,8 +93,10 @@ fn was_done(pool: &PoolStatus, wish: &Wish) -> Option<String> {
 
 fn refused(error: PoolError) -> Failure {
     match error.kind {
-        PoolErrorKind::DeviceInPool { .. } => failures::pool(error)
-            .advise("--overwrite-old-labels takes devices of pools that are not in use"),
+        PoolErrorKind::DeviceInPool { .. } | PoolErrorKind::DeviceKept { .. } => {
+            failures::pool(error)
+                .advise("--overwrite-old-labels takes devices of pools that are not in use")
+        }
         _ => failures::pool(error),
     }
 }

@@ -11,7 +11,7 @@ use zpool::dataset::{DatasetErrorKind, DatasetInfo, Snapshots};
 use zpool::transfer::Bookmark;
 
 use super::documents::no_volume;
-use super::{Context, failures, transfer};
+use super::{Context, failures, transfer, volume};
 
 /// Snapshots that a refusal names; the others are counted.
 const NAMED_MAX: usize = 8;
@@ -85,9 +85,10 @@ fn look(
     let Some(before) = at.map(|at| all.swap_remove(at)) else {
         return Err(no_volume(name));
     };
-    if before.volume.is_none() {
+    let Some(shape) = before.volume else {
         return Err(Failure::usage(format!("{name} is not a volume")));
-    }
+    };
+    volume::refuse_locked(name, shape)?;
     let prefix = format!("{name}@");
     all.retain(|info| info.snapshot && info.name.starts_with(&prefix));
     Ok((before, all))

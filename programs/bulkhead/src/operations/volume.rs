@@ -9,7 +9,9 @@ use control::exports::{
 use control::request::{Properties, VolumeCreate, VolumeRequest};
 use control::{Answer, Failure, FailureKind};
 use units::{ByteCount, VolumeName};
-use zpool::dataset::{DatasetInfo, Depth, PropertySource, Snapshots, Value, VolumeSpec};
+use zpool::dataset::{
+    DatasetInfo, Depth, PropertySource, Snapshots, Value, VolumeShape, VolumeSpec,
+};
 
 use super::datasets::{Dataset, is_sparse};
 use super::documents::{All, Documents, export_document, new_identity, no_volume};
@@ -225,6 +227,16 @@ fn not_a_volume(name: &VolumeName) -> Failure {
     Failure::usage(format!("{name} is not a volume"))
 }
 
+/// Of a volume whose key is missing neither size nor block size is known: they are shown as zeros.
+pub fn refuse_locked(name: &VolumeName, shape: VolumeShape) -> Result<(), Failure> {
+    if shape.block_size.get() != 0 {
+        return Ok(());
+    }
+    let message = format!("the key of {name} is not loaded");
+    Err(Failure::new(FailureKind::Unavailable, message)
+        .advise("load it first: `bulkhead volume key load`"))
+}
+
 fn resize(
     context: &Context<'_>,
     name: &VolumeName,
@@ -234,11 +246,7 @@ fn resize(
     let before = context.pool.dataset(name).map_err(failures::dataset)?;
     let old = before.volume.ok_or_else(|| not_a_volume(name))?;
     let (old_size, block) = (old.size.get(), old.block_size.get());
-    if block == 0 {
-        let message = format!("the key of {name} is not loaded");
-        return Err(Failure::new(FailureKind::Unavailable, message)
-            .advise("load it first: `bulkhead volume key load`"));
-    }
+    refuse_locked(name, old)?;
     if size == 0 || size % block != 0 {
         let message =
             format!("the size {size} is not a positive multiple of the block size {block}");

@@ -23,7 +23,7 @@ use super::core::Core;
 use super::lazy::LOGICAL_BLOCK;
 use super::serving::listen_failure;
 use crate::operations::documents::no_volume;
-use crate::operations::{Context, dataset_failure, rescue_clones};
+use crate::operations::{Context, dataset_failure, refuse_locked, rescue_clones};
 use crate::{partitions, rescue};
 
 /// Rescues at a time.
@@ -211,9 +211,10 @@ impl Core {
             DatasetErrorKind::NotFound => no_volume(volume),
             _ => dataset_failure(error),
         })?;
-        if info.volume.is_none() {
+        let Some(shape) = info.volume else {
             return Err(Failure::usage(format!("{volume} is not a volume")));
-        }
+        };
+        refuse_locked(volume, shape)?;
         match &begin.snapshot {
             Some(snapshot) => {
                 if snapshot.volume() != *volume {
