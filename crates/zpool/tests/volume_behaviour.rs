@@ -7,10 +7,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use block_device::{BlockDevice, Commit, Effort, ErrorKind, Extent, Zero};
-use units::{ByteCount, SnapshotName};
+use units::{ByteCount, SnapshotName, VolumeName};
 use volume_support::{Scratch, read, volume_name};
 use zpool::dataset::{Depth, PropertySource, Snapshots, Value};
-use zpool::{DatasetErrorKind, DatasetKind, OpenOptions, Volume, VolumeSpec};
+use zpool::{DatasetErrorKind, DatasetKind, OpenOptions, Pool, Volume, VolumeSpec};
 
 const MIB: u64 = 1 << 20;
 const LONG: Duration = Duration::from_secs(60);
@@ -283,7 +283,7 @@ fn snapshots_clones_and_names(scratch: &Scratch) {
         .destroy_snapshots(&[snapshot("tank/origin@one")])
         .expect_err("it has a clone");
     assert!(matches!(cloned.kind, DatasetErrorKind::HasClones));
-    pool.promote(&clone).expect("promote");
+    promotes_without_taking_bookmarks_twice(pool, &clone);
     // Renamed while open: I/O goes on.
     let renamed = volume_name("tank/renamed");
     pool.rename(&origin, &renamed).expect("rename");
@@ -334,6 +334,27 @@ fn snapshots_clones_and_names(scratch: &Scratch) {
         .expect("destroy all");
     let missing = pool.dataset(&clone).expect_err("gone");
     assert_eq!(missing.kind, DatasetErrorKind::NotFound);
+}
+
+/// Promoting moves the bookmarks of the origin, too.
+fn promotes_without_taking_bookmarks_twice(pool: &Pool, clone: &VolumeName) {
+    let [one, own] = ["tank/origin@one", "tank/clone@own"]
+        .map(|name| name.parse::<SnapshotName>().expect("a snapshot name"));
+    pool.snapshot(std::slice::from_ref(&own)).expect("snapshot");
+    pool.create_bookmark(&one, "mark").expect("bookmark");
+    pool.create_bookmark(&own, "mark").expect("bookmark");
+    let conflict = pool.promote(clone).expect_err("both have it");
+    assert!(
+        conflict.to_string().contains("both have a bookmark mark"),
+        "{conflict}"
+    );
+    let marks = pool.bookmarks(clone).expect("list");
+    pool.destroy_bookmark(&marks[0]).expect("destroy");
+    pool.destroy_snapshots(&[own]).expect("destroy");
+    pool.promote(clone).expect("promote");
+    let marks = pool.bookmarks(clone).expect("list");
+    assert_eq!(marks.len(), 1);
+    assert_eq!(marks[0].tag(), "mark");
 }
 
 fn properties_are_checked_and_survive(scratch: &Scratch) {

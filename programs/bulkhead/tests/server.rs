@@ -9,6 +9,29 @@ use std::time::Instant;
 use common::nbd::Nbd;
 use common::{Machine, eventually};
 
+/// Of several snapshots one cannot be taken, when space for another was set aside already.
+#[test]
+fn of_several_snapshots_none_is_taken_when_one_exists() {
+    let machine = Machine::with_disks(&["a"]);
+    machine.ok("pool create tank a");
+    for volume in ["first", "second"] {
+        machine.ok(&format!("volume create tank/{volume} --size 16M"));
+    }
+    let server = machine.serve("");
+    machine.ok("snapshot create tank/second@now");
+    // By now nothing else is in a transaction group.
+    for _ in 0..3 {
+        machine.refused(
+            "snapshot create tank/first@now tank/second@now",
+            4,
+            "exists",
+        );
+    }
+    let list = machine.ok("snapshot list tank --json").json();
+    assert_eq!(list.as_array().map(Vec::len), Some(1), "{list}");
+    assert_eq!(server.stop(), 0);
+}
+
 #[test]
 fn what_was_flushed_survives_kill_9_and_the_next_start_needs_no_help() {
     let machine = Machine::with_exported_volume();

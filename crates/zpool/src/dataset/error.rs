@@ -64,11 +64,11 @@ pub enum DatasetErrorKind {
         /// In words.
         why: &'static str,
     },
-    /// Both sides of a promotion have a snapshot of this name.
-    #[error("both have a snapshot {snapshot}: destroy one of the two")]
+    /// Both sides of a promotion have a snapshot or a bookmark of this name.
+    #[error("both have {what}: destroy one of the two")]
     Conflict {
-        /// Its name.
-        snapshot: String,
+        /// In words.
+        what: String,
     },
     /// The pool is full, or a quota or reservation does not allow it.
     #[error("there is not enough space: free some, or ask for less")]

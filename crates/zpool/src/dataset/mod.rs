@@ -647,6 +647,7 @@ impl Pool {
     pub fn promote(&self, clone: &VolumeName) -> Result<(), DatasetError> {
         const DOING: &str = "promote";
         self.own(DOING, clone.into())?;
+        self.check_moved_bookmarks(DOING, clone)?;
         let name = c_text(clone.as_str());
         let mut conflict = [0 as c_char; NAME_BYTES];
         // SAFETY: the pool is open; the name is copied; `conflict` has the room the shim needs.
@@ -655,11 +656,45 @@ impl Pool {
             // SAFETY: the shim leaves NUL-terminated text in it.
             let snapshot = unsafe { text(conflict.as_ptr()) };
             if cause.is(rustix::io::Errno::EXIST) && !snapshot.is_empty() {
-                let kind = DatasetErrorKind::Conflict { snapshot };
+                let what = format!("a snapshot {snapshot}");
+                let kind = DatasetErrorKind::Conflict { what };
                 return DatasetError::because(DOING, clone.as_str(), kind, cause);
             }
             DatasetError::common(DOING, clone.as_str(), cause)
         })
+    }
+
+    /// A promotion moves the bookmarks up to the origin with the snapshots. The library looks for
+    /// conflicts in the wrong place, and ends the process when it meets one.
+    fn check_moved_bookmarks(
+        &self,
+        doing: &'static str,
+        clone: &VolumeName,
+    ) -> Result<(), DatasetError> {
+        let refuse = |kind| Err(DatasetError::new(doing, clone.as_str(), kind));
+        let Some(origin) = self.dataset(clone)?.origin else {
+            return Ok(());
+        };
+        let Ok(origin) = origin.parse::<SnapshotName>() else {
+            return Ok(());
+        };
+        let until = self.dataset(&origin)?.creation_txg;
+        let marks = |of: &VolumeName| {
+            let marks = self.bookmarks(of);
+            marks.map_err(|_| DatasetError::new(doing, of.as_str(), DatasetErrorKind::Library))
+        };
+        let (ours, theirs) = (marks(clone)?, marks(&origin.volume())?);
+        for mark in theirs.iter().filter(|mark| mark.creation_txg <= until) {
+            let moved = format!("{clone}#{}", mark.tag());
+            if moved.len() >= NAME_BYTES {
+                return refuse(DatasetErrorKind::NameTooLong);
+            }
+            if ours.iter().any(|own| own.name == moved) {
+                let what = format!("a bookmark {}", mark.tag());
+                return refuse(DatasetErrorKind::Conflict { what });
+            }
+        }
+        Ok(())
     }
 
     /// Takes a volume that is not open back to its newest snapshot; what was written since is

@@ -127,6 +127,13 @@ pub struct Bookmark {
     pub creation_txg: u64,
 }
 
+impl Bookmark {
+    /// What follows the `#`.
+    pub fn tag(&self) -> &str {
+        self.name.split_once('#').map_or("", |(_, tag)| tag)
+    }
+}
+
 /// Where the bytes of a send go, and what came of it.
 struct Sink<'a> {
     to: &'a mut dyn Write,

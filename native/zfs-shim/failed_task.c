@@ -1,0 +1,28 @@
+/*
+ * Lets a task of a transaction group fail without ending the process.
+ *
+ * The check of several snapshots sets space aside for the first ones before it refuses a later one, whose
+ * name exists or for which there is no room. If nothing else happened in that transaction group the library
+ * takes it for empty, finds the space that was set aside, and ends the process.
+ */
+#include "internal.h"
+
+#include <sys/dmu_objset.h>
+#include <sys/dsl_dir.h>
+#include <sys/dsl_pool.h>
+#include <sys/dsl_synctask.h>
+
+void
+dsl_sync_task_sync(dsl_sync_task_t *task, dmu_tx_t *tx)
+{
+	void (*library)(dsl_sync_task_t *, dmu_tx_t *) = bh_library_function(__func__);
+	/* The task may be gone afterwards. */
+	dsl_pool_t *pool = task->dst_pool;
+	uint64_t txg = dmu_tx_get_txg(tx);
+
+	library(task, tx);
+	/* Not empty: the next pass puts the directories in order, as after a task that succeeds. */
+	if (!txg_list_empty(&pool->dp_dirty_dirs, txg) &&
+	    !dmu_objset_is_dirty(pool->dp_meta_objset, txg))
+		dmu_buf_will_dirty(pool->dp_root_dir->dd_dbuf, tx);
+}
