@@ -16,7 +16,7 @@ PREFIX ?= /usr/local
 DESTDIR ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help deps build install deb demo demo-single test lint unit conformance crash hostile rollback operations-crash operations-steps races api drill drill-short stock linux fuzz bench console screenshots
+.PHONY: help deps build install deb demo demo-single test lint unit conformance crash hostile rollback operations-crash operations-steps races requests api drill drill-short stock linux fuzz bench console screenshots
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -74,6 +74,10 @@ rollback: build ## ROUNDS of rollbacks under writing clients, some killed in the
 races: build ## many initiators change the same blocks at the same time, also when the server is killed
 	@scripts/deps.sh test
 	$(PYTHON) -m proof.races $(if $(SEED),--seed $(SEED))
+
+requests: build ## random requests about what is there, for REQUESTS_SECONDS: the server outlives them all
+	@scripts/deps.sh test
+	$(PYTHON) -m proof.requests --seconds $(or $(REQUESTS_SECONDS),20) $(if $(SEED),--seed $(SEED))
 
 operations-crash: build ## ROUNDS of administrators' operations, each killed in the middle, with a server and without
 	@scripts/deps.sh test

@@ -28,6 +28,7 @@ run make crash ROUNDS="${ONE_FILE_ROUNDS:-12}" ONE_FILE=1
 run make hostile
 run make rollback ROUNDS="${ROLLBACK_ROUNDS:-12}"
 run make operations-crash ROUNDS="${OPERATIONS_ROUNDS:-16}"
+run make requests
 run make api
 run make console
 run make drill-short

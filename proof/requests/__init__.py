@@ -1,0 +1,1 @@
+"""Whatever is asked of a server, it refuses it or does it, and goes on."""

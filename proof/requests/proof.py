@@ -1,0 +1,132 @@
+"""Administrators who ask at random, all at once. Nothing that they ask may end the server, or leave the pool unsound."""
+
+from __future__ import annotations
+
+import json
+import socket
+import struct
+import threading
+import time
+from collections import Counter, deque
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from proof.requests.words import Words, name_of
+from proof.runtime import ProofError
+from proof.servers.bulkhead import POOL, Bulkhead
+
+ANSWER_SECONDS = 120.0
+SHOWN_MAX = 12
+"""Requests before the end of a server that are told."""
+
+MORE_DISKS = 4
+ANSWERED = "done"
+
+
+@dataclass
+class Tally:
+    """What happened."""
+
+    asked: Counter[str] = field(default_factory=Counter)
+    complaints: list[str] = field(default_factory=list)
+
+    def verdict(self) -> str:
+        """The last line."""
+        total = sum(self.asked.values())
+        refused = total - self.asked[ANSWERED]
+        return f"requests: {total} asked, {self.asked[ANSWERED]} done, {refused} refused, {len(self.complaints)} wrong"
+
+
+class RequestsProof:
+    """One server, several administrators."""
+
+    def __init__(self, server: Bulkhead, seconds: float, workers: int, seed: int):
+        self._server = server
+        self._seconds = seconds
+        self._workers = workers
+        self._seed = seed
+        self._latest: deque[str] = deque(maxlen=SHOWN_MAX)
+        self._lock = threading.Lock()
+        self.tally = Tally()
+
+    def run(self) -> Tally:
+        """Asks for as long as was said; stops when the server has ended."""
+        server = self._server
+        server.prepare()
+        server.start()
+        server.wait_ready()
+        try:
+            self._ask_all()
+            server.children[0].require_alive()
+            server.stop()
+            if findings := server.audit():
+                raise ProofError(f"the pool's checker found: {findings}")
+        except ProofError as error:
+            latest = "\n".join(self._latest)
+            self.tally.complaints.append(f"{error}\nthe latest requests:\n{latest}")
+        return self.tally
+
+    def _ask_all(self) -> None:
+        document = json.loads(self._server.command("head", "openapi"))
+        disks = [*self._server.legs, *self._more_disks()]
+        until = time.monotonic() + self._seconds
+        words = [Words(document["components"]["schemas"], disks, self._seed + index) for index in range(self._workers)]
+        threads = [threading.Thread(target=self._ask, args=(one, until)) for one in words]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+    def _more_disks(self) -> list[Path]:
+        disks = [self._server.directory / f"more{index}.img" for index in range(MORE_DISKS)]
+        for disk in disks:
+            with disk.open("wb") as file:
+                file.truncate(self._server.legs[0].stat().st_size)
+        return disks
+
+    def _ask(self, words: Words, until: float) -> None:
+        path = Path(self._server.environment["BULKHEAD_RUN_DIR"]) / f"{POOL}.sock"
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.settimeout(ANSWER_SECONDS)
+            connection.connect(str(path))
+            while time.monotonic() < until:
+                request = words.request()
+                with self._lock:
+                    self._latest.append(json.dumps(request))
+                try:
+                    answer = ask(connection, request)
+                except (OSError, EOFError) as error:
+                    self._complain(request, error)
+                    return
+                with self._lock:
+                    self.tally.asked[ANSWERED if "answer" in answer else answer["failure"]["kind"]] += 1
+
+    def _complain(self, request: dict[str, Any], error: Exception) -> None:
+        child = self._server.children[0]
+        # When it has ended that is said once, with its log.
+        if child.alive() and isinstance(error, TimeoutError):
+            noun, verb = name_of(request)
+            with self._lock:
+                self.tally.complaints.append(f"no answer to {noun} {verb} within {ANSWER_SECONDS:g} s: {json.dumps(request)}")
+
+
+def ask(connection: socket.socket, request: dict[str, Any]) -> dict[str, Any]:
+    """The answer or the failure (docs/formats/control.md)."""
+    body = json.dumps({"version": 1, "request": request}).encode()
+    connection.sendall(struct.pack(">I", len(body)) + body)
+    while True:
+        (length,) = struct.unpack(">I", _exactly(connection, 4))
+        told: dict[str, Any] = json.loads(_exactly(connection, length))
+        if "progress" not in told:
+            return told
+
+
+def _exactly(connection: socket.socket, count: int) -> bytes:
+    parts = bytearray()
+    while len(parts) < count:
+        part = connection.recv(count - len(parts))
+        if not part:
+            raise EOFError("the connection was closed")
+        parts += part
+    return bytes(parts)
