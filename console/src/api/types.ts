@@ -99,6 +99,7 @@ export interface VolumeView {
   used: number;
   referenced: number;
   sparse: boolean;
+  locked?: boolean;
   origin?: string | null;
   exports: string[];
   properties?: Record<string, Property>;

@@ -99,8 +99,8 @@ function Summary({ volume }: { volume: VolumeView }) {
     <Card title="Summary" wide>
       <Facts
         facts={[
-          ["Size", bytes(volume.size)],
-          ["Block size", bytes(volume.block_size)],
+          ["Size", volume.locked ? "locked: its key is not loaded" : bytes(volume.size)],
+          ["Block size", volume.locked ? "–" : bytes(volume.block_size)],
           ["Used with its snapshots", bytes(volume.used)],
           ["Present contents", bytes(volume.referenced)],
           ["Space", volume.sparse ? "sparse, none reserved" : "reserved"],

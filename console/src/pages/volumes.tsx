@@ -59,7 +59,7 @@ export function VolumesCard({ pools, wide }: { pools: string[]; wide?: boolean }
           empty={pools.length > 0 ? "There is no volume yet." : "No pool is served; volumes live in pools."}
           columns={[
             { title: "Volume", cell: (volume) => <a href={link("volumes", volume.name)}>{volume.name}</a> },
-            { title: "Size", number: true, cell: (volume) => bytes(volume.size) },
+            { title: "Size", number: true, cell: (volume) => (volume.locked ? "locked" : bytes(volume.size)) },
             { title: "Used", number: true, cell: (volume) => bytes(volume.used) },
             { title: "Reads", number: true, cell: (volume) => now(volume, (one) => rate(one.read_bytes_per_s)) },
             { title: "Writes", number: true, cell: (volume) => now(volume, (one) => rate(one.write_bytes_per_s)) },

@@ -13,6 +13,9 @@ const ERROR: &str = "error";
 const WARNING: &str = "warning";
 const INFO: &str = "info";
 
+/// Of an export that is not served.
+const PROBLEM_ADVICE: &str = "mend the export, or remove it and make it again";
+
 fn alert(severity: &str, about: &str, sentence: String, advice: Option<&str>) -> Alert {
     Alert {
         severity: severity.to_owned(),
@@ -114,8 +117,9 @@ fn of_pool(pool: &PoolOverview, alerts: &mut Vec<Alert>) {
         }
     }
     for problem in &pool.problems {
-        let advice = "mend the export, or remove it and make it again";
-        alerts.push(alert(ERROR, &about, problem.clone(), Some(advice)));
+        // A sentence that has a command says itself what to do.
+        let advice = (!problem.contains('`')).then_some(PROBLEM_ADVICE);
+        alerts.push(alert(ERROR, &about, problem.clone(), advice));
     }
     if let Some(status) = &pool.pool {
         of_status(&about, status, alerts);

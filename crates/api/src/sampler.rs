@@ -350,13 +350,16 @@ fn pool_overview(
 
 /// The last time that a server took the pool, as far as these events tell: after an export it was a
 /// start, without one the server before had no time for it. `was_served` says that there was one before
-/// the first of them.
+/// the first of them. The events say in words which machine it was.
 fn takeover(pool: &str, events: &[Event], was_served: bool) -> Option<Takeover> {
     let at = events.iter().rposition(|event| event.kind == "imported")?;
     let mut before = events[..at].iter().rev();
     let before = before.find(|event| matches!(event.kind.as_str(), "imported" | "exported"));
     let kind = match before {
-        Some(event) if event.kind == "imported" => "takeover",
+        Some(event) if event.kind == "imported" => match machine(event) == machine(&events[at]) {
+            true => "restart",
+            false => "takeover",
+        },
         None if was_served => "takeover",
         _ => "start",
     };
@@ -366,6 +369,14 @@ fn takeover(pool: &str, events: &[Event], was_served: bool) -> Option<Takeover> 
         at_ms: events[at].at_ms,
         ..Takeover::default()
     })
+}
+
+/// `left`, of "imported by bulkhead 0.1.0 on left".
+fn machine(event: &Event) -> Option<&str> {
+    event
+        .message
+        .rsplit_once(" on ")
+        .map(|(_, machine)| machine)
 }
 
 /// The newest of them, with what the server that did it tells of its start.
@@ -504,8 +515,13 @@ mod tests {
         };
         let kind =
             |kinds: &[&str]| takeover("tank", &events(kinds), false).map(|t| (t.kind, t.at_ms));
-        let taken = Some(("takeover".to_owned(), 3000));
-        assert_eq!(kind(&["imported", "scan", "imported"]), taken);
+        let again = Some(("restart".to_owned(), 3000));
+        assert_eq!(kind(&["imported", "scan", "imported"]), again);
+        let mut moved = events(&["imported", "scan", "imported"]);
+        moved[0].message = "imported by bulkhead 0.1.0 on left".to_owned();
+        moved[2].message = "imported by bulkhead 0.1.0 on right".to_owned();
+        let taken = takeover("tank", &moved, false).map(|taken| taken.kind);
+        assert_eq!(taken.as_deref(), Some("takeover"));
         let started = Some(("start".to_owned(), 3000));
         assert_eq!(kind(&["imported", "exported", "imported", "scan"]), started);
         assert_eq!(kind(&["scan"]), None);

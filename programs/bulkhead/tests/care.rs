@@ -111,7 +111,7 @@ fn a_scrub_repairs_says_where_and_what_to_do_next() {
     });
     machine.ok("pool clear tank");
     assert_eq!(next(&machine), "");
-    let resumed = machine.ok("pool scrub tank --resume --json").json();
+    let resumed = machine.ok("pool scrub tank --resume --wait --json").json();
     assert_eq!(resumed["changed"], false);
     assert_eq!(server.stop(), 0);
 }

@@ -24,7 +24,7 @@ fn of_several_snapshots_none_is_taken_when_one_exists() {
         machine.refused(
             "snapshot create tank/first@now tank/second@now",
             4,
-            "exists",
+            "snapshot tank/second@now: it exists already",
         );
     }
     let list = machine.ok("snapshot list tank --json").json();

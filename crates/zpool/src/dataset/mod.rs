@@ -564,7 +564,15 @@ impl Pool {
         let properties = property::to_list(DOING, first.as_str(), marks)?;
         // SAFETY: the pool is open; the lists live for the call.
         let code = unsafe { sys::bh_snapshots_create(list.as_raw(), properties.as_raw()) };
-        ZfsError::check(code).map_err(|cause| DatasetError::common(DOING, first.as_str(), cause))
+        ZfsError::check(code).map_err(|cause| {
+            // The library does not say which of them it is.
+            let is_there = |name: &&SnapshotName| self.dataset(*name).is_ok();
+            let whose = match cause.is(rustix::io::Errno::EXIST) {
+                true => names.iter().find(is_there).unwrap_or(first),
+                false => first,
+            };
+            DatasetError::common(DOING, whose.as_str(), cause)
+        })
     }
 
     /// Renames a dataset with everything below it; it may move to another parent.

@@ -39,19 +39,19 @@ pub fn perform(
         ScrubAction::Pause => (ScrubCommand::Pause, "pauses its scrub"),
         ScrubAction::Stop => (ScrubCommand::Cancel, "stops its scrub"),
     };
-    let is_paused = match action {
+    let state = match action {
         ScrubAction::Resume => {
             let status = context.pool.status().map_err(failures::pool)?;
-            let is_paused = |scan: ScanStatus| scan.state == ScanState::Paused;
-            status.scan.is_some_and(is_paused)
+            status.scan.map(|scan| scan.state)
         }
-        _ => true,
+        _ => Some(ScanState::Paused),
     };
-    let begun = match is_paused {
+    let begun = match state == Some(ScanState::Paused) {
         true => command_scrub(context.pool, command, format!("pool {name} {what}"))?,
         false => Done::already(format!("no scrub of pool {name} is paused")),
     };
-    if !wait || !matches!(action, ScrubAction::Start | ScrubAction::Resume) {
+    let is_scanning = matches!(state, Some(ScanState::Paused | ScanState::Running));
+    if !wait || !is_scanning || !matches!(action, ScrubAction::Start | ScrubAction::Resume) {
         return Ok(begun);
     }
     let scan = wait_for_scan(context, progress)?;
