@@ -334,17 +334,22 @@ fn take(context: &Context<'_>, names: Vec<SnapshotName>) -> (Vec<SnapshotName>, 
             match take_together(context, std::slice::from_ref(&name)) {
                 Ok(()) => taken.push(name),
                 Err(failure) => {
-                    let message = format!(
-                        "no scheduled snapshot of {}: {}",
-                        name.volume(),
-                        failure.message
-                    );
-                    news.push(News::of_pool("schedule", message, true));
+                    news.push(News::of_pool("schedule", missed(&name, &failure), true));
                 }
             }
         }
     }
     (taken, news)
+}
+
+/// Without the snapshot's own name, which is another one at each attempt: what is so for long is
+/// told once.
+fn missed(name: &SnapshotName, failure: &Failure) -> String {
+    let why = failure.message.as_str();
+    let why = why
+        .strip_prefix(&format!("snapshot {name}: "))
+        .unwrap_or(why);
+    format!("no scheduled snapshot of {}: {why}", name.volume())
 }
 
 /// A moment makes one snapshot of a volume. Where several rules of it are due, the first of every
@@ -524,6 +529,18 @@ mod tests {
                 words("tank/db/v2", &["tank/db/v2"]),
             ]
         );
+    }
+
+    #[test]
+    fn a_snapshot_that_is_missed_again_is_told_in_the_same_words() {
+        let words = |name: &str| {
+            let kind = DatasetErrorKind::NoSpace;
+            let failure = Failure::usage(format!("snapshot {name}: {kind}"));
+            missed(&name.parse().expect("a name"), &failure)
+        };
+        let first = words("tank/v@auto-20261121T030000Z-daily");
+        assert_eq!(first, words("tank/v@auto-20261121T030100Z-daily"));
+        assert!(first.starts_with("no scheduled snapshot of tank/v: there is not"));
     }
 
     #[test]
