@@ -78,6 +78,21 @@ impl Rescues {
             .collect()
     }
 
+    /// The volumes that must stay what and where they are, and whose rescue wants it. To be there under its
+    /// name is enough for a volume whose snapshot is rescued: then only `is_gone` concerns it.
+    fn held(&self, is_gone: bool) -> Vec<(VolumeName, VolumeName)> {
+        let all = self.lock();
+        let mut held = Vec::new();
+        for Rescue { begin, open } in all.values() {
+            if is_gone || begin.snapshot.is_none() {
+                held.push((begin.volume.clone(), begin.volume.clone()));
+            }
+            let clone = open.as_ref().and_then(|open| open.view.clone.clone());
+            held.extend(clone.map(|clone| (clone, begin.volume.clone())));
+        }
+        held
+    }
+
     fn views(&self) -> Vec<RescueView> {
         let all = self.lock();
         let open = all.values().filter_map(|rescue| rescue.open.as_ref());
@@ -154,12 +169,16 @@ impl Core {
             _ => return Ok(()),
         };
         let below = format!("{name}/");
-        let rescued = self.serving.rescues.exclusive().into_iter();
-        let mut rescued = rescued.filter(|one| one == name || one.as_str().starts_with(&below));
-        match rescued.next() {
+        let is_gone = matches!(
+            request,
+            VolumeRequest::Destroy { .. } | VolumeRequest::Rename { .. }
+        );
+        let held = self.serving.rescues.held(is_gone).into_iter();
+        let mut held = held.filter(|(one, _)| one == name || one.as_str().starts_with(&below));
+        match held.next() {
             None => Ok(()),
-            Some(rescued) => {
-                let message = format!("{rescued} is being rescued");
+            Some((held, rescued)) => {
+                let message = format!("{held} is being rescued");
                 Err(Failure::new(FailureKind::Busy, message).advise(format!(
                     "end that first: `bulkhead volume rescue --end {rescued}`"
                 )))
