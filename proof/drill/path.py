@@ -34,7 +34,7 @@ PATIENT_LOGIN_S_MAX = 15.0
 """What a patient client allows from the start of a connection to the first command: iscsid's default."""
 
 PAUSE_S = 0.02
-"""Between two attempts."""
+"""After an attempt that failed. What was lost is connected anew at once, as initiators do that need not wait (DefaultTime2Wait 0)."""
 
 PING_BYTES = 512
 
@@ -185,7 +185,7 @@ class Path:
     def _drop(self, now: float, why: str, by_target: bool = False) -> None:
         client, was_up = self.client, self.is_up
         self.client, self.is_up, self.is_broken, self._pinged_at = None, False, False, None
-        self._retry_at = now + PAUSE_S
+        self._retry_at = now if was_up else now + PAUSE_S
         if client is not None:
             if not client.dead:
                 _close_at_once(client)

@@ -373,6 +373,7 @@ pub fn server_arguments(pool: &appliance::Pool, disks: &[PathBuf], grant: &Grant
         grant.pool().to_string(),
         "--ready-fd".to_owned(),
         "1".to_owned(),
+        "--say-claimed".to_owned(),
         // Pacemaker has taken the addresses away before it stops the server: no word reaches a
         // client any more, and waiting for log-outs would only make the pause longer.
         "--drain-timeout".to_owned(),

@@ -17,6 +17,7 @@ mod answer;
 mod budget;
 mod connections;
 mod counters;
+mod early;
 mod flush;
 mod link;
 mod listener;
@@ -31,9 +32,12 @@ pub use answer::{Answer, InlineBytes, Payload, Split};
 pub use budget::{Budget, Reservation};
 pub use connections::{Connection, ConnectionLimits, Connections, Directive};
 pub use counters::{Counters, CountersSnapshot};
+pub use early::EarlySockets;
 pub use flush::{FlushGroup, FlushOutcome};
 pub use link::{Link, Turn};
-pub use listener::{ListenAddress, ListenError, Listener, ParseListenAddressError, bind_tcp};
+pub use listener::{
+    ListenAddress, ListenError, Listener, OpenSocket, ParseListenAddressError, bind_tcp,
+};
 pub use orphan::{Orphan, Reach, tell_clients};
 pub use outbound::{Flushed, Outbound, OutboundLimits, Pending};
 pub use stream::{Peer, ReceiveWait, Stream, Transport};

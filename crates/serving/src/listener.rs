@@ -17,10 +17,10 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockopt};
 
 use crate::link::timespec;
-use crate::{Connection, Connections, Peer, Stream, Waker};
+use crate::{Connection, Connections, EarlySockets, Peer, Stream, Waker};
 
 /// Connections that the kernel completes before they are accepted.
-const BACKLOG: i32 = 1024;
+pub(crate) const BACKLOG: i32 = 1024;
 /// Pause after an accept failed for want of descriptors or memory.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// The owner and the group may connect.
@@ -89,11 +89,74 @@ pub struct ListenError {
     pub cause: io::Error,
 }
 
+/// A socket that takes connections. They wait until a [`Listener`] accepts them.
+pub struct OpenSocket {
+    socket: OwnedFd,
+    address: ListenAddress,
+    file: Option<SocketFile>,
+}
+
+impl OpenSocket {
+    /// Takes connections at `address`. A socket that is among the `early` ones brings along who is connected to it.
+    ///
+    /// # Errors
+    ///
+    /// Another program has the address, or this one may not have it.
+    pub fn open(address: &ListenAddress, early: &EarlySockets) -> Result<Self, ListenError> {
+        let failed = |step: &'static str| {
+            move |cause: io::Error| ListenError {
+                address: address.clone(),
+                step,
+                cause,
+            }
+        };
+        let (socket, bound, file) = match address {
+            ListenAddress::Tcp(tcp) => {
+                let (socket, bound) = match early.take(*tcp) {
+                    Some(socket) => (socket, address.clone()),
+                    None => bind_tcp(*tcp).map_err(failed("bind"))?,
+                };
+                (socket, bound, None)
+            }
+            ListenAddress::Unix(path) => {
+                let socket = bind_unix(path).map_err(failed("bind"))?;
+                (socket, address.clone(), Some(SocketFile(path.clone())))
+            }
+        };
+        // Once more does no harm.
+        rustix::net::listen(&socket, BACKLOG).map_err(|e| failed("listen")(e.into()))?;
+        if let ListenAddress::Unix(path) = address {
+            let mode = std::fs::Permissions::from_mode(UNIX_SOCKET_MODE);
+            std::fs::set_permissions(path, mode).map_err(failed("set the socket's mode"))?;
+        }
+        Ok(Self {
+            socket,
+            address: bound,
+            file,
+        })
+    }
+
+    /// The address with the port that was really bound.
+    pub const fn address(&self) -> &ListenAddress {
+        &self.address
+    }
+}
+
+/// The file of a Unix socket, which goes with it.
+struct SocketFile(PathBuf);
+
+impl Drop for SocketFile {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
 /// A thread that accepts connections on one address until it is dropped.
 pub struct Listener {
     address: ListenAddress,
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
+    _file: Option<SocketFile>,
 }
 
 struct Shared {
@@ -103,32 +166,27 @@ struct Shared {
 }
 
 impl Listener {
-    /// Listens on `address`; each connection is served by `serve` in a thread named `name`.
+    /// Accepts the connections of `socket`; each is served by `serve` in a thread named `name`. Some may wait
+    /// already: what they ask for must be there.
     pub fn start(
         name: &str,
-        address: &ListenAddress,
+        socket: OpenSocket,
         connections: Arc<Connections>,
         serve: Arc<dyn Fn(Arc<Connection>) + Send + Sync>,
     ) -> Result<Self, ListenError> {
+        let OpenSocket {
+            socket,
+            address,
+            file,
+        } = socket;
         let failed = |step: &'static str| {
+            let address = address.clone();
             move |cause: io::Error| ListenError {
-                address: address.clone(),
+                address,
                 step,
                 cause,
             }
         };
-        let (socket, bound) = match address {
-            ListenAddress::Tcp(tcp) => bind_tcp(*tcp).map_err(failed("bind"))?,
-            ListenAddress::Unix(path) => (
-                bind_unix(path).map_err(failed("bind"))?,
-                ListenAddress::Unix(path.clone()),
-            ),
-        };
-        rustix::net::listen(&socket, BACKLOG).map_err(|e| failed("listen")(e.into()))?;
-        if let ListenAddress::Unix(path) = address {
-            let mode = std::fs::Permissions::from_mode(UNIX_SOCKET_MODE);
-            std::fs::set_permissions(path, mode).map_err(failed("set the socket's mode"))?;
-        }
         let shared = Arc::new(Shared {
             socket,
             waker: Waker::new().map_err(failed("create a waker"))?,
@@ -136,7 +194,7 @@ impl Listener {
         });
         let accepting = Accepting {
             name: name.to_owned(),
-            address: bound.clone(),
+            address: address.clone(),
             shared: Arc::clone(&shared),
             connections,
             serve,
@@ -146,16 +204,17 @@ impl Listener {
             .stack_size(crate::workers::STACK_BYTES)
             .spawn(move || accepting.run())
             .map_err(failed("start a thread"))?;
-        tracing::info!(address = %bound, "listening");
+        tracing::info!(%address, "listening");
         Ok(Self {
-            address: bound,
+            address,
             shared,
             thread: Some(thread),
+            _file: file,
         })
     }
 
     /// The address with the port that was really bound.
-    pub fn address(&self) -> &ListenAddress {
+    pub const fn address(&self) -> &ListenAddress {
         &self.address
     }
 }
@@ -167,9 +226,6 @@ impl Drop for Listener {
         self.shared.waker.wake();
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
-        }
-        if let ListenAddress::Unix(path) = &self.address {
-            let _ = std::fs::remove_file(path);
         }
     }
 }

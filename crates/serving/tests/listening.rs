@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serving::{
-    Answer, Connection, ConnectionLimits, Connections, Directive, Link, ListenAddress, Listener,
-    OutboundLimits, Turn,
+    Answer, Connection, ConnectionLimits, Connections, Directive, EarlySockets, Link,
+    ListenAddress, ListenError, Listener, OpenSocket, OutboundLimits, Turn,
 };
 
 /// Sends back what it gets; says goodbye when drained.
@@ -38,11 +38,19 @@ fn echo(connection: Arc<Connection>) {
     }
 }
 
+fn listen(
+    address: &ListenAddress,
+    early: &EarlySockets,
+    connections: Arc<Connections>,
+) -> Result<Listener, ListenError> {
+    let socket = OpenSocket::open(address, early)?;
+    Listener::start("echo", socket, connections, Arc::new(echo))
+}
+
 fn start(address: &str, limits: ConnectionLimits) -> (Listener, Arc<Connections>) {
     let connections = Connections::new(limits);
     let address: ListenAddress = address.parse().unwrap();
-    let listener =
-        Listener::start("echo", &address, Arc::clone(&connections), Arc::new(echo)).unwrap();
+    let listener = listen(&address, &EarlySockets::default(), Arc::clone(&connections)).unwrap();
     (listener, connections)
 }
 
@@ -89,7 +97,7 @@ fn an_address_of_nobody_yet_can_be_listened_on() {
 #[test]
 fn a_busy_port_is_an_error_and_a_stale_unix_socket_is_not() {
     let (first, connections) = start("127.0.0.1:0", ConnectionLimits::default());
-    let again = Listener::start("echo", first.address(), connections, Arc::new(echo));
+    let again = listen(first.address(), &EarlySockets::default(), connections);
     assert_eq!(
         again.err().unwrap().cause.kind(),
         std::io::ErrorKind::AddrInUse
@@ -101,6 +109,59 @@ fn a_busy_port_is_an_error_and_a_stale_unix_socket_is_not() {
     let text = format!("unix:{}", path.display());
     let (_unix, _keep) = start(&text, ConnectionLimits::default());
     round_trip(&mut UnixStream::connect(&path).unwrap());
+}
+
+/// More at once than a server has threads to answer, and all before it has any.
+const EARLY_CLIENTS: usize = 300;
+
+#[test]
+fn clients_that_come_before_the_server_are_answered_when_it_is_there() {
+    for address in ["127.0.0.1:0", "[::1]:0"] {
+        // A port that was free a moment ago.
+        let free = std::net::TcpListener::bind(address).unwrap();
+        let address = free.local_addr().unwrap();
+        drop(free);
+        let early = EarlySockets::bind([address, address]).unwrap();
+        let refused = TcpStream::connect(address).unwrap_err();
+        assert_eq!(refused.kind(), std::io::ErrorKind::ConnectionRefused);
+        early.listen().unwrap();
+        let mut clients: Vec<TcpStream> = (0..EARLY_CLIENTS)
+            .map(|_| TcpStream::connect(address).unwrap())
+            .collect();
+        for client in &mut clients {
+            client.write_all(b"ping").unwrap();
+        }
+        let limits = ConnectionLimits {
+            total_max: EARLY_CLIENTS,
+            per_address_max: EARLY_CLIENTS,
+        };
+        let connections = Connections::new(limits);
+        let _keep = listen(&ListenAddress::Tcp(address), &early, connections).unwrap();
+        for client in &mut clients {
+            client
+                .set_read_timeout(Some(Duration::from_secs(60)))
+                .unwrap();
+            let mut answer = [0; 4];
+            client.read_exact(&mut answer).unwrap();
+            assert_eq!(&answer, b"ping");
+        }
+    }
+}
+
+#[test]
+fn early_sockets_that_nobody_serves_end_their_clients_and_a_busy_port_is_told() {
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = free.local_addr().unwrap();
+    let busy = EarlySockets::bind([address]).unwrap_err();
+    assert_eq!(busy.cause.kind(), std::io::ErrorKind::AddrInUse);
+    drop(free);
+    let early = EarlySockets::bind([address]).unwrap();
+    early.listen().unwrap();
+    let mut client = TcpStream::connect(address).unwrap();
+    drop(early);
+    let mut byte = [0];
+    let gone = client.read(&mut byte).unwrap_err();
+    assert_eq!(gone.kind(), std::io::ErrorKind::ConnectionReset);
 }
 
 #[test]

@@ -2,8 +2,10 @@
 //! event that belongs to it; the last action is an answer to Pacemaker.
 //!
 //! * **start**: a server that serves is success at once. One that hangs is killed first. Then
-//!   the labels are read, the evidence judged, a server started with the grant, and awaited. When
-//!   it serves, the pool's addresses are set.
+//!   the labels are read, the evidence judged, a server started with the grant, and awaited. The
+//!   pool's addresses are set as soon as the server has claimed the pool, so that clients come while it
+//!   opens it; if it then does not serve, they are taken away again. A server that only finds out by opening the
+//!   pool whether it may have it gets them when it serves.
 //! * **stop**: a server that serves writes down what it has in memory, while clients go on. Then the
 //!   pool's addresses are taken away; the server drains and exports. One that does
 //!   not is killed. A stop is a success only when this head has none of the addresses and no process of
@@ -54,6 +56,9 @@ pub enum Action {
     },
     /// Start a server. Yields [`Event::Started`] or [`Event::Failed`].
     Spawn(Grant),
+    /// Wait until it knows that nobody else has the pool. Yields [`Event::Claimed`], [`Event::Serving`] where
+    /// it does not say so before it serves, or [`Event::Failed`].
+    AwaitClaim,
     /// Wait until it serves. Yields [`Event::Serving`] or [`Event::Failed`].
     AwaitServing,
     /// Set the pool's addresses. Yields [`Event::Brought`] or [`Event::Failed`].
@@ -81,6 +86,7 @@ impl Action {
             Self::ReadLabel => "label",
             Self::AskCluster { .. } => "cluster",
             Self::Spawn(_) => "spawn",
+            Self::AwaitClaim => "claim",
             Self::AwaitServing => "serve",
             Self::BringAddresses => "addresses",
             Self::Settle => "settle",
@@ -103,6 +109,8 @@ pub enum Event {
     Peer(Peer),
     /// The server process was started.
     Started,
+    /// Nobody else has the pool, and clients may come to wait for it.
+    Claimed,
     /// It serves.
     Serving,
     /// The addresses are set.
@@ -147,14 +155,23 @@ enum State {
     ReadingLabel,
     AskingCluster { label: Label },
     Spawning,
-    AwaitingServing,
+    AwaitingClaim,
+    AwaitingServing { addresses: Addresses },
+    WithdrawingFailed { why: String },
     KillingFailed { why: String },
-    BringingAddresses,
+    BringingAddresses { is_served: bool },
     Settling,
     Withdrawing { server: Server },
     Exporting,
     KillingStubborn { why: String },
     Answered,
+}
+
+/// Whether this run of the agent has set the pool's addresses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Addresses {
+    Here,
+    NotYet,
 }
 
 /// One operation of the agent under way.
@@ -190,19 +207,32 @@ impl Agent {
             (State::ReadingLabel, Event::Label(label)) => self.labelled(label),
             (State::AskingCluster { label }, Event::Peer(peer)) => self.judged(label, peer),
             (State::AskingCluster { label }, Event::Failed(_)) => self.judged(label, Peer::Unknown),
-            (State::Spawning, Event::Started) => (State::AwaitingServing, Action::AwaitServing),
-            (State::AwaitingServing, Event::Serving) => {
-                (State::BringingAddresses, Action::BringAddresses)
-            }
-            // The pool is served. What is wrong with an address its own agent tells.
-            (State::BringingAddresses, Event::Brought | Event::Failed(_)) => {
-                answer(Verdict::Success)
+            (State::Spawning, Event::Started) => (State::AwaitingClaim, Action::AwaitClaim),
+            (State::AwaitingClaim, Event::Claimed) => bring(false),
+            (State::AwaitingClaim, Event::Serving) => bring(true),
+            (State::AwaitingServing { addresses }, Event::Serving) => match addresses {
+                Addresses::Here => answer(Verdict::Success),
+                Addresses::NotYet => bring(true),
+            },
+            // What is wrong with an address its own agent tells.
+            (State::BringingAddresses { is_served }, Event::Brought | Event::Failed(_)) => {
+                match is_served {
+                    true => answer(Verdict::Success),
+                    false => await_serving(Addresses::Here),
+                }
             }
             // Only a matter of time: the export writes what is left.
             (State::Settling, Event::Settled | Event::Failed(_)) => withdraw(Server::Serving),
             (State::Withdrawing { server }, Event::Withdrawn) => withdrawn(server),
             // What does not serve in time must not begin to serve later, unobserved.
-            (State::AwaitingServing, Event::Failed(why)) => {
+            (State::AwaitingClaim, Event::Failed(why)) => {
+                (State::KillingFailed { why }, Action::Kill)
+            }
+            // Its clients must not wait for it. A stop follows, for which a failure here counts.
+            (State::AwaitingServing { .. }, Event::Failed(why)) => {
+                (State::WithdrawingFailed { why }, Action::WithdrawAddresses)
+            }
+            (State::WithdrawingFailed { why }, Event::Withdrawn | Event::Failed(_)) => {
                 (State::KillingFailed { why }, Action::Kill)
             }
             (State::KillingFailed { why }, Event::Ended | Event::Failed(_)) => {
@@ -238,7 +268,7 @@ impl Agent {
             (Operation::Monitor, Server::Stopping) => failure("the server is stopping"),
             (Operation::Monitor, Server::Silent) => failure("the server lives and does not answer"),
             (Operation::Start, Server::Absent) => (State::ReadingLabel, Action::ReadLabel),
-            (Operation::Start, Server::Starting) => (State::AwaitingServing, Action::AwaitServing),
+            (Operation::Start, Server::Starting) => await_serving(Addresses::NotYet),
             (Operation::Start, Server::Stopping | Server::Silent) => {
                 (State::KillingSilent, Action::Kill)
             }
@@ -277,6 +307,17 @@ impl Agent {
             Err(refusal) => answer(Verdict::Failure(refusal.to_string())),
         }
     }
+}
+
+const fn bring(is_served: bool) -> (State, Action) {
+    (
+        State::BringingAddresses { is_served },
+        Action::BringAddresses,
+    )
+}
+
+const fn await_serving(addresses: Addresses) -> (State, Action) {
+    (State::AwaitingServing { addresses }, Action::AwaitServing)
 }
 
 const fn withdraw(server: Server) -> (State, Action) {
@@ -347,8 +388,9 @@ mod tests {
                 of_left(false),
                 Event::Peer(Peer::Fenced),
                 Event::Started,
-                Event::Serving,
+                Event::Claimed,
                 Event::Brought,
+                Event::Serving,
             ],
         );
         let Action::Spawn(grant) = &actions[3] else {
@@ -376,20 +418,56 @@ mod tests {
         assert_eq!(last(&actions), Verdict::Success);
     }
 
+    /// A start of an exported pool; what follows once its server is started.
+    fn play_started(events: &[Event]) -> Vec<Action> {
+        let before = [
+            Event::Server(Server::Absent),
+            Event::Label(Label::Exported),
+            Event::Started,
+        ];
+        play(Operation::Start, &[&before, events].concat()).split_off(3)
+    }
+
     #[test]
-    fn a_server_that_does_not_serve_in_time_is_killed() {
+    fn a_server_that_does_not_claim_the_pool_in_time_is_killed_without_an_address() {
+        let actions = play_started(&[failed(), Event::Ended]);
+        assert_eq!(actions[..2], [Action::AwaitClaim, Action::Kill]);
+        assert!(matches!(last(&actions), Verdict::Failure(_)));
+    }
+
+    #[test]
+    fn a_server_that_claims_and_does_not_serve_loses_its_addresses_and_is_killed() {
+        for withdrawn in [Event::Withdrawn, failed()] {
+            let events = [
+                Event::Claimed,
+                Event::Brought,
+                failed(),
+                withdrawn,
+                Event::Ended,
+            ];
+            let actions = play_started(&events);
+            let expected = [
+                Action::AwaitClaim,
+                Action::BringAddresses,
+                Action::AwaitServing,
+                Action::WithdrawAddresses,
+                Action::Kill,
+            ];
+            assert_eq!(actions[..5], expected);
+            assert!(matches!(last(&actions), Verdict::Failure(_)));
+        }
+        // Found in the middle of a start that was cut off, perhaps with addresses.
+        let starting = Event::Server(Server::Starting);
         let actions = play(
             Operation::Start,
-            &[
-                Event::Server(Server::Absent),
-                Event::Label(Label::Exported),
-                Event::Started,
-                failed(),
-                Event::Ended,
-            ],
+            &[starting, failed(), Event::Withdrawn, Event::Ended],
         );
-        assert_eq!(actions[4], Action::Kill);
-        assert!(matches!(last(&actions), Verdict::Failure(_)));
+        let expected = [
+            Action::AwaitServing,
+            Action::WithdrawAddresses,
+            Action::Kill,
+        ];
+        assert_eq!(actions[1..4], expected);
     }
 
     #[test]
@@ -443,19 +521,24 @@ mod tests {
     }
 
     #[test]
-    fn addresses_come_when_the_server_serves_and_do_not_decide() {
+    fn addresses_come_when_the_pool_is_claimed_and_do_not_decide() {
         for came in [Event::Brought, failed()] {
-            let actions = play(
-                Operation::Start,
-                &[
-                    Event::Server(Server::Absent),
-                    Event::Label(Label::Exported),
-                    Event::Started,
-                    Event::Serving,
-                    came,
-                ],
-            );
-            assert_eq!(actions[4], Action::BringAddresses);
+            let actions = play_started(&[Event::Claimed, came.clone(), Event::Serving]);
+            let expected = [
+                Action::AwaitClaim,
+                Action::BringAddresses,
+                Action::AwaitServing,
+            ];
+            assert_eq!(actions[..3], expected);
+            assert_eq!(last(&actions), Verdict::Success);
+            // A server that waits for signs of life of the owner has nothing to say before it serves.
+            let actions = play_started(&[Event::Serving, came.clone()]);
+            assert_eq!(actions[..2], [Action::AwaitClaim, Action::BringAddresses]);
+            assert_eq!(last(&actions), Verdict::Success);
+            let starting = Event::Server(Server::Starting);
+            let actions = play(Operation::Start, &[starting, Event::Serving, came]);
+            let expected = [Action::AwaitServing, Action::BringAddresses];
+            assert_eq!(actions[1..3], expected);
             assert_eq!(last(&actions), Verdict::Success);
         }
     }
@@ -504,7 +587,8 @@ mod tests {
             }),
             Action::AskCluster { .. } => Event::Peer(peers[random.usize(..peers.len())]),
             Action::Spawn(_) => Event::Started,
-            Action::AwaitServing => Event::Serving,
+            Action::AwaitClaim if random.bool() => Event::Claimed,
+            Action::AwaitClaim | Action::AwaitServing => Event::Serving,
             Action::BringAddresses => Event::Brought,
             Action::Settle => Event::Settled,
             Action::WithdrawAddresses => Event::Withdrawn,
@@ -514,10 +598,11 @@ mod tests {
     }
 
     /// Whatever fails, every operation ends, a server is started with a grant for this pool only,
-    /// and a stop succeeds only when no process here has the pool.
+    /// addresses are set for a server that has the pool only, and taken away at least once if it does not come to
+    /// serve, and a stop succeeds only when no process here has the pool.
     #[test]
     fn whatever_happens_the_invariants_hold() {
-        const STEPS_MAX: usize = 10;
+        const STEPS_MAX: usize = 12;
         for seed in 0..20_000 {
             let mut random = fastrand::Rng::with_seed(seed);
             let operations = [Operation::Start, Operation::Stop, Operation::Monitor];
@@ -525,6 +610,8 @@ mod tests {
             let (mut agent, mut action) = Agent::begin(pool(), operation);
             let mut may_have_pool = true;
             let mut may_have_addresses = true;
+            let mut has_brought = false;
+            let mut has_claimed = false;
             let mut steps = 0;
             let verdict = loop {
                 if let Action::Answer(verdict) = action {
@@ -537,7 +624,15 @@ mod tests {
                         assert_eq!(operation, Operation::Start, "seed {seed}");
                         may_have_pool = true;
                     }
-                    (Action::WithdrawAddresses, Event::Withdrawn) => may_have_addresses = false,
+                    (_, Event::Claimed | Event::Serving) => has_claimed = true,
+                    (Action::BringAddresses, _) => {
+                        assert!(has_claimed, "seed {seed}");
+                        has_brought = true;
+                    }
+                    (Action::WithdrawAddresses, came) => {
+                        has_brought = false;
+                        may_have_addresses &= *came != Event::Withdrawn;
+                    }
                     (_, Event::Server(Server::Absent) | Event::Ended) => may_have_pool = false,
                     (Action::Kill | Action::Export, _) => {
                         assert_ne!(operation, Operation::Monitor, "seed {seed}");
@@ -548,6 +643,9 @@ mod tests {
                 steps += 1;
                 assert!(steps < STEPS_MAX, "seed {seed} does not end");
             };
+            if operation == Operation::Start && verdict != Verdict::Success {
+                assert!(!has_brought, "seed {seed}");
+            }
             if operation == Operation::Stop && verdict == Verdict::Success {
                 assert!(!may_have_pool && !may_have_addresses, "seed {seed}");
             }

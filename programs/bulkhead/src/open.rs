@@ -85,14 +85,31 @@ pub fn import(
     owner: &PreviousOwner,
     claims: Claims,
 ) -> Result<Pool, Failure> {
+    import_telling(engine, common, pool, owner, claims, || Ok(()))
+}
+
+/// The same. Between the proof that nobody else has the pool and the import, which is the long part,
+/// `ours` is called; not where only the import itself finds out about the previous owner.
+pub fn import_telling(
+    engine: &'static Engine,
+    common: &Common,
+    pool: &PoolName,
+    owner: &PreviousOwner,
+    claims: Claims,
+    ours: impl FnOnce() -> Result<(), Failure>,
+) -> Result<Pool, Failure> {
     let candidate = places::candidate(common, pool)?;
     let proof = prove(engine, &candidate, owner)?;
     let options = ImportOptions {
         claims,
         ..ImportOptions::default()
     };
-    let opened = Pool::import(engine, &candidate, proof, &options);
-    let opened = opened.map_err(operations::pool_failure)?;
+    let claimed = Pool::claim(engine, &candidate, proof, &options);
+    let claimed = claimed.map_err(operations::pool_failure)?;
+    if claimed.is_certain() {
+        ours()?;
+    }
+    let opened = claimed.open().map_err(operations::pool_failure)?;
     let present = candidate.devices.iter().filter(|device| device.present);
     let paths: Vec<_> = present.map(|device| device.path.clone()).collect();
     places::remember(common, pool, &paths);

@@ -271,6 +271,74 @@ fn a_head_that_sees_no_disk_or_is_not_set_up_says_so() {
     assert_eq!(nameless.status.code(), Some(6));
 }
 
+impl Head {
+    /// From now on the disks of the pool do so, for servers that are started with [`Head::start_with_faults`].
+    fn disks(&self, fault: &str) {
+        let line = |disk: &str| format!("{} {fault}\n", self.machine.path(disk).display());
+        let text = match fault {
+            "" => String::new(),
+            _ => line("a") + &line("b"),
+        };
+        let file = self.machine.path("faults");
+        std::fs::create_dir_all(&file).expect("a folder");
+        std::fs::write(file.join("tank.faults"), text).expect("written");
+    }
+
+    fn start_with_faults(&self) -> Command {
+        let mut command = self.agent_command("start");
+        command.env("BULKHEAD_LEG_FAULTS", self.machine.path("faults"));
+        command
+    }
+}
+
+/// The disks stand still in the middle of the import: clients and addresses are there before.
+#[test]
+fn clients_that_come_while_the_pool_is_opened_wait_and_are_served() {
+    let head = Head::new();
+    head.ok("start");
+    // None where this test may not set one.
+    let addresses = head.address_count();
+    head.ok("stop");
+    head.disks("hang");
+    let mut start = head.start_with_faults().spawn().expect("the agent runs");
+    let door = format!("{}:10809", head.address);
+    eventually("the addresses are there and take connections", || {
+        head.address_count() == addresses && TcpStream::connect(&door).is_ok()
+    });
+    let mut client = TcpStream::connect(&door).expect("taken");
+    assert_eq!(
+        start.try_wait().expect("a child"),
+        None,
+        "nothing is served"
+    );
+    assert_eq!(head.agent("monitor"), OCF_ERR_GENERIC, "still starting");
+    head.disks("");
+    client
+        .set_read_timeout(Some(common::SERVER_WAIT))
+        .expect("set");
+    let mut greeting = [0; 8];
+    client.read_exact(&mut greeting).expect("greeted");
+    assert_eq!(&greeting, b"NBDMAGIC");
+    assert!(start.wait().expect("a child").success());
+    head.is_served_once("after a late import", addresses);
+}
+
+#[test]
+fn an_import_that_fails_takes_the_addresses_away_again() {
+    let head = Head::new();
+    head.disks("read=eio");
+    let output = head.start_with_faults().output().expect("the agent runs");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(OCF_ERR_GENERIC), "{said}");
+    // Set and taken away, or what was tried: not a step is left out.
+    assert!(said.contains("addresses "), "{said}");
+    assert!(said.contains("withdraw "), "{said}");
+    head.is_at_rest("after an import that failed");
+    assert_eq!(head.greeting(), None);
+    head.disks("");
+    head.ok("start");
+}
+
 /// What Pacemaker says of a head that was fenced, or is merely gone.
 fn node_state(name: &str) -> String {
     format!(

@@ -24,7 +24,7 @@ pub use address::{Address, run_address};
 pub use carried::Carried;
 pub use meta::META_DATA;
 pub use pacemaker::{ClusterView, Pacemaker};
-pub use process::{ServerProcess, StartError, started_ticks};
+pub use process::{CLAIMED_LINE, ServerProcess, StartError, Word, started_ticks};
 
 /// How long a server may take to answer from memory before a start, where nothing is urgent.
 pub const STATUS_TIME_LIMIT: Duration = Duration::from_secs(1);
@@ -99,8 +99,8 @@ pub trait PoolProgram {
     fn read_label(&self, pool: &PoolName) -> Result<Label, String>;
 
     /// The command that serves the pool in the foreground, writes a line to its standard output
-    /// when it serves, and nothing before. Its standard error must lead away from the agent's,
-    /// which Pacemaker reads to the end.
+    /// when it serves, and nothing before but [`CLAIMED_LINE`]. Its standard error must lead away from the
+    /// agent's, which Pacemaker reads to the end.
     ///
     /// # Errors
     ///
@@ -336,6 +336,10 @@ fn perform(operation: Operation, pool: &PoolName, around: &Surroundings<'_>) -> 
                     Err(why) => Event::Failed(why),
                 }
             }
+            Action::AwaitClaim => {
+                let said = process.await_word(deadlines.patience);
+                said.map_or_else(|why| failed_start(pool, around, why), |word| heard(word))
+            }
             Action::AwaitServing => await_serving(pool, around, &mut process, &deadlines),
             Action::BringAddresses => {
                 match carried.bring(&around.program.addresses(pool), around.machine) {
@@ -422,6 +426,21 @@ fn ask_server(
     Ok(None)
 }
 
+const fn heard(word: Word) -> Event {
+    match word {
+        Word::Claimed => Event::Claimed,
+        Word::Ready => Event::Serving,
+    }
+}
+
+/// With the server's own reason, where it has left one.
+fn failed_start(pool: &PoolName, around: &Surroundings<'_>, why: String) -> Event {
+    match around.program.last_words(pool) {
+        Some(words) => Event::Failed(format!("{why}: {words}")),
+        None => Event::Failed(why),
+    }
+}
+
 fn await_serving(
     pool: &PoolName,
     around: &Surroundings<'_>,
@@ -429,12 +448,13 @@ fn await_serving(
     deadlines: &Deadlines,
 ) -> Event {
     if process.was_started_here() {
-        return match process.await_ready(deadlines.patience) {
-            Ok(()) => Event::Serving,
-            Err(why) => match around.program.last_words(pool) {
-                Some(words) => Event::Failed(format!("{why}: {words}")),
-                None => Event::Failed(why),
-            },
+        // Ends with the server, or when it serves: its words are bounded.
+        return loop {
+            match process.await_word(deadlines.patience) {
+                Ok(Word::Claimed) => {}
+                Ok(Word::Ready) => break Event::Serving,
+                Err(why) => break failed_start(pool, around, why),
+            }
         };
     }
     // Started by an agent that was cut off; nobody holds its other end any more.

@@ -13,8 +13,20 @@ use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use serde::{Deserialize, Serialize};
 use units::PoolName;
 
-/// Longest line that a server says it is ready with, in bytes.
-const READY_BYTES_MAX: usize = 256;
+/// The line with which a server says that nobody else has the pool, before it opens it: clients may
+/// come to wait for it. Any other line says that it serves.
+pub const CLAIMED_LINE: &str = "CLAIMED";
+/// The most that a server says, in bytes.
+const SAID_BYTES_MAX: usize = 256;
+
+/// What a server says of itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Word {
+    /// [`CLAIMED_LINE`].
+    Claimed,
+    /// It serves.
+    Ready,
+}
 
 /// What is noted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -51,16 +63,15 @@ pub enum StartError {
 #[derive(Debug)]
 pub struct ServerProcess {
     note_path: PathBuf,
-    ready: Option<ChildStdout>,
+    words: Option<ChildStdout>,
+    /// What was said and not heard yet.
+    said: Vec<u8>,
 }
 
 impl ServerProcess {
     /// The server of `pool`, whose note is kept in `run_dir`.
     pub fn new(run_dir: &Path, pool: &PoolName) -> Self {
-        Self {
-            note_path: Self::note_path(run_dir, pool),
-            ready: None,
-        }
+        Self::noted_in(Self::note_path(run_dir, pool))
     }
 
     /// Whether the note in that file is of the process `pid`, which lives.
@@ -83,13 +94,14 @@ impl ServerProcess {
     pub(super) const fn noted_in(note_path: PathBuf) -> Self {
         Self {
             note_path,
-            ready: None,
+            words: None,
+            said: Vec::new(),
         }
     }
 
     /// Whether this very run of the agent started it.
     pub const fn was_started_here(&self) -> bool {
-        self.ready.is_some()
+        self.words.is_some()
     }
 
     /// Starts the server, detached from the agent and from its process group.
@@ -112,7 +124,7 @@ impl ServerProcess {
                 source,
             });
         }
-        self.ready = child.stdout.take();
+        self.words = child.stdout.take();
         Ok(())
     }
 
@@ -213,31 +225,34 @@ impl ServerProcess {
         }
     }
 
-    /// Waits for the line with which the server says that it serves.
+    /// Waits for the next line that the server says.
     ///
     /// # Errors
     ///
     /// It ends first, or the deadline passes.
-    pub fn await_ready(&mut self, deadline: Instant) -> Result<(), String> {
-        let Some(ready) = &mut self.ready else {
-            return Err("the server was not started here".to_owned());
-        };
-        let mut said = Vec::new();
+    pub fn await_word(&mut self, deadline: Instant) -> Result<Word, String> {
         loop {
-            if !wait_readable(ready, deadline).map_err(|error| error.to_string())? {
+            if let Some(end) = self.said.iter().position(|byte| *byte == b'\n') {
+                let line: Vec<u8> = self.said.drain(..=end).collect();
+                if line.trim_ascii_end() == CLAIMED_LINE.as_bytes() {
+                    return Ok(Word::Claimed);
+                }
+                return self.note_served().map(|()| Word::Ready);
+            }
+            if self.said.len() > SAID_BYTES_MAX {
+                return Err("the server says something else than that it serves".to_owned());
+            }
+            let Some(words) = &mut self.words else {
+                return Err("the server was not started here".to_owned());
+            };
+            if !wait_readable(words, deadline).map_err(|error| error.to_string())? {
                 return Err("the server did not serve in time".to_owned());
             }
-            let mut bytes = [0; READY_BYTES_MAX];
-            match ready.read(&mut bytes) {
+            let mut bytes = [0; SAID_BYTES_MAX];
+            match words.read(&mut bytes) {
                 Ok(0) => return Err("the server ended before it served; see its log".to_owned()),
-                Ok(count) => said.extend_from_slice(&bytes[..count]),
+                Ok(count) => self.said.extend_from_slice(&bytes[..count]),
                 Err(error) => return Err(format!("listen to the server: {error}")),
-            }
-            if said.contains(&b'\n') {
-                return self.note_served();
-            }
-            if said.len() > READY_BYTES_MAX {
-                return Err("the server says something else than that it serves".to_owned());
             }
         }
     }

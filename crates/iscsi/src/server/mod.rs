@@ -21,8 +21,8 @@ use std::sync::{Arc, Mutex, MutexGuard, RwLock};
 use std::time::{Duration, Instant};
 
 use serving::{
-    Budget, Connection, Connections, Counters, Directive, ListenAddress, ListenError, Listener,
-    Peer, Workers,
+    Budget, Connection, Connections, Counters, Directive, EarlySockets, ListenAddress, ListenError,
+    Listener, OpenSocket, Peer, Workers,
 };
 
 use crate::protocol::login::SessionKind;
@@ -41,6 +41,7 @@ pub struct IscsiServer {
     shared: Arc<Shared>,
     connections: Arc<Connections>,
     listeners: Mutex<Vec<OpenPortal>>,
+    early: Arc<EarlySockets>,
 }
 
 struct OpenPortal {
@@ -80,7 +81,15 @@ impl IscsiServer {
             shared: Arc::new(shared),
             connections: Connections::new(limits.connections),
             listeners: Mutex::default(),
+            early: Arc::default(),
         }
+    }
+
+    /// The same, with sockets that may have connections already when they are wished for.
+    #[must_use]
+    pub fn with_early(mut self, early: Arc<EarlySockets>) -> Self {
+        self.early = early;
+        self
     }
 
     /// Makes what is served what the wish says. Sessions that are still allowed notice nothing.
@@ -92,22 +101,28 @@ impl IscsiServer {
             .into_iter()
             .map(|target| (target.name.clone(), target))
             .collect();
-        let portals = listeners.iter().map(|open| open.portal).collect();
-        self.configure(targets.clone(), portals);
-
         listeners.retain(|open| wish.portals.contains(&open.wish));
         let mut applied = Applied::default();
+        let mut opened = Vec::new();
         for portal in wish.portals {
             if listeners.iter().any(|open| open.wish == portal) {
                 continue;
             }
-            match self.listen(portal) {
+            match OpenSocket::open(&ListenAddress::Tcp(portal.address), &self.early) {
+                Ok(socket) => opened.push((portal, socket)),
+                Err(error) => applied.failed.push(error),
+            }
+        }
+        // Whoever waits at a new portal finds all of it.
+        let new = opened.iter().map(|(wish, socket)| portal_of(wish, socket));
+        let portals = listeners.iter().map(|open| open.portal).chain(new);
+        self.configure(targets, portals.collect());
+        for (wish, socket) in opened {
+            match self.listen(wish, socket) {
                 Ok(open) => listeners.push(open),
                 Err(error) => applied.failed.push(error),
             }
         }
-        let portals = listeners.iter().map(|open| open.portal).collect();
-        self.configure(targets, portals);
 
         applied.sessions_dropped = self.drop_unwanted(&old);
         // Units may be gone with their devices.
@@ -125,29 +140,18 @@ impl IscsiServer {
         *place = Arc::new(configuration);
     }
 
-    fn listen(&self, wish: PortalWish) -> Result<OpenPortal, ListenError> {
-        // The handler needs the group only; the real port is known after the listener is.
-        let portal = Portal {
-            address: wish.address,
-            group: wish.group,
-        };
+    fn listen(&self, wish: PortalWish, socket: OpenSocket) -> Result<OpenPortal, ListenError> {
+        let portal = portal_of(&wish, &socket);
         let shared = Arc::clone(&self.shared);
         let listener = Listener::start(
             "iscsi",
-            &ListenAddress::Tcp(wish.address),
+            socket,
             Arc::clone(&self.connections),
             Arc::new(move |connection| connection::serve(&shared, portal, connection)),
         )?;
-        let address = match listener.address() {
-            ListenAddress::Tcp(address) => *address,
-            ListenAddress::Unix(_) => wish.address,
-        };
         Ok(OpenPortal {
             wish,
-            portal: Portal {
-                address,
-                group: wish.group,
-            },
+            portal,
             _listener: listener,
         })
     }
@@ -237,6 +241,18 @@ impl IscsiServer {
 impl Drop for IscsiServer {
     fn drop(&mut self) {
         self.drop_all_sessions();
+    }
+}
+
+/// What is wished for, with the port that was really bound.
+fn portal_of(wish: &PortalWish, socket: &OpenSocket) -> Portal {
+    let address = match socket.address() {
+        ListenAddress::Tcp(address) => *address,
+        ListenAddress::Unix(_) => wish.address,
+    };
+    Portal {
+        address,
+        group: wish.group,
     }
 }
 

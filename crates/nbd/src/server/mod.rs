@@ -14,8 +14,8 @@ use std::time::{Duration, Instant};
 use block_device::SharedDevice;
 use rustls::ServerConfig;
 use serving::{
-    Budget, Connection, ConnectionLimits, Connections, CountersSnapshot, Directive, ListenAddress,
-    ListenError, Listener, OutboundLimits, Peer, Workers,
+    Budget, Connection, ConnectionLimits, Connections, CountersSnapshot, Directive, EarlySockets,
+    ListenAddress, ListenError, Listener, OpenSocket, OutboundLimits, Peer, Workers,
 };
 
 pub use access::{Access, is_identity};
@@ -197,6 +197,7 @@ struct Live {
 pub struct NbdServer {
     shared: Arc<Shared>,
     listeners: Mutex<BTreeMap<ListenAddress, Listener>>,
+    early: Arc<EarlySockets>,
 }
 
 impl NbdServer {
@@ -214,11 +215,20 @@ impl NbdServer {
         Self {
             shared: Arc::new(shared),
             listeners: Mutex::default(),
+            early: Arc::default(),
         }
     }
 
+    /// The same, with sockets that may have connections already when they are wished for.
+    #[must_use]
+    pub fn with_early(mut self, early: Arc<EarlySockets>) -> Self {
+        self.early = early;
+        self
+    }
+
     /// Makes the server what is wished for, by changing what differs. Sessions that are not
-    /// concerned notice nothing. Either all of it is done, or an error is returned and nothing.
+    /// concerned notice nothing. Either all of it is done, or an error is returned and nothing, unless the system
+    /// refuses a thread.
     pub fn apply(&self, wish: Wish) -> Result<Applied, ApplyError> {
         if self.shared.stopping.load(Ordering::Acquire) {
             return Err(ApplyError::Ended);
@@ -236,15 +246,14 @@ impl NbdServer {
         };
         let mut listeners = self.listeners.lock().expect("no holder panics");
         let wanted: BTreeSet<ListenAddress> = wish.listeners.into_iter().collect();
-        let mut started = Vec::new();
+        let mut opened = Vec::new();
         for address in wanted
             .iter()
             .filter(|&address| !listeners.contains_key(address))
         {
-            started.push((address.clone(), self.listen(address)?));
+            opened.push((address.clone(), OpenSocket::open(address, &self.early)?));
         }
-        // From here on nothing fails. New listeners may have let clients in early; they saw the
-        // exports as they were.
+        // Before anybody is let in who waits already.
         let mut applied = self.shared.replace(wish.exports, tls);
         let closed: Vec<_> = listeners
             .keys()
@@ -255,17 +264,18 @@ impl NbdServer {
             listeners.remove(&address);
             applied.closed.push(address);
         }
-        for (address, listener) in started {
+        for (address, socket) in opened {
+            let listener = self.listen(socket)?;
             applied.listening.push(listener.address().clone());
             listeners.insert(address, listener);
         }
         Ok(applied)
     }
 
-    fn listen(&self, address: &ListenAddress) -> Result<Listener, ListenError> {
+    fn listen(&self, socket: OpenSocket) -> Result<Listener, ListenError> {
         let shared = Arc::clone(&self.shared);
         let serve = Arc::new(move |connection| session::serve(&shared, connection));
-        Listener::start("nbd", address, Arc::clone(&self.shared.connections), serve)
+        Listener::start("nbd", socket, Arc::clone(&self.shared.connections), serve)
     }
 
     /// Ends the service: accepts no more, lets sessions finish what is under way, closes them,

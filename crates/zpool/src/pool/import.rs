@@ -25,6 +25,8 @@ pub struct SafeToOwn {
     previous: Previous,
     /// Whether nobody can leave a sign of life, so that waiting for one is time lost.
     may_skip_watch: bool,
+    /// Whether the import itself has to find out that nobody leaves signs of life.
+    is_by_silence: bool,
 }
 
 impl SafeToOwn {
@@ -85,7 +87,10 @@ impl SafeToOwn {
     /// Nothing is certain, but the pool has `multihost=on`: the import waits for signs of life of
     /// its owner, and fails if there are any.
     pub fn watched(candidate: &Candidate) -> Option<Self> {
-        candidate.is_watched.then(|| Self::of(candidate))
+        candidate.is_watched.then(|| Self {
+            is_by_silence: true,
+            ..Self::of(candidate)
+        })
     }
 
     fn of(candidate: &Candidate) -> Self {
@@ -94,6 +99,7 @@ impl SafeToOwn {
             claims: Vec::new(),
             previous: Previous::Nobody,
             may_skip_watch: false,
+            is_by_silence: false,
         }
     }
 }
@@ -138,25 +144,26 @@ pub(super) fn unusable(path: &std::path::Path, failure: OpenFailure) -> PoolErro
 
 const DOING: &str = "import";
 
-impl Pool {
-    /// Opens the pool of `candidate`. Takes from 50 ms to some seconds, the longer the more its
-    /// intent logs hold.
-    ///
-    /// # Panics
-    /// If the proof is about another pool.
-    pub fn import(
-        engine: &'static Engine,
-        candidate: &Candidate,
-        proof: SafeToOwn,
-        options: &ImportOptions,
-    ) -> Result<Self, PoolError> {
-        assert_eq!(proof.pool_guid, candidate.guid, "proof about another pool");
-        let name = match &options.rename {
-            Some(name) => name.clone(),
-            None => name_of(candidate)?,
-        };
-        let guarded = guard(engine, candidate, &proof, options)?;
+/// A pool whose disks this process keeps from others, and that it has not opened yet.
+pub struct ClaimedPool<'a> {
+    engine: &'static Engine,
+    candidate: &'a Candidate,
+    proof: SafeToOwn,
+    options: &'a ImportOptions,
+    name: PoolName,
+    guarded: Guarded,
+}
 
+impl ClaimedPool<'_> {
+    /// Whether the pool is ours whatever the import finds: nothing is left to find out about its
+    /// previous owner, and if the import fails, then for another reason.
+    pub const fn is_certain(&self) -> bool {
+        !self.proof.is_by_silence
+    }
+
+    /// Opens the pool. Takes from 50 ms to some seconds, the longer the more its intent logs hold.
+    pub fn open(self) -> Result<Pool, PoolError> {
+        let (candidate, options, proof) = (self.candidate, self.options, self.proof);
         let config = candidate.config.clone();
         let aux_paths = candidate.aux_paths();
         let mut properties = NvList::new();
@@ -170,7 +177,7 @@ impl Pool {
         if proof.may_skip_watch {
             flags |= sys::BH_IMPORT_SKIP_ACTIVITY_CHECK;
         }
-        let c_name = c_text(name.as_str());
+        let c_name = c_text(self.name.as_str());
         // SAFETY: the library runs; name and lists live for the call. It adds what it learns to
         // `config`, which is ours alone.
         let code = unsafe {
@@ -184,14 +191,56 @@ impl Pool {
         };
         ZfsError::check(code).map_err(|cause| explain(candidate, &config, cause))?;
         drop(proof);
-        if let Some(guard) = guarded.guard {
+        if let Some(guard) = self.guarded.guard {
             guard.keep();
         }
-        let mut pool = Self::opened(engine, &name, DOING)?;
+        let mut pool = Pool::opened(self.engine, &self.name, DOING)?;
         if !options.read_only {
             pool.owner = pool.watch_ownership(candidate);
         }
         Ok(pool)
+    }
+}
+
+impl Pool {
+    /// Claims the disks of `candidate` and opens the pool on them.
+    ///
+    /// # Panics
+    /// If the proof is about another pool.
+    pub fn import(
+        engine: &'static Engine,
+        candidate: &Candidate,
+        proof: SafeToOwn,
+        options: &ImportOptions,
+    ) -> Result<Self, PoolError> {
+        Self::claim(engine, candidate, proof, options)?.open()
+    }
+
+    /// Keeps the disks of `candidate` from other processes and, where they know reservations, from other
+    /// hosts; until the claimed pool is dropped.
+    ///
+    /// # Panics
+    /// If the proof is about another pool.
+    pub fn claim<'a>(
+        engine: &'static Engine,
+        candidate: &'a Candidate,
+        proof: SafeToOwn,
+        options: &'a ImportOptions,
+    ) -> Result<ClaimedPool<'a>, PoolError> {
+        assert_eq!(proof.pool_guid, candidate.guid, "proof about another pool");
+        let name = match &options.rename {
+            Some(name) => name.clone(),
+            None => name_of(candidate)?,
+        };
+        let guarded = guard(engine, candidate, &proof, options)?;
+        Ok(ClaimedPool {
+            engine,
+            candidate,
+            proof,
+            options,
+            name,
+            guarded,
+        })
     }
 }
 

@@ -18,7 +18,7 @@ use zpool_sys as sys;
 
 pub use change::{PoolProperty, ScrubCommand, TrimCommand};
 pub use discover::{Candidate, CandidateDevice, DiscoverError, discover};
-pub use import::{Claims, ImportOptions, SafeToOwn};
+pub use import::{ClaimedPool, Claims, ImportOptions, SafeToOwn};
 pub use labels::LabelState;
 pub use spec::{GroupKind, GroupRole, GroupSpec, PoolSpec, features};
 pub use status::{

@@ -106,6 +106,9 @@ pub struct ServeArgs {
     /// Write a line to this descriptor when the server listens, then close it
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(i32).range(1..))]
     pub ready_fd: Option<i32>,
+    /// Write a line to that descriptor, too, when the pool is this server's and clients may come to wait for it
+    #[arg(long, hide = true, requires = "ready_fd")]
+    pub say_claimed: bool,
     /// Open nothing before this process is noted in the file, by the agent that started it
     #[arg(long, value_name = "FILE", hide = true)]
     pub noted_in: Option<PathBuf>,

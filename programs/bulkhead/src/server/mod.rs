@@ -22,13 +22,13 @@ mod spool;
 mod volumes;
 mod watch;
 
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
-use ::serving::ListenAddress;
+use ::serving::{EarlySockets, ListenAddress};
+use cluster::agent::CLAIMED_LINE;
 use control::answer::Done;
 use control::server::ListenError;
 use control::{Answer, Failure, FailureKind};
@@ -86,7 +86,7 @@ pub fn run(args: ServeArgs, common: &Common) -> Result<(), Failure> {
     signals::block().map_err(failed("block signals"))?;
     let (sender, events) = channel();
     let control = claim_socket(&args, common)?;
-    probe_addresses(&args)?;
+    let early = Arc::new(early_sockets(&args)?);
 
     let engine = open::start(engine_options(&args, common)?)?;
     signals::forward(sender.clone()).map_err(failed("wait for signals"))?;
@@ -97,12 +97,13 @@ pub fn run(args: ServeArgs, common: &Common) -> Result<(), Failure> {
     if let Some(note) = &args.noted_in {
         noted::wait(note)?;
     }
-    let pool = open::import(
+    let pool = open::import_telling(
         engine,
         common,
         &args.pool,
         &args.owner(),
         args.claims.into(),
+        || let_clients_wait(&early, &args, started),
     )?;
     let imported_ms = started.elapsed().as_millis() as u64;
     tracing::info!(pool = %args.pool, after_ms = imported_ms, "pool imported");
@@ -116,7 +117,7 @@ pub fn run(args: ServeArgs, common: &Common) -> Result<(), Failure> {
         control.path().parent().unwrap_or(&common.run_dir),
         &args.pool,
     );
-    let serving = Serving::new(setup(&args), Arc::clone(&pool), rescues, started);
+    let serving = Serving::new(setup(&args, early), Arc::clone(&pool), rescues, started);
     let name = args.pool.clone();
     let core = Arc::new(Core::new(name, pool, serving, watch, started, sender));
     keys::load_at_hand(&core);
@@ -210,9 +211,8 @@ fn imported_by() -> String {
     )
 }
 
-/// Finds out before the pool is touched whether a port is taken. The answer may change until the
-/// real listener comes; that one tells, too.
-fn probe_addresses(args: &ServeArgs) -> Result<(), Failure> {
+/// Has all ports before the pool is touched.
+fn early_sockets(args: &ServeArgs) -> Result<EarlySockets, Failure> {
     let portals = args
         .iscsi_portals()
         .into_iter()
@@ -224,19 +224,27 @@ fn probe_addresses(args: &ServeArgs) -> Result<(), Failure> {
             NbdAddress::Tcp(address) => Some(address),
             NbdAddress::Unix(_) => None,
         });
-    let addresses: Vec<SocketAddr> = portals.chain(nbd).filter(|a| a.port() != 0).collect();
-    for address in addresses {
-        match std::net::TcpListener::bind(address) {
-            Err(error) if error.kind() == std::io::ErrorKind::AddrInUse => {
-                let message = format!("{address} is taken by another program");
-                return Err(Failure::new(FailureKind::Busy, message)
-                    .advise("stop that program, or choose another port with --iscsi, --nbd"));
-            }
-            // An address that this machine does not have yet may come with a takeover.
-            _ => {}
-        }
+    EarlySockets::bind(portals.chain(nbd)).map_err(|error| serving::listen_failure(&error))
+}
+
+/// The pool is ours, and opening it is what takes long: clients that come meanwhile are answered after it. Whoever
+/// started this server may send them here.
+fn let_clients_wait(
+    early: &EarlySockets,
+    args: &ServeArgs,
+    started: Instant,
+) -> Result<(), Failure> {
+    early
+        .listen()
+        .map_err(|error| serving::listen_failure(&error))?;
+    let after_ms = started.elapsed().as_millis() as u64;
+    tracing::info!(pool = %args.pool, after_ms, "the pool is ours: clients may wait for it");
+    match args.ready_fd {
+        Some(fd) if args.say_claimed => notify::say(fd, CLAIMED_LINE).map_err(|error| {
+            Failure::new(FailureKind::Failed, format!("tell of the claim: {error}"))
+        }),
+        _ => Ok(()),
     }
-    Ok(())
 }
 
 fn engine_options(args: &ServeArgs, common: &Common) -> Result<EngineOptions, Failure> {
@@ -273,7 +281,7 @@ fn engine_options(args: &ServeArgs, common: &Common) -> Result<EngineOptions, Fa
     Ok(options)
 }
 
-fn setup(args: &ServeArgs) -> Setup {
+fn setup(args: &ServeArgs, early: Arc<EarlySockets>) -> Setup {
     let portals = args.iscsi_portals().into_iter();
     let portals = portals.map(|portal| iscsi::PortalWish {
         address: portal.address,
@@ -301,6 +309,7 @@ fn setup(args: &ServeArgs) -> Setup {
             client_roots: args.nbd_tls_ca.clone(),
         }),
         workers: usize::from(args.workers),
+        early,
         all_to_everyone: args.export_all_to_everyone,
     }
 }
@@ -353,7 +362,7 @@ fn announce(
         tracing::info!(%address, "listening for replication");
     }
     if let Some(fd) = args.ready_fd {
-        notify::ready_fd(fd).map_err(failed)?;
+        notify::say(fd, notify::READY).map_err(failed)?;
     }
     Ok(replication)
 }

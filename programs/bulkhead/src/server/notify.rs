@@ -74,13 +74,16 @@ fn watchdog_wait(wait_us: Option<&str>, pid: Option<&str>, own_pid: u32) -> Opti
     wait_us.filter(|_| is_meant).map(Duration::from_micros)
 }
 
+/// Said when the server answers.
+pub const READY: &str = "READY";
+
 /// Writes a line to the descriptor that `--ready-fd` names. It goes by its path in /proc, which
 /// needs no unsafe adoption of a number. Whoever wanted to hear it may be gone: an agent that was killed
 /// while it waited, and then the next one finds a pool that is served.
-pub fn ready_fd(fd: i32) -> std::io::Result<()> {
+pub fn say(fd: i32, line: &str) -> std::io::Result<()> {
     let path = format!("/proc/self/fd/{fd}");
     let mut file = std::fs::File::options().write(true).open(path)?;
-    match file.write_all(b"READY\n") {
+    match file.write_all(format!("{line}\n").as_bytes()) {
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
         written => written,
     }

@@ -15,7 +15,7 @@ use iscsi::{
     Access as IscsiAccess, Chap, Credentials, Initiators, IscsiServer, Limits, PortalWish,
 };
 use nbd::{Access as NbdAccess, ExportWish, Farewell, NbdServer, ServerLimits, TlsWish};
-use serving::{Budget, ListenAddress, Orphan, Peer, Workers};
+use serving::{Budget, EarlySockets, ListenAddress, Orphan, Peer, Workers};
 use units::{IscsiName, VolumeName};
 
 use super::connections;
@@ -48,6 +48,8 @@ pub struct Setup {
     pub nbd_tls: Option<TlsWish>,
     /// Threads for what has to wait.
     pub workers: usize,
+    /// Where clients may wait already.
+    pub early: Arc<EarlySockets>,
     /// The test word: every access rule is as if it said everyone.
     pub all_to_everyone: bool,
 }
@@ -88,14 +90,15 @@ impl Serving {
             workers_max: setup.workers,
             ..ServerLimits::default()
         };
+        let (iscsi_early, nbd_early) = (Arc::clone(&setup.early), Arc::clone(&setup.early));
         Self {
             volumes: Volumes::new(Arc::clone(&pool), started),
             known: Arc::default(),
             rescues,
             setup,
             pool,
-            iscsi: IscsiServer::new(Limits::default(), workers, budget),
-            nbd: NbdServer::new(limits),
+            iscsi: IscsiServer::new(Limits::default(), workers, budget).with_early(iscsi_early),
+            nbd: NbdServer::new(limits).with_early(nbd_early),
             served: Mutex::default(),
         }
     }

@@ -1,0 +1,67 @@
+//! Sockets that exist before there is anything to serve.
+//!
+//! A client that comes while a pool is still being opened would be refused, or hear nothing, and try again
+//! some time later. A socket that listens already has the kernel complete its connection, and keep what the client
+//! says first; it is answered as soon as there is a [`Listener`](crate::Listener) that accepts.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
+use std::sync::{Mutex, MutexGuard};
+
+use crate::listener::{BACKLOG, bind_tcp};
+use crate::{ListenAddress, ListenError};
+
+/// Bound sockets that no listener has taken yet.
+#[derive(Debug, Default)]
+pub struct EarlySockets(Mutex<BTreeMap<SocketAddr, OwnedFd>>);
+
+impl EarlySockets {
+    /// Binds all `addresses`, whether this machine has them or not. They refuse connections as if nobody was there.
+    ///
+    /// # Errors
+    ///
+    /// One cannot be had.
+    pub fn bind(addresses: impl IntoIterator<Item = SocketAddr>) -> Result<Self, ListenError> {
+        let mut sockets = BTreeMap::new();
+        for address in addresses {
+            // Which port it is, only the listener's owner could tell.
+            if address.port() == 0 || sockets.contains_key(&address) {
+                continue;
+            }
+            let bound = bind_tcp(address).map_err(|cause| failure(address, "bind", cause))?;
+            sockets.insert(address, bound.0);
+        }
+        Ok(Self(Mutex::new(sockets)))
+    }
+
+    /// Takes connections from now on. Nobody answers them before a listener does.
+    ///
+    /// # Errors
+    ///
+    /// Another program listens at one of the addresses.
+    pub fn listen(&self) -> Result<(), ListenError> {
+        for (address, socket) in &*self.sockets() {
+            let listening = rustix::net::listen(socket, BACKLOG);
+            listening.map_err(|cause| failure(*address, "listen", cause.into()))?;
+        }
+        Ok(())
+    }
+
+    /// The socket of that address, for a listener of its own.
+    pub(crate) fn take(&self, address: SocketAddr) -> Option<OwnedFd> {
+        self.sockets().remove(&address)
+    }
+
+    fn sockets(&self) -> MutexGuard<'_, BTreeMap<SocketAddr, OwnedFd>> {
+        self.0.lock().expect("no holder panics")
+    }
+}
+
+fn failure(address: SocketAddr, step: &'static str, cause: std::io::Error) -> ListenError {
+    ListenError {
+        address: ListenAddress::Tcp(address),
+        step,
+        cause,
+    }
+}
