@@ -31,6 +31,9 @@ extern boolean_t bh_library_walks;
 /* one_update.c: spa_import(), with the configuration written once. */
 int bh_import(char *pool, nvlist_t *config, nvlist_t *properties, uint64_t flags);
 
+/* label_note.c: the next labels of the pool have this note. */
+int bh_write_label_note(spa_t *spa, const char *text);
+
 /*
  * in_place.c: between begin and end the calling thread commits an intent log, and carries out
  * itself what the library would hand to other threads.

@@ -466,6 +466,16 @@ bh_pool_sync(const char *name)
 	return (error);
 }
 
+int32_t
+bh_pool_label_note(const char *name, const char *text)
+{
+	spa_t *spa;
+	int error;
+
+	BH_WITH_POOL(name, spa, error, refuse_change, bh_write_label_note(spa, text));
+	return (error);
+}
+
 static void
 describe_health(spa_t *spa, struct bh_pool_health *out)
 {

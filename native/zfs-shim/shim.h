@@ -132,6 +132,12 @@ int32_t bh_pool_create(const char *name, struct nvlist *vdev_tree, struct nvlist
  */
 int32_t bh_pool_import(const char *name, struct nvlist *config, struct nvlist *properties,
     struct nvlist *aux_paths, uint32_t flags);
+/* The name of the text in labels that the two functions below write. */
+#define	BH_LABEL_NOTE	"bulkhead:connections"
+/* The labels of that pool that are written from now on, by its import first of all, have this note. */
+void bh_label_note(uint64_t pool_guid, const char *text);
+/* The same for an open pool, whose labels are written with its next transaction group. */
+int32_t bh_pool_label_note(const char *name, const char *text);
 int32_t bh_pool_export(const char *name, uint32_t force);
 int32_t bh_pool_destroy(const char *name);
 /* Configuration with statistics of every device, scan progress, health. */

@@ -148,6 +148,8 @@ unsafe extern "C" {
         aux_paths: *mut nvlist,
         flags: u32,
     ) -> i32;
+    pub fn bh_label_note(pool_guid: u64, text: *const c_char);
+    pub fn bh_pool_label_note(name: *const c_char, text: *const c_char) -> i32;
     pub fn bh_pool_export(name: *const c_char, force: u32) -> i32;
     pub fn bh_pool_destroy(name: *const c_char) -> i32;
     pub fn bh_pool_status(name: *const c_char, out: *mut *mut nvlist) -> i32;

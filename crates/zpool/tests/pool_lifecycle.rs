@@ -162,6 +162,42 @@ fn destroyed_pool_is_found_as_destroyed_and_its_devices_are_free() {
     );
 }
 
+/// Of an owner that lives, of one that let go in good order, and through the import that follows.
+#[test]
+fn a_note_in_the_labels_is_found_before_the_pool_is_opened() {
+    const NOTE: &str = "10.77.1.100:3260 10.77.1.9 40000,40002;";
+    isolated(
+        "a_note_in_the_labels_is_found_before_the_pool_is_opened",
+        || {
+            let engine = engine();
+            let pool = support::mirror(engine, &disks(&["a", "b"]));
+            let candidate = || discover(&[folder()]).expect("discover").remove(0);
+            assert_eq!(candidate().note, None);
+            let note = |pool: &Pool, text: &str| {
+                pool.note_in_labels(text).expect("noted");
+                pool.sync().expect("synced");
+            };
+            note(&pool, NOTE);
+            assert_eq!(candidate().note.as_deref(), Some(NOTE));
+            export(pool);
+            let found = candidate();
+            assert_eq!(found.note.as_deref(), Some(NOTE));
+            let proof = SafeToOwn::exported(&found).expect("exported");
+            let pool = Pool::import(engine, &found, proof, &ImportOptions::default());
+            let pool = pool.expect("import");
+            assert_eq!(candidate().note.as_deref(), Some(NOTE));
+            // One that might keep the label from being written is left out of it.
+            let txg = candidate().txg;
+            note(&pool, &"x".repeat(70_000));
+            assert_eq!(candidate().note, None);
+            assert!(candidate().txg > txg);
+            note(&pool, "");
+            assert_eq!(candidate().note, None);
+            export(pool);
+        },
+    );
+}
+
 #[test]
 fn pool_opened_under_another_name_keeps_it() {
     isolated("pool_opened_under_another_name_keeps_it", || {

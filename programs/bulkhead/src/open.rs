@@ -85,18 +85,19 @@ pub fn import(
     owner: &PreviousOwner,
     claims: Claims,
 ) -> Result<Pool, Failure> {
-    import_telling(engine, common, pool, owner, claims, || Ok(()))
+    import_telling(engine, common, pool, owner, claims, |_| Ok(()))
 }
 
 /// The same. Between the proof that nobody else has the pool and the import, which is the long part,
-/// `ours` is called; not where only the import itself finds out about the previous owner.
+/// `ours` is called with what the previous owner left in the labels; not where only the import itself finds out
+/// about that owner.
 pub fn import_telling(
     engine: &'static Engine,
     common: &Common,
     pool: &PoolName,
     owner: &PreviousOwner,
     claims: Claims,
-    ours: impl FnOnce() -> Result<(), Failure>,
+    ours: impl FnOnce(&str) -> Result<(), Failure>,
 ) -> Result<Pool, Failure> {
     let candidate = places::candidate(common, pool)?;
     let proof = prove(engine, &candidate, owner)?;
@@ -107,7 +108,7 @@ pub fn import_telling(
     let claimed = Pool::claim(engine, &candidate, proof, &options);
     let claimed = claimed.map_err(operations::pool_failure)?;
     if claimed.is_certain() {
-        ours()?;
+        ours(claimed.note().unwrap_or_default())?;
     }
     let opened = claimed.open().map_err(operations::pool_failure)?;
     let present = candidate.devices.iter().filter(|device| device.present);

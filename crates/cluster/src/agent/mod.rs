@@ -338,7 +338,7 @@ fn perform(operation: Operation, pool: &PoolName, around: &Surroundings<'_>) -> 
             }
             Action::AwaitClaim => {
                 let said = process.await_word(deadlines.patience);
-                said.map_or_else(|why| failed_start(pool, around, why), |word| heard(word))
+                said.map_or_else(|why| failed_start(pool, around, why), heard)
             }
             Action::AwaitServing => await_serving(pool, around, &mut process, &deadlines),
             Action::BringAddresses => {

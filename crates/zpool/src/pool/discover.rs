@@ -14,6 +14,8 @@ use crate::nvlist::{NvList, NvRef};
 const DEPTH_MAX: usize = 8;
 /// Groups a pool may name in its labels; more would be garbage.
 const GROUPS_MAX: u64 = 4096;
+/// The name of our own text in labels (`BH_LABEL_NOTE`).
+const LABEL_NOTE: &str = "bulkhead:connections";
 
 /// A pool that could be opened.
 #[derive(Clone, Debug, serde::Serialize)]
@@ -41,6 +43,9 @@ pub struct Candidate {
     /// Features without which software cannot even read it, by their short names. Those that only
     /// writing needs are inside the pool, not in its labels.
     pub features_for_read: Vec<String>,
+    /// What its last owner left in the labels for the next, by [`Pool::note_in_labels`](crate::Pool::note_in_labels).
+    #[serde(skip)]
+    pub note: Option<String>,
     #[serde(skip)]
     pub(super) config: NvList,
     /// Spares and caches that were found, of whatever pool: number and place.
@@ -179,6 +184,7 @@ fn assemble(labels: Vec<Label>) -> Option<Candidate> {
         txg: newest.txg,
         is_watched: is_watched(&paths),
         features_for_read: features_for_read(view),
+        note: view.text(LABEL_NOTE),
         config: pool_config(newest, &children),
         devices,
         groups_missing,

@@ -161,6 +161,11 @@ impl ClaimedPool<'_> {
         !self.proof.is_by_silence
     }
 
+    /// What the owner before left in the labels.
+    pub fn note(&self) -> Option<&str> {
+        self.candidate.note.as_deref()
+    }
+
     /// Opens the pool. Takes from 50 ms to some seconds, the longer the more its intent logs hold.
     pub fn open(self) -> Result<Pool, PoolError> {
         let (candidate, options, proof) = (self.candidate, self.options, self.proof);
@@ -178,6 +183,10 @@ impl ClaimedPool<'_> {
             flags |= sys::BH_IMPORT_SKIP_ACTIVITY_CHECK;
         }
         let c_name = c_text(self.name.as_str());
+        let note = c_text(candidate.note.as_deref().unwrap_or_default());
+        // The import writes labels: what was noted in them holds until somebody notes something else.
+        // SAFETY: the text is copied.
+        unsafe { sys::bh_label_note(candidate.guid, note.as_ptr()) };
         // SAFETY: the library runs; name and lists live for the call. It adds what it learns to
         // `config`, which is ours alone.
         let code = unsafe {

@@ -147,6 +147,16 @@ impl Pool {
         }
     }
 
+    /// Keeps `text` in the labels of the devices, where whoever opens the pool next finds it before he opens it
+    /// ([`Candidate::note`]). The labels are written with the next transaction group.
+    pub fn note_in_labels(&self, text: &str) -> Result<(), PoolError> {
+        let text = c_text(text);
+        // SAFETY: the library runs; both texts are copied.
+        let code = unsafe { sys::bh_pool_label_note(self.c_name.as_ptr(), text.as_ptr()) };
+        ZfsError::check(code)
+            .map_err(|cause| PoolError::common("write labels", self.name.as_str(), cause))
+    }
+
     /// Returns when everything written before the call is on disk.
     pub fn sync(&self) -> Result<(), PoolError> {
         // SAFETY: the library runs; the name is copied.

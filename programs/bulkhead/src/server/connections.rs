@@ -30,18 +30,26 @@ const INHERITED_FOR: Duration = Duration::from_secs(30);
 /// How long the addresses are waited for after a start.
 const ADDRESSES_WAIT: Duration = Duration::from_secs(120);
 
-/// Tells the clients of the previous owner, whose connections `own`, the properties of the root
-/// dataset, name. `listening` is where this server takes connections. Returns the connections.
-pub fn tell_previous(own: Option<&Own>, listening: &[SocketAddr]) -> Vec<Orphan> {
+/// The connections of the previous owner that `own`, the properties of the root dataset, name.
+pub fn previous(own: Option<&Own>) -> Vec<Orphan> {
     let kept = own.and_then(|own| own.get(PROPERTY));
-    let orphans = decode(kept.map_or("", String::as_str));
+    decode(kept.map_or("", String::as_str))
+}
+
+/// The same, as they stand in the labels of the pool's devices, for whoever has not opened it yet.
+pub fn noted(note: &str) -> Vec<Orphan> {
+    decode(note)
+}
+
+/// Tells these clients of the previous owner that their connections are gone. `listening` is where this server
+/// takes connections.
+pub fn tell_previous(orphans: &[Orphan], listening: &[SocketAddr]) {
     let deadline = Instant::now() + ADDRESSES_WAIT;
     for reach in [Reach::OnLink, Reach::Routed] {
         let of_reach = |orphan: &Orphan| reach_of(orphan, listening) == Some(reach);
         let chosen = orphans.iter().copied().filter(of_reach).collect();
         tell_clients(chosen, reach, deadline);
     }
-    orphans
 }
 
 /// How far a client may be that is told; `None` if it is not. A pool may come from anywhere, and name
@@ -174,6 +182,10 @@ fn store(core: &Core, value: &str) -> bool {
         return false;
     };
     let root = pool.name().to_string();
+    // The next owner reads it there before he has opened the pool. Written together with the property.
+    if let Err(error) = pool.note_in_labels(value) {
+        tracing::debug!(%error, "labels do not tell who is connected");
+    }
     let values = [(PROPERTY.to_owned(), Value::Text(value.to_owned()))];
     match pool.set_dataset_properties(pool.name(), &values) {
         Ok(()) => {

@@ -22,12 +22,13 @@ mod spool;
 mod volumes;
 mod watch;
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
-use ::serving::{EarlySockets, ListenAddress};
+use ::serving::{EarlySockets, ListenAddress, ListenError as PortError, Orphan};
 use cluster::agent::CLAIMED_LINE;
 use control::answer::Done;
 use control::server::ListenError;
@@ -97,13 +98,17 @@ pub fn run(args: ServeArgs, common: &Common) -> Result<(), Failure> {
     if let Some(note) = &args.noted_in {
         noted::wait(note)?;
     }
+    let mut told = Vec::new();
     let pool = open::import_telling(
         engine,
         common,
         &args.pool,
         &args.owner(),
         args.claims.into(),
-        || let_clients_wait(&early, &args, started),
+        |note| {
+            told = connections::noted(note);
+            let_clients_wait(&early, &args, started, &told)
+        },
     )?;
     let imported_ms = started.elapsed().as_millis() as u64;
     tracing::info!(pool = %args.pool, after_ms = imported_ms, "pool imported");
@@ -128,7 +133,7 @@ pub fn run(args: ServeArgs, common: &Common) -> Result<(), Failure> {
     let begun = core
         .serving
         .reconcile()
-        .and_then(|()| announce(&core, &control, &args));
+        .and_then(|()| announce(&core, &control, &args, &told));
     let mut notifier = Notifier::from_environment();
     let mut replication = None;
     let outcome = match begun {
@@ -211,20 +216,31 @@ fn imported_by() -> String {
     )
 }
 
+/// Where this server shall take connections over TCP.
+fn tcp_addresses(args: &ServeArgs) -> Vec<SocketAddr> {
+    let portals = args.iscsi_portals().into_iter();
+    let nbd = args.nbd_addresses().into_iter();
+    let nbd = nbd.filter_map(|address| match address {
+        NbdAddress::Tcp(address) => Some(address),
+        NbdAddress::Unix(_) => None,
+    });
+    portals.map(|portal| portal.address).chain(nbd).collect()
+}
+
 /// Has all ports before the pool is touched.
 fn early_sockets(args: &ServeArgs) -> Result<EarlySockets, Failure> {
-    let portals = args
-        .iscsi_portals()
-        .into_iter()
-        .map(|portal| portal.address);
-    let nbd = args
-        .nbd_addresses()
-        .into_iter()
-        .filter_map(|address| match address {
-            NbdAddress::Tcp(address) => Some(address),
-            NbdAddress::Unix(_) => None,
-        });
-    EarlySockets::bind(portals.chain(nbd)).map_err(|error| serving::listen_failure(&error))
+    EarlySockets::bind(tcp_addresses(args)).map_err(|error| port_failure(&error))
+}
+
+fn port_failure(error: &PortError) -> Failure {
+    match error.cause.kind() {
+        std::io::ErrorKind::AddrInUse => {
+            let message = format!("{} is taken by another program", error.address);
+            Failure::new(FailureKind::Busy, message)
+                .advise("stop that program, or choose another port with --iscsi, --nbd")
+        }
+        _ => serving::listen_failure(error),
+    }
 }
 
 /// The pool is ours, and opening it is what takes long: clients that come meanwhile are answered after it. Whoever
@@ -233,12 +249,12 @@ fn let_clients_wait(
     early: &EarlySockets,
     args: &ServeArgs,
     started: Instant,
+    previous: &[Orphan],
 ) -> Result<(), Failure> {
-    early
-        .listen()
-        .map_err(|error| serving::listen_failure(&error))?;
+    early.listen().map_err(|error| port_failure(&error))?;
     let after_ms = started.elapsed().as_millis() as u64;
     tracing::info!(pool = %args.pool, after_ms, "the pool is ours: clients may wait for it");
+    connections::tell_previous(previous, &tcp_addresses(args));
     match args.ready_fd {
         Some(fd) if args.say_claimed => notify::say(fd, CLAIMED_LINE).map_err(|error| {
             Failure::new(FailureKind::Failed, format!("tell of the claim: {error}"))
@@ -333,12 +349,13 @@ fn announce(
     core: &Arc<Core>,
     control: &control::Server,
     args: &ServeArgs,
+    told: &[Orphan],
 ) -> Result<replicate::Service, Failure> {
     let failed = |error: std::io::Error| {
         Failure::new(FailureKind::Failed, format!("start to answer: {error}"))
     };
     let after_ms = core.is_listening();
-    let orphans = core.serving.tell_previous_clients();
+    let orphans = core.serving.tell_previous_clients(told);
     let is_awaited = !orphans.is_empty();
     core.connections.inherit(orphans);
     core.serving.rescues.forget_sockets();

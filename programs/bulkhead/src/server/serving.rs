@@ -499,16 +499,19 @@ impl Serving {
         [self.iscsi.peers(), self.nbd.peers()].concat()
     }
 
-    /// Tells the clients of the pool's previous server that their connections are gone. Returns these.
-    pub fn tell_previous_clients(&self) -> Vec<Orphan> {
+    /// Tells the clients of the pool's previous server that their connections are gone, but for those that
+    /// were `told` already. Returns these.
+    pub fn tell_previous_clients(&self, told: &[Orphan]) -> Vec<Orphan> {
         let Some(pool) = self.pool.get() else {
             return Vec::new();
         };
         // Read a moment ago, to know the exports.
         match self.known.all(&*pool) {
             Ok(all) => {
-                let own = all.own(pool.name().as_str());
-                connections::tell_previous(own, &self.listening())
+                let orphans = connections::previous(all.own(pool.name().as_str()));
+                let left = orphans.iter().filter(|one| !told.contains(one));
+                connections::tell_previous(&left.copied().collect::<Vec<_>>(), &self.listening());
+                orphans
             }
             Err(failure) => {
                 tracing::warn!(%failure, "no clients of a previous server are known");
