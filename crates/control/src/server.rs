@@ -13,11 +13,12 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 
 use crate::answer::Answer;
+use crate::client::Client;
 use crate::descriptor::{Receiving, is_hung_up};
 use crate::failure::{Failure, FailureKind};
 use crate::frame::{self, FrameError, PROTOCOL_VERSION};
 use crate::lock::PoolLock;
-use crate::request::Request;
+use crate::request::{Request, ServerRequest};
 
 /// Connections served at the same time; one more is told to come again.
 pub const CONNECTIONS_MAX: usize = 32;
@@ -200,18 +201,33 @@ impl Drop for Active<'_> {
     }
 }
 
-/// The lock, waiting for a command that has the pool open for a moment. A server that holds it
-/// answers its socket, and is not waited for.
+/// The lock, waiting for a command that has the pool open for a moment, and for a server that was
+/// killed to be gone. A server that lives answers its socket, and is not waited for.
 fn take_lock(socket: &Path) -> io::Result<Option<PoolLock>> {
     let deadline = Instant::now() + COMMAND_WAIT;
     loop {
         if let Some(lock) = PoolLock::try_take(socket)? {
             return Ok(Some(lock));
         }
-        if UnixStream::connect(socket).is_ok() || Instant::now() >= deadline {
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() || answers(socket, left) {
             return Ok(None);
         }
         std::thread::sleep(LOCK_LOOK_INTERVAL);
+    }
+}
+
+/// Whether a server answers. That it can be connected to says nothing: the memory of one that was
+/// killed takes a while to be freed, and its socket and its lock are closed after that.
+fn answers(socket: &Path, patience: Duration) -> bool {
+    let client = Client::connect(socket).ok();
+    let Some(mut client) = client.and_then(|client| client.patient_for(patience).ok()) else {
+        return false;
+    };
+    match client.call(Request::Server(ServerRequest::Ping), &mut |_| ()) {
+        Ok(_) => true,
+        // What it says, it says alive.
+        Err(failure) => failure.kind != FailureKind::Unreachable,
     }
 }
 

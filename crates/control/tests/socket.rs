@@ -2,14 +2,14 @@
 
 use std::io::{Read, Write};
 use std::os::unix::fs::PermissionsExt;
-use std::os::unix::net::UnixStream;
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use control::answer::Done;
 use control::request::ServerRequest;
 use control::server::ListenError;
-use control::{Answer, Client, Failure, FailureKind, Handler, Request, Server};
+use control::{Answer, Client, Failure, FailureKind, Handler, PoolLock, Request, Server};
 
 /// Counts to two, then agrees with a ping and finds nothing else.
 struct Echo;
@@ -74,6 +74,22 @@ fn a_second_server_is_refused_and_a_dead_ones_socket_is_replaced() {
     drop(server);
     std::fs::write(&path, "left over").expect("a stale file");
     assert!(Server::bind(&path).is_ok());
+}
+
+/// Its socket is still there and takes connections, which nobody accepts any more.
+#[test]
+fn a_server_that_was_killed_and_is_not_gone_yet_is_waited_for() {
+    let directory = tempfile::tempdir().expect("directory");
+    let path = directory.path().join("tank.sock");
+    let lock = PoolLock::try_take(&path).expect("lock").expect("free");
+    let listener = UnixListener::bind(&path).expect("bind");
+    let killed = std::thread::spawn(move || {
+        let (asked, _) = listener.accept().expect("somebody asks");
+        drop(lock);
+        drop(asked);
+    });
+    assert!(Server::bind(&path).is_ok());
+    killed.join().expect("gone");
 }
 
 /// Sends `bytes` and returns everything that comes back.
