@@ -364,6 +364,38 @@ add_defaults(nvlist_t *properties)
 	}
 }
 
+/* The features that this software knows, named and worded as `zpool get` shows them. */
+static void
+add_features(spa_t *spa, nvlist_t *properties)
+{
+	for (spa_feature_t i = 0; i < SPA_FEATURES; i++) {
+		char name[ZAP_MAXNAMELEN];
+		const char *state = "disabled";
+
+		if (!spa_feature_table[i].fi_zfs_mod_supported)
+			continue;
+		if (spa_feature_is_enabled(spa, i))
+			state = spa_feature_is_active(spa, i) ? "active" : "enabled";
+		(void) snprintf(name, sizeof (name), "feature@%s", spa_feature_table[i].fi_uname);
+		nvlist_t *entry = fnvlist_alloc();
+		fnvlist_add_uint64(entry, ZPROP_SOURCE,
+		    spa_feature_is_enabled(spa, i) ? ZPROP_SRC_LOCAL : ZPROP_SRC_DEFAULT);
+		fnvlist_add_string(entry, ZPROP_VALUE, state);
+		fnvlist_add_nvlist(properties, name, entry);
+		fnvlist_free(entry);
+	}
+}
+
+static int
+properties_of(spa_t *spa, nvlist_t *properties)
+{
+	int error = spa_prop_get(spa, properties);
+
+	if (error == 0)
+		add_features(spa, properties);
+	return (error);
+}
+
 int32_t
 bh_pool_properties(const char *name, struct nvlist **out)
 {
@@ -371,7 +403,7 @@ bh_pool_properties(const char *name, struct nvlist **out)
 	int error;
 	nvlist_t *properties = fnvlist_alloc();
 
-	BH_WITH_POOL(name, spa, error, refuse_nothing, spa_prop_get(spa, properties));
+	BH_WITH_POOL(name, spa, error, refuse_nothing, properties_of(spa, properties));
 	if (error != 0) {
 		nvlist_free(properties);
 		properties = NULL;

@@ -6,12 +6,12 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use support::{
-    Parts, disks, export, isolated, mirror, options, part, wait_for_scan, wait_until,
+    Parts, disks, export, isolated, mirror, options, part, tank, wait_for_scan, wait_until,
     write_something,
 };
 use zpool::device::faults::{Fault, Faults};
 use zpool::pool::{DeviceState, ScrubCommand, Suspension};
-use zpool::{Engine, Pool, PoolErrorKind};
+use zpool::{Engine, GroupKind, Pool, PoolErrorKind, PoolSpec};
 
 /// Longer than a disk of a busy machine takes for a request.
 const DEADLINE: Duration = Duration::from_secs(4);
@@ -312,5 +312,32 @@ fn devices_are_attached_replaced_detached_and_taken_offline() {
     };
     pool.add(&[spare], false).expect("add a spare");
     pool.remove(name(4)).expect("remove the spare");
+    export(pool);
+}
+
+#[test]
+fn raidz_is_widened_by_a_disk() {
+    if part().is_none() {
+        let parts = Parts::of("raidz_is_widened_by_a_disk");
+        parts.pass("all");
+        return parts.zdb_is_content("tank");
+    }
+    let (engine, _) = faulty_engine();
+    let devices = disks(&["a", "b", "c", "d"]);
+    let spec = PoolSpec::new(tank(), GroupKind::Raidz1, devices[..3].to_vec());
+    let pool = Pool::create(engine, &spec).expect("create");
+    write_something(&pool, 5);
+    let before = pool.status().expect("status").size_bytes;
+
+    pool.attach("raidz1-0", &devices[3], false).expect("attach");
+    wait_until("the space of the new disk is there", || {
+        pool.status().expect("status").size_bytes > before
+    });
+    // The library begins a scrub by itself when the data is spread.
+    let status = wait_for_scan(&pool);
+    assert_eq!(status.leaves().len(), 4, "{status:#?}");
+    assert_eq!(status.state, DeviceState::Online, "{status:#?}");
+    assert_eq!(status.scan.expect("a scrub").errors, 0);
+    write_something(&pool, 5);
     export(pool);
 }

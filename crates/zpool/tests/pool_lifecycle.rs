@@ -54,6 +54,11 @@ fn live(groups: Vec<GroupSpec>) {
     };
     assert_eq!(value("comment").as_deref(), Some("for a test"));
     assert_eq!(value("autotrim").as_deref(), Some("on"));
+    assert_eq!(value("feature@async_destroy").as_deref(), Some("enabled"));
+    assert_eq!(
+        value("feature@spacemap_histogram").as_deref(),
+        Some("active")
+    );
     assert!(!std::path::Path::new("/etc/zfs/zpool.cache").exists());
     export(pool);
 }

@@ -77,10 +77,7 @@ pub fn perform(
             overwrite,
         } => {
             joined(pool.attach(&text(&existing), &new, overwrite))?;
-            let (existing, new) = (existing.display(), new.display());
-            Ok(Done::changed(format!(
-                "{new} mirrors {existing} as soon as it is resilvered"
-            )))
+            Ok(Done::changed(attached(&text(&existing), &new)))
         }
         PoolRequest::Detach { device } => {
             done(pool.detach(&text(&device)))?;
@@ -229,6 +226,16 @@ fn joined(result: Result<(), PoolError>) -> Result<(), Failure> {
         }
         _ => failures::pool(error),
     })
+}
+
+/// What becomes of a device that was attached: to another one, or, named as `status` names it, to a raidz.
+fn attached(existing: &str, new: &Path) -> String {
+    let new = new.display();
+    if existing.starts_with("raidz") {
+        format!("{new} widens {existing} as soon as the data is spread over all its devices")
+    } else {
+        format!("{new} mirrors {existing} as soon as it is resilvered")
+    }
 }
 
 fn done<T>(result: Result<T, PoolError>) -> Result<T, Failure> {
