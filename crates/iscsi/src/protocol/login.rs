@@ -219,6 +219,8 @@ pub struct Login {
     first: Option<LoginRequest>,
     request_count: u32,
     text: Accumulator,
+    /// Who the initiator says that it is, also when it is not let in.
+    claimed: Option<IscsiName>,
     identity: Option<Identity>,
     scene: Scene,
     authentication: Authentication,
@@ -234,6 +236,7 @@ impl Login {
             first: None,
             request_count: 0,
             text: Accumulator::default(),
+            claimed: None,
             identity: None,
             scene: Scene::Leading,
             authentication: Authentication::Open,
@@ -247,7 +250,7 @@ impl Login {
 
     /// The initiator, once it has named itself.
     pub fn initiator(&self) -> Option<&IscsiName> {
-        self.identity.as_ref().map(|identity| &identity.initiator)
+        self.claimed.as_ref()
     }
 
     /// The number that the first command of the session will carry.
@@ -353,6 +356,7 @@ impl Login {
                 .map_err(|_| Refusal::MalformedName)
         };
         let initiator = name(find("InitiatorName").ok_or(Refusal::MissingName)?)?;
+        self.claimed = Some(initiator.clone());
         let (kind, chap) = match find("SessionType").unwrap_or("Normal") {
             "Discovery" => {
                 if request.tsih != 0 {

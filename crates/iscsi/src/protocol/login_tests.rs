@@ -218,6 +218,16 @@ fn chap_cannot_be_skipped_by_leaving_the_stage() {
 }
 
 #[test]
+fn an_initiator_that_is_not_let_in_is_known_by_name() {
+    let (mut login, rules) = (Login::new(Capabilities::default()), Rules { chap: None });
+    let text = format!("InitiatorName=iqn.2026-01.a:mallory;TargetName={TARGET};");
+    let text = text.replace(';', "\0").into_bytes();
+    assert_eq!(status_of(play(&mut login, &rules, SECURITY, &text)), 0x0202);
+    let name = login.initiator().map(IscsiName::as_str);
+    assert_eq!(name, Some("iqn.2026-01.a:mallory"));
+}
+
+#[test]
 fn a_login_that_never_ends_is_refused() {
     let (mut login, rules) = (Login::new(Capabilities::default()), Rules { chap: None });
     text_of(play(&mut login, &rules, 0, &names("")));
