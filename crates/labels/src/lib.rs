@@ -8,12 +8,14 @@
 
 #![forbid(unsafe_code)]
 
+mod contents;
 mod device;
 mod host;
 mod label;
 mod list;
 mod uberblock;
 
+pub use contents::other_contents;
 pub use device::{DEVICE_BYTES_MIN, Device};
 pub use host::{HostId, NoHostId};
 pub use label::{Label, LabelState};

@@ -144,6 +144,16 @@ pub enum PoolErrorKind {
         /// "spare" or "cache".
         word: &'static str,
     },
+    /// A device has contents that are not of ZFS.
+    #[error(
+        "device {} holds {what}, which would be lost: say that it may be overwritten", path.display()
+    )]
+    DeviceHolds {
+        /// Which.
+        path: PathBuf,
+        /// In words.
+        what: &'static str,
+    },
     /// A device is smaller than ZFS allows, or smaller than the one it shall stand in for.
     #[error("device {} is too small: it needs {needed}", path.display())]
     DeviceTooSmall {

@@ -34,6 +34,13 @@ fn unusable_devices_are_refused_each_with_its_reason() {
             create_kind(engine, GroupKind::Stripe, vec![small]),
             PoolErrorKind::DeviceTooSmall { .. }
         ));
+        let foreign = disks(&["foreign"])[0].clone();
+        let file = std::fs::File::options().write(true).open(&foreign);
+        std::io::Write::write_all(&mut file.expect("open"), b"XFSB").expect("write");
+        assert!(matches!(
+            create_kind(engine, GroupKind::Stripe, vec![foreign]),
+            PoolErrorKind::DeviceHolds { .. }
+        ));
         assert!(matches!(
             create_kind(engine, GroupKind::Mirror, vec![good.clone(), good.clone()]),
             PoolErrorKind::DeviceUnusable { .. }

@@ -366,12 +366,14 @@ pub fn create(common: &Common, create: PoolCreate) -> Result<Answer, Failure> {
     let pool = Pool::create(engine, &spec).map_err(|error| {
         let in_pool = matches!(
             error.kind,
-            zpool::PoolErrorKind::DeviceInPool { .. } | zpool::PoolErrorKind::DeviceKept { .. }
+            zpool::PoolErrorKind::DeviceInPool { .. }
+                | zpool::PoolErrorKind::DeviceKept { .. }
+                | zpool::PoolErrorKind::DeviceHolds { .. }
         );
         let failure = operations::pool_failure(error);
         match in_pool && !create.overwrite {
             true => {
-                failure.advise("--overwrite-old-labels overwrites exported and destroyed pools")
+                failure.advise("--overwrite-old-labels overwrites exported and destroyed pools and what is not of ZFS")
             }
             false => failure,
         }

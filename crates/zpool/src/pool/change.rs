@@ -88,8 +88,14 @@ fn check_new_device(path: &Path, overwrite: bool) -> Result<(), PoolErrorKind> {
             needed: "at least 64M".to_owned(),
         });
     }
-    let Some(label) = Label::read(path).map_err(failed)? else {
-        return Ok(());
+    let label = Label::read(path).map_err(failed)?;
+    let label = label.filter(|label| !matches!(label.state, LabelState::Destroyed));
+    let Some(label) = label else {
+        let path = path.to_owned();
+        return match labels::other_contents(&path).map_err(failed)? {
+            Some(what) if !overwrite => Err(PoolErrorKind::DeviceHolds { path, what }),
+            _ => Ok(()),
+        };
     };
     let path = path.to_owned();
     let state = match label.state {

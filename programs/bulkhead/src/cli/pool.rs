@@ -69,7 +69,8 @@ pub enum PoolCommand {
         device: String,
         /// The device to add
         new_device: String,
-        /// Overwrite devices that carry the label of an exported or destroyed pool, or were spares
+        /// Overwrite devices that carry the label of an exported or destroyed pool, were spares, or
+        /// hold a file system or partitions
         #[arg(long)]
         overwrite_old_labels: bool,
     },
@@ -85,7 +86,8 @@ pub enum PoolCommand {
         device: String,
         /// Its successor; without it, a new disk is at the old path
         new_device: Option<String>,
-        /// Overwrite devices that carry the label of an exported or destroyed pool, or were spares
+        /// Overwrite devices that carry the label of an exported or destroyed pool, were spares, or
+        /// hold a file system or partitions
         #[arg(long)]
         overwrite_old_labels: bool,
     },
@@ -116,7 +118,8 @@ pub enum PoolCommand {
         /// Yes, the new devices shall survive less than those of the pool
         #[arg(long)]
         mismatched: bool,
-        /// Overwrite devices that carry the label of an exported or destroyed pool, or were spares
+        /// Overwrite devices that carry the label of an exported or destroyed pool, were spares, or
+        /// hold a file system or partitions
         #[arg(long)]
         overwrite_old_labels: bool,
     },
@@ -210,7 +213,8 @@ pub struct CreateArgs {
     /// Set a property of the pool; may be repeated
     #[arg(long, short = 'o', value_name = "NAME=VALUE", value_parser = values::property)]
     property: Vec<(String, String)>,
-    /// Overwrite devices that carry the label of an exported or destroyed pool
+    /// Overwrite devices that carry the label of an exported or destroyed pool, or hold a file
+    /// system or partitions
     #[arg(long)]
     overwrite_old_labels: bool,
 }
@@ -254,7 +258,8 @@ pub struct ReplaceDiskArgs {
     /// Do it, and wait until the new disk holds everything
     #[arg(long)]
     yes: bool,
-    /// Overwrite a disk that carries the label of an exported or destroyed pool, or was a spare
+    /// Overwrite a disk that carries the label of an exported or destroyed pool, was a spare, or
+    /// holds a file system or partitions
     #[arg(long)]
     overwrite_old_labels: bool,
 }

@@ -63,6 +63,7 @@ pub fn pool(error: PoolError) -> Failure {
         Kind::DeviceInUse { .. }
         | Kind::DeviceInPool { .. }
         | Kind::DeviceKept { .. }
+        | Kind::DeviceHolds { .. }
         | Kind::Busy
         | Kind::ActiveElsewhere => FailureKind::Busy,
         Kind::DeviceTooSmall { .. }

@@ -220,10 +220,11 @@ fn text(path: &Path) -> String {
 /// A device that was refused for its label may be taken nevertheless.
 fn joined(result: Result<(), PoolError>) -> Result<(), Failure> {
     result.map_err(|error| match error.kind {
-        PoolErrorKind::DeviceInPool { .. } | PoolErrorKind::DeviceKept { .. } => {
-            failures::pool(error)
-                .advise("--overwrite-old-labels takes devices of pools that are not in use")
-        }
+        PoolErrorKind::DeviceInPool { .. }
+        | PoolErrorKind::DeviceKept { .. }
+        | PoolErrorKind::DeviceHolds { .. } => failures::pool(error).advise(
+            "--overwrite-old-labels takes devices of pools that are not in use, or with other contents",
+        ),
         _ => failures::pool(error),
     })
 }

@@ -93,10 +93,11 @@ fn was_done(pool: &PoolStatus, wish: &Wish) -> Option<String> {
 
 fn refused(error: PoolError) -> Failure {
     match error.kind {
-        PoolErrorKind::DeviceInPool { .. } | PoolErrorKind::DeviceKept { .. } => {
-            failures::pool(error)
-                .advise("--overwrite-old-labels takes devices of pools that are not in use")
-        }
+        PoolErrorKind::DeviceInPool { .. }
+        | PoolErrorKind::DeviceKept { .. }
+        | PoolErrorKind::DeviceHolds { .. } => failures::pool(error).advise(
+            "--overwrite-old-labels takes devices of pools that are not in use, or with other contents",
+        ),
         _ => failures::pool(error),
     }
 }
