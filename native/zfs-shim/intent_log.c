@@ -13,8 +13,6 @@
 #include <sys/zil_impl.h>
 #include <sys/zio_checksum.h>
 
-#include <dlfcn.h>
-
 /*
  * What a client may take for a sector: it must not tear, not even in a write that was never
  * acknowledged. The library cuts records anywhere to fill log blocks, but never one this small.
@@ -254,9 +252,9 @@ replay_refuse(void *arg, void *raw, boolean_t byteswap)
 static __thread const zilog_t *replaying_log;
 
 /*
- * Comes before the library's own. A replay waits for some transaction groups, each as long as the
- * disks are slow to flush, while the first client waits for the volume. Two of these waits are
- * for nothing here:
+ * A replay waits for some transaction groups, each as long as the disks are slow to flush, while the
+ * first client waits for the volume. Whether this thread replays a log and `txg` is one of the two waits that
+ * are for nothing here:
  *
  * Before it begins, for removes under way, in a volume that was just opened.
  *
@@ -265,20 +263,13 @@ static __thread const zilog_t *replaying_log;
  *
  * A record that cannot be replayed waits as ever, and is tried again.
  */
-void
-txg_wait_synced(dsl_pool_t *dp, uint64_t txg)
+boolean_t
+bh_log_replays_without(uint64_t txg)
 {
-	static void (*library)(dsl_pool_t *, uint64_t);
 	const zilog_t *log = replaying_log;
 
-	if (log != NULL && (txg == 0 ? !log->zl_replay :
-	    txg == log->zl_destroy_txg))
-		return;
-	if (__atomic_load_n(&library, __ATOMIC_RELAXED) == NULL)
-		__atomic_store_n(&library, dlsym(RTLD_NEXT, __func__),
-		    __ATOMIC_RELAXED);
-	VERIFY3P(library, !=, NULL);
-	library(dp, txg);
+	return (log != NULL && (txg == 0 ? !log->zl_replay :
+	    txg == log->zl_destroy_txg));
 }
 
 /* Replays what the last owner acknowledged but did not get into a transaction group. */

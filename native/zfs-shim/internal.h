@@ -34,6 +34,10 @@ int bh_import(char *pool, nvlist_t *config, nvlist_t *properties, uint64_t flags
 /* label_note.c: the next labels of the pool have this note. */
 int bh_write_label_note(spa_t *spa, const char *text);
 
+/* waits.c: what was done before is on disk on return; spa_export(), which waits for no more than that. */
+void bh_wait_until_written(dsl_pool_t *dp);
+int bh_export(const char *pool, boolean_t force);
+
 /*
  * in_place.c: between begin and end the calling thread commits an intent log, and carries out
  * itself what the library would hand to other threads.

@@ -265,7 +265,7 @@ bh_pool_export(const char *name, uint32_t force)
 	if (error != 0)
 		return (error);
 	remember_pool(NULL);
-	return (spa_export(name, NULL, force != 0, B_FALSE));
+	return (bh_export(name, force != 0));
 }
 
 int32_t
@@ -484,7 +484,7 @@ bh_pool_property_word(const char *name, uint64_t value)
 static int
 wait_synced(spa_t *spa)
 {
-	txg_wait_synced(spa_get_dsl(spa), 0);
+	bh_wait_until_written(spa_get_dsl(spa));
 	return (0);
 }
 

@@ -1,5 +1,5 @@
 /*
- * What volume.c and intent_log.c share. No other file looks inside a volume.
+ * What the files of a volume share: volume.c, volume_open.c, intent_log.c, waits.c.
  */
 #ifndef BH_VOLUME_IMPL_H
 #define	BH_VOLUME_IMPL_H
@@ -54,10 +54,14 @@ typedef struct bh_segment {
 zilog_t *bh_log_open(bh_volume_t *volume);
 void bh_log_replay(bh_volume_t *volume);
 void bh_log_commit(zilog_t *log);
+boolean_t bh_log_replays_without(uint64_t txg);
 void bh_log_write(bh_volume_t *volume, dmu_tx_t *tx, uint64_t offset,
     uint64_t length);
 void bh_log_free(bh_volume_t *volume, dmu_tx_t *tx, uint64_t offset,
     uint64_t length);
+
+/* waits.c */
+void bh_log_close(zilog_t *log, uint64_t dirty);
 
 /* volume.c */
 int bh_copy_out(bh_volume_t *volume, uint64_t offset, uint64_t length,

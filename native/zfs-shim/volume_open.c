@@ -21,11 +21,17 @@ read_size(objset_t *os, uint64_t *size)
 static void
 shut_down(bh_volume_t *volume)
 {
-	if (volume->bv_log != NULL)
-		zil_close(volume->bv_log);
+	spa_t *spa = volume->bv_os->os_spa;
+	dsl_pool_t *dp = spa_get_dsl(spa);
+	/* At the open it was set to what may come. */
+	uint64_t dirty = MIN(volume->bv_dirty_txg,
+	    __atomic_load_n(&dp->dp_tx.tx_open_txg, __ATOMIC_ACQUIRE));
+
 	/* Cached blocks can only be dropped once they are clean. */
-	if (volume->bv_log != NULL || volume->bv_log_retired)
-		txg_wait_synced(dmu_objset_pool(volume->bv_os), 0);
+	if (volume->bv_log != NULL)
+		bh_log_close(volume->bv_log, dirty);
+	else if (volume->bv_log_retired && dirty > spa_last_synced_txg(spa))
+		txg_wait_synced(dp, dirty);
 	volume->bv_log = NULL;
 	volume->bv_log_retired = B_FALSE;
 	if (volume->bv_dnode != NULL)

@@ -13,14 +13,14 @@ use std::net::{SocketAddr, UdpSocket};
 
 use socket2::SockRef;
 
-use crate::{Connections, Peer, Stream};
+use crate::{Connections, Directive, Peer, Stream};
 
 /// The interface from which nothing leaves this machine.
 const LOOPBACK: &[u8] = b"lo";
 
 impl Connections {
-    /// Makes sure that nothing is sent any more on connections whose address this machine does not
-    /// have any more. Returns how many these are.
+    /// Ends connections whose address this machine does not have any more, and makes sure that
+    /// nothing is sent on them. There is nobody to say goodbye to. Returns how many these are.
     pub fn silence_withdrawn(&self) -> usize {
         let mut looked_at: Vec<(SocketAddr, bool)> = Vec::new();
         let mut silenced = 0;
@@ -38,7 +38,10 @@ impl Connections {
                 continue;
             }
             match connection.stream.silence() {
-                Ok(()) => silenced += 1,
+                Ok(()) => {
+                    connection.direct(Directive::Drop);
+                    silenced += 1;
+                }
                 Err(error) => {
                     tracing::debug!(peer = %connection.peer, %error, "may hear of the end");
                 }

@@ -26,8 +26,9 @@ use crate::replicate;
 
 /// Longest time that the end of a pool takes after its sessions are drained.
 const END_WAIT: Duration = Duration::from_secs(300);
-/// The first commit writes what has gathered, the second what clients wrote meanwhile.
-const SETTLING_COMMITS: u32 = 2;
+/// The first commit writes what has gathered, each other one what clients wrote meanwhile, which is
+/// less and less.
+const SETTLING_COMMITS: u32 = 3;
 /// "Not yet", in the place of milliseconds.
 const NOT_YET: u64 = u64::MAX;
 

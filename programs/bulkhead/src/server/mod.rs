@@ -443,16 +443,20 @@ fn end(core: &Core, common: &Common, outcome: Outcome, wait: Duration) -> Result
     let drain_started = Instant::now();
     core.end_rescues();
     core.watch.end();
+    core.serving.drain(wait);
     core.watch.journal().add(News::of_pool(
         "exported",
         "the server lets go of the pool",
         false,
     ));
-    // Both wait for commits of the pool, which serve all who wait for them.
+    // One commit for the last event and for what clients wrote last. No volume has to wait for one
+    // of its own then.
     std::thread::scope(|scope| {
         scope.spawn(|| core.watch.journal().end());
-        core.serving.drain(wait);
+        // A pool that cannot be written does not get any further at its volumes.
+        let _ = core.pool.get().map(|pool| pool.sync());
     });
+    core.serving.close_volumes();
     let drained_ms = drain_started.elapsed().as_millis() as u64;
     let Some(pool) = core.pool.take() else {
         return Ok(());

@@ -556,8 +556,7 @@ impl Serving {
         self.iscsi.drop_all_sessions();
     }
 
-    /// Lets clients finish and log out until `wait` has passed, then ends what is left, and
-    /// closes all volumes.
+    /// Lets clients finish and log out until `wait` has passed, then ends what is left.
     pub fn drain(&self, wait: Duration) {
         self.silence_withdrawn();
         let deadline = Instant::now() + wait;
@@ -565,6 +564,10 @@ impl Serving {
             scope.spawn(|| self.iscsi.drain(deadline));
             self.nbd.drain(deadline, Farewell::HandOver);
         });
+    }
+
+    /// Closes all volumes. What is not on disk yet, each of them waits for.
+    pub fn close_volumes(&self) {
         self.volumes.close_all();
     }
 }

@@ -1,0 +1,81 @@
+/*
+ * Waits for transaction groups no longer than what was done asks for.
+ *
+ * Each group that is waited for costs clients of a pool that moves a few writes and flushes, and the
+ * library is generous where nobody waits for it: "everything" means two groups more than have any
+ * contents, and the close of a log fills a group of its own with a commit that commits nothing. So a
+ * server with some open volumes waited for a dozen groups, one after the other, before it was rid of its pool.
+ */
+#include "volume_impl.h"
+
+#include <sys/dsl_pool.h>
+#include <sys/txg.h>
+
+/* This thread lets go of a pool. */
+static __thread boolean_t exporting;
+/* The log that this thread closes, and whose records are all in groups that are on disk. */
+static __thread const zilog_t *closing_clean;
+
+/*
+ * Waits until all that was done before is on disk. Whatever has entered a transaction is in the open
+ * group or an earlier one. Two more groups, as the library waits for, only empty the lists of
+ * space that was freed.
+ */
+void
+bh_wait_until_written(dsl_pool_t *dp)
+{
+	txg_wait_synced(dp,
+	    __atomic_load_n(&dp->dp_tx.tx_open_txg, __ATOMIC_ACQUIRE));
+}
+
+/* Closes the log of a volume that nobody writes to any more, after what `dirty` counts is on disk. */
+void
+bh_log_close(zilog_t *log, uint64_t dirty)
+{
+	dsl_pool_t *dp = log->zl_dmu_pool;
+
+	if (dirty > spa_last_synced_txg(log->zl_spa))
+		txg_wait_synced(dp, dirty);
+	closing_clean = log;
+	zil_close(log);
+	closing_clean = NULL;
+}
+
+/* Comes before the library's own. */
+void
+zil_commit(zilog_t *log, uint64_t object)
+{
+	static void (*library)(zilog_t *, uint64_t);
+
+	if (log == closing_clean)
+		return;
+	if (__atomic_load_n(&library, __ATOMIC_RELAXED) == NULL)
+		__atomic_store_n(&library, bh_library_function(__func__),
+		    __ATOMIC_RELAXED);
+	library(log, object);
+}
+
+/* Comes before the library's own. */
+void
+txg_wait_synced(dsl_pool_t *dp, uint64_t txg)
+{
+	static void (*library)(dsl_pool_t *, uint64_t);
+
+	if (bh_log_replays_without(txg))
+		return;
+	if (__atomic_load_n(&library, __ATOMIC_RELAXED) == NULL)
+		__atomic_store_n(&library, bh_library_function(__func__),
+		    __ATOMIC_RELAXED);
+	if (txg == 0 && exporting)
+		txg = __atomic_load_n(&dp->dp_tx.tx_open_txg, __ATOMIC_ACQUIRE);
+	library(dp, txg);
+}
+
+int
+bh_export(const char *pool, boolean_t force)
+{
+	exporting = B_TRUE;
+	int error = spa_export(pool, NULL, force, B_FALSE);
+	exporting = B_FALSE;
+	return (error);
+}
