@@ -13,6 +13,7 @@ mod notify;
 mod replay;
 mod rescue;
 mod reservations;
+mod returning;
 mod schedules;
 mod serving;
 mod shared_pool;
@@ -42,6 +43,7 @@ pub(crate) use self::faults::once as device_faults;
 use self::journal::Journal;
 use self::notify::Notifier;
 use self::rescue::Rescues;
+use self::returning::Awaited;
 use self::serving::{Serving, Setup};
 use self::shared_pool::SharedPool;
 use self::watch::Watch;
@@ -133,7 +135,7 @@ pub fn run(args: ServeArgs, common: &Common) -> Result<(), Failure> {
     let begun = core
         .serving
         .reconcile()
-        .and_then(|()| announce(&core, &control, &args, &told));
+        .and_then(|()| announce(&core, &control, &args, &told, is_counted));
     let mut notifier = Notifier::from_environment();
     let mut replication = None;
     let outcome = match begun {
@@ -141,13 +143,6 @@ pub fn run(args: ServeArgs, common: &Common) -> Result<(), Failure> {
             replication = Some(service);
             notifier.ready(&format!("serving pool {}", args.pool));
             open::allow_huge_pages();
-            // Only now: nobody shall wait for it.
-            if let Err(error) = core.watch.journal().start(&core.pool) {
-                tracing::warn!(%error, "no events will be kept");
-            }
-            if !is_counted {
-                count_other_volumes(&core);
-            }
             wait(&core, &events, &mut notifier)
         }
         Err(failure) => Outcome::Failed(failure),
@@ -350,13 +345,14 @@ fn announce(
     control: &control::Server,
     args: &ServeArgs,
     told: &[Orphan],
+    is_counted: bool,
 ) -> Result<replicate::Service, Failure> {
     let failed = |error: std::io::Error| {
         Failure::new(FailureKind::Failed, format!("start to answer: {error}"))
     };
     let after_ms = core.is_listening();
     let orphans = core.serving.tell_previous_clients(told);
-    let is_awaited = !orphans.is_empty();
+    let awaited = Awaited::of(&orphans);
     core.connections.inherit(orphans);
     core.serving.rescues.forget_sockets();
     connections::keep(core).map_err(failed)?;
@@ -370,7 +366,7 @@ fn announce(
         after_ms,
         "listening"
     );
-    replay::start(core, is_awaited).map_err(failed)?;
+    replay::start(core, awaited.is_any()).map_err(failed)?;
     schedules::start(core).map_err(failed)?;
     keys::start(core).map_err(failed)?;
     let access = Arc::clone(core) as Arc<dyn replicate::Access>;
@@ -378,10 +374,31 @@ fn announce(
     if let Some(address) = replication.address {
         tracing::info!(%address, "listening for replication");
     }
-    if let Some(fd) = args.ready_fd {
-        notify::say(fd, notify::READY).map_err(failed)?;
-    }
+    // Whoever heard that the pool is claimed has done what clients need.
+    let (now, later) = match args.say_claimed {
+        true => (None, args.ready_fd),
+        false => (args.ready_fd, None),
+    };
+    let say_ready = |fd: i32| notify::say(fd, notify::READY);
+    now.map_or(Ok(()), say_ready).map_err(failed)?;
+    let after_return = move |core: &Arc<Core>| {
+        if let Err(error) = later.map_or(Ok(()), say_ready) {
+            tracing::error!(%error, "nobody hears that the server is ready");
+        }
+        begin_the_rest(core, is_counted);
+    };
+    returning::then(core, awaited, after_return).map_err(failed)?;
     Ok(replication)
+}
+
+/// What nobody shall wait for.
+fn begin_the_rest(core: &Arc<Core>, is_counted: bool) {
+    if let Err(error) = core.watch.journal().start(&core.pool) {
+        tracing::warn!(%error, "no events will be kept");
+    }
+    if !is_counted {
+        count_other_volumes(core);
+    }
 }
 
 /// Why the main thread stopped waiting.

@@ -494,6 +494,13 @@ impl Serving {
         sessions
     }
 
+    /// Connections that have logged in, over all protocols.
+    pub fn session_count(&self) -> usize {
+        let status = self.iscsi.status();
+        let iscsi = status.sessions.iter().map(|one| one.connections.len());
+        iscsi.sum::<usize>() + self.nbd.sessions().len()
+    }
+
     /// Who is connected, over all protocols.
     pub fn peers(&self) -> Vec<Peer> {
         [self.iscsi.peers(), self.nbd.peers()].concat()

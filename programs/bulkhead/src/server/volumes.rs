@@ -169,6 +169,15 @@ impl Volumes {
         all.collect()
     }
 
+    /// Reads and writes of clients that were answered.
+    pub fn answered(&self) -> u64 {
+        let devices = self.lock();
+        let activities = devices.values().filter_map(|device| device.activity());
+        let counts =
+            activities.map(|one| one.reads.snapshot().count() + one.writes.snapshot().count());
+        counts.sum()
+    }
+
     /// Number of open volumes.
     pub fn open_count(&self) -> u64 {
         self.lock()

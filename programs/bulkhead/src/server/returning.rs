@@ -1,0 +1,85 @@
+//! What can wait until the clients of the previous owner are back. They are on their way when a server
+//! begins to answer, and everything else that begins then competes with them for the processors: above
+//! all Pacemaker, which has a dozen things to do once it hears that a start is over.
+
+use std::collections::BTreeSet;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use ::serving::Orphan;
+
+use super::core::Core;
+
+/// Longest time that is waited for them. Some never come.
+const RETURN_WAIT: Duration = Duration::from_millis(200);
+/// Pause between two looks.
+const LOOK_INTERVAL: Duration = Duration::from_millis(5);
+
+/// How many are awaited.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Awaited(usize);
+
+impl Awaited {
+    /// Those who were connected to the previous owner. Who came back to it by another port counts once.
+    pub fn of(orphans: &[Orphan]) -> Self {
+        let ways: BTreeSet<(IpAddr, SocketAddr)> = orphans
+            .iter()
+            .map(|orphan| (orphan.remote.ip(), orphan.local))
+            .collect();
+        Self(ways.len())
+    }
+
+    /// Whether there are any.
+    pub const fn is_any(self) -> bool {
+        self.0 > 0
+    }
+
+    /// Waits until so many have a session, and had an answer each; not long.
+    fn wait(self, core: &Core) {
+        let deadline = Instant::now() + RETURN_WAIT;
+        while Instant::now() < deadline && !core.is_going() && !self.are_back(core) {
+            std::thread::sleep(LOOK_INTERVAL);
+        }
+    }
+
+    fn are_back(self, core: &Core) -> bool {
+        core.serving.session_count() >= self.0 && core.serving.volumes.answered() >= self.0 as u64
+    }
+}
+
+/// Does `work` when they are back, in a thread of its own; at once if nobody is awaited.
+pub fn then(
+    core: &Arc<Core>,
+    awaited: Awaited,
+    work: impl FnOnce(&Arc<Core>) + Send + 'static,
+) -> std::io::Result<()> {
+    let core = Arc::clone(core);
+    let thread = std::thread::Builder::new().name("returning".into());
+    let wait = move || {
+        awaited.wait(&core);
+        work(&core);
+    };
+    thread.spawn(wait).map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_came_back_by_another_port_is_one() {
+        let orphan = |remote: &str, local: &str| Orphan {
+            remote: remote.parse().expect("an address"),
+            local: local.parse().expect("an address"),
+        };
+        let orphans = [
+            orphan("192.0.2.9:40000", "192.0.2.1:3260"),
+            orphan("192.0.2.9:40001", "192.0.2.1:3260"),
+            orphan("192.0.2.9:40002", "192.0.2.1:10809"),
+            orphan("192.0.2.8:40000", "192.0.2.1:3260"),
+        ];
+        assert_eq!(Awaited::of(&orphans), Awaited(3));
+        assert!(!Awaited::of(&[]).is_any());
+    }
+}
