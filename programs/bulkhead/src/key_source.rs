@@ -25,6 +25,8 @@ const PROGRAM_TIME_MAX: Duration = Duration::from_secs(10);
 const PROGRAM_LOOK_INTERVAL: Duration = Duration::from_millis(10);
 /// What is kept of its complaints, in bytes.
 const COMPLAINT_BYTES_MAX: usize = 1024;
+/// How long what a failed program said is waited for, if something that it left behind holds the pipe open.
+const COMPLAINT_WAIT: Duration = Duration::from_secs(1);
 
 /// Why there is no key, in a sentence that says where it was looked for.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -165,9 +167,7 @@ fn finish(mut child: Child, deadline: Instant) -> Result<Zeroizing<Vec<u8>>, Str
     let left = deadline.saturating_duration_since(Instant::now());
     let key = key.recv_timeout(left.max(PROGRAM_LOOK_INTERVAL));
     if !status.success() {
-        let text = complaint
-            .recv_timeout(PROGRAM_LOOK_INTERVAL)
-            .unwrap_or_default();
+        let text = complaint.recv_timeout(COMPLAINT_WAIT).unwrap_or_default();
         let text = String::from_utf8_lossy(&text).into_owned();
         let line = text.lines().rfind(|line| !line.trim().is_empty());
         return Err(format!("{status}: {}", line.unwrap_or("it said nothing")));
@@ -212,10 +212,16 @@ mod tests {
     }
 
     fn run(folder: &Path, words: &[String], time_max: Duration) -> Result<Vec<u8>, String> {
-        let found = from_program(folder, words, time_max);
-        found
-            .map(|key| key.reveal().to_vec())
-            .map_err(|error| error.to_string())
+        loop {
+            let found = from_program(folder, words, time_max);
+            let found = found.map(|key| key.reveal().to_vec());
+            match found.map_err(|error| error.to_string()) {
+                // Another test began a process while the file was written, which has it open until it
+                // runs its program.
+                Err(why) if why.contains("Text file busy") => std::thread::yield_now(),
+                other => return other,
+            }
+        }
     }
 
     #[test]
