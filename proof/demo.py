@@ -48,10 +48,11 @@ MEANINGS = {
     "pool stop": "the addresses are gone, the pool shall stop",
     "stopped": "the pool is exported",
     "pool start": "the other head may start it",
+    "claimed": "its disks are the new owner's, the addresses come up",
     "imported": "the pool is imported, its log replayed",
-    "listening": "its server listens, before there is an address",
-    "address": "the first address is up, and announced",
-    "all addresses": "the last address is up",
+    "listening": "its server answers whoever has come meanwhile",
+    "address": "Pacemaker has found the first address up",
+    "all addresses": "and the last one",
     "first I/O": "an initiator has an answer again",
 }
 

@@ -10,6 +10,7 @@
 mod catalogue;
 mod client;
 mod clock;
+mod crowd;
 mod error;
 mod faults;
 mod memory;
@@ -25,6 +26,7 @@ mod watch;
 
 pub use catalogue::{Drill, UnknownDrill};
 pub use client::Clients;
+pub use crowd::MORE_VOLUMES_MAX;
 pub use error::DrillError;
 pub use promise::{Bounds, Broken, Expectation, Fencing, Kind, Place, Promise};
 pub use report::{DrillReport, JudgedRound, Report};

@@ -112,6 +112,8 @@ pub struct Report {
     pub load: bool,
     /// How the clients found out that a connection was dead.
     pub clients: Clients,
+    /// How many volumes the pool had beside those of the clients.
+    pub more_volumes: u32,
     /// What chooses all moments: the same seed makes the same choices.
     pub seed: u64,
     /// The drills.
@@ -276,6 +278,7 @@ mod tests {
             profile: "fast".to_owned(),
             promise: Promise::Published,
             clients: Clients::default(),
+            more_volumes: 0,
             load: false,
             seed: 7,
             drills: vec![

@@ -51,6 +51,8 @@ pub struct Options {
     pub load: bool,
     /// How the clients find out that a connection is dead.
     pub clients: Clients,
+    /// How many volumes the pool has beside those of the clients.
+    pub more_volumes: u32,
     /// The bound on pauses in seconds, instead of what is promised: for machines that are not measured.
     pub budget_s: Option<u32>,
 }
@@ -85,6 +87,7 @@ pub fn run(options: &Options, tell: &mut dyn FnMut(Progress<'_>)) -> Result<Repo
         promise,
         load: options.load,
         clients: options.clients,
+        more_volumes: options.more_volumes,
         seed: options.seed,
         drills: Vec::new(),
     };
@@ -92,6 +95,7 @@ pub fn run(options: &Options, tell: &mut dyn FnMut(Progress<'_>)) -> Result<Repo
         lab.get().clone(),
         pool.clone(),
         options.clients,
+        options.more_volumes,
         options.seed,
     )?;
     for drill in &options.drills {

@@ -12,6 +12,7 @@ use lab::{ClusterState, Lab, Power, Who};
 use units::{HeadName, PoolName};
 
 use crate::client::{Client, Clients, Targets};
+use crate::crowd;
 use crate::error::DrillError;
 use crate::memory::Exhausted;
 use crate::moment::{LogClock, Moment};
@@ -67,11 +68,12 @@ impl Scene {
         lab: Lab,
         pool: PoolName,
         clients: Clients,
+        more_volumes: u32,
         seed: u64,
     ) -> Result<Self, DrillError> {
         let state = lab.wait_complete(SETTLE_LIMIT)?;
         let head = serving_head(&state, &pool).ok_or_else(|| not_served(&pool))?;
-        let targets = export(&lab, &pool, &head)?;
+        let targets = export(&lab, &pool, &head, more_volumes)?;
         let disks = disks(&lab, &head, &pool);
         let files: Vec<PathBuf> = disks.iter().map(|(_, file)| file.clone()).collect();
         let watch = Watch::start(&files).map_err(DrillError::io("watch the pool's disks"))?;
@@ -327,8 +329,17 @@ fn disks(lab: &Lab, head: &HeadName, pool: &PoolName) -> Vec<(PathBuf, PathBuf)>
 }
 
 fn bulkhead(lab: &Lab, head: &HeadName, words: &[&str]) -> Result<String, DrillError> {
+    run_there(&lab.enter(&Who::Head(head.clone()))?, head, words)
+}
+
+/// Runs `bulkhead` on `head`, into which the command `enter` leads.
+pub(crate) fn run_there(
+    enter: &[String],
+    head: &HeadName,
+    words: &[&str],
+) -> Result<String, DrillError> {
     let machine = Local {
-        prefix: lab.enter(&Who::Head(head.clone()))?,
+        prefix: enter.to_vec(),
     };
     let output = must(&machine, &Invocation::new("bulkhead", words));
     let step = || format!("run bulkhead {} on {head}", words.join(" "));
@@ -337,8 +348,8 @@ fn bulkhead(lab: &Lab, head: &HeadName, words: &[&str]) -> Result<String, DrillE
         .map_err(DrillError::step(step()))
 }
 
-/// Makes the drills' own volumes and exports, as far as they are not there, and says where they are.
-fn export(lab: &Lab, pool: &PoolName, head: &HeadName) -> Result<Targets, DrillError> {
+/// Makes the drills' own volumes and exports, and `more`, as far as they are not there, and says where they are.
+fn export(lab: &Lab, pool: &PoolName, head: &HeadName, more: u32) -> Result<Targets, DrillError> {
     let target = format!("iqn.2026-01.org.example:drill-{pool}");
     let volume = |name: &str| format!("{pool}/{name}");
     let (iscsi, nbd) = (volume(ISCSI_VOLUME), volume(NBD_VOLUME));
@@ -374,6 +385,7 @@ fn export(lab: &Lab, pool: &PoolName, head: &HeadName) -> Result<Targets, DrillE
                 "--allow-everyone",
             ],
         )?;
+        crowd::make(lab, pool, head, &target, more)?;
     }
     let addresses = &lab.appliance().pools[pool].addresses;
     let hosts: Vec<String> = addresses

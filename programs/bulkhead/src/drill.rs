@@ -107,6 +107,7 @@ fn options(args: &DrillArgs) -> Result<Options, Failure> {
         seed,
         load: args.load,
         clients: args.clients,
+        more_volumes: args.more_volumes,
         budget_s: args.budget,
     })
 }
@@ -182,13 +183,17 @@ fn text(report: &Report) -> String {
         table.row(row);
     }
     format!(
-        "\nappliance {}, profile {}, seed {}{}{}\n{}\n{}",
+        "\nappliance {}, profile {}, seed {}{}{}{}\n{}\n{}",
         report.appliance,
         report.profile,
         report.seed,
         match report.clients {
             Clients::Pinging => "",
             Clients::Patient => ", patient clients",
+        },
+        match report.more_volumes {
+            0 => String::new(),
+            count => format!(", {count} more volumes"),
         },
         if report.load {
             ", all processors busy"

@@ -29,11 +29,13 @@ pub enum Step {
     Stopped,
     /// The agent was told to start the pool.
     PoolStart,
+    /// Its disks are the new owner's: the addresses come, and clients may wait for it.
+    Claimed,
     /// The pool is imported.
     Imported,
-    /// The server listens.
+    /// The server answers.
     Listening,
-    /// The first of the pool's addresses is up.
+    /// Pacemaker has found the first of the pool's addresses up.
     Address,
     /// The last one is.
     AllAddresses,
@@ -52,6 +54,7 @@ impl Step {
             Self::PoolStop => "pool stop",
             Self::Stopped => "stopped",
             Self::PoolStart => "pool start",
+            Self::Claimed => "claimed",
             Self::Imported => "imported",
             Self::Listening => "listening",
             Self::Address => "address",
@@ -113,6 +116,9 @@ pub fn step_of(line: &str, resources: &Resources) -> Option<Step> {
     }
     if has(&["Requesting local execution of start operation for", pool]) {
         return Some(Step::PoolStart);
+    }
+    if has(&["the pool is ours", "after_ms="]) {
+        return Some(Step::Claimed);
     }
     if has(&["pool imported", "after_ms="]) {
         return Some(Step::Imported);

@@ -27,6 +27,9 @@ pub struct DrillArgs {
     /// Whether clients ping a silent server (pinging), or wait for TCP as stock ones do (patient)
     #[arg(long, value_name = "KIND", default_value = "pinging")]
     pub clients: Clients,
+    /// Volumes that the pool has beside those of the clients, each offered over iSCSI and NBD
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(..=i64::from(drills::MORE_VOLUMES_MAX)))]
+    pub more_volumes: u32,
     /// The appliance [default: two heads with shared disks]
     #[arg(long, value_name = "FILE")]
     pub file: Option<PathBuf>,
@@ -54,4 +57,5 @@ const EXAMPLES: &str = "Examples:
   bulkhead drill --list
   bulkhead drill active-power all-links-cut --rounds 20 --profile fast
   bulkhead drill active-power move --clients patient --profile fast
+  bulkhead drill active-power move --rounds 5 --more-volumes 1000 --profile fast
   bulkhead drill --file appliance.toml --load --json";
