@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from proof.operations.control import Control
+from proof.control import Control
 from proof.operations.steps import Steps
 from proof.process import Child, Outcome, run
 from proof.runtime import ProofError, free_port

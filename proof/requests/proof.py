@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import socket
-import struct
 import threading
 import time
 from collections import Counter, deque
@@ -12,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from proof.control import Control
 from proof.requests.words import Words, name_of
 from proof.runtime import ProofError
 from proof.servers.bulkhead import POOL, Bulkhead
@@ -87,16 +86,14 @@ class RequestsProof:
 
     def _ask(self, words: Words, until: float) -> None:
         path = Path(self._server.environment["BULKHEAD_RUN_DIR"]) / f"{POOL}.sock"
-        with socket.socket(socket.AF_UNIX) as connection:
-            connection.settimeout(ANSWER_SECONDS)
-            connection.connect(str(path))
+        with Control(path, ANSWER_SECONDS) as control:
             while time.monotonic() < until:
                 request = words.request()
                 with self._lock:
                     self._latest.append(json.dumps(request))
                 try:
-                    answer = ask(connection, request)
-                except (OSError, EOFError) as error:
+                    answer = control.exchange(request)
+                except (OSError, ProofError) as error:
                     self._complain(request, error)
                     return
                 with self._lock:
@@ -109,24 +106,3 @@ class RequestsProof:
             noun, verb = name_of(request)
             with self._lock:
                 self.tally.complaints.append(f"no answer to {noun} {verb} within {ANSWER_SECONDS:g} s: {json.dumps(request)}")
-
-
-def ask(connection: socket.socket, request: dict[str, Any]) -> dict[str, Any]:
-    """The answer or the failure (docs/formats/control.md)."""
-    body = json.dumps({"version": 1, "request": request}).encode()
-    connection.sendall(struct.pack(">I", len(body)) + body)
-    while True:
-        (length,) = struct.unpack(">I", _exactly(connection, 4))
-        told: dict[str, Any] = json.loads(_exactly(connection, length))
-        if "progress" not in told:
-            return told
-
-
-def _exactly(connection: socket.socket, count: int) -> bytes:
-    parts = bytearray()
-    while len(parts) < count:
-        part = connection.recv(count - len(parts))
-        if not part:
-            raise EOFError("the connection was closed")
-        parts += part
-    return bytes(parts)

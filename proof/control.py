@@ -16,9 +16,9 @@ ANSWER_SECONDS = 60.0
 class Control:
     """One connection."""
 
-    def __init__(self, path: Path):
+    def __init__(self, path: Path, answer_seconds: float = ANSWER_SECONDS):
         self._socket = socket.socket(socket.AF_UNIX)
-        self._socket.settimeout(ANSWER_SECONDS)
+        self._socket.settimeout(answer_seconds)
         self._socket.connect(str(path))
 
     def __enter__(self) -> Control:
@@ -29,15 +29,20 @@ class Control:
 
     def ask(self, request: object) -> Any:
         """The answer, without its kind."""
+        message = self.exchange(request)
+        if failure := message.get("failure"):
+            raise ProofError(f"{request}: {failure['message']}")
+        return next(iter(message["answer"].values()))
+
+    def exchange(self, request: object) -> dict[str, Any]:
+        """The ``answer`` or the ``failure`` (docs/formats/control.md)."""
         frame = json.dumps({"version": 1, "request": request}).encode()
         self._socket.sendall(struct.pack(">I", len(frame)) + frame)
         while True:
             (length,) = struct.unpack(">I", self._take(4))
-            message = json.loads(self._take(length))
-            if failure := message.get("failure"):
-                raise ProofError(f"{request}: {failure['message']}")
-            if answer := message.get("answer"):
-                return next(iter(answer.values()))
+            message: dict[str, Any] = json.loads(self._take(length))
+            if message.get("failure") or message.get("answer"):
+                return message
 
     def _take(self, length: int) -> bytes:
         parts = b""
