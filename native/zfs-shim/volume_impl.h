@@ -61,7 +61,7 @@ void bh_log_free(bh_volume_t *volume, dmu_tx_t *tx, uint64_t offset,
     uint64_t length);
 
 /* waits.c */
-void bh_log_close(zilog_t *log, uint64_t dirty);
+void bh_log_close(zilog_t *log);
 
 /* volume.c */
 int bh_copy_out(bh_volume_t *volume, uint64_t offset, uint64_t length,

@@ -27,11 +27,12 @@ shut_down(bh_volume_t *volume)
 	uint64_t dirty = MIN(volume->bv_dirty_txg,
 	    __atomic_load_n(&dp->dp_tx.tx_open_txg, __ATOMIC_ACQUIRE));
 
-	/* Cached blocks can only be dropped once they are clean. */
-	if (volume->bv_log != NULL)
-		bh_log_close(volume->bv_log, dirty);
-	else if (volume->bv_log_retired && dirty > spa_last_synced_txg(spa))
+	/* Cached blocks can only be dropped once they are clean, and so is the log then. */
+	if ((volume->bv_log != NULL || volume->bv_log_retired) &&
+	    dirty > spa_last_synced_txg(spa))
 		txg_wait_synced(dp, dirty);
+	if (volume->bv_log != NULL)
+		bh_log_close(volume->bv_log);
 	volume->bv_log = NULL;
 	volume->bv_log_retired = B_FALSE;
 	if (volume->bv_dnode != NULL)

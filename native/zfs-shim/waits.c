@@ -28,14 +28,10 @@ bh_wait_until_written(dsl_pool_t *dp)
 	    __atomic_load_n(&dp->dp_tx.tx_open_txg, __ATOMIC_ACQUIRE));
 }
 
-/* Closes the log of a volume that nobody writes to any more, after what `dirty` counts is on disk. */
+/* Closes the log of a volume that nobody writes to any more, and whose changes are all on disk. */
 void
-bh_log_close(zilog_t *log, uint64_t dirty)
+bh_log_close(zilog_t *log)
 {
-	dsl_pool_t *dp = log->zl_dmu_pool;
-
-	if (dirty > spa_last_synced_txg(log->zl_spa))
-		txg_wait_synced(dp, dirty);
 	closing_clean = log;
 	zil_close(log);
 	closing_clean = NULL;
