@@ -102,6 +102,8 @@ drills! {
         Move Elsewhere Forbidden;
     BothPowerCycled "both-power-cycled": "all heads lose their power, and get it back",
         Unbounded Anywhere Allowed;
+    FileChanges "file-changes": "the appliance file changes, and is applied to the running pair",
+        Hidden Same Forbidden;
     ClockJump "clock-jump": "the wall clock of the serving head jumps an hour ahead",
         Hidden Same Forbidden;
     ClockJumpBack "clock-jump-back": "the wall clock of the serving head jumps an hour back",

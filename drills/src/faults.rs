@@ -12,6 +12,7 @@ use units::{HeadName, NetworkName};
 use crate::catalogue::{Drill, SLOW_BMC_MS};
 use crate::clock::{self, JUMP_S};
 use crate::error::DrillError;
+use crate::file;
 use crate::memory;
 use crate::moment::Moment;
 use crate::scene::Scene;
@@ -203,6 +204,7 @@ pub fn strike(
             fault.acted_at = Moment::now();
             Ok(fault)
         }
+        Drill::FileChanges => file::change(scene),
         Drill::ClockJump => clock::jump(scene, head, JUMP_S),
         Drill::ClockJumpBack => clock::jump(scene, head, -JUMP_S),
     }
@@ -285,6 +287,7 @@ pub fn undo(drill: Drill, scene: &mut Scene, fault: &mut Fault) -> Result<(), Dr
             }
         }
         Drill::HeadFrozen => thaw(scene, fault)?,
+        Drill::FileChanges => file::change_back(scene, fault)?,
         _ => {}
     }
     Ok(())

@@ -347,51 +347,16 @@ impl Drop for Busy {
     }
 }
 
-/// What a drill with another profile reads: the file's text with that profile in it.
-pub fn with_profile(text: &str, profile: &str) -> String {
-    const SECTION: &str = "[timeouts]";
-    let wanted = format!("profile = \"{profile}\"");
-    let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
-    match lines.iter().position(|line| line.trim() == SECTION) {
-        Some(start) => {
-            let is_other = |line: &String| line.trim_start().starts_with('[');
-            let end = lines[start + 1..].iter().position(is_other);
-            let end = end.map_or(lines.len(), |offset| start + 1 + offset);
-            let is_profile = |line: &String| line.trim_start().starts_with("profile");
-            match lines[start..end].iter().position(is_profile) {
-                Some(offset) => lines[start + offset] = wanted,
-                None => lines.insert(start + 1, wanted),
-            }
-        }
-        None => lines.extend([String::new(), SECTION.to_owned(), wanted]),
-    }
-    lines.join("\n") + "\n"
-}
-
 /// The example that is drilled when no file is given.
 pub const EXAMPLE: &str = include_str!("../../examples/pair.toml");
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::file::with_profile;
 
     #[test]
-    fn the_profile_of_every_example_can_be_replaced() {
-        for text in [
-            EXAMPLE,
-            include_str!("../../examples/eight-pools.toml"),
-            "format = 1\n[timeouts]\ntoken_ms = 7\n[heads]\n",
-        ] {
-            for profile in ["fast", "conservative"] {
-                let changed = with_profile(text, profile);
-                assert_eq!(changed.matches("profile = ").count(), 1, "{changed}");
-                assert!(changed.contains("[timeouts]\n"), "{changed}");
-                assert!(
-                    changed.contains(&format!("profile = \"{profile}\"")),
-                    "{changed}"
-                );
-            }
-        }
+    fn the_profile_fast_is_held_to_what_is_published() {
         let parsed = appliance::parse(&with_profile(EXAMPLE, "fast")).expect("well formed");
         assert_eq!(promise(&parsed.appliance, None), Promise::Published);
         let generous = promise(&parsed.appliance, Some(10));

@@ -127,6 +127,17 @@ impl Lab {
         &self.appliance
     }
 
+    /// The text of its appliance file.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be read.
+    pub fn file_text(&self) -> Result<String, LabError> {
+        let read = format!("read the setup of the lab {}", self.name);
+        let setup = Setup::load(&self.folder).map_err(LabError::io(read))?;
+        Ok(setup.file_text)
+    }
+
     /// Its heads, by name.
     pub fn heads(&self) -> Vec<HeadName> {
         self.appliance.heads.keys().cloned().collect()

@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use appliance::facts::secrets_required;
-use appliance::plan::{Change, HEAD_UNIT, Wish, empty_cib, merged};
+use appliance::plan::{Change, HEAD_UNIT, Plan, Wish, empty_cib, merged};
 use appliance::{Appliance, Layout, Pool, Severity};
 use cluster::machine::write_file;
 use rustix::fs::{FlockOperation, flock};
@@ -125,12 +125,7 @@ impl Lab {
                 self.create_pool(name, pool)?;
             }
         }
-        let layout = Layout {
-            program: PathBuf::from(PROGRAM_IN_MACHINE),
-            ..Layout::default()
-        };
-        let wish = appliance::wish(self.appliance(), &options.file_text, &layout);
-        self.apply(&wish, progress)?;
+        self.apply(&wish_of(self.appliance(), &options.file_text), progress)?;
         if options.has_console {
             self.give_consoles(progress)?;
         }
@@ -194,6 +189,20 @@ impl Lab {
             progress(text.lines().next().unwrap_or_default());
         };
         Ok(cluster::apply(&machines, wish, &plan, &mut step)?)
+    }
+
+    /// Applies a changed appliance file to the running heads, as `bulkhead appliance apply` does, and returns what a
+    /// second plan would still do. The lab's own machines, networks and disks stay those of its first file.
+    ///
+    /// # Errors
+    ///
+    /// The file has errors, or a head does not take a change.
+    pub fn apply_file(&self, text: &str) -> Result<Plan, LabError> {
+        let wish = wish_of(&understood(text, &mut |_| {})?, text);
+        let machines = self.machines()?;
+        let plan = appliance::plan(&wish, &cluster::observe(&machines, &wish)?);
+        cluster::apply(&machines, &wish, &plan, &mut |_| {})?;
+        Ok(appliance::plan(&wish, &cluster::observe(&machines, &wish)?))
     }
 
     fn create_pool(&self, name: &PoolName, pool: &Pool) -> Result<(), LabError> {
@@ -260,6 +269,15 @@ impl Lab {
         }
         Ok(())
     }
+}
+
+/// What the heads of a lab should be.
+fn wish_of(appliance: &Appliance, text: &str) -> Wish {
+    let layout = Layout {
+        program: PathBuf::from(PROGRAM_IN_MACHINE),
+        ..Layout::default()
+    };
+    appliance::wish(appliance, text, &layout)
 }
 
 /// The file without mistakes that a check finds by itself.

@@ -11,6 +11,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
+use similar::{ChangeTag, TextDiff};
 use units::HeadName;
 
 pub use cib::{CibChange, ValueChange, cib_changes, empty_cib, merged};
@@ -440,20 +441,18 @@ fn file_change(head: &HeadName, file: &File, known: Option<&HeadActual>) -> Opti
     })
 }
 
-/// The lines between the common beginning and the common end of two texts.
+/// The lines that go and those that come.
 fn changed_lines(old: &str, new: &str) -> Vec<String> {
-    let (old, new): (Vec<&str>, Vec<&str>) = (old.lines().collect(), new.lines().collect());
-    let same_start = old.iter().zip(&new).take_while(|(a, b)| a == b).count();
-    let (old, new) = (&old[same_start..], &new[same_start..]);
-    let pairs_back = old.iter().rev().zip(new.iter().rev());
-    let same_end = pairs_back.take_while(|(a, b)| a == b).count();
-    let gone = old[..old.len() - same_end]
-        .iter()
-        .map(|line| format!("-{line}"));
-    let come = new[..new.len() - same_end]
-        .iter()
-        .map(|line| format!("+{line}"));
-    gone.chain(come).collect()
+    let diff = TextDiff::from_lines(old, new);
+    let changed = diff.iter_all_changes().filter_map(|change| {
+        let line = change.as_str()?.trim_end_matches('\n');
+        match change.tag() {
+            ChangeTag::Delete => Some(format!("-{line}")),
+            ChangeTag::Insert => Some(format!("+{line}")),
+            ChangeTag::Equal => None,
+        }
+    });
+    changed.collect()
 }
 
 fn unit_changes(wish: &Wish, actual: &Actual) -> Vec<Change> {

@@ -326,3 +326,27 @@ fn a_console_gets_a_certificate_before_it_starts_unless_there_is_one() {
     let next = changes[place + 1].to_string();
     assert_eq!(next, format!("left: enable and start {HEAD_UNIT}"));
 }
+
+#[test]
+fn of_a_changed_file_only_the_changed_lines_are_shown() {
+    let (_, actual) = applied(PAIR);
+    let changed = PAIR
+        .replace("home = \"left\"", "home = \"right\"")
+        .replace("[quorum]", "[timeouts]\nprofile = \"fast\"\n\n[quorum]");
+    let wish = wish_of(&changed);
+    let plan = plan(&wish, &actual);
+    let shown = plan.changes.iter().find_map(|change| match change {
+        Change::WriteFile { path, lines, .. } if path == Path::new(APPLIANCE_PATH) => Some(lines),
+        _ => None,
+    });
+    assert_eq!(
+        shown.expect("the file is written"),
+        &[
+            "+[timeouts]",
+            "+profile = \"fast\"",
+            "+",
+            "-home = \"left\"",
+            "+home = \"right\"",
+        ]
+    );
+}
