@@ -4,15 +4,20 @@
  * The library writes it up to four times: it updates it in two steps before the import returns, and has another
  * thread do both steps again, which keeps everybody from the pool meanwhile. Each step waits for a
  * transaction group, and clients wait for all of them. The first step says whose pool it is, and
- * is done before the import returns. The second one only prepares space that is new.
+ * is done before the import returns: with the transaction group that claims the intent logs, for which the import
+ * waits anyhow. The second one only prepares space that is new.
  */
 #include "internal.h"
 
+#include <sys/dsl_pool.h>
 #include <sys/spa.h>
+#include <sys/txg.h>
 #include <sys/vdev.h>
 
 /* Whether this thread imports a pool. */
 static __thread boolean_t importing;
+/* The pool of which it has had the configuration written with the first transaction group. */
+static __thread const spa_t *written;
 
 static boolean_t
 is_replacing(vdev_t *vd)
@@ -49,6 +54,7 @@ int
 bh_import(char *pool, nvlist_t *config, nvlist_t *properties, uint64_t flags)
 {
 	importing = B_TRUE;
+	written = NULL;
 	int error = spa_import(pool, config, properties, flags);
 	importing = B_FALSE;
 	if (error == 0)
@@ -74,11 +80,37 @@ has_new_space(spa_t *spa)
 	return (B_FALSE);
 }
 
+/* Comes before the library's own. An import calls it right before it waits for its first transaction group. */
+void
+txg_sync_start(dsl_pool_t *dp)
+{
+	void (*library)(dsl_pool_t *) = bh_library_function(__func__);
+	spa_t *spa = dp->dp_spa;
+
+	if (importing && spa_writeable(spa) && !has_new_space(spa)) {
+		spa_config_enter(spa, SCL_CONFIG, FTAG, RW_WRITER);
+		vdev_config_dirty(spa->spa_root_vdev);
+		spa_config_exit(spa, SCL_CONFIG, FTAG);
+		written = spa;
+	}
+	library(dp);
+}
+
+/* Whether all that the first step would write is on disk. Spares and caches are loaded after that was written. */
+static boolean_t
+is_up_to_date(const spa_t *spa)
+{
+	return (spa == written && !spa->spa_spares.sav_sync &&
+	    !spa->spa_l2cache.sav_sync);
+}
+
 void
 spa_config_update(spa_t *spa, int what)
 {
 	void (*library)(spa_t *, int) = bh_library_function(__func__);
 
+	if (importing && what == SPA_CONFIG_UPDATE_POOL && is_up_to_date(spa))
+		return;
 	if (importing && what == SPA_CONFIG_UPDATE_VDEVS && !has_new_space(spa))
 		return;
 	library(spa, what);

@@ -26,6 +26,8 @@
 
 /* Read ahead of all dnodes of a pool's own objects: enough for some ten thousand volumes. */
 #define	BH_DNODES_BYTES_MAX	(64ULL << 20)
+/* Logs that are read at the same time. */
+#define	BH_LOG_WALKERS_MAX	8
 
 /* Set before the first pool is opened. */
 boolean_t bh_library_walks = B_FALSE;
@@ -252,36 +254,96 @@ look_at_headers(spa_t *spa, heads_t *heads)
 	free(headers.hd_blocks);
 }
 
-/* Calls `visit` for the datasets that have, or may have, an intent log. */
+typedef int visit_log_t(dsl_pool_t *, dsl_dataset_t *, void *);
+
+/* A walk over the logs of a pool, which several threads share. */
+typedef struct log_walk {
+	dsl_pool_t *lw_pool;
+	const heads_t *lw_heads;
+	visit_log_t *lw_visit;
+	void *lw_arg;
+	uint64_t lw_next;
+	int lw_first_error;
+} log_walk_t;
+
 static int
-visit_logs(dsl_pool_t *dp, heads_t *heads, int visit(dsl_pool_t *,
-    dsl_dataset_t *, void *), void *arg)
+visit_log(const log_walk_t *walk, uint64_t object)
 {
-	int first_error = 0;
+	dsl_pool_t *dp = walk->lw_pool;
+	dsl_dataset_t *ds;
+	int error = dsl_dataset_hold_obj(dp, object, FTAG, &ds);
+
+	/* Destroyed since the import that listed it. */
+	if (error == ENOENT && dp->dp_spa->spa_load_state == SPA_LOAD_NONE)
+		return (0);
+	if (error == 0) {
+		bh_in_place_walk_begin();
+		error = walk->lw_visit(dp, ds, walk->lw_arg);
+		bh_in_place_walk_end();
+		dsl_dataset_rele(ds, FTAG);
+	}
+	return (error);
+}
+
+/* Visits logs until none is left that nobody has begun. */
+static void
+walk_logs(log_walk_t *walk)
+{
+	const heads_t *heads = walk->lw_heads;
+	uint64_t i;
+
+	while ((i = __atomic_fetch_add(&walk->lw_next, 1, __ATOMIC_RELAXED)) <
+	    heads->hs_count) {
+		const head_t *head = &heads->hs_list[i];
+		int error = head->h_has_no_log ? 0 :
+		    visit_log(walk, head->h_object);
+		int none = 0;
+		if (error != 0)
+			(void) __atomic_compare_exchange_n(&walk->lw_first_error,
+			    &none, error, B_FALSE, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+	}
+}
+
+static void *
+walk_beside(void *arg)
+{
+	log_walk_t *walk = arg;
+
+	/* Who began the walk has it already, and a writer that waits for it must not stop us. */
+	dsl_pool_config_enter_prio(walk->lw_pool, FTAG);
+	walk_logs(walk);
+	dsl_pool_config_exit(walk->lw_pool, FTAG);
+	return (NULL);
+}
+
+/*
+ * Calls `visit` for the datasets that have, or may have, an intent log; on up to `walkers` threads
+ * at the same time. Where the next block of a log is, only the block before it tells, so a walk through one log waits
+ * for a disk at each block, and through several for several disks.
+ */
+static int
+visit_logs(dsl_pool_t *dp, heads_t *heads, visit_log_t *visit, void *arg,
+    uint64_t walkers)
+{
+	log_walk_t walk = { .lw_pool = dp, .lw_heads = heads,
+	    .lw_visit = visit, .lw_arg = arg };
+	pthread_t others[BH_LOG_WALKERS_MAX];
+	uint64_t logs = 0, started = 0;
 
 	/* Checked first and claimed later, with no write between. */
 	if (!heads->hs_headers_known)
 		look_at_headers(dp->dp_spa, heads);
 	heads->hs_headers_known = B_TRUE;
-	for (uint64_t i = 0; i < heads->hs_count; i++) {
-		const head_t *head = &heads->hs_list[i];
-		dsl_dataset_t *ds;
-		if (head->h_has_no_log)
-			continue;
-		int error = dsl_dataset_hold_obj(dp, head->h_object, FTAG, &ds);
-		/* Destroyed since the import that listed it. */
-		if (error == ENOENT && dp->dp_spa->spa_load_state == SPA_LOAD_NONE)
-			continue;
-		if (error == 0) {
-			bh_in_place_walk_begin();
-			error = visit(dp, ds, arg);
-			bh_in_place_walk_end();
-			dsl_dataset_rele(ds, FTAG);
-		}
-		if (first_error == 0)
-			first_error = error;
-	}
-	return (first_error);
+	for (uint64_t i = 0; i < heads->hs_count; i++)
+		logs += !heads->hs_list[i].h_has_no_log;
+	/* With fewer it takes longer, that is all. */
+	while (started + 1 < MIN(logs, walkers) &&
+	    pthread_create(&others[started], NULL, walk_beside, &walk) == 0)
+		started++;
+	walk_logs(&walk);
+	while (started > 0)
+		VERIFY0(pthread_join(others[--started], NULL));
+	return (walk.lw_first_error);
 }
 
 static void
@@ -376,7 +438,7 @@ dmu_objset_find_dp(dsl_pool_t *dp, uint64_t directory,
 		int error = know_load(dp);
 		boolean_t known = error == 0;
 		if (known && logs)
-			error = visit_logs(dp, heads, visit, arg);
+			error = visit_logs(dp, heads, visit, arg, BH_LOG_WALKERS_MAX);
 		else if (known && strlen(spa_name(dp->dp_spa)) +
 		    heads->hs_name_bytes >= ZFS_MAX_DATASET_NAME_LEN)
 			error = ENAMETOOLONG;
@@ -483,7 +545,7 @@ bh_unreplayed_volumes(const char *pool, bh_name_visitor_t *visit, void *arg)
 		bh_dnodes_end(&dnodes);
 	}
 	if (error == 0)
-		error = visit_logs(dp, &heads, visit_unreplayed, &to);
+		error = visit_logs(dp, &heads, visit_unreplayed, &to, 1);
 	free(heads.hs_list);
 	dsl_pool_rele(dp, FTAG);
 	return (error);
