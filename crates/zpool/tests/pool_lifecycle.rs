@@ -2,6 +2,7 @@
 
 mod support;
 
+use labels::Device;
 use support::{Parts, disks, engine, export, folder, isolated, part, tank};
 use zpool::device::file::{AccessOptions, Way};
 use zpool::pool::{DeviceState, LabelState, Role};
@@ -113,6 +114,34 @@ fn mirror_past_the_page_cache_lives_and_zdb_is_content() {
     let pool = support::mirror(engine, &disks(&["a", "b"]));
     support::write_something(&pool, 20);
     export(pool);
+}
+
+/// Clients wait for each transaction group, and each is some flushes of all disks.
+#[test]
+fn an_import_says_whose_the_pool_is_with_its_first_transaction_group() {
+    const TEST: &str = "an_import_says_whose_the_pool_is_with_its_first_transaction_group";
+    isolated(TEST, || {
+        let engine = engine();
+        let paths = disks(&["a", "b"]);
+        export(support::mirror(engine, &paths));
+        let open = |path| Device::open(path).expect("open").expect("large enough");
+        let newest = |path| open(path).newest_uberblock().expect("an uberblock").txg;
+        let last = paths.iter().map(|path| newest(path)).max().expect("disks");
+
+        let found = discover(&[folder()]).expect("discover");
+        let proof = SafeToOwn::exported(&found[0]).expect("exported");
+        let pool =
+            Pool::import(engine, &found[0], proof, &ImportOptions::default()).expect("import");
+        let synced = pool.health().map(|health| health.synced_txg);
+        assert_eq!(synced, Some(last + 1));
+        for path in &paths {
+            let label = open(path).newest_label().expect("a label");
+            let host = Some(engine.host_id().0.get());
+            assert_eq!((label.txg, label.host_id), (last + 1, host), "{label:?}");
+            assert_eq!(label.state, labels::LabelState::Active);
+        }
+        export(pool);
+    });
 }
 
 #[test]
