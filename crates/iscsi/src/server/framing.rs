@@ -92,6 +92,15 @@ impl Framing {
             trailer_bytes: padding(data_bytes) + digest_bytes,
         }))
     }
+
+    /// Bytes still to come of the PDU at the front of `input`, as far as its header tells.
+    pub(crate) fn missing(&self, input: &[u8]) -> usize {
+        match self.front(input) {
+            Ok(Some(front)) => front.total().saturating_sub(input.len()),
+            // A wrong header is refused by whoever consumes it.
+            Ok(None) | Err(_) => 0,
+        }
+    }
 }
 
 /// Where the rest of a long data segment goes.
@@ -220,6 +229,24 @@ mod tests {
         assert_eq!(front.total(), bytes.len());
         assert_eq!(front.data(&bytes), b"hello");
         assert!(front.has_right_data_digest(&bytes, &FRAMING));
+    }
+
+    #[test]
+    fn what_is_missing_of_a_pdu_is_known_from_its_header_on() {
+        let bytes = pdu(b"hello");
+        assert_eq!(FRAMING.missing(&bytes[..51]), 0, "its length is not known");
+        for count in 52..bytes.len() {
+            assert_eq!(FRAMING.missing(&bytes[..count]), bytes.len() - count);
+        }
+        let mut next = bytes.clone();
+        next.extend(&bytes);
+        assert_eq!(FRAMING.missing(&next), 0, "the first of two is whole");
+        next[0] ^= 1;
+        assert_eq!(
+            FRAMING.missing(&next[..60]),
+            0,
+            "a wrong header tells nothing"
+        );
     }
 
     #[test]

@@ -213,10 +213,11 @@ impl FullFeature {
             .writes
             .values()
             .any(|write| write.transfer.announced() as usize >= BULK_BYTES_MIN);
-        link.set_appetite(if bulk {
-            BULK_APPETITE_BYTES
-        } else {
-            BUFFER_BYTES
+        link.set_appetite(match (bulk, &self.segment) {
+            (false, _) => BUFFER_BYTES,
+            (true, Some(_)) => BULK_APPETITE_BYTES,
+            // A PDU that is gathered in the input buffer has its place there: all of it at once.
+            (true, None) => self.framing.missing(link.bytes()) + BULK_APPETITE_BYTES,
         });
         let direct = self
             .segment
