@@ -13,7 +13,7 @@ import time
 from dataclasses import dataclass
 
 from proof.bench.points import Access, Point
-from proof.clients.base import drive
+from proof.clients.base import drive, drive_until
 from proof.clients.iscsi import IscsiAddress, IscsiClient
 from proof.clients.nbd import NbdAddress
 from proof.process import checked
@@ -23,6 +23,7 @@ CALIBRATION_OPERATIONS = 400
 SLACK_SECONDS = 60.0
 GOLDEN = 0.6180339887
 LATENCY_SECONDS = 0.7
+FLUSH_SECONDS = 60.0
 
 
 @dataclass(frozen=True)
@@ -80,7 +81,24 @@ class IscsiLoad:
     def run(self, server: str, address: IscsiAddress, point: Point, size: int, seconds: float) -> Load:
         """One measurement."""
         count = self._counts[server, point.name]
-        return Load(count, _qemu(address, point, size, count, seconds))
+        started = time.perf_counter()
+        took = _qemu(address, point, size, count, seconds)
+        if point.flushed:
+            # With qemu-img's start and end, at which it flushes too.
+            _flush(address)
+            took = time.perf_counter() - started
+        return Load(count, took)
+
+
+def _flush(address: IscsiAddress) -> None:
+    """Makes everything durable, whoever wrote it (SYNCHRONIZE CACHE)."""
+    client = IscsiClient(address, "iqn.2026-01.org.example:proof-flush")
+    answers: list[bool] = []
+    client.flush(answers.append)
+    drive_until([client], lambda: bool(answers), FLUSH_SECONDS, "flush")
+    client.log_out()
+    if answers != [True]:
+        raise ProofError(f"{address.url}: a flush failed: {client.last_error}")
 
 
 def fio(address: NbdAddress, point: Point, size: int, seconds: float) -> Load:

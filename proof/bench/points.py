@@ -27,6 +27,8 @@ class Point:
     random: bool = False
     sync: bool = False
     """Each write is forced to stable storage before it is answered."""
+    flushed: bool = False
+    """The last of the time is a flush of all that was written. Over iSCSI only."""
 
     @property
     def volume(self) -> str:
@@ -45,6 +47,7 @@ POINTS = (
     Point("128k-write-qd8", Access.WRITE, 128 * KIBIBYTE, 8),
     Point("1m-read-qd4", Access.READ, MEBIBYTE, 4),
     Point("1m-write-qd4", Access.WRITE, MEBIBYTE, 4),
+    Point("1m-write-qd4-flushed", Access.WRITE, MEBIBYTE, 4, flushed=True),
 )
 
 
