@@ -80,6 +80,14 @@ function NoSuchPage() {
 
 function Navigation({ isOpen, onChosen }: { isOpen: boolean; onChosen: () => void }) {
   const here = route.value[0] ?? "";
+  useEffect(() => {
+    if (!isOpen) return;
+    const close = (event: KeyboardEvent): void => {
+      if (event.key === "Escape") onChosen();
+    };
+    document.addEventListener("keydown", close);
+    return () => document.removeEventListener("keydown", close);
+  }, [isOpen]);
   return (
     <nav id="navigation" aria-label="Console" class={isOpen ? "open" : ""}>
       <ul>

@@ -370,7 +370,7 @@ export interface Disk {
 export interface Drill {
   name: string;
   about: string;
-  expectation: { kind: string };
+  expectation: { kind: "crash" | "cut-off" | "move" | "hidden" | "unbounded" };
 }
 
 /** What came of one drill, in seconds; the parts that the console shows. */

@@ -5,10 +5,11 @@ import type { DeviceView, Disk, Done } from "../api/types";
 import { mistake, post } from "../api/client";
 import { poolPath } from "../api/paths";
 import { FormDialog } from "../parts/dialog";
-import { Check, Input } from "../parts/fields";
+import { Input } from "../parts/fields";
 import { bytes } from "../parts/format";
 import { shortened } from "../parts/topology";
 import { useLoaded } from "../state/loaded";
+import { Overwrite } from "./overwrite";
 
 interface Props {
   pool: string;
@@ -23,17 +24,6 @@ function useFreeDisks(): { paths: string[]; text: string } {
     ? "This head sees no unused disk; a path can be typed."
     : `Unused here: ${free.map((disk) => `${disk.path} (${bytes(disk.size)})`).join(", ")}.`;
   return { paths: free.map((disk) => disk.path), text };
-}
-
-function Overwrite({ checked, onValue }: { checked: boolean; onValue: (checked: boolean) => void }) {
-  return (
-    <Check
-      label="Use it also if it carries the label of an old pool"
-      hint="What is left of that pool on it is lost."
-      checked={checked}
-      onValue={onValue}
-    />
-  );
 }
 
 export function ReplaceDisk({ pool, device, onClose }: Props) {

@@ -13,11 +13,12 @@ import { operations } from "../state/live";
 import { useLoaded } from "../state/loaded";
 import { complain } from "../state/notices";
 
-const EXPECTED: Record<string, string> = {
+const EXPECTED: Record<Drill["expectation"]["kind"], string> = {
   crash: "clients pause for a moment, none sees an error",
   "cut-off": "clients pause for some moments, none sees an error",
-  planned: "clients hardly notice",
+  move: "clients hardly notice",
   hidden: "clients notice nothing",
+  unbounded: "clients wait until it is over, none sees an error, nothing is lost",
 };
 
 export function DrillsPage() {
@@ -42,7 +43,7 @@ export function DrillsPage() {
             columns={[
               { title: "Drill", cell: (drill) => <span class="mono">{drill.name}</span> },
               { title: "Fault", cell: (drill) => drill.about },
-              { title: "What must come of it", cell: (drill) => EXPECTED[drill.expectation.kind] ?? drill.expectation.kind },
+              { title: "What must come of it", cell: (drill) => EXPECTED[drill.expectation.kind] },
               {
                 title: "Actions",
                 quiet: true,

@@ -12,6 +12,7 @@ import { Topology } from "../parts/topology";
 import { EventList } from "../parts/events";
 import { events, overview } from "../state/live";
 import { link } from "../state/route";
+import { may } from "../state/session";
 import { useOlderEvents } from "./events";
 import { servedPools } from "./volumes";
 
@@ -51,6 +52,8 @@ const toneOfAlert = (alert: Alert): Tone =>
 /** What to do next, in sentences; one calm line when there is nothing. */
 function Alerts({ now }: { now: Overview }) {
   const urgent = now.alerts.filter((alert) => alert.severity !== "info");
+  // Without a pool the calm line says what comes first.
+  const told = now.alerts.filter((alert) => alert.about !== "pools");
   const served = now.pools.filter((pool) => pool.state === "served").length;
   return (
     <section class="alerts" aria-label="What to do next">
@@ -60,11 +63,16 @@ function Alerts({ now }: { now: Overview }) {
           <span>
             <strong>{now.pools.length === 0 ? "Ready for a first pool." : "All is well."}</strong>{" "}
             {now.pools.length > 0 && `${plural(served, "pool")} served, nothing to do.`}
-            {now.pools.length === 0 && <a href={link("pools")}>Create a pool</a>}
+            {now.pools.length === 0 && (
+              <>
+                <a href={link("pools")}>Create a pool</a> of this head's disks
+                {may("operator") && <>, or <a href={link("setup")}>set up an appliance</a> of several heads</>}.
+              </>
+            )}
           </span>
         </p>
       )}
-      {now.alerts.map((alert) => (
+      {told.map((alert) => (
         <div key={`${alert.about} ${alert.sentence}`} class={`alert tone-${toneOfAlert(alert)}`}>
           <ToneIcon tone={toneOfAlert(alert)} />
           <div>

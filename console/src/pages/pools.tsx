@@ -5,7 +5,7 @@ import type { Disk, Done, PoolState, PoolSummary } from "../api/types";
 import { mistake, post } from "../api/client";
 import { Button, Card, Meter, Page, Table } from "../parts/basics";
 import { FormDialog } from "../parts/dialog";
-import { Check, DiskChoice, Input, Select, TextArea } from "../parts/fields";
+import { DiskChoice, Input, Select, TextArea } from "../parts/fields";
 import { bytes } from "../parts/format";
 import { State } from "../parts/state";
 import { overview } from "../state/live";
@@ -13,6 +13,7 @@ import { useLoaded } from "../state/loaded";
 import { complain, tell } from "../state/notices";
 import { go, link } from "../state/route";
 import { groupsOf, layoutProblem, LAYOUTS, type Layout } from "./layouts";
+import { Overwrite } from "./overwrite";
 
 export function PoolsPage() {
   const [creating, setCreating] = useState(false);
@@ -137,12 +138,7 @@ function CreatePool({ onClose }: { onClose: () => void }) {
         value={files}
         onValue={setFiles}
       />
-      <Check
-        label="Use disks also if they carry the label of an old pool"
-        checked={overwrite}
-        onValue={setOverwrite}
-        hint="What is left of that pool on them is lost."
-      />
+      <Overwrite checked={overwrite} onValue={setOverwrite} />
     </FormDialog>
   );
 }

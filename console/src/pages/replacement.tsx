@@ -6,12 +6,13 @@ import { get, post, type ApiError } from "../api/client";
 import { poolPath } from "../api/paths";
 import { Card } from "../parts/basics";
 import { FormDialog } from "../parts/dialog";
-import { Check, Input, Select } from "../parts/fields";
+import { Input, Select } from "../parts/fields";
 import { bytes, duration, moment } from "../parts/format";
 import { Refusal } from "../parts/refusal";
 import { State } from "../parts/state";
 import { operations } from "../state/live";
 import { Log } from "./drills";
+import { Overwrite } from "./overwrite";
 
 /** The head looks at all of its disks for an answer: not with every letter that is typed. */
 const ASK_AFTER_MS = 250;
@@ -67,8 +68,7 @@ export function GuidedReplacement({ pool, onClose }: { pool: PoolStatus; onClose
         ]}
         hint={view ? `It needs ${bytes(view.needed_bytes)}.` : undefined} />
       {chosen === TYPED && <Input label="Path of the new disk" value={typed} onValue={setTyped} mono />}
-      <Check label="Use it also if it carries the label of an old pool" hint="What is left of that pool on it is lost."
-        checked={overwrite} onValue={setOverwrite} />
+      <Overwrite checked={overwrite} onValue={setOverwrite} />
       <Refusal error={refusal} />
       {view && (
         <div role="status">

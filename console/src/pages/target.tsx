@@ -13,7 +13,6 @@ import { complain, tell } from "../state/notices";
 import { go, link } from "../state/route";
 import { may } from "../state/session";
 import { MapVolume } from "./maps";
-import { accessWords } from "./targets";
 
 type Asked = { kind: "map" | "allow" | "chap" | "destroy" } | { kind: "unmap"; unit: UnitView };
 
@@ -113,7 +112,7 @@ function Access({ pool, target, ask, reload }: AccessProps) {
       {rule.everyone && (
         <p class="alert tone-warning"><ToneIcon tone="warning" /> Anybody who reaches the address may log in.</p>
       )}
-      {entries.length === 0 && <p>Nobody but programs on this head: {accessWords(rule)}.</p>}
+      {entries.length === 0 && <p>Nobody but programs on this head.</p>}
       <ul class="list entries">
         {entries.map(([name, who]) => (
           <li key={name}>

@@ -79,7 +79,7 @@ export function UsersPage() {
               { title: "When", cell: (entry) => moment(entry.at_ms) },
               { title: "Who", cell: (entry) => entry.who },
               { title: "From", cell: (entry) => <span class="mono">{entry.from}</span> },
-              { title: "What", cell: (entry) => entry.what },
+              { title: "What", cell: deed },
               { title: "On", cell: (entry) => <span class="mono">{entry.target}</span> },
               { title: "Outcome", cell: (entry) => <State word={entry.outcome} tone={(entry.code ?? 200) < 400 ? "good" : "warning"} /> },
             ]}
@@ -89,6 +89,20 @@ export function UsersPage() {
       {asked && <Dialogs asked={asked} onClose={close} onShown={(secret) => setAsked({ kind: "shown", secret })} onPutAway={() => setAsked(null)} />}
     </Page>
   );
+}
+
+/** What was done, in a word: a verb such as volume.create, or the end of what was posted to. */
+function deed(entry: AuditEntry): string {
+  const [method, place, ...rest] = entry.what.split(" ");
+  if (place !== entry.target || rest.length > 0) return entry.what;
+  switch (method) {
+    case "DELETE":
+      return "remove";
+    case "PATCH":
+      return "change";
+    default:
+      return place.split("/").at(-1) ?? entry.what;
+  }
 }
 
 interface DialogsProps {

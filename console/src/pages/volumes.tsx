@@ -64,7 +64,7 @@ export function VolumesCard({ pools, wide }: { pools: string[]; wide?: boolean }
             { title: "Reads", number: true, cell: (volume) => now(volume, (one) => rate(one.read_bytes_per_s)) },
             { title: "Writes", number: true, cell: (volume) => now(volume, (one) => rate(one.write_bytes_per_s)) },
             {
-              title: "Latency",
+              title: "Latency, read / write",
               number: true,
               cell: (volume) => now(volume, (one) => `${latency(one.read_latency_us)} / ${latency(one.write_latency_us)}`),
             },

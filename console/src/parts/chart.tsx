@@ -62,6 +62,8 @@ function linesOf(measure: Measure, volume: string | undefined): Line[] {
   return busy
     .sort((a, b) => b.sum - a.sum || a.name.localeCompare(b.name))
     .slice(0, LINES_MAX)
+    // A volume keeps its colour while others become busier.
+    .sort((a, b) => a.name.localeCompare(b.name))
     .map(({ name }, index) => ({ label: name, dashed: index % 2 === 1, value, volume: name }));
 }
 

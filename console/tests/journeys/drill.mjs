@@ -9,6 +9,11 @@ const DRILL_MS = 300_000;
 
 export async function runsDrill({ browser }, t) {
   const page = await browser.page({ role: "operator", path: "drills" });
+  const rows = page.getByRole("table", { name: "Drills" }).getByRole("row");
+  await rows.nth(1).waitFor();
+  // What is promised of each fault is a sentence.
+  const promised = await rows.locator("td:nth-child(3)").allInnerTexts();
+  for (const text of promised) assert.match(text, /clients /);
   await page.getByRole("button", { name: "Run move", exact: true }).click();
   await dialog(page).getByLabel("How often", { exact: true }).fill("1");
   await send(page, "Run the drill");

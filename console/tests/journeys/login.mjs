@@ -15,7 +15,10 @@ export async function logsIn({ browser }) {
   await button(page, "Log in").click();
   await page.getByRole("heading", { name: "Overview", level: 1 }).waitFor();
   await page.getByText("live from left").waitFor();
-  await page.getByText("Ready for a first pool.").waitFor();
+  const next = page.getByRole("region", { name: "What to do next" });
+  await next.getByText("Ready for a first pool.").waitFor();
+  await next.getByRole("link", { name: "Create a pool" }).waitFor();
+  await next.getByRole("link", { name: "set up an appliance" }).waitFor();
 
   await button(page, "Log out").click();
   await page.getByText("You are logged out.").waitFor();

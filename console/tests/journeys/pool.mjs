@@ -1,7 +1,7 @@
 // Making a pool, and a scrub of it.
 
 import assert from "node:assert/strict";
-import { button, dialog, send } from "../world/browser.mjs";
+import { assertAccessible, button, dialog, send } from "../world/browser.mjs";
 
 export async function createsPool({ browser, head }) {
   const page = await browser.page({ path: "pools" });
@@ -29,10 +29,20 @@ export async function createsPool({ browser, head }) {
   assert.equal((status.pool ?? status).health, "ONLINE");
 }
 
-export async function watchesScrub({ browser }) {
+/** One that takes its time: a disk is slow. It is paused in the middle, and goes on. */
+export async function watchesScrub({ browser, head }) {
   const page = await browser.page({ role: "operator", path: "pools/tank" });
   const card = page.getByRole("region", { name: "Scrub" });
+  head.slowDown("a");
   await button(card, "Start").click();
+  const progress = card.getByRole("progressbar", { name: "Scrub of the pool" });
+  await progress.waitFor();
+  await card.getByText(/Scrub running: \d+ %, .+ of .+, nothing to repair/).waitFor();
+  await assertAccessible(page, "a running scrub");
+  await button(card, "Pause").click();
+  await card.getByText(/Scrub paused: \d+ %/).waitFor();
+  head.slowDown(null);
+  await button(card, "Go on").click();
   await card.getByText(/Scrub finished.*nothing to repair/).waitFor();
   assert.deepEqual(page.wrong, []);
   await page.context().close();

@@ -3,7 +3,7 @@
 
 import { execFile, spawn } from "node:child_process";
 import { once } from "node:events";
-import { closeSync, existsSync, openSync, readFileSync, readdirSync, rmSync, truncateSync } from "node:fs";
+import { closeSync, existsSync, openSync, readFileSync, readdirSync, renameSync, rmSync, truncateSync, writeFileSync } from "node:fs";
 import { mkdir, mkdtemp, writeFile } from "node:fs/promises";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
@@ -19,6 +19,8 @@ export const program = process.env.BULKHEAD ?? path.join(repository, "target", "
 /** How long anything may take here: test machines stand still now and then. */
 export const PATIENCE_MS = 90_000;
 const DISK_BYTES = 256 * 1024 * 1024;
+/** How much longer each access to a slow disk takes. */
+const SLOW_MS = 60;
 
 export const USERS = {
   admin: { user: "anna", role: "admin", password: "a long enough password" },
@@ -44,6 +46,7 @@ export class Head {
       await writeFile(file, `${password}\n`, { mode: 0o600 });
       await run(program, ["user", "add", user, "--role", role, "--password-file", file, "--head-dir", head.place("accounts")]);
     }
+    head.slowDown(null);
     await head.#listen("127.0.0.1:0");
     return head;
   }
@@ -67,6 +70,13 @@ export class Head {
     return file;
   }
 
+  /** Makes each access to this disk slow, or none; in one step, the server reads the file as it pleases. */
+  slowDown(name) {
+    const fresh = this.place("faults.new");
+    writeFileSync(fresh, name === null ? "" : `${this.place("disks", name)} delay=${SLOW_MS}\n`);
+    renameSync(fresh, this.place("faults"));
+  }
+
   get #places() {
     return ["--run-dir", this.place("run"), "--state-dir", this.place("state"), "--search", this.place("disks")];
   }
@@ -76,7 +86,7 @@ export class Head {
     const options = [
       "head", "--listen", address, "--name", "left", "--head-dir", this.place("accounts"),
       "--file", this.place("appliance.toml"), "--peer-key", this.place("no-key"), "--lab-dir", this.place("lab"),
-      "--pool-options", "--iscsi 127.0.0.1:0,1 --nbd 127.0.0.1:0", ...this.#places,
+      "--pool-options", `--iscsi 127.0.0.1:0,1 --nbd 127.0.0.1:0 --leg-faults ${this.place("faults")}`, ...this.#places,
     ];
     this.process = spawn(program, options, { stdio: ["ignore", "pipe", log] });
     closeSync(log);

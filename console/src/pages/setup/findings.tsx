@@ -20,7 +20,7 @@ export function FindingList({ findings }: { findings: Finding[] }) {
         <li key={`${finding.code} ${finding.what}`} class={`tone-${toneOf(finding)}`}>
           <ToneIcon tone={toneOf(finding)} size={16} />
           <span>
-            <b>{WEIGHT[finding.severity] ?? finding.severity}:</b> {sentence(finding.what)}
+            <b>{WEIGHT[finding.severity] ?? finding.severity}:</b> {ended(finding.what)}
             {finding.mend && ` ${sentence(finding.mend)}`}
           </span>
         </li>
@@ -29,7 +29,10 @@ export function FindingList({ findings }: { findings: Finding[] }) {
   );
 }
 
-const sentence = (text: string): string => `${text.charAt(0).toUpperCase()}${text.slice(1).replace(/\.$/, "")}.`;
+const ended = (text: string): string => `${text.replace(/\.$/, "")}.`;
+
+/** For what begins with a verb; names, which are not to be changed, come first only in what was found. */
+const sentence = (text: string): string => ended(`${text.charAt(0).toUpperCase()}${text.slice(1)}`);
 
 /** For a field's `wrong`: what was found about it, or nothing. */
 export function useFindings(key: string) {

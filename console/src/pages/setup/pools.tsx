@@ -6,11 +6,12 @@ import type { ApplianceDocument, Done, PoolDocument, PoolSummary } from "../../a
 import { mistake, post } from "../../api/client";
 import { Button, Card } from "../../parts/basics";
 import { FormDialog } from "../../parts/dialog";
-import { Check, Select } from "../../parts/fields";
+import { Select } from "../../parts/fields";
 import { plural } from "../../parts/format";
 import { State } from "../../parts/state";
 import { useLoaded } from "../../state/loaded";
 import { groupsOf, layoutProblem, LAYOUTS, type Layout } from "../layouts";
+import { Overwrite } from "../overwrite";
 
 /** What disks are written in, where the file says nothing. */
 const SECTOR_BYTES = 4096;
@@ -67,8 +68,7 @@ function MakePool({ name, pool, onClose }: { name: string; pool: PoolDocument; o
       <ul class="list mono">{devices.map((disk) => <li key={disk}>{disk}</li>)}</ul>
       <Select label="Layout" value={layout} onValue={(value) => setLayout(value as Layout)}
         options={LAYOUTS.map(([value, text]) => [value, text])} wrong={problem} />
-      <Check label="Use disks also if they carry the label of an old pool" checked={overwrite} onValue={setOverwrite}
-        hint="What is left of that pool on them is lost." />
+      <Overwrite checked={overwrite} onValue={setOverwrite} />
     </FormDialog>
   );
 }
