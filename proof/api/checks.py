@@ -216,7 +216,8 @@ def what_was_written_down(place: Place) -> None:
     status, entries = place.users["anna"].ask("GET", "/audit?limit=1000")
     expect(200, status, "the audit log")
     done = {(entry["who"], entry["what"], entry["outcome"]) for entry in entries}
-    for wanted in (("otto", "volume.create", "done"), ("rita", "volume.create", "denied"), ("anna", "snapshot.destroy", "done")):
+    for wanted in (("otto", "volume.create", "done"), ("rita", "volume.create", "denied"), ("anna", "snapshot.destroy", "done"),
+                   ("otto", "POST /api/v1/login", "done"), ("anna", "POST /api/v1/login", "denied")):  # fmt: skip
         expect(True, wanted in done, f"{wanted} in the audit log")
     folder = place.head.folder / "head"
     for path in folder.iterdir():

@@ -148,7 +148,7 @@ fn of_status(about: &str, status: &PoolStatus, alerts: &mut Vec<Alert>) {
     // What names the device already need not be said again.
     let told = advice.unwrap_or_default();
     for device in &status.devices {
-        of_device(about, device, &told, alerts);
+        of_device(about, device, &told, status.next.as_deref(), alerts);
     }
     let percent = status
         .allocated
@@ -169,17 +169,30 @@ fn of_status(about: &str, status: &PoolStatus, alerts: &mut Vec<Alert>) {
     ));
 }
 
-fn of_device(about: &str, device: &DeviceView, told: &str, alerts: &mut Vec<Alert>) {
+/// `next` is what the pool's server says is to be done first.
+fn of_device(
+    about: &str,
+    device: &DeviceView,
+    told: &str,
+    next: Option<&str>,
+    alerts: &mut Vec<Alert>,
+) {
     for member in &device.members {
-        of_device(about, member, told, alerts);
+        of_device(about, member, told, next, alerts);
     }
     let errors = device.read_errors + device.write_errors + device.checksum_errors;
     if errors == 0 || !device.members.is_empty() || told.contains(&device.name) {
         return;
     }
     let sentence = format!("{} has {errors} errors", device.name);
-    let advice = "replace it if they grow; clear them once the cause is mended";
-    alerts.push(alert(WARNING, about, sentence, Some(advice)));
+    let usual = "replace it if they grow; clear them once the cause is mended";
+    let advice = next.filter(|next| next.contains(&device.name));
+    alerts.push(alert(
+        WARNING,
+        about,
+        sentence,
+        Some(advice.unwrap_or(usual)),
+    ));
 }
 
 #[cfg(test)]
@@ -275,5 +288,29 @@ mod tests {
             ..Overview::default()
         };
         assert_eq!(severities(&overview).len(), 1);
+    }
+
+    #[test]
+    fn what_to_do_about_a_device_is_the_same_here_as_on_the_page_of_its_pool() {
+        let next = "replace sda, which had 300 errors: `bulkhead pool replace-disk tank sda`";
+        let bad = |name: &str| DeviceView {
+            name: name.into(),
+            checksum_errors: 300,
+            ..DeviceView::default()
+        };
+        let overview = Overview {
+            pools: vec![pool(|pool| {
+                let status = pool.pool.as_mut().expect("a state");
+                status.next = Some(next.into());
+                status.devices = vec![bad("sda"), bad("sdb")];
+            })],
+            ..Overview::default()
+        };
+        let advice: Vec<_> = of(&overview, &[])
+            .into_iter()
+            .map(|one| one.advice)
+            .collect();
+        assert_eq!(advice[0].as_deref(), Some(next));
+        assert_ne!(advice[1].as_deref(), Some(next));
     }
 }

@@ -24,6 +24,8 @@ use crate::routes::{Input, ROUTES, Reply, Route, Source, Work};
 
 /// Longest body, in bytes: an appliance file as JSON is far below.
 const BODY_BYTES_MAX: usize = 2 << 20;
+/// How much of the name that a login was tried with is written down.
+const LOGIN_CHARS_MAX: usize = 64;
 /// Longest time that a body may take to arrive.
 const BODY_WAIT: Duration = Duration::from_secs(30);
 /// Begins what is said of such a body.
@@ -318,9 +320,18 @@ pub(crate) fn log_in_first(api: &Api) -> Response {
     response
 }
 
-/// What came of a request: what was asked of a pool, if anything, and the answer.
-struct Performed {
+/// What the audit log says of a request that only its body tells.
+#[derive(Default)]
+struct Told {
+    /// What was asked of a pool, if anything.
     verb: Option<String>,
+    /// The name that a login was tried with.
+    login: Option<String>,
+}
+
+/// What came of a request.
+struct Performed {
+    told: Told,
     outcome: Result<Outcome, Failure>,
 }
 
@@ -337,9 +348,9 @@ async fn perform(
     body: Body,
     caller: Option<Caller>,
 ) -> Performed {
-    let mut verb = None;
-    let outcome = steps(api, link, route, parts, body, caller, &mut verb).await;
-    Performed { verb, outcome }
+    let mut told = Told::default();
+    let outcome = steps(api, link, route, parts, body, caller, &mut told).await;
+    Performed { told, outcome }
 }
 
 async fn steps(
@@ -349,7 +360,7 @@ async fn steps(
     parts: &mut Parts,
     body: Body,
     caller: Option<Caller>,
-    verb: &mut Option<String>,
+    told: &mut Told,
 ) -> Result<Outcome, Failure> {
     if let Work::Do(Some(role), _) = &route.work {
         allow(caller.as_ref(), *role)?;
@@ -371,7 +382,7 @@ async fn steps(
     let request = match &route.work {
         Work::Ask(name, members) => {
             let request = call.request(name, members)?;
-            *verb = Some(verb_of(&request));
+            told.verb = Some(verb_of(&request));
             Some(request)
         }
         _ => None,
@@ -385,7 +396,9 @@ async fn steps(
         .get("request")
         .filter(|_| route.path.ends_with("/requests"))
     {
-        *verb = Some(verb_of(request));
+        told.verb = Some(verb_of(request));
+    } else if let ("/login", Some(Value::String(user))) = (route.path, call.body.get("user")) {
+        told.login = Some(user.chars().take(LOGIN_CHARS_MAX).collect());
     }
     if let Some(response) = elsewhere(api, parts, &bytes, &call).await? {
         return Ok(Outcome::Ready(Box::new(response)));
@@ -535,22 +548,20 @@ fn finish(
             (response, kind)
         }
     };
-    let looks = performed
-        .verb
-        .as_deref()
-        .map_or(parts.method.is_safe(), |verb| {
-            role_of(verb) == crate::Role::ReadOnly
-        });
+    let Told { verb, login } = performed.told;
+    let looks = verb.as_deref().map_or(parts.method.is_safe(), |verb| {
+        role_of(verb) == crate::Role::ReadOnly
+    });
     if !looks {
         api.sampler.changed();
         let entry = Entry {
             at_ms: crate::now_ms(),
-            who: caller
-                .as_ref()
-                .map_or_else(|| "nobody".into(), |caller| caller.user.clone()),
+            who: login
+                .or_else(|| caller.as_ref().map(|caller| caller.user.clone()))
+                .unwrap_or_else(|| "nobody".into()),
             role: caller.as_ref().map(|caller| caller.role.to_string()),
             from: link.peer.ip().to_canonical().to_string(),
-            what: performed.verb.unwrap_or(what),
+            what: verb.unwrap_or(what),
             target: parts.uri.path().to_owned(),
             outcome,
             code: response.status().as_u16(),
