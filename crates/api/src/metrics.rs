@@ -21,6 +21,8 @@ const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 /// longer.
 const FIRST_CLASS_US: u64 = 64;
 const US_PER_S: f64 = 1e6;
+/// Whole numbers below it have one way to be written in a float.
+const WHOLE_BELOW: f64 = 9e15;
 
 /// Answers the loopback, and elsewhere who is known.
 pub(crate) async fn serve(
@@ -68,15 +70,27 @@ impl Family {
     }
 
     fn add_as(&mut self, suffix: &str, labels: Labels<'_>, value: f64) {
-        let labels: Vec<String> = labels
-            .iter()
-            .map(|(name, value)| format!("{name}=\"{}\"", escaped(value)))
-            .collect();
-        let labels = match labels.is_empty() {
-            true => String::new(),
-            false => format!("{{{}}}", labels.join(",")),
+        self.sample(suffix, &written(labels), "", value);
+    }
+
+    /// One sample, with labels as they are [`written`] and what comes behind them. Tens of thousands of
+    /// them are answered each time: this makes no string of its own.
+    fn sample(&mut self, suffix: &str, labels: &str, more: &str, value: f64) {
+        let to = &mut self.samples;
+        for part in [self.name, suffix] {
+            to.push_str(part);
+        }
+        if !labels.is_empty() || !more.is_empty() {
+            to.push('{');
+            to.push_str(labels);
+            to.push_str(more);
+            to.push('}');
+        }
+        let _ = match value.fract() == 0.0 && value.abs() < WHOLE_BELOW {
+            // The same digits, without the search for the shortest fraction.
+            true => writeln!(to, " {}", value as i64),
+            false => writeln!(to, " {value}"),
         };
-        let _ = writeln!(self.samples, "{}{suffix}{labels} {value}", self.name);
     }
 
     fn text(&self, to: &mut String) {
@@ -88,9 +102,25 @@ impl Family {
     }
 }
 
-fn escaped(value: &str) -> String {
-    let value = value.replace('\\', "\\\\");
-    value.replace('"', "\\\"").replace('\n', "\\n")
+/// Labels between braces, without these.
+fn written(labels: Labels<'_>) -> String {
+    let mut text = String::new();
+    for (name, value) in labels {
+        if !text.is_empty() {
+            text.push(',');
+        }
+        let _ = write!(text, "{name}=\"");
+        for letter in value.chars() {
+            match letter {
+                '\\' => text.push_str("\\\\"),
+                '"' => text.push_str("\\\""),
+                '\n' => text.push_str("\\n"),
+                plain => text.push(plain),
+            }
+        }
+        text.push('"');
+    }
+    text
 }
 
 fn text(api: &Api) -> String {
@@ -307,8 +337,12 @@ fn of_volumes(statuses: &[(&str, &Status)]) -> Vec<Family> {
         "histogram",
         "Time from the arrival of a request to its answer.",
     );
+    let mut ends = Vec::new();
     for (pool, status) in statuses {
         for volume in &status.activity {
+            while ends.len() < volume.read_times.len().max(volume.write_times.len()) {
+                ends.push(class_end(ends.len()));
+            }
             let name = volume.name.as_str();
             for way in ways(volume) {
                 let labels = [
@@ -316,9 +350,10 @@ fn of_volumes(statuses: &[(&str, &Status)]) -> Vec<Family> {
                     ("volume", name),
                     ("direction", way.direction),
                 ];
-                operations.add(&labels, way.count as f64);
-                bytes.add(&labels, way.bytes as f64);
-                histogram(&mut times, &labels, &way);
+                let labels = written(&labels);
+                operations.sample("", &labels, "", way.count as f64);
+                bytes.sample("", &labels, "", way.bytes as f64);
+                histogram(&mut times, &labels, &way, &ends);
             }
             errors.add(&[("pool", pool), ("volume", name)], volume.errors as f64);
         }
@@ -354,23 +389,25 @@ fn ways(volume: &VolumeActivity) -> [Direction<'_>; 2] {
     ]
 }
 
-fn histogram(family: &mut Family, labels: Labels<'_>, way: &Direction<'_>) {
-    let (mut total, mut end_us) = (0, FIRST_CLASS_US);
+/// The label of the end of a class of latencies.
+fn class_end(class: usize) -> String {
+    let us = FIRST_CLASS_US << (2 * class);
+    format!(",le=\"{}\"", us as f64 / US_PER_S)
+}
+
+/// `ends` are the labels of the classes.
+fn histogram(family: &mut Family, labels: &str, way: &Direction<'_>, ends: &[String]) {
+    let mut total = 0;
     let finite = way.times.len().saturating_sub(1);
-    let bucket = |end: &str, family: &mut Family, total: u64| {
-        let labels = [labels, &[("le", end)]].concat();
-        family.add_as("_bucket", &labels, total as f64);
-    };
-    for count in &way.times[..finite] {
+    for (count, end) in way.times[..finite].iter().zip(ends) {
         total += count;
-        bucket(&(end_us as f64 / US_PER_S).to_string(), family, total);
-        end_us *= 4;
+        family.sample("_bucket", labels, end, total as f64);
     }
     total += way.times.last().copied().unwrap_or(0);
-    bucket("+Inf", family, total);
-    family.add_as("_sum", labels, way.us as f64 / US_PER_S);
+    family.sample("_bucket", labels, ",le=\"+Inf\"", total as f64);
+    family.sample("_sum", labels, "", way.us as f64 / US_PER_S);
     // Of the classes, since they are not read at one instant with the count.
-    family.add_as("_count", labels, total as f64);
+    family.sample("_count", labels, "", total as f64);
 }
 
 fn of_head(api: &Api) -> Vec<Family> {
