@@ -28,7 +28,7 @@ fn password(args: &PasswordArgs) -> Result<zeroize::Zeroizing<String>, Failure> 
         None if std::io::stdin().is_terminal() => secret::SecretSource::Prompt,
         None => secret::SecretSource::Stdin,
     };
-    secret::read_line(&source)
+    secret::read_line(&source, "password")
 }
 
 /// Performs `bulkhead user`.

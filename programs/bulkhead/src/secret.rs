@@ -27,11 +27,20 @@ pub fn key_from_stdin() -> Result<Zeroizing<Vec<u8>>, Failure> {
 
 /// A key that is typed: one line.
 pub fn key_from_prompt(question: &str) -> Result<Zeroizing<Vec<u8>>, Failure> {
-    let line = prompt(question, KEY_BYTES_MAX)?.ok_or_else(|| {
+    key_of(prompt(question, KEY_BYTES_MAX)?)
+}
+
+fn key_of(line: Option<Zeroizing<String>>) -> Result<Zeroizing<Vec<u8>>, Failure> {
+    let line = line.ok_or_else(|| {
         Failure::usage("no key was given").advise("use --key-stdin, or run it on a terminal")
     })?;
     let text = line.trim_end_matches(['\n', '\r']);
     Ok(Zeroizing::new(text.as_bytes().to_vec()))
+}
+
+/// A new key that is typed.
+pub fn new_key_from_prompt(what: &str) -> Result<Zeroizing<Vec<u8>>, Failure> {
+    key_of(twice(what, KEY_BYTES_MAX)?)
 }
 
 /// Where a secret is read from.
@@ -45,14 +54,14 @@ pub enum SecretSource {
     Prompt,
 }
 
-/// Reads and checks the secret.
+/// Reads and checks a new secret.
 pub fn read(source: &SecretSource) -> Result<Secret, Failure> {
-    let text = read_line(source)?;
+    let text = read_line(source, "secret")?;
     Secret::new(text.to_string()).map_err(|error| Failure::usage(error.to_string()))
 }
 
-/// Reads a line that nobody else should see.
-pub fn read_line(source: &SecretSource) -> Result<Zeroizing<String>, Failure> {
+/// Reads a line that nobody else should see: a new secret, or a new password, as `what` says.
+pub fn read_line(source: &SecretSource, what: &str) -> Result<Zeroizing<String>, Failure> {
     let line = match source {
         SecretSource::File(path) => {
             let failed = |error: std::io::Error| {
@@ -65,7 +74,7 @@ pub fn read_line(source: &SecretSource) -> Result<Zeroizing<String>, Failure> {
         SecretSource::Stdin => {
             first_line(std::io::stdin().lock(), SECRET_BYTES_MAX).map_err(unreadable)?
         }
-        SecretSource::Prompt => prompt("secret: ", SECRET_BYTES_MAX)?.ok_or_else(|| {
+        SecretSource::Prompt => twice(what, SECRET_BYTES_MAX)?.ok_or_else(|| {
             Failure::usage("no secret was given")
                 .advise("use --secret-file FILE, or --secret-stdin, or run it on a terminal")
         })?,
@@ -87,6 +96,18 @@ fn first_line(from: impl Read, bytes_max: usize) -> std::io::Result<Zeroizing<St
     Ok(line)
 }
 
+/// A line that is new, typed twice: a slip of the finger would lock its owner out.
+fn twice(what: &str, bytes_max: usize) -> Result<Option<Zeroizing<String>>, Failure> {
+    let Some(first) = prompt(&format!("new {what}: "), bytes_max)? else {
+        return Ok(None);
+    };
+    let second = prompt(&format!("the same {what} again: "), bytes_max)?;
+    match second.is_some_and(|second| *second == *first) {
+        true => Ok(Some(first)),
+        false => Err(Failure::usage("the two differ").advise("try again")),
+    }
+}
+
 /// A line typed by a person, without echo; none where there is no terminal.
 fn prompt(question: &str, bytes_max: usize) -> Result<Option<Zeroizing<String>>, Failure> {
     let input = std::io::stdin();
@@ -97,9 +118,10 @@ fn prompt(question: &str, bytes_max: usize) -> Result<Option<Zeroizing<String>>,
     let before = tcgetattr(&input).map_err(failed)?;
     let mut silent = before.clone();
     silent.local_flags.remove(LocalFlags::ECHO);
+    // Before it asks: what is typed at once is neither shown nor thrown away.
+    tcsetattr(&input, SetArg::TCSAFLUSH, &silent).map_err(failed)?;
     let mut screen = std::io::stderr();
     let _ = write!(screen, "{question}");
-    tcsetattr(&input, SetArg::TCSAFLUSH, &silent).map_err(failed)?;
     let line = first_line(input.lock(), bytes_max);
     tcsetattr(&input, SetArg::TCSAFLUSH, &before).map_err(failed)?;
     let _ = writeln!(screen);

@@ -163,7 +163,7 @@ impl NewKeyArgs {
                 .advise("use --key-stdin, or --key-location file:///PATH"));
         }
         let key = match (is_asked_for, self.key_stdin) {
-            (true, _) => Some(twice(&format)?),
+            (true, _) => Some(typed(&format)?),
             (false, true) => Some(KeyBytes::new(secret::key_from_stdin()?)),
             (false, false) => None,
         };
@@ -177,19 +177,14 @@ impl NewKeyArgs {
     }
 }
 
-/// A new key that is typed: a slip of the finger would lock the owner out.
-fn twice(format: &str) -> Result<KeyBytes, Failure> {
+/// A new key that is typed.
+fn typed(format: &str) -> Result<KeyBytes, Failure> {
     let what = if format == "hex" {
         "hex key"
     } else {
         "passphrase"
     };
-    let first = secret::key_from_prompt(&format!("new {what}: "))?;
-    let second = secret::key_from_prompt(&format!("the same {what} again: "))?;
-    if first != second {
-        return Err(Failure::usage("the two differ").advise("try again"));
-    }
-    Ok(KeyBytes::new(first))
+    secret::new_key_from_prompt(what).map(KeyBytes::new)
 }
 
 fn ask(pool: Whose, request: KeyRequest) -> Plan {
