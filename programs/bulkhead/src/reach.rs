@@ -38,11 +38,15 @@ pub fn ask(
     request: Request,
     progress: &mut dyn FnMut(&str),
 ) -> Result<Answer, Failure> {
-    let pool = match pool {
-        Whose::Pool(pool) => pool.clone(),
-        Whose::TheOnlyOne => the_only_one(common)?,
-    };
-    ask_with(common, &pool, request, None, progress)
+    ask_with(common, &named(common, pool)?, request, None, progress)
+}
+
+/// The pool that is meant.
+pub fn named(common: &Common, pool: &Whose) -> Result<PoolName, Failure> {
+    match pool {
+        Whose::Pool(pool) => Ok(pool.clone()),
+        Whose::TheOnlyOne => the_only_one(common),
+    }
 }
 
 /// As [`ask`], with a descriptor that the request is about.

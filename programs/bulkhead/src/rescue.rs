@@ -26,17 +26,18 @@ pub fn run(
     common: &Common,
     print: &mut dyn FnMut(&str) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
-    let volume = args.what.volume();
-    let pool = volume.pool();
     if args.list {
+        let pool = reach::named(common, &args.pool().into())?;
         let answer = ask(common, &pool, RescueRequest::List)?;
         return print(&output::answer(&answer, common.json));
     }
+    let volume = args.volume()?;
+    let pool = volume.pool();
     if args.end {
         let answer = ask(common, &pool, RescueRequest::End { volume })?;
         return print(&output::answer(&answer, common.json));
     }
-    begin(args, common, &pool, print)
+    begin(args, common, volume, print)
 }
 
 fn ask(common: &Common, pool: &PoolName, request: RescueRequest) -> Result<Answer, Failure> {
@@ -47,9 +48,10 @@ fn ask(common: &Common, pool: &PoolName, request: RescueRequest) -> Result<Answe
 fn begin(
     args: &RescueArgs,
     common: &Common,
-    pool: &PoolName,
+    volume: VolumeName,
     print: &mut dyn FnMut(&str) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
+    let pool = &volume.pool();
     let signals = catch_signals()?;
     let own_server = match reach::is_served(common, pool)? {
         true => None,
@@ -63,8 +65,8 @@ fn begin(
         false => Some(take_lease(&lease_file)?),
     };
     let begin = RescueBegin {
-        volume: args.what.volume(),
-        snapshot: args.what.snapshot().cloned(),
+        volume,
+        snapshot: args.snapshot().cloned(),
         writable: args.is_writable(),
         lease: lease.as_ref().map(|_| lease_file.clone()),
     };

@@ -261,6 +261,11 @@ fn a_killed_command_line_or_server_leaves_nothing() {
             .map(Vec::len),
         Some(1)
     );
+    for words in ["--list tank", "--list"] {
+        let listed = machine.ok(&format!("volume rescue {words} --json")).json();
+        assert_eq!(listed[0]["volume"], "tank/v", "{words}: {listed}");
+    }
+    machine.refused("volume rescue tank", 2, "name the volume");
     let volumes = || {
         let list = machine.ok("volume list tank --json").json();
         list.as_array().map(Vec::len)

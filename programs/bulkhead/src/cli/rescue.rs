@@ -4,7 +4,7 @@ use std::str::FromStr;
 
 use clap::Args;
 use control::Failure;
-use units::{SnapshotName, VolumeName};
+use units::{PoolName, SnapshotName, VolumeName};
 
 use super::Plan;
 
@@ -14,18 +14,20 @@ pub const EXAMPLES: &str = "Examples:
   bulkhead volume rescue tank/vm0@monday
   bulkhead volume rescue tank/vm0@monday --writable
   bulkhead volume rescue tank/vm0 --background --json
-  bulkhead volume rescue tank/vm0 --end";
+  bulkhead volume rescue tank/vm0 --end
+  bulkhead volume rescue --list";
 
 /// `volume rescue`
 #[derive(Clone, Debug, Args)]
 pub struct RescueArgs {
     /// The volume, or a snapshot as POOL/NAME@SNAPSHOT
-    #[arg(value_name = "VOLUME[@SNAPSHOT]")]
-    pub what: VolumeOrSnapshot,
+    #[arg(value_name = "VOLUME[@SNAPSHOT]", required_unless_present = "list")]
+    what: Option<What>,
     /// End the rescue of the volume, whoever began it
     #[arg(long, conflicts_with_all = ["writable", "read_only", "background", "list"])]
     pub end: bool,
-    /// List the rescues of the volume's pool
+    /// List the rescues of a pool, or of the volume's pool [default: the only pool that is served
+    /// or known here]
     #[arg(long, conflicts_with_all = ["writable", "read_only", "background"])]
     pub list: bool,
     /// Of a snapshot: let it be changed, on a clone that is thrown away at the end
@@ -45,49 +47,61 @@ impl RescueArgs {
         Ok(Plan::Rescue(self))
     }
 
+    /// The pool that is named, by itself or with a volume.
+    pub fn pool(&self) -> Option<PoolName> {
+        match self.what.as_ref()? {
+            What::Pool(pool) => Some(pool.clone()),
+            What::Volume(volume) => Some(volume.pool()),
+            What::Snapshot(snapshot) => Some(snapshot.volume().pool()),
+        }
+    }
+
+    /// The volume.
+    pub fn volume(&self) -> Result<VolumeName, Failure> {
+        match &self.what {
+            Some(What::Volume(volume)) => Ok(volume.clone()),
+            Some(What::Snapshot(snapshot)) => Ok(snapshot.volume()),
+            Some(What::Pool(_)) | None => Err(Failure::usage("name the volume, such as tank/vm0")),
+        }
+    }
+
+    /// The snapshot.
+    pub fn snapshot(&self) -> Option<&SnapshotName> {
+        match &self.what {
+            Some(What::Snapshot(snapshot)) => Some(snapshot),
+            _ => None,
+        }
+    }
+
     /// Whether it may be changed.
     pub fn is_writable(&self) -> bool {
-        match self.what {
-            VolumeOrSnapshot::Volume(_) => !self.read_only,
-            VolumeOrSnapshot::Snapshot(_) => self.writable,
+        match self.snapshot() {
+            None => !self.read_only,
+            Some(_) => self.writable,
         }
     }
 }
 
-/// A volume, or a snapshot of one.
+/// What a rescue is of; a pool where its rescues are listed.
 #[derive(Clone, Debug)]
-pub enum VolumeOrSnapshot {
+enum What {
+    Pool(PoolName),
     /// `POOL/NAME`
     Volume(VolumeName),
     /// `POOL/NAME@SNAPSHOT`
     Snapshot(SnapshotName),
 }
 
-impl VolumeOrSnapshot {
-    /// The volume.
-    pub fn volume(&self) -> VolumeName {
-        match self {
-            Self::Volume(name) => name.clone(),
-            Self::Snapshot(name) => name.volume(),
-        }
-    }
-
-    /// The snapshot.
-    pub fn snapshot(&self) -> Option<&SnapshotName> {
-        match self {
-            Self::Volume(_) => None,
-            Self::Snapshot(name) => Some(name),
-        }
-    }
-}
-
-impl FromStr for VolumeOrSnapshot {
+impl FromStr for What {
     type Err = units::NameError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        match text.contains('@') {
-            true => text.parse().map(Self::Snapshot),
-            false => text.parse().map(Self::Volume),
+        if text.contains('@') {
+            text.parse().map(Self::Snapshot)
+        } else if text.contains('/') {
+            text.parse().map(Self::Volume)
+        } else {
+            text.parse().map(Self::Pool)
         }
     }
 }
