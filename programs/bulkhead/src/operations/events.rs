@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use control::answer::{DeviceView, Event, PoolStatus, ScanView};
 use control::{Answer, Failure};
+use units::ByteCount;
 use zpool::Pool;
 
 use super::failures;
@@ -177,7 +178,10 @@ fn repaired_where(status: &PoolStatus) -> String {
     let devices = devices_of(status).into_values();
     let repaired = devices.filter(|device| device.repaired > 0);
     repaired
-        .map(|device| format!("; {} bytes repaired on {}", device.repaired, device.name))
+        .map(|device| {
+            let repaired = ByteCount(device.repaired);
+            format!("; {repaired} repaired on {}", device.name)
+        })
         .collect()
 }
 
@@ -195,9 +199,9 @@ fn compare_scans(old: &PoolStatus, new: &PoolStatus, news: &mut Vec<News>) {
     if was.is_none_or(|was| was.state != is.state) {
         let message = match is.state.as_str() {
             "finished" => format!(
-                "the {} finished: {} bytes repaired or copied, {} blocks cannot be repaired{}",
+                "the {} finished: {} repaired or copied, {} blocks cannot be repaired{}",
                 is.function,
-                is.repaired,
+                ByteCount(is.repaired),
                 is.errors,
                 repaired_where(new)
             ),

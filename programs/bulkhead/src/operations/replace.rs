@@ -217,7 +217,7 @@ fn hindrance(pool: &PoolStatus, view: &ReplacementView) -> Option<String> {
             pool.name, pool.name
         )),
         (Some(_), None) => Some(
-            "no unused disk of this machine is large enough: put one in, or name one with --with"
+            "no unused disk of this machine is large enough: put one in, or name another"
                 .to_owned(),
         ),
         _ => None,
