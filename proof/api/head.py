@@ -19,8 +19,10 @@ START_SECONDS = 60.0
 class Head:
     """One head, and the pool servers that it starts."""
 
-    def __init__(self, folder: Path):
+    def __init__(self, folder: Path, *, alone: bool = False):
+        """``alone``: it finds no other programs, so that it reaches no machine and makes no lab."""
         self.folder = folder
+        self._alone = alone
         self.program = Path(os.environ.get("BULKHEAD", REPOSITORY / "target/release/bulkhead"))
         self.disks = [folder / "disks" / name for name in ("a", "b", "c")]
         (folder / "disks").mkdir()
@@ -56,7 +58,9 @@ class Head:
             str(self.program), "head", "--listen", "127.0.0.1:0", "--name", "here",
             "--head-dir", f"{self.folder}/head", "--file", f"{self.folder}/appliance.toml", "--pool-options", options,
         ]  # fmt: skip
-        self.child = Child("head", argv + self._places, log)
+        argv += ["--lab-dir", f"{self.folder}/lab"]
+        env = {"PATH": str(self.folder / "no-programs")} if self._alone else None
+        self.child = Child("head", argv + self._places, log, env)
         child = self.child
 
         def is_listening() -> bool:
