@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
 import random
 import resource
-import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 from proof import runtime
-from proof.clients.base import Client, ClientError, read_all, wait_done
-from proof.clients.iscsi import IscsiAddress, IscsiClient
-from proof.clients.nbd import NbdAddress, NbdClient
+from proof.clients.base import ClientError
+from proof.clients.iscsi import IscsiAddress
+from proof.clients.nbd import NbdAddress
+from proof.clients.steady import WellBehaved
 from proof.hostile.attacks import ATTACKS, Place
-from proof.pattern import read_back, sectors
 from proof.runtime import ProofError
 from proof.servers.base import Server, VolumeSpec
 
@@ -25,58 +22,8 @@ RSS_GROWTH_BYTES_MAX = 512 << 20
 
 SLOWEST_ANSWER_SECONDS_MAX = 5.0
 PAUSE_SECONDS = 0.02
-OPERATIONS_AT_LEAST = 20
 RECOVERY_SECONDS = 40.0
 DESCRIPTORS = 4096
-
-
-class WellBehaved:
-    """Two clients that stay connected through all attacks, and write, read back and check."""
-
-    def __init__(self, iscsi: IscsiAddress, export: NbdAddress):
-        self._clients = [IscsiClient(iscsi, "iqn.2026-01.org.example:well-behaved"), NbdClient(export)]
-        self._sequence = 0
-        self.operations = 0
-        self.slowest_seconds = 0.0
-        self.failure: str | None = None
-
-    @contextlib.contextmanager
-    def at_work(self) -> Iterator[None]:
-        """Works as long as the block lasts, and a little longer."""
-        self.operations, self.slowest_seconds, self.failure = 0, 0.0, None
-        done = threading.Event()
-        worker = threading.Thread(target=self._work, args=(done,), name="well-behaved", daemon=True)
-        worker.start()
-        try:
-            yield
-        finally:
-            done.set()
-            worker.join()
-
-    def _work(self, done: threading.Event) -> None:
-        try:
-            while not done.wait(PAUSE_SECONDS) or self.operations < OPERATIONS_AT_LEAST:
-                for tag, client in enumerate(self._clients, 1):
-                    self._write_and_check(tag, client)
-        except ProofError as error:
-            self.failure = str(error)
-
-    def _write_and_check(self, tag: int, client: Client) -> None:
-        self._sequence += 1
-        self.operations += 1
-        # Each protocol has its own part of the volume behind what the attackers name.
-        start = 8192 + tag * 64 + self._sequence % 32
-        started = time.monotonic()
-        wait_done(client, lambda done: client.write(start * 512, sectors(tag, self._sequence, start, 16), True, done))
-        data = read_all(client, start * 512, 16 * 512)
-        self.slowest_seconds = max(self.slowest_seconds, time.monotonic() - started)
-        if read_back(tag, start, data) != [self._sequence] * 16:
-            raise ProofError("a read shows something else than what was written before it")
-
-    def close(self) -> None:
-        """Drops both connections."""
-        for client in self._clients:
-            client.close()
 
 
 def _newcomer_is_served(address: IscsiAddress, export: NbdAddress) -> None:

@@ -8,10 +8,23 @@ import time
 
 from proof import runtime
 from proof.operations.proof import OperationsProof
-from proof.operations.table import OPERATIONS
+from proof.operations.table import OPERATIONS, Operation
 from proof.operations.verbs import all_verbs, complaints
+from proof.operations.whole import BUSY, WholeProof
 from proof.operations.world import LEG_BYTES, World
 from proof.servers.bulkhead import program
+
+
+def _whole(operations: list[Operation], seed: int, keep: bool) -> int:
+    started = time.monotonic()
+    with runtime.scratch("operations", keep, base=runtime.memory_base(4 * LEG_BYTES)) as scratch:
+        world = World(scratch, seed, (BUSY,))
+        proof = WholeProof(world, operations)
+        try:
+            proof.run()
+        finally:
+            world.kill()
+    return runtime.verdict(proof.complaints, f"{time.monotonic() - started:.0f} s", proof.verdict())
 
 
 def main(argv: list[str]) -> int:
@@ -19,6 +32,7 @@ def main(argv: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="proof.operations", description=__doc__)
     parser.add_argument("--rounds", type=int, default=50)
     parser.add_argument("--seed", type=int, default=random.randrange(1 << 32), help="repeats a run's operations")
+    parser.add_argument("--whole", action="store_true", help="each verb once, nobody killed, beside clients at work")
     parser.add_argument("--every-step", action="store_true", help="kill each operation at each of its steps, instead of rounds")
     parser.add_argument("--stride", type=int, default=1, help="with --every-step: only at every so-manieth")
     parser.add_argument("--only", action="append", help="operations whose names contain this; may be repeated")
@@ -32,6 +46,8 @@ def main(argv: list[str]) -> int:
     runtime.require_nbd()
     if wrong := complaints(all_verbs(program())):
         raise runtime.ProofError("; ".join(wrong))
+    if arguments.whole:
+        return _whole(chosen, arguments.seed, arguments.keep)
     rounds = len(OPERATIONS) if arguments.every_step else arguments.rounds
     print(f"operations: {'every step' if arguments.every_step else f'{rounds} rounds'}, seed {arguments.seed}")
     started = time.monotonic()

@@ -520,3 +520,14 @@ OPERATIONS: tuple[Operation, ...] = (
     Operation("pool clear", ("pool", "clear", POOL)),
     Operation("pool set", ("pool", "set", POOL, "comment=rack-7"), after=(("pool", "set", POOL, "comment="),)),
 )
+
+WITH_SERVER: tuple[Operation, ...] = (
+    Operation("volume clone", ("volume", "clone", f"{V}@base", COPY), after=(_destroy("copy"),)),
+    Operation(
+        "pool replace",
+        ("pool", "replace", POOL, "LEG0", "SPARE"),
+        before=(_blank_spare,),
+        after=(("pool", "scrub", POOL, "--wait"), _take_leg_back),
+    ),
+)
+"""Other words for what is above: not killed, but asked."""

@@ -10,12 +10,34 @@ from proof.operations.table import OPERATIONS
 from proof.operations.world import Words
 from proof.process import checked
 from proof.runtime import scratch
+from proof.servers.bulkhead import POOL, TARGET
 
 MANUAL_SECONDS = 60.0
 SYNOPSIS = re.compile(r"^\.SH SYNOPSIS\n\\fB(bulkhead[a-z \\-]*)\\fR", re.MULTILINE)
 PARENT = ".SH SUBCOMMANDS"
 
+LOOKS: dict[str, Words] = {
+    "nbd list": ("nbd", "list"),
+    "pool events": ("pool", "events", POOL),
+    "pool get": ("pool", "get", POOL, "size"),
+    "pool list": ("pool", "list"),
+    "pool status": ("pool", "status", POOL),
+    "replicate list": ("replicate", "list", POOL),
+    "snapshot list": ("snapshot", "list", f"{POOL}/v"),
+    "snapshot schedule list": ("snapshot", "schedule", "list", POOL),
+    "status": ("status", POOL),
+    "target list": ("target", "list"),
+    "target show": ("target", "show", TARGET),
+    "volume get": ("volume", "get", f"{POOL}/v"),
+    "volume key status": ("volume", "key", "status", f"{POOL}/e"),
+    "volume list": ("volume", "list", POOL),
+    "volume show": ("volume", "show", f"{POOL}/v"),
+    "volume space": ("volume", "space", POOL),
+}
+"""Verbs that ask a pool and change nothing, as they are asked."""
+
 LOOK_ONLY = (
+    *LOOKS,
     "appliance check",
     "appliance plan",
     "appliance schema",
@@ -23,26 +45,10 @@ LOOK_ONLY = (
     "completion",
     "head openapi",
     "man",
-    "nbd list",
-    "pool events",
-    "pool get",
-    "pool list",
-    "pool status",
-    "replicate list",
-    "snapshot list",
-    "snapshot schedule list",
-    "status",
-    "target list",
-    "target show",
     "token list",
     "user list",
-    "volume get",
-    "volume key status",
-    "volume list",
-    "volume show",
-    "volume space",
 )
-"""Verbs that change nothing."""
+"""Verbs that change nothing; those that are not above ask no pool."""
 
 ELSEWHERE = {
     "agent address": "Pacemaker starts it again: programs/bulkhead/tests/agent.rs",

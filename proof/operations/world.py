@@ -45,11 +45,11 @@ OF_ITSELF = ("repl-", "auto-")
 class World:
     """One pool, with a server or without."""
 
-    def __init__(self, scratch: Path, seed: int):
+    def __init__(self, scratch: Path, seed: int, others: Sequence[VolumeSpec] = ()):
         self.scratch = scratch
         self.keys = [scratch / f"key{number}" for number in range(3)]
         self.port = free_port()
-        self.server = Bulkhead(scratch, [VOLUME], leg_bytes=LEG_BYTES, options=("--replication", f"127.0.0.1:{self.port}"))
+        self.server = Bulkhead(scratch, [VOLUME, *others], leg_bytes=LEG_BYTES, options=("--replication", f"127.0.0.1:{self.port}"))
         self.steps = Steps(self.server.legs[1], self.server.fault_file, scratch / "command-faults")
         self.spare = self.server.directory / "spare.img"
         self.secret = scratch / "secret"

@@ -1,0 +1,101 @@
+"""Each verb to its end with a server that runs, beside stock clients that write, read back and check all the time."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+
+from proof.clients.steady import WellBehaved
+from proof.operations.table import WITH_SERVER, Operation
+from proof.operations.verbs import LOOKS
+from proof.operations.world import Words, World
+from proof.runtime import ProofError, wait_until
+from proof.servers.base import VolumeSpec
+from proof.servers.bulkhead import POOL
+
+BUSY = VolumeSpec("busy", 16 << 20)
+"""What the clients use."""
+
+SLOWEST_ANSWER_SECONDS_MAX = 10.0
+"""A pause that no initiator takes for an error; each operation stops its own volume at most."""
+
+END_SECONDS = 60.0
+
+
+class WholeProof:
+    """Every operation of the table, then every look, then the end of the server."""
+
+    def __init__(self, world: World, operations: Sequence[Operation], say: Callable[[str], None] = print):
+        self._world = world
+        self._operations = [*operations, *WITH_SERVER]
+        self._say = say
+        self.complaints: list[str] = []
+        self.asked = 0
+        self.answered = 0
+        """Requests of the clients."""
+        self.slowest = (0.0, "")
+
+    def run(self) -> None:
+        """All of them; goes on after a complaint."""
+        world = self._world
+        world.prepare()
+        clients = WellBehaved(world.server.iscsi(BUSY.name), world.server.nbd(BUSY.name))
+        try:
+            for operation in self._operations:
+                self._beside(clients, operation.name, lambda operation=operation: self._perform(operation))
+            for verb, words in LOOKS.items():
+                self._beside(clients, verb, lambda words=words: self._look(words))
+            self._try("pool export", self._export)
+        finally:
+            clients.close()
+
+    def verdict(self) -> str:
+        """The last line."""
+        seconds, during = self.slowest
+        return (
+            f"operations: {self.asked} done with a server beside {self.answered} writes and reads of clients, "
+            f"the slowest took {seconds:.2f} s ({during}), {len(self.complaints)} wrong"
+        )
+
+    def _try(self, name: str, act: Callable[[], None]) -> None:
+        self.asked += 1
+        try:
+            act()
+        except ProofError as error:
+            self.complaints.append(f"{name}: {error}\n{self._world.server_words()}")
+
+    def _beside(self, clients: WellBehaved, name: str, act: Callable[[], None]) -> None:
+        """The operation, and what clients saw of it."""
+        with clients.at_work():
+            self._try(name, act)
+        self.answered += clients.operations
+        self.slowest = max(self.slowest, (clients.slowest_seconds, name))
+        if clients.failure:
+            self.complaints.append(f"{name}: a client: {clients.failure}")
+        elif clients.slowest_seconds > SLOWEST_ANSWER_SECONDS_MAX:
+            self.complaints.append(f"{name}: a client waited for {clients.slowest_seconds:.1f} s")
+
+    def _perform(self, operation: Operation) -> None:
+        world = self._world
+        started = time.monotonic()
+        world.do(operation.before)
+        stdin = world.stream(operation.stdin) if operation.stdin else None
+        stdout = world.stream(operation.stdout) if operation.stdout else None
+        world.ask(*world.named(operation.words), stdin=stdin, stdout=stdout)
+        world.observe(operation.reads)
+        world.do(operation.after)
+        self._say(f"{operation.name}: {time.monotonic() - started:.1f} s")
+
+    def _look(self, words: Words) -> None:
+        if not self._world.ask(*words).strip():
+            raise ProofError("it says nothing")
+        self._world.look(*words)
+
+    def _export(self) -> None:
+        """The clients are still connected: it asks them to leave, closes the pool, and ends the server."""
+        self._world.ask("pool", "export", POOL)
+        (server,) = self._world.server.children
+        wait_until("the end of the server", lambda: not server.alive(), END_SECONDS)
+        self._world.server.stop()
+        if findings := self._world.server.audit():
+            raise ProofError(f"the pool's checker found: {findings}")
