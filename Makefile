@@ -16,7 +16,7 @@ PREFIX ?= /usr/local
 DESTDIR ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help deps build install deb demo demo-single test lint unit conformance crash hostile rollback operations-crash operations-steps races requests api drill drill-short stock linux fuzz bench console screenshots
+.PHONY: help deps build install deb demo demo-single test lint unit conformance crash hostile rollback operations operations-crash operations-steps guide races requests api drill drill-short stock linux fuzz bench console screenshots
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -78,6 +78,14 @@ races: build ## many initiators change the same blocks at the same time, also wh
 requests: build ## random requests about what is there, for REQUESTS_SECONDS: the server outlives them all
 	@scripts/deps.sh test
 	$(PYTHON) -m proof.requests --seconds $(or $(REQUESTS_SECONDS),20) $(if $(SEED),--seed $(SEED))
+
+operations: build ## each verb once with a server that runs, beside stock clients at work
+	@scripts/deps.sh test
+	$(PYTHON) -m proof.operations --whole
+
+guide: build ## the commands of the guide, as its reader would run them
+	@scripts/deps.sh test
+	$(PYTHON) -m proof.guide
 
 operations-crash: build ## ROUNDS of administrators' operations, each killed in the middle, with a server and without
 	@scripts/deps.sh test

@@ -27,10 +27,12 @@ run make crash ROUNDS="${LEGS_ROUNDS:-16}" LEGS=mix
 run make crash ROUNDS="${ONE_FILE_ROUNDS:-12}" ONE_FILE=1
 run make hostile
 run make rollback ROUNDS="${ROLLBACK_ROUNDS:-12}"
+run make operations
 run make operations-crash ROUNDS="${OPERATIONS_ROUNDS:-16}"
 run make requests
 run make api
 run make console
+run make guide
 run make drill-short
 run make fuzz SECONDS="${FUZZ_SECONDS:-60}"
 run make demo-single

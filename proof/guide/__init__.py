@@ -1,0 +1,1 @@
+"""The examples of the guide, run as their reader would run them."""

@@ -1,0 +1,109 @@
+"""Shell commands of a page of the guide, in their order, and what is done with each."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+
+from proof.runtime import ProofError
+
+FENCE = "```"
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command as it stands in the page."""
+
+    line: int
+    text: str
+
+
+@dataclass(frozen=True)
+class Page:
+    """How a page's commands are run."""
+
+    before: str = ""
+    """Shell that makes what the reader has already."""
+    instead: tuple[tuple[str, str], ...] = ()
+    """Words of the reader's machine, and those of this one."""
+    elsewhere: tuple[tuple[str, str], ...] = ()
+    """Beginnings of commands that are not run here, and why."""
+    first: tuple[tuple[str, str], ...] = ()
+    """Beginnings of commands, and shell that comes before them."""
+    typed: tuple[tuple[str, str], ...] = ()
+    """Beginnings of commands that ask, and what is typed each time."""
+    after: str = ""
+    """Shell that looks at what came of it all."""
+
+
+def commands_of(text: str) -> list[Command]:
+    """The commands in fenced blocks without a language. A line that goes on, goes on."""
+    found: list[Command] = []
+    fence, begun, pending = "", 0, ""
+    for number, line in enumerate(text.splitlines(), 1):
+        if line.startswith(FENCE):
+            fence = "" if fence else line
+            continue
+        if fence != FENCE or not (line.strip() or pending):
+            continue
+        begun = begun if pending else number
+        pending += line
+        if pending.endswith("\\"):
+            pending = pending[:-1]
+            continue
+        found.append(Command(begun, pending.strip()))
+        pending = ""
+    return found
+
+
+def _chosen(table: tuple[tuple[str, str], ...], text: str, used: set[str]) -> str | None:
+    for start, value in table:
+        if text.startswith(start):
+            used.add(start)
+            return value
+    return None
+
+
+def script_of(page: Page, text: str, typist: list[str]) -> tuple[str, int, int]:
+    """Shell for all commands of a page, how many it runs, and how many not.
+
+    ``typist`` runs a command on a terminal: it is given the line to type and the command's text.
+    """
+    used: set[str] = set()
+    lines, ran, left = [page.before], 0, 0
+    for command in commands_of(text):
+        if _chosen(page.elsewhere, command.text, used) is not None:
+            left += 1
+            continue
+        words = command.text
+        for theirs, ours in page.instead:
+            words = words.replace(theirs, ours)
+        if first := _chosen(page.first, command.text, used):
+            lines.append(first)
+        if typed := _chosen(page.typed, command.text, used):
+            words = f"{shlex.join(typist)} {shlex.quote(typed)} {shlex.quote(words)}"
+        lines += [f"step {command.line} {shlex.quote(command.text)}", _in_background(words)]
+        ran += 1
+    known = {start for table in (page.elsewhere, page.first, page.typed) for start, _ in table}
+    if stale := sorted(known - used):
+        raise ProofError(f"no command of the page begins with {stale}")
+    return "\n".join([*lines, page.after]) + "\n", ran, left
+
+
+SERVER = re.compile(r"^bulkhead pool-server (\S+)([^&]*)&?$")
+
+
+def _in_background(words: str) -> str:
+    """A server is started in the place of the one that runs, and waited for."""
+    server = SERVER.match(words)
+    if server is None:
+        return words
+    return f"serve {server[1]}{server[2].split(' #')[0]}"
+
+
+def pages(folder: Path) -> dict[str, str]:
+    """The pages of the guide that have commands, by their names."""
+    found = {page.stem: page.read_text() for page in sorted(folder.glob("*.md"))}
+    return {name: text for name, text in found.items() if commands_of(text)}

@@ -1,0 +1,117 @@
+"""What the reader of each page has, and what is not run here."""
+
+from __future__ import annotations
+
+from proof.guide.blocks import Page
+
+TARGET = "iqn.2026-01.org.example:tank"
+POOL = "truncate -s 64G /srv/a /srv/b; export BULKHEAD_SEARCH=/srv; bulkhead pool create tank mirror /srv/a /srv/b\n"
+VOLUMES = POOL + "serve tank; bulkhead volume create tank/vm0 --size 64M --sparse; bulkhead volume create tank/iso --size 16M --sparse\n"
+OFFERED = VOLUMES + f"bulkhead target create {TARGET}; bulkhead target map {TARGET} tank/vm0\n"
+DISKS = "mkdir -p /srv/disks; truncate -s 1G /srv/disks/d{1..6} /srv/disks/n{1..3}\n"
+MIRROR = (
+    "bulkhead pool export tank 2>/dev/null || true; bulkhead pool destroy tank --yes-destroy-all-data; rm -rf /srv/disks/*; " + DISKS
+    + "bulkhead pool create tank mirror /srv/disks/d1 /srv/disks/d2; serve tank\n"
+)
+SECRET = "a secret of ann"
+
+PAGES: dict[str, Page] = {
+    "getting-started": Page(
+        elsewhere=(("make ", "builds and installs: make build, proof.demo"),),
+        # The answer stays: what was written is there after the kill.
+        after="",
+    ),
+    "volumes": Page(
+        before=POOL + "serve tank\n",
+        first=(
+            ("bulkhead volume destroy", "bulkhead volume create tank/vm0 --size 1M\n"),
+        ),
+    ),
+    "snapshots": Page(
+        before=VOLUMES + "bulkhead volume create tank/db/log --size 16M --sparse --parents; bulkhead volume create tank/scratch/a --size 1M --parents\n",
+    ),
+    "scrub": Page(
+        before=VOLUMES,
+        elsewhere=(
+            ("scan:", "an answer"), ("48K repaired", "an answer"), ("scrubs:", "an answer"), ("next:", "an answer"), ("damaged:", "an answer"),
+            ("bulkhead pool scrub tank --pause", "proof.operations slows a disk down for it"),
+            ("bulkhead pool scrub tank --resume", "as above"), ("bulkhead pool scrub tank --stop", "as above"),
+        ),
+    ),
+    "iscsi": Page(
+        before=VOLUMES + f"mkdir -p /root; printf '%s' '{SECRET}' > /root/ann.secret\n",
+        typed=((f"bulkhead target chap set {TARGET} --user ann   ", SECRET), (f"bulkhead target chap mutual {TARGET}", "another secret")),
+        after=f"bulkhead target show {TARGET}\n",
+    ),
+    "nbd": Page(
+        before=OFFERED + "mkdir -p /etc/pki/nbd; cd /etc/pki/nbd; echo 127.0.0.1 tank.example.org >> /etc/hosts\n",
+        instead=(("10.0.0.1:10809", "127.0.0.1:10809"), ("tls-certificates=/etc/pki/nbd", "tls-certificates=/etc/pki/nbd")),
+        first=(("nbdinfo 'nbds://", "serve tank --nbd 127.0.0.1:10809 --nbd unix:/run/bulkhead/tank.nbd --nbd-tls-cert server-cert.pem"
+                " --nbd-tls-key server-key.pem --nbd-tls-ca ca-cert.pem\nbulkhead nbd export tank/vm0 --name vm0 --allow-certificate hypervisor1\n"),),
+    ),
+    "pools": Page(
+        before="export BULKHEAD_SEARCH=/srv/disks\n" + DISKS,
+        instead=(*((f"DISK{number}", f"/srv/disks/d{number}") for number in range(1, 7)),
+                 *((f"NVME{number}", f"/srv/disks/n{number}") for number in range(1, 4)), ("OLD", "/srv/disks/d1"), ("NEW", "/srv/disks/d3")),
+        elsewhere=(
+            ("bulkhead pool events tank --follow", "never ends"), ("bulkhead pool replace tank OLD        #", "needs a disk that was changed"),
+            ("bulkhead pool replace-disk tank     ", "needs a bad disk: tests/care.rs"), ("bulkhead pool replace-disk tank --yes", "as above"),
+            *((start, "an answer") for start in ("BAD DEVICE", "/dev/loop", "UNUSED DISK", "a new disk needs", "1. ", "2. ", "3. ", "to do it")),
+        ),
+        first=(("bulkhead pool create tank", "bulkhead pool destroy tank --yes-destroy-all-data 2>/dev/null || true; rm -rf /srv/disks/*\n" + DISKS),
+               ("bulkhead pool events tank", MIRROR), ("bulkhead pool offline", "rm -f /srv/disks/d3; truncate -s 1G /srv/disks/d3\n" + MIRROR),
+               ("bulkhead pool replace tank OLD NEW", "rm -f /srv/disks/d3; truncate -s 1G /srv/disks/d3\n")),
+    ),
+    "encryption": Page(
+        before=POOL + "serve tank\ninstall -d /etc/bulkhead/key-programs; printf '#!/bin/sh\\necho a passphrase of $1\\n' > /etc/bulkhead/key-programs/vault;"
+        " chmod 755 /etc/bulkhead/key-programs/vault\n",
+        elsewhere=(("bulkhead pool move", "needs two heads: the drills"), ("bulkhead bench crypto", "takes a minute: programs/bulkhead/tests/encryption.rs")),
+        first=(("bulkhead volume key change tank/vm1", "od -An -tx1 -N32 /dev/urandom | tr -d ' \\n' > /etc/bulkhead/keys/new\n"),),
+        typed=(("bulkhead volume create tank/vm0", "a long passphrase"), ("bulkhead volume key change tank/vm0", "another passphrase")),
+    ),
+    "rescue": Page(
+        before=VOLUMES + "bulkhead snapshot create tank/vm0@monday\n",
+        elsewhere=(
+            ("bulkhead volume rescue", "lasts until it is ended: programs/bulkhead/tests/rescue.rs"),
+            ("mkdir", "tests/rescue.rs runs what the command prints"), ("nbdfuse", "as above"), ("until", "as above"), ("mount", "as above"),
+            ("...", "no command"), ("umount", "as above"),
+        ),
+    ),
+    "recovery": Page(before=POOL.replace("/srv", "/srv/moved").replace("truncate", "mkdir -p /srv/moved; truncate") + "unset BULKHEAD_SEARCH; rm -rf /var/lib/bulkhead/*\n"),
+    "replication": Page(
+        before=VOLUMES + "truncate -s 64G /srv/c; bulkhead pool create vault /srv/c; serve vault --iscsi 127.0.0.1:3261,1 --nbd 127.0.0.1:10810\n",
+        instead=((" | ssh other ", " | "), ("$(ssh other ", "$("), ("there$ ", ""), ("here$  ", "")),
+        first=(("bulkhead snapshot send tank/vm0@tuesday --from @monday | ssh other bulkhead", "bulkhead snapshot create tank/vm0@tuesday\n"),),
+        elsewhere=(
+            ("bulkhead snapshot send tank/vm0@tuesday --from @monday | ssh other zfs", "needs a kernel's ZFS"),
+            ("bulkhead snapshot receive vault/vm0 --resumable <", "needs a stream that was cut: proof.operations"), ("token=", "as above"),
+            ("bulkhead snapshot send --resume", "as above"), ("bulkhead snapshot receive vault/vm0 --abort", "as above"),
+            ("there$", "needs two appliances: programs/bulkhead/tests/replication.rs"), ("here$", "as above"),
+        ),
+    ),
+    "monitoring": Page(before="mkdir -p /etc/prometheus\n", typed=(("bulkhead user add", "a long enough password"),)),
+    "api": Page(
+        before=VOLUMES,
+        elsewhere=(("bulkhead head  ", "never ends, and is asked: proof.api"), ("curl", "proof.api")),
+        typed=(("bulkhead user add", "a long enough password"),),
+    ),
+    "command-line": Page(
+        before="mkdir -p /usr/local/share/man/man1; truncate -s 64G /srv/a /srv/b; export BULKHEAD_SEARCH=/srv\n",
+        instead=(("/dev/sda", "/srv/a"), ("/dev/sdb", "/srv/b")),
+        typed=((f"bulkhead target chap set {TARGET}", SECRET),),
+    ),
+}
+"""The pages that are run."""
+
+NOT_RUN: dict[str, str] = {
+    "appliance": "needs heads: programs/bulkhead/tests/appliance.rs, the drills",
+    "pair": "needs heads: the drills, console/tests/setup.test.mjs",
+    "upgrade": "needs heads: the drills",
+    "failures": "needs heads: the drills",
+    "lab": "needs namespaces of its own: programs/bulkhead/tests/lab.rs",
+    "drills": "needs a lab: drill-short",
+    "clients": "settings of other systems",
+    "linux-initiator": "proof.linux",
+    "running-as-a-service": "needs systemd: packaging's tests, the drills",
+}
+"""The pages that are not, and what shows them."""
