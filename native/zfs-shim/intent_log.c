@@ -91,7 +91,22 @@ bh_log_write(bh_volume_t *volume, dmu_tx_t *tx, uint64_t offset,
 	dsl_pool_wrlog_count(log->zl_dmu_pool, length, tx->tx_txg);
 }
 
-/* Records that an extent was freed. */
+static void
+log_truncate(bh_volume_t *volume, dmu_tx_t *tx, uint64_t offset, uint64_t length)
+{
+	itx_t *itx = zil_itx_create(TX_TRUNCATE, sizeof (lr_truncate_t));
+	lr_truncate_t *record = (lr_truncate_t *)&itx->itx_lr;
+	record->lr_foid = BH_DATA_OBJECT;
+	record->lr_offset = offset;
+	record->lr_length = length;
+	zil_itx_assign(volume->bv_log, itx, tx);
+}
+
+/*
+ * Records that an extent was freed, in whole sectors; of those that it shares with others the contents are recorded.
+ * A record of a write before this one may bring back a write that came after it: a free of half a sector would
+ * then be replayed over half of that write.
+ */
 void
 bh_log_free(bh_volume_t *volume, dmu_tx_t *tx, uint64_t offset,
     uint64_t length)
@@ -99,12 +114,19 @@ bh_log_free(bh_volume_t *volume, dmu_tx_t *tx, uint64_t offset,
 	if (zil_replaying(volume->bv_log, tx))
 		return;
 
-	itx_t *itx = zil_itx_create(TX_TRUNCATE, sizeof (lr_truncate_t));
-	lr_truncate_t *record = (lr_truncate_t *)&itx->itx_lr;
-	record->lr_foid = BH_DATA_OBJECT;
-	record->lr_offset = offset;
-	record->lr_length = length;
-	zil_itx_assign(volume->bv_log, itx, tx);
+	uint64_t end = offset + length;
+	uint64_t first = P2ROUNDUP(offset, BH_SECTOR_BYTES_MAX);
+	uint64_t last = end == volume->bv_size ? end :
+	    P2ALIGN_TYPED(end, BH_SECTOR_BYTES_MAX, uint64_t);
+	if (first >= last) {
+		bh_log_write(volume, tx, offset, length);
+		return;
+	}
+	if (offset < first)
+		bh_log_write(volume, tx, offset, first - offset);
+	log_truncate(volume, tx, first, last - first);
+	if (last < end)
+		bh_log_write(volume, tx, last, end - last);
 }
 
 /* Makes all records durable, with as much of the work as possible on this thread. */
@@ -133,7 +155,7 @@ bh_log_begin(bh_volume_t *volume)
 		dmu_tx_abort(tx);
 		return (error);
 	}
-	bh_log_free(volume, tx, 0, 0);
+	log_truncate(volume, tx, 0, 0);
 	dmu_tx_commit(tx);
 	bh_log_commit(log);
 	return (0);

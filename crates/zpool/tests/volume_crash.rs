@@ -27,6 +27,8 @@ const RUN_MAX: u64 = 24;
 /// A thread never runs further ahead of its last confirmation than this.
 const WINDOW: u64 = 64;
 const ROUNDS: u64 = 6;
+/// One round in about twenty ends at a moment that tells.
+const HALVES_ROUNDS: u64 = 60;
 /// Confirmations after which a round ends at the latest.
 const CONFIRMED_MAX: usize = 400;
 
@@ -258,6 +260,94 @@ fn round(folder: &Path, seed: u64, volume: &str, spans: &mut [Vec<(u64, u64)>], 
         let start = starts[thread];
         let end = confirmed.unwrap_or(start.saturating_sub(1));
         spans[thread].push((start, end.max(start.saturating_sub(1))));
+    }
+}
+
+/// Sectors of a block that a step frees: its head, or its tail, in turns. Neither begins and ends with the block.
+fn half(number: u64) -> Extent {
+    match number % 2 {
+        0 => Extent::new(0, 1536),
+        _ => Extent::new(1536, BLOCK - 1536),
+    }
+}
+
+/// Writes one block, frees one half of it, writes it again, and so on, while other threads write elsewhere
+/// and flush: several flushes at a time wait for each other, and fetch what is newer than what they record.
+fn rewrite_until_killed(volume: &Volume, from: u64) {
+    let elsewhere = vec![1; BLOCK as usize];
+    std::thread::scope(|scope| {
+        for _ in 0..THREADS {
+            scope.spawn(|| {
+                loop {
+                    volume
+                        .write(BLOCKS_PER_THREAD * BLOCK, &elsewhere, Effort::MayBlock)
+                        .expect("write");
+                    volume.flush().expect("flush");
+                    writeln!(std::io::stdout(), "flushed").expect("tell the parent");
+                }
+            });
+        }
+        for number in from.. {
+            let data = block_image(0, number);
+            volume.write(0, &data, Effort::MayBlock).expect("write");
+            volume
+                .write_zeroes(half(number), Zero::MayFree, Effort::MayBlock)
+                .expect("free");
+            // So that few of these records stand behind many of the others.
+            std::thread::sleep(std::time::Duration::from_micros(100));
+        }
+    });
+}
+
+/// The step that the block shows: as it was written, or with the half freed that its own step frees.
+fn shown_step(bytes: &[u8]) -> u64 {
+    let mut numbers = bytes.chunks_exact(16).map(|pair| &pair[8..]);
+    let number = numbers.find(|number| number.iter().any(|byte| *byte != 0));
+    let Some(number) = number else {
+        assert!(bytes.iter().all(|byte| *byte == 0), "the block is torn");
+        return 0;
+    };
+    let number = u64::from_le_bytes(number.try_into().expect("eight bytes"));
+    let whole = block_image(0, number);
+    let mut freed = whole.clone();
+    let Extent { offset, length } = half(number);
+    freed[offset as usize..(offset + length) as usize].fill(0);
+    assert!(
+        bytes == whole || bytes == freed,
+        "step {number} shows in one half of the block, a free before it in the other"
+    );
+    number
+}
+
+#[test]
+fn a_free_of_half_a_block_tears_no_later_write() {
+    const TEST: &str = "a_free_of_half_a_block_tears_no_later_write";
+    const FOLDER: &str = "VOLUME_CRASH_HALVES";
+    if let Ok(folder) = std::env::var(FOLDER) {
+        let pool = open_pool(Path::new(&folder));
+        let volume = pool
+            .open_volume(&volume_name("tank/large"), OpenOptions::default())
+            .expect("open and replay");
+        let shown = shown_step(&read(&volume, Extent::new(0, BLOCK)));
+        return rewrite_until_killed(&volume, shown + 1);
+    }
+    let folder = tempfile::tempdir().expect("temporary folder");
+    let mut random = fastrand::Rng::with_seed(seed());
+    // Each writer begins by looking at what the one before it left.
+    for _ in 0..=HALVES_ROUNDS {
+        let mut process = Command::new(std::env::current_exe().expect("this program"))
+            .args([TEST, "--exact", "--nocapture"])
+            .env(FOLDER, folder.path())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("start the writer");
+        let output = BufReader::new(process.stdout.take().expect("piped"));
+        let patience = random.usize(1..CONFIRMED_MAX);
+        let flushes = output.lines().map_while(Result::ok);
+        let flushes = flushes.filter(|line| line == "flushed").take(patience);
+        assert_eq!(flushes.count(), patience, "the writer ended by itself");
+        process.kill().expect("kill the writer");
+        process.wait().expect("reap the writer");
     }
 }
 
