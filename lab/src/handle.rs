@@ -502,9 +502,22 @@ impl Lab {
             std::thread::sleep(POLL);
         }
         remove_memory_groups(&folder).map_err(LabError::io("remove the memory groups of heads"))?;
-        let removed = std::fs::remove_dir_all(folder.path());
+        let removed = remove_folder(&folder);
         removed.map_err(LabError::io(format!("remove {}", folder.path().display())))
     }
+}
+
+/// The lock goes last: as long as it is there, a lab whose end was cut off is found and ended again.
+fn remove_folder(folder: &Folder) -> io::Result<()> {
+    for entry in std::fs::read_dir(folder.path())? {
+        let entry = entry?;
+        match entry.file_type()?.is_dir() {
+            true => std::fs::remove_dir_all(entry.path())?,
+            false if entry.path() == folder.lock() => {}
+            false => std::fs::remove_file(entry.path())?,
+        }
+    }
+    std::fs::remove_dir_all(folder.path())
 }
 
 /// The only thing of a lab that the kernel does not remove by itself.
