@@ -36,7 +36,7 @@ export function EventsPage() {
           />
           <Input label="Only with these words" value={words} onValue={setWords} />
         </div>
-        <EventList events={found} />
+        <EventList events={found} empty={events.value.length > 0 ? "No event of these pools has these words." : undefined} />
       </Card>
     </Page>
   );

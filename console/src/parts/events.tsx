@@ -15,8 +15,14 @@ const TONES: Record<string, Tone> = {
   imported: "good",
 };
 
-export function EventList({ events }: { events: PoolEventOf[] }) {
-  if (events.length === 0) return <p class="empty">Nothing has happened yet.</p>;
+interface EventListProps {
+  events: PoolEventOf[];
+  /** What is said where there is none. */
+  empty?: string;
+}
+
+export function EventList({ events, empty = "Nothing has happened yet." }: EventListProps) {
+  if (events.length === 0) return <p class="empty">{empty}</p>;
   return (
     <ol class="events" aria-label="Events, newest first">
       {events.map(({ pool, event }) => (

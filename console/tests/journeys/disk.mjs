@@ -15,6 +15,15 @@ export async function replacesDisk({ browser, head }) {
   // What to do next is said on the first page, too.
   await page.getByRole("link", { name: "Overview" }).click();
   await page.getByRole("region", { name: "What to do next" }).locator(".alert").first().waitFor();
+  await page.getByRole("link", { name: "Events", exact: true }).click();
+  const words = page.getByLabel("Only with these words");
+  await words.fill("IS OFFLINE");
+  const events = page.getByRole("list", { name: "Events, newest first" });
+  await events.getByText(`${old} was ONLINE, is OFFLINE`).waitFor();
+  assert.equal(await events.getByRole("listitem").count(), 1);
+  await words.fill("no such thing");
+  await page.getByText("No event of these pools has these words.").waitFor();
+  await page.getByRole("link", { name: "Overview" }).click();
   await page.getByRole("link", { name: "Details of tank" }).click();
 
   await members.getByRole("button", { name: `Replace ${old}` }).click();

@@ -31,6 +31,10 @@ export async function showsTraffic({ browser, head }) {
     await legend(page, "Mean time of an answer, by volume").getByText(/tank\/vm0 [\d.]+ (µs|ms)/).waitFor();
     await page.getByRole("region", { name: "Heads and pools" }).getByText("1 session").waitFor();
     await assertAccessible(page, "charts of a volume in use");
+    const space = page.getByRole("meter", { name: "Space of tank in use" });
+    await space.waitFor();
+    assert.match(await space.getAttribute("aria-valuetext"), /MiB of .+ %/);
+    await page.getByText(/^[\d.]+ MiB of [\d.]+ MiB, \d+ %$/).waitFor();
 
     await visit(page, "volumes");
     const row = page.getByRole("table", { name: "Volumes" }).getByRole("row", { name: /tank\/vm0/ });
