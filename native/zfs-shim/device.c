@@ -143,6 +143,7 @@ device_open(vdev_t *vd, uint64_t *size, uint64_t *size_max, uint64_t *logical_sh
 		vd->vdev_stat.vs_aux = VDEV_AUX_BAD_LABEL;
 		return (EINVAL);
 	}
+	bh_space_note_device(vd);
 
 	if (vd->vdev_tsd != NULL)
 		error = driver->reshape(vd->vdev_tsd, &shape);

@@ -25,6 +25,9 @@ void bh_dataset_let_go(dsl_pool_t *dp, dsl_dataset_t *ds, const void *tag);
 /* interpose.c: the library's own definition, which ours comes before. */
 void *bh_library_function(const char *name);
 
+/* space_estimate.c: a device is being opened; by what is above it dirty data is expected to take more. */
+void bh_space_note_device(const vdev_t *leaf);
+
 /* quick_import.c: leave the walks of all datasets at an import to the library. */
 extern boolean_t bh_library_walks;
 

@@ -1,0 +1,61 @@
+/*
+ * How much space dirty data is expected to take (decision 0050).
+ *
+ * The library takes 24 times the data: three places, each four times as large behind triple
+ * parity, and all of it twice for deduplication.  A change that does not fit by that estimate waits
+ * until a whole transaction group is on disk.  In a pool with little space left, compared to the
+ * memory that dirty data may take, a stream of writes did little else.
+ *
+ * Here the parity is that of the devices.  Blocks of the levels above are counted as they become
+ * dirty, each like data, so that three places are the most for them too.
+ */
+#include "internal.h"
+
+#include <sys/dmu_objset.h>
+#include <sys/dmu_tx.h>
+#include <sys/dsl_dataset.h>
+#include <sys/dsl_dir.h>
+#include <sys/dsl_pool.h>
+#include <sys/vdev_draid.h>
+#include <sys/vdev_raidz.h>
+
+/* A block of a dRAID takes whole rows: how much that is, the library's own estimate has to do. */
+#define	BH_PARITY_UNKNOWN	(VDEV_RAIDZ_MAXPARITY + 1)
+
+/* The highest of all devices that this process has opened. */
+static uint64_t parity_max;
+
+void
+bh_space_note_device(const vdev_t *leaf)
+{
+	uint64_t parity = 0;
+
+	for (vdev_t *vd = leaf->vdev_parent; vd != NULL; vd = vd->vdev_parent)
+		parity = MAX(parity, vd->vdev_ops == &vdev_draid_ops ?
+		    BH_PARITY_UNKNOWN : vdev_get_nparity(vd));
+
+	uint64_t known = __atomic_load_n(&parity_max, __ATOMIC_RELAXED);
+	while (known < parity && !__atomic_compare_exchange_n(&parity_max, &known, parity, B_TRUE,
+	    __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+		continue;
+}
+
+static int64_t
+space_to_write(const objset_t *os, int64_t space)
+{
+	uint64_t parity = __atomic_load_n(&parity_max, __ATOMIC_RELAXED);
+
+	/* The table of deduplicated blocks grows uncounted: the library's margin is for it too. */
+	if (space <= 0 || parity >= BH_PARITY_UNKNOWN || os->os_dedup_checksum != ZIO_CHECKSUM_OFF)
+		return (spa_get_worst_case_asize(os->os_spa, space));
+	return (MAX(space, 1LL << os->os_spa->spa_max_ashift) * SPA_DVAS_PER_BP * (parity + 1));
+}
+
+/* Stands in front of the library's own: every block that becomes dirty comes by here. */
+void
+dmu_objset_willuse_space(objset_t *os, int64_t space, dmu_tx_t *tx)
+{
+	if (os->os_dsl_dataset != NULL)
+		dsl_dir_willuse_space(os->os_dsl_dataset->ds_dir, space_to_write(os, space), tx);
+	dsl_pool_dirty_space(dmu_tx_pool(tx), space, tx);
+}
