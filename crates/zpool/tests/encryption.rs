@@ -5,9 +5,10 @@ mod support;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 use block_device::{BlockDevice, Effort, Extent};
-use support::{Parts, disks, engine, export, folder, mirror, part, tank};
+use support::{Parts, disks, engine, export, folder, isolated, mirror, part, tank};
 use units::{ByteCount, VolumeName};
 use zpool::crypto::{Cipher, CipherError, Code, IV_BYTES, Mode};
 use zpool::dataset::{DatasetErrorKind, Snapshots};
@@ -309,4 +310,38 @@ fn a_volume_that_was_killed_without_its_key_loses_nothing_and_stock_zdb_opens_it
         // The objects of a volume are listed only to whoever has the key.
         assert_eq!(text.contains("zvol object"), fits, "{dataset}:\n{text}");
     }
+}
+
+/// Looks at each volume in turn, as lists and metrics do.
+fn look_again_and_again(pool: &Pool, volumes: &[VolumeName], until: Instant) {
+    while Instant::now() < until {
+        for volume in volumes {
+            let info = pool.dataset(volume).expect("there");
+            let shape = info.volume.expect("a volume");
+            assert_eq!(shape.size.get(), SIZE, "the key is loaded");
+        }
+    }
+}
+
+#[test]
+fn many_who_look_at_encrypted_volumes_that_nobody_has_open_do_not_disturb_each_other() {
+    const LOOKERS: usize = 8;
+    const FOR: Duration = Duration::from_secs(5);
+    isolated(
+        "many_who_look_at_encrypted_volumes_that_nobody_has_open_do_not_disturb_each_other",
+        || {
+            let pool = mirror(engine(), &disks(&["a", "b"]));
+            let volumes = [name("tank/one"), name("tank/two")];
+            for volume in &volumes {
+                create(&pool, volume.as_str(), Some(key(KeyFormat::Hex, HEX)));
+            }
+            let until = Instant::now() + FOR;
+            std::thread::scope(|scope| {
+                for _ in 0..LOOKERS {
+                    scope.spawn(|| look_again_and_again(&pool, &volumes, until));
+                }
+            });
+            export(pool);
+        },
+    );
 }

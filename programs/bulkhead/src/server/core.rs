@@ -3,7 +3,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Sender, channel};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 use std::time::{Duration, Instant};
 
 use control::answer::{Done, NbdView, ServerStatus, TargetView};
@@ -29,6 +29,8 @@ const END_WAIT: Duration = Duration::from_secs(300);
 /// The first commit writes what has gathered, each other one what clients wrote meanwhile, which is
 /// less and less.
 const SETTLING_COMMITS: u32 = 3;
+/// Pause between two looks whether a change has ended.
+const CHANGE_LOOK_INTERVAL: Duration = Duration::from_millis(1);
 /// "Not yet", in the place of milliseconds.
 const NOT_YET: u64 = u64::MAX;
 
@@ -99,9 +101,29 @@ impl Core {
         self.ending.load(Ordering::Acquire)
     }
 
-    /// Held while something is changed.
-    pub fn changing(&self) -> MutexGuard<'_, ()> {
+    /// Held while something is changed. Refused when the server ends: whoever ends it waits for the changes under
+    /// way, and none begins in a pool of which half is closed.
+    pub fn changing(&self) -> Result<MutexGuard<'_, ()>, Failure> {
+        let changing = self.alone_now();
+        match self.is_going() {
+            false => Ok(changing),
+            true => Err(ends(&self.name)),
+        }
+    }
+
+    fn alone_now(&self) -> MutexGuard<'_, ()> {
         self.changing.lock().expect("no holder panics")
+    }
+
+    /// Waits for the change under way. `false` if the pool is suspended meanwhile, where it may never end.
+    pub fn await_change(&self) -> bool {
+        while matches!(self.changing.try_lock(), Err(TryLockError::WouldBlock)) {
+            if self.watch.is_suspended() {
+                return false;
+            }
+            std::thread::sleep(CHANGE_LOOK_INTERVAL);
+        }
+        true
     }
 
     /// Nobody should begin anything long from now on.
@@ -193,8 +215,7 @@ impl Core {
     fn server(&self, request: &ServerRequest) -> Result<Answer, Failure> {
         match request {
             ServerRequest::Ping if self.is_ending() => {
-                let message = format!("pool {} is being let go of", self.name);
-                Err(Failure::new(FailureKind::Unavailable, message))
+                Err(ends(&self.name))
             }
             ServerRequest::Ping => Ok(Done::already(format!("serving pool {}", self.name))),
             ServerRequest::Reload => {
@@ -204,6 +225,11 @@ impl Core {
             ServerRequest::Settle => self.settle(),
         }
     }
+}
+
+fn ends(pool: &PoolName) -> Failure {
+    let message = format!("pool {pool} is being let go of");
+    Failure::new(FailureKind::Unavailable, message)
 }
 
 /// Whether a request changes nothing, so that it need not wait for one that does.
@@ -256,7 +282,10 @@ impl Handler for Core {
         if let Request::Volume(VolumeRequest::Rescue(request)) = request {
             return self.rescue(request);
         }
-        let _changing = (!only_looks(&request)).then(|| self.changing());
+        let _changing = match only_looks(&request) {
+            true => None,
+            false => Some(self.changing()?),
+        };
         self.refuse_if_rescued(&request)?;
         let pool = self.pool.require()?;
         let context = Context {
@@ -384,6 +413,6 @@ impl Live for Core {
     }
 
     fn alone(&self) -> Option<MutexGuard<'_, ()>> {
-        Some(self.changing())
+        Some(self.alone_now())
     }
 }

@@ -82,7 +82,7 @@ fn look(
 fn look_and_serve(core: &Core, wanted: impl Fn(&KeyInfo) -> bool) -> Result<Missing, Failure> {
     let (loaded, left) = look(core, |root, _| wanted(root))?;
     if loaded > 0 {
-        let _changing = core.changing();
+        let _changing = core.changing()?;
         core.serve_unlocked()?;
     }
     Ok(left)

@@ -454,7 +454,7 @@ fn leave_suspended(core: &Core) -> ! {
 /// Drains, closes, exports or destroys, and tells whoever asked.
 fn end(core: &Core, common: &Common, outcome: Outcome, wait: Duration) -> Result<(), Failure> {
     core.set_ending();
-    if core.watch.is_suspended() {
+    if core.watch.is_suspended() || !core.await_change() {
         leave_suspended(core);
     }
     let drain_started = Instant::now();

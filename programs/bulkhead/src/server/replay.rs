@@ -121,7 +121,7 @@ impl Core {
             return Ok(());
         }
         // Nobody may begin to serve it meanwhile.
-        let _changing = self.changing();
+        let _changing = self.changing()?;
         if self.serving.volumes.open(name)? {
             return Ok(());
         }

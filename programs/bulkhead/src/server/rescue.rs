@@ -140,11 +140,11 @@ impl Core {
         match request {
             RescueRequest::List => Ok(Answer::Rescues(self.serving.rescues.views())),
             RescueRequest::Begin(begin) => {
-                let _changing = self.changing();
+                let _changing = self.changing()?;
                 self.begin_rescue(&begin)
             }
             RescueRequest::End { volume } => {
-                let _changing = self.changing();
+                let _changing = self.changing()?;
                 match self.end_rescue(&volume)? {
                     true => Ok(Done::changed(format!("the rescue of {volume} has ended"))),
                     false => Ok(Done::already(format!("{volume} is not being rescued"))),
@@ -440,7 +440,10 @@ impl Core {
 
     /// Removes the clones that a killed server left.
     pub fn clean_up_rescues(&self) {
-        let _changing = self.changing();
+        // Else the next server does it.
+        let Ok(_changing) = self.changing() else {
+            return;
+        };
         let views = self.serving.rescues.views();
         let in_use = views.into_iter().filter_map(|view| view.clone).collect();
         if let Err(failure) = self.in_pool(|context| rescue_clones::clean_up(context, &in_use)) {
@@ -455,7 +458,10 @@ pub fn end_abandoned(core: &Arc<Core>) {
         let core = Arc::clone(core);
         let thread = std::thread::Builder::new().name("rescue-end".into());
         let started = thread.spawn(move || {
-            let _changing = core.changing();
+            // Else the end of the server ends it.
+            let Ok(_changing) = core.changing() else {
+                return;
+            };
             match core.end_rescue(&volume) {
                 Ok(_) => {}
                 Err(failure) => tracing::warn!(%volume, %failure, "end an abandoned rescue"),

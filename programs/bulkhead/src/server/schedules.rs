@@ -85,7 +85,7 @@ impl Plan {
     }
 
     fn act(&mut self, core: &Core, now_s: u64) -> Result<bool, Failure> {
-        let _changing = core.changing();
+        let _changing = core.changing()?;
         let pool = core.pool.require()?;
         let context = Context {
             pool: &pool,
