@@ -20,6 +20,8 @@ SHOWN_MAX = 12
 """Requests before the end of a server that are told."""
 
 MORE_DISKS = 4
+JOURNAL = "requests.log"
+"""Beside the disks, where ``--keep`` keeps it."""
 ANSWERED = "done"
 
 
@@ -47,6 +49,10 @@ class RequestsProof:
         self._seed = seed
         self._latest: deque[str] = deque(maxlen=SHOWN_MAX)
         self._lock = threading.Lock()
+        # All of them with their ends: of what several administrators ask at the same time the order counts.
+        self._journal = (server.directory.parent / JOURNAL).open("w", encoding="utf-8")
+        self._begun = time.monotonic()
+        self._noted = 0
         self.tally = Tally()
 
     def run(self) -> Tally:
@@ -60,6 +66,7 @@ class RequestsProof:
             self._ask_all(disks)
             server.children[0].require_alive()
             members = server.command("pool", "status", POOL, "--json")
+            self._note("the server is stopped")
             server.stop()
             # One that was offline when it was taken out of a mirror keeps its old label, and zdb takes what it finds
             # for the pool: an import reads them all, and knows better.
@@ -95,15 +102,25 @@ class RequestsProof:
         with Control(path, ANSWER_SECONDS) as control:
             while time.monotonic() < until:
                 request = words.request()
-                with self._lock:
-                    self._latest.append(json.dumps(request))
+                self._latest.append(json.dumps(request))
+                number = self._note(json.dumps(request))
                 try:
                     answer = control.exchange(request)
                 except (OSError, ProofError) as error:
                     self._complain(request, error)
                     return
+                outcome = ANSWERED if "answer" in answer else answer["failure"]["kind"]
+                self._note(f"{number} {outcome}")
                 with self._lock:
-                    self.tally.asked[ANSWERED if "answer" in answer else answer["failure"]["kind"]] += 1
+                    self.tally.asked[outcome] += 1
+
+    def _note(self, text: str) -> int:
+        """Adds a line to the journal; its number."""
+        with self._lock:
+            self._noted += 1
+            self._journal.write(f"{self._noted} {time.monotonic() - self._begun:.4f} {text}\n")
+            self._journal.flush()
+            return self._noted
 
     def _complain(self, request: dict[str, Any], error: Exception) -> None:
         child = self._server.children[0]

@@ -5,11 +5,13 @@ mod support;
 use std::io::{BufRead, Write};
 use std::path::PathBuf;
 
-use support::{Parts, disks, engine, export, folder, isolated, mirror, part, sized_disks, tank};
+use support::{
+    Parts, disks, engine, export, folder, isolated, mirror, part, sized_disks, tank, wait_until,
+};
 use zpool::pool::LabelState;
 use zpool::{
-    Engine, EngineError, EngineOptions, GroupKind, HostId, ImportOptions, Pool, PoolErrorKind,
-    PoolSpec, SafeToOwn, discover,
+    Engine, EngineError, EngineOptions, GroupKind, GroupRole, GroupSpec, HostId, ImportOptions,
+    Pool, PoolErrorKind, PoolSpec, SafeToOwn, discover,
 };
 
 fn create_kind(engine: &'static Engine, kind: GroupKind, devices: Vec<PathBuf>) -> PoolErrorKind {
@@ -220,4 +222,39 @@ fn pool_without_its_only_device_or_log_says_which_is_missing() {
             export(import(&options).expect("without the log"));
         },
     );
+}
+
+#[test]
+fn a_cache_takes_no_other_place_in_its_pool() {
+    isolated("a_cache_takes_no_other_place_in_its_pool", || {
+        let legs = disks(&["a", "b", "c"]);
+        let pool = mirror(engine(), &legs[..2]);
+        let (old, cache) = (legs[0].to_str().expect("UTF-8"), &legs[2]);
+        let group = GroupSpec {
+            role: GroupRole::Cache,
+            kind: GroupKind::Stripe,
+            devices: vec![cache.clone()],
+        };
+        pool.add(&[group], false).expect("added");
+        // A roundabout way to the same file.
+        let roundabout = folder().join(".").join("c");
+        for path in [cache, &roundabout] {
+            let replaced = pool.replace(old, path, true).expect_err("refused");
+            let attached = pool.attach(old, path, true).expect_err("refused");
+            for error in [replaced, attached] {
+                assert!(
+                    matches!(error.kind, PoolErrorKind::DeviceUnusable { .. }),
+                    "{error}"
+                );
+            }
+        }
+        pool.remove(cache.to_str().expect("UTF-8"))
+            .expect("removed");
+        pool.replace(old, cache, true).expect("free now");
+        wait_until("the new leg is in", || {
+            let status = pool.status().expect("status");
+            status.find(old).is_none() && status.leaves().len() == 2
+        });
+        export(pool);
+    });
 }

@@ -282,6 +282,53 @@ fn a_disk_is_replaced_by_one_command_even_if_the_server_is_killed() {
 }
 
 #[test]
+fn nobody_waits_for_a_replacement_whose_new_disk_was_taken_away() {
+    let machine = Machine::with_exported_volume();
+    machine.add_disk("c", 128 << 20);
+    let (faults, old, new) = (machine.path("faults"), machine.path("b"), machine.path("c"));
+    std::fs::write(&faults, "").expect("written");
+    let server = machine.serve(&format!("--leg-faults {}", faults.display()));
+    let data = noise(4, 24 << 20);
+    write(&machine, 0, &data);
+    // Slow enough to be taken away while it is filled.
+    std::fs::write(&faults, format!("{} delay=250\n", new.display())).expect("written");
+    let words = format!(
+        "pool replace-disk tank {} --with {} --yes",
+        old.display(),
+        new.display()
+    );
+    let waiting = machine
+        .command(&words)
+        .stderr(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("runs");
+    eventually("the new disk is being filled", || {
+        status(&machine)["devices"]
+            .to_string()
+            .contains("replacing")
+    });
+    machine.ok(&format!("pool offline tank {}", new.display()));
+    let output = waiting.wait_with_output().expect("a child of ours");
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success(), "{told}");
+    assert!(
+        told.contains("stands still") && told.contains("pool online tank"),
+        "{told}"
+    );
+    std::fs::write(&faults, "").expect("written");
+    machine.ok(&format!("pool online tank {}", new.display()));
+    machine.ok(&words);
+    let members = status(&machine)["devices"].to_string();
+    assert!(members.contains(new.to_str().expect("UTF-8")), "{members}");
+    assert!(
+        !members.contains(&format!("\"{}\"", old.display())),
+        "{members}"
+    );
+    assert_eq!(server.stop(), 0);
+}
+
+#[test]
 fn a_detached_device_is_searched_no_more() {
     let machine = Machine::with_exported_volume();
     let hints = machine.path("state/tank.json");

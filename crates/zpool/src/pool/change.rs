@@ -123,6 +123,12 @@ fn check_new_device(path: &Path, overwrite: bool) -> Result<(), PoolErrorKind> {
     })
 }
 
+/// Whether both paths lead to one device.
+fn is_same(one: &Path, other: &Path) -> bool {
+    let real = |path: &Path| std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    one == other || real(one) == real(other)
+}
+
 fn size_of(path: &Path) -> rustix::io::Result<u64> {
     use rustix::fs::{Mode, OFlags, SeekFrom, open, seek};
     let fd = open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
@@ -261,13 +267,17 @@ impl Pool {
     ) -> Result<(), PoolError> {
         let old = self.find(doing, device)?;
         let path = new.to_owned();
-        let is_own_spare = replacing
-            && self
-                .status()?
-                .devices
-                .iter()
-                .any(|spare| spare.role == Role::Spare && Path::new(&spare.name) == new);
-        if !is_own_spare {
+        let status = self.status()?;
+        let is_own = |role: Role| {
+            let mut kept = status.devices.iter().filter(|device| device.role == role);
+            kept.any(|device| is_same(Path::new(&device.name), new))
+        };
+        // The library takes it in twice, and ends the process at the next write.
+        if is_own(Role::Cache) {
+            let why = "it is a cache of this pool: remove it there first".to_owned();
+            return self.refuse(doing, PoolErrorKind::DeviceUnusable { path, why });
+        }
+        if !(replacing && is_own(Role::Spare)) {
             let name = self.name().as_str();
             check_new_devices(doing, name, std::iter::once(&path), overwrite)?;
         }

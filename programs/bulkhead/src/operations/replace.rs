@@ -16,6 +16,8 @@ use super::{Context, failures, status};
 const LOOK_INTERVAL: Duration = Duration::from_millis(250);
 /// Looks between two progress reports.
 const LOOKS_PER_REPORT: u32 = 4;
+/// Looks in a row that find a replacement at rest, with a new disk that is not in use, after which nobody waits any more.
+const IDLE_LOOKS_MAX: u32 = 4;
 /// Errors after which a device is offered for replacement although it works.
 const ERRORS_MAX: u64 = 50;
 
@@ -104,15 +106,21 @@ fn refused(error: PoolError) -> Failure {
 
 /// Waits until nothing is replaced and no device is filled any more.
 fn wait(context: &Context<'_>, progress: &mut dyn FnMut(&str)) -> Result<(), Failure> {
-    let mut looks = 0;
+    let (mut looks, mut idle) = (0, 0);
     loop {
         let pool = context.pool.status().map_err(failures::pool)?;
         let is_running = pool
             .scan
             .as_ref()
             .is_some_and(|scan| scan.state == ScanState::Running);
-        if under_way(&pool).is_none() && !is_running {
-            return Ok(());
+        match under_way(&pool) {
+            None if !is_running => return Ok(()),
+            // It may just be coming, or going with the old disk.
+            Some(new) if !is_running && !is_filled(&pool, &new) => idle += 1,
+            _ => idle = 0,
+        }
+        if idle == IDLE_LOOKS_MAX {
+            return Err(stands_still(&pool));
         }
         if context.live.is_ending() {
             let message = "the server ends; the replacement goes on at its next start";
@@ -127,6 +135,26 @@ fn wait(context: &Context<'_>, progress: &mut dyn FnMut(&str)) -> Result<(), Fai
         looks += 1;
         std::thread::sleep(LOOK_INTERVAL);
     }
+}
+
+/// Whether a new disk is one that data goes to.
+fn is_filled(pool: &PoolStatus, new: &str) -> bool {
+    let device = pool.find(new);
+    device.is_some_and(|device| device.state == DeviceState::Online)
+}
+
+/// Somebody took the new disk away, or it failed: nothing goes on until it is back or another one is there.
+fn stands_still(pool: &PoolStatus) -> Failure {
+    let new = under_way(pool).unwrap_or_default();
+    let state = pool
+        .find(&new)
+        .map_or("gone", |device| status::word(device.state));
+    let message = format!("the replacement stands still: the new disk {new} is {state}");
+    Failure::new(FailureKind::Unavailable, message).advise(format!(
+        "`bulkhead pool online {0} {new}` uses it again, and then the same command goes on waiting; \
+         `bulkhead pool detach {0} {new}` keeps the old disk",
+        pool.name
+    ))
 }
 
 /// Where the disks are that the pool uses. At the path of a lost one there may be a new disk.

@@ -214,9 +214,7 @@ impl Core {
 
     fn server(&self, request: &ServerRequest) -> Result<Answer, Failure> {
         match request {
-            ServerRequest::Ping if self.is_ending() => {
-                Err(ends(&self.name))
-            }
+            ServerRequest::Ping if self.is_ending() => Err(ends(&self.name)),
             ServerRequest::Ping => Ok(Done::already(format!("serving pool {}", self.name))),
             ServerRequest::Reload => {
                 self.serving.read_again()?;

@@ -52,8 +52,9 @@ impl<T> Shared<T> {
 
     /// Takes it away, after all uses.
     pub fn take(&self) -> Option<T> {
-        let in_use =
-            |inner: &mut Option<Arc<T>>| inner.as_ref().is_some_and(|one| Arc::strong_count(one) > 1);
+        let in_use = |inner: &mut Option<Arc<T>>| {
+            inner.as_ref().is_some_and(|one| Arc::strong_count(one) > 1)
+        };
         let unused = self.given_back.wait_while(self.lock(), in_use);
         let taken = unused.expect("no holder panics").take()?;
         Some(Arc::into_inner(taken).expect("the last reference"))
