@@ -236,6 +236,15 @@ fn is_dated_authority(rest: &str) -> bool {
         && bytes[7] == b'.'
 }
 
+impl IscsiName {
+    /// Whether it is dated with a month that no calendar has. Such a name is understood, since others
+    /// use it already, and not given to anything new.
+    pub fn has_impossible_month(&self) -> bool {
+        let month = self.0.strip_prefix("iqn.").and_then(|rest| rest.get(5..7));
+        month.is_some_and(|month| !("01"..="12").contains(&month))
+    }
+}
+
 impl VolumeName {
     /// The pool the volume is in.
     pub fn pool(&self) -> PoolName {
@@ -296,6 +305,20 @@ mod tests {
             "iqn.2026-01.a b",
         ] {
             assert!(bad.parse::<IscsiName>().is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_year_has_twelve_months() {
+        for (name, expected) in [
+            ("iqn.2026-00.org.example:a", true),
+            ("iqn.2026-01.org.example:a", false),
+            ("iqn.2026-12.org.example:a", false),
+            ("iqn.2026-13.org.example:a", true),
+            ("eui.0123456789abcdef", false),
+        ] {
+            let name: IscsiName = name.parse().unwrap();
+            assert_eq!(name.has_impossible_month(), expected, "{name}");
         }
     }
 }

@@ -124,6 +124,12 @@ fn create(
             let message = format!("target {name} exists already, with other portal groups");
             Err(Failure::new(FailureKind::Exists, message))
         }
+        None if name.has_impossible_month() => {
+            let message = format!("{name} is dated with a month that does not exist");
+            Err(Failure::usage(message).advise(
+                "write the year and month in which its domain was yours: iqn.2026-01.org.example:tank",
+            ))
+        }
         None => {
             let document = TargetDocument {
                 portal_groups,
