@@ -31,7 +31,7 @@ use units::{ByteCount, PoolName};
 
 use self::ask::Asked;
 
-pub use words::{AgentCommand, ApplianceFile, PoolAgentArgs, RUN_DIR, STATE_DIR, Settings};
+pub use words::{AgentCommand, ApplianceFile, PoolAgentArgs, Settings};
 
 /// What the program is called that has nothing but the agents.
 const AGENT_PROGRAM: &str = "bulkhead-agent";

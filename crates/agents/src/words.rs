@@ -41,9 +41,9 @@ Exit codes are those of OCF 1.1:
   7   no process of this head has the pool";
 
 /// Where servers keep their control sockets, unless told otherwise.
-pub const RUN_DIR: &str = "/run/bulkhead";
+const RUN_DIR: &str = "/run/bulkhead";
 /// Where a machine keeps what outlives a start, unless told otherwise.
-pub const STATE_DIR: &str = "/var/lib/bulkhead";
+const STATE_DIR: &str = "/var/lib/bulkhead";
 
 /// Where a head keeps its appliance file, for commands that find it by themselves.
 #[derive(Clone, Debug, Args)]
@@ -87,7 +87,7 @@ pub struct Settings {
         default_value = RUN_DIR
     )]
     pub run_dir: PathBuf,
-    /// Where the logs of servers are
+    /// Where the devices of pools were seen last, a hint, since their labels decide; and logs
     #[arg(
         long,
         global = true,

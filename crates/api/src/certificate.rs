@@ -1,6 +1,5 @@
 //! The certificate of a head: made by ourselves, or the administrator's own files.
 
-use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -113,16 +112,9 @@ fn store(certificate: &Path, key: &Path, public: &[u8], secret: &[u8]) -> Result
     Ok(())
 }
 
-/// Names that a certificate of this machine should have.
-pub fn usual_names(addresses: &[IpAddr]) -> Vec<String> {
-    let host = rustix::system::uname()
-        .nodename()
-        .to_string_lossy()
-        .into_owned();
-    let mut names = vec![host, "localhost".to_owned(), "127.0.0.1".to_owned()];
-    names.extend(addresses.iter().map(ToString::to_string));
-    names.dedup();
-    names
+/// Names that the certificate of the machine called `host` should have.
+pub fn usual_names(host: String) -> Vec<String> {
+    vec![host, "localhost".to_owned(), "127.0.0.1".to_owned()]
 }
 
 #[cfg(test)]

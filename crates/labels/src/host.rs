@@ -8,6 +8,12 @@ use std::str::FromStr;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct HostId(pub NonZeroU32);
 
+/// What `uname -n` prints here.
+pub fn host_name() -> String {
+    let machine = rustix::system::uname();
+    machine.nodename().to_string_lossy().into_owned()
+}
+
 impl HostId {
     /// A number for `pool` on the machine called `machine` (its machine-id: anything that is
     /// the same after a restart and different on every other machine).
@@ -34,12 +40,7 @@ impl HostId {
                 let bytes = std::fs::read(path).ok().filter(|b| !b.is_empty())?;
                 Some(bytes.iter().map(|b| format!("{b:02x}")).collect::<String>())
             })
-            .unwrap_or_else(|| {
-                rustix::system::uname()
-                    .nodename()
-                    .to_string_lossy()
-                    .into_owned()
-            });
+            .unwrap_or_else(host_name);
         Self::derive(&machine, pool)
     }
 }

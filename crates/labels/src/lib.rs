@@ -17,6 +17,6 @@ mod uberblock;
 
 pub use contents::other_contents;
 pub use device::{DEVICE_BYTES_MIN, Device};
-pub use host::{HostId, NoHostId};
+pub use host::{HostId, NoHostId, host_name};
 pub use label::{Label, LabelState};
 pub use uberblock::Uberblock;

@@ -26,7 +26,7 @@ pub mod volume;
 pub use dataset::{DatasetError, DatasetErrorKind, DatasetInfo, DatasetKind, VolumeSpec};
 pub use engine::{Engine, EngineOptions};
 pub use error::{EngineError, PoolError, PoolErrorKind, ZfsError};
-pub use labels::HostId;
+pub use labels::{HostId, host_name};
 pub use nvlist::{NvList, NvRef, NvValue};
 pub use pool::{
     Candidate, GroupKind, GroupRole, GroupSpec, ImportOptions, Pool, PoolSpec, PoolStatus,

@@ -97,10 +97,7 @@ type Answers = BTreeMap<HeadName, Asked>;
 
 /// Ways to all heads, as far as there are any; and why there is none to the others.
 fn machines(appliance: &Appliance, ways: &Ways) -> (Machines, BTreeMap<HeadName, String>) {
-    let own_name = rustix::system::uname()
-        .nodename()
-        .to_string_lossy()
-        .into_owned();
+    let own_name = zpool::host_name();
     let mut machines = Machines::new();
     let mut unreachable = BTreeMap::new();
     for name in appliance.heads.keys() {

@@ -79,7 +79,7 @@ fn run(plan: Plan, common: &Common) -> Result<ExitCode, Failure> {
     let mut progress = progress_line(common.json);
     let answer = match plan {
         Plan::Serve(args) => return server::run(*args, common).map(done),
-        Plan::Agent(command) => return Ok(command.run(&common.agent_settings())),
+        Plan::Agent(command) => return Ok(command.run(&common.settings)),
         Plan::Head(command) => {
             let mut print = |text: &str| print(text.as_bytes());
             return head::run(&command, common, &mut print).map(done);

@@ -94,8 +94,7 @@ async fn look(
     pool: &PoolName,
     (from, to): (&HeadName, &HeadName),
 ) -> Result<Vec<MissingKey>, String> {
-    let own = rustix::system::uname();
-    let own = own.nodename().to_string_lossy().into_owned();
+    let own = zpool::host_name();
     let keys = if from.as_str() == own {
         let status = Request::Key(KeyRequest::Status { name: None });
         match reach::ask_server(common, pool, status) {

@@ -29,7 +29,7 @@ pub enum PreviousOwner {
 
 /// The number by which this machine marks `pool`.
 pub fn host_id(common: &Common, pool: &PoolName) -> HostId {
-    let given = common.host_id;
+    let given = common.settings.host_id;
     given.unwrap_or_else(|| HostId::of_this_machine(pool.as_str()))
 }
 

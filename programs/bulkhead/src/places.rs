@@ -24,7 +24,7 @@ struct Remembered {
 }
 
 fn file_of(common: &Common, pool: &PoolName) -> PathBuf {
-    common.state_dir.join(format!("{pool}.json"))
+    common.settings.state_dir.join(format!("{pool}.json"))
 }
 
 fn remembered(path: &Path) -> Option<Vec<PathBuf>> {
@@ -35,7 +35,7 @@ fn remembered(path: &Path) -> Option<Vec<PathBuf>> {
 
 /// Names of the pools that were seen on this machine.
 pub fn known_pools(common: &Common) -> BTreeSet<PoolName> {
-    let entries = std::fs::read_dir(&common.state_dir);
+    let entries = std::fs::read_dir(&common.settings.state_dir);
     let entries = entries.into_iter().flatten().flatten();
     let name = |entry: std::fs::DirEntry| {
         let name = entry.file_name().into_string().ok()?;
@@ -67,7 +67,7 @@ fn note_places<'a>(common: &Common, pool: &PoolName, places: impl Iterator<Item 
     };
     let path = file_of(common, pool);
     let write = || -> std::io::Result<()> {
-        std::fs::create_dir_all(&common.state_dir)?;
+        std::fs::create_dir_all(&common.settings.state_dir)?;
         let new = path.with_extension("new");
         std::fs::write(&new, serde_json::to_vec_pretty(&note)?)?;
         std::fs::rename(&new, &path)
@@ -82,7 +82,7 @@ fn note_places<'a>(common: &Common, pool: &PoolName, places: impl Iterator<Item 
 
 /// Where a server keeps events that a suspended pool cannot take.
 pub fn unwritten_events(common: &Common, pool: &PoolName) -> PathBuf {
-    common.state_dir.join(format!("{pool}.events"))
+    common.settings.state_dir.join(format!("{pool}.events"))
 }
 
 /// Forgets devices that left `pool`.

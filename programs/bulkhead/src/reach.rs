@@ -28,7 +28,7 @@ const HOLD_LOOK_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Where the server of `pool` listens.
 pub fn socket(common: &Common, pool: &PoolName) -> PathBuf {
-    common.run_dir.join(format!("{pool}.sock"))
+    common.settings.run_dir.join(format!("{pool}.sock"))
 }
 
 /// Asks the server of `pool`, or opens the pool.
@@ -254,7 +254,7 @@ pub fn is_remembered(request: &Request) -> bool {
 
 /// Pools that have a socket in the run directory, whether their servers answer or not.
 pub fn sockets(common: &Common) -> Vec<PoolName> {
-    let entries = std::fs::read_dir(&common.run_dir);
+    let entries = std::fs::read_dir(&common.settings.run_dir);
     let entries = entries.into_iter().flatten().flatten();
     let mut pools: Vec<PoolName> = entries
         .filter_map(|entry| {

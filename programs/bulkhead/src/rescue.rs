@@ -59,7 +59,7 @@ fn begin(
         false => Some(OwnServer::start(common, pool)?),
     };
     let lease_file = format!("{pool}.rescue-{}.lease", std::process::id());
-    let lease_file = common.run_dir.join(lease_file);
+    let lease_file = common.settings.run_dir.join(lease_file);
     let lease = match args.background {
         true => None,
         false => Some(take_lease(&lease_file)?),

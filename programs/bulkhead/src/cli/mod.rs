@@ -97,26 +97,9 @@ pub struct Common {
     /// Print the answer, or the failure, as one JSON document
     #[arg(long, global = true, help_heading = "Common options")]
     pub json: bool,
-    /// Where servers keep their control sockets
-    #[arg(
-        long,
-        global = true,
-        value_name = "DIR",
-        env = "BULKHEAD_RUN_DIR",
-        default_value = agents::RUN_DIR,
-        help_heading = "Common options"
-    )]
-    pub run_dir: PathBuf,
-    /// Where the devices of pools were seen last; a hint, the labels on the devices decide
-    #[arg(
-        long,
-        global = true,
-        value_name = "DIR",
-        env = "BULKHEAD_STATE_DIR",
-        default_value = agents::STATE_DIR,
-        help_heading = "Common options"
-    )]
-    pub state_dir: PathBuf,
+    /// What the agents go by, too.
+    #[command(flatten, next_help_heading = "Common options")]
+    pub settings: agents::Settings,
     /// Directory or device to search for pools; may be repeated. Several may be joined by
     /// colons; in a name that has colons, write `\:` for each [default: where the pool was seen
     /// last, and /dev/disk/by-id]
@@ -128,16 +111,6 @@ pub struct Common {
         help_heading = "Common options"
     )]
     search: Vec<PathBuf>,
-    /// This machine's identity in pool labels, in hex [default: from /etc/machine-id
-    /// and the pool's name]
-    #[arg(
-        long,
-        global = true,
-        value_name = "HEX",
-        env = "BULKHEAD_HOST_ID",
-        help_heading = "Common options"
-    )]
-    pub host_id: Option<zpool::HostId>,
     /// For tests only: devices named in this file fail a command that opens the pool itself
     #[arg(
         long,
@@ -156,25 +129,16 @@ impl Common {
         words.flat_map(|word| values::places(word)).collect()
     }
 
-    /// What of it the agents go by.
-    pub fn agent_settings(&self) -> agents::Settings {
-        agents::Settings {
-            run_dir: self.run_dir.clone(),
-            state_dir: self.state_dir.clone(),
-            host_id: self.host_id,
-        }
-    }
-
     /// The same options again, for a program that is started.
     pub fn as_options(&self) -> Vec<OsString> {
         let mut options: Vec<OsString> = Vec::new();
         let mut add = |name: &str, value: OsString| options.extend([name.into(), value]);
-        add("--run-dir", self.run_dir.clone().into());
-        add("--state-dir", self.state_dir.clone().into());
+        add("--run-dir", self.settings.run_dir.clone().into());
+        add("--state-dir", self.settings.state_dir.clone().into());
         for place in &self.search {
             add("--search", place.clone().into());
         }
-        if let Some(zpool::HostId(id)) = self.host_id {
+        if let Some(zpool::HostId(id)) = self.settings.host_id {
             add("--host-id", format!("{id:08x}").into());
         }
         options

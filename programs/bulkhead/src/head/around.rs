@@ -18,10 +18,7 @@ const TOOL_WAIT: Duration = Duration::from_secs(5);
 
 /// The name of this head.
 pub fn own_name(args: &HeadArgs) -> String {
-    args.name.clone().unwrap_or_else(|| {
-        let machine = rustix::system::uname();
-        machine.nodename().to_string_lossy().into_owned()
-    })
+    args.name.clone().unwrap_or_else(zpool::host_name)
 }
 
 /// What is now.

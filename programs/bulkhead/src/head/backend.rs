@@ -66,7 +66,7 @@ impl Machine {
 
     fn perform(&self, question: &Question, progress: Progress<'_>) -> Result<Answer, Failure> {
         let mut arguments: Vec<OsString> = vec!["--json".into(), "head".into(), "perform".into()];
-        arguments.extend(command::common_words(&self.common));
+        arguments.extend(self.common.as_options());
         let run = Run {
             arguments,
             input: serde_json::to_vec(question).expect("questions are JSON"),
@@ -88,7 +88,7 @@ impl Machine {
         progress: Progress<'_>,
     ) -> Result<Ran, Failure> {
         let mut arguments: Vec<OsString> = words.iter().map(Into::into).collect();
-        arguments.extend(command::common_words(&self.common));
+        arguments.extend(self.common.as_options());
         let run = Run {
             arguments,
             input: Vec::new(),
@@ -117,9 +117,9 @@ impl Machine {
                 format!("{what} of pool {pool}: {error}"),
             )
         };
-        std::fs::create_dir_all(&self.common.state_dir)
+        std::fs::create_dir_all(&self.common.settings.state_dir)
             .map_err(|error| failed("make the folder of the log", &error))?;
-        let path = self.common.state_dir.join(format!("{pool}.log"));
+        let path = self.common.settings.state_dir.join(format!("{pool}.log"));
         let log = std::fs::File::options()
             .create(true)
             .append(true)
@@ -128,7 +128,7 @@ impl Machine {
         let program = std::env::current_exe().map_err(|error| failed("find the server", &error))?;
         use std::os::unix::process::CommandExt;
         let mut child = Command::new(program)
-            .args(command::common_words(&self.common))
+            .args(self.common.as_options())
             .args(["pool-server", pool.as_str()])
             .args(self.args.pool_options.split_whitespace())
             .stdin(Stdio::null())
@@ -298,7 +298,7 @@ impl Backend for Machine {
         let appliance = crate::appliance::load(&self.args.file);
         match (appliance, pool.parse()) {
             (Ok(appliance), Ok(pool)) => {
-                logs::takeover_steps(&appliance, &pool, &self.common.state_dir)
+                logs::takeover_steps(&appliance, &pool, &self.common.settings.state_dir)
             }
             // Without an appliance there is no cluster that could take anything over.
             _ => Vec::new(),

@@ -11,8 +11,6 @@ use std::time::{Duration, Instant};
 use control::{Failure, FailureKind};
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::cli::Common;
-
 /// The most that is read of what it prints, in bytes.
 const OUTPUT_BYTES_MAX: u64 = 64 << 20;
 /// The last words that are kept for a failure.
@@ -66,25 +64,6 @@ impl Ran {
             format!("the process that did it ended with {code}: {words}"),
         )
     }
-}
-
-/// The options that every run of this program gets from ours.
-pub fn common_words(common: &Common) -> Vec<OsString> {
-    let mut words: Vec<OsString> = Vec::new();
-    for (name, path) in [
-        ("--run-dir", &common.run_dir),
-        ("--state-dir", &common.state_dir),
-    ] {
-        words.extend([name.into(), path.as_os_str().to_owned()]);
-    }
-    for place in common.search() {
-        let place = place.to_string_lossy().replace(':', "\\:");
-        words.extend(["--search".into(), place.into()]);
-    }
-    if let Some(zpool::HostId(host_id)) = common.host_id {
-        words.extend(["--host-id".into(), format!("{host_id:x}").into()]);
-    }
-    words
 }
 
 /// Runs it; each line of its standard error is progress.

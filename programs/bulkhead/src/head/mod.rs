@@ -52,7 +52,7 @@ fn certificate(args: &CertificateArgs, folder: &std::path::Path) -> Result<Strin
         return Ok(format!("took the certificate into {}", place.display()));
     }
     let names = match args.name.is_empty() {
-        true => api::certificate::usual_names(&[]),
+        true => api::certificate::usual_names(zpool::host_name()),
         false => args.name.clone(),
     };
     api::certificate::make(folder, &names)?;

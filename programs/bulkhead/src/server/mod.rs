@@ -121,7 +121,7 @@ pub fn run(args: ServeArgs, common: &Common) -> Result<(), Failure> {
     let watch = Watch::start(Arc::clone(&pool), Arc::clone(&journal))
         .map_err(failed("start the pool's watch"))?;
     let rescues = Rescues::new(
-        control.path().parent().unwrap_or(&common.run_dir),
+        control.path().parent().unwrap_or(&common.settings.run_dir),
         &args.pool,
     );
     let serving = Serving::new(setup(&args, early), Arc::clone(&pool), rescues, started);
@@ -203,11 +203,10 @@ fn claim_socket(args: &ServeArgs, common: &Common) -> Result<control::Server, Fa
 }
 
 fn imported_by() -> String {
-    let host = rustix::system::uname();
     format!(
         "imported by bulkhead {} on {}",
         env!("CARGO_PKG_VERSION"),
-        host.nodename().to_string_lossy()
+        zpool::host_name()
     )
 }
 
