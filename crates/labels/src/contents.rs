@@ -4,10 +4,14 @@
 use std::path::Path;
 
 use rustix::fs::{Mode, OFlags, open};
-use rustix::io::{Errno, pread};
+use rustix::io::{Errno, pread, pwrite};
 
 /// The marks are looked for in this much at the beginning of a device.
 const LOOKED_AT_BYTES: usize = 68 << 10;
+
+/// The beginning of a device, which ZFS leaves to boot loaders: marks in it outlive that a pool is made of the
+/// device. Those behind it do not.
+const LEFT_ALONE_BYTES: usize = 8 << 10;
 
 /// Marks that stand alone: place, bytes, what has them.
 const MARKS: [(usize, &[u8], &str); 12] = [
@@ -39,6 +43,26 @@ pub fn other_contents(path: &Path) -> Result<Option<&'static str>, Errno> {
         }
     }
     Ok(recognise(&start[..length]))
+}
+
+/// Removes what a file system or a table of partitions left on `path`, which is a pool's now.
+pub fn forget_other_contents(path: &Path) -> Result<(), Errno> {
+    let file = open(
+        path,
+        OFlags::WRONLY | OFlags::DSYNC | OFlags::CLOEXEC,
+        Mode::empty(),
+    )?;
+    let zeros = [0; LEFT_ALONE_BYTES];
+    let mut done = 0;
+    while done < zeros.len() {
+        match pwrite(&file, &zeros[done..], done as u64) {
+            Ok(0) => return Err(Errno::IO),
+            Ok(count) => done += count,
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
 }
 
 fn recognise(start: &[u8]) -> Option<&'static str> {

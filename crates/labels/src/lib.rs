@@ -15,7 +15,7 @@ mod label;
 mod list;
 mod uberblock;
 
-pub use contents::other_contents;
+pub use contents::{forget_other_contents, other_contents};
 pub use device::{DEVICE_BYTES_MIN, Device};
 pub use host::{HostId, NoHostId, host_name};
 pub use label::{Label, LabelState};

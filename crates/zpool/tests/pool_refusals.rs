@@ -3,6 +3,7 @@
 mod support;
 
 use std::io::{BufRead, Write};
+use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 
 use support::{
@@ -181,6 +182,31 @@ fn pool_of_a_living_process_is_refused_and_of_a_killed_one_taken_over() {
             export(pool);
         }
     }
+}
+
+/// ZFS leaves the place alone where ext4 has its mark.
+#[test]
+fn what_was_on_a_device_before_its_pool_is_forgotten() {
+    isolated("what_was_on_a_device_before_its_pool_is_forgotten", || {
+        let engine = engine();
+        let device = disks(&["used"])[0].clone();
+        let file = std::fs::File::options().write(true).open(&device);
+        let file = file.expect("open");
+        file.write_all_at(&[1, 0, 0, 0], 1024).expect("write");
+        file.write_all_at(&[0x53, 0xef], 1080).expect("write");
+        assert!(matches!(
+            create_kind(engine, GroupKind::Stripe, vec![device.clone()]),
+            PoolErrorKind::DeviceHolds { .. }
+        ));
+        let mut spec = PoolSpec::new(tank(), GroupKind::Stripe, vec![device]);
+        spec.overwrite = true;
+        let pool = Pool::create(engine, &spec).expect("it may be overwritten");
+        pool.destroy().map_err(|(_, error)| error).expect("destroy");
+        spec.overwrite = false;
+        export(Pool::create(engine, &spec).expect("nothing is left of either"));
+        let found = discover(&[folder()]).expect("discover");
+        assert_eq!(found.len(), 1, "the new pool is whole");
+    });
 }
 
 #[test]

@@ -70,6 +70,19 @@ pub(super) fn check_new_devices<'a>(
     Ok(())
 }
 
+/// Once the pool has the devices: what was on them before must not ask for a flag when the pool is gone.
+pub(super) fn forget_other_contents<'a>(devices: impl Iterator<Item = &'a PathBuf>) {
+    for path in devices {
+        let forgotten = labels::other_contents(path).and_then(|found| match found {
+            Some(_) => labels::forget_other_contents(path),
+            None => Ok(()),
+        });
+        if let Err(error) = forgotten {
+            tracing::warn!(path = %path.display(), %error, "an old mark is left on the device");
+        }
+    }
+}
+
 fn check_new_device(path: &Path, overwrite: bool) -> Result<(), PoolErrorKind> {
     if !path.is_absolute() {
         return Err(PoolErrorKind::DeviceUnusable {
@@ -232,7 +245,9 @@ impl Pool {
             .map_err(|kind| PoolError::new(DOING, name, kind))?;
         // SAFETY: the library runs; name and list live for the call and are copied.
         let code = unsafe { sys::bh_vdev_add(self.c_name().as_ptr(), tree.as_raw()) };
-        self.device_result(DOING, code, groups.first().and_then(|g| g.devices.first()))
+        self.device_result(DOING, code, groups.first().and_then(|g| g.devices.first()))?;
+        forget_other_contents(groups.iter().flat_map(|group| &group.devices));
+        Ok(())
     }
 
     /// The property, if it is set: what new groups are made with.
@@ -293,7 +308,9 @@ impl Pool {
                 replacing.into(),
             )
         };
-        self.device_result(doing, code, Some(&path))
+        self.device_result(doing, code, Some(&path))?;
+        forget_other_contents(std::iter::once(&path));
+        Ok(())
     }
 
     /// What an errno means in operations on devices.
@@ -485,5 +502,10 @@ impl PoolSpec {
     /// Refuses devices that are missing, too small, in use, or in a pool already.
     pub(super) fn check_devices(&self) -> Result<(), PoolError> {
         check_new_devices("create", self.name.as_str(), self.devices(), self.overwrite)
+    }
+
+    /// To be called when the pool is made.
+    pub(super) fn forget_other_contents(&self) {
+        forget_other_contents(self.devices());
     }
 }

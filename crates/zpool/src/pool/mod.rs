@@ -56,6 +56,7 @@ impl Pool {
         let code =
             unsafe { sys::bh_pool_create(c_name.as_ptr(), tree.as_raw(), properties.as_raw()) };
         ZfsError::check(code).map_err(|cause| PoolError::common(DOING, name, cause))?;
+        spec.forget_other_contents();
         Self::opened(engine, &spec.name, DOING)
     }
 
