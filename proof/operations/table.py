@@ -194,6 +194,14 @@ OPERATIONS: tuple[Operation, ...] = (
         before=(("snapshot", "create", f"{V}@s", f"{W}@s"),),
     ),
     Operation(
+        "snapshot rename",
+        ("snapshot", "rename", f"{V}@s", "t"),
+        # A clone knows it by its number, and is made of it by either name.
+        before=(("snapshot", "create", f"{V}@s"), ("snapshot", "clone", f"{V}@s", COPY)),
+        after=(_destroy("copy"), ("snapshot", "destroy", f"{V}@t", YES)),
+        reads=("copy",),
+    ),
+    Operation(
         "snapshot bookmark",
         ("snapshot", "bookmark", f"{V}@s", "mark"),
         before=(("snapshot", "create", f"{V}@s"),),

@@ -18,7 +18,7 @@ import { Exports } from "./volumes";
 type Asked =
   | { kind: "snapshot" | "resize" | "destroy" | "map" }
   | { kind: "rescue"; snapshot: string | null }
-  | { kind: "rollback" | "clone" | "forget"; snapshot: SnapshotView };
+  | { kind: "rollback" | "rename" | "clone" | "forget"; snapshot: SnapshotView };
 
 export function VolumePage({ name }: { name: string }) {
   const [asked, setAsked] = useState<Asked | null>(null);
@@ -87,6 +87,7 @@ function SnapshotButtons({ snapshot, canLook, ask }: SnapshotButtonsProps) {
     <div class="actions">
       <Button needs="operator" onClick={() => ask({ kind: "rollback", snapshot })}>Roll back to it<span class="unseen">: {snapshot.name}</span></Button>
       <Button needs="operator" onClick={() => ask({ kind: "clone", snapshot })}>Clone{named}</Button>
+      <Button needs="operator" onClick={() => ask({ kind: "rename", snapshot })}>Rename{named}</Button>
       {canLook && <Button needs="admin" onClick={() => ask({ kind: "rescue", snapshot: snapshot.name })}>Look into{named}</Button>}
       <Button needs="admin" onClick={() => ask({ kind: "forget", snapshot })}>Remove{named}</Button>
     </div>
@@ -127,6 +128,8 @@ function Dialogs({ volume, asked, onClose }: { volume: VolumeView; asked: Asked;
       return <BeginRescue volume={volume.name} snapshot={asked.snapshot} onClose={onClose} />;
     case "rollback":
       return <Rollback volume={volume} snapshot={asked.snapshot} onClose={onClose} />;
+    case "rename":
+      return <Rename snapshot={asked.snapshot} onClose={onClose} />;
     case "clone":
       return <Clone snapshot={asked.snapshot} onClose={onClose} />;
     case "forget":
@@ -214,6 +217,18 @@ function toldOf(name: string, done: RolledBack): string {
   const pause = done.pause_ms === null || done.pause_ms === undefined ? "" : `, clients waited ${duration(done.pause_ms)}`;
   const told = done.sessions_told > 0 ? `, ${plural(done.sessions_told, "session")} told` : "";
   return `${name} is as it was at ${done.to} (${duration(done.took_ms)}${pause}${told})`;
+}
+
+function Rename({ snapshot, onClose }: { snapshot: SnapshotView; onClose: () => void }) {
+  const [volume, before] = snapshot.name.split("@");
+  const [name, setName] = useState(before ?? "");
+  return (
+    <FormDialog title={`Rename ${snapshot.name}`} action="Rename" onClose={onClose}
+      submit={async () => (await post<Done>(`${snapshotPath(snapshot.name)}/rename`, { to: `${volume}@${name}` })).message}>
+      <p>A schedule that took it no longer counts it, and never removes it.</p>
+      <Input label="New name" value={name} onValue={setName} required mono />
+    </FormDialog>
+  );
 }
 
 function Clone({ snapshot, onClose }: { snapshot: SnapshotView; onClose: () => void }) {

@@ -1,4 +1,4 @@
-// A snapshot, and the way back to it, while the volume is offered.
+// A snapshot, the way back to it while the volume is offered, and another name for it.
 
 import assert from "node:assert/strict";
 import { button, dialog, send } from "../world/browser.mjs";
@@ -20,9 +20,16 @@ export async function rollsBack({ browser, head }) {
   await form.getByLabel("Type tank/vm0@monday to go on", { exact: true }).fill("tank/vm0@monday");
   await send(page, "Roll back");
   await page.getByText(/tank\/vm0 is as it was at tank\/vm0@monday/).waitFor();
+
+  // Renamed, and back: later journeys know it by its first name.
+  for (const [before, after] of [["monday", "tuesday"], ["tuesday", "monday"]]) {
+    await table.getByRole("button", { name: `Rename tank/vm0@${before}` }).click();
+    await dialog(page).getByLabel("New name", { exact: true }).fill(after);
+    await send(page, "Rename");
+    await table.getByText(`@${after}`, { exact: true }).waitFor();
+    const snapshots = await head.json("snapshot", "list", "tank");
+    assert.deepEqual(snapshots.map((snapshot) => snapshot.name), [`tank/vm0@${after}`]);
+  }
   assert.deepEqual(page.wrong, []);
   await page.context().close();
-
-  const snapshots = await head.json("snapshot", "list", "tank");
-  assert.deepEqual(snapshots.map((snapshot) => snapshot.name), ["tank/vm0@monday"]);
 }

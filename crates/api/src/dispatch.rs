@@ -659,6 +659,7 @@ mod tests {
             ("volume.create", json!({"name": "tank/a", "size": 1 << 20})),
             ("snapshot.create", json!({"names": ["tank/a@b"]})),
             ("snapshot.clone", json!({"to": "tank/c"})),
+            ("snapshot.rename", json!({"to": "tank/vms/a@c"})),
             (
                 "target.create",
                 json!({"name": "iqn.2026-01.org.example:a"}),

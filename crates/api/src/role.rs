@@ -90,6 +90,7 @@ const DAILY: &[&str] = &[
     "key.load",
     "key.load_all",
     "snapshot.create",
+    "snapshot.rename",
     "snapshot.clone",
     "snapshot.schedule.set",
     "snapshot.schedule.remove",

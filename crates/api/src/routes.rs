@@ -251,6 +251,7 @@ pub static ROUTES: &[Route] = &[
     ask("GET", "/pools/{pool}/snapshots", "Snapshots", of::<Vec<SnapshotView>>, "snapshot.list", &[("volume", Q(NULL))]),
     ask("POST", "/pools/{pool}/snapshots", "Make snapshots at one moment", DONE, "snapshot.create", &[]),
     ask("DELETE", "/pools/{pool}/snapshots/{snapshot}", "Destroy a snapshot; its name confirms", DONE, "snapshot.destroy", &[("names", Source::Snapshots)]),
+    ask("POST", "/pools/{pool}/snapshots/{snapshot}/rename", "Give a snapshot of a volume another name", DONE, "snapshot.rename", &[("from", Source::Snapshot)]),
     ask("POST", "/pools/{pool}/snapshots/{snapshot}/clone", "Make a volume of a snapshot", DONE, "snapshot.clone", &[
         ("from", Source::Snapshot), ("properties", D("{}"))]),
     ask("GET", "/pools/{pool}/schedules", "Schedules of snapshots", of::<Vec<ScheduleView>>, "snapshot.schedule.list", &[]),

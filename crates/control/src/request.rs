@@ -328,6 +328,13 @@ pub enum SnapshotRequest {
         /// Which.
         names: Vec<SnapshotName>,
     },
+    /// Give one another name.
+    Rename {
+        /// Which.
+        from: SnapshotName,
+        /// The same volume's, with another word after the `@`.
+        to: SnapshotName,
+    },
     /// Make a volume out of one.
     Clone {
         /// The snapshot.

@@ -91,6 +91,7 @@ fn bad_input_is_refused_with_a_sentence_and_a_stable_code() {
             "no target",
         ),
         ("target show iqn.2026-01.org.example:x", 3, "no target"),
+        ("target create iqn.2026-13.org.example:x", 2, "a month"),
         ("pool destroy tank", 6, "--yes-destroy-all-data"),
         ("pool detach tank nothing", 3, "no device"),
         ("pool status other", 3, "--search"),
@@ -334,4 +335,37 @@ fn a_pool_is_made_for_older_systems() {
     assert_eq!(of_pool["compatibility"]["value"], set.to_string());
     machine.ok("volume create tank/v --size 16M --sparse");
     machine.refused("volume set tank/v compression=zstd", 2, "feature");
+}
+
+#[test]
+fn a_snapshot_gets_another_name_and_its_clone_goes_on() {
+    let machine = Machine::with_disks(&["a"]);
+    machine.ok("pool create tank a");
+    machine.ok("volume create tank/v --size 16M --sparse");
+    machine.ok("snapshot create tank/v@monday");
+    machine.ok("snapshot clone tank/v@monday tank/copy");
+    machine.ok("snapshot create tank/v@taken");
+    let said = machine
+        .ok("snapshot rename tank/v@monday tuesday --json")
+        .json();
+    assert_eq!(said["changed"], true);
+    let said = machine.ok("snapshot rename tank/v@tuesday tank/v@tuesday --json");
+    assert_eq!(said.json()["changed"], false);
+    let clone = machine.ok("volume show tank/copy --json").json();
+    assert_eq!(clone["origin"], "tank/v@tuesday");
+    for (words, code, part) in [
+        ("tank/v@monday x", 3, "there is no snapshot tank/v@monday"),
+        ("tank/v@tuesday taken", 4, "tank/v@taken already"),
+        ("tank/v@tuesday tank/copy@x", 2, "stays with its volume"),
+        ("tank/v@tuesday a/b", 2, "after @"),
+        ("tank/v@tuesday repl-7", 5, "choose another name"),
+    ] {
+        machine.refused(&format!("snapshot rename {words}"), code, part);
+    }
+    machine.ok("snapshot create tank/v@repl-1");
+    machine.refused("snapshot rename tank/v@repl-1 mine", 5, "clone it");
+    let names = machine.ok("snapshot list tank/v --json").json();
+    let names = names.as_array().expect("a list").iter();
+    let names: Vec<_> = names.map(|one| one["name"].clone()).collect();
+    assert_eq!(names, ["tank/v@repl-1", "tank/v@taken", "tank/v@tuesday"]);
 }

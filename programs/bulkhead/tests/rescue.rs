@@ -226,6 +226,8 @@ fn a_snapshot_is_read_and_a_clone_of_it_written_and_thrown_away() {
     ] {
         machine.refused(&format!("volume {words}"), 5, "tank/v is being rescued");
     }
+    let rename = "snapshot rename tank/v@old new";
+    machine.refused(rename, 5, "tank/v@old is being rescued");
     let clone = rescue.view["clone"].as_str().expect("a clone").to_owned();
     let mut inside = rescue.connect();
     inside.write(0, &[9; 4096]).expect("written");
@@ -237,6 +239,36 @@ fn a_snapshot_is_read_and_a_clone_of_it_written_and_thrown_away() {
     assert_eq!(client.read(0, 4096).expect("untouched"), [3; 4096]);
     drop(client);
     assert_eq!(identities(&machine), before);
+}
+
+/// A stop waits for it: nobody is told that a volume is gone whose rescue was just ending.
+#[test]
+fn a_rescue_that_ends_while_its_server_stops_has_ended_well() {
+    let machine = machine();
+    let server = machine.serve("");
+    machine.ok("nbd unexport tank/v");
+    machine.ok("volume rescue tank/v --writable --background");
+    let rescues = machine.ok("volume rescue --list --json").json();
+    let socket = rescues[0]["socket"].as_str().expect("a socket").to_owned();
+    // A client that stays keeps the end of the rescue waiting.
+    let mut client = Nbd::connect(Path::new(&socket), "").expect("connected");
+    client.write(0, &[3; 65_536]).expect("written");
+    let mut end = machine.command("volume rescue tank/v --end");
+    let end = end.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let end = end.spawn().expect("started");
+    eventually("the rescue is ending", || {
+        machine.ok("volume rescue --list --json").json() == serde_json::json!([])
+    });
+    assert_eq!(server.stop(), 0, "{}", machine.log());
+    let said = end.wait_with_output().expect("ended");
+    let errors = String::from_utf8_lossy(&said.stderr);
+    assert!(said.status.success(), "{errors}");
+    assert!(!machine.log().contains("ERROR"), "{}", machine.log());
+
+    let _server = machine.serve("");
+    machine.ok("nbd export tank/v --name v");
+    let mut client = Nbd::connect(&machine.nbd_socket(), "v").expect("connected");
+    assert_eq!(client.read(0, 65_536).expect("read"), [3; 65_536]);
 }
 
 #[test]

@@ -28,6 +28,14 @@ pub enum SnapshotCommand {
         /// The pool or the volume [default: the only pool that is served or known here]
         of: Option<String>,
     },
+    /// Give a snapshot another name; its clones, and clients of the volume, notice nothing
+    #[command(after_help = "Example:\n  bulkhead snapshot rename tank/vm0@monday before-upgrade")]
+    Rename {
+        /// The snapshot, as POOL/NAME@SNAPSHOT
+        snapshot: SnapshotName,
+        /// Its new name, the part after the @
+        new_name: String,
+    },
     /// Destroy snapshots
     #[command(
         after_help = "Example:\n  bulkhead snapshot destroy tank/vm0@monday --yes-destroy-data"
@@ -71,6 +79,7 @@ impl SnapshotCommand {
                 Ok(ask(Whose::Pool(pool), SnapshotRequest::Create { names }))
             }
             Self::List { of } => list(of),
+            Self::Rename { snapshot, new_name } => rename(snapshot, &new_name),
             Self::Destroy {
                 snapshots: names,
                 yes_destroy_data,
@@ -94,6 +103,18 @@ fn ask(pool: Whose, request: SnapshotRequest) -> Plan {
         pool,
         request: Request::Snapshot(request),
     }
+}
+
+/// The new name may be written as stock ZFS wants it, too, with the volume in front.
+fn rename(from: SnapshotName, new_name: &str) -> Result<Plan, Failure> {
+    let whole = match new_name.contains('@') {
+        true => new_name.to_owned(),
+        false => format!("{}@{new_name}", from.volume()),
+    };
+    let to = whole.parse::<SnapshotName>();
+    let to = to.map_err(|error| Failure::usage(error.to_string()))?;
+    let pool = Whose::Pool(from.volume().pool());
+    Ok(ask(pool, SnapshotRequest::Rename { from, to }))
 }
 
 fn list(of: Option<String>) -> Result<Plan, Failure> {

@@ -127,9 +127,7 @@ fn newer(
     snapshots: &[DatasetInfo],
 ) -> Result<Newer, Failure> {
     let Some(target) = snapshots.iter().find(|info| info.name == to.as_str()) else {
-        let volume = to.volume();
-        return Err(Failure::not_found(format!("there is no snapshot {to}"))
-            .advise(format!("`bulkhead snapshot list {volume}` shows them")));
+        return Err(super::snapshot::no_snapshot(to));
     };
     let mut newer: Vec<&DatasetInfo> = snapshots
         .iter()

@@ -4,12 +4,13 @@ use std::collections::BTreeSet;
 
 use control::answer::{Done, SnapshotView};
 use control::request::{Properties, SnapshotRequest};
-use control::{Answer, Failure};
+use control::{Answer, Failure, FailureKind};
 use units::{SnapshotName, VolumeName};
-use zpool::dataset::{DatasetInfo, DatasetRef, Snapshots, Value};
+use zpool::dataset::{DatasetErrorKind, DatasetInfo, DatasetRef, Snapshots, Value};
 
 use super::documents::new_identity;
 use super::{Context, failures, schedule, volume};
+use crate::replicate;
 
 /// Performs one request.
 pub fn perform(context: &Context<'_>, request: SnapshotRequest) -> Result<Answer, Failure> {
@@ -27,6 +28,7 @@ pub fn perform(context: &Context<'_>, request: SnapshotRequest) -> Result<Answer
             destroyed.map_err(failures::dataset)?;
             Ok(Done::changed(format!("destroyed {}", list_of(&names))))
         }
+        SnapshotRequest::Rename { from, to } => rename(context, &from, &to),
         SnapshotRequest::Clone {
             from,
             to,
@@ -77,6 +79,53 @@ fn list(context: &Context<'_>, of: Option<&VolumeName>) -> Result<Answer, Failur
     };
     let views = all.iter().filter(is_wanted).filter_map(view);
     Ok(Answer::Snapshots(views.collect()))
+}
+
+/// Clones, sends under way and bookmarks know a snapshot by its number, and notice nothing. A schedule knows
+/// its own by their names, and leaves one alone that is called otherwise.
+fn rename(
+    context: &Context<'_>,
+    from: &SnapshotName,
+    to: &SnapshotName,
+) -> Result<Answer, Failure> {
+    if from.volume() != to.volume() {
+        let message = format!("{from} cannot become {to}: a snapshot stays with its volume");
+        return Err(Failure::usage(message)
+            .advise("`bulkhead snapshot clone` makes a volume of it, with another name"));
+    }
+    let found = context.pool.dataset(from);
+    found.map_err(|error| match error.kind {
+        DatasetErrorKind::NotFound => no_snapshot(from),
+        _ => failures::dataset(error),
+    })?;
+    if from == to {
+        return Ok(Done::already(format!("{from} has that name")));
+    }
+    if let Some(own) = [from, to].into_iter().find(|name| replicate::is_own(name)) {
+        let message = format!("replication finds its snapshots by names such as {own}");
+        return Err(
+            Failure::new(FailureKind::Busy, message).advise(match own == from {
+                true => "to keep what it holds, clone it: `bulkhead snapshot clone`",
+                false => "choose another name",
+            }),
+        );
+    }
+    let renamed = context.pool.rename_snapshot(from, to.tag());
+    renamed.map_err(|error| match error.kind {
+        DatasetErrorKind::Exists => Failure::new(
+            FailureKind::Exists,
+            format!("there is a snapshot {to} already"),
+        ),
+        _ => failures::dataset(error),
+    })?;
+    Ok(Done::changed(format!("renamed {from} to {to}")))
+}
+
+/// There is none of that name.
+pub fn no_snapshot(name: &SnapshotName) -> Failure {
+    let volume = name.volume();
+    Failure::not_found(format!("there is no snapshot {name}"))
+        .advise(format!("`bulkhead snapshot list {volume}` shows them"))
 }
 
 /// A clone has a new identity: to initiators it is another disk, even while its contents are

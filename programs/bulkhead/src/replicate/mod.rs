@@ -22,6 +22,13 @@ pub use service::{Access, Service};
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use units::SnapshotName;
+
+/// Whether a snapshot is called as those are that replication makes, finds again and destroys.
+pub fn is_own(name: &SnapshotName) -> bool {
+    name.tag().starts_with(sender::TAG_PREFIX)
+}
+
 /// Seconds since 1970, for what is kept in the pool.
 fn now_unix_s() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);

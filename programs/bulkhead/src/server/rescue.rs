@@ -10,12 +10,12 @@ use std::time::{Duration, Instant};
 
 use block_device::{BlockDevice, Effort, Extent, SharedDevice};
 use control::answer::Done;
-use control::request::{Request, VolumeRequest};
+use control::request::{Request, SnapshotRequest, VolumeRequest};
 use control::rescue::{RescueBegin, RescueRequest, RescueView};
 use control::{Answer, Failure, FailureKind, PoolLock};
 use nbd::{Access, ExportWish, Farewell, NbdServer, ServerLimits};
 use serving::ListenAddress;
-use units::{PoolName, VolumeName};
+use units::{PoolName, SnapshotName, VolumeName};
 use zpool::dataset::DatasetErrorKind;
 use zpool::{OpenOptions, Volume};
 
@@ -76,6 +76,13 @@ impl Rescues {
         exclusive
             .map(|rescue| rescue.begin.volume.clone())
             .collect()
+    }
+
+    /// Whether a rescue looks into it.
+    fn has_snapshot(&self, name: &SnapshotName) -> bool {
+        let all = self.lock();
+        all.values()
+            .any(|rescue| rescue.begin.snapshot.as_ref() == Some(name))
     }
 
     /// The volumes that must stay what and where they are, and whose rescue wants it. To be there under its
@@ -153,10 +160,17 @@ impl Core {
         }
     }
 
-    /// Refuses what would take a volume away from a rescue that has it alone.
+    /// Refuses what would take a volume away from a rescue that has it alone, or the name away by which
+    /// what a rescue leaves is known.
     pub fn refuse_if_rescued(&self, request: &Request) -> Result<(), Failure> {
-        let Request::Volume(request) = request else {
-            return Ok(());
+        let request = match request {
+            Request::Volume(request) => request,
+            Request::Snapshot(SnapshotRequest::Rename { from, .. })
+                if self.serving.rescues.has_snapshot(from) =>
+            {
+                return Err(is_rescued(from.as_str(), &from.volume()));
+            }
+            _ => return Ok(()),
         };
         let to_volume;
         let name = match request {
@@ -177,12 +191,7 @@ impl Core {
         let mut held = held.filter(|(one, _)| one == name || one.as_str().starts_with(&below));
         match held.next() {
             None => Ok(()),
-            Some((held, rescued)) => {
-                let message = format!("{held} is being rescued");
-                Err(Failure::new(FailureKind::Busy, message).advise(format!(
-                    "end that first: `bulkhead volume rescue --end {rescued}`"
-                )))
-            }
+            Some((held, rescued)) => Err(is_rescued(held.as_str(), &rescued)),
         }
     }
 
@@ -450,6 +459,13 @@ impl Core {
             tracing::warn!(%failure, "look for left-overs of rescues");
         }
     }
+}
+
+fn is_rescued(what: &str, rescued: &VolumeName) -> Failure {
+    let message = format!("{what} is being rescued");
+    Failure::new(FailureKind::Busy, message).advise(format!(
+        "end that first: `bulkhead volume rescue --end {rescued}`"
+    ))
 }
 
 /// Ends the rescues whose command line is gone, each in a thread of its own.
