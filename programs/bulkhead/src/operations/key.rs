@@ -257,7 +257,10 @@ pub fn opens_volumes(request: &Request) -> bool {
             request,
             VolumeRequest::Create(_) | VolumeRequest::Resize { .. } | VolumeRequest::Show { .. }
         ),
-        Request::Snapshot(request) => !matches!(request, SnapshotRequest::List { .. }),
+        Request::Snapshot(request) => !matches!(
+            request,
+            SnapshotRequest::List { .. } | SnapshotRequest::Rename { .. }
+        ),
         Request::Key(request) => matches!(
             request,
             KeyRequest::Change { .. } | KeyRequest::Inherit { .. } | KeyRequest::Create { .. }
@@ -335,8 +338,10 @@ fn change(context: &Context<'_>, name: &VolumeName, wish: &KeyWish) -> Result<An
     let info = context.pool.key_info(name).map_err(failures::dataset)?;
     if info.is_locked() {
         let message = format!("the present key of {name} is not loaded");
-        return Err(Failure::new(FailureKind::Unavailable, message)
-            .advise("load it first: `bulkhead volume key load`"));
+        return Err(Failure::new(FailureKind::Unavailable, message).advise(format!(
+            "load it into a running server first: `bulkhead pool-server {}`, `bulkhead volume key load {name} --prompt`",
+            name.pool()
+        )));
     }
     let key = new_key(wish)?;
     let all = context.all()?;
