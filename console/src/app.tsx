@@ -3,6 +3,7 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import { Button } from "./parts/basics";
 import { Icon, type IconName } from "./parts/icons";
+import { Said } from "./parts/said";
 import { ToneIcon } from "./parts/state";
 import { connect, connection, disconnect, operations, overview } from "./state/live";
 import { dismiss, notices } from "./state/notices";
@@ -188,8 +189,8 @@ function Notices() {
         <div key={notice.id} class={notice.good ? "notice" : "notice bad"}>
           <ToneIcon tone={notice.good ? "good" : "bad"} />
           <div>
-            <p>{notice.text}</p>
-            {notice.advice && <p class="advice">{notice.advice}</p>}
+            <p><Said text={notice.text} /></p>
+            {notice.advice && <p class="advice"><Said text={notice.advice} /></p>}
           </div>
           <Button kind="quiet" icon="close" aria-label="Dismiss" onClick={() => dismiss(notice.id)} />
         </div>

@@ -5,6 +5,7 @@ import { Card, Meter, Page } from "../parts/basics";
 import { Chart } from "../parts/chart";
 import { bytes, duration, percent, plural } from "../parts/format";
 import { Icon } from "../parts/icons";
+import { Said } from "../parts/said";
 import { ScanProgress } from "../parts/scan";
 import { State, ToneIcon, toneOf, type Tone } from "../parts/state";
 import { Timeline } from "../parts/timeline";
@@ -76,8 +77,8 @@ function Alerts({ now }: { now: Overview }) {
         <div key={`${alert.about} ${alert.sentence}`} class={`alert tone-${toneOfAlert(alert)}`}>
           <ToneIcon tone={toneOfAlert(alert)} />
           <div>
-            <p><strong>{alert.sentence}</strong></p>
-            {alert.advice && <p class="advice">{alert.advice}</p>}
+            <p><strong><Said text={alert.sentence} /></strong></p>
+            {alert.advice && <p class="advice"><Said text={alert.advice} /></p>}
           </div>
         </div>
       ))}

@@ -9,6 +9,7 @@ import { FormDialog } from "../parts/dialog";
 import { Check, Select } from "../parts/fields";
 import { EventList } from "../parts/events";
 import { bytes, duration, moment, percent } from "../parts/format";
+import { Said } from "../parts/said";
 import { ScanProgress } from "../parts/scan";
 import { State, ToneIcon } from "../parts/state";
 import { Topology, shortened } from "../parts/topology";
@@ -103,7 +104,7 @@ function Advice({ pool, problems }: { pool: PoolStatus; problems: string[] }) {
       {sentences.map((sentence) => (
         <div class="alert tone-warning" key={sentence}>
           <ToneIcon tone="warning" />
-          <p>{sentence}</p>
+          <p><Said text={sentence} /></p>
         </div>
       ))}
     </section>

@@ -1,6 +1,7 @@
 // What the server said against something, with what to do about it.
 
 import type { ApiError } from "../api/client";
+import { Said } from "./said";
 import { ToneIcon } from "./state";
 
 export function Refusal({ error }: { error: ApiError | null }) {
@@ -11,8 +12,8 @@ export function Refusal({ error }: { error: ApiError | null }) {
         <>
           <ToneIcon tone="bad" />
           <div>
-            <p>{error.failure?.message ?? String(error)}</p>
-            {error.failure?.advice && <p class="advice">{error.failure.advice}</p>}
+            <p><Said text={error.failure?.message ?? String(error)} /></p>
+            {error.failure?.advice && <p class="advice"><Said text={error.failure.advice} /></p>}
           </div>
         </>
       )}

@@ -3,6 +3,23 @@
 import type { Takeover, TakeoverStep } from "../api/types";
 import { duration, fullMoment } from "./format";
 
+/** What each step means to somebody who does not know Corosync and Pacemaker. */
+const STEP_WORDS: Record<string, string> = {
+  detected: "a sign of life is missed",
+  membership: "the other heads are alone",
+  "fence asked": "its power shall be off",
+  fenced: "its power is off",
+  "pool stop": "the pool's stop begins",
+  stopped: "the pool is let go of",
+  "pool start": "the pool's start begins",
+  claimed: "its disks are the new head's",
+  imported: "the pool is open",
+  listening: "its server answers",
+  address: "its first address is up",
+  "all addresses": "all addresses are up",
+  "first I/O": "a client has an answer",
+};
+
 export function Timeline({ takeover }: { takeover: Takeover }) {
   return (
     <>
@@ -20,8 +37,8 @@ export function Steps({ steps, whole_ms }: { steps: TakeoverStep[]; whole_ms: nu
   return (
     <ol class="timeline">
       {steps.map((step) => (
-        <li key={step.name}>
-          <span class="step-name">{step.name}</span>
+        <li key={step.name} data-step={step.name}>
+          <span class="step-name">{STEP_WORDS[step.name] ?? step.name}</span>
           <span class="step-bar" aria-hidden="true">
             <span style={{ width: `${(step.after_ms / whole) * 100}%` }} />
           </span>

@@ -17,7 +17,7 @@ const serves = (page, name) => head(page, name).getByRole("link", { name: /tank/
 
 /** The names of the steps of a time line, in their order. */
 async function steps(place) {
-  return place.locator(".timeline .step-name").allInnerTexts();
+  return place.locator(".timeline li").evaluateAll((items) => items.map((item) => item.dataset.step));
 }
 
 function assertOrder(found, wanted, what) {
@@ -129,7 +129,7 @@ export async function isAccessibleAfterIt({ left }) {
   ];
   for (const look of looks) {
     const page = await left.page(look);
-    await page.locator(".timeline").getByText("listening").waitFor();
+    await page.locator(".timeline").getByText("its server answers").waitFor();
     const what = `the overview of a pair, ${look.colours}, ${look.size}`;
     await assertAccessible(page, what);
     await assertFits(page, what);
