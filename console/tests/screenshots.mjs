@@ -68,7 +68,7 @@ async function takeover() {
     await page.getByText(/right took tank over from left in/).waitFor();
     await page.locator(".timeline").getByText("all addresses").waitFor();
     // The time line is below the charts.
-    await page.setViewportSize({ width: 1280, height: 1250 });
+    await page.setViewportSize({ width: 1280, height: 1200 });
     await picture(page, "console-takeover");
   } finally {
     await browser?.stop();
