@@ -18,7 +18,7 @@ def main(argv: list[str]) -> int:
     """Returns the exit status."""
     parser = argparse.ArgumentParser(prog="proof.requests", description=__doc__)
     parser.add_argument("--seconds", type=float, default=20.0)
-    parser.add_argument("--workers", type=int, default=2, help="administrators at a time; a seed replays exactly with one")
+    parser.add_argument("--workers", type=int, default=4, help="administrators at a time; a seed replays exactly with one")
     parser.add_argument("--seed", type=int, default=random.randrange(1 << 32))
     parser.add_argument("--keep", action="store_true", help="keep the scratch directory")
     arguments = parser.parse_args(argv)

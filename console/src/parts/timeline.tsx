@@ -6,13 +6,13 @@ import { duration, fullMoment } from "./format";
 /** What each step means to somebody who does not know Corosync and Pacemaker. */
 const STEP_WORDS: Record<string, string> = {
   detected: "a sign of life is missed",
-  membership: "the other heads are alone",
-  "fence asked": "its power shall be off",
+  membership: "the others go on without it",
+  "fence asked": "its power-off is asked for",
   fenced: "its power is off",
   "pool stop": "the pool's stop begins",
   stopped: "the pool is let go of",
   "pool start": "the pool's start begins",
-  claimed: "its disks are the new head's",
+  claimed: "its disks are taken over",
   imported: "the pool is open",
   listening: "its server answers",
   address: "its first address is up",

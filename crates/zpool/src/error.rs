@@ -199,6 +199,9 @@ pub enum PoolErrorKind {
     /// All devices failed; I/O waits.
     #[error("the pool is suspended: bring its devices back, then clear it")]
     Suspended,
+    /// Its devices answer, but so late that nothing could be learnt in time.
+    #[error("the devices of the pool answer very slowly: try again in a moment")]
+    Slow,
     /// Another machine uses the pool.
     #[error("the pool is in use by another host: stop it there first")]
     ActiveElsewhere,

@@ -8,7 +8,7 @@ use zpool_sys as sys;
 
 use super::Pool;
 use crate::device::{self, OpenFailure};
-use crate::error::{PoolError, ZfsError};
+use crate::error::{PoolError, PoolErrorKind, ZfsError};
 use crate::nvlist::{NvList, NvRef, NvValue};
 
 /// Places in the array of counters that the library keeps per device (`vdev_stat_t`); compared
@@ -260,11 +260,26 @@ impl Pool {
         let mut raw = std::ptr::null_mut();
         // SAFETY: the library runs; the name is copied; `raw` is a valid place.
         let code = unsafe { sys::bh_pool_status(self.c_name().as_ptr(), &mut raw) };
-        ZfsError::check(code)
-            .map_err(|cause| PoolError::common("look at", self.name().as_str(), cause))?;
+        ZfsError::check(code).map_err(|cause| self.unseen(cause))?;
         // SAFETY: the library hands the list over.
         let config = unsafe { NvList::from_raw(raw) }.unwrap_or_default();
         Ok(status_of(config.view()))
+    }
+
+    /// Why the status could not be had.
+    fn unseen(&self, cause: ZfsError) -> PoolError {
+        const DOING: &str = "look at";
+        let name = self.name().as_str();
+        let error = PoolError::common(DOING, name, cause);
+        let goes_on = self
+            .health()
+            .is_some_and(|health| health.suspended.is_none());
+        match error.kind {
+            PoolErrorKind::Suspended if goes_on => {
+                PoolError::because(DOING, name, PoolErrorKind::Slow, cause)
+            }
+            _ => error,
+        }
     }
 
     /// The little that a monitor needs. Never waits, not even for a lock; `None` while the pool

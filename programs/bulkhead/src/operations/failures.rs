@@ -72,6 +72,7 @@ pub fn pool(error: PoolError) -> Failure {
         | Kind::Property { .. } => FailureKind::Usage,
         Kind::NoReplicas | Kind::LogMissing => FailureKind::NeedsConfirmation,
         Kind::Suspended
+        | Kind::Slow
         | Kind::DevicesMissing { .. }
         | Kind::FeatureUnknown { .. }
         | Kind::Damaged

@@ -108,7 +108,16 @@ fn refused(error: PoolError) -> Failure {
 fn wait(context: &Context<'_>, progress: &mut dyn FnMut(&str)) -> Result<(), Failure> {
     let (mut looks, mut idle) = (0, 0);
     loop {
-        let pool = context.pool.status().map_err(failures::pool)?;
+        if context.live.is_ending() {
+            let message = "the server ends; the replacement goes on at its next start";
+            return Err(Failure::new(FailureKind::Unavailable, message)
+                .advise("run the same command again then: it goes on waiting"));
+        }
+        let pool = match context.pool.status() {
+            // A disk that is slow to be filled is what is waited for.
+            Err(error) if error.kind == PoolErrorKind::Slow => continue,
+            seen => seen.map_err(failures::pool)?,
+        };
         let is_running = pool
             .scan
             .as_ref()
@@ -121,11 +130,6 @@ fn wait(context: &Context<'_>, progress: &mut dyn FnMut(&str)) -> Result<(), Fai
         }
         if idle == IDLE_LOOKS_MAX {
             return Err(stands_still(&pool));
-        }
-        if context.live.is_ending() {
-            let message = "the server ends; the replacement goes on at its next start";
-            return Err(Failure::new(FailureKind::Unavailable, message)
-                .advise("run the same command again then: it goes on waiting"));
         }
         if looks % LOOKS_PER_REPORT == 0 {
             if let Some(scan) = &pool.scan {
