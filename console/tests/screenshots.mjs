@@ -67,8 +67,9 @@ async function takeover() {
     await lab.do("power", "left", "off");
     await page.getByText(/right took tank over from left in/).waitFor();
     await page.locator(".timeline").getByText("all addresses").waitFor();
-    // The time line is below the charts.
-    await page.setViewportSize({ width: 1280, height: 1200 });
+    // The time line is below the charts, and all of it is the point.
+    await page.setViewportSize({ width: 1280, height: 1000 });
+    await page.locator(".timeline li").last().scrollIntoViewIfNeeded();
     await picture(page, "console-takeover");
   } finally {
     await browser?.stop();
@@ -98,6 +99,8 @@ try {
   await desk.locator(".alert").first().waitFor();
   mkdirSync(images, { recursive: true });
   await picture(desk, "console-overview");
+  // So that the bad disk, above it, is in the picture.
+  await night.getByText(path.basename(disks[4])).first().scrollIntoViewIfNeeded();
   await picture(night, "console-pool-dark");
   await picture(phone, "console-phone");
 } finally {

@@ -6,7 +6,7 @@ import { duration, fullMoment } from "./format";
 /** What each step means to somebody who does not know Corosync and Pacemaker. */
 const STEP_WORDS: Record<string, string> = {
   detected: "a sign of life is missed",
-  membership: "the others go on without it",
+  membership: "the others go on alone",
   "fence asked": "its power-off is asked for",
   fenced: "its power is off",
   "pool stop": "the pool's stop begins",
