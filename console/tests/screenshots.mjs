@@ -68,7 +68,7 @@ async function takeover() {
     await page.getByText(/right took tank over from left in/).waitFor();
     await page.locator(".timeline").getByText("all addresses").waitFor();
     // The time line is below the charts, and all of it is the point.
-    await page.setViewportSize({ width: 1280, height: 1000 });
+    await page.setViewportSize({ width: 1280, height: 940 });
     await page.locator(".timeline li").last().scrollIntoViewIfNeeded();
     await picture(page, "console-takeover");
   } finally {
