@@ -31,6 +31,8 @@ pub struct Surroundings {
     pub pools: BTreeMap<String, PoolPlace>,
     /// Connections between heads.
     pub links: Vec<LinkView>,
+    /// What heartbeats of this head lost.
+    pub heartbeats: Vec<HeartbeatLosses>,
     /// What does not fit, in sentences.
     pub problems: Vec<String>,
 }
@@ -63,6 +65,50 @@ pub struct InterfaceCounters {
     pub sent_bytes: u64,
     /// Packets that were lost here, by reason.
     pub lost: Vec<(&'static str, u64)>,
+}
+
+/// Where a pool's server takes connections.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Listener {
+    /// `iscsi` or `nbd`.
+    pub service: &'static str,
+    /// The TCP port.
+    pub port: u16,
+}
+
+/// Packets to and from a peer that were lost or late, since this program began to look.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PeerLosses {
+    /// Its address, or `other` for all further peers.
+    pub peer: String,
+    /// What it uses.
+    pub service: &'static str,
+    /// Packets by what showed the loss.
+    pub lost: Vec<(&'static str, u64)>,
+}
+
+/// What heartbeats to another head lost over a network.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HeartbeatLosses {
+    /// The other head.
+    pub to: String,
+    /// The network.
+    pub network: String,
+    /// Packets by what showed the loss.
+    pub lost: Vec<(&'static str, u64)>,
+    /// How often the link went down since Corosync started. It begins with one: a new link is down.
+    pub downs: u64,
+}
+
+/// What a protocol of this machine lost since the machine started.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HostLosses {
+    /// `ip`, `ip6`, `tcp`, `udp` or `udp6`.
+    pub protocol: &'static str,
+    /// Why.
+    pub reason: &'static str,
+    /// Packets, or connections where the reason is one of `listen`.
+    pub count: u64,
 }
 
 /// An appliance file to be looked at, as text or as JSON.
@@ -167,6 +213,10 @@ pub trait Backend: Send + Sync + 'static {
     fn sensors(&self) -> Vec<Sensor>;
     /// What the kernel counted at the interfaces of this head.
     fn interfaces(&self) -> Vec<InterfaceCounters>;
+    /// What clients of these listeners lost. Is called at each look; counts never fall.
+    fn client_losses(&self, listeners: &[Listener]) -> Vec<PeerLosses>;
+    /// What the protocols of this head lost.
+    fn host_losses(&self) -> Vec<HostLosses>;
     /// A file of the console with its type.
     fn console(&self, path: &str) -> Option<(&'static [u8], &'static str)>;
 }

@@ -11,7 +11,7 @@ use axum::response::{IntoResponse, Response};
 use control::answer::{DeviceView, PoolStatus, Status, VolumeActivity};
 
 use crate::Api;
-use crate::backend::InterfaceCounters;
+use crate::backend::{HeartbeatLosses, HostLosses, InterfaceCounters, PeerLosses};
 use crate::caller::{self, Link};
 use crate::view::Overview;
 
@@ -137,6 +137,13 @@ fn text(api: &Api) -> String {
     let pools = of_pools(&statuses).into_iter();
     let own = of_head(api).into_iter();
     let own = own.chain(of_interfaces(&api.backend.interfaces()));
+    let heartbeats = &seen.surroundings.heartbeats;
+    let own = own.chain(of_peers(
+        &seen.client_losses,
+        heartbeats,
+        &seen.overview.this_head,
+    ));
+    let own = own.chain([of_protocols(&api.backend.host_losses())]);
     for family in pools.chain(of_volumes(&statuses)).chain(own) {
         family.text(&mut text);
     }
@@ -477,9 +484,86 @@ fn of_interfaces(interfaces: &[InterfaceCounters]) -> Vec<Family> {
     vec![bytes, lost]
 }
 
+fn of_peers(clients: &[PeerLosses], heartbeats: &[HeartbeatLosses], own: &str) -> [Family; 2] {
+    let counter = |name, help| Family::new(name, "counter", help);
+    let mut lost = counter(
+        "bulkhead_peer_packets_lost_total",
+        "Packets to and from a peer that were lost or late, by what showed it.",
+    );
+    let mut downs = counter(
+        "bulkhead_link_down_total",
+        "How often a heartbeat link went down since Corosync started.",
+    );
+    for one in clients {
+        let of = [("peer", one.peer.as_str()), ("service", one.service)];
+        for (reason, count) in &one.lost {
+            lost.add(&[&of[..], &[("reason", reason)]].concat(), *count as f64);
+        }
+    }
+    for one in heartbeats {
+        let of = [
+            ("peer", one.to.as_str()),
+            ("network", &one.network),
+            ("service", "heartbeat"),
+        ];
+        for (reason, count) in &one.lost {
+            lost.add(&[&of[..], &[("reason", reason)]].concat(), *count as f64);
+        }
+        let link = [
+            ("network", one.network.as_str()),
+            ("from", own),
+            ("to", &one.to),
+        ];
+        downs.add(&link, one.downs as f64);
+    }
+    [lost, downs]
+}
+
+fn of_protocols(losses: &[HostLosses]) -> Family {
+    let mut lost = Family::new(
+        "bulkhead_host_packets_lost_total",
+        "counter",
+        "Packets that the protocols of this head lost, whoever the peer, by reason.",
+    );
+    for one in losses {
+        let labels = [("protocol", one.protocol), ("reason", one.reason)];
+        lost.add(&labels, one.count as f64);
+    }
+    lost
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn losses_of_clients_and_heads_are_one_metric() {
+        let client = PeerLosses {
+            peer: "10.0.0.7".to_owned(),
+            service: "nbd",
+            lost: vec![("send_repeated", 3)],
+        };
+        let head = HeartbeatLosses {
+            to: "right".to_owned(),
+            network: "storage-a".to_owned(),
+            lost: vec![("ping_unanswered", 20)],
+            downs: 2,
+        };
+        let mut text = String::new();
+        for family in of_peers(&[client], &[head], "left") {
+            family.text(&mut text);
+        }
+        let name = "bulkhead_peer_packets_lost_total";
+        for wanted in [
+            format!(r#"{name}{{peer="10.0.0.7",service="nbd",reason="send_repeated"}} 3"#),
+            format!(
+                r#"{name}{{peer="right",network="storage-a",service="heartbeat",reason="ping_unanswered"}} 20"#
+            ),
+            r#"bulkhead_link_down_total{network="storage-a",from="left",to="right"} 2"#.to_owned(),
+        ] {
+            assert!(text.contains(&wanted), "{wanted}\n{text}");
+        }
+    }
 
     #[test]
     fn lost_packets_have_their_interface_and_their_reason() {

@@ -2,6 +2,7 @@
 //! seen: the overview, each pool's state, what volumes do. One look serves all watchers.
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, RwLock};
 use std::time::{Duration, Instant};
@@ -12,7 +13,7 @@ use control::{Answer, Request};
 use tokio::sync::broadcast;
 use units::PoolName;
 
-use crate::backend::{Backend, PoolPlace, Surroundings};
+use crate::backend::{Backend, Listener, PeerLosses, PoolPlace, Surroundings};
 use crate::operations::Operations;
 use crate::peer::Peers;
 use crate::takeovers::{Places, Takeovers};
@@ -55,7 +56,10 @@ pub struct Seen {
     pub overview: Arc<Overview>,
     /// Pools whose servers answered, wherever they run.
     pub statuses: BTreeMap<String, Arc<Status>>,
-    surroundings: Arc<Surroundings>,
+    /// What clients of the pools that are served here lost.
+    pub client_losses: Arc<Vec<PeerLosses>>,
+    /// What the cluster and the file say.
+    pub surroundings: Arc<Surroundings>,
     at: Option<Instant>,
     /// Nothing was changed since, as far as this head knows.
     is_current: bool,
@@ -80,6 +84,8 @@ struct Looking {
     takeovers: BTreeMap<String, Takeover>,
     explained: Takeovers,
     peers: Option<Peers>,
+    /// Where the servers of this head listen, as each said last: one may be too busy to say it now.
+    listeners: BTreeMap<String, Vec<Listener>>,
 }
 
 impl Sampler {
@@ -186,10 +192,18 @@ impl Sampler {
         for pool in &own {
             served.insert(pool.to_string(), here.clone());
             if let Ok(Answer::Status(status)) = self.backend.ask_server(pool, Request::Status) {
+                looking
+                    .listeners
+                    .insert(pool.to_string(), listeners(&status));
                 statuses.insert(pool.to_string(), Arc::new(*status));
             }
             self.tell_events(looking, pool, None);
         }
+        looking
+            .listeners
+            .retain(|pool, _| served.contains_key(pool));
+        let all: Vec<Listener> = looking.listeners.values().flatten().copied().collect();
+        let client_losses = Arc::new(self.backend.client_losses(&all));
         for (name, place) in &surroundings.pools {
             let Some(by) = place.served_by.as_ref().filter(|by| **by != here) else {
                 continue;
@@ -229,6 +243,7 @@ impl Sampler {
         *seen = Seen {
             overview: Arc::new(overview),
             statuses,
+            client_losses,
             surroundings,
             at: Some(Instant::now()),
             is_current: self.changes.load(Ordering::Acquire) == changes,
@@ -312,6 +327,26 @@ impl Sampler {
                 .send(Frame::new("event", &PoolEvent { pool, event }));
         }
     }
+}
+
+/// The TCP ports among the addresses that a server says it listens on.
+fn listeners(status: &Status) -> Vec<Listener> {
+    let server = status.server.iter();
+    let addresses = server.flat_map(|server| {
+        // Behind the comma is the portal's group.
+        let portals = server.iscsi_portals.iter();
+        let portals = portals.filter_map(|portal| Some(("iscsi", portal.split(',').next()?)));
+        let nbd = server.nbd_listeners.iter();
+        portals.chain(nbd.map(|listener| ("nbd", listener.as_str())))
+    });
+    let listeners = addresses.filter_map(|(service, address)| {
+        let address: SocketAddr = address.parse().ok()?;
+        Some(Listener {
+            service,
+            port: address.port(),
+        })
+    });
+    listeners.collect()
 }
 
 fn pool_overview(
@@ -470,6 +505,28 @@ mod tests {
             ..Status::default()
         };
         BTreeMap::from([("tank".to_owned(), Arc::new(status))])
+    }
+
+    #[test]
+    fn a_server_listens_at_tcp_ports_and_elsewhere() {
+        let server = control::answer::ServerStatus {
+            iscsi_portals: vec![
+                "10.77.1.100:3260,1".to_owned(),
+                "[fd00::1]:3261,2".to_owned(),
+            ],
+            nbd_listeners: vec!["unix:/run/tank.nbd".to_owned(), "0.0.0.0:10809".to_owned()],
+            ..Default::default()
+        };
+        let status = Status {
+            server: Some(server),
+            ..Status::default()
+        };
+        let found: Vec<_> = listeners(&status)
+            .into_iter()
+            .map(|one| (one.service, one.port))
+            .collect();
+        assert_eq!(found, [("iscsi", 3260), ("iscsi", 3261), ("nbd", 10809)]);
+        assert_eq!(listeners(&Status::default()), []);
     }
 
     #[test]

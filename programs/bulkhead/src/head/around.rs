@@ -10,10 +10,12 @@ use appliance::render::pool_id;
 use appliance::xml::Element;
 use cluster::machine::{Local, Machine};
 use cluster::process::Invocation;
+use units::{HeadName, NetworkName};
 
+use super::heartbeats::Heartbeats;
 use crate::cli::HeadArgs;
 
-/// Longest wait for a tool of the cluster.
+/// Longest wait for a tool of the cluster or of this machine.
 const TOOL_WAIT: Duration = Duration::from_secs(5);
 
 /// The name of this head.
@@ -22,7 +24,7 @@ pub fn own_name(args: &HeadArgs) -> String {
 }
 
 /// What is now.
-pub fn look(file: &Path, own: &str) -> Surroundings {
+pub fn look(file: &Path, own: &str, heartbeats: &Heartbeats) -> Surroundings {
     if !file.exists() {
         return alone(own);
     }
@@ -39,7 +41,14 @@ pub fn look(file: &Path, own: &str) -> Surroundings {
     let monitor = print_of(&here, "crm_mon", &["--output-as", "xml"]);
     let monitor = monitor.and_then(|text| Element::parse(&text).ok());
     let links = print_of(&here, "corosync-cfgtool", &["-n"]);
-    of(&appliance, own, monitor.as_ref(), links.as_deref())
+    let around = of(&appliance, own, monitor.as_ref(), links.as_deref());
+    // A Corosync that did not answer just now is not waited for again.
+    let counters = links.and_then(|_| print_of(&here, "corosync-cmapctl", &["-m", "stats"]));
+    let losses = |text: String| heartbeats.losses(&appliance, own, &text);
+    Surroundings {
+        heartbeats: counters.map_or_else(Vec::new, losses),
+        ..around
+    }
 }
 
 fn alone(own: &str) -> Surroundings {
@@ -54,20 +63,17 @@ fn alone(own: &str) -> Surroundings {
     }
 }
 
-fn print_of(machine: &dyn Machine, program: &str, arguments: &[&str]) -> Option<String> {
+/// What a program prints; none if it fails.
+pub fn print_of(machine: &dyn Machine, program: &str, arguments: &[&str]) -> Option<String> {
     let invocation = Invocation::new(program, arguments).within(TOOL_WAIT);
     match machine.run(&invocation) {
         Ok(output) if output.code == 0 => Some(output.text()),
         Ok(output) => {
-            tracing::debug!(
-                program,
-                complaint = output.complaint(),
-                "a tool of the cluster failed"
-            );
+            tracing::debug!(program, complaint = output.complaint(), "a tool failed");
             None
         }
         Err(error) => {
-            tracing::debug!(program, %error, "a tool of the cluster does not run");
+            tracing::debug!(program, %error, "a tool does not run");
             None
         }
     }
@@ -117,6 +123,7 @@ fn of(
             own,
             links.map_or_else(Vec::new, |text| link_views(appliance, own, text)),
         ),
+        heartbeats: Vec::new(),
         problems,
     }
 }
@@ -153,6 +160,21 @@ fn is(element: &Element, attribute: &str) -> bool {
     element.attribute(attribute) == Some("true")
 }
 
+/// The head that Corosync calls by this number.
+pub fn head_by_number(appliance: &Appliance, number: u32) -> Option<&HeadName> {
+    let mut heads = appliance.heads.iter();
+    let (name, _) = heads.find(|(_, head)| head.number == number)?;
+    Some(name)
+}
+
+/// The network of a heartbeat link that Corosync calls by this number.
+pub fn network_by_heartbeat(appliance: &Appliance, number: u32) -> Option<&NetworkName> {
+    let mut networks = appliance.networks.iter();
+    let (name, _) =
+        networks.find(|(_, network)| network.heartbeat.map(u32::from) == Some(number))?;
+    Some(name)
+}
+
 /// Understands `corosync-cfgtool -n`: for each other node a line `nodeid: N ...`, then a line
 /// `LINK: N ... connected ...` for each link.
 fn link_views(appliance: &Appliance, own: &str, text: &str) -> Vec<LinkView> {
@@ -169,22 +191,18 @@ fn link_views(appliance: &Appliance, own: &str, text: &str) -> Vec<LinkView> {
         let line = line.trim();
         if let Some(rest) = line.strip_prefix("nodeid:") {
             let node = number(rest);
-            let mut heads = appliance.heads.iter();
-            let head = heads.find(|(_, head)| Some(head.number) == node);
-            to = head.map(|(name, _)| name.to_string());
-        } else if let (Some(rest), Some(to)) = (line.strip_prefix("LINK:"), &to) {
+            to = node.and_then(|node| head_by_number(appliance, node));
+        } else if let (Some(rest), Some(to)) = (line.strip_prefix("LINK:"), to) {
             let heartbeat = number(rest);
-            let mut networks = appliance.networks.iter();
-            let network =
-                networks.find(|(_, network)| network.heartbeat.map(u32::from) == heartbeat);
-            let Some((network, _)) = network else {
+            let network = heartbeat.and_then(|number| network_by_heartbeat(appliance, number));
+            let Some(network) = network else {
                 continue;
             };
             let is_up = rest.split_whitespace().any(|word| word == "connected");
             views.push(LinkView {
                 network: network.to_string(),
                 from: own.to_owned(),
-                to: to.clone(),
+                to: to.to_string(),
                 state: if is_up { "up" } else { "down" }.to_owned(),
             });
         }
@@ -293,7 +311,11 @@ mod tests {
 
     #[test]
     fn a_machine_without_a_file_is_alone_and_well() {
-        let around = look(Path::new("/nonexistent/appliance.toml"), "here");
+        let around = look(
+            Path::new("/nonexistent/appliance.toml"),
+            "here",
+            &Heartbeats::default(),
+        );
         assert_eq!((around.appliance, around.heads.len()), (None, 1));
     }
 }

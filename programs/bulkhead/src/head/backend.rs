@@ -10,7 +10,8 @@ use std::time::{Duration, Instant};
 
 use api::Backend;
 use api::backend::{
-    ApplianceInput, ApplianceVerb, DrillInput, InterfaceCounters, Progress, Surroundings,
+    ApplianceInput, ApplianceVerb, DrillInput, HostLosses, InterfaceCounters, Listener, PeerLosses,
+    Progress, Surroundings,
 };
 use api::view::{DiskView, Sensor};
 use cluster::machine::{Local, Machine as _};
@@ -23,10 +24,12 @@ use serde_json::{Value, json};
 use takeover::timeline::Told;
 use units::{HeadName, PoolName};
 
+use super::clients::Clients;
 use super::command::{self, Ran, Run};
+use super::heartbeats::Heartbeats;
 use super::perform::Question;
 use super::sensors::Sensors;
-use super::{around, console, disks, interfaces, logs};
+use super::{around, console, disks, host_losses, interfaces, logs};
 use crate::cli::{API_PORT, ApplianceFile, Common, HeadArgs, MoveArgs};
 use crate::reach;
 
@@ -52,6 +55,8 @@ pub struct Machine {
     args: HeadArgs,
     common: Common,
     sensors: Arc<Sensors>,
+    clients: Clients,
+    heartbeats: Heartbeats,
 }
 
 impl Machine {
@@ -61,6 +66,8 @@ impl Machine {
             args,
             common,
             sensors: Arc::default(),
+            clients: Clients::default(),
+            heartbeats: Heartbeats::default(),
         }
     }
 
@@ -291,7 +298,7 @@ impl Backend for Machine {
     }
 
     fn surroundings(&self) -> Surroundings {
-        around::look(&self.args.file, &self.head())
+        around::look(&self.args.file, &self.head(), &self.heartbeats)
     }
 
     fn takeover_steps(&self, pool: &str) -> Vec<Told> {
@@ -433,6 +440,14 @@ impl Backend for Machine {
     fn interfaces(&self) -> Vec<InterfaceCounters> {
         let appliance = crate::appliance::load(&self.args.file).ok();
         interfaces::counters(appliance.as_ref(), &self.head())
+    }
+
+    fn client_losses(&self, listeners: &[Listener]) -> Vec<PeerLosses> {
+        self.clients.losses(listeners, &Local::default())
+    }
+
+    fn host_losses(&self) -> Vec<HostLosses> {
+        host_losses::counted()
     }
 
     fn console(&self, path: &str) -> Option<(&'static [u8], &'static str)> {

@@ -4,9 +4,12 @@
 
 mod around;
 mod backend;
+mod clients;
 mod command;
 mod console;
 mod disks;
+mod heartbeats;
+mod host_losses;
 mod interfaces;
 mod logs;
 mod perform;
