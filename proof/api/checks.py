@@ -147,7 +147,7 @@ def the_metrics(place: Place) -> None:
     """promtool understands the metrics, the rules and their stories."""
     status, _, text = place.nobody.raw("GET", "/metrics")
     expect(200, status, "metrics on the loopback")
-    for name in (b'bulkhead_pool_served{pool="tank",head="here"} 1', b"bulkhead_device_errors_total", b"bulkhead_api_refused_total"):
+    for name in (b'bulkhead_pool_served{pool="tank",head="here"} 1', b"bulkhead_device_errors_total", b"bulkhead_api_refused_total", b'bulkhead_host_packets_lost_total{protocol="udp",reason="receive_buffer_full"} '):
         expect(True, name in text, f"{name.decode()} among the metrics")
     rules = REPOSITORY / "packaging/monitoring"
     for words, given in ((["check", "metrics"], text), (["check", "rules", "alerts.yml"], b""), (["test", "rules", "alerts.test.yml"], b"")):

@@ -50,10 +50,10 @@ class Head:
         for name, role in USERS.items():
             self.command("user", "add", name, "--role", role, given=PASSWORD)
 
-    def start(self) -> int:
-        """The port it listens on."""
+    def start(self, *, nbd: str = "127.0.0.1:0") -> int:
+        """The port it listens on. ``nbd``: where its pools do."""
         log = self.folder / "head.log"
-        options = "--iscsi 127.0.0.1:0,1 --nbd 127.0.0.1:0 --arc-size 64M"
+        options = f"--iscsi 127.0.0.1:0,1 --nbd {nbd} --arc-size 64M"
         argv = [
             str(self.program), "head", "--listen", "127.0.0.1:0", "--name", "here",
             "--head-dir", f"{self.folder}/head", "--file", f"{self.folder}/appliance.toml", "--pool-options", options,

@@ -16,7 +16,7 @@ from proof.linux.drills import Drills
 from proof.linux.faults import Faults
 from proof.linux.fencing import Fencing
 from proof.linux.machine import MEMORY_MIB, Machine
-from proof.linux.network import leave_the_machines_network
+from proof.linux.network import make_networks
 from proof.linux.steps import FileSystems, NetworkBlockDevice, Session, require
 from proof.linux.target import PortalServer
 from proof.linux.trial import Trial
@@ -174,7 +174,7 @@ def main(argv: list[str]) -> int:
     started = time.monotonic()
     image = root.guest_image()
     print(f"guest: Linux {image.release}, ready after {time.monotonic() - started:.0f} s")
-    leave_the_machines_network()
+    make_networks()
     trial = Trial()
     with runtime.scratch("linux", arguments.keep) as scratch:
         if "initiator" in parts or "fencing" in parts:

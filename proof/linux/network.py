@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import ctypes
-import os
 from dataclasses import dataclass
 
+from proof.network import COMMAND_SECONDS, leave_the_machines_network
 from proof.process import checked
-from proof.runtime import ProofError
-
-CLONE_NEWNET = 0x40000000
-COMMAND_SECONDS = 10.0
 
 
 @dataclass(frozen=True)
@@ -38,15 +33,9 @@ NETWORKS = (
 )
 
 
-def leave_the_machines_network() -> None:
-    """Moves this process, and all that it starts from now on, into a network of its own.
-
-    The kernel takes the network away with the last process in it, however that ends.
-    """
-    libc = ctypes.CDLL(None, use_errno=True)
-    if libc.unshare(CLONE_NEWNET) != 0:
-        raise ProofError(f"no network namespace can be made: {os.strerror(ctypes.get_errno())}")
-    checked(["ip", "link", "set", "lo", "up"], COMMAND_SECONDS)
+def make_networks() -> None:
+    """In a network of this process's own."""
+    leave_the_machines_network()
     for network in NETWORKS:
         checked(["ip", "tuntap", "add", "dev", network.tap, "mode", "tap"], COMMAND_SECONDS)
         checked(["ip", "address", "add", f"{network.server}/24", "dev", network.tap], COMMAND_SECONDS)

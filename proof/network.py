@@ -1,0 +1,57 @@
+"""Networks of this process's own: nothing outside of them changes."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from proof.process import Child, checked
+from proof.runtime import ProofError, wait_until
+
+CLONE_NEWNET = 0x40000000
+COMMAND_SECONDS = 10.0
+
+
+def leave_the_machines_network() -> None:
+    """Moves this process, and all that it starts from now on, into a network of its own.
+
+    The kernel takes the network away with the last process in it, however that ends.
+    """
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.unshare(CLONE_NEWNET) != 0:
+        raise ProofError(f"no network namespace can be made: {os.strerror(ctypes.get_errno())}")
+    checked(["ip", "link", "set", "lo", "up"], COMMAND_SECONDS)
+
+
+class Neighbour:
+    """Another machine, as far as the network can tell: a namespace behind a cable, with one address."""
+
+    def __init__(self, name: str, ours: str, theirs: str, folder: Path):
+        self.address = theirs
+        self._holder = Child(name, ["unshare", "--net", "sleep", "infinity"], folder / f"{name}.log")
+        self._network = Path(f"/proc/{self._holder.pid}/ns/net")
+        own = Path("/proc/self/ns/net").readlink()
+        wait_until(f"{name} has a network", lambda: self._network.readlink() != own, COMMAND_SECONDS)
+        cable = ["ip", "link", "add", name, "type", "veth", "peer", "name", "cable", "netns", str(self._holder.pid)]
+        for words in (cable, ["ip", "address", "add", f"{ours}/30", "dev", name], ["ip", "link", "set", name, "up"]):
+            checked(words, COMMAND_SECONDS)
+        for words in (["ip", "address", "add", f"{theirs}/30", "dev", "cable"], ["ip", "link", "set", "cable", "up"]):
+            checked(self.there(words), COMMAND_SECONDS)
+
+    def there(self, words: Sequence[str]) -> list[str]:
+        """The command that runs ``words`` on that machine."""
+        return ["nsenter", f"--net={self._network}", *words]
+
+    def pull_the_cable(self) -> None:
+        """Everything under way is lost."""
+        checked(self.there(["ip", "link", "set", "cable", "down"]), COMMAND_SECONDS)
+
+    def plug_in(self) -> None:
+        """Undoes ``pull_the_cable``."""
+        checked(self.there(["ip", "link", "set", "cable", "up"]), COMMAND_SECONDS)
+
+    def end(self) -> None:
+        """The machine is gone, and its cable."""
+        self._holder.kill()
