@@ -55,7 +55,7 @@ def _serve(head: Head, port: int) -> None:
 
 def _client(neighbour: Neighbour, ours: str, port: int, volume: str, options: list[str]) -> list[str]:
     uri = f"nbd://{ours}:{port}/{volume}"
-    words = ["fio", f"--name={volume}", "--ioengine=nbd", f"--uri={uri}", "--rw=randrw", "--size=16m", "--thread", "--time_based", "--runtime=120", *options]
+    words = ["fio", f"--name={volume}", "--ioengine=nbd", f"--uri={uri}", "--rw=randrw", "--size=16m", "--thread", "--time_based", "--runtime=3600", *options]
     return neighbour.there(words)
 
 
@@ -71,7 +71,7 @@ def _judge(head: Head, web: Web, folder: Path, children: list[Child]) -> None:
         raise ProofError("the server does not say where it listens")
     nbd = int(listens[1])
     far, near = (Neighbour(name, f"10.78.{net}.1", f"10.78.{net}.2", folder) for name, net in (("far", 1), ("near", 2)))
-    heavy, light = ["--bs=64k", "--iodepth=8"], ["--bs=4k", "--thinktime=500000"]
+    heavy, light = ["--bs=16k", "--iodepth=4"], ["--bs=4k", "--thinktime=500000"]
     children += [Child("far client", _client(far, "10.78.1.1", nbd, "far", heavy), folder / "far-client.log")]
     children += [Child("near client", _client(near, "10.78.2.1", nbd, "near", light), folder / "near-client.log")]
     wait_until("both clients are seen", lambda: bool(counts(far.address) and counts(near.address)), WAIT_SECONDS, 0.2)
@@ -83,6 +83,7 @@ def _judge(head: Head, web: Web, folder: Path, children: list[Child]) -> None:
         far.plug_in()
         # Back at work, and looked at.
         time.sleep(2 * LOOK_SECONDS)
+        children[0].require_alive()
         return sum(counts(far.address).values()) > before
 
     if not any(has_lost() for _ in range(PULLS_MAX)):
@@ -98,6 +99,6 @@ def _judge(head: Head, web: Web, folder: Path, children: list[Child]) -> None:
     gone = counts(far.address)
     if any(gone.get(reason, 0) < count for reason, count in last.items()):
         raise ProofError(f"the counters of a client that is gone were {last}, and are {gone}")
-    print(f"    the far client lost {gone}, the near one {counts(near.address)}")
+    print(f"    the far client lost {gone}, {before} packets of them with its cable plugged in, the near one {counts(near.address)}")
     for neighbour in (far, near):
         neighbour.end()
