@@ -67,13 +67,10 @@ bh_log_open(bh_volume_t *volume)
  * bring half of that write back.
  */
 void
-bh_log_write(bh_volume_t *volume, dmu_tx_t *tx, uint64_t offset,
+bh_log_record(bh_volume_t *volume, dmu_tx_t *tx, uint64_t offset,
     uint64_t length)
 {
 	zilog_t *log = volume->bv_log;
-	if (zil_replaying(log, tx))
-		return;
-
 	uint64_t end = MIN(P2ROUNDUP(offset + length, BH_SECTOR_BYTES_MAX), volume->bv_size);
 	for (uint64_t at = P2ALIGN_TYPED(offset, BH_SECTOR_BYTES_MAX, uint64_t); at < end;
 	    at += BH_SECTOR_BYTES_MAX) {
@@ -89,6 +86,16 @@ bh_log_write(bh_volume_t *volume, dmu_tx_t *tx, uint64_t offset,
 		zil_itx_assign(log, itx, tx);
 	}
 	dsl_pool_wrlog_count(log->zl_dmu_pool, length, tx->tx_txg);
+}
+
+/* Tells the log of a write: now, or when a flush comes. */
+void
+bh_log_write(bh_volume_t *volume, dmu_tx_t *tx, uint64_t offset,
+    uint64_t length)
+{
+	if (!zil_replaying(volume->bv_log, tx) &&
+	    !bh_unlogged_note(volume, tx, offset, length))
+		bh_log_record(volume, tx, offset, length);
 }
 
 static void
@@ -131,10 +138,11 @@ bh_log_free(bh_volume_t *volume, dmu_tx_t *tx, uint64_t offset,
 
 /* Makes all records durable, with as much of the work as possible on this thread. */
 void
-bh_log_commit(zilog_t *log)
+bh_log_commit(bh_volume_t *volume)
 {
+	bh_unlogged_record(volume);
 	bh_in_place_begin();
-	zil_commit(log, BH_DATA_OBJECT);
+	zil_commit(volume->bv_log, BH_DATA_OBJECT);
 	bh_in_place_end();
 }
 
@@ -148,7 +156,7 @@ bh_log_begin(bh_volume_t *volume)
 	if (volume->bv_read_only)
 		return (0);
 
-	zilog_t *log = bh_log_open(volume);
+	(void) bh_log_open(volume);
 	dmu_tx_t *tx = dmu_tx_create(volume->bv_os);
 	int error = dmu_tx_assign(tx, DMU_TX_WAIT);
 	if (error != 0) {
@@ -157,7 +165,7 @@ bh_log_begin(bh_volume_t *volume)
 	}
 	log_truncate(volume, tx, 0, 0);
 	dmu_tx_commit(tx);
-	bh_log_commit(log);
+	bh_log_commit(volume);
 	return (0);
 }
 

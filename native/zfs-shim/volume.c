@@ -499,8 +499,8 @@ write_blocks(bh_volume_t *volume, dmu_buf_impl_t **blocks, uint64_t offset,
 }
 
 /* Notes the transaction group of a change; groups only grow. */
-static void
-note_dirty(bh_volume_t *volume, uint64_t txg)
+void
+bh_note_dirty(bh_volume_t *volume, uint64_t txg)
 {
 	uint64_t known = __atomic_load_n(&volume->bv_dirty_txg,
 	    __ATOMIC_RELAXED);
@@ -521,7 +521,7 @@ enter_change(bh_volume_t *volume, dmu_tx_t *tx, uint32_t wait)
 		dmu_tx_abort(tx);
 		return (error == ERESTART ? EAGAIN : error);
 	}
-	note_dirty(volume, dmu_tx_get_txg(tx));
+	bh_note_dirty(volume, dmu_tx_get_txg(tx));
 	return (0);
 }
 
@@ -591,7 +591,7 @@ unlock_changed(bh_volume_t *volume, zfs_locked_range_t *range,
 {
 	zfs_rangelock_exit(range);
 	if (changed && is_sync_always(volume))
-		bh_log_commit(volume->bv_log);
+		bh_log_commit(volume);
 }
 
 static int
@@ -800,11 +800,9 @@ bh_update_end(bh_update_t *update, const uint8_t *data)
 int
 bh_flush(bh_volume_t *volume)
 {
-	zilog_t *log = __atomic_load_n(&volume->bv_log, __ATOMIC_ACQUIRE);
-
 	/* Nothing was ever written. */
-	if (log != NULL)
-		bh_log_commit(log);
+	if (__atomic_load_n(&volume->bv_log, __ATOMIC_ACQUIRE) != NULL)
+		bh_log_commit(volume);
 	return (0);
 }
 

@@ -1,5 +1,6 @@
 /*
- * What the files of a volume share: volume.c, volume_open.c, intent_log.c, waits.c.
+ * What the files of a volume share: volume.c, volume_open.c, intent_log.c,
+ * unlogged_writes.c, waits.c.
  */
 #ifndef BH_VOLUME_IMPL_H
 #define	BH_VOLUME_IMPL_H
@@ -23,12 +24,26 @@
 #define	BH_PROPERTIES_OBJECT	2ULL
 #define	BH_SIZE_KEY		"size"
 
+/* Large writes that are not in the intent log (unlogged_writes.c). */
+typedef struct bh_unlogged {
+	/* Of the notes. Taken inside transactions. */
+	kmutex_t bu_mutex;
+	/* Held by whoever makes records of them. Taken outside transactions. */
+	kmutex_t bu_recording;
+	struct bh_note *bu_notes;
+	uint64_t bu_count;
+	uint64_t bu_capacity;
+	/* Something was noted that may not be recorded yet. */
+	uint32_t bu_is_behind;
+} bh_unlogged_t;
+
 struct bh_volume {
 	objset_t *bv_os;
 	dnode_t *bv_dnode;
 	/* Opened by the first write, so that closing an untouched volume waits for nothing. */
 	zilog_t *bv_log;
 	kmutex_t bv_log_mutex;
+	bh_unlogged_t bv_unlogged;
 	zfs_rangelock_t bv_ranges;
 	uint64_t bv_size;
 	/* The newest transaction group that changes contents: status has to wait for it. */
@@ -53,17 +68,28 @@ typedef struct bh_segment {
 /* intent_log.c */
 zilog_t *bh_log_open(bh_volume_t *volume);
 void bh_log_replay(bh_volume_t *volume);
-void bh_log_commit(zilog_t *log);
+void bh_log_commit(bh_volume_t *volume);
+void bh_log_record(bh_volume_t *volume, dmu_tx_t *tx, uint64_t offset,
+    uint64_t length);
 boolean_t bh_log_replays_without(uint64_t txg);
 void bh_log_write(bh_volume_t *volume, dmu_tx_t *tx, uint64_t offset,
     uint64_t length);
 void bh_log_free(bh_volume_t *volume, dmu_tx_t *tx, uint64_t offset,
     uint64_t length);
 
+/* unlogged_writes.c */
+void bh_unlogged_init(bh_unlogged_t *unlogged);
+void bh_unlogged_forget(bh_unlogged_t *unlogged);
+void bh_unlogged_fini(bh_unlogged_t *unlogged);
+boolean_t bh_unlogged_note(bh_volume_t *volume, const dmu_tx_t *tx,
+    uint64_t offset, uint64_t length);
+void bh_unlogged_record(bh_volume_t *volume);
+
 /* waits.c */
 void bh_log_close(zilog_t *log);
 
 /* volume.c */
+void bh_note_dirty(bh_volume_t *volume, uint64_t txg);
 int bh_copy_out(bh_volume_t *volume, uint64_t offset, uint64_t length,
     uint8_t *data);
 

@@ -33,6 +33,7 @@ shut_down(bh_volume_t *volume)
 		txg_wait_synced(dp, dirty);
 	if (volume->bv_log != NULL)
 		bh_log_close(volume->bv_log);
+	bh_unlogged_forget(&volume->bv_unlogged);
 	volume->bv_log = NULL;
 	volume->bv_log_retired = B_FALSE;
 	if (volume->bv_dnode != NULL)
@@ -95,6 +96,7 @@ bh_volume_open(const char *name, uint32_t flags, bh_volume_t **out,
 		return (error);
 	}
 	mutex_init(&volume->bv_log_mutex, NULL, MUTEX_DEFAULT, NULL);
+	bh_unlogged_init(&volume->bv_unlogged);
 	zfs_rangelock_init(&volume->bv_ranges, NULL, NULL);
 	error = set_up(volume, name, flags);
 	if (error != 0) {
@@ -112,6 +114,7 @@ bh_volume_close(bh_volume_t *volume)
 	shut_down(volume);
 	dmu_objset_disown(volume->bv_os, B_TRUE, volume);
 	zfs_rangelock_fini(&volume->bv_ranges);
+	bh_unlogged_fini(&volume->bv_unlogged);
 	mutex_destroy(&volume->bv_log_mutex);
 	free(volume);
 }
