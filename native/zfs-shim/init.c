@@ -49,6 +49,7 @@ bh_engine_start(const struct bh_engine_options *options)
 	if (options->multihost_fail_intervals != 0)
 		zfs_multihost_fail_intervals = options->multihost_fail_intervals;
 
+	bh_last_words_prepare();
 	kernel_init(SPA_MODE_READ | SPA_MODE_WRITE);
 
 	/* kernel_init has set the machine's; every head and process needs its own. */

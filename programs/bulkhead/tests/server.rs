@@ -320,3 +320,24 @@ fn a_server_that_stands_still_is_named_and_going_on_it_answers() {
     nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGCONT).expect("continued");
     assert!(machine.ok("status --json").json()["server"]["pid"].is_u64());
 }
+
+/// The log is often all that is left of such an end.
+#[test]
+fn a_fault_is_told_with_its_place_and_ends_the_server() {
+    let machine = Machine::with_exported_volume();
+    let mut server = machine.serve("");
+    let pid = nix::unistd::Pid::from_raw(server.child.id() as i32);
+    nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGSEGV).expect("sent");
+    let status = server.child.wait().expect("a child of ours");
+    assert_eq!(
+        std::os::unix::process::ExitStatusExt::signal(&status),
+        Some(11)
+    );
+    let log = machine.log();
+    let (_, words) = log.split_once("a fault ends this process").expect("said");
+    assert!(words.contains("(thread bulkhead)"), "{words}");
+    // The program's own code, and what called it.
+    let frames = words.lines().filter(|line| line.ends_with(']'));
+    assert!(frames.count() >= 4, "{words}");
+    assert_eq!(machine.serve("").stop(), 0);
+}
