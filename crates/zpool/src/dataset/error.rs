@@ -22,6 +22,9 @@ pub enum DatasetErrorKind {
     /// Volumes have no children.
     #[error("its parent cannot have children: only file systems can")]
     ParentUnsuitable,
+    /// A change of a key walks to clones and to what is below, and would never end.
+    #[error("a clone cannot be below what it is a clone of: choose a place beside it")]
+    BelowItsOrigin,
     /// The dataset is not a volume.
     #[error("it is not a volume")]
     NotAVolume,

@@ -627,6 +627,12 @@ impl Pool {
         const DOING: &str = "clone";
         self.own(DOING, snapshot.into())?;
         self.own(DOING, clone.into())?;
+        let origin = snapshot.volume();
+        let below = clone.as_str().strip_prefix(origin.as_str());
+        if below.is_some_and(|rest| rest.starts_with('/')) {
+            let kind = DatasetErrorKind::BelowItsOrigin;
+            return Err(DatasetError::new(DOING, clone.as_str(), kind));
+        }
         let (snapshot_c, clone_c) = (c_text(snapshot.as_str()), c_text(clone.as_str()));
         let list = property::to_list(DOING, clone.as_str(), properties)?;
         let mut bad = [0 as c_char; NAME_BYTES];

@@ -21,6 +21,7 @@ pub fn dataset(error: DatasetError) -> Failure {
         }
         Kind::NotAVolume
         | Kind::ParentUnsuitable
+        | Kind::BelowItsOrigin
         | Kind::SizeNotMultiple { .. }
         | Kind::BlockSize
         | Kind::LogicalBlock { .. }
