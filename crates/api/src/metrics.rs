@@ -73,6 +73,13 @@ impl Family {
         self.sample(suffix, &written(labels), "", value);
     }
 
+    /// A sample for each reason, with labels that say of what.
+    fn add_reasons(&mut self, of: Labels<'_>, counts: &[(&str, u64)]) {
+        for (reason, count) in counts {
+            self.add(&[of, &[("reason", reason)]].concat(), *count as f64);
+        }
+    }
+
     /// One sample, with labels as they are [`written`] and what comes behind them. Tens of thousands of
     /// them are answered each time: this makes no string of its own.
     fn sample(&mut self, suffix: &str, labels: &str, more: &str, value: f64) {
@@ -477,9 +484,7 @@ fn of_interfaces(interfaces: &[InterfaceCounters]) -> Vec<Family> {
                 count as f64,
             );
         }
-        for (reason, count) in &one.lost {
-            lost.add(&[&of[..], &[("reason", reason)]].concat(), *count as f64);
-        }
+        lost.add_reasons(&of, &one.lost);
     }
     vec![bytes, lost]
 }
@@ -496,9 +501,7 @@ fn of_peers(clients: &[PeerLosses], heartbeats: &[HeartbeatLosses], own: &str) -
     );
     for one in clients {
         let of = [("peer", one.peer.as_str()), ("service", one.service)];
-        for (reason, count) in &one.lost {
-            lost.add(&[&of[..], &[("reason", reason)]].concat(), *count as f64);
-        }
+        lost.add_reasons(&of, &one.lost);
     }
     for one in heartbeats {
         let of = [
@@ -506,9 +509,7 @@ fn of_peers(clients: &[PeerLosses], heartbeats: &[HeartbeatLosses], own: &str) -
             ("network", &one.network),
             ("service", "heartbeat"),
         ];
-        for (reason, count) in &one.lost {
-            lost.add(&[&of[..], &[("reason", reason)]].concat(), *count as f64);
-        }
+        lost.add_reasons(&of, &one.lost);
         let link = [
             ("network", one.network.as_str()),
             ("from", own),

@@ -3,51 +3,19 @@
 
 mod volume_support;
 
-use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::thread::ThreadId;
 
 use block_device::{BlockDevice, Effort};
 use units::ByteCount;
-use volume_support::{disk_files, judge, volume_name};
-use zpool::device::{Access, Device, DeviceIo, Driver, IoKind, OpenFailure, Shape};
+use volume_support::{disk_files, judge, volume_name, watch_devices};
+use zpool::device::IoKind;
 use zpool::{Engine, EngineOptions, GroupKind, HostId, OpenOptions, Pool, PoolSpec, VolumeSpec};
 
 const COMMITS: usize = 100;
 
 /// What was submitted by whom.
 type Seen = Arc<Mutex<Vec<(IoKind, ThreadId)>>>;
-
-struct Watching {
-    inner: Arc<dyn Driver>,
-    seen: Seen,
-}
-
-impl Driver for Watching {
-    fn open(&self, path: &Path, guid: u64, access: Access) -> Result<Arc<dyn Device>, OpenFailure> {
-        Ok(Arc::new(Watched {
-            inner: self.inner.open(path, guid, access)?,
-            seen: Arc::clone(&self.seen),
-        }))
-    }
-}
-
-struct Watched {
-    inner: Arc<dyn Device>,
-    seen: Seen,
-}
-
-impl Device for Watched {
-    fn shape(&self) -> Result<Shape, OpenFailure> {
-        self.inner.shape()
-    }
-
-    fn submit(&self, io: DeviceIo) {
-        let entry = (io.kind(), std::thread::current().id());
-        self.seen.lock().unwrap().push(entry);
-        self.inner.submit(io);
-    }
-}
 
 #[test]
 fn a_commit_on_one_device_is_carried_out_by_its_caller() {
@@ -63,10 +31,10 @@ fn a_commit_on_one_device_is_carried_out_by_its_caller() {
     let seen = Seen::default();
     let mut options = EngineOptions::new(HostId::derive("test", "tank"));
     let watcher = Arc::clone(&seen);
-    options.devices.wrap = Some(Arc::new(move |inner| {
-        let seen = Arc::clone(&watcher);
-        Arc::new(Watching { inner, seen })
-    }));
+    watch_devices(&mut options, move |io| {
+        let entry = (io.kind(), std::thread::current().id());
+        watcher.lock().unwrap().push(entry);
+    });
     let engine = Engine::start(options).expect("the engine starts");
     let devices = disk_files(folder.path(), 1, 256 << 20);
     let name = "tank".parse().expect("a pool name");

@@ -13,9 +13,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use block_device::{BlockDevice, Effort, Extent};
 use units::ByteCount;
-use volume_support::{disk_files, judge, read, seed, start_engine, volume_name};
+use volume_support::{disk_files, judge, read, seed, start_engine, volume_name, watch_devices};
 use zpool::dataset::Value;
-use zpool::device::{Access, Device, DeviceIo, Driver, IoKind, OpenFailure, Shape};
+use zpool::device::IoKind;
 use zpool::pool::{ImportOptions, SafeToOwn, discover};
 use zpool::{
     Engine, EngineOptions, GroupKind, HostId, OpenOptions, Pool, PoolSpec, Volume, VolumeSpec,
@@ -31,39 +31,6 @@ const FEW: u64 = 8;
 const MANY: u64 = 96;
 /// Labels, and what a transaction group writes besides data.
 const BESIDES: u64 = 6 << 20;
-
-struct Counting {
-    inner: Arc<dyn Driver>,
-    written: Arc<AtomicU64>,
-}
-
-impl Driver for Counting {
-    fn open(&self, path: &Path, guid: u64, access: Access) -> Result<Arc<dyn Device>, OpenFailure> {
-        Ok(Arc::new(Counted {
-            inner: self.inner.open(path, guid, access)?,
-            written: Arc::clone(&self.written),
-        }))
-    }
-}
-
-struct Counted {
-    inner: Arc<dyn Device>,
-    written: Arc<AtomicU64>,
-}
-
-impl Device for Counted {
-    fn shape(&self) -> Result<Shape, OpenFailure> {
-        self.inner.shape()
-    }
-
-    fn submit(&self, io: DeviceIo) {
-        if io.kind() == IoKind::Write {
-            self.written
-                .fetch_add(io.length() as u64, Ordering::Relaxed);
-        }
-        self.inner.submit(io);
-    }
-}
 
 /// Contents of a piece: noise, or it would be compressed.
 fn piece(seed: u64, number: u64) -> Vec<u8> {
@@ -90,10 +57,11 @@ fn writer(folder: &Path, seed: u64) {
     options.dirty_bytes_max = ByteCount::mib(1024);
     options.txg_timeout_s = 60;
     let counter = Arc::clone(&written);
-    options.devices.wrap = Some(Arc::new(move |inner| {
-        let written = Arc::clone(&counter);
-        Arc::new(Counting { inner, written })
-    }));
+    watch_devices(&mut options, move |io| {
+        if io.kind() == IoKind::Write {
+            counter.fetch_add(io.length() as u64, Ordering::Relaxed);
+        }
+    });
     let engine = Engine::start(options).expect("the engine starts");
     let devices = disk_files(folder, 1, 512 << 20);
     let spec = PoolSpec::new(

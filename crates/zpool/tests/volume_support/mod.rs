@@ -5,9 +5,11 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Arc;
 
 use block_device::{BlockDevice, Effort, Extent};
 use units::{ByteCount, VolumeName};
+use zpool::device::{Access, Device, DeviceIo, Driver, OpenFailure, Shape};
 use zpool::{
     Engine, EngineOptions, GroupKind, HostId, OpenOptions, Pool, PoolSpec, Volume, VolumeSpec,
 };
@@ -23,6 +25,47 @@ pub fn start_engine() -> &'static Engine {
     options.arc_bytes_max = ByteCount::mib(256);
     options.dirty_bytes_max = ByteCount::mib(128);
     Engine::start(options).expect("the engine starts")
+}
+
+type See = Arc<dyn Fn(&DeviceIo) + Send + Sync>;
+
+struct WatchedDriver {
+    inner: Arc<dyn Driver>,
+    see: See,
+}
+
+impl Driver for WatchedDriver {
+    fn open(&self, path: &Path, guid: u64, access: Access) -> Result<Arc<dyn Device>, OpenFailure> {
+        Ok(Arc::new(WatchedDevice {
+            inner: self.inner.open(path, guid, access)?,
+            see: Arc::clone(&self.see),
+        }))
+    }
+}
+
+struct WatchedDevice {
+    inner: Arc<dyn Device>,
+    see: See,
+}
+
+impl Device for WatchedDevice {
+    fn shape(&self) -> Result<Shape, OpenFailure> {
+        self.inner.shape()
+    }
+
+    fn submit(&self, io: DeviceIo) {
+        (self.see)(&io);
+        self.inner.submit(io);
+    }
+}
+
+/// Shows `see` each I/O, on the thread that submits it to a device.
+pub fn watch_devices(options: &mut EngineOptions, see: impl Fn(&DeviceIo) + Send + Sync + 'static) {
+    let see: See = Arc::new(see);
+    options.devices.wrap = Some(Arc::new(move |inner| {
+        let see = Arc::clone(&see);
+        Arc::new(WatchedDriver { inner, see })
+    }));
 }
 
 pub fn disk_files(folder: &Path, count: usize, bytes: u64) -> Vec<PathBuf> {
