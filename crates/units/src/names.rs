@@ -251,6 +251,12 @@ impl VolumeName {
         let (pool, _) = self.0.split_once('/').expect("checked when made");
         PoolName(pool.to_owned())
     }
+
+    /// Whether it is `at`, or below it.
+    pub fn is_at_or_below(&self, at: &VolumeName) -> bool {
+        let rest = self.as_str().strip_prefix(at.as_str());
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    }
 }
 
 impl SnapshotName {
@@ -269,6 +275,14 @@ impl SnapshotName {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_name_that_only_begins_alike_is_not_below() {
+        let name = |text: &str| text.parse::<VolumeName>().expect("a name");
+        let at = name("tank/a");
+        assert!(at.is_at_or_below(&at) && name("tank/a/b").is_at_or_below(&at));
+        assert!(!name("tank/ab").is_at_or_below(&at) && !at.is_at_or_below(&name("tank/a/b")));
+    }
 
     #[test]
     fn names_that_zfs_forbids_are_refused_with_advice() {

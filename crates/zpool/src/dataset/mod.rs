@@ -628,8 +628,7 @@ impl Pool {
         self.own(DOING, snapshot.into())?;
         self.own(DOING, clone.into())?;
         let origin = snapshot.volume();
-        let below = clone.as_str().strip_prefix(origin.as_str());
-        if below.is_some_and(|rest| rest.starts_with('/')) {
+        if *clone != origin && clone.is_at_or_below(&origin) {
             let kind = DatasetErrorKind::BelowItsOrigin;
             return Err(DatasetError::new(DOING, clone.as_str(), kind));
         }

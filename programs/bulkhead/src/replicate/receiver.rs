@@ -169,11 +169,7 @@ fn throw_away(tls: &mut Tls) {
 }
 
 fn allowed(may: &[Peer], volume: &VolumeName) -> Result<(), Failure> {
-    let is_below = |below: &VolumeName| {
-        let rest = volume.as_str().strip_prefix(below.as_str());
-        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-    };
-    if may.iter().any(|peer| is_below(&peer.below)) {
+    if may.iter().any(|peer| volume.is_at_or_below(&peer.below)) {
         return Ok(());
     }
     Err(Failure::new(

@@ -73,7 +73,11 @@ impl Volumes {
     pub fn close(&self, name: &VolumeName) {
         let closing: Vec<(VolumeName, Arc<LazyVolume>)> = {
             let mut devices = self.lock();
-            let names: Vec<_> = devices.keys().filter(|n| is_at(n, name)).cloned().collect();
+            let names: Vec<_> = devices
+                .keys()
+                .filter(|n| n.is_at_or_below(name))
+                .cloned()
+                .collect();
             let removed = names.into_iter();
             removed
                 .filter_map(|name| devices.remove(&name).map(|device| (name, device)))
@@ -102,7 +106,11 @@ impl Volumes {
     /// `from`, and all below it, has another name.
     pub fn renamed(&self, from: &VolumeName, to: &VolumeName) {
         let mut devices = self.lock();
-        let names: Vec<_> = devices.keys().filter(|n| is_at(n, from)).cloned().collect();
+        let names: Vec<_> = devices
+            .keys()
+            .filter(|n| n.is_at_or_below(from))
+            .cloned()
+            .collect();
         for old in names {
             let rest = &old.as_str()[from.as_str().len()..];
             let Ok(new) = format!("{to}{rest}").parse::<VolumeName>() else {
@@ -190,12 +198,6 @@ impl Volumes {
     pub fn first_read_ms(&self) -> Option<u64> {
         self.opener.first_read_ms.get().copied()
     }
-}
-
-/// Whether `name` is `at` or below it.
-fn is_at(name: &VolumeName, at: &VolumeName) -> bool {
-    let rest = name.as_str().strip_prefix(at.as_str());
-    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
 /// Opens volumes of the pool and remembers which are open.
