@@ -58,8 +58,8 @@ fn look(
     }
     *failing = wanted.keys().cloned().collect();
     for (path, fault) in wanted {
-        tracing::warn!(path = %path.display(), ?fault, "device fails on command");
         faults.set(&path, fault);
+        tracing::warn!(path = %path.display(), ?fault, "device fails on command");
     }
 }
 
