@@ -761,6 +761,22 @@ typedef struct new_clone {
 	initial_t nc_initial;
 } new_clone_t;
 
+/* Only file systems have children. */
+static boolean_t
+is_filesystem(dsl_dir_t *dd)
+{
+	dsl_dataset_t *head;
+	objset_t *os;
+
+	if (dsl_dataset_hold_obj(dd->dd_pool,
+	    dsl_dir_phys(dd)->dd_head_dataset_obj, FTAG, &head) != 0)
+		return (B_FALSE);
+	boolean_t is = dmu_objset_from_ds(head, &os) == 0 &&
+	    dmu_objset_type(os) == DMU_OST_ZFS;
+	dsl_dataset_rele(head, FTAG);
+	return (is);
+}
+
 static int
 check_clone(void *arg, dmu_tx_t *tx)
 {
@@ -782,6 +798,8 @@ check_clone(void *arg, dmu_tx_t *tx)
 		return (error);
 	if (last == NULL)
 		error = EEXIST;
+	else if (!is_filesystem(parent))
+		error = ZFS_ERR_WRONG_PARENT;
 	else if (dsl_fs_ss_limit_check(parent, 1, ZFS_PROP_FILESYSTEM_LIMIT,
 	    NULL, BH_WHO_ASKS) != 0)
 		error = EDQUOT;

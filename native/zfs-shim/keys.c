@@ -262,7 +262,7 @@ bh_key_change(const char *name, const bh_new_key_t *key)
 
 	if (error != 0)
 		return (error);
-	error = spa_keystore_change_key(name, params);
+	error = bh_change_key(name, params);
 	dsl_crypto_params_free(params, error != 0);
 	return (error);
 }

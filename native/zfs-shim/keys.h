@@ -13,4 +13,10 @@
 /* The library's form of `key`, or NULL for no key. Freed with dsl_crypto_params_free(). */
 int bh_key_params(const bh_new_key_t *key, dsl_crypto_params_t **out);
 
+/*
+ * key_changes.c: spa_keystore_change_key(). EKEYREJECTED: the key of a dataset in the tree does not open with the key
+ * that is loaded; ELOOP: clones are below what they are clones of. Neither changed anything.
+ */
+int bh_change_key(const char *name, dsl_crypto_params_t *params);
+
 #endif /* BH_KEYS_H */

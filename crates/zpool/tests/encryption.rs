@@ -345,26 +345,3 @@ fn many_who_look_at_encrypted_volumes_that_nobody_has_open_do_not_disturb_each_o
         },
     );
 }
-
-#[test]
-fn a_clone_below_its_origin_is_refused_since_a_change_of_its_key_would_never_end() {
-    isolated(
-        "a_clone_below_its_origin_is_refused_since_a_change_of_its_key_would_never_end",
-        || {
-            let pool = mirror(engine(), &disks(&["a", "b"]));
-            create(&pool, "tank/one", Some(key(KeyFormat::Hex, HEX)));
-            let snapshot = "tank/one@now".parse().expect("a name");
-            pool.snapshot(std::slice::from_ref(&snapshot))
-                .expect("snapshot");
-            let below = pool.clone_snapshot(&snapshot, &name("tank/one/below"), &[]);
-            assert_eq!(
-                below.expect_err("it would be promoted").kind,
-                DatasetErrorKind::BelowItsOrigin
-            );
-            let beside = name("tank/one-more");
-            pool.clone_snapshot(&snapshot, &beside, &[]).expect("clone");
-            pool.promote(&beside).expect("promote");
-            export(pool);
-        },
-    );
-}

@@ -22,9 +22,6 @@ pub enum DatasetErrorKind {
     /// Volumes have no children.
     #[error("its parent cannot have children: only file systems can")]
     ParentUnsuitable,
-    /// A change of a key walks to clones and to what is below, and would never end.
-    #[error("a clone cannot be below what it is a clone of: choose a place beside it")]
-    BelowItsOrigin,
     /// The dataset is not a volume.
     #[error("it is not a volume")]
     NotAVolume,
@@ -127,6 +124,27 @@ pub enum DatasetErrorKind {
          whose key it is to share must be encrypted, too"
     )]
     KeyUnchangeable,
+    /// What the dataset's key is kept under is not the key that is loaded.
+    #[error(
+        "the key that is loaded is not its key any more, as when a copy receives what was sent \
+         after a change of key: unload it, and load the present one"
+    )]
+    KeyOutdated,
+    /// The dataset depends on no other.
+    #[error("it is no clone")]
+    NotAClone,
+    /// A clone's origin shares the key of a dataset that the clone is not below.
+    #[error(
+        "the volume it is a clone of shares the key of the dataset above that: give that volume a \
+         key of its own first, by `bulkhead volume key change`"
+    )]
+    KeyOfOrigin,
+    /// A walk along children and clones would not end.
+    #[error(
+        "a clone is below what it is a clone of: move it beside that first, by `bulkhead volume \
+         rename`"
+    )]
+    CloneBelowOrigin,
     /// The volume was closed meanwhile.
     #[error("it was closed meanwhile")]
     Closed,

@@ -409,9 +409,26 @@ impl Pool {
                     ..error
                 }
             } else {
-                error
+                self.with_outdated_key_told(name, error)
             }
         })
+    }
+
+    /// A key that is loaded and does not open the dataset is not missing.
+    fn with_outdated_key_told(&self, name: DatasetRef<'_>, error: DatasetError) -> DatasetError {
+        let of = name
+            .as_str()
+            .split('@')
+            .next()
+            .and_then(|of| of.parse::<VolumeName>().ok());
+        let is_loaded = |of: VolumeName| self.key_info(&of).is_ok_and(|info| info.loaded);
+        match error.kind {
+            DatasetErrorKind::KeyMissing if of.is_some_and(is_loaded) => DatasetError {
+                kind: DatasetErrorKind::KeyOutdated,
+                ..error
+            },
+            _ => error,
+        }
     }
 
     /// Changes the size of a volume that is not open, and its reservation if it was for the whole
@@ -627,10 +644,9 @@ impl Pool {
         const DOING: &str = "clone";
         self.own(DOING, snapshot.into())?;
         self.own(DOING, clone.into())?;
-        let origin = snapshot.volume();
-        if *clone != origin && clone.is_at_or_below(&origin) {
-            let kind = DatasetErrorKind::BelowItsOrigin;
-            return Err(DatasetError::new(DOING, clone.as_str(), kind));
+        if self.dataset(snapshot)?.volume.is_none() {
+            let kind = DatasetErrorKind::NotAVolume;
+            return Err(DatasetError::new(DOING, snapshot.as_str(), kind));
         }
         let (snapshot_c, clone_c) = (c_text(snapshot.as_str()), c_text(clone.as_str()));
         let list = property::to_list(DOING, clone.as_str(), properties)?;
@@ -648,6 +664,10 @@ impl Pool {
         ZfsError::check(code).map_err(|cause| match bad[0] {
             0 if cause.is(rustix::io::Errno::NOENT) && self.dataset(snapshot).is_ok() => {
                 let kind = DatasetErrorKind::ParentOfMissing;
+                DatasetError::because(DOING, clone.as_str(), kind, cause)
+            }
+            0 if cause.0 == WRONG_PARENT => {
+                let kind = DatasetErrorKind::ParentUnsuitable;
                 DatasetError::because(DOING, clone.as_str(), kind, cause)
             }
             0 => DatasetError::common(DOING, snapshot.as_str(), cause),
@@ -673,7 +693,12 @@ impl Pool {
                 let kind = DatasetErrorKind::Conflict { what };
                 return DatasetError::because(DOING, clone.as_str(), kind, cause);
             }
-            DatasetError::common(DOING, clone.as_str(), cause)
+            let kind = match rustix::io::Errno::from_raw_os_error(cause.0) {
+                rustix::io::Errno::ACCESS => DatasetErrorKind::KeyOfOrigin,
+                rustix::io::Errno::INVAL => DatasetErrorKind::NotAClone,
+                _ => return DatasetError::common(DOING, clone.as_str(), cause),
+            };
+            DatasetError::because(DOING, clone.as_str(), kind, cause)
         })
     }
 

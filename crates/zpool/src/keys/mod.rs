@@ -299,12 +299,14 @@ impl Pool {
         let name = c_text(dataset.as_str());
         // SAFETY: the pool is open; the name is copied, and so is the key, which lives for the call.
         let code = unsafe { sys::bh_key_change(name.as_ptr(), key) };
-        ZfsError::check(code).map_err(|cause| match cause.is(rustix::io::Errno::INVAL) {
-            true => {
-                let kind = DatasetErrorKind::KeyUnchangeable;
-                DatasetError::because(doing, dataset.as_str(), kind, cause)
-            }
-            false => DatasetError::common(doing, dataset.as_str(), cause),
+        ZfsError::check(code).map_err(|cause| {
+            let kind = match rustix::io::Errno::from_raw_os_error(cause.0) {
+                rustix::io::Errno::INVAL => DatasetErrorKind::KeyUnchangeable,
+                rustix::io::Errno::KEYREJECTED => DatasetErrorKind::KeyOutdated,
+                rustix::io::Errno::LOOP => DatasetErrorKind::CloneBelowOrigin,
+                _ => return DatasetError::common(doing, dataset.as_str(), cause),
+            };
+            DatasetError::because(doing, dataset.as_str(), kind, cause)
         })
     }
 

@@ -20,8 +20,8 @@ pub fn dataset(error: DatasetError) -> Failure {
             FailureKind::Busy
         }
         Kind::NotAVolume
+        | Kind::NotAClone
         | Kind::ParentUnsuitable
-        | Kind::BelowItsOrigin
         | Kind::SizeNotMultiple { .. }
         | Kind::BlockSize
         | Kind::LogicalBlock { .. }
@@ -34,11 +34,15 @@ pub fn dataset(error: DatasetError) -> Failure {
         | Kind::SnapshotTwice
         | Kind::PlaceUnsuitable
         | Kind::KeyHoldsIt
+        | Kind::KeyOfOrigin
+        | Kind::CloneBelowOrigin
         | Kind::BookmarkName
         | Kind::NameTooLong => FailureKind::Usage,
         Kind::NoSpace => FailureKind::NoSpace,
         Kind::KeyWrong => FailureKind::Denied,
-        Kind::ReadOnly | Kind::KeyMissing | Kind::Closed => FailureKind::Unavailable,
+        Kind::ReadOnly | Kind::KeyMissing | Kind::KeyOutdated | Kind::Closed => {
+            FailureKind::Unavailable
+        }
         Kind::Library => FailureKind::Failed,
     };
     let advice = match &error.kind {

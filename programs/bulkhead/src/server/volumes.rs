@@ -252,7 +252,7 @@ impl Opener for PoolOpener {
         let volume = pool.open_volume(name, options).map_err(|error| {
             let kind = match error.kind {
                 DatasetErrorKind::NotFound | DatasetErrorKind::Closed => ErrorKind::Gone,
-                DatasetErrorKind::KeyMissing => ErrorKind::NotReady,
+                DatasetErrorKind::KeyMissing | DatasetErrorKind::KeyOutdated => ErrorKind::NotReady,
                 _ => ErrorKind::Failed,
             };
             // That a key is missing was said once.

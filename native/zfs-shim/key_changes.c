@@ -1,0 +1,270 @@
+/*
+ * Changes of keys, and promotions of encrypted clones, that the library would end the process at.
+ *
+ * The library changes the key of a whole tree in one task: of a dataset, of what shares its key below
+ * it, and of what is below their clones. It takes for granted that each of their keys opens, and that the walk
+ * ends. A key does not open when a copy received it anew, wrapped by another one than the one that is loaded; the walk does
+ * not end when a clone is below what it is a clone of. Here the walk is made once before, within the task's check.
+ *
+ * A promotion passes the ownership of a key to the clone. The library notes that in the pool, and
+ * leaves the loaded key with the dataset that had it: what it opens counts as locked from then on, and the
+ * key comes back to life, changed or not, when the other one is promoted in its turn. Here it goes along.
+ */
+#include "internal.h"
+#include "keys.h"
+
+#include <sys/dmu_objset.h>
+#include <sys/dsl_crypt.h>
+#include <sys/dsl_dataset.h>
+#include <sys/dsl_dir.h>
+#include <sys/dsl_pool.h>
+#include <sys/dsl_synctask.h>
+#include <sys/zap.h>
+
+/* How deep children and clones of children may go: the library's walk has one frame for each. */
+#define	DEPTH_MAX	256
+
+/* The task that the library is asked for by the calling thread, and what it is to be asked besides. */
+typedef struct change {
+	const char *c_name;
+	dsl_checkfunc_t *c_check;
+	dsl_syncfunc_t *c_sync;
+	void *c_arg;
+} change_t;
+
+static __thread change_t *asked;
+
+typedef struct seen {
+	avl_node_t s_node;
+	uint64_t s_directory;
+} seen_t;
+
+typedef struct key_tree {
+	dsl_pool_t *kt_pool;
+	/* Whose key is changed. */
+	uint64_t kt_owner;
+	avl_tree_t kt_seen;
+} key_tree_t;
+
+static int
+compare_seen(const void *left, const void *right)
+{
+	const seen_t *a = left, *b = right;
+
+	return (TREE_CMP(a->s_directory, b->s_directory));
+}
+
+/* ELOOP if the walk comes to this directory a second time. */
+static int
+note_seen(key_tree_t *tree, uint64_t directory)
+{
+	seen_t *seen = kmem_zalloc(sizeof (*seen), KM_SLEEP);
+	avl_index_t where;
+
+	seen->s_directory = directory;
+	if (avl_find(&tree->kt_seen, seen, &where) != NULL) {
+		kmem_free(seen, sizeof (*seen));
+		return (ELOOP);
+	}
+	avl_insert(&tree->kt_seen, seen, where);
+	return (0);
+}
+
+static int
+owner_of_key(dsl_dir_t *dd, uint64_t *owner)
+{
+	if (dd->dd_crypto_obj == 0)
+		return (ENOENT);
+	return (zap_lookup(dd->dd_pool->dp_meta_objset, dd->dd_crypto_obj,
+	    DSL_CRYPTO_KEY_ROOT_DDOBJ, 8, 1, owner));
+}
+
+/* Whether the dataset's key opens with the key that is loaded for it; EKEYREJECTED if it does not. */
+static int
+check_opens(dsl_dir_t *dd)
+{
+	dsl_pool_t *dp = dd->dd_pool;
+	dsl_dataset_t *ds;
+	int error = dsl_dataset_hold_obj(dp,
+	    dsl_dir_phys(dd)->dd_head_dataset_obj, FTAG, &ds);
+
+	if (error != 0)
+		return (error);
+	error = spa_keystore_create_mapping(dp->dp_spa, ds, FTAG, NULL);
+	if (error == 0)
+		VERIFY0(spa_keystore_remove_mapping(dp->dp_spa, ds->ds_object,
+		    FTAG));
+	else if (error == EACCES)
+		error = EKEYREJECTED;
+	dsl_dataset_rele(ds, FTAG);
+	return (error);
+}
+
+static int check_tree(key_tree_t *tree, uint64_t directory, boolean_t is_clone, int depth);
+
+/* Each that a ZAP of the directory names: its children, or the heads of its clones. */
+static int
+check_each(key_tree_t *tree, uint64_t zap, boolean_t are_clones, int depth)
+{
+	objset_t *mos = tree->kt_pool->dp_meta_objset;
+	zap_cursor_t cursor;
+	dsl_dataset_t *clone;
+	int error;
+
+	/* It never had any. */
+	if (zap == 0)
+		return (0);
+	zap_attribute_t *entry = zap_attribute_alloc();
+	for (zap_cursor_init(&cursor, mos, zap);
+	    (error = zap_cursor_retrieve(&cursor, entry)) == 0;
+	    zap_cursor_advance(&cursor)) {
+		uint64_t directory = entry->za_first_integer;
+
+		if (are_clones) {
+			error = dsl_dataset_hold_obj(tree->kt_pool, directory,
+			    FTAG, &clone);
+			if (error != 0)
+				break;
+			directory = clone->ds_dir->dd_object;
+			dsl_dataset_rele(clone, FTAG);
+		}
+		error = check_tree(tree, directory, are_clones, depth + 1);
+		if (error != 0)
+			break;
+	}
+	zap_cursor_fini(&cursor);
+	zap_attribute_free(entry);
+	return (error == ENOENT ? 0 : error);
+}
+
+/* Goes where the library will go. A clone has its origin's key: only what is below it is looked at. */
+static int
+check_tree(key_tree_t *tree, uint64_t directory, boolean_t is_clone, int depth)
+{
+	uint64_t owner, children, clones;
+	dsl_dir_t *dd;
+
+	if (depth > DEPTH_MAX)
+		return (ELOOP);
+	int error = dsl_dir_hold_obj(tree->kt_pool, directory, NULL, FTAG, &dd);
+	if (error != 0)
+		return (error);
+	children = dsl_dir_phys(dd)->dd_child_dir_zapobj;
+	clones = dsl_dir_phys(dd)->dd_clones;
+	boolean_t is_the_librarys = dd->dd_myname[0] == '$' ||
+	    dd->dd_myname[0] == '%';
+	boolean_t ends = is_the_librarys || owner_of_key(dd, &owner) != 0 ||
+	    (!is_clone && (owner != tree->kt_owner || dsl_dir_is_clone(dd)));
+	if (!ends) {
+		error = note_seen(tree, directory);
+		if (error == 0 && !is_clone)
+			error = check_opens(dd);
+	}
+	dsl_dir_rele(dd, FTAG);
+	if (ends || error != 0)
+		return (error);
+	error = check_each(tree, children, B_FALSE, depth);
+	if (error == 0)
+		error = check_each(tree, clones, B_TRUE, depth);
+	return (error);
+}
+
+static int
+check_change(void *arg, dmu_tx_t *tx)
+{
+	const change_t *change = arg;
+	key_tree_t tree = { .kt_pool = dmu_tx_pool(tx) };
+	void *cookie = NULL;
+	dsl_dir_t *dd;
+	seen_t *seen;
+	int error = change->c_check(change->c_arg, tx);
+
+	if (error == 0)
+		error = dsl_dir_hold(tree.kt_pool, change->c_name, FTAG, &dd,
+		    NULL);
+	if (error != 0)
+		return (error);
+	uint64_t directory = dd->dd_object;
+	error = owner_of_key(dd, &tree.kt_owner);
+	dsl_dir_rele(dd, FTAG);
+	if (error != 0)
+		return (error);
+	avl_create(&tree.kt_seen, compare_seen, sizeof (seen_t),
+	    offsetof(seen_t, s_node));
+	error = check_tree(&tree, directory, B_FALSE, 0);
+	while ((seen = avl_destroy_nodes(&tree.kt_seen, &cookie)) != NULL)
+		kmem_free(seen, sizeof (*seen));
+	avl_destroy(&tree.kt_seen);
+	return (error);
+}
+
+static void
+sync_change(void *arg, dmu_tx_t *tx)
+{
+	const change_t *change = arg;
+
+	change->c_sync(change->c_arg, tx);
+}
+
+/* Comes before the library's own: a change of a key has more to be checked. */
+int
+dsl_sync_task(const char *pool, dsl_checkfunc_t *check, dsl_syncfunc_t *sync,
+    void *arg, int blocks, zfs_space_check_t space)
+{
+	int (*library)(const char *, dsl_checkfunc_t *, dsl_syncfunc_t *, void *,
+	    int, zfs_space_check_t) = bh_library_function(__func__);
+	change_t *change = asked;
+
+	if (change == NULL)
+		return (library(pool, check, sync, arg, blocks, space));
+	change->c_check = check;
+	change->c_sync = sync;
+	change->c_arg = arg;
+	return (library(pool, check_change, sync_change, change, blocks,
+	    space));
+}
+
+int
+bh_change_key(const char *name, dsl_crypto_params_t *params)
+{
+	change_t change = { .c_name = name };
+
+	asked = &change;
+	int error = spa_keystore_change_key(name, params);
+	asked = NULL;
+	return (error);
+}
+
+/* The loaded key of one encryption root becomes that of another; nobody can look meanwhile. */
+static void
+pass_key(spa_t *spa, uint64_t from, uint64_t to)
+{
+	spa_keystore_t *keys = &spa->spa_keystore;
+	dsl_wrapping_key_t wanted = { .wk_ddobj = from };
+	avl_index_t where;
+
+	rw_enter(&keys->sk_wkeys_lock, RW_WRITER);
+	dsl_wrapping_key_t *key = avl_find(&keys->sk_wkeys, &wanted, NULL);
+	wanted.wk_ddobj = to;
+	/* A clone is no encryption root: it has none yet. */
+	if (key != NULL && avl_find(&keys->sk_wkeys, &wanted, &where) == NULL) {
+		avl_remove(&keys->sk_wkeys, key);
+		key->wk_ddobj = to;
+		avl_add(&keys->sk_wkeys, key);
+	}
+	rw_exit(&keys->sk_wkeys_lock);
+}
+
+/* Comes before the library's own, and is called with the pool's configuration held alone. */
+void
+dsl_dataset_promote_crypt_sync(dsl_dir_t *target, dsl_dir_t *origin,
+    dmu_tx_t *tx)
+{
+	void (*library)(dsl_dir_t *, dsl_dir_t *, dmu_tx_t *) = bh_library_function(__func__);
+	uint64_t before = 0, after = 0;
+	int error = owner_of_key(origin, &before);
+
+	library(target, origin, tx);
+	if (error == 0 && owner_of_key(origin, &after) == 0 && before != after)
+		pass_key(target->dd_pool->dp_spa, before, after);
+}
