@@ -27,7 +27,7 @@ test_packages=("zfsutils-linux=$zfs_version" libiscsi-bin libnbd-bin python3-lib
     dropbear-bin openssh-client)
 bench_packages=(tgt nbdkit)
 # What makes and runs the guest of proof.linux; the guest's own packages are only unpacked.
-linux_packages=(qemu-system-x86 cpio kmod iproute2)
+linux_packages=(qemu-system-x86 cpio kmod iproute2 make libelf-dev)
 
 # shellcheck disable=SC1091
 . /etc/os-release

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 
 from proof import runtime
-from proof.linux import kernel_log, luggage, root
+from proof.linux import kernel_log, kernel_zfs, luggage, modules, root
 from proof.linux.appliance import NETWORKS, Appliance, LabIncapable
 from proof.linux.drills import Drills
 from proof.linux.faults import Faults
@@ -24,7 +24,7 @@ from proof.process import checked
 from proof.servers.bulkhead import program
 
 SERVER_MEMORY_MIB = 1024
-PARTS = ("initiator", "fencing", "drills")
+PARTS = ("initiator", "fencing", "drills", "kernel-zfs")
 
 
 def _arguments(argv: list[str]) -> argparse.Namespace:
@@ -148,6 +148,34 @@ def _two_heads(trial: Trial, scratch: Path, image: root.GuestImage, profile: str
         appliance.down()
 
 
+def _kernel_zfs(trial: Trial, scratch: Path, image: root.GuestImage) -> None:
+    """The part whose guest has ZFS in its kernel, and our server beside it."""
+    started = time.monotonic()
+    built = modules.kernel_zfs(image)
+    print(f"kernel ZFS: modules ready after {time.monotonic() - started:.0f} s")
+    image = luggage.pack(scratch, image, {"bulkhead": program(), **kernel_zfs.programs()}, built)
+    pools, disks = kernel_zfs.KernelZfs(), kernel_zfs.make_disks(scratch)
+    machine = Machine(scratch, image, disks=disks)
+    known, lost = kernel_zfs.STARTED, kernel_zfs.SERVER_LOST
+    try:
+        _boot(trial, machine)
+        trial.step("kernel ZFS", partial(pools.enter, machine), expected=known, essential=True)
+        trial.step("our pool", pools.make_ours, expected=known, essential=True)
+        trial.step("our streams, received by the kernel", pools.send_ours, expected=known, essential=True)
+        trial.step("the kernel's streams, received by us", pools.send_theirs, expected=known)
+        trial.step("our log, left by a kill", pools.leave_our_log, expected=lost, essential=True)
+        trial.step("the kernel takes our pool over", pools.kernel_takes_over, expected=known, essential=True)
+        trial.step("the kernel's log, left by a power cut", pools.leave_their_log, expected=known, essential=True)
+        machine.power_off()
+        machine = Machine(scratch, image, disks=disks)
+        _boot(trial, machine)
+        trial.step("kernel ZFS again", partial(pools.enter, machine), expected=known, essential=True)
+        trial.step("we take the pool over", pools.we_take_over, expected=known)
+        trial.step("we serve the kernel's pool", pools.we_serve_theirs, expected=known)
+    finally:
+        machine.power_off()
+
+
 def _boot(trial: Trial, machine: Machine) -> None:
     started = time.monotonic()
     machine.wait_booted()
@@ -181,6 +209,8 @@ def main(argv: list[str]) -> int:
             _one_server(parts, trial, scratch, image, arguments.minutes)
         if "drills" in parts:
             _two_heads(trial, scratch, image, arguments.profile)
+        if "kernel-zfs" in parts:
+            trial.part(lambda: _kernel_zfs(trial, scratch, image))
     print(f"took {time.monotonic() - started:.0f} s")
     print(trial.verdict())
     return 0 if trial.failed == 0 else 1

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 
+from proof.linux.guest_server import END_SECONDS, START_SECONDS, GuestServer
 from proof.linux.machine import Job, Machine
 from proof.linux.network import NETWORKS
 from proof.linux.steps import fio_report, require
@@ -22,8 +23,6 @@ OWNERSHIP_LOST = 8
 """What a server ends with when it lost its pool."""
 KEY_PREFIX = 0x42554C4B
 HOST_IDS = {LEFT: 0x0A, RIGHT: 0x0B}
-START_SECONDS = 240.0
-END_SECONDS = 120.0
 ZDB_SECONDS = 300.0
 FROZEN_SECONDS = 2.0
 """Longer than a server that runs ever looks away from the clock."""
@@ -39,6 +38,7 @@ class Fencing:
 
     def __init__(self, machine: Machine):
         self._machine = machine
+        self._heads = {head: GuestServer(machine, head, f"/dev/{head}", HOST_IDS[head]) for head in HEADS}
 
     # ------------------------------------------------------------------ the disks
 
@@ -90,46 +90,11 @@ class Fencing:
 
     # ------------------------------------------------------------------ the heads
 
-    def _bulkhead(self, head: str) -> str:
-        options = f"BULKHEAD_RUN_DIR=/run/{head} BULKHEAD_STATE_DIR=/run/{head}/state BULKHEAD_SEARCH=/dev/{head} BULKHEAD_HOST_ID={HOST_IDS[head]:08x}"
-        return f"env {options} unshare --uts bash -c 'busybox hostname {head}; echo $$ >/run/{head}/pid; exec bulkhead \"$@\"' bulkhead"
-
-    def _command(self, head: str, words: str) -> str:
-        # Programs wait for udev's looks at a disk, which take an emulated processor very long.
-        return self._machine.run(f"udevadm settle --timeout=60 || true; {self._bulkhead(head)} {words} 2>&1", START_SECONDS)
-
-    def _start(self, head: str, options: str) -> None:
-        server = f"pool-server {POOL} --no-iscsi --nbd unix:/run/{head}/nbd --ready-fd 1 --arc-size 64M --dirty-max 32M --disk-timeout 60 {options}"
-        self._machine.run(f"""
-            udevadm settle --timeout=60 || true
-            rm -f /run/{head}/status /run/{head}/ready /run/{head}/nbd
-            cat >/run/{head}/serve <<'SERVE'
-            {self._bulkhead(head)} {server} >/run/{head}/ready 2>>/run/{head}/log </dev/null
-            echo $? >/run/{head}/status
-SERVE
-            setsid bash /run/{head}/serve >/dev/null 2>&1 </dev/null &
-        """)
-
-    def _serve(self, head: str, options: str) -> float:
-        """Starts the server of ``head``; returns the seconds until clients may come."""
-        started = time.monotonic()
-        self._start(head, options)
-        waiting = f"until grep -q READY /run/{head}/ready 2>/dev/null || [ -s /run/{head}/status ]; do sleep 0.1; done"
-        self._machine.run(f"{waiting}; [ ! -s /run/{head}/status ] || {{ tail -n 30 /run/{head}/log; exit 1; }}", START_SECONDS)
-        return time.monotonic() - started
-
-    def _status(self, head: str) -> int:
-        """What the server of ``head`` ended with, once it did."""
-        return int(self._machine.run(f"until [ -s /run/{head}/status ]; do sleep 0.1; done; cat /run/{head}/status", END_SECONDS))
-
-    def _signal(self, head: str, name: str) -> None:
-        self._machine.run(f"kill -{name} $(cat /run/{head}/pid)")
-
     def _require_lost(self, head: str) -> float:
         """The server of ``head`` ends by itself, as one that lost its pool; returns the seconds that it took."""
         since = time.monotonic()
-        status = self._status(head)
-        log = self._machine.run(f"tail -n 20 /run/{head}/log")
+        status = self._heads[head].status()
+        log = self._heads[head].log()
         require(status == OWNERSHIP_LOST, f"the server of {head} ended with {status}:\n{log}")
         require("ends at once" in log, f"the server of {head} does not say why it ended:\n{log}")
         return time.monotonic() - since
@@ -163,19 +128,19 @@ SERVE
     def claim(self) -> str:
         """A pool in use is held by the disks themselves, against writes and against a head without proof."""
         disks = " ".join(f"/dev/{LEFT}/disk{lun}" for lun in range(len(SHELF_DISKS)))
-        self._command(LEFT, f"pool create {POOL} mirror {disks}")
-        self._command(LEFT, f"volume create {POOL}/v --size 64M --sparse --sync always")
-        self._command(LEFT, f"nbd export {POOL}/v --name v")
-        took = self._serve(LEFT, "--claims reservations")
+        self._heads[LEFT].command(f"pool create {POOL} mirror {disks}")
+        self._heads[LEFT].command(f"volume create {POOL}/v --size 64M --sparse --sync always")
+        self._heads[LEFT].command(f"nbd export {POOL}/v --name v")
+        took = self._heads[LEFT].serve(POOL, "--claims reservations")
         self._require_held(LEFT)
         self._keep(LEFT, 0)
         # Where ZFS has nothing: between the first labels and the data.
         write = f"dd if=/dev/zero of=/dev/{RIGHT}/disk0 oflag=direct bs=4k seek=256 count=1"
         answer = self._machine.attempt(write)
         require(answer.status != 0 and "exchange" in answer.output, f"a stranger's write was not refused as a conflict: {answer.output}")
-        self._start(RIGHT, "--claims reservations")
-        status = self._status(RIGHT)
-        log = self._machine.run(f"tail -n 5 /run/{RIGHT}/log")
+        self._heads[RIGHT].start(POOL, "--claims reservations")
+        status = self._heads[RIGHT].status()
+        log = self._heads[RIGHT].log(5)
         require(status not in (0, OWNERSHIP_LOST) and "was not exported by left" in log, f"a head without proof ended with {status}:\n{log}")
         self._require_held(LEFT)
         return f"left serves after {took:.1f} s, key {key(LEFT)}, write exclusive, registrants only; a stranger's write: RESERVATION CONFLICT; no proof, no import"
@@ -184,7 +149,7 @@ SERVE
         """The fence lied: the head that is said to be off goes on writing."""
         load = self._load(LEFT)
         before = self._conflicts()
-        took = self._serve(RIGHT, f"--claims reservations --fenced-owner {LEFT}")
+        took = self._heads[RIGHT].serve(POOL, f"--claims reservations --fenced-owner {LEFT}")
         ended = self._require_lost(LEFT)
         load.wait()
         conflicts = self._conflicts() - before
@@ -197,11 +162,11 @@ SERVE
     def take_from_the_frozen(self) -> str:
         """The head that is said to be off stood still, and wakes up."""
         load = self._load(RIGHT)
-        self._signal(RIGHT, "STOP")
+        self._heads[RIGHT].signal("STOP")
         frozen = time.monotonic()
-        took = self._serve(LEFT, f"--claims reservations --fenced-owner {RIGHT}")
+        took = self._heads[LEFT].serve(POOL, f"--claims reservations --fenced-owner {RIGHT}")
         time.sleep(max(0.0, frozen + FROZEN_SECONDS - time.monotonic()))
-        self._signal(RIGHT, "CONT")
+        self._heads[RIGHT].signal("CONT")
         ended = self._require_lost(RIGHT)
         load.wait()
         self._require_held(LEFT)
@@ -210,9 +175,9 @@ SERVE
 
     def give_back(self) -> str:
         """A clean stop leaves no registration, and the pool whole."""
-        self._signal(LEFT, "TERM")
-        status = self._status(LEFT)
-        require(status == 0, f"left ended with {status}:\n" + self._machine.run(f"tail -n 20 /run/{LEFT}/log"))
+        self._heads[LEFT].signal("TERM")
+        status = self._heads[LEFT].status()
+        require(status == 0, f"left ended with {status}:\n" + self._heads[LEFT].log())
         left = [found for lun in range(len(SHELF_DISKS)) for found in self._keys(lun)]
         require(not left, f"registrations are left: {left}")
         return "no registration is left; " + self._audit(RIGHT)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from proof.linux.root import GuestImage
@@ -16,8 +16,8 @@ LOADER = "ld-linux-x86-64.so.2"
 PACK_SECONDS = 120.0
 
 
-def pack(scratch: Path, image: GuestImage, programs: Mapping[str, Path]) -> GuestImage:
-    """The image, with ``programs`` in the guest's path under these names.
+def pack(scratch: Path, image: GuestImage, programs: Mapping[str, Path], files: Sequence[Path] = ()) -> GuestImage:
+    """The image, with ``programs`` in the guest's path under these names, and ``files`` in ``/opt/bulkhead``.
 
     They bring their libraries and their loader along, in a directory of their own, because the guest's packages may
     be of another point release than this machine's.
@@ -26,6 +26,8 @@ def pack(scratch: Path, image: GuestImage, programs: Mapping[str, Path]) -> Gues
     home, path = folder / PLACE, folder / "usr/bin"
     home.mkdir(parents=True)
     path.mkdir(parents=True)
+    for file in files:
+        shutil.copy(file, home / file.name)
     for name, program in programs.items():
         shutil.copy(program, home / name)
         # What only a debugger reads would be unpacked into the guest's memory.

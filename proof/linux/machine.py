@@ -83,8 +83,18 @@ def _ends(text: str) -> str:
 class Machine:
     """A running guest."""
 
-    def __init__(self, scratch: Path, image: GuestImage, networks: Sequence[StorageNetwork] = NETWORKS, enter: Sequence[str] = ()):
-        """Boots ``image`` with a card in each of ``networks``; ``enter`` are words that lead to where these are."""
+    def __init__(
+        self,
+        scratch: Path,
+        image: GuestImage,
+        networks: Sequence[StorageNetwork] = NETWORKS,
+        enter: Sequence[str] = (),
+        disks: Sequence[Path] = (),
+    ):
+        """Boots ``image`` with a card in each of ``networks``; ``enter`` are words that lead to where these are.
+
+        Each of ``disks`` is a disk whose serial number is the file's name without its ending.
+        """
         # Not below the scratch directory: the name of a Unix socket has 107 bytes.
         self._directory = tempfile.TemporaryDirectory(prefix="bulkhead-guest-")
         at_exit(self._directory.cleanup)
@@ -93,7 +103,7 @@ class Machine:
         listener = socket.socket(socket.AF_UNIX)
         listener.bind(f"{self._directory.name}/agent")
         listener.listen(1)
-        self._child = Child("qemu", [*enter, *self._argv(image, networks)], self._log)
+        self._child = Child("qemu", [*enter, *self._argv(image, networks, disks)], self._log)
         listener.settimeout(CONNECT_SECONDS)
         self._socket = listener.accept()[0]
         listener.close()
@@ -109,7 +119,7 @@ class Machine:
         """How the guest's processor is made."""
         return "KVM" if self._accelerated else "software emulation"
 
-    def _argv(self, image: GuestImage, networks: Sequence[StorageNetwork]) -> list[str | Path]:
+    def _argv(self, image: GuestImage, networks: Sequence[StorageNetwork], disks: Sequence[Path]) -> list[str | Path]:
         processor = KVM_PROCESSOR if self._accelerated else EMULATED_PROCESSOR
         addresses = ",".join(f"{network.guest}/24" for network in networks)
         # Mitigations cost an emulated processor much and protect nothing here.
@@ -122,6 +132,9 @@ class Machine:
         for network in networks:
             argv += ["-netdev", f"tap,id={network.tap},ifname={network.tap},script=no,downscript=no"]
             argv += ["-device", f"virtio-net-pci,netdev={network.tap},mac={network.mac},romfile="]
+        for disk in disks:
+            argv += ["-drive", f"file={disk},if=none,id={disk.stem},format=raw"]
+            argv += ["-device", f"virtio-blk-pci,drive={disk.stem},serial={disk.stem}"]
         return argv
 
     def wait_booted(self) -> None:

@@ -39,7 +39,7 @@ PACKAGES = (
 )
 
 MODULES = (
-    *("virtio_pci", "virtio_net", "virtio_console"),
+    *("virtio_pci", "virtio_net", "virtio_console", "virtio_blk"),
     *("iscsi_tcp", "sd_mod", "sg", "dm_multipath", "dm_service_time", "dm_round_robin", "scsi_dh_alua"),
     *("nbd", "xfs", "ext4", "crc32c_intel", "crc32c_generic"),
 )
@@ -67,7 +67,7 @@ class GuestImage:
 
 def missing_programs() -> list[str]:
     """Programs that building and starting the guest needs and that are not here."""
-    needed = ("qemu-system-x86_64", "cpio", "dpkg-deb", "apt-get", "tar", "depmod", "ip")
+    needed = ("qemu-system-x86_64", "cpio", "dpkg-deb", "apt-get", "tar", "depmod", "ip", "make", "gcc", "strip")
     return [name for name in needed if shutil.which(name, path=_path()) is None]
 
 
@@ -141,10 +141,10 @@ def _build(building: Path, kernel_package: str) -> None:
         if archive.name.startswith(kernel_package + "_"):
             kernel_archive = archive
         else:
-            _unpack(archive, root)
+            unpack(archive, root)
     if kernel_archive is None:
         raise ProofError(f"{kernel_package} was not downloaded")
-    _unpack(kernel_archive, kernel_root)
+    unpack(kernel_archive, kernel_root)
     release = next((kernel_root / "usr/lib/modules").iterdir()).name
     _copy_modules(kernel_root, root, release)
     _leave_out(root)
@@ -165,7 +165,8 @@ def _download(building: Path, archives: Path, kernel_package: str) -> None:
     checked(["sh", "-c", f"cd {archives} && exec apt-get -q -o APT::Sandbox::User=root download {kernel_package}"], DOWNLOAD_SECONDS)
 
 
-def _unpack(archive: Path, root: Path) -> None:
+def unpack(archive: Path, root: Path) -> None:
+    """A package's files, below ``root``; no script of it runs."""
     for name in ("bin", "sbin", "lib", "lib64"):
         (root / "usr" / name).mkdir(parents=True, exist_ok=True)
         if not (root / name).is_symlink():
@@ -236,4 +237,4 @@ def _pack(root: Path, initramfs: Path) -> None:
     plain.rename(initramfs)
 
 
-__all__ = ["GuestImage", "guest_image", "missing_programs"]
+__all__ = ["CACHE", "DOWNLOAD_SECONDS", "GuestImage", "guest_image", "missing_programs", "unpack"]

@@ -1,0 +1,73 @@
+"""``bulkhead`` in the guest: its commands, and its server as the head of a pool."""
+
+from __future__ import annotations
+
+import time
+
+from proof.linux.machine import Machine
+
+START_SECONDS = 240.0
+END_SECONDS = 120.0
+
+
+class GuestServer:
+    """One head in the guest, with a name, an identity and devices of its own."""
+
+    def __init__(self, machine: Machine, head: str, search: str, host_id: int):
+        self.place = f"/run/{head}"
+        """Its sockets, its state and its log."""
+        self._machine = machine
+        self._head = head
+        self._environment = f"BULKHEAD_RUN_DIR={self.place} BULKHEAD_STATE_DIR={self.place}/state BULKHEAD_SEARCH={search} BULKHEAD_HOST_ID={host_id:08x}"
+
+    @property
+    def words(self) -> str:
+        """What stands before the arguments of a command."""
+        return self._after("true")
+
+    def _after(self, first: str) -> str:
+        return f"env {self._environment} unshare --uts bash -c 'busybox hostname {self._head}; {first}; exec bulkhead \"$@\"' bulkhead"
+
+    def command(self, words: str) -> str:
+        """Runs ``bulkhead WORDS`` to success."""
+        # Programs wait for udev's looks at a disk, which take an emulated processor very long.
+        return self._machine.run(f"mkdir -p {self.place}/state; udevadm settle --timeout=60 || true; {self.words} {words} 2>&1", START_SECONDS)
+
+    def start(self, pool: str, options: str) -> None:
+        """Starts the server of ``pool``, without waiting for it."""
+        place = self.place
+        server = f"pool-server {pool} --no-iscsi --nbd unix:{place}/nbd --ready-fd 1 --arc-size 64M --dirty-max 32M --disk-timeout 60 {options}"
+        self._machine.run(f"""
+            mkdir -p {place}/state
+            udevadm settle --timeout=60 || true
+            rm -f {place}/status {place}/ready {place}/nbd
+            cat >{place}/serve <<'SERVE'
+            {self._after(f"echo $$ >{place}/pid")} {server} >{place}/ready 2>>{place}/log </dev/null
+            echo $? >{place}/status
+SERVE
+            setsid bash {place}/serve >/dev/null 2>&1 </dev/null &
+        """)
+
+    def serve(self, pool: str, options: str) -> float:
+        """Starts the server of ``pool``; returns the seconds until clients may come."""
+        started = time.monotonic()
+        self.start(pool, options)
+        place = self.place
+        waiting = f"until grep -q READY {place}/ready 2>/dev/null || [ -s {place}/status ]; do sleep 0.1; done"
+        self._machine.run(f"{waiting}; [ ! -s {place}/status ] || {{ tail -n 30 {place}/log; exit 1; }}", START_SECONDS)
+        return time.monotonic() - started
+
+    def status(self) -> int:
+        """What the server ended with, once it did."""
+        return int(self._machine.run(f"until [ -s {self.place}/status ]; do sleep 0.1; done; cat {self.place}/status", END_SECONDS))
+
+    def signal(self, name: str) -> None:
+        """Sends the server a signal."""
+        self._machine.run(f"kill -{name} $(cat {self.place}/pid)")
+
+    def log(self, lines: int = 20) -> str:
+        """The end of the server's log."""
+        return self._machine.run(f"tail -n {lines} {self.place}/log")
+
+
+__all__ = ["END_SECONDS", "START_SECONDS", "GuestServer"]
