@@ -70,15 +70,6 @@ note_seen(key_tree_t *tree, uint64_t directory)
 	return (0);
 }
 
-static int
-owner_of_key(dsl_dir_t *dd, uint64_t *owner)
-{
-	if (dd->dd_crypto_obj == 0)
-		return (ENOENT);
-	return (zap_lookup(dd->dd_pool->dp_meta_objset, dd->dd_crypto_obj,
-	    DSL_CRYPTO_KEY_ROOT_DDOBJ, 8, 1, owner));
-}
-
 /* Whether the dataset's key opens with the key that is loaded for it; EKEYREJECTED if it does not. */
 static int
 check_opens(dsl_dir_t *dd)
@@ -141,7 +132,6 @@ check_each(key_tree_t *tree, uint64_t zap, boolean_t are_clones, int depth)
 static int
 check_tree(key_tree_t *tree, uint64_t directory, boolean_t is_clone, int depth)
 {
-	uint64_t owner, children, clones;
 	dsl_dir_t *dd;
 
 	if (depth > DEPTH_MAX)
@@ -149,11 +139,12 @@ check_tree(key_tree_t *tree, uint64_t directory, boolean_t is_clone, int depth)
 	int error = dsl_dir_hold_obj(tree->kt_pool, directory, NULL, FTAG, &dd);
 	if (error != 0)
 		return (error);
-	children = dsl_dir_phys(dd)->dd_child_dir_zapobj;
-	clones = dsl_dir_phys(dd)->dd_clones;
+	uint64_t children = dsl_dir_phys(dd)->dd_child_dir_zapobj;
+	uint64_t clones = dsl_dir_phys(dd)->dd_clones;
+	uint64_t owner = bh_key_owner(dd);
 	boolean_t is_the_librarys = dd->dd_myname[0] == '$' ||
 	    dd->dd_myname[0] == '%';
-	boolean_t ends = is_the_librarys || owner_of_key(dd, &owner) != 0 ||
+	boolean_t ends = is_the_librarys || owner == 0 ||
 	    (!is_clone && (owner != tree->kt_owner || dsl_dir_is_clone(dd)));
 	if (!ends) {
 		error = note_seen(tree, directory);
@@ -185,10 +176,10 @@ check_change(void *arg, dmu_tx_t *tx)
 	if (error != 0)
 		return (error);
 	uint64_t directory = dd->dd_object;
-	error = owner_of_key(dd, &tree.kt_owner);
+	tree.kt_owner = bh_key_owner(dd);
 	dsl_dir_rele(dd, FTAG);
-	if (error != 0)
-		return (error);
+	if (tree.kt_owner == 0)
+		return (ENOENT);
 	avl_create(&tree.kt_seen, compare_seen, sizeof (seen_t),
 	    offsetof(seen_t, s_node));
 	error = check_tree(&tree, directory, B_FALSE, 0);
@@ -261,10 +252,10 @@ dsl_dataset_promote_crypt_sync(dsl_dir_t *target, dsl_dir_t *origin,
     dmu_tx_t *tx)
 {
 	void (*library)(dsl_dir_t *, dsl_dir_t *, dmu_tx_t *) = bh_library_function(__func__);
-	uint64_t before = 0, after = 0;
-	int error = owner_of_key(origin, &before);
+	uint64_t before = bh_key_owner(origin);
 
 	library(target, origin, tx);
-	if (error == 0 && owner_of_key(origin, &after) == 0 && before != after)
+	uint64_t after = bh_key_owner(origin);
+	if (before != 0 && after != 0 && before != after)
 		pass_key(target->dd_pool->dp_spa, before, after);
 }

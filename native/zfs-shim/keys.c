@@ -90,6 +90,13 @@ kept(dsl_dir_t *dd, const char *name)
 	return (value);
 }
 
+uint64_t
+bh_key_owner(dsl_dir_t *dd)
+{
+	return (dd->dd_crypto_obj == 0 ? 0 :
+	    kept(dd, DSL_CRYPTO_KEY_ROOT_DDOBJ));
+}
+
 /* Visits what is known of one dataset. The pool's configuration is held. */
 static void
 visit_one(dsl_dir_t *dd, bh_key_visitor_t *visit, void *arg)
@@ -118,8 +125,8 @@ visit_one(dsl_dir_t *dd, bh_key_visitor_t *visit, void *arg)
 	info.bk_iterations = kept(dd, zfs_prop_to_name(ZFS_PROP_PBKDF2_ITERS));
 	info.bk_is_loaded = dsl_dataset_get_keystatus(dd) ==
 	    ZFS_KEYSTATUS_AVAILABLE;
-	if (dsl_dir_hold_obj(dd->dd_pool, kept(dd, DSL_CRYPTO_KEY_ROOT_DDOBJ),
-	    NULL, FTAG, &root_dd) == 0) {
+	if (dsl_dir_hold_obj(dd->dd_pool, bh_key_owner(dd), NULL, FTAG,
+	    &root_dd) == 0) {
 		dsl_dir_name(root_dd, root);
 		(void) dsl_prop_get_dd(root_dd,
 		    zfs_prop_to_name(ZFS_PROP_KEYLOCATION), 1,

@@ -13,6 +13,9 @@
 /* The library's form of `key`, or NULL for no key. Freed with dsl_crypto_params_free(). */
 int bh_key_params(const bh_new_key_t *key, dsl_crypto_params_t **out);
 
+/* The directory of the dataset whose key this one has; 0 if it is not encrypted. */
+uint64_t bh_key_owner(dsl_dir_t *dd);
+
 /*
  * key_changes.c: spa_keystore_change_key(). EKEYREJECTED: the key of a dataset in the tree does not open with the key
  * that is loaded; ELOOP: clones are below what they are clones of. Neither changed anything.

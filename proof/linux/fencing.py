@@ -14,8 +14,6 @@ from proof.linux.machine import Job, Machine
 from proof.linux.network import NETWORKS
 from proof.linux.steps import fio_report, require
 from proof.linux.target import HEADS, INITIATOR, SHELF, SHELF_DISKS
-from proof.process import Outcome
-from proof.servers.bulkhead import zdb_findings
 
 POOL = "shared"
 LEFT, RIGHT = tuple(HEADS)
@@ -23,7 +21,6 @@ OWNERSHIP_LOST = 8
 """What a server ends with when it lost its pool."""
 KEY_PREFIX = 0x42554C4B
 HOST_IDS = {LEFT: 0x0A, RIGHT: 0x0B}
-ZDB_SECONDS = 300.0
 FROZEN_SECONDS = 2.0
 """Longer than a server that runs ever looks away from the clock."""
 
@@ -175,18 +172,10 @@ class Fencing:
 
     def give_back(self) -> str:
         """A clean stop leaves no registration, and the pool whole."""
-        self._heads[LEFT].signal("TERM")
-        status = self._heads[LEFT].status()
-        require(status == 0, f"left ended with {status}:\n" + self._heads[LEFT].log())
+        self._heads[LEFT].stop()
         left = [found for lun in range(len(SHELF_DISKS)) for found in self._keys(lun)]
         require(not left, f"registrations are left: {left}")
-        return "no registration is left; " + self._audit(RIGHT)
-
-    def _audit(self, head: str) -> str:
-        answer = self._machine.attempt(f"zdb -e -p /dev/{head} -bcc {POOL} 2>&1", ZDB_SECONDS)
-        findings = zdb_findings(Outcome(answer.status, answer.output, answer.seconds))
-        require(not findings, f"zdb found: {findings}")
-        return "zdb read every block and found nothing"
+        return "no registration is left; " + self._heads[RIGHT].audit(POOL)
 
     def log_out(self) -> str:
         """Nothing is left in the guest."""

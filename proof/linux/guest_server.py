@@ -5,9 +5,13 @@ from __future__ import annotations
 import time
 
 from proof.linux.machine import Machine
+from proof.linux.steps import require
+from proof.process import Outcome
+from proof.servers.bulkhead import zdb_findings
 
 START_SECONDS = 240.0
 END_SECONDS = 120.0
+ZDB_SECONDS = 300.0
 
 
 class GuestServer:
@@ -18,6 +22,7 @@ class GuestServer:
         """Its sockets, its state and its log."""
         self._machine = machine
         self._head = head
+        self._search = search
         self._environment = f"BULKHEAD_RUN_DIR={self.place} BULKHEAD_STATE_DIR={self.place}/state BULKHEAD_SEARCH={search} BULKHEAD_HOST_ID={host_id:08x}"
 
     @property
@@ -48,7 +53,7 @@ SERVE
             setsid bash {place}/serve >/dev/null 2>&1 </dev/null &
         """)
 
-    def serve(self, pool: str, options: str) -> float:
+    def serve(self, pool: str, options: str = "") -> float:
         """Starts the server of ``pool``; returns the seconds until clients may come."""
         started = time.monotonic()
         self.start(pool, options)
@@ -64,6 +69,19 @@ SERVE
     def signal(self, name: str) -> None:
         """Sends the server a signal."""
         self._machine.run(f"kill -{name} $(cat {self.place}/pid)")
+
+    def stop(self) -> None:
+        """Ends the server in good order."""
+        self.signal("TERM")
+        status = self.status()
+        require(status == 0, f"the server of {self._head} ended with {status}:\n{self.log()}")
+
+    def audit(self, pool: str) -> str:
+        """What zdb says of a pool that nobody has: no step passes with a finding."""
+        answer = self._machine.attempt(f"zdb -e -p {self._search} -bcc {pool} 2>&1", ZDB_SECONDS)
+        findings = zdb_findings(Outcome(answer.status, answer.output, answer.seconds))
+        require(not findings, f"zdb found: {findings}")
+        return "zdb read every block and found nothing"
 
     def log(self, lines: int = 20) -> str:
         """The end of the server's log."""

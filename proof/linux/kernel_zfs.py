@@ -15,8 +15,7 @@ from proof.linux.luggage import PLACE
 from proof.linux.machine import Machine
 from proof.linux.modules import MODULES, zfs_version
 from proof.linux.steps import require
-from proof.process import Outcome, checked
-from proof.servers.bulkhead import zdb_findings
+from proof.process import checked
 
 OURS, THEIRS = "tank", "vault"
 """The pool that our server makes, and the one that the kernel makes."""
@@ -106,7 +105,7 @@ class KernelZfs:
         """A pool with volumes of several shapes, snapshots, and an encrypted clone that was promoted."""
         legs = " ".join(f"{DEVICES}/{leg}" for leg in LEGS)
         self._server.command(f"pool create {OURS} mirror {legs}")
-        self._serve(OURS)
+        self._server.serve(OURS)
         for name, options in VOLUMES.items():
             self._server.command(f"volume create {OURS}/{name} --sparse {options}")
             self._server.command(f"nbd export {OURS}/{name} --name {name}")
@@ -165,8 +164,8 @@ class KernelZfs:
 
     def leave_our_log(self) -> str:
         """Durable writes that only the log has, and a server that is killed."""
-        self._stop()
-        self._serve(OURS, f"--txg-timeout {TXG_SECONDS}")
+        self._server.stop()
+        self._server.serve(OURS, f"--txg-timeout {TXG_SECONDS}")
         # Whoever closes a volume, or begins its log, has all written out that came before.
         for number, name in enumerate(VOLUMES):
             self._run(f"nbd {name} {number}; durable /dev/nbd{number}")
@@ -201,35 +200,27 @@ class KernelZfs:
         refused = self._machine.attempt(f"{self._server.words} pool import {OURS} 2>&1")
         require(refused.status != 0 and "--previous-owner-is-stopped" in refused.output, f"taken without a proof: {refused.output}")
         self._server.command(f"pool import {OURS} --previous-owner-is-stopped")
-        self._serve(OURS)
+        self._server.serve(OURS)
         self._server.command(f"nbd export {OURS}/heir --name heir")
         for name in (*VOLUMES, "heir"):
             self._judge_nbd(name, f"{OURS}/{name}")
-        self._stop()
-        return f"{records}; what it had acknowledged is there; {self._audit(OURS)}"
+        self._server.stop()
+        return f"{records}; what it had acknowledged is there; {self._server.audit(OURS)}"
 
     def we_serve_theirs(self) -> str:
         """A pool that the kernel made, with all its features, and lost with its power."""
         self._server.command(f"pool import {THEIRS} --previous-owner-is-stopped")
-        self._serve(THEIRS)
+        self._server.serve(THEIRS)
         for name, original in {"made": f"{THEIRS}/made@b", "plain": f"{OURS}/plain@two"}.items():
             self._server.command(f"nbd export {THEIRS}/{name} --name {name}")
             self._judge_nbd(name, original)
-        self._stop()
-        return f"its volumes hold what they held; {self._audit(THEIRS)}"
+        self._server.stop()
+        return f"its volumes hold what they held; {self._server.audit(THEIRS)}"
 
     # ------------------------------------------------------------------ hands
 
     def _run(self, script: str) -> str:
         return self._machine.run(_FUNCTIONS + script, STEP_SECONDS)
-
-    def _serve(self, pool: str, options: str = "") -> None:
-        self._server.serve(pool, options)
-
-    def _stop(self) -> None:
-        self._server.signal("TERM")
-        status = self._server.status()
-        require(status == 0, f"the server ended with {status}:\n{self._server.log()}")
 
     def _write(self, name: str, script: str) -> None:
         """Writes to an exported volume, and keeps what it holds then."""
@@ -266,12 +257,6 @@ class KernelZfs:
     def _count_records(self, name: str) -> int:
         shown = self._machine.run(f"zdb -e -p {DEVICES} -iiiii {OURS}/{name} 2>&1 || true", STEP_SECONDS)
         return len(re.findall(r"^\s*TX_WRITE", shown, re.M))
-
-    def _audit(self, pool: str) -> str:
-        answer = self._machine.attempt(f"zdb -e -p {DEVICES} -bcc {pool} 2>&1", STEP_SECONDS)
-        findings = zdb_findings(Outcome(answer.status, answer.output, answer.seconds))
-        require(not findings, f"zdb found: {findings}")
-        return "zdb read every block and found nothing"
 
 
 __all__ = ["SERVER_LOST", "STARTED", "KernelZfs", "make_disks", "programs"]

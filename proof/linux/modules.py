@@ -8,14 +8,13 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-import shutil
-import tempfile
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
-from proof.linux.root import CACHE, DOWNLOAD_SECONDS, GuestImage, unpack
+from proof.linux.root import DOWNLOAD_SECONDS, GuestImage, download, from_cache, unpack
 from proof.process import checked
-from proof.runtime import ProofError, at_exit
+from proof.runtime import ProofError
 
 MODULES = ("spl", "zfs")
 """In the order in which they are loaded."""
@@ -33,15 +32,7 @@ def kernel_zfs(image: GuestImage) -> list[Path]:
     """The modules for the kernel of ``image``: from the cache, or built now, which takes minutes."""
     version = zfs_version()
     recipe = hashlib.sha256("\n".join((str(RECIPE_VERSION), version, image.release, *MODULES)).encode())
-    directory = CACHE / f"zfs-{recipe.hexdigest()[:16]}"
-    if not directory.exists():
-        CACHE.mkdir(parents=True, exist_ok=True)
-        building = Path(tempfile.mkdtemp(prefix="building-", dir=CACHE))
-        forget = at_exit(lambda: shutil.rmtree(building, ignore_errors=True))
-        _build(building, image.release, version)
-        (building / "result").rename(directory)
-        forget()
-        shutil.rmtree(building, ignore_errors=True)
+    directory = from_cache(f"zfs-{recipe.hexdigest()[:16]}", partial(_build, release=image.release, version=version))
     return [directory / f"{name}.ko" for name in MODULES]
 
 
@@ -51,8 +42,7 @@ def _build(building: Path, release: str, version: str) -> None:
     result.mkdir()
     headers = f"linux-headers-{release}"
     needs = re.findall(r"Depends: (linux-(?:headers|kbuild)-\S+)", checked(["apt-cache", "depends", headers], DOWNLOAD_SECONDS))
-    packages = [f"zfs-dkms={version}", headers, *needs]
-    checked(["sh", "-c", 'cd "$0" && exec apt-get -q -o APT::Sandbox::User=root download "$@"', archives, *packages], DOWNLOAD_SECONDS)
+    download(archives, f"zfs-dkms={version}", headers, *needs)
     for archive in sorted(archives.glob("*.deb")):
         unpack(archive, root)
     sources = root / "usr/src"

@@ -13,8 +13,9 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from proof.process import checked
@@ -74,16 +75,22 @@ def missing_programs() -> list[str]:
 def guest_image() -> GuestImage:
     """The image of this recipe: from the cache, or built now."""
     kernel_package = _kernel_package()
-    directory = CACHE / _recipe_hash(kernel_package)
-    if not (directory / "release").exists():
+    directory = from_cache(_recipe_hash(kernel_package), partial(_build, kernel_package=kernel_package))
+    release = (directory / "release").read_text().strip()
+    return GuestImage(directory / "vmlinuz", directory / "initramfs", release)
+
+
+def from_cache(name: str, build: Callable[[Path], None]) -> Path:
+    """The directory that is kept as ``name``, or made now: ``build`` is given a directory, and leaves there a ``result``."""
+    directory = CACHE / name
+    if not directory.exists():
         CACHE.mkdir(parents=True, exist_ok=True)
         with _build_directory() as building:
-            _build(building, kernel_package)
+            build(building)
             # Another run may have been faster; its result is as good.
             with contextlib.suppress(OSError):
                 (building / "result").rename(directory)
-    release = (directory / "release").read_text().strip()
-    return GuestImage(directory / "vmlinuz", directory / "initramfs", release)
+    return directory
 
 
 def _path() -> str:
@@ -162,7 +169,12 @@ def _download(building: Path, archives: Path, kernel_package: str) -> None:
     wanted = ["--download-only", "-y", "-q", "--no-install-recommends", *PACKAGES]
     checked(["apt-get", *apart, *empty, "install", *wanted], DOWNLOAD_SECONDS)
     # Without what it depends on: that is for making an initramfs, which we do ourselves.
-    checked(["sh", "-c", f"cd {archives} && exec apt-get -q -o APT::Sandbox::User=root download {kernel_package}"], DOWNLOAD_SECONDS)
+    download(archives, kernel_package)
+
+
+def download(archives: Path, *packages: str) -> None:
+    """The packages' archives, and of nothing that these depend on."""
+    checked(["sh", "-c", 'cd "$0" && exec apt-get -q -o APT::Sandbox::User=root download "$@"', archives, *packages], DOWNLOAD_SECONDS)
 
 
 def unpack(archive: Path, root: Path) -> None:
@@ -237,4 +249,4 @@ def _pack(root: Path, initramfs: Path) -> None:
     plain.rename(initramfs)
 
 
-__all__ = ["CACHE", "DOWNLOAD_SECONDS", "GuestImage", "guest_image", "missing_programs", "unpack"]
+__all__ = ["DOWNLOAD_SECONDS", "GuestImage", "download", "from_cache", "guest_image", "missing_programs", "unpack"]

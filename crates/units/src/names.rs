@@ -257,6 +257,13 @@ impl VolumeName {
         let rest = self.as_str().strip_prefix(at.as_str());
         rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     }
+
+    /// Its name once `from` is called `to`; none if it is not at or below that, or if the name would be too long.
+    pub fn moved(&self, from: &VolumeName, to: &VolumeName) -> Option<VolumeName> {
+        let is_moved = self.is_at_or_below(from);
+        let rest = is_moved.then(|| &self.as_str()[from.as_str().len()..])?;
+        format!("{to}{rest}").parse().ok()
+    }
 }
 
 impl SnapshotName {
@@ -282,6 +289,10 @@ mod tests {
         let at = name("tank/a");
         assert!(at.is_at_or_below(&at) && name("tank/a/b").is_at_or_below(&at));
         assert!(!name("tank/ab").is_at_or_below(&at) && !at.is_at_or_below(&name("tank/a/b")));
+        let to = name("tank/c/d");
+        assert_eq!(at.moved(&at, &to), Some(to.clone()));
+        assert_eq!(name("tank/a/b").moved(&at, &to), Some(name("tank/c/d/b")));
+        assert_eq!(name("tank/ab").moved(&at, &to), None);
     }
 
     #[test]

@@ -265,6 +265,8 @@ const PLACES: [&str; 9] = [
     "tank/safe",
     "tank/safe/a",
 ];
+/// Those that are file systems with keys of their own when they are made.
+const PARENTS: [&str; 3] = ["tank/group", "tank/group/in", "tank/safe"];
 
 impl Owners<'_> {
     fn some(&mut self) -> &'static str {
@@ -293,20 +295,15 @@ impl Owners<'_> {
         match self.random.u32(..21) {
             0..3 => {
                 let (number, key) = self.some_key();
-                let own = self.random.bool().then_some(key);
-                let has_own = own.is_some();
-                match at {
-                    "tank/group" | "tank/group/in" | "tank/safe" => {
-                        let (number, key) = self.some_key();
-                        pool.create_key_parent(&place, &key, &[])?;
-                        self.keys.insert(at.to_owned(), number);
-                    }
-                    _ => {
-                        create(pool, at, own)?;
-                        if has_own {
-                            self.keys.insert(at.to_owned(), number);
-                        }
-                    }
+                let is_parent = PARENTS.contains(&at);
+                let has_own = is_parent || self.random.bool();
+                if is_parent {
+                    pool.create_key_parent(&place, &key, &[])?;
+                } else {
+                    create(pool, at, has_own.then_some(key))?;
+                }
+                if has_own {
+                    self.keys.insert(at.to_owned(), number);
                 }
             }
             3 | 4 => {
@@ -360,16 +357,16 @@ impl Owners<'_> {
     }
 
     fn rename(&mut self, from: &VolumeName) -> Result<(), DatasetError> {
-        let to = self.some();
-        self.pool.rename(from, &name(to))?;
-        let moved = |old: &str| match old.strip_prefix(from.as_str()) {
-            Some(rest) if rest.is_empty() || rest.starts_with('/') => format!("{to}{rest}"),
-            _ => old.to_owned(),
+        let to = name(self.some());
+        self.pool.rename(from, &to)?;
+        let moved = |old: String| match name(&old).moved(from, &to) {
+            Some(new) => new.to_string(),
+            None => old,
         };
         let keys = std::mem::take(&mut self.keys);
         self.keys = keys
             .into_iter()
-            .map(|(old, key)| (moved(&old), key))
+            .map(|(old, key)| (moved(old), key))
             .collect();
         Ok(())
     }

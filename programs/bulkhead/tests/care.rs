@@ -425,12 +425,8 @@ fn events_are_followed_across_a_killed_server_and_a_suspension_is_not_forgotten(
     };
     assert_eq!(next_kind(), "imported");
     let mut client = Nbd::connect(&machine.nbd_socket(), "v").expect("connected");
-    let gone = |disk: &str| format!("{} gone\n", machine.path(disk).display());
-    std::fs::write(&faults, gone("a") + &gone("b")).expect("written");
     // A write before that would be on the disks in time.
-    eventually("both are gone", || {
-        machine.log().matches("fails on command").count() == 2
-    });
+    machine.take_disks_away(&faults);
     let writer =
         std::thread::spawn(move || client.write(0, &[1; 65_536]).and_then(|()| client.flush()));
     eventually("the pool is suspended", || {

@@ -200,11 +200,7 @@ fn a_read_waits_while_all_devices_are_gone() {
     std::fs::write(&faults, "").expect("written");
     let server = machine.serve(&format!("--leg-faults {}", faults.display()));
     let mut client = Nbd::connect(&machine.nbd_socket(), "v").expect("connected");
-    let gone = |disk: &str| format!("{} gone\n", machine.path(disk).display());
-    std::fs::write(&faults, gone("a") + &gone("b")).expect("written");
-    eventually("both are gone", || {
-        machine.log().matches("fails on command").count() == 2
-    });
+    machine.take_disks_away(&faults);
     let reader = std::thread::spawn(move || client.read(0, 65_536));
     eventually("the pool is suspended", || {
         assert!(!reader.is_finished(), "the read waits: {}", machine.log());

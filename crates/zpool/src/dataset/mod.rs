@@ -416,14 +416,13 @@ impl Pool {
 
     /// A key that is loaded and does not open the dataset is not missing.
     fn with_outdated_key_told(&self, name: DatasetRef<'_>, error: DatasetError) -> DatasetError {
-        let of = name
-            .as_str()
-            .split('@')
-            .next()
-            .and_then(|of| of.parse::<VolumeName>().ok());
-        let is_loaded = |of: VolumeName| self.key_info(&of).is_ok_and(|info| info.loaded);
+        let of = name.as_str().split('@').next().unwrap_or_default();
+        let is_loaded = || {
+            let info = self.key_info(DatasetRef::from_checked(of));
+            info.is_ok_and(|info| info.loaded)
+        };
         match error.kind {
-            DatasetErrorKind::KeyMissing if of.is_some_and(is_loaded) => DatasetError {
+            DatasetErrorKind::KeyMissing if is_loaded() => DatasetError {
                 kind: DatasetErrorKind::KeyOutdated,
                 ..error
             },

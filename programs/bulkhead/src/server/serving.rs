@@ -352,13 +352,7 @@ impl Serving {
         self.volumes.renamed(from, to);
         let served = self.served();
         for store in served.reservations.values() {
-            let rest = store
-                .volume()
-                .as_str()
-                .strip_prefix(from.as_str())
-                .map(str::to_owned);
-            let below = rest.filter(|rest| rest.is_empty() || rest.starts_with('/'));
-            if let Some(Ok(name)) = below.map(|rest| format!("{to}{rest}").parse()) {
+            if let Some(name) = store.volume().moved(from, to) {
                 store.renamed(name);
             }
         }

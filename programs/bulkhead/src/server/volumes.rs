@@ -106,16 +106,11 @@ impl Volumes {
     /// `from`, and all below it, has another name.
     pub fn renamed(&self, from: &VolumeName, to: &VolumeName) {
         let mut devices = self.lock();
-        let names: Vec<_> = devices
-            .keys()
-            .filter(|n| n.is_at_or_below(from))
-            .cloned()
+        let names = devices.keys();
+        let moved: Vec<_> = names
+            .filter_map(|old| Some((old.clone(), old.moved(from, to)?)))
             .collect();
-        for old in names {
-            let rest = &old.as_str()[from.as_str().len()..];
-            let Ok(new) = format!("{to}{rest}").parse::<VolumeName>() else {
-                continue;
-            };
+        for (old, new) in moved {
             if let Some(device) = devices.remove(&old) {
                 device.renamed(new.clone());
                 self.opener.renamed(&old, &new);

@@ -53,6 +53,15 @@ impl Machine {
         file.set_len(bytes).expect("a sparse file");
     }
 
+    /// The server that obeys `faults` has no device of the pool any more on return.
+    pub fn take_disks_away(&self, faults: &Path) {
+        let gone = |disk: &str| format!("{} gone\n", self.path(disk).display());
+        std::fs::write(faults, gone("a") + &gone("b")).expect("written");
+        eventually("both are gone", || {
+            self.log().matches("fails on command").count() == 2
+        });
+    }
+
     pub fn path(&self, name: &str) -> PathBuf {
         self.directory.path().join(name)
     }
