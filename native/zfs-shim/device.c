@@ -155,7 +155,8 @@ device_open(vdev_t *vd, uint64_t *size, uint64_t *size_max, uint64_t *logical_sh
 		return (error);
 	}
 
-	vd->vdev_nonrot = shape.rotational == 0;
+	/* Decides how much is merged, and little else: how often reads of a mirror change the leg. */
+	vd->vdev_nonrot = shape.merges == 0;
 	vd->vdev_has_trim = shape.trim != 0;
 	vd->vdev_has_securetrim = B_FALSE;
 	*size_max = *size = shape.bytes;

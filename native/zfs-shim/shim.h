@@ -63,7 +63,7 @@ struct bh_device_shape {
 	uint64_t bytes;
 	uint32_t logical_block;		/* smallest I/O, bytes */
 	uint32_t physical_block;	/* best smallest I/O, bytes */
-	uint32_t rotational;
+	uint32_t merges;		/* not 0: adjoining I/O becomes one of up to 1 MiB, not 128 KiB */
 	uint32_t trim;
 };
 

@@ -30,7 +30,7 @@ pub struct bh_device_shape {
     pub bytes: u64,
     pub logical_block: u32,
     pub physical_block: u32,
-    pub rotational: u32,
+    pub merges: u32,
     pub trim: u32,
 }
 

@@ -171,7 +171,7 @@ fn store(shape: Shape, out: &mut sys::bh_device_shape) {
         bytes: shape.bytes,
         logical_block: shape.logical_block,
         physical_block: shape.physical_block,
-        rotational: shape.rotational.into(),
+        merges: shape.merges.into(),
         trim: shape.trim.into(),
     };
 }

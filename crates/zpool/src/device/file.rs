@@ -2,24 +2,27 @@
 //!
 //! Two ways lead to them. *Cached*: through the page cache, where a read of cached data, and a
 //! write to a file of a local file system, is a copy and completes on the spot, and everything
-//! else on a worker thread. *Direct*: past the page cache
-//! (`O_DIRECT`) by io_uring, without threads. Direct suits disks, whose cache is the library's
-//! own; cached suits files, which are small or stand in for disks in a test.
+//! else on a worker thread; only large writes, and blocks of a log, go past it
+//! ([`PastCache`]). *Direct*: past the page cache (`O_DIRECT`) by io_uring, without threads. Direct suits
+//! disks, whose cache is the library's own; cached suits files, which are small or stand in for
+//! disks in a test.
 
 use std::cell::Cell;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::io::IoSlice;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
-use rustix::fs::{FallocateFlags, Mode, OFlags, fallocate, fstat};
+use rustix::fs::{FallocateFlags, OFlags, fallocate, fstat};
 use rustix::io::{Errno, ReadWriteFlags, preadv2};
 
-use super::io::{DeviceIo, IoKind, Place};
+use super::io::{DeviceIo, IoKind, LentPiece, Place};
 use super::lock::{LockedFile, acquire};
-use super::ring::{Buffer, Ring};
+use super::past_cache::{PastCache, reopen_cached};
+use super::ring::{Buffer, Otherwise, Ring};
 use super::workers::{Blocking, Lane, Workers, complete_on_worker};
-use super::{Access, Device, Driver, OpenFailure, Shape};
+use super::{Access, DIRECT_FILE_BLOCK, Device, Driver, OpenFailure, Shape};
 
 /// The way to a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,6 +42,12 @@ pub struct AccessOptions {
     pub disks: Way,
 }
 
+impl AccessOptions {
+    fn way(&self, is_disk: bool) -> Way {
+        if is_disk { self.disks } else { self.files }
+    }
+}
+
 impl Default for AccessOptions {
     fn default() -> Self {
         Self {
@@ -51,35 +60,34 @@ impl Default for AccessOptions {
 /// What a file reports as the size of its physical blocks: file systems have pages of this size,
 /// and write less by reading first.
 const FILE_PHYSICAL_BLOCK: u32 = 4096;
-/// Smallest I/O on a file that bypasses the page cache, where its file system does not say.
-const DIRECT_FILE_BLOCK: u32 = 4096;
 
 /// Opens files and block devices.
 pub struct FileDriver {
     options: AccessOptions,
     workers: Arc<Workers>,
-    /// Only if something is accessed directly and the system permits it.
-    ring: Option<Arc<Ring>>,
+    /// Started for the first device that it serves; empty where the system does not permit one.
+    ring: OnceLock<Option<Arc<Ring>>>,
 }
 
 impl FileDriver {
     /// Starts the driver's threads.
     pub fn new(options: AccessOptions) -> std::io::Result<Self> {
-        let wants_ring = [options.files, options.disks].contains(&Way::Direct);
-        let ring = if wants_ring {
-            Ring::start()
-                .inspect_err(|error| {
-                    tracing::warn!(%error, "no io_uring: disks are served by threads");
-                })
-                .ok()
-        } else {
-            None
-        };
         Ok(Self {
             options,
             workers: Workers::start()?,
-            ring,
+            ring: OnceLock::new(),
         })
+    }
+
+    fn ring(&self) -> Option<Arc<Ring>> {
+        let start = || {
+            Ring::start()
+                .inspect_err(|error| {
+                    tracing::info!(%error, "no io_uring: threads wait for disks, and large writes to files are copied");
+                })
+                .ok()
+        };
+        self.ring.get_or_init(start).clone()
     }
 }
 
@@ -91,25 +99,32 @@ impl Driver for FileDriver {
         access: Access,
     ) -> Result<Arc<dyn Device>, OpenFailure> {
         let file = open_locked(path, access, self.options)?;
-        // Who opened it first has chosen the way.
-        let flags = rustix::fs::fcntl_getfl(&file.fd).map_err(OpenFailure::System)?;
-        let direct = flags.contains(OFlags::DIRECT);
         let backing = Backing::of(&file);
-        let through = match (direct, backing, access) {
-            (false, Backing::Disk, Access::ReadWrite) => WriteThrough::open(&file),
-            _ => None,
+        let way = self.options.way(file.is_disk);
+        let direct = way == Way::Direct && file.is_direct();
+        let (cached, past_cache) = match (direct, file.is_direct()) {
+            (false, true) => {
+                let cached = reopen_cached(&file).map_err(OpenFailure::System)?;
+                (Some(cached), PastCache::of(&file))
+            }
+            _ => (None, None),
         };
+        let ring = (direct || past_cache.is_some())
+            .then(|| self.ring())
+            .flatten();
         let core = Arc::new(Core {
             writes_are_copies: !direct && backing != Backing::Other,
             flushes_are_nothing: backing == Backing::Memory,
-            through,
+            merges: past_cache.is_some() && ring.is_some(),
+            cached,
+            past_cache,
             file,
             direct,
         });
         Ok(Arc::new(FileDevice {
             lane: Lane::new(Box::new(OnWorker(Arc::clone(&core)))),
             workers: Arc::clone(&self.workers),
-            ring: self.ring.clone().filter(|_| direct),
+            ring,
             try_cache: AtomicBool::new(!direct),
             core,
         }))
@@ -117,23 +132,28 @@ impl Driver for FileDriver {
 }
 
 /// Opens and locks `path` the way that `options` say.
+///
+/// The locked descriptor of a file is direct in both ways if that can be: a write past the page cache that
+/// is in the kernel's hands when this process is killed holds the lock until it is done.
 pub(super) fn open_locked(
     path: &Path,
     access: Access,
     options: AccessOptions,
 ) -> Result<Arc<LockedFile>, OpenFailure> {
-    let way = if is_block_device(path) {
-        options.disks
-    } else {
-        options.files
+    let is_disk = is_block_device(path);
+    let is_direct = match options.way(is_disk) {
+        Way::Direct => true,
+        Way::Cached => {
+            !is_disk && access == Access::ReadWrite && Backing::at(path) == Backing::Disk
+        }
     };
-    match way {
-        Way::Cached => acquire(path, access, OFlags::empty()),
-        Way::Direct => match acquire(path, access, OFlags::DIRECT) {
-            // A file system without direct access.
-            Err(OpenFailure::System(Errno::INVAL)) => acquire(path, access, OFlags::empty()),
-            result => result,
-        },
+    if !is_direct {
+        return acquire(path, access, OFlags::empty());
+    }
+    match acquire(path, access, OFlags::DIRECT) {
+        // A file system without direct access.
+        Err(OpenFailure::System(Errno::INVAL)) => acquire(path, access, OFlags::empty()),
+        result => result,
     }
 }
 
@@ -153,8 +173,17 @@ impl Backing {
         if file.is_disk {
             return Self::Other;
         }
+        Self::of_file_system(rustix::fs::fstatfs(&file.fd))
+    }
+
+    /// Of the file at `path`.
+    fn at(path: &Path) -> Self {
+        Self::of_file_system(rustix::fs::statfs(path))
+    }
+
+    fn of_file_system(found: Result<rustix::fs::StatFs, Errno>) -> Self {
         // Numbers of `<linux/magic.h>`.
-        match rustix::fs::fstatfs(&file.fd).map(|stat| stat.f_type as u64) {
+        match found.map(|stat| stat.f_type as u64) {
             // tmpfs
             Ok(0x0102_1994) => Self::Memory,
             // ext2 to ext4, XFS, Btrfs, F2FS, and overlayfs: a container's own folders, whose
@@ -177,8 +206,12 @@ struct Core {
     writes_are_copies: bool,
     /// Whether a flush needs none either.
     flushes_are_nothing: bool,
-    /// For writes that are to be durable at once.
-    through: Option<WriteThrough>,
+    /// Whether adjoining I/O is better merged.
+    merges: bool,
+    /// The descriptor for the page cache, if the locked one bypasses it and not everything shall.
+    cached: Option<OwnedFd>,
+    /// For writes that shall bypass it.
+    past_cache: Option<PastCache>,
 }
 
 struct FileDevice {
@@ -208,15 +241,18 @@ impl Device for FileDevice {
                 return complete_on_submitter(io, Ok(()));
             }
             IoKind::Write if self.core.writes_are_copies => {
-                let through = self.core.write_through(&io);
-                if let Some(result) = through.or_else(|| self.core.write_in_place(&io)) {
+                if let Some((ring, pieces)) = self.lend_large(&io) {
+                    return ring.submit_lent(&self.core.file, io, pieces, self.otherwise());
+                }
+                let durable = self.core.write_durably(&io);
+                if let Some(result) = durable.or_else(|| self.core.write_in_place(&io)) {
                     return complete_on_submitter(io, result);
                 }
             }
             _ => {}
         }
         match &self.ring {
-            Some(ring) if matches!(io.kind(), IoKind::Read | IoKind::Write) => {
+            Some(ring) if self.core.direct && matches!(io.kind(), IoKind::Read | IoKind::Write) => {
                 ring.submit(&self.core.file, io);
             }
             _ => self.workers.submit(&self.lane, io),
@@ -232,12 +268,7 @@ impl FileDevice {
             return false;
         }
         let result = io.in_place(|pieces| {
-            preadv2(
-                &self.core.file.fd,
-                pieces,
-                io.offset(),
-                ReadWriteFlags::NOWAIT,
-            )
+            preadv2(self.core.fd(), pieces, io.offset(), ReadWriteFlags::NOWAIT)
         });
         match result {
             Some(Ok(count)) => count == io.length(),
@@ -248,9 +279,43 @@ impl FileDevice {
             Some(Err(_)) | None => false,
         }
     }
+
+    /// The memory of a large write, for the kernel to write past the page cache. `None` if that is not wanted
+    /// or not possible.
+    fn lend_large(&self, io: &DeviceIo) -> Option<(&Ring, Vec<LentPiece>)> {
+        let (ring, past_cache) = (self.ring.as_ref()?, self.core.past_cache.as_ref()?);
+        if io.submitter_may_wait || io.length() < LARGE_WRITE_BYTES_MIN {
+            return None;
+        }
+        let pieces = io.lend(|pieces| {
+            io.length() >= pieces.len() * LARGE_WRITE_PIECE_BYTES
+                && past_cache.suits(io.offset(), pieces)
+        })?;
+        Some((ring, pieces))
+    }
+
+    /// What becomes of a write that was to bypass the page cache and is refused: a worker carries it out.
+    fn otherwise(&self) -> Otherwise {
+        let (core, lane, workers) = (
+            Arc::clone(&self.core),
+            Arc::clone(&self.lane),
+            Arc::clone(&self.workers),
+        );
+        Box::new(move |io| {
+            if let Some(past_cache) = &core.past_cache {
+                past_cache.refuse();
+            }
+            workers.submit(&lane, io);
+        })
+    }
 }
 
 impl Core {
+    /// The descriptor to read and write with; both bypass the page cache if it is `direct`.
+    fn fd(&self) -> BorrowedFd<'_> {
+        self.cached.as_ref().unwrap_or(&self.file.fd).as_fd()
+    }
+
     fn may_flush_in_place(&self, io: &DeviceIo) -> bool {
         self.flushes_are_nothing || (io.submitter_may_wait && self.writes_are_copies)
     }
@@ -258,7 +323,7 @@ impl Core {
     fn read(&self, offset: u64, buffer: &mut [u8]) -> Result<(), Errno> {
         let mut done = 0;
         while done < buffer.len() {
-            match rustix::io::pread(&self.file.fd, &mut buffer[done..], offset + done as u64) {
+            match rustix::io::pread(self.fd(), &mut buffer[done..], offset + done as u64) {
                 // The end: the file has been truncated.
                 Ok(0) => return Err(Errno::IO),
                 Ok(count) => done += count,
@@ -269,12 +334,15 @@ impl Core {
         Ok(())
     }
 
-    fn write(&self, offset: u64, buffer: &[u8]) -> Result<(), Errno> {
-        let mut done = 0;
-        while done < buffer.len() {
-            match rustix::io::pwrite(&self.file.fd, &buffer[done..], offset + done as u64) {
+    fn write(&self, offset: u64, mut pieces: &mut [IoSlice<'_>]) -> Result<(), Errno> {
+        let mut at = offset;
+        while !pieces.is_empty() {
+            match rustix::io::pwritev(self.fd(), pieces, at) {
                 Ok(0) => return Err(Errno::IO),
-                Ok(count) => done += count,
+                Ok(count) => {
+                    IoSlice::advance_slices(&mut pieces, count);
+                    at += count as u64;
+                }
                 Err(Errno::INTR) => {}
                 Err(errno) => return Err(errno),
             }
@@ -285,12 +353,8 @@ impl Core {
     /// Writes from the library's own memory. `None` if that is in too many pieces.
     fn write_in_place(&self, io: &DeviceIo) -> Option<Result<(), Errno>> {
         let result = io.in_place(|pieces| {
-            let mut at = io.offset();
-            for piece in pieces {
-                self.write(at, piece)?;
-                at += piece.len() as u64;
-            }
-            Ok(())
+            let mut slices: Vec<_> = pieces.iter().map(|piece| IoSlice::new(piece)).collect();
+            self.write(io.offset(), &mut slices)
         })?;
         // Even if it failed: some of it may have been written.
         self.file.note_written();
@@ -299,13 +363,13 @@ impl Core {
 
     /// Writes and makes durable in one. `None`, and nothing was done, if that is not wanted or not
     /// possible.
-    fn write_through(&self, io: &DeviceIo) -> Option<Result<(), Errno>> {
-        let through = self.through.as_ref()?;
-        if !io.submitter_may_wait || io.length() > WRITE_THROUGH_BYTES_MAX {
+    fn write_durably(&self, io: &DeviceIo) -> Option<Result<(), Errno>> {
+        let past_cache = self.past_cache.as_ref()?;
+        if !io.submitter_may_wait || io.length() > DURABLE_WRITE_BYTES_MAX {
             return None;
         }
         let result = io.in_place(|pieces| match pieces {
-            [piece] => through.write(io.offset(), piece),
+            [piece] => past_cache.write_durably(io.offset(), piece),
             _ => None,
         })??;
         if result.is_err() {
@@ -332,56 +396,20 @@ impl Core {
             bytes: stat.st_size as u64,
             logical_block: if self.direct { DIRECT_FILE_BLOCK } else { 512 },
             physical_block: FILE_PHYSICAL_BLOCK,
-            rotational: false,
+            merges: self.merges,
             trim: true,
         })
     }
 }
 
 /// Larger blocks of a log come several at a time, and one flush after them costs less than one for each.
-const WRITE_THROUGH_BYTES_MAX: usize = 64 << 10;
+const DURABLE_WRITE_BYTES_MAX: usize = 64 << 10;
 
-/// A second way to a file: past the page cache, and each write durable when it returns.
-struct WriteThrough {
-    fd: OwnedFd,
-    /// The file system has refused it.
-    refused: AtomicBool,
-}
-
-impl WriteThrough {
-    /// `None` where the file system has no such way.
-    fn open(file: &LockedFile) -> Option<Self> {
-        // By the descriptor: the path may name another file by now.
-        let path = format!("/proc/self/fd/{}", file.fd.as_raw_fd());
-        let flags = OFlags::WRONLY | OFlags::DIRECT | OFlags::DSYNC | OFlags::CLOEXEC;
-        let fd = rustix::fs::open(path, flags, Mode::empty()).ok()?;
-        Some(Self {
-            fd,
-            refused: AtomicBool::new(false),
-        })
-    }
-
-    /// `None` if it cannot be done this way.
-    fn write(&self, offset: u64, data: &[u8]) -> Option<Result<(), Errno>> {
-        let block = DIRECT_FILE_BLOCK as usize;
-        let aligned = data.as_ptr().addr() % block == 0
-            && data.len() % block == 0
-            && offset % block as u64 == 0;
-        if !aligned || self.refused.load(Ordering::Relaxed) {
-            return None;
-        }
-        match rustix::io::pwrite(&self.fd, data, offset) {
-            Ok(count) if count == data.len() => Some(Ok(())),
-            // The rest goes the usual way, with all of it.
-            Ok(_) | Err(Errno::INTR) => None,
-            Err(Errno::INVAL | Errno::OPNOTSUPP) => {
-                self.refused.store(true, Ordering::Relaxed);
-                None
-            }
-            Err(errno) => Some(Err(errno)),
-        }
-    }
-}
+/// A write of so much is worth its way to the disk at once,
+const LARGE_WRITE_BYTES_MIN: usize = 64 << 10;
+/// if it is in pieces of so much on average: where they are small, copying them costs no more than handing
+/// them to the disk, and what is read at the next import stays in the page cache.
+const LARGE_WRITE_PIECE_BYTES: usize = 16 << 10;
 
 /// Writes on one thread's stack that complete inside one another.
 const NESTED_MAX: u32 = 2;
@@ -422,7 +450,7 @@ impl Blocking for OnWorker {
             IoKind::Write => {
                 let bytes = buffer.bytes(io.length());
                 if io.copy_to(bytes) {
-                    core.write(io.offset(), bytes)
+                    core.write(io.offset(), &mut [IoSlice::new(bytes)])
                 } else {
                     Err(Errno::NXIO)
                 }
@@ -477,7 +505,7 @@ mod disk {
             bytes: seek(&file.fd, SeekFrom::End(0))?,
             logical_block: ioctl_blksszget(&file.fd)?,
             physical_block: ioctl_blkpbszget(&file.fd)?,
-            rotational: setting("rotational") == Some(1),
+            merges: setting("rotational") == Some(1),
             trim: setting("discard_max_bytes").is_some_and(|max| max > 0),
         })
     }
@@ -556,31 +584,55 @@ mod tests {
         reads_back_what_was_written(Way::Direct);
     }
 
+    /// Memory with the alignment of the library's, and more of it before and after.
+    fn paged(length: usize, random: &mut fastrand::Rng) -> (Vec<u8>, usize) {
+        let block = DIRECT_FILE_BLOCK as usize;
+        let memory: Vec<u8> = std::iter::repeat_with(|| random.u8(..))
+            .take(length + 2 * block)
+            .collect();
+        let start = memory.as_ptr().align_offset(block);
+        (memory, start)
+    }
+
     #[test]
-    fn write_through_is_seen_by_readers_and_leaves_nothing_to_flush() {
+    fn large_writes_past_the_page_cache_are_seen_through_it_and_refused_ones_are_made_otherwise() {
+        const BYTES: usize = 1 << 20;
         let (file, _) = open_file(Way::Cached);
-        let path = file.path();
-        let held = open_locked(path, Access::ReadWrite, AccessOptions::default()).expect("open");
-        // None on a file system in memory, for example.
-        let Some(through) = WriteThrough::open(&held) else {
+        let held = open_locked(file.path(), Access::ReadWrite, AccessOptions::default());
+        let held = held.expect("open");
+        let (true, Ok(ring)) = (held.is_direct(), Ring::start()) else {
             return;
         };
-        held.flush().expect("flush");
-        let memory = vec![7; 3 * DIRECT_FILE_BLOCK as usize];
-        let start = memory.as_ptr().align_offset(DIRECT_FILE_BLOCK as usize);
-        let data = &memory[start..start + DIRECT_FILE_BLOCK as usize];
-        // What a reader has seen before must not stay in the page cache.
-        let mut read = vec![0; data.len()];
-        rustix::io::pread(&held.fd, &mut read, 8192).expect("read");
-        match through.write(8192, data) {
-            Some(result) => result.expect("write"),
-            None => return assert!(through.refused.load(Ordering::Relaxed)),
+        let mut random = fastrand::Rng::with_seed(9);
+        for shift in [0, 1] {
+            let offset = (1 << 20) * shift as u64;
+            let cached = reopen_cached(&held).expect("reopen");
+            let mut read = vec![0; BYTES];
+            rustix::io::pread(&cached, &mut read, offset).expect("now it is in the page cache");
+            let (mut memory, start) = paged(BYTES, &mut random);
+            // The second is not aligned: no file system on a disk takes it past its cache.
+            let data = &mut memory[start + shift..start + shift + BYTES];
+            let pieces = data.chunks_mut(128 << 10).map(|piece| LentPiece {
+                data: piece.as_mut_ptr(),
+                length: piece.len(),
+            });
+            let pieces = pieces.collect();
+            let (sender, receiver) = mpsc::channel();
+            let io =
+                DeviceIo::on_memory(IoKind::Write, offset, vec![0; BYTES], move |result, _| {
+                    sender.send(result).expect("somebody waits");
+                });
+            let otherwise: Otherwise = Box::new(|io| io.complete(Err(Errno::INVAL), Place::Here));
+            ring.submit_lent(&held, io, pieces, otherwise);
+            match receiver.recv().expect("completed") {
+                Ok(()) => {
+                    rustix::io::pread(&cached, &mut read, offset).expect("read");
+                    assert!(read == *data, "shifted by {shift}");
+                    assert!(!held.is_durable());
+                }
+                Err(errno) => assert_eq!((errno, shift), (Errno::INVAL, 1)),
+            }
         }
-        assert!(held.is_durable());
-        rustix::io::pread(&held.fd, &mut read, 8192).expect("read");
-        assert!(read == data);
-        assert_eq!(through.write(8192, &data[..512]), None, "not a whole block");
-        assert_eq!(through.write(512, data), None, "not at a block");
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //! it.
 
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -47,8 +47,16 @@ impl Place {
     }
 }
 
-/// Most pieces of memory that are worth a vectored system call.
-const PIECES_MAX: usize = 64;
+/// Most pieces of memory that are worth a vectored system call: 1 MiB of the smallest blocks of a
+/// volume.
+const PIECES_MAX: usize = 256;
+
+/// A piece of memory as the kernel takes it (`struct iovec`).
+#[repr(C)]
+pub(super) struct LentPiece {
+    pub(super) data: *mut u8,
+    pub(super) length: usize,
+}
 
 /// The library's I/O.
 struct LibraryIo(NonNull<sys::bh_io>);
@@ -81,6 +89,8 @@ impl Requester {
 
 struct Cell {
     submitted: Instant,
+    /// The kernel works on the requester's own memory, which no deadline can take back from it.
+    lent: AtomicBool,
     requester: Mutex<Option<Requester>>,
 }
 
@@ -153,6 +163,9 @@ impl InFlight {
                 let Ok(mut requester) = cell.requester.try_lock() else {
                     continue;
                 };
+                if cell.lent.load(Ordering::Relaxed) {
+                    continue;
+                }
                 if requester.is_some() {
                     // Before the driver can find out, so that it subtracts only what was added.
                     self.overdue.fetch_add(1, Ordering::AcqRel);
@@ -193,6 +206,7 @@ impl DeviceIo {
     ) -> Self {
         let cell = Arc::new(Cell {
             submitted: Instant::now(),
+            lent: AtomicBool::new(false),
             requester: Mutex::new(Some(requester)),
         });
         Self {
@@ -331,6 +345,27 @@ impl DeviceIo {
         }
     }
 
+    /// Lends the requester's own memory to the kernel until this I/O is completed: **no deadline ends
+    /// it any more**. `None`, and nothing was lent, if `suits` refuses the pieces, if they are too many, or
+    /// when the deadline has passed.
+    pub(super) fn lend(
+        &self,
+        suits: impl FnOnce(&[std::io::IoSliceMut<'_>]) -> bool,
+    ) -> Option<Vec<LentPiece>> {
+        self.in_place(|pieces| {
+            if !suits(pieces) {
+                return None;
+            }
+            // Within the lock that a deadline would take.
+            self.cell.lent.store(true, Ordering::Relaxed);
+            let lent = pieces.iter_mut().map(|piece| LentPiece {
+                data: piece.as_mut_ptr(),
+                length: piece.len(),
+            });
+            Some(lent.collect())
+        })?
+    }
+
     /// Gives it back. Hold no lock: the library may go on, and submit, before this returns.
     pub fn complete(mut self, result: Result<(), Errno>, place: Place) {
         self.complete_once(result, place);
@@ -389,6 +424,23 @@ mod tests {
         io.complete(Ok(()), Place::Here);
         assert!(!in_flight.hangs());
         assert!(receiver.recv().is_err(), "completed once");
+    }
+
+    #[test]
+    fn what_the_kernel_was_lent_no_deadline_takes_back() {
+        let in_flight = Arc::new(InFlight::default());
+        let (io, receiver) = read_io(&in_flight);
+        assert!(io.lend(|_| false).is_none());
+        let pieces = io.lend(|pieces| pieces.len() == 1).expect("lent");
+        assert_eq!(pieces[0].length, 4);
+        assert_eq!(in_flight.expire(Duration::ZERO), 0);
+        assert!(!in_flight.hangs());
+        io.complete(Ok(()), Place::Here);
+        assert_eq!(receiver.recv().unwrap(), (Ok(()), vec![0; 4]));
+
+        let (late, _receiver) = read_io(&in_flight);
+        assert_eq!(in_flight.expire(Duration::ZERO), 1);
+        assert!(late.lend(|_| true).is_none(), "the requester has it back");
     }
 
     #[test]

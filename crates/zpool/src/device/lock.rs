@@ -67,6 +67,11 @@ impl LockedFile {
         }
     }
 
+    /// Whether its descriptor bypasses the page cache.
+    pub(super) fn is_direct(&self) -> bool {
+        rustix::fs::fcntl_getfl(&self.fd).is_ok_and(|flags| flags.contains(OFlags::DIRECT))
+    }
+
     /// Whether it can be reserved.
     fn is_reservable(&self) -> bool {
         self.is_disk && reservation::is_supported(&Kernel(self.fd.as_fd()))
@@ -192,8 +197,11 @@ pub(crate) enum Previous {
 /// How long somebody may look at a disk, with a shared lock, until it counts as in use: udev does
 /// at each event, such as the end of a write by a program that had the disk open.
 const LOOKERS_PATIENCE: Duration = Duration::from_secs(30);
+/// How long writes of a process that was killed may stay in the kernel, which keeps its lock until they are done.
+/// A disk that takes longer has failed.
+const REMAINS_PATIENCE: Duration = Duration::from_secs(30);
 /// Pause between two attempts meanwhile.
-const LOOKERS_PAUSE: Duration = Duration::from_millis(5);
+const LOCK_PAUSE: Duration = Duration::from_millis(5);
 
 /// One descriptor per device: a second one of the same process would be refused the lock. The
 /// library opens a device twice when a spare stands in for another.
@@ -235,7 +243,7 @@ pub(super) fn acquire(
         true => LOOKERS_PATIENCE,
         false => Duration::ZERO,
     };
-    match lock(&fd, patience) {
+    match lock(&fd, patience, || holder_is_gone(&opened)) {
         Ok(()) => {}
         Err(Errno::WOULDBLOCK) => {
             return Err(OpenFailure::InUse {
@@ -260,18 +268,25 @@ pub(super) fn acquire(
     Ok(file)
 }
 
-/// Locks exclusively. Waits for those who only look, and not for another exclusive lock.
-fn lock(fd: &OwnedFd, patience: Duration) -> Result<(), Errno> {
-    let deadline = Instant::now() + patience;
+/// Locks exclusively. Waits for those who only look, as long as `patience` says, and for what the kernel
+/// still does for a process that is gone, and not for another exclusive lock.
+fn lock(fd: &OwnedFd, patience: Duration, holder_is_gone: impl Fn() -> bool) -> Result<(), Errno> {
+    let started = Instant::now();
     loop {
         match flock(fd, FlockOperation::NonBlockingLockExclusive) {
-            Err(Errno::WOULDBLOCK) if Instant::now() < deadline => {}
+            Err(Errno::WOULDBLOCK) => {}
             decided => return decided,
         }
-        // Granted only where all others look, too.
-        flock(fd, FlockOperation::NonBlockingLockShared)?;
-        flock(fd, FlockOperation::Unlock)?;
-        std::thread::sleep(LOOKERS_PAUSE);
+        let waited = started.elapsed();
+        if !(waited < REMAINS_PATIENCE && holder_is_gone()) {
+            if waited >= patience {
+                return Err(Errno::WOULDBLOCK);
+            }
+            // Granted only where all others look, too.
+            flock(fd, FlockOperation::NonBlockingLockShared)?;
+            flock(fd, FlockOperation::Unlock)?;
+        }
+        std::thread::sleep(LOCK_PAUSE);
     }
 }
 
@@ -305,16 +320,31 @@ fn failure(errno: Errno) -> OpenFailure {
     }
 }
 
-/// Who holds a lock, from the system's table: "process 123 (name)".
+/// Who holds a lock: "process 123 (name)".
 fn holder(stat: &rustix::fs::Stat) -> Option<String> {
+    let pid = holder_pid(stat)?;
+    let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+    Some(format!("process {pid} ({})", name.trim()))
+}
+
+/// Whether the process that holds a lock has ended. One of another PID namespace is not seen, and counts as
+/// alive.
+fn holder_is_gone(stat: &rustix::fs::Stat) -> bool {
+    holder_pid(stat).is_some_and(|pid| {
+        let status = std::fs::read_to_string(format!("/proc/{pid}/status"));
+        // Nobody has asked how a zombie ended.
+        status.map_or(true, |status| status.contains("\nState:\tZ"))
+    })
+}
+
+/// Who holds a lock, from the system's table.
+fn holder_pid(stat: &rustix::fs::Stat) -> Option<u32> {
     let table = std::fs::read_to_string("/proc/locks").ok()?;
     let (major, minor) = (
         rustix::fs::major(stat.st_dev),
         rustix::fs::minor(stat.st_dev),
     );
-    let pid = holder_in(&table, major, minor, stat.st_ino)?;
-    let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
-    Some(format!("process {pid} ({})", name.trim()))
+    holder_in(&table, major, minor, stat.st_ino)
 }
 
 /// A line is `1: FLOCK ADVISORY WRITE 4711 fe:00:131090 0 EOF`; the device number is in hex.
@@ -364,9 +394,9 @@ mod tests {
         let look = file.reopen().expect("a descriptor of its own");
         flock(&look, FlockOperation::NonBlockingLockShared).expect("looks");
         let fd = OwnedFd::from(file.reopen().expect("another"));
-        assert_eq!(lock(&fd, Duration::ZERO), Err(Errno::WOULDBLOCK));
+        assert_eq!(lock(&fd, Duration::ZERO, || false), Err(Errno::WOULDBLOCK));
         std::thread::scope(|scope| {
-            let waits = scope.spawn(|| lock(&fd, PATIENCE));
+            let waits = scope.spawn(|| lock(&fd, PATIENCE, || false));
             drop(look);
             assert_eq!(waits.join().expect("no panic"), Ok(()));
         });
@@ -379,8 +409,28 @@ mod tests {
         flock(file.as_file(), FlockOperation::NonBlockingLockExclusive).expect("lock");
         let fd = OwnedFd::from(file.reopen().expect("a descriptor of its own"));
         let started = Instant::now();
-        assert_eq!(lock(&fd, PATIENCE), Err(Errno::WOULDBLOCK));
+        assert_eq!(lock(&fd, PATIENCE, || false), Err(Errno::WOULDBLOCK));
         assert!(started.elapsed() < PATIENCE / 2);
+    }
+
+    #[test]
+    fn writes_that_outlive_a_killed_process_are_waited_for() {
+        let file = tempfile::NamedTempFile::new().expect("temporary file");
+        let remains = file.reopen().expect("a descriptor of its own");
+        let given = remains.try_clone().expect("the same one");
+        // Locks the descriptor that it has from us, and ends.
+        let ended = std::process::Command::new("flock")
+            .args(["--exclusive", "--nonblock", "0"])
+            .stdin(given)
+            .status();
+        assert!(ended.expect("flock of util-linux").success());
+        std::thread::scope(|scope| {
+            let waits = scope.spawn(|| acquire(file.path(), Access::ReadWrite, OFlags::empty()));
+            std::thread::sleep(10 * LOCK_PAUSE);
+            assert!(!waits.is_finished());
+            drop(remains);
+            waits.join().expect("no panic").expect("locked");
+        });
     }
 
     #[test]

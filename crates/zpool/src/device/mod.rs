@@ -8,7 +8,8 @@
 //! the drivers: when it passes, the library gets its I/O back with an error, faults the device
 //! and goes on with the others. The driver still holds its half of the I/O, whose memory it can no
 //! longer reach: drivers hand a kernel (or a network) only memory of their own, so that an answer
-//! that comes after all harms nobody. Until it comes, new I/O fails at once.
+//! that comes after all harms nobody. Until it comes, new I/O fails at once. Files of a local file
+//! system are the exception: no deadline ends a write to one.
 
 mod bridge;
 pub mod faults;
@@ -16,6 +17,7 @@ pub mod file;
 mod io;
 mod lock;
 mod ownership;
+mod past_cache;
 mod reservation;
 mod ring;
 mod workers;
@@ -42,8 +44,9 @@ pub struct Shape {
     pub logical_block: u32,
     /// Smallest I/O that the device carries out without reading first, a power of two.
     pub physical_block: u32,
-    /// Whether seeking costs time.
-    pub rotational: bool,
+    /// Whether I/O that adjoins is merged up to 1 MiB, in place of 128 KiB: a call, or a seek, costs more
+    /// than such a merger.
+    pub merges: bool,
     /// Whether it can be told that contents are not needed any more.
     pub trim: bool,
 }
@@ -119,6 +122,9 @@ pub trait Driver: Send + Sync {
     /// Opens `path` for a device that the pool knows as `guid`.
     fn open(&self, path: &Path, guid: u64, access: Access) -> Result<Arc<dyn Device>, OpenFailure>;
 }
+
+/// Smallest I/O on a file that bypasses the page cache, where its file system does not say.
+const DIRECT_FILE_BLOCK: u32 = 4096;
 
 /// Settings of the devices.
 #[derive(Clone)]

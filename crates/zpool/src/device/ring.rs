@@ -2,7 +2,8 @@
 //!
 //! One ring serves all devices that bypass the page cache. Whoever has an I/O submits it; one
 //! thread reaps completions. The kernel is given buffers that the ring owns until their
-//! completion has come, whatever has become of the I/O by then.
+//! completion has come, whatever has become of the I/O by then; or, for a write that no deadline ends, the
+//! memory of who asked for it.
 
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::collections::VecDeque;
@@ -14,7 +15,7 @@ use io_uring::{IoUring, opcode, squeue, types};
 use rustix::io::Errno;
 
 use super::Place;
-use super::io::{DeviceIo, IoKind};
+use super::io::{DeviceIo, IoKind, LentPiece};
 use super::lock::LockedFile;
 
 /// Alignment that suits every disk.
@@ -112,10 +113,52 @@ impl Buffers {
 /// An I/O in the kernel's hands.
 struct Flight {
     io: DeviceIo,
+    /// Open, and so locked, until the kernel has done it: also when the process is killed meanwhile.
     file: Arc<LockedFile>,
-    buffer: Buffer,
+    memory: Memory,
     /// Bytes done: the kernel may do less than asked.
     done: usize,
+}
+
+/// What the kernel works on.
+enum Memory {
+    /// The ring's.
+    Own(Buffer),
+    /// The requester's.
+    Lent(Lent),
+}
+
+/// A write from the requester's own memory.
+struct Lent {
+    /// What is not written yet.
+    pieces: Vec<LentPiece>,
+    /// Carries the write out in another way.
+    otherwise: Otherwise,
+}
+
+// SAFETY: the memory is that of the flight's I/O, which any thread may work on.
+unsafe impl Send for Lent {}
+
+/// Takes a write over that the kernel does not do past the page cache.
+pub(super) type Otherwise = Box<dyn FnOnce(DeviceIo) + Send>;
+
+impl Lent {
+    /// Drops the first `bytes`, which are written.
+    fn skip(&mut self, mut bytes: usize) {
+        let whole = self.pieces.iter().take_while(|piece| {
+            let is_done = piece.length <= bytes;
+            if is_done {
+                bytes -= piece.length;
+            }
+            is_done
+        });
+        let whole = whole.count();
+        self.pieces.drain(..whole);
+        if let Some(first) = self.pieces.first_mut() {
+            first.data = first.data.wrapping_add(bytes);
+            first.length -= bytes;
+        }
+    }
 }
 
 /// The ring.
@@ -154,31 +197,53 @@ impl Ring {
                 return;
             }
         }
-        let flight = Box::new(Flight {
+        self.launch(Box::new(Flight {
             io,
             file: Arc::clone(file),
-            buffer,
+            memory: Memory::Own(buffer),
             done: 0,
-        });
-        self.launch(flight);
+        }));
+    }
+
+    /// Takes over a write whose memory was lent by it: `pieces`. `otherwise` gets it if the file system refuses
+    /// to write past the page cache.
+    pub(super) fn submit_lent(
+        &self,
+        file: &Arc<LockedFile>,
+        io: DeviceIo,
+        pieces: Vec<LentPiece>,
+        otherwise: Otherwise,
+    ) {
+        self.launch(Box::new(Flight {
+            io,
+            file: Arc::clone(file),
+            memory: Memory::Lent(Lent { pieces, otherwise }),
+            done: 0,
+        }));
     }
 
     fn launch(&self, mut flight: Box<Flight>) {
         let fd = types::Fd(flight.file.fd.as_raw_fd());
-        let (length, done) = (flight.io.length(), flight.done);
+        let (kind, length, done) = (flight.io.kind(), flight.io.length(), flight.done);
         let offset = flight.io.offset() + done as u64;
-        let rest = flight
-            .buffer
-            .bytes(length)
-            .get_mut(done..)
-            .unwrap_or_default();
-        let (data, count) = (rest.as_mut_ptr(), rest.len() as u32);
-        let entry = match flight.io.kind() {
-            IoKind::Read => opcode::Read::new(fd, data, count).offset(offset).build(),
-            IoKind::Write => opcode::Write::new(fd, data, count).offset(offset).build(),
-            IoKind::Flush | IoKind::Trim => opcode::Fsync::new(fd)
-                .flags(types::FsyncFlags::DATASYNC)
-                .build(),
+        let entry = match &mut flight.memory {
+            Memory::Lent(lent) => {
+                let (pieces, count) = (lent.pieces.as_ptr().cast(), lent.pieces.len() as u32);
+                opcode::Writev::new(fd, pieces, count)
+                    .offset(offset)
+                    .build()
+            }
+            Memory::Own(buffer) => {
+                let rest = buffer.bytes(length).get_mut(done..).unwrap_or_default();
+                let (data, count) = (rest.as_mut_ptr(), rest.len() as u32);
+                match kind {
+                    IoKind::Read => opcode::Read::new(fd, data, count).offset(offset).build(),
+                    IoKind::Write => opcode::Write::new(fd, data, count).offset(offset).build(),
+                    IoKind::Flush | IoKind::Trim => opcode::Fsync::new(fd)
+                        .flags(types::FsyncFlags::DATASYNC)
+                        .build(),
+                }
+            }
         };
         let entry = entry.user_data(Box::into_raw(flight) as u64);
         let mut queue = self.queue();
@@ -198,8 +263,8 @@ impl Ring {
                 // submission side.
                 let mut submission = unsafe { self.uring.submission_shared() };
                 while let Some(entry) = queue.pop_front() {
-                    // SAFETY: the buffer and descriptor belong to the flight, which lives until
-                    // its completion is reaped.
+                    // SAFETY: the memory and descriptor belong to the flight or to its I/O, which
+                    // live until its completion is reaped.
                     if unsafe { submission.push(&entry) }.is_err() {
                         queue.push_front(entry);
                         break;
@@ -247,6 +312,9 @@ impl Ring {
             (_, 0) => Some(Err(Errno::IO)),
             (_, bytes) => {
                 flight.done += bytes as usize;
+                if let Memory::Lent(lent) = &mut flight.memory {
+                    lent.skip(bytes as usize);
+                }
                 (flight.done >= flight.io.length()).then_some(Ok(()))
             }
         };
@@ -254,19 +322,24 @@ impl Ring {
             return self.launch(flight);
         };
         let Flight {
-            io,
-            file,
-            mut buffer,
-            ..
+            io, file, memory, ..
         } = *flight;
         if io.kind() == IoKind::Write {
             // Even if it failed: some of it may have been written.
             file.note_written();
         }
-        if io.kind() == IoKind::Read && outcome.is_ok() {
-            io.copy_from(buffer.bytes(io.length()));
+        match memory {
+            Memory::Own(mut buffer) => {
+                if io.kind() == IoKind::Read && outcome.is_ok() {
+                    io.copy_from(buffer.bytes(io.length()));
+                }
+                self.buffers.give_back(buffer);
+            }
+            Memory::Lent(lent) if matches!(outcome, Err(Errno::INVAL | Errno::OPNOTSUPP)) => {
+                return (lent.otherwise)(io);
+            }
+            Memory::Lent(_) => {}
         }
-        self.buffers.give_back(buffer);
         io.complete(outcome, Place::Here);
     }
 }

@@ -1,0 +1,121 @@
+//! Writes past the page cache to a file that is read through it.
+//!
+//! The kernel drops what its page cache has of a range that is written so, before and after. It cannot drop a
+//! page that somebody writes to meanwhile, so nobody may: the library has one I/O at a time on
+//! a block, blocks begin and end at pages here, and the file's readers do not read ahead, which
+//! would bring pages of several blocks as one.
+
+use std::io::IoSlice;
+use std::ops::Deref;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use rustix::fs::{Advice, Mode, OFlags, fadvise};
+use rustix::io::{Errno, ReadWriteFlags, pwritev2};
+
+use super::lock::LockedFile;
+use super::{Access, DIRECT_FILE_BLOCK};
+
+/// A file whose locked descriptor bypasses the page cache, for one that does not.
+pub(super) struct PastCache {
+    file: Arc<LockedFile>,
+    /// The file system has refused it.
+    refused: AtomicBool,
+}
+
+impl PastCache {
+    /// `None` if `file` was not opened for it.
+    pub(super) fn of(file: &Arc<LockedFile>) -> Option<Self> {
+        (file.is_direct() && file.access == Access::ReadWrite).then(|| Self {
+            file: Arc::clone(file),
+            refused: AtomicBool::new(false),
+        })
+    }
+
+    /// Whether memory in these pieces can be written at `offset`.
+    pub(super) fn suits<P: Deref<Target = [u8]>>(&self, offset: u64, pieces: &[P]) -> bool {
+        let is_aligned = |number: usize| number % DIRECT_FILE_BLOCK as usize == 0;
+        !self.refused.load(Ordering::Relaxed)
+            && offset % u64::from(DIRECT_FILE_BLOCK) == 0
+            && pieces
+                .iter()
+                .all(|piece| is_aligned(piece.as_ptr().addr()) && is_aligned(piece.len()))
+    }
+
+    /// Notes that the file system does not do it.
+    pub(super) fn refuse(&self) {
+        self.refused.store(true, Ordering::Relaxed);
+    }
+
+    /// Writes, and makes durable what was written, in one call. `None` if it cannot be done.
+    pub(super) fn write_durably(&self, offset: u64, data: &[u8]) -> Option<Result<(), Errno>> {
+        if !self.suits(offset, &[data]) {
+            return None;
+        }
+        let pieces = [IoSlice::new(data)];
+        match pwritev2(&self.file.fd, &pieces, offset, ReadWriteFlags::DSYNC) {
+            Ok(count) if count == data.len() => Some(Ok(())),
+            // The rest goes the usual way, with all of it.
+            Ok(_) | Err(Errno::INTR) => None,
+            Err(Errno::INVAL | Errno::OPNOTSUPP) => {
+                self.refuse();
+                None
+            }
+            Err(errno) => Some(Err(errno)),
+        }
+    }
+}
+
+/// A second descriptor of `file`, through the page cache.
+pub(super) fn reopen_cached(file: &LockedFile) -> Result<OwnedFd, Errno> {
+    let mode = match file.access {
+        Access::Read => OFlags::RDONLY,
+        Access::ReadWrite => OFlags::RDWR,
+    };
+    // By the descriptor: the path may name another file by now.
+    let path = format!("/proc/self/fd/{}", file.fd.as_raw_fd());
+    let cached = rustix::fs::open(path, mode | OFlags::CLOEXEC, Mode::empty())?;
+    fadvise(&cached, 0, None, Advice::Random)?;
+    Ok(cached)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::lock::acquire;
+
+    const BLOCK: usize = DIRECT_FILE_BLOCK as usize;
+
+    #[test]
+    fn what_is_written_durably_is_seen_by_readers_and_leaves_nothing_to_flush() {
+        let file = tempfile::NamedTempFile::new().expect("temporary file");
+        file.as_file().set_len(8 << 20).expect("size");
+        // Not on every file system.
+        let Ok(held) = acquire(file.path(), Access::ReadWrite, OFlags::DIRECT) else {
+            return;
+        };
+        let past = PastCache::of(&held).expect("direct");
+        let cached = reopen_cached(&held).expect("reopen");
+        held.flush().expect("flush");
+        let memory = vec![7; 3 * BLOCK];
+        let start = memory.as_ptr().align_offset(BLOCK);
+        let data = &memory[start..start + BLOCK];
+        // What a reader has seen before must not stay in the page cache.
+        let mut read = vec![0; data.len()];
+        rustix::io::pread(&cached, &mut read, 8192).expect("read");
+        match past.write_durably(8192, data) {
+            Some(result) => result.expect("write"),
+            None => return assert!(!past.suits(8192, &[data])),
+        }
+        assert!(held.is_durable());
+        rustix::io::pread(&cached, &mut read, 8192).expect("read");
+        assert!(read == data);
+        assert_eq!(
+            past.write_durably(8192, &data[..512]),
+            None,
+            "no whole block"
+        );
+        assert_eq!(past.write_durably(512, data), None, "not at a block");
+    }
+}
