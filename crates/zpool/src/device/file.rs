@@ -2,7 +2,7 @@
 //!
 //! Two ways lead to them. *Cached*: through the page cache, where a read of cached data, and a
 //! write to a file of a local file system, is a copy and completes on the spot, and everything
-//! else on a worker thread; only large writes, and blocks of a log, go past it
+//! else on a worker thread; only blocks of a log, and on ext4 large writes, go past it
 //! ([`PastCache`]). *Direct*: past the page cache (`O_DIRECT`) by io_uring, without threads. Direct suits
 //! disks, whose cache is the library's own; cached suits files, which are small or stand in for
 //! disks in a test.
@@ -17,12 +17,13 @@ use std::sync::{Arc, OnceLock};
 use rustix::fs::{FallocateFlags, OFlags, fallocate, fstat};
 use rustix::io::{Errno, ReadWriteFlags, preadv2};
 
+use super::backing::Backing;
 use super::io::{DeviceIo, IoKind, LentPiece, Place};
 use super::lock::{LockedFile, acquire};
 use super::past_cache::{PastCache, reopen_cached};
 use super::ring::{Buffer, Otherwise, Ring};
 use super::workers::{Blocking, Lane, Workers, complete_on_worker};
-use super::{Access, DIRECT_FILE_BLOCK, Device, Driver, OpenFailure, Shape};
+use super::{Access, DIRECT_FILE_BLOCK, Device, Driver, OpenFailure, Shape, disk};
 
 /// The way to a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -109,13 +110,12 @@ impl Driver for FileDriver {
             }
             _ => (None, None),
         };
-        let ring = (direct || past_cache.is_some())
-            .then(|| self.ring())
-            .flatten();
+        let mixes = past_cache.is_some() && backing == Backing::Local { mixes: true };
+        let ring = (direct || mixes).then(|| self.ring()).flatten();
         let core = Arc::new(Core {
             writes_are_copies: !direct && backing != Backing::Other,
             flushes_are_nothing: backing == Backing::Memory,
-            merges: past_cache.is_some() && ring.is_some(),
+            merges: mixes && ring.is_some(),
             cached,
             past_cache,
             file,
@@ -144,7 +144,8 @@ pub(super) fn open_locked(
     let is_direct = match options.way(is_disk) {
         Way::Direct => true,
         Way::Cached => {
-            !is_disk && access == Access::ReadWrite && Backing::at(path) == Backing::Disk
+            let is_local = matches!(Backing::at(path), Backing::Local { .. });
+            !is_disk && access == Access::ReadWrite && is_local
         }
     };
     if !is_direct {
@@ -154,43 +155,6 @@ pub(super) fn open_locked(
         // A file system without direct access.
         Err(OpenFailure::System(Errno::INVAL)) => acquire(path, access, OFlags::empty()),
         result => result,
-    }
-}
-
-/// What is under a file.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Backing {
-    /// A file system in memory: a flush has nothing to do.
-    Memory,
-    /// A file system of this machine, whose buffered writes are copies into the page cache.
-    Disk,
-    /// Something that can hang at any write (a network, a program), or that is no file.
-    Other,
-}
-
-impl Backing {
-    fn of(file: &LockedFile) -> Self {
-        if file.is_disk {
-            return Self::Other;
-        }
-        Self::of_file_system(rustix::fs::fstatfs(&file.fd))
-    }
-
-    /// Of the file at `path`.
-    fn at(path: &Path) -> Self {
-        Self::of_file_system(rustix::fs::statfs(path))
-    }
-
-    fn of_file_system(found: Result<rustix::fs::StatFs, Errno>) -> Self {
-        // Numbers of `<linux/magic.h>`.
-        match found.map(|stat| stat.f_type as u64) {
-            // tmpfs
-            Ok(0x0102_1994) => Self::Memory,
-            // ext2 to ext4, XFS, Btrfs, F2FS, and overlayfs: a container's own folders, whose
-            // upper layer is one of these.
-            Ok(0xef53 | 0x5846_5342 | 0x9123_683e | 0xf2f5_2010 | 0x794c_7630) => Self::Disk,
-            Ok(_) | Err(_) => Self::Other,
-        }
     }
 }
 
@@ -463,51 +427,6 @@ impl Blocking for OnWorker {
             core.file.note_written();
         }
         complete_on_worker(io, result);
-    }
-}
-
-/// What only block devices have.
-mod disk {
-    use std::os::fd::AsFd;
-
-    use rustix::fs::{SeekFrom, ioctl_blkpbszget, ioctl_blksszget, major, minor, seek};
-    use rustix::io::Errno;
-    use rustix::ioctl::{Setter, ioctl, opcode};
-
-    use super::super::Shape;
-    use super::super::lock::LockedFile;
-
-    /// `BLKDISCARD` of `<linux/fs.h>`: takes an offset and a length.
-    const BLKDISCARD: rustix::ioctl::Opcode = opcode::none(0x12, 119);
-
-    pub(super) fn discard(fd: impl AsFd, offset: u64, length: u64) -> Result<(), Errno> {
-        // SAFETY: this request reads two 64-bit integers, the range, and writes no memory.
-        unsafe { ioctl(fd, Setter::<BLKDISCARD, [u64; 2]>::new([offset, length])) }
-    }
-
-    pub(super) fn shape(file: &LockedFile) -> Result<Shape, Errno> {
-        let queue = format!(
-            "/sys/dev/block/{}:{}",
-            major(file.disk_number),
-            minor(file.disk_number)
-        );
-        // A partition's queue is its disk's.
-        let setting = |name: &str| -> Option<u64> {
-            [
-                format!("{queue}/queue/{name}"),
-                format!("{queue}/../queue/{name}"),
-            ]
-            .iter()
-            .find_map(|path| std::fs::read_to_string(path).ok())
-            .and_then(|text| text.trim().parse().ok())
-        };
-        Ok(Shape {
-            bytes: seek(&file.fd, SeekFrom::End(0))?,
-            logical_block: ioctl_blksszget(&file.fd)?,
-            physical_block: ioctl_blkpbszget(&file.fd)?,
-            merges: setting("rotational") == Some(1),
-            trim: setting("discard_max_bytes").is_some_and(|max| max > 0),
-        })
     }
 }
 

@@ -6,7 +6,7 @@
 //! other machines.
 
 use std::collections::HashMap;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -243,11 +243,11 @@ pub(super) fn acquire(
         true => LOOKERS_PATIENCE,
         false => Duration::ZERO,
     };
-    match lock(&fd, patience, || holder_is_gone(&opened)) {
+    match lock(&fd, patience, || holder_is_gone(&fd, &opened)) {
         Ok(()) => {}
         Err(Errno::WOULDBLOCK) => {
             return Err(OpenFailure::InUse {
-                by: holder(&opened).unwrap_or_else(|| "another process".into()),
+                by: holder(&fd, &opened).unwrap_or_else(|| "another process".into()),
             });
         }
         Err(errno) => return Err(OpenFailure::System(errno)),
@@ -320,31 +320,57 @@ fn failure(errno: Errno) -> OpenFailure {
     }
 }
 
-/// Who holds a lock: "process 123 (name)".
-fn holder(stat: &rustix::fs::Stat) -> Option<String> {
-    let pid = holder_pid(stat)?;
+/// Who holds the lock of a file that is open here as `fd`: "process 123 (name)".
+fn holder(fd: &OwnedFd, stat: &rustix::fs::Stat) -> Option<String> {
+    let pid = holder_pid(fd, stat)?;
     let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
     Some(format!("process {pid} ({})", name.trim()))
 }
 
-/// Whether the process that holds a lock has ended. One of another PID namespace is not seen, and counts as
+/// Whether the process that holds the lock has ended. One of another PID namespace is not seen, and counts as
 /// alive.
-fn holder_is_gone(stat: &rustix::fs::Stat) -> bool {
-    holder_pid(stat).is_some_and(|pid| {
+fn holder_is_gone(fd: &OwnedFd, stat: &rustix::fs::Stat) -> bool {
+    holder_pid(fd, stat).is_some_and(|pid| {
         let status = std::fs::read_to_string(format!("/proc/{pid}/status"));
         // Nobody has asked how a zombie ended.
         status.map_or(true, |status| status.contains("\nState:\tZ"))
     })
 }
 
-/// Who holds a lock, from the system's table.
-fn holder_pid(stat: &rustix::fs::Stat) -> Option<u32> {
+/// Who holds the lock, from the system's table.
+fn holder_pid(fd: &OwnedFd, stat: &rustix::fs::Stat) -> Option<u32> {
     let table = std::fs::read_to_string("/proc/locks").ok()?;
-    let (major, minor) = (
-        rustix::fs::major(stat.st_dev),
-        rustix::fs::minor(stat.st_dev),
-    );
+    let (major, minor) = mounted_device(fd).unwrap_or_else(|| {
+        (
+            rustix::fs::major(stat.st_dev),
+            rustix::fs::minor(stat.st_dev),
+        )
+    });
     holder_in(&table, major, minor, stat.st_ino)
+}
+
+/// Number of the file system that `fd` is on, as the table of locks has it. `stat` tells another one of Btrfs, for
+/// each subvolume.
+fn mounted_device(fd: &OwnedFd) -> Option<(u32, u32)> {
+    let about = std::fs::read_to_string(format!("/proc/self/fdinfo/{}", fd.as_raw_fd())).ok()?;
+    let mount = about
+        .lines()
+        .find_map(|line| line.strip_prefix("mnt_id:"))?;
+    device_of_mount(
+        &std::fs::read_to_string("/proc/self/mountinfo").ok()?,
+        mount.trim(),
+    )
+}
+
+/// A line is `36 35 98:0 / /mnt rw …`: its number, its parent's, and the device's in decimal.
+fn device_of_mount(table: &str, mount: &str) -> Option<(u32, u32)> {
+    table.lines().find_map(|line| {
+        let mut fields = line.split(' ');
+        let (number, _parent, device) = (fields.next()?, fields.next()?, fields.next()?);
+        let (major, minor) = device.split_once(':')?;
+        (number == mount).then_some(())?;
+        Some((major.parse().ok()?, minor.parse().ok()?))
+    })
 }
 
 /// A line is `1: FLOCK ADVISORY WRITE 4711 fe:00:131090 0 EOF`; the device number is in hex.
@@ -439,6 +465,14 @@ mod tests {
                      2: FLOCK  ADVISORY  WRITE 4711 fe:00:7 0 EOF\n";
         assert_eq!(holder_in(table, 0xfe, 0, 7), Some(4711));
         assert_eq!(holder_in(table, 0xfe, 1, 7), None);
+    }
+
+    #[test]
+    fn device_of_a_mount_is_read_from_the_table_of_mounts() {
+        let table = "30 1 254:0 / / rw,relatime - ext4 /dev/vda rw\n\
+                     31 30 0:51 / /srv rw shared:7 - btrfs /dev/vdb rw\n";
+        assert_eq!(device_of_mount(table, "31"), Some((0, 51)));
+        assert_eq!(device_of_mount(table, "3"), None);
     }
 
     #[test]

@@ -11,7 +11,9 @@
 //! that comes after all harms nobody. Until it comes, new I/O fails at once. Files of a local file
 //! system are the exception: no deadline ends a write to one.
 
+mod backing;
 mod bridge;
+mod disk;
 pub mod faults;
 pub mod file;
 mod io;
