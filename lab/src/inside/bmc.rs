@@ -5,7 +5,7 @@ use std::fs::Permissions;
 use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
 
 use appliance::{Appliance, Bmc, Privilege};
@@ -26,8 +26,8 @@ const WATTS_ON: u8 = 126;
 const WATTS_OFF: u8 = 4;
 /// What its thermometer shows, in degrees Celsius.
 const INLET_CELSIUS: u8 = 23;
-/// Pause between two looks of the simulator at the power that is taken, in milliseconds.
-const WATTS_POLL_MS: u32 = 2_000;
+/// Pause between two looks of the simulator at what a sensor measures, in milliseconds.
+const READING_POLL_MS: u32 = 2_000;
 
 /// A sensor of the BMC, with a reading of one byte that is its value.
 struct Sensor {
@@ -73,42 +73,28 @@ impl Sensor {
         [&head[..], &body].concat()
     }
 
-    /// Adds it to the simulator, with a fixed reading or one from a file.
-    fn commands(&self, reading: &Reading) -> String {
-        let (number, kind) = (self.number, self.kind);
+    /// Adds it to the simulator, with the reading that a file has. (A reading that is set once is not told by
+    /// the simulator of OpenIPMI 2.0.37.)
+    fn commands(&self, reading: &Path) -> String {
+        let (number, kind, reading) = (self.number, self.kind, reading.display());
         let none = "000000000000000";
-        let poll = match reading {
-            Reading::File(path) => format!(" poll {WATTS_POLL_MS} file \"{}\"", path.display()),
-            Reading::Fixed(_) => String::new(),
-        };
         let bytes: Vec<String> = self
             .record()
             .iter()
             .map(|byte| format!("0x{byte:02x}"))
             .collect();
-        let mut text = format!(
-            "sensor_add 0x20 0 {number} {kind} 1{poll}\n\
+        format!(
+            "sensor_add 0x20 0 {number} {kind} 1 poll {READING_POLL_MS} file \"{reading}\"\n\
              sensor_set_event_support 0x20 0 {number} enable scanning per-state {none} {none} {none} {none}\n\
              main_sdr_add 0x20 {}\n",
             bytes.join(" ")
-        );
-        if let Reading::Fixed(value) = reading {
-            text.push_str(&format!("sensor_set_value 0x20 0 {number} {value} 0\n"));
-        }
-        text
+        )
     }
 }
 
-/// Where a sensor's reading comes from.
-enum Reading {
-    Fixed(u8),
-    File(PathBuf),
-}
-
 /// What the simulator simulates: one controller with two sensors, nothing else on its bus.
-fn emulation(watts: PathBuf) -> String {
-    let inlet = INLET.commands(&Reading::Fixed(INLET_CELSIUS));
-    let power = POWER.commands(&Reading::File(watts));
+fn emulation(celsius: &Path, watts: &Path) -> String {
+    let (inlet, power) = (INLET.commands(celsius), POWER.commands(watts));
     format!(
         "mc_setbmc 0x20\n\
          mc_add 0x20 0 no-device-sdrs 0x23 9 8 0x9f 0x1291 0xf02\n\
@@ -135,6 +121,8 @@ pub fn device(head: &HeadName) -> String {
 
 /// The file with what the head takes from its plug.
 const WATTS: &str = "watts";
+/// The file with how warm the air is that it takes in.
+const CELSIUS: &str = "celsius";
 
 /// Where the supervisor writes what the BMC says of the power, at every change.
 pub fn note_power(folder: &Folder, head: &HeadName, powered: bool) -> io::Result<()> {
@@ -175,7 +163,9 @@ pub fn run(folder: &Folder, head: &str) -> io::Result<ExitCode> {
     std::fs::write(&chassis, chassis_script(folder, &head))?;
     std::fs::set_permissions(&chassis, Permissions::from_mode(0o700))?;
     std::fs::write(&lan, lan_conf(&chassis, &head, bmc, password))?;
-    std::fs::write(&emulation, self::emulation(own.join(WATTS)))?;
+    let (celsius, watts) = (own.join(CELSIUS), own.join(WATTS));
+    std::fs::write(&celsius, format!("{INLET_CELSIUS}\n"))?;
+    std::fs::write(&emulation, self::emulation(&celsius, &watts))?;
     let _told_no_more = unit::greet()?;
     root::build_for_device()?;
     switch::configure(&ports(&appliance, &head))?;

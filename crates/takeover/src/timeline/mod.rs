@@ -95,7 +95,8 @@ pub fn step_of(line: &str, resources: &Resources) -> Option<Step> {
     if has(&["[TOTEM ]", "A new membership"]) {
         return Some(Step::Membership);
     }
-    if has(&["Result of monitor operation for", pool]) && !has(&[": ok"]) && !has(&["Cancelled"]) {
+    if has(&["Result of monitor operation for", pool]) && !is_success(line) && !has(&["Cancelled"])
+    {
         return Some(Step::Detected);
     }
     // A failure that the cluster was told of.
@@ -105,7 +106,7 @@ pub fn step_of(line: &str, resources: &Resources) -> Option<Step> {
     if has(&["Requesting local execution of stop operation for", pool]) {
         return Some(Step::PoolStop);
     }
-    if has(&["Result of stop operation for", pool, ": ok"]) {
+    if has(&["Result of stop operation for", pool]) && is_success(line) {
         return Some(Step::Stopped);
     }
     if has(&["Requesting fencing"]) {
@@ -127,8 +128,13 @@ pub fn step_of(line: &str, resources: &Resources) -> Option<Step> {
         return Some(Step::Listening);
     }
     let is_address = |id: &String| line.contains(id.as_str());
-    let is_up = has(&["Result of start operation for", ": ok"]);
+    let is_up = has(&["Result of start operation for"]) && is_success(line);
     (is_up && resources.addresses.iter().any(is_address)).then_some(Step::Address)
+}
+
+/// Whether an operation went well, in the words of Pacemaker 2 and of Pacemaker 3.
+fn is_success(line: &str) -> bool {
+    line.contains(": ok") || line.contains(": OK")
 }
 
 /// Pacemaker's words for a power-off that a device confirmed, or a person.
@@ -225,9 +231,21 @@ Nov 21 05:49:31.050 right pacemaker-controld  [41] (log_executor_event) \tnotice
             step_of(&line("not running | rc=7"), &resources()),
             Some(Step::Detected)
         );
-        for other in ["ok | rc=0", "Cancelled | call=7"] {
+        for other in [
+            "ok | rc=0",
+            "OK | graph action confirmed; rc=0",
+            "Cancelled | call=7",
+        ] {
             assert_eq!(step_of(&line(other), &resources()), None);
         }
+    }
+
+    #[test]
+    fn pacemaker_3_tells_the_same_steps_as_pacemaker_2() {
+        let newer = LOG.replace(": ok |", ": OK | graph action confirmed;");
+        assert_ne!(newer, LOG);
+        let steps = |log: &str| told(log, &resources(), FAULT_MS + 1050);
+        assert_eq!(steps(&newer), steps(LOG));
     }
 
     #[test]
