@@ -102,14 +102,11 @@ impl Driver for FileDriver {
         let file = open_locked(path, access, self.options)?;
         let backing = Backing::of(&file);
         let way = self.options.way(file.is_disk);
-        let direct = way == Way::Direct && file.is_direct();
-        let (cached, past_cache) = match (direct, file.is_direct()) {
-            (false, true) => {
-                let cached = reopen_cached(&file).map_err(OpenFailure::System)?;
-                (Some(cached), PastCache::of(&file))
-            }
-            _ => (None, None),
-        };
+        let bypasses = file.is_direct();
+        let direct = way == Way::Direct && bypasses;
+        let reopened = (bypasses && !direct).then(|| reopen_cached(&file));
+        let cached = reopened.transpose().map_err(OpenFailure::System)?;
+        let past_cache = cached.as_ref().and_then(|_| PastCache::of(&file));
         let mixes = past_cache.is_some() && backing == Backing::Local { mixes: true };
         let ring = (direct || mixes).then(|| self.ring()).flatten();
         let core = Arc::new(Core {
