@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import ctypes
 import os
+import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from proof.runtime import ProofError, at_exit
 
 PR_SET_PDEATHSIG = 1
 LOG_TAIL_BYTES = 4000
+SYSTEM_PATH = ":/usr/sbin:/sbin"
 STOP_SECONDS = 20.0
 """How long a server may take to end after SIGTERM."""
 
@@ -26,6 +28,12 @@ def die_with_parent() -> None:
     _libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
+def missing_programs(needed: Iterable[str]) -> list[str]:
+    """Those of them that are not here. Users have no sbin in their path; what is there is found all the same."""
+    path = os.environ.get("PATH", "") + SYSTEM_PATH
+    return [name for name in needed if shutil.which(name, path=path) is None]
+
+
 class Child:
     """One process of ours. Its output goes to a log file; the tail of it explains a failure."""
 
@@ -35,16 +43,19 @@ class Child:
         self.argv = [str(word) for word in argv]
         self.started = time.monotonic()
         with log.open("ab") as sink:
-            self._process = subprocess.Popen(
-                self.argv,
-                stdin=subprocess.DEVNULL,
-                stdout=sink,
-                stderr=sink,
-                env={**os.environ, **env} if env else None,
-                # A terminal's Ctrl-C is ours to pass on: the child must not see it first.
-                start_new_session=True,
-                preexec_fn=die_with_parent,
-            )
+            try:
+                self._process = subprocess.Popen(
+                    self.argv,
+                    stdin=subprocess.DEVNULL,
+                    stdout=sink,
+                    stderr=sink,
+                    env={**os.environ, **env} if env else None,
+                    # A terminal's Ctrl-C is ours to pass on: the child must not see it first.
+                    start_new_session=True,
+                    preexec_fn=die_with_parent,
+                )
+            except FileNotFoundError as error:
+                raise ProofError(f"{self.argv[0]} is not installed") from error
         self._forget = at_exit(self.kill)
 
     @property

@@ -20,7 +20,7 @@ from proof.linux.network import make_networks
 from proof.linux.steps import FileSystems, NetworkBlockDevice, Session, require
 from proof.linux.target import PortalServer
 from proof.linux.trial import Trial
-from proof.process import checked
+from proof.process import checked, missing_programs
 from proof.servers.bulkhead import program
 
 SERVER_MEMORY_MIB = 1024
@@ -38,7 +38,7 @@ def _arguments(argv: list[str]) -> argparse.Namespace:
 
 def _reason_to_skip() -> str:
     """Why this machine cannot run a guest; empty when it can."""
-    if missing := root.missing_programs():
+    if missing := missing_programs(root.NEEDED):
         return f"not installed: {', '.join(missing)} (scripts/deps.sh linux)"
     if os.geteuid() != 0 or not os.access("/dev/net/tun", os.R_OK | os.W_OK):
         return "needs root and /dev/net/tun, for networks in a namespace of its own"

@@ -22,6 +22,8 @@ KVM_PROCESSOR = ["-accel", "kvm", "-cpu", "host"]
 EMULATED_PROCESSOR = ["-accel", "tcg", "-cpu", "max"]
 MEMORY_MIB = 1536
 KVM_TRIAL_SECONDS = 3.0
+KVM_BOOT_SECONDS = 90.0
+"""Several times what a guest takes to boot by KVM. Some machines lend a processor that runs the firmware and no kernel."""
 CONNECT_SECONDS = 60.0
 """qemu connects before it starts the guest."""
 BOOT_SECONDS = 600.0
@@ -99,20 +101,30 @@ class Machine:
         self._directory = tempfile.TemporaryDirectory(prefix="bulkhead-guest-")
         at_exit(self._directory.cleanup)
         self._log = scratch / "guest-console.log"
-        self._accelerated = kvm_works()
-        listener = socket.socket(socket.AF_UNIX)
-        listener.bind(f"{self._directory.name}/agent")
-        listener.listen(1)
-        self._child = Child("qemu", [*enter, *self._argv(image, networks, disks)], self._log)
-        listener.settimeout(CONNECT_SECONDS)
-        self._socket = listener.accept()[0]
-        listener.close()
+        self._what = (image, networks, enter, disks)
+        self._accelerated = kvm_works() and Machine.kvm_boots
         self._jobs: dict[int, Job] = {}
         self._lock = threading.Lock()
         self._number = 0
         self._ready = threading.Event()
         self.release = ""
-        threading.Thread(target=self._read_answers, name="guest agent", daemon=True).start()
+        self._begin()
+
+    kvm_boots = True
+    """Until a guest by KVM was not up in time: no further one is tried."""
+
+    def _begin(self) -> None:
+        image, networks, enter, disks = self._what
+        path = Path(self._directory.name) / "agent"
+        path.unlink(missing_ok=True)
+        listener = socket.socket(socket.AF_UNIX)
+        listener.bind(str(path))
+        listener.listen(1)
+        self._child = Child("qemu", [*enter, *self._argv(image, networks, disks)], self._log)
+        listener.settimeout(CONNECT_SECONDS)
+        self._socket = listener.accept()[0]
+        listener.close()
+        threading.Thread(target=self._read_answers, args=(self._socket,), name="guest agent", daemon=True).start()
 
     @property
     def kind(self) -> str:
@@ -138,12 +150,22 @@ class Machine:
         return argv
 
     def wait_booted(self) -> None:
-        """Returns when the guest takes scripts."""
-        deadline = time.monotonic() + BOOT_SECONDS
+        """Returns when the guest takes scripts; one that does not come up by KVM is started again by emulation."""
+        if self._accelerated and not self._boots_within(KVM_BOOT_SECONDS):
+            print(f"guest: not up by KVM within {KVM_BOOT_SECONDS:g} s: started again by software emulation")
+            self._child.kill()
+            Machine.kvm_boots = self._accelerated = False
+            self._begin()
+        if not self._boots_within(BOOT_SECONDS):
+            raise ProofError(f"the guest did not boot within {BOOT_SECONDS:g} s:\n{self.console()}")
+
+    def _boots_within(self, seconds: float) -> bool:
+        deadline = time.monotonic() + seconds
         while not self._ready.wait(0.2):
             self._child.require_alive()
             if time.monotonic() > deadline:
-                raise ProofError(f"the guest did not boot within {BOOT_SECONDS:g} s:\n{self.console()}")
+                return False
+        return True
 
     def start(self, script: str, seconds: float = SCRIPT_SECONDS) -> Job:
         """Starts a script for bash; the guest ends it after ``seconds``."""
@@ -171,8 +193,8 @@ class Machine:
         """Pulls the plug."""
         self._child.kill()
 
-    def _read_answers(self) -> None:
-        with self._socket.makefile("rb") as lines:
+    def _read_answers(self, connection: socket.socket) -> None:
+        with connection.makefile("rb") as lines:
             for line in lines:
                 words = line.split()
                 # The console may share a first line with noise of an earlier life of the port.

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from proof.process import checked
+from proof.process import SYSTEM_PATH, checked
 from proof.runtime import REPOSITORY, ProofError, at_exit
 
 CACHE = REPOSITORY / "target/linux-initiator"
@@ -66,10 +66,8 @@ class GuestImage:
     """The kernel's release, as ``uname -r`` shows it."""
 
 
-def missing_programs() -> list[str]:
-    """Programs that building and starting the guest needs and that are not here."""
-    needed = ("qemu-system-x86_64", "cpio", "dpkg-deb", "apt-get", "tar", "depmod", "ip", "make", "gcc", "strip")
-    return [name for name in needed if shutil.which(name, path=_path()) is None]
+NEEDED = ("qemu-system-x86_64", "cpio", "dpkg-deb", "apt-get", "tar", "depmod", "ip", "make", "gcc", "strip")
+"""Programs that building and starting the guest needs."""
 
 
 def guest_image() -> GuestImage:
@@ -91,10 +89,6 @@ def from_cache(name: str, build: Callable[[Path], None]) -> Path:
             with contextlib.suppress(OSError):
                 (building / "result").rename(directory)
     return directory
-
-
-def _path() -> str:
-    return os.environ.get("PATH", "") + ":/usr/sbin:/sbin"
 
 
 @contextlib.contextmanager
@@ -189,7 +183,7 @@ def unpack(archive: Path, root: Path) -> None:
 
 def _copy_modules(kernel_root: Path, root: Path, release: str) -> None:
     """The modules that the guest uses, and those that they need."""
-    env = {"PATH": _path()}
+    env = {"PATH": os.environ.get("PATH", "") + SYSTEM_PATH}
     checked(["depmod", "-b", kernel_root, release], UNPACK_SECONDS, env=env)
     source, sink = kernel_root / "usr/lib/modules" / release, root / "usr/lib/modules" / release
     needs: dict[str, list[str]] = {}
@@ -249,4 +243,4 @@ def _pack(root: Path, initramfs: Path) -> None:
     plain.rename(initramfs)
 
 
-__all__ = ["DOWNLOAD_SECONDS", "GuestImage", "download", "from_cache", "guest_image", "missing_programs", "unpack"]
+__all__ = ["DOWNLOAD_SECONDS", "NEEDED", "GuestImage", "download", "from_cache", "guest_image", "unpack"]

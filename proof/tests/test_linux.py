@@ -1,11 +1,15 @@
 """The guest's kernel log is judged by its words: lost paths are expected where paths are cut, lost data never."""
 
+import contextlib
+import io
+import os
 import re
 import tempfile
 import unittest
 from pathlib import Path
+from unittest import mock
 
-from proof.linux import kernel_log, root
+from proof.linux import kernel_log, machine, root
 from proof.linux.steps import fio_report
 from proof.runtime import ProofError
 
@@ -53,6 +57,51 @@ class KernelLogTest(unittest.TestCase):
     def test_any_other_report_of_the_kernel_is_a_complaint_even_where_trouble_is_expected(self) -> None:
         report = "[ 1.0] ---[ cut here ]---\n[ 1.0] refcount_t: underflow; use-after-free.\n[ 1.1] ---[ end trace 0 ]---"
         self.assertEqual(kernel_log.judge(report, re.compile("")).complaints, [report])
+
+
+class _Qemu:
+    """Stands in for qemu: connects to the agent's socket, and a guest is up only by emulation."""
+
+    SCRIPT = """#!/usr/bin/python3
+import re, socket, sys, time
+words = " ".join(sys.argv)
+agent = socket.socket(socket.AF_UNIX)
+agent.connect(re.search(r"path=([^ ,]+)", words)[1])
+if "-accel tcg" in words:
+    agent.sendall(b"ready 6.0-stand-in\\n")
+time.sleep(600)
+"""
+
+    def __init__(self, folder: Path):
+        program = folder / "qemu-system-x86_64"
+        program.write_text(self.SCRIPT)
+        program.chmod(0o755)
+        self.environment = {"PATH": f"{folder}:{os.environ['PATH']}"}
+
+
+class MachineTest(unittest.TestCase):
+    def test_a_guest_that_does_not_boot_by_kvm_is_emulated_and_later_ones_at_once(self) -> None:
+        with tempfile.TemporaryDirectory() as name:
+            folder = Path(name)
+            image = root.GuestImage(folder / "kernel", folder / "initramfs", "6.0")
+            patches = (
+                mock.patch.dict(os.environ, _Qemu(folder).environment),
+                mock.patch.object(machine, "kvm_works", lambda: True),
+                mock.patch.object(machine, "KVM_BOOT_SECONDS", 0.5),
+                mock.patch.object(machine.Machine, "kvm_boots", True),
+            )
+            with contextlib.ExitStack() as stack:
+                for patch in patches:
+                    stack.enter_context(patch)
+                told = stack.enter_context(contextlib.redirect_stdout(io.StringIO()))
+                for words in ("started again by software emulation", ""):
+                    told.truncate(told.seek(0))
+                    guest = machine.Machine(folder, image, networks=())
+                    stack.callback(guest.power_off)
+                    guest.wait_booted()
+                    self.assertEqual((guest.kind, guest.release), ("software emulation", "6.0-stand-in"))
+                    self.assertIn(words, told.getvalue())
+                    self.assertEqual(bool(words), bool(told.getvalue()))
 
 
 class FioReportTest(unittest.TestCase):
