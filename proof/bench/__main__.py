@@ -8,6 +8,11 @@ from pathlib import Path
 
 from proof import runtime
 from proof.bench import compare, encryption, profile, restart, scrape, startup
+from proof.process import missing_programs
+from proof.runtime import ProofError
+
+CLIENTS = ("qemu-img", "nbdcopy", "fio")
+"""The stock tools that measure."""
 
 
 def _arguments(argv: list[str]) -> argparse.Namespace:
@@ -47,11 +52,13 @@ def _image(scratch: Path) -> Path:
 
 
 def _compare(arguments: argparse.Namespace, scratch: Path) -> int:
-    servers = [
-        (server, protocols)
-        for server, protocols in compare.make_servers(scratch, arguments.small_block_size)
-        if server.name not in arguments.without.split(",")
-    ]
+    without = arguments.without.split(",")
+    programs = [name for kind, _ in compare.KINDS if kind.name not in without for name in kind.programs]
+    if missing := missing_programs([*CLIENTS, *programs]):
+        raise ProofError(f"not installed: {', '.join(missing)}: run `scripts/deps.sh bench`, or leave servers out by --without")
+    runtime.require_nbd()
+    all_servers = compare.make_servers(scratch, arguments.small_block_size)
+    servers = [(server, protocols) for server, protocols in all_servers if server.name not in without]
     image = _image(scratch)
     try:
         for server, _ in servers:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from proof.bench.load import IscsiLoad, Load, fio, iscsi_p99_us
 from proof.bench.points import MEBIBYTE, POINTS, TARGETS, Access, Figure, Point
-from proof.process import checked
+from proof.process import checked, run
 from proof.servers.base import Server, VolumeSpec
 from proof.servers.bulkhead import Bulkhead
 from proof.servers.peers import Nbdkit, QemuNbd, Tgt
@@ -55,13 +55,17 @@ class Series:
         return statistics.median(values) if values else None
 
 
+KINDS: tuple[tuple[type[Server], str], ...] = ((Bulkhead, "iscsi nbd"), (Tgt, "iscsi"), (Nbdkit, "nbd"), (QemuNbd, "nbd"))
+"""What is compared, and in which protocols."""
+
+
 def make_servers(scratch: Path, small_block: int) -> list[tuple[Server, str]]:
     """The servers on one disk, ours first, each with the protocols that it is measured in."""
     # No compression: the clients' constant contents would make our writes cheaper than they are.
     off = (("compression", "off"),)
     volumes = [VolumeSpec("small", VOLUME_BYTES, small_block, off), VolumeSpec("large", VOLUME_BYTES, 128 << 10, off)]
     servers: list[tuple[Server, str]] = []
-    for kind, protocols in ((Bulkhead, "iscsi nbd"), (Tgt, "iscsi"), (Nbdkit, "nbd"), (QemuNbd, "nbd")):
+    for kind, protocols in KINDS:
         directory = scratch / kind.name
         directory.mkdir()
         servers.append((_make(kind, directory, volumes), protocols))
@@ -190,10 +194,11 @@ def judge(comparison: Comparison) -> list[dict[str, object]]:
 def write_json(path: Path, comparison: Comparison, verdicts: list[dict[str, object]], settings: dict[str, object]) -> None:
     """Everything that was measured."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    versions = checked(["dpkg-query", "-W", "-f", "${Package} ${Version}\n", "tgt", "nbdkit", "qemu-utils", "fio"], 20)
+    # One that was left out need not be installed, which the tool complains about.
+    versions = run(["dpkg-query", "-W", "-f", "${Package} ${Version}\n", "tgt", "nbdkit", "qemu-utils", "fio"], 20).output
     document = {
         "machine": {"cores": os.cpu_count(), "kernel": platform.release()},
-        "versions": dict(line.split(" ", 1) for line in versions.splitlines()),
+        "versions": dict(words for line in versions.splitlines() if len(words := line.split(" ")) == 2),
         "settings": settings,
         "targets": verdicts,
         "series": [asdict(series) for series in comparison.series.values()],

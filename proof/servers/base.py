@@ -32,6 +32,8 @@ class Server(ABC):
     """One server, or a pair of servers for one set of volumes, in processes of our own."""
 
     name: str
+    programs: tuple[str, ...] = ()
+    """Of other packages, without which it cannot be started."""
     children: list[Child]
 
     def __init__(self, scratch: Path, volumes: list[VolumeSpec]):

@@ -31,6 +31,7 @@ class Tgt(_FileServer):
     """tgtd: the iSCSI target in user space that Debian ships. One target, one LUN a volume."""
 
     name = "tgt"
+    programs = ("tgtd", "tgtadm")
     target = "iqn.2026-01.org.example:proof"
 
     def __init__(self, scratch: Path, volumes: list[VolumeSpec]):
@@ -107,6 +108,7 @@ class Nbdkit(_NbdFileServer):
     """nbdkit with its file plugin."""
 
     name = "nbdkit"
+    programs = ("nbdkit",)
 
     def _argv(self, volume: VolumeSpec, port: int) -> list[str]:
         return ["nbdkit", "-f", "-i", "127.0.0.1", "-p", str(port), "file", str(self.file(volume.name))]
@@ -116,6 +118,7 @@ class QemuNbd(_NbdFileServer):
     """qemu-nbd, many clients allowed, with the host's cache as the others have."""
 
     name = "qemu-nbd"
+    programs = ("qemu-nbd",)
 
     def _argv(self, volume: VolumeSpec, port: int) -> list[str]:
         shared = ["-t", "-e", "16", "--cache=writeback", "--discard=unmap", "-f", "raw"]

@@ -1,0 +1,33 @@
+"""A comparison without its packages says which are missing, before it measures anything."""
+
+import tempfile
+import unittest
+from pathlib import Path
+from unittest import mock
+
+from proof.bench import __main__ as bench
+from proof.process import Child, missing_programs
+from proof.runtime import ProofError
+
+ALL = (*bench.CLIENTS, "tgtd", "tgtadm", "nbdkit", "qemu-nbd")
+
+
+class MissingTest(unittest.TestCase):
+    def test_what_is_not_installed_is_named_with_the_command_that_installs_it(self) -> None:
+        with mock.patch("proof.process.shutil.which", lambda *_, **__: None), self.assertRaises(ProofError) as raised:
+            bench.main([])
+        words = str(raised.exception)
+        for name in (*ALL, "scripts/deps.sh bench"):
+            self.assertIn(name, words)
+
+    def test_nothing_is_asked_of_a_server_that_is_left_out(self) -> None:
+        with mock.patch("proof.process.shutil.which", lambda *_, **__: None), self.assertRaises(ProofError) as raised:
+            bench.main(["--without", "tgt,nbdkit"])
+        self.assertNotIn("tgtd", str(raised.exception))
+        self.assertNotIn("nbdkit", str(raised.exception))
+
+    def test_a_child_that_is_not_installed_is_one_sentence(self) -> None:
+        with tempfile.TemporaryDirectory() as folder, self.assertRaises(ProofError) as raised:
+            Child("none", ["no-such-program-anywhere"], Path(folder) / "log")
+        self.assertEqual(str(raised.exception), "no-such-program-anywhere is not installed")
+        self.assertEqual(missing_programs(["sh", "no-such-program-anywhere"]), ["no-such-program-anywhere"])
