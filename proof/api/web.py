@@ -13,9 +13,11 @@ ANSWER_SECONDS = 60.0
 class Web:
     """Requests to one head, as one user or nobody."""
 
-    def __init__(self, port: int, encrypted: bool = False, host: str = "127.0.0.1"):
+    def __init__(self, port: int, encrypted: bool = False, host: str = "127.0.0.1", source: str = ""):
+        """``source``: the address that the head sees, whose limits nobody else uses up."""
         self.port = port
         self.host = host
+        self.source = (source, 0) if source else None
         self.encrypted = encrypted
         self.cookie: str | None = None
         self.csrf: str | None = None
@@ -23,10 +25,10 @@ class Web:
 
     def _connection(self) -> http.client.HTTPConnection:
         if not self.encrypted:
-            return http.client.HTTPConnection(self.host, self.port, timeout=ANSWER_SECONDS)
+            return http.client.HTTPConnection(self.host, self.port, timeout=ANSWER_SECONDS, source_address=self.source)
         # The certificate is signed by nobody but itself.
         trusting = ssl._create_unverified_context()
-        return http.client.HTTPSConnection(self.host, self.port, timeout=ANSWER_SECONDS, context=trusting)
+        return http.client.HTTPSConnection(self.host, self.port, timeout=ANSWER_SECONDS, source_address=self.source, context=trusting)
 
     def raw(self, method: str, path: str, body: bytes | None = None, headers: dict[str, str] | None = None) -> tuple[int, dict[str, str], bytes]:
         """Status, headers and body of the answer."""
