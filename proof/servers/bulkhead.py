@@ -8,6 +8,7 @@ import random
 import re
 import socket
 import tempfile
+import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -31,6 +32,8 @@ SCRUBS_MAX = 4
 PARALLEL_FROM = 16
 PARALLEL_COMMANDS = 8
 KEY_BYTES = 32
+DRAINED = b"X_BULKHEAD_PROOF=drained"
+"""Told by the proof to itself: what was said before it has been read."""
 
 
 def program() -> Path:
@@ -46,7 +49,10 @@ ZDB_COMPLAINT = re.compile(r"got error|error counts|leaked space|unreachable|!= 
 
 
 class ReadySocket:
-    """Listens where systemd would: the server tells READY=1 (sd_notify) when clients may come."""
+    """Listens where systemd would: the server tells READY=1 (sd_notify) when clients may come.
+
+    Everything that comes is read at once, as systemd does.
+    """
 
     def __init__(self) -> None:
         # Not below the scratch directory: the name of a Unix socket has 107 bytes.
@@ -55,26 +61,31 @@ class ReadySocket:
         self.path = f"{self._directory.name}/notify"
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self._socket.bind(self.path)
+        self._ready = threading.Event()
+        self._drained = threading.Event()
+        threading.Thread(target=self._read, name="ready socket", daemon=True).start()
+
+    def _read(self) -> None:
+        while True:
+            datagram = self._socket.recv(4096)
+            if datagram == DRAINED:
+                self._ready.clear()
+                self._drained.set()
+            elif b"READY=1" in datagram.split(b"\n"):
+                self._ready.set()
 
     def drain(self) -> None:
         """Forgets what earlier processes said."""
-        self._socket.setblocking(False)
-        try:
-            while True:
-                self._socket.recv(4096)
-        except BlockingIOError:
-            pass
+        self._drained.clear()
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as own:
+            own.sendto(DRAINED, self.path)
+        if not self._drained.wait(START_SECONDS):
+            raise ProofError("what servers tell is not read any more")
 
     def wait(self, child: Child, seconds: float) -> None:
         """Returns at READY=1; raises when the process ends or takes longer."""
         deadline = time.monotonic() + seconds
-        self._socket.settimeout(0.1)
-        while True:
-            try:
-                if b"READY=1" in self._socket.recv(4096).split(b"\n"):
-                    return
-            except TimeoutError:
-                pass
+        while not self._ready.wait(0.1):
             child.require_alive()
             if time.monotonic() > deadline:
                 raise ProofError(f"{child.name} is not ready after {seconds:g} s:\n{child.log_tail()}")

@@ -24,6 +24,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
         ],
     ),
     ("serving", &["units", "block-device"]),
+    ("telling", &[]),
     ("scsi", &["units", "block-device"]),
     ("iscsi", &["units", "block-device", "serving", "scsi"]),
     ("nbd", &["units", "block-device", "serving"]),
@@ -46,6 +47,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "appliance",
             "takeover",
             "cluster",
+            "telling",
         ],
     ),
     (
@@ -54,6 +56,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "units",
             "block-device",
             "serving",
+            "telling",
             "send-stream",
             "zpool",
             "scsi",

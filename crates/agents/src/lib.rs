@@ -85,7 +85,7 @@ fn finish(exit: &Exit) -> ExitCode {
     // Pacemaker may have gone away; there is nobody else to tell.
     let _ = std::io::stdout().write_all(exit.output.as_bytes());
     if let Some(line) = exit.reason_line() {
-        let _ = writeln!(std::io::stderr(), "{line}");
+        telling::log().say(&format!("{line}\n"));
     }
     ExitCode::from(exit.code)
 }
@@ -94,7 +94,7 @@ fn finish(exit: &Exit) -> ExitCode {
 fn log_to_stderr() {
     // A second subscriber cannot exist: this is called once.
     let _ = tracing_subscriber::fmt()
-        .with_writer(std::io::stderr)
+        .with_writer(telling::log)
         .with_target(false)
         .with_ansi(false)
         .without_time()

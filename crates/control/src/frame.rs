@@ -34,6 +34,13 @@ pub enum FrameError {
 
 /// Sends one value as a frame.
 pub fn send<T: Serialize>(to: &mut impl Write, value: &T) -> Result<(), FrameError> {
+    to.write_all(&framed(value)?)?;
+    to.flush()?;
+    Ok(())
+}
+
+/// One value as a frame.
+pub fn framed<T: Serialize>(value: &T) -> Result<Vec<u8>, FrameError> {
     let mut bytes = vec![0; 4];
     serde_json::to_writer(&mut bytes, value)?;
     let length = bytes.len() - 4;
@@ -41,9 +48,7 @@ pub fn send<T: Serialize>(to: &mut impl Write, value: &T) -> Result<(), FrameErr
         return Err(FrameError::TooLarge { bytes: length });
     }
     bytes[..4].copy_from_slice(&(length as u32).to_be_bytes());
-    to.write_all(&bytes)?;
-    to.flush()?;
-    Ok(())
+    Ok(bytes)
 }
 
 /// Receives one frame.

@@ -1,7 +1,7 @@
 //! The answering side of the control socket: a thread per connection, few of them, each with
 //! one request at a time. Only root and the server's own user get in: the socket has mode 0600.
 
-use std::io;
+use std::io::{self, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
+use rustix::net::SendFlags;
 use serde::{Deserialize, Serialize};
 
 use crate::answer::Answer;
@@ -306,10 +307,10 @@ fn converse(
         let received = frame::receive::<serde_json::Value>(&mut receiving);
         let descriptor = receiving.descriptor;
         let _active = activity.begin();
-        let message = match received {
+        let (owed, message) = match received {
             Ok(value) => match understand(value) {
-                Ok(request) => perform(&mut stream, handler, request, descriptor),
-                Err(failure) => Message::Failure(failure),
+                Ok(request) => perform(&stream, handler, request, descriptor),
+                Err(failure) => (Vec::new(), Message::Failure(failure)),
             },
             Err(FrameError::Closed) => return Ok(()),
             Err(error) => {
@@ -318,6 +319,7 @@ fn converse(
                 return Err(error);
             }
         };
+        stream.write_all(&owed)?;
         frame::send(&mut stream, &message)?;
     }
 }
@@ -338,18 +340,52 @@ fn understand(value: serde_json::Value) -> Result<Request, Failure> {
     Ok(question.request)
 }
 
+/// Tells how far a request is to a client that may not read: a terminal that was stopped stops no work. What it does not
+/// take now is told no more; the next report is newer.
+struct Telling<'a> {
+    stream: &'a UnixStream,
+    /// The rest of a frame of which the beginning was taken.
+    rest: Vec<u8>,
+}
+
+impl Telling<'_> {
+    fn progress(&mut self, text: &str) {
+        if !self.rest.is_empty() && !self.send_rest() {
+            return;
+        }
+        match frame::framed(&Message::Progress(text.to_owned())) {
+            Ok(bytes) => self.rest = bytes,
+            Err(_) => return,
+        }
+        let length = self.rest.len();
+        // Of a frame that nothing was taken of, nothing is owed.
+        if !self.send_rest() && self.rest.len() == length {
+            self.rest.clear();
+        }
+    }
+
+    /// Whether all of it was taken. A client that went away learns nothing more; the work goes on.
+    fn send_rest(&mut self) -> bool {
+        let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+        if let Ok(count) = rustix::net::send(self.stream, &self.rest, flags) {
+            self.rest.drain(..count);
+        }
+        self.rest.is_empty()
+    }
+}
+
 fn perform(
-    stream: &mut UnixStream,
+    stream: &UnixStream,
     handler: &dyn Handler,
     request: Request,
     descriptor: Option<OwnedFd>,
-) -> Message {
-    let watched = stream.try_clone();
-    let is_abandoned = || watched.as_ref().is_ok_and(is_hung_up);
-    let mut progress = |text: &str| {
-        // A client that went away learns nothing more; the work goes on.
-        let _ = frame::send(stream, &Message::Progress(text.to_owned()));
+) -> (Vec<u8>, Message) {
+    let is_abandoned = || is_hung_up(stream);
+    let mut telling = Telling {
+        stream,
+        rest: Vec::new(),
     };
+    let mut progress = |text: &str| telling.progress(text);
     let outcome = match descriptor {
         None => handler.handle(request, &mut progress),
         Some(descriptor) => {
@@ -360,8 +396,9 @@ fn perform(
             handler.handle_with(request, attached, &mut progress)
         }
     };
-    match outcome {
+    let message = match outcome {
         Ok(answer) => Message::Answer(answer),
         Err(failure) => Message::Failure(failure),
-    }
+    };
+    (telling.rest, message)
 }

@@ -4,7 +4,9 @@ use std::io::{Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use control::answer::Done;
 use control::request::ServerRequest;
@@ -132,4 +134,52 @@ fn garbage_is_answered_and_others_keep_being_served() {
     let mut client = Client::connect(&path).expect("connect");
     let ping = Request::Server(ServerRequest::Ping);
     assert!(client.call(ping, &mut |_| ()).is_ok());
+}
+
+/// Tells progress far beyond what a socket keeps, and that it has done so.
+struct Talkative(Mutex<Sender<()>>);
+
+impl Handler for Talkative {
+    fn handle(&self, _: Request, progress: &mut dyn FnMut(&str)) -> Result<Answer, Failure> {
+        (0..REPORTS).for_each(|number| progress(&format!("{number} of {REPORTS} blocks are read")));
+        self.0.lock().expect("unharmed").send(()).expect("heard");
+        Ok(Done::already("here"))
+    }
+}
+
+const REPORTS: u32 = 10_000;
+
+#[test]
+fn a_client_that_does_not_read_holds_no_work_up() {
+    let directory = tempfile::tempdir().expect("directory");
+    let path = directory.path().join("tank.sock");
+    let server = Server::bind(&path).expect("bind");
+    let (sender, done) = channel();
+    let handler = Arc::new(Talkative(Mutex::new(sender)));
+    server.serve(handler).expect("serve");
+    let mut stream = UnixStream::connect(&path).expect("connect");
+    let request = framed(r#"{"version":1,"request":"status"}"#);
+    stream.write_all(&request).expect("send");
+    let limit = Duration::from_secs(60);
+    done.recv_timeout(limit).expect("the work ends unread");
+    // What it reads later are whole frames, and the answer.
+    stream
+        .shutdown(std::net::Shutdown::Write)
+        .expect("half-close");
+    let mut back = Vec::new();
+    stream.read_to_end(&mut back).expect("answer");
+    let mut left = back.as_slice();
+    let mut reports = 0;
+    while let Some((length, rest)) = left.split_first_chunk() {
+        let (frame, rest) = rest.split_at(u32::from_be_bytes(*length) as usize);
+        let frame = std::str::from_utf8(frame).expect("text");
+        reports += u32::from(frame.starts_with(r#"{"progress""#));
+        assert_eq!(
+            frame.starts_with(r#"{"answer""#),
+            rest.is_empty(),
+            "{frame}"
+        );
+        left = rest;
+    }
+    assert!((1..REPORTS).contains(&reports), "{reports} reports");
 }

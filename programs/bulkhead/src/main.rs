@@ -197,11 +197,12 @@ fn print(text: &[u8]) -> Result<(), Failure> {
     }
 }
 
-/// Shows progress on the standard error, unless a script listens.
+/// Shows progress on the standard error, unless a script listens. Whoever does not read it does not stop the work, for
+/// which this process may have a pool open.
 fn progress_line(json: bool) -> impl FnMut(&str) {
     move |text| {
         if !json {
-            let _ = writeln!(std::io::stderr(), "{text}");
+            telling::log().say(&format!("{text}\n"));
         }
     }
 }

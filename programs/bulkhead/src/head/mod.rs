@@ -16,8 +16,8 @@ mod perform;
 mod sensors;
 
 use std::collections::BTreeMap;
-use std::io::Write;
 use std::net::SocketAddr;
+use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -27,6 +27,8 @@ use crate::cli::{CertificateArgs, Common, HeadArgs, HeadCommand, HeadVerb};
 
 /// Threads for what may block; further work waits.
 const BLOCKING_THREADS_MAX: usize = 96;
+/// For how long a service manager that does not listen is told again that the head is ready.
+const READY_LIMIT: Duration = Duration::from_secs(300);
 /// Pause between two looks at where the other heads are.
 const PEERS_INTERVAL: Duration = Duration::from_secs(10);
 
@@ -101,17 +103,10 @@ fn serve(command: &HeadCommand, common: &Common) -> Result<(), Failure> {
 
 /// Says where the API is, to who started us and to the service manager.
 fn announce(address: &str) {
-    let mut out = std::io::stdout().lock();
-    let _ = writeln!(out, "listening {address}");
-    let _ = out.flush();
+    let line = format!("listening {address}\n");
+    telling::Line::default().say(std::io::stdout().as_fd(), line.as_bytes());
     tracing::info!(address, "listening");
-    let states = [
-        sd_notify::NotifyState::Ready,
-        sd_notify::NotifyState::Status(address),
-    ];
-    if let Err(error) = sd_notify::notify(false, &states) {
-        tracing::debug!(%error, "the service manager was not reached");
-    }
+    telling::Supervisor::from_environment().ready_for_good(address, READY_LIMIT);
 }
 
 /// Keeps the addresses of the other heads as the appliance file says, and the key that it was set up with.
@@ -148,8 +143,9 @@ fn peer_addresses(args: &HeadArgs, own: &str) -> Option<BTreeMap<String, Vec<Soc
 }
 
 fn log_to_stderr() {
+    telling::never_wait_for_the_log();
     let _ = tracing_subscriber::fmt()
-        .with_writer(std::io::stderr)
+        .with_writer(telling::log)
         .with_ansi(false)
         .with_target(false)
         .try_init();

@@ -1,7 +1,7 @@
 //! What a head has done by a process of its own, because it needs an open pool or reads disks: the
 //! question stands on the standard input as JSON, the answer or the failure goes to the standard output.
 
-use std::io::{Read, Write};
+use std::io::Read;
 
 use control::request::PoolCreate;
 use control::{Answer, Failure, Request};
@@ -41,7 +41,7 @@ pub fn run(common: &Common, print: super::Print<'_>) -> Result<(), Failure> {
     let question: Question = serde_json::from_str(&text)
         .map_err(|error| Failure::usage(format!("the question is not understood: {error}")))?;
     let mut progress = |line: &str| {
-        let _ = writeln!(std::io::stderr(), "{line}");
+        telling::log().say(&format!("{line}\n"));
     };
     let answer: Answer = match question {
         Question::Ask { pool, request } => {

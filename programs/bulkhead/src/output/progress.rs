@@ -1,7 +1,7 @@
 //! How far a long command is, on the standard error: one line that changes, on a terminal; a line
 //! from time to time, in a log.
 
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
 use std::time::{Duration, Instant};
 
 /// Pause between two lines in a log.
@@ -31,17 +31,16 @@ impl ProgressBar {
             return;
         }
         self.shown = Some(Instant::now());
-        // Nobody is told of a terminal that went away.
-        let _ = match self.is_terminal {
-            true => write!(std::io::stderr(), "\r{text}\x1b[K"),
-            false => writeln!(std::io::stderr(), "{text}"),
-        };
+        telling::log().say(&match self.is_terminal {
+            true => format!("\r{text}\x1b[K"),
+            false => format!("{text}\n"),
+        });
     }
 
     /// What follows begins on a line of its own.
     pub fn end(&mut self) {
         if self.is_terminal && self.shown.take().is_some() {
-            let _ = write!(std::io::stderr(), "\r\x1b[K");
+            telling::log().say("\r\x1b[K");
         }
     }
 }

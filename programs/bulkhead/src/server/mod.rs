@@ -9,7 +9,6 @@ mod journal;
 mod keys;
 mod lazy;
 mod noted;
-mod notify;
 mod replay;
 mod rescue;
 mod reservations;
@@ -35,13 +34,13 @@ use control::answer::Done;
 use control::server::ListenError;
 use control::{Answer, Failure, FailureKind};
 use nbd::{TlsMode, TlsWish};
+use telling::{Supervisor, say_until};
 use units::ByteCount;
 use zpool::EngineOptions;
 
 use self::core::Core;
 pub(crate) use self::faults::once as device_faults;
 use self::journal::Journal;
-use self::notify::Notifier;
 use self::rescue::Rescues;
 use self::returning::Awaited;
 use self::serving::{Serving, Setup};
@@ -58,6 +57,10 @@ use crate::replicate;
 const TICK: Duration = Duration::from_millis(500);
 /// Longest time for answers to leave the control socket before the process ends.
 const LAST_ANSWERS_WAIT: Duration = Duration::from_secs(2);
+/// Said to the descriptor of `--ready-fd` when the server answers.
+const READY: &str = "READY";
+/// For how long it is said again to a reader that does not read.
+const SAY_LIMIT: Duration = Duration::from_secs(60);
 
 /// Something that the main thread has to see to.
 pub enum Event {
@@ -136,31 +139,33 @@ pub fn run(args: ServeArgs, common: &Common) -> Result<(), Failure> {
         .serving
         .reconcile()
         .and_then(|()| announce(&core, &control, &args, &told, is_counted));
-    let mut notifier = Notifier::from_environment();
+    let mut supervisor = Supervisor::from_environment();
     let mut replication = None;
     let outcome = match begun {
         Ok(service) => {
             replication = Some(service);
-            notifier.ready(&format!("serving pool {}", args.pool));
+            supervisor.ready(&format!("serving pool {}", args.pool));
             open::allow_huge_pages();
-            wait(&core, &events, &mut notifier)
+            wait(&core, &events, &mut supervisor)
         }
         Err(failure) => Outcome::Failed(failure),
     };
     let wait = Duration::from_secs(args.drain_timeout);
-    notifier.stopping("draining", wait + Duration::from_secs(60));
+    supervisor.stopping("draining", wait + Duration::from_secs(60));
     core.set_ending();
     if let Some(replication) = replication {
         replication.stop();
     }
     let ended = end(&core, common, outcome, wait);
     control.finish(Instant::now() + LAST_ANSWERS_WAIT);
+    telling::log().end();
     ended
 }
 
 fn log_to_stderr(json: bool) {
+    telling::never_wait_for_the_log();
     let builder = tracing_subscriber::fmt()
-        .with_writer(std::io::stderr)
+        .with_writer(telling::log)
         .with_target(false)
         .with_max_level(match std::env::var("BULKHEAD_LOG").as_deref() {
             Ok("debug") => tracing::Level::DEBUG,
@@ -250,7 +255,7 @@ fn let_clients_wait(
     tracing::info!(pool = %args.pool, after_ms, "the pool is ours: clients may wait for it");
     connections::tell_previous(previous, &tcp_addresses(args));
     match args.ready_fd {
-        Some(fd) if args.say_claimed => notify::say(fd, CLAIMED_LINE).map_err(|error| {
+        Some(fd) if args.say_claimed => say_until(fd, CLAIMED_LINE, SAY_LIMIT).map_err(|error| {
             Failure::new(FailureKind::Failed, format!("tell of the claim: {error}"))
         }),
         _ => Ok(()),
@@ -378,7 +383,7 @@ fn announce(
         true => (None, args.ready_fd),
         false => (args.ready_fd, None),
     };
-    let say_ready = |fd: i32| notify::say(fd, notify::READY);
+    let say_ready = |fd: i32| say_until(fd, READY, SAY_LIMIT);
     now.map_or(Ok(()), say_ready).map_err(failed)?;
     let after_return = move |core: &Arc<Core>| {
         if let Err(error) = later.map_or(Ok(()), say_ready) {
@@ -410,7 +415,7 @@ enum Outcome {
     Failed(Failure),
 }
 
-fn wait(core: &Arc<Core>, events: &Receiver<Event>, notifier: &mut Notifier) -> Outcome {
+fn wait(core: &Arc<Core>, events: &Receiver<Event>, supervisor: &mut Supervisor) -> Outcome {
     loop {
         match events.recv_timeout(TICK) {
             Ok(Event::Stop(signal)) => {
@@ -431,8 +436,8 @@ fn wait(core: &Arc<Core>, events: &Receiver<Event>, notifier: &mut Notifier) -> 
         }
         core.watch.tick();
         rescue::end_abandoned(core);
-        notifier.alive();
-        notifier.status(&format!("pool {}: {}", core.name, core.watch.health()));
+        supervisor.tick(&format!("pool {}: {}", core.name, core.watch.health()));
+        telling::log().catch_up();
     }
 }
 

@@ -1,0 +1,14 @@
+//! What is said to those who may not read: the log, progress, a supervisor, whoever waits for a line.
+//! Nothing here ever waits for a reader. What is not taken is kept within bounds, then dropped, and counted.
+
+#![forbid(unsafe_code)]
+
+mod insist;
+mod line;
+mod log;
+mod supervisor;
+
+pub use insist::insist;
+pub use line::{Line, say, say_until};
+pub use log::{Log, log, never_wait_for_the_log};
+pub use supervisor::Supervisor;

@@ -1,0 +1,230 @@
+//! Lines into a pipe, a terminal, a socket or a file, written only while nobody has to be waited for.
+
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+
+use crate::insist::insist;
+
+/// What a descriptor that is ready takes without waiting: a pipe promises no more (PIPE_BUF).
+const PIECE_BYTES: usize = 4096;
+/// What is kept of lines that were not taken yet, beside what the kernel keeps.
+const LEFT_BYTES_MAX: usize = 64 << 10;
+
+/// The lines to one descriptor: what was not taken yet, and how many were dropped.
+#[derive(Debug, Default)]
+pub struct Line {
+    left: VecDeque<u8>,
+    dropped: u64,
+    untold: u64,
+}
+
+impl Line {
+    /// Says `text`, whole lines, to `to`, or keeps it, or drops it.
+    pub fn say(&mut self, to: BorrowedFd<'_>, text: &[u8]) {
+        self.flush(to);
+        if self.untold > 0 && self.keep(notice(self.untold, text).as_bytes()) {
+            self.untold = 0;
+        }
+        if self.untold > 0 || !self.keep(text) {
+            self.dropped += 1;
+            self.untold += 1;
+        }
+        self.flush(to);
+    }
+
+    /// Gives what was kept to whoever reads now; whether nothing is left.
+    pub fn flush(&mut self, to: BorrowedFd<'_>) -> bool {
+        while !self.left.is_empty() && is_ready(to) {
+            let (first, _) = self.left.as_slices();
+            let piece = &first[..first.len().min(PIECE_BYTES)];
+            match rustix::io::write(to, piece) {
+                Ok(0) | Err(Errno::AGAIN) => break,
+                Ok(count) => drop(self.left.drain(..count)),
+                Err(Errno::INTR) => {}
+                // Nobody will ever read it.
+                Err(_) => self.left.clear(),
+            }
+        }
+        self.left.is_empty()
+    }
+
+    /// How many were dropped so far.
+    pub fn dropped(&self) -> u64 {
+        self.dropped
+    }
+
+    fn keep(&mut self, text: &[u8]) -> bool {
+        let fits = self.left.len() + text.len() <= LEFT_BYTES_MAX;
+        if fits {
+            self.left.extend(text);
+        }
+        fits
+    }
+}
+
+/// Tells of what is missing, in the form of the line that comes next.
+fn notice(dropped: u64, next: &[u8]) -> String {
+    let words = format!("{dropped} lines were dropped here, because nobody read them");
+    match next.starts_with(b"{") {
+        true => format!("{{\"level\":\"WARN\",\"fields\":{{\"message\":\"{words}\"}}}}\n"),
+        false => format!("({words})\n"),
+    }
+}
+
+fn is_ready(to: BorrowedFd<'_>) -> bool {
+    let now = Timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // A descriptor in error is ready: the write then says so.
+    matches!(poll(&mut [PollFd::new(&to, PollFlags::OUT)], Some(&now)), Ok(count) if count > 0)
+}
+
+/// The same pipe or terminal, opened anew so that it never lets a writer wait. Other processes have the one that we
+/// were given, and notice nothing.
+pub(crate) fn opened_anew(number: i32) -> io::Result<OwnedFd> {
+    let flags = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let path = format!("/proc/self/fd/{number}");
+    Ok(rustix::fs::open(path, flags, Mode::empty())?)
+}
+
+/// Says a line to the descriptor `number`, which somebody named to us; `false` when its reader does not read now. It
+/// goes by its path in /proc, which needs no unsafe adoption of a number. Whoever wanted to hear it may be gone, which is as
+/// good as heard.
+///
+/// # Errors
+///
+/// There is no such descriptor, or it cannot be written.
+pub fn say(number: i32, line: &str) -> io::Result<bool> {
+    let to = match opened_anew(number) {
+        Ok(to) => to,
+        // A named pipe that nobody has open for reading.
+        Err(error) if error.raw_os_error() == Some(Errno::NXIO.raw_os_error()) => return Ok(true),
+        Err(error) => return Err(error),
+    };
+    if line.len() + 1 > PIECE_BYTES {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    match rustix::io::write(to.as_fd(), format!("{line}\n").as_bytes()) {
+        // So few bytes are taken as a whole or not at all.
+        Ok(_) | Err(Errno::PIPE) => Ok(true),
+        Err(Errno::AGAIN | Errno::INTR) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// The same, again and again for as long as `limit` while its reader does not read.
+///
+/// # Errors
+///
+/// As for [`say`].
+pub fn say_until(number: i32, line: &'static str, limit: Duration) -> io::Result<()> {
+    if !say(number, line)? {
+        insist(line, limit, move || say(number, line).unwrap_or(true));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Read;
+    use std::os::fd::AsRawFd;
+    use std::os::unix::net::UnixStream;
+
+    fn pipe() -> (std::fs::File, OwnedFd) {
+        let (from, to) = rustix::pipe::pipe().expect("a pipe");
+        (from.into(), to)
+    }
+
+    fn numbered(count: u32) -> Vec<String> {
+        (0..count)
+            .map(|number| format!("line {number} of a log that nobody reads\n"))
+            .collect()
+    }
+
+    /// Says more than a descriptor and we keep, then has all of it read: nothing waited, and each line came whole or is
+    /// counted.
+    fn overfill(to: &impl AsFd, mut from: impl Read) {
+        let mut line = Line::default();
+        let said = numbered(20_000);
+        for one in &said {
+            line.say(to.as_fd(), one.as_bytes());
+        }
+        assert!(line.dropped() > 1000, "{} were dropped", line.dropped());
+        let mut heard = Vec::new();
+        let mut buffer = [0; 4096];
+        while !line.flush(to.as_fd()) {
+            let count = from.read(&mut buffer).expect("readable");
+            heard.extend_from_slice(&buffer[..count]);
+        }
+        line.say(to.as_fd(), b"the last\n");
+        while !heard.ends_with(b"the last\n") {
+            line.flush(to.as_fd());
+            let count = from.read(&mut buffer).expect("readable");
+            heard.extend_from_slice(&buffer[..count]);
+        }
+        let heard = String::from_utf8(heard).expect("text");
+        let whole = heard.lines().filter(|one| one.starts_with("line "));
+        assert_eq!(whole.count() as u64 + line.dropped(), 20_000);
+        let notice = notice(line.dropped(), b"");
+        assert!(heard.ends_with(&format!("{notice}the last\n")), "{notice}");
+        for (one, said) in heard.lines().zip(&said).take(500) {
+            assert_eq!(one, said.trim_end());
+        }
+    }
+
+    #[test]
+    fn a_pipe_that_nobody_reads_lets_nobody_wait() {
+        let (from, to) = pipe();
+        overfill(&to, from);
+    }
+
+    #[test]
+    fn a_socket_that_nobody_reads_lets_nobody_wait() {
+        let (from, to) = UnixStream::pair().expect("a pair");
+        overfill(&to, from);
+    }
+
+    #[test]
+    fn a_reader_that_is_gone_is_no_error() {
+        let (from, to) = pipe();
+        drop(from);
+        let mut line = Line::default();
+        for one in numbered(20_000) {
+            line.say(to.as_fd(), one.as_bytes());
+        }
+        assert_eq!(line.dropped(), 0);
+        assert!(say(to.as_raw_fd(), "READY").expect("as good as heard"));
+    }
+
+    #[test]
+    fn what_is_missing_is_told_in_the_form_of_the_log() {
+        assert!(notice(7, b"2026-11-23 INFO x").starts_with("(7 lines"));
+        let json = notice(7, b"{\"level\":\"INFO\"}");
+        assert!(
+            json.starts_with("{\"level\"") && json.ends_with("}}\n"),
+            "{json}"
+        );
+    }
+
+    #[test]
+    fn a_full_pipe_is_told_apart_from_a_reader() {
+        let (mut from, to) = pipe();
+        let mut count = 0;
+        while say(to.as_raw_fd(), "READY").expect("said") {
+            count += 1;
+        }
+        assert!(count > 1000, "{count}");
+        let mut all = vec![0; 64 << 10];
+        from.read_exact(&mut all[..6]).expect("readable");
+        assert_eq!(&all[..6], b"READY\n");
+        assert!(say(999_999, "READY").is_err());
+    }
+}

@@ -1,0 +1,297 @@
+//! What the service manager is told, in datagrams of assignments (sd_notify(3)). Without one nothing happens.
+
+use std::ffi::OsStr;
+use std::io;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
+use std::time::{Duration, Instant};
+
+use crate::insist::insist;
+
+/// Talks to the service manager, which may stand still: nothing waits for it, and the newest status is what it
+/// hears when it goes on.
+#[derive(Debug)]
+pub struct Supervisor {
+    socket: Option<Socket>,
+    /// Pause between two signs of life, if it wants them.
+    sign_interval: Option<Duration>,
+    last_sign: Instant,
+    status: String,
+    owes_ready: bool,
+    owes_status: bool,
+}
+
+/// Longest pause between two signs of life.
+const SIGN_INTERVAL_MAX: Duration = Duration::from_secs(1);
+
+impl Supervisor {
+    /// Reads what the manager wants from the environment.
+    pub fn from_environment() -> Self {
+        let variable = |name| std::env::var(name).ok();
+        let (wait_us, pid) = (variable("WATCHDOG_USEC"), variable("WATCHDOG_PID"));
+        let wait = watchdog_wait(wait_us.as_deref(), pid.as_deref(), std::process::id());
+        let socket = std::env::var_os("NOTIFY_SOCKET").and_then(|name| {
+            let socket = Socket::new(&name);
+            let unusable = |error: &io::Error| tracing::warn!(%error, "NOTIFY_SOCKET is not used");
+            socket.inspect_err(unusable).ok()
+        });
+        Self::new(socket, wait)
+    }
+
+    fn new(socket: Option<Socket>, watchdog: Option<Duration>) -> Self {
+        Self {
+            socket,
+            // Half of what the manager waits for leaves room for a slow machine.
+            sign_interval: watchdog.map(|wait| (wait / 2).min(SIGN_INTERVAL_MAX)),
+            last_sign: Instant::now(),
+            status: String::new(),
+            owes_ready: false,
+            owes_status: false,
+        }
+    }
+
+    /// The server listens.
+    pub fn ready(&mut self, status: &str) {
+        self.owes_ready = true;
+        self.set_status(status);
+        self.say();
+    }
+
+    /// A sign of life if one is due, what the server is doing if it changed, and what was not heard before. To be called
+    /// often.
+    pub fn tick(&mut self, status: &str) {
+        self.set_status(status);
+        self.say();
+    }
+
+    /// The server listens, and nobody will call [`Self::tick`].
+    pub fn ready_for_good(self, status: &str, limit: Duration) {
+        let text = format!("READY=1\n{}", assignment_of(status));
+        self.insist("that it is ready", text, limit);
+    }
+
+    /// The server ends; it needs up to `wait` for that.
+    pub fn stopping(self, status: &str, wait: Duration) {
+        let extend_us = wait.as_micros();
+        let status = assignment_of(status);
+        let text = format!("STOPPING=1\n{status}EXTEND_TIMEOUT_USEC={extend_us}\n");
+        self.insist("that it stops", text, wait);
+    }
+
+    fn insist(self, what: &str, text: String, limit: Duration) {
+        if let Some(socket) = self.socket {
+            insist(what, limit, move || socket.send(&text).is_ok());
+        }
+    }
+
+    fn set_status(&mut self, status: &str) {
+        if self.status != status {
+            self.status = status.to_owned();
+            self.owes_status = true;
+        }
+    }
+
+    fn say(&mut self) {
+        let Some(socket) = &self.socket else { return };
+        let is_due = |interval| self.last_sign.elapsed() >= interval;
+        let is_sign = self.sign_interval.is_some_and(is_due);
+        let mut text = String::new();
+        if self.owes_ready {
+            text.push_str("READY=1\n");
+        }
+        if self.owes_status {
+            text.push_str(&assignment_of(&self.status));
+        }
+        if is_sign {
+            text.push_str("WATCHDOG=1\n");
+        }
+        if text.is_empty() {
+            return;
+        }
+        match socket.send(&text) {
+            Ok(()) => {
+                (self.owes_ready, self.owes_status) = (false, false);
+                if is_sign {
+                    self.last_sign = Instant::now();
+                }
+            }
+            Err(error) => tracing::debug!(%error, "the service manager was not reached"),
+        }
+    }
+}
+
+fn assignment_of(status: &str) -> String {
+    format!("STATUS={}\n", status.replace('\n', " "))
+}
+
+/// How long the manager waits for a sign of life, by the variables of sd_watchdog_enabled(3): a
+/// manager need not say whom it means.
+fn watchdog_wait(wait_us: Option<&str>, pid: Option<&str>, own_pid: u32) -> Option<Duration> {
+    let is_meant = pid.is_none_or(|pid| pid.parse() == Ok(own_pid));
+    let wait_us = wait_us?.parse().ok().filter(|wait_us| *wait_us > 0);
+    wait_us.filter(|_| is_meant).map(Duration::from_micros)
+}
+
+/// The way to the manager, which never waits.
+#[derive(Debug)]
+struct Socket {
+    own: UnixDatagram,
+    manager: SocketAddr,
+}
+
+impl Socket {
+    /// By the value of `NOTIFY_SOCKET`: a path, or an abstract name after `@`.
+    fn new(name: &OsStr) -> io::Result<Self> {
+        let manager = match name.as_bytes().strip_prefix(b"@") {
+            Some(name) => SocketAddr::from_abstract_name(name)?,
+            None => SocketAddr::from_pathname(name)?,
+        };
+        let own = UnixDatagram::unbound()?;
+        own.set_nonblocking(true)?;
+        Ok(Self { own, manager })
+    }
+
+    fn send(&self, text: &str) -> io::Result<()> {
+        self.own
+            .send_to_addr(text.as_bytes(), &self.manager)
+            .map(drop)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WAIT: Duration = Duration::from_secs(30);
+
+    /// A manager that does not read unless it is told to.
+    struct Manager {
+        socket: UnixDatagram,
+        _folder: tempfile::TempDir,
+        path: std::path::PathBuf,
+    }
+
+    impl Manager {
+        fn new() -> Self {
+            let folder = tempfile::tempdir().expect("a folder");
+            let path = folder.path().join("notify");
+            let socket = UnixDatagram::bind(&path).expect("a socket");
+            socket.set_read_timeout(Some(WAIT)).expect("a limit");
+            Self {
+                socket,
+                _folder: folder,
+                path,
+            }
+        }
+
+        fn supervisor(&self, watchdog: Option<Duration>) -> Supervisor {
+            let socket = Socket::new(self.path.as_os_str()).expect("a way");
+            Supervisor::new(Some(socket), watchdog)
+        }
+
+        /// Has the kernel keep as much for it as it does.
+        fn fill(&self) -> usize {
+            let stranger = Socket::new(self.path.as_os_str()).expect("a way");
+            let mut count = 0;
+            while stranger.send("X_STRANGER=1\n").is_ok() {
+                count += 1;
+            }
+            count
+        }
+
+        fn hear(&self) -> String {
+            let mut datagram = [0; 4096];
+            let count = self.socket.recv(&mut datagram).expect("something is said");
+            String::from_utf8_lossy(&datagram[..count]).into_owned()
+        }
+
+        fn skip(&self, count: usize) {
+            (0..count).for_each(|_| assert_eq!(self.hear(), "X_STRANGER=1\n"));
+        }
+    }
+
+    #[test]
+    fn a_manager_that_stands_still_hears_the_newest_when_it_goes_on() {
+        let manager = Manager::new();
+        let mut supervisor = manager.supervisor(None);
+        let filled = manager.fill();
+        supervisor.ready("serving");
+        for number in 0..1000 {
+            supervisor.tick(&format!("step {number}"));
+        }
+        manager.skip(filled);
+        supervisor.tick("step 999");
+        assert_eq!(manager.hear(), "READY=1\nSTATUS=step 999\n");
+        supervisor.tick("step 1000");
+        assert_eq!(manager.hear(), "STATUS=step 1000\n");
+    }
+
+    #[test]
+    fn the_end_is_told_again_until_it_is_heard() {
+        let manager = Manager::new();
+        let filled = manager.fill();
+        manager.supervisor(None).stopping("draining", WAIT);
+        manager.skip(filled);
+        let expected = "STOPPING=1\nSTATUS=draining\nEXTEND_TIMEOUT_USEC=30000000\n";
+        assert_eq!(manager.hear(), expected);
+    }
+
+    #[test]
+    fn a_manager_that_starts_anew_hears_that_the_server_is_ready() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("notify");
+        let socket = Socket::new(path.as_os_str()).expect("a way");
+        Supervisor::new(Some(socket), None).ready_for_good("serving", WAIT);
+        let manager = UnixDatagram::bind(&path).expect("a socket");
+        manager.set_read_timeout(Some(WAIT)).expect("a limit");
+        let mut datagram = [0; 4096];
+        let count = manager.recv(&mut datagram).expect("something is said");
+        assert_eq!(&datagram[..count], b"READY=1\nSTATUS=serving\n");
+    }
+
+    #[test]
+    fn a_sign_of_life_that_was_not_heard_is_given_at_once_when_it_can_be() {
+        let manager = Manager::new();
+        let mut supervisor = manager.supervisor(Some(Duration::from_micros(2)));
+        supervisor.ready("serving");
+        assert!(manager.hear().starts_with("READY=1\nSTATUS=serving\n"));
+        let filled = manager.fill();
+        supervisor.tick("serving");
+        manager.skip(filled);
+        supervisor.tick("serving");
+        assert_eq!(manager.hear(), "WATCHDOG=1\n");
+    }
+
+    #[test]
+    fn a_name_may_be_abstract() {
+        let name = format!("bulkhead-test-{}", std::process::id());
+        let address = SocketAddr::from_abstract_name(&name).expect("a name");
+        let manager = UnixDatagram::bind_addr(&address).expect("a socket");
+        let socket = Socket::new(OsStr::new(&format!("@{name}"))).expect("a way");
+        Supervisor::new(Some(socket), None).ready("here");
+        let mut datagram = [0; 4096];
+        let count = manager.recv(&mut datagram).expect("something is said");
+        assert_eq!(&datagram[..count], b"READY=1\nSTATUS=here\n");
+    }
+
+    #[test]
+    fn signs_of_life_are_for_the_process_that_is_meant() {
+        let wait = Some(Duration::from_secs(3));
+        for (wait_us, pid, expected) in [
+            (Some("3000000"), Some("7"), wait),
+            (Some("3000000"), None, wait),
+            (Some("3000000"), Some("8"), None),
+            (Some("3000000"), Some("x"), None),
+            (Some("0"), None, None),
+            (Some("soon"), None, None),
+            (None, Some("7"), None),
+        ] {
+            assert_eq!(
+                watchdog_wait(wait_us, pid, 7),
+                expected,
+                "{wait_us:?} {pid:?}"
+            );
+        }
+    }
+}
