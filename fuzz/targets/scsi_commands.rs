@@ -69,7 +69,7 @@ fn finish(mut executed: Executed) {
         match executed {
             Executed::Done(outcome) => return check(&outcome),
             Executed::Durable { then, .. } => return check(&then),
-            Executed::WouldBlock(pending) => executed = pending.execute(),
+            Executed::WouldBlock(pending) => executed = pending.execute(&|| true),
             Executed::DropSession => panic!("a device in memory is never gone"),
         }
     }

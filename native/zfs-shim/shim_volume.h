@@ -39,6 +39,17 @@ typedef struct bh_run {
 #define	BH_MAY_WAIT		1U
 
 /*
+ * Whether a change that had to wait may still take effect. Asked with everything in hand that it had
+ * to wait for; after a no nothing is changed, and the call returns ECANCELED. No permit at all is a
+ * yes. May be asked several times by one call.
+ */
+typedef uint32_t bh_permit_begin_t(const void *arg);
+typedef struct bh_permit {
+	bh_permit_begin_t *bp_begin;
+	const void *bp_arg;
+} bh_permit_t;
+
+/*
  * Owns the volume or snapshot `name` and replays its intent log. `*replay_error` is the errno of
  * a log record that could not be replayed (what follows it in the log is lost), else 0.
  */
@@ -88,16 +99,19 @@ int bh_write_lend(bh_volume_t *volume, uint64_t offset, uint64_t length,
     bh_write_t **out);
 const bh_part_t *bh_write_parts(const bh_write_t *write, uint64_t *count);
 /* Frees the loan unless it returns EAGAIN. */
-int bh_write_commit(bh_write_t *write, uint32_t wait);
+int bh_write_commit(bh_write_t *write, uint32_t wait,
+    const bh_permit_t *permit);
 void bh_write_discard(bh_write_t *write);
 
 /* Writes by copying. */
 int bh_write_copy(bh_volume_t *volume, uint64_t offset, const uint8_t *data,
-    uint64_t length, uint32_t wait);
+    uint64_t length, uint32_t wait, const bh_permit_t *permit);
 /* Stores zeroes. */
-int bh_write_zeroes(bh_volume_t *volume, uint64_t offset, uint64_t length);
+int bh_write_zeroes(bh_volume_t *volume, uint64_t offset, uint64_t length,
+    const bh_permit_t *permit);
 /* Frees whole blocks and zeroes the edges. */
-int bh_free(bh_volume_t *volume, uint64_t offset, uint64_t length);
+int bh_free(bh_volume_t *volume, uint64_t offset, uint64_t length,
+    const bh_permit_t *permit);
 
 /* Locks an extent for writing and reads it into `data`. */
 int bh_update_begin(bh_volume_t *volume, uint64_t offset, uint64_t length,

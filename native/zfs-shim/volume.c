@@ -525,11 +525,21 @@ enter_change(bh_volume_t *volume, dmu_tx_t *tx, uint32_t wait)
 	return (0);
 }
 
-/* One transaction: writes segments to blocks that are locked and pinned. */
+/* Whether whoever asked for a change still wants it. */
+static boolean_t
+is_permitted(const bh_permit_t *permit)
+{
+	return (permit == NULL || permit->bp_begin(permit->bp_arg) != 0);
+}
+
+/*
+ * One transaction: writes segments to blocks that are locked and pinned. The permit comes last: a
+ * transaction may have to wait for as long as the pool's devices do.
+ */
 static int
 write_pinned(bh_volume_t *volume, dmu_buf_impl_t **blocks, uint64_t offset,
     uint64_t length, bh_segment_t *segments, uint64_t segment_count,
-    uint32_t wait)
+    uint32_t wait, const bh_permit_t *permit)
 {
 	dmu_tx_t *tx = dmu_tx_create(volume->bv_os);
 
@@ -537,6 +547,10 @@ write_pinned(bh_volume_t *volume, dmu_buf_impl_t **blocks, uint64_t offset,
 	int error = enter_change(volume, tx, wait);
 	if (error != 0)
 		return (error);
+	if (!is_permitted(permit)) {
+		dmu_tx_commit(tx);
+		return (ECANCELED);
+	}
 	write_blocks(volume, blocks, offset, segments, segment_count, tx);
 	bh_log_write(volume, tx, offset, length);
 	dmu_tx_commit(tx);
@@ -546,7 +560,8 @@ write_pinned(bh_volume_t *volume, dmu_buf_impl_t **blocks, uint64_t offset,
 /* Writes segments to an extent that is locked. */
 static int
 write_locked(bh_volume_t *volume, uint64_t offset, uint64_t length,
-    bh_segment_t *segments, uint64_t segment_count, uint32_t wait)
+    bh_segment_t *segments, uint64_t segment_count, uint32_t wait,
+    const bh_permit_t *permit)
 {
 	uint64_t count = block_count(volume, offset, length);
 	dmu_buf_impl_t *few[BH_STACK_BLOCKS];
@@ -557,7 +572,7 @@ write_locked(bh_volume_t *volume, uint64_t offset, uint64_t length,
 	int error = pin_all_for_write(volume, offset, length, wait, blocks);
 	if (error == 0) {
 		error = write_pinned(volume, blocks, offset, length, segments,
-		    segment_count, wait);
+		    segment_count, wait, permit);
 		release_blocks(volume, blocks, count);
 	}
 	if (blocks != few)
@@ -596,7 +611,8 @@ unlock_changed(bh_volume_t *volume, zfs_locked_range_t *range,
 
 static int
 write_segments(bh_volume_t *volume, uint64_t offset, uint64_t length,
-    bh_segment_t *segments, uint64_t segment_count, uint32_t wait)
+    bh_segment_t *segments, uint64_t segment_count, uint32_t wait,
+    const bh_permit_t *permit)
 {
 	zfs_locked_range_t *range;
 
@@ -604,20 +620,21 @@ write_segments(bh_volume_t *volume, uint64_t offset, uint64_t length,
 	if (error != 0)
 		return (error);
 	error = write_locked(volume, offset, length, segments, segment_count,
-	    wait);
+	    wait, permit);
 	unlock_changed(volume, range, error == 0);
 	return (error);
 }
 
 int
 bh_write_copy(bh_volume_t *volume, uint64_t offset, const uint8_t *data,
-    uint64_t length, uint32_t wait)
+    uint64_t length, uint32_t wait, const bh_permit_t *permit)
 {
 	bh_segment_t segment = { .bs_data = data, .bs_length = length };
 
 	if (length == 0 || length > BH_LOAN_BYTES_MAX)
 		return (EINVAL);
-	return (write_segments(volume, offset, length, &segment, 1, wait));
+	return (write_segments(volume, offset, length, &segment, 1, wait,
+	    permit));
 }
 
 int
@@ -684,10 +701,11 @@ bh_write_discard(bh_write_t *write)
 }
 
 int
-bh_write_commit(bh_write_t *write, uint32_t wait)
+bh_write_commit(bh_write_t *write, uint32_t wait, const bh_permit_t *permit)
 {
 	int error = write_segments(write->bw_volume, write->bw_offset,
-	    write->bw_length, write->bw_segments, write->bw_count, wait);
+	    write->bw_length, write->bw_segments, write->bw_count, wait,
+	    permit);
 
 	if (error != EAGAIN)
 		bh_write_discard(write);
@@ -695,7 +713,8 @@ bh_write_commit(bh_write_t *write, uint32_t wait)
 }
 
 int
-bh_write_zeroes(bh_volume_t *volume, uint64_t offset, uint64_t length)
+bh_write_zeroes(bh_volume_t *volume, uint64_t offset, uint64_t length,
+    const bh_permit_t *permit)
 {
 	zfs_locked_range_t *range;
 
@@ -709,7 +728,7 @@ bh_write_zeroes(bh_volume_t *volume, uint64_t offset, uint64_t length)
 		bh_segment_t zeroes = {
 		    .bs_data = bh_zeroes, .bs_length = bytes };
 		error = write_locked(volume, offset, bytes, &zeroes, 1,
-		    BH_MAY_WAIT);
+		    BH_MAY_WAIT, permit);
 		offset += bytes;
 		length -= bytes;
 	}
@@ -741,7 +760,8 @@ free_locked(bh_volume_t *volume, uint64_t offset, uint64_t length)
 }
 
 int
-bh_free(bh_volume_t *volume, uint64_t offset, uint64_t length)
+bh_free(bh_volume_t *volume, uint64_t offset, uint64_t length,
+    const bh_permit_t *permit)
 {
 	zfs_locked_range_t *range;
 
@@ -749,7 +769,8 @@ bh_free(bh_volume_t *volume, uint64_t offset, uint64_t length)
 	    &range);
 	if (error != 0)
 		return (error);
-	error = free_locked(volume, offset, length);
+	error = is_permitted(permit) ?
+	    free_locked(volume, offset, length) : ECANCELED;
 	unlock_changed(volume, range, error == 0);
 	return (error);
 }
@@ -790,7 +811,7 @@ bh_update_end(bh_update_t *update, const uint8_t *data)
 		bh_segment_t segment = {
 		    .bs_data = data, .bs_length = update->bu_length };
 		error = write_locked(volume, update->bu_offset,
-		    update->bu_length, &segment, 1, BH_MAY_WAIT);
+		    update->bu_length, &segment, 1, BH_MAY_WAIT, NULL);
 	}
 	unlock_changed(volume, update->bu_range, error == 0 && data != NULL);
 	free(update);

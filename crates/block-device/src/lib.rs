@@ -7,7 +7,8 @@
 //!
 //! **Effort.** [`Effort::NoWait`] never blocks: it answers [`ErrorKind::WouldBlock`] when data
 //! is not cached, a range is locked, or a transaction has to wait. The caller then repeats the
-//! call with [`Effort::MayBlock`] on a thread that may wait.
+//! call with [`Effort::MayBlock`] on a thread that may wait. A change that waits for long may find
+//! that nobody wants it any more: [`Effort::Permitted`] has the device ask at the last moment.
 //!
 //! **Durability.** A completed write is visible to later reads at once and durable after the
 //! next completed [`BlockDevice::flush`]. Overlapping operations are atomic against each other
@@ -38,12 +39,43 @@ pub struct Geometry {
 }
 
 /// Whether a call may wait for a disk, a lock or a transaction.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Effort {
+#[derive(Clone, Copy)]
+pub enum Effort<'a> {
     /// Answer [`ErrorKind::WouldBlock`] instead of waiting.
     NoWait,
     /// Wait as long as it takes.
     MayBlock,
+    /// Wait as long as it takes; then change something only if the permit says so.
+    Permitted(&'a dyn Permit),
+}
+
+/// Whether a change that had to wait may still take effect: who asked for it may be gone by then.
+pub trait Permit: Send + Sync {
+    /// Asked by the device at the last moment, with everything in hand that it had to wait for.
+    /// After `true` the change takes effect; after `false` nothing happens, and the caller gets
+    /// [`ErrorKind::Gone`]. A call that changes in several steps may ask before each.
+    fn begin(&self) -> bool;
+}
+
+impl<F: Fn() -> bool + Send + Sync> Permit for F {
+    fn begin(&self) -> bool {
+        self()
+    }
+}
+
+impl Effort<'_> {
+    /// Whether the call may wait.
+    pub const fn may_block(self) -> bool {
+        !matches!(self, Self::NoWait)
+    }
+
+    /// Whether a change may take effect now; see [`Permit::begin`].
+    pub fn permits(self) -> bool {
+        match self {
+            Self::NoWait | Self::MayBlock => true,
+            Self::Permitted(permit) => permit.begin(),
+        }
+    }
 }
 
 /// What a caller matches on.
@@ -64,8 +96,8 @@ pub enum ErrorKind {
     /// It cannot be reached now, and can be later, with all that was ever acknowledged: its
     /// encryption key is not loaded.
     NotReady,
-    /// The device was closed, destroyed or lost to another owner: drop the session, never
-    /// answer a client with this.
+    /// The device was closed, destroyed or lost to another owner, or the [`Permit`] was refused:
+    /// drop the session, never answer a client with this.
     Gone,
 }
 
@@ -112,7 +144,7 @@ pub trait WriteLoan: Send {
     /// Appends the parts to fill, in order, to `parts`.
     fn append_parts<'a>(&'a mut self, parts: &mut Vec<&'a mut [u8]>);
     /// Writes what was filled in; see the crate's notes on durability.
-    fn commit(self: Box<Self>, effort: Effort) -> Commit;
+    fn commit(self: Box<Self>, effort: Effort<'_>) -> Commit;
 }
 
 /// What became of a [`WriteLoan::commit`].
@@ -165,24 +197,29 @@ pub trait BlockDevice: Send + Sync {
     }
 
     /// Reads `extent`.
-    fn read(&self, extent: Extent, effort: Effort) -> Result<Box<dyn ReadLoan>, DeviceError>;
+    fn read(&self, extent: Extent, effort: Effort<'_>) -> Result<Box<dyn ReadLoan>, DeviceError>;
 
     /// Lends buffers for a write of `extent`. Does not block and does not lock the range;
     /// [`ErrorKind::WouldBlock`] where nothing can be lent now.
     fn lend(&self, extent: Extent) -> Result<Box<dyn WriteLoan>, DeviceError>;
 
     /// Writes `data` at byte `offset` by copying it.
-    fn write(&self, offset: u64, data: &[u8], effort: Effort) -> Result<(), DeviceError>;
+    fn write(&self, offset: u64, data: &[u8], effort: Effort<'_>) -> Result<(), DeviceError>;
 
     /// Makes `extent` read as zeroes.
-    fn write_zeroes(&self, extent: Extent, zero: Zero, effort: Effort) -> Result<(), DeviceError>;
+    fn write_zeroes(
+        &self,
+        extent: Extent,
+        zero: Zero,
+        effort: Effort<'_>,
+    ) -> Result<(), DeviceError>;
 
     /// Frees `extent`: afterwards it reads as zeroes (whole physical blocks are given back to the
     /// pool, the edges are zeroed).
-    fn unmap(&self, extent: Extent, effort: Effort) -> Result<(), DeviceError>;
+    fn unmap(&self, extent: Extent, effort: Effort<'_>) -> Result<(), DeviceError>;
 
     /// Reads `extent`, lets `change` alter it, and writes it back if told so, all under one lock:
-    /// nothing else sees or changes the extent meanwhile. May block.
+    /// nothing else sees or changes the extent meanwhile. May block. A permit is asked by `change`.
     fn update(
         &self,
         extent: Extent,

@@ -60,6 +60,24 @@ impl Shared {
     fn chunks(&self) -> MutexGuard<'_, BTreeMap<u64, Box<[u8]>>> {
         self.chunks.lock().expect("no holder panics")
     }
+
+    /// Changes the chunks, if `effort` permits it once they are locked.
+    fn change(
+        &self,
+        doing: &'static str,
+        extent: Extent,
+        effort: Effort<'_>,
+        change: impl FnOnce(&mut BTreeMap<u64, Box<[u8]>>),
+    ) -> Result<(), DeviceError> {
+        self.check(doing, extent)?;
+        let mut chunks = self.chunks();
+        if !effort.permits() {
+            return Err(DeviceError::new(ErrorKind::Gone, doing, extent));
+        }
+        change(&mut chunks);
+        self.dirty.store(true, Ordering::Release);
+        Ok(())
+    }
 }
 
 /// Calls `visit(chunk index, range inside the chunk, range inside the extent)` for each chunk.
@@ -137,10 +155,15 @@ impl WriteLoan for CopiedWrite {
     fn append_parts<'a>(&'a mut self, parts: &mut Vec<&'a mut [u8]>) {
         parts.push(&mut self.bytes);
     }
-    fn commit(self: Box<Self>, _effort: Effort) -> Commit {
-        copy_in(&mut self.shared.chunks(), self.extent.offset, &self.bytes);
-        self.shared.dirty.store(true, Ordering::Release);
-        Commit::Done
+    fn commit(self: Box<Self>, effort: Effort<'_>) -> Commit {
+        let Self { extent, bytes, .. } = &*self;
+        let changed = self.shared.change("write", *extent, effort, |chunks| {
+            copy_in(chunks, extent.offset, bytes);
+        });
+        match changed {
+            Ok(()) => Commit::Done,
+            Err(error) => Commit::Failed(error),
+        }
     }
 }
 
@@ -149,7 +172,7 @@ impl BlockDevice for MemoryDevice {
         self.shared.geometry
     }
 
-    fn read(&self, extent: Extent, _effort: Effort) -> Result<Box<dyn ReadLoan>, DeviceError> {
+    fn read(&self, extent: Extent, _effort: Effort<'_>) -> Result<Box<dyn ReadLoan>, DeviceError> {
         self.shared.check("read", extent)?;
         Ok(Box::new(CopiedRead(copy_out(
             &self.shared.chunks(),
@@ -167,15 +190,19 @@ impl BlockDevice for MemoryDevice {
         }))
     }
 
-    fn write(&self, offset: u64, data: &[u8], _effort: Effort) -> Result<(), DeviceError> {
-        self.shared
-            .check("write", Extent::new(offset, data.len() as u64))?;
-        copy_in(&mut self.shared.chunks(), offset, data);
-        self.shared.dirty.store(true, Ordering::Release);
-        Ok(())
+    fn write(&self, offset: u64, data: &[u8], effort: Effort<'_>) -> Result<(), DeviceError> {
+        let extent = Extent::new(offset, data.len() as u64);
+        self.shared.change("write", extent, effort, |chunks| {
+            copy_in(chunks, offset, data);
+        })
     }
 
-    fn write_zeroes(&self, extent: Extent, zero: Zero, effort: Effort) -> Result<(), DeviceError> {
+    fn write_zeroes(
+        &self,
+        extent: Extent,
+        zero: Zero,
+        effort: Effort<'_>,
+    ) -> Result<(), DeviceError> {
         match zero {
             Zero::MayFree => self.unmap(extent, effort),
             Zero::KeepAllocated => {
@@ -185,11 +212,9 @@ impl BlockDevice for MemoryDevice {
         }
     }
 
-    fn unmap(&self, extent: Extent, _effort: Effort) -> Result<(), DeviceError> {
-        self.shared.check("unmap", extent)?;
-        free(&mut self.shared.chunks(), extent);
-        self.shared.dirty.store(true, Ordering::Release);
-        Ok(())
+    fn unmap(&self, extent: Extent, effort: Effort<'_>) -> Result<(), DeviceError> {
+        self.shared
+            .change("unmap", extent, effort, |chunks| free(chunks, extent))
     }
 
     fn update(

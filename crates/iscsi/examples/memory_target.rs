@@ -169,7 +169,7 @@ impl WriteLoan for Forgotten {
     fn append_parts<'a>(&'a mut self, parts: &mut Vec<&'a mut [u8]>) {
         parts.extend(self.buffer.chunks_mut(PART_BYTES));
     }
-    fn commit(self: Box<Self>, _effort: Effort) -> Commit {
+    fn commit(self: Box<Self>, _effort: Effort<'_>) -> Commit {
         BUFFERS.lock().expect("no holder panics").push(self.buffer);
         Commit::Done
     }
@@ -184,7 +184,7 @@ impl BlockDevice for NullDevice {
             read_only: false,
         }
     }
-    fn read(&self, extent: Extent, _effort: Effort) -> Result<Box<dyn ReadLoan>, DeviceError> {
+    fn read(&self, extent: Extent, _effort: Effort<'_>) -> Result<Box<dyn ReadLoan>, DeviceError> {
         Ok(Box::new(Zeroes(extent.length as usize)))
     }
     fn lend(&self, extent: Extent) -> Result<Box<dyn WriteLoan>, DeviceError> {
@@ -193,13 +193,13 @@ impl BlockDevice for NullDevice {
         buffer.resize(extent.length as usize, 0);
         Ok(Box::new(Forgotten { extent, buffer }))
     }
-    fn write(&self, _offset: u64, _data: &[u8], _effort: Effort) -> Result<(), DeviceError> {
+    fn write(&self, _offset: u64, _data: &[u8], _effort: Effort<'_>) -> Result<(), DeviceError> {
         Ok(())
     }
-    fn write_zeroes(&self, _: Extent, _: Zero, _: Effort) -> Result<(), DeviceError> {
+    fn write_zeroes(&self, _: Extent, _: Zero, _: Effort<'_>) -> Result<(), DeviceError> {
         Ok(())
     }
-    fn unmap(&self, _: Extent, _: Effort) -> Result<(), DeviceError> {
+    fn unmap(&self, _: Extent, _: Effort<'_>) -> Result<(), DeviceError> {
         Ok(())
     }
     fn update(

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use block_device::{DeviceError, Effort, ErrorKind, Extent, ReadLoan, SharedDevice, WriteLoan};
+use block_device::{
+    DeviceError, Effort, ErrorKind, Extent, Permit, ReadLoan, SharedDevice, WriteLoan,
+};
 use units::IscsiName;
 
 use crate::sense::{Asc, Sense, SenseFormat, SenseKey};
@@ -367,15 +369,15 @@ pub struct Pending {
 }
 
 impl Pending {
-    /// Runs the command to its end; may block.
-    pub fn execute(self) -> Executed {
+    /// Runs the command to its end; may block. Without the permit nothing is changed any more.
+    pub fn execute(self, permit: &dyn Permit) -> Executed {
         let Self {
             target,
             nexus,
             command,
             data,
         } = self;
-        target.execute_on(&nexus, &command, data, Effort::MayBlock)
+        target.execute_on(&nexus, &command, data, Effort::Permitted(permit))
     }
 
     pub(crate) fn new(

@@ -3,12 +3,12 @@
 
 use std::collections::HashMap;
 use std::net::IpAddr;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::Instant;
 
 use crate::workers::STACK_BYTES;
-use crate::{Peer, Stream, Waker};
+use crate::{Peer, Standing, Stream, Waker};
 
 /// How many connections a server takes.
 #[derive(Clone, Copy, Debug)]
@@ -49,7 +49,13 @@ pub struct Connection {
     pub stream: Arc<Stream>,
     /// Wakes the connection's thread.
     pub waker: Arc<Waker>,
+    /// Whether what it asked for may still change anything.
+    pub standing: Arc<Standing>,
     directive: AtomicU8,
+    /// The client said that it will ask for nothing more, and may close before it is answered.
+    has_said_goodbye: AtomicBool,
+    /// The connection's thread did not look at its socket for a while.
+    was_away: AtomicBool,
 }
 
 impl Connection {
@@ -68,9 +74,42 @@ impl Connection {
         let code = directive as u8;
         if self.directive.fetch_max(code, Ordering::AcqRel) < code {
             if directive == Directive::Drop {
+                self.standing.end();
                 self.stream.shutdown();
             }
             self.waker.wake();
+        }
+    }
+
+    /// The client will close its end in an orderly way: that is no reason to drop what is under way.
+    pub fn goodbye(&self) {
+        self.has_said_goodbye.store(true, Ordering::Release);
+    }
+
+    /// Drops the connection if the client has left it without a word; whether nothing of it may
+    /// take effect any more.
+    pub fn ends_if_left(&self) -> bool {
+        if self.standing.is_over() {
+            return true;
+        }
+        if self.has_said_goodbye.load(Ordering::Acquire) || !self.stream.peer_has_left() {
+            return false;
+        }
+        self.direct(Directive::Drop);
+        true
+    }
+
+    /// For the connection's thread: it is going to wait for something else than its socket.
+    pub fn note_absence(&self) {
+        self.was_away.store(true, Ordering::Relaxed);
+    }
+
+    /// For the connection's thread: whether the client has left while the thread was away. What it
+    /// had sent before must not be executed then: it is answered elsewhere by now, perhaps.
+    pub fn left_meanwhile(&self) -> bool {
+        self.was_away.load(Ordering::Relaxed) && {
+            self.was_away.store(false, Ordering::Relaxed);
+            self.ends_if_left()
         }
     }
 }
@@ -219,7 +258,10 @@ impl Connections {
             peer,
             stream: Arc::new(stream),
             waker,
+            standing: Arc::default(),
             directive: AtomicU8::new(Directive::Serve as u8),
+            has_said_goodbye: AtomicBool::new(false),
+            was_away: AtomicBool::new(false),
         });
         state.live.insert(id, Arc::clone(&connection));
         if let Some(address) = peer.address() {
@@ -251,6 +293,7 @@ struct Live {
 
 impl Drop for Live {
     fn drop(&mut self) {
+        self.connection.standing.end();
         self.connection.stream.shutdown();
         self.connections.remove(&self.connection);
     }

@@ -193,19 +193,28 @@ mod tests {
         fn geometry(&self) -> Geometry {
             self.inner.geometry()
         }
-        fn read(&self, extent: Extent, effort: Effort) -> Result<Box<dyn ReadLoan>, DeviceError> {
+        fn read(
+            &self,
+            extent: Extent,
+            effort: Effort<'_>,
+        ) -> Result<Box<dyn ReadLoan>, DeviceError> {
             self.inner.read(extent, effort)
         }
         fn lend(&self, extent: Extent) -> Result<Box<dyn WriteLoan>, DeviceError> {
             self.inner.lend(extent)
         }
-        fn write(&self, offset: u64, data: &[u8], effort: Effort) -> Result<(), DeviceError> {
+        fn write(&self, offset: u64, data: &[u8], effort: Effort<'_>) -> Result<(), DeviceError> {
             self.inner.write(offset, data, effort)
         }
-        fn write_zeroes(&self, extent: Extent, zero: Zero, e: Effort) -> Result<(), DeviceError> {
+        fn write_zeroes(
+            &self,
+            extent: Extent,
+            zero: Zero,
+            e: Effort<'_>,
+        ) -> Result<(), DeviceError> {
             self.inner.write_zeroes(extent, zero, e)
         }
-        fn unmap(&self, extent: Extent, effort: Effort) -> Result<(), DeviceError> {
+        fn unmap(&self, extent: Extent, effort: Effort<'_>) -> Result<(), DeviceError> {
             self.inner.unmap(extent, effort)
         }
         fn update(

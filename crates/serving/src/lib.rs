@@ -24,6 +24,7 @@ mod listener;
 mod orphan;
 mod outbound;
 mod silence;
+mod standing;
 mod stream;
 mod waker;
 mod workers;
@@ -40,6 +41,7 @@ pub use listener::{
 };
 pub use orphan::{Orphan, Reach, tell_clients};
 pub use outbound::{Flushed, Outbound, OutboundLimits, Pending};
+pub use standing::{Asked, Change, OwnChange, Standing};
 pub use stream::{Peer, ReceiveWait, Stream, Transport};
 pub use waker::Waker;
 pub use workers::{Job, Workers};

@@ -34,6 +34,8 @@ pub struct Link {
     end: usize,
     /// The last receive filled everything offered, or a poll saw input.
     more_expected: bool,
+    /// Input was left alone since the last look whether the peer is there.
+    was_congested: bool,
     appetite: usize,
 }
 
@@ -55,6 +57,7 @@ impl Link {
             start: 0,
             end: 0,
             more_expected: false,
+            was_congested: false,
             appetite: buffer_bytes,
         }
     }
@@ -129,9 +132,11 @@ impl Link {
             waker: &self.waker,
             outbound: &self.outbound,
             more_expected: self.more_expected,
+            was_congested: self.was_congested,
         };
         let turn = waiting.turn(&mut parts, deadline)?;
         self.more_expected = waiting.more_expected;
+        self.was_congested = waiting.was_congested;
         drop(parts);
         if let Turn::Input(count) = turn {
             self.more_expected = count == capacity;
@@ -148,8 +153,11 @@ impl Link {
             waker: &self.waker,
             outbound: &self.outbound,
             more_expected: self.more_expected,
+            was_congested: self.was_congested,
         };
-        waiting.make_room(deadline)
+        let turn = waiting.make_room(deadline);
+        self.was_congested = waiting.was_congested;
+        turn
     }
 
     /// Tells the peer that nothing more will be sent.
@@ -228,6 +236,7 @@ struct Waiting<'a> {
     waker: &'a Waker,
     outbound: &'a Outbound,
     more_expected: bool,
+    was_congested: bool,
 }
 
 impl Waiting<'_> {
@@ -243,6 +252,9 @@ impl Waiting<'_> {
             }
             let congested = self.is_congested();
             if !congested {
+                if self.peer_left_meanwhile() {
+                    return Ok(Turn::Closed);
+                }
                 // With nothing under way elsewhere nobody needs this thread soon: a short wait
                 // inside the receive saves the poll.
                 let idle = self.outbound.is_idle();
@@ -287,7 +299,8 @@ impl Waiting<'_> {
                 return Ok(Turn::Woken);
             }
             if !self.is_congested() {
-                return Ok(Turn::Input(0));
+                let left = self.peer_left_meanwhile();
+                return Ok(if left { Turn::Closed } else { Turn::Input(0) });
             }
             let stalls_at = self.outbound.stall_deadline();
             let interest = Interest {
@@ -313,13 +326,21 @@ impl Waiting<'_> {
     }
 
     /// The throttle flag is set before the last look, so that no finish goes unnoticed.
-    fn is_congested(&self) -> bool {
+    fn is_congested(&mut self) -> bool {
         if !self.outbound.is_congested() {
             self.outbound.set_throttled(false);
             return false;
         }
         self.outbound.set_throttled(true);
-        self.outbound.is_congested()
+        let congested = self.outbound.is_congested();
+        self.was_congested |= congested;
+        congested
+    }
+
+    /// Whether the peer left while its input was left alone. What it had sent before nobody wants
+    /// any more.
+    fn peer_left_meanwhile(&mut self) -> bool {
+        std::mem::take(&mut self.was_congested) && self.transport.stream().peer_has_left()
     }
 
     fn receive(&mut self, parts: &mut [IoSliceMut<'_>], idle: bool) -> io::Result<Option<Turn>> {

@@ -6,6 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{
     RecvAncillaryBuffer, RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown, sockopt,
 };
@@ -141,6 +142,14 @@ impl Stream {
     /// Ends the connection for both sides; threads that wait for it return. May be called often.
     pub fn shutdown(&self) {
         let _ = rustix::net::shutdown(&self.socket, Shutdown::Both);
+    }
+
+    /// Whether the other end has closed the connection, or broken it, as far as the system has
+    /// heard. Bytes from before may still be unread.
+    pub fn peer_has_left(&self) -> bool {
+        let events = PollFlags::RDHUP;
+        let mut socket = [PollFd::from_borrowed_fd(self.socket.as_fd(), events)];
+        poll(&mut socket, Some(&Timespec::default())).is_ok_and(|ready| ready > 0)
     }
 
     /// Tells the peer that nothing more will be sent.

@@ -46,6 +46,11 @@ pub enum Fault {
     Slow,
     /// Waits until the fault is changed; without waiting, it would block.
     Hang,
+    /// The next call that may wait does so until [`FaultyDevice::release`]; those after it work.
+    /// It waits for what is before it: its permit is asked afterwards.
+    HangNext,
+    /// The same, with the permit in hand: nothing but the change itself is left to do.
+    HangNextInEffect,
 }
 
 #[derive(Clone, Copy)]
@@ -53,10 +58,14 @@ struct Meeting {
     fault: Fault,
     /// Calls that hang.
     hanging: usize,
+    /// How often those that hang alone were released.
+    releases: usize,
 }
 
+type Meetings = [Meeting; Operation::ALL.len()];
+
 struct Faults {
-    by_operation: Mutex<[Meeting; Operation::ALL.len()]>,
+    by_operation: Mutex<Meetings>,
     changed: Condvar,
 }
 
@@ -66,29 +75,52 @@ impl Faults {
         operation: Operation,
         doing: &'static str,
         extent: Extent,
-        effort: Effort,
+        effort: Effort<'_>,
     ) -> Result<(), DeviceError> {
         let mut meetings = self.lock();
         loop {
             let meeting = &mut meetings[operation as usize];
-            match (meeting.fault, effort) {
-                (Fault::None, _) | (Fault::Slow, Effort::MayBlock) => return Ok(()),
-                (Fault::Error(kind), _) | (Fault::LateError(kind), Effort::MayBlock) => {
+            match (meeting.fault, effort.may_block()) {
+                (Fault::None, _) | (Fault::Slow, true) => return Ok(()),
+                (Fault::Error(kind), _) | (Fault::LateError(kind), true) => {
                     return Err(DeviceError::new(kind, doing, extent));
                 }
-                (Fault::Slow | Fault::Hang | Fault::LateError(_), Effort::NoWait) => {
+                (_, false) => {
                     return Err(DeviceError::new(ErrorKind::WouldBlock, doing, extent));
                 }
-                (Fault::Hang, Effort::MayBlock) => {
+                (Fault::Hang, true) => {
                     meeting.hanging += 1;
                     meetings = self.changed.wait(meetings).expect("no holder panics");
                     meetings[operation as usize].hanging -= 1;
+                }
+                (Fault::HangNext, true) => {
+                    self.hang_alone(meetings, operation);
+                    return Ok(());
+                }
+                (Fault::HangNextInEffect, true) => {
+                    if !effort.permits() {
+                        return Err(DeviceError::new(ErrorKind::Gone, doing, extent));
+                    }
+                    self.hang_alone(meetings, operation);
+                    return Ok(());
                 }
             }
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, [Meeting; Operation::ALL.len()]> {
+    /// Waits for a release; whoever comes meanwhile meets no fault.
+    fn hang_alone(&self, mut meetings: MutexGuard<'_, Meetings>, operation: Operation) {
+        let meeting = &mut meetings[operation as usize];
+        meeting.fault = Fault::None;
+        meeting.hanging += 1;
+        let releases = meeting.releases;
+        while meetings[operation as usize].releases == releases {
+            meetings = self.changed.wait(meetings).expect("no holder panics");
+        }
+        meetings[operation as usize].hanging -= 1;
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Meetings> {
         self.by_operation.lock().expect("no holder panics")
     }
 }
@@ -105,6 +137,7 @@ impl FaultyDevice {
         let healthy = Meeting {
             fault: Fault::None,
             hanging: 0,
+            releases: 0,
         };
         let faults = Faults {
             by_operation: Mutex::new([healthy; Operation::ALL.len()]),
@@ -134,6 +167,12 @@ impl FaultyDevice {
         }
     }
 
+    /// Whoever hangs alone goes on.
+    pub fn release(&self, operation: Operation) {
+        self.faults.lock()[operation as usize].releases += 1;
+        self.faults.changed.notify_all();
+    }
+
     /// How many calls of `operation` hang now.
     pub fn hanging(&self, operation: Operation) -> usize {
         self.faults.lock()[operation as usize].hanging
@@ -154,7 +193,7 @@ impl WriteLoan for FaultyLoan {
         self.inner.append_parts(parts);
     }
 
-    fn commit(self: Box<Self>, effort: Effort) -> Commit {
+    fn commit(self: Box<Self>, effort: Effort<'_>) -> Commit {
         let met = self
             .faults
             .meet(Operation::Write, "write", self.inner.extent(), effort);
@@ -177,7 +216,7 @@ impl BlockDevice for FaultyDevice {
         self.inner.geometry()
     }
 
-    fn read(&self, extent: Extent, effort: Effort) -> Result<Box<dyn ReadLoan>, DeviceError> {
+    fn read(&self, extent: Extent, effort: Effort<'_>) -> Result<Box<dyn ReadLoan>, DeviceError> {
         self.faults.meet(Operation::Read, "read", extent, effort)?;
         self.inner.read(extent, effort)
     }
@@ -190,20 +229,25 @@ impl BlockDevice for FaultyDevice {
         }))
     }
 
-    fn write(&self, offset: u64, data: &[u8], effort: Effort) -> Result<(), DeviceError> {
+    fn write(&self, offset: u64, data: &[u8], effort: Effort<'_>) -> Result<(), DeviceError> {
         let extent = Extent::new(offset, data.len() as u64);
         self.faults
             .meet(Operation::Write, "write", extent, effort)?;
         self.inner.write(offset, data, effort)
     }
 
-    fn write_zeroes(&self, extent: Extent, zero: Zero, effort: Effort) -> Result<(), DeviceError> {
+    fn write_zeroes(
+        &self,
+        extent: Extent,
+        zero: Zero,
+        effort: Effort<'_>,
+    ) -> Result<(), DeviceError> {
         self.faults
             .meet(Operation::Zero, "write zeroes", extent, effort)?;
         self.inner.write_zeroes(extent, zero, effort)
     }
 
-    fn unmap(&self, extent: Extent, effort: Effort) -> Result<(), DeviceError> {
+    fn unmap(&self, extent: Extent, effort: Effort<'_>) -> Result<(), DeviceError> {
         self.faults.meet(Operation::Zero, "unmap", extent, effort)?;
         self.inner.unmap(extent, effort)
     }

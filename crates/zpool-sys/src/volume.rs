@@ -46,6 +46,15 @@ pub struct bh_run {
     pub br_reserved: u32,
 }
 
+/// Whether a change may still take effect.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+#[allow(missing_docs)]
+pub struct bh_permit {
+    pub bp_begin: bh_permit_begin_t,
+    pub bp_arg: *const c_void,
+}
+
 /// The largest number of bytes that one call reads or lends.
 pub const BH_LOAN_BYTES_MAX: u64 = 32 << 20;
 /// Flag of `bh_volume_open`.
@@ -55,6 +64,8 @@ pub const BH_NO_WAIT: u32 = 0;
 /// The call may wait.
 pub const BH_MAY_WAIT: u32 = 1;
 
+/// Asked whether a change may take effect.
+pub type bh_permit_begin_t = unsafe extern "C" fn(arg: *const c_void) -> u32;
 /// Told the name of a volume.
 pub type bh_name_visitor_t = unsafe extern "C" fn(arg: *mut c_void, name: *const c_char);
 
@@ -99,7 +110,7 @@ unsafe extern "C" {
         out: *mut *mut bh_write,
     ) -> i32;
     pub fn bh_write_parts(write: *const bh_write, count: *mut u64) -> *const bh_part;
-    pub fn bh_write_commit(write: *mut bh_write, wait: u32) -> i32;
+    pub fn bh_write_commit(write: *mut bh_write, wait: u32, permit: *const bh_permit) -> i32;
     pub fn bh_write_discard(write: *mut bh_write);
 
     pub fn bh_write_copy(
@@ -108,9 +119,20 @@ unsafe extern "C" {
         data: *const u8,
         length: u64,
         wait: u32,
+        permit: *const bh_permit,
     ) -> i32;
-    pub fn bh_write_zeroes(volume: *mut bh_volume, offset: u64, length: u64) -> i32;
-    pub fn bh_free(volume: *mut bh_volume, offset: u64, length: u64) -> i32;
+    pub fn bh_write_zeroes(
+        volume: *mut bh_volume,
+        offset: u64,
+        length: u64,
+        permit: *const bh_permit,
+    ) -> i32;
+    pub fn bh_free(
+        volume: *mut bh_volume,
+        offset: u64,
+        length: u64,
+        permit: *const bh_permit,
+    ) -> i32;
 
     pub fn bh_update_begin(
         volume: *mut bh_volume,

@@ -23,6 +23,7 @@ fn a_volume_keeps_its_promises() {
     overlapping_writes_are_whole(&scratch);
     a_read_loan_keeps_its_contents_and_its_range(&scratch);
     closing_waits_for_loans_and_then_everything_is_gone(&scratch);
+    a_change_whose_permit_ends_while_it_waits_has_no_effect(&scratch);
     a_flush_with_nothing_dirty_costs_nothing(&scratch);
     sync_always_is_durable_without_a_flush(&scratch);
     status_knows_unsynced_data_and_unsynced_frees(&scratch);
@@ -138,6 +139,54 @@ fn closing_waits_for_loans_and_then_everything_is_gone(scratch: &Scratch) {
     volume.close();
     let again = scratch.open(&volume_name("tank/close"));
     assert_eq!(read(&again, Extent::new(0, 4096)), [7; 4096]);
+}
+
+/// A reader holds the range. Whoever asked for the change leaves before it may go on.
+fn a_change_whose_permit_ends_while_it_waits_has_no_effect(scratch: &Scratch) {
+    let volume = scratch.volume("tank/permit", 4 * MIB, 16 << 10);
+    let extent = Extent::new(0, 64 << 10);
+    let old = vec![1; 64 << 10];
+    written(&volume, 0, &old);
+    type Change = fn(&Volume, Extent, Effort<'_>) -> Result<(), ErrorKind>;
+    let changes: [Change; 4] = [
+        |volume, extent, effort| {
+            let data = vec![2; extent.length as usize];
+            volume
+                .write(extent.offset, &data, effort)
+                .map_err(|e| e.kind)
+        },
+        |volume, extent, effort| match volume.lend(extent).expect("lend").commit(effort) {
+            Commit::Done => Ok(()),
+            Commit::WouldBlock(_) => Err(ErrorKind::WouldBlock),
+            Commit::Failed(error) => Err(error.kind),
+        },
+        |volume, extent, effort| volume.unmap(extent, effort).map_err(|e| e.kind),
+        |volume, extent, effort| {
+            let zeroes = volume.write_zeroes(extent, Zero::KeepAllocated, effort);
+            zeroes.map_err(|e| e.kind)
+        },
+    ];
+    for change in changes {
+        let (stands, asked) = (AtomicBool::new(true), AtomicBool::new(false));
+        let permit = || {
+            asked.store(true, Ordering::Release);
+            stands.load(Ordering::Acquire)
+        };
+        let loan = volume.read(extent, Effort::NoWait).expect("cached");
+        std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| change(&volume, extent, Effort::Permitted(&permit)));
+            stands.store(false, Ordering::Release);
+            assert!(!asked.load(Ordering::Acquire), "the range is not free yet");
+            drop(loan);
+            assert_eq!(waiting.join().expect("join"), Err(ErrorKind::Gone));
+        });
+        assert!(asked.load(Ordering::Acquire));
+        assert!(read(&volume, extent) == old);
+        stands.store(true, Ordering::Release);
+        assert_eq!(change(&volume, extent, Effort::Permitted(&permit)), Ok(()));
+        assert!(read(&volume, extent) != old);
+        written(&volume, 0, &old);
+    }
 }
 
 fn a_flush_with_nothing_dirty_costs_nothing(scratch: &Scratch) {

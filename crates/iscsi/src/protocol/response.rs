@@ -214,6 +214,8 @@ pub enum LogoutResponse {
     CidNotFound,
     /// Recovery is not supported.
     RecoveryNotSupported,
+    /// What the connection had under way does not end.
+    CleanupFailed,
 }
 
 /// Logout Response.
@@ -224,6 +226,7 @@ pub fn logout(task_tag: u32, response: LogoutResponse) -> Header {
         LogoutResponse::Closed => 0,
         LogoutResponse::CidNotFound => 1,
         LogoutResponse::RecoveryNotSupported => 2,
+        LogoutResponse::CleanupFailed => 3,
     };
     header.set_word(16, task_tag);
     header

@@ -7,7 +7,9 @@ use std::time::Instant;
 
 use block_device::Effort;
 use scsi::{Command, DataOut, Executed, Outcome, Status};
-use serving::{Connection, Counters, FlushGroup, FlushOutcome, Flushed, Pending, Reservation};
+use serving::{
+    Change, Connection, Counters, FlushGroup, FlushOutcome, Flushed, Pending, Reservation,
+};
 
 use super::management::{Barrier, RunningTask, Scope};
 use super::sender::{Expectation, Sender};
@@ -69,10 +71,15 @@ impl Execution {
             self.drop_session();
             return None;
         };
-        match port
+        let Some(own) = self.connection.standing.own_change() else {
+            self.forget(&task);
+            return None;
+        };
+        let executed = port
             .target
-            .execute(&port.nexus, command, data, Effort::NoWait)
-        {
+            .execute(&port.nexus, command, data, Effort::NoWait);
+        drop(own);
+        match executed {
             Executed::Done(outcome) => self.answer(&task, outcome),
             Executed::DropSession => self.drop_session(),
             Executed::Durable { device, then } => {
@@ -80,6 +87,7 @@ impl Execution {
                 if may_flush {
                     // What is queued must not wait for the disk.
                     self.sender.outbound.flush_now();
+                    self.connection.note_absence();
                     if let Some(flushed) = group.flush_here() {
                         self.answer_flushed(&task, then, &flushed);
                         return None;
@@ -95,11 +103,13 @@ impl Execution {
                 Counters::add_one(&self.session.counters.waits);
                 let elsewhere = self.elsewhere(task, reservation);
                 let running = Arc::clone(&elsewhere.running);
-                let job = Box::new(move || elsewhere.work(*pending));
+                let change = self.connection.standing.change();
+                let job = Box::new(move || elsewhere.work(*pending, change));
                 if let Err(job) = self.server.workers.submit(job) {
                     // All workers are busy: waiting here is the back-pressure. What the others
                     // may wait for, loans in the queue, must not wait with it.
                     self.sender.outbound.flush_now();
+                    self.connection.note_absence();
                     job();
                 }
                 return Some(running);
@@ -136,6 +146,13 @@ impl Execution {
         for nexus in nexuses {
             self.server
                 .abort_everywhere(&self.session, None, Some(&nexus), scope, &barrier);
+        }
+    }
+
+    /// The connection is over: the command has no effect and no answer.
+    fn forget(&self, task: &Task) {
+        if !task.immediate {
+            self.session.release();
         }
     }
 
@@ -208,9 +225,14 @@ struct Elsewhere {
 }
 
 impl Elsewhere {
-    /// On a worker: waits as long as it takes.
-    fn work(self, pending: scsi::Pending) {
-        match pending.execute() {
+    /// On a worker: waits as long as it takes, unless the initiator has left meanwhile.
+    fn work(self, pending: scsi::Pending, change: Change) {
+        if self.execution.connection.ends_if_left() {
+            return self.finish(Execution::forget);
+        }
+        let executed = pending.execute(&change);
+        drop(change);
+        match executed {
             Executed::Done(outcome) => self.finish(|execution, task| {
                 execution.answer(task, outcome);
             }),
@@ -223,11 +245,16 @@ impl Elsewhere {
                     None => self.wait_for_flush(&group, then),
                 }
             }
+            // Of a connection alone: its session may go on with others.
+            Executed::DropSession if self.execution.connection.standing.is_over() => {
+                self.finish(Execution::forget);
+            }
             Executed::DropSession => self.finish(|execution, _| execution.drop_session()),
             Executed::WouldBlock(again) => {
                 // Not after it was told that it may block; but it must not be lost either.
                 debug_assert!(false, "a command that may block would block");
-                self.work(*again);
+                let change = self.execution.connection.standing.change();
+                self.work(*again, change);
             }
         }
     }

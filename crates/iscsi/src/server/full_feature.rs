@@ -34,8 +34,8 @@ const BULK_APPETITE_BYTES: usize = 4096;
 const SEND_EARLY_BYTES: usize = 512 * 1024;
 /// Time for the last answers of an orderly end.
 const FAREWELL: Duration = Duration::from_secs(5);
-/// Time for operations under way on other threads after a connection broke: their session's
-/// successor must not start before they end.
+/// How often it is told that operations of a closed connection do not end: their session's
+/// successor must not start before they do.
 const AFTERMATH: Duration = Duration::from_secs(600);
 
 /// Why the full-feature phase ended.
@@ -184,7 +184,8 @@ impl FullFeature {
             link.settle(Instant::now() + FAREWELL);
             link.outbound().abandon();
         }
-        if !link.settle(Instant::now() + AFTERMATH) {
+        self.execution.connection.standing.end();
+        while !link.settle(Instant::now() + AFTERMATH) {
             tracing::error!(
                 initiator = %self.entry.session.initiator,
                 "operations of a closed connection do not end; the disk seems to hang"
@@ -252,6 +253,10 @@ impl FullFeature {
     /// Handles the PDUs in the input buffer.
     fn consume(&mut self, link: &mut Link) -> Need {
         while self.end.is_none() {
+            if self.execution.connection.left_meanwhile() {
+                self.end = Some(End::Broken);
+                break;
+            }
             if self.outbound.queued_bytes() > self.send_mark || self.outbound.is_congested() {
                 return Need::Room;
             }
@@ -521,12 +526,16 @@ impl FullFeature {
     /// Another connection of the session is to be closed.
     fn log_out_other(&self, cid: u16) -> LogoutResponse {
         let members = self.entry.session.connections();
-        match members.iter().find(|member| member.cid == cid) {
-            Some(member) => {
-                member.end_alone();
-                LogoutResponse::Closed
-            }
-            None => LogoutResponse::CidNotFound,
+        let Some(member) = members.iter().find(|member| member.cid == cid) else {
+            return LogoutResponse::CidNotFound;
+        };
+        member.end_alone();
+        self.execution.connection.note_absence();
+        let standing = &member.connection.standing;
+        let deadline = Instant::now() + self.server.limits.reinstatement_time;
+        match standing.wait_for(standing.asked(), deadline) {
+            true => LogoutResponse::Closed,
+            false => LogoutResponse::CleanupFailed,
         }
     }
 
@@ -630,6 +639,12 @@ impl FullFeature {
 
     fn handle_news(&mut self) {
         self.handle_directive();
+        self.execution.connection.note_absence();
+        if self.execution.connection.left_meanwhile() {
+            // Held commands would be executed for nobody.
+            self.end = Some(End::Broken);
+            return;
+        }
         for message in self.entry.member.news() {
             match message {
                 Message::Deliver(pdu) => self.deliver_held(&pdu),

@@ -353,6 +353,7 @@ impl Sessions {
             return join(session, member, deadline);
         }
         self.end_replaced(agreed, deadline)?;
+        self.let_lost_changes_end(agreed, deadline)?;
         let port = match &agreed.kind {
             SessionKind::Discovery => None,
             SessionKind::Normal { .. } => Some(log_in().ok_or(LoginStatus::NotFound)?),
@@ -416,6 +417,34 @@ impl Sessions {
                 return Err(LoginStatus::TargetError);
             }
             self.table().sessions.remove(&session.tsih);
+        }
+        Ok(())
+    }
+
+    /// The initiator may have lost other sessions with the same target, of other initiator ports, and
+    /// repeat on the new one what they did not answer. What these asked for has an end before that.
+    /// Sessions that it has not lost are left alone.
+    fn let_lost_changes_end(&self, agreed: &Agreed, deadline: Instant) -> Result<(), LoginStatus> {
+        let SessionKind::Normal { target: own, .. } = &agreed.kind else {
+            return Ok(());
+        };
+        let of_target = |session: &Arc<Session>| match &session.kind {
+            SessionKind::Normal { target, .. } => target == own,
+            SessionKind::Discovery => false,
+        };
+        let mut others = self.list();
+        others.retain(|other| other.initiator == agreed.initiator && of_target(other));
+        for member in others.iter().flat_map(|session| session.connections()) {
+            let connection = &member.connection;
+            let standing = &connection.standing;
+            if connection.ends_if_left() && !standing.wait_for(standing.asked(), deadline) {
+                tracing::warn!(
+                    initiator = %agreed.initiator, peer = %connection.peer,
+                    "login refused: a change that a lost session asked for does not end; \
+                     the disk seems to hang"
+                );
+                return Err(LoginStatus::TargetError);
+            }
         }
         Ok(())
     }

@@ -76,8 +76,16 @@ pub fn serve(limits: Limits) -> Fixture {
 }
 
 pub fn serve_device(limits: Limits, budget_bytes: u64, device: SharedDevice) -> Fixture {
-    let budget = Budget::new(budget_bytes);
     let workers = Arc::new(Workers::new("worker", 4));
+    serve_on(limits, workers, Budget::new(budget_bytes), device)
+}
+
+pub fn serve_on(
+    limits: Limits,
+    workers: Arc<Workers>,
+    budget: Arc<Budget>,
+    device: SharedDevice,
+) -> Fixture {
     let server = IscsiServer::new(limits, workers, Arc::clone(&budget));
     let target = target(TARGET, device);
     let applied = server.apply(Wish {

@@ -7,7 +7,9 @@ use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use block_device::{Commit, DeviceError, Effort, ErrorKind, Extent, ReadLoan, WriteLoan, Zero};
-use serving::{Answer, Connection, Directive, FlushOutcome, Outbound, Payload, Reservation};
+use serving::{
+    Answer, Change, Connection, Directive, FlushOutcome, Outbound, Payload, Reservation,
+};
 
 use super::Shared;
 use super::exports::Export;
@@ -45,6 +47,13 @@ pub(crate) struct Served {
 }
 
 impl Served {
+    /// The other connections on the same device.
+    pub(crate) fn other_connections(&self) -> Vec<Arc<Connection>> {
+        let mut others = self.shared.connections_on(&self.export.device);
+        others.retain(|other| other.id != self.connection.id);
+        others
+    }
+
     fn style(&self) -> HeaderStyle {
         self.negotiated.style
     }
@@ -105,20 +114,29 @@ impl Served {
     }
 
     /// Runs `job` where it may wait. If no worker can be had it runs here: the connection is
-    /// slowed down to what the machine can do.
+    /// slowed down to what the machine can do. If the client has left by then it does not run.
     fn defer(self: &Arc<Self>, job: impl FnOnce(&Arc<Self>) + Send + 'static) {
         serving::Counters::add_one(&self.export.counters.waits);
         let pending = self.outbound.pending();
         let served = Arc::clone(self);
         let job: serving::Job = Box::new(move || {
-            job(&served);
+            if !served.connection.ends_if_left() {
+                job(&served);
+            }
             drop(pending);
         });
         if let Err(job) = self.shared.workers.submit(job) {
             // What the workers may wait for, loans in the queue, must not wait here.
             self.outbound.flush_now();
+            self.connection.note_absence();
             job();
         }
+    }
+
+    /// The same for a job that changes the device, if the connection still stands at that moment.
+    fn defer_change(self: &Arc<Self>, job: impl FnOnce(&Arc<Self>, &Change) + Send + 'static) {
+        let change = self.connection.standing.change();
+        self.defer(move |served| job(served, &change));
     }
 
     /// Sends `extent`.
@@ -195,13 +213,19 @@ impl Served {
         alone: bool,
     ) {
         let (offset, arrived) = (request.offset, Instant::now());
-        match self.export.device.write(offset, data, Effort::NoWait) {
+        let Some(own) = self.connection.standing.own_change() else {
+            return;
+        };
+        let written = self.export.device.write(offset, data, Effort::NoWait);
+        drop(own);
+        match written {
             Ok(()) => self.written(&request, durable, alone, Thread::Connection, arrived),
             Err(error) if error.kind == ErrorKind::WouldBlock => {
                 let data = data.to_vec();
                 // Bounded by the connection's pending operations and the gathered size.
-                self.defer(move |served| {
-                    match served.export.device.write(offset, &data, Effort::MayBlock) {
+                self.defer_change(move |served, change| {
+                    let effort = Effort::Permitted(change);
+                    match served.export.device.write(offset, &data, effort) {
                         Ok(()) => {
                             let thread = Thread::Elsewhere;
                             served.written(&request, durable, true, thread, arrived);
@@ -224,11 +248,16 @@ impl Served {
         reservation: Reservation,
     ) {
         let arrived = Instant::now();
-        match loan.commit(Effort::NoWait) {
+        let Some(own) = self.connection.standing.own_change() else {
+            return;
+        };
+        let committed = loan.commit(Effort::NoWait);
+        drop(own);
+        match committed {
             Commit::Done => self.written(&request, durable, alone, Thread::Connection, arrived),
             Commit::Failed(error) => self.fail(&request, &error, Thread::Connection),
-            Commit::WouldBlock(loan) => self.defer(move |served| {
-                match loan.commit(Effort::MayBlock) {
+            Commit::WouldBlock(loan) => self.defer_change(move |served, change| {
+                match loan.commit(Effort::Permitted(change)) {
                     Commit::Done => {
                         let thread = Thread::Elsewhere;
                         served.written(&request, durable, true, thread, arrived);
@@ -294,6 +323,7 @@ impl Served {
         let flushes = &self.export.flushes;
         if alone || self.export.device.is_clean() {
             // Nothing else to do: saves waking a thread.
+            self.connection.note_absence();
             if let Some(outcome) = flushes.flush_here() {
                 return self.flushed(request, &outcome, thread, arrived);
             }
@@ -335,7 +365,12 @@ impl Served {
         alone: bool,
     ) {
         if extent.length <= INLINE_ZERO_BYTES_MAX {
-            match zeroing.apply(&self.export, extent, Effort::NoWait) {
+            let Some(own) = self.connection.standing.own_change() else {
+                return;
+            };
+            let zeroed = zeroing.apply(&self.export, extent, Effort::NoWait);
+            drop(own);
+            match zeroed {
                 Ok(()) => {
                     self.export.counters.unmap(extent.length);
                     return self.finish(&request, durable, alone, Thread::Connection);
@@ -344,12 +379,10 @@ impl Served {
                 Err(error) => return self.fail(&request, &error, Thread::Connection),
             }
         }
-        self.defer(move |served| {
+        self.defer_change(move |served, change| {
             for step in steps(extent, zeroing.step_bytes()) {
-                if served.connection.directive() == Directive::Drop {
-                    return;
-                }
-                if let Err(error) = zeroing.apply(&served.export, step, Effort::MayBlock) {
+                let effort = Effort::Permitted(change);
+                if let Err(error) = zeroing.apply(&served.export, step, effort) {
                     return served.fail(&request, &error, Thread::Elsewhere);
                 }
             }
@@ -417,7 +450,7 @@ pub(crate) enum Zeroing {
 }
 
 impl Zeroing {
-    fn apply(self, export: &Export, extent: Extent, effort: Effort) -> Result<(), DeviceError> {
+    fn apply(self, export: &Export, extent: Extent, effort: Effort<'_>) -> Result<(), DeviceError> {
         match self {
             Self::Zero(zero) => export.device.write_zeroes(extent, zero, effort),
             Self::Unmap => export.device.unmap(extent, effort),

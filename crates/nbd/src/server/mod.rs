@@ -315,12 +315,7 @@ impl NbdServer {
     /// Ends the sessions on exports of `device` at once, without a word; their number. Clients
     /// connect again, and learn a size that is another now: the protocol has no message for it.
     pub fn drop_sessions_of(&self, device: &SharedDevice) -> usize {
-        let concerned: Vec<_> = {
-            let state = self.shared.lock();
-            let sessions = state.sessions.values();
-            let concerned = sessions.filter(|live| Arc::ptr_eq(&live.export.device, device));
-            concerned.map(|live| Arc::clone(&live.connection)).collect()
-        };
+        let concerned = self.shared.connections_on(device);
         for connection in &concerned {
             connection.direct(Directive::Drop);
         }
@@ -477,6 +472,14 @@ impl Shared {
         }
         state.sessions.insert(connection.id, live);
         Some(export)
+    }
+
+    /// The connections of the sessions on `device`.
+    fn connections_on(&self, device: &SharedDevice) -> Vec<Arc<Connection>> {
+        let state = self.lock();
+        let sessions = state.sessions.values();
+        let concerned = sessions.filter(|live| Arc::ptr_eq(&live.export.device, device));
+        concerned.map(|live| Arc::clone(&live.connection)).collect()
     }
 
     fn forget(&self, id: u64) {

@@ -39,6 +39,12 @@ const PAYLOAD_BYTES_PER_SECOND_MIN: u64 = 1 << 20;
 const HANDSHAKE_TIMEOUTS_MAX: u32 = 10;
 /// Time for what is under way when a client disconnects or the server is drained.
 const SETTLE_TIMEOUT: Duration = Duration::from_secs(60);
+/// Time for changes that earlier connections asked for, before a new one is served.
+const EARLIER_CHANGES_TIMEOUT: Duration = Duration::from_secs(30);
+/// How often a connection that waits for them looks at its own client.
+const LOOK_AROUND: Duration = Duration::from_secs(1);
+/// How often it is told that a change of a closed connection does not end.
+const AFTERMATH: Duration = Duration::from_secs(600);
 /// Time for a client to take the last answers after we have said that there are no more.
 const LINGER: Duration = Duration::from_secs(1);
 /// How often a thread that waits for memory looks around.
@@ -57,6 +63,8 @@ enum End {
     TooSlow,
     #[error("the client sent more than TLS allows for")]
     PlainAfterTls,
+    #[error("what earlier connections asked for is not done yet; the client may try again")]
+    EarlierChanges,
     #[error("payload of {0} bytes")]
     PayloadTooLarge(u64),
     #[error(transparent)]
@@ -77,12 +85,27 @@ pub(crate) fn serve(shared: &Arc<Shared>, connection: Arc<Connection>) {
     };
     let export = &transmission.export;
     tracing::info!(%peer, %export, encrypted, style = ?transmission.style, "session started");
-    match session.run() {
+    let ended = session
+        .let_earlier_changes_end()
+        .and_then(|()| session.run());
+    connection.standing.end();
+    match ended {
         Ok(()) => tracing::info!(%peer, %export, "session ended"),
         Err(reason) => {
             session.outbound().abandon();
             tracing::info!(%peer, %export, %reason, "session ended");
         }
+    }
+    // Until then a client that comes back has to be kept waiting.
+    let asked = connection.standing.asked();
+    while !connection
+        .standing
+        .wait_for(asked, Instant::now() + AFTERMATH)
+    {
+        tracing::error!(
+            %peer, %export,
+            "a change that a closed connection asked for does not end; the disk seems to hang"
+        );
     }
     shared.forget(connection.id);
 }
@@ -264,9 +287,33 @@ impl Session {
         &self.served.outbound
     }
 
+    /// A client that comes back repeats what was not answered. Until this returns, what it asked
+    /// for on an earlier connection might still take effect, and undo what it asks for on this one.
+    /// Which connections were its own nobody can tell: all on the device count.
+    fn let_earlier_changes_end(&self) -> Result<(), End> {
+        let deadline = Instant::now() + EARLIER_CHANGES_TIMEOUT;
+        for other in self.served.other_connections() {
+            other.ends_if_left();
+            let asked = other.standing.asked();
+            let next_look = || deadline.min(Instant::now() + LOOK_AROUND);
+            while !other.standing.wait_for(asked, next_look()) {
+                if self.served.connection.ends_if_left() {
+                    return Err(End::Dropped);
+                }
+                if Instant::now() >= deadline {
+                    return Err(End::EarlierChanges);
+                }
+            }
+        }
+        Ok(())
+    }
+
     fn run(&mut self) -> Result<(), End> {
         loop {
             loop {
+                if self.served.connection.left_meanwhile() {
+                    return Err(End::Closed);
+                }
                 match self.served.connection.directive() {
                     Directive::Serve => {}
                     Directive::Drain => return self.say_goodbye(),
@@ -276,6 +323,7 @@ impl Session {
                     Next::Request => self.send_if_many()?,
                     Next::NeedInput => break,
                     Next::Disconnect => {
+                        self.served.connection.goodbye();
                         self.link.settle(Instant::now() + SETTLE_TIMEOUT);
                         self.link.finish();
                         return Ok(());
@@ -285,7 +333,8 @@ impl Session {
             self.gathered_answers = 0;
             self.gathered_bytes = 0;
             match self.link.turn(None)? {
-                Turn::Input(_) | Turn::Woken | Turn::Deadline => {}
+                Turn::Input(_) | Turn::Deadline => {}
+                Turn::Woken => self.served.connection.note_absence(),
                 Turn::Closed => return Err(End::Closed),
                 Turn::Stalled => return Err(End::Stalled),
             }
@@ -302,7 +351,11 @@ impl Session {
         self.gathered_bytes = 0;
         match self.link.make_room(None)? {
             // A directive is looked at before the next request; the rest is waited for then.
-            Turn::Input(_) | Turn::Woken | Turn::Deadline => Ok(()),
+            Turn::Input(_) | Turn::Deadline => Ok(()),
+            Turn::Woken => {
+                self.served.connection.note_absence();
+                Ok(())
+            }
             Turn::Closed => Err(End::Closed),
             Turn::Stalled => Err(End::Stalled),
         }
@@ -535,6 +588,7 @@ impl Session {
             if let Some(reservation) = budget.reserve_or_wake(bytes, self.link.waker()) {
                 return Ok(reservation);
             }
+            self.served.connection.note_absence();
             match self.link.pause(Instant::now() + BUDGET_PAUSE)? {
                 Turn::Closed => return Err(End::Closed),
                 Turn::Stalled => return Err(End::Stalled),

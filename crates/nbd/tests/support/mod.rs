@@ -117,6 +117,11 @@ impl Client {
 
     /// Sends an option; the type of the final reply.
     pub fn option(&mut self, code: u32, data: &[u8]) -> u32 {
+        self.send_option(code, data);
+        self.option_reply(code)
+    }
+
+    pub fn send_option(&mut self, code: u32, data: &[u8]) {
         let length = data.len() as u32;
         self.send(
             &[
@@ -127,6 +132,10 @@ impl Client {
             ]
             .concat(),
         );
+    }
+
+    /// The type of the final reply to an option.
+    pub fn option_reply(&mut self, code: u32) -> u32 {
         loop {
             let head = self.take(20);
             assert_eq!(head[8..12], code.to_be_bytes());

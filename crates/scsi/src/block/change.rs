@@ -15,6 +15,23 @@ fn answer_durably(context: &Context<'_>) -> Executed {
     context.durable(durable, Outcome::good())
 }
 
+/// Changes an extent under its lock, if whoever asked for it is still there by then.
+fn update(
+    context: &Context<'_>,
+    extent: Extent,
+    change: &mut dyn FnMut(&mut [u8]) -> Update,
+) -> Result<(), Stop> {
+    let mut permitted = Ok(());
+    context.unit.config.device.update(extent, &mut |stored| {
+        permitted = context.may_take_effect();
+        match permitted {
+            Ok(()) => change(stored),
+            Err(_) => Update::Keep,
+        }
+    })?;
+    permitted
+}
+
 /// COMPARE AND WRITE (SBC-4, section 5.3): one atomic step. On a miscompare INFORMATION is the
 /// offset of the first different byte.
 pub(crate) fn compare_and_write(
@@ -33,7 +50,7 @@ pub(crate) fn compare_and_write(
     context.may_block()?;
     let (expected, replacement) = bytes.split_at(extent.length as usize);
     let mut different_at = None;
-    context.unit.config.device.update(extent, &mut |stored| {
+    update(context, extent, &mut |stored| {
         different_at = stored.iter().zip(expected).position(|(a, b)| a != b);
         if different_at.is_some() {
             return Update::Keep;
@@ -58,7 +75,7 @@ pub(crate) fn or_write(context: &Context<'_>, data: &mut DataOut<'_>) -> Result<
     let extent = Extent::new(extent.offset, extent.length.min(bytes.len() as u64));
     if extent.length > 0 {
         context.may_block()?;
-        context.unit.config.device.update(extent, &mut |stored| {
+        update(context, extent, &mut |stored| {
             for (old, new) in stored.iter_mut().zip(bytes) {
                 *old |= new;
             }

@@ -60,19 +60,24 @@ pub(crate) fn write_same(context: &Context<'_>, data: &mut DataOut<'_>) -> Resul
         }
     } else {
         context.may_block()?;
-        fill(device, extent, pattern)?;
+        fill(device, extent, pattern, context.effort)?;
     }
     let durable = !context.unit.state.write_cache();
     Ok(context.durable(durable, Outcome::good()))
 }
 
-fn fill(device: &dyn BlockDevice, extent: Extent, pattern: &[u8]) -> Result<(), Stop> {
+fn fill(
+    device: &dyn BlockDevice,
+    extent: Extent,
+    pattern: &[u8],
+    effort: Effort<'_>,
+) -> Result<(), Stop> {
     let chunk = pattern.repeat((extent.length.min(CHUNK_BYTES) as usize) / pattern.len());
     let end = extent.offset + extent.length;
     let mut offset = extent.offset;
     while offset < end {
         let length = (chunk.len() as u64).min(end - offset);
-        device.write(offset, &chunk[..length as usize], Effort::MayBlock)?;
+        device.write(offset, &chunk[..length as usize], effort)?;
         offset += length;
     }
     Ok(())

@@ -138,7 +138,7 @@ fn chunks(extent: Extent) -> impl Iterator<Item = Extent> {
 }
 
 /// Reads an extent to see whether it can be.
-fn read_through(device: &dyn BlockDevice, extent: Extent, effort: Effort) -> Result<(), Stop> {
+fn read_through(device: &dyn BlockDevice, extent: Extent, effort: Effort<'_>) -> Result<(), Stop> {
     for chunk in chunks(extent) {
         device.read(chunk, effort)?;
     }
@@ -155,7 +155,7 @@ fn compare(
     device: &dyn BlockDevice,
     offset: u64,
     expected: &[u8],
-    effort: Effort,
+    effort: Effort<'_>,
 ) -> Result<(), Stop> {
     let mut rest = expected;
     for chunk in chunks(Extent::new(offset, expected.len() as u64)) {
@@ -178,7 +178,7 @@ fn compare_each(
     device: &dyn BlockDevice,
     extent: Extent,
     block: &[u8],
-    effort: Effort,
+    effort: Effort<'_>,
 ) -> Result<(), Stop> {
     for chunk in chunks(extent) {
         let loan = device.read(chunk, effort)?;

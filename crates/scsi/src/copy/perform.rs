@@ -42,7 +42,7 @@ pub(super) fn perform(context: &Context<'_>, list: &List) -> Result<Done, Stop> 
         let destination = unit(segment.destination)?;
         check_permission(context, source, destination)?;
         let (from, to) = extents(segment, source, destination)?;
-        move_data(source, from, destination, to.offset)?;
+        move_data(source, from, destination, to.offset, context.effort)?;
         progress.segments += 1;
         progress.bytes += from.length;
     }
@@ -135,7 +135,13 @@ fn extents(segment: &Segment, source: &Unit, destination: &Unit) -> Result<(Exte
 }
 
 /// Copies `from` to `to`, from the end if an overlap asks for it.
-fn move_data(source: &Unit, from: Extent, destination: &Unit, to: u64) -> Result<(), Stop> {
+fn move_data(
+    source: &Unit,
+    from: Extent,
+    destination: &Unit,
+    to: u64,
+    effort: Effort<'_>,
+) -> Result<(), Stop> {
     let same = Arc::ptr_eq(&source.state, &destination.state);
     if same && from.offset == to {
         return Ok(());
@@ -148,6 +154,7 @@ fn move_data(source: &Unit, from: Extent, destination: &Unit, to: u64) -> Result
             Extent::new(from.offset + start, length),
             &*destination.config.device,
             to + start,
+            effort,
         )
     };
     if same && from.offset < to {
@@ -164,6 +171,7 @@ fn copy_chunk(
     from: Extent,
     destination: &dyn BlockDevice,
     to: u64,
+    effort: Effort<'_>,
 ) -> Result<(), Stop> {
     let bytes = {
         let loan = source.read(from, Effort::MayBlock)?;
@@ -171,5 +179,5 @@ fn copy_chunk(
         loan.append_parts(&mut parts);
         parts.concat()
     };
-    Ok(destination.write(to, &bytes, Effort::MayBlock)?)
+    Ok(destination.write(to, &bytes, effort)?)
 }

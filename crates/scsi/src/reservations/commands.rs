@@ -42,6 +42,7 @@ pub(crate) fn reserve_out(context: &Context<'_>, data: &mut DataOut<'_>) -> Resu
             Err(Refusal::Conflict) => return Err(Stop::Conflict),
             Err(Refusal::Sense(sense)) => return Err(sense.into()),
         };
+        context.may_take_effect()?;
         let store = &*unit.config.reservations;
         if let Err(error) = unit.state.commit_reservations(store, transition.next) {
             tracing::error!(lun = unit.config.lun, %error, "reservations cannot be stored");

@@ -20,15 +20,24 @@ pub(crate) struct Context<'a> {
     pub(crate) unit: &'a Arc<Unit>,
     pub(crate) command: &'a Command,
     pub(crate) row: &'static Row,
-    pub(crate) effort: Effort,
+    pub(crate) effort: Effort<'a>,
 }
 
 impl Context<'_> {
     /// Stops a command that has to wait where it may not. To be called before any effect.
     pub(crate) fn may_block(&self) -> Result<(), Stop> {
-        match self.effort {
-            Effort::MayBlock => Ok(()),
-            Effort::NoWait => Err(Stop::WouldBlock),
+        match self.effort.may_block() {
+            true => Ok(()),
+            false => Err(Stop::WouldBlock),
+        }
+    }
+
+    /// Stops a command that nobody wants any more. To be called at the last moment before an effect
+    /// that no device makes, such as on reservations.
+    pub(crate) fn may_take_effect(&self) -> Result<(), Stop> {
+        match self.effort.permits() {
+            true => Ok(()),
+            false => Err(Stop::Gone),
         }
     }
 
@@ -108,7 +117,7 @@ impl Target {
         nexus: &Nexus,
         command: &Command,
         data: DataOut<'_>,
-        effort: Effort,
+        effort: Effort<'_>,
     ) -> Executed {
         self.execute_on(&nexus.state, command, data, effort)
     }
@@ -118,7 +127,7 @@ impl Target {
         nexus: &Arc<NexusState>,
         command: &Command,
         mut data: DataOut<'_>,
-        effort: Effort,
+        effort: Effort<'_>,
     ) -> Executed {
         if nexus.is_lost() {
             return Executed::DropSession;

@@ -41,8 +41,8 @@ impl TestDevice {
         })
     }
 
-    fn check(&self, extent: Extent, effort: Effort) -> Result<(), DeviceError> {
-        if effort == Effort::NoWait && self.never_at_once.load(Ordering::Relaxed) {
+    fn check(&self, extent: Extent, effort: Effort<'_>) -> Result<(), DeviceError> {
+        if !effort.may_block() && self.never_at_once.load(Ordering::Relaxed) {
             return Err(DeviceError::new(ErrorKind::WouldBlock, "test", extent));
         }
         match *self.fail.lock().unwrap() {
@@ -56,22 +56,27 @@ impl BlockDevice for TestDevice {
     fn geometry(&self) -> Geometry {
         self.inner.geometry()
     }
-    fn read(&self, extent: Extent, effort: Effort) -> Result<Box<dyn ReadLoan>, DeviceError> {
+    fn read(&self, extent: Extent, effort: Effort<'_>) -> Result<Box<dyn ReadLoan>, DeviceError> {
         self.check(extent, effort)?;
         self.inner.read(extent, effort)
     }
     fn lend(&self, extent: Extent) -> Result<Box<dyn WriteLoan>, DeviceError> {
         self.inner.lend(extent)
     }
-    fn write(&self, offset: u64, data: &[u8], effort: Effort) -> Result<(), DeviceError> {
+    fn write(&self, offset: u64, data: &[u8], effort: Effort<'_>) -> Result<(), DeviceError> {
         self.check(Extent::new(offset, data.len() as u64), effort)?;
         self.inner.write(offset, data, effort)
     }
-    fn write_zeroes(&self, extent: Extent, zero: Zero, effort: Effort) -> Result<(), DeviceError> {
+    fn write_zeroes(
+        &self,
+        extent: Extent,
+        zero: Zero,
+        effort: Effort<'_>,
+    ) -> Result<(), DeviceError> {
         self.check(extent, effort)?;
         self.inner.write_zeroes(extent, zero, effort)
     }
-    fn unmap(&self, extent: Extent, effort: Effort) -> Result<(), DeviceError> {
+    fn unmap(&self, extent: Extent, effort: Effort<'_>) -> Result<(), DeviceError> {
         self.check(extent, effort)?;
         self.inner.unmap(extent, effort)
     }
@@ -260,7 +265,7 @@ impl Initiator {
         };
         let mut executed = target.execute(&self.nexus, &command, data, Effort::NoWait);
         if let Executed::WouldBlock(pending) = executed {
-            executed = pending.execute();
+            executed = pending.execute(&|| true);
         }
         match executed {
             Executed::Done(outcome) => Some(outcome.into()),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use block_device::{Commit, DeviceError, Effort, ErrorKind, Extent, ReadLoan, WriteLoan};
 use zpool_sys as sys;
 
-use super::{Shared, device_error, wait_flag};
+use super::{Shared, device_error, wait_flag, with_permit};
 
 /// Pinned blocks: the range is locked for reading until this is dropped.
 pub(super) struct Read {
@@ -89,17 +89,19 @@ impl WriteLoan for Write {
         }
     }
 
-    fn commit(mut self: Box<Self>, effort: Effort) -> Commit {
+    fn commit(mut self: Box<Self>, effort: Effort<'_>) -> Commit {
         let Some(raw) = self.raw.take() else {
             return Commit::Failed(DeviceError::new(ErrorKind::Failed, "write", self.extent));
         };
-        if !self.shared.gate.enter_with_loan(effort == Effort::MayBlock) {
+        if !self.shared.gate.enter_with_loan(effort.may_block()) {
             self.raw = Some(raw);
             return Commit::WouldBlock(self);
         }
         // SAFETY: `raw` is live, and the volume open and not paused until `leave`; the call frees
         // `raw` unless it returns EAGAIN.
-        let code = unsafe { sys::bh_write_commit(raw.as_ptr(), wait_flag(effort)) };
+        let code = with_permit(effort, |permit| unsafe {
+            sys::bh_write_commit(raw.as_ptr(), wait_flag(effort), permit)
+        });
         self.shared.gate.leave();
         match device_error(code, "write", self.extent) {
             Ok(()) => {
@@ -141,7 +143,7 @@ impl WriteLoan for Empty {
         self.0
     }
     fn append_parts<'a>(&'a mut self, _parts: &mut Vec<&'a mut [u8]>) {}
-    fn commit(self: Box<Self>, _effort: Effort) -> Commit {
+    fn commit(self: Box<Self>, _effort: Effort<'_>) -> Commit {
         Commit::Done
     }
 }

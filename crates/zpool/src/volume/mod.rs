@@ -9,7 +9,7 @@ mod loan;
 mod pause;
 mod unreplayed;
 
-use std::ffi::CString;
+use std::ffi::{CString, c_void};
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -96,11 +96,30 @@ impl Drop for Using<'_> {
     }
 }
 
-fn wait_flag(effort: Effort) -> u32 {
-    match effort {
-        Effort::NoWait => sys::BH_NO_WAIT,
-        Effort::MayBlock => sys::BH_MAY_WAIT,
+fn wait_flag(effort: Effort<'_>) -> u32 {
+    match effort.may_block() {
+        false => sys::BH_NO_WAIT,
+        true => sys::BH_MAY_WAIT,
     }
+}
+
+/// The shim's question at the last moment before a change.
+unsafe extern "C" fn begin(effort: *const c_void) -> u32 {
+    // SAFETY: `with_permit` made it of a reference that lives until the call returns.
+    let effort = unsafe { &*effort.cast::<Effort<'_>>() };
+    u32::from(effort.permits())
+}
+
+/// Calls the shim with the permit of `effort`, if it has one.
+fn with_permit<T>(effort: Effort<'_>, call: impl FnOnce(*const sys::bh_permit) -> T) -> T {
+    let permit = sys::bh_permit {
+        bp_begin: begin,
+        bp_arg: (&raw const effort).cast(),
+    };
+    call(match effort {
+        Effort::NoWait | Effort::MayBlock => std::ptr::null(),
+        Effort::Permitted(_) => &raw const permit,
+    })
 }
 
 fn device_error(code: i32, doing: &'static str, extent: Extent) -> Result<(), DeviceError> {
@@ -112,6 +131,8 @@ fn device_error(code: i32, doing: &'static str, extent: Extent) -> Result<(), De
         // What every NoWait call may meet at any time: no need to allocate a cause.
         Errno::AGAIN => return Err(DeviceError::new(ErrorKind::WouldBlock, doing, extent)),
         Errno::RANGE => ErrorKind::OutOfRange,
+        // The permit was refused.
+        Errno::CANCELED => return Err(DeviceError::new(ErrorKind::Gone, doing, extent)),
         Errno::ROFS => ErrorKind::ReadOnly,
         Errno::NOSPC | Errno::DQUOT => ErrorKind::NoSpace,
         Errno::IO | Errno::NXIO => ErrorKind::Unreadable,
@@ -230,37 +251,32 @@ impl Volume {
 
     fn using(
         &self,
-        effort: Effort,
+        effort: Effort<'_>,
         doing: &'static str,
         extent: Extent,
     ) -> Result<Using<'_>, DeviceError> {
         let gone = || DeviceError::new(ErrorKind::Gone, doing, extent);
-        match (self.shared.gate.enter(), effort) {
-            (Ok(()), _) => Ok(Using(&self.shared)),
-            (Err(Shut::Closed), _) => Err(gone()),
-            (Err(Shut::Paused), Effort::NoWait) => {
+        match self.shared.gate.enter() {
+            Ok(()) => Ok(Using(&self.shared)),
+            Err(Shut::Closed) => Err(gone()),
+            Err(Shut::Paused) if !effort.may_block() => {
                 Err(DeviceError::new(ErrorKind::WouldBlock, doing, extent))
             }
-            (Err(Shut::Paused), Effort::MayBlock) => {
-                if self.shared.gate.enter_patiently() {
-                    Ok(Using(&self.shared))
-                } else {
-                    Err(gone())
-                }
-            }
+            Err(Shut::Paused) if self.shared.gate.enter_patiently() => Ok(Using(&self.shared)),
+            Err(Shut::Paused) => Err(gone()),
         }
     }
 
     /// Runs a change and counts it, whether or not it was completed: part of it may have been.
     fn change(
         &self,
-        effort: Effort,
+        effort: Effort<'_>,
         doing: &'static str,
         extent: Extent,
-        change: impl FnOnce(*mut sys::bh_volume) -> i32,
+        change: impl FnOnce(*mut sys::bh_volume, *const sys::bh_permit) -> i32,
     ) -> Result<(), DeviceError> {
         let using = self.using(effort, doing, extent)?;
-        let code = change(using.raw());
+        let code = with_permit(effort, |permit| change(using.raw(), permit));
         if code != Errno::AGAIN.raw_os_error() {
             self.shared.note_written();
         }
@@ -319,7 +335,7 @@ impl BlockDevice for Volume {
         }
     }
 
-    fn read(&self, extent: Extent, effort: Effort) -> Result<Box<dyn ReadLoan>, DeviceError> {
+    fn read(&self, extent: Extent, effort: Effort<'_>) -> Result<Box<dyn ReadLoan>, DeviceError> {
         const DOING: &str = "read";
         if extent.length == 0 {
             return Ok(Box::new(loan::Empty(extent)));
@@ -362,42 +378,47 @@ impl BlockDevice for Volume {
         Ok(Box::new(loan::Write::new(shared, raw, extent)))
     }
 
-    fn write(&self, offset: u64, data: &[u8], effort: Effort) -> Result<(), DeviceError> {
+    fn write(&self, offset: u64, data: &[u8], effort: Effort<'_>) -> Result<(), DeviceError> {
         let extent = Extent::new(offset, data.len() as u64);
         if data.is_empty() {
             return Ok(());
         }
-        self.change(effort, "write", extent, |raw| {
-            // SAFETY: `change` keeps the volume open; the data is copied before the call returns.
-            unsafe {
-                sys::bh_write_copy(raw, offset, data.as_ptr(), extent.length, wait_flag(effort))
-            }
+        self.change(effort, "write", extent, |raw, permit| {
+            let (data, wait) = (data.as_ptr(), wait_flag(effort));
+            // SAFETY: `change` keeps the volume open and the permit valid; the data is copied
+            // before the call returns.
+            unsafe { sys::bh_write_copy(raw, offset, data, extent.length, wait, permit) }
         })
     }
 
-    fn write_zeroes(&self, extent: Extent, zero: Zero, effort: Effort) -> Result<(), DeviceError> {
+    fn write_zeroes(
+        &self,
+        extent: Extent,
+        zero: Zero,
+        effort: Effort<'_>,
+    ) -> Result<(), DeviceError> {
         if zero == Zero::MayFree {
             return self.unmap(extent, effort);
         }
         const DOING: &str = "write zeroes";
-        match (extent.length, effort) {
+        match (extent.length, effort.may_block()) {
             (0, _) => Ok(()),
-            (_, Effort::NoWait) => Err(DeviceError::new(ErrorKind::WouldBlock, DOING, extent)),
-            (_, Effort::MayBlock) => self.change(effort, DOING, extent, |raw| {
-                // SAFETY: `change` keeps the volume open.
-                unsafe { sys::bh_write_zeroes(raw, extent.offset, extent.length) }
+            (_, false) => Err(DeviceError::new(ErrorKind::WouldBlock, DOING, extent)),
+            (_, true) => self.change(effort, DOING, extent, |raw, permit| {
+                // SAFETY: `change` keeps the volume open and the permit valid.
+                unsafe { sys::bh_write_zeroes(raw, extent.offset, extent.length, permit) }
             }),
         }
     }
 
-    fn unmap(&self, extent: Extent, effort: Effort) -> Result<(), DeviceError> {
+    fn unmap(&self, extent: Extent, effort: Effort<'_>) -> Result<(), DeviceError> {
         const DOING: &str = "unmap";
-        match (extent.length, effort) {
+        match (extent.length, effort.may_block()) {
             (0, _) => Ok(()),
-            (_, Effort::NoWait) => Err(DeviceError::new(ErrorKind::WouldBlock, DOING, extent)),
-            (_, Effort::MayBlock) => self.change(effort, DOING, extent, |raw| {
-                // SAFETY: `change` keeps the volume open.
-                unsafe { sys::bh_free(raw, extent.offset, extent.length) }
+            (_, false) => Err(DeviceError::new(ErrorKind::WouldBlock, DOING, extent)),
+            (_, true) => self.change(effort, DOING, extent, |raw, permit| {
+                // SAFETY: `change` keeps the volume open and the permit valid.
+                unsafe { sys::bh_free(raw, extent.offset, extent.length, permit) }
             }),
         }
     }

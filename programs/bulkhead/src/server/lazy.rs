@@ -115,14 +115,14 @@ impl Core {
     /// The volume, if it can be had with `effort`.
     fn volume(
         &self,
-        effort: Effort,
+        effort: Effort<'_>,
         doing: &'static str,
         extent: Extent,
     ) -> Result<&dyn OpenVolume, DeviceError> {
-        match (self.volume.get(), effort) {
-            (Some(volume), _) => Ok(volume.as_ref()),
-            (None, Effort::NoWait) => Err(DeviceError::new(ErrorKind::WouldBlock, doing, extent)),
-            (None, Effort::MayBlock) => self.open(doing, extent),
+        match self.volume.get() {
+            Some(volume) => Ok(volume.as_ref()),
+            None if effort.may_block() => self.open(doing, extent),
+            None => Err(DeviceError::new(ErrorKind::WouldBlock, doing, extent)),
         }
     }
 
@@ -187,7 +187,7 @@ impl BlockDevice for LazyVolume {
             || self.core.known_shape().is_some()
     }
 
-    fn read(&self, extent: Extent, effort: Effort) -> Result<Box<dyn ReadLoan>, DeviceError> {
+    fn read(&self, extent: Extent, effort: Effort<'_>) -> Result<Box<dyn ReadLoan>, DeviceError> {
         let loan = self
             .core
             .volume(effort, "read", extent)?
@@ -218,18 +218,23 @@ impl BlockDevice for LazyVolume {
         }))
     }
 
-    fn write(&self, offset: u64, data: &[u8], effort: Effort) -> Result<(), DeviceError> {
+    fn write(&self, offset: u64, data: &[u8], effort: Effort<'_>) -> Result<(), DeviceError> {
         let extent = Extent::new(offset, data.len() as u64);
         let volume = self.core.volume(effort, "write", extent)?;
         volume.write(offset, data, effort)
     }
 
-    fn write_zeroes(&self, extent: Extent, zero: Zero, effort: Effort) -> Result<(), DeviceError> {
+    fn write_zeroes(
+        &self,
+        extent: Extent,
+        zero: Zero,
+        effort: Effort<'_>,
+    ) -> Result<(), DeviceError> {
         let volume = self.core.volume(effort, "write zeroes", extent)?;
         volume.write_zeroes(extent, zero, effort)
     }
 
-    fn unmap(&self, extent: Extent, effort: Effort) -> Result<(), DeviceError> {
+    fn unmap(&self, extent: Extent, effort: Effort<'_>) -> Result<(), DeviceError> {
         let volume = self.core.volume(effort, "unmap", extent)?;
         volume.unmap(extent, effort)
     }
@@ -289,7 +294,7 @@ impl WriteLoan for Buffer {
         parts.push(&mut self.bytes);
     }
 
-    fn commit(self: Box<Self>, effort: Effort) -> Commit {
+    fn commit(self: Box<Self>, effort: Effort<'_>) -> Commit {
         let outcome = self
             .core
             .volume(effort, "write", self.extent)
@@ -354,7 +359,7 @@ mod tests {
         (memory, volume)
     }
 
-    fn read(volume: &LazyVolume, extent: Extent, effort: Effort) -> Result<Vec<u8>, ErrorKind> {
+    fn read(volume: &LazyVolume, extent: Extent, effort: Effort<'_>) -> Result<Vec<u8>, ErrorKind> {
         let loan = volume.read(extent, effort).map_err(|error| error.kind)?;
         let mut parts = Vec::new();
         loan.append_parts(&mut parts);

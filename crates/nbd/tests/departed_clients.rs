@@ -1,0 +1,215 @@
+//! A client whose connection ended comes back, repeats what was not answered, and goes on. What its
+//! old connection still had in a queue must not take effect after that.
+
+mod support;
+
+use std::io::ErrorKind;
+use std::sync::Arc;
+use std::time::Duration;
+
+use nbd::{NbdServer, ServerLimits};
+use storage_faults::{Fault, FaultyDevice, Operation};
+use support::*;
+
+const SIZE: u64 = 64 << 20;
+const SMALL: usize = 4096;
+/// Received into the device's own buffers.
+const LARGE: usize = 1 << 20;
+/// No answer comes for so long: a test that a bad server passes sometimes, a good one always.
+const SILENCE: Duration = Duration::from_millis(100);
+
+const WRITE: u16 = 1;
+const FLUSH: u16 = 3;
+const WRITE_ZEROES: u16 = 6;
+
+fn write(client: &mut Client, cookie: u64, byte: u8, length: usize) {
+    client.request(0, WRITE, cookie, 0, length as u32);
+    client.send(&vec![byte; length]);
+}
+
+/// What is on the device when the only worker has done what it had to do before.
+fn contents(client: &mut Client, device: &FaultyDevice, length: usize) -> Vec<u8> {
+    device.set(Operation::Read, Fault::Slow);
+    client.request(0, 0, 99, 0, length as u32);
+    assert_eq!(client.simple(), (0, 99));
+    client.take(length)
+}
+
+/// The client repeats W1 on a new connection, writes W2, and is answered both.
+fn come_back(address: std::net::SocketAddr, length: usize) -> Client {
+    let mut again = Client::ready(address, 0);
+    for (cookie, byte) in [(1, 1), (2, 2)] {
+        write(&mut again, cookie, byte, length);
+        assert_eq!(again.simple(), (0, cookie));
+    }
+    again
+}
+
+/// A client that chooses the export, writes W2, and hears nothing.
+fn is_kept_waiting(address: std::net::SocketAddr) -> Client {
+    let mut again = Client::greeted(address);
+    again.send_option(7, b"\0\0\0\x04disk\0\0");
+    write(&mut again, 2, 2, SMALL);
+    again.socket.set_read_timeout(Some(SILENCE)).unwrap();
+    let answer = std::io::Read::read(&mut again.socket, &mut [0; 16]);
+    let kind = answer.map_err(|error| error.kind());
+    assert_eq!(kind, Err(ErrorKind::WouldBlock), "W1 is not over");
+    again.socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    again
+}
+
+fn is_quiet(server: &NbdServer, sessions: usize) -> bool {
+    server.sessions().len() == sessions
+}
+
+/// A server with one worker.
+fn serve_slowly() -> (Arc<FaultyDevice>, NbdServer, std::net::SocketAddr) {
+    let device = FaultyDevice::of_memory(SIZE);
+    let limits = ServerLimits {
+        workers_max: 1,
+        ..ServerLimits::default()
+    };
+    let (server, address) = serve_within(device.clone(), limits);
+    (device, server, address)
+}
+
+/// The same, with a read that keeps the worker busy: what has to wait is queued behind it.
+fn busy_worker() -> (Arc<FaultyDevice>, NbdServer, std::net::SocketAddr, Client) {
+    let (device, server, address) = serve_slowly();
+    let mut other = Client::ready(address, 0);
+    device.set(Operation::Read, Fault::HangNext);
+    other.request(0, 0, 7, 0, 512);
+    wait_until("the worker is busy", || {
+        device.hanging(Operation::Read) == 1
+    });
+    (device, server, address, other)
+}
+
+#[test]
+fn a_write_in_the_queue_of_a_client_that_left_has_no_effect() {
+    for length in [SMALL, LARGE] {
+        let (device, server, address, mut other) = busy_worker();
+        device.set(Operation::Write, Fault::Slow);
+        let mut first = Client::ready(address, 0);
+        write(&mut first, 1, 1, length);
+        wait_until("W1 was received", || {
+            server.status().payload_bytes > 0 || length == SMALL
+        });
+        // An answer says that everything before it was received.
+        first.request(0, 0, 8, SIZE, 512);
+        assert_eq!(first.simple(), (22, 8));
+        drop(first);
+        wait_until("the end was seen", || is_quiet(&server, 1));
+        device.set(Operation::Write, Fault::None);
+        let mut again = come_back(address, length);
+        device.release(Operation::Read);
+        assert_eq!(other.simple(), (0, 7));
+        other.take(512);
+        assert!(
+            contents(&mut again, &device, length)
+                .iter()
+                .all(|byte| *byte == 2)
+        );
+    }
+}
+
+#[test]
+fn a_write_that_waits_for_a_lock_has_no_effect_after_its_client_left() {
+    for length in [SMALL, LARGE] {
+        let (device, _server, address) = serve_slowly();
+        let mut first = Client::ready(address, 0);
+        device.set(Operation::Write, Fault::HangNext);
+        write(&mut first, 1, 1, length);
+        wait_until("W1 waits", || device.hanging(Operation::Write) == 1);
+        drop(first);
+        let mut again = come_back(address, length);
+        device.release(Operation::Write);
+        assert!(
+            contents(&mut again, &device, length)
+                .iter()
+                .all(|byte| *byte == 2)
+        );
+    }
+}
+
+#[test]
+fn a_client_is_served_again_when_what_takes_effect_has_done_so() {
+    let (device, server, address) = serve_slowly();
+    let mut first = Client::ready(address, 0);
+    device.set(Operation::Write, Fault::HangNextInEffect);
+    write(&mut first, 1, 1, SMALL);
+    wait_until("W1 takes effect", || device.hanging(Operation::Write) == 1);
+    drop(first);
+    let mut again = is_kept_waiting(address);
+    device.release(Operation::Write);
+    assert_eq!(again.option_reply(7), 1);
+    assert_eq!(again.simple(), (0, 2));
+    wait_until("the first session is over", || is_quiet(&server, 1));
+    assert!(
+        contents(&mut again, &device, SMALL)
+            .iter()
+            .all(|byte| *byte == 2)
+    );
+}
+
+/// The network was cut: the server has not heard that the first connection is no more.
+#[test]
+fn what_a_connection_of_unknown_fate_asked_for_happens_before_a_new_one_is_served() {
+    let (device, _server, address) = serve_slowly();
+    let mut cut_off = Client::ready(address, 0);
+    device.set(Operation::Write, Fault::HangNext);
+    write(&mut cut_off, 1, 1, SMALL);
+    wait_until("W1 waits", || device.hanging(Operation::Write) == 1);
+    let mut again = is_kept_waiting(address);
+    device.release(Operation::Write);
+    assert_eq!(again.option_reply(7), 1);
+    assert_eq!(again.simple(), (0, 2));
+    assert!(
+        contents(&mut again, &device, SMALL)
+            .iter()
+            .all(|byte| *byte == 2)
+    );
+}
+
+#[test]
+fn zeroes_in_the_queue_of_a_client_that_left_have_no_effect() {
+    let (device, server, address) = serve_slowly();
+    let mut first = Client::ready(address, 0);
+    device.set(Operation::Zero, Fault::HangNext);
+    first.request(0, WRITE_ZEROES, 1, 0, SMALL as u32);
+    wait_until("the zeroes wait", || device.hanging(Operation::Zero) == 1);
+    drop(first);
+    let mut again = Client::ready(address, 0);
+    write(&mut again, 2, 2, SMALL);
+    assert_eq!(again.simple(), (0, 2));
+    device.release(Operation::Zero);
+    wait_until("the first session is over", || is_quiet(&server, 1));
+    assert!(
+        contents(&mut again, &device, SMALL)
+            .iter()
+            .all(|byte| *byte == 2)
+    );
+}
+
+/// Its thread is in a flush: it can neither read the write that waits in the socket nor see the end.
+#[test]
+fn a_write_behind_a_flush_that_hangs_has_no_effect_after_its_client_left() {
+    let (device, server, address) = serve_slowly();
+    let mut first = Client::ready(address, 0);
+    write(&mut first, 1, 1, SMALL);
+    assert_eq!(first.simple(), (0, 1));
+    device.set(Operation::Flush, Fault::HangNext);
+    first.request(0, FLUSH, 2, 0, 0);
+    wait_until("the flush hangs", || device.hanging(Operation::Flush) == 1);
+    write(&mut first, 3, 3, SMALL);
+    drop(first);
+    // The client goes on by another connection that it had all the time, or by none: nobody logs in.
+    device.release(Operation::Flush);
+    wait_until("its session is over", || is_quiet(&server, 0));
+    let mut again = Client::ready(address, 0);
+    assert!(
+        contents(&mut again, &device, SMALL)
+            .iter()
+            .all(|byte| *byte == 1)
+    );
+}
