@@ -8,9 +8,11 @@
 
 #![forbid(unsafe_code)]
 
+mod absence;
 mod agent;
 mod proof;
 pub mod timeline;
 
+pub use absence::Records;
 pub use agent::{Action, Agent, Event, Operation, Server, Verdict};
 pub use proof::{Basis, Evidence, Grant, Label, Peer, Refusal, judge};

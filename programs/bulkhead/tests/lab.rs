@@ -239,6 +239,50 @@ fn a_head_that_ipmi_powers_off_is_taken_over_and_boots_again() {
     assert_eq!(interfaces(), before);
 }
 
+/// A head was fenced and came back, and has the pool again; its Pacemaker ends in order while the server lives on.
+/// The fence of before must not prove that the head is off.
+#[test]
+fn an_old_fence_does_not_prove_that_a_head_which_came_back_is_off() {
+    let place = Place::new();
+    if place.up("--no-console").is_none() {
+        return;
+    }
+    place.ok("power left off");
+    place.wait_for("pool tank: served by right");
+    place.ok("power left on");
+    place.wait_for("head left: on, a member");
+    place.ok("exec right -- bulkhead pool move tank left");
+    place.wait_for("pool tank: served by left");
+    place.ok("exec right -- crm_attribute --name maintenance-mode --update true");
+    place.ok("exec left -- systemctl stop pacemaker");
+    place.ok("exec left -- systemctl stop corosync");
+    // As Pacemaker here says of a fenced head, too.
+    let node = "exec right -- cibadmin --query --xpath //node_state[@uname='left']";
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let said = place.ok(node);
+        let is = |part: &str| said.contains(part);
+        if is("in_ccm=\"false\"") && is("join=\"down\"") && is("expected=\"down\"") {
+            break;
+        }
+        assert!(Instant::now() < deadline, "{said}");
+        std::thread::sleep(Duration::from_millis(200));
+    }
+    let history = place.ok("exec right -- stonith_admin --history left --output-as xml");
+    assert!(history.contains("status=\"success\""), "{history}");
+    let start = "OCF_RESKEY_pool=tank /usr/lib/ocf/resource.d/bulkhead/pool start";
+    let refused = place.shell("right", start, "");
+    let said = told(&refused);
+    assert!(!refused.status.success(), "{said}");
+    assert!(said.contains("no fence device has confirmed"), "{said}");
+    // The power-off of this absence proves it.
+    place.ok("exec right -- crm_attribute --name maintenance-mode --delete");
+    place.ok("exec right -- stonith_admin --fence left");
+    place.wait_for("pool tank: served by right");
+    place.ok("down");
+    place.assert_empty();
+}
+
 /// What `bulkhead` says on a head.
 fn bulkhead_on(place: &Place, head: &str, words: &str) -> String {
     place.ok(&format!("exec {head} -- bulkhead {words}"))

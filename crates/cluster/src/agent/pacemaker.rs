@@ -1,13 +1,22 @@
 //! What Pacemaker knows of another head: whether it is a member, was fenced, or has let go of a
 //! pool.
 
+use std::time::{Duration, Instant};
+
 use appliance::render::pool_id;
 use appliance::xml::Element;
-use takeover::Peer;
+use takeover::{Peer, Records};
 use units::{HeadName, PoolName};
 
 use crate::machine::Machine;
 use crate::process::Invocation;
+
+/// The part of a `node_state` that tells what was run there: erased by a fence, written at a join.
+const OPERATIONS: &str = "lrm";
+/// How long Pacemaker may take, after it has heard of a fence, to erase that part on every head.
+const SETTLE_LIMIT: Duration = Duration::from_millis(500);
+/// Pause between two questions meanwhile.
+const SETTLE_PAUSE: Duration = Duration::from_millis(10);
 
 /// What the agent asks of the cluster.
 pub trait ClusterView {
@@ -27,26 +36,36 @@ impl ClusterView for Pacemaker<'_> {
         let Ok(head) = host_name.parse::<HeadName>() else {
             return Peer::Unknown;
         };
-        // Both at once: clients wait. The second answer counts only where the first says down.
-        let (state, was_fenced) = std::thread::scope(|scope| {
-            let history = scope.spawn(|| self.was_fenced(&head));
-            let state = self.node_state(&head);
-            (state, history.join().unwrap_or(false))
-        });
-        let Some(state) = state else {
-            return Peer::Unknown;
-        };
-        match standing(&state) {
-            Standing::Member if has_stopped(&state, pool) => Peer::Stopped,
-            Standing::Member => Peer::Member,
-            // Down is what Pacemaker notes after a fence, and also after an orderly end.
-            Standing::Down if was_fenced => Peer::Fenced,
-            Standing::Down | Standing::Lost => Peer::Lost,
+        let deadline = Instant::now() + SETTLE_LIMIT;
+        loop {
+            let Some(records) = self.records(&head, pool) else {
+                return Peer::Unknown;
+            };
+            if !records.may_be_settling() || Instant::now() >= deadline {
+                return records.peer();
+            }
+            std::thread::sleep(SETTLE_PAUSE);
         }
     }
 }
 
 impl Pacemaker<'_> {
+    fn records(&self, head: &HeadName, pool: &PoolName) -> Option<Records> {
+        // Both at once: clients wait.
+        let (state, has_been_fenced) = std::thread::scope(|scope| {
+            let history = scope.spawn(|| self.has_been_fenced(head));
+            let state = self.node_state(head);
+            (state, history.join().unwrap_or(false))
+        });
+        state.map(|state| Records {
+            is_seen: is_seen(&state),
+            is_down: is_down(&state),
+            has_operations: find(&state, &|one| one.name == OPERATIONS).is_some(),
+            has_been_fenced,
+            has_stopped: has_stopped(&state, pool),
+        })
+    }
+
     fn node_state(&self, head: &HeadName) -> Option<Element> {
         let query = format!("//node_state[@uname='{head}']");
         let invocation = Invocation::new("cibadmin", &["--query", "--xpath", &query]);
@@ -58,8 +77,8 @@ impl Pacemaker<'_> {
         Element::parse(&output.text()).ok()
     }
 
-    /// Whether the last power-off of `head` that ended, ended well.
-    fn was_fenced(&self, head: &HeadName) -> bool {
+    /// Whether a power-off of `head` ended well, at whatever time.
+    fn has_been_fenced(&self, head: &HeadName) -> bool {
         let arguments = ["--history", head.as_str(), "--output-as", "xml"];
         let Ok(output) = self
             .machine
@@ -67,16 +86,8 @@ impl Pacemaker<'_> {
         else {
             return false;
         };
-        Element::parse(&output.text()).is_ok_and(|history| last_fence_succeeded(&history, head))
+        Element::parse(&output.text()).is_ok_and(|history| has_fence(&history, head))
     }
-}
-
-/// Where a head stands, by its `node_state`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Standing {
-    Member,
-    Down,
-    Lost,
 }
 
 /// `in_ccm` and `crmd` are words in older versions and times of joining in newer ones.
@@ -88,16 +99,15 @@ fn is_yes(value: Option<&str>) -> bool {
     }
 }
 
-fn standing(state: &Element) -> Standing {
+/// Either sign of life counts: the two are not updated in one step.
+fn is_seen(state: &Element) -> bool {
+    is_yes(state.attribute("in_ccm")) || is_yes(state.attribute("crmd"))
+}
+
+/// What Pacemaker notes after a fence, and also after an orderly end.
+fn is_down(state: &Element) -> bool {
     let is_down = |name| state.attribute(name) == Some("down");
-    // Either sign of life counts: the two are not updated in one step.
-    if is_yes(state.attribute("in_ccm")) || is_yes(state.attribute("crmd")) {
-        Standing::Member
-    } else if is_down("expected") && is_down("join") {
-        Standing::Down
-    } else {
-        Standing::Lost
-    }
+    is_down("expected") && is_down("join")
 }
 
 /// Whether the last start, stop or first test of the pool there found or left no process.
@@ -128,27 +138,16 @@ fn find<'a>(element: &'a Element, wanted: &dyn Fn(&Element) -> bool) -> Option<&
         .find_map(|child| find(child, wanted))
 }
 
-fn last_fence_succeeded(history: &Element, head: &HeadName) -> bool {
-    let mut events = Vec::new();
-    collect(history, "fence_event", &mut events);
-    let ended = events.into_iter().filter(|event| {
+fn has_fence(history: &Element, head: &HeadName) -> bool {
+    let is_it = |event: &Element| {
         let is = |name, value| event.attribute(name) == Some(value);
         let is_power = is("action", "off") || is("action", "reboot");
-        is("target", head.as_str()) && is_power && !is("status", "pending")
-    });
-    // Times of one format of one clock: later ones are greater as text.
-    let last =
-        ended.max_by_key(|event| event.attribute("completed").unwrap_or_default().to_owned());
-    last.is_some_and(|event| event.attribute("status") == Some("success"))
-}
-
-fn collect<'a>(element: &'a Element, name: &str, found: &mut Vec<&'a Element>) {
-    if element.name == name {
-        found.push(element);
-    }
-    for child in &element.children {
-        collect(child, name, found);
-    }
+        event.name == "fence_event"
+            && is("target", head.as_str())
+            && is_power
+            && is("status", "success")
+    };
+    find(history, &is_it).is_some()
 }
 
 #[cfg(test)]
@@ -186,6 +185,11 @@ mod tests {
         Pacemaker { machine: &tools }.peer("left", &pool)
     }
 
+    /// After a fence: nothing is in it.
+    fn erased(attributes: &str) -> String {
+        format!(r#"<node_state id="1" uname="left" {attributes}/>"#)
+    }
+
     fn state(attributes: &str, last: &str) -> String {
         format!(
             r#"<node_state id="1" uname="left" {attributes}><lrm id="1"><lrm_resources>
@@ -221,29 +225,77 @@ mod tests {
     }
 
     #[test]
-    fn a_head_is_fenced_only_if_it_is_down_and_its_last_fence_succeeded() {
+    fn a_head_is_fenced_only_if_nothing_is_on_record_of_it_since() {
         let good = event("off", "success", "2026-01-02 10:00:00");
-        let later_failed = event("off", "failed", "2026-01-02 11:00:00");
-        let later_pending = event("off", "pending", "2026-01-02 11:00:00");
-        for (attributes, events, expected) in [
-            (DOWN, vec![good.clone()], Peer::Fenced),
-            (DOWN_NEW, vec![good.clone()], Peer::Fenced),
-            (DOWN, vec![good.clone(), later_pending], Peer::Fenced),
-            (DOWN, vec![later_failed, good.clone()], Peer::Lost),
-            (
-                DOWN,
-                vec![event("on", "success", "2026-01-02 10:00:00")],
-                Peer::Lost,
-            ),
-            (DOWN, vec![], Peer::Lost),
-            // Fenced before, came back, and is lost now: the old fence proves nothing.
-            (LOST, vec![good.clone()], Peer::Lost),
-            (MEMBER, vec![good.clone()], Peer::Member),
-            (MEMBER_NEW, vec![good], Peer::Member),
+        let failed = event("off", "failed", "2026-01-02 11:00:00");
+        let pending = event("off", "pending", "2026-01-02 11:00:00");
+        let switched_on = event("on", "success", "2026-01-02 10:00:00");
+        let both = |other: &String| vec![other.clone(), good.clone()];
+        for (state, events, expected) in [
+            (erased(DOWN), vec![good.clone()], Peer::Fenced),
+            (erased(DOWN_NEW), vec![good.clone()], Peer::Fenced),
+            // Whatever the clocks say of the order.
+            (erased(DOWN), both(&pending), Peer::Fenced),
+            (erased(DOWN), both(&failed), Peer::Fenced),
+            (erased(DOWN), vec![failed.clone()], Peer::Lost),
+            (erased(DOWN), vec![pending], Peer::Lost),
+            (erased(DOWN), vec![switched_on], Peer::Lost),
+            (erased(DOWN), vec![], Peer::Lost),
+            // Fenced before, came back, and ended in order: the old fence proves nothing.
+            (state(DOWN, ""), vec![good.clone()], Peer::Lost),
+            (state(DOWN_NEW, ""), vec![good.clone()], Peer::Lost),
+            // The same, and is lost.
+            (state(LOST, ""), vec![good.clone()], Peer::Lost),
+            (state(MEMBER, ""), vec![good.clone()], Peer::Member),
+            (state(MEMBER_NEW, ""), vec![good.clone()], Peer::Member),
         ] {
-            let found = peer(&state(attributes, ""), &history(&events));
-            assert_eq!(found, expected, "{attributes} {events:?}");
+            let found = peer(&state, &history(&events));
+            assert_eq!(found, expected, "{state} {events:?}");
         }
+    }
+
+    /// What `cibadmin` and `stonith_admin` of Pacemaker 2.1.5 said in a life of one head: fenced, back, its
+    /// Pacemaker ended, its Corosync too.
+    #[test]
+    fn the_absences_of_a_head_are_told_apart_by_what_pacemaker_really_says() {
+        let fenced_once = include_str!("recorded/history.xml");
+        for (said, expected) in [
+            (include_str!("recorded/fenced.xml"), Peer::Fenced),
+            (include_str!("recorded/back.xml"), Peer::Stopped),
+            (include_str!("recorded/pacemaker-ended.xml"), Peer::Stopped),
+            (include_str!("recorded/corosync-ended.xml"), Peer::Lost),
+        ] {
+            assert_eq!(peer(said, fenced_once), expected, "{said}");
+        }
+    }
+
+    /// Answers one after the other; the last one stays.
+    struct Settles(std::sync::Mutex<Vec<String>>, String);
+
+    impl Machine for Settles {
+        fn run(&self, invocation: &Invocation) -> Result<Output, RunError> {
+            let mut states = self.0.lock().expect("no panic");
+            let said = match invocation.program.as_str() {
+                "cibadmin" if states.len() > 1 => states.remove(0),
+                "cibadmin" => states[0].clone(),
+                _ => self.1.clone(),
+            };
+            Ok(Output {
+                code: 0,
+                stdout: said.into_bytes(),
+                stderr: Vec::new(),
+            })
+        }
+    }
+
+    #[test]
+    fn a_record_that_is_just_being_erased_is_waited_for() {
+        let states = vec![state(DOWN, ""), state(DOWN, ""), erased(DOWN)];
+        let fenced = history(&[event("off", "success", "2026-01-02 10:00:00")]);
+        let machine = Settles(std::sync::Mutex::new(states), fenced);
+        let pool = "tank".parse().expect("a good name");
+        let found = Pacemaker { machine: &machine }.peer("left", &pool);
+        assert_eq!(found, Peer::Fenced);
     }
 
     #[test]
@@ -269,7 +321,7 @@ mod tests {
         assert_eq!(peer("", ""), Peer::Unknown);
         assert_eq!(peer("no xml", ""), Peer::Unknown);
         let tools = Tools {
-            node_state: state(DOWN, ""),
+            node_state: erased(DOWN),
             history: history(&[event("off", "success", "2026")]),
         };
         let pool = "tank".parse().expect("a good name");
