@@ -1,6 +1,7 @@
 //! The agents that Pacemaker runs, `ocf:bulkhead:pool` and `ocf:bulkhead:address`: tells the agent of
 //! the crate `cluster` about pools, labels and the control socket, and ends with its verdict.
-//! It tells the truth with every daemon dead: a stop and a monitor need no file and no disk.
+//! It tells the truth with every daemon dead: a stop and a monitor need no file, and of the disks only to know
+//! that no request of a server that is gone is under way.
 //!
 //! Two programs have it: `bulkhead-agent`, which has nothing else, and `bulkhead agent`.
 
@@ -8,6 +9,7 @@
 
 mod ask;
 mod disks;
+mod release;
 mod words;
 
 use std::ffi::OsStr;
@@ -16,20 +18,21 @@ use std::io::{Read, Seek, SeekFrom, Write};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
-use std::sync::{Mutex, MutexGuard};
-use std::time::Duration;
+use std::sync::{Mutex, MutexGuard, OnceLock};
+use std::time::{Duration, Instant};
 
 use appliance::Appliance;
 use appliance::render::{address_prefix, common_interface};
-use cluster::agent::{Address, Exit, Pacemaker, PoolProgram, ServerProcess, Surroundings};
+use cluster::agent::{Address, Exit, Pacemaker, PoolProgram, Remains, ServerProcess, Surroundings};
 use cluster::machine::Local;
 use control::request::{PoolRequest, ServerRequest};
-use control::{FailureKind, Request};
+use control::{FailureKind, PoolLock, Request};
 use labels::{HostId, LabelState};
 use takeover::{Basis, Grant, Label, Server};
 use units::{ByteCount, PoolName};
 
 use self::ask::Asked;
+use self::release::{Kept, Whose};
 
 pub use words::{AgentCommand, ApplianceFile, PoolAgentArgs, Settings};
 
@@ -56,7 +59,9 @@ fn run(args: &PoolAgentArgs, settings: &Settings) -> ExitCode {
         rehearsal: Rehearsal {
             arc_max: args.arc_size_max,
             leg_faults: args.leg_faults.as_deref(),
+            heads_share_kernel: args.heads_share_kernel,
         },
+        appliance: OnceLock::new(),
         start: Mutex::default(),
     };
     let here = Local::default();
@@ -110,6 +115,8 @@ struct Program<'a> {
     settings: &'a Settings,
     file: &'a Path,
     rehearsal: Rehearsal<'a>,
+    /// The appliance file, once it was read.
+    appliance: OnceLock<Result<Appliance, String>>,
     start: Mutex<Start>,
 }
 
@@ -120,6 +127,8 @@ struct Rehearsal<'a> {
     arc_max: Option<ByteCount>,
     /// Where faults of devices are described.
     leg_faults: Option<&'a Path>,
+    /// Whether the locks of other heads are seen here.
+    heads_share_kernel: bool,
 }
 
 /// What one step of a start leaves for the next.
@@ -132,7 +141,12 @@ struct Start {
 }
 
 impl Program<'_> {
-    fn appliance(&self) -> Result<Appliance, String> {
+    fn appliance(&self) -> Result<&Appliance, String> {
+        let read = self.appliance.get_or_init(|| self.read_appliance());
+        read.as_ref().map_err(Clone::clone)
+    }
+
+    fn read_appliance(&self) -> Result<Appliance, String> {
         let shown = self.file.display();
         let text = std::fs::read_to_string(self.file)
             .map_err(|error| format!("read the appliance file {shown}: {error}"))?;
@@ -146,13 +160,29 @@ impl Program<'_> {
     }
 
     fn pool(&self, pool: &PoolName) -> Result<appliance::Pool, String> {
-        let mut appliance = self.appliance()?;
-        let found = appliance.pools.remove(pool);
+        let found = self.appliance()?.pools.get(pool).cloned();
         found.ok_or_else(|| format!("{} describes no pool {pool}", self.file.display()))
     }
 
     fn start(&self) -> MutexGuard<'_, Start> {
         self.start.lock().expect("no holder panics")
+    }
+
+    fn timeouts(&self) -> appliance::Timeouts {
+        match self.appliance() {
+            Ok(appliance) => appliance.timeouts(),
+            Err(_) => appliance::Profile::Default.timeouts(),
+        }
+    }
+
+    /// Whether the labels that can be read say that this host is not the owner of `pool`. A look that a hanging disk
+    /// keeps from the truth must not stop the head that serves it.
+    fn is_elsewhere(&self, pool: &PoolName) -> bool {
+        match self.read_label(pool) {
+            Ok(Label::Exported) => true,
+            Ok(Label::InUse { by_this_host, .. }) => !by_this_host,
+            Err(_) => false,
+        }
     }
 
     /// Has the server of `pool` do something; `None` for a failure is no answer in time.
@@ -168,6 +198,30 @@ impl Program<'_> {
             Asked::Absent => Err(Some("the server does not listen any more".to_owned())),
             Asked::Silent => Err(None),
         }
+    }
+
+    /// How this head is known in labels of `pool`.
+    fn own_host(&self, pool: &PoolName) -> HostId {
+        let of_this_machine = || HostId::of_this_machine(pool.as_str());
+        self.settings.host_id.unwrap_or_else(of_this_machine)
+    }
+
+    /// Whether a process of this head had `pool` open since this machine began.
+    fn has_had(&self, pool: &PoolName, noted: Option<&[PathBuf]>) -> bool {
+        noted.is_some() || PoolLock::path(&self.socket(pool)).exists()
+    }
+
+    /// Every disk that a process of this head may have had open for `pool`.
+    fn disks_held(&self, pool: &PoolName, noted: &[PathBuf]) -> Result<Vec<PathBuf>, String> {
+        let mut disks = noted.to_vec();
+        match self.disks(pool) {
+            Ok(listed) => disks.extend(listed),
+            Err(why) if disks.is_empty() => return Err(why),
+            Err(why) => tracing::warn!(why, "only the disks of the last server are looked at"),
+        }
+        disks.sort();
+        disks.dedup();
+        Ok(disks)
     }
 
     /// Where the server of `pool` listens.
@@ -238,6 +292,29 @@ impl PoolProgram for Program<'_> {
         })
     }
 
+    fn disks(&self, pool: &PoolName) -> Result<Vec<PathBuf>, String> {
+        self.pool(pool).map(|pool| pool.disks)
+    }
+
+    fn await_release(&self, pool: &PoolName, remains: Remains<'_>) -> Result<(), String> {
+        if !self.has_had(pool, remains.noted) {
+            return Ok(());
+        }
+        let disks = self.disks_held(pool, remains.noted.unwrap_or_default())?;
+        let whose = Whose {
+            pool,
+            among_heads: (self.rehearsal.heads_share_kernel).then(|| self.own_host(pool)),
+        };
+        let now = Instant::now();
+        let patience = Duration::from_secs(self.timeouts().disk_answer_s.into());
+        let until = remains.deadline.map_or(now, |end| end.min(now + patience));
+        match release::await_release(whose, &disks, until) {
+            Ok(()) => Ok(()),
+            Err(Kept::Silent(_)) if remains.deadline.is_none() && self.is_elsewhere(pool) => Ok(()),
+            Err(kept) => Err(kept.to_string()),
+        }
+    }
+
     fn read_label(&self, pool: &PoolName) -> Result<Label, String> {
         let disks = disks::readable(&self.pool(pool)?.disks);
         let found = disks::find(pool, &disks)?;
@@ -245,8 +322,7 @@ impl PoolProgram for Program<'_> {
         if found.label.state == LabelState::Exported {
             return Ok(Label::Exported);
         }
-        let of_this_machine = || HostId::of_this_machine(pool.as_str());
-        let own = self.settings.host_id.unwrap_or_else(of_this_machine);
+        let own = self.own_host(pool);
         Ok(Label::InUse {
             by_this_host: found.label.host_id == Some(own.0.get()),
             host_name: found.label.host_name,
@@ -316,11 +392,7 @@ impl PoolProgram for Program<'_> {
     }
 
     fn monitor_limit(&self, _: &PoolName) -> Duration {
-        let times = match self.appliance() {
-            Ok(appliance) => appliance.timeouts(),
-            Err(_) => appliance::Profile::Default.timeouts(),
-        };
-        Duration::from_secs(times.pool_monitor_timeout_s.into())
+        Duration::from_secs(self.timeouts().pool_monitor_timeout_s.into())
     }
 
     fn addresses(&self, pool: &PoolName) -> Vec<Address> {
@@ -333,8 +405,8 @@ impl PoolProgram for Program<'_> {
         all.filter_map(|(pool, one)| {
             Some(Address {
                 address: one.address,
-                prefix: address_prefix(&appliance, one)?,
-                interface: common_interface(&appliance, pool, one),
+                prefix: address_prefix(appliance, one)?,
+                interface: common_interface(appliance, pool, one),
             })
         })
         .collect()

@@ -73,6 +73,9 @@ pub struct PoolAgentArgs {
     /// For tests only: where POOL.faults says which devices of a pool fail
     #[arg(long, value_name = "DIR", env = "BULKHEAD_LEG_FAULTS", hide = true)]
     pub leg_faults: Option<PathBuf>,
+    /// For tests only: other heads run on this kernel, and their locks are seen here
+    #[arg(long, env = "BULKHEAD_HEADS_SHARE_KERNEL", hide = true)]
+    pub heads_share_kernel: bool,
 }
 
 /// Where this machine has things

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
-use cluster::agent::{ClusterView, PoolProgram, Surroundings, run};
+use cluster::agent::{ClusterView, PoolProgram, Remains, Surroundings, run};
 use cluster::machine::Local;
 use cluster::process::{Invocation, run as run_program};
 use takeover::{Grant, Label, Peer, Server};
@@ -64,6 +64,15 @@ impl PoolProgram for StandIn {
             }
             std::thread::sleep(LOOK_INTERVAL);
         }
+        Ok(())
+    }
+
+    fn disks(&self, _: &PoolName) -> Result<Vec<PathBuf>, String> {
+        Ok(Vec::new())
+    }
+
+    /// It has no disks.
+    fn await_release(&self, _: &PoolName, _: Remains<'_>) -> Result<(), String> {
         Ok(())
     }
 

@@ -13,10 +13,12 @@ mod device;
 mod host;
 mod label;
 mod list;
+mod lock;
 mod uberblock;
 
 pub use contents::{forget_other_contents, other_contents};
 pub use device::{DEVICE_BYTES_MIN, Device};
 pub use host::{HostId, NoHostId, host_name};
 pub use label::{Label, LabelState};
+pub use lock::LockLook;
 pub use uberblock::Uberblock;

@@ -8,9 +8,11 @@
 //!   pool whether it may have it gets them when it serves.
 //! * **stop**: a server that serves writes down what it has in memory, while clients go on. Then the
 //!   pool's addresses are taken away; the server drains and exports. One that does
-//!   not is killed. A stop is a success only when this head has none of the addresses and no process of
-//!   it has the pool open, and other heads rely on that; where it is not, the head is fenced.
-//! * **monitor**: one question to the server, answered from its memory. No device is touched.
+//!   not is killed. A stop is a success only when this head has none of the addresses, no process of
+//!   it has the pool open, and its kernel works on no request of one that had, and other heads rely on that;
+//!   where it is not, the head is fenced.
+//! * **monitor**: one question to the server, answered from its memory. Where there is no server, a look
+//!   whether the kernel has done with the requests of one that was.
 
 use units::PoolName;
 
@@ -71,9 +73,13 @@ pub enum Action {
     /// Have the server drain, export and end, and wait for its end. Yields [`Event::Ended`] or
     /// [`Event::Failed`].
     Export,
-    /// Kill the server and wait until the kernel has let go of its devices. Yields
-    /// [`Event::Ended`] or [`Event::Failed`].
+    /// Kill the server and wait until its process is gone. Yields [`Event::Ended`] or
+    /// [`Event::Failed`].
     Kill,
+    /// Make sure that the kernel works on no request of a process that had the pool: requests outlive
+    /// their process, and each keeps the lock of its disk. A monitor does not wait for it. Yields
+    /// [`Event::Released`] or [`Event::Failed`].
+    AwaitRelease,
     /// Tell Pacemaker.
     Answer(Verdict),
 }
@@ -93,6 +99,7 @@ impl Action {
             Self::WithdrawAddresses => "withdraw",
             Self::Export => "export",
             Self::Kill => "kill",
+            Self::AwaitRelease => "release",
             Self::Answer(_) => "answer",
         }
     }
@@ -121,6 +128,8 @@ pub enum Event {
     Withdrawn,
     /// Its process is gone.
     Ended,
+    /// Nothing of this head can reach the disks any more.
+    Released,
     /// The action failed, or took longer than it may.
     Failed(String),
 }
@@ -164,6 +173,7 @@ enum State {
     Withdrawing { server: Server },
     Exporting,
     KillingStubborn { why: String },
+    Releasing,
     Answered,
 }
 
@@ -238,20 +248,24 @@ impl Agent {
             (State::KillingFailed { why }, Event::Ended | Event::Failed(_)) => {
                 answer(Verdict::Failure(why))
             }
-            (State::Exporting, Event::Ended) => answer(Verdict::Success),
+            (State::Exporting | State::KillingStubborn { .. }, Event::Ended) => release(),
             (State::Exporting, Event::Failed(why)) => {
                 (State::KillingStubborn { why }, Action::Kill)
             }
-            (State::KillingStubborn { .. }, Event::Ended) => answer(Verdict::Success),
             (State::KillingStubborn { why }, Event::Failed(also)) => answer(Verdict::Failure(
                 format!("{why}; and it cannot be killed: {also}"),
             )),
+            (State::Releasing, Event::Released) => match self.operation {
+                Operation::Monitor => answer(Verdict::NotRunning),
+                Operation::Start | Operation::Stop => answer(Verdict::Success),
+            },
             // Two heads with one address: as bad for clients as a pool that does not stop.
             (
                 State::KillingSilent
                 | State::ReadingLabel
                 | State::Spawning
-                | State::Withdrawing { .. },
+                | State::Withdrawing { .. }
+                | State::Releasing,
                 Event::Failed(why),
             ) => answer(Verdict::Failure(why)),
             (state, event) => panic!("{event:?} does not belong to {state:?}"),
@@ -263,7 +277,7 @@ impl Agent {
     fn asked(&self, server: Server) -> (State, Action) {
         match (self.operation, server) {
             (Operation::Monitor | Operation::Start, Server::Serving) => answer(Verdict::Success),
-            (Operation::Monitor, Server::Absent) => answer(Verdict::NotRunning),
+            (Operation::Monitor, Server::Absent) => release(),
             (Operation::Monitor, Server::Starting) => failure("the server is still starting"),
             (Operation::Monitor, Server::Stopping) => failure("the server is stopping"),
             (Operation::Monitor, Server::Silent) => failure("the server lives and does not answer"),
@@ -327,13 +341,17 @@ const fn withdraw(server: Server) -> (State, Action) {
 /// No client gets here any more; the server can go.
 fn withdrawn(server: Server) -> (State, Action) {
     match server {
-        Server::Absent => answer(Verdict::Success),
+        Server::Absent => release(),
         Server::Silent => {
             let why = "the server lives and does not answer".to_owned();
             (State::KillingStubborn { why }, Action::Kill)
         }
         Server::Starting | Server::Serving | Server::Stopping => (State::Exporting, Action::Export),
     }
+}
+
+const fn release() -> (State, Action) {
+    (State::Releasing, Action::AwaitRelease)
 }
 
 const fn answer(verdict: Verdict) -> (State, Action) {
@@ -480,10 +498,42 @@ mod tests {
                 Event::Withdrawn,
                 failed(),
                 Event::Ended,
+                Event::Released,
             ],
         );
-        assert_eq!(actions[3..5], [Action::Export, Action::Kill]);
+        let expected = [Action::Export, Action::Kill, Action::AwaitRelease];
+        assert_eq!(actions[3..6], expected);
         assert_eq!(last(&actions), Verdict::Success);
+    }
+
+    /// A server that is gone, by itself or killed or in good order, may have left requests in the kernel.
+    #[test]
+    fn a_pool_that_the_kernel_still_writes_to_is_neither_stopped_nor_not_running() {
+        let gone = [Event::Server(Server::Absent), Event::Withdrawn];
+        let killed = [
+            Event::Server(Server::Silent),
+            Event::Withdrawn,
+            Event::Ended,
+        ];
+        let exported = [
+            Event::Server(Server::Stopping),
+            Event::Withdrawn,
+            Event::Ended,
+        ];
+        let not_there = [Event::Server(Server::Absent)];
+        for (operation, before, released) in [
+            (Operation::Stop, gone.as_slice(), Verdict::Success),
+            (Operation::Stop, &killed, Verdict::Success),
+            (Operation::Stop, &exported, Verdict::Success),
+            (Operation::Monitor, &not_there, Verdict::NotRunning),
+        ] {
+            let actions = play(operation, before);
+            assert_eq!(actions.last(), Some(&Action::AwaitRelease), "{before:?}");
+            let actions = play(operation, &[before, &[Event::Released]].concat());
+            assert_eq!(last(&actions), released, "{before:?}");
+            let actions = play(operation, &[before, &[failed()]].concat());
+            assert_eq!(last(&actions).code(), 1, "{before:?}");
+        }
     }
 
     #[test]
@@ -500,7 +550,7 @@ mod tests {
         for (server, next) in [
             (Server::Stopping, Action::Export),
             (Server::Silent, Action::Kill),
-            (Server::Absent, Action::Answer(Verdict::Success)),
+            (Server::Absent, Action::AwaitRelease),
         ] {
             let actions = play(Operation::Stop, &[Event::Server(server), Event::Withdrawn]);
             assert_eq!(actions[1..], [Action::WithdrawAddresses, next]);
@@ -544,10 +594,9 @@ mod tests {
     }
 
     #[test]
-    fn a_monitor_asks_once_and_touches_nothing() {
+    fn a_monitor_of_a_server_that_is_there_asks_once_and_touches_nothing() {
         for (server, code) in [
             (Server::Serving, 0),
-            (Server::Absent, 7),
             (Server::Silent, 1),
             (Server::Starting, 1),
             (Server::Stopping, 1),
@@ -593,13 +642,14 @@ mod tests {
             Action::Settle => Event::Settled,
             Action::WithdrawAddresses => Event::Withdrawn,
             Action::Export | Action::Kill => Event::Ended,
+            Action::AwaitRelease => Event::Released,
             Action::Answer(_) => unreachable!("nothing comes of an answer"),
         }
     }
 
     /// Whatever fails, every operation ends, a server is started with a grant for this pool only,
     /// addresses are set for a server that has the pool only, and taken away at least once if it does not come to
-    /// serve, and a stop succeeds only when no process here has the pool.
+    /// serve, and a stop succeeds only when no process here has the pool and no request to it is under way.
     #[test]
     fn whatever_happens_the_invariants_hold() {
         const STEPS_MAX: usize = 12;
@@ -609,6 +659,7 @@ mod tests {
             let operation = operations[random.usize(..operations.len())];
             let (mut agent, mut action) = Agent::begin(pool(), operation);
             let mut may_have_pool = true;
+            let mut may_have_requests = true;
             let mut may_have_addresses = true;
             let mut has_brought = false;
             let mut has_claimed = false;
@@ -623,6 +674,11 @@ mod tests {
                         assert_eq!(grant.pool(), &pool(), "seed {seed}");
                         assert_eq!(operation, Operation::Start, "seed {seed}");
                         may_have_pool = true;
+                        may_have_requests = true;
+                    }
+                    (Action::AwaitRelease, came) => {
+                        assert!(!may_have_pool, "seed {seed}");
+                        may_have_requests &= *came != Event::Released;
                     }
                     (_, Event::Claimed | Event::Serving) => has_claimed = true,
                     (Action::BringAddresses, _) => {
@@ -648,6 +704,11 @@ mod tests {
             }
             if operation == Operation::Stop && verdict == Verdict::Success {
                 assert!(!may_have_pool && !may_have_addresses, "seed {seed}");
+            }
+            if matches!(verdict, Verdict::NotRunning)
+                || operation == Operation::Stop && verdict == Verdict::Success
+            {
+                assert!(!may_have_requests, "seed {seed}");
             }
         }
     }

@@ -24,11 +24,12 @@ pub enum Label {
 pub enum Peer {
     /// It is a member of the cluster now.
     Member,
-    /// It is a member, and its own agent has found or made sure that no process there has the
-    /// pool: the last thing that the cluster heard of the pool there is a stop that succeeded, or
-    /// a test that found nothing.
+    /// It is a member, and its own agent has found or made sure that no process there has the pool
+    /// and its kernel writes nothing for one that had: the last thing that the cluster heard of the
+    /// pool there is a stop that succeeded, or a test that found nothing.
     Stopped,
-    /// It is no member, and a fence device has confirmed since it was last one that it is off.
+    /// It is no member, and a fence device has confirmed since it was last one that it is off
+    /// ([`Records`](crate::Records)).
     Fenced,
     /// It is no member, and nothing else is certain.
     Lost,

@@ -79,6 +79,7 @@ fn environment(setup: &Setup) -> BTreeMap<String, String> {
         ("PCMK_logpriority", "info".to_owned()),
         ("BULKHEAD_ARC_SIZE_MAX", setup.arc_bytes_max.to_string()),
         ("BULKHEAD_LEG_FAULTS", SHARED_IN_MACHINE.to_owned()),
+        ("BULKHEAD_HEADS_SHARE_KERNEL", "true".to_owned()),
     ]
     .map(|(name, value)| (name.to_owned(), value))
     .into()

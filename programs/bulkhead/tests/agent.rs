@@ -110,7 +110,11 @@ impl Head {
             .lines()
             .find_map(|line| line.strip_prefix("ocf-exit-reason:"));
         assert!(reason.is_some_and(|reason| reason.contains(part)), "{said}");
-        assert_eq!(self.agent("monitor"), OCF_NOT_RUNNING, "nothing is left");
+        assert_eq!(
+            self.processes("pool-server tank --ready-fd"),
+            0,
+            "nothing is left"
+        );
     }
 
     fn server_pid(&self) -> String {
@@ -216,6 +220,97 @@ fn a_frozen_server_fails_the_monitor_in_time_and_is_killed_by_stop() {
     head.ok("start");
 }
 
+/// An open file of the server, as a request to it that the kernel still works on keeps it: here it is held by this
+/// process.
+fn remains_of(pid: &str, disk: &Path) -> std::os::fd::OwnedFd {
+    let open = std::fs::read_dir(format!("/proc/{pid}/fd")).expect("its descriptors");
+    let is_disk = |entry: &std::fs::DirEntry| {
+        std::fs::read_link(entry.path()).is_ok_and(|target| target == disk)
+    };
+    let found = open.flatten().find(is_disk).expect("the disk is open");
+    let number = found.file_name().to_string_lossy().parse();
+    let pid = pid.parse().ok().and_then(rustix::process::Pid::from_raw);
+    let process =
+        rustix::process::pidfd_open(pid.expect("a number"), rustix::process::PidfdFlags::empty());
+    rustix::process::pidfd_getfd(
+        process.expect("it lives"),
+        number.expect("a number"),
+        rustix::process::PidfdGetfdFlags::empty(),
+    )
+    .expect("the open file of a child of ours")
+}
+
+impl Head {
+    /// The action, which must fail because requests to disk `disk` (none: any) may be under way.
+    fn is_not_released(&self, action: &str, disk: &str) {
+        // Short, so that the wait is.
+        let output = self.agent_with(action, &[("OCF_RESKEY_CRM_meta_timeout", "2000")]);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(OCF_ERR_GENERIC), "{said}");
+        let reason = format!("{disk} is still locked");
+        assert!(said.contains(&reason), "{action}: {said}");
+    }
+}
+
+/// Requests of io_uring outlive their process, and land after it.
+#[test]
+fn a_killed_server_is_not_stopped_while_the_kernel_works_on_its_requests() {
+    let head = Head::new();
+    for is_killed_by_stop in [false, true] {
+        head.ok("start");
+        let pid = head.server_pid();
+        let remains = remains_of(&pid, &head.machine.path("b"));
+        if is_killed_by_stop {
+            freeze(&pid);
+        } else {
+            signal(&pid, "-KILL");
+            // Off the list meanwhile: the server had it all the same.
+            head.describe(&[head.machine.path("a")]);
+        }
+        head.is_not_released("stop", "/b");
+        head.is_not_released("monitor", "/b");
+        let mut stop = head.agent_command("stop").spawn().expect("the agent runs");
+        drop(remains);
+        assert!(stop.wait().expect("a child").success());
+        assert_eq!(head.agent("monitor"), OCF_NOT_RUNNING);
+        head.describe(&["a", "b"].map(|disk| head.machine.path(disk)));
+    }
+}
+
+#[test]
+fn a_disk_that_was_pulled_does_not_keep_a_head_from_stopping() {
+    let head = Head::new();
+    head.ok("start");
+    let pid = head.server_pid();
+    let _pulled = remains_of(&pid, &head.machine.path("b"));
+    std::fs::remove_file(head.machine.path("b")).expect("removed");
+    signal(&pid, "-KILL");
+    head.ok("stop");
+    assert_eq!(head.agent("monitor"), OCF_NOT_RUNNING);
+}
+
+/// In a lab all heads run on one kernel.
+#[test]
+fn a_lock_of_another_head_on_the_same_kernel_is_not_taken_for_remains() {
+    let head = Head::new();
+    head.ok("start");
+    head.ok("stop");
+    let elsewhere = head.machine.path("elsewhere");
+    let options = format!("--run-dir {} --host-id 0000beef", elsewhere.display());
+    let server = head.machine.serve(&options);
+    let shared = [("BULKHEAD_HEADS_SHARE_KERNEL", "true")];
+    eventually("the labels name the other head", || {
+        let monitor = head.agent_with("monitor", &shared);
+        monitor.status.code() == Some(OCF_NOT_RUNNING)
+    });
+    let stop = head.agent_with("stop", &shared);
+    assert!(stop.status.success());
+    // Two machines: whoever has it locked runs here.
+    head.is_not_released("stop", "");
+    assert_eq!(server.stop(), 0, "{}", head.machine.log());
+    head.ok("stop");
+}
+
 #[test]
 fn a_server_started_by_hand_is_known_watched_and_stopped() {
     let head = Head::new();
@@ -242,6 +337,8 @@ fn a_start_is_refused_while_another_process_holds_the_disks() {
     let options = format!("--run-dir {}", elsewhere.display());
     let server = head.machine.serve(&options);
     head.start_is_refused(&[], "in use");
+    // It is no server that this head could stop, but the pool is in use here.
+    head.is_not_released("monitor", "");
     assert_eq!(server.stop(), 0, "{}", head.machine.log());
     head.ok("start");
 }

@@ -53,6 +53,15 @@ const OCF_ERR_ARGS: u8 = 2;
 const OCF_ERR_UNIMPLEMENTED: u8 = 3;
 const OCF_ERR_CONFIGURED: u8 = 6;
 
+/// Requests to the disks of a pool that may be under way for a process that has ended.
+#[derive(Clone, Copy, Debug)]
+pub struct Remains<'a> {
+    /// The disks that the last server was started on; none if no agent has noted one since this machine began.
+    pub noted: Option<&'a [PathBuf]>,
+    /// Until when they are waited for; none for a look.
+    pub deadline: Option<Instant>,
+}
+
 /// What the agent needs of the program around it, which knows pools and the control socket.
 pub trait PoolProgram {
     /// How the server of `pool` answers; `None` if nobody answers within `limit`.
@@ -90,6 +99,21 @@ pub trait PoolProgram {
     ///
     /// It cannot be asked, or failed.
     fn request_export(&self, pool: &PoolName, limit: Duration) -> Result<(), String>;
+
+    /// The disks of `pool`, as the appliance file lists them.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be read, or has no such pool.
+    fn disks(&self, pool: &PoolName) -> Result<Vec<PathBuf>, String>;
+
+    /// Makes sure that the kernel of this head works on no request to the disks of `pool` any more.
+    /// Called only when no process here has the pool.
+    ///
+    /// # Errors
+    ///
+    /// It does, or a disk does not tell, at the deadline; which one.
+    fn await_release(&self, pool: &PoolName, remains: Remains<'_>) -> Result<(), String>;
 
     /// What the labels of the pool's devices say.
     ///
@@ -329,9 +353,7 @@ fn perform(operation: Operation, pool: &PoolName, around: &Surroundings<'_>) -> 
             Action::AskCluster { host_name } => Event::Peer(around.cluster.peer(&host_name, pool)),
             Action::Spawn(grant) => {
                 tracing::info!(%pool, basis = ?grant.basis(), "starts a server");
-                let command = around.program.server_command(&grant);
-                match command.and_then(|command| process.start(command).map_err(|e| e.to_string()))
-                {
+                match spawn(&grant, around.program, &mut process) {
                     Ok(()) => Event::Started,
                     Err(why) => Event::Failed(why),
                 }
@@ -369,10 +391,38 @@ fn perform(operation: Operation, pool: &PoolName, around: &Surroundings<'_>) -> 
                     Err(why) => Event::Failed(why),
                 }
             }
+            Action::AwaitRelease => {
+                let deadline = (operation != Operation::Monitor).then_some(deadlines.end);
+                match await_release(pool, around.program, &process, deadline) {
+                    Ok(()) => Event::Released,
+                    Err(why) => Event::Failed(why),
+                }
+            }
         };
         steps.ended(name, Instant::now());
         action = agent.next(event);
     }
+}
+
+fn spawn(
+    grant: &Grant,
+    program: &dyn PoolProgram,
+    process: &mut ServerProcess,
+) -> Result<(), String> {
+    let command = program.server_command(grant)?;
+    let disks = program.disks(grant.pool())?;
+    process.start(command, &disks).map_err(|e| e.to_string())
+}
+
+fn await_release(
+    pool: &PoolName,
+    program: &dyn PoolProgram,
+    process: &ServerProcess,
+    deadline: Option<Instant>,
+) -> Result<(), String> {
+    let noted = process.disks()?;
+    let noted = noted.as_deref();
+    program.await_release(pool, Remains { noted, deadline })
 }
 
 /// A server that has exported the pool is none any more. Only a new one must not meet it.
@@ -398,7 +448,10 @@ fn look_at_server(
         // Started by hand, or the note is lost: whoever listens has the pool, and must be found
         // again when it does not answer any more.
         match around.program.server_pid(pool, patience) {
-            Some(pid) => process.adopt(pid, answered.is_some())?,
+            Some(pid) => {
+                let disks = around.program.disks(pool).unwrap_or_default();
+                process.adopt(pid, answered.is_some(), disks)?;
+            }
             None => return Ok(answered.unwrap_or(Server::Absent)),
         }
     }

@@ -29,7 +29,7 @@ pub enum Word {
 }
 
 /// What is noted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Note {
     pid: i32,
     /// When it began, in clock ticks since boot (proc(5), `/proc/pid/stat`, field 22).
@@ -41,6 +41,10 @@ struct Note {
     /// its memory back.
     #[serde(default)]
     has_let_go: bool,
+    /// The disks that the appliance file listed when it was started. It may have them open although they are
+    /// off the list now.
+    #[serde(default)]
+    disks: Vec<PathBuf>,
 }
 
 /// Why a server was not started.
@@ -104,19 +108,19 @@ impl ServerProcess {
         self.words.is_some()
     }
 
-    /// Starts the server, detached from the agent and from its process group.
+    /// Starts the server of a pool on `disks`, detached from the agent and from its process group.
     ///
     /// # Errors
     ///
     /// It does not start, or could not be found again.
-    pub fn start(&mut self, mut command: Command) -> Result<(), StartError> {
+    pub fn start(&mut self, mut command: Command, disks: &[PathBuf]) -> Result<(), StartError> {
         let mut child = command
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .process_group(0)
             .spawn()
             .map_err(StartError::Spawn)?;
-        if let Err(source) = self.write_note(child.id()) {
+        if let Err(source) = self.write_note(child.id(), disks) {
             let _ = child.kill();
             let _ = child.wait();
             return Err(StartError::Note {
@@ -128,7 +132,7 @@ impl ServerProcess {
         Ok(())
     }
 
-    fn write_note(&self, pid: u32) -> std::io::Result<()> {
+    fn write_note(&self, pid: u32, disks: &[PathBuf]) -> std::io::Result<()> {
         let pid = i32::try_from(pid).map_err(std::io::Error::other)?;
         let gone = || std::io::Error::other("it ended at once");
         self.write(&Note {
@@ -136,6 +140,7 @@ impl ServerProcess {
             started_ticks: started_ticks(pid)?.ok_or_else(gone)?,
             has_served: false,
             has_let_go: false,
+            disks: disks.to_vec(),
         })
     }
 
@@ -147,12 +152,12 @@ impl ServerProcess {
         std::fs::rename(new, &self.note_path)
     }
 
-    /// Takes a process that somebody else started for the server of this pool.
+    /// Takes a process that somebody else started for the server of this pool, on `disks`.
     ///
     /// # Errors
     ///
     /// It cannot be noted, so it could not be found again.
-    pub fn adopt(&self, pid: i32, has_served: bool) -> Result<(), String> {
+    pub fn adopt(&self, pid: i32, has_served: bool, disks: Vec<PathBuf>) -> Result<(), String> {
         let failed = |error: std::io::Error| {
             let path = self.note_path.display();
             format!("note the server's process in {path}: {error}")
@@ -166,6 +171,7 @@ impl ServerProcess {
             started_ticks,
             has_served,
             has_let_go: false,
+            disks,
         };
         self.write(&note).map_err(failed)
     }
@@ -187,6 +193,15 @@ impl ServerProcess {
     pub fn has_let_go(&self) -> Result<bool, String> {
         let has_let_go = self.note()?.is_some_and(|note| note.has_let_go);
         Ok(has_let_go && self.is_alive()?)
+    }
+
+    /// The disks that the last server was started on; none if none was since this machine began.
+    ///
+    /// # Errors
+    ///
+    /// That cannot be found out.
+    pub fn disks(&self) -> Result<Option<Vec<PathBuf>>, String> {
+        Ok(self.note()?.map(|note| note.disks))
     }
 
     /// Notes that the server said that it has exported the pool.
@@ -258,7 +273,7 @@ impl ServerProcess {
     }
 
     /// Whether the noted process lives. One whose memory is gone and that still waits for a
-    /// device counts as living: its last writes may be under way.
+    /// device counts as living. Of one that is gone, requests may still be under way.
     ///
     /// # Errors
     ///
@@ -279,7 +294,8 @@ impl ServerProcess {
         }
     }
 
-    /// Kills the process and waits until the kernel has let go of everything it had.
+    /// Kills the process and waits for its end. That says nothing of requests that it gave to the kernel:
+    /// those of io_uring outlive it.
     ///
     /// # Errors
     ///

@@ -32,7 +32,7 @@ pub(super) fn ensure(pool: &PoolName, around: &Surroundings<'_>) {
     let Some(command) = around.program.watch_command(pool) else {
         return;
     };
-    if let Err(error) = watcher.start(command) {
+    if let Err(error) = watcher.start(command, &[]) {
         tracing::warn!(%pool, %error, "nobody watches the server between monitors");
     }
 }
@@ -108,11 +108,13 @@ fn look_on(
 
 #[cfg(test)]
 mod tests {
+    use std::path::PathBuf;
     use std::process::Command;
     use std::sync::atomic::{AtomicU32, Ordering};
 
     use takeover::{Grant, Label, Server};
 
+    use super::super::Remains;
     use super::*;
 
     /// Answers so many questions.
@@ -128,6 +130,12 @@ mod tests {
         }
         fn request_export(&self, _: &PoolName, _: Duration) -> Result<(), String> {
             unreachable!("a watch stops nothing")
+        }
+        fn disks(&self, _: &PoolName) -> Result<Vec<PathBuf>, String> {
+            unreachable!("a watch touches no disk")
+        }
+        fn await_release(&self, _: &PoolName, _: Remains<'_>) -> Result<(), String> {
+            unreachable!("a watch touches no disk")
         }
         fn read_label(&self, _: &PoolName) -> Result<Label, String> {
             unreachable!("a watch touches no disk")
@@ -155,7 +163,7 @@ mod tests {
         let mut process = ServerProcess::new(folder.path(), &pool);
         let mut command = Command::new("sleep");
         command.arg("1000");
-        process.start(command).expect("started");
+        process.start(command, &[]).expect("started");
         assert_eq!(seen(folder.path(), 3), Seen::Silent);
         assert!(process.is_alive().expect("known"), "a watch stops nothing");
         std::thread::scope(|scope| {

@@ -195,7 +195,8 @@ pub(crate) enum Previous {
 }
 
 /// How long somebody may look at a disk, with a shared lock, until it counts as in use: udev does
-/// at each event, such as the end of a write by a program that had the disk open.
+/// at each event, such as the end of a write by a program that had the disk open; so does an agent that
+/// finds out whether somebody has it.
 const LOOKERS_PATIENCE: Duration = Duration::from_secs(30);
 /// How long writes of a process that was killed may stay in the kernel, which keeps its lock until they are done.
 /// A disk that takes longer has failed.
@@ -239,11 +240,7 @@ pub(super) fn acquire(
     if identify(&opened)?.0 != identity {
         return Err(OpenFailure::System(Errno::STALE));
     }
-    let patience = match is_disk {
-        true => LOOKERS_PATIENCE,
-        false => Duration::ZERO,
-    };
-    match lock(&fd, patience, || holder_is_gone(&fd, &opened)) {
+    match lock(&fd, LOOKERS_PATIENCE, || holder_is_gone(&fd, &opened)) {
         Ok(()) => {}
         Err(Errno::WOULDBLOCK) => {
             return Err(OpenFailure::InUse {

@@ -1,0 +1,73 @@
+//! Whether a process has a device of a pool open, or had: who opens one for a pool locks it exclusively
+//! (flock). The lock goes with the last use of the open file: a request that the kernel still works on is such a
+//! use, so the lock outlives the process until its last write is done.
+
+use std::path::Path;
+
+use rustix::fd::OwnedFd;
+use rustix::fs::{FlockOperation, Mode, OFlags, flock, open};
+use rustix::io::Errno;
+
+/// A device whose lock is looked at.
+#[derive(Debug)]
+pub struct LockLook(OwnedFd);
+
+impl LockLook {
+    /// The file or block device at `path`; `None` if there is none any more.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be opened.
+    pub fn open(path: &Path) -> rustix::io::Result<Option<Self>> {
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
+        match open(path, flags, Mode::empty()) {
+            Ok(fd) => Ok(Some(Self(fd))),
+            Err(Errno::NOENT | Errno::NXIO | Errno::NODEV | Errno::NOMEDIUM) => Ok(None),
+            Err(errno) => Err(errno),
+        }
+    }
+
+    /// Whether somebody has it locked exclusively. Takes and drops a shared lock, which is granted beside those
+    /// of udev and others who only look.
+    ///
+    /// # Errors
+    ///
+    /// The system does not tell.
+    pub fn is_held(&self) -> rustix::io::Result<bool> {
+        match flock(&self.0, FlockOperation::NonBlockingLockShared) {
+            Ok(()) => flock(&self.0, FlockOperation::Unlock).map(|()| false),
+            Err(Errno::WOULDBLOCK) => Ok(true),
+            Err(errno) => Err(errno),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lock_is_seen_until_the_last_use_of_the_open_file_ends() {
+        let file = tempfile::NamedTempFile::new().expect("a file");
+        let look = LockLook::open(file.path()).expect("opened").expect("there");
+        assert_eq!(look.is_held(), Ok(false));
+        let remains = file.as_file().try_clone().expect("the same open file");
+        let holder = file.into_file();
+        flock(&holder, FlockOperation::NonBlockingLockExclusive).expect("locked");
+        assert_eq!(look.is_held(), Ok(true));
+        drop(holder);
+        assert_eq!(look.is_held(), Ok(true));
+        drop(remains);
+        assert_eq!(look.is_held(), Ok(false));
+    }
+
+    #[test]
+    fn who_only_looks_holds_nothing_and_what_is_not_there_neither() {
+        let file = tempfile::NamedTempFile::new().expect("a file");
+        let look = LockLook::open(file.path()).expect("opened").expect("there");
+        flock(file.as_file(), FlockOperation::NonBlockingLockShared).expect("looks");
+        assert_eq!(look.is_held(), Ok(false));
+        let nowhere = file.path().with_extension("none");
+        assert!(LockLook::open(&nowhere).expect("told").is_none());
+    }
+}
