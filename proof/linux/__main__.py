@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import argparse
 import os
+import random
 import time
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
 from proof import runtime
-from proof.linux import kernel_log, kernel_zfs, luggage, modules, root
+from proof.linux import kernel_log, kernel_zfs, luggage, modules, root, shelf, two_kernels
 from proof.linux.appliance import NETWORKS, Appliance, LabIncapable
 from proof.linux.drills import Drills
 from proof.linux.faults import Faults
@@ -24,7 +25,9 @@ from proof.process import checked, missing_programs
 from proof.servers.bulkhead import program
 
 SERVER_MEMORY_MIB = 1024
-PARTS = ("initiator", "fencing", "drills", "kernel-zfs")
+ROUNDS = 6
+"""Each fault of two kernels once."""
+PARTS = ("initiator", "fencing", "drills", "kernel-zfs", "two-kernels")
 
 
 def _arguments(argv: list[str]) -> argparse.Namespace:
@@ -32,6 +35,8 @@ def _arguments(argv: list[str]) -> argparse.Namespace:
     parser.add_argument("--minutes", type=float, default=0, help="go on killing the server until so much time has passed")
     parser.add_argument("--only", choices=PARTS, action="append", help="only this part; may be repeated")
     parser.add_argument("--profile", choices=("fast", "default", "conservative"), default="conservative", help="time-outs of the two heads")
+    parser.add_argument("--rounds", type=int, default=ROUNDS, help="faults of two kernels, on either kind of disks")
+    parser.add_argument("--seed", type=int, default=0, help="replays the faults of two kernels")
     parser.add_argument("--keep", action="store_true", help="keep the scratch directory")
     return parser.parse_args(argv)
 
@@ -176,6 +181,37 @@ def _kernel_zfs(trial: Trial, scratch: Path, image: root.GuestImage) -> None:
         machine.power_off()
 
 
+def _two_kernels(trial: Trial, scratch: Path, image: root.GuestImage, rounds: int, seed: int) -> None:
+    """The part with two guests, each a head."""
+    seed = seed or random.SystemRandom().randrange(1, 1 << 31)
+    zdb = Path(checked(["which", "zdb"], 10).strip())
+    image = luggage.pack(scratch, image, {"bulkhead": program(), "bulkhead-agent": program().with_name("bulkhead-agent"), "zdb": zdb})
+    raw = shelf.RawDisks(scratch)
+    trial.part(lambda: _rounds(trial, two_kernels.TwoKernels(scratch, image, raw, seed), rounds, seed))
+    server = PortalServer(scratch)
+    reserved = shelf.ReservedDisks(server)
+    try:
+        server.prepare()
+        server.start()
+        server.wait_ready()
+        trial.part(lambda: _rounds(trial, two_kernels.TwoKernels(scratch, image, reserved, seed), rounds, seed))
+        trial.audit(lambda: _audit(server))
+    finally:
+        server.kill()
+
+
+def _rounds(trial: Trial, kernels: two_kernels.TwoKernels, rounds: int, seed: int) -> None:
+    try:
+        trial.judged("two kernels", kernels.boot, essential=True)
+        trial.judged("a pool of two kernels", kernels.make_pool, essential=True)
+        for number, fault in enumerate(two_kernels.plan(kernels, rounds)):
+            trial.judged(f"round {number + 1} of seed {seed}: {fault}", partial(kernels.perform, number, fault), essential=True)
+        trial.judged("the pool", kernels.audit)
+        print(f"two kernels: {rounds} rounds, {kernels.acknowledged} acknowledged, 0 lost")
+    finally:
+        kernels.power_off()
+
+
 def _boot(trial: Trial, machine: Machine) -> None:
     started = time.monotonic()
     machine.wait_booted()
@@ -211,6 +247,8 @@ def main(argv: list[str]) -> int:
             _two_heads(trial, scratch, image, arguments.profile)
         if "kernel-zfs" in parts:
             trial.part(lambda: _kernel_zfs(trial, scratch, image))
+        if "two-kernels" in parts:
+            _two_kernels(trial, scratch, image, arguments.rounds, arguments.seed)
     print(f"took {time.monotonic() - started:.0f} s")
     print(trial.verdict())
     return 0 if trial.failed == 0 else 1

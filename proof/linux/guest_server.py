@@ -17,12 +17,14 @@ ZDB_SECONDS = 300.0
 class GuestServer:
     """One head in the guest, with a name, an identity and devices of its own."""
 
-    def __init__(self, machine: Machine, head: str, search: str, host_id: int):
+    def __init__(self, machine: Machine, head: str, search: str, host_id: int, nbd: str = ""):
+        """Its NBD clients come to ``nbd``, or are in the guest and come to a socket in ``place``."""
         self.place = f"/run/{head}"
         """Its sockets, its state and its log."""
         self._machine = machine
         self._head = head
         self._search = search
+        self._nbd = nbd or f"unix:{self.place}/nbd"
         self._environment = f"BULKHEAD_RUN_DIR={self.place} BULKHEAD_STATE_DIR={self.place}/state BULKHEAD_SEARCH={search} BULKHEAD_HOST_ID={host_id:08x}"
 
     @property
@@ -33,6 +35,11 @@ class GuestServer:
     def _after(self, first: str) -> str:
         return f"env {self._environment} unshare --uts bash -c 'busybox hostname {self._head}; {first}; exec bulkhead \"$@\"' bulkhead"
 
+    def agent(self, pool: str, action: str) -> str:
+        """The words that run Pacemaker's agent of the pool, with the parameters that Pacemaker would give."""
+        parameters = f"OCF_ROOT=/usr/lib/ocf OCF_RESKEY_pool={pool} OCF_RESOURCE_INSTANCE={pool} OCF_RESKEY_CRM_meta_timeout=40000"
+        return f"env {self._environment} {parameters} bulkhead-agent pool {action}"
+
     def command(self, words: str) -> str:
         """Runs ``bulkhead WORDS`` to success."""
         # Programs wait for udev's looks at a disk, which take an emulated processor very long.
@@ -41,7 +48,7 @@ class GuestServer:
     def start(self, pool: str, options: str) -> None:
         """Starts the server of ``pool``, without waiting for it."""
         place = self.place
-        server = f"pool-server {pool} --no-iscsi --nbd unix:{place}/nbd --ready-fd 1 --arc-size 64M --dirty-max 32M --disk-timeout 60 {options}"
+        server = f"pool-server {pool} --no-iscsi --nbd {self._nbd} --ready-fd 1 --arc-size 64M --dirty-max 32M --disk-timeout 60 {options}"
         self._machine.run(f"""
             mkdir -p {place}/state
             udevadm settle --timeout=60 || true

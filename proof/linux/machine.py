@@ -13,10 +13,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from proof.linux.monitor import Monitor
 from proof.linux.network import NETWORKS, StorageNetwork
 from proof.linux.root import GuestImage
 from proof.process import Child, run
-from proof.runtime import ProofError, at_exit
+from proof.runtime import ProofError, at_exit, wait_until
 
 KVM_PROCESSOR = ["-accel", "kvm", "-cpu", "host"]
 EMULATED_PROCESSOR = ["-accel", "tcg", "-cpu", "max"]
@@ -92,46 +93,59 @@ class Machine:
         networks: Sequence[StorageNetwork] = NETWORKS,
         enter: Sequence[str] = (),
         disks: Sequence[Path] = (),
+        *,
+        name: str = "guest",
+        saved: Path | None = None,
     ):
         """Boots ``image`` with a card in each of ``networks``; ``enter`` are words that lead to where these are.
 
-        Each of ``disks`` is a disk whose serial number is the file's name without its ending.
+        Each of ``disks`` is a disk whose serial number is the file's name without its ending; other machines may have it, too.
+        A machine that was ``saved`` (``Monitor.save``) goes on from there instead of booting.
         """
         # Not below the scratch directory: the name of a Unix socket has 107 bytes.
         self._directory = tempfile.TemporaryDirectory(prefix="bulkhead-guest-")
         at_exit(self._directory.cleanup)
-        self._log = scratch / "guest-console.log"
-        self._what = (image, networks, enter, disks)
+        self._log = scratch / f"{name}-console.log"
+        self._what = (image, networks, enter, disks, saved)
         self._accelerated = kvm_works() and Machine.kvm_boots
         self._jobs: dict[int, Job] = {}
         self._lock = threading.Lock()
         self._number = 0
         self._ready = threading.Event()
         self.release = ""
+        if saved:
+            self.release = image.release
+            self._ready.set()
         self._begin()
 
     kvm_boots = True
     """Until a guest by KVM was not up in time: no further one is tried."""
 
     def _begin(self) -> None:
-        image, networks, enter, disks = self._what
+        image, networks, enter, disks, saved = self._what
         path = Path(self._directory.name) / "agent"
         path.unlink(missing_ok=True)
         listener = socket.socket(socket.AF_UNIX)
         listener.bind(str(path))
         listener.listen(1)
-        self._child = Child("qemu", [*enter, *self._argv(image, networks, disks)], self._log)
+        self._child = Child("qemu", [*enter, *self._argv(image, networks, disks, saved)], self._log)
         listener.settimeout(CONNECT_SECONDS)
         self._socket = listener.accept()[0]
         listener.close()
         threading.Thread(target=self._read_answers, args=(self._socket,), name="guest agent", daemon=True).start()
+
+    def monitor(self) -> Monitor:
+        """A connection to the machine's monitor: one at a time."""
+        path = Path(self._directory.name) / "monitor"
+        wait_until("the monitor of qemu", path.exists, CONNECT_SECONDS)
+        return Monitor(path)
 
     @property
     def kind(self) -> str:
         """How the guest's processor is made."""
         return "KVM" if self._accelerated else "software emulation"
 
-    def _argv(self, image: GuestImage, networks: Sequence[StorageNetwork], disks: Sequence[Path]) -> list[str | Path]:
+    def _argv(self, image: GuestImage, networks: Sequence[StorageNetwork], disks: Sequence[Path], saved: Path | None) -> list[str | Path]:
         processor = KVM_PROCESSOR if self._accelerated else EMULATED_PROCESSOR
         addresses = ",".join(f"{network.guest}/24" for network in networks)
         # Mitigations cost an emulated processor much and protect nothing here.
@@ -145,9 +159,11 @@ class Machine:
             argv += ["-netdev", f"tap,id={network.tap},ifname={network.tap},script=no,downscript=no"]
             argv += ["-device", f"virtio-net-pci,netdev={network.tap},mac={network.mac},romfile="]
         for disk in disks:
-            argv += ["-drive", f"file={disk},if=none,id={disk.stem},format=raw"]
-            argv += ["-device", f"virtio-blk-pci,drive={disk.stem},serial={disk.stem}"]
-        return argv
+            # No cache of the host's: what a machine reads is what the file holds.
+            argv += ["-drive", f"file={disk},if=none,id={disk.stem},format=raw,cache=none,file.locking=off"]
+            argv += ["-device", f"virtio-blk-pci,drive={disk.stem},serial={disk.stem},share-rw=on"]
+        argv += ["-qmp", f"unix:{self._directory.name}/monitor,server=on,wait=off"]
+        return [*argv, "-incoming", f"exec:cat {saved}"] if saved else argv
 
     def wait_booted(self) -> None:
         """Returns when the guest takes scripts; one that does not come up by KVM is started again by emulation."""

@@ -54,6 +54,11 @@ class Trial:
             if essential:
                 raise EssentialStepFailed(f"after this nothing else would mean anything: {title}")
 
+    def judged(self, title: str, action: Callable[[], str], *, essential: bool = False) -> None:
+        """Runs one step that no kernel's log is asked about: whole machines come and go in it."""
+        if not self._count(title, action) and essential:
+            raise EssentialStepFailed(f"after this nothing else would mean anything: {title}")
+
     def part(self, action: Callable[[], None]) -> None:
         """Runs steps that build on each other; one that is essential ends them when it fails, and no others."""
         try:

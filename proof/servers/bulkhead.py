@@ -274,7 +274,7 @@ class MirrorFaults(legs.LegFaults):
     def _strike(self, mode: str, rng: random.Random) -> None:
         self.struck[mode] += 1
         if mode == "eio":
-            _replace(self._server.fault_file, f"{self._leg} read=eio write=eio flush=eio\n")
+            replace_file(self._server.fault_file, f"{self._leg} read=eio write=eio flush=eio\n")
         elif mode == "corrupt":
             legs.corrupt(self._leg, rng, runs=rng.randrange(1, 30))
         else:
@@ -285,7 +285,7 @@ class MirrorFaults(legs.LegFaults):
         if self._round % self.ROUNDS_A_LEG:
             return []
         server = self._server
-        _replace(server.fault_file, "")
+        replace_file(server.fault_file, "")
         for leg in server.legs:
             os.truncate(leg, LEG_BYTES)
         left: list[str] = []
@@ -305,7 +305,7 @@ class MirrorFaults(legs.LegFaults):
         return f"one leg at a time: {strikes}; {self.damage_seen} scrubs found damage and repaired it"
 
 
-def _replace(path: Path, text: str) -> None:
+def replace_file(path: Path, text: str) -> None:
     """Writes a file so that a reader sees the old or the new text."""
     fresh = path.with_suffix(".new")
     fresh.write_text(text)
