@@ -51,13 +51,13 @@ export const fullMoment = (at_ms: number): string => dated.format(new Date(at_ms
 
 const SUFFIXES: Record<string, number> = { "": 0, k: 1, m: 2, g: 3, t: 4, p: 5 };
 
-/** Reads `10G`, `1.5 TiB` or plain bytes; `null` when it is none of them. */
+/** Reads `10G`, `1.5 TiB` or plain bytes; `null` when it is none of them, such as `10GB`, which may mean powers of 1000. */
 export function parseSize(text: string): number | null {
-  const found = /^\s*(\d+(?:\.\d+)?)\s*([kmgtp]?)(?:i?b)?\s*$/i.exec(text);
+  const found = /^\s*(\d+(?:\.\d+)?)\s*(?:([kmgtp])(?:ib)?|b)?\s*$/i.exec(text);
   if (!found) return null;
   const power = SUFFIXES[(found[2] ?? "").toLowerCase()] ?? 0;
   const value = Number(found[1]) * 1024 ** power;
-  return Number.isSafeInteger(Math.round(value)) ? Math.round(value) : null;
+  return Number.isSafeInteger(Math.floor(value)) ? Math.floor(value) : null;
 }
 
 const SECONDS: Record<string, number> = { s: 1, m: 60, h: 3600, d: 86_400 };

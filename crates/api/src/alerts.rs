@@ -1,13 +1,9 @@
 //! What somebody should look at, in sentences, the worst first. Pure.
 
 use control::answer::{DeviceView, PoolStatus};
+use control::{Advice, Button, Severity};
 
 use crate::view::{Alert, Overview, PoolOverview};
-
-/// A pool this full in percent soon refuses writes.
-const FULL_PERCENT_ERROR: u64 = 95;
-/// A pool this full in percent becomes slow.
-const FULL_PERCENT_WARNING: u64 = 80;
 
 const ERROR: &str = "error";
 const WARNING: &str = "warning";
@@ -21,7 +17,7 @@ fn alert(severity: &str, about: &str, sentence: String, advice: Option<&str>) ->
         severity: severity.to_owned(),
         about: about.to_owned(),
         sentence,
-        advice: advice.map(str::to_owned),
+        advice: advice.map(|what| Advice::new(Severity::default(), what, "")),
     }
 }
 
@@ -127,72 +123,68 @@ fn of_pool(pool: &PoolOverview, alerts: &mut Vec<Alert>) {
 }
 
 fn of_status(about: &str, status: &PoolStatus, alerts: &mut Vec<Alert>) {
-    let severity = match status.health.as_str() {
+    let name = &status.name;
+    let health = match status.health.as_str() {
         "ONLINE" => None,
         "DEGRADED" => Some(WARNING),
         _ => Some(ERROR),
     };
-    let name = &status.name;
-    let advice = (!status.advice.is_empty()).then(|| status.advice.join(" "));
-    match severity {
-        Some(severity) => {
-            let sentence = format!("{name} is {}", status.health);
-            alerts.push(alert(severity, about, sentence, advice.as_deref()));
-        }
-        None if advice.is_some() => {
-            let sentence = format!("{name} wants attention");
-            alerts.push(alert(WARNING, about, sentence, advice.as_deref()));
-        }
-        None => {}
+    let mut told = status.advice.iter();
+    if let Some(severity) = health {
+        let first = told.next();
+        let why = first.map(|advice| format!(": {}", advice.why));
+        let sentence = format!("{name} is {}{}", status.health, why.unwrap_or_default());
+        alerts.push(with_advice(severity, about, sentence, first));
     }
-    // What names the device already need not be said again.
-    let told = advice.unwrap_or_default();
+    // What is only good to know stands on the page of the pool.
+    for advice in told.filter(|advice| advice.severity != Severity::Info) {
+        let severity = match advice.severity {
+            Severity::Error => ERROR,
+            _ => WARNING,
+        };
+        alerts.push(with_advice(
+            severity,
+            about,
+            advice.why.clone(),
+            Some(advice),
+        ));
+    }
     for device in &status.devices {
-        of_device(about, device, &told, status.next.as_deref(), alerts);
+        of_device(about, name, device, &status.advice, alerts);
     }
-    let percent = status
-        .allocated
-        .saturating_mul(100)
-        .checked_div(status.size)
-        .unwrap_or(0);
-    let severity = match percent {
-        FULL_PERCENT_ERROR.. => ERROR,
-        FULL_PERCENT_WARNING.. => WARNING,
-        _ => return,
-    };
-    let advice = "destroy snapshots or volumes that nobody needs, or add disks";
-    alerts.push(alert(
-        severity,
-        about,
-        format!("{name} is {percent} % full"),
-        Some(advice),
-    ));
 }
 
-/// `next` is what the pool's server says is to be done first.
+fn with_advice(severity: &str, about: &str, sentence: String, advice: Option<&Advice>) -> Alert {
+    Alert {
+        advice: advice.cloned(),
+        ..alert(severity, about, sentence, None)
+    }
+}
+
+/// Errors of a device of which the `advice` of the pool's server does not speak.
 fn of_device(
     about: &str,
+    pool: &str,
     device: &DeviceView,
-    told: &str,
-    next: Option<&str>,
+    told: &[Advice],
     alerts: &mut Vec<Alert>,
 ) {
     for member in &device.members {
-        of_device(about, member, told, next, alerts);
+        of_device(about, pool, member, told, alerts);
     }
+    let name = &device.name;
     let errors = device.read_errors + device.write_errors + device.checksum_errors;
-    if errors == 0 || !device.members.is_empty() || told.contains(&device.name) {
+    let is_told = |advice: &Advice| advice.device.as_ref() == Some(name);
+    if errors == 0 || !device.members.is_empty() || told.iter().any(is_told) {
         return;
     }
-    let sentence = format!("{} has {errors} errors", device.name);
-    let usual = "replace it if they grow; clear them once the cause is mended";
-    let advice = next.filter(|next| next.contains(&device.name));
-    alerts.push(alert(
-        WARNING,
-        about,
-        sentence,
-        Some(advice.unwrap_or(usual)),
-    ));
+    let why = format!("{name} has {errors} errors");
+    let what = "replace it if they grow; clear them once the cause is mended";
+    let advice = Advice::new(Severity::Warning, what, why.clone())
+        .by(format!("bulkhead pool clear {pool} {name}"))
+        .offering(Button::Clear)
+        .about(name);
+    alerts.push(with_advice(WARNING, about, why, Some(&advice)));
 }
 
 #[cfg(test)]
@@ -239,7 +231,8 @@ mod tests {
     fn each_trouble_has_its_sentence_and_the_worst_comes_first() {
         let sick = |status: &mut PoolOverview| {
             let status = status.pool.as_mut().expect("a state");
-            status.allocated = 96;
+            let advice = Advice::new(Severity::Error, "make room", "tank is 96 % full");
+            status.advice = vec![advice];
             status.devices = vec![DeviceView {
                 name: "sda".into(),
                 checksum_errors: 3,
@@ -273,44 +266,64 @@ mod tests {
         assert_eq!((found[0].0.as_str(), found[5].0.as_str()), (ERROR, INFO));
     }
 
-    #[test]
-    fn a_device_that_the_pools_advice_names_is_told_once() {
-        let overview = Overview {
-            pools: vec![pool(|pool| {
-                let status = pool.pool.as_mut().expect("a state");
-                status.advice = vec!["sda returned wrong data: scrub the pool".into()];
-                status.devices = vec![DeviceView {
-                    name: "sda".into(),
-                    checksum_errors: 3,
-                    ..DeviceView::default()
-                }];
-            })],
-            ..Overview::default()
-        };
-        assert_eq!(severities(&overview).len(), 1);
+    fn told(change: impl FnOnce(&mut PoolStatus)) -> Vec<Alert> {
+        let pools = vec![pool(|pool| change(pool.pool.as_mut().expect("a state")))];
+        of(
+            &Overview {
+                pools,
+                ..Overview::default()
+            },
+            &[],
+        )
     }
 
-    #[test]
-    fn what_to_do_about_a_device_is_the_same_here_as_on_the_page_of_its_pool() {
-        let next = "replace sda, which had 300 errors: `bulkhead pool replace-disk tank sda`";
-        let bad = |name: &str| DeviceView {
+    fn replace(device: &str) -> Advice {
+        Advice::new(
+            Severity::Warning,
+            format!("replace {device}"),
+            format!("{device} is FAULTED"),
+        )
+        .by(format!("bulkhead pool replace-disk tank {device}"))
+        .offering(Button::ReplaceDisk)
+        .about(device)
+    }
+
+    fn bad(name: &str) -> DeviceView {
+        DeviceView {
             name: name.into(),
             checksum_errors: 300,
             ..DeviceView::default()
-        };
-        let overview = Overview {
-            pools: vec![pool(|pool| {
-                let status = pool.pool.as_mut().expect("a state");
-                status.next = Some(next.into());
-                status.devices = vec![bad("sda"), bad("sdb")];
-            })],
-            ..Overview::default()
-        };
-        let advice: Vec<_> = of(&overview, &[])
-            .into_iter()
-            .map(|one| one.advice)
+        }
+    }
+
+    #[test]
+    fn a_degraded_pool_says_why_and_offers_what_its_own_page_offers() {
+        let alerts = told(|status| {
+            status.health = "DEGRADED".into();
+            status.advice = vec![replace("sda")];
+            status.devices = vec![bad("sda")];
+        });
+        assert_eq!(alerts.len(), 1, "{alerts:?}");
+        assert_eq!(alerts[0].sentence, "tank is DEGRADED: sda is FAULTED");
+        assert_eq!(alerts[0].advice, Some(replace("sda")));
+    }
+
+    #[test]
+    fn a_device_of_which_the_pools_advice_is_silent_has_advice_of_its_own() {
+        let alerts = told(|status| {
+            status.advice = vec![replace("sda")];
+            status.devices = vec![bad("sda"), bad("sdb")];
+        });
+        let devices: Vec<_> = alerts
+            .iter()
+            .filter_map(|one| one.advice.as_ref()?.device.clone())
             .collect();
-        assert_eq!(advice[0].as_deref(), Some(next));
-        assert_ne!(advice[1].as_deref(), Some(next));
+        assert_eq!(devices, ["sda", "sdb"]);
+    }
+
+    #[test]
+    fn what_is_only_good_to_know_alarms_nobody() {
+        let wait = Advice::new(Severity::Info, "wait for the scrub", "the scrub runs");
+        assert!(told(|status| status.advice = vec![wait]).is_empty());
     }
 }

@@ -8,7 +8,7 @@ use axum::Extension;
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, header};
 use axum::response::{IntoResponse, Response};
-use control::answer::{DeviceView, PoolStatus, Status, VolumeActivity};
+use control::answer::{DeviceView, PoolSpace, PoolStatus, Status, VolumeActivity};
 
 use crate::Api;
 use crate::backend::{HeartbeatLosses, HostLosses, InterfaceCounters, PeerLosses};
@@ -233,15 +233,21 @@ fn of_overview(overview: &Overview) -> Vec<Family> {
 fn of_pools(statuses: &[(&str, &Status)]) -> Vec<Family> {
     type Get = fn(&PoolStatus) -> Option<f64>;
     let gauges: [(&'static str, &'static str, Get); 8] = [
-        ("bulkhead_pool_size_bytes", "Capacity.", |p| {
-            Some(p.size as f64)
-        }),
-        ("bulkhead_pool_allocated_bytes", "Allocated space.", |p| {
-            Some(p.allocated as f64)
-        }),
-        ("bulkhead_pool_free_bytes", "Free space.", |p| {
-            Some(p.free as f64)
-        }),
+        (
+            "bulkhead_pool_size_bytes",
+            "Capacity of the devices, with parity.",
+            |p| Some(p.size as f64),
+        ),
+        (
+            "bulkhead_pool_allocated_bytes",
+            "Space of the devices that is allocated.",
+            |p| Some(p.allocated as f64),
+        ),
+        (
+            "bulkhead_pool_free_bytes",
+            "Space of the devices that is free.",
+            |p| Some(p.free as f64),
+        ),
         (
             "bulkhead_pool_fragmentation_percent",
             "Fragmentation of the free space.",
@@ -315,7 +321,73 @@ fn of_pools(statuses: &[(&str, &Status)]) -> Vec<Family> {
         }
     }
     families.extend([uptime, problems, errors, healthy]);
+    families.extend(of_spaces(statuses));
     families
+}
+
+/// The space of pools as their volumes have it.
+fn of_spaces(statuses: &[(&str, &Status)]) -> Vec<Family> {
+    type Get = fn(&PoolSpace) -> u64;
+    let all: [(&'static str, &'static str, &'static str, Get); 8] = [
+        (
+            "bulkhead_pool_usable_bytes",
+            "gauge",
+            "What volumes can hold in all.",
+            |space| space.usable,
+        ),
+        (
+            "bulkhead_pool_written_bytes",
+            "gauge",
+            "What volumes and snapshots hold.",
+            |space| space.written,
+        ),
+        (
+            "bulkhead_pool_reserved_bytes",
+            "gauge",
+            "What is set aside and not written yet.",
+            |space| space.reserved,
+        ),
+        (
+            "bulkhead_pool_available_bytes",
+            "gauge",
+            "What is left beyond reservations.",
+            |space| space.available,
+        ),
+        (
+            "bulkhead_pool_promised_bytes",
+            "gauge",
+            "The sizes of all volumes.",
+            |space| space.promised,
+        ),
+        (
+            "bulkhead_pool_overcommitted_bytes",
+            "gauge",
+            "What clients may still write and there is no room for.",
+            |space| space.overcommitted,
+        ),
+        (
+            "bulkhead_pool_full_percent",
+            "gauge",
+            "How full the pool is, with reservations where a volume has none.",
+            |space| space.full_percent,
+        ),
+        (
+            "bulkhead_pool_refused_writes_total",
+            "counter",
+            "Writes of clients that were refused for lack of space.",
+            |space| space.refused_writes,
+        ),
+    ];
+    let family = |(name, kind, help, get): (&'static str, &'static str, &'static str, Get)| {
+        let mut family = Family::new(name, kind, help);
+        for (pool, status) in statuses {
+            if let Some(space) = &status.pool.space {
+                family.add(&[("pool", pool)], get(space) as f64);
+            }
+        }
+        family
+    };
+    all.into_iter().map(family).collect()
 }
 
 fn of_device(pool: &str, device: &DeviceView, errors: &mut Family, healthy: &mut Family) {
@@ -346,6 +418,10 @@ fn of_volumes(statuses: &[(&str, &Status)]) -> Vec<Family> {
         "bulkhead_volume_errors_total",
         "Requests answered with an error.",
     );
+    let mut refused = counter(
+        "bulkhead_volume_refused_writes_total",
+        "Writes that were refused for lack of space.",
+    );
     let mut times = Family::new(
         "bulkhead_volume_latency_seconds",
         "histogram",
@@ -369,10 +445,12 @@ fn of_volumes(statuses: &[(&str, &Status)]) -> Vec<Family> {
                 bytes.sample("", &labels, "", way.bytes as f64);
                 histogram(&mut times, &labels, &way, &ends);
             }
-            errors.add(&[("pool", pool), ("volume", name)], volume.errors as f64);
+            let labels = [("pool", *pool), ("volume", name)];
+            errors.add(&labels, volume.errors as f64);
+            refused.add(&labels, volume.refused_for_space as f64);
         }
     }
-    vec![operations, bytes, errors, times]
+    vec![operations, bytes, errors, refused, times]
 }
 
 /// Reads or writes of a volume.
@@ -603,6 +681,7 @@ mod tests {
             write_us: 0,
             write_times: vec![0; 3],
             errors: 0,
+            refused_for_space: 0,
         };
         let status = Status {
             activity: vec![volume],

@@ -275,10 +275,10 @@ pub static ROUTES: &[Route] = &[
     ask("GET", "/pools/{pool}/targets", "iSCSI targets", of::<Vec<TargetView>>, "target.list", &[]),
     ask("POST", "/pools/{pool}/targets", "Make a target", DONE, "target.create", &[("portal_groups", D("[]"))]),
     ask("GET", "/pools/{pool}/targets/{target}", "A target with its units and sessions", of::<TargetView>, "target.show", &[TARGET]),
-    ask("DELETE", "/pools/{pool}/targets/{target}", "Remove a target; its name confirms", DONE, "target.destroy", &[TARGET]),
+    ask("DELETE", "/pools/{pool}/targets/{target}", "Remove a target; its name confirms", DONE, "target.destroy", &[TARGET, ("in_use", Q(FALSE))]),
     ask("POST", "/pools/{pool}/targets/{target}/map", "Show a volume as a logical unit", DONE, "target.map", &[
         TARGET, ("lun", D(NULL)), ("read_only", D(FALSE)), ("write_cache", D(NULL))]),
-    ask("POST", "/pools/{pool}/targets/{target}/unmap", "Undo a map", DONE, "target.unmap", &[TARGET]),
+    ask("POST", "/pools/{pool}/targets/{target}/unmap", "Undo a map", DONE, "target.unmap", &[TARGET, ("in_use", D(FALSE))]),
     head("POST", "/pools/{pool}/targets/{target}/allow", "Let initiators in", Type(of::<control::request::Who>), DONE, WORK, h::allow),
     head("POST", "/pools/{pool}/targets/{target}/deny", "Let initiators in no more", Type(of::<control::request::Who>), DONE, WORK, h::deny),
     ask("POST", "/pools/{pool}/targets/{target}/chap", "Ask initiators for a name and a secret", DONE, "target.chap_set", &[TARGET]),
@@ -288,5 +288,6 @@ pub static ROUTES: &[Route] = &[
     ask("GET", "/pools/{pool}/nbd", "NBD exports", of::<Vec<NbdView>>, "nbd.list", &[]),
     ask("POST", "/pools/{pool}/nbd", "Offer a volume", DONE, "nbd.export", &[
         ("name", D(NULL)), ("read_only", D(FALSE)), ("access", D("{}"))]),
-    ask("DELETE", "/pools/{pool}/nbd/{volume}", "Offer a volume no more", DONE, "nbd.unexport", &[("volume", Source::Volume), ("name", Q(NULL))]),
+    ask("DELETE", "/pools/{pool}/nbd/{volume}", "Offer a volume no more", DONE, "nbd.unexport", &[
+        ("volume", Source::Volume), ("name", Q(NULL)), ("in_use", Q(FALSE))]),
 ];

@@ -499,6 +499,7 @@ mod tests {
             write_us: 0,
             write_times: Vec::new(),
             errors: 0,
+            refused_for_space: 0,
         };
         let status = Status {
             activity: vec![activity],

@@ -1,8 +1,8 @@
 //! What the API shows beside the answers of pool servers: everything at a glance, what takes long,
 //! what is measured each second.
 
-use control::Failure;
 use control::answer::{Event, PoolStatus, PoolSummary, VolumeActivity};
+use control::{Advice, Failure};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -137,7 +137,7 @@ pub struct Alert {
     /// What is the matter.
     pub sentence: String,
     /// What to do.
-    pub advice: Option<String>,
+    pub advice: Option<Advice>,
 }
 
 /// Something that takes long, and goes on when its asker is gone.

@@ -74,12 +74,23 @@ pub struct Activity {
     /// Writes, with waiting for durability where a client asked for it.
     pub writes: Direction,
     errors: AtomicU64,
+    refused_for_space: AtomicU64,
 }
 
 impl Activity {
     /// Counts a request that was answered with an error.
     pub fn add_error(&self) {
         self.errors.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts a write that was refused for lack of space; it counts as an error, too.
+    pub fn add_refused_for_space(&self) {
+        self.refused_for_space.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Writes that were refused for lack of space.
+    pub fn refused_for_space(&self) -> u64 {
+        self.refused_for_space.load(Ordering::Relaxed)
     }
 
     /// Requests that were answered with an error.

@@ -7,10 +7,12 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use units::{IscsiName, PoolName, SnapshotName, VolumeName};
 
+use crate::advice::Advice;
 use crate::exports::{AccessRule, NbdExport};
 pub use crate::key::KeyView;
 use crate::replication::ReplicationView;
 use crate::rescue::RescueView;
+pub use crate::space::PoolSpace;
 use crate::transfer::{InterruptedView, TransferView};
 
 /// One answer.
@@ -134,6 +136,9 @@ pub struct PoolSummary {
     /// Allocated bytes, if the pool is open.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub allocated: Option<u64>,
+    /// The space as volumes have it, if the pool is open.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub space: Option<PoolSpace>,
     /// Health, if the pool is open.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub health: Option<String>,
@@ -158,12 +163,15 @@ pub struct PoolStatus {
     pub health: String,
     /// Whether all I/O waits for devices.
     pub suspended: bool,
-    /// Capacity.
+    /// Capacity of the devices, with parity: [`Self::space`] says what volumes have of it.
     pub size: u64,
-    /// Allocated bytes.
+    /// Allocated bytes of it.
     pub allocated: u64,
-    /// Free bytes.
+    /// Free bytes of it.
     pub free: u64,
+    /// The space as volumes have it; none until it was looked at.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub space: Option<PoolSpace>,
     /// Fragmentation of the free space in percent, if known.
     pub fragmentation_percent: Option<u64>,
     /// What deduplication saves, if blocks were written with it.
@@ -176,11 +184,8 @@ pub struct PoolStatus {
     /// When it is scrubbed, if on a schedule.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scrub_schedule: Option<ScrubScheduleView>,
-    /// What to do, in sentences; empty when all is well.
-    pub advice: Vec<String>,
-    /// What to do first, in one sentence with the command; none when all is well.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub next: Option<String>,
+    /// What to do, in this order; empty when all is well.
+    pub advice: Vec<Advice>,
     /// What is damaged beyond repair, the first hundred places.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub damaged: Vec<DamageView>,
@@ -341,7 +346,7 @@ pub struct Event {
     /// When, in milliseconds since 1970.
     pub at_ms: u64,
     /// `imported`, `exported`, `state`, `errors`, `checksum`, `joined`, `left`, `spare`, `scan`, `key`,
-    /// `suspended`, `resumed`.
+    /// `space`, `no_space`, `suspended`, `resumed`.
     pub kind: String,
     /// The device it is about, if it is about one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -578,6 +583,9 @@ pub struct VolumeActivity {
     pub write_times: Vec<u64>,
     /// Requests that were answered with an error.
     pub errors: u64,
+    /// Of these, writes that were refused for lack of space.
+    #[serde(default)]
+    pub refused_for_space: u64,
 }
 
 /// The server process.

@@ -8,6 +8,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod advice;
 pub mod answer;
 pub mod calendar;
 pub mod client;
@@ -23,8 +24,10 @@ pub mod rescue;
 pub mod schedule;
 pub mod secret;
 pub mod server;
+pub mod space;
 pub mod transfer;
 
+pub use advice::{Advice, Button, Severity};
 pub use answer::Answer;
 pub use client::{Client, ClientError};
 pub use failure::{Failure, FailureKind};

@@ -390,10 +390,13 @@ pub enum TargetRequest {
         /// Which.
         name: IscsiName,
     },
-    /// Remove it and the maps of its volumes. Sessions end.
+    /// Remove it and the maps of its volumes.
     Destroy {
         /// Which.
         name: IscsiName,
+        /// Even though initiators are connected: their sessions end.
+        #[serde(default)]
+        in_use: bool,
     },
     /// Show a volume as a logical unit.
     Map {
@@ -414,6 +417,9 @@ pub enum TargetRequest {
         name: IscsiName,
         /// Volume.
         volume: VolumeName,
+        /// Even though initiators are connected.
+        #[serde(default)]
+        in_use: bool,
     },
     /// Add to the access rule.
     Allow {
@@ -468,6 +474,9 @@ pub struct Who {
     /// Anybody who reaches a portal.
     #[serde(default)]
     pub everyone: bool,
+    /// Where everyone is let in: these instead.
+    #[serde(default)]
+    pub instead_of_everyone: bool,
 }
 
 /// Requests about NBD exports.
@@ -491,6 +500,9 @@ pub enum NbdRequest {
         volume: VolumeName,
         /// Only the export of this name.
         name: Option<String>,
+        /// Even though clients are connected: their connections end.
+        #[serde(default)]
+        in_use: bool,
     },
     /// All of the pool.
     List,

@@ -293,6 +293,8 @@ pub struct Outcome {
     pub abort: Vec<NexusId>,
     /// What the command was performed on, if it was a unit.
     pub device: Option<SharedDevice>,
+    /// Whether a write was refused for lack of space.
+    pub no_space: bool,
     pub(crate) format: SenseFormat,
 }
 
@@ -304,6 +306,7 @@ impl Outcome {
             data_in: DataIn::None,
             abort: Vec::new(),
             device: None,
+            no_space: false,
             format: SenseFormat::Fixed,
         }
     }
@@ -324,6 +327,7 @@ impl Outcome {
     pub fn check_condition(sense: &Sense, format: SenseFormat) -> Self {
         Self {
             sense: Some(sense.encode(format)),
+            no_space: sense.asc == Asc::SPACE_ALLOCATION_FAILED_WRITE_PROTECT,
             format,
             ..Self::status(Status::CheckCondition)
         }

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// A number of bytes, written by people as `512`, `64K`, `10G` (powers of 1024).
+/// A number of bytes, written by people as `512`, `64K`, `1.5G`, `10GiB` (powers of 1024).
 #[derive(
     Clone,
     Copy,
@@ -56,11 +56,19 @@ impl ByteCount {
 /// Why a text is not a byte count.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum ParseByteCountError {
-    /// Not digits followed by at most one known suffix.
-    #[error("{text:?} is not a size: write digits and one of K, M, G, T, P, such as 10G")]
+    /// Not a number followed by at most one known suffix.
+    #[error("{text:?} is not a size: write a number and one of K, M, G, T, P, such as 10G or 1.5T")]
     Malformed {
         /// What was given.
         text: String,
+    },
+    /// A suffix that means powers of 1000 to some and of 1024 to others.
+    #[error("{text:?} may mean powers of 1000: write {plain}, which means powers of 1024 here")]
+    Ambiguous {
+        /// What was given.
+        text: String,
+        /// The same without the letter that makes it so.
+        plain: String,
     },
     /// More than 2^64 - 1 bytes.
     #[error("{text:?} is larger than any device can be")]
@@ -77,18 +85,19 @@ impl FromStr for ByteCount {
         let malformed = || ParseByteCountError::Malformed {
             text: text.to_owned(),
         };
-        let digits_end = text
-            .find(|c: char| !c.is_ascii_digit())
-            .unwrap_or(text.len());
-        let (digits, suffix) = text.split_at(digits_end);
-        if digits.is_empty() {
-            return Err(malformed());
-        }
-        let shift = match suffix
-            .to_ascii_uppercase()
-            .trim_end_matches("IB")
-            .trim_end_matches('B')
-        {
+        let is_of_number = |c: char| c.is_ascii_digit() || c == '.';
+        let number_end = text.find(|c| !is_of_number(c)).unwrap_or(text.len());
+        let (number, suffix) = text.split_at(number_end);
+        let upper = suffix.to_ascii_uppercase();
+        let (unit, is_ambiguous) = match upper.strip_suffix("IB") {
+            Some(unit) if !unit.is_empty() => (unit, false),
+            Some(_) => return Err(malformed()),
+            None => match upper.strip_suffix('B') {
+                Some(unit) => (unit, !unit.is_empty()),
+                None => (upper.as_str(), false),
+            },
+        };
+        let shift = match unit {
             "" => 0,
             "K" => 10,
             "M" => 20,
@@ -98,15 +107,41 @@ impl FromStr for ByteCount {
             "E" => 60,
             _ => return Err(malformed()),
         };
-        let too_large = || ParseByteCountError::TooLarge {
+        let count = scaled(number, shift).ok_or_else(malformed)?;
+        if is_ambiguous {
+            return Err(ParseByteCountError::Ambiguous {
+                text: text.to_owned(),
+                plain: text[..text.len() - 1].to_owned(),
+            });
+        }
+        let too_large = |_| ParseByteCountError::TooLarge {
             text: text.to_owned(),
         };
-        let count: u64 = digits.parse().map_err(|_| too_large())?;
-        count
-            .checked_mul(1 << shift)
-            .map(ByteCount)
-            .ok_or_else(too_large)
+        u64::try_from(count).map(ByteCount).map_err(too_large)
     }
+}
+
+/// Most digits behind the point.
+const FRACTION_DIGITS_MAX: usize = 9;
+
+/// `number` times two to the power of `shift`, without the part of the last byte. `None` if it is no number.
+fn scaled(number: &str, shift: u32) -> Option<u128> {
+    let (whole, fraction) = match number.split_once('.') {
+        // Half a byte is none.
+        Some((whole, fraction)) if shift > 0 && !fraction.is_empty() => (whole, fraction),
+        Some(_) => return None,
+        None => (number, ""),
+    };
+    let is_digits = |text: &str| text.bytes().all(|b| b.is_ascii_digit());
+    let is_bad = whole.is_empty() || !is_digits(whole) || !is_digits(fraction);
+    if is_bad || fraction.len() > FRACTION_DIGITS_MAX {
+        return None;
+    }
+    // A number with so many digits is too large, whatever they are.
+    let whole: u64 = whole.parse().unwrap_or(u64::MAX);
+    let tenths = 10_u128.pow(fraction.len() as u32);
+    let part = fraction.parse::<u64>().unwrap_or(0);
+    Some((u128::from(whole) << shift) + ((u128::from(part) << shift) / tenths))
 }
 
 impl fmt::Display for ByteCount {
@@ -186,13 +221,39 @@ mod tests {
             ("64K", 65_536),
             ("10g", 10 << 30),
             ("1MiB", 1 << 20),
-            ("2TB", 2 << 40),
+            ("2tib", 2 << 40),
+            ("7B", 7),
+            ("1.5G", 3 << 29),
+            ("0.25K", 256),
+            ("1.1K", 1126),
+            ("1.000000001K", 1024),
         ] {
             assert_eq!(text.parse(), Ok(ByteCount(bytes)), "{text}");
         }
-        for text in ["", "K", "-1", "1.5G", "10Q", "10 G", "1KK"] {
+        for text in [
+            "",
+            "K",
+            "-1",
+            "1.5",
+            "1.",
+            "1.G",
+            ".5G",
+            "1.2.3G",
+            "10Q",
+            "10 G",
+            "1KK",
+            "1iB",
+            "1KBB",
+            "1.0000000001G",
+        ] {
             assert!(text.parse::<ByteCount>().is_err(), "{text}");
         }
+        for (text, plain) in [("10MB", "10M"), ("1.5gb", "1.5g"), ("2TB", "2T")] {
+            let refused = text.parse::<ByteCount>().expect_err(text).to_string();
+            assert!(refused.contains(&format!("write {plain},")), "{refused}");
+        }
+        let many_digits = "9".repeat(40);
+        assert!(many_digits.parse::<ByteCount>().is_err());
         assert!(matches!(
             "16E".parse::<ByteCount>(),
             Err(ParseByteCountError::TooLarge { .. })

@@ -239,13 +239,7 @@ fn server_lines(server: &ServerStatus, text: &mut String) {
 
 fn pool_status(pool: &PoolStatus) -> String {
     let mut text = format!("pool:     {}\nhealth:   {}\n", pool.name, pool.health);
-    let _ = writeln!(
-        text,
-        "space:    {} of {} allocated, {} free",
-        bytes(pool.allocated),
-        bytes(pool.size),
-        bytes(pool.free)
-    );
+    daily::pool_space(pool, &mut text);
     if let Some(dedup) = &pool.dedup {
         let (ratio, saved) = (daily::times(dedup.percent), bytes(dedup.saved));
         let _ = writeln!(text, "dedup:    {ratio}, {saved} saved");
@@ -254,9 +248,6 @@ fn pool_status(pool: &PoolStatus) -> String {
         let _ = writeln!(text, "scan:     {}", scan_line(scan));
     }
     daily::care_lines(pool, &mut text);
-    for advice in &pool.advice {
-        let _ = writeln!(text, "advice:   {advice}");
-    }
     let mut table = Table::new(&["DEVICE", "STATE", ">READ", ">WRITE", ">CKSUM", "NOTE"]);
     let mut role = "data";
     for device in &pool.devices {
@@ -289,18 +280,22 @@ fn pool_list(pools: &[PoolSummary]) -> String {
     if pools.is_empty() {
         return "no pools: `bulkhead pool create` makes one; --search says where to look\n".into();
     }
-    let mut table = Table::new(&["NAME", "STATE", "HEALTH", ">SIZE", ">ALLOC", "DEVICES"]);
+    let mut table = Table::new(&[
+        "NAME", "STATE", "HEALTH", ">USABLE", ">AVAIL", ">FULL", "DEVICES",
+    ]);
     for pool in pools {
         let mut devices = pool.devices.join(" ");
         if !pool.missing.is_empty() {
             let _ = write!(devices, " (missing: {})", pool.missing.join(" "));
         }
+        let space = pool.space.as_ref();
         table.row([
             pool.name.to_string(),
             pool.state.clone(),
             pool.health.clone().unwrap_or_else(dash),
-            pool.size.map_or_else(dash, bytes),
-            pool.allocated.map_or_else(dash, bytes),
+            space.map_or_else(dash, |space| bytes(space.usable)),
+            space.map_or_else(dash, |space| bytes(space.available)),
+            space.map_or_else(dash, |space| format!("{} %", space.full_percent)),
             devices,
         ]);
     }

@@ -67,7 +67,9 @@ fn a_connection_notices_nothing_of_changes_around_it() {
     machine.ok("volume rename tank/v tank/moved");
     machine.ok("volume resize tank/moved --size 64M");
     machine.ok("snapshot create tank/moved@s");
-    machine.ok("nbd unexport tank/w");
+    machine.refused("nbd unexport tank/w", 5, "tank/w is in use by NBD client");
+    assert_eq!(other.read(0, 512).expect("still served").len(), 512);
+    machine.ok("nbd unexport tank/w --in-use");
     assert!(other.read(0, 512).is_err(), "an ended export is closed");
     machine.ok("volume destroy tank/w --yes-destroy-data");
     assert_eq!(client.read(0, 4096).expect("still served"), [1; 4096]);
@@ -77,7 +79,7 @@ fn a_connection_notices_nothing_of_changes_around_it() {
     machine.refused(
         "volume destroy tank/moved --yes-destroy-data --recursive",
         5,
-        "is exported",
+        "is exported, and in use by NBD client",
     );
     machine.ok("volume destroy tank/moved --yes-destroy-data --recursive --exported");
     assert!(client.read(0, 512).is_err(), "closed, not answered");

@@ -210,6 +210,9 @@ impl Execution {
             (Status::Good | Status::ConditionMet, _) => {}
             _ => activity.add_error(),
         }
+        if outcome.no_space {
+            activity.add_refused_for_space();
+        }
     }
 }
 

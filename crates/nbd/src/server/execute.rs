@@ -110,6 +110,11 @@ impl Served {
             let peer = self.connection.peer;
             tracing::warn!(%export, %peer, %error, cause, errors, "request failed");
         }
+        if error.kind == ErrorKind::NoSpace {
+            if let Some(activity) = self.export.device.activity() {
+                activity.add_refused_for_space();
+            }
+        }
         self.refuse(request, errno, message, thread);
     }
 

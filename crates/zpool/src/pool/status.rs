@@ -627,7 +627,6 @@ fn collect_leaves<'a>(device: &'a DeviceStatus, leaves: &mut Vec<&'a DeviceStatu
 impl PoolStatus {
     /// The advice that concerns no single device.
     pub fn general_advice(&self) -> Vec<String> {
-        const FULL_PERCENT: u64 = 90;
         let mut advice = Vec::new();
         match self.suspended {
             Some(Suspension::DevicesFailed) => advice.push(
@@ -643,11 +642,6 @@ impl PoolStatus {
         }
         if self.damaged > 0 {
             advice.push("some data is lost: restore it from a backup, then scrub".to_owned());
-        }
-        if self.size_bytes > 0
-            && self.allocated_bytes / (self.size_bytes / 100).max(1) >= FULL_PERCENT
-        {
-            advice.push("the pool is nearly full: add devices, or free space".to_owned());
         }
         advice
     }

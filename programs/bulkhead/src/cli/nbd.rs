@@ -40,7 +40,7 @@ pub enum NbdCommand {
         #[arg(long)]
         allow_everyone: bool,
     },
-    /// Stop offering a volume; its connections end
+    /// Stop offering a volume
     #[command(after_help = "Example:\n  bulkhead nbd unexport tank/vm0")]
     Unexport {
         /// The volume
@@ -48,6 +48,9 @@ pub enum NbdCommand {
         /// Only the export of this name
         #[arg(long)]
         name: Option<String>,
+        /// Even though clients are connected: their connections end
+        #[arg(long)]
+        in_use: bool,
     },
     /// List the exports with their clients
     #[command(after_help = "Example:\n  bulkhead nbd list tank --json")]
@@ -102,9 +105,18 @@ impl NbdCommand {
                 };
                 (pool, export)
             }
-            Self::Unexport { volume, name } => {
+            Self::Unexport {
+                volume,
+                name,
+                in_use,
+            } => {
                 let pool = Whose::Pool(volume.pool());
-                (pool, NbdRequest::Unexport { volume, name })
+                let unexport = NbdRequest::Unexport {
+                    volume,
+                    name,
+                    in_use,
+                };
+                (pool, unexport)
             }
             Self::List { pool } => (pool.into(), NbdRequest::List),
         };

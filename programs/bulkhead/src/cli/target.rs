@@ -34,9 +34,16 @@ pub enum TargetCommand {
     },
     /// Show one target
     Show(TargetArg),
-    /// Remove a target; its sessions end, its volumes stay
+    /// Remove a target; its volumes stay
     #[command(after_help = "Example:\n  bulkhead target destroy iqn.2026-01.org.example:tank")]
-    Destroy(TargetArg),
+    Destroy {
+        /// The target
+        #[command(flatten)]
+        target: TargetArg,
+        /// Even though initiators are connected: their sessions end
+        #[arg(long)]
+        in_use: bool,
+    },
     /// Show a volume in a target as a logical unit
     #[command(
         after_help = "Examples:\n  bulkhead target map iqn.2026-01.org.example:tank tank/vm0
@@ -52,12 +59,16 @@ pub enum TargetCommand {
         target: IscsiName,
         /// The volume
         volume: VolumeName,
+        /// Even though initiators are connected: the unit vanishes under them
+        #[arg(long)]
+        in_use: bool,
     },
     /// Let initiators use a target
     #[command(after_help = "Examples:
   bulkhead target allow iqn.2026-01.org.example:tank --initiator iqn.1993-08.org.debian:01:abc
   bulkhead target allow iqn.2026-01.org.example:tank --network 10.0.0.0/24
-  bulkhead target allow iqn.2026-01.org.example:tank --everyone")]
+  bulkhead target allow iqn.2026-01.org.example:tank --everyone
+  bulkhead target allow iqn.2026-01.org.example:tank --network 10.0.0.0/24 --instead-of-everyone")]
     Allow {
         /// The target
         #[command(flatten)]
@@ -65,6 +76,9 @@ pub enum TargetCommand {
         /// Who
         #[command(flatten)]
         who: WhoArgs,
+        /// Where everyone is let in: only those that are named from now on
+        #[arg(long, conflicts_with = "everyone")]
+        instead_of_everyone: bool,
     },
     /// Stop letting initiators use a target
     #[command(
@@ -208,6 +222,7 @@ impl From<WhoArgs> for Who {
             initiators: args.initiator,
             networks: args.network,
             everyone: args.everyone,
+            instead_of_everyone: false,
         }
     }
 }
@@ -250,7 +265,10 @@ impl TargetCommand {
             }
             Self::List { pool } => ask(pool.pool, TargetRequest::List),
             Self::Show(arg) => ask(arg.pool.pool, TargetRequest::Show { name: arg.target }),
-            Self::Destroy(arg) => ask(arg.pool.pool, TargetRequest::Destroy { name: arg.target }),
+            Self::Destroy { target, in_use } => {
+                let name = target.target;
+                ask(target.pool.pool, TargetRequest::Destroy { name, in_use })
+            }
             Self::Map(args) => {
                 let pool = args.volume.pool();
                 let map = TargetRequest::Map {
@@ -265,9 +283,26 @@ impl TargetCommand {
             Self::Unmap {
                 target: name,
                 volume,
-            } => ask(Some(volume.pool()), TargetRequest::Unmap { name, volume }),
-            Self::Allow { target, who } => {
-                let (name, who) = (target.target, who.into());
+                in_use,
+            } => {
+                let pool = Some(volume.pool());
+                let unmap = TargetRequest::Unmap {
+                    name,
+                    volume,
+                    in_use,
+                };
+                ask(pool, unmap)
+            }
+            Self::Allow {
+                target,
+                who,
+                instead_of_everyone,
+            } => {
+                let name = target.target;
+                let who = Who {
+                    instead_of_everyone,
+                    ..who.into()
+                };
                 ask(target.pool.pool, TargetRequest::Allow { name, who })
             }
             Self::Deny { target, who } => {

@@ -55,8 +55,8 @@ pub enum VolumeCommand {
         /// Its snapshots too
         #[arg(long, short)]
         recursive: bool,
-        /// Even though it is exported: end its exports first
-        #[arg(long)]
+        /// Even though it is exported, or in use: end its exports first
+        #[arg(long, visible_alias = "in-use")]
         exported: bool,
     },
     /// Give a volume another name in its pool; exports and identity stay

@@ -5,6 +5,7 @@ mod datasets;
 pub mod documents;
 pub mod events;
 mod failures;
+pub mod in_use;
 pub mod key;
 mod known;
 mod nbd;
@@ -16,6 +17,7 @@ mod rollback;
 pub mod schedule;
 pub mod scrub;
 mod snapshot;
+pub mod space;
 mod status;
 mod target;
 pub mod transfer;
@@ -29,6 +31,7 @@ use zpool::volume::Paused;
 
 pub use failures::{dataset as dataset_failure, pool as pool_failure};
 pub use known::Known;
+pub use next_step::suspended_step;
 pub use pool::spec as pool_spec;
 pub use rollback::Exchanged;
 pub use snapshot::replay as replay_before_snapshot;
@@ -50,6 +53,10 @@ pub trait Live {
     fn keys_changed(&self) -> Result<bool, Failure>;
     /// Whether `name` is open.
     fn is_open(&self, name: &VolumeName) -> bool;
+    /// Who is connected to something that is served, in words.
+    fn users_of(&self, _: &in_use::Used<'_>) -> Vec<String> {
+        Vec::new()
+    }
     /// Lets go of `name` and all below it for good.
     fn close(&self, name: &VolumeName);
     /// `from`, and all below it, has another name.
@@ -120,6 +127,7 @@ pub fn perform(
     request: Request,
     progress: &mut dyn FnMut(&str),
 ) -> Result<Answer, Failure> {
+    in_use::refuse(context, &request)?;
     match request {
         Request::Status => status::glance(context),
         Request::Pool(request) => pool::perform(context, request, progress),

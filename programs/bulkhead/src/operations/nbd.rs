@@ -24,7 +24,7 @@ pub fn perform(documents: &dyn Documents, request: NbdRequest) -> Result<Answer,
             };
             export_as(documents, &volume, export)
         }
-        NbdRequest::Unexport { volume, name } => unexport(documents, &volume, name.as_deref()),
+        NbdRequest::Unexport { volume, name, .. } => unexport(documents, &volume, name.as_deref()),
         NbdRequest::List => {
             let (wish, _) = wish(&documents.root(), &*documents.all()?);
             Ok(Answer::Nbd(wish.nbd.values().map(view).collect()))

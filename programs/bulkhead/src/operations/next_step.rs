@@ -1,21 +1,74 @@
-//! What an administrator should do next about a pool: one sentence, with the command. A pure
-//! function of the pool's state.
+//! What an administrator should do about a pool, the first thing first. A pure function of the pool's
+//! state.
 
 use std::collections::BTreeSet;
 
 use control::answer::{DamageView, DeviceView, PoolStatus};
+use control::space::{FULL_PERCENTS, full_level};
+use control::{Advice, Button, Severity};
+use units::ByteCount;
 
 /// A device with more errors than this is not to be trusted again.
 const ERRORS_MAX: u64 = 50;
 
 /// What to do, in this order: no step contradicts another. Nothing when all is well.
-pub fn steps(pool: &PoolStatus) -> Vec<String> {
-    let name = &pool.name;
+pub fn steps(pool: &PoolStatus) -> Vec<Advice> {
     if pool.suspended {
-        return vec![format!(
-            "bring the failed devices back, then run `bulkhead pool clear {name}`: all I/O waits"
-        )];
+        return vec![suspended_step(&pool.name)];
     }
+    let space = space_step(pool);
+    let is_urgent = |step: &Advice| step.severity == Severity::Error;
+    // What clients suffer from waits for nothing.
+    let (first, last) = match space {
+        Some(step) if is_urgent(&step) => (Some(step), None),
+        other => (None, other),
+    };
+    let devices = device_steps(pool);
+    first.into_iter().chain(devices).chain(last).collect()
+}
+
+/// What to do about a pool whose I/O waits.
+pub fn suspended_step(name: &str) -> Advice {
+    let why = "all I/O waits, because too many devices failed";
+    Advice::new(
+        Severity::Error,
+        "bring the failed devices back, then clear the pool",
+        why,
+    )
+    .by(format!("bulkhead pool clear {name}"))
+    .offering(Button::Clear)
+}
+
+fn space_step(pool: &PoolStatus) -> Option<Advice> {
+    let (name, space) = (&pool.name, pool.space.as_ref()?);
+    let level = full_level(space.full_percent);
+    let left = ByteCount(space.available);
+    let (severity, why) = match space.refuses {
+        true => (
+            Severity::Error,
+            format!("writes of clients are refused for lack of space, {left} are left"),
+        ),
+        false if level == 0 => return None,
+        false => {
+            let severity = match FULL_PERCENTS.ends_with(&[level]) {
+                true => Severity::Error,
+                false => Severity::Warning,
+            };
+            let why = format!("{name} is {} % full, {left} are left", space.full_percent);
+            (severity, why)
+        }
+    };
+    let what = "destroy snapshots or volumes that nobody needs, raise a quota that is reached, or add \
+                devices; what takes the space is shown by";
+    let step = Advice::new(severity, what, why);
+    Some(
+        step.by(format!("bulkhead volume space {name}"))
+            .offering(Button::Space),
+    )
+}
+
+fn device_steps(pool: &PoolStatus) -> Vec<Advice> {
+    let name = &pool.name;
     let mut leaves = Vec::new();
     pool.devices
         .iter()
@@ -58,46 +111,73 @@ fn is_lost(device: &DeviceView) -> bool {
 }
 
 /// A scan that is under way comes first: most advice is better after it.
-fn scan_step(pool: &PoolStatus, leaves: &[Leaf<'_>]) -> Option<String> {
+fn scan_step(pool: &PoolStatus, leaves: &[Leaf<'_>]) -> Option<Advice> {
     let (name, scan) = (&pool.name, pool.scan.as_ref()?);
     let is_lost = leaves
         .iter()
         .any(|leaf| is_lost(leaf.device) && !leaf.is_replaced);
-    match (scan.function.as_str(), scan.state.as_str()) {
-        ("resilver", "running") => Some(format!(
-            "wait for the resilver, and leave the devices as they are: `bulkhead pool status \
-             {name}` shows its progress"
-        )),
-        (_, "running") if !is_lost => Some(format!(
-            "wait for the {}: `bulkhead pool scrub {name} --wait` shows its progress",
-            scan.function
-        )),
-        (_, "paused") if !is_lost => Some(format!(
-            "go on with the paused scrub: `bulkhead pool scrub {name} --resume`"
-        )),
+    let function = &scan.function;
+    match (function.as_str(), scan.state.as_str()) {
+        ("resilver", "running") => Some(
+            Advice::new(
+                Severity::Info,
+                "wait for the resilver, and leave the devices as they are",
+                "a device is being filled",
+            )
+            .by(format!("bulkhead pool status {name}")),
+        ),
+        (_, "running") if !is_lost => Some(
+            Advice::new(
+                Severity::Info,
+                format!("wait for the {function}"),
+                format!("the {function} runs"),
+            )
+            .by(format!("bulkhead pool scrub {name} --wait")),
+        ),
+        (_, "paused") if !is_lost => Some(
+            Advice::new(
+                Severity::Info,
+                "go on with the scrub",
+                "the scrub is paused",
+            )
+            .by(format!("bulkhead pool scrub {name} --resume"))
+            .offering(Button::ResumeScrub),
+        ),
         _ => None,
     }
 }
 
-fn lost_step(pool: &str, leaves: &[Leaf<'_>]) -> Option<String> {
+fn lost_step(pool: &str, leaves: &[Leaf<'_>]) -> Option<Advice> {
     let lost = leaves
         .iter()
-        .find(|leaf| is_lost(leaf.device) && !leaf.is_replaced)?;
-    let device = &lost.device.name;
-    Some(match lost.device.role.as_str() {
-        "cache" | "spare" => format!(
-            "take the failed {} out: `bulkhead pool remove {pool} {device}`",
-            lost.device.role
-        ),
-        _ if lost.device.state == "REMOVED" || lost.device.state == "UNAVAIL" => format!(
-            "put {device} back in if it was only pulled out, else replace it: `bulkhead pool \
-             replace-disk {pool}`"
-        ),
-        _ => format!("replace {device}: `bulkhead pool replace-disk {pool}` shows how"),
-    })
+        .find(|leaf| is_lost(leaf.device) && !leaf.is_replaced)?
+        .device;
+    let device = &lost.name;
+    let note = lost.note.as_ref().map(|note| format!(": {note}"));
+    let why = format!("{device} is {}{}", lost.state, note.unwrap_or_default());
+    let step = match lost.role.as_str() {
+        role @ ("cache" | "spare") => Advice::new(
+            Severity::Warning,
+            format!("take the failed {role} out"),
+            why,
+        )
+        .by(format!("bulkhead pool remove {pool} {device}")),
+        _ => {
+            let what = match lost.state.as_str() {
+                "REMOVED" | "UNAVAIL" => {
+                    format!("put {device} back in if it was only pulled out, else replace it")
+                }
+                _ => format!("replace {device}"),
+            };
+            Advice::new(Severity::Warning, what, why)
+                .by(format!("bulkhead pool replace-disk {pool} {device}"))
+                .offering(Button::ReplaceDisk)
+        }
+    };
+    Some(step.about(device))
 }
 
-fn damage_step(pool: &PoolStatus) -> Option<String> {
+fn damage_step(pool: &PoolStatus) -> Option<Advice> {
     let (name, first) = (&pool.name, pool.damaged.first()?);
     let (volume, damages) = (&first.dataset, &pool.damaged);
     let of_it: Vec<&DamageView> = damages
@@ -110,36 +190,54 @@ fn damage_step(pool: &PoolStatus) -> Option<String> {
         count => format!(" (and {} more)", count - 1),
     };
     if first.length == 0 {
-        return Some(format!(
-            "restore what is damaged in {volume}{more} from a backup, then run `bulkhead pool \
-             scrub {name}`"
-        ));
+        let what = format!("restore what is damaged in {volume}{more} from a backup, then scrub");
+        let step = Advice::new(Severity::Error, what, "some data is lost");
+        return Some(
+            step.by(format!("bulkhead pool scrub {name}"))
+                .offering(Button::Scrub),
+        );
     }
     let lost: u64 = of_it.iter().map(|one| one.length).sum();
+    let why = format!("{volume}{more} lost {lost} bytes");
     Some(match of_it.iter().find_map(|one| one.snapshot.as_ref()) {
-        Some(snapshot) => format!(
-            "restore {volume}{more}, which lost {lost} bytes, from {snapshot}, which is whole: \
-             `bulkhead snapshot clone {snapshot} {volume}-whole` gives what it held; then run \
-             `bulkhead pool scrub {name}`"
-        ),
-        None => format!(
-            "restore {volume}{more}, which lost {lost} bytes and has no whole snapshot, from a \
-             backup; then run `bulkhead pool scrub {name}`"
-        ),
+        Some(snapshot) => {
+            let what = format!(
+                "restore {volume}{more} from {snapshot}, which is whole, then run `bulkhead pool \
+                 scrub {name}`; a clone gives what it held"
+            );
+            Advice::new(Severity::Error, what, why)
+                .by(format!("bulkhead snapshot clone {snapshot} {volume}-whole"))
+        }
+        None => {
+            let what = format!(
+                "restore {volume}{more}, which has no whole snapshot, from a backup, then scrub"
+            );
+            Advice::new(Severity::Error, what, why)
+                .by(format!("bulkhead pool scrub {name}"))
+                .offering(Button::Scrub)
+        }
     })
 }
 
-fn offline_step(pool: &str, leaves: &[Leaf<'_>]) -> Option<String> {
+fn offline_step(pool: &str, leaves: &[Leaf<'_>]) -> Option<Advice> {
     let off = leaves
         .iter()
         .find(|leaf| leaf.device.state == "OFFLINE" && !leaf.is_replaced)?;
     let device = &off.device.name;
-    Some(format!(
-        "use {device} again: `bulkhead pool online {pool} {device}`"
-    ))
+    let what = format!("use {device} again");
+    let step = Advice::new(
+        Severity::Warning,
+        what,
+        format!("{device} was taken offline"),
+    );
+    Some(
+        step.by(format!("bulkhead pool online {pool} {device}"))
+            .offering(Button::Online)
+            .about(device),
+    )
 }
 
-fn error_step(pool: &PoolStatus, leaves: &[Leaf<'_>]) -> Option<String> {
+fn error_step(pool: &PoolStatus, leaves: &[Leaf<'_>]) -> Option<Advice> {
     let name = &pool.name;
     let errors =
         |device: &DeviceView| device.read_errors + device.write_errors + device.checksum_errors;
@@ -149,20 +247,29 @@ fn error_step(pool: &PoolStatus, leaves: &[Leaf<'_>]) -> Option<String> {
         .scan
         .as_ref()
         .is_some_and(|scan| scan.state == "finished");
+    let advice = |what: String, command: String, button: Button| {
+        let why = format!("{device} had {count} errors");
+        let step = Advice::new(Severity::Warning, what, why);
+        Some(step.by(command).offering(button).about(device))
+    };
     match count {
         0 => None,
-        count if count > ERRORS_MAX => Some(format!(
-            "replace {device}, which had {count} errors: `bulkhead pool replace-disk {name} \
-             {device}`"
-        )),
-        count if is_scrubbed => Some(format!(
-            "note that {device} had {count} errors, which were repaired, and clear them: \
-             `bulkhead pool clear {name}`; replace it if more come"
-        )),
-        count => Some(format!(
-            "find out whether the {count} errors of {device} were all: `bulkhead pool scrub \
-             {name} --wait`"
-        )),
+        count if count > ERRORS_MAX => advice(
+            format!("replace {device}"),
+            format!("bulkhead pool replace-disk {name} {device}"),
+            Button::ReplaceDisk,
+        ),
+        _ if is_scrubbed => advice(
+            "note the errors, which were repaired; replace the device if more come; clear them"
+                .to_owned(),
+            format!("bulkhead pool clear {name}"),
+            Button::Clear,
+        ),
+        _ => advice(
+            "find out whether these errors were all".to_owned(),
+            format!("bulkhead pool scrub {name} --wait"),
+            Button::Scrub,
+        ),
     }
 }
 
@@ -237,7 +344,7 @@ mod tests {
         };
         let found = steps(&hurt());
         assert_eq!(found.len(), 2, "{found:?}");
-        assert!(found[0].starts_with("replace /b") && found[1].starts_with("use /a again"));
+        assert!(found[0].what == "replace /b" && found[1].what == "use /a again");
         let scanned = steps(&scanned(hurt(), "resilver", "running"));
         assert_eq!(scanned.len(), 1, "{scanned:?}");
     }
@@ -272,7 +379,7 @@ mod tests {
             (
                 "faulted",
                 hurt("FAULTED"),
-                "replace /b: `bulkhead pool replace-disk tank`",
+                "replace /b: `bulkhead pool replace-disk tank /b`",
             ),
             ("pulled", hurt("REMOVED"), "put /b back in"),
             (
@@ -328,10 +435,36 @@ mod tests {
             match (steps(&pool).into_iter().next(), part) {
                 (None, "") => {}
                 (Some(step), part) if !part.is_empty() => {
-                    assert!(step.contains(part), "{what}: {step}");
+                    assert!(step.to_string().contains(part), "{what}: {step}");
                 }
                 (step, _) => panic!("{what}: {step:?}"),
             }
         }
+    }
+
+    fn full(full_percent: u64, refuses: bool) -> PoolStatus {
+        PoolStatus {
+            space: Some(control::answer::PoolSpace {
+                full_percent,
+                refuses,
+                ..Default::default()
+            }),
+            ..pool(vec![device("/a", "ONLINE"), device("/b", "FAULTED")])
+        }
+    }
+
+    #[test]
+    fn lack_of_space_comes_before_the_disks_only_when_clients_suffer() {
+        let buttons = |pool: PoolStatus| -> Vec<Button> {
+            steps(&pool)
+                .into_iter()
+                .filter_map(|step| step.button)
+                .collect()
+        };
+        use Button::{ReplaceDisk, Space};
+        assert_eq!(buttons(full(79, false)), [ReplaceDisk]);
+        assert_eq!(buttons(full(80, false)), [ReplaceDisk, Space]);
+        assert_eq!(buttons(full(95, false)), [Space, ReplaceDisk]);
+        assert_eq!(buttons(full(10, true)), [Space, ReplaceDisk]);
     }
 }

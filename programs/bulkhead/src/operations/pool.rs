@@ -9,9 +9,8 @@ use control::{Answer, Failure, FailureKind};
 use zpool::pool::{DeviceStatus, PoolStatus, Role};
 use zpool::{GroupSpec, PoolError, PoolErrorKind, PoolSpec};
 
-use super::status::pool_status;
 use super::volume::chosen;
-use super::{Context, events, failures, replace, scrub};
+use super::{Context, events, failures, replace, scrub, status};
 
 /// What `create` asks for, as the engine wants it.
 pub fn spec(create: &PoolCreate) -> PoolSpec {
@@ -59,7 +58,7 @@ pub fn perform(
     let pool = context.pool;
     let name = pool.name();
     match request {
-        PoolRequest::Status => Ok(Answer::Pool(Box::new(pool_status(context)?))),
+        PoolRequest::Status => Ok(Answer::Pool(Box::new(status::alone(context)?))),
         PoolRequest::Export | PoolRequest::Destroy => Err(Failure::new(
             FailureKind::Failed,
             "only the owner of the pool can end it",

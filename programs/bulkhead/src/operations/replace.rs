@@ -73,7 +73,7 @@ pub fn perform(
     if let Some(new) = new {
         context.pool.clear(Some(new)).map_err(failures::pool)?;
     }
-    let health = status::pool_status(context)?.health;
+    let health = status::pool_status(context, None)?.health;
     Ok(Done::changed(format!(
         "{} is in its place and holds everything, after {} s; pool {} is {health}",
         new.map_or("the new disk", String::as_str),

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use control::answer::{DamageView, DedupView, DeviceView, PoolStatus, ScanView, Status};
-use control::{Answer, Failure};
+use control::answer::{DamageView, DedupView, DeviceView, PoolSpace, PoolStatus, ScanView, Status};
+use control::{Advice, Answer, Button, Failure, Severity};
 use units::{SnapshotName, VolumeName};
 use zpool::Pool;
 use zpool::dataset::{Damage, DatasetInfo, Snapshots};
@@ -13,11 +13,12 @@ use zpool::pool::{
 
 use super::documents::Documents;
 use super::next_step::steps;
+use super::space::{self, Promises};
 use super::{Context, documents, failures, nbd, scrub, target};
 
 /// Everything at a glance, as far as a pool can tell without a server.
 pub fn glance(context: &Context<'_>) -> Result<Answer, Failure> {
-    let pool = pool_status(context)?;
+    let pool = alone(context)?;
     Ok(Answer::Status(Box::new(status(context, pool)?)))
 }
 
@@ -39,18 +40,27 @@ pub fn status(context: &Context<'_>, pool: PoolStatus) -> Result<Status, Failure
     })
 }
 
-/// The state of the pool.
-pub fn pool_status(context: &Context<'_>) -> Result<PoolStatus, Failure> {
+/// The state of a pool that nobody serves.
+pub fn alone(context: &Context<'_>) -> Result<PoolStatus, Failure> {
+    let health = context.pool.health();
+    let space = match health.is_some_and(|health| health.suspended.is_some()) {
+        true => None,
+        false => {
+            let promises = Promises::of(context.pool)?;
+            Some(space::look(context.pool, &promises)?)
+        }
+    };
+    pool_status(context, space)
+}
+
+/// The state of the pool, which has this space.
+pub fn pool_status(context: &Context<'_>, space: Option<PoolSpace>) -> Result<PoolStatus, Failure> {
     let status = context.pool.status().map_err(failures::pool)?;
     let health = match status.suspended {
         Some(_) => "SUSPENDED",
         None => word(status.state),
     };
     let damaged = damaged(context.pool, &status);
-    let mut advice = status.general_advice();
-    if status.suspended == Some(Suspension::OtherHost) {
-        advice.push("another host may have taken the pool: find out before anything else".into());
-    }
     let mut view = PoolStatus {
         name: status.name,
         guid: status.guid.to_string(),
@@ -59,18 +69,30 @@ pub fn pool_status(context: &Context<'_>) -> Result<PoolStatus, Failure> {
         size: status.size_bytes,
         allocated: status.allocated_bytes,
         free: status.free_bytes,
+        space,
         fragmentation_percent: status.fragmentation_percent,
         dedup: status.dedup.map(dedup),
         devices: status.devices.into_iter().map(device).collect(),
         scan: status.scan.as_ref().map(scan),
         scrub_schedule: scrub::schedule_view(context.pool),
-        advice,
-        next: None,
+        advice: Vec::new(),
         damaged,
     };
-    let mut steps = steps(&view).into_iter();
-    view.next = steps.next();
-    view.advice.extend(steps);
+    view.advice = match status.suspended {
+        Some(Suspension::OtherHost) => vec![Advice::new(
+            Severity::Error,
+            "find out whether another host uses the pool, and export it there or stop this server",
+            "another host may have taken the pool",
+        )],
+        _ => steps(&view),
+    };
+    // Where it is lost could not be found out.
+    if status.damaged > 0 && view.damaged.is_empty() {
+        let what = "restore it from a backup, then scrub";
+        let lost = Advice::new(Severity::Error, what, "some data is lost");
+        let scrub = format!("bulkhead pool scrub {}", view.name);
+        view.advice.push(lost.by(scrub).offering(Button::Scrub));
+    }
     Ok(view)
 }
 

@@ -31,7 +31,7 @@ pub fn perform(documents: &dyn Documents, request: TargetRequest) -> Result<Answ
             let target = wish.targets.get(&name).ok_or_else(|| no_target(&name))?;
             Ok(Answer::Target(Box::new(view(&name, target))))
         }
-        TargetRequest::Destroy { name } => destroy(documents, &name),
+        TargetRequest::Destroy { name, .. } => destroy(documents, &name),
         TargetRequest::Map {
             name,
             volume,
@@ -47,16 +47,16 @@ pub fn perform(documents: &dyn Documents, request: TargetRequest) -> Result<Answ
             };
             map(documents, &volume, place)
         }
-        TargetRequest::Unmap { name, volume } => unmap(documents, &name, &volume),
+        TargetRequest::Unmap { name, volume, .. } => unmap(documents, &name, &volume),
         TargetRequest::Allow { name, who } => change(documents, &name, |document| {
-            allow(&mut document.access, &who);
+            allow(&name, &mut document.access, &who)?;
             Ok(format!(
                 "{name} may be used by: {}",
                 document.access.summary()
             ))
         }),
         TargetRequest::Deny { name, who } => change(documents, &name, |document| {
-            deny(&mut document.access, &who)?;
+            deny(&name, &mut document.access, &who)?;
             Ok(format!(
                 "{name} may be used by: {}",
                 document.access.summary()
@@ -303,8 +303,19 @@ fn change(
     Ok(Done::changed(message))
 }
 
-fn allow(rule: &mut AccessRule, who: &Who) {
-    rule.everyone |= who.everyone;
+/// Lists are not looked at where everyone is let in: naming somebody would change nothing, and look as if it did.
+fn allow(target: &IscsiName, rule: &mut AccessRule, who: &Who) -> Result<(), Failure> {
+    if who.everyone && who.instead_of_everyone {
+        return Err(Failure::usage(
+            "everyone cannot be let in instead of everyone",
+        ));
+    }
+    if rule.everyone && !who.everyone && !who.instead_of_everyone {
+        let message = format!("everyone may use {target}: naming some limits nobody");
+        return Err(Failure::new(FailureKind::NeedsConfirmation, message)
+            .advise("to let in only those that the lists name, add --instead-of-everyone"));
+    }
+    rule.everyone = (rule.everyone || who.everyone) && !who.instead_of_everyone;
     for initiator in &who.initiators {
         if !rule.initiators.contains(initiator) {
             rule.initiators.push(initiator.clone());
@@ -315,11 +326,21 @@ fn allow(rule: &mut AccessRule, who: &Who) {
             rule.networks.push(*network);
         }
     }
+    Ok(())
 }
 
 /// Takes entries away. Taking the last name off a rule that also lists networks (or the other
 /// way round) would widen it to any name, which is never what a denial means.
-fn deny(rule: &mut AccessRule, who: &Who) -> Result<(), Failure> {
+fn deny(target: &IscsiName, rule: &mut AccessRule, who: &Who) -> Result<(), Failure> {
+    if rule.everyone && !who.everyone {
+        let message = format!("everyone may use {target}: denying some shuts nobody out");
+        return Err(
+            Failure::new(FailureKind::NeedsConfirmation, message).advise(
+                "deny --everyone as well, or name those who may: \
+             `bulkhead target allow … --instead-of-everyone`",
+            ),
+        );
+    }
     let before = rule.clone();
     rule.everyone &= !who.everyone;
     rule.initiators
@@ -515,14 +536,45 @@ mod tests {
             initiators: vec![name.clone()],
             ..Who::default()
         };
-        assert!(deny(&mut rule.clone(), &one).is_err());
+        assert!(deny(&target(), &mut rule.clone(), &one).is_err());
         let both = Who {
             initiators: vec![name],
             networks: vec![network],
-            everyone: false,
+            ..Who::default()
         };
-        deny(&mut rule, &both).expect("both lists");
+        deny(&target(), &mut rule, &both).expect("both lists");
         assert!(rule.is_empty());
+    }
+
+    /// Lists are not looked at where everyone is let in.
+    #[test]
+    fn naming_some_where_everyone_is_let_in_is_refused_or_means_only_these() {
+        let some = Who {
+            networks: vec!["10.0.0.0/8".parse().expect("network")],
+            ..Who::default()
+        };
+        let everyone = AccessRule {
+            everyone: true,
+            ..AccessRule::default()
+        };
+        for change in [allow, deny] {
+            let mut rule = everyone.clone();
+            let failure = change(&target(), &mut rule, &some).expect_err("refused");
+            assert_eq!(failure.kind, FailureKind::NeedsConfirmation);
+            assert_eq!(rule, everyone);
+        }
+        let mut rule = everyone;
+        let only = Who {
+            instead_of_everyone: true,
+            ..some.clone()
+        };
+        allow(&target(), &mut rule, &only).expect("allowed");
+        assert!(!rule.everyone && rule.networks == some.networks);
+        let all = Who {
+            everyone: true,
+            ..only
+        };
+        assert!(allow(&target(), &mut rule, &all).is_err());
     }
 
     #[test]

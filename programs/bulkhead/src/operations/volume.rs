@@ -15,6 +15,7 @@ use zpool::dataset::{
 
 use super::datasets::{Dataset, is_sparse};
 use super::documents::{All, Documents, export_document, new_identity, no_volume};
+use super::in_use::Used;
 use super::{Context, failures, key, rollback};
 
 /// Performs one request.
@@ -338,9 +339,8 @@ fn end_exports(
             continue;
         }
         if !exported {
-            let message = format!("{} is exported", facts.name);
-            return Err(Failure::new(FailureKind::Busy, message)
-                .advise("unmap or unexport it first, or add --exported to end its exports"));
+            let users = context.live.users_of(&Used::Volume(&facts.name));
+            return Err(exported_failure(&facts.name, &users));
         }
         let own = all.own(facts.name.as_str());
         let document = own.and_then(|own| own.get(EXPORT_PROPERTY)).cloned();
@@ -352,6 +352,16 @@ fn end_exports(
         context.edit_all(edits)?;
     }
     Ok(ended)
+}
+
+/// One that is exported is refused even while nobody is connected: its clients may come back.
+fn exported_failure(name: &VolumeName, users: &[String]) -> Failure {
+    let by = match users {
+        [] => String::new(),
+        users => format!(", and in use by {}", users.join(", ")),
+    };
+    Failure::new(FailureKind::Busy, format!("{name} is exported{by}"))
+        .advise("unmap or unexport it first, or add --exported to end its exports and connections")
 }
 
 /// Exports again what could not be destroyed.

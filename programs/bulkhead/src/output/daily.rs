@@ -71,6 +71,45 @@ pub fn space_list(spaces: &[SpaceView]) -> String {
     table.render()
 }
 
+/// The space of a pool as its volumes have it; what the devices have where that is not known.
+pub fn pool_space(pool: &PoolStatus, text: &mut String) {
+    let Some(space) = &pool.space else {
+        let (allocated, size) = (bytes(pool.allocated), bytes(pool.size));
+        let _ = writeln!(
+            text,
+            "space:    {allocated} of {size} of the devices, with parity, are in use"
+        );
+        return;
+    };
+    let (usable, percent) = (bytes(space.usable), space.full_percent);
+    let (written, reserved) = (bytes(space.written), bytes(space.reserved));
+    let _ = writeln!(
+        text,
+        "space:    {percent} % full: of {usable} for volumes {written} are written, {reserved} more \
+         reserved, {} left",
+        bytes(space.available)
+    );
+    let over = match space.overcommitted {
+        0 => String::new(),
+        bytes_over => format!(
+            "; clients may write {} more than there is room for",
+            bytes(bytes_over)
+        ),
+    };
+    let _ = writeln!(
+        text,
+        "          {} are the sizes of all volumes{over}",
+        bytes(space.promised)
+    );
+    if space.refused_writes > 0 {
+        let _ = writeln!(
+            text,
+            "          {} writes of clients were refused for lack of space",
+            space.refused_writes
+        );
+    }
+}
+
 /// The same of one volume, a line a figure.
 pub fn space_lines(space: &SpaceView, line: &mut dyn FnMut(&str, String)) {
     line("data:", bytes(space.by_data));
@@ -215,8 +254,9 @@ pub fn care_lines(pool: &PoolStatus, text: &mut String) {
     for damage in &pool.damaged {
         let _ = writeln!(text, "damaged:  {}", damage_text(damage));
     }
-    if let Some(next) = &pool.next {
-        let _ = writeln!(text, "next:     {next}");
+    for (place, advice) in pool.advice.iter().enumerate() {
+        let name = if place == 0 { "next:" } else { "then:" };
+        let _ = writeln!(text, "{name:<9} {advice}");
     }
 }
 

@@ -20,6 +20,7 @@ use super::shared_pool::SharedPool;
 use super::watch::Watch;
 use super::{Ending, Event};
 use crate::operations::events::News;
+use crate::operations::in_use::Used;
 use crate::operations::{self, Context, Exchanged, Live};
 use crate::reach::{End, is_end};
 use crate::replicate;
@@ -172,6 +173,11 @@ impl Core {
         Ok(Answer::Status(Box::new(status)))
     }
 
+    fn datasets_changed(&self, pool: &zpool::Pool) {
+        self.serving.count_volumes(pool);
+        self.watch.space_changed();
+    }
+
     fn add_sessions(&self, targets: &mut [TargetView], exports: &mut [NbdView]) {
         let mut sessions = self.serving.sessions();
         for target in targets {
@@ -293,8 +299,8 @@ impl Handler for Core {
         };
         let mut answer = operations::perform(&context, request, progress)?;
         match &mut answer {
-            Answer::Done(done) if done.changed => self.serving.count_volumes(&pool),
-            Answer::Transfer(_) => self.serving.count_volumes(&pool),
+            Answer::Done(done) if done.changed => self.datasets_changed(&pool),
+            Answer::Transfer(_) => self.datasets_changed(&pool),
             Answer::Targets(targets) => self.add_sessions(targets, &mut []),
             Answer::Target(target) => self.add_sessions(std::slice::from_mut(target), &mut []),
             Answer::Nbd(exports) => self.add_sessions(&mut [], exports),
@@ -380,6 +386,10 @@ impl Live for Core {
 
     fn is_open(&self, name: &VolumeName) -> bool {
         self.serving.volumes.open_volume(name).is_some()
+    }
+
+    fn users_of(&self, used: &Used<'_>) -> Vec<String> {
+        self.serving.users_of(used)
     }
 
     fn close(&self, name: &VolumeName) {

@@ -13,6 +13,7 @@ mod replay;
 mod rescue;
 mod reservations;
 mod returning;
+mod room;
 mod schedules;
 mod serving;
 mod shared_pool;
@@ -400,6 +401,7 @@ fn begin_the_rest(core: &Arc<Core>, is_counted: bool) {
     if let Err(error) = core.watch.journal().start(&core.pool) {
         tracing::warn!(%error, "no events will be kept");
     }
+    core.watch.look_at_datasets();
     if !is_counted {
         count_other_volumes(core);
     }
@@ -435,6 +437,7 @@ fn wait(core: &Arc<Core>, events: &Receiver<Event>, supervisor: &mut Supervisor)
             Err(RecvTimeoutError::Disconnected) => return Outcome::Signal,
         }
         core.watch.tick();
+        core.watch.refused(core.serving.volumes.refused_for_space());
         rescue::end_abandoned(core);
         supervisor.tick(&format!("pool {}: {}", core.name, core.watch.health()));
         telling::log().catch_up();

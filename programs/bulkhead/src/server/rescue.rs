@@ -23,6 +23,7 @@ use super::core::Core;
 use super::lazy::LOGICAL_BLOCK;
 use super::serving::listen_failure;
 use crate::operations::documents::no_volume;
+use crate::operations::in_use::Used;
 use crate::operations::{Context, dataset_failure, refuse_locked, rescue_clones};
 use crate::{partitions, rescue};
 
@@ -257,7 +258,7 @@ impl Core {
     }
 
     fn refuse_used(&self, volume: &VolumeName) -> Result<(), Failure> {
-        let users = self.serving.users_of(volume);
+        let users = self.serving.users_of(&Used::Volume(volume));
         let Some(first) = users.first() else {
             return Ok(());
         };

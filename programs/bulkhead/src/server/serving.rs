@@ -24,6 +24,7 @@ use super::reservations::PoolReservations;
 use super::shared_pool::SharedPool;
 use super::volumes::Volumes;
 use crate::operations::documents::All;
+use crate::operations::in_use::Used;
 use crate::operations::{self, Known, documents, nbd_view, target_view};
 
 /// Bytes of writes in memory over all iSCSI connections.
@@ -376,17 +377,32 @@ impl Serving {
         told
     }
 
-    /// Who is connected to `volume`, or to a target that shows it, in words.
-    pub(super) fn users_of(&self, volume: &VolumeName) -> Vec<String> {
+    /// Who is connected to an export, in words; of a volume, also to a target that shows it.
+    pub(super) fn users_of(&self, used: &Used<'_>) -> Vec<String> {
         let sessions = self.sessions();
         let served = self.served();
+        let is_meant = |target: &IscsiName, wish: &TargetWish| match used {
+            Used::Target(name) => *name == target,
+            Used::Volume(volume) => wish.units.values().any(|unit| unit.volume == **volume),
+            Used::Nbd(_) => false,
+        };
         let mut users = Vec::new();
-        let shows = |wish: &TargetWish| wish.units.values().any(|unit| unit.volume == *volume);
-        for (name, _) in served.wish.targets.iter().filter(|(_, wish)| shows(wish)) {
+        let targets = served.wish.targets.iter();
+        for (name, _) in targets.filter(|(name, wish)| is_meant(name, wish)) {
             let found = sessions.iscsi.get(name).into_iter().flatten();
-            users.extend(found.map(|one| format!("initiator {} at {name}", one.name)));
+            users.extend(found.map(|one| {
+                format!(
+                    "initiator {} from {} at {name}",
+                    one.name,
+                    one.peers.join(" ")
+                )
+            }));
         }
-        let exports = served.wish.nbd.values().filter(|one| one.volume == *volume);
+        let exports = served.wish.nbd.values().filter(|one| match used {
+            Used::Nbd(name) => one.export.name == *name,
+            Used::Volume(volume) => one.volume == **volume,
+            Used::Target(_) => false,
+        });
         for export in exports {
             let name = &export.export.name;
             let found = sessions.nbd.get(name).into_iter().flatten();

@@ -167,9 +167,20 @@ impl Volumes {
                 write_us: writes.us,
                 write_times: writes.times.to_vec(),
                 errors: activity.errors(),
+                refused_for_space: activity.refused_for_space(),
             })
         });
         all.collect()
+    }
+
+    /// Volumes of which writes were refused for lack of space, and how many.
+    pub fn refused_for_space(&self) -> BTreeMap<VolumeName, u64> {
+        let devices = self.lock();
+        let refused = devices.iter().filter_map(|(name, device)| {
+            let count = device.activity()?.refused_for_space();
+            (count > 0).then(|| (name.clone(), count))
+        });
+        refused.collect()
     }
 
     /// Reads and writes of clients that were answered.

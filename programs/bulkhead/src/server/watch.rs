@@ -1,14 +1,18 @@
 //! Looks after the pool in a thread of its own, because a question about a pool may have to wait:
 //! the rest of the server never does. Logs what a person must know, once.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use control::Failure;
-use control::answer::PoolStatus;
+use control::answer::{PoolSpace, PoolStatus};
+use units::VolumeName;
+use zpool::Pool;
 
 use super::journal::Journal;
+use super::room::{Refusals, Room};
 use super::shared_pool::SharedPool;
 use super::spares::Spares;
 use crate::operations::events::{self, News};
@@ -27,6 +31,7 @@ pub struct Watch {
     journal: Arc<Journal>,
     /// Whether the suspension was logged.
     suspended: AtomicBool,
+    refusals: Mutex<Refusals>,
     state: Mutex<State>,
     changed: Condvar,
 }
@@ -37,6 +42,10 @@ struct State {
     looks: u64,
     wanted: bool,
     ended: bool,
+    /// Whether datasets may be looked at, which competes for the disks with clients that come back.
+    may_look_at_datasets: bool,
+    /// Whether one may have changed since.
+    is_space_stale: bool,
 }
 
 impl Watch {
@@ -46,6 +55,7 @@ impl Watch {
             pool,
             journal,
             suspended: AtomicBool::new(false),
+            refusals: Mutex::default(),
             state: Mutex::default(),
             changed: Condvar::new(),
         });
@@ -91,8 +101,7 @@ impl Watch {
         if self.is_suspended() && !status.suspended {
             status.suspended = true;
             status.health = "SUSPENDED".to_owned();
-            let advice = "I/O waits for the devices: bring them back, then clear the pool";
-            status.advice.push(advice.to_owned());
+            status.advice = vec![operations::suspended_step(&status.name)];
         }
         let age = at.elapsed();
         Some((status, (age > AGE_MAX).then_some(age)))
@@ -102,6 +111,35 @@ impl Watch {
     pub fn is_suspended(&self) -> bool {
         let health = self.pool.get().and_then(|pool| pool.health());
         health.is_some_and(|health| health.suspended.is_some())
+    }
+
+    /// Looks at datasets, too, from now on: how much room clients have depends on all of them.
+    pub fn look_at_datasets(&self) {
+        self.lock().may_look_at_datasets = true;
+        self.space_changed();
+    }
+
+    /// A dataset was changed: what it asks for is looked at anew.
+    pub fn space_changed(&self) {
+        self.lock().is_space_stale = true;
+    }
+
+    /// So many writes to volumes were refused for lack of space. Never waits for the pool.
+    pub fn refused(&self, refused: BTreeMap<VolumeName, u64>) {
+        let space = {
+            let state = self.lock();
+            state.seen.as_ref().and_then(|(_, seen)| seen.space.clone())
+        };
+        let news = self
+            .refusals()
+            .look(refused, space.as_ref(), Instant::now());
+        if let Some(news) = news {
+            self.journal.add(news);
+        }
+    }
+
+    fn refusals(&self) -> MutexGuard<'_, Refusals> {
+        self.refusals.lock().expect("no holder panics")
     }
 
     /// Logs that the pool was suspended, or goes on. Never waits for the pool.
@@ -137,11 +175,17 @@ impl Watch {
     fn run(&self) {
         let mut last = None;
         let mut spares = Spares::default();
+        let mut room = Room::default();
         loop {
-            match self.look() {
+            match self.look(&mut room) {
                 Some(Ok(status)) => {
                     self.lock().seen = Some((Instant::now(), status.clone()));
                     self.report(last.as_ref(), &status);
+                    let space = status.space.as_ref();
+                    let news = space.and_then(|space| room.news(&status.name, space));
+                    if let Some(news) = news {
+                        self.journal.add(news);
+                    }
                     self.send_spares(&mut spares, &status);
                     last = Some(status);
                 }
@@ -165,13 +209,33 @@ impl Watch {
     }
 
     /// The pool's state; `None` when it is closed.
-    fn look(&self) -> Option<Result<PoolStatus, Failure>> {
+    fn look(&self, room: &mut Room) -> Option<Result<PoolStatus, Failure>> {
         let pool = self.pool.get()?;
-        Some(operations::pool_status(&Context {
+        let context = Context {
             pool: &pool,
             live: &NothingLive,
             known: &Known::default(),
-        }))
+        };
+        let mut space = self.space(&pool, room);
+        if let Some(space) = &mut space {
+            self.refusals().add_to(space, Instant::now());
+        }
+        Some(operations::pool_status(&context, space))
+    }
+
+    /// The pool's space; what was seen last while its devices are gone, as a look would wait for them.
+    fn space(&self, pool: &Pool, room: &mut Room) -> Option<PoolSpace> {
+        let is_stale = {
+            let mut state = self.lock();
+            if !state.may_look_at_datasets {
+                return None;
+            }
+            std::mem::take(&mut state.is_space_stale)
+        };
+        match self.is_suspended() {
+            true => room.last(),
+            false => room.look(pool, is_stale),
+        }
     }
 
     fn send_spares(&self, spares: &mut Spares, status: &PoolStatus) {
@@ -196,7 +260,7 @@ impl Watch {
             health => tracing::error!(
                 pool = new.name,
                 health,
-                advice = new.advice.join(" "),
+                advice = new.advice.first().map(ToString::to_string),
                 "the pool is not whole"
             ),
         }

@@ -1,0 +1,118 @@
+//! One rule for all verbs that take something away under clients: while somebody is connected they refuse, say
+//! who it is, and name the flag that does it all the same.
+
+use std::time::{Duration, Instant};
+
+use control::request::{NbdRequest, Request, TargetRequest};
+use control::{Failure, FailureKind};
+use units::{IscsiName, VolumeName};
+
+use super::Context;
+use super::documents::{Documents, export_document, volume};
+
+/// A client that has just gone away is counted for a moment.
+const GOING_WAIT: Duration = Duration::from_secs(1);
+/// Pause between two looks.
+const LOOK_INTERVAL: Duration = Duration::from_millis(20);
+/// Clients that are named.
+const NAMES_MAX: usize = 4;
+
+/// What clients may be connected to.
+pub enum Used<'a> {
+    /// A target.
+    Target(&'a IscsiName),
+    /// An NBD export.
+    Nbd(&'a str),
+    /// A volume, by any of its exports.
+    Volume(&'a VolumeName),
+}
+
+/// Refuses `request` if it would take something away that is in use, and does not say that it may.
+pub fn refuse(context: &Context<'_>, request: &Request) -> Result<(), Failure> {
+    match request {
+        Request::Target(TargetRequest::Destroy { name, in_use }) if !in_use => {
+            unused(context, &name.to_string(), &[Used::Target(name)])
+        }
+        Request::Target(TargetRequest::Unmap {
+            name,
+            volume,
+            in_use,
+        }) if !in_use => match is_shown(context, volume, name)? {
+            true => unused(context, &name.to_string(), &[Used::Target(name)]),
+            false => Ok(()),
+        },
+        Request::Nbd(NbdRequest::Unexport {
+            volume: of,
+            name,
+            in_use,
+        }) if !in_use => {
+            let facts = volume(context, &*context.all()?, of)?;
+            let document = export_document(&facts)?;
+            let meant = document.nbd.iter().filter(|export| {
+                let is_it = |name: &String| export.name == *name;
+                name.as_ref().is_none_or(is_it)
+            });
+            let meant: Vec<Used<'_>> = meant.map(|export| Used::Nbd(&export.name)).collect();
+            unused(context, of.as_str(), &meant)
+        }
+        _ => Ok(()),
+    }
+}
+
+fn is_shown(context: &Context<'_>, of: &VolumeName, target: &IscsiName) -> Result<bool, Failure> {
+    let facts = volume(context, &*context.all()?, of)?;
+    let document = export_document(&facts)?;
+    Ok(document.iscsi.iter().any(|map| map.target == *target))
+}
+
+fn unused(context: &Context<'_>, what: &str, uses: &[Used<'_>]) -> Result<(), Failure> {
+    let look = || -> Vec<String> {
+        let users = uses.iter().map(|used| context.live.users_of(used));
+        users.flatten().collect()
+    };
+    let deadline = Instant::now() + GOING_WAIT;
+    loop {
+        let users = look();
+        if users.is_empty() {
+            return Ok(());
+        }
+        if Instant::now() >= deadline {
+            return Err(in_use(what, &users));
+        }
+        std::thread::sleep(LOOK_INTERVAL);
+    }
+}
+
+/// `what` is used by those.
+fn in_use(what: &str, users: &[String]) -> Failure {
+    let named = users.iter().take(NAMES_MAX).map(String::as_str);
+    let named = named.collect::<Vec<_>>().join(", ");
+    let others = match users.len().saturating_sub(NAMES_MAX) {
+        0 => String::new(),
+        count => format!(" and {count} more"),
+    };
+    let message = format!("{what} is in use by {named}{others}");
+    Failure::new(FailureKind::Busy, message)
+        .advise("have them log out first, or add --in-use to end their connections")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_says_who_and_which_flag() {
+        let users: Vec<String> = (0..6).map(|number| format!("client {number}")).collect();
+        let failure = in_use("tank/v", &users);
+        assert_eq!(failure.kind, FailureKind::Busy);
+        assert_eq!(
+            failure.message,
+            "tank/v is in use by client 0, client 1, client 2, client 3 and 2 more"
+        );
+        assert!(
+            failure
+                .advice
+                .is_some_and(|advice| advice.contains("--in-use"))
+        );
+    }
+}

@@ -1,0 +1,102 @@
+//! Lack of space: what clients, administrators and monitoring hear before a pool is full, when it is, and when
+//! there is room again.
+
+mod common;
+
+use common::heads::noise;
+use common::nbd::Nbd;
+use common::{Machine, eventually};
+use serde_json::Value;
+
+const MIB: u64 = 1 << 20;
+
+fn status(machine: &Machine) -> Value {
+    machine.ok("pool status tank --json").json()
+}
+
+fn kinds(machine: &Machine) -> Vec<String> {
+    let events = machine.ok("pool events tank --json").json();
+    let events = events.as_array().expect("a list").iter();
+    events
+        .map(|event| event["kind"].as_str().expect("a kind").to_owned())
+        .collect()
+}
+
+/// Writes to export `v` until a write is refused; the error, and the bytes that were written.
+fn write_until_refused(machine: &Machine) -> (std::io::Error, u64) {
+    let mut client = Nbd::connect(&machine.nbd_socket(), "v").expect("connected");
+    for written in 0..client.size / MIB {
+        let data = noise(written + 1, MIB as usize);
+        let outcome = client
+            .write(written * MIB, &data)
+            .and_then(|()| client.flush());
+        if let Err(error) = outcome {
+            return (error, written * MIB);
+        }
+    }
+    panic!("the pool has room for more than its devices have");
+}
+
+#[test]
+fn a_full_pool_is_told_before_and_when_clients_are_refused_and_when_there_is_room_again() {
+    let machine = Machine::with_disks(&["a", "b"]);
+    machine.ok("pool create tank mirror a b");
+    machine.ok("volume create tank/v --size 120M --sparse");
+    machine.ok("volume create tank/kept --size 8M");
+    machine.ok("nbd export tank/v --name v");
+    let server = machine.serve("");
+    eventually("the space is looked at", || {
+        status(&machine)["space"].is_object()
+    });
+    let before = status(&machine)["space"].clone();
+    let number = |view: &Value, name: &str| view[name].as_u64().expect("a number");
+    // What the pool keeps for itself is no room for volumes.
+    assert!(number(&before, "usable") < 80 * MIB, "{before}");
+    assert!(number(&before, "reserved") >= 8 * MIB, "{before}");
+    assert_eq!(number(&before, "promised"), 128 * MIB, "{before}");
+    assert!(number(&before, "overcommitted") > 40 * MIB, "{before}");
+    assert_eq!(status(&machine)["advice"], serde_json::json!([]));
+
+    let (refused, written) = write_until_refused(&machine);
+    assert!(refused.to_string().contains("28"), "ENOSPC: {refused}");
+    assert!(written > 20 * MIB, "{written}");
+    eventually("it is told", || {
+        let kinds = kinds(&machine);
+        kinds.contains(&"space".to_owned()) && kinds.contains(&"no_space".to_owned())
+    });
+    let full = status(&machine);
+    let space = &full["space"];
+    assert!(number(space, "full_percent") >= 95, "{space}");
+    assert!(number(space, "available") < 8 * MIB, "{space}");
+    assert_eq!(
+        (&space["refuses"], &space["refused_writes"]),
+        (&Value::Bool(true), &Value::from(1))
+    );
+    assert_eq!(full["advice"][0]["severity"], "error", "{full}");
+    assert_eq!(full["advice"][0]["command"], "bulkhead volume space tank");
+    let text = machine.ok("status tank").out;
+    assert!(
+        text.contains("% full") && text.contains("next:     destroy snapshots"),
+        "{text}"
+    );
+    assert!(machine.ok("pool list").out.contains(" %"));
+    assert!(
+        machine
+            .log()
+            .contains("writes of clients to tank/v are refused")
+    );
+
+    machine.ok("volume destroy tank/v --exported --yes-destroy-data");
+    eventually("there is room again", || {
+        status(&machine)["space"]["full_percent"].as_u64() < Some(50)
+    });
+    assert_eq!(server.stop(), 0);
+}
+
+#[test]
+fn a_pool_that_nobody_serves_tells_its_space_too() {
+    let machine = Machine::with_exported_volume();
+    let space = status(&machine)["space"].clone();
+    assert_eq!(space["promised"], 32 * MIB, "{space}");
+    assert_eq!(space["refuses"], false, "{space}");
+}
