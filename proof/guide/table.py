@@ -17,7 +17,10 @@ SECRET = "a secret of ann"
 
 PAGES: dict[str, Page] = {
     "getting-started": Page(
-        elsewhere=(("make ", "builds and installs: make build, proof.demo"),),
+        elsewhere=(
+            ("make ", "builds and installs: make build, proof.demo"),
+            *((start, "needs a client's kernel: proof.linux") for start in ("iscsiadm", "nbd-client", "lsblk")),
+        ),
     ),
     "volumes": Page(
         before=POOL + "serve tank\n",
@@ -52,6 +55,7 @@ PAGES: dict[str, Page] = {
         instead=(*((f"DISK{number}", f"/srv/disks/d{number}") for number in range(1, 7)),
                  *((f"NVME{number}", f"/srv/disks/n{number}") for number in range(1, 4)), ("OLD", "/srv/disks/d1"), ("NEW", "/srv/disks/d3")),
         elsewhere=(
+            ("space:", "an answer"), ("61T are", "an answer"),
             ("bulkhead pool events tank --follow", "never ends"), ("bulkhead pool replace tank OLD        #", "needs a disk that was changed"),
             ("bulkhead pool replace-disk tank     ", "needs a bad disk: tests/care.rs"), ("bulkhead pool replace-disk tank --yes", "as above"),
             *((start, "an answer") for start in ("BAD DEVICE", "/dev/loop", "UNUSED DISK", "a new disk needs", "1. ", "2. ", "3. ", "to do it")),

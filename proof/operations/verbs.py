@@ -77,6 +77,7 @@ ELSEWHERE = {
     "user add": "each file of a head is replaced as a whole: crates/api",
     "user passwd": "each file of a head is replaced as a whole: crates/api",
     "user remove": "each file of a head is replaced as a whole: crates/api",
+    "snapshot rollback": "another name of `volume rollback`",
     "volume clone": "another name of `snapshot clone`",
 }
 """Verbs that are killed elsewhere, or whose state is in no pool; why."""

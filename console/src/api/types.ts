@@ -61,6 +61,29 @@ export interface DamageView {
   snapshot?: string | null;
 }
 
+/** What to do, the same wherever a state is shown. */
+export interface Advice {
+  severity: "error" | "warning" | "info";
+  what: string;
+  why: string;
+  command?: string | null;
+  button?: "replace_disk" | "clear" | "online" | "scrub" | "resume_scrub" | "space" | null;
+  device?: string | null;
+}
+
+/** The space of a pool as its volumes have it. */
+export interface PoolSpace {
+  usable: number;
+  written: number;
+  reserved: number;
+  available: number;
+  promised: number;
+  overcommitted: number;
+  full_percent: number;
+  refused_writes?: number;
+  refuses?: boolean;
+}
+
 export interface PoolStatus {
   name: string;
   guid: string;
@@ -69,11 +92,11 @@ export interface PoolStatus {
   size: number;
   allocated: number;
   free: number;
+  space?: PoolSpace | null;
   fragmentation_percent?: number | null;
   devices: DeviceView[];
   scan?: ScanView | null;
-  advice: string[];
-  next?: string | null;
+  advice: Advice[];
   damaged?: DamageView[];
   scrub_schedule?: { when: string; next: number } | null;
 }
@@ -315,7 +338,7 @@ export interface Alert {
   severity: string;
   about: string;
   sentence: string;
-  advice?: string | null;
+  advice?: Advice | null;
 }
 
 export interface Operation {

@@ -9,6 +9,7 @@ import { FormDialog } from "../parts/dialog";
 import { Check, Input, Select } from "../parts/fields";
 import { useOfPools, type OfPool } from "../state/loaded";
 import { link } from "../state/route";
+import { InUse } from "./inuse";
 import { useVolumes } from "./volumes";
 
 /** Who may connect, in words. */
@@ -21,6 +22,7 @@ function clientWords({ access }: NbdView["export"]): string {
 export function NbdCard({ pools }: { pools: string[] }) {
   const [creating, setCreating] = useState(false);
   const [leaving, setLeaving] = useState<NbdView | null>(null);
+  const [inUse, setInUse] = useState(false);
   const rows = useOfPools<NbdView>(pools, "nbd");
   return (
     <Card
@@ -46,7 +48,7 @@ export function NbdCard({ pools }: { pools: string[] }) {
               title: "Actions",
               quiet: true,
               cell: (row) => (
-                <Button needs="operator" onClick={() => setLeaving(row.item)}>
+                <Button needs="operator" onClick={() => { setInUse(false); setLeaving(row.item); }}>
                   Offer no more<span class="unseen">: {row.item.export.name}</span>
                 </Button>
               ),
@@ -57,8 +59,9 @@ export function NbdCard({ pools }: { pools: string[] }) {
       {creating && <OfferByNbd pools={pools} onClose={() => setCreating(false)} />}
       {leaving && (
         <FormDialog title={`Offer ${leaving.export.name} no more`} action="Offer it no more" danger onClose={() => setLeaving(null)}
-          submit={async () => (await remove<Done>(`${nbdPath(leaving.volume)}?name=${encodeURIComponent(leaving.export.name)}`)).message}>
-          <p>Its clients are disconnected. The volume {leaving.volume} stays.</p>
+          submit={async () => (await remove<Done>(`${nbdPath(leaving.volume)}?name=${encodeURIComponent(leaving.export.name)}&in_use=${inUse}`)).message}>
+          <p>The volume {leaving.volume} stays.</p>
+          <InUse sessions={leaving.sessions ?? []} checked={inUse} onValue={setInUse} />
         </FormDialog>
       )}
     </Card>

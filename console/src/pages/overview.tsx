@@ -1,12 +1,14 @@
 // Everything at a glance: what needs somebody, who serves what, how full, how fast.
 
-import type { Alert, HeadState, LinkState, Overview, PoolState } from "../api/types";
-import { Card, Meter, Page } from "../parts/basics";
+import type { Alert, HeadState, LinkState, Overview, PoolState, PoolStatus } from "../api/types";
+import { AdviceLine } from "../parts/advice";
+import { Card, Page } from "../parts/basics";
 import { Chart } from "../parts/chart";
-import { bytes, duration, percent, plural } from "../parts/format";
+import { duration, plural } from "../parts/format";
 import { Icon } from "../parts/icons";
 import { Said } from "../parts/said";
 import { ScanProgress } from "../parts/scan";
+import { SpaceMeter } from "../parts/space";
 import { State, ToneIcon, toneOf, type Tone } from "../parts/state";
 import { Timeline } from "../parts/timeline";
 import { Topology } from "../parts/topology";
@@ -50,6 +52,9 @@ export function OverviewPage() {
 const toneOfAlert = (alert: Alert): Tone =>
   alert.severity === "error" ? "bad" : alert.severity === "warning" ? "warning" : "idle";
 
+const poolOf = (now: Overview, alert: Alert): PoolStatus | null =>
+  now.pools.find((pool) => alert.about === `pool ${pool.name}`)?.pool ?? null;
+
 /** What to do next, in sentences; one calm line when there is nothing. */
 function Alerts({ now }: { now: Overview }) {
   const urgent = now.alerts.filter((alert) => alert.severity !== "info");
@@ -78,7 +83,7 @@ function Alerts({ now }: { now: Overview }) {
           <ToneIcon tone={toneOfAlert(alert)} />
           <div>
             <p><strong><Said text={alert.sentence} /></strong></p>
-            {alert.advice && <p class="advice"><Said text={alert.advice} /></p>}
+            {alert.advice && <AdviceLine advice={alert.advice} pool={poolOf(now, alert)} />}
           </div>
         </div>
       ))}
@@ -174,15 +179,9 @@ function Links({ links }: { links: LinkState[] }) {
 function PoolCard({ pool }: { pool: PoolState }) {
   const status = pool.pool;
   if (!status) return null;
-  const share = Math.round(percent(status.allocated, status.size));
   return (
     <Card title={`Pool ${pool.name}`} actions={<a href={link("pools", pool.name)}>Details<span class="unseen"> of {pool.name}</span></a>}>
-      <Meter
-        label={`Space of ${pool.name} in use`}
-        part={status.allocated}
-        whole={status.size}
-        text={`${bytes(status.allocated)} of ${bytes(status.size)}, ${share} %`}
-      />
+      <SpaceMeter label={`Space of ${pool.name} in use`} pool={status} />
       <p class="muted">
         {plural(pool.volume_count, "volume")}, {plural(pool.target_count, "target")}, {plural(pool.session_count, "session")}
         {pool.uptime_s !== null && pool.uptime_s !== undefined && `, served for ${duration(pool.uptime_s * 1000)}`}

@@ -1,17 +1,19 @@
 // One pool: its devices, what to do about them, its volumes and events.
 
 import { useState } from "preact/hooks";
-import type { DamageView, DeviceView, Done, Operation, PoolState, PoolStatus } from "../api/types";
+import type { Advice, DamageView, DeviceView, Done, Operation, PoolState, PoolStatus } from "../api/types";
 import { post, remove } from "../api/client";
 import { confirmed, poolPath } from "../api/paths";
-import { Button, Card, Facts, Meter, Page, Table } from "../parts/basics";
+import { AdviceLine } from "../parts/advice";
+import { Button, Card, Facts, Page, Table } from "../parts/basics";
 import { FormDialog } from "../parts/dialog";
 import { Check, Select } from "../parts/fields";
 import { EventList } from "../parts/events";
-import { bytes, duration, moment, percent } from "../parts/format";
+import { bytes, duration, moment } from "../parts/format";
 import { Said } from "../parts/said";
 import { ScanProgress } from "../parts/scan";
-import { State, ToneIcon } from "../parts/state";
+import { SpaceMeter, spaceFacts } from "../parts/space";
+import { State, ToneIcon, type Tone } from "../parts/state";
 import { Topology, shortened } from "../parts/topology";
 import { events, overview, refresh } from "../state/live";
 import { complain, tell } from "../state/notices";
@@ -55,7 +57,7 @@ export function PoolPage({ name }: { name: string }) {
         </>
       }
     >
-      {pool && <Advice pool={pool} problems={state.problems} />}
+      {pool && <AdviceList pool={pool} problems={state.problems} />}
       <div class="grid">
         <Summary state={state} />
         {pool && <ScrubCard pool={pool} />}
@@ -95,13 +97,22 @@ async function perform(path: string, body: unknown): Promise<void> {
   }
 }
 
-function Advice({ pool, problems }: { pool: PoolStatus; problems: string[] }) {
-  const first = pool.next && !pool.advice.includes(pool.next) ? [pool.next] : [];
-  const sentences = [...first, ...pool.advice, ...problems];
-  if (sentences.length === 0) return null;
+const TONES: Record<Advice["severity"], Tone> = { error: "bad", warning: "warning", info: "idle" };
+
+function AdviceList({ pool, problems }: { pool: PoolStatus; problems: string[] }) {
+  if (pool.advice.length + problems.length === 0) return null;
   return (
     <section class="alerts" aria-label="What to do next">
-      {sentences.map((sentence) => (
+      {pool.advice.map((advice) => (
+        <div class={`alert tone-${TONES[advice.severity]}`} key={`${advice.what} ${advice.why}`}>
+          <ToneIcon tone={TONES[advice.severity]} />
+          <div>
+            {advice.why && <p><strong>{advice.why}</strong></p>}
+            <AdviceLine advice={advice} pool={pool} />
+          </div>
+        </div>
+      ))}
+      {problems.map((sentence) => (
         <div class="alert tone-warning" key={sentence}>
           <ToneIcon tone="warning" />
           <p><Said text={sentence} /></p>
@@ -116,19 +127,14 @@ function Summary({ state }: { state: PoolState }) {
   return (
     <Card title="Summary">
       {pool && (
-        <Meter
-          label="Space in use"
-          part={pool.allocated}
-          whole={pool.size}
-          text={`${bytes(pool.allocated)} of ${bytes(pool.size)}, ${Math.round(percent(pool.allocated, pool.size))} %`}
-        />
+        <SpaceMeter label="Space in use" pool={pool} />
       )}
       <Facts
         facts={[
           ["Health", <State word={pool?.suspended ? "suspended" : pool?.health ?? state.state} />],
           ["Served by", `${state.served_by ?? "no head"}${state.home ? ` (home: ${state.home})` : ""}`],
           ["Addresses", state.addresses.join(", ") || "those of the head"],
-          ["Free", pool ? bytes(pool.free) : "–"],
+          ...spaceFacts(pool ?? null),
           ["Sessions", state.session_count],
           ["Served for", state.uptime_s === null || state.uptime_s === undefined ? "–" : duration(state.uptime_s * 1000)],
         ]}

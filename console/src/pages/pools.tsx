@@ -3,10 +3,11 @@
 import { useState } from "preact/hooks";
 import type { Disk, Done, PoolState, PoolSummary } from "../api/types";
 import { mistake, post } from "../api/client";
-import { Button, Card, Meter, Page, Table } from "../parts/basics";
+import { Button, Card, Page, Table } from "../parts/basics";
 import { FormDialog } from "../parts/dialog";
 import { DiskChoice, Input, Select, TextArea } from "../parts/fields";
 import { bytes } from "../parts/format";
+import { SpaceMeter } from "../parts/space";
 import { State } from "../parts/state";
 import { overview } from "../state/live";
 import { useLoaded } from "../state/loaded";
@@ -49,14 +50,7 @@ export function PoolsPage() {
 function Space({ pool }: { pool: PoolState }) {
   const status = pool.pool;
   if (!status) return <>–</>;
-  return (
-    <Meter
-      label={`Space of ${pool.name} in use`}
-      part={status.allocated}
-      whole={status.size}
-      text={`${bytes(status.allocated)} of ${bytes(status.size)}`}
-    />
-  );
+  return <SpaceMeter label={`Space of ${pool.name} in use`} pool={status} />;
 }
 
 function Found({ pools, reload }: { pools: PoolSummary[]; reload: () => Promise<void> }) {

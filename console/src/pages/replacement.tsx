@@ -28,8 +28,8 @@ interface Wish {
   overwrite: boolean;
 }
 
-export function GuidedReplacement({ pool, onClose }: { pool: PoolStatus; onClose: () => void }) {
-  const [old, setOld] = useState("");
+export function GuidedReplacement({ pool, device = "", onClose }: { pool: PoolStatus; device?: string; onClose: () => void }) {
+  const [old, setOld] = useState(device);
   const [chosen, setChosen] = useState("");
   const [typed, setTyped] = useState("");
   const [overwrite, setOverwrite] = useState(false);
@@ -45,6 +45,7 @@ export function GuidedReplacement({ pool, onClose }: { pool: PoolStatus; onClose
     <FormDialog
       title={`Replace a disk of ${pool.name}`}
       action={view?.under_way ? "Go on" : "Replace it"}
+      isReady={isReady(view)}
       onClose={onClose}
       submit={async () => {
         const request = { pool: { replace_disk: { ...wish, perform: true } } };
@@ -66,7 +67,7 @@ export function GuidedReplacement({ pool, onClose }: { pool: PoolStatus; onClose
           ]),
           [TYPED, "another one, by its path"],
         ]}
-        hint={view ? `It needs ${bytes(view.needed_bytes)}.` : undefined} />
+        hint={view && view.needed_bytes > 0 ? `It needs ${bytes(view.needed_bytes)}.` : undefined} />
       {chosen === TYPED && <Input label="Path of the new disk" value={typed} onValue={setTyped} mono />}
       <Overwrite checked={overwrite} onValue={setOverwrite} />
       <Refusal error={refusal} />
@@ -79,6 +80,10 @@ export function GuidedReplacement({ pool, onClose }: { pool: PoolStatus; onClose
     </FormDialog>
   );
 }
+
+/** Whether the head would do it now: it knows both disks, and nothing is in the way. */
+const isReady = (view: ReplacementView | null): boolean =>
+  view !== null && (Boolean(view.under_way) || (Boolean(view.old) && Boolean(view.new) && !view.hindrance));
 
 /** What the wish would do, as the head sees it. */
 function useView(pool: string, wish: Wish): { view: ReplacementView | null; refusal: ApiError | null } {

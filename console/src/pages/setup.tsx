@@ -14,7 +14,7 @@ import { useLoaded } from "../state/loaded";
 import { link } from "../state/route";
 import { may } from "../state/session";
 import { Log } from "./drills";
-import { cleaned, fieldsOf, newDocument, sortFindings } from "./setup/draft";
+import { cleaned, fieldsOf, isToFillIn, newDocument, sortFindings } from "./setup/draft";
 import { FindingList, Findings } from "./setup/findings";
 import { ApplianceForm } from "./setup/form";
 import { PoolsCard } from "./setup/pools";
@@ -69,7 +69,9 @@ export function SetupPage() {
   const document = draft ?? file.data?.appliance ?? null;
   const isNew = file.data !== null && !file.data.appliance || file.error?.failure.kind === "not_found";
   const checked = useCheck(document);
-  const findings = sortFindings(checked.report?.findings ?? [], document ? fieldsOf(document) : []);
+  const all = checked.report?.findings ?? [];
+  const open = document ? all.filter((finding) => isToFillIn(document, finding)) : [];
+  const findings = sortFindings(all.filter((finding) => !open.includes(finding)), document ? fieldsOf(document) : []);
   return (
     <Page title="Set-up">
       <p class="lead">One file describes the appliance, the same on every head. Fill it in, mind what the check says, look at the plan, apply it.</p>
@@ -87,7 +89,7 @@ export function SetupPage() {
               <ApplianceForm document={document} onChange={setDraft} disks={disks.data ?? []} />
             </div>
             <aside class="setup-side" aria-label="Check, plan and apply">
-              <CheckCard document={document} checked={checked} whole={findings.get("") ?? []} />
+              <CheckCard document={document} checked={checked} whole={findings.get("") ?? []} open={open} />
               <PoolsCard document={document} />
               <PlanCard document={document} checked={checked} />
             </aside>
@@ -98,8 +100,16 @@ export function SetupPage() {
   );
 }
 
-function CheckCard({ document, checked, whole }: { document: ApplianceDocument; checked: Checking; whole: Finding[] }) {
-  const findings = checked.report?.findings ?? [];
+interface CheckProps {
+  document: ApplianceDocument;
+  checked: Checking;
+  whole: Finding[];
+  /** About fields that nobody has filled in yet: no mistakes of anybody. */
+  open: Finding[];
+}
+
+function CheckCard({ document, checked, whole, open }: CheckProps) {
+  const findings = (checked.report?.findings ?? []).filter((finding) => !open.includes(finding));
   const number = (severity: string): number => findings.filter((finding) => finding.severity === severity).length;
   const [errors, warnings, hints] = [number("error"), number("warning"), number("hint")];
   return (
@@ -107,8 +117,9 @@ function CheckCard({ document, checked, whole }: { document: ApplianceDocument; 
       <p role="status" class="check-result">
         {checked.isChecking || (!checked.report && !checked.refusal) ? <><ToneIcon tone="busy" /> Checking …</> : checked.refusal ? "" : (
           <>
-            <ToneIcon tone={errors > 0 ? "bad" : warnings > 0 ? "warning" : "good"} />
-            {findings.length === 0 ? "Nothing was found." : [
+            <ToneIcon tone={errors > 0 ? "bad" : warnings > 0 ? "warning" : open.length > 0 ? "idle" : "good"} />
+            {findings.length + open.length === 0 ? "Nothing was found." : [
+              open.length > 0 ? `${plural(open.length, "thing")} to fill in` : "",
               errors > 0 ? plural(errors, "error") : "", warnings > 0 ? plural(warnings, "warning") : "", hints > 0 ? plural(hints, "hint") : "",
             ].filter(Boolean).join(", ")}
           </>
@@ -116,6 +127,12 @@ function CheckCard({ document, checked, whole }: { document: ApplianceDocument; 
       </p>
       <Refusal error={checked.refusal} />
       {whole.length > 0 && <FindingList findings={whole} />}
+      {open.length > 0 && (
+        <details>
+          <summary>What is to be filled in</summary>
+          <ul class="list">{open.map((finding) => <li key={`${finding.code} ${finding.what}`}>{finding.what}</li>)}</ul>
+        </details>
+      )}
       <HeadsAsked document={document} report={checked.report} />
       {checked.report?.toml && (
         <details>
@@ -160,7 +177,7 @@ function PlanCard({ document, checked }: { document: ApplianceDocument; checked:
   if (!may("admin")) return <Card title="Plan"><p>An administrator can plan and apply it.</p></Card>;
   return (
     <Card title="Plan" actions={<Button disabled={hasErrors || isPlanning} onClick={() => void makePlan()}>{isPlanning ? "Planning …" : "Make the plan"}</Button>}>
-      {hasErrors && checked.report && <p>Mend the errors first.</p>}
+      {hasErrors && checked.report && <p>Fill in what is empty and mend the errors first.</p>}
       <Refusal error={refusal} />
       {found.length > 0 && <FindingList findings={found} />}
       {plan && <PlanView document={document} plan={plan} />}

@@ -6,12 +6,13 @@ import { mistake, post, remove } from "../api/client";
 import { confirmed, targetPath } from "../api/paths";
 import { Button, Card, Facts, Page, Table } from "../parts/basics";
 import { FormDialog } from "../parts/dialog";
-import { Input, Select } from "../parts/fields";
+import { Check, Input, Select } from "../parts/fields";
 import { State, ToneIcon } from "../parts/state";
 import { useLoaded } from "../state/loaded";
 import { complain, tell } from "../state/notices";
 import { go, link } from "../state/route";
 import { may } from "../state/session";
+import { InUse } from "./inuse";
 import { MapVolume } from "./maps";
 
 type Asked = { kind: "map" | "allow" | "chap" | "destroy" } | { kind: "unmap"; unit: UnitView };
@@ -161,29 +162,33 @@ interface DialogsProps {
 
 function Dialogs({ pool, target, asked, onClose }: DialogsProps) {
   const path = targetPath(pool, target.name);
+  const [inUse, setInUse] = useState(false);
+  const users = <InUse sessions={target.sessions ?? []} checked={inUse} onValue={setInUse} />;
   switch (asked.kind) {
     case "map":
       return <MapVolume pool={pool} target={target.name} onClose={onClose} />;
     case "allow":
-      return <Allow path={path} onClose={onClose} />;
+      return <Allow path={path} isOpen={target.access.everyone ?? false} onClose={onClose} />;
     case "chap":
       return <SetSecret path={path} onClose={onClose} />;
     case "unmap":
       return (
         <FormDialog title={`Withdraw ${asked.unit.volume}`} action="Withdraw it" danger onClose={onClose}
-          submit={async () => (await post<Done>(`${path}/unmap`, { volume: asked.unit.volume })).message}>
+          submit={async () => (await post<Done>(`${path}/unmap`, { volume: asked.unit.volume, in_use: inUse })).message}>
           <p>Initiators lose unit {asked.unit.lun} of {target.name}. The volume and its data stay.</p>
+          {users}
         </FormDialog>
       );
     case "destroy":
       return (
         <FormDialog title={`Destroy ${target.name}`} action="Destroy the target" danger typed={target.name} onClose={onClose}
           submit={async () => {
-            const done = await remove<Done>(confirmed(path, target.name));
+            const done = await remove<Done>(confirmed(path, target.name, `&in_use=${inUse}`));
             go("targets");
             return done.message;
           }}>
-          <p>Its sessions end. The volumes and their data stay.</p>
+          <p>The volumes and their data stay.</p>
+          {users}
         </FormDialog>
       );
   }
@@ -191,9 +196,10 @@ function Dialogs({ pool, target, asked, onClose }: DialogsProps) {
 
 type Kind = "initiator" | "network" | "everyone";
 
-function Allow({ path, onClose }: { path: string; onClose: () => void }) {
+function Allow({ path, isOpen, onClose }: { path: string; isOpen: boolean; onClose: () => void }) {
   const [kind, setKind] = useState<Kind>("initiator");
   const [who, setWho] = useState("");
+  const [only, setOnly] = useState(false);
   return (
     <FormDialog title="Allow" action="Allow" danger={kind === "everyone"} onClose={onClose}
       submit={async () => {
@@ -202,6 +208,7 @@ function Allow({ path, onClose }: { path: string; onClose: () => void }) {
           initiators: kind === "initiator" ? [who.trim()] : [],
           networks: kind === "network" ? [who.trim()] : [],
           everyone: kind === "everyone",
+          instead_of_everyone: kind !== "everyone" && isOpen && only,
         };
         return (await post<Done>(`${path}/allow`, body)).message;
       }}>
@@ -211,6 +218,9 @@ function Allow({ path, onClose }: { path: string; onClose: () => void }) {
         <Input label="Initiator" hint="such as iqn.1993-08.org.debian:01:host7" value={who} onValue={setWho} mono required />
       )}
       {kind === "network" && <Input label="Network" hint="such as 10.77.1.0/24" value={who} onValue={setWho} mono required />}
+      {kind !== "everyone" && isOpen && (
+        <Check label="Only these from now on" hint="Everyone is let in now; as long as that is so, naming some changes nothing." checked={only} onValue={setOnly} />
+      )}
       {kind === "everyone" && <p>Anybody who reaches the address can read and write the volumes of this target.</p>}
     </FormDialog>
   );

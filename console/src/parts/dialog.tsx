@@ -42,6 +42,8 @@ interface FormDialogProps {
   danger?: boolean;
   /** The name that has to be typed first. */
   typed?: string;
+  /** Whether there is something to send. */
+  isReady?: boolean;
   onClose: () => void;
   /** Does it; a string that it returns is told. */
   submit: () => Promise<string | void>;
@@ -49,7 +51,7 @@ interface FormDialogProps {
 }
 
 export function FormDialog(props: FormDialogProps) {
-  const { title, action, danger, typed, onClose, submit, children } = props;
+  const { title, action, danger, typed, isReady = true, onClose, submit, children } = props;
   const [busy, setBusy] = useState(false);
   const [failure, setFailure] = useState<ApiError | null>(null);
   const [word, setWord] = useState("");
@@ -86,7 +88,7 @@ export function FormDialog(props: FormDialogProps) {
         <Refusal error={failure} />
         <div class="dialog-foot">
           <Button onClick={onClose}>Cancel</Button>
-          <Button type="submit" kind={danger ? "danger" : "primary"} disabled={busy || isMissingWord}>
+          <Button type="submit" kind={danger ? "danger" : "primary"} disabled={busy || isMissingWord || !isReady}>
             {busy ? "Working …" : action}
           </Button>
         </div>

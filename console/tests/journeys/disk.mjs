@@ -14,7 +14,10 @@ export async function replacesDisk({ browser, head }) {
   await members.getByText("offline", { exact: true }).waitFor();
   // What to do next is said on the first page, too.
   await page.getByRole("link", { name: "Overview" }).click();
-  await page.getByRole("region", { name: "What to do next" }).locator(".alert").first().waitFor();
+  const next = page.getByRole("region", { name: "What to do next" });
+  await next.getByText(`${old} was taken offline`).waitFor();
+  await next.getByText(`bulkhead pool online tank ${old}`).waitFor();
+  await next.getByRole("button", { name: `Use it again of tank: ${old}` }).waitFor();
   await page.getByRole("link", { name: "Events", exact: true }).click();
   const words = page.getByLabel("Only with these words");
   await words.fill("IS OFFLINE");
@@ -46,6 +49,9 @@ export async function replacesDiskGuided({ browser, head }) {
   await button(page, "Replace a disk").click();
   const form = dialog(page);
   await form.getByText("no disk is bad").waitFor();
+  // Nothing is chosen yet: there is nothing to do, and no size that a new disk needs.
+  assert.ok(await button(form, "Replace it").isDisabled());
+  assert.equal(await form.getByText(/needs 0/).count(), 0);
   await form.getByLabel("Disk to replace", { exact: true }).selectOption(old);
   await form.getByLabel("New disk", { exact: true }).selectOption("path");
   await form.getByLabel("Path of the new disk", { exact: true }).fill(fresh);

@@ -22,7 +22,7 @@ export async function describesAppliance(world) {
   const page = await world.left.page({ path: "setup" });
   world.page = page;
   await button(page, "Describe a new appliance").click();
-  await region(page, "Check").getByText(/error/).waitFor();
+  await region(page, "Check").getByText(/to fill in/).first().waitFor();
   const fill = (group, field, text) => page.getByRole("group", { name: group, exact: true }).getByLabel(field, { exact: true }).fill(text);
 
   for (const [network, [number]] of Object.entries(NETWORKS)) {

@@ -153,7 +153,7 @@ fn check_pool(text: &str) -> Result<String, NameError> {
         return refuse(
             text,
             WHAT,
-            "start with a letter; use letters, digits, spaces and - _ . : only",
+            "start with a letter; use letters, digits and - _ . : only",
         );
     }
     if RESERVED.iter().any(|word| text.starts_with(word)) || text == "log" {
@@ -178,7 +178,7 @@ fn check_dataset_path(text: &str, what: &'static str) -> Result<(), NameError> {
         return refuse(
             text,
             what,
-            "between slashes use letters, digits, spaces and - _ . : only",
+            "between slashes use letters, digits and - _ . : only",
         );
     }
     Ok(())
@@ -198,7 +198,7 @@ fn check_snapshot(text: &str) -> Result<String, NameError> {
         return refuse(
             text,
             WHAT,
-            "after @ use letters, digits, spaces and - _ . : only, 255 in all",
+            "after @ use letters, digits and - _ . : only, 255 in all",
         );
     }
     Ok(text.to_owned())

@@ -2,7 +2,8 @@
 //!
 //! `cli` turns words into a plan; `appliance` checks and applies the description of a whole
 //! appliance; what Pacemaker runs is the crate `agents`; `head` serves the HTTP API; `hand_over` has Pacemaker
-//! move a pool; `reach` finds who performs a request, a running server or this very process;
+//! move a pool; `pools` finds which pools a request is about, `reach` who performs it, a running server or this very
+//! process;
 //! `patience` asks a server's successor; `operations` perform requests on
 //! an open pool; `server` keeps a pool open and serves it; `output` prints what came of it.
 
@@ -11,6 +12,7 @@
 mod accounts;
 mod appliance;
 mod bench_crypto;
+mod block_class;
 mod cli;
 mod drill;
 mod hand_over;
@@ -25,6 +27,7 @@ mod output;
 mod partitions;
 mod patience;
 mod places;
+mod pools;
 mod reach;
 mod replicate;
 mod rescue;
@@ -50,6 +53,7 @@ fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {
+            let error = cli::without_odd_tips(error);
             return match cli::misunderstood(&error, std::env::args_os()) {
                 Some(failure) => fail(&failure, true),
                 // Prints help, or what is wrong, as people read it, and ends.
@@ -113,9 +117,7 @@ fn run(plan: Plan, common: &Common) -> Result<ExitCode, Failure> {
             return bench_crypto::run(&args, common.json, &mut print).map(done);
         }
         Plan::Completion(shell) => {
-            let mut text = Vec::new();
-            cli::completions(shell, &mut text);
-            return print(&text).map(done);
+            return print(cli::completions(shell).as_bytes()).map(done);
         }
         Plan::Man(directory) => {
             return cli::manual_pages(&directory).map(done).map_err(|error| {
@@ -124,8 +126,8 @@ fn run(plan: Plan, common: &Common) -> Result<ExitCode, Failure> {
             });
         }
         Plan::Watch { pool, interval } => loop {
-            let answer = reach::ask(common, &pool, control::Request::Status, &mut progress)?;
-            show(&answer, common)?;
+            let status = control::Request::Status;
+            show_all(&pools::ask(common, &pool, status, &mut progress)?, common)?;
             std::thread::sleep(interval);
         },
         Plan::Follow(pool) => {
@@ -134,7 +136,14 @@ fn run(plan: Plan, common: &Common) -> Result<ExitCode, Failure> {
         }
         Plan::Patiently(pool, request) => patience::ask(common, &pool, request, &mut progress)?,
         Plan::Stream { pool, request } => return transfer(&pool, request, common).map(done),
-        Plan::Ask { pool, request } => reach::ask(common, &pool, request, &mut progress)?,
+        Plan::Ask { pool, request } => {
+            let asked = pools::ask(common, &pool, request, &mut progress)?;
+            return show_all(&asked, common).map(done);
+        }
+        Plan::Names { word } => {
+            let names = pools::names(common, &word);
+            return print(names.join("\n").as_bytes()).map(done);
+        }
         Plan::Move(args) => hand_over::run(&args, common)?,
         Plan::Create(create) => reach::create(common, create)?,
         Plan::Discover => reach::discover(common)?,
@@ -184,6 +193,16 @@ fn transfer(
 
 fn show(answer: &Answer, common: &Common) -> Result<(), Failure> {
     print(output::answer(answer, common.json).as_bytes())
+}
+
+/// Prints what pools answered; what one could not answer is told after it.
+fn show_all(asked: &pools::Asked, common: &Common) -> Result<(), Failure> {
+    match (&asked.failure, common.json) {
+        // One document: a script must not take a part for the whole.
+        (Some(failure), true) => return Err(failure.clone()),
+        _ => print(output::answers(&asked.answers, common.json).as_bytes())?,
+    }
+    asked.failure.clone().map_or(Ok(()), Err)
 }
 
 /// Prints; a reader that went away (`| head`) is no failure.

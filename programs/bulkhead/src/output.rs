@@ -61,6 +61,49 @@ pub fn answer(answer: &Answer, json: bool) -> String {
     }
 }
 
+/// What is printed for the answers of several pools to one question: lists become one list.
+pub fn answers(answers: &[Answer], json: bool) -> String {
+    if let [only] = answers {
+        return answer(only, json);
+    }
+    if json {
+        let mut all = Vec::new();
+        for one in answers.iter().map(bare) {
+            match one {
+                serde_json::Value::Array(list) => all.extend(list),
+                other => all.push(other),
+            }
+        }
+        let mut text = serde_json::to_string_pretty(&all).expect("answers are JSON");
+        text.push('\n');
+        return text;
+    }
+    let texts: Vec<String> = joined(answers)
+        .iter()
+        .map(|one| answer(one, false))
+        .collect();
+    texts.join("\n")
+}
+
+/// Lists of one kind as one list, so that they are one table.
+fn joined(answers: &[Answer]) -> Vec<Answer> {
+    let mut all: Vec<Answer> = Vec::new();
+    for one in answers {
+        match (all.last_mut(), one) {
+            (Some(Answer::Volumes(all)), Answer::Volumes(more)) => all.extend_from_slice(more),
+            (Some(Answer::Space(all)), Answer::Space(more)) => all.extend_from_slice(more),
+            (Some(Answer::Snapshots(all)), Answer::Snapshots(more)) => all.extend_from_slice(more),
+            (Some(Answer::Schedules(all)), Answer::Schedules(more)) => all.extend_from_slice(more),
+            (Some(Answer::Targets(all)), Answer::Targets(more)) => all.extend_from_slice(more),
+            (Some(Answer::Nbd(all)), Answer::Nbd(more)) => all.extend_from_slice(more),
+            (Some(Answer::Keys(all)), Answer::Keys(more)) => all.extend_from_slice(more),
+            (Some(Answer::Rescues(all)), Answer::Rescues(more)) => all.extend_from_slice(more),
+            (_, one) => all.push(one.clone()),
+        }
+    }
+    all
+}
+
 /// An answer without its name: a command prints only one kind, so that the name says nothing.
 fn bare(answer: &Answer) -> serde_json::Value {
     match serde_json::to_value(answer).expect("answers are JSON") {

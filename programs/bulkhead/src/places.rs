@@ -44,6 +44,14 @@ pub fn known_pools(common: &Common) -> BTreeSet<PoolName> {
     entries.filter_map(name).collect()
 }
 
+/// The pools that are served or were seen on this machine, in words.
+pub fn known_words(common: &Common) -> Option<String> {
+    let mut known = known_pools(common);
+    known.extend(crate::reach::sockets(common));
+    let names: Vec<&str> = known.iter().map(PoolName::as_str).collect();
+    (!names.is_empty()).then(|| names.join(" "))
+}
+
 /// Notes where the devices of `pool` are. Failing to is no failure of what was asked.
 pub fn remember(common: &Common, pool: &PoolName, devices: &[PathBuf]) {
     let search = common.search();
@@ -148,8 +156,13 @@ pub fn candidate(common: &Common, pool: &PoolName) -> Result<Candidate, Failure>
             let places = places(common, Some(pool));
             let places: Vec<_> = places.iter().map(|p| p.display().to_string()).collect();
             let message = format!("no pool {pool} was found in: {}", places.join(" "));
-            Err(Failure::not_found(message)
-                .advise("name the directory or the devices it is on with --search"))
+            let known = match known_words(common) {
+                None => String::new(),
+                Some(known) => format!("known here: {known}; for another one, "),
+            };
+            Err(Failure::not_found(message).advise(format!(
+                "{known}name the directory or the devices it is on with --search"
+            )))
         }
         _ => {
             let guids: Vec<_> = found.iter().map(|c| c.guid.to_string()).collect();

@@ -239,7 +239,7 @@ fn the_only_one(common: &Common) -> Result<PoolName, Failure> {
     if found.len() > 1 {
         let names: Vec<&str> = found.iter().map(PoolName::as_str).collect();
         let message = format!("there are several pools: {}", names.join(" "));
-        return Err(Failure::usage(message).advise("name one (with --pool, for targets)"));
+        return Err(Failure::usage(message).advise("name one with --pool"));
     }
     found.pop_first().ok_or_else(|| {
         Failure::not_found("no pool is served or known here")
@@ -355,6 +355,7 @@ pub fn destroy(pool: Pool) -> Result<(), Failure> {
 /// Makes a pool, and exports it.
 pub fn create(common: &Common, create: PoolCreate) -> Result<Answer, Failure> {
     let name = create.name.clone();
+    operations::refuse_space(name.as_str())?;
     let Hold::Own(_lock) = hold(common, &name)? else {
         return Err(exists(&name));
     };

@@ -15,7 +15,7 @@ use units::{PoolName, VolumeName};
 use crate::cli::{Common, RescueArgs};
 use crate::server::Event;
 use crate::server::signals;
-use crate::{output, reach};
+use crate::{output, pools, reach};
 
 /// Pause between two looks whether the rescue still lasts.
 const LOOK_INTERVAL: Duration = Duration::from_millis(500);
@@ -27,9 +27,10 @@ pub fn run(
     print: &mut dyn FnMut(&str) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
     if args.list {
-        let pool = reach::named(common, &args.pool().into())?;
-        let answer = ask(common, &pool, RescueRequest::List)?;
-        return print(&output::answer(&answer, common.json));
+        let list = Request::Volume(VolumeRequest::Rescue(RescueRequest::List));
+        let asked = pools::ask(common, &args.pool().into(), list, &mut |_| ())?;
+        print(&output::answers(&asked.answers, common.json))?;
+        return asked.failure.map_or(Ok(()), Err);
     }
     let volume = args.volume()?;
     let pool = volume.pool();

@@ -12,14 +12,14 @@ const TARGET: &str = "iqn.2026-01.org.example:tank";
 /// Sparse: the examples make large volumes.
 const DISK_BYTES: u64 = 4 << 40;
 const DISKS: [&str; 8] = [
-    "dev/sda",
-    "dev/sdb",
-    "dev/sdc",
-    "dev/sdd",
-    "dev/sde",
-    "dev/sdf",
-    "dev/nvme0n1",
-    "dev/nvme1n1",
+    "dev/disk/by-id/scsi-a",
+    "dev/disk/by-id/scsi-b",
+    "dev/disk/by-id/scsi-c",
+    "dev/disk/by-id/scsi-d",
+    "dev/disk/by-id/scsi-e",
+    "dev/disk/by-id/scsi-f",
+    "dev/disk/by-id/nvme-a",
+    "dev/disk/by-id/nvme-b",
 ];
 
 /// Starts of the examples that are not run here, and why.
@@ -54,8 +54,14 @@ const ELSEWHERE: [(&str, &str); 21] = [
 const BEFORE: [(&str, &[&str]); 14] = [
     ("pool create", &["pool destroy tank --yes-destroy-all-data"]),
     ("pool import tank", &["volume list tank --host-id 00000002"]),
-    ("pool detach", &["pool attach tank dev/sda dev/sdc"]),
-    ("pool remove", &["pool add tank spare dev/sde"]),
+    (
+        "pool detach",
+        &["pool attach tank dev/disk/by-id/scsi-a dev/disk/by-id/scsi-c"],
+    ),
+    (
+        "pool remove",
+        &["pool add tank spare dev/disk/by-id/scsi-e"],
+    ),
     (
         "volume create tank/db/data",
         &["volume destroy tank/db/data --yes-destroy-data"],
@@ -101,7 +107,12 @@ const CHANGED: &str = "dev srv state";
 /// A pool, volumes, a snapshot, a target, and files with secrets.
 fn world() -> Machine {
     let machine = Machine::with_disks(&[]);
-    for folder in ["dev", "srv/disks", "root", "etc/bash_completion.d"] {
+    for folder in [
+        "dev/disk/by-id",
+        "srv/disks",
+        "root",
+        "etc/bash_completion.d",
+    ] {
         std::fs::create_dir_all(machine.path(folder)).expect("a folder");
     }
     for disk in DISKS {
@@ -112,7 +123,7 @@ fn world() -> Machine {
         let secret = machine.path(&format!("root/{user}.secret"));
         std::fs::write(secret, format!("{user}-secret-12")).expect("a secret");
     }
-    machine.ok("pool create tank mirror dev/sda dev/sdb");
+    machine.ok("pool create tank mirror dev/disk/by-id/scsi-a dev/disk/by-id/scsi-b");
     for volume in ["vm0", "iso", "db/data", "db/log"] {
         machine.ok(&format!(
             "volume create tank/{volume} --size 16M --sparse --parents"

@@ -149,6 +149,26 @@ export function sortFindings(findings: Finding[], fields: string[]): Map<string,
   return sorted;
 }
 
+/** Whether a finding is about a place of the form in which nothing stands yet. */
+export function isToFillIn(document: ApplianceDocument, finding: Finding): boolean {
+  const key = finding.where.key ?? "";
+  return finding.severity === "error" && key !== "" && isEmpty(valueAt(document, key));
+}
+
+function valueAt(document: unknown, key: string): unknown {
+  const names = [...key.matchAll(/"((?:[^"\\]|\\.)*)"|[^.[\]]+/g)].map((found) => found[1] ?? found[0]);
+  return names.reduce<unknown>((value, name) => (isObject(value) ? value[name] : undefined), document);
+}
+
+const isObject = (value: unknown): value is Record<string, unknown> => typeof value === "object" && value !== null;
+
+/** Nothing, or a structure of nothings; where a network is named beside an empty address, nobody typed anything. */
+function isEmpty(value: unknown): boolean {
+  if (value === undefined || value === null || value === "") return true;
+  if (!isObject(value)) return false;
+  return Object.entries(value).every(([name, inner]) => name === "network" || isEmpty(inner));
+}
+
 /** The keys of all fields that the form shows. */
 export function fieldsOf(document: ApplianceDocument): string[] {
   const networks = Object.keys(document.networks).flatMap((name) => {

@@ -16,6 +16,11 @@ import { Overwrite } from "../overwrite";
 /** What disks are written in, where the file says nothing. */
 const SECTOR_BYTES = 4096;
 
+/** Whether the pool that was found is on these disks, whole or by a partition. */
+const isOn = (found: PoolSummary, disks: string[]): boolean =>
+  [...found.devices, ...(found.missing ?? [])].some((device) =>
+    disks.some((disk) => disk !== "" && (device === disk || device.startsWith(`${disk}-part`))));
+
 export function PoolsCard({ document }: { document: ApplianceDocument }) {
   const [asked, setAsked] = useState<string | null>(null);
   const found = useLoaded<PoolSummary[]>("/pools");
@@ -29,11 +34,15 @@ export function PoolsCard({ document }: { document: ApplianceDocument }) {
     <Card title="Pools on the disks">
       <ul class="list" aria-label="Pools of the file">
         {pools.map(([name, pool]) => {
-          const isThere = found.data?.some((one) => one.name === name);
+          const called = (found.data ?? []).filter((one) => one.name === name);
+          const isThere = called.some((one) => isOn(one, pool.disks));
           return (
             <li key={name}>
               <b>{name}</b>{" "}
               {found.data === null ? "…" : isThere ? <State word="on its disks" tone="good" /> : <State word="not made yet" tone="idle" />}{" "}
+              {!isThere && called.length > 0 && (
+                <State word={`another pool of this name is on ${called[0]?.devices[0] ?? "other disks"}`} tone="warning" />
+              )}
               {found.data !== null && !isThere && pool.disks.length > 0 && (
                 <Button needs="admin" onClick={() => setAsked(name)}>Make {name}</Button>
               )}

@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use block_device::Effort;
+use scsi::opcodes::Op;
 use scsi::{Command, DataOut, Executed, Outcome, Status};
 use serving::{
     Change, Connection, Counters, FlushGroup, FlushOutcome, Flushed, Pending, Reservation,
@@ -34,11 +35,11 @@ pub(crate) enum Work {
 }
 
 impl Work {
-    /// By operation code: READ and WRITE (6), (10), (12), (16), and WRITE AND VERIFY.
-    pub(crate) const fn of(opcode: u8) -> Self {
-        match opcode {
-            0x08 | 0x28 | 0xa8 | 0x88 => Self::Read,
-            0x0a | 0x2a | 0xaa | 0x8a | 0x2e | 0xae | 0x8e => Self::Write,
+    /// By operation code, as the table of commands has it.
+    pub(crate) fn of(opcode: u8) -> Self {
+        match scsi::opcodes::by_opcode(opcode) {
+            Some(Op::Read) => Self::Read,
+            Some(Op::Write | Op::WriteAndVerify) => Self::Write,
             _ => Self::Other,
         }
     }

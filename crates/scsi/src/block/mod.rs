@@ -110,7 +110,7 @@ fn writable(command: &Command, unit: &Unit, geometry: &Geometry) -> Result<Exten
 
 /// Where the data of a plain write may land.
 pub(crate) fn landing(command: &Command, unit: &Unit) -> Option<Landing> {
-    if !matches!(command.cdb.opcode(), 0x0a | 0x2a | 0x8a | 0xaa) {
+    if crate::opcodes::by_opcode(command.cdb.opcode()) != Some(Op::Write) {
         return None;
     }
     let extent = Range::of(&command.cdb).transfer(&unit.geometry()).ok()?;

@@ -205,6 +205,12 @@ pub fn recognise(cdb: &Cdb, thin: bool) -> Result<&'static Row, Sense> {
     Ok(row)
 }
 
+/// What commands with this operation code do, if it needs no service action to tell.
+pub fn by_opcode(opcode: u8) -> Option<Op> {
+    let first = rows_of(opcode).first()?;
+    first.action.is_none().then_some(first.op)
+}
+
 /// The rows with an operation code; more than one only if it has service actions.
 pub(crate) fn rows_of(opcode: u8) -> &'static [Row] {
     let (start, end) = table::INDEX[usize::from(opcode)];

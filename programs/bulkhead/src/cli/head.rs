@@ -158,10 +158,16 @@ pub enum UserVerb {
         password: PasswordArgs,
     },
     /// List the users
-    #[command(after_help = "Example:\n  bulkhead user list --json")]
+    #[command(
+        visible_alias = "ls",
+        after_help = "Example:\n  bulkhead user list --json"
+    )]
     List,
     /// Remove a user with their tokens
-    #[command(after_help = "Example:\n  bulkhead user remove bert")]
+    #[command(
+        visible_alias = "rm",
+        after_help = "Example:\n  bulkhead user remove bert"
+    )]
     Remove {
         /// The name
         name: String,
@@ -218,7 +224,7 @@ pub enum TokenVerb {
         expires_days: Option<u32>,
     },
     /// List the tokens
-    #[command(after_help = "Example:\n  bulkhead token list")]
+    #[command(visible_alias = "ls", after_help = "Example:\n  bulkhead token list")]
     List,
     /// Revoke a token
     #[command(after_help = "Example:\n  bulkhead token revoke 3f0c9a7e21bd")]

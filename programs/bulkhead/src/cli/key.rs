@@ -6,6 +6,7 @@ use control::key::{KeyBytes, KeyLocation, KeyRequest, KeyWish};
 use control::request::Request;
 use units::{PoolName, VolumeName};
 
+use super::which::PoolOption;
 use super::{Plan, Whose};
 use crate::secret;
 
@@ -61,6 +62,9 @@ pub enum KeyCommand {
         /// The volume or the pool [default: the only pool that is served or known here]
         #[arg(value_name = "VOLUME|POOL", value_parser = super::volume::dataset)]
         of: Option<String>,
+        /// The pool
+        #[command(flatten)]
+        pool: PoolOption,
     },
 }
 
@@ -260,8 +264,8 @@ impl KeyCommand {
                 };
                 Ok(ask(pool, change))
             }
-            Self::Status { of } => {
-                let (pool, name) = match of {
+            Self::Status { of, pool } => {
+                let (pool, name) = match pool.or(of) {
                     None => (Whose::TheOnlyOne, None),
                     Some(of) => {
                         let (pool, name) = parts(&of)?;

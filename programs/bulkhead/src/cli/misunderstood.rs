@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 
-use clap::error::ErrorKind;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use control::Failure;
 
 /// The failure to print as JSON; `None` if people are to read it, or if help was asked for.
@@ -31,6 +31,20 @@ pub fn misunderstood(
     Some(Failure::usage(said).advise("`--help` explains every noun and verb"))
 }
 
+/// The error without tips that help nobody: nobody wants to pass an option as a value.
+pub fn without_odd_tips(mut error: clap::Error) -> clap::Error {
+    let is_odd = |tip: &clap::builder::StyledStr| tip.to_string().contains("as a value");
+    let tips = error.get(ContextKind::Suggested).cloned();
+    if let Some(ContextValue::StyledStrs(tips)) = tips {
+        let kept: Vec<_> = tips.into_iter().filter(|tip| !is_odd(tip)).collect();
+        match kept.is_empty() {
+            true => error.remove(ContextKind::Suggested),
+            false => error.insert(ContextKind::Suggested, ContextValue::StyledStrs(kept)),
+        };
+    }
+    error
+}
+
 #[cfg(test)]
 mod tests {
     use clap::Parser;
@@ -53,6 +67,24 @@ mod tests {
         let failure = told("bulkhead volume create tank/v --json").expect("told");
         assert!(failure.message.contains("--size"), "{failure:?}");
         assert!(!failure.message.contains("Usage"), "{failure:?}");
+    }
+
+    #[test]
+    fn no_tip_says_how_to_pass_an_option_as_a_value() {
+        for words in [
+            "bulkhead pool create tank a --fast",
+            "bulkhead status --pol tank",
+        ] {
+            let error = Cli::try_parse_from(words.split(' ')).expect_err("no command");
+            let text = without_odd_tips(error).render().to_string();
+            assert!(!text.contains("as a value"), "{text}");
+            assert!(text.contains("unexpected argument"), "{text}");
+        }
+        let error = Cli::try_parse_from(["bulkhead", "status", "--pol", "tank"]);
+        let text = without_odd_tips(error.expect_err("no command"))
+            .render()
+            .to_string();
+        assert!(text.contains("--pool"), "{text}");
     }
 
     #[test]

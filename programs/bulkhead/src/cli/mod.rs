@@ -3,6 +3,7 @@
 
 mod appliance;
 mod bench;
+mod completion;
 mod drill;
 mod head;
 mod key;
@@ -22,12 +23,13 @@ mod target;
 mod transfer;
 pub mod values;
 mod volume;
+mod which;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, CommandFactory, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand};
 use control::request::{PoolCreate, PoolRequest, Request};
 use control::transfer::TransferRequest;
 use control::{Failure, FailureKind};
@@ -35,6 +37,7 @@ use units::PoolName;
 
 pub use appliance::{ApplianceCommand, ApplianceFile, ChangeArgs, CheckArgs, Way, Ways};
 pub use bench::BenchCryptoArgs;
+pub use completion::write as completions;
 pub use drill::DrillArgs;
 pub use head::{
     API_PORT, CertificateArgs, HeadArgs, HeadCommand, HeadVerb, PasswordArgs, TokenCommand,
@@ -45,7 +48,7 @@ pub use lab::{
     WhichLab,
 };
 pub use manual::write as manual_pages;
-pub use misunderstood::misunderstood;
+pub use misunderstood::{misunderstood, without_odd_tips};
 pub use pool::MoveArgs;
 pub use rescue::RescueArgs;
 pub use serve::{NbdAddress, ServeArgs};
@@ -75,7 +78,7 @@ pub struct Cli {
 }
 
 const EXAMPLES: &str = "Examples:
-  bulkhead pool create tank mirror /dev/sda /dev/sdb
+  bulkhead pool create tank mirror /dev/disk/by-id/scsi-a /dev/disk/by-id/scsi-b
   bulkhead volume create tank/vm0 --size 10G --sparse
   bulkhead target create iqn.2026-01.org.example:tank --pool tank
   bulkhead target map iqn.2026-01.org.example:tank tank/vm0
@@ -200,6 +203,13 @@ pub enum Command {
         /// The shell
         shell: clap_complete::Shell,
     },
+    /// Print the names of pools, volumes, snapshots and targets that begin like a word: for completions
+    #[command(hide = true)]
+    Names {
+        /// The word
+        #[arg(default_value = "", allow_hyphen_values = true)]
+        word: String,
+    },
     /// Write the manual pages into a directory
     Man {
         /// The directory; it must exist
@@ -212,7 +222,7 @@ pub enum Command {
 pub enum Whose {
     /// The named one.
     Pool(PoolName),
-    /// The only one that is served or known here.
+    /// The only one that is served or known here; of some questions, all of them.
     TheOnlyOne,
 }
 
@@ -285,6 +295,11 @@ pub enum Plan {
     Rescue(RescueArgs),
     /// Print completions.
     Completion(clap_complete::Shell),
+    /// Print names that begin like this word.
+    Names {
+        /// It.
+        word: String,
+    },
     /// Write manual pages.
     Man(PathBuf),
 }
@@ -310,6 +325,7 @@ impl Command {
             Self::Bench(command) => command.plan(),
             Self::Agent(command) => Ok(Plan::Agent(command)),
             Self::Completion { shell } => Ok(Plan::Completion(shell)),
+            Self::Names { word } => Ok(Plan::Names { word }),
             Self::Man { directory } => Ok(Plan::Man(directory)),
         }
     }
@@ -324,26 +340,10 @@ fn confirmed(given: bool, word: &str, what: &str) -> Result<(), Failure> {
     Err(Failure::new(FailureKind::NeedsConfirmation, what).advise(advice))
 }
 
-/// Prints the completions for `shell`.
-pub fn completions(shell: clap_complete::Shell, to: &mut dyn std::io::Write) {
-    clap_complete::generate(shell, &mut Cli::command(), "bulkhead", &mut Erased(to));
-}
-
-/// Lets a trait object be written to where a sized writer is wanted.
-struct Erased<'a>(&'a mut dyn std::io::Write);
-
-impl std::io::Write for Erased<'_> {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.write(bytes)
-    }
-    fn flush(&mut self) -> std::io::Result<()> {
-        self.0.flush()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use clap::CommandFactory;
 
     /// Everything that a command line comes to, or the message of its refusal.
     pub fn plan(words: &str) -> Result<Plan, String> {
@@ -417,10 +417,10 @@ mod tests {
     fn the_manual_and_the_completions_know_every_verb() {
         let directory = tempfile::tempdir().expect("directory");
         manual_pages(directory.path()).expect("written");
-        let mut completion = Vec::new();
-        completions(clap_complete::Shell::Bash, &mut completion);
-        let completion = String::from_utf8(completion).expect("text");
-        for noun in Cli::command().get_subcommands() {
+        let completion = completions(clap_complete::Shell::Bash);
+        let command = Cli::command();
+        let shown = command.get_subcommands().filter(|noun| !noun.is_hide_set());
+        for noun in shown {
             let page = format!("bulkhead-{}.1", noun.get_name());
             assert!(directory.path().join(&page).exists(), "{page}");
             for verb in noun.get_subcommands().filter(|verb| !verb.is_hide_set()) {
@@ -430,6 +430,37 @@ mod tests {
                 assert!(completion.contains(verb.get_name()), "{}", verb.get_name());
             }
         }
+    }
+
+    #[test]
+    fn words_that_hands_type_are_verbs() {
+        for words in [
+            "pool ls",
+            "volume ls tank",
+            "volume list --pool tank",
+            "volume space --pool tank",
+            "volume rm tank/v --yes-destroy-data",
+            "volume create tank/v --size 1.5G",
+            "snapshot ls --pool tank",
+            "snapshot rm tank/v@a --yes-destroy-data",
+            "snapshot rollback tank/v@a",
+            "snapshot schedule ls",
+            "target ls tank",
+            "target list --pool tank",
+            "target rm iqn.2026-01.org.example:tank",
+            "nbd ls --pool tank",
+            "nbd rm tank/v",
+            "replicate ls --pool tank",
+            "status --pool tank",
+            "pool status",
+            "user ls",
+            "token ls",
+        ] {
+            assert!(plan(words).is_ok(), "{words}: {:?}", plan(words));
+        }
+        assert!(plan("status tank --pool tank").is_err(), "said twice");
+        let refused = plan("volume create tank/v --size 10MB").expect_err("not in silence");
+        assert!(refused.contains("write 10M"), "{refused}");
     }
 
     #[test]

@@ -4,8 +4,9 @@ use clap::Subcommand;
 use control::Failure;
 use control::exports::AccessRule;
 use control::request::{NbdRequest, Request};
-use units::{Network, PoolName, VolumeName};
+use units::{Network, VolumeName};
 
+use super::which::WhichPool;
 use super::{Plan, Whose};
 
 /// Longest export name (the NBD protocol's limit on strings, in bytes).
@@ -41,7 +42,10 @@ pub enum NbdCommand {
         allow_everyone: bool,
     },
     /// Stop offering a volume
-    #[command(after_help = "Example:\n  bulkhead nbd unexport tank/vm0")]
+    #[command(
+        visible_alias = "rm",
+        after_help = "Example:\n  bulkhead nbd unexport tank/vm0"
+    )]
     Unexport {
         /// The volume
         volume: VolumeName,
@@ -53,11 +57,11 @@ pub enum NbdCommand {
         in_use: bool,
     },
     /// List the exports with their clients
-    #[command(after_help = "Example:\n  bulkhead nbd list tank --json")]
-    List {
-        /// The pool [default: the only one that is served or known here]
-        pool: Option<PoolName>,
-    },
+    #[command(
+        visible_alias = "ls",
+        after_help = "Example:\n  bulkhead nbd list tank --json"
+    )]
+    List(WhichPool),
 }
 
 fn identity(text: &str) -> Result<String, String> {
@@ -118,7 +122,7 @@ impl NbdCommand {
                 };
                 (pool, unexport)
             }
-            Self::List { pool } => (pool.into(), NbdRequest::List),
+            Self::List(pool) => (pool.into(), NbdRequest::List),
         };
         Ok(Plan::Ask {
             pool,

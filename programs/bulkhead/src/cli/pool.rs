@@ -9,6 +9,7 @@ use units::{HeadName, PoolName};
 
 use super::appliance::ApplianceFile;
 use super::head::API_PORT;
+use super::which::WhichPool;
 use super::{Plan, Whose, confirmed, layout, values};
 
 /// The verbs.
@@ -18,10 +19,13 @@ pub enum PoolCommand {
     #[command(after_help = CREATE_EXAMPLES)]
     Create(CreateArgs),
     /// List the pools that are served or can be found
-    #[command(after_help = "Example:\n  bulkhead pool list --search /srv/disks --json")]
+    #[command(
+        visible_alias = "ls",
+        after_help = "Example:\n  bulkhead pool list --search /srv/disks --json"
+    )]
     List,
     /// Show devices, errors, capacity and what to do
-    Status(PoolArg),
+    Status(WhichPool),
     /// Show what happened: devices that failed or came back, repairs, scrubs, suspensions
     #[command(after_help = EVENTS_EXAMPLES)]
     Events {
@@ -61,7 +65,9 @@ pub enum PoolCommand {
         device: Option<String>,
     },
     /// Add a device to a mirror, or make a mirror of a single device
-    #[command(after_help = "Example:\n  bulkhead pool attach tank /dev/sda /dev/sdc")]
+    #[command(
+        after_help = "Example:\n  bulkhead pool attach tank /dev/disk/by-id/scsi-a /dev/disk/by-id/scsi-c"
+    )]
     Attach {
         /// The pool
         pool: PoolName,
@@ -75,10 +81,12 @@ pub enum PoolCommand {
         overwrite_old_labels: bool,
     },
     /// Take a device off a mirror
-    #[command(after_help = "Example:\n  bulkhead pool detach tank /dev/sdc")]
+    #[command(after_help = "Example:\n  bulkhead pool detach tank /dev/disk/by-id/scsi-c")]
     Detach(DeviceArgs),
     /// Put a new device in the place of another
-    #[command(after_help = "Example:\n  bulkhead pool replace tank /dev/sda /dev/sdd")]
+    #[command(
+        after_help = "Example:\n  bulkhead pool replace tank /dev/disk/by-id/scsi-a /dev/disk/by-id/scsi-d"
+    )]
     Replace {
         /// The pool
         pool: PoolName,
@@ -95,10 +103,12 @@ pub enum PoolCommand {
     #[command(after_help = REPLACE_DISK_EXAMPLES)]
     ReplaceDisk(ReplaceDiskArgs),
     /// Use a device again
-    #[command(after_help = "Example:\n  bulkhead pool online tank /dev/sda")]
+    #[command(after_help = "Example:\n  bulkhead pool online tank /dev/disk/by-id/scsi-a")]
     Online(DeviceArgs),
     /// Stop using a device
-    #[command(after_help = "Example:\n  bulkhead pool offline tank /dev/sda --temporary")]
+    #[command(
+        after_help = "Example:\n  bulkhead pool offline tank /dev/disk/by-id/scsi-a --temporary"
+    )]
     Offline {
         /// The pool and the device
         #[command(flatten)]
@@ -108,7 +118,9 @@ pub enum PoolCommand {
         temporary: bool,
     },
     /// Widen a pool with further devices
-    #[command(after_help = "Example:\n  bulkhead pool add tank mirror /dev/sde /dev/sdf")]
+    #[command(
+        after_help = "Example:\n  bulkhead pool add tank mirror /dev/disk/by-id/scsi-e /dev/disk/by-id/scsi-f"
+    )]
     Add {
         /// The pool
         pool: PoolName,
@@ -124,7 +136,7 @@ pub enum PoolCommand {
         overwrite_old_labels: bool,
     },
     /// Move the data off a device (or drop a log, cache or spare) and remove it
-    #[command(after_help = "Example:\n  bulkhead pool remove tank /dev/sde")]
+    #[command(after_help = "Example:\n  bulkhead pool remove tank /dev/disk/by-id/scsi-e")]
     Remove(DeviceArgs),
     /// Read properties of a pool
     #[command(after_help = "Example:\n  bulkhead pool get tank autotrim comment")]
@@ -146,8 +158,8 @@ pub enum PoolCommand {
 }
 
 const CREATE_EXAMPLES: &str = "Examples:
-  bulkhead pool create tank mirror /dev/sda /dev/sdb
-  bulkhead pool create tank raidz2 /dev/sd[a-f] log mirror /dev/nvme0n1 /dev/nvme1n1
+  bulkhead pool create tank mirror /dev/disk/by-id/scsi-a /dev/disk/by-id/scsi-b
+  bulkhead pool create tank raidz2 /dev/disk/by-id/scsi-[a-f] log mirror /dev/disk/by-id/nvme-a /dev/disk/by-id/nvme-b
   bulkhead pool create play /srv/disk0.img --property ashift=12";
 
 const EVENTS_EXAMPLES: &str = "Examples:
@@ -167,7 +179,7 @@ The schedule is kept in the pool. `bulkhead pool status` shows when the next scr
 const REPLACE_DISK_EXAMPLES: &str = "Examples:
   bulkhead pool replace-disk tank
   bulkhead pool replace-disk tank --yes
-  bulkhead pool replace-disk tank /dev/sda --with /dev/sdd --yes
+  bulkhead pool replace-disk tank /dev/disk/by-id/scsi-a --with /dev/disk/by-id/scsi-d --yes
 
 Clients are served all the time. If it is interrupted, or the server is killed or moves to another
 head, the filling goes on by itself; the same command waits for its end.";
@@ -321,7 +333,10 @@ impl PoolCommand {
             Self::Create(args) => args.plan(),
             Self::List => Ok(Plan::Discover),
             Self::Import(args) => Ok(args.plan()),
-            Self::Status(arg) => ask(arg.pool, PoolRequest::Status),
+            Self::Status(pool) => Ok(Plan::Ask {
+                pool: pool.into(),
+                request: Request::Pool(PoolRequest::Status),
+            }),
             Self::Events { pool, follow: true } => Ok(Plan::Follow(pool)),
             Self::Events { pool, .. } => ask(pool, PoolRequest::Events { after: None }),
             Self::Export(arg) => ask(arg.pool, PoolRequest::Export),

@@ -4,8 +4,9 @@ use clap::{Args, Subcommand};
 use control::Failure;
 use control::replication::{Fingerprint, Peer, ReplicateDocument, ReplicateRequest};
 use control::request::Request;
-use units::{PoolName, VolumeName};
+use units::VolumeName;
 
+use super::which::{PoolOption, WhichPool};
 use super::{Plan, Whose};
 
 /// The verbs.
@@ -13,10 +14,7 @@ use super::{Plan, Whose};
 pub enum ReplicateCommand {
     /// Print the fingerprint by which other pools know this one; make its key if it has none
     #[command(after_help = "Example:\n  bulkhead replicate identity tank")]
-    Identity {
-        /// The pool [default: the only one that is served or known here]
-        pool: Option<PoolName>,
-    },
+    Identity(WhichPool),
     /// Let another pool replicate into this one
     #[command(after_help = ACCEPT_EXAMPLE)]
     Accept {
@@ -30,9 +28,9 @@ pub enum ReplicateCommand {
     Revoke {
         /// The other pool's fingerprint
         fingerprint: Fingerprint,
-        /// The pool [default: the only one that is served or known here]
-        #[arg(long)]
-        pool: Option<PoolName>,
+        /// The pool
+        #[command(flatten)]
+        pool: PoolOption,
     },
     /// Replicate a volume, or every volume below a dataset, to another appliance
     #[command(after_help = SET_EXAMPLE)]
@@ -43,11 +41,8 @@ pub enum ReplicateCommand {
         dataset: VolumeName,
     },
     /// What is replicated, how far behind it is, and who may replicate into the pool
-    #[command(visible_alias = "status")]
-    List {
-        /// The pool [default: the only one that is served or known here]
-        pool: Option<PoolName>,
-    },
+    #[command(visible_aliases = ["status", "ls"])]
+    List(WhichPool),
     /// The site of the originals is lost: the copies take their place, with identities and exports
     ///
     /// Initiators find the same disks under the same names. What is missing of the targets is made.
@@ -136,8 +131,8 @@ impl ReplicateCommand {
     /// What to do.
     pub fn plan(self) -> Result<Plan, Failure> {
         let (pool, request): (Whose, _) = match self {
-            Self::Identity { pool } => (pool.into(), ReplicateRequest::Identity),
-            Self::List { pool } => (pool.into(), ReplicateRequest::List),
+            Self::Identity(pool) => (pool.into(), ReplicateRequest::Identity),
+            Self::List(pool) => (pool.into(), ReplicateRequest::List),
             Self::Accept { fingerprint, below } => {
                 let pool = Whose::Pool(below.pool());
                 (pool, ReplicateRequest::Accept(Peer { fingerprint, below }))

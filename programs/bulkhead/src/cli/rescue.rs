@@ -26,8 +26,7 @@ pub struct RescueArgs {
     /// End the rescue of the volume, whoever began it
     #[arg(long, conflicts_with_all = ["writable", "read_only", "background", "list"])]
     pub end: bool,
-    /// List the rescues of a pool, or of the volume's pool [default: the only pool that is served
-    /// or known here]
+    /// List the rescues of a pool, or of the volume's pool [default: all pools that are served here]
     #[arg(long, conflicts_with_all = ["writable", "read_only", "background"])]
     pub list: bool,
     /// Of a snapshot: let it be changed, on a clone that is thrown away at the end

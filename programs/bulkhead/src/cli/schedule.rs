@@ -4,9 +4,9 @@ use clap::{Args, Subcommand};
 use control::Failure;
 use control::request::{Request, ScheduleRequest, SnapshotRequest};
 use control::schedule::Rule;
-use units::PoolName;
 
 use super::volume::{dataset, pool_of};
+use super::which::WhichPool;
 use super::{Plan, Whose};
 
 /// The verbs.
@@ -16,13 +16,16 @@ pub enum ScheduleCommand {
     #[command(after_help = SET_EXAMPLES)]
     Set(SetArgs),
     /// List the schedules of a pool and when each rule is due next
-    #[command(after_help = "Example:\n  bulkhead snapshot schedule list tank --json")]
-    List {
-        /// The pool [default: the only pool that is served or known here]
-        pool: Option<PoolName>,
-    },
+    #[command(
+        visible_alias = "ls",
+        after_help = "Example:\n  bulkhead snapshot schedule list tank --json"
+    )]
+    List(WhichPool),
     /// Forget a schedule; the snapshots stay
-    #[command(after_help = "Example:\n  bulkhead snapshot schedule remove tank/vm0")]
+    #[command(
+        visible_alias = "rm",
+        after_help = "Example:\n  bulkhead snapshot schedule remove tank/vm0"
+    )]
     Remove {
         /// Where the schedule is set
         #[arg(value_parser = dataset)]
@@ -115,7 +118,7 @@ impl ScheduleCommand {
                 };
                 (Whose::Pool(pool_of(&args.of)), request)
             }
-            Self::List { pool } => (pool.into(), ScheduleRequest::List),
+            Self::List(pool) => (pool.into(), ScheduleRequest::List),
             Self::Remove { of } => (Whose::Pool(pool_of(&of)), ScheduleRequest::Remove { of }),
         };
         Ok(Plan::Ask {

@@ -7,7 +7,8 @@ use units::{PoolName, SnapshotName, VolumeName};
 
 use super::schedule::ScheduleCommand;
 use super::transfer::{self, RECEIVE_EXAMPLES, ReceiveArgs, SEND_EXAMPLES, SendArgs};
-use super::volume::CloneArgs;
+use super::volume::{CloneArgs, RollbackArgs};
+use super::which::PoolOption;
 use super::{Plan, Whose, confirmed};
 
 /// The verbs.
@@ -23,11 +24,20 @@ pub enum SnapshotCommand {
         snapshots: Vec<SnapshotName>,
     },
     /// List the snapshots of a pool or a volume
-    #[command(after_help = "Example:\n  bulkhead snapshot list tank/vm0")]
+    #[command(
+        visible_alias = "ls",
+        after_help = "Example:\n  bulkhead snapshot list tank/vm0"
+    )]
     List {
-        /// The pool or the volume [default: the only pool that is served or known here]
+        /// The pool or the volume [default: all pools that are served here, or the only one]
         of: Option<String>,
+        /// The pool
+        #[command(flatten)]
+        pool: PoolOption,
     },
+    /// Take a volume back to a snapshot; the same as `volume rollback`
+    #[command(after_help = "Example:\n  bulkhead snapshot rollback tank/vm0@monday")]
+    Rollback(RollbackArgs),
     /// Give a snapshot another name; its clones, and clients of the volume, notice nothing
     #[command(after_help = "Example:\n  bulkhead snapshot rename tank/vm0@monday before-upgrade")]
     Rename {
@@ -38,6 +48,7 @@ pub enum SnapshotCommand {
     },
     /// Destroy snapshots
     #[command(
+        visible_alias = "rm",
         after_help = "Example:\n  bulkhead snapshot destroy tank/vm0@monday --yes-destroy-data"
     )]
     Destroy {
@@ -78,7 +89,8 @@ impl SnapshotCommand {
                 let pool = common_pool(&names)?;
                 Ok(ask(Whose::Pool(pool), SnapshotRequest::Create { names }))
             }
-            Self::List { of } => list(of),
+            Self::List { of, pool } => list(pool.or(of)),
+            Self::Rollback(args) => args.plan(),
             Self::Rename { snapshot, new_name } => rename(snapshot, &new_name),
             Self::Destroy {
                 snapshots: names,

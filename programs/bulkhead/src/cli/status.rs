@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use clap::Args;
 use control::request::Request;
-use units::PoolName;
 
 use super::Plan;
+use super::which::WhichPool;
 
 /// `status`
 #[derive(Debug, Args)]
@@ -15,8 +15,9 @@ use super::Plan;
   bulkhead status tank --json
   bulkhead status tank --watch 2")]
 pub struct StatusArgs {
-    /// The pool [default: the only one that is served or known here]
-    pool: Option<PoolName>,
+    /// The pool
+    #[command(flatten)]
+    pool: WhichPool,
     /// Show it again every so many seconds, until interrupted
     #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "1",
           value_parser = clap::value_parser!(u64).range(1..=3600))]

@@ -7,7 +7,8 @@ use control::Failure;
 use control::request::{Request, TargetRequest, Who};
 use units::{IscsiName, Network, PoolName, VolumeName};
 
-use super::{Plan, Whose};
+use super::Plan;
+use super::which::{PoolOption, WhichPool};
 use crate::secret::{self, SecretSource};
 
 /// The verbs.
@@ -26,16 +27,18 @@ pub enum TargetCommand {
         portal_group: Vec<u16>,
     },
     /// List the targets with their volumes
-    #[command(after_help = "Example:\n  bulkhead target list --json")]
-    List {
-        /// The pool
-        #[command(flatten)]
-        pool: PoolOption,
-    },
+    #[command(
+        visible_alias = "ls",
+        after_help = "Example:\n  bulkhead target list --json"
+    )]
+    List(WhichPool),
     /// Show one target
     Show(TargetArg),
     /// Remove a target; its volumes stay
-    #[command(after_help = "Example:\n  bulkhead target destroy iqn.2026-01.org.example:tank")]
+    #[command(
+        visible_alias = "rm",
+        after_help = "Example:\n  bulkhead target destroy iqn.2026-01.org.example:tank"
+    )]
     Destroy {
         /// The target
         #[command(flatten)]
@@ -148,14 +151,6 @@ pub struct TargetArg {
     pool: PoolOption,
 }
 
-/// `--pool`
-#[derive(Debug, Args)]
-pub struct PoolOption {
-    /// The pool [default: the only one that is served or known here]
-    #[arg(long)]
-    pub pool: Option<PoolName>,
-}
-
 /// `target map`
 #[derive(Debug, Args)]
 pub struct MapArgs {
@@ -263,7 +258,10 @@ impl TargetCommand {
                 };
                 ask(target.pool.pool, create)
             }
-            Self::List { pool } => ask(pool.pool, TargetRequest::List),
+            Self::List(pool) => Ok(Plan::Ask {
+                pool: pool.into(),
+                request: Request::Target(TargetRequest::List),
+            }),
             Self::Show(arg) => ask(arg.pool.pool, TargetRequest::Show { name: arg.target }),
             Self::Destroy { target, in_use } => {
                 let name = target.target;
@@ -338,11 +336,5 @@ impl ChapCommand {
                 ask(target.pool.pool, TargetRequest::ChapClear { name, user })
             }
         }
-    }
-}
-
-impl From<PoolOption> for Whose {
-    fn from(option: PoolOption) -> Self {
-        option.pool.into()
     }
 }

@@ -7,6 +7,7 @@ use units::{ByteCount, PoolName, SnapshotName, VolumeName};
 
 use super::key::{KeyArgs, KeyCommand};
 use super::rescue::{self, RescueArgs};
+use super::which::WhichPool;
 use super::{Plan, Whose, confirmed, values};
 
 /// Block size of a volume when none is given; the same as OpenZFS's.
@@ -19,17 +20,14 @@ pub enum VolumeCommand {
     #[command(after_help = CREATE_EXAMPLES)]
     Create(CreateArgs),
     /// List the volumes of a pool
-    #[command(after_help = "Example:\n  bulkhead volume list tank --json")]
-    List {
-        /// The pool [default: the only one that is served or known here]
-        pool: Option<PoolName>,
-    },
+    #[command(
+        visible_alias = "ls",
+        after_help = "Example:\n  bulkhead volume list tank --json"
+    )]
+    List(WhichPool),
     /// Show where the space goes: data, snapshots, what is below; quotas and reservations
     #[command(after_help = SPACE_EXAMPLES)]
-    Space {
-        /// The pool [default: the only one that is served or known here]
-        pool: Option<PoolName>,
-    },
+    Space(WhichPool),
     /// Show one volume with its properties, identity and exports
     Show(VolumeArg),
     /// Change a volume's size; connected clients are told
@@ -45,7 +43,10 @@ pub enum VolumeCommand {
         allow_shrink: bool,
     },
     /// Destroy a volume
-    #[command(after_help = "Example:\n  bulkhead volume destroy tank/vm0 --yes-destroy-data")]
+    #[command(
+        visible_alias = "rm",
+        after_help = "Example:\n  bulkhead volume destroy tank/vm0 --yes-destroy-data"
+    )]
     Destroy {
         /// The volume
         volume: VolumeName,
@@ -73,13 +74,7 @@ pub enum VolumeCommand {
     /// that the contents changed. What a client has in its own memory is not changed: unmount the
     /// file system, or stop the virtual machine, before.
     #[command(after_help = ROLLBACK_EXAMPLES)]
-    Rollback {
-        /// The snapshot, as POOL/NAME@SNAPSHOT
-        snapshot: SnapshotName,
-        /// Destroy the volume's newer snapshots
-        #[arg(long)]
-        destroy_newer: bool,
-    },
+    Rollback(RollbackArgs),
     /// Look into a volume whose virtual machine is off, or into a snapshot: a local NBD socket
     ///
     /// Of a volume itself nobody else may use it meanwhile: it is refused while a client is connected,
@@ -188,6 +183,16 @@ pub struct CreateArgs {
     key: KeyArgs,
 }
 
+/// `volume rollback`, `snapshot rollback`
+#[derive(Debug, Args)]
+pub struct RollbackArgs {
+    /// The snapshot, as POOL/NAME@SNAPSHOT
+    snapshot: SnapshotName,
+    /// Destroy the volume's newer snapshots
+    #[arg(long)]
+    destroy_newer: bool,
+}
+
 /// `volume clone`, `snapshot clone`
 #[derive(Debug, Args)]
 pub struct CloneArgs {
@@ -235,11 +240,11 @@ impl VolumeCommand {
                 let create = args.check()?;
                 ask(create.name.pool(), VolumeRequest::Create(create))
             }
-            Self::List { pool } => Ok(Plan::Ask {
+            Self::List(pool) => Ok(Plan::Ask {
                 pool: pool.into(),
                 request: Request::Volume(VolumeRequest::List),
             }),
-            Self::Space { pool } => Ok(Plan::Ask {
+            Self::Space(pool) => Ok(Plan::Ask {
                 pool: pool.into(),
                 request: Request::Volume(VolumeRequest::Space),
             }),
@@ -279,13 +284,7 @@ impl VolumeCommand {
                 };
                 ask(volume.pool(), rename)
             }
-            Self::Rollback {
-                snapshot: to,
-                destroy_newer,
-            } => ask(
-                to.volume().pool(),
-                VolumeRequest::Rollback { to, destroy_newer },
-            ),
+            Self::Rollback(args) => args.plan(),
             Self::Rescue(args) => args.plan(),
             Self::Clone(args) => args.plan(),
             Self::Key(command) => command.plan(),
@@ -320,6 +319,19 @@ fn same_pool(from: &PoolName, to: &PoolName) -> Result<(), Failure> {
     Err(Failure::usage(message))
 }
 
+impl RollbackArgs {
+    /// What to do.
+    pub fn plan(self) -> Result<Plan, Failure> {
+        Ok(Plan::Ask {
+            pool: Whose::Pool(self.snapshot.volume().pool()),
+            request: Request::Volume(VolumeRequest::Rollback {
+                to: self.snapshot,
+                destroy_newer: self.destroy_newer,
+            }),
+        })
+    }
+}
+
 impl CloneArgs {
     /// What to do.
     pub fn plan(self) -> Result<Plan, Failure> {
@@ -349,7 +361,7 @@ impl CreateArgs {
         }
         if size % block != 0 {
             let message = format!(
-                "the size {size} is not a multiple of the block size {block}: use {}",
+                "a size of {size} bytes is no multiple of the block size, {block} bytes: use {} bytes",
                 self.size.multiples_near(block)
             );
             return Err(Failure::usage(message));

@@ -7,23 +7,21 @@ use std::path::{Path, PathBuf};
 use api::view::DiskView;
 use control::answer::PoolSummary;
 
+use crate::block_class::{BLOCK_CLASS, SECTOR_BYTES, is_disk, is_of};
+
 /// Names that stay.
 const BY_ID: &str = "/dev/disk/by-id";
-/// Bytes of the unit that the kernel counts a disk's size in.
-const SECTOR_BYTES: u64 = 512;
-/// Kinds of devices that are no disks.
-const NO_DISKS: &[&str] = &["loop", "ram", "zram", "dm-", "md", "sr", "nbd", "zd"];
 
 /// All of them; `pools` tells which are in use.
 pub fn all(pools: &[PoolSummary]) -> Vec<DiskView> {
     let names = names();
     let mut disks: Vec<DiskView> = Vec::new();
-    let entries = fs::read_dir("/sys/block").into_iter().flatten().flatten();
+    let entries = fs::read_dir(BLOCK_CLASS).into_iter().flatten().flatten();
     for entry in entries {
         let Ok(name) = entry.file_name().into_string() else {
             continue;
         };
-        if NO_DISKS.iter().any(|start| name.starts_with(start)) {
+        if !is_disk(&name) {
             continue;
         }
         let folder = entry.path();
@@ -63,10 +61,7 @@ fn names() -> BTreeMap<PathBuf, PathBuf> {
 fn user(device: &Path, folder: &Path, pools: &[PoolSummary]) -> Option<String> {
     let is_this = |path: &str| {
         let found = fs::canonicalize(path).unwrap_or_else(|_| PathBuf::from(path));
-        found == device
-            || found
-                .to_string_lossy()
-                .starts_with(&*device.to_string_lossy())
+        is_of(device, &found)
     };
     let pool = pools
         .iter()

@@ -156,10 +156,40 @@ fn served(context: &Context<'_>, answer: Answer) -> Result<Answer, Failure> {
     Ok(answer)
 }
 
+/// Refuses a new name with a space in its own part: ZFS takes it, and shells, scripts and addresses take it for two.
+/// What has such a name already can be used, and renamed.
+pub fn refuse_space(name: &str) -> Result<(), Failure> {
+    let own = name.rsplit(['/', '@']).next().unwrap_or_default();
+    if !own.contains(' ') {
+        return Ok(());
+    }
+    let message = format!("{own:?} has a space, and scripts would take it for two names");
+    Err(Failure::usage(message).advise(format!("use {} or the like", own.replace(' ', "-"))))
+}
+
 fn not_here(what: &str) -> Failure {
     Failure::new(
         FailureKind::Unreachable,
         format!("{what} needs a running server"),
     )
     .advise("start one: `bulkhead pool-server POOL`")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_new_name_has_no_space_but_may_be_below_one_that_has() {
+        for name in ["tank/a b", "tank/v@before upgrade", "my pool"] {
+            let failure = refuse_space(name).expect_err(name);
+            assert!(
+                failure.advice.is_some_and(|advice| advice.contains('-')),
+                "{name}"
+            );
+        }
+        for name in ["tank/a", "tank/a b/c", "tank/a b@now", "tank"] {
+            assert!(refuse_space(name).is_ok(), "{name}");
+        }
+    }
 }

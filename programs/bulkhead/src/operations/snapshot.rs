@@ -18,6 +18,9 @@ pub fn perform(context: &Context<'_>, request: SnapshotRequest) -> Result<Answer
         SnapshotRequest::Create { mut names } => {
             let mut seen = BTreeSet::new();
             names.retain(|name| seen.insert(name.clone()));
+            names
+                .iter()
+                .try_for_each(|name| super::refuse_space(name.as_str()))?;
             replay(context, &names)?;
             context.pool.snapshot(&names).map_err(failures::dataset)?;
             Ok(Done::changed(format!("created {}", list_of(&names))))
@@ -28,12 +31,18 @@ pub fn perform(context: &Context<'_>, request: SnapshotRequest) -> Result<Answer
             destroyed.map_err(failures::dataset)?;
             Ok(Done::changed(format!("destroyed {}", list_of(&names))))
         }
-        SnapshotRequest::Rename { from, to } => rename(context, &from, &to),
+        SnapshotRequest::Rename { from, to } => {
+            super::refuse_space(to.as_str())?;
+            rename(context, &from, &to)
+        }
         SnapshotRequest::Clone {
             from,
             to,
             properties,
-        } => clone(context, &from, &to, &properties),
+        } => {
+            super::refuse_space(to.as_str())?;
+            clone(context, &from, &to, &properties)
+        }
         SnapshotRequest::Schedule(request) => schedule::perform(context, request),
     }
 }

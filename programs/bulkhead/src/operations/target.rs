@@ -461,6 +461,7 @@ mod tests {
         let unmap = || TargetRequest::Unmap {
             name: target(),
             volume: "tank/a".parse().expect("name"),
+            in_use: false,
         };
         assert!(changed(perform(&documents, unmap())));
         assert!(!changed(perform(&documents, unmap())));

@@ -9,17 +9,13 @@ use std::path::{Path, PathBuf};
 use control::answer::UnusedDiskView;
 use rustix::fs::OFlags;
 
-/// Where the kernel describes disks.
-const BLOCK_CLASS: &str = "/sys/block";
-/// Unit of `/sys/block/*/size`.
-const SECTOR_BYTES: u64 = 512;
+use crate::block_class::{BLOCK_CLASS, SECTOR_BYTES, is_disk};
+
 /// What of a disk's beginning is looked at: partition tables, file systems and labels have their
 /// marks there.
 const LOOK_BYTES: usize = 256 << 10;
 /// Most disks that are looked at.
 const DISKS_MAX: usize = 1024;
-/// Kinds of block devices that are no disks.
-const NO_DISKS: [&str; 8] = ["ram", "zram", "sr", "fd", "dm-", "md", "nbd", "zd"];
 
 /// A disk that nothing uses.
 pub struct UnusedDisk {
@@ -71,7 +67,7 @@ pub fn find(members: &[PathBuf]) -> Vec<UnusedDisk> {
         .flatten();
     let mut names: Vec<String> = entries
         .filter_map(|entry| entry.file_name().into_string().ok())
-        .filter(|name| !NO_DISKS.iter().any(|kind| name.starts_with(kind)))
+        .filter(|name| is_disk(name))
         .take(DISKS_MAX)
         .collect();
     names.sort();

@@ -36,6 +36,7 @@ pub fn perform(context: &Context<'_>, request: VolumeRequest) -> Result<Answer, 
             exported,
         } => destroy(context, &name, recursive, exported),
         VolumeRequest::Rename { from, to } => {
+            super::refuse_space(to.as_str())?;
             let renamed = context.pool.rename(&from, &to);
             // Those below it have other names, too.
             context.known.forget();
@@ -66,6 +67,7 @@ pub fn perform(context: &Context<'_>, request: VolumeRequest) -> Result<Answer, 
 
 fn create(context: &Context<'_>, create: &VolumeCreate) -> Result<Answer, Failure> {
     let name = &create.name;
+    super::refuse_space(name.as_str())?;
     refuse_own(create.properties.keys())?;
     if create.exist_ok {
         if let Ok(info) = context.pool.dataset(name) {
@@ -249,10 +251,11 @@ fn resize(
     let (old_size, block) = (old.size.get(), old.block_size.get());
     refuse_locked(name, old)?;
     if size == 0 || size % block != 0 {
-        let message =
-            format!("the size {size} is not a positive multiple of the block size {block}");
+        let message = format!(
+            "a size of {size} bytes is no positive multiple of the block size, {block} bytes"
+        );
         let near = ByteCount(size).multiples_near(block);
-        return Err(Failure::usage(message).advise(format!("use {near}")));
+        return Err(Failure::usage(message).advise(format!("use {near} bytes")));
     }
     if size == old_size {
         return Ok(Done::already(format!(

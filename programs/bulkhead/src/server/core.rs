@@ -236,6 +236,11 @@ fn ends(pool: &PoolName) -> Failure {
     Failure::new(FailureKind::Unavailable, message)
 }
 
+/// Whether a request goes beside one that changes something.
+fn goes_beside_changes(request: &Request) -> bool {
+    only_looks(request) || must_not_wait(request)
+}
+
 /// Whether a request changes nothing, so that it need not wait for one that does.
 fn only_looks(request: &Request) -> bool {
     use control::request::{
@@ -243,9 +248,12 @@ fn only_looks(request: &Request) -> bool {
     };
     matches!(
         request,
-        Request::Pool(PoolRequest::Get { .. } | PoolRequest::Scrub { .. })
+        Request::Pool(PoolRequest::Get { .. })
             | Request::Volume(
-                VolumeRequest::List | VolumeRequest::Space | VolumeRequest::Show { .. } | VolumeRequest::Get { .. }
+                VolumeRequest::List
+                    | VolumeRequest::Space
+                    | VolumeRequest::Show { .. }
+                    | VolumeRequest::Get { .. }
             )
             | Request::Snapshot(
                 SnapshotRequest::List { .. } | SnapshotRequest::Schedule(ScheduleRequest::List)
@@ -253,17 +261,28 @@ fn only_looks(request: &Request) -> bool {
             | Request::Key(KeyRequest::Status { .. })
             | Request::Target(TargetRequest::List | TargetRequest::Show { .. })
             | Request::Nbd(NbdRequest::List)
-            // Lasts as long as the other side likes, and keeps others out for moments only.
-            | Request::Transfer(_)
-            | Request::Replicate(ReplicateRequest::List | ReplicateRequest::Run { .. })
-            // Resumes a suspended pool, on which a change may be stuck.
-            // Takes as long as a disk is filled.
-            | Request::Pool(
-                PoolRequest::Clear { .. }
-                    | PoolRequest::Online { .. }
-                    | PoolRequest::ReplaceDisk { .. }
-            )
+            | Request::Replicate(ReplicateRequest::List)
     )
+}
+
+/// Whether a request changes something, and must neither wait for others nor hold them up: it reads nothing that
+/// another could change between, or holds others off by itself where it must.
+fn must_not_wait(request: &Request) -> bool {
+    match request {
+        // Last as long as the other side likes, and keep others out for moments only.
+        Request::Transfer(_) | Request::Replicate(ReplicateRequest::Run { .. }) => true,
+        Request::Pool(request) => matches!(
+            request,
+            // Waits for the scrub, if it is told to.
+            PoolRequest::Scrub { .. }
+                // Resume a suspended pool, on which a change may be stuck.
+                | PoolRequest::Clear { .. }
+                | PoolRequest::Online { .. }
+                // Takes as long as a disk is filled.
+                | PoolRequest::ReplaceDisk { .. }
+        ),
+        _ => false,
+    }
 }
 
 impl Handler for Core {
@@ -286,7 +305,7 @@ impl Handler for Core {
         if let Request::Volume(VolumeRequest::Rescue(request)) = request {
             return self.rescue(request);
         }
-        let _changing = match only_looks(&request) {
+        let _changing = match goes_beside_changes(&request) {
             true => None,
             false => Some(self.changing()?),
         };
@@ -422,5 +441,28 @@ impl Live for Core {
 
     fn alone(&self) -> Option<MutexGuard<'_, ()>> {
         Some(self.alone_now())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_said_to_look_only_changes_nothing() {
+        let clear = Request::Pool(PoolRequest::Clear { device: None });
+        assert!(!only_looks(&clear) && goes_beside_changes(&clear));
+        let run = Request::Replicate(ReplicateRequest::Run {
+            dataset: "tank/v".parse().expect("a name"),
+        });
+        assert!(!only_looks(&run) && goes_beside_changes(&run));
+        let list = Request::Volume(VolumeRequest::List);
+        assert!(only_looks(&list) && goes_beside_changes(&list));
+        let destroy = Request::Volume(VolumeRequest::Destroy {
+            name: "tank/v".parse().expect("a name"),
+            recursive: false,
+            exported: false,
+        });
+        assert!(!goes_beside_changes(&destroy));
     }
 }

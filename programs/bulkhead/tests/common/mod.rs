@@ -128,9 +128,20 @@ impl Machine {
 
     /// The same, with changes to the command before it starts.
     pub fn serve_with(&self, options: &str, change: impl FnOnce(&mut Command)) -> ServerProcess {
-        let nbd = self.path("nbd.sock");
+        self.serve_pool("tank", "nbd.sock", options, change)
+    }
+
+    /// The server of `pool`, with its NBD socket in the file `nbd`.
+    pub fn serve_pool(
+        &self,
+        pool: &str,
+        nbd: &str,
+        options: &str,
+        change: impl FnOnce(&mut Command),
+    ) -> ServerProcess {
+        let nbd = self.path(nbd);
         let words = format!(
-            "pool-server tank --iscsi 127.0.0.1:0 --nbd unix:{} --ready-fd 1 {options}",
+            "pool-server {pool} --iscsi 127.0.0.1:0 --nbd unix:{} --ready-fd 1 {options}",
             nbd.display()
         );
         let log = std::fs::File::options()
