@@ -144,6 +144,10 @@ device_open(vdev_t *vd, uint64_t *size, uint64_t *size_max, uint64_t *logical_sh
 		return (EINVAL);
 	}
 	bh_space_note_device(vd);
+	if (bh_is_given_up(vd)) {
+		vd->vdev_stat.vs_aux = VDEV_AUX_OPEN_FAILED;
+		return (ENXIO);
+	}
 
 	if (vd->vdev_tsd != NULL)
 		error = driver->reshape(vd->vdev_tsd, &shape);
@@ -199,8 +203,11 @@ device_io_start(zio_t *zio)
 		zio_interrupt(zio);
 		return;
 	}
-	/* A flush bypasses the queue, where a closed device would have been noticed. */
-	if (vd->vdev_tsd == NULL || (zio->io_type == ZIO_TYPE_FLUSH && !vdev_readable(vd))) {
+	/*
+	 * A flush bypasses the queue, where a closed device would have been noticed. It comes to one that
+	 * has failed since its writes, too: what became of those, the driver finds out.
+	 */
+	if (vd->vdev_tsd == NULL || bh_is_given_up(vd)) {
 		zio->io_error = ENXIO;
 		zio_interrupt(zio);
 		return;

@@ -13,6 +13,8 @@
 #include <sys/zil_impl.h>
 #include <sys/zio_checksum.h>
 
+#include <stdlib.h>
+
 /*
  * What a client may take for a sector: it must not tear, not even in a write that was never
  * acknowledged. The library cuts records anywhere to fill log blocks, but never one this small.
@@ -177,10 +179,76 @@ replayed(bh_volume_t *volume, int error)
 	return (error);
 }
 
+/* Writes what a record says, or several together. `marked`: they need not be replayed again once this is on disk. */
+static int
+replay_bytes(bh_volume_t *volume, uint64_t offset, uint64_t length,
+    const void *data, boolean_t marked)
+{
+	dmu_tx_t *tx = dmu_tx_create(volume->bv_os);
+	dmu_tx_hold_write_by_dnode(tx, volume->bv_dnode, offset, length);
+	int error = dmu_tx_assign(tx, DMU_TX_WAIT);
+	if (error != 0) {
+		dmu_tx_abort(tx);
+		return (error);
+	}
+	dmu_write_by_dnode(volume->bv_dnode, offset, length, data, tx);
+	if (marked)
+		(void) zil_replaying(dmu_objset_zil(volume->bv_os), tx);
+	dmu_tx_commit(tx);
+	return (0);
+}
+
+/*
+ * Writes what was gathered.  The record that is being replayed is another one, so no mark is set: if nothing
+ * after it gets one, these are replayed again.
+ */
+static int
+replay_gathered(bh_volume_t *volume)
+{
+	bh_gathered_t *gathered = &volume->bv_gathered;
+
+	if (gathered->bg_length == 0)
+		return (0);
+	int error = replay_bytes(volume, gathered->bg_offset, gathered->bg_length,
+	    gathered->bg_data, B_FALSE);
+	if (error == 0)
+		gathered->bg_length = 0;
+	return (error);
+}
+
+/*
+ * Records are small, so one that was a write of a whole block comes as several.  A part of a block can be written
+ * only after the rest has been read, and the whole of it without: parts that adjoin are
+ * gathered until their block is whole.  TRUE if this one was taken.
+ */
+static boolean_t
+gather(bh_volume_t *volume, uint64_t offset, uint64_t length, const void *data)
+{
+	bh_gathered_t *gathered = &volume->bv_gathered;
+	uint64_t block = volume->bv_block_size;
+
+	if (gathered->bg_length == 0) {
+		if (offset % block != 0 || length >= block)
+			return (B_FALSE);
+		if (gathered->bg_data == NULL)
+			gathered->bg_data = malloc(block);
+		if (gathered->bg_data == NULL)
+			return (B_FALSE);
+		gathered->bg_offset = offset;
+	} else if (offset != gathered->bg_offset + gathered->bg_length ||
+	    gathered->bg_length + length > block) {
+		return (B_FALSE);
+	}
+	memcpy(gathered->bg_data + gathered->bg_length, data, length);
+	gathered->bg_length += length;
+	return (B_TRUE);
+}
+
 static int
 replay_write(void *arg, void *raw, boolean_t byteswap)
 {
 	bh_volume_t *volume = arg;
+	bh_gathered_t *gathered = &volume->bv_gathered;
 	lr_write_t *record = raw;
 
 	if (byteswap)
@@ -196,18 +264,24 @@ replay_write(void *arg, void *raw, boolean_t byteswap)
 			length = block;
 		}
 	}
-
-	dmu_tx_t *tx = dmu_tx_create(volume->bv_os);
-	dmu_tx_hold_write_by_dnode(tx, volume->bv_dnode, offset, length);
-	int error = dmu_tx_assign(tx, DMU_TX_WAIT);
-	if (error != 0) {
-		dmu_tx_abort(tx);
-		return (replayed(volume, error));
+	boolean_t taken = gather(volume, offset, length, record + 1);
+	if (!taken) {
+		int error = replay_gathered(volume);
+		if (error != 0)
+			return (replayed(volume, error));
+		taken = gather(volume, offset, length, record + 1);
 	}
-	dmu_write_by_dnode(volume->bv_dnode, offset, length, record + 1, tx);
-	(void) zil_replaying(dmu_objset_zil(volume->bv_os), tx);
-	dmu_tx_commit(tx);
-	return (replayed(volume, 0));
+	if (!taken)
+		return (replayed(volume, replay_bytes(volume, offset, length,
+		    record + 1, B_TRUE)));
+	if (gathered->bg_length < volume->bv_block_size)
+		return (replayed(volume, 0));
+
+	int error = replay_bytes(volume, gathered->bg_offset, gathered->bg_length,
+	    gathered->bg_data, B_TRUE);
+	/* The library tries a failed record again, as if it were new. */
+	gathered->bg_length = error == 0 ? 0 : gathered->bg_length - length;
+	return (replayed(volume, error));
 }
 
 static int
@@ -219,9 +293,11 @@ replay_truncate(void *arg, void *raw, boolean_t byteswap)
 	if (byteswap)
 		byteswap_uint64_array(record, sizeof (*record));
 
+	int error = replay_gathered(volume);
 	/* Free first: if power fails in between, the record is simply replayed again. */
-	int error = dmu_free_long_range(volume->bv_os, BH_DATA_OBJECT,
-	    record->lr_offset, record->lr_length);
+	if (error == 0)
+		error = dmu_free_long_range(volume->bv_os, BH_DATA_OBJECT,
+		    record->lr_offset, record->lr_length);
 	if (error != 0)
 		return (replayed(volume, error));
 
@@ -249,6 +325,9 @@ replay_clone_range(void *arg, void *raw, boolean_t byteswap)
 	if (record->lr_blksz != volume->bv_block_size ||
 	    record->lr_offset % record->lr_blksz != 0)
 		return (replayed(volume, EINVAL));
+	int error = replay_gathered(volume);
+	if (error != 0)
+		return (replayed(volume, error));
 
 	dmu_tx_t *tx = dmu_tx_create(volume->bv_os);
 #if BH_OPENZFS >= 20309
@@ -258,7 +337,7 @@ replay_clone_range(void *arg, void *raw, boolean_t byteswap)
 	dmu_tx_hold_clone_by_dnode(tx, volume->bv_dnode, record->lr_offset,
 	    record->lr_length);
 #endif
-	int error = dmu_tx_assign(tx, DMU_TX_WAIT);
+	error = dmu_tx_assign(tx, DMU_TX_WAIT);
 	if (error != 0) {
 		dmu_tx_abort(tx);
 		return (replayed(volume, error));
@@ -278,8 +357,9 @@ replay_refuse(void *arg, void *raw, boolean_t byteswap)
 	return (replayed(arg, ENOTSUP));
 }
 
-/* The log that this thread replays. */
+/* The log that this thread replays, and of which volume. */
 static __thread const zilog_t *replaying_log;
+static __thread bh_volume_t *replaying_volume;
 
 /*
  * A replay waits for some transaction groups, each as long as the disks are slow to flush, while the
@@ -302,8 +382,64 @@ bh_log_replays_without(uint64_t txg)
 	    txg == log->zl_destroy_txg));
 }
 
-/* Replays what the last owner acknowledged but did not get into a transaction group. */
-void
+/*
+ * Comes before the library's own, which a replay calls when it is over, whatever became of it.  A log that could not be
+ * replayed to its end stays: another attempt goes on where this one ended.
+ */
+boolean_t
+zil_destroy(zilog_t *log, boolean_t keep_first)
+{
+	boolean_t (*library)(zilog_t *, boolean_t) = bh_library_function(__func__);
+
+	if (log == replaying_log) {
+		bh_volume_t *volume = replaying_volume;
+
+		if (volume->bv_replay_error == 0)
+			volume->bv_replay_error = log->zl_parse_error;
+		if (volume->bv_replay_error == 0)
+			volume->bv_replay_error = replay_gathered(volume);
+		if (volume->bv_replay_error != 0)
+			return (B_FALSE);
+	}
+	return (library(log, keep_first));
+}
+
+/* Whether an error ends the walk along a log as its end does: the next block was not written. */
+static boolean_t
+is_end_of_log(int error)
+{
+	return (error == 0 || error == ECKSUM || error == ENOENT);
+}
+
+/*
+ * Comes before the library's own.  It claims the blocks of a log up to the first that cannot be read, and makes that the
+ * end.  The import has walked along the log before and refused one that cannot be read, so a device has failed since. Before
+ * the claim is on disk the process can still end, and the next import look again.
+ */
+int
+zil_claim(dsl_pool_t *dp, dsl_dataset_t *ds, void *tx)
+{
+	int (*library)(dsl_pool_t *, dsl_dataset_t *, void *) =
+	    bh_library_function(__func__);
+	int error = library(dp, ds, tx);
+	objset_t *os;
+
+	if (error != 0 || spa_get_log_state(dp->dp_spa) == SPA_LOG_CLEAR ||
+	    dmu_objset_from_ds(ds, &os) != 0)
+		return (error);
+	const zilog_t *log = dmu_objset_zil(os);
+	if (!is_end_of_log(log->zl_parse_error))
+		panic("an intent log cannot be read any more (error %d): see to the "
+		    "devices of pool %s and import it again", log->zl_parse_error,
+		    spa_name(dp->dp_spa));
+	return (0);
+}
+
+/*
+ * Replays what the last owner acknowledged but did not get into a transaction group.  ENOTRECOVERABLE if a record, or
+ * a block of the log, cannot be read; then the volume lacks acknowledged writes, and the log stays.
+ */
+int
 bh_log_replay(bh_volume_t *volume)
 {
 	zil_replay_func_t *handlers[TX_MAX_TYPE];
@@ -317,7 +453,7 @@ bh_log_replay(bh_volume_t *volume)
 		 */
 		volume->bv_log_retired = zil_destroy(
 		    dmu_objset_zil(volume->bv_os), B_TRUE);
-		return;
+		return (0);
 	}
 	for (int type = 0; type < TX_MAX_TYPE; type++)
 		handlers[type] = replay_refuse;
@@ -326,7 +462,13 @@ bh_log_replay(bh_volume_t *volume)
 	handlers[TX_CLONE_RANGE] = replay_clone_range;
 
 	zilog_t *log = bh_log_open(volume);
+	volume->bv_replay_error = 0;
 	replaying_log = log;
+	replaying_volume = volume;
 	(void) zil_replay(volume->bv_os, volume, handlers);
 	replaying_log = NULL;
+	replaying_volume = NULL;
+	free(volume->bv_gathered.bg_data);
+	volume->bv_gathered = (bh_gathered_t){ 0 };
+	return (volume->bv_replay_error == 0 ? 0 : ENOTRECOVERABLE);
 }

@@ -18,6 +18,13 @@
 /* Whether a leaf is served by device.c. */
 boolean_t bh_device_is_ours(const vdev_t *vd);
 
+/*
+ * given_up.c: whether a leaf failed a flush, and that is not on record yet. The second one waits until all that
+ * the pool has given up is on record.
+ */
+boolean_t bh_is_given_up(const vdev_t *vd);
+void bh_given_up_await(spa_t *spa);
+
 /* dataset.c: a dataset by its name, and its pool, held until bh_dataset_let_go(). */
 int bh_dataset_hold(const char *name, dsl_pool_t **dp, dsl_dataset_t **ds, const void *tag);
 void bh_dataset_let_go(dsl_pool_t *dp, dsl_dataset_t *ds, const void *tag);

@@ -686,6 +686,25 @@ bh_vdev_remove(const char *name, uint64_t vdev_guid)
 	return (error);
 }
 
+static boolean_t
+is_faulted(spa_t *spa, uint64_t vdev_guid)
+{
+	spa_config_enter(spa, SCL_VDEV, FTAG, RW_READER);
+	const vdev_t *vd = spa_lookup_by_guid(spa, vdev_guid, B_FALSE);
+	boolean_t faulted = vd != NULL && vd->vdev_faulted != 0;
+	spa_config_exit(spa, SCL_VDEV, FTAG);
+	return (faulted);
+}
+
+/* The library leaves a device alone that was faulted by its number, as one that failed a flush is. */
+static int
+bring_online(spa_t *spa, uint64_t vdev_guid, int flags, vdev_state_t *reached)
+{
+	int error = is_faulted(spa, vdev_guid) ? clear_errors(spa, vdev_guid) : 0;
+
+	return (error != 0 ? error : vdev_online(spa, vdev_guid, flags, reached));
+}
+
 int32_t
 bh_vdev_online(const char *name, uint64_t vdev_guid, uint32_t expand, uint32_t *state)
 {
@@ -693,7 +712,7 @@ bh_vdev_online(const char *name, uint64_t vdev_guid, uint32_t expand, uint32_t *
 	int error;
 	vdev_state_t reached = VDEV_STATE_UNKNOWN;
 
-	BH_WITH_POOL(name, spa, error, refuse_change, vdev_online(spa, vdev_guid,
+	BH_WITH_POOL(name, spa, error, refuse_change, bring_online(spa, vdev_guid,
 	    expand != 0 ? ZFS_ONLINE_EXPAND : 0, &reached));
 	*state = (uint32_t)reached;
 	return (error);

@@ -115,6 +115,19 @@ void bh_io_copy_from(struct bh_io *io, const void *data);
 void bh_io_complete(struct bh_io *io, int32_t error, uint32_t place);
 
 /*
+ * What becomes of a flush that failed, or is not answered (given_up.c).  Not 0: its device is given up, and the
+ * flush has to be completed with an error.  0: the pool has nothing else that holds what is on the
+ * device, and the flush must not be completed unless it succeeds.
+ */
+uint32_t bh_io_give_up(struct bh_io *io);
+/* Suspends the pool of such a flush; not 0 if it was not suspended before. */
+uint32_t bh_io_suspend(struct bh_io *io);
+/* Resumes the pool, unless I/O of it failed meanwhile. */
+void bh_io_resume(struct bh_io *io);
+/* Waits for a device that is given up, and puts it on record. For a thread that does nothing else. */
+void bh_given_up_record(void);
+
+/*
  * ------------------------------------------------------------------ pools (pool.c)
  *
  * Changes answer EROFS on a pool that is open for reading only, and EAGAIN on a suspended one.

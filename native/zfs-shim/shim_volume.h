@@ -50,11 +50,10 @@ typedef struct bh_permit {
 } bh_permit_t;
 
 /*
- * Owns the volume or snapshot `name` and replays its intent log. `*replay_error` is the errno of
- * a log record that could not be replayed (what follows it in the log is lost), else 0.
+ * Owns the volume or snapshot `name` and replays its intent log.  ENOTRECOVERABLE if that cannot be done to its end: the
+ * log stays, and another attempt goes on where this one ended.
  */
-int bh_volume_open(const char *name, uint32_t flags, bh_volume_t **out,
-    int32_t *replay_error);
+int bh_volume_open(const char *name, uint32_t flags, bh_volume_t **out);
 /* Waits until everything is on disk and disowns. No loan may be left. */
 void bh_volume_close(bh_volume_t *volume);
 

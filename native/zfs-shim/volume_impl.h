@@ -37,6 +37,13 @@ typedef struct bh_unlogged {
 	uint32_t bu_is_behind;
 } bh_unlogged_t;
 
+/* Records of a replay that are parts of one block, from its beginning on. */
+typedef struct bh_gathered {
+	uint8_t *bg_data;
+	uint64_t bg_offset;
+	uint64_t bg_length;
+} bh_gathered_t;
+
 struct bh_volume {
 	objset_t *bv_os;
 	dnode_t *bv_dnode;
@@ -56,6 +63,7 @@ struct bh_volume {
 	/* An empty log of the last owner is being removed. */
 	boolean_t bv_log_retired;
 	int bv_replay_error;
+	bh_gathered_t bv_gathered;
 };
 
 /* A part of a write: plain memory, or (when `bs_arc` is set) one whole block. */
@@ -67,7 +75,7 @@ typedef struct bh_segment {
 
 /* intent_log.c */
 zilog_t *bh_log_open(bh_volume_t *volume);
-void bh_log_replay(bh_volume_t *volume);
+int bh_log_replay(bh_volume_t *volume);
 void bh_log_commit(bh_volume_t *volume);
 void bh_log_record(bh_volume_t *volume, dmu_tx_t *tx, uint64_t offset,
     uint64_t length);

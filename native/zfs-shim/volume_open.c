@@ -71,17 +71,16 @@ set_up(bh_volume_t *volume, const char *name, uint32_t flags)
 	volume->bv_read_only = !writable || property_read_only != 0 ||
 	    (flags & BH_OPEN_READ_ONLY) != 0;
 	if (writable)
-		bh_log_replay(volume);
+		error = bh_log_replay(volume);
 	/* The replay may have gone on for long; its groups count as changes. */
 	if (writable)
 		volume->bv_dirty_txg = spa_last_synced_txg(os->os_spa) +
 		    TXG_CONCURRENT_STATES;
-	return (0);
+	return (error);
 }
 
 int
-bh_volume_open(const char *name, uint32_t flags, bh_volume_t **out,
-    int32_t *replay_error)
+bh_volume_open(const char *name, uint32_t flags, bh_volume_t **out)
 {
 	bh_volume_t *volume = calloc(1, sizeof (*volume));
 
@@ -103,7 +102,6 @@ bh_volume_open(const char *name, uint32_t flags, bh_volume_t **out,
 		bh_volume_close(volume);
 		return (error);
 	}
-	*replay_error = volume->bv_replay_error;
 	*out = volume;
 	return (0);
 }

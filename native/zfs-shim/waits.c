@@ -49,6 +49,8 @@ zil_commit(zilog_t *log, uint64_t object)
 		__atomic_store_n(&library, bh_library_function(__func__),
 		    __ATOMIC_RELAXED);
 	library(log, object);
+	/* Nobody is told that this is durable before it is known where it is not. */
+	bh_given_up_await(log->zl_spa);
 }
 
 /* Comes before the library's own. */
@@ -70,6 +72,13 @@ txg_wait_synced(dsl_pool_t *dp, uint64_t txg)
 int
 bh_export(const char *pool, boolean_t force)
 {
+	spa_t *spa;
+
+	/* Whoever imports it next has to know which devices lack something. */
+	if (spa_open(pool, &spa, FTAG) == 0) {
+		bh_given_up_await(spa);
+		spa_close(spa, FTAG);
+	}
 	exporting = B_TRUE;
 	int error = spa_export(pool, NULL, force, B_FALSE);
 	exporting = B_FALSE;

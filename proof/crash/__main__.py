@@ -15,7 +15,7 @@ def _arguments(argv: list[str]) -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=50)
     parser.add_argument("--seed", type=int, help="repeats a run's operations (moments of the kill vary with the machine)")
     parser.add_argument("--server", choices=("bulkhead", "peers"), default="bulkhead", help="peers: tgt and nbdkit, to judge the proof itself")
-    parser.add_argument("--legs-fault", choices=("none", "eio", "corrupt", "truncate", "mix"), default="none")
+    parser.add_argument("--legs-fault", choices=("none", "eio", "flush", "corrupt", "truncate", "mix"), default="none")
     parser.add_argument("--one-file", action="store_true", help="a pool of one file, which writes its intent log another way than a mirror")
     parser.add_argument("--encrypted", action="store_true", help="volumes with keys, from a file")
     parser.add_argument("--audit-every", type=int, default=50, help="rounds between two looks of zdb")

@@ -252,9 +252,9 @@ class MirrorFaults(legs.LegFaults):
 
     def __init__(self, server: Bulkhead, mode: str):
         self._server = server
-        self._modes = ("eio", "corrupt", "truncate") if mode == "mix" else (mode,)
+        self._modes = ("eio", "flush", "corrupt", "truncate") if mode == "mix" else (mode,)
         self._round = 0
-        self.struck = {kind: 0 for kind in ("eio", "corrupt", "truncate")}
+        self.struck = {kind: 0 for kind in ("eio", "flush", "corrupt", "truncate")}
         self.damage_seen = 0
         # Its presence at the start switches the server's fault driver on.
         server.fault_file.write_text("")
@@ -267,7 +267,7 @@ class MirrorFaults(legs.LegFaults):
         self._strike(rng.choice(self._modes), rng)
 
     def strike_stopped(self, rng: random.Random) -> None:
-        offline = [mode for mode in self._modes if mode != "eio"]
+        offline = [mode for mode in self._modes if mode not in ("eio", "flush")]
         if offline and rng.random() < 0.5:
             self._strike(rng.choice(offline), rng)
 
@@ -275,6 +275,8 @@ class MirrorFaults(legs.LegFaults):
         self.struck[mode] += 1
         if mode == "eio":
             replace_file(self._server.fault_file, f"{self._leg} read=eio write=eio flush=eio\n")
+        elif mode == "flush":
+            replace_file(self._server.fault_file, f"{self._leg} flush=eio\n")
         elif mode == "corrupt":
             legs.corrupt(self._leg, rng, runs=rng.randrange(1, 30))
         else:

@@ -135,6 +135,10 @@ unsafe extern "C" {
     pub fn bh_io_copy_to(io: *mut bh_io, data: *mut c_void);
     pub fn bh_io_copy_from(io: *mut bh_io, data: *const c_void);
     pub fn bh_io_complete(io: *mut bh_io, error: i32, place: u32);
+    pub fn bh_io_give_up(io: *mut bh_io) -> u32;
+    pub fn bh_io_suspend(io: *mut bh_io) -> u32;
+    pub fn bh_io_resume(io: *mut bh_io);
+    pub fn bh_given_up_record();
 
     pub fn bh_pool_create(
         name: *const c_char,

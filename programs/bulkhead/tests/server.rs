@@ -225,11 +225,8 @@ fn a_pool_without_devices_is_suspended_says_so_and_resumes() {
     let server = machine.serve(&format!("--leg-faults {}", faults.display()));
     let mut client = Nbd::connect(&machine.nbd_socket(), "v").expect("connected");
     let (a, b) = (machine.path("a"), machine.path("b"));
-    let both = format!(
-        "{} write=eio flush=eio\n{} write=eio flush=eio\n",
-        a.display(),
-        b.display()
-    );
+    // Not their flushes: a server ends when a device that it cannot do without has failed one.
+    let both = format!("{} write=eio\n{} write=eio\n", a.display(), b.display());
     std::fs::write(&faults, both).expect("written");
     let ended = Arc::new(AtomicBool::new(false));
     let end = Arc::clone(&ended);
@@ -291,6 +288,51 @@ fn a_server_of_a_suspended_pool_can_be_stopped_and_the_next_one_recovers() {
         Some(5),
         "a lost session, not an I/O error"
     );
+    let server = machine.serve("");
+    let mut client = Nbd::connect(&machine.nbd_socket(), "v").expect("connected");
+    assert_eq!(client.read(0, 4096).expect("read"), [5; 4096]);
+    drop(client);
+    assert_eq!(server.stop(), 0);
+}
+
+/// The second leg is the only one that is left when it fails a flush: nobody knows what it still has.
+#[test]
+fn a_server_whose_last_device_failed_a_flush_ends_when_it_works_and_the_next_one_recovers() {
+    let machine = Machine::with_exported_volume();
+    let faults = machine.path("faults");
+    std::fs::write(&faults, "").expect("written");
+    let mut server = machine.serve(&format!("--leg-faults {}", faults.display()));
+    let mut client = Nbd::connect(&machine.nbd_socket(), "v").expect("connected");
+    client.write(0, &[5; 4096]).expect("written");
+    client.flush().expect("flushed");
+    let (a, b) = (machine.path("a"), machine.path("b"));
+    let both = format!("{} flush=eio\n{} flush=eio\n", a.display(), b.display());
+    std::fs::write(&faults, both).expect("written");
+    eventually("the server obeys", || {
+        machine.log().matches("device fails on command").count() == 2
+    });
+    let writer = std::thread::spawn(move || -> std::io::Result<()> {
+        client.write(8192, &[6; 4096])?;
+        client.flush()
+    });
+    eventually("the pool is suspended", || {
+        assert!(
+            !writer.is_finished(),
+            "nothing is durable: {}",
+            machine.log()
+        );
+        machine.ok("status tank --json").json()["pool"]["suspended"] == true
+    });
+    std::fs::write(&faults, "").expect("written");
+    let status = server.child.wait().expect("a child of ours");
+    assert_eq!(status.code(), Some(8), "{}", machine.log());
+    assert!(
+        machine.log().contains("start it again"),
+        "{}",
+        machine.log()
+    );
+    let lost = writer.join().expect("no panic").expect_err("not durable");
+    assert_ne!(lost.raw_os_error(), Some(5), "a lost session, no error");
     let server = machine.serve("");
     let mut client = Nbd::connect(&machine.nbd_socket(), "v").expect("connected");
     assert_eq!(client.read(0, 4096).expect("read"), [5; 4096]);

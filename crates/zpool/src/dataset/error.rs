@@ -130,6 +130,13 @@ pub enum DatasetErrorKind {
          after a change of key: unload it, and load the present one"
     )]
     KeyOutdated,
+    /// A record of the intent log, or what it changes a part of, cannot be read.
+    #[error(
+        "its intent log holds acknowledged writes and cannot be replayed to its end, because something in the pool \
+         cannot be read: bring back the devices that `bulkhead pool status` names; the log is kept, and the \
+         next use of the volume tries again"
+    )]
+    LogUnreadable,
     /// The dataset depends on no other.
     #[error("it is no clone")]
     NotAClone,
@@ -201,6 +208,7 @@ impl DatasetError {
             Errno::XDEV => DatasetErrorKind::OtherPool,
             Errno::NAMETOOLONG => DatasetErrorKind::NameTooLong,
             Errno::ACCESS => DatasetErrorKind::KeyMissing,
+            Errno::NOTRECOVERABLE => DatasetErrorKind::LogUnreadable,
             _ => DatasetErrorKind::Library,
         };
         Self::because(doing, dataset, kind, cause)

@@ -12,8 +12,8 @@ use rustix::io::Errno;
 use zpool_sys as sys;
 
 use super::file::{AccessOptions, FileDriver, open_locked};
-use super::io::InFlight;
-use super::lock::LockedFile;
+use super::io::{Flushes, InFlight};
+use super::lock::{Identity, LockedFile, identity_of};
 use super::{
     Access, Device, DeviceIo, DeviceOptions, Driver, IoKind, OpenFailure, Place, Shape, ownership,
 };
@@ -25,12 +25,21 @@ struct OpenDevice {
     in_flight: Arc<InFlight>,
 }
 
+/// What is known of a device for as long as an I/O of it is not answered.
+#[derive(Clone)]
+struct Known {
+    path: PathBuf,
+    identity: Option<Identity>,
+    device: Weak<dyn Device>,
+    in_flight: Weak<InFlight>,
+}
+
 struct Bridge {
     driver: Arc<dyn Driver>,
     access: AccessOptions,
     timeout: Duration,
-    /// Open devices, for the deadlines.
-    open: Mutex<Vec<(PathBuf, Weak<InFlight>)>>,
+    /// Open devices, and closed ones that still owe an answer.
+    open: Mutex<Vec<Known>>,
     /// Why a path could not be opened when it was last tried: the library keeps a number only.
     failures: Mutex<HashMap<PathBuf, OpenFailure>>,
 }
@@ -51,6 +60,9 @@ const WATCH_INTERVAL_MAX: Duration = Duration::from_millis(250);
 /// then says nothing about devices.
 const STANDSTILL_MIN: Duration = Duration::from_secs(1);
 
+/// A device that failed a flush which must succeed is asked again this often.
+const FLUSH_INTERVAL: Duration = Duration::from_secs(1);
+
 /// Puts the driver in place. Before the library starts, once.
 pub(crate) fn install(options: &DeviceOptions) -> std::io::Result<()> {
     let files: Arc<dyn Driver> = Arc::new(FileDriver::new(options.access)?);
@@ -68,6 +80,14 @@ pub(crate) fn install(options: &DeviceOptions) -> std::io::Result<()> {
     std::thread::Builder::new()
         .name("device-deadline".into())
         .spawn(|| bridge.watch())?;
+    std::thread::Builder::new()
+        .name("device-record".into())
+        .spawn(|| {
+            loop {
+                // SAFETY: waits until the library has a device, so until after it was started.
+                unsafe { sys::bh_given_up_record() };
+            }
+        })?;
     // SAFETY: a static lives for ever.
     unsafe { sys::bh_driver_install(&FUNCTIONS) };
     Ok(())
@@ -82,8 +102,8 @@ pub fn open_failure(path: &Path) -> Option<OpenFailure> {
 pub(crate) fn open_paths() -> Vec<PathBuf> {
     let open = lock(&bridge().open);
     open.iter()
-        .filter(|(_, device)| device.strong_count() != 0)
-        .map(|(path, _)| path.clone())
+        .filter(|known| known.in_flight.strong_count() != 0)
+        .map(|known| known.path.clone())
         .collect()
 }
 
@@ -108,16 +128,34 @@ fn bridge() -> &'static Bridge {
 
 impl Bridge {
     fn open(&self, path: &Path, guid: u64, access: Access) -> Result<OpenDevice, OpenFailure> {
+        let identity = identity_of(path);
+        self.refuse_hanging(identity)?;
         let device = self.driver.open(path, guid, access)?;
         let in_flight = Arc::new(InFlight::default());
         let mut open = lock(&self.open);
-        open.retain(|(_, device)| device.strong_count() != 0);
-        open.push((path.to_owned(), Arc::downgrade(&in_flight)));
+        open.retain(|known| known.in_flight.strong_count() != 0);
+        open.push(Known {
+            path: path.to_owned(),
+            identity,
+            device: Arc::downgrade(&device),
+            in_flight: Arc::downgrade(&in_flight),
+        });
         Ok(OpenDevice {
             path: path.to_owned(),
             device,
             in_flight,
         })
+    }
+
+    /// A device that was closed may still carry out what it was asked before: on top of what it would be asked now.
+    fn refuse_hanging(&self, identity: Option<Identity>) -> Result<(), OpenFailure> {
+        let hangs = |known: &Known| {
+            known.identity == identity && known.in_flight.upgrade().is_some_and(|one| one.hangs())
+        };
+        match identity.is_some() && lock(&self.open).iter().any(hangs) {
+            true => Err(OpenFailure::Hangs),
+            false => Ok(()),
+        }
     }
 
     fn note<T>(&self, path: &Path, result: &Result<T, OpenFailure>) {
@@ -147,23 +185,51 @@ impl Bridge {
             if Instant::now() < patient_until {
                 continue;
             }
-            let open: Vec<_> = lock(&self.open)
-                .iter()
-                .filter_map(|(path, device)| Some((path.clone(), device.upgrade()?)))
-                .collect();
-            for (path, in_flight) in open {
-                let expired = in_flight.expire(self.timeout);
-                if expired != 0 {
-                    tracing::error!(
-                        device = %path.display(),
-                        expired,
-                        timeout_s = self.timeout.as_secs_f64(),
-                        "device hangs: its I/O was given up"
-                    );
+            let open = lock(&self.open).clone();
+            for known in open {
+                if let Some(in_flight) = known.in_flight.upgrade() {
+                    self.look_after(&known, &in_flight);
                 }
             }
         }
     }
+
+    fn look_after(&self, known: &Known, in_flight: &Arc<InFlight>) {
+        let device = known.path.display();
+        let expired = in_flight.expire(self.timeout);
+        if expired != 0 {
+            tracing::error!(
+                %device,
+                expired,
+                timeout_s = self.timeout.as_secs_f64(),
+                "device hangs: its I/O was given up"
+            );
+        }
+        if in_flight.has_refused() && in_flight.may_flush_again(FLUSH_INTERVAL) {
+            tracing::error!(
+                %device,
+                "device cannot make writes durable, and the pool has no other that holds them: \
+                 writes wait until it can; see to the device, its cable and its controller"
+            );
+            if let Some(device) = known.device.upgrade() {
+                flush_again(known.path.clone(), device.as_ref(), Arc::clone(in_flight));
+            }
+        }
+    }
+}
+
+/// Finds out whether the device flushes again.
+fn flush_again(path: PathBuf, device: &dyn Device, in_flight: Arc<InFlight>) {
+    let flush = DeviceIo::on_memory(IoKind::Flush, 0, Vec::new(), move |result, _| {
+        if result.is_ok() && in_flight.flushed() == Flushes::Doubtful {
+            ownership::begin_anew(&format!(
+                "{} had failed to make writes durable, and they may be gone",
+                path.display()
+            ));
+        }
+        in_flight.has_flushed_again();
+    });
+    device.submit(flush);
 }
 
 fn store(shape: Shape, out: &mut sys::bh_device_shape) {
@@ -255,7 +321,7 @@ unsafe extern "C" fn submit(
     let mut io = unsafe { DeviceIo::from_library(io, kind, offset, length, &open.in_flight) };
     io.submitter_may_wait = here;
     ownership::before(kind);
-    if open.in_flight.hangs() {
+    if open.in_flight.hangs() && !io.outlasts_deadlines() {
         io.complete(Err(Errno::NXIO), Place::Elsewhere);
     } else {
         // The library may close the device as soon as its last I/O is complete, which can be

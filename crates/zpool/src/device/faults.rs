@@ -24,6 +24,8 @@ pub struct Fault {
     pub writes_fail: bool,
     /// Flushes fail with `EIO`.
     pub flushes_fail: bool,
+    /// Flushes are not answered until the fault is lifted; all else is.
+    pub flushes_hang: bool,
     /// Writes, discards and flushes are refused as by a disk that another head has reserved.
     pub reserved_elsewhere: bool,
     /// Nothing is answered until the fault is lifted.
@@ -36,6 +38,12 @@ pub struct Fault {
     pub delay: Duration,
     /// After so many [`steps`](Faults::steps), instead of the next one, the process gets SIGKILL.
     pub kill_after: Option<u64>,
+}
+
+impl Fault {
+    fn holds(&self, kind: IoKind) -> bool {
+        self.hangs || (self.flushes_hang && kind == IoKind::Flush)
+    }
 }
 
 /// An I/O that waits, and the device it is for.
@@ -97,11 +105,12 @@ impl Faults {
             let mut state = self.state();
             state.faults.insert(path.to_owned(), fault);
             state.steps.remove(path);
-            if fault.hangs {
-                Vec::new()
-            } else {
-                state.hanging.remove(path).unwrap_or_default()
-            }
+            let hanging = state.hanging.remove(path).unwrap_or_default();
+            let (stays, freed): (Vec<_>, Vec<_>) = hanging
+                .into_iter()
+                .partition(|(_, io)| fault.holds(io.kind()));
+            state.hanging.insert(path.to_owned(), stays);
+            freed
         };
         for (device, io) in freed {
             device.submit(io);
@@ -170,7 +179,7 @@ impl Device for FaultDevice {
             if is_the_end {
                 die();
             }
-            if fault.hangs {
+            if fault.holds(io.kind()) {
                 let entry = state.hanging.entry(self.path.clone()).or_default();
                 entry.push((Arc::clone(&self.inner), io));
                 return;

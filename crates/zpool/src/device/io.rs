@@ -65,6 +65,31 @@ struct LibraryIo(NonNull<sys::bh_io>);
 // a time.
 unsafe impl Send for LibraryIo {}
 
+impl LibraryIo {
+    fn complete(self, result: Result<(), Errno>, place: Place) {
+        let error = result.err().map_or(0, Errno::raw_os_error);
+        // SAFETY: taken out of its cell, it is completed here and never used again.
+        unsafe { sys::bh_io_complete(self.0.as_ptr(), error, place.code()) };
+    }
+
+    /// Whether the pool goes on without the device of this flush. It does from now on.
+    fn give_up(&self) -> bool {
+        // SAFETY: not completed yet, so it is the library's, with its device. Calls nobody back.
+        unsafe { sys::bh_io_give_up(self.0.as_ptr()) != 0 }
+    }
+
+    /// Suspends the pool, so that it is seen to wait; whether it was not suspended before.
+    fn suspend(&self) -> bool {
+        // SAFETY: as above.
+        unsafe { sys::bh_io_suspend(self.0.as_ptr()) != 0 }
+    }
+
+    fn resume(&self) {
+        // SAFETY: as above.
+        unsafe { sys::bh_io_resume(self.0.as_ptr()) };
+    }
+}
+
 /// Receives the result and the memory.
 type Done = Box<dyn FnOnce(Result<(), Errno>, Vec<u8>) + Send>;
 
@@ -77,18 +102,17 @@ enum Requester {
 impl Requester {
     fn complete(self, result: Result<(), Errno>, place: Place) {
         match self {
-            Self::Library(io) => {
-                let error = result.err().map_or(0, Errno::raw_os_error);
-                // SAFETY: taken out of its cell, it is completed here and never used again.
-                unsafe { sys::bh_io_complete(io.0.as_ptr(), error, place.code()) };
-            }
+            Self::Library(io) => io.complete(result, place),
             Self::Memory { data, done } => done(result, data),
         }
     }
 }
 
 struct Cell {
+    kind: IoKind,
     submitted: Instant,
+    /// The pool was suspended because this flush takes so long.
+    suspends: AtomicBool,
     /// The kernel works on the requester's own memory, which no deadline can take back from it.
     lent: AtomicBool,
     requester: Mutex<Option<Requester>>,
@@ -100,6 +124,42 @@ impl Cell {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
     }
+
+    /// Takes the requester out because of a deadline, if that can be.
+    fn take_back(&self, overdue: &AtomicUsize) -> Option<Requester> {
+        // Whoever holds it works on the requester's own memory, which cannot be taken.
+        let mut requester = self.requester.try_lock().ok()?;
+        if self.lent.load(Ordering::Relaxed) {
+            return None;
+        }
+        match requester.as_ref()? {
+            // The only device that has what it has: its flush ends when it ends.
+            Requester::Library(io) if self.kind == IoKind::Flush && !io.give_up() => {
+                io.suspend();
+                self.suspends.store(true, Ordering::Relaxed);
+                return None;
+            }
+            Requester::Library(_) | Requester::Memory { .. } => {}
+        }
+        // Before the driver can find out, so that it subtracts only what was added.
+        overdue.fetch_add(1, Ordering::AcqRel);
+        requester.take()
+    }
+}
+
+/// A flush that failed on the only device that has what it has.
+struct Refused {
+    io: LibraryIo,
+    errno: Errno,
+}
+
+/// What became of flushes that had failed, when the device flushes again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Flushes {
+    /// None waits any more.
+    Done,
+    /// What the device had been given before may be gone, although it flushes now.
+    Doubtful,
 }
 
 /// The I/O of one open device that is not complete.
@@ -108,6 +168,18 @@ pub(super) struct InFlight {
     slots: Mutex<Slots>,
     /// I/O that the library got back at its deadline and the driver still has.
     overdue: AtomicUsize,
+    /// Flushes that have failed and that the library does not get back: it would take them for done.
+    refused: Mutex<Vec<Refused>>,
+    again: Mutex<Again>,
+}
+
+/// The flush that finds out whether a device flushes again.
+#[derive(Clone, Copy, Default)]
+enum Again {
+    #[default]
+    Never,
+    UnderWay,
+    Ended(Instant),
 }
 
 #[derive(Default)]
@@ -146,39 +218,65 @@ impl InFlight {
         self.overdue.load(Ordering::Acquire) != 0
     }
 
-    /// Gives the library every I/O back that is older than `timeout`; how many.
+    /// Once an I/O is older than `timeout`, gives the library all back, because nothing more is asked of a device
+    /// that owes an answer; how many. Flushes of a device that the pool cannot do without stay.
     pub(super) fn expire(&self, timeout: Duration) -> usize {
-        let old: Vec<Arc<Cell>> = {
-            let slots = self.slots();
-            let cells = slots.cells.iter().flatten();
-            cells
-                .filter(|cell| cell.submitted.elapsed() >= timeout)
-                .cloned()
-                .collect()
-        };
-        let mut expired = 0;
-        for cell in old {
-            let taken = {
-                // Whoever holds it works on the requester's own memory, which cannot be taken.
-                let Ok(mut requester) = cell.requester.try_lock() else {
-                    continue;
-                };
-                if cell.lent.load(Ordering::Relaxed) {
-                    continue;
-                }
-                if requester.is_some() {
-                    // Before the driver can find out, so that it subtracts only what was added.
-                    self.overdue.fetch_add(1, Ordering::AcqRel);
-                }
-                requester.take()
-            };
-            if let Some(requester) = taken {
-                // ENXIO, not ETIMEDOUT: it makes the library fault the device at once.
-                requester.complete(Err(Errno::NXIO), Place::Elsewhere);
-                expired += 1;
-            }
+        let all: Vec<Arc<Cell>> = self.slots().cells.iter().flatten().cloned().collect();
+        if !all.iter().any(|cell| cell.submitted.elapsed() >= timeout) {
+            return 0;
         }
-        expired
+        let taken = all.iter().filter_map(|cell| cell.take_back(&self.overdue));
+        // ENXIO, not ETIMEDOUT: it makes the library fault the device at once.
+        taken
+            .map(|requester| requester.complete(Err(Errno::NXIO), Place::Elsewhere))
+            .count()
+    }
+
+    fn refused(&self) -> MutexGuard<'_, Vec<Refused>> {
+        self.refused.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether flushes have failed that must not.
+    pub(super) fn has_refused(&self) -> bool {
+        !self.refused().is_empty()
+    }
+
+    /// Whether it is time to ask the device for another flush, `interval` after the last one was answered.
+    pub(super) fn may_flush_again(&self, interval: Duration) -> bool {
+        let mut again = self.again.lock().unwrap_or_else(PoisonError::into_inner);
+        let due = match *again {
+            Again::Never => true,
+            Again::UnderWay => false,
+            Again::Ended(at) => at.elapsed() >= interval,
+        };
+        if due {
+            *again = Again::UnderWay;
+        }
+        due
+    }
+
+    /// The device has answered that flush.
+    pub(super) fn has_flushed_again(&self) {
+        *self.again.lock().unwrap_or_else(PoisonError::into_inner) = Again::Ended(Instant::now());
+    }
+
+    /// The device flushes again.
+    ///
+    /// Flushes that never reached it are done now. After one that it failed, what it had been given before
+    /// may be gone, and no later flush tells.
+    pub(super) fn flushed(&self) -> Flushes {
+        let refused = {
+            let mut refused = self.refused();
+            if refused.iter().any(|one| one.errno != Errno::NXIO) {
+                return Flushes::Doubtful;
+            }
+            std::mem::take(&mut *refused)
+        };
+        for Refused { io, .. } in refused {
+            io.resume();
+            io.complete(Ok(()), Place::Elsewhere);
+        }
+        Flushes::Done
     }
 }
 
@@ -205,7 +303,9 @@ impl DeviceIo {
         in_flight: &Arc<InFlight>,
     ) -> Self {
         let cell = Arc::new(Cell {
+            kind,
             submitted: Instant::now(),
+            suspends: AtomicBool::new(false),
             lent: AtomicBool::new(false),
             requester: Mutex::new(Some(requester)),
         });
@@ -271,6 +371,14 @@ impl DeviceIo {
     /// Number of bytes; zero for a flush.
     pub fn length(&self) -> usize {
         self.length as usize
+    }
+
+    /// Whether it is a flush of a device that the pool cannot do without: nothing but the device ends it. If
+    /// it can, it does from now on.
+    pub(super) fn outlasts_deadlines(&self) -> bool {
+        let requester = self.cell.requester();
+        self.kind == IoKind::Flush
+            && matches!(&*requester, Some(Requester::Library(io)) if !io.give_up())
     }
 
     /// Copies what is to be written to `buffer`, which has the length of the I/O. False when
@@ -382,12 +490,28 @@ impl DeviceIo {
             ownership::lost("a disk is reserved by another head, and refused a write");
         }
         self.in_flight.remove(self.slot);
-        match requester {
-            Some(requester) => requester.complete(result, place),
-            None => {
+        if let (Some(Requester::Library(io)), Ok(())) = (&requester, result) {
+            if self.cell.suspends.load(Ordering::Relaxed) {
+                io.resume();
+            }
+        }
+        match (requester, result) {
+            (Some(Requester::Library(io)), Err(errno)) if self.must_succeed(errno, &io) => {
+                io.suspend();
+                self.in_flight.refused().push(Refused { io, errno });
+            }
+            (Some(requester), _) => requester.complete(result, place),
+            (None, _) => {
                 self.in_flight.overdue.fetch_sub(1, Ordering::AcqRel);
             }
         }
+    }
+
+    /// Whether this is a flush of a device that the pool cannot do without. If it can, it does from now on.
+    fn must_succeed(&self, errno: Errno, io: &LibraryIo) -> bool {
+        // A device without a cache that could be flushed.
+        let needless = errno == Errno::OPNOTSUPP;
+        self.kind == IoKind::Flush && !needless && !io.give_up()
     }
 }
 

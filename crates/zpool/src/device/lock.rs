@@ -21,7 +21,7 @@ use crate::HostId;
 
 /// What tells a device from others: its file system and inode, or its device number.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-enum Identity {
+pub(super) enum Identity {
     File { file_system: u64, inode: u64 },
     Disk { number: u64 },
 }
@@ -304,6 +304,12 @@ fn identify(stat: &rustix::fs::Stat) -> Result<(Identity, bool), OpenFailure> {
         )),
         _ => Err(OpenFailure::NotADevice),
     }
+}
+
+/// What tells the device at `path` from others; nothing if there is none.
+pub(super) fn identity_of(path: &Path) -> Option<Identity> {
+    let found = rustix::fs::stat(path).ok()?;
+    identify(&found).ok().map(|(identity, _)| identity)
 }
 
 fn failure(errno: Errno) -> OpenFailure {

@@ -5,11 +5,17 @@
 //! this machine; a device on another head would be one more implementation.
 //!
 //! **A device that hangs** must not stop a mirror. Each I/O has a deadline, kept here and not by
-//! the drivers: when it passes, the library gets its I/O back with an error, faults the device
+//! the drivers: when it passes, the library gets all I/O of the device back with an error, faults the device
 //! and goes on with the others. The driver still holds its half of the I/O, whose memory it can no
 //! longer reach: drivers hand a kernel (or a network) only memory of their own, so that an answer
-//! that comes after all harms nobody. Until it comes, new I/O fails at once. Files of a local file
-//! system are the exception: no deadline ends a write to one.
+//! that comes after all harms nobody. Until it comes, new I/O fails at once, and the device is not opened again.
+//! Files of a local file system are the exception: no deadline ends a write to one.
+//!
+//! **A flush that fails**, by its deadline or with an error, leaves unknown what the device holds. The library would go
+//! on as if it had succeeded. So the device is given up, and commits wait until the others have that on record.
+//! A flush of a device that the pool cannot do without never ends before it has succeeded, and the pool is suspended
+//! meanwhile. If the device had answered with an error, this process ends when it flushes again: the next one
+//! begins with what is on the device.
 
 mod backing;
 mod bridge;
@@ -87,6 +93,9 @@ pub enum OpenFailure {
         /// Such as "process 123 (bulkhead)".
         by: String,
     },
+    /// It has not answered what it was asked before it was closed.
+    #[error("it has not answered earlier requests yet")]
+    Hangs,
     /// It is neither a file nor a block device.
     #[error("it is neither a file nor a block device")]
     NotADevice,
@@ -101,6 +110,7 @@ impl OpenFailure {
         use rustix::io::Errno;
         match self {
             Self::Missing => Errno::NOENT,
+            Self::Hangs => Errno::NXIO,
             Self::InUse { .. } => Errno::BUSY,
             Self::NotADevice => Errno::NOTBLK,
             Self::System(errno) => *errno,

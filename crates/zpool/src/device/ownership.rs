@@ -173,6 +173,16 @@ pub(crate) fn lost(why: &str) -> ! {
     end()
 }
 
+/// Ends the process at once: what it takes for written may not be, and only a new one knows no better.
+pub(super) fn begin_anew(why: &str) -> ! {
+    tracing::error!(
+        why,
+        "this server ends at once, so that the next one begins with what is on the devices; start it again \
+         if nobody does: what clients were told to be durable is there"
+    );
+    end()
+}
+
 fn end() -> ! {
     // SAFETY: ends the process without running anything of it, which is the point: no thread may
     // come to write or to answer any more.

@@ -99,6 +99,11 @@ pub fn knows_reservations(path: &Path) -> Option<bool> {
 }
 
 /// Takes the disk for the head with the key `own`. On failure nothing of ours is left there.
+///
+/// A disk lets only those reserve it who have registered, and lets all who have registered write. So there is a moment
+/// in which this head may write without holding the disk, and if it dies then, that lasts. Nobody uses it: the caller
+/// has the disk's lock, which an earlier process of this head keeps until the last of its requests is done, and
+/// writes only after this has succeeded.
 pub(super) fn take(disk: &impl Registrar, own: Key, removable: Removable) -> Result<(), Refusal> {
     disk.request(Request::Register(own))?;
     let taken = reserve(disk, own, removable);
@@ -418,6 +423,82 @@ mod tests {
         old.request(Request::Register(key(1))).expect("registers");
         take(&new, key(2), Removable::One(key(1))).expect("free");
         assert!(new.may_write() && !old.may_write());
+    }
+
+    /// A head that takes the disk while another one does the same, and that may die on its way.
+    struct Interrupted<'a> {
+        path: &'a Path,
+        /// Requests that it has made.
+        made: RefCell<usize>,
+        /// Before which request the other one takes the disk.
+        other_at: usize,
+        other: Box<dyn Fn() + 'a>,
+        /// Which request it does not live to make.
+        dies_at: usize,
+    }
+
+    impl Registrar for Interrupted<'_> {
+        fn request(&self, request: Request) -> Result<(), Refusal> {
+            let number = self.made.replace_with(|made| *made + 1);
+            if number == self.other_at {
+                (self.other)();
+            }
+            if number >= self.dies_at {
+                return Err(Refusal::System(Errno::SRCH));
+            }
+            self.path.request(request)
+        }
+    }
+
+    /// More than a head makes to take a disk.
+    const REQUESTS_MAX: usize = 7;
+
+    /// One head takes a disk that is free, its own, the other's or a stranger's; the other head takes it in the
+    /// middle of that, with proof that the first one has died.
+    fn race(owner: Option<usize>, removable: Removable, other_at: usize, dies_at: usize) {
+        let [one, two, stranger] = paths();
+        if let Some(owner) = owner {
+            let path = [&one, &two, &stranger][owner];
+            take(path, key(owner as u32 + 1), Removable::None).expect("free");
+        }
+        let two_has = RefCell::new(false);
+        let interrupted = Interrupted {
+            path: &one,
+            made: RefCell::default(),
+            other_at,
+            other: Box::new(|| {
+                *two_has.borrow_mut() = take(&two, key(2), Removable::One(key(1))).is_ok();
+            }),
+            dies_at,
+        };
+        let taken = take(&interrupted, key(1), removable);
+        let has_died = *interrupted.made.borrow() > dies_at;
+        let one_has = taken.is_ok();
+        drop(interrupted);
+        let case = format!("{owner:?} {removable:?} {other_at} {dies_at}: {taken:?}");
+        assert!(!has_died || !one_has, "{case}");
+        let can_both = one_has && *two_has.borrow() && one.may_write() && two.may_write();
+        assert!(!can_both, "{case}");
+        // Whatever it left, who has proof that it died removes it.
+        if has_died && take(&two, key(2), Removable::One(key(1))).is_ok() {
+            assert!(two.may_write() && !one.may_write(), "{case}");
+        } else if !has_died && !one_has && owner != Some(0) {
+            let left = one.1.borrow().registered.iter().any(|(who, _)| *who == 0);
+            assert!(!left, "{case}");
+        }
+    }
+
+    #[test]
+    fn heads_that_race_or_die_while_they_take_a_disk_never_both_have_it() {
+        for owner in [None, Some(0), Some(1), Some(2)] {
+            for removable in [Removable::None, Removable::One(key(2)), Removable::All] {
+                for other_at in 0..=REQUESTS_MAX {
+                    for dies_at in 0..=REQUESTS_MAX {
+                        race(owner, removable, other_at, dies_at);
+                    }
+                }
+            }
+        }
     }
 
     #[test]

@@ -148,7 +148,7 @@ impl Volume {
     /// Longest extent that one read, loan or update may have, in bytes.
     pub const TRANSFER_BYTES_MAX: u64 = sys::BH_LOAN_BYTES_MAX;
 
-    /// Opens `name` and replays its intent log. May block.
+    /// Opens `name` and replays its intent log; fails if that cannot be done to its end. May block.
     pub(crate) fn open(name: &str, options: OpenOptions) -> Result<Self, DatasetError> {
         const DOING: &str = "open";
         let c_name: CString = c_text(name);
@@ -158,20 +158,10 @@ impl Volume {
             0
         };
         let mut raw = std::ptr::null_mut();
-        let mut replay_error = 0;
         // SAFETY: the library runs, as a pool is open; the name is copied.
-        let code =
-            unsafe { sys::bh_volume_open(c_name.as_ptr(), flags, &mut raw, &mut replay_error) };
+        let code = unsafe { sys::bh_volume_open(c_name.as_ptr(), flags, &mut raw) };
         ZfsError::check(code).map_err(|cause| DatasetError::common(DOING, name, cause))?;
         let raw = NonNull::new(raw).expect("set when the call succeeds");
-        if replay_error != 0 {
-            tracing::error!(
-                volume = name,
-                error = %ZfsError(replay_error),
-                "the volume's intent log could not be replayed to its end: the last \
-                 acknowledged writes before the crash may be lost"
-            );
-        }
         // SAFETY: just opened.
         let (size, physical_block, read_only) = unsafe {
             (

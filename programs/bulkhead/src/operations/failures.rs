@@ -40,9 +40,11 @@ pub fn dataset(error: DatasetError) -> Failure {
         | Kind::NameTooLong => FailureKind::Usage,
         Kind::NoSpace => FailureKind::NoSpace,
         Kind::KeyWrong => FailureKind::Denied,
-        Kind::ReadOnly | Kind::KeyMissing | Kind::KeyOutdated | Kind::Closed => {
-            FailureKind::Unavailable
-        }
+        Kind::ReadOnly
+        | Kind::KeyMissing
+        | Kind::KeyOutdated
+        | Kind::LogUnreadable
+        | Kind::Closed => FailureKind::Unavailable,
         Kind::Library => FailureKind::Failed,
     };
     let advice = match &error.kind {

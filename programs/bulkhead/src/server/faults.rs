@@ -1,5 +1,5 @@
 //! Faults of devices on command, for tests of the whole server: `--leg-faults FILE`. The file has
-//! a line for each device that fails, `PATH read=eio write=eio flush=eio`, or `PATH hang`,
+//! a line for each device that fails, `PATH read=eio write=eio flush=eio`, or `PATH hang`, `PATH flush=hang`,
 //! `PATH gone` or `PATH delay=MILLISECONDS`; an empty file is a healthy pool. It is read again when it changes.
 //! `PATH kill-after=STEPS` lets so many writes, discards and flushes pass, and kills the process
 //! in the place of the next. A device that is named no more is said to have had so many.
@@ -73,6 +73,7 @@ fn parse(text: &str) -> BTreeMap<PathBuf, Fault> {
                 "read=eio" => fault.reads_fail = true,
                 "write=eio" => fault.writes_fail = true,
                 "flush=eio" => fault.flushes_fail = true,
+                "flush=hang" => fault.flushes_hang = true,
                 "write=conflict" => fault.reserved_elsewhere = true,
                 "read=corrupt" => fault.reads_corrupt = true,
                 "hang" => fault.hangs = true,
@@ -95,11 +96,13 @@ mod tests {
 
     #[test]
     fn faults_are_read_line_by_line() {
-        let found =
-            parse("/a read=eio write=eio\n\n/b hang\n/c kill-after=x\n/d delay=50 kill-after=7\n");
+        let found = parse(
+            "/a read=eio write=eio\n\n/b hang\n/e flush=hang\n/c kill-after=x\n/d delay=50 kill-after=7\n",
+        );
         assert!(found[Path::new("/a")].reads_fail && found[Path::new("/a")].writes_fail);
         assert!(!found[Path::new("/a")].flushes_fail);
         assert!(found[Path::new("/b")].hangs);
+        assert!(found[Path::new("/e")].flushes_hang && !found[Path::new("/e")].hangs);
         assert_eq!(found[Path::new("/c")], Fault::default());
         let delay = Duration::from_millis(50);
         assert_eq!(found[Path::new("/d")].delay, delay);

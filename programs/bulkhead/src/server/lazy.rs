@@ -4,6 +4,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
+use std::time::{Duration, Instant};
 
 use block_device::{
     Activity, BlockDevice, Commit, DeviceError, Effort, ErrorKind, Extent, Geometry, ReadLoan,
@@ -13,6 +14,9 @@ use units::VolumeName;
 
 /// Longest write that an unopened volume buffers, in bytes: no protocol sends more at once.
 const BUFFER_BYTES_MAX: u64 = 64 << 20;
+
+/// Pause between two attempts of clients to open a volume whose log cannot be read.
+const HELD_BACK: Duration = Duration::from_secs(10);
 
 /// A volume after it was opened.
 pub trait OpenVolume: BlockDevice {
@@ -56,6 +60,9 @@ struct Core {
     /// Held while opening and closing, so that the two do not meet.
     gate: Mutex<()>,
     closed: AtomicBool,
+    /// When it could not be opened although its shape is known: its log cannot be read. Clients are told to wait for
+    /// a while, and then have it tried again.
+    held_back: Mutex<Option<Instant>>,
     has_read: AtomicBool,
     activity: Activity,
 }
@@ -71,6 +78,7 @@ impl LazyVolume {
                 volume: OnceLock::new(),
                 gate: Mutex::new(()),
                 closed: AtomicBool::new(false),
+                held_back: Mutex::new(None),
                 has_read: AtomicBool::new(false),
                 activity: Activity::default(),
             }),
@@ -84,10 +92,10 @@ impl LazyVolume {
 
     /// Opens it now, as its first use would. May block.
     pub fn open(&self) -> Result<(), DeviceError> {
-        let nothing = Extent::new(0, 0);
-        self.core
-            .volume(Effort::MayBlock, "open", nothing)
-            .map(drop)
+        match self.core.volume.get() {
+            Some(_) => Ok(()),
+            None => self.core.open("open", Extent::new(0, 0)).map(drop),
+        }
     }
 
     /// The dataset has another name now. Sessions notice nothing.
@@ -121,6 +129,9 @@ impl Core {
     ) -> Result<&dyn OpenVolume, DeviceError> {
         match self.volume.get() {
             Some(volume) => Ok(volume.as_ref()),
+            None if self.is_held_back() => {
+                Err(DeviceError::new(ErrorKind::NotReady, doing, extent))
+            }
             None if effort.may_block() => self.open(doing, extent),
             None => Err(DeviceError::new(ErrorKind::WouldBlock, doing, extent)),
         }
@@ -133,11 +144,21 @@ impl Core {
         }
         if self.volume.get().is_none() {
             let name = self.name.lock().expect("no holder panics").clone();
-            let volume = self.opener.open(&name)?;
+            let opened = self.opener.open(&name);
+            let is_refused = matches!(&opened, Err(error) if error.kind == ErrorKind::NotReady);
+            // One without a shape waits for its key, which is told by that.
+            let held_back = (is_refused && self.known_shape().is_some()).then(Instant::now);
+            *self.held_back.lock().expect("no holder panics") = held_back;
+            let volume = opened?;
             // Only the holder of the gate sets it.
             let _ = self.volume.set(volume);
         }
         Ok(self.volume.get().expect("just set").as_ref())
+    }
+
+    fn is_held_back(&self) -> bool {
+        let held_back = self.held_back.lock().expect("no holder panics");
+        held_back.is_some_and(|since| since.elapsed() < HELD_BACK)
     }
 
     fn geometry(&self) -> Geometry {
@@ -184,7 +205,7 @@ impl BlockDevice for LazyVolume {
         // Of one that is closed for good, the calls themselves tell.
         self.core.volume.get().is_some()
             || self.core.closed.load(Ordering::Acquire)
-            || self.core.known_shape().is_some()
+            || (self.core.known_shape().is_some() && !self.core.is_held_back())
     }
 
     fn read(&self, extent: Extent, effort: Effort<'_>) -> Result<Box<dyn ReadLoan>, DeviceError> {
@@ -323,6 +344,7 @@ mod tests {
         opened: AtomicUsize,
         first_reads: AtomicUsize,
         refuse: AtomicBool,
+        is_unreadable: AtomicBool,
     }
 
     impl Opener for Memory {
@@ -333,12 +355,14 @@ mod tests {
             })
         }
         fn open(&self, _: &VolumeName) -> Result<Arc<dyn OpenVolume>, DeviceError> {
-            if self.refuse.load(Ordering::Relaxed) {
-                return Err(DeviceError::new(
-                    ErrorKind::Failed,
-                    "open",
-                    Extent::new(0, 0),
-                ));
+            let refusals = [
+                (&self.refuse, ErrorKind::Failed),
+                (&self.is_unreadable, ErrorKind::NotReady),
+            ];
+            for (refuses, kind) in refusals {
+                if refuses.load(Ordering::Relaxed) {
+                    return Err(DeviceError::new(kind, "open", Extent::new(0, 0)));
+                }
             }
             self.opened.fetch_add(1, Ordering::Relaxed);
             Ok(Arc::new(MemoryDevice::new(SIZE, 512)))
@@ -426,5 +450,22 @@ mod tests {
         );
         memory.refuse.store(false, Ordering::Relaxed);
         assert!(read(&volume, extent, Effort::MayBlock).is_ok());
+    }
+
+    #[test]
+    fn a_volume_whose_log_cannot_be_read_is_not_ready_until_somebody_else_could_open_it() {
+        let (memory, volume) = volume();
+        let extent = Extent::new(0, 512);
+        assert!(volume.is_ready());
+        memory.is_unreadable.store(true, Ordering::Relaxed);
+        assert!(volume.open().is_err());
+        assert!(!volume.is_ready());
+        memory.is_unreadable.store(false, Ordering::Relaxed);
+        for effort in [Effort::NoWait, Effort::MayBlock] {
+            let refused = read(&volume, extent, effort);
+            assert_eq!(refused, Err(ErrorKind::NotReady), "clients do not try");
+        }
+        assert!(volume.open().is_ok() && volume.is_ready());
+        assert!(read(&volume, extent, Effort::NoWait).is_ok());
     }
 }

@@ -258,10 +258,12 @@ impl Opener for PoolOpener {
         let volume = pool.open_volume(name, options).map_err(|error| {
             let kind = match error.kind {
                 DatasetErrorKind::NotFound | DatasetErrorKind::Closed => ErrorKind::Gone,
-                DatasetErrorKind::KeyMissing | DatasetErrorKind::KeyOutdated => ErrorKind::NotReady,
+                DatasetErrorKind::KeyMissing
+                | DatasetErrorKind::KeyOutdated
+                | DatasetErrorKind::LogUnreadable => ErrorKind::NotReady,
                 _ => ErrorKind::Failed,
             };
-            // That a key is missing was said once.
+            // That a key is missing, or a log cannot be read, is said once by who tries again.
             if kind != ErrorKind::NotReady {
                 let error = control::failure::chain(&error);
                 tracing::error!(volume = %name, error, "open a volume");

@@ -1,0 +1,249 @@
+/*
+ * Leaves that failed to make writes durable, or do not say whether they did.
+ *
+ * The library ignores the error of a flush, so that whoever waits for a commit would be told that it is durable.
+ * What a leaf holds is unknown from its last good flush on, whether or not a later one succeeds.
+ * So such a leaf is given up: it gets no more I/O, is missing everything since the last transaction group that it
+ * surely has, and counts as faulted.  Commits wait until the other devices have that on record.
+ *
+ * A leaf that the pool cannot do without is never given up: its flush stays with the driver.
+ *
+ * The library can fault a leaf only while no flush is under way.  Hence a flush that was given up is completed
+ * first, and the record is made by a thread of its own.
+ */
+#include "internal.h"
+
+#include <sys/dmu.h>
+#include <sys/dmu_tx.h>
+#include <sys/dsl_pool.h>
+#include <sys/txg.h>
+
+#include <pthread.h>
+#include <stdlib.h>
+
+/* Pause before another attempt to make a record that could not be made. */
+#define	BH_RECORD_PAUSE_S	1
+
+/* A leaf that was given up, until that is on record. */
+typedef struct leaf {
+	struct leaf *l_next;
+	uint64_t l_pool;
+	uint64_t l_guid;
+	/* The last transaction group that it surely has. */
+	uint64_t l_txg;
+} leaf_t;
+
+static struct {
+	pthread_mutex_t gu_mutex;
+	pthread_cond_t gu_changed;
+	leaf_t *gu_leaves;
+	/* How many there are; read without the mutex. */
+	uint32_t gu_count;
+} given_up = {
+	.gu_mutex = PTHREAD_MUTEX_INITIALIZER,
+	.gu_changed = PTHREAD_COND_INITIALIZER,
+};
+
+/* The caller has the mutex. */
+static leaf_t **
+find(uint64_t pool, uint64_t guid)
+{
+	leaf_t **at = &given_up.gu_leaves;
+
+	while (*at != NULL && ((*at)->l_pool != pool || (*at)->l_guid != guid))
+		at = &(*at)->l_next;
+	return (at);
+}
+
+static boolean_t
+is_listed(const vdev_t *vd)
+{
+	return (*find(spa_guid(vd->vdev_spa), vd->vdev_guid) != NULL);
+}
+
+boolean_t
+bh_is_given_up(const vdev_t *vd)
+{
+	if (__atomic_load_n(&given_up.gu_count, __ATOMIC_ACQUIRE) == 0)
+		return (B_FALSE);
+	VERIFY0(pthread_mutex_lock(&given_up.gu_mutex));
+	boolean_t listed = is_listed(vd);
+	VERIFY0(pthread_mutex_unlock(&given_up.gu_mutex));
+	return (listed);
+}
+
+/* Whether all that `vd` holds can be had without the leaf `without`. The caller has the mutex. */
+static boolean_t
+is_whole(vdev_t *vd, const vdev_t *without)
+{
+	if (vd->vdev_ops->vdev_op_leaf)
+		return (vd != without && vdev_readable(vd) && vdev_writeable(vd) &&
+		    vdev_dtl_empty(vd, DTL_MISSING) && !is_listed(vd));
+
+	uint64_t parity = vdev_get_nparity(vd);
+	uint64_t wanted = parity == 0 ? 1 : vd->vdev_children - parity;
+	uint64_t whole = 0;
+	for (uint64_t c = 0; c < vd->vdev_children; c++)
+		whole += is_whole(vd->vdev_child[c], without);
+	return (whole >= wanted);
+}
+
+/* Adds a leaf to the list. The caller has the mutex. */
+static void
+list(const vdev_t *vd)
+{
+	spa_t *spa = vd->vdev_spa;
+	leaf_t *leaf = malloc(sizeof (*leaf));
+
+	VERIFY3P(leaf, !=, NULL);
+	*leaf = (leaf_t){
+		.l_next = given_up.gu_leaves,
+		.l_pool = spa_guid(spa),
+		.l_guid = vd->vdev_guid,
+		/* Its writes were flushed before its uberblock was written. */
+		.l_txg = MAX(spa_last_synced_txg(spa), TXG_INITIAL),
+	};
+	given_up.gu_leaves = leaf;
+	__atomic_add_fetch(&given_up.gu_count, 1, __ATOMIC_RELEASE);
+	VERIFY0(pthread_cond_broadcast(&given_up.gu_changed));
+}
+
+/*
+ * The flush that is under way keeps the devices of the pool as they are.  A log device can always be given up:
+ * the record waits for the transaction groups that hold what the log does.
+ */
+uint32_t
+bh_io_give_up(struct bh_io *io)
+{
+	zio_t *zio = (zio_t *)io;
+	vdev_t *vd = zio->io_vd;
+
+	if (!spa_writeable(vd->vdev_spa) || vd->vdev_aux != NULL)
+		return (1);
+	VERIFY0(pthread_mutex_lock(&given_up.gu_mutex));
+	boolean_t listed = is_listed(vd);
+	boolean_t spared = listed || vd->vdev_top->vdev_islog || is_whole(vd->vdev_top, vd);
+	if (spared && !listed)
+		list(vd);
+	VERIFY0(pthread_mutex_unlock(&given_up.gu_mutex));
+	return (spared);
+}
+
+uint32_t
+bh_io_suspend(struct bh_io *io)
+{
+	spa_t *spa = ((zio_t *)io)->io_spa;
+
+	if (spa_suspended(spa))
+		return (0);
+	zio_suspend(spa, NULL, ZIO_SUSPEND_IOERR);
+	return (1);
+}
+
+void
+bh_io_resume(struct bh_io *io)
+{
+	spa_t *spa = ((zio_t *)io)->io_spa;
+
+	mutex_enter(&spa->spa_suspend_lock);
+	const zio_t *failed = spa->spa_suspend_zio_root;
+	/* Other I/O that failed waits for an administrator, as ever. */
+	if (failed == NULL || list_is_empty((list_t *)&failed->io_child_list)) {
+		spa->spa_suspended = ZIO_SUSPEND_NONE;
+		cv_broadcast(&spa->spa_suspend_cv);
+	}
+	mutex_exit(&spa->spa_suspend_lock);
+}
+
+static boolean_t
+any_of(uint64_t pool)
+{
+	for (const leaf_t *leaf = given_up.gu_leaves; leaf != NULL; leaf = leaf->l_next) {
+		if (leaf->l_pool == pool)
+			return (B_TRUE);
+	}
+	return (B_FALSE);
+}
+
+void
+bh_given_up_await(spa_t *spa)
+{
+	if (__atomic_load_n(&given_up.gu_count, __ATOMIC_ACQUIRE) == 0)
+		return;
+	VERIFY0(pthread_mutex_lock(&given_up.gu_mutex));
+	while (any_of(spa_guid(spa)))
+		VERIFY0(pthread_cond_wait(&given_up.gu_changed, &given_up.gu_mutex));
+	VERIFY0(pthread_mutex_unlock(&given_up.gu_mutex));
+}
+
+/* The leaf is missing what was written since a transaction group. */
+static void
+note_missing(spa_t *spa, const leaf_t *leaf)
+{
+	dmu_tx_t *tx = dmu_tx_create_dd(spa_get_dsl(spa)->dp_mos_dir);
+
+	if (dmu_tx_assign(tx, DMU_TX_WAIT) != 0) {
+		dmu_tx_abort(tx);
+		return;
+	}
+	uint64_t open = dmu_tx_get_txg(tx);
+	spa_config_enter(spa, SCL_VDEV, FTAG, RW_READER);
+	vdev_t *vd = spa_lookup_by_guid(spa, leaf->l_guid, B_FALSE);
+	if (vd != NULL && !vd->vdev_detached) {
+		for (uint64_t txg = leaf->l_txg; txg <= open; txg++)
+			vdev_dtl_dirty(vd, DTL_MISSING, txg, 1);
+		vdev_dirty(vd->vdev_top, VDD_DTL, vd, open);
+	}
+	spa_config_exit(spa, SCL_VDEV, FTAG);
+	dmu_tx_commit(tx);
+}
+
+/* Makes the record; FALSE if the library does not do without the leaf. */
+static boolean_t
+record(const leaf_t *leaf)
+{
+	spa_t *spa;
+
+	mutex_enter(&spa_namespace_lock);
+	spa = spa_by_guid(leaf->l_pool, 0);
+	if (spa != NULL)
+		spa_open_ref(spa, FTAG);
+	mutex_exit(&spa_namespace_lock);
+	/* Exported, or destroyed. */
+	if (spa == NULL)
+		return (B_TRUE);
+
+	note_missing(spa, leaf);
+	/* Waits until it is on disk. */
+	(void) vdev_fault(spa, leaf->l_guid, VDEV_AUX_ERR_EXCEEDED);
+
+	spa_config_enter(spa, SCL_VDEV, FTAG, RW_READER);
+	const vdev_t *vd = spa_lookup_by_guid(spa, leaf->l_guid, B_FALSE);
+	boolean_t done = vd == NULL || vd->vdev_faulted != 0;
+	spa_config_exit(spa, SCL_VDEV, FTAG);
+	spa_close(spa, FTAG);
+	return (done);
+}
+
+void
+bh_given_up_record(void)
+{
+	VERIFY0(pthread_mutex_lock(&given_up.gu_mutex));
+	while (given_up.gu_leaves == NULL)
+		VERIFY0(pthread_cond_wait(&given_up.gu_changed, &given_up.gu_mutex));
+	leaf_t *leaf = given_up.gu_leaves;
+	leaf_t copy = *leaf;
+	VERIFY0(pthread_mutex_unlock(&given_up.gu_mutex));
+
+	if (!record(&copy)) {
+		(void) sleep(BH_RECORD_PAUSE_S);
+		return;
+	}
+	VERIFY0(pthread_mutex_lock(&given_up.gu_mutex));
+	leaf_t **at = find(copy.l_pool, copy.l_guid);
+	*at = leaf->l_next;
+	free(leaf);
+	__atomic_sub_fetch(&given_up.gu_count, 1, __ATOMIC_RELEASE);
+	VERIFY0(pthread_cond_broadcast(&given_up.gu_changed));
+	VERIFY0(pthread_mutex_unlock(&given_up.gu_mutex));
+}
