@@ -54,6 +54,8 @@ typedef struct bh_permit {
  * log stays, and another attempt goes on where this one ended.
  */
 int bh_volume_open(const char *name, uint32_t flags, bh_volume_t **out);
+/* Destroys the intent log of a volume that is not open: what it holds was acknowledged, and is lost. */
+int bh_volume_discard_log(const char *name);
 /* Waits until everything is on disk and disowns. No loan may be left. */
 void bh_volume_close(bh_volume_t *volume);
 

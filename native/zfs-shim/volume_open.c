@@ -117,6 +117,20 @@ bh_volume_close(bh_volume_t *volume)
 	free(volume);
 }
 
+int
+bh_volume_discard_log(const char *name)
+{
+	objset_t *os;
+	int error = dmu_objset_own(name, DMU_OST_ZVOL, B_FALSE, B_TRUE, FTAG, &os);
+
+	if (error != 0)
+		return (error);
+	(void) zil_destroy(dmu_objset_zil(os), B_FALSE);
+	bh_wait_until_written(dmu_objset_pool(os));
+	dmu_objset_disown(os, B_TRUE, FTAG);
+	return (0);
+}
+
 uint64_t
 bh_volume_size(const bh_volume_t *volume)
 {

@@ -78,6 +78,7 @@ ELSEWHERE = {
     "user passwd": "each file of a head is replaced as a whole: crates/api",
     "user remove": "each file of a head is replaced as a whole: crates/api",
     "snapshot rollback": "another name of `volume rollback`",
+    "volume discard-log": "one transaction group destroys the log: crates/zpool/tests/unreadable_log.rs",
     "volume clone": "another name of `snapshot clone`",
 }
 """Verbs that are killed elsewhere, or whose state is in no pool; why."""

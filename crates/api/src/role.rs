@@ -116,6 +116,7 @@ const DESTROYS: &[(&str, &str)] = &[
     ("pool.remove", "device"),
     ("volume.destroy", "name"),
     ("volume.rollback", "to"),
+    ("volume.discard_log", "name"),
     ("snapshot.destroy", "names"),
     ("target.destroy", "name"),
 ];

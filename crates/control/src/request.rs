@@ -286,6 +286,11 @@ pub enum VolumeRequest {
         /// The clone.
         name: VolumeName,
     },
+    /// Give up what its intent log holds. The caller has seen the confirmation word.
+    DiscardLog {
+        /// Which.
+        name: VolumeName,
+    },
     /// Read properties.
     Get {
         /// Volume, or the pool's name for the root dataset.

@@ -80,6 +80,7 @@ unsafe extern "C" {
     pub fn bh_volume_count_at_import(pool: *const c_char, out: *mut u64) -> c_int;
     pub fn bh_volume_is_unreplayed(name: *const c_char, out: *mut u32) -> c_int;
     pub fn bh_volume_open(name: *const c_char, flags: u32, out: *mut *mut bh_volume) -> i32;
+    pub fn bh_volume_discard_log(name: *const c_char) -> c_int;
     pub fn bh_volume_close(volume: *mut bh_volume);
     pub fn bh_volume_size(volume: *const bh_volume) -> u64;
     pub fn bh_volume_block_size(volume: *const bh_volume) -> u32;

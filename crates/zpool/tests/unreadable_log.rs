@@ -135,6 +135,39 @@ fn a_log_that_cannot_be_replayed_stays_and_is_replayed_when_it_can_be() {
 }
 
 #[test]
+fn a_log_that_is_given_up_is_gone_and_the_volume_opens() {
+    const TEST: &str = "a_log_that_is_given_up_is_gone_and_the_volume_opens";
+    match part().as_deref() {
+        None => {
+            let parts = Parts::of(TEST);
+            run_writer(&parts);
+            assert_eq!(damage(&parts.folder().join("a"), OLD, 0xff), 4);
+            parts.pass("discard");
+        }
+        Some("write") => write_and_die(|volume| {
+            write(volume, SECTOR, 1, SECTOR);
+            write(volume, 4 * BLOCK, 2, BLOCK);
+        }),
+        Some(_) => {
+            let pool = import();
+            assert_eq!(pool.discard_log(&volume_name()).ok(), Some(true));
+            assert_eq!(pool.discard_log(&volume_name()).ok(), Some(false));
+            let volume = pool
+                .open_volume(&volume_name(), OpenOptions::default())
+                .expect("nothing is replayed");
+            assert!(
+                holds(&volume, 4 * BLOCK, 0, BLOCK),
+                "it was in the log only"
+            );
+            write(&volume, 4 * BLOCK, 5, BLOCK);
+            volume.flush().expect("a log begins anew");
+            volume.close();
+            export(pool);
+        }
+    }
+}
+
+#[test]
 fn a_block_that_is_replaced_as_a_whole_need_not_be_readable() {
     const TEST: &str = "a_block_that_is_replaced_as_a_whole_need_not_be_readable";
     match part().as_deref() {

@@ -340,6 +340,64 @@ fn a_server_whose_last_device_failed_a_flush_ends_when_it_works_and_the_next_one
     assert_eq!(server.stop(), 0);
 }
 
+/// Sectors of a disk that are filled with one byte get another one; how many.
+fn refill(disk: &std::path::Path, from: u8, to: u8) -> usize {
+    use std::os::unix::fs::FileExt;
+    let bytes = std::fs::read(disk).expect("read the disk");
+    let file = std::fs::OpenOptions::new().write(true).open(disk);
+    let file = file.expect("open the disk");
+    let sectors = bytes.chunks_exact(4096).enumerate();
+    let filled = sectors.filter(|(_, sector)| sector.iter().all(|byte| *byte == from));
+    let places: Vec<usize> = filled.map(|(place, _)| place).collect();
+    for place in &places {
+        let written = file.write_all_at(&[to; 4096], *place as u64 * 4096);
+        written.expect("written");
+    }
+    places.len()
+}
+
+/// The log changes a part of a block whose rest cannot be read: what was acknowledged cannot be shown yet.
+#[test]
+fn a_volume_whose_log_cannot_be_replayed_is_not_served_until_it_can_be() {
+    const OLD: u8 = 0xa7;
+    let machine = Machine::with_exported_volume();
+    machine.ok("volume set tank/v compression=off");
+    let server = machine.serve("");
+    let mut client = Nbd::connect(&machine.nbd_socket(), "v").expect("connected");
+    client.write(0, &[OLD; 16_384]).expect("written");
+    // Waits for a transaction group.
+    machine.ok("snapshot create tank/v@before");
+    client.write(4096, &[1; 4096]).expect("written");
+    client.flush().expect("flushed");
+    server.kill();
+    for disk in ["a", "b"] {
+        assert_eq!(refill(&machine.path(disk), OLD, 0xff), 4, "one block");
+    }
+
+    let server = machine.serve("");
+    eventually("it is told", || {
+        let told = machine.ok("pool events tank").out;
+        told.contains("the intent log of tank/v cannot be replayed")
+    });
+    let client = Nbd::connect(&machine.nbd_socket(), "v");
+    let read = client.and_then(|mut client| client.read(0, 4096));
+    assert!(read.is_err(), "older contents were served");
+    let word = "yes-lose-acknowledged-writes";
+    machine.refused("volume discard-log tank/v", 5, word);
+    for disk in ["a", "b"] {
+        assert_eq!(refill(&machine.path(disk), 0xff, OLD), 4);
+    }
+    eventually("it is replayed", || {
+        let told = machine.ok("pool events tank").out;
+        told.contains("the intent log of tank/v does not wait any more")
+    });
+    let mut client = Nbd::connect(&machine.nbd_socket(), "v").expect("connected");
+    assert_eq!(client.read(4096, 4096).expect("read"), [1; 4096]);
+    assert_eq!(client.read(0, 4096).expect("read"), [OLD; 4096]);
+    drop(client);
+    assert_eq!(server.stop(), 0, "{}", machine.log());
+}
+
 #[test]
 fn a_signal_has_the_exports_read_again() {
     let machine = Machine::with_exported_volume();

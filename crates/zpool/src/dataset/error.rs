@@ -133,8 +133,8 @@ pub enum DatasetErrorKind {
     /// A record of the intent log, or what it changes a part of, cannot be read.
     #[error(
         "its intent log holds acknowledged writes and cannot be replayed to its end, because something in the pool \
-         cannot be read: bring back the devices that `bulkhead pool status` names; the log is kept, and the \
-         next use of the volume tries again"
+         cannot be read: bring back the devices that `bulkhead pool status` names, and use the volume \
+         again; the log is kept until it is replayed, or until `bulkhead volume discard-log` gives up what it holds"
     )]
     LogUnreadable,
     /// The dataset depends on no other.

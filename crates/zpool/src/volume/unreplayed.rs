@@ -57,4 +57,19 @@ impl Pool {
         }
         Ok(())
     }
+
+    /// Gives up what the log of `name` holds, which was acknowledged as durable. False if no log waits. May block.
+    pub fn discard_log(&self, name: &VolumeName) -> Result<bool, DatasetError> {
+        if !self.is_unreplayed(name)? {
+            return Ok(false);
+        }
+        let c_name = c_text(name.as_str());
+        // SAFETY: the pool is open; the name is copied.
+        let code = unsafe { sys::bh_volume_discard_log(c_name.as_ptr()) };
+        let discarded = ZfsError::check(code);
+        discarded.map_err(|cause| {
+            DatasetError::common("discard the intent log of", name.as_str(), cause)
+        })?;
+        Ok(true)
+    }
 }

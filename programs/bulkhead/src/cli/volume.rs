@@ -89,6 +89,18 @@ pub enum VolumeCommand {
     /// Swap roles with the volume this one was cloned from, so that that one can be destroyed
     #[command(after_help = "Example:\n  bulkhead volume promote tank/copy")]
     Promote(VolumeArg),
+    /// Give up the acknowledged writes of a log that cannot be replayed
+    ///
+    /// A volume whose intent log cannot be replayed to its end is not served, and its log is kept: see to the devices
+    /// first. This is for devices that never come back. What the log holds was acknowledged as durable, and is lost.
+    #[command(after_help = DISCARD_LOG_EXAMPLES)]
+    DiscardLog {
+        /// The volume
+        volume: VolumeName,
+        /// Yes, acknowledged writes shall be lost
+        #[arg(long)]
+        yes_lose_acknowledged_writes: bool,
+    },
     /// Keys of encrypted volumes: load, unload, change
     #[command(subcommand)]
     Key(KeyCommand),
@@ -131,6 +143,9 @@ const SPACE_EXAMPLES: &str = "Examples:
 
 USED is the sum of the four columns after it. A quota on a dataset above volumes is for all of them
 together, with their snapshots.";
+
+const DISCARD_LOG_EXAMPLES: &str = "Example:
+  bulkhead volume discard-log tank/vm0 --yes-lose-acknowledged-writes";
 
 const CREATE_EXAMPLES: &str = "Examples:
   bulkhead volume create tank/vm0 --size 10G
@@ -292,6 +307,15 @@ impl VolumeCommand {
                 arg.volume.pool(),
                 VolumeRequest::Promote { name: arg.volume },
             ),
+            Self::DiscardLog {
+                volume: name,
+                yes_lose_acknowledged_writes,
+            } => {
+                let what = format!("the last acknowledged writes to {name} would be lost");
+                let word = "yes-lose-acknowledged-writes";
+                confirmed(yes_lose_acknowledged_writes, word, &what)?;
+                ask(name.pool(), VolumeRequest::DiscardLog { name })
+            }
             Self::Get {
                 volume: name,
                 names,

@@ -59,6 +59,15 @@ pub fn perform(context: &Context<'_>, request: VolumeRequest) -> Result<Answer, 
                 "{name} depends on no other volume now"
             )))
         }
+        VolumeRequest::DiscardLog { name } => {
+            let discarded = context.pool.discard_log(&name);
+            match discarded.map_err(failures::dataset)? {
+                true => Ok(Done::changed(format!(
+                    "discarded the intent log of {name}: its last acknowledged writes are lost"
+                ))),
+                false => Ok(Done::already(format!("no intent log of {name} waits"))),
+            }
+        }
         VolumeRequest::Get { name, names } => get(context, &name, &names),
         VolumeRequest::Set { name, properties } => set(context, &name, properties),
         VolumeRequest::Inherit { name, names } => inherit(context, &name, &names),
