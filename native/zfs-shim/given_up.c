@@ -147,8 +147,9 @@ bh_io_resume(struct bh_io *io)
 
 	mutex_enter(&spa->spa_suspend_lock);
 	const zio_t *failed = spa->spa_suspend_zio_root;
-	/* Other I/O that failed waits for an administrator, as ever. */
-	if (failed == NULL || list_is_empty((list_t *)&failed->io_child_list)) {
+	/* Other I/O that failed waits for an administrator, as ever, and so does a pool that another host may have. */
+	if (spa->spa_suspended == ZIO_SUSPEND_IOERR && (failed == NULL ||
+	    list_is_empty((list_t *)&failed->io_child_list))) {
 		spa->spa_suspended = ZIO_SUSPEND_NONE;
 		cv_broadcast(&spa->spa_suspend_cv);
 	}

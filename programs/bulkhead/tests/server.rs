@@ -367,6 +367,9 @@ fn a_volume_whose_log_cannot_be_replayed_is_not_served_until_it_can_be() {
     client.write(0, &[OLD; 16_384]).expect("written");
     // Waits for a transaction group.
     machine.ok("snapshot create tank/v@before");
+    // The first block of a log comes with a group of its own.
+    client.write(1 << 20, &[2; 4096]).expect("written");
+    client.flush().expect("flushed");
     client.write(4096, &[1; 4096]).expect("written");
     client.flush().expect("flushed");
     server.kill();
@@ -383,7 +386,7 @@ fn a_volume_whose_log_cannot_be_replayed_is_not_served_until_it_can_be() {
     let read = client.and_then(|mut client| client.read(0, 4096));
     assert!(read.is_err(), "older contents were served");
     let word = "yes-lose-acknowledged-writes";
-    machine.refused("volume discard-log tank/v", 5, word);
+    machine.refused("volume discard-log tank/v", 6, word);
     for disk in ["a", "b"] {
         assert_eq!(refill(&machine.path(disk), 0xff, OLD), 4);
     }
