@@ -37,6 +37,7 @@ fn unit(lun: u16, naa_last: u8) -> UnitConfig {
         show_physical_block: false,
         visibility: Visibility::All,
         reservations: Arc::new(NoReservationStore),
+        modes: Arc::new(NoReservationStore),
     }
 }
 

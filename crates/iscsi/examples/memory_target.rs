@@ -125,6 +125,7 @@ fn memory_target(size: u64, units: u16, portal_groups: Vec<u16>, null: bool) -> 
         show_physical_block: false,
         visibility: scsi::Visibility::All,
         reservations: Arc::new(scsi::NoReservationStore),
+        modes: Arc::new(scsi::NoReservationStore),
     });
     target.apply(configs.collect());
     target

@@ -59,6 +59,7 @@ fn main() {
         show_physical_block: false,
         visibility: Visibility::All,
         reservations: Arc::new(NoReservationStore),
+        modes: Arc::new(NoReservationStore),
     }]);
     let nexus = target.login(NexusId {
         initiator: "iqn.2026-01.org.example:a".parse().expect("a name"),

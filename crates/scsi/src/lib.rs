@@ -32,6 +32,7 @@ pub use command::{
     CDB_BYTES_MAX, Cdb, Command, DataIn, DataOut, Executed, Landing, Lun, LunAddress, NexusId,
     Outcome, Pending, Plan, Status, TaskAttribute,
 };
+pub use mode::ModeStore;
 pub use reservations::{NoReservationStore, ReservationStore};
 pub use sense::{Asc, FieldPointer, Sense, SenseFormat, SenseKey};
 pub use target::{

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use common::*;
-use scsi::{Lun, Status, TaskManagement, TmfResponse, Visibility};
+use scsi::{Lun, Status, TaskManagement, TmfResponse, UnitConfig, Visibility};
 
 const POWER_ON: (u8, u8, u8) = (6, 0x29, 0);
 
@@ -164,13 +164,126 @@ fn mode_changes_take_effect_and_are_told_to_others() {
     b.fails(&[0; 6], &[], (6, 0x2a, 1));
     let answer = b.fails(&ten(0x2a, 0, 0, 1), &[0; BLOCK], (7, 0x27, 2));
     assert_eq!(answer.sense_bytes[0], 0x72);
-    a.fails(&[0x15, 0x11, 0, 0, 16, 0], &list, ILLEGAL_CDB);
-    a.fails(&[0x1a, 8, 0xca, 0, 255, 0], &[], (5, 0x39, 0));
+    a.fails(&[0x15, 0x13, 0, 0, 16, 0], &list, ILLEGAL_CDB);
     let outcome = target.task_management(&a.nexus, TaskManagement::LogicalUnitReset, Lun::ZERO);
     assert_eq!(outcome.response, TmfResponse::Complete);
     a.fails(&[0; 6], &[], POWER_ON);
     b.fails(&[0; 6], &[], POWER_ON);
     b.good(&ten(0x2a, 0, 0, 1), &[0; BLOCK]);
+}
+
+/// MODE SELECT (6) of the caching page, with or without SP.
+fn select_write_cache(save: bool, on: bool) -> ([u8; 6], [u8; 24]) {
+    let mut list = [0; 24];
+    list[4..6].copy_from_slice(&[8, 18]);
+    list[6] = if on { 4 } else { 0 };
+    ([0x15, 0x10 | u8::from(save), 0, 0, 24, 0], list)
+}
+
+/// WCE as MODE SENSE (6) shows it: current, default, saved.
+fn write_cache(initiator: &Initiator) -> [bool; 3] {
+    [0x08, 0x88, 0xc8].map(|page| {
+        let modes = initiator.good(&[0x1a, 8, page, 0, 255, 0], &[]);
+        assert_eq!(modes[4], 0x88, "PS");
+        modes[6] & 4 != 0
+    })
+}
+
+#[test]
+fn a_write_cache_that_was_switched_off_stays_off_after_a_reset_and_a_takeover() {
+    for save in [false, true] {
+        let (store, device) = (Arc::new(TestStore::default()), TestDevice::new());
+        let config = || UnitConfig {
+            modes: store.clone(),
+            ..unit(0, device.clone())
+        };
+        let first = target();
+        first.apply(vec![config()]);
+        let (a, b) = (Initiator::login(&first, "a"), Initiator::login(&first, "b"));
+        assert_eq!(write_cache(&a), [true; 3]);
+        let written = ten(0x2a, 0, 0, 1);
+        a.good(&written, &[1; BLOCK]);
+        let flushes = device.flushes.load(Ordering::Relaxed);
+        let (cdb, list) = select_write_cache(save, false);
+        a.good(&cdb, &list);
+        let after = device.flushes.load(Ordering::Relaxed);
+        assert_eq!(
+            after,
+            flushes + 1,
+            "what was written before is durable, too"
+        );
+        b.fails(&[0; 6], &[], (6, 0x2a, 1));
+        first.task_management(&a.nexus, TaskManagement::LogicalUnitReset, Lun::ZERO);
+        a.fails(&[0; 6], &[], POWER_ON);
+        assert_eq!(
+            write_cache(&a),
+            [false, true, false],
+            "after a reset, SP {save}"
+        );
+        // The other head finds what is in the pool.
+        let second = target();
+        second.apply(vec![config()]);
+        let a = Initiator::login(&second, "a");
+        assert_eq!(
+            write_cache(&a),
+            [false, true, false],
+            "after a takeover, SP {save}"
+        );
+        let before = device.flushes.load(Ordering::Relaxed);
+        a.good(&written, &[2; BLOCK]);
+        assert_eq!(device.flushes.load(Ordering::Relaxed), before + 1);
+    }
+}
+
+#[test]
+fn a_write_cache_switched_on_is_kept_only_if_it_is_saved() {
+    let (store, device) = (Arc::new(TestStore::default()), TestDevice::new());
+    let target = target();
+    target.apply(vec![UnitConfig {
+        modes: store.clone(),
+        write_cache: false,
+        ..unit(0, device)
+    }]);
+    let a = Initiator::login(&target, "a");
+    for (save, after_reset) in [(false, false), (true, true)] {
+        let (cdb, list) = select_write_cache(save, true);
+        a.good(&cdb, &list);
+        assert_eq!(write_cache(&a), [true, false, save]);
+        target.task_management(&a.nexus, TaskManagement::LogicalUnitReset, Lun::ZERO);
+        a.fails(&[0; 6], &[], POWER_ON);
+        assert_eq!(write_cache(&a)[0], after_reset);
+    }
+}
+
+#[test]
+fn who_serves_a_unit_has_the_last_word_about_its_write_cache_and_initiators_are_told() {
+    let (store, device) = (Arc::new(TestStore::default()), TestDevice::new());
+    let with = |write_cache| UnitConfig {
+        modes: store.clone(),
+        write_cache,
+        ..unit(0, device.clone())
+    };
+    let target = target();
+    target.apply(vec![with(true)]);
+    let a = Initiator::login(&target, "a");
+    target.apply(vec![with(false)]);
+    a.fails(&[0; 6], &[], (6, 0x2a, 1));
+    assert_eq!(write_cache(&a), [false; 3]);
+}
+
+#[test]
+fn a_mode_select_that_cannot_be_saved_fails_and_changes_nothing() {
+    let (store, device) = (Arc::new(TestStore::default()), TestDevice::new());
+    let target = target();
+    target.apply(vec![UnitConfig {
+        modes: store.clone(),
+        ..unit(0, device)
+    }]);
+    let a = Initiator::login(&target, "a");
+    store.fails.store(true, Ordering::Relaxed);
+    let (cdb, list) = select_write_cache(false, false);
+    a.fails(&cdb, &list, (4, 0x44, 0));
+    assert_eq!(write_cache(&a), [true; 3]);
 }
 
 #[test]
@@ -181,7 +294,7 @@ fn mode_sense_returns_header_descriptor_and_pages() {
     assert_eq!(&all[..12], [67, 0, 0x10, 8, 0, 1, 0, 0, 0, 0, 2, 0]);
     let long = a.good(&[0x5a, 0x10, 0x08, 0, 0, 0, 0, 0, 255, 0], &[]);
     assert_eq!(&long[..8], [0, 42, 0, 0x10, 1, 0, 0, 16]);
-    assert_eq!(&long[24..27], [8, 18, 4]);
+    assert_eq!(&long[24..27], [0x88, 18, 4], "PS and WCE");
     assert_eq!(a.good(&[0x1a, 0, 0x3f, 0, 4, 0], &[]).len(), 4);
 }
 

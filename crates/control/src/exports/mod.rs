@@ -15,7 +15,7 @@ pub use document::{
 };
 pub(crate) use document::{decode, encode};
 pub use identity::Identity;
-pub use reservations::{ReservationsError, join_parts, part_names, split_parts};
+pub use reservations::{ReservationsError, join_parts, mode_property, part_names, split_parts};
 pub use wish::{Change, NbdWish, Problem, TargetWish, UnitWish, VolumeFacts, Wish, difference};
 
 use units::IscsiName;

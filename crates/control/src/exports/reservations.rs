@@ -35,6 +35,11 @@ pub fn part_names(target: &IscsiName, lun: u16) -> impl Iterator<Item = String> 
     (0..PARTS_MAX).map(move |part| format!("bulkhead:pr{part}:{lun}:{target}"))
 }
 
+/// Name of the property that keeps the saved mode parameters of unit `lun` in `target`.
+pub fn mode_property(target: &IscsiName, lun: u16) -> String {
+    format!("bulkhead:mode:{lun}:{target}")
+}
+
 /// The values of as many parts as `state` needs: `1 PARTS ` and hex digits.
 pub fn split_parts(state: &[u8]) -> Result<Vec<String>, ReservationsError> {
     let chunks: Vec<&[u8]> = if state.is_empty() {

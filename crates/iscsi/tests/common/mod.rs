@@ -49,6 +49,7 @@ pub fn target(name: &str, device: SharedDevice) -> Arc<scsi::Target> {
         show_physical_block: false,
         visibility: scsi::Visibility::All,
         reservations: Arc::new(scsi::NoReservationStore),
+        modes: Arc::new(scsi::NoReservationStore),
     }]);
     target
 }

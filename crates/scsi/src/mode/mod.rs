@@ -2,13 +2,15 @@
 
 mod pages;
 mod select;
+mod store;
 
 use crate::command::{Outcome, Stop};
 use crate::primary::cut;
-use crate::sense::{Asc, Sense};
 use crate::target::{Context, UnitState};
 
 pub(crate) use select::select;
+pub use store::ModeStore;
+pub(crate) use store::saved_write_cache;
 
 /// The mode parameters that an initiator can change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,7 +24,7 @@ pub(crate) struct Parameters {
 }
 
 impl Parameters {
-    /// The parameters at power on.
+    /// The parameters at power on of a unit for which nothing is saved.
     pub(crate) fn initial(write_cache: bool) -> Self {
         Self {
             write_cache,
@@ -63,6 +65,7 @@ enum Values {
     Current,
     Changeable,
     Default,
+    Saved,
 }
 
 /// MODE SENSE (6) and (10).
@@ -75,12 +78,13 @@ pub(crate) fn sense(context: &Context<'_>) -> Result<Outcome, Stop> {
         0 => Values::Current,
         1 => Values::Changeable,
         2 => Values::Default,
-        _ => return Err(Sense::illegal(Asc::SAVING_PARAMETERS_NOT_SUPPORTED).into()),
+        _ => Values::Saved,
     };
     let current = *lock(&context.unit.state);
     let initial = Parameters::initial(context.unit.config.write_cache);
     let shown = match values {
         Values::Default => initial,
+        Values::Saved => context.unit.state.restored(&context.unit.config),
         Values::Current | Values::Changeable => current,
     };
     let code = cdb.byte(2) & 0x3f;
@@ -152,9 +156,24 @@ fn lock(state: &UnitState) -> std::sync::MutexGuard<'_, Parameters> {
 }
 
 impl UnitState {
+    /// The parameters at power on: those that are saved, else the unit's own.
+    fn restored(&self, config: &crate::UnitConfig) -> Parameters {
+        let saved = *self.saved_write_cache.lock().expect("no holder panics");
+        Parameters::initial(saved.unwrap_or(config.write_cache))
+    }
+
+    /// The unit's own WCE became another: it counts from now on, whatever an initiator had saved.
+    pub(crate) fn forget_saved(&self, config: &crate::UnitConfig) {
+        let mut saved = self.saved_write_cache.lock().expect("no holder panics");
+        *saved = None;
+        lock(self).write_cache = config.write_cache;
+        drop(saved);
+        self.publish_parameters();
+    }
+
     /// Back to the parameters at power on.
     pub(crate) fn reset_parameters(&self, config: &crate::UnitConfig) {
-        *lock(self) = Parameters::initial(config.write_cache);
+        *lock(self) = self.restored(config);
         self.publish_parameters();
     }
 }

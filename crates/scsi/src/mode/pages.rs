@@ -8,6 +8,8 @@ const ALL: u8 = 0x3f;
 const ALL_SUBPAGES: u8 = 0xff;
 /// SPF, in the first byte of a page with a subpage code.
 const SUBPAGE_FORMAT: u8 = 0x40;
+/// PS, there, too.
+const PARAMETERS_SAVEABLE: u8 = 0x80;
 
 const WCE: u8 = 0x04;
 const D_SENSE: u8 = 0x04;
@@ -20,6 +22,8 @@ struct Page {
     /// Its bytes, header included, and which bits can be changed.
     bytes: fn(&Parameters) -> Vec<u8>,
     changeable: fn(&mut [u8]),
+    /// Whether MODE SELECT can save it (PS).
+    saveable: bool,
 }
 
 fn nothing(_: &mut [u8]) {}
@@ -31,12 +35,14 @@ static PAGES: [Page; 5] = [
         subpage: 0,
         bytes: error_recovery,
         changeable: nothing,
+        saveable: false,
     },
     Page {
         code: 0x08,
         subpage: 0,
         bytes: caching,
         changeable: |page| page[2] = WCE,
+        saveable: true,
     },
     Page {
         code: 0x0a,
@@ -46,18 +52,21 @@ static PAGES: [Page; 5] = [
             page[2] = D_SENSE;
             page[4] = SWP;
         },
+        saveable: false,
     },
     Page {
         code: 0x0a,
         subpage: 1,
         bytes: control_extension,
         changeable: nothing,
+        saveable: false,
     },
     Page {
         code: 0x1c,
         subpage: 0,
         bytes: informational_exceptions,
         changeable: nothing,
+        saveable: false,
     },
 ];
 
@@ -139,11 +148,15 @@ pub(super) fn select(
     });
     let mut bytes = Vec::new();
     for page in wanted {
+        let first = bytes.len();
         bytes.extend(if changeable {
             page.changeable_mask(parameters)
         } else {
             (page.bytes)(parameters)
         });
+        if page.saveable {
+            bytes[first] |= PARAMETERS_SAVEABLE;
+        }
     }
     if bytes.is_empty() {
         let known = code == ALL || PAGES.iter().any(|page| page.code == code);
@@ -208,7 +221,10 @@ mod tests {
 
     #[test]
     fn only_wce_swp_and_d_sense_are_changeable() {
-        assert_eq!(select(0x08, 0, &INITIAL, true).unwrap()[..4], [8, 18, 4, 0]);
+        assert_eq!(
+            select(0x08, 0, &INITIAL, true).unwrap()[..4],
+            [0x88, 18, 4, 0]
+        );
         assert_eq!(
             select(0x0a, 0, &INITIAL, true).unwrap(),
             [0x0a, 10, 4, 0, 8, 0, 0, 0, 0, 0, 0, 0]

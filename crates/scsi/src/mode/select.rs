@@ -1,14 +1,16 @@
 //! MODE SELECT (6) and (10): all pages of a list are checked before any takes effect.
 
-use super::{Form, lock, pages};
-use crate::command::{DataOut, Outcome, Stop};
-use crate::sense::{Asc, Sense};
+use super::{Form, Parameters, lock, pages, store};
+use crate::command::{DataOut, Executed, Outcome, Stop};
+use crate::sense::{Asc, Sense, SenseKey};
 use crate::target::Context;
 
 const LENGTH_ERROR: Sense = Sense::illegal(Asc::PARAMETER_LIST_LENGTH_ERROR);
 
-/// MODE SELECT. Other nexuses learn of a change by a unit attention.
-pub(crate) fn select(context: &Context<'_>, data: &mut DataOut<'_>) -> Result<Outcome, Stop> {
+/// MODE SELECT. Other nexuses learn of a change by a unit attention. A write cache that is switched
+/// off is off when this is answered, for earlier writes, too.
+pub(crate) fn select(context: &Context<'_>, data: &mut DataOut<'_>) -> Result<Executed, Stop> {
+    const SAVE_PAGES: u8 = 0x01;
     const PAGE_FORMAT: u8 = 0x10;
     let cdb = &context.command.cdb;
     let form = Form::of(cdb.opcode());
@@ -20,20 +22,27 @@ pub(crate) fn select(context: &Context<'_>, data: &mut DataOut<'_>) -> Result<Ou
         return Err(Sense::invalid_cdb(1, Some(4)).into());
     }
     if announced == 0 {
-        return Ok(Outcome::good());
+        return Ok(Executed::Done(Outcome::good()));
     }
     let list = data.bytes().get(..announced).ok_or(LENGTH_ERROR)?;
     let mut at = skip_descriptors(context, form, list)?;
-    let changed = {
-        let mut parameters = lock(&context.unit.state);
-        let mut wanted = *parameters;
-        while at < list.len() {
-            at += pages::accept(&list[at..], at, &mut wanted)?;
-        }
-        std::mem::replace(&mut *parameters, wanted) != wanted
-    };
-    if changed {
-        context.unit.state.publish_parameters();
+    let state = &context.unit.state;
+    // Held to the end, so that what is saved and what is current are of one command.
+    let mut saved = state.saved_write_cache.lock().expect("no holder panics");
+    let before = *lock(state);
+    let mut wanted = before;
+    while at < list.len() {
+        at += pages::accept(&list[at..], at, &mut wanted)?;
+    }
+    let to_save = to_save(cdb.byte(1) & SAVE_PAGES != 0, &before, &wanted);
+    if let Some(write_cache) = to_save.filter(|_| to_save != *saved) {
+        save(context, write_cache)?;
+        *saved = to_save;
+    }
+    *lock(state) = wanted;
+    drop(saved);
+    if before != wanted {
+        state.publish_parameters();
         for other in context.target.all_nexuses() {
             if other.login != context.nexus.login
                 && context.unit.config.visibility.includes(&other.id.initiator)
@@ -42,7 +51,27 @@ pub(crate) fn select(context: &Context<'_>, data: &mut DataOut<'_>) -> Result<Ou
             }
         }
     }
-    Ok(Outcome::good())
+    let switched_off = before.write_cache && !wanted.write_cache;
+    Ok(context.durable(switched_off, Outcome::good()))
+}
+
+/// WCE as it is to be saved. A cache that is switched off is saved in any case: who has done so relies
+/// on it, and would not look again after a reset or a takeover.
+fn to_save(save_pages: bool, before: &Parameters, wanted: &Parameters) -> Option<bool> {
+    let switched_off = before.write_cache && !wanted.write_cache;
+    (save_pages || switched_off).then_some(wanted.write_cache)
+}
+
+fn save(context: &Context<'_>, write_cache: bool) -> Result<(), Stop> {
+    context.may_block()?;
+    context.may_take_effect()?;
+    let unit = &context.unit.config;
+    unit.modes
+        .save(&store::encode(write_cache))
+        .map_err(|error| {
+            tracing::error!(lun = unit.lun, %error, "mode parameters cannot be saved");
+            Sense::new(SenseKey::HardwareError, Asc::INTERNAL_TARGET_FAILURE).into()
+        })
 }
 
 /// The offset of the first page. Block descriptors may only say what is already so.

@@ -253,7 +253,7 @@ fn perform(context: &Context<'_>, data: &mut DataOut<'_>) -> Result<Executed, St
         Op::Reserve => done(primary::reserve(context)),
         Op::Release => done(primary::release(context)),
         Op::ModeSense => done(mode::sense(context)),
-        Op::ModeSelect => done(mode::select(context, data)),
+        Op::ModeSelect => mode::select(context, data),
         Op::PersistentReserveIn => done(reservations::reserve_in(context)),
         Op::PersistentReserveOut => done(reservations::reserve_out(context, data)),
         Op::ExtendedCopy => copy::extended_copy(context, data),

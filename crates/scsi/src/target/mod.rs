@@ -107,6 +107,7 @@ impl Target {
         let mut changes = Changes::default();
         let mut table = UnitTable::new();
         let mut became_ready = Vec::new();
+        let mut modes_changed = Vec::new();
         let mut wish = wish;
         wish.retain(|one| one.lun < LUNS_MAX);
         wish.sort_by_key(|one| one.lun);
@@ -126,6 +127,10 @@ impl Target {
                         }
                         Some(_) => {}
                     }
+                    if before.is_some_and(|one| one.config.write_cache != unit.config.write_cache) {
+                        unit.state.forget_saved(&unit.config);
+                        modes_changed.push(lun);
+                    }
                     table.push(Arc::new(unit));
                 }
                 Err(error) => {
@@ -144,6 +149,9 @@ impl Target {
         self.tell_changes(&old, &changes);
         for lun in became_ready {
             self.contents_changed(lun);
+        }
+        for lun in modes_changed {
+            self.attend_all(lun, Asc::MODE_PARAMETERS_CHANGED);
         }
         changes.resized = self.check_capacities();
         changes
@@ -202,6 +210,11 @@ impl Target {
     /// The contents of a unit are others now, as if its medium had been exchanged. Tells the nexuses,
     /// and returns how many.
     pub fn contents_changed(&self, lun: u16) -> usize {
+        self.attend_all(lun, Asc::NOT_READY_TO_READY_CHANGE_MEDIUM_MAY_HAVE_CHANGED)
+    }
+
+    /// Queues a unit attention for every nexus that sees a unit, and returns how many they are.
+    fn attend_all(&self, lun: u16, asc: Asc) -> usize {
         let units = self.units();
         let Some(unit) = find(&units, lun) else {
             return 0;
@@ -209,7 +222,7 @@ impl Target {
         let mut told = self.all_nexuses();
         told.retain(|nexus| unit.config.visibility.includes(&nexus.id.initiator));
         for nexus in &told {
-            nexus.attend(lun, Asc::NOT_READY_TO_READY_CHANGE_MEDIUM_MAY_HAVE_CHANGED);
+            nexus.attend(lun, asc);
         }
         told.len()
     }

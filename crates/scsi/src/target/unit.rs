@@ -8,7 +8,7 @@ use units::IscsiName;
 
 use crate::command::Stop;
 use crate::copy::CopyResults;
-use crate::mode::Parameters;
+use crate::mode::{ModeStore, Parameters, saved_write_cache};
 use crate::opcodes::Access;
 use crate::reservations::{
     ReservationStore, Reservations, StoredReservationsError, decode, encode,
@@ -56,7 +56,7 @@ pub struct UnitConfig {
     pub device: SharedDevice,
     /// Its name. Another identity under the same number is another unit.
     pub identity: Identity,
-    /// WCE at power on: whether writes are answered before they are durable.
+    /// WCE at power on, unless an initiator had another one saved: whether writes are answered before they are durable.
     pub write_cache: bool,
     /// Refuse writes.
     pub read_only: bool,
@@ -72,6 +72,8 @@ pub struct UnitConfig {
     pub visibility: Visibility,
     /// Where persistent reservations are kept.
     pub reservations: Arc<dyn ReservationStore>,
+    /// Where mode parameters that are to survive are kept.
+    pub modes: Arc<dyn ModeStore>,
 }
 
 /// A unit as commands see it; replaced as a whole when the wish changes.
@@ -87,6 +89,8 @@ pub(crate) struct UnitState {
     /// The capacity that a command last saw, in bytes, or [`UNTOLD`].
     pub(super) told_size: AtomicU64,
     pub(crate) parameters: Mutex<Parameters>,
+    /// WCE as it is saved, if it is. Locked before `parameters`.
+    pub(crate) saved_write_cache: Mutex<Option<bool>>,
     /// The login that holds an SPC-2 reservation.
     legacy_holder: Mutex<Option<u64>>,
     reservations: RwLock<Arc<Reservations>>,
@@ -110,10 +114,12 @@ impl UnitState {
         let stored = config.reservations.load();
         let stored = stored.map_err(StoredReservationsError::Load)?;
         let reservations = decode(&stored.unwrap_or_default())?;
+        let saved = saved_write_cache(&*config.modes, config.lun);
         let state = Self {
             flags: AtomicU32::new(0),
             told_size: AtomicU64::new(UNTOLD),
-            parameters: Mutex::new(Parameters::initial(config.write_cache)),
+            parameters: Mutex::new(Parameters::initial(saved.unwrap_or(config.write_cache))),
+            saved_write_cache: Mutex::new(saved),
             legacy_holder: Mutex::new(None),
             reservations: RwLock::default(),
             reserve_out: Mutex::new(()),

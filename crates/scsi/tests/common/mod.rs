@@ -11,9 +11,9 @@ use block_device::{
     StatusRun, Update, WriteLoan, Zero,
 };
 use scsi::{
-    Cdb, Command, DataIn, DataOut, Executed, Identity, Lun, Nexus, NexusId, NoReservationStore,
-    Outcome, Plan, ReservationStore, Status, Target, TargetConfig, TaskAttribute, UnitConfig,
-    Visibility,
+    Cdb, Command, DataIn, DataOut, Executed, Identity, Lun, ModeStore, Nexus, NexusId,
+    NoReservationStore, Outcome, Plan, ReservationStore, Status, Target, TargetConfig,
+    TaskAttribute, UnitConfig, Visibility,
 };
 
 pub const BLOCK: usize = 512;
@@ -122,6 +122,15 @@ impl ReservationStore for TestStore {
     }
 }
 
+impl ModeStore for TestStore {
+    fn load(&self) -> io::Result<Option<Vec<u8>>> {
+        ReservationStore::load(self)
+    }
+    fn save(&self, bytes: &[u8]) -> io::Result<()> {
+        ReservationStore::save(self, bytes)
+    }
+}
+
 pub fn unit(lun: u16, device: Arc<TestDevice>) -> UnitConfig {
     let mut naa = vec![0x60; 16];
     naa[15] = lun as u8;
@@ -140,6 +149,7 @@ pub fn unit(lun: u16, device: Arc<TestDevice>) -> UnitConfig {
         show_physical_block: false,
         visibility: Visibility::All,
         reservations: Arc::new(NoReservationStore),
+        modes: Arc::new(NoReservationStore),
     }
 }
 

@@ -2,8 +2,8 @@
 
 use control::answer::{Done, TargetView, UnitView};
 use control::exports::{
-    AccessRule, ChapUser, IscsiMap, TargetDocument, TargetWish, VolumeFacts, part_names,
-    target_property,
+    AccessRule, ChapUser, IscsiMap, TargetDocument, TargetWish, VolumeFacts, mode_property,
+    part_names, target_property,
 };
 use control::request::{TargetRequest, Who};
 use control::{Answer, Failure, FailureKind, Secret};
@@ -206,6 +206,9 @@ fn map(documents: &dyn Documents, name: &VolumeName, place: Place) -> Result<Ans
         Some(at) => {
             if document.iscsi[at].lun != lun {
                 edits = reservation_removals(&all, name, target, document.iscsi[at].lun);
+            } else if document.iscsi[at].write_cache != map.write_cache {
+                // What an initiator has saved would count for more.
+                edits.extend(removal(&all, name, mode_property(target, lun)));
             }
             document.iscsi[at] = map;
         }
@@ -281,10 +284,16 @@ fn map_removal(all: &All, facts: &VolumeFacts, target: &IscsiName) -> Result<Edi
 }
 
 fn reservation_removals(all: &All, volume: &VolumeName, target: &IscsiName, lun: u16) -> Edits {
-    let own = all.own(volume.as_str());
-    let is_kept = |name: &String| own.is_some_and(|own| own.contains_key(name));
-    let names = part_names(target, lun).filter(is_kept);
-    names.map(|name| (name, None)).collect()
+    let names = part_names(target, lun).chain([mode_property(target, lun)]);
+    names
+        .filter_map(|name| removal(all, volume, name))
+        .collect()
+}
+
+/// Removes a property, if it is there.
+fn removal(all: &All, volume: &VolumeName, name: String) -> Option<(String, Option<String>)> {
+    let own = all.own(volume.as_str())?;
+    own.contains_key(&name).then_some((name, None))
 }
 
 /// Reads a target's document, changes it, and keeps it if it became another.

@@ -11,7 +11,6 @@ mod lazy;
 mod noted;
 mod replay;
 mod rescue;
-mod reservations;
 mod returning;
 mod room;
 mod schedules;
@@ -20,6 +19,7 @@ mod shared_pool;
 pub(crate) mod signals;
 mod spares;
 mod spool;
+mod unit_store;
 mod volumes;
 mod watch;
 

@@ -20,8 +20,8 @@ use units::{IscsiName, VolumeName};
 
 use super::connections;
 use super::rescue::Rescues;
-use super::reservations::PoolReservations;
 use super::shared_pool::SharedPool;
+use super::unit_store::UnitStore;
 use super::volumes::Volumes;
 use crate::operations::documents::All;
 use crate::operations::in_use::Used;
@@ -79,7 +79,7 @@ struct Served {
     /// Volumes without any: made by other software, and not exported yet.
     other_count: u64,
     targets: BTreeMap<IscsiName, Arc<scsi::Target>>,
-    reservations: BTreeMap<(IscsiName, u16), Arc<PoolReservations>>,
+    reservations: BTreeMap<(IscsiName, u16), Arc<UnitStore>>,
 }
 
 impl Serving {
@@ -229,7 +229,7 @@ impl Serving {
         key: (IscsiName, u16),
         volume: &VolumeName,
         properties: &All,
-    ) -> Arc<PoolReservations> {
+    ) -> Arc<UnitStore> {
         let (target, lun) = key.clone();
         let own = properties.own(volume.as_str());
         let kept = |name: &str| own?.get(name).cloned();
@@ -239,7 +239,7 @@ impl Serving {
             }
         }
         let pool = (Arc::clone(&self.pool), Arc::clone(&self.known));
-        let store = PoolReservations::new(pool, target, lun, volume.clone(), kept);
+        let store = UnitStore::new(pool, target, lun, volume.clone(), kept);
         let store = Arc::new(store);
         served.reservations.insert(key, Arc::clone(&store));
         store
@@ -250,7 +250,7 @@ impl Serving {
         lun: u16,
         unit: &UnitWish,
         ready: bool,
-        reservations: Arc<PoolReservations>,
+        store: Arc<UnitStore>,
     ) -> scsi::UnitConfig {
         scsi::UnitConfig {
             lun,
@@ -267,7 +267,8 @@ impl Serving {
             thin: true,
             show_physical_block: false,
             visibility: scsi::Visibility::All,
-            reservations,
+            reservations: store.clone(),
+            modes: store,
         }
     }
 

@@ -1,19 +1,19 @@
-//! Persistent reservations of one unit, written through to the volume's properties: durable in
-//! the pool before an initiator is told.
+//! What initiators have changed about one unit, persistent reservations and the write cache, written
+//! through to the volume's properties: durable in the pool before an initiator is told.
 
 use std::io;
 use std::sync::{Arc, Mutex};
 
-use control::exports::{join_parts, part_names, split_parts};
-use scsi::ReservationStore;
+use control::exports::{join_parts, mode_property, part_names, split_parts};
+use scsi::{ModeStore, ReservationStore};
 use units::{IscsiName, VolumeName};
 use zpool::dataset::Value;
 
 use super::shared_pool::SharedPool;
 use crate::operations::Known;
 
-/// Keeps the reservations of unit `lun` of `target` on its volume.
-pub struct PoolReservations {
+/// Keeps what initiators have changed about unit `lun` of `target` on its volume.
+pub struct UnitStore {
     pool: Arc<SharedPool>,
     known: Arc<Known>,
     target: IscsiName,
@@ -27,9 +27,11 @@ struct State {
     /// What the pool keeps, by part; read in bulk when the exports are, since a thousand units
     /// must not cost a thousand reads at start.
     parts: Vec<String>,
+    /// The saved mode parameters, likewise.
+    modes: Option<String>,
 }
 
-impl PoolReservations {
+impl UnitStore {
     /// The store of a unit, with the parts that `kept` has for it.
     pub fn new(
         (pool, known): (Arc<SharedPool>, Arc<Known>),
@@ -41,12 +43,17 @@ impl PoolReservations {
         let parts = part_names(&target, lun)
             .map_while(|name| kept(&name))
             .collect();
+        let modes = kept(&mode_property(&target, lun));
         Self {
             pool,
             known,
             target,
             lun,
-            state: Mutex::new(State { volume, parts }),
+            state: Mutex::new(State {
+                volume,
+                parts,
+                modes,
+            }),
         }
     }
 
@@ -61,7 +68,7 @@ impl PoolReservations {
     }
 }
 
-impl ReservationStore for PoolReservations {
+impl ReservationStore for UnitStore {
     fn load(&self) -> io::Result<Option<Vec<u8>>> {
         let state = self.state.lock().expect("no holder panics");
         join_parts(|part| state.parts.get(part).cloned()).map_err(io::Error::other)
@@ -88,6 +95,28 @@ impl ReservationStore for PoolReservations {
             }
         }
         state.parts = parts;
+        Ok(())
+    }
+}
+
+impl ModeStore for UnitStore {
+    fn load(&self) -> io::Result<Option<Vec<u8>>> {
+        let state = self.state.lock().expect("no holder panics");
+        Ok(state.modes.clone().map(String::into_bytes))
+    }
+
+    fn save(&self, bytes: &[u8]) -> io::Result<()> {
+        let text = String::from_utf8(bytes.to_vec()).map_err(io::Error::other)?;
+        let mut state = self.state.lock().expect("no holder panics");
+        let property = (
+            mode_property(&self.target, self.lun),
+            Value::Text(text.clone()),
+        );
+        let pool = self.pool.require().map_err(io::Error::other)?;
+        let kept = pool.set_dataset_properties(&state.volume, &[property]);
+        self.known.changed(state.volume.as_str());
+        kept.map_err(io::Error::other)?;
+        state.modes = Some(text);
         Ok(())
     }
 }
