@@ -23,7 +23,7 @@ RSS_GROWTH_BYTES_MAX = 512 << 20
 SLOWEST_ANSWER_SECONDS_MAX = 5.0
 PAUSE_SECONDS = 0.02
 RECOVERY_SECONDS = 40.0
-DESCRIPTORS = 4096
+DESCRIPTORS = 16384
 
 
 def _newcomer_is_served(address: IscsiAddress, export: NbdAddress) -> None:

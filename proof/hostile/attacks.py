@@ -14,6 +14,11 @@ from proof.hostile import wire
 from proof.runtime import ProofError
 
 CONNECTIONS = 1000
+ALL_CONNECTIONS = 8192
+"""As many as both servers take in all."""
+
+STRANGE_NETWORKS = 64
+NEWCOMERS = 10
 HALF_OPEN = 200
 NEVER_READING = 8
 GARBAGE_ROUNDS = 60
@@ -73,6 +78,33 @@ def a_thousand_connections(place: Place) -> str:
         time.sleep(HOLD_SECONDS)
         dropped = sum(wire.closed_by_server(connection, 0.0001) for connection in open_ones)
         return f"{len(open_ones)} opened, {dropped} of them refused by the server's bound"
+
+
+def all_places(place: Place) -> str:
+    """Strangers from many addresses hold every place that they can get: a client that logs in has one."""
+    with _many([]) as open_ones:
+        refused = 0
+        for index in range(ALL_CONNECTIONS):
+            source = f"127.{1 + index % STRANGE_NETWORKS}.0.1"
+            try:
+                open_ones.append(wire.connect(place.iscsi_port if index % 2 else place.nbd_port, source=source))
+            except OSError:
+                refused += 1
+        slowest = 0.0
+        for index in range(NEWCOMERS):
+            started = time.monotonic()
+            open_ones.append(wire.login(place.iscsi_port, place.target, f"{INITIATOR}-new", 500 + index))
+            open_ones[-1].sendall(wire.read_command(1, 1))
+            wire.answer(open_ones[-1])
+            open_ones.append(wire.nbd_go(place.nbd_port, place.export))
+            open_ones[-1].sendall(wire.nbd_request(0, 0, 512))
+            wire.receive(open_ones[-1], 16)
+            slowest = max(slowest, time.monotonic() - started)
+        left = sum(not wire.closed_by_server(connection, 0.0001) for connection in open_ones)
+        return (
+            f"{ALL_CONNECTIONS} opened, {refused} refused, {left} held in the end; {NEWCOMERS} clients of each protocol "
+            f"logged in and read meanwhile, the slowest in {slowest * 1000:.0f} ms"
+        )
 
 
 def never_reading(place: Place) -> str:
@@ -201,5 +233,6 @@ ATTACKS: tuple[tuple[str, Callable[[Place], str]], ...] = (
     ("data that nobody asked for", data_without_command),
     ("clients that never read", never_reading),
     ("1,000 connections", a_thousand_connections),
+    ("8,192 connections from 64 networks", all_places),
     ("half-open logins", half_open_logins),
 )

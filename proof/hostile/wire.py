@@ -20,9 +20,11 @@ NBD_REQUEST_MAGIC = 0x25609513
 NBD_OPT_GO = 7
 
 
-def connect(port: int, receive_buffer: int | None = None) -> socket.socket:
+def connect(port: int, receive_buffer: int | None = None, source: str | None = None) -> socket.socket:
     """A TCP connection to the server; a small receive buffer makes us slow to read."""
     connection = socket.socket()
+    if source:
+        connection.bind((source, 0))
     if receive_buffer:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
     connection.settimeout(ANSWER_SECONDS)

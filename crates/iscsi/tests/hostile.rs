@@ -187,18 +187,36 @@ fn a_thousand_idle_connections_keep_nobody_out() {
 }
 
 #[test]
-fn connections_over_the_limit_are_closed_at_once() {
+fn a_login_over_the_limit_of_its_network_is_refused() {
     let mut limits = Limits::default();
-    limits.connections.per_address_max = 2;
+    limits.connections.per_network_max = 1;
     let fixture = serve(limits);
     let mut good = Client::log_in(fixture.address);
-    let second = Client::connect(fixture.address);
-    wait_until("both are counted", || {
-        fixture.server.status().connections == 2
-    });
-    assert!(Client::connect(fixture.address).is_dropped());
+    let another = LoginAs {
+        isid: 2,
+        ..LoginAs::default()
+    };
+    let status = Client::connect(fixture.address).try_log_in(&another);
+    assert_eq!(status, 0x0302, "out of resources");
     assert!(good.is_served());
-    drop(second);
+}
+
+/// What anybody may do without a name is no way to keep a place for ever.
+#[test]
+fn a_discovery_session_that_asks_for_nothing_is_ended_and_takes_no_place_of_others() {
+    let mut limits = Limits::default();
+    limits.connections.total_max = 1;
+    limits.discovery_idle_time = std::time::Duration::from_millis(50);
+    let fixture = serve(limits);
+    let discovery = LoginAs {
+        discovery: true,
+        ..LoginAs::default()
+    };
+    let mut idle = Client::log_in_as(fixture.address, &discovery);
+    let mut good = Client::log_in(fixture.address);
+    assert!(good.is_served());
+    assert!(idle.is_dropped());
+    assert!(good.is_served());
 }
 
 #[test]

@@ -1,30 +1,58 @@
 //! The live connections of a server: how many there may be, how they are told to stop, and how
 //! to wait until they are gone.
 
-use std::collections::HashMap;
-use std::net::IpAddr;
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::net::{IpAddr, Ipv6Addr};
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, Weak};
 use std::time::Instant;
 
 use crate::workers::STACK_BYTES;
 use crate::{Peer, Standing, Stream, Waker};
 
-/// How many connections a server takes.
+/// Bits of an IPv6 address that say whose it is; the others anybody makes up as he likes.
+const IPV6_NETWORK_BITS: u32 = 64;
+
+/// How many connections a server takes. Those that were not [let in](Connection::let_in) have places of
+/// their own: whoever connects and says nothing takes none from others.
 #[derive(Clone, Copy, Debug)]
 pub struct ConnectionLimits {
-    /// In all.
+    /// Let in, in all.
     pub total_max: usize,
-    /// From one address; Unix sockets are not counted by address.
-    pub per_address_max: usize,
+    /// Let in, from one IPv4 address or IPv6 network (/64); Unix sockets are not counted.
+    pub per_network_max: usize,
+    /// Not let in, in all.
+    pub strangers_max: usize,
+    /// Not let in, from one IPv4 address or IPv6 network (/64).
+    pub strangers_per_network_max: usize,
 }
 
 impl Default for ConnectionLimits {
     fn default() -> Self {
         Self {
             total_max: 4096,
-            per_address_max: 1024,
+            per_network_max: 1024,
+            strangers_max: 1024,
+            strangers_per_network_max: 512,
         }
+    }
+}
+
+impl ConnectionLimits {
+    /// Most threads that connections have: strangers that were dropped may not have ended yet.
+    pub const fn threads_max(&self) -> usize {
+        self.total_max + 2 * self.strangers_max
+    }
+}
+
+/// What stands for the machine behind an address, or for all that one link or site has.
+fn network(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(address) => {
+            let mask = u128::MAX << (u128::BITS - IPV6_NETWORK_BITS);
+            Ipv6Addr::from_bits(address.to_bits() & mask).into()
+        }
+        v4 => v4,
     }
 }
 
@@ -51,6 +79,8 @@ pub struct Connection {
     pub waker: Arc<Waker>,
     /// Whether what it asked for may still change anything.
     pub standing: Arc<Standing>,
+    /// Those that it is one of.
+    all: Weak<Connections>,
     directive: AtomicU8,
     /// The client said that it will ask for nothing more, and may close before it is answered.
     has_said_goodbye: AtomicBool,
@@ -79,6 +109,12 @@ impl Connection {
             }
             self.waker.wake();
         }
+    }
+
+    /// Its client is known now: it has logged in, or chosen an export. `false` if there is no place for
+    /// it; the connection is to be closed then.
+    pub fn let_in(&self) -> bool {
+        self.all.upgrade().is_some_and(|all| all.let_in(self))
     }
 
     /// The client will close its end in an orderly way: that is no reason to drop what is under way.
@@ -123,7 +159,14 @@ pub struct Connections {
 
 struct State {
     live: HashMap<u64, Arc<Connection>>,
-    by_address: HashMap<IpAddr, usize>,
+    /// How many were let in, in all and by network.
+    known: usize,
+    known_by_network: HashMap<IpAddr, usize>,
+    /// Those that were not, in the order in which they came.
+    strangers: BTreeSet<u64>,
+    strangers_by_network: HashMap<IpAddr, usize>,
+    /// Strangers that were dropped, until they end.
+    evicted: HashSet<u64>,
     next_id: u64,
     directive: Directive,
     refused: u64,
@@ -136,7 +179,11 @@ impl Connections {
             limits,
             state: Mutex::new(State {
                 live: HashMap::new(),
-                by_address: HashMap::new(),
+                known: 0,
+                known_by_network: HashMap::new(),
+                strangers: BTreeSet::new(),
+                strangers_by_network: HashMap::new(),
+                evicted: HashSet::new(),
                 next_id: 1,
                 directive: Directive::Serve,
                 refused: 0,
@@ -226,7 +273,7 @@ impl Connections {
         }
     }
 
-    fn admit(&self, stream: Stream, peer: Peer) -> Option<Arc<Connection>> {
+    fn admit(self: &Arc<Self>, stream: Stream, peer: Peer) -> Option<Arc<Connection>> {
         let waker = match Waker::new() {
             Ok(waker) => Arc::new(waker),
             Err(error) => {
@@ -238,19 +285,14 @@ impl Connections {
         if state.directive != Directive::Serve {
             return None;
         }
-        let same_address = peer.address().map_or(0, |address| {
-            state.by_address.get(&address).copied().unwrap_or(0)
-        });
-        if state.live.len() >= self.limits.total_max || same_address >= self.limits.per_address_max
-        {
-            state.refused += 1;
-            // Each power of two is enough to see a flood, and does not become one in the log.
-            if state.refused.is_power_of_two() {
-                let (live, refused) = (state.live.len(), state.refused);
-                tracing::warn!(%peer, live, same_address, refused, "connection refused: too many");
+        let network = peer.address().map(network);
+        let evicted = match state.make_room(&self.limits, network) {
+            Ok(evicted) => evicted,
+            Err(Full) => {
+                state.refuse(&peer, "connection refused: too many");
+                return None;
             }
-            return None;
-        }
+        };
         let id = state.next_id;
         state.next_id += 1;
         let connection = Arc::new(Connection {
@@ -259,29 +301,135 @@ impl Connections {
             stream: Arc::new(stream),
             waker,
             standing: Arc::default(),
+            all: Arc::downgrade(self),
             directive: AtomicU8::new(Directive::Serve as u8),
             has_said_goodbye: AtomicBool::new(false),
             was_away: AtomicBool::new(false),
         });
         state.live.insert(id, Arc::clone(&connection));
-        if let Some(address) = peer.address() {
-            *state.by_address.entry(address).or_default() += 1;
+        state.strangers.insert(id);
+        count(&mut state.strangers_by_network, network);
+        if let Some(evicted) = &evicted {
+            state.refuse(
+                &evicted.peer,
+                "connection dropped before its login: others want its place",
+            );
+        }
+        drop(state);
+        if let Some(evicted) = evicted {
+            evicted.direct(Directive::Drop);
         }
         Some(connection)
+    }
+
+    fn let_in(&self, connection: &Connection) -> bool {
+        let mut state = self.lock();
+        if !state.strangers.contains(&connection.id) {
+            // Let in before, or dropped meanwhile.
+            return connection.directive() != Directive::Drop;
+        }
+        let network = connection.peer.address().map(network);
+        let same_network = counted(&state.known_by_network, network);
+        if state.known >= self.limits.total_max || same_network >= self.limits.per_network_max {
+            state.refuse(&connection.peer, "client refused: too many are served");
+            return false;
+        }
+        state.forget_stranger(connection);
+        state.known += 1;
+        count(&mut state.known_by_network, network);
+        true
     }
 
     fn remove(&self, connection: &Connection) {
         let mut state = self.lock();
         state.live.remove(&connection.id);
-        if let Some(address) = connection.peer.address() {
-            if let Some(count) = state.by_address.get_mut(&address) {
-                *count -= 1;
-                if *count == 0 {
-                    state.by_address.remove(&address);
-                }
-            }
+        if !state.forget_stranger(connection) && !state.evicted.remove(&connection.id) {
+            state.known -= 1;
+            uncount(
+                &mut state.known_by_network,
+                connection.peer.address().map(network),
+            );
         }
         self.changed.notify_all();
+    }
+}
+
+/// There is no place, and none can be made.
+struct Full;
+
+impl State {
+    /// Finds a place for a stranger from `network`. Where there is none it is that of the stranger who
+    /// is there for longest, from the network that has most: a client that means it is known long before
+    /// that is its own.
+    fn make_room(
+        &mut self,
+        limits: &ConnectionLimits,
+        network: Option<IpAddr>,
+    ) -> Result<Option<Arc<Connection>>, Full> {
+        if self.live.len() >= limits.threads_max() {
+            return Err(Full);
+        }
+        let same_network = counted(&self.strangers_by_network, network);
+        let from = if same_network >= limits.strangers_per_network_max {
+            network
+        } else if self.strangers.len() >= limits.strangers_max {
+            let most = self
+                .strangers_by_network
+                .iter()
+                .max_by_key(|(_, many)| **many);
+            most.map(|(network, _)| *network)
+        } else {
+            return Ok(None);
+        };
+        let oldest = self.strangers.iter().find_map(|id| {
+            let connection = self.live.get(id)?;
+            let fits = from.is_none() || connection.peer.address().map(self::network) == from;
+            fits.then(|| Arc::clone(connection))
+        });
+        let oldest = oldest.ok_or(Full)?;
+        self.forget_stranger(&oldest);
+        self.evicted.insert(oldest.id);
+        Ok(Some(oldest))
+    }
+
+    /// Whether it was one.
+    fn forget_stranger(&mut self, connection: &Connection) -> bool {
+        let was = self.strangers.remove(&connection.id);
+        if was {
+            let network = connection.peer.address().map(network);
+            uncount(&mut self.strangers_by_network, network);
+        }
+        was
+    }
+
+    fn refuse(&mut self, peer: &Peer, what: &str) {
+        self.refused += 1;
+        // Each power of two is enough to see a flood, and does not become one in the log.
+        if self.refused.is_power_of_two() {
+            let (known, strangers, refused) = (self.known, self.strangers.len(), self.refused);
+            tracing::warn!(%peer, known, strangers, refused, "{what}");
+        }
+    }
+}
+
+fn counted(counts: &HashMap<IpAddr, usize>, network: Option<IpAddr>) -> usize {
+    network.map_or(0, |network| counts.get(&network).copied().unwrap_or(0))
+}
+
+fn count(counts: &mut HashMap<IpAddr, usize>, network: Option<IpAddr>) {
+    if let Some(network) = network {
+        *counts.entry(network).or_default() += 1;
+    }
+}
+
+fn uncount(counts: &mut HashMap<IpAddr, usize>, network: Option<IpAddr>) {
+    if let Some(network) = network {
+        if let Some(count) = counts.get_mut(&network) {
+            *count -= 1;
+            if *count == 0 {
+                counts.remove(&network);
+            }
+        }
     }
 }
 
@@ -296,5 +444,18 @@ impl Drop for Live {
         self.connection.standing.end();
         self.connection.stream.shutdown();
         self.connections.remove(&self.connection);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_network_is_an_ipv4_address_or_64_bits_of_an_ipv6_one() {
+        let network = |text: &str| network(text.parse().unwrap()).to_string();
+        assert_eq!(network("192.0.2.7"), "192.0.2.7");
+        assert_eq!(network("::ffff:192.0.2.7"), "192.0.2.7");
+        assert_eq!(network("2001:db8:1:2:3:4:5:6"), "2001:db8:1:2::");
     }
 }

@@ -37,7 +37,7 @@ pub use early::EarlySockets;
 pub use flush::{FlushGroup, FlushOutcome};
 pub use link::{Link, Turn};
 pub use listener::{
-    ListenAddress, ListenError, Listener, OpenSocket, ParseListenAddressError, bind_tcp,
+    ListenAddress, ListenError, Listener, OpenSocket, ParseListenAddressError, bind_tcp, is_here,
 };
 pub use orphan::{Orphan, Reach, tell_clients};
 pub use outbound::{Flushed, Outbound, OutboundLimits, Pending};

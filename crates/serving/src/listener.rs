@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::UnixStream;
@@ -251,6 +251,15 @@ pub fn bind_tcp(address: SocketAddr) -> io::Result<(OwnedFd, ListenAddress)> {
     rustix::net::bind(&socket, &address)?;
     let bound = SocketAddr::try_from(rustix::net::getsockname(&socket)?)?;
     Ok((socket, ListenAddress::Tcp(bound)))
+}
+
+/// Whether this machine has `address` now, or it stands for all of them.
+pub fn is_here(address: IpAddr) -> bool {
+    // Without the option that lets a listener be early.
+    match std::net::UdpSocket::bind((address, 0)) {
+        Ok(_) => true,
+        Err(error) => error.kind() != io::ErrorKind::AddrNotAvailable,
+    }
 }
 
 fn bind_unix(path: &Path) -> io::Result<OwnedFd> {

@@ -11,7 +11,7 @@ use serving::{
     ListenAddress, ListenError, Listener, OpenSocket, OutboundLimits, Turn,
 };
 
-/// Sends back what it gets; says goodbye when drained.
+/// Lets in whoever says something, and sends it back; says goodbye when drained.
 fn echo(connection: Arc<Connection>) {
     let (stream, waker) = (
         Arc::clone(&connection.stream),
@@ -21,6 +21,9 @@ fn echo(connection: Arc<Connection>) {
     loop {
         match link.turn(None).unwrap() {
             Turn::Input(_) => {
+                if !connection.let_in() {
+                    return;
+                }
                 link.outbound().push(Answer::with_payload(
                     b"",
                     serving::Payload::Bytes(link.bytes().to_vec()),
@@ -132,8 +135,9 @@ fn clients_that_come_before_the_server_are_answered_when_it_is_there() {
             client.write_all(b"ping").unwrap();
         }
         let limits = ConnectionLimits {
-            total_max: EARLY_CLIENTS,
-            per_address_max: EARLY_CLIENTS,
+            strangers_max: EARLY_CLIENTS,
+            strangers_per_network_max: EARLY_CLIENTS,
+            ..ConnectionLimits::default()
         };
         let connections = Connections::new(limits);
         let _keep = listen(&ListenAddress::Tcp(address), &early, connections).unwrap();
@@ -168,16 +172,64 @@ fn early_sockets_that_nobody_serves_end_their_clients_and_a_busy_port_is_told() 
 fn a_connection_over_the_limit_is_closed_and_the_others_go_on() {
     let limits = ConnectionLimits {
         total_max: 10,
-        per_address_max: 2,
+        per_network_max: 2,
+        ..ConnectionLimits::default()
     };
     let (listener, connections) = start("127.0.0.1:0", limits);
     let (mut one, mut two) = (connect(&listener), connect(&listener));
     round_trip(&mut one);
     round_trip(&mut two);
     let mut three = connect(&listener);
+    three.write_all(b"ping").unwrap();
     assert_eq!(three.read(&mut [0; 1]).unwrap_or(0), 0);
     assert_eq!(connections.refused(), 1);
     round_trip(&mut one);
+}
+
+/// Whoever connects and says nothing takes no place from those who are served, and loses his own to
+/// those who come after him.
+#[test]
+fn strangers_that_hold_all_places_keep_nobody_out() {
+    const STRANGERS: usize = 8;
+    let limits = ConnectionLimits {
+        total_max: 3,
+        strangers_max: STRANGERS,
+        ..ConnectionLimits::default()
+    };
+    let (listener, connections) = start("127.0.0.1:0", limits);
+    let mut served = connect(&listener);
+    round_trip(&mut served);
+    let mut strangers: Vec<_> = (0..STRANGERS).map(|_| connect(&listener)).collect();
+    wait_until("all strangers are there", || {
+        connections.count() == STRANGERS + 1
+    });
+    for _ in 0..2 {
+        let mut newcomer = connect(&listener);
+        round_trip(&mut newcomer);
+        round_trip(&mut served);
+        strangers.push(connect(&listener));
+        wait_until("all places are taken again", || {
+            connections.refused() as usize + 8 == strangers.len()
+        });
+        std::mem::forget(newcomer);
+    }
+    let mut dropped = 0;
+    for stranger in &mut strangers {
+        stranger.set_nonblocking(true).unwrap();
+        dropped += usize::from(!matches!(
+            stranger.read(&mut [0; 1]),
+            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock
+        ));
+    }
+    assert_eq!(dropped, 2, "the places of those who came first");
+}
+
+fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while !done() {
+        assert!(Instant::now() < deadline, "did not happen: {what}");
+        std::thread::yield_now();
+    }
 }
 
 #[test]

@@ -32,6 +32,70 @@ fn of_several_snapshots_none_is_taken_when_one_exists() {
     assert_eq!(server.stop(), 0);
 }
 
+/// The pool does not even exist: nobody has looked for it yet.
+#[test]
+fn a_bad_tls_file_is_found_before_the_pool_is_touched() {
+    let machine = Machine::with_disks(&[]);
+    let (cert, key) = (machine.path("cert.pem"), machine.path("key.pem"));
+    let words = format!(
+        "pool-server tank --iscsi 127.0.0.1:0 --no-nbd --nbd-tls-cert {} --nbd-tls-key {}",
+        cert.display(),
+        key.display()
+    );
+    machine.refused(&words, 2, "cert.pem");
+    std::fs::write(&cert, "no certificate").expect("written");
+    machine.refused(&words, 2, "BEGIN CERTIFICATE");
+    machine.refused(&words, 2, "--nbd-tls-cert");
+}
+
+#[test]
+fn an_address_that_the_machine_lacks_is_told() {
+    let machine = Machine::with_exported_volume();
+    let server = machine.serve("--iscsi 192.0.2.1:0 --iscsi [2001:db8::1]:0");
+    let log = machine.log();
+    for address in ["192.0.2.1", "2001:db8::1"] {
+        let told = log
+            .lines()
+            .find(|line| line.contains(&format!("address={address}")));
+        let told = told.unwrap_or_else(|| panic!("{address}: {log}"));
+        assert!(
+            told.contains("WARN") && told.contains("does not have"),
+            "{told}"
+        );
+    }
+    assert!(!log.contains("address=127.0.0.1 "), "{log}");
+    assert_eq!(server.stop(), 0);
+}
+
+/// What the engine cannot have ends the server. So clients have what it leaves, and are told apart from
+/// those that only connect.
+#[test]
+fn where_descriptors_are_few_strangers_take_neither_the_engines_nor_a_clients() {
+    let machine = Machine::with_exported_volume();
+    let _server = machine.serve_with("--nbd 127.0.0.1:0", |command| {
+        let mut limited = machine.command_of("prlimit", "--nofile=512:2048");
+        limited.arg(command.get_program()).args(command.get_args());
+        let log = std::fs::File::options()
+            .append(true)
+            .open(machine.path("log"));
+        limited.stdout(std::process::Stdio::piped());
+        limited.stderr(log.expect("a log"));
+        *command = limited;
+    });
+    let log = machine.log();
+    assert!(log.contains("fewer connections are taken"), "{log}");
+    let address = machine.nbd_listener("127.0.0.1");
+    let mut strangers = Vec::new();
+    for _ in 0..700 {
+        strangers.extend(std::net::TcpStream::connect(&address));
+    }
+    let mut client = Nbd::connect(&machine.nbd_socket(), "v").expect("connected");
+    client.write(0, &[1; 4096]).expect("written");
+    client.flush().expect("flushed");
+    machine.ok("snapshot create tank/v@now");
+    drop(strangers);
+}
+
 #[test]
 fn what_was_flushed_survives_kill_9_and_the_next_start_needs_no_help() {
     let machine = Machine::with_exported_volume();

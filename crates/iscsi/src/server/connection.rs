@@ -18,6 +18,7 @@ use crate::protocol::login::{Admission, Agreed, Directory, Login, LoginStep, Ses
 use crate::protocol::negotiation::Negotiation;
 use crate::protocol::parameters::SessionParameters;
 use crate::protocol::request::{LoginRequest, Request};
+use crate::protocol::response::LoginStatus;
 
 /// The receive buffer: a command with the largest first burst fits, and many small ones.
 pub(crate) const BUFFER_BYTES: usize = 128 * 1024;
@@ -192,6 +193,13 @@ fn enter(
     agreed: Agreed,
 ) -> Option<(Agreed, Entry)> {
     let limits = &gate.server.limits;
+    let is_known = agreed.kind != SessionKind::Discovery;
+    if is_known && !connection.let_in() {
+        let number = agreed.request.cmd_sn;
+        let refusal = agreed.refuse(LoginStatus::OutOfResources);
+        sender.send_login(refusal, &[], (number, number));
+        return None;
+    }
     let entered = gate.server.sessions.enter(
         &agreed,
         connection,

@@ -98,6 +98,8 @@ pub(crate) struct FullFeature {
     segment: Option<Segment>,
     text: Option<TextExchange>,
     last_input: Instant,
+    /// When something was asked for in a discovery session.
+    last_text: Instant,
     /// When to look for tasks whose data does not come.
     data_check: Instant,
     ping: Option<(u32, Instant)>,
@@ -129,6 +131,7 @@ impl FullFeature {
             segment: None,
             text: None,
             last_input: Instant::now(),
+            last_text: Instant::now(),
             data_check: Instant::now(),
             ping: None,
             drain_until: None,
@@ -540,6 +543,7 @@ impl FullFeature {
     }
 
     fn text_request(&mut self, header: &Header, request: &TextRequest, data: &[u8]) {
+        self.last_text = Instant::now();
         if request.transfer_tag == TAG_NONE {
             // A new exchange resets an old one (section 11.10.4).
             self.text = Some(TextExchange {
@@ -687,6 +691,9 @@ impl FullFeature {
             None => self.last_input + limits.ping_after,
         };
         let deadline = self.drain_until.map_or(ping, |until| until.min(ping));
+        let deadline = self
+            .idle_until()
+            .map_or(deadline, |until| until.min(deadline));
         if self.writes.is_empty() {
             deadline
         } else {
@@ -694,9 +701,20 @@ impl FullFeature {
         }
     }
 
+    /// When a discovery session ends if nothing is asked for.
+    fn idle_until(&self) -> Option<Instant> {
+        let is_discovery = self.entry.session.kind == SessionKind::Discovery;
+        is_discovery.then(|| self.last_text + self.server.limits.discovery_idle_time)
+    }
+
     fn handle_timers(&mut self) {
         let now = Instant::now();
         let limits = self.server.limits;
+        if self.idle_until().is_some_and(|until| until <= now) {
+            self.announce_end();
+            self.end = Some(End::Drained);
+            return;
+        }
         if self.drain_until.is_some_and(|until| until <= now) {
             self.announce_end();
             self.end = Some(End::Drained);

@@ -9,7 +9,7 @@ use crate::protocol::parameters::Capabilities;
 /// Bounds and time-outs. The defaults suit a storage network.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Connections, logged in or not.
+    /// Connections. Those in discovery count as not let in.
     pub connections: ConnectionLimits,
     /// Sessions in all.
     pub sessions_max: usize,
@@ -23,6 +23,8 @@ pub struct Limits {
     pub held_bytes_max: usize,
     /// A connection that is not logged in after so long is dropped.
     pub login_time: Duration,
+    /// A discovery session that asks for nothing for so long is ended: anybody may have one.
+    pub discovery_idle_time: Duration,
     /// A connection that is silent for so long is pinged.
     pub ping_after: Duration,
     /// A ping that is not answered after so long ends the connection.
@@ -47,6 +49,7 @@ impl Default for Limits {
             immediate_tasks_max: 32,
             held_bytes_max: 4 << 20,
             login_time: Duration::from_secs(15),
+            discovery_idle_time: Duration::from_secs(60),
             ping_after: Duration::from_secs(30),
             ping_answer_time: Duration::from_secs(15),
             data_out_time: Duration::from_secs(30),

@@ -263,6 +263,10 @@ impl Session {
     ) -> Option<Self> {
         // The export may have been taken away since it was looked up.
         let export = shared.enter(connection, client, &transmission.export)?;
+        if !connection.let_in() {
+            shared.forget(connection.id);
+            return None;
+        }
         let negotiated = Negotiated {
             style: transmission.style,
             has_status: transmission.has_status,

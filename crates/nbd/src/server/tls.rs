@@ -100,6 +100,11 @@ fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
 }
 
 impl TlsWish {
+    /// Whether a server could do TLS so.
+    pub fn check(&self) -> Result<(), TlsError> {
+        self.load().map(drop)
+    }
+
     pub(crate) fn load(&self) -> Result<Arc<ServerConfig>, TlsError> {
         let unusable = |cause| TlsError::Unusable {
             path: self.certificate_chain.clone(),

@@ -5,6 +5,7 @@ mod connections;
 mod core;
 mod exchange;
 mod faults;
+mod headroom;
 mod journal;
 mod keys;
 mod lazy;
@@ -29,12 +30,13 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
-use ::serving::{EarlySockets, ListenAddress, ListenError as PortError, Orphan};
+use ::serving::{ConnectionLimits, EarlySockets, ListenAddress, ListenError as PortError, Orphan};
 use cluster::agent::CLAIMED_LINE;
 use control::answer::Done;
 use control::server::ListenError;
 use control::{Answer, Failure, FailureKind};
 use nbd::{TlsMode, TlsWish};
+
 use telling::{Supervisor, say_until};
 use units::ByteCount;
 use zpool::EngineOptions;
@@ -93,7 +95,14 @@ pub fn run(args: ServeArgs, common: &Common) -> Result<(), Failure> {
     signals::block().map_err(failed("block signals"))?;
     let (sender, events) = channel();
     let control = claim_socket(&args, common)?;
+    let limits = headroom::connection_limits(usize::from(args.workers));
     let early = Arc::new(early_sockets(&args)?);
+    // What is wrong with it is better found before the pool is touched.
+    let setup = setup(&args, Arc::clone(&early), limits)?;
+    if args.noted_in.is_none() {
+        // Nobody who started this server brings addresses along.
+        warn_of_foreign_addresses(&args);
+    }
 
     let engine = open::start(engine_options(&args, common)?)?;
     signals::forward(sender.clone()).map_err(failed("wait for signals"))?;
@@ -128,7 +137,7 @@ pub fn run(args: ServeArgs, common: &Common) -> Result<(), Failure> {
         control.path().parent().unwrap_or(&common.settings.run_dir),
         &args.pool,
     );
-    let serving = Serving::new(setup(&args, early), Arc::clone(&pool), rescues, started);
+    let serving = Serving::new(setup, Arc::clone(&pool), rescues, started);
     let name = args.pool.clone();
     let core = Arc::new(Core::new(name, pool, serving, watch, started, sender));
     keys::load_at_hand(&core);
@@ -297,7 +306,11 @@ fn engine_options(args: &ServeArgs, common: &Common) -> Result<EngineOptions, Fa
     Ok(options)
 }
 
-fn setup(args: &ServeArgs, early: Arc<EarlySockets>) -> Setup {
+fn setup(
+    args: &ServeArgs,
+    early: Arc<EarlySockets>,
+    connections: ConnectionLimits,
+) -> Result<Setup, Failure> {
     let portals = args.iscsi_portals().into_iter();
     let portals = portals.map(|portal| iscsi::PortalWish {
         address: portal.address,
@@ -315,18 +328,44 @@ fn setup(args: &ServeArgs, early: Arc<EarlySockets>) -> Setup {
     if args.export_all_to_everyone {
         tracing::warn!("every export is open to everyone who reaches it: for tests only");
     }
-    Setup {
+    let nbd_tls = tls_files.map(|(certificate_chain, private_key)| TlsWish {
+        mode: TlsMode::Required,
+        certificate_chain,
+        private_key,
+        client_roots: args.nbd_tls_ca.clone(),
+    });
+    if let Some(tls) = &nbd_tls {
+        tls.check().map_err(|error| {
+            Failure::from_chain(FailureKind::Usage, &error).advise(
+                "give PEM files that fit together: --nbd-tls-cert, --nbd-tls-key and, for the \
+                 authority of the clients, --nbd-tls-ca",
+            )
+        })?;
+    }
+    Ok(Setup {
         portals: portals.collect(),
         nbd_listeners: listeners.collect(),
-        nbd_tls: tls_files.map(|(certificate_chain, private_key)| TlsWish {
-            mode: TlsMode::Required,
-            certificate_chain,
-            private_key,
-            client_roots: args.nbd_tls_ca.clone(),
-        }),
+        nbd_tls,
+        connections,
         workers: usize::from(args.workers),
         early,
         all_to_everyone: args.export_all_to_everyone,
+    })
+}
+
+/// An address may come later, with a takeover. Where nobody brings one, a wrong one serves nobody.
+fn warn_of_foreign_addresses(args: &ServeArgs) {
+    let mut addresses: Vec<_> = tcp_addresses(args).iter().map(SocketAddr::ip).collect();
+    addresses.sort_unstable();
+    addresses.dedup();
+    for address in addresses {
+        if !::serving::is_here(address) {
+            tracing::warn!(
+                %address,
+                "this machine does not have the address: nobody can connect to it before it has. \
+                 `ip address` lists those that it has; --iscsi and --nbd say where to listen"
+            );
+        }
     }
 }
 

@@ -15,7 +15,7 @@ use iscsi::{
     Access as IscsiAccess, Chap, Credentials, Initiators, IscsiServer, Limits, PortalWish,
 };
 use nbd::{Access as NbdAccess, ExportWish, Farewell, NbdServer, ServerLimits, TlsWish};
-use serving::{Budget, EarlySockets, ListenAddress, Orphan, Peer, Workers};
+use serving::{Budget, ConnectionLimits, EarlySockets, ListenAddress, Orphan, Peer, Workers};
 use units::{IscsiName, VolumeName};
 
 use super::connections;
@@ -47,6 +47,8 @@ pub struct Setup {
     pub nbd_listeners: Vec<ListenAddress>,
     /// TLS of NBD.
     pub nbd_tls: Option<TlsWish>,
+    /// Connections that each protocol takes.
+    pub connections: ConnectionLimits,
     /// Threads for what has to wait.
     pub workers: usize,
     /// Where clients may wait already.
@@ -87,7 +89,12 @@ impl Serving {
     pub fn new(setup: Setup, pool: Arc<SharedPool>, rescues: Rescues, started: Instant) -> Self {
         let workers = Arc::new(Workers::new("iscsi-worker", setup.workers));
         let budget = Budget::new(ISCSI_PAYLOAD_BYTES_MAX);
+        let iscsi_limits = Limits {
+            connections: setup.connections,
+            ..Limits::default()
+        };
         let limits = ServerLimits {
+            connections: setup.connections,
             workers_max: setup.workers,
             ..ServerLimits::default()
         };
@@ -98,7 +105,7 @@ impl Serving {
             rescues,
             setup,
             pool,
-            iscsi: IscsiServer::new(Limits::default(), workers, budget).with_early(iscsi_early),
+            iscsi: IscsiServer::new(iscsi_limits, workers, budget).with_early(iscsi_early),
             nbd: NbdServer::new(limits).with_early(nbd_early),
             served: Mutex::default(),
         }
