@@ -84,16 +84,10 @@ fn a_frozen_server_keeps_its_locks_and_goes_on_when_it_wakes_up() {
     assert_eq!(server.stop(), 0);
 }
 
-/// Another machine, where locks do not reach, has taken the pool meanwhile.
-#[test]
-fn a_server_that_wakes_up_after_a_takeover_writes_nothing_more() {
-    const DISKS: [&str; 2] = ["a", "b"];
-    let machine = Machine::with_exported_volume();
-    let mut server = machine.serve("");
-    let mut client = Nbd::connect(&machine.nbd_socket(), "v").expect("connected");
-    client.write(0, &[1; 4096]).expect("written");
-    client.flush().expect("durable");
-    // Frozen with nothing on its way to the disks.
+const DISKS: [&str; 2] = ["a", "b"];
+
+/// Freezes the server with nothing on its way to the disks; when that was.
+fn freeze_at_rest(machine: &Machine, server: &common::ServerProcess) -> Instant {
     eventually("the disks are left alone", || {
         let untouched = |disk| {
             let changed = std::fs::metadata(machine.path(disk)).and_then(|meta| meta.modified());
@@ -102,8 +96,12 @@ fn a_server_that_wakes_up_after_a_takeover_writes_nothing_more() {
         };
         DISKS.into_iter().all(untouched)
     });
-    signal(&server, Signal::SIGSTOP);
-    let frozen = Instant::now();
+    signal(server, Signal::SIGSTOP);
+    Instant::now()
+}
+
+/// Another machine, where locks do not reach, takes the pool; what is on the disks then.
+fn taken_by_another(machine: &Machine) -> [Vec<u8>; 2] {
     let other = Machine::with_disks(&[]);
     for disk in DISKS {
         std::fs::copy(machine.path(disk), other.path(disk)).expect("copied");
@@ -116,6 +114,40 @@ fn a_server_that_wakes_up_after_a_takeover_writes_nothing_more() {
     for (disk, bytes) in DISKS.into_iter().zip(&taken) {
         overwrite(&machine.path(disk), bytes);
     }
+    taken
+}
+
+/// What is cached here may have been overwritten there: nobody is told of it any more.
+#[test]
+fn a_server_that_wakes_up_after_a_takeover_answers_no_read_from_its_cache() {
+    let machine = Machine::with_exported_volume();
+    let mut server = machine.serve("");
+    let mut client = Nbd::connect(&machine.nbd_socket(), "v").expect("connected");
+    client.write(0, &[1; 4096]).expect("written");
+    client.flush().expect("durable");
+    client.read(0, 4096).expect("cached");
+    let frozen = freeze_at_rest(&machine, &server);
+    let _taken = taken_by_another(&machine);
+    std::thread::sleep(FROZEN_FOR.saturating_sub(frozen.elapsed()));
+    // Asked while it is frozen: nothing in it can be quicker than the answer.
+    client.ask_to_read(0, 4096).expect("the socket takes it");
+    signal(&server, Signal::SIGCONT);
+    let answered = client.data(4096).map(|data| data.len());
+    let error = answered.expect_err("an answer of a server that lost its pool");
+    session_was_dropped(&error);
+    assert_eq!(server.wait(), LOST, "{}", machine.log());
+}
+
+/// Another machine, where locks do not reach, has taken the pool meanwhile.
+#[test]
+fn a_server_that_wakes_up_after_a_takeover_writes_nothing_more() {
+    let machine = Machine::with_exported_volume();
+    let mut server = machine.serve("");
+    let mut client = Nbd::connect(&machine.nbd_socket(), "v").expect("connected");
+    client.write(0, &[1; 4096]).expect("written");
+    client.flush().expect("durable");
+    let frozen = freeze_at_rest(&machine, &server);
+    let taken = taken_by_another(&machine);
     std::thread::sleep(FROZEN_FOR.saturating_sub(frozen.elapsed()));
     signal(&server, Signal::SIGCONT);
     if let Err(error) = client.write(0, &[2; 4096]).and_then(|()| client.flush()) {

@@ -316,11 +316,12 @@ unsafe extern "C" fn submit(
         _ => IoKind::Trim,
     };
     let length = if kind == IoKind::Flush { 0 } else { length };
+    // Before its time begins to count: a request that is held back is not late.
+    ownership::attend();
     let io = NonNull::new(io).expect("the library hands out I/O, not NULL");
     // SAFETY: the library has just handed it out.
     let mut io = unsafe { DeviceIo::from_library(io, kind, offset, length, &open.in_flight) };
     io.submitter_may_wait = here;
-    ownership::before(kind);
     if open.in_flight.hangs() && !io.outlasts_deadlines() {
         io.complete(Err(Errno::NXIO), Place::Elsewhere);
     } else {

@@ -40,7 +40,7 @@ pub(crate) use bridge::{install, open_paths};
 pub use io::{DeviceIo, IoKind, Place};
 pub(crate) use lock::{Guarded, Previous, guard, unguard};
 pub use ownership::EXIT_OWNERSHIP_LOST;
-pub(crate) use ownership::{INATTENTION_MAX, Owner, retire, watch};
+pub(crate) use ownership::{INATTENTION_MAX, Owner, attend, is_attentive, retire, watch};
 pub use reservation::knows_reservations;
 
 /// What a device is like. Sizes in bytes.

@@ -7,11 +7,12 @@
 //! * **Locks.** On one kernel, a stopped process keeps its locks: nobody else opens the pool.
 //! * **Reservations.** A disk that was taken by another head refuses our writes. The first such
 //!   refusal ends this process.
-//! * **Attention.** Before each write, one look at the clock: if nobody in this process looked
-//!   for long, every disk's label is read first, and if another host has written there, this
-//!   process ends. A look that nobody disturbs is always late: what happens between it and the
-//!   write is not covered. So this is a net under the other two. Labels are also read now and
-//!   then, for a machine whose clock stood still with it.
+//! * **Attention.** Before each request to a device, and before each answer of a volume (what is cached
+//!   reaches no device), one look at the clock: if nobody in this process looked for long, every disk's
+//!   label is read first, and if another host has written there, this process ends. Until enough
+//!   labels have been read, requests and answers wait. A look that nobody disturbs is always late: what
+//!   happens between it and the write is not covered. So this is a net under the other two. Labels are also
+//!   read now and then, for a machine whose clock stood still with it.
 //!
 //! A pool with `multihost=on` has a fourth: an owner that could leave no sign of life for so long that
 //! another head may soon take the pool for abandoned ends, and proves anew that it may own the pool.
@@ -19,15 +20,16 @@
 //! The end is at once and without a word: clients lose their sessions and try again. None is told
 //! an error, and nothing is written any more.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc::channel;
+use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use rustix::time::{ClockId, clock_gettime};
 
-use super::{IoKind, OwnerOnDisk};
+use super::OwnerOnDisk;
 
 /// Exit code of a process that lost its pool: as for one whose pool cannot serve.
 pub const EXIT_OWNERSHIP_LOST: i32 = 8;
@@ -40,8 +42,10 @@ const NOTE_INTERVAL: Duration = Duration::from_millis(50);
 const LOOK_INTERVAL: Duration = Duration::from_millis(100);
 /// Pause between two readings of a label, one disk after the other.
 const READING_INTERVAL: Duration = Duration::from_secs(2);
-/// How long disks may take to give their labels when a write waits for it.
+/// How long disks may take to give their labels until those that failed are asked again.
 const READING_LIMIT: Duration = Duration::from_secs(3);
+/// Pause before that.
+const READING_PAUSE: Duration = Duration::from_millis(50);
 
 /// What a pool's owner knows of itself.
 pub(crate) trait Owner: std::fmt::Debug + Send + Sync {
@@ -57,7 +61,14 @@ pub(crate) trait Owner: std::fmt::Debug + Send + Sync {
 }
 
 struct State {
-    owners: Vec<Arc<dyn Owner>>,
+    owners: Vec<Watched>,
+}
+
+/// An owner, with the disks that it was last seen to have open: those that the library has closed since, because
+/// they fail, are where the others may have written.
+struct Watched {
+    owner: Arc<dyn Owner>,
+    disks: Vec<PathBuf>,
 }
 
 static STATE: Mutex<State> = Mutex::new(State { owners: Vec::new() });
@@ -78,7 +89,8 @@ fn now_ns() -> u64 {
 /// Watches over `owner` as long as the process lives, or until [`retire`].
 pub(crate) fn watch(owner: Arc<dyn Owner>) -> std::io::Result<()> {
     let mut state = state();
-    state.owners.push(owner);
+    let disks = owner.disks();
+    state.owners.push(Watched { owner, disks });
     LOOKED.store(now_ns(), Ordering::Release);
     if !WATCHED.swap(true, Ordering::AcqRel) {
         std::thread::Builder::new()
@@ -90,72 +102,154 @@ pub(crate) fn watch(owner: Arc<dyn Owner>) -> std::io::Result<()> {
 
 /// `owner` lets go of its pool in good order.
 pub(crate) fn retire(owner: &Arc<dyn Owner>) {
-    state().owners.retain(|one| !Arc::ptr_eq(one, owner));
+    state().owners.retain(|one| !Arc::ptr_eq(&one.owner, owner));
 }
 
-/// Called before each write to a device.
-pub(super) fn before(kind: IoKind) {
-    if matches!(kind, IoKind::Write | IoKind::Trim) && WATCHED.load(Ordering::Relaxed) {
-        look();
-    }
+/// Looks at the clock: whether somebody in this process did of late. Where nobody did, nothing may be written or
+/// answered before [`attend`]. Never waits.
+pub(crate) fn is_attentive() -> bool {
+    !WATCHED.load(Ordering::Relaxed) || unattended_since(LOOKED.load(Ordering::Acquire)).is_none()
 }
 
-/// Looks at the clock; where nobody did for long, at the disks.
-fn look() {
-    let last = LOOKED.load(Ordering::Acquire);
+/// For how long nobody had looked, in nanoseconds, if it was long; `last` is the last look.
+fn unattended_since(last: u64) -> Option<u64> {
     let now = now_ns();
     let since_ns = now.saturating_sub(last);
-    if since_ns <= INATTENTION_MAX.as_nanos() as u64 {
-        if since_ns > NOTE_INTERVAL.as_nanos() as u64 {
-            LOOKED.fetch_max(now, Ordering::AcqRel);
-        }
+    if since_ns > INATTENTION_MAX.as_nanos() as u64 {
+        return Some(since_ns);
+    }
+    if since_ns > NOTE_INTERVAL.as_nanos() as u64 {
+        LOOKED.fetch_max(now, Ordering::AcqRel);
+    }
+    None
+}
+
+/// Looks at the clock; where nobody did for long, at the disks. Called before each request to a
+/// device and each answer of a volume.
+pub(crate) fn attend() {
+    if !WATCHED.load(Ordering::Relaxed) {
         return;
     }
-    let state = state();
+    let last = LOOKED.load(Ordering::Acquire);
+    let Some(since_ns) = unattended_since(last) else {
+        return;
+    };
+    let mut state = state();
     // Others wait at the lock meanwhile, and find that it was done.
     if LOOKED.load(Ordering::Acquire) != last {
         return;
     }
     let stopped_ms = since_ns / 1_000_000;
-    for owner in &state.owners {
-        examine(owner, stopped_ms);
+    for watched in &mut state.owners {
+        watched.note_disks();
+        examine(&watched.owner, &watched.disks, stopped_ms, READING_LIMIT);
     }
     LOOKED.fetch_max(now_ns(), Ordering::AcqRel);
 }
 
-/// Reads all disks at the same time, and ends the process if one belongs to somebody else. A disk
-/// that does not answer in time tells nothing; it takes no writes either.
-fn examine(owner: &Arc<dyn Owner>, stopped_ms: u64) {
+impl Watched {
+    /// Takes note of the disks that are open now; if none is, of those that were.
+    fn note_disks(&mut self) {
+        let now = self.owner.disks();
+        if !now.is_empty() {
+            self.disks = now;
+        }
+    }
+}
+
+/// Whether so many labels, of so many disks, tell enough. Another head that takes a pool writes on every disk
+/// that it sees. A disk that failed here must not keep the others from being used.
+const fn is_enough(read: usize, disks: usize) -> bool {
+    read * 2 >= disks && (read > 0 || disks == 0)
+}
+
+/// Reads all disks at the same time, and ends the process if one belongs to somebody else. Returns when
+/// enough of them have told that none does, however long that takes: who has seen no label knows nothing.
+/// Disks have until `limit` before those that failed are asked again.
+fn examine(owner: &Arc<dyn Owner>, disks: &[PathBuf], stopped_ms: u64, limit: Duration) {
     let (sender, receiver) = channel();
-    let disks = owner.disks();
-    let count = disks.len();
-    for disk in disks {
-        let (sender, owner) = (sender.clone(), Arc::clone(owner));
-        let reads = move || {
-            let found = owner.read(&disk);
-            let _ = sender.send((disk, found));
-        };
-        if let Err(error) = std::thread::Builder::new().spawn(reads) {
-            tracing::warn!(%error, "no thread to read a label");
+    let mut round = Round {
+        owner,
+        waiting: disks.to_vec(),
+        asked: BTreeSet::new(),
+    };
+    let mut is_told = false;
+    loop {
+        // From disks that were late in the rounds before.
+        while let Ok(told) = receiver.try_recv() {
+            round.take(told);
+        }
+        let late = round.asked.clone();
+        round.ask(&sender);
+        let deadline = Instant::now() + limit;
+        while round.asked.difference(&late).next().is_some() {
+            let left = deadline.saturating_duration_since(Instant::now());
+            match receiver.recv_timeout(left) {
+                Ok(told) => round.take(told),
+                Err(_) => break,
+            }
+        }
+        let read = disks.len() - round.waiting.len();
+        if is_enough(read, disks.len()) {
+            tracing::warn!(
+                stopped_ms,
+                disks = disks.len(),
+                read,
+                "this process stood still; the pool is still its own"
+            );
+            return;
+        }
+        if !std::mem::replace(&mut is_told, true) {
+            tracing::error!(
+                stopped_ms,
+                disks = disks.len(),
+                read,
+                "this process stood still, and cannot read on its disks whether the pool is still its own: \
+                 nothing is written or answered until it can"
+            );
+        }
+        std::thread::sleep(READING_PAUSE);
+    }
+}
+
+/// A disk, and what is on it; none if it cannot be read.
+type Told = (PathBuf, Option<OwnerOnDisk>);
+
+/// Readings of labels that are repeated until enough of them succeed.
+struct Round<'a> {
+    owner: &'a Arc<dyn Owner>,
+    /// Disks that were not read yet.
+    waiting: Vec<PathBuf>,
+    /// Those that have not answered yet: a disk that hangs holds one thread, and no more.
+    asked: BTreeSet<PathBuf>,
+}
+
+impl Round<'_> {
+    fn ask(&mut self, sender: &Sender<Told>) {
+        for disk in &self.waiting {
+            if !self.asked.insert(disk.clone()) {
+                continue;
+            }
+            let (owner, disk, sender) = (Arc::clone(self.owner), disk.clone(), sender.clone());
+            let place = disk.clone();
+            let reads = move || {
+                let found = owner.read(&disk);
+                let _ = sender.send((disk, found));
+            };
+            if let Err(error) = std::thread::Builder::new().spawn(reads) {
+                tracing::warn!(%error, "no thread to read a label");
+                self.asked.remove(&place);
+            }
         }
     }
-    drop(sender);
-    let deadline = Instant::now() + READING_LIMIT;
-    let mut read = 0_usize;
-    while let Ok((disk, found)) =
-        receiver.recv_timeout(deadline.saturating_duration_since(Instant::now()))
-    {
+
+    fn take(&mut self, (disk, found): Told) {
+        self.asked.remove(&disk);
         if let Some(found) = found {
-            end_if_contradicted(owner, &disk, &found);
-            read += 1;
+            end_if_contradicted(self.owner, &disk, &found);
+            self.waiting.retain(|one| *one != disk);
         }
     }
-    tracing::warn!(
-        stopped_ms,
-        disks = count,
-        read,
-        "this process stood still; the pool is still its own"
-    );
 }
 
 fn end_if_contradicted(owner: &Arc<dyn Owner>, disk: &Path, found: &OwnerOnDisk) {
@@ -196,7 +290,7 @@ fn run() {
     let reading = Arc::new(AtomicBool::new(false));
     loop {
         std::thread::sleep(LOOK_INTERVAL);
-        look();
+        attend();
         end_if_silent();
         if Instant::now() < next_reading {
             continue;
@@ -210,8 +304,15 @@ fn run() {
     }
 }
 
+/// All owners now.
+fn owners() -> Vec<Arc<dyn Owner>> {
+    let state = state();
+    let owners = state.owners.iter().map(|one| Arc::clone(&one.owner));
+    owners.collect()
+}
+
 fn end_if_silent() {
-    let owners = state().owners.clone();
+    let owners = owners();
     if let Some(why) = owners.iter().find_map(|owner| owner.silence()) {
         tracing::error!(why, "the pool is given up: this server ends at once");
         end();
@@ -219,11 +320,11 @@ fn end_if_silent() {
 }
 
 fn read_one(turn: usize, reading: &Arc<AtomicBool>) {
-    let owners = state().owners.clone();
     let mut disks: Vec<(Arc<dyn Owner>, PathBuf)> = Vec::new();
-    for owner in owners {
-        let of_owner = owner.disks().into_iter();
-        disks.extend(of_owner.map(|disk| (Arc::clone(&owner), disk)));
+    for watched in &mut state().owners {
+        watched.note_disks();
+        let of_owner = watched.disks.iter();
+        disks.extend(of_owner.map(|disk| (Arc::clone(&watched.owner), disk.clone())));
     }
     let index = turn.checked_rem(disks.len());
     let done = Arc::clone(reading);
@@ -231,7 +332,7 @@ fn read_one(turn: usize, reading: &Arc<AtomicBool>) {
         if let Some((owner, disk)) = index.and_then(|index| disks.get(index)) {
             if let Some(found) = owner.read(disk) {
                 // It may have been let go of meanwhile, and be another head's by right.
-                if state().owners.iter().any(|one| Arc::ptr_eq(one, owner)) {
+                if owners().iter().any(|one| Arc::ptr_eq(one, owner)) {
                     end_if_contradicted(owner, disk, &found);
                 }
             }
@@ -244,5 +345,114 @@ fn read_one(turn: usize, reading: &Arc<AtomicBool>) {
         .is_err()
     {
         reading.store(false, Ordering::Release);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A pool on disks whose labels tell nothing against it, once they can be read.
+    #[derive(Debug, Default)]
+    struct Pool {
+        /// Disks whose labels cannot be read yet, each with the number of attempts that fail.
+        fails: Mutex<Vec<(PathBuf, u32)>>,
+        /// Held while a disk hangs.
+        hang: Mutex<()>,
+        hanging: Option<PathBuf>,
+        asked: Mutex<Vec<PathBuf>>,
+    }
+
+    impl Owner for Pool {
+        fn disks(&self) -> Vec<PathBuf> {
+            Vec::new()
+        }
+        fn contradiction(&self, _: &OwnerOnDisk) -> Option<String> {
+            None
+        }
+        fn read(&self, disk: &Path) -> Option<OwnerOnDisk> {
+            self.asked.lock().expect("no panic").push(disk.to_owned());
+            if self.hanging.as_deref() == Some(disk) {
+                drop(self.hang.lock());
+            }
+            let mut fails = self.fails.lock().expect("no panic");
+            let left = fails
+                .iter_mut()
+                .find(|(one, left)| one == disk && *left > 0);
+            match left {
+                Some((_, left)) => {
+                    *left -= 1;
+                    None
+                }
+                None => Some(OwnerOnDisk {
+                    pool_guid: 1,
+                    host_id: None,
+                    label_txg: 1,
+                    newest_txg: 1,
+                }),
+            }
+        }
+        fn silence(&self) -> Option<String> {
+            None
+        }
+    }
+
+    fn disks(names: &[&str]) -> Vec<PathBuf> {
+        names.iter().map(PathBuf::from).collect()
+    }
+
+    #[test]
+    fn half_of_the_labels_are_enough_and_none_is_not() {
+        for (read, disks, enough) in [
+            (0, 0, true),
+            (0, 1, false),
+            (1, 1, true),
+            (0, 2, false),
+            (1, 2, true),
+            (1, 3, false),
+            (2, 3, true),
+            (2, 5, false),
+            (3, 5, true),
+        ] {
+            assert_eq!(is_enough(read, disks), enough, "{read} of {disks}");
+        }
+    }
+
+    #[test]
+    fn who_can_read_no_label_after_a_standstill_waits_until_enough_can_be_read() {
+        const ATTEMPTS: u32 = 3;
+        let names = disks(&["a", "b", "c"]);
+        let fails = names.iter().map(|disk| (disk.clone(), ATTEMPTS)).collect();
+        let pool = Arc::new(Pool {
+            fails: Mutex::new(fails),
+            ..Pool::default()
+        });
+        let owner: Arc<dyn Owner> = pool.clone();
+        examine(&owner, &names, 5_000, Duration::from_millis(10));
+        let failing = pool.fails.lock().expect("no panic").clone();
+        let read = failing.iter().filter(|(_, left)| *left == 0).count();
+        assert!(is_enough(read, names.len()), "{failing:?}");
+    }
+
+    #[test]
+    fn a_disk_that_hangs_is_asked_once_while_the_others_are_waited_for() {
+        let names = disks(&["a", "b", "c"]);
+        let pool = Arc::new(Pool {
+            fails: Mutex::new(vec![("b".into(), 3), ("c".into(), 3)]),
+            hanging: Some("a".into()),
+            ..Pool::default()
+        });
+        let owner: Arc<dyn Owner> = pool.clone();
+        let hangs = pool.hang.lock().expect("no panic");
+        examine(&owner, &names, 5_000, Duration::from_millis(10));
+        let asked = pool.asked.lock().expect("no panic").clone();
+        let times = |name: &str| {
+            asked
+                .iter()
+                .filter(|disk| **disk == *Path::new(name))
+                .count()
+        };
+        assert_eq!((times("a"), times("b"), times("c")), (1, 4, 4));
+        drop(hangs);
     }
 }

@@ -22,6 +22,7 @@ use rustix::io::Errno;
 use zpool_sys as sys;
 
 use crate::dataset::{DatasetError, DatasetErrorKind};
+use crate::device;
 use crate::error::ZfsError;
 use crate::pool::c_text;
 use gate::{Gate, Shut};
@@ -246,6 +247,7 @@ impl Volume {
         extent: Extent,
     ) -> Result<Using<'_>, DeviceError> {
         let gone = || DeviceError::new(ErrorKind::Gone, doing, extent);
+        attend(effort, doing, extent)?;
         match self.shared.gate.enter() {
             Ok(()) => Ok(Using(&self.shared)),
             Err(Shut::Closed) => Err(gone()),
@@ -292,6 +294,19 @@ impl std::fmt::Debug for Volume {
             .field("name", &self.shared.name)
             .field("closed", &self.shared.gate.is_closed())
             .finish_non_exhaustive()
+    }
+}
+
+/// After a standstill of this process, waits until it is known that the pool is still its own: what is cached may be
+/// another head's by now, which has written since.
+fn attend(effort: Effort<'_>, doing: &'static str, extent: Extent) -> Result<(), DeviceError> {
+    if effort.may_block() {
+        device::attend();
+        return Ok(());
+    }
+    match device::is_attentive() {
+        true => Ok(()),
+        false => Err(DeviceError::new(ErrorKind::WouldBlock, doing, extent)),
     }
 }
 
@@ -343,11 +358,14 @@ impl BlockDevice for Volume {
             )
         };
         device_error(code, DOING, extent)?;
-        Ok(Box::new(loan::Read {
+        let loan = loan::Read {
             shared: self.keep(using),
             raw: NonNull::new(raw).expect("set when the call succeeds"),
             length: extent.length as usize,
-        }))
+        };
+        // Once more: it may have stood still in between.
+        attend(effort, DOING, extent)?;
+        Ok(Box::new(loan))
     }
 
     fn lend(&self, extent: Extent) -> Result<Box<dyn WriteLoan>, DeviceError> {

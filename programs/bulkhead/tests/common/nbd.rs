@@ -50,6 +50,11 @@ impl<S: Read + Write> Nbd<S> {
     }
 
     fn call(&mut self, kind: u16, offset: u64, length: u32, data: &[u8]) -> Result<()> {
+        self.send(kind, offset, length, data)?;
+        self.reply()
+    }
+
+    fn send(&mut self, kind: u16, offset: u64, length: u32, data: &[u8]) -> Result<()> {
         self.cookie += 1;
         let mut request = 0x2560_9513_u32.to_be_bytes().to_vec();
         request.extend(0_u16.to_be_bytes());
@@ -58,7 +63,10 @@ impl<S: Read + Write> Nbd<S> {
         request.extend(offset.to_be_bytes());
         request.extend(length.to_be_bytes());
         request.extend(data);
-        self.stream.write_all(&request)?;
+        self.stream.write_all(&request)
+    }
+
+    fn reply(&mut self) -> Result<()> {
         let mut reply = [0; 16];
         self.stream.read_exact(&mut reply)?;
         assert_eq!(reply[..4], 0x6744_6698_u32.to_be_bytes());
@@ -78,7 +86,17 @@ impl<S: Read + Write> Nbd<S> {
     }
 
     pub fn read(&mut self, offset: u64, length: usize) -> Result<Vec<u8>> {
-        self.call(READ, offset, length as u32, &[])?;
+        self.ask_to_read(offset, length)?;
+        self.data(length)
+    }
+
+    /// Asks for data, which [`Nbd::data`] takes.
+    pub fn ask_to_read(&mut self, offset: u64, length: usize) -> Result<()> {
+        self.send(READ, offset, length as u32, &[])
+    }
+
+    pub fn data(&mut self, length: usize) -> Result<Vec<u8>> {
+        self.reply()?;
         let mut data = vec![0; length];
         self.stream.read_exact(&mut data)?;
         Ok(data)
