@@ -55,6 +55,8 @@ typedef struct heads {
 static struct {
 	pthread_mutex_t lk_mutex;
 	dsl_pool_t *lk_pool;
+	/* Another pool may get the same memory, and begin with the same group. */
+	uint64_t lk_guid;
 	uint64_t lk_first_txg;
 	heads_t lk_heads;
 } load_known = { .lk_mutex = PTHREAD_MUTEX_INITIALIZER };
@@ -389,8 +391,10 @@ know_load(dsl_pool_t *dp)
 	dnode_t *meta = DMU_META_DNODE(dp->dp_meta_objset);
 	bh_dnodes_t dnodes = { .d_mos = dp->dp_meta_objset };
 	uint64_t first_txg = spa_first_txg(dp->dp_spa);
+	uint64_t guid = dp->dp_spa->spa_root_vdev->vdev_guid;
 
-	if (load_known.lk_pool == dp && load_known.lk_first_txg == first_txg)
+	if (load_known.lk_pool == dp && load_known.lk_guid == guid &&
+	    load_known.lk_first_txg == first_txg)
 		return (0);
 	forget_load();
 	uint64_t bytes = (meta->dn_maxblkid + 1) * meta->dn_datablksz;
@@ -404,6 +408,7 @@ know_load(dsl_pool_t *dp)
 		return (error);
 	}
 	load_known.lk_pool = dp;
+	load_known.lk_guid = guid;
 	load_known.lk_first_txg = first_txg;
 	return (0);
 }
