@@ -1,11 +1,19 @@
 /*
- * A note in the labels of a pool's devices.
+ * A note in the labels of a pool's devices, and a list of those that have failed.
  *
  * Whoever is about to open a pool reads its labels long before he can read anything in it.  What he should
  * know as early as that stands there as one more text beside the library's own.  Every other reader looks for the
  * names that it knows, and a pool that other software opens loses the note with the next label.
+ *
+ * The library's labels tell of some ways to fail only, and it writes none when a device fails: whoever finds the other
+ * devices alone could not know that they are the newer ones.  So each change of a device's state is
+ * written to the labels of all, with the next transaction group.  A device that comes back is off the list
+ * before it holds what it missed: the group that begins its resilver writes the labels.
  */
 #include "internal.h"
+
+#include <sys/dsl_pool.h>
+#include <sys/txg.h>
 
 /* The list shares 112 KiB with the description of the devices; one that does not fit would not be written at all. */
 #define	BH_NOTED_LABEL_BYTES_MAX	(64 << 10)
@@ -41,6 +49,63 @@ add_note(const spa_t *spa, nvlist_t *label)
 	VERIFY0(pthread_mutex_unlock(&lock));
 }
 
+/* Numbers of the devices below `vd` that cannot be used; as many as there is room for, and how many there are. */
+static uint_t
+list_failed(vdev_t *vd, uint64_t *out, uint_t room)
+{
+	uint_t count = 0;
+
+	if (vd->vdev_ops->vdev_op_leaf && vdev_is_concrete(vd)) {
+		if (vdev_writeable(vd))
+			return (0);
+		if (room > 0)
+			*out = vd->vdev_guid;
+		return (1);
+	}
+	for (uint64_t c = 0; c < vd->vdev_children; c++) {
+		uint_t taken = MIN(count, room);
+
+		count += list_failed(vd->vdev_child[c], out + taken, room - taken);
+	}
+	return (count);
+}
+
+/* More would not fit beside the rest; one that is left out counts as possibly newer. */
+#define	BH_FAILED_MAX	256
+
+static void
+add_failed(const spa_t *spa, nvlist_t *label)
+{
+	uint64_t failed[BH_FAILED_MAX];
+	uint_t count = list_failed(spa->spa_root_vdev, failed, BH_FAILED_MAX);
+
+	if (count > 0)
+		fnvlist_add_uint64_array(label, BH_LABEL_FAILED, failed,
+		    MIN(count, BH_FAILED_MAX));
+}
+
+/*
+ * Comes before the library's own, which does nothing in user space.  It is called for each device whose state
+ * has changed, by whoever has the states locked.
+ */
+void
+zfs_post_state_change(spa_t *spa, vdev_t *vd, uint64_t before)
+{
+	(void) before;
+	if (vd->vdev_aux != NULL || spa->spa_load_state != SPA_LOAD_NONE ||
+	    !spa->spa_sync_on || spa->spa_is_exporting || !spa_writeable(spa) ||
+	    spa_config_held(spa, SCL_STATE, RW_WRITER) != SCL_STATE)
+		return;
+	vdev_t *root = spa->spa_root_vdev;
+	dsl_pool_t *dp = spa_get_dsl(spa);
+
+	for (uint64_t c = 0; c < root->vdev_children; c++)
+		vdev_state_dirty(root->vdev_child[c]);
+	/* At once: who takes the pool over a moment later has to know. */
+	if (!dsl_pool_config_held(dp))
+		txg_kick(dp, __atomic_load_n(&dp->dp_tx.tx_open_txg, __ATOMIC_ACQUIRE));
+}
+
 nvlist_t *
 spa_config_generate(spa_t *spa, vdev_t *vd, uint64_t txg, int getstats)
 {
@@ -48,8 +113,15 @@ spa_config_generate(spa_t *spa, vdev_t *vd, uint64_t txg, int getstats)
 	nvlist_t *config = library(spa, vd, txg, getstats);
 
 	/* With a device of its own it is a label, without one a description of the pool. */
-	if (config != NULL && vd != NULL && vd != spa->spa_root_vdev)
+	if (config != NULL && vd != NULL && vd != spa->spa_root_vdev) {
+		/* Free for any host it is with the last groups only, which are still to come: waits.c. */
+		if (spa->spa_state == POOL_STATE_EXPORTED &&
+		    spa->spa_final_txg == UINT64_MAX)
+			fnvlist_add_uint64(config, ZPOOL_CONFIG_POOL_STATE,
+			    POOL_STATE_ACTIVE);
+		add_failed(spa, config);
 		add_note(spa, config);
+	}
 	return (config);
 }
 

@@ -204,16 +204,21 @@ load_spares_and_caches(spa_t *spa, nvlist_t *paths)
 }
 
 /*
- * Before it opens a pool the library reads all metadata of the last three transaction groups, of every
- * dataset, to find out whether an older one would be the better start: two thirds of a millisecond
- * for each volume that was written to.  There is no such choice here, so the check is left out.
+ * The library can read, before it opens a pool, all that the last three transaction groups wrote, of every
+ * dataset, and refuse a pool whose disks have lost some of it: two thirds of a millisecond for each volume that
+ * was written to.  Whoever calls knows whether the disks may have lost power since, and whether an older start was asked for.
  */
 static void
-choose_no_older_start(nvlist_t *config)
+choose_start(nvlist_t *config, uint32_t flags)
 {
 	nvlist_t *policy = fnvlist_alloc();
+	uint32_t rewind = ZPOOL_NEVER_REWIND;
 
-	fnvlist_add_uint32(policy, ZPOOL_LOAD_REWIND_POLICY, ZPOOL_NEVER_REWIND);
+	if ((flags & BH_IMPORT_REWIND) != 0)
+		rewind = ZPOOL_DO_REWIND;
+	else if ((flags & BH_IMPORT_CHECK_NEWEST) != 0)
+		rewind = ZPOOL_NO_REWIND;
+	fnvlist_add_uint32(policy, ZPOOL_LOAD_REWIND_POLICY, rewind);
 	fnvlist_add_nvlist(config, ZPOOL_LOAD_POLICY, policy);
 	nvlist_free(policy);
 }
@@ -232,7 +237,7 @@ bh_pool_import(const char *name, struct nvlist *config, struct nvlist *propertie
 	if ((flags & BH_IMPORT_SKIP_ACTIVITY_CHECK) != 0)
 		import_flags |= ZFS_IMPORT_SKIP_MMP;
 	(void) strlcpy(pool, name, sizeof (pool));
-	choose_no_older_start(config);
+	choose_start(config, flags);
 
 	int error = bh_import(pool, config, props, import_flags);
 

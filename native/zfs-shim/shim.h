@@ -138,6 +138,10 @@ int32_t bh_pool_create(const char *name, struct nvlist *vdev_tree, struct nvlist
 /* Import flags. */
 #define	BH_IMPORT_MISSING_LOG	(1u << 0)
 #define	BH_IMPORT_SKIP_ACTIVITY_CHECK	(1u << 1)
+/* Refuse the pool if what the newest transaction groups wrote cannot be read, and tell whether an older start could. */
+#define	BH_IMPORT_CHECK_NEWEST	(1u << 2)
+/* Take such an older start: what came after it is lost. */
+#define	BH_IMPORT_REWIND	(1u << 3)
 
 /*
  * `config` describes the pool as its labels do, and receives what the library learns.
@@ -147,6 +151,8 @@ int32_t bh_pool_import(const char *name, struct nvlist *config, struct nvlist *p
     struct nvlist *aux_paths, uint32_t flags);
 /* The name of the text in labels that the two functions below write. */
 #define	BH_LABEL_NOTE	"bulkhead:connections"
+/* The name of the list in labels of the devices, by their numbers, that had failed when they were written. */
+#define	BH_LABEL_FAILED	"bulkhead:failed"
 /* The labels of that pool that are written from now on, by its import first of all, have this note. */
 void bh_label_note(uint64_t pool_guid, const char *text);
 /* The same for an open pool, whose labels are written with its next transaction group. */

@@ -53,6 +53,18 @@ zil_commit(zilog_t *log, uint64_t object)
 	bh_given_up_await(log->zl_spa);
 }
 
+/*
+ * Has the labels say that the pool is free for any host.  The library has them say so before it flushes what it has
+ * in memory about free space, which may take many groups: another host would open the pool meanwhile.
+ */
+static void
+label_as_exported(spa_t *spa)
+{
+	spa_config_enter(spa, SCL_CONFIG, FTAG, RW_WRITER);
+	vdev_config_dirty(spa->spa_root_vdev);
+	spa_config_exit(spa, SCL_CONFIG, FTAG);
+}
+
 /* Comes before the library's own. */
 void
 txg_wait_synced(dsl_pool_t *dp, uint64_t txg)
@@ -64,6 +76,12 @@ txg_wait_synced(dsl_pool_t *dp, uint64_t txg)
 	if (__atomic_load_n(&library, __ATOMIC_RELAXED) == NULL)
 		__atomic_store_n(&library, bh_library_function(__func__),
 		    __ATOMIC_RELAXED);
+	/* The end of the last groups is waited for once. */
+	if (exporting && dp->dp_spa->spa_state == POOL_STATE_EXPORTED &&
+	    dp->dp_spa->spa_final_txg != UINT64_MAX) {
+		exporting = B_FALSE;
+		label_as_exported(dp->dp_spa);
+	}
 	if (txg == 0 && exporting)
 		txg = __atomic_load_n(&dp->dp_tx.tx_open_txg, __ATOMIC_ACQUIRE);
 	library(dp, txg);

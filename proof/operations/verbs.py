@@ -69,6 +69,7 @@ ELSEWHERE = {
     "lab thaw": "changes no pool",
     "lab up": "`lab down` removes what was begun: programs/bulkhead/tests/lab.rs",
     "pool export": "the end of a server, which proof.crash and the drills kill at any moment",
+    "pool confirm": "a torn word is none: programs/bulkhead/tests/stale_leg.rs",
     "pool move": "heads are killed during moves in the drills",
     "pool replace": "the same request as that of `pool replace-disk`",
     "pool-server": "killed by every round",

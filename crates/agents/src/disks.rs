@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
-use labels::{Device, Label, LabelState, Uberblock};
+use labels::{Device, Label, LabelState, Uberblock, newest_settled};
 use units::PoolName;
 
 /// How long disks may take to give their labels. A healthy one takes milliseconds.
@@ -15,8 +15,8 @@ const LABEL_TIME_LIMIT: Duration = Duration::from_secs(3);
 /// What is on one disk.
 #[derive(Clone, Debug)]
 pub struct Content {
-    /// Its newest label; none where it belongs to nothing.
-    label: Option<Label>,
+    /// Its labels; none where it belongs to nothing.
+    labels: Vec<Label>,
     /// Its newest uberblock.
     newest: Option<Uberblock>,
 }
@@ -32,10 +32,10 @@ pub struct Found {
 
 fn content(disk: &Path) -> rustix::io::Result<Content> {
     let device = Device::open(disk)?;
-    let label = device.as_ref().and_then(Device::newest_label);
-    let has_label = device.as_ref().filter(|_| label.is_some());
+    let labels = device.as_ref().map_or_else(Vec::new, Device::labels);
+    let has_label = device.as_ref().filter(|_| !labels.is_empty());
     let newest = has_label.and_then(Device::newest_uberblock);
-    Ok(Content { label, newest })
+    Ok(Content { labels, newest })
 }
 
 /// Those of `disks` that can be read now, with what is on them, in the order of `disks`.
@@ -84,34 +84,31 @@ pub fn find(pool: &PoolName, disks: &[(PathBuf, Content)]) -> Result<Found, Stri
             "none of the disks of {pool} in the appliance file can be read"
         ));
     }
-    let mut pools: BTreeMap<u64, Found> = BTreeMap::new();
-    let mut newest: BTreeMap<u64, Uberblock> = BTreeMap::new();
-    for (_, content) in disks {
-        let Some(label) = &content.label else {
-            continue;
-        };
-        if matches!(label.state, LabelState::Spare | LabelState::Cache) {
-            continue;
-        }
-        let found = Found {
-            label: label.clone(),
-            is_watched: false,
-        };
-        let best = pools.entry(label.pool_guid).or_insert(found);
-        if best.label.txg < label.txg {
-            best.label = label.clone();
-        }
-        let Some(uberblock) = content.newest else {
-            continue;
-        };
-        let best = newest.entry(label.pool_guid).or_insert(uberblock);
-        if best.txg < uberblock.txg {
-            *best = uberblock;
-        }
+    let members = disks.iter().filter_map(|(_, content)| {
+        let is_member =
+            |label: &&Label| !matches!(label.state, LabelState::Spare | LabelState::Cache);
+        let pool = content.labels.iter().max_by_key(|label| label.txg)?;
+        is_member(&pool).then_some((pool.pool_guid, content))
+    });
+    let mut newest: BTreeMap<u64, Option<Uberblock>> = BTreeMap::new();
+    for (pool, content) in members.clone() {
+        let best = newest.entry(pool).or_default();
+        let both = (*best).into_iter().chain(content.newest);
+        *best = both.max_by_key(|one| one.txg);
     }
-    for (guid, uberblock) in newest {
-        if let Some(found) = pools.get_mut(&guid) {
-            found.is_watched = uberblock.is_watched;
+    let mut pools: BTreeMap<u64, Found> = BTreeMap::new();
+    for (pool, content) in members {
+        let newest = newest.get(&pool).copied().flatten();
+        let labels = content.labels.clone();
+        let Some(label) = newest_settled(labels, |label| label.txg, newest) else {
+            continue;
+        };
+        let is_watched = newest.is_some_and(|newest| newest.is_watched);
+        match pools.get_mut(&pool) {
+            Some(found) if label.txg <= found.label.txg => {}
+            _ => {
+                pools.insert(pool, Found { label, is_watched });
+            }
         }
     }
     let is_wanted = |found: &Found| {
@@ -152,10 +149,11 @@ mod tests {
         };
         let newest = Uberblock {
             txg: newest.0,
+            time_s: 0,
             is_watched: newest.1,
         };
         let content = Content {
-            label: Some(label),
+            labels: vec![label],
             newest: Some(newest),
         };
         (PathBuf::from("disk"), content)
@@ -176,6 +174,16 @@ mod tests {
         let spare = disk(0, 99, Spare, (99, false));
         let disks = [stale, newer, newest, spare];
         assert_eq!(find_tank(&disks), Ok((9, Active, true)));
+    }
+
+    /// Its owner died before the uberblock that makes the export count.
+    #[test]
+    fn a_label_that_is_newer_than_every_uberblock_tells_nothing() {
+        use LabelState::{Active, Exported};
+        let mut torn = disk(1, 9, Exported, (8, false));
+        let older = disk(1, 6, Active, (8, false));
+        torn.1.labels.push(older.1.labels[0].clone());
+        assert_eq!(find_tank(&[torn]), Ok((6, Active, false)));
     }
 
     #[test]

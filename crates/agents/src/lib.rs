@@ -47,6 +47,9 @@ const ISCSI_PORT: u16 = 3260;
 const NBD_PORT: u16 = 10809;
 /// A log that is longer at a start is put aside, in bytes.
 const LOG_BYTES_MAX: u64 = 4 << 20;
+/// A server waits for missing devices, such as those of a shelf that spins up late, for this part of the bound of
+/// its start: the import and the wait for signs of life have to fit into the rest.
+const DEVICES_WAIT_DIVISOR: u32 = 3;
 /// How much of a log's end is searched for the reason of an end, in bytes.
 const LAST_WORDS_BYTES_MAX: u64 = 4096;
 
@@ -136,6 +139,8 @@ struct Rehearsal<'a> {
 struct Start {
     /// The disks whose labels were read.
     disks: Vec<PathBuf>,
+    /// Those that do not answer, or not yet.
+    late: Vec<PathBuf>,
     /// Where the new server's part of the log begins.
     log_offset: Option<u64>,
 }
@@ -316,9 +321,14 @@ impl PoolProgram for Program<'_> {
     }
 
     fn read_label(&self, pool: &PoolName) -> Result<Label, String> {
-        let disks = disks::readable(&self.pool(pool)?.disks);
+        let all = self.pool(pool)?.disks;
+        let disks = disks::readable(&all);
         let found = disks::find(pool, &disks)?;
-        self.start().disks = disks.into_iter().map(|(disk, _)| disk).collect();
+        let good: Vec<PathBuf> = disks.into_iter().map(|(disk, _)| disk).collect();
+        let mut start = self.start();
+        start.late = all.into_iter().filter(|one| !good.contains(one)).collect();
+        start.disks = good;
+        drop(start);
         if found.label.state == LabelState::Exported {
             return Ok(Label::Exported);
         }
@@ -345,11 +355,14 @@ impl PoolProgram for Program<'_> {
             .open_log(name)
             .map_err(|error| format!("open {}: {error}", self.log_path(name).display()))?;
         let disks = std::mem::take(&mut self.start().disks);
+        let late = std::mem::take(&mut self.start().late);
         let mut command = Command::new(program);
         command
             .args(server_arguments(&pool, &disks, grant))
             .arg("--disk-timeout")
             .arg(times.disk_answer_s.to_string())
+            .arg("--wait-for-devices")
+            .arg((times.pool_start_s / DEVICES_WAIT_DIVISOR).to_string())
             .arg("--multihost-silence")
             .arg(silence_ms.to_string())
             .arg("--noted-in")
@@ -360,6 +373,9 @@ impl PoolProgram for Program<'_> {
             .arg(&self.settings.state_dir)
             .stderr(log)
             .current_dir("/");
+        for disk in &late {
+            command.arg("--late-device").arg(disk);
+        }
         if let Some(folder) = self.rehearsal.leg_faults {
             let file = folder.join(format!("{name}.faults"));
             command.arg("--leg-faults").arg(file);

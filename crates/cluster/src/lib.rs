@@ -14,6 +14,7 @@ pub mod machine;
 pub mod netlink;
 pub mod observe;
 pub mod process;
+pub mod standing;
 
 pub use apply::{ApplyError, apply};
 pub use gather::{Depth, gather, missing_files};

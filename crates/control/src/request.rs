@@ -45,6 +45,37 @@ pub enum Request {
     Server(ServerRequest),
 }
 
+impl Request {
+    /// Whether it can be answered from a pool that is open for reading only.
+    pub fn only_looks(&self) -> bool {
+        match self {
+            Self::Status | Self::Replicate(ReplicateRequest::List) => true,
+            Self::Pool(request) => matches!(
+                request,
+                PoolRequest::Status | PoolRequest::Events { .. } | PoolRequest::Get { .. }
+            ),
+            Self::Volume(request) => matches!(
+                request,
+                VolumeRequest::List
+                    | VolumeRequest::Space
+                    | VolumeRequest::Show { .. }
+                    | VolumeRequest::Get { .. }
+            ),
+            Self::Key(request) => matches!(request, KeyRequest::Status { .. }),
+            Self::Snapshot(request) => matches!(
+                request,
+                SnapshotRequest::List { .. } | SnapshotRequest::Schedule(ScheduleRequest::List)
+            ),
+            Self::Target(request) => {
+                matches!(request, TargetRequest::List | TargetRequest::Show { .. })
+            }
+            Self::Nbd(request) => matches!(request, NbdRequest::List),
+            Self::Transfer(request) => matches!(request, TransferRequest::Interrupted { .. }),
+            Self::Replicate(_) | Self::Server(_) => false,
+        }
+    }
+}
+
 /// How the devices of one group work together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]

@@ -52,8 +52,8 @@ impl Device {
     /// copies are for.
     pub fn lists<T>(&self, mut parse: impl FnMut(&[u8]) -> Option<T>) -> Vec<T> {
         let mut memory = Aligned::new(LIST_BYTES);
-        let labels = self.labels().into_iter();
-        let found = labels.filter_map(|start| {
+        let starts = self.starts().into_iter();
+        let found = starts.filter_map(|start| {
             let bytes = self.read(start + LIST_OFFSET, LIST_BYTES, &mut memory);
             bytes.ok().and_then(&mut parse)
         });
@@ -62,15 +62,19 @@ impl Device {
 
     /// The newest label, of several the first; `None` if it has none.
     pub fn newest_label(&self) -> Option<Label> {
-        let labels = self.lists(Label::parse).into_iter();
-        labels.reduce(|best, next| if best.txg < next.txg { next } else { best })
+        newest_settled(self.labels(), |label| label.txg, None)
+    }
+
+    /// Every label that can be read.
+    pub fn labels(&self) -> Vec<Label> {
+        self.lists(Label::parse)
     }
 
     /// The newest uberblock; `None` if none can be read.
     pub fn newest_uberblock(&self) -> Option<Uberblock> {
         let mut memory = Aligned::new(RING_BYTES);
         let mut newest: Option<Uberblock> = None;
-        for start in self.labels() {
+        for start in self.starts() {
             let Ok(bytes) = self.read(start + RING_OFFSET, RING_BYTES, &mut memory) else {
                 continue;
             };
@@ -83,7 +87,7 @@ impl Device {
     }
 
     /// Where its labels begin.
-    fn labels(&self) -> [u64; 4] {
+    fn starts(&self) -> [u64; 4] {
         let end = self.size - self.size % LABEL_BYTES;
         [0, LABEL_BYTES, end - 2 * LABEL_BYTES, end - LABEL_BYTES]
     }
@@ -107,6 +111,23 @@ impl Device {
         }
         Ok(&bytes[..length])
     }
+}
+
+/// Of the labels of one device the newest, of several the first. Half of the labels are written before the
+/// uberblock that makes their transaction group count: one that is newer than the newest uberblock of its pool
+/// tells what was never done, such as an export.
+pub fn newest_settled<T>(
+    labels: Vec<T>,
+    txg: impl Fn(&T) -> u64,
+    newest: Option<Uberblock>,
+) -> Option<T> {
+    let is_settled = |label: &T| newest.is_none_or(|newest| txg(label) <= newest.txg);
+    let settled = labels.into_iter().filter(is_settled);
+    settled.reduce(
+        |best, next| {
+            if txg(&best) < txg(&next) { next } else { best }
+        },
+    )
 }
 
 /// Memory from which a part can be taken that is aligned for a disk.

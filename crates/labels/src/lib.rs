@@ -17,7 +17,7 @@ mod lock;
 mod uberblock;
 
 pub use contents::{forget_other_contents, other_contents};
-pub use device::{DEVICE_BYTES_MIN, Device};
+pub use device::{DEVICE_BYTES_MIN, Device, newest_settled};
 pub use host::{HostId, NoHostId, host_name};
 pub use label::{Label, LabelState};
 pub use lock::LockLook;

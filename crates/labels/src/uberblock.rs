@@ -5,6 +5,8 @@
 pub struct Uberblock {
     /// Its transaction group.
     pub txg: u64,
+    /// When that was written, in seconds since 1970, by the clock of its writer.
+    pub time_s: u64,
     /// Whether its writer leaves signs of life (`multihost=on`).
     pub is_watched: bool,
 }
@@ -31,6 +33,7 @@ impl Uberblock {
         let (magic, delay_ns) = (number(22, swapped)?, number(23, swapped)?);
         Some(Self {
             txg: number(2, swapped)?,
+            time_s: number(4, swapped)?,
             is_watched: magic == Self::MULTIHOST_MAGIC && delay_ns != 0,
         })
     }
@@ -44,6 +47,7 @@ mod tests {
         let mut members = [0; 128];
         members[0] = Uberblock::MAGIC;
         members[2] = txg;
+        members[4] = 1_800_000_000;
         members[22..24].copy_from_slice(&multihost);
         members.into_iter().flat_map(write).collect()
     }
@@ -59,6 +63,7 @@ mod tests {
                 let found = Uberblock::parse(&uberblock(77, multihost, write));
                 let expected = Uberblock {
                     txg: 77,
+                    time_s: 1_800_000_000,
                     is_watched,
                 };
                 assert_eq!(found, Some(expected));

@@ -94,6 +94,10 @@ pub struct bh_piece {
 pub const BH_IMPORT_MISSING_LOG: u32 = 1 << 0;
 /// Do not wait to see whether another host writes to the pool.
 pub const BH_IMPORT_SKIP_ACTIVITY_CHECK: u32 = 1 << 1;
+/// Import: refuse the pool if what the newest transaction groups wrote cannot be read.
+pub const BH_IMPORT_CHECK_NEWEST: u32 = 1 << 2;
+/// Import: take an older start where the newest one cannot be read.
+pub const BH_IMPORT_REWIND: u32 = 1 << 3;
 
 /// Start or resume a scrub.
 pub const BH_SCRUB_START: u32 = 1;

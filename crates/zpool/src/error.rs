@@ -5,6 +5,8 @@ use std::ffi::CStr;
 use std::fmt;
 use std::path::PathBuf;
 
+use crate::pool::legs::Doubt;
+
 /// An errno value that the ZFS library returned, some of which are its own.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ZfsError(pub i32);
@@ -211,6 +213,31 @@ pub enum PoolErrorKind {
         /// Their former paths.
         missing: String,
     },
+    /// What is present may be older than what is missing.
+    #[error(
+        "{} missing and not marked as failed, so that what is present may be older: its newest \
+         transaction group is {}", match .0.missing.len() {
+            1 => format!("device {} is", .0.missing_paths()),
+            _ => format!("devices {} are", .0.missing_paths()),
+        }, .0.newest_txg
+    )]
+    MayBeStale(Doubt),
+    /// Its disks have lost what they had said was written. An older state can be read.
+    #[error(
+        "what the newest transaction groups wrote cannot be read: the disks lost it, though they had said that \
+         it was written"
+    )]
+    NewestUnreadable {
+        /// The newest transaction group.
+        newest_txg: u64,
+        /// When that was written, in seconds since 1970.
+        newest_time_s: u64,
+        /// When the state that can be read was written.
+        readable_time_s: u64,
+    },
+    /// Somebody has written to it since its labels were read.
+    #[error("another process or head has just written to the pool")]
+    Changed,
     /// A log device is missing.
     #[error(
         "log devices are missing: bring them back, or import without them and lose the last \

@@ -20,6 +20,8 @@ mod head;
 mod head_facts;
 mod key_source;
 mod lab;
+mod legs;
+mod managed;
 mod move_keys;
 mod open;
 mod operations;
@@ -151,6 +153,7 @@ fn run(plan: Plan, common: &Common) -> Result<ExitCode, Failure> {
             pool,
             previous_owner_is_stopped,
         } => reach::take_over(common, &pool, previous_owner_is_stopped)?,
+        Plan::Confirm { pool, said } => legs::confirm(common, &pool, said)?,
     };
     show(&answer, common).map(done)
 }

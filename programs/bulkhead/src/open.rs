@@ -3,12 +3,17 @@
 use control::failure::chain;
 use control::{Failure, FailureKind};
 use units::PoolName;
+use zpool::pool::legs::Basis;
 use zpool::pool::{Candidate, Claims, ImportOptions, SafeToOwn};
 use zpool::{Engine, EngineError, EngineOptions, HostId, Pool, PoolErrorKind};
 
 use crate::cli::Common;
+use crate::legs::{self, Late};
 use crate::operations;
 use crate::places;
+
+/// So often a pool is looked at again that somebody wrote to while it was claimed.
+const CHANGES_MAX: usize = 3;
 
 /// Whether the administrator vouches for the previous owner.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -83,9 +88,37 @@ pub fn import(
     common: &Common,
     pool: &PoolName,
     owner: &PreviousOwner,
-    claims: Claims,
+    access: Access,
 ) -> Result<Pool, Failure> {
-    import_telling(engine, common, pool, owner, claims, |_| Ok(()))
+    let wish = Wish {
+        owner: owner.clone(),
+        claims: Claims::Auto,
+        access,
+        late: Late::default(),
+    };
+    import_telling(engine, common, pool, &wish, |_| Ok(()))
+}
+
+/// What a pool is opened for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// To look at it: nothing is written, not even that it is open.
+    Look,
+    /// To change it.
+    Change,
+}
+
+/// How a pool shall be opened.
+#[derive(Clone, Debug)]
+pub struct Wish {
+    /// What is known of its previous owner.
+    pub owner: PreviousOwner,
+    /// How its disks are kept from others.
+    pub claims: Claims,
+    /// What for.
+    pub access: Access,
+    /// What is done about devices that may come late.
+    pub late: Late,
 }
 
 /// The same. Between the proof that nobody else has the pool and the import, which is the long part,
@@ -95,26 +128,44 @@ pub fn import_telling(
     engine: &'static Engine,
     common: &Common,
     pool: &PoolName,
-    owner: &PreviousOwner,
-    claims: Claims,
+    wish: &Wish,
     ours: impl FnOnce(&str) -> Result<(), Failure>,
 ) -> Result<Pool, Failure> {
-    let candidate = places::candidate(common, pool)?;
-    let proof = prove(engine, &candidate, owner)?;
+    let word = legs::word(common, pool);
     let options = ImportOptions {
-        claims,
+        read_only: wish.access == Access::Look,
+        claims: wish.claims,
+        word: word.clone(),
         ..ImportOptions::default()
     };
-    let claimed = Pool::claim(engine, &candidate, proof, &options);
-    let claimed = claimed.map_err(operations::pool_failure)?;
-    if claimed.is_certain() {
-        ours(claimed.note().unwrap_or_default())?;
+    let mut changes = 0;
+    loop {
+        let (candidate, basis) = legs::find(common, pool, &wish.late, word.as_ref())?;
+        let proof = prove(engine, &candidate, &wish.owner)?;
+        let claimed = match Pool::claim(engine, &candidate, proof, &options) {
+            Err(error) if error.kind == PoolErrorKind::Changed && changes < CHANGES_MAX => {
+                changes += 1;
+                tracing::warn!(%pool, "somebody wrote to the pool: its labels are read again");
+                continue;
+            }
+            claimed => claimed.map_err(operations::pool_failure)?,
+        };
+        // A look leaves the state of the pool, and so what was said of it, as it was.
+        if word.is_some() && !options.read_only {
+            legs::use_up(common, pool)?;
+        }
+        if basis != Basis::Labels {
+            tracing::warn!(%pool, ?basis, "opened without devices that may be newer");
+        }
+        if claimed.is_certain() {
+            ours(claimed.note().unwrap_or_default())?;
+        }
+        let opened = claimed.open().map_err(operations::pool_failure)?;
+        let present = candidate.devices.iter().filter(|device| device.present);
+        let paths: Vec<_> = present.map(|device| device.path.clone()).collect();
+        places::remember(common, pool, &paths);
+        return Ok(opened);
     }
-    let opened = claimed.open().map_err(operations::pool_failure)?;
-    let present = candidate.devices.iter().filter(|device| device.present);
-    let paths: Vec<_> = present.map(|device| device.path.clone()).collect();
-    places::remember(common, pool, &paths);
-    Ok(opened)
 }
 
 /// Proof that nobody else has the pool, from the strongest to the weakest.

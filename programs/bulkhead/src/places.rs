@@ -10,6 +10,7 @@ use units::PoolName;
 use zpool::pool::{Candidate, LabelState, discover};
 
 use crate::cli::Common;
+use crate::managed;
 
 /// Searched when nothing else is known.
 const DEFAULT_PLACES: [&str; 1] = ["/dev/disk/by-id"];
@@ -126,13 +127,18 @@ fn places(common: &Common, pool: Option<&PoolName>) -> Vec<PathBuf> {
     let files = known.iter().map(|pool| file_of(common, pool));
     let mut found: BTreeSet<PathBuf> = files.filter_map(|f| remembered(&f)).flatten().collect();
     found.extend(DEFAULT_PLACES.map(PathBuf::from));
+    found.extend(pool.and_then(managed::disks).unwrap_or_default());
     // What is not there any more is simply not where the pool is.
     found.into_iter().filter(|place| place.exists()).collect()
 }
 
 /// Every pool that can be found, destroyed ones left out.
 pub fn candidates(common: &Common, pool: Option<&PoolName>) -> Result<Vec<Candidate>, Failure> {
-    let found = discover(&places(common, pool)).map_err(|error| {
+    candidates_in(&places(common, pool))
+}
+
+fn candidates_in(places: &[PathBuf]) -> Result<Vec<Candidate>, Failure> {
+    let found = discover(places).map_err(|error| {
         let kind = match error.cause.kind() {
             std::io::ErrorKind::PermissionDenied => FailureKind::Denied,
             std::io::ErrorKind::NotFound => FailureKind::NotFound,
@@ -148,12 +154,22 @@ pub fn candidates(common: &Common, pool: Option<&PoolName>) -> Result<Vec<Candid
 
 /// The one pool of that name.
 pub fn candidate(common: &Common, pool: &PoolName) -> Result<Candidate, Failure> {
-    let mut found = candidates(common, Some(pool))?;
+    candidate_among(common, pool, &[])
+}
+
+/// The same, with `more` devices to look at.
+pub fn candidate_among(
+    common: &Common,
+    pool: &PoolName,
+    more: &[PathBuf],
+) -> Result<Candidate, Failure> {
+    let mut places = places(common, Some(pool));
+    places.extend_from_slice(more);
+    let mut found = candidates_in(&places)?;
     found.retain(|candidate| candidate.name == pool.as_str());
     match found.len() {
         1 => Ok(found.remove(0)),
         0 => {
-            let places = places(common, Some(pool));
             let places: Vec<_> = places.iter().map(|p| p.display().to_string()).collect();
             let message = format!("no pool {pool} was found in: {}", places.join(" "));
             let known = match known_words(common) {

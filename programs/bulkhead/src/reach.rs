@@ -12,12 +12,12 @@ use control::request::{PoolCreate, PoolRequest, ServerRequest};
 use control::{Answer, Client, ClientError, Failure, FailureKind, PoolLock, Request};
 use units::PoolName;
 use zpool::Pool;
-use zpool::pool::{Claims, LabelState};
+use zpool::pool::LabelState;
 
 use crate::cli::{Common, Whose};
-use crate::open::{self, PreviousOwner};
+use crate::open::{self, Access, PreviousOwner};
 use crate::operations::{self, Context, Known, NothingLive};
-use crate::places;
+use crate::{managed, places};
 
 /// How long a living server may take to say that it lives, on a machine with much else to do.
 const ALIVE_WAIT: Duration = Duration::from_secs(15);
@@ -247,9 +247,10 @@ fn the_only_one(common: &Common) -> Result<PoolName, Failure> {
     })
 }
 
-/// Whether the devices of `request` are remembered once it has succeeded.
+/// Whether what `request` does to the devices of a pool is remembered, or forgotten, once it has succeeded.
 pub fn is_remembered(request: &Request) -> bool {
-    !new_devices(request).is_empty() || is_end(request) == Some(End::Destroy)
+    let changes_devices = !new_devices(request).is_empty() || old_device(request).is_some();
+    changes_devices || is_end(request) == Some(End::Destroy)
 }
 
 /// Pools that have a socket in the run directory, whether their servers answer or not.
@@ -297,6 +298,7 @@ fn open_and_perform(
     if let Request::Server(_) = request {
         return Err(no_server(name));
     }
+    managed::refuse(common, name)?;
     // Found first: a wrong name needs no engine to be told so.
     let candidate = places::candidate(common, name)?;
     let end = is_end(&request);
@@ -304,7 +306,11 @@ fn open_and_perform(
         return Ok(Done::already(format!("pool {name} is exported already")));
     }
     let engine = open::start(open::small_engine(common, name))?;
-    let pool = open::import(engine, common, name, &PreviousOwner::Unknown, Claims::Auto)?;
+    let access = match request.only_looks() {
+        true => Access::Look,
+        false => Access::Change,
+    };
+    let pool = open::import(engine, common, name, &PreviousOwner::Unknown, access)?;
     match end {
         Some(End::Export) => {
             open::export(pool)?;
@@ -321,7 +327,9 @@ fn open_and_perform(
                 live: &NothingLive,
                 known: &Known::default(),
             };
-            operations::rescue_clones::clean_up(&context, &BTreeSet::new());
+            if access == Access::Change {
+                operations::rescue_clones::clean_up(&context, &BTreeSet::new());
+            }
             if operations::key::opens_volumes(&request) {
                 operations::key::load_what_is_kept(&context);
             }
@@ -335,9 +343,13 @@ fn open_and_perform(
                 }
                 other => operations::perform(&context, other, progress),
             };
-            let exported = open::export(pool);
+            let let_go = match access {
+                Access::Change => open::export(pool),
+                // Nothing was written, and its disks are let go of with this process.
+                Access::Look => Ok(()),
+            };
             let answer = answer?;
-            exported.map(|()| answer)
+            let_go.map(|()| answer)
         }
     }
 }
@@ -479,10 +491,33 @@ pub fn take_over(
         true => PreviousOwner::IsStopped,
         false => PreviousOwner::Unknown,
     };
+    managed::refuse(common, name)?;
     places::candidate(common, name)?;
     let engine = open::start(open::small_engine(common, name))?;
-    open::export(open::import(engine, common, name, &owner, Claims::Auto)?)?;
+    let pool = open::import(engine, common, name, &owner, Access::Change)?;
+    open::export(pool)?;
     Ok(Done::changed(format!(
         "pool {name} is in good order and free: `bulkhead pool-server {name}` serves it"
     )))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn devices_that_leave_a_pool_are_forgotten_like_new_ones_are_remembered() {
+        let device = || PathBuf::from("/dev/sda");
+        let detach = Request::Pool(PoolRequest::Detach { device: device() });
+        let remove = Request::Pool(PoolRequest::Remove { device: device() });
+        let attach = Request::Pool(PoolRequest::Attach {
+            existing: device(),
+            new: "/dev/sdb".into(),
+            overwrite: false,
+        });
+        for request in [detach, remove, attach, Request::Pool(PoolRequest::Destroy)] {
+            assert!(is_remembered(&request), "{request:?}");
+        }
+        assert!(!is_remembered(&Request::Pool(PoolRequest::Status)));
+    }
 }

@@ -344,9 +344,11 @@ fn a_start_is_refused_while_another_process_holds_the_disks() {
 }
 
 #[test]
-fn a_pool_with_a_lost_disk_is_started() {
+fn a_pool_with_a_lost_disk_is_started_on_a_word() {
     let head = Head::new();
     std::fs::remove_file(head.machine.path("b")).expect("removed");
+    let confirm = "pool confirm tank --missing-devices-are-not-newer";
+    head.machine.ok(confirm);
     head.ok("start");
     let status = head.machine.ok("status tank --json").json();
     assert_eq!(status["pool"]["health"], "DEGRADED");

@@ -471,6 +471,8 @@ fn a_disk_is_exchanged_in_its_place() {
     let place = machine.path("b");
     std::fs::remove_file(&place).expect("pulled");
     machine.add_disk("b", 128 << 20);
+    // It was pulled while nobody was there to see it fail.
+    machine.ok("pool confirm tank --missing-devices-are-not-newer");
     let server = machine.serve("");
     assert!(next(&machine).contains("replace-disk tank"));
     let words = format!("pool replace-disk tank --with {} --yes", place.display());

@@ -241,6 +241,8 @@ fn disks_elsewhere_are_found_again_after_they_took_the_place_of_others() {
     for gone in ["a", "b"] {
         std::fs::remove_file(machine.path(gone)).expect("there");
     }
+    machine.ok("pool confirm tank --missing-devices-are-not-newer");
+    machine.ok("pool set tank comment=two-are-gone");
     machine.ok("volume list tank");
     machine.ok("pool export tank");
     let forgotten = "pool status tank --state-dir empty";

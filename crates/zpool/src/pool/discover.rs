@@ -4,9 +4,10 @@
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 
-use labels::LabelState;
+use labels::{LabelState, Uberblock, newest_settled};
 
-use super::label::{self, Label};
+use super::label::{self, Label, Written};
+use super::legs::{GroupContent, Leg, LegGroup, Legs};
 use crate::nvlist::{NvList, NvRef};
 
 /// Deepest nesting of devices that ZFS makes: a root, a group, a replacement under way, a spare
@@ -16,6 +17,14 @@ const DEPTH_MAX: usize = 8;
 const GROUPS_MAX: u64 = 4096;
 /// The name of our own text in labels (`BH_LABEL_NOTE`).
 const LABEL_NOTE: &str = "bulkhead:connections";
+/// The name of our own list of devices that have failed (`BH_LABEL_FAILED`).
+const LABEL_FAILED: &str = "bulkhead:failed";
+/// Marks of the library's own on a device that cannot be used.
+const FAILED_MARKS: [&str; 4] = ["offline", "faulted", "removed", "not_present"];
+/// Words of the library's in `aux_state`: a device had too many errors, or an administrator gave it up.
+const FAILED_WORDS: [&str; 2] = ["err_exceeded", "external"];
+/// Devices that are read at the same time.
+const READERS_MAX: usize = 32;
 
 /// A pool that could be opened.
 #[derive(Clone, Debug, serde::Serialize)]
@@ -46,6 +55,9 @@ pub struct Candidate {
     /// What its last owner left in the labels for the next, by [`Pool::note_in_labels`](crate::Pool::note_in_labels).
     #[serde(skip)]
     pub note: Option<String>,
+    /// The devices that hold its data, for who decides whether they are the newest.
+    #[serde(skip)]
+    pub legs: Legs,
     #[serde(skip)]
     pub(super) config: NvList,
     /// Spares and caches that were found, of whatever pool: number and place.
@@ -88,13 +100,14 @@ pub struct DiscoverError {
 }
 
 /// Searches `places`: folders (not their subfolders), files and block devices. Reads labels only;
-/// takes a millisecond a device, or as long as the slowest device takes to answer.
+/// takes as long as the slowest device takes to answer.
 pub fn discover(places: &[PathBuf]) -> Result<Vec<Candidate>, DiscoverError> {
-    Ok(candidates(labels_in(places)?))
+    Ok(candidates(written_in(places)?))
 }
 
-fn labels_in(places: &[PathBuf]) -> Result<Vec<Label>, DiscoverError> {
-    let mut labels = Vec::new();
+/// What is on the devices of `places`.
+fn written_in(places: &[PathBuf]) -> Result<Vec<Written>, DiscoverError> {
+    let mut paths = Vec::new();
     for place in places {
         let failed = |cause: std::io::Error| DiscoverError {
             path: place.clone(),
@@ -103,17 +116,55 @@ fn labels_in(places: &[PathBuf]) -> Result<Vec<Label>, DiscoverError> {
         let place = std::path::absolute(place).map_err(failed)?;
         if std::fs::metadata(&place).map_err(failed)?.is_dir() {
             let entries = std::fs::read_dir(&place).map_err(failed)?;
-            let mut paths: Vec<_> = entries.flatten().map(|entry| entry.path()).collect();
-            paths.sort();
-            // In a folder there may be anything; what cannot be read is no device of ours.
-            let found = paths.iter().filter(|path| is_device(path));
-            labels.extend(found.filter_map(|path| label::read(path).ok().flatten()));
+            let mut found: Vec<_> = entries.flatten().map(|entry| entry.path()).collect();
+            found.sort();
+            found.retain(|path| is_device(path));
+            paths.extend(found.into_iter().map(|path| (path, Found::InFolder)));
         } else {
-            let found = label::read(&place).map_err(|errno| failed(errno.into()))?;
-            labels.extend(found);
+            paths.push((place, Found::ByName));
         }
     }
-    Ok(labels)
+    let mut written = Vec::new();
+    for ((path, found), read) in paths
+        .iter()
+        .zip(at_once(&paths, |(path, _)| label::read(path)))
+    {
+        match (read, found) {
+            (Ok(read), _) => written.extend(read),
+            // In a folder there may be anything; what cannot be read is no device of ours.
+            (Err(_), Found::InFolder) => {}
+            (Err(errno), Found::ByName) => {
+                return Err(DiscoverError {
+                    path: path.clone(),
+                    cause: errno.into(),
+                });
+            }
+        }
+    }
+    Ok(written)
+}
+
+/// How a device comes to be read.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Found {
+    InFolder,
+    ByName,
+}
+
+/// Does something with all of them, with several at the same time: each waits for its disk.
+pub(super) fn at_once<T: Sync, R: Send>(all: &[T], act: impl Fn(&T) -> R + Sync) -> Vec<R> {
+    let share = all.len().div_ceil(READERS_MAX).max(1);
+    let act = &act;
+    std::thread::scope(|scope| {
+        let parts = all.chunks(share);
+        let workers: Vec<_> = parts
+            .map(|part| scope.spawn(move || part.iter().map(act).collect::<Vec<R>>()))
+            .collect();
+        let parts = workers.into_iter().map(|worker| worker.join());
+        parts
+            .flat_map(|part| part.expect("no worker panics"))
+            .collect()
+    })
 }
 
 fn is_device(path: &Path) -> bool {
@@ -121,15 +172,16 @@ fn is_device(path: &Path) -> bool {
     std::fs::metadata(path).is_ok_and(|meta| meta.is_file() || meta.file_type().is_block_device())
 }
 
-/// Groups labels by pool. A device seen under two paths counts once.
-fn candidates(labels: Vec<Label>) -> Vec<Candidate> {
-    let mut pools: BTreeMap<u64, Vec<Label>> = BTreeMap::new();
+/// Groups devices by pool. A device seen under two paths counts once.
+fn candidates(written: Vec<Written>) -> Vec<Candidate> {
+    let mut pools: BTreeMap<u64, Vec<Written>> = BTreeMap::new();
     let mut aux = Vec::new();
-    for label in labels {
+    for device in written {
+        let label = device.last();
         if matches!(label.state, LabelState::Spare | LabelState::Cache) {
-            aux.push((label.guid, label.path));
+            aux.push((label.guid, label.path.clone()));
         } else {
-            pools.entry(label.pool_guid).or_default().push(label);
+            pools.entry(label.pool_guid).or_default().push(device);
         }
     }
     let mut candidates: Vec<Candidate> = pools.into_values().filter_map(assemble).collect();
@@ -139,8 +191,14 @@ fn candidates(labels: Vec<Label>) -> Vec<Candidate> {
     candidates
 }
 
-/// One pool from the labels of its devices.
-fn assemble(labels: Vec<Label>) -> Option<Candidate> {
+/// One pool from what is on its devices.
+fn assemble(written: Vec<Written>) -> Option<Candidate> {
+    let uberblocks = written.iter().filter_map(|device| device.newest);
+    let root = uberblocks.max_by_key(|uberblock| uberblock.txg);
+    let labels: Vec<Label> = written
+        .into_iter()
+        .filter_map(|device| newest_settled(device.labels, |label| label.txg, root))
+        .collect();
     let newest = labels.iter().max_by_key(|label| label.txg)?;
     let view = newest.list.view();
     let groups = newest_groups(&labels);
@@ -182,9 +240,10 @@ fn assemble(labels: Vec<Label>) -> Option<Candidate> {
         host_id: newest.host_id,
         host_name: newest.host_name.clone(),
         txg: newest.txg,
-        is_watched: is_watched(&paths),
+        is_watched: root.is_some_and(|root| root.is_watched),
         features_for_read: features_for_read(view),
         note: view.text(LABEL_NOTE),
+        legs: legs(newest, root, &groups, &paths, groups_missing),
         config: pool_config(newest, &children),
         devices,
         groups_missing,
@@ -204,13 +263,109 @@ fn features_for_read(label: NvRef<'_>) -> Vec<String> {
         .collect()
 }
 
-/// Whether the newest uberblock of the devices says so.
-fn is_watched(devices: &HashMap<u64, &Label>) -> bool {
-    let newest = devices
-        .values()
-        .map(|label| label::newest_uberblock(&label.path));
-    let newest = newest.flatten().max_by_key(|uberblock| uberblock.txg);
-    newest.is_some_and(|uberblock| uberblock.is_watched)
+/// The devices that hold the pool's data.
+fn legs(
+    newest: &Label,
+    root: Option<Uberblock>,
+    groups: &BTreeMap<u64, &Label>,
+    found: &HashMap<u64, &Label>,
+    groups_missing: usize,
+) -> Legs {
+    let gone = newest.list.view().u64s(LABEL_FAILED);
+    let groups = groups.values().filter_map(|label| {
+        let view = label.list.view();
+        let marks = Marks {
+            gone,
+            // A device that has fallen behind does not know what came back since.
+            failed: (!gone.contains(&label.guid)).then(|| view.u64s(LABEL_FAILED)),
+        };
+        leg_group(view.list("vdev_tree")?, found, &marks)
+    });
+    Legs {
+        groups: groups.collect(),
+        groups_missing,
+        pool_guid: newest.pool_guid,
+        newest_txg: root.map_or(0, |root| root.txg),
+        newest_time_s: root.map_or(0, |root| root.time_s),
+    }
+}
+
+/// What labels tell of devices that failed, by numbers.
+struct Marks<'a> {
+    /// The newest label of the pool.
+    gone: &'a [u64],
+    /// The newest label of the group, beside the marks of the library's own in it; `None` if they tell nothing.
+    failed: Option<&'a [u64]>,
+}
+
+impl Marks<'_> {
+    fn are_on(&self, guid: u64, vdev: NvRef<'_>) -> bool {
+        let is_named = |word: String| FAILED_WORDS.contains(&word.as_str());
+        let by_library = || {
+            FAILED_MARKS.iter().any(|mark| vdev.u64(mark) == Some(1))
+                || vdev.text("aux_state").is_some_and(is_named)
+        };
+        let by_group = |failed: &[u64]| failed.contains(&guid) || by_library();
+        self.gone.contains(&guid) || self.failed.is_some_and(by_group)
+    }
+}
+
+/// A group that holds data; `None` if it holds none, such as one that was removed.
+fn leg_group(tree: NvRef<'_>, found: &HashMap<u64, &Label>, marks: &Marks<'_>) -> Option<LegGroup> {
+    let kind = tree.text("type")?;
+    let members: Vec<Vec<Leg>> = match tree.lists("children") {
+        children if children.is_empty() => vec![legs_below(tree, found, marks, 0)],
+        children => children
+            .into_iter()
+            .map(|child| legs_below(child, found, marks, 1))
+            .collect(),
+    };
+    let spare_parts = tree.u64("nparity").unwrap_or(0) + tree.u64("draid_nspares").unwrap_or(0);
+    let needed = match kind.as_str() {
+        "raidz" | "draid" => members.len().saturating_sub(spare_parts as usize).max(1),
+        "indirect" | "hole" | "missing" => return None,
+        _ => 1,
+    };
+    let is_log = tree.u64("is_log") == Some(1);
+    Some(LegGroup {
+        content: if is_log {
+            GroupContent::Log
+        } else {
+            GroupContent::Data
+        },
+        members,
+        needed,
+    })
+}
+
+/// The devices of `vdev`.
+fn legs_below(
+    vdev: NvRef<'_>,
+    found: &HashMap<u64, &Label>,
+    marks: &Marks<'_>,
+    depth: usize,
+) -> Vec<Leg> {
+    let children = vdev.lists("children");
+    if !children.is_empty() && depth < DEPTH_MAX {
+        let below = children.into_iter();
+        return below
+            .flat_map(|child| legs_below(child, found, marks, depth + 1))
+            .collect();
+    }
+    // A distributed spare is on the other devices of its group.
+    let place = vdev.u64("guid").zip(vdev.text("path"));
+    // A distributed spare is on the other devices of its group.
+    let Some((guid, path)) = place.filter(|_| vdev.text("type").as_deref() != Some("dspare"))
+    else {
+        return Vec::new();
+    };
+    let label = found.get(&guid);
+    vec![Leg {
+        guid,
+        path: label.map_or_else(|| PathBuf::from(path), |label| label.path.clone()),
+        is_present: label.is_some(),
+        is_marked: marks.are_on(guid, vdev),
+    }]
 }
 
 /// The newest label of each group, by the group's place in the pool.

@@ -6,7 +6,9 @@ use units::PoolName;
 use zpool_sys as sys;
 
 use super::LabelState;
-use super::discover::Candidate;
+use super::discover::{Candidate, at_once};
+use super::label;
+use super::legs::{Evidence, Record, Verdict, Word};
 use super::{Pool, c_text};
 use crate::HostId;
 use crate::device::{self, Guarded, OpenFailure, Previous};
@@ -127,6 +129,10 @@ pub struct ImportOptions {
     pub rename: Option<PoolName>,
     /// How its disks are kept from other heads.
     pub claims: Claims,
+    /// What is known elsewhere of the devices that hold everything.
+    pub record: Option<Record>,
+    /// What an administrator said of devices that are missing.
+    pub word: Option<Word>,
 }
 
 /// What a device that cannot be opened means for the user.
@@ -143,6 +149,9 @@ pub(super) fn unusable(path: &std::path::Path, failure: OpenFailure) -> PoolErro
 }
 
 const DOING: &str = "import";
+
+/// How much the clocks of two heads may differ, in seconds.
+const CLOCK_DIFFERENCE_MAX_S: u64 = 60;
 
 /// A pool whose disks this process keeps from others, and that it has not opened yet.
 pub struct ClaimedPool<'a> {
@@ -169,8 +178,6 @@ impl ClaimedPool<'_> {
     /// Opens the pool. Takes from 50 ms to some seconds, the longer the more its intent logs hold.
     pub fn open(self) -> Result<Pool, PoolError> {
         let (candidate, options, proof) = (self.candidate, self.options, self.proof);
-        let config = candidate.config.clone();
-        let aux_paths = candidate.aux_paths();
         let mut properties = NvList::new();
         if options.read_only {
             properties.set_u64("readonly", 1);
@@ -182,23 +189,26 @@ impl ClaimedPool<'_> {
         if proof.may_skip_watch {
             flags |= sys::BH_IMPORT_SKIP_ACTIVITY_CHECK;
         }
-        let c_name = c_text(self.name.as_str());
+        let word = options.word.as_ref();
+        if word.is_some_and(|word| candidate.legs.may_lose_newest(word)) {
+            flags |= sys::BH_IMPORT_REWIND;
+        } else if may_have_lost_power_since(candidate.legs.newest_time_s) {
+            flags |= sys::BH_IMPORT_CHECK_NEWEST;
+        }
         let note = c_text(candidate.note.as_deref().unwrap_or_default());
         // The import writes labels: what was noted in them holds until somebody notes something else.
         // SAFETY: the text is copied.
         unsafe { sys::bh_label_note(candidate.guid, note.as_ptr()) };
-        // SAFETY: the library runs; name and lists live for the call. It adds what it learns to
-        // `config`, which is ours alone.
-        let code = unsafe {
-            sys::bh_pool_import(
-                c_name.as_ptr(),
-                config.as_raw(),
-                properties.as_raw(),
-                aux_paths.as_raw(),
-                flags,
-            )
-        };
-        ZfsError::check(code).map_err(|cause| explain(candidate, &config, cause))?;
+        let imported = load(candidate, &self.name, &properties, flags);
+        let checks = sys::BH_IMPORT_CHECK_NEWEST | sys::BH_IMPORT_REWIND;
+        match imported {
+            // Whether an older state could be read is told by a load that looks for one.
+            Err(error) if error.kind == PoolErrorKind::Damaged && flags & checks == 0 => {
+                let flags = flags | sys::BH_IMPORT_CHECK_NEWEST;
+                load(candidate, &self.name, &properties, flags)?;
+            }
+            imported => imported?,
+        }
         drop(proof);
         if let Some(guard) = self.guarded.guard {
             guard.keep();
@@ -209,6 +219,40 @@ impl ClaimedPool<'_> {
         }
         Ok(pool)
     }
+}
+
+/// Has the library open the pool.
+fn load(
+    candidate: &Candidate,
+    name: &PoolName,
+    properties: &NvList,
+    flags: u32,
+) -> Result<(), PoolError> {
+    let config = candidate.config.clone();
+    let aux_paths = candidate.aux_paths();
+    let c_name = c_text(name.as_str());
+    // SAFETY: the library runs; name and lists live for the call. It adds what it learns to
+    // `config`, which is ours alone.
+    let code = unsafe {
+        sys::bh_pool_import(
+            c_name.as_ptr(),
+            config.as_raw(),
+            properties.as_raw(),
+            aux_paths.as_raw(),
+            flags,
+        )
+    };
+    ZfsError::check(code).map_err(|cause| explain(candidate, &config, cause))
+}
+
+/// Whether this machine may have lost power after `time_s`, in seconds since 1970, and with it the pool's disks: it was
+/// started after that. Clocks of heads are not the same to the second.
+fn may_have_lost_power_since(time_s: u64) -> bool {
+    use rustix::time::{ClockId, clock_gettime};
+    let now_s = clock_gettime(ClockId::Realtime).tv_sec;
+    let up_s = clock_gettime(ClockId::Boottime).tv_sec;
+    let started_s = u64::try_from(now_s - up_s).unwrap_or(0);
+    time_s < started_s.saturating_add(CLOCK_DIFFERENCE_MAX_S)
 }
 
 impl Pool {
@@ -226,7 +270,8 @@ impl Pool {
     }
 
     /// Keeps the disks of `candidate` from other processes and, where they know reservations, from other
-    /// hosts; until the claimed pool is dropped.
+    /// hosts; until the claimed pool is dropped. Refuses a pool whose newest state may be on devices that are
+    /// missing, and one that somebody wrote to after its labels had been read.
     ///
     /// # Panics
     /// If the proof is about another pool.
@@ -241,7 +286,17 @@ impl Pool {
             Some(name) => name.clone(),
             None => name_of(candidate)?,
         };
+        let evidence = Evidence {
+            record: options.record.as_ref(),
+            word: options.word.as_ref(),
+            has_waited: true,
+        };
+        if let Verdict::Refuse(doubt) = candidate.legs.judge(&evidence) {
+            let kind = PoolErrorKind::MayBeStale(doubt);
+            return Err(PoolError::new(DOING, &candidate.name, kind));
+        }
         let guarded = guard(engine, candidate, &proof, options)?;
+        still_the_same(candidate)?;
         Ok(ClaimedPool {
             engine,
             candidate,
@@ -293,6 +348,23 @@ fn guard(
     Ok(guarded)
 }
 
+/// Whoever opened the pool between the reading of its labels and the claim has written a newer uberblock, or a
+/// device that was locked then has been let go of since.
+fn still_the_same(candidate: &Candidate) -> Result<(), PoolError> {
+    let present = candidate.devices.iter().filter(|device| device.present);
+    let paths: Vec<&PathBuf> = present.map(|device| &device.path).collect();
+    let found = at_once(&paths, |path| label::newest_uberblock(path));
+    let newest = found.into_iter().flatten().map(|root| root.txg).max();
+    match newest.unwrap_or(0) > candidate.legs.newest_txg {
+        true => Err(PoolError::new(
+            DOING,
+            &candidate.name,
+            PoolErrorKind::Changed,
+        )),
+        false => Ok(()),
+    }
+}
+
 fn name_of(candidate: &Candidate) -> Result<PoolName, PoolError> {
     candidate.name.parse().map_err(|_| {
         let why = "its name is none that this program accepts: import it under another".into();
@@ -338,6 +410,17 @@ fn explain(candidate: &Candidate, config: &NvList, cause: ZfsError) -> PoolError
     let log_missing = info
         .and_then(|info| info.list("missing_vdevs"))
         .is_some_and(|tree| tree.lists("children").iter().any(is_log));
+    let readable_time_s = info
+        .and_then(|info| info.list("rewind_info"))
+        .and_then(|older| older.u64("rewind_txg_ts"));
+    if let Some(readable_time_s) = readable_time_s {
+        let kind = PoolErrorKind::NewestUnreadable {
+            newest_txg: candidate.legs.newest_txg,
+            newest_time_s: candidate.legs.newest_time_s,
+            readable_time_s,
+        };
+        return PoolError::because(DOING, &candidate.name, kind, cause);
+    }
     let kind = match errno(cause.0) {
         Errno::NOTSUP if !unknown.is_empty() => PoolErrorKind::FeatureUnknown {
             features: unknown.join(", "),
@@ -359,4 +442,19 @@ fn explain(candidate: &Candidate, config: &NvList, cause: ZfsError) -> PoolError
 
 fn is_log(vdev: &crate::nvlist::NvRef<'_>) -> bool {
     vdev.u64("is_log") == Some(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_state_from_before_the_start_of_this_machine_may_have_seen_a_power_cut() {
+        let now_s = rustix::time::clock_gettime(rustix::time::ClockId::Realtime).tv_sec as u64;
+        assert!(may_have_lost_power_since(0));
+        assert!(may_have_lost_power_since(1_800_000));
+        assert!(!may_have_lost_power_since(
+            now_s + 2 * CLOCK_DIFFERENCE_MAX_S
+        ));
+    }
 }

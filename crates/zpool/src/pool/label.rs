@@ -1,4 +1,4 @@
-//! The label that ZFS writes on each device, with the whole list that it holds: the shape of the device's
+//! What ZFS writes on each device, with the whole list that a label holds: the shape of the device's
 //! part of the pool is for the library to read.
 
 use std::ops::Deref;
@@ -9,7 +9,7 @@ use labels::{Device, Uberblock};
 use crate::device::OwnerOnDisk;
 use crate::nvlist::NvList;
 
-/// The best label of a device.
+/// A label of a device.
 #[derive(Clone, Debug)]
 pub(crate) struct Label {
     /// Where the device was found.
@@ -27,19 +27,38 @@ impl Deref for Label {
     }
 }
 
-/// Reads the newest label of the file or block device at `path`; `None` if it has none.
-pub(crate) fn read(path: &Path) -> rustix::io::Result<Option<Label>> {
-    let found = Device::open(path)?.map(|device| {
-        device.lists(|bytes| {
-            Some(Label {
-                path: path.to_owned(),
-                plain: labels::Label::parse(bytes)?,
-                list: NvList::unpack(bytes)?,
-            })
+/// What is on a device that belongs to something.
+#[derive(Debug)]
+pub(crate) struct Written {
+    /// Its labels, one at least.
+    pub(crate) labels: Vec<Label>,
+    pub(crate) newest: Option<Uberblock>,
+}
+
+impl Written {
+    /// The newest label, whether its transaction group was finished or not.
+    pub(crate) fn last(&self) -> &Label {
+        let newest = self.labels.iter().max_by_key(|label| label.txg);
+        newest.expect("one at least")
+    }
+}
+
+/// Reads the file or block device at `path`; `None` if it has no label.
+pub(crate) fn read(path: &Path) -> rustix::io::Result<Option<Written>> {
+    let Some(device) = Device::open(path)? else {
+        return Ok(None);
+    };
+    let labels = device.lists(|bytes| {
+        Some(Label {
+            path: path.to_owned(),
+            plain: labels::Label::parse(bytes)?,
+            list: NvList::unpack(bytes)?,
         })
     });
-    let labels = found.into_iter().flatten();
-    Ok(labels.reduce(|best, next| if best.txg < next.txg { next } else { best }))
+    Ok((!labels.is_empty()).then(|| Written {
+        labels,
+        newest: device.newest_uberblock(),
+    }))
 }
 
 /// The newest uberblock on the device at `path`; `None` if none can be read.

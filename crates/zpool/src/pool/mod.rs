@@ -6,6 +6,7 @@ mod discover;
 mod history;
 mod import;
 mod label;
+pub mod legs;
 mod owner;
 mod spec;
 mod status;

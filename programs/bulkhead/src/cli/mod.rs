@@ -54,6 +54,8 @@ pub use rescue::RescueArgs;
 pub use serve::{NbdAddress, ServeArgs};
 pub use transfer::refuse_terminal;
 
+use crate::legs::Said;
+
 /// The whole command line.
 #[derive(Debug, Parser)]
 #[command(
@@ -114,6 +116,10 @@ pub struct Common {
         help_heading = "Common options"
     )]
     search: Vec<PathBuf>,
+    /// Open a pool of the appliance although the cluster manages it: it is stopped there, and stays so
+    /// until the command is over
+    #[arg(long, global = true, help_heading = "Common options")]
+    pub maintenance: bool,
     /// For tests only: devices named in this file fail a command that opens the pool itself
     #[arg(
         long,
@@ -270,6 +276,13 @@ pub enum Plan {
         pool: PoolName,
         /// The administrator says that the previous owner is stopped.
         previous_owner_is_stopped: bool,
+    },
+    /// Take the administrator's word that a pool may be opened though something newer may be lost by that.
+    Confirm {
+        /// Which.
+        pool: PoolName,
+        /// What was said.
+        said: Said,
     },
     /// Hand a pool over to another head.
     Move(MoveArgs),

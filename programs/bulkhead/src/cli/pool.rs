@@ -11,6 +11,7 @@ use super::appliance::ApplianceFile;
 use super::head::API_PORT;
 use super::which::WhichPool;
 use super::{Plan, Whose, confirmed, layout, values};
+use crate::legs::Said;
 
 /// The verbs.
 #[derive(Debug, Subcommand)]
@@ -39,6 +40,15 @@ pub enum PoolCommand {
     /// this machine's
     #[command(after_help = IMPORT_EXAMPLES)]
     Import(ImportArgs),
+    /// Say, once, that a pool may be opened though something newer may be lost by that
+    #[command(after_help = CONFIRM_EXAMPLES)]
+    Confirm {
+        /// The pool
+        pool: PoolName,
+        /// What is said
+        #[command(flatten)]
+        said: Said,
+    },
     /// Drain the sessions, close the pool cleanly, and end its server
     Export(PoolArg),
     /// Hand a pool over to another head of the appliance; clients wait a moment and go on
@@ -188,6 +198,12 @@ const IMPORT_EXAMPLES: &str = "Examples:
   bulkhead pool import --search /srv/disks
   bulkhead pool import tank --previous-owner-is-stopped";
 
+const CONFIRM_EXAMPLES: &str = "Example:
+  bulkhead pool confirm tank --missing-devices-are-not-newer
+
+Without a word it shows what is missing, and how old the rest is. A word is about that state only, and about
+this head: the next start here, by hand or by Pacemaker, uses it up.";
+
 const MOVE_EXAMPLES: &str = "Example:
   bulkhead pool move tank right
 
@@ -333,6 +349,7 @@ impl PoolCommand {
             Self::Create(args) => args.plan(),
             Self::List => Ok(Plan::Discover),
             Self::Import(args) => Ok(args.plan()),
+            Self::Confirm { pool, said } => Ok(Plan::Confirm { pool, said }),
             Self::Status(pool) => Ok(Plan::Ask {
                 pool: pool.into(),
                 request: Request::Pool(PoolRequest::Status),

@@ -3,12 +3,14 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
+use std::time::Duration;
 
 use clap::Args;
 use units::{ByteCount, PoolName};
 use zpool::pool::Claims;
 
-use crate::open::PreviousOwner;
+use crate::legs::Late;
+use crate::open::{Access, PreviousOwner, Wish};
 
 /// Examples of the help.
 pub const EXAMPLES: &str = "Examples:
@@ -94,6 +96,14 @@ pub struct ServeArgs {
     /// If the pool has multihost=on, wait for signs of life of its owner, and go on if there are none
     #[arg(long, group = "owner")]
     pub watch_for_owner: bool,
+    /// Seconds that a missing device has to appear, where it may hold newer data than those that are
+    /// present; then the pool is not opened without a word (`bulkhead pool confirm`)
+    #[arg(long, value_name = "SECONDS", default_value_t = 20,
+          value_parser = clap::value_parser!(u32).range(0..=3600))]
+    pub wait_for_devices: u32,
+    /// A device that could not be read a moment ago; it is waited for, and holds nobody up
+    #[arg(long, value_name = "PATH", hide = true)]
+    pub late_device: Vec<PathBuf>,
     /// How the disks are kept from other machines
     #[arg(long, value_name = "WAY", value_enum, default_value_t)]
     pub claims: ClaimsWord,
@@ -197,13 +207,26 @@ impl FromStr for NbdAddress {
 
 impl ServeArgs {
     /// What is said about the previous owner.
-    pub fn owner(&self) -> PreviousOwner {
+    fn owner(&self) -> PreviousOwner {
         match (&self.stopped_owner, &self.fenced_owner) {
             (Some(name), _) => PreviousOwner::HostIsStopped(name.clone()),
             (_, Some(name)) => PreviousOwner::HostIsOff(name.clone()),
             _ if self.previous_owner_is_stopped => PreviousOwner::IsStopped,
             _ if self.watch_for_owner => PreviousOwner::IsWatched,
             _ => PreviousOwner::Unknown,
+        }
+    }
+
+    /// How the pool shall be opened.
+    pub fn wish(&self) -> Wish {
+        Wish {
+            owner: self.owner(),
+            claims: self.claims.into(),
+            access: Access::Change,
+            late: Late {
+                wait: Duration::from_secs(self.wait_for_devices.into()),
+                devices: self.late_device.clone(),
+            },
         }
     }
 

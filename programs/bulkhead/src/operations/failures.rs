@@ -5,6 +5,8 @@ use control::{Failure, FailureKind};
 use zpool::dataset::{DatasetError, DatasetErrorKind};
 use zpool::{PoolError, PoolErrorKind};
 
+use crate::legs;
+
 /// A dataset operation that failed.
 pub fn dataset(error: DatasetError) -> Failure {
     use DatasetErrorKind as Kind;
@@ -62,6 +64,9 @@ pub fn dataset(error: DatasetError) -> Failure {
 /// A pool operation that failed.
 pub fn pool(error: PoolError) -> Failure {
     use PoolErrorKind as Kind;
+    if let Some(failure) = legs::explain(&error) {
+        return failure;
+    }
     let kind = match &error.kind {
         Kind::Exists => FailureKind::Exists,
         Kind::NotFound | Kind::DeviceMissing { .. } | Kind::NoSuchDevice { .. } => {
@@ -72,12 +77,16 @@ pub fn pool(error: PoolError) -> Failure {
         | Kind::DeviceKept { .. }
         | Kind::DeviceHolds { .. }
         | Kind::Busy
+        | Kind::Changed
         | Kind::ActiveElsewhere => FailureKind::Busy,
         Kind::DeviceTooSmall { .. }
         | Kind::DeviceUnusable { .. }
         | Kind::Shape { .. }
         | Kind::Property { .. } => FailureKind::Usage,
-        Kind::NoReplicas | Kind::LogMissing => FailureKind::NeedsConfirmation,
+        Kind::NoReplicas
+        | Kind::LogMissing
+        | Kind::MayBeStale(_)
+        | Kind::NewestUnreadable { .. } => FailureKind::NeedsConfirmation,
         Kind::Suspended
         | Kind::Slow
         | Kind::DevicesMissing { .. }

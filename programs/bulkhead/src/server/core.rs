@@ -238,31 +238,7 @@ fn ends(pool: &PoolName) -> Failure {
 
 /// Whether a request goes beside one that changes something.
 fn goes_beside_changes(request: &Request) -> bool {
-    only_looks(request) || must_not_wait(request)
-}
-
-/// Whether a request changes nothing, so that it need not wait for one that does.
-fn only_looks(request: &Request) -> bool {
-    use control::request::{
-        KeyRequest, NbdRequest, ScheduleRequest, SnapshotRequest, TargetRequest, VolumeRequest,
-    };
-    matches!(
-        request,
-        Request::Pool(PoolRequest::Get { .. })
-            | Request::Volume(
-                VolumeRequest::List
-                    | VolumeRequest::Space
-                    | VolumeRequest::Show { .. }
-                    | VolumeRequest::Get { .. }
-            )
-            | Request::Snapshot(
-                SnapshotRequest::List { .. } | SnapshotRequest::Schedule(ScheduleRequest::List)
-            )
-            | Request::Key(KeyRequest::Status { .. })
-            | Request::Target(TargetRequest::List | TargetRequest::Show { .. })
-            | Request::Nbd(NbdRequest::List)
-            | Request::Replicate(ReplicateRequest::List)
-    )
+    request.only_looks() || must_not_wait(request)
 }
 
 /// Whether a request changes something, and must neither wait for others nor hold them up: it reads nothing that
@@ -451,13 +427,13 @@ mod tests {
     #[test]
     fn what_is_said_to_look_only_changes_nothing() {
         let clear = Request::Pool(PoolRequest::Clear { device: None });
-        assert!(!only_looks(&clear) && goes_beside_changes(&clear));
+        assert!(!clear.only_looks() && goes_beside_changes(&clear));
         let run = Request::Replicate(ReplicateRequest::Run {
             dataset: "tank/v".parse().expect("a name"),
         });
-        assert!(!only_looks(&run) && goes_beside_changes(&run));
+        assert!(!run.only_looks() && goes_beside_changes(&run));
         let list = Request::Volume(VolumeRequest::List);
-        assert!(only_looks(&list) && goes_beside_changes(&list));
+        assert!(list.only_looks() && goes_beside_changes(&list));
         let destroy = Request::Volume(VolumeRequest::Destroy {
             name: "tank/v".parse().expect("a name"),
             recursive: false,

@@ -114,17 +114,10 @@ pub fn run(args: ServeArgs, common: &Common) -> Result<(), Failure> {
         noted::wait(note)?;
     }
     let mut told = Vec::new();
-    let pool = open::import_telling(
-        engine,
-        common,
-        &args.pool,
-        &args.owner(),
-        args.claims.into(),
-        |note| {
-            told = connections::noted(note);
-            let_clients_wait(&early, &args, started, &told)
-        },
-    )?;
+    let pool = open::import_telling(engine, common, &args.pool, &args.wish(), |note| {
+        told = connections::noted(note);
+        let_clients_wait(&early, &args, started, &told)
+    })?;
     let imported_ms = started.elapsed().as_millis() as u64;
     tracing::info!(pool = %args.pool, after_ms = imported_ms, "pool imported");
 

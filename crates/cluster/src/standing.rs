@@ -1,0 +1,97 @@
+//! Whether Pacemaker may start a pool at any moment, so that nobody else may open it.
+
+use appliance::render::pool_id;
+use appliance::xml::Element;
+use units::PoolName;
+
+use crate::machine::Machine;
+use crate::process::Invocation;
+
+/// `CRM_EX_NOSUCH`: what was asked for is not in the configuration.
+const EXIT_NO_SUCH_THING: i32 = 105;
+
+/// What Pacemaker does with a pool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PoolStanding {
+    /// No Pacemaker answers on this machine; one on another head may have the pool.
+    Unknown,
+    /// It does not know the pool.
+    Absent,
+    /// It keeps the pool stopped until an administrator says otherwise.
+    Stopped,
+    /// It starts and stops the pool.
+    Managed,
+}
+
+/// Asks the Pacemaker of `machine`.
+pub fn pool_standing(machine: &dyn Machine, pool: &PoolName) -> PoolStanding {
+    let query = format!("//primitive[@id='{}']", pool_id(pool));
+    let invocation = Invocation::new("cibadmin", &["--query", "--xpath", &query]);
+    let Ok(output) = machine.run(&invocation) else {
+        return PoolStanding::Unknown;
+    };
+    match output.code {
+        0 => Element::parse(&output.text())
+            .map_or(PoolStanding::Managed, |resource| standing(&resource)),
+        EXIT_NO_SUCH_THING => PoolStanding::Absent,
+        _ => PoolStanding::Unknown,
+    }
+}
+
+fn standing(resource: &Element) -> PoolStanding {
+    let metas = resource.children.iter();
+    let metas = metas.filter(|child| child.name == "meta_attributes");
+    let mut pairs = metas.flat_map(|meta| &meta.children);
+    let is_stopped = |pair: &Element| {
+        pair.attribute("name") == Some("target-role")
+            && pair
+                .attribute("value")
+                .is_some_and(|role| role.eq_ignore_ascii_case("stopped"))
+    };
+    match pairs.any(is_stopped) {
+        true => PoolStanding::Stopped,
+        false => PoolStanding::Managed,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::process::{Output, RunError};
+
+    /// A machine whose `cibadmin` ends so.
+    struct Tool(i32, &'static str);
+
+    impl Machine for Tool {
+        fn run(&self, invocation: &Invocation) -> Result<Output, RunError> {
+            assert_eq!(invocation.program, "cibadmin");
+            Ok(Output {
+                code: self.0,
+                stdout: self.1.as_bytes().to_vec(),
+                stderr: Vec::new(),
+            })
+        }
+    }
+
+    #[test]
+    fn only_a_pool_that_is_told_to_stay_stopped_is_left_to_others() {
+        const STOPPED: &str = r#"<primitive id="pool-tank" class="ocf" provider="bulkhead" type="pool">
+            <meta_attributes id="m"><nvpair id="n" name="target-role" value="Stopped"/></meta_attributes></primitive>"#;
+        const STARTED: &str = r#"<primitive id="pool-tank" class="ocf" provider="bulkhead" type="pool">
+            <meta_attributes id="m"><nvpair id="n" name="target-role" value="Started"/></meta_attributes></primitive>"#;
+        const PLAIN: &str =
+            r#"<primitive id="pool-tank" class="ocf" provider="bulkhead" type="pool"/>"#;
+        let pool = "tank".parse().expect("a good name");
+        for (code, said, expected) in [
+            (0, STOPPED, PoolStanding::Stopped),
+            (0, STARTED, PoolStanding::Managed),
+            (0, PLAIN, PoolStanding::Managed),
+            (0, "no xml", PoolStanding::Managed),
+            (105, "", PoolStanding::Absent),
+            (102, "", PoolStanding::Unknown),
+        ] {
+            let found = pool_standing(&Tool(code, said), &pool);
+            assert_eq!(found, expected, "{code} {said}");
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! A pool some of whose devices are missing when it is opened: those that are present may be the
+//! ones that fell behind, and nothing on them tells.
+
+mod common;
+
+use std::path::Path;
+use std::process::Stdio;
+
+use common::nbd::Nbd;
+use common::{Machine, eventually};
+
+/// Exit code of what needs a word of the administrator.
+const NEEDS_CONFIRMATION: i32 = 6;
+/// Starts a server that serves NBD only, and waits for missing devices as long as said.
+const SERVER: &str = "pool-server tank --no-iscsi --no-nbd --wait-for-devices";
+
+/// Contents of the first block: which write it was that survived.
+fn write(machine: &Machine, byte: u8) {
+    let mut client = Nbd::connect(&machine.nbd_socket(), "v").expect("connected");
+    client.write(0, &[byte; 4096]).expect("written");
+    client.flush().expect("durable");
+}
+
+fn read(machine: &Machine) -> u8 {
+    let mut client = Nbd::connect(&machine.nbd_socket(), "v").expect("connected");
+    client.read(0, 4096).expect("readable")[0]
+}
+
+fn take_away(machine: &Machine, disk: &str) {
+    std::fs::create_dir_all(machine.path("away")).expect("a folder");
+    let away = machine.path("away").join(disk);
+    std::fs::rename(machine.path(disk), away).expect("taken away");
+}
+
+fn bring_back(machine: &Machine, disk: &str) {
+    let away = machine.path("away").join(disk);
+    std::fs::rename(away, machine.path(disk)).expect("brought back");
+}
+
+/// `a` fell behind, then the server was killed, and `b` is not there: only old contents are.
+fn with_stale_leg_alone() -> Machine {
+    let machine = Machine::with_exported_volume();
+    let server = machine.serve("");
+    write(&machine, 1);
+    let a = machine.path("a");
+    machine.ok(&format!("pool offline tank {}", a.display()));
+    write(&machine, 2);
+    server.kill();
+    take_away(&machine, "b");
+    machine
+}
+
+#[test]
+fn a_stale_leg_alone_is_not_served_and_the_refusal_says_what_is_missing_and_what_to_do() {
+    let machine = with_stale_leg_alone();
+    let said = machine.run(&format!("{SERVER} 0"));
+    assert_eq!(said.code, NEEDS_CONFIRMATION, "{} {}", said.out, said.err);
+    let missing = machine.path("b").display().to_string();
+    let command = "bulkhead pool confirm tank --missing-devices-are-not-newer";
+    for part in ["tank", &missing, "transaction group", command] {
+        assert!(said.err.contains(part), "{part}: {}", said.err);
+    }
+    machine.refused("volume list tank", NEEDS_CONFIRMATION, command);
+
+    bring_back(&machine, "b");
+    let server = machine.serve("");
+    assert_eq!(read(&machine), 2);
+    assert_eq!(server.stop(), 0);
+}
+
+#[test]
+fn a_server_waits_for_a_device_that_comes_late_and_serves_what_is_on_it() {
+    let machine = with_stale_leg_alone();
+    let log = std::fs::File::create(machine.path("log")).expect("a log");
+    let mut command = machine.command(&format!("{SERVER} 60"));
+    command.stdout(Stdio::null()).stderr(log);
+    let child = command.spawn().expect("the server starts");
+    let server = common::ServerProcess { child };
+    eventually("it waits", || machine.log().contains("waits for devices"));
+    bring_back(&machine, "b");
+    eventually("it serves", || machine.log().contains("listening"));
+    assert_eq!(server.stop(), 0);
+    let server = machine.serve("");
+    assert_eq!(read(&machine), 2);
+    assert_eq!(server.stop(), 0);
+}
+
+#[test]
+fn a_word_of_the_administrator_opens_one_state_of_the_pool_once() {
+    let machine = with_stale_leg_alone();
+    let before = std::fs::read(machine.path("a")).expect("readable");
+    let confirm = "pool confirm tank";
+    machine.refused(
+        confirm,
+        NEEDS_CONFIRMATION,
+        "--missing-devices-are-not-newer",
+    );
+    let said = machine.ok(&format!("{confirm} --missing-devices-are-not-newer"));
+    assert!(said.out.contains("b"), "{}", said.out);
+    let server = machine.serve("--wait-for-devices 0");
+    assert_eq!(read(&machine), 1);
+    server.kill();
+    // From now on the label says that `b` is out.
+    let server = machine.serve("--wait-for-devices 0");
+    assert_eq!(server.stop(), 0);
+
+    // The same question again: the word was used up.
+    std::fs::write(machine.path("a"), before).expect("written");
+    machine.refused(&format!("{SERVER} 0"), NEEDS_CONFIRMATION, "pool confirm");
+}
+
+#[test]
+fn a_word_about_one_state_of_the_pool_is_none_about_another() {
+    let machine = with_stale_leg_alone();
+    machine.ok("pool confirm tank --missing-devices-are-not-newer");
+    // Used with everything present, it is as good as never said.
+    bring_back(&machine, "b");
+    let server = machine.serve("");
+    write(&machine, 3);
+    server.kill();
+    take_away(&machine, "b");
+    machine.refused(&format!("{SERVER} 0"), NEEDS_CONFIRMATION, "pool confirm");
+}
+
+/// What a drill does that takes a disk away, and then the head.
+#[test]
+fn a_leg_that_failed_while_it_was_served_is_marked_and_the_others_start_without_a_word() {
+    let machine = Machine::with_exported_volume();
+    let faults = machine.path("faults");
+    std::fs::write(&faults, "").expect("written");
+    let server = machine.serve(&format!("--leg-faults {}", faults.display()));
+    write(&machine, 1);
+    let line = format!("{} gone\n", machine.path("a").display());
+    std::fs::write(&faults, line).expect("written");
+    write(&machine, 2);
+    eventually("the leg is marked in the label of the other", || {
+        is_marked(&machine.path("b"))
+    });
+    server.kill();
+    take_away(&machine, "a");
+    let server = machine.serve("--wait-for-devices 0");
+    assert_eq!(read(&machine), 2);
+    assert_eq!(server.stop(), 0);
+}
+
+fn is_marked(disk: &Path) -> bool {
+    let output = std::process::Command::new("/usr/sbin/zdb")
+        .arg("-l")
+        .arg(disk)
+        .output()
+        .expect("zdb (package zfsutils-linux) is installed");
+    String::from_utf8_lossy(&output.stdout).contains("bulkhead:failed")
+}
