@@ -33,8 +33,8 @@ export async function showsTraffic({ browser, head }) {
     await assertAccessible(page, "charts of a volume in use");
     const space = page.getByRole("meter", { name: "Space of tank in use" });
     await space.waitFor();
-    assert.match(await space.getAttribute("aria-valuetext"), /^[\d.]+ [KM]iB of [\d.]+ MiB, \d+ %$/);
-    await page.getByText(/^[\d.]+ [KM]iB of [\d.]+ MiB, \d+ %$/).waitFor();
+    assert.match(await space.getAttribute("aria-valuetext"), /^\d+ % full, [\d.]+ MiB of [\d.]+ MiB left$/);
+    await page.getByText(/^\d+ % full, [\d.]+ MiB of [\d.]+ MiB left$/).waitFor();
 
     await visit(page, "volumes");
     const row = page.getByRole("table", { name: "Volumes" }).getByRole("row", { name: /tank\/vm0/ });

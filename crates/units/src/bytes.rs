@@ -138,10 +138,10 @@ fn scaled(number: &str, shift: u32) -> Option<u128> {
         return None;
     }
     // A number with so many digits is too large, whatever they are.
-    let whole: u64 = whole.parse().unwrap_or(u64::MAX);
+    let whole = whole.parse::<u64>().map_or(1 << u64::BITS, u128::from);
     let tenths = 10_u128.pow(fraction.len() as u32);
     let part = fraction.parse::<u64>().unwrap_or(0);
-    Some((u128::from(whole) << shift) + ((u128::from(part) << shift) / tenths))
+    Some((whole << shift) + ((u128::from(part) << shift) / tenths))
 }
 
 impl fmt::Display for ByteCount {

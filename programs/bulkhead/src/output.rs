@@ -151,7 +151,8 @@ pub fn bytes(count: u64) -> String {
             };
         }
     }
-    count.to_string()
+    // A bare number could be anything.
+    format!("{count}B")
 }
 
 fn rolled_back(done: &RolledBack) -> String {
@@ -556,8 +557,8 @@ mod tests {
             (10 << 30, "10G"),
             (1_500_000_000, "1.4G"),
             (16_384, "16K"),
-            (7, "7"),
-            (0, "0"),
+            (7, "7B"),
+            (0, "0B"),
         ] {
             assert_eq!(bytes(count), shown);
         }

@@ -167,7 +167,7 @@ mod tests {
             progress(1 << 20, 1 << 20, Some(4 << 20), second),
             "2M of 4M, 50%, 1M/s, 2 s left"
         );
-        assert_eq!(progress(0, 0, Some(4 << 20), second), "0 of 4M, 0%, 0/s");
+        assert_eq!(progress(0, 0, Some(4 << 20), second), "0B of 4M, 0%, 0B/s");
         let more = progress(5 << 20, 0, Some(4 << 20), second);
         assert_eq!(more, "5M of 5M, 100%, 5M/s, 0 s left");
     }

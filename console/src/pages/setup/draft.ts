@@ -149,10 +149,10 @@ export function sortFindings(findings: Finding[], fields: string[]): Map<string,
   return sorted;
 }
 
-/** Whether a finding is about a place of the form in which nothing stands yet. */
+/** Whether an error is about a place of the form that is not filled in yet, which is nobody's mistake. */
 export function isToFillIn(document: ApplianceDocument, finding: Finding): boolean {
   const key = finding.where.key ?? "";
-  return finding.severity === "error" && key !== "" && isEmpty(valueAt(document, key));
+  return finding.severity === "error" && key !== "" && isUnfinished(valueAt(document, key));
 }
 
 function valueAt(document: unknown, key: string): unknown {
@@ -162,11 +162,12 @@ function valueAt(document: unknown, key: string): unknown {
 
 const isObject = (value: unknown): value is Record<string, unknown> => typeof value === "object" && value !== null;
 
-/** Nothing, or a structure of nothings; where a network is named beside an empty address, nobody typed anything. */
-function isEmpty(value: unknown): boolean {
+/** Nothing, or something with a place in it where nothing stands. */
+function isUnfinished(value: unknown): boolean {
   if (value === undefined || value === null || value === "") return true;
   if (!isObject(value)) return false;
-  return Object.entries(value).every(([name, inner]) => name === "network" || isEmpty(inner));
+  const inner = Object.values(value);
+  return inner.length === 0 || inner.some(isUnfinished);
 }
 
 /** The keys of all fields that the form shows. */

@@ -232,6 +232,17 @@ mod tests {
         }
     }
 
+    /// SBC-4, table 33: READ and WRITE (6), (10), (12), (16), WRITE AND VERIFY (10), (12), (16).
+    #[test]
+    fn an_operation_code_alone_tells_what_moves_data() {
+        let all = |opcodes: &[u8], op| opcodes.iter().all(|one| by_opcode(*one) == Some(op));
+        assert!(all(&[0x08, 0x28, 0xa8, 0x88], Op::Read));
+        assert!(all(&[0x0a, 0x2a, 0xaa, 0x8a], Op::Write));
+        assert!(all(&[0x2e, 0xae, 0x8e], Op::WriteAndVerify));
+        // GET LBA STATUS and others share theirs; 0xff is nobody's.
+        assert_eq!((by_opcode(0x9e), by_opcode(0xff)), (None, None));
+    }
+
     #[test]
     fn cdb_lengths_follow_the_group_code() {
         for row in TABLE {

@@ -6,7 +6,8 @@ use std::collections::BTreeSet;
 use control::answer::{DamageView, DeviceView, PoolStatus};
 use control::space::{FULL_PERCENTS, full_level};
 use control::{Advice, Button, Severity};
-use units::ByteCount;
+
+use crate::output::bytes;
 
 /// A device with more errors than this is not to be trusted again.
 const ERRORS_MAX: u64 = 50;
@@ -42,7 +43,7 @@ pub fn suspended_step(name: &str) -> Advice {
 fn space_step(pool: &PoolStatus) -> Option<Advice> {
     let (name, space) = (&pool.name, pool.space.as_ref()?);
     let level = full_level(space.full_percent);
-    let left = ByteCount(space.available);
+    let left = bytes(space.available);
     let (severity, why) = match space.refuses {
         true => (
             Severity::Error,

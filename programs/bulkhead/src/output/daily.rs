@@ -306,7 +306,7 @@ mod tests {
         };
         assert_eq!(
             scan_line(&scan),
-            "scrub running, 25%, 0 repaired, 0 errors, 1 min 30 s to go"
+            "scrub running, 25%, 0B repaired, 0 errors, 1 min 30 s to go"
         );
         scan = ScanView {
             state: "finished".to_owned(),

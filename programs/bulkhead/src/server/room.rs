@@ -6,11 +6,12 @@ use std::time::{Duration, Instant};
 
 use control::answer::PoolSpace;
 use control::space::{FullChange, FullLevel};
-use units::{ByteCount, VolumeName};
+use units::VolumeName;
 use zpool::Pool;
 
 use crate::operations::events::News;
 use crate::operations::space::{self, Promises};
+use crate::output::bytes;
 
 /// Datasets are looked at again after this time if nothing is known to have changed them.
 const PROMISES_AGE_MAX: Duration = Duration::from_secs(10);
@@ -79,7 +80,7 @@ impl Room {
     /// What is to be told of a pool that has this space.
     pub fn news(&mut self, pool: &str, space: &PoolSpace) -> Option<News> {
         let percent = space.full_percent;
-        let (usable, available) = (ByteCount(space.usable), ByteCount(space.available));
+        let (usable, available) = (bytes(space.usable), bytes(space.available));
         let change = self.level.look(percent)?;
         let (message, is_bad) = match change {
             FullChange::Reached(_) => (
