@@ -135,6 +135,19 @@ pub enum PoolErrorKind {
         /// "active", "exported", ...
         state: String,
     },
+    /// A device belongs to a pool that another host has not let go of: no word makes it free.
+    #[error(
+        "device {} belongs to pool {pool}, which {host} has not exported and may still use",
+        path.display()
+    )]
+    DeviceActive {
+        /// Which.
+        path: PathBuf,
+        /// The pool's name.
+        pool: String,
+        /// Who used it last.
+        host: String,
+    },
     /// A label of a spare or cache does not name the pool.
     #[error(
         "device {} is, or was, the {word} of a pool: remove it there, or say that it may be \

@@ -172,6 +172,16 @@ fn pool_of_a_living_process_is_refused_and_of_a_killed_one_taken_over() {
             let found = discover(&[folder()]).expect("discover");
             let error = SafeToOwn::same_host_and_locked(engine, &found[0]).expect_err("foreign");
             assert_eq!(error.kind, PoolErrorKind::ActiveElsewhere);
+            // Its owner may go on writing: no word makes its disks free for another pool.
+            let devices = vec![folder().join("a"), folder().join("b")];
+            let other = "other".parse().expect("a name");
+            let mut spec = PoolSpec::new(other, GroupKind::Mirror, devices);
+            spec.overwrite = true;
+            let error = Pool::create(engine, &spec).expect_err("in use elsewhere");
+            assert!(
+                matches!(error.kind, PoolErrorKind::DeviceActive { .. }),
+                "{error}"
+            );
         }
         Some(_) => {
             let engine = engine();

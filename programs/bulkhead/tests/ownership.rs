@@ -84,6 +84,39 @@ fn a_frozen_server_keeps_its_locks_and_goes_on_when_it_wakes_up() {
     assert_eq!(server.stop(), 0);
 }
 
+/// The owner is another machine, where locks do not reach, and may go on writing.
+#[test]
+fn disks_of_a_pool_that_another_host_has_not_exported_are_never_overwritten() {
+    const IN_USE: i32 = 5;
+    let machine = Machine::with_exported_volume();
+    machine.serve("--host-id 00000001").kill();
+    machine.add_disk("c", 128 << 20);
+    let other = "--host-id 00000002";
+    machine.ok(&format!("pool create mine c {other}"));
+    for verb in [
+        "pool create new a b",
+        "pool add mine a",
+        "pool attach mine c a",
+        "pool replace mine c a",
+        "pool replace-disk mine c --with a --yes",
+    ] {
+        let words = format!("{verb} --overwrite-old-labels {other}");
+        machine.refused(&words, IN_USE, "may still use");
+    }
+    assert_eq!(
+        machine
+            .ok("volume list tank --json --host-id 00000001")
+            .json()[0]["name"],
+        "tank/v"
+    );
+    // Exported there, and by the owner itself after a crash, they are free.
+    machine.ok(&format!(
+        "pool attach mine c a --overwrite-old-labels {other}"
+    ));
+    machine.serve("--host-id 00000001").kill();
+    machine.ok("pool create new b --overwrite-old-labels --host-id 00000001");
+}
+
 const DISKS: [&str; 2] = ["a", "b"];
 
 /// Freezes the server with nothing on its way to the disks; when that was.

@@ -9,6 +9,7 @@ use super::import::unusable;
 use super::spec::{self, GroupSpec, add_property, features};
 use super::status::{DeviceState, DeviceStatus, Role};
 use super::{Pool, PoolSpec, c_text};
+use crate::HostId;
 use crate::device;
 use crate::error::{PoolError, PoolErrorKind, ZfsError, errno, static_text};
 use crate::nvlist::{NvList, NvValue};
@@ -47,12 +48,35 @@ pub struct PoolProperty {
     pub is_set: bool,
 }
 
+/// Who may be known to have stopped using a device that is to be overwritten.
+#[derive(Clone, Copy)]
+pub(super) struct Overwriter {
+    /// Whether it may be overwritten at all.
+    pub(super) is_asked: bool,
+    /// The host that overwrites: no process of it holds the lock of a device that it claimed.
+    pub(super) host: HostId,
+    /// The pool that is open here, so that nobody else uses its devices.
+    pub(super) pool_guid: Option<u64>,
+}
+
+impl Overwriter {
+    /// Whether whoever wrote this label has surely stopped.
+    fn outlived(self, label: &Label) -> bool {
+        let is_ours = |host: u32| {
+            // Where nobody chose a number, each pool gives the host another one.
+            let of_pool = HostId::of_this_machine(&label.pool_name);
+            [self.host, of_pool].iter().any(|own| own.0.get() == host)
+        };
+        self.pool_guid == Some(label.pool_guid) || label.host_id.is_some_and(is_ours)
+    }
+}
+
 /// Refuses devices that a command must not overwrite.
 pub(super) fn check_new_devices<'a>(
     doing: &'static str,
     pool: &str,
     devices: impl Iterator<Item = &'a PathBuf>,
-    overwrite: bool,
+    overwriter: Overwriter,
 ) -> Result<(), PoolError> {
     let mut seen = std::collections::HashSet::new();
     for path in devices {
@@ -63,7 +87,7 @@ pub(super) fn check_new_devices<'a>(
                 why: "it is named twice".into(),
             })
         } else {
-            check_new_device(path, overwrite)
+            check_new_device(path, overwriter)
         };
         checked.map_err(|kind| PoolError::new(doing, pool, kind))?;
     }
@@ -83,7 +107,7 @@ pub(super) fn forget_other_contents<'a>(devices: impl Iterator<Item = &'a PathBu
     }
 }
 
-fn check_new_device(path: &Path, overwrite: bool) -> Result<(), PoolErrorKind> {
+fn check_new_device(path: &Path, overwriter: Overwriter) -> Result<(), PoolErrorKind> {
     if !path.is_absolute() {
         return Err(PoolErrorKind::DeviceUnusable {
             path: path.to_owned(),
@@ -106,14 +130,22 @@ fn check_new_device(path: &Path, overwrite: bool) -> Result<(), PoolErrorKind> {
     let Some(label) = label else {
         let path = path.to_owned();
         return match labels::other_contents(&path).map_err(failed)? {
-            Some(what) if !overwrite => Err(PoolErrorKind::DeviceHolds { path, what }),
+            Some(what) if !overwriter.is_asked => Err(PoolErrorKind::DeviceHolds { path, what }),
             _ => Ok(()),
         };
     };
     let path = path.to_owned();
     let state = match label.state {
         LabelState::Destroyed => return Ok(()),
-        _ if overwrite => return Ok(()),
+        LabelState::Active if overwriter.is_asked && !overwriter.outlived(&label) => {
+            let unnamed = || "another host".to_owned();
+            return Err(PoolErrorKind::DeviceActive {
+                path,
+                pool: label.pool_name,
+                host: label.host_name.unwrap_or_else(unnamed),
+            });
+        }
+        _ if overwriter.is_asked => return Ok(()),
         LabelState::Active => "not exported",
         LabelState::Exported => "exported",
         LabelState::Spare => {
@@ -240,7 +272,8 @@ impl Pool {
         const DOING: &str = "add devices to";
         let name = self.name().as_str();
         let devices = groups.iter().flat_map(|group| &group.devices);
-        check_new_devices(DOING, name, devices, overwrite)?;
+        let overwriter = self.overwriter(overwrite, self.status()?.guid);
+        check_new_devices(DOING, name, devices, overwriter)?;
         let tree = spec::vdev_tree(groups, self.ashift())
             .map_err(|kind| PoolError::new(DOING, name, kind))?;
         // SAFETY: the library runs; name and list live for the call and are copied.
@@ -248,6 +281,14 @@ impl Pool {
         self.device_result(DOING, code, groups.first().and_then(|g| g.devices.first()))?;
         forget_other_contents(groups.iter().flat_map(|group| &group.devices));
         Ok(())
+    }
+
+    fn overwriter(&self, is_asked: bool, guid: u64) -> Overwriter {
+        Overwriter {
+            is_asked,
+            host: self.engine.host_id(),
+            pool_guid: Some(guid),
+        }
     }
 
     /// The property, if it is set: what new groups are made with.
@@ -294,7 +335,8 @@ impl Pool {
         }
         if !(replacing && is_own(Role::Spare)) {
             let name = self.name().as_str();
-            check_new_devices(doing, name, std::iter::once(&path), overwrite)?;
+            let overwriter = self.overwriter(overwrite, status.guid);
+            check_new_devices(doing, name, std::iter::once(&path), overwriter)?;
         }
         let mut tree = NvList::new();
         tree.set_text("type", "root");
@@ -500,8 +542,13 @@ fn property_of(name: String, entry: NvValue<'_>) -> Option<PoolProperty> {
 
 impl PoolSpec {
     /// Refuses devices that are missing, too small, in use, or in a pool already.
-    pub(super) fn check_devices(&self) -> Result<(), PoolError> {
-        check_new_devices("create", self.name.as_str(), self.devices(), self.overwrite)
+    pub(super) fn check_devices(&self, host: HostId) -> Result<(), PoolError> {
+        let overwriter = Overwriter {
+            is_asked: self.overwrite,
+            host,
+            pool_guid: None,
+        };
+        check_new_devices("create", self.name.as_str(), self.devices(), overwriter)
     }
 
     /// To be called when the pool is made.

@@ -47,7 +47,7 @@ impl Pool {
     pub fn create(engine: &'static Engine, spec: &PoolSpec) -> Result<Self, PoolError> {
         const DOING: &str = "create";
         let name = spec.name.as_str();
-        spec.check_devices()?;
+        spec.check_devices(engine.host_id())?;
         let tree = spec
             .vdev_tree()
             .map_err(|kind| PoolError::new(DOING, name, kind))?;

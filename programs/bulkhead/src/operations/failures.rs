@@ -74,6 +74,7 @@ pub fn pool(error: PoolError) -> Failure {
         }
         Kind::DeviceInUse { .. }
         | Kind::DeviceInPool { .. }
+        | Kind::DeviceActive { .. }
         | Kind::DeviceKept { .. }
         | Kind::DeviceHolds { .. }
         | Kind::Busy
@@ -96,7 +97,14 @@ pub fn pool(error: PoolError) -> Failure {
         Kind::NoSpace => FailureKind::NoSpace,
         _ => FailureKind::Failed,
     };
-    Failure::new(kind, told(&error, &error.kind, error.cause))
+    let failure = Failure::new(kind, told(&error, &error.kind, error.cause));
+    match &error.kind {
+        Kind::DeviceActive { host, .. } => failure.advise(format!(
+            "export or destroy that pool on {host}, or run this command there; erase the device first if that \
+             host is gone for good"
+        )),
+        _ => failure,
+    }
 }
 
 /// The error in full where the library's own word adds something to its kind.
