@@ -17,6 +17,9 @@ pub const REPLICATION_PEERS_PROPERTY: &str = "bulkhead:replication-peers";
 /// Property of a volume: it was a copy, and has taken the place of its original.
 pub const PROMOTED_PROPERTY: &str = "bulkhead:promoted";
 
+/// Property of a snapshot that replication brought: when it arrived, in seconds since 1970 by the receiver's clock.
+pub const ARRIVED_PROPERTY: &str = "bulkhead:arrived";
+
 /// What a volume's original has set aside, beside its [`EXPORT_PROPERTY`](crate::exports::EXPORT_PROPERTY);
 /// never a property of the original itself.
 pub const RESERVED_PROPERTY: &str = "bulkhead:reserved";
@@ -29,6 +32,9 @@ pub const EVERY_SECONDS_MIN: u64 = 10;
 pub const EVERY_SECONDS_MAX: u64 = 366 * 24 * 3600;
 /// Most snapshots of replication that are kept of a volume.
 pub const KEEP_MAX: u32 = 10_000;
+
+/// Most days of which a receiver keeps a snapshot.
+pub const KEEP_DAYS_MAX: u32 = 3_660;
 
 /// The certificate of a pool, known by its fingerprint.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
@@ -175,6 +181,25 @@ pub struct Peer {
     pub fingerprint: Fingerprint,
     /// The volume that it may write, or the dataset below which it may write.
     pub below: VolumeName,
+    /// What stays of it here, whatever it asks for.
+    #[serde(default)]
+    pub retention: Retention,
+}
+
+/// What a receiver keeps at least of each volume. The sender may ask for more, never for less.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Retention {
+    /// So many of the newest snapshots of replication, 1 to [`KEEP_MAX`].
+    pub newest: u32,
+    /// Of each of so many last days on which some arrived, the first one, up to [`KEEP_DAYS_MAX`].
+    pub days: u32,
+}
+
+impl Default for Retention {
+    fn default() -> Self {
+        Self { newest: 8, days: 7 }
+    }
 }
 
 /// Requests about replication.

@@ -4,8 +4,10 @@
 mod common;
 
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::{Shutdown, TcpListener, TcpStream};
 use std::process::Stdio;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use common::heads::{Head, MIB, fill, noise};
@@ -76,11 +78,16 @@ impl Pair {
         }
     }
 
+    /// The far side keeps no more than it is asked to.
     fn accept(&self, below: &str) {
+        self.accept_keeping(below, "--keep 1 --keep-days 0");
+    }
+
+    fn accept_keeping(&self, below: &str, options: &str) {
         let print = &self.near_print;
-        self.far
-            .machine
-            .ok(&format!("replicate accept {print} --below {below}"));
+        self.far.machine.ok(&format!(
+            "replicate accept {print} --below {below} {options}"
+        ));
     }
 
     /// Names of the snapshots of `volume` that replication made.
@@ -230,6 +237,96 @@ fn either_side_may_be_killed_at_any_moment() {
     }
     assert!(pair.snapshots(&pair.far, "tank/copy").len() <= 1);
     assert!(pair.far.token("tank/copy").is_empty());
+}
+
+/// Whoever has the source asks for one snapshot, and sends so many that the good ones would fall out.
+#[test]
+fn the_source_does_not_rule_what_the_backup_keeps() {
+    let pair = Pair::new();
+    pair.set("--into tank/copy --keep 1");
+    pair.accept_keeping("tank/copy", "--keep 3 --keep-days 2");
+    pair.run_in_turn();
+    let good = pair.snapshots(&pair.far, "tank/copy");
+    for _ in 0..5 {
+        pair.run_in_turn();
+    }
+    let left = pair.snapshots(&pair.far, "tank/copy");
+    assert_eq!(left[0], good[0], "the first of its day");
+    assert!(left.len() >= 4, "{left:?}");
+    assert!(pair.snapshots(&pair.near, "tank/v").len() <= 2);
+    let list = pair.far.machine.ok("replicate list tank --json").json();
+    assert_eq!(list["peers"][0]["retention"]["newest"], 3, "{list}");
+    // Fewer are kept from now on because this side says so.
+    pair.accept("tank/copy");
+    pair.run_in_turn();
+    assert_eq!(pair.snapshots(&pair.far, "tank/copy").len(), 1);
+}
+
+#[test]
+fn connections_that_say_nothing_do_not_hold_up_replication() {
+    let pair = Pair::new();
+    pair.set("--into tank/copy");
+    pair.accept("tank/copy");
+    let connect = |_| {
+        let mut dripping = TcpStream::connect(&pair.address).expect("connected");
+        dripping.write_all(&[0x16]).expect("sent");
+        dripping
+    };
+    let silent: Vec<TcpStream> = (0..40).map(connect).collect();
+    pair.near.machine.ok("replicate run tank/v");
+    drop(silent);
+}
+
+/// Lets so many bytes through, and then nothing more.
+fn stalling_way(to: String, most: usize) -> (String, Arc<AtomicBool>) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("bound");
+    let address = listener.local_addr().expect("an address").to_string();
+    let stalled = Arc::new(AtomicBool::new(false));
+    let told = Arc::clone(&stalled);
+    std::thread::spawn(move || {
+        let (near, _) = listener.accept().expect("accepted");
+        let far = TcpStream::connect(to).expect("connected");
+        let back = (
+            far.try_clone().expect("a copy"),
+            near.try_clone().expect("a copy"),
+        );
+        let forth = std::thread::spawn(move || {
+            let _ = std::io::copy(&mut (&near).take(most as u64), &mut &far);
+            told.store(true, Ordering::Release);
+            (near, far)
+        });
+        let (mut from, mut to) = back;
+        let _ = std::io::copy(&mut from, &mut to);
+        // The far side has ended it.
+        let _ = to.shutdown(Shutdown::Both);
+        drop(forth.join());
+    });
+    (address, stalled)
+}
+
+/// Its silence alone would end it after a minute.
+#[test]
+fn a_stream_ends_at_once_when_its_pool_is_revoked() {
+    const AT_ONCE: Duration = Duration::from_secs(30);
+    let pair = Pair::new();
+    let mut client = pair.near.client();
+    client.write(0, &noise(5, 8 * MIB)).expect("written");
+    client.flush().expect("flushed");
+    let (way, stalled) = stalling_way(pair.address.clone(), 2 * MIB);
+    let print = &pair.far_print;
+    pair.near.machine.ok(&format!(
+        "replicate set tank/v --to {way} --peer {print} --into tank/copy"
+    ));
+    pair.accept("tank/copy");
+    let mut run = pair.near.machine.command("replicate run tank/v");
+    run.stdout(Stdio::null()).stderr(Stdio::null());
+    let mut run = run.spawn().expect("started");
+    common::eventually("the stream stands", || stalled.load(Ordering::Acquire));
+    let print = &pair.near_print;
+    pair.far.machine.ok(&format!("replicate revoke {print}"));
+    let revoked = Instant::now();
+    assert!(!run.wait().expect("it ends").success());
+    assert!(revoked.elapsed() < AT_ONCE, "{:?}", revoked.elapsed());
 }
 
 /// Both heads of each appliance, in turn: the schedule goes on with whoever has the pool.

@@ -2,7 +2,7 @@
 
 use clap::{Args, Subcommand};
 use control::Failure;
-use control::replication::{Fingerprint, Peer, ReplicateDocument, ReplicateRequest};
+use control::replication::{Fingerprint, Peer, ReplicateDocument, ReplicateRequest, Retention};
 use control::request::Request;
 use units::VolumeName;
 
@@ -23,6 +23,12 @@ pub enum ReplicateCommand {
         /// The dataset below which it may write, or the one volume
         #[arg(long, value_name = "POOL/NAME")]
         below: VolumeName,
+        /// Snapshots of replication that stay of each volume, even if the other pool asks for fewer
+        #[arg(long, value_name = "NUMBER", default_value_t = Retention::default().newest)]
+        keep: u32,
+        /// Of so many last days on which some arrived, the first one stays as well
+        #[arg(long, value_name = "NUMBER", default_value_t = Retention::default().days)]
+        keep_days: u32,
     },
     /// Do not let another pool replicate into this one any more
     Revoke {
@@ -133,9 +139,24 @@ impl ReplicateCommand {
         let (pool, request): (Whose, _) = match self {
             Self::Identity(pool) => (pool.into(), ReplicateRequest::Identity),
             Self::List(pool) => (pool.into(), ReplicateRequest::List),
-            Self::Accept { fingerprint, below } => {
-                let pool = Whose::Pool(below.pool());
-                (pool, ReplicateRequest::Accept(Peer { fingerprint, below }))
+            Self::Accept {
+                fingerprint,
+                below,
+                keep,
+                keep_days,
+            } => {
+                let peer = Peer {
+                    fingerprint,
+                    below,
+                    retention: Retention {
+                        newest: keep,
+                        days: keep_days,
+                    },
+                };
+                (
+                    Whose::Pool(peer.below.pool()),
+                    ReplicateRequest::Accept(peer),
+                )
             }
             Self::Revoke { fingerprint, pool } => {
                 (pool.into(), ReplicateRequest::Revoke { fingerprint })

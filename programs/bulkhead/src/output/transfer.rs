@@ -39,7 +39,11 @@ pub fn replication(view: &ReplicationView) -> String {
         ),
     };
     for peer in &view.peers {
-        let _ = writeln!(text, "accepts {} below {}", peer.fingerprint, peer.below);
+        let _ = writeln!(
+            text,
+            "accepts {} below {}, keeps {} snapshots and one of each of {} days",
+            peer.fingerprint, peer.below, peer.retention.newest, peer.retention.days
+        );
     }
     if !view.replicated.is_empty() {
         let _ = write!(text, "\n{}", originals(view).render());

@@ -2,10 +2,10 @@
 
 use control::answer::Done;
 use control::replication::{
-    EVERY_SECONDS_MAX, EVERY_SECONDS_MIN, KEEP_MAX, KeyDocument, Peer, PeersDocument,
-    REPLICATE_PROPERTY, REPLICATE_STATE_PROPERTY, REPLICATION_KEY_PROPERTY,
+    EVERY_SECONDS_MAX, EVERY_SECONDS_MIN, KEEP_DAYS_MAX, KEEP_MAX, KeyDocument, Peer,
+    PeersDocument, REPLICATE_PROPERTY, REPLICATE_STATE_PROPERTY, REPLICATION_KEY_PROPERTY,
     REPLICATION_PEERS_PROPERTY, ReplicateDocument, ReplicateRequest, ReplicateState,
-    ReplicatedView, ReplicationView,
+    ReplicatedView, ReplicationView, Retention,
 };
 use control::{Answer, Failure, FailureKind};
 use serde::Serialize;
@@ -13,7 +13,7 @@ use serde::de::DeserializeOwned;
 use units::VolumeName;
 
 use super::identity::Identity;
-use super::{copies, now_unix_s, promote, sender, under_way};
+use super::{copies, now_unix_s, promote, receiver, sender, under_way};
 use crate::operations::Context;
 use crate::operations::documents::Documents;
 
@@ -47,6 +47,7 @@ pub fn perform(
                 REPLICATION_PEERS_PROPERTY,
                 &document,
             )?;
+            receiver::end_all_of(&fingerprint);
             Ok(Done::changed(format!(
                 "{fingerprint} is not accepted any more"
             )))
@@ -137,6 +138,12 @@ fn accept(context: &Context<'_>, peer: Peer) -> Result<Answer, Failure> {
     if peer.below.pool() != *context.pool.name() {
         return Err(Failure::usage(format!("{} is in another pool", peer.below)));
     }
+    let Retention { newest, days } = peer.retention;
+    if !(1..=KEEP_MAX).contains(&newest) || days > KEEP_DAYS_MAX {
+        return Err(Failure::usage(format!(
+            "keep 1 to {KEEP_MAX} snapshots, and those of {KEEP_DAYS_MAX} days at most"
+        )));
+    }
     let mut document = peers(context)?;
     if document.peers.contains(&peer) {
         return Ok(Done::already(format!(
@@ -144,6 +151,8 @@ fn accept(context: &Context<'_>, peer: Peer) -> Result<Answer, Failure> {
             peer.fingerprint
         )));
     }
+    let is_same = |other: &Peer| other.fingerprint == peer.fingerprint && other.below == peer.below;
+    document.peers.retain(|other| !is_same(other));
     if document.peers.len() >= PEERS_MAX {
         let message = format!("{PEERS_MAX} pools are accepted already");
         return Err(Failure::new(FailureKind::Failed, message).advise("revoke one"));

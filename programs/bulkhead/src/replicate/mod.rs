@@ -3,15 +3,18 @@
 //! What is replicated, and who may replicate into the pool, stands in the pool's properties, so
 //! that it goes on with whichever head serves the pool. `documents` reads and writes those;
 //! `identity` is the pool's key and the check of the peer's; `wire` is what the two sides say to
-//! each other; `sender` and `receiver` are the two sides; `service` runs both in a pool server;
+//! each other; `sender` and `receiver` are the two sides, `retention` is what the receiver keeps,
+//! `places` are its connections; `service` runs both in a pool server;
 //! `under_way` is the run of the moment; `copies` are the volumes that came from elsewhere, and
 //! `promote` makes them take the place of their originals.
 
 mod copies;
 mod documents;
 mod identity;
+mod places;
 mod promote;
 mod receiver;
+mod retention;
 mod sender;
 mod service;
 mod under_way;

@@ -7,18 +7,19 @@ use std::net::{Shutdown, TcpStream};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::Duration;
 
-use control::replication::Peer;
+use control::replication::{Fingerprint, Peer};
 use control::transfer::ReceiveRequest;
 use control::{Failure, FailureKind};
 use rustls::{ServerConnection, StreamOwned};
-use units::VolumeName;
+use units::{SnapshotName, VolumeName};
 use zpool::dataset::{DatasetErrorKind, Snapshots};
 
 use super::documents;
 use super::identity::fingerprint;
 use super::promote::refuse_promoted;
-use super::sender::{TAG_PREFIX, destroy};
-use super::wire::{self, FromReceiver, FromSender, Offer, Present};
+use super::sender::TAG_PREFIX;
+use super::wire::{self, FromReceiver, FromSender, Offer, Present, Until};
+use super::{places, retention};
 use crate::operations::{self, Context};
 
 type Tls = StreamOwned<ServerConnection, TcpStream>;
@@ -83,59 +84,82 @@ pub fn interrupt(volume: &VolumeName) -> bool {
     stream.is_some()
 }
 
-/// Serves one connection to its end.
-pub fn serve(context: &Context<'_>, stream: TcpStream) -> Result<(), Failure> {
+/// Serves the connection of place `number` to its end.
+pub fn serve(context: &Context<'_>, stream: TcpStream, number: u64) -> Result<(), Failure> {
     let io = |error: std::io::Error| {
         Failure::new(
             FailureKind::Unreachable,
             format!("set up the connection: {error}"),
         )
     };
-    stream
-        .set_read_timeout(Some(wire::CONNECT_MAX))
-        .map_err(io)?;
-    stream
-        .set_write_timeout(Some(wire::CONNECT_MAX))
-        .map_err(io)?;
-    let accepted = documents::peers(context)?.peers;
+    let mut tls = agree(context, stream)?;
+    wire::bound(&tls.sock).map_err(io)?;
+    let shown = tls.conn.peer_certificates().and_then(|shown| shown.first());
+    let Some(peer) = shown.map(fingerprint) else {
+        return Err(Failure::new(
+            FailureKind::Denied,
+            "no certificate was shown",
+        ));
+    };
+    // Whoever is revoked from now on is ended by that; who was before finds no rule any more.
+    match places::connections().identify(number, &peer) {
+        Ok(Some(older)) => drop(older.shutdown(Shutdown::Both)),
+        Ok(None) => {}
+        Err(places::Lost) => {
+            let message = "too many connections came meanwhile";
+            return Err(Failure::new(FailureKind::Busy, message));
+        }
+    }
+    converse(context, &mut tls, &peer)
+}
+
+/// TLS with a pool that is accepted.
+fn agree(context: &Context<'_>, stream: TcpStream) -> Result<Tls, Failure> {
     let identity = {
         let _alone = context.live.alone();
         documents::identity(context)?
     };
-    let known = accepted.iter().map(|peer| peer.fingerprint.clone());
+    let accepted = documents::peers(context)?.peers.into_iter();
     let tls_error = |error: rustls::Error| {
         Failure::new(
             FailureKind::Denied,
             format!("encrypt the connection: {error}"),
         )
     };
-    let config = identity.server(known.collect()).map_err(tls_error)?;
+    let config = identity
+        .server(accepted.map(|peer| peer.fingerprint).collect())
+        .map_err(tls_error)?;
     let session = ServerConnection::new(Arc::clone(&config)).map_err(tls_error)?;
     let mut tls = StreamOwned::new(session, stream);
+    let mut until = Until::new(&tls.sock, wire::CONNECT_MAX);
     while tls.conn.is_handshaking() {
-        tls.conn.complete_io(&mut tls.sock).map_err(io)?;
+        let agreed = tls.conn.complete_io(&mut until);
+        agreed.map_err(|error| {
+            let message = format!("agree on TLS: {error}");
+            Failure::new(FailureKind::Unreachable, message)
+        })?;
     }
-    wire::bound(&tls.sock).map_err(io)?;
-    let shown = tls.conn.peer_certificates().and_then(|shown| shown.first());
-    let shown = shown.map(fingerprint);
-    let may: Vec<Peer> = accepted
-        .into_iter()
-        .filter(|peer| Some(&peer.fingerprint) == shown.as_ref())
-        .collect();
-    converse(context, &mut tls, &may)
+    Ok(tls)
 }
 
-fn converse(context: &Context<'_>, tls: &mut Tls, may: &[Peer]) -> Result<(), Failure> {
+/// What is accepted of the pool with this certificate now.
+fn rules_of(context: &Context<'_>, peer: &Fingerprint) -> Result<Vec<Peer>, Failure> {
+    let accepted = documents::peers(context)?.peers.into_iter();
+    Ok(accepted.filter(|rule| rule.fingerprint == *peer).collect())
+}
+
+fn converse(context: &Context<'_>, tls: &mut Tls, peer: &Fingerprint) -> Result<(), Failure> {
     for _ in 0..MESSAGES_MAX {
         let Some(message) = wire::hear::<FromSender>(tls)? else {
             return Ok(());
         };
+        let may = rules_of(context, peer)?;
         let outcome = match message {
             FromSender::About { version, volume } => {
-                allowed(may, &volume).and_then(|()| about(context, version, &volume))
+                allowed(&may, &volume).and_then(|()| about(context, version, &volume))
             }
             FromSender::Stream(offer) => {
-                allowed(may, &offer.volume).and_then(|()| receive(context, &offer, tls))
+                allowed(&may, &offer.volume).and_then(|()| receive(context, &offer, &may, tls))
             }
         };
         match outcome {
@@ -151,6 +175,13 @@ fn converse(context: &Context<'_>, tls: &mut Tls, may: &[Peer]) -> Result<(), Fa
         }
     }
     Ok(())
+}
+
+/// Ends what a pool that is not accepted any more has under way.
+pub fn end_all_of(peer: &Fingerprint) {
+    for stream in places::connections().of(peer) {
+        let _ = stream.shutdown(Shutdown::Both);
+    }
 }
 
 /// The rest of a stream that is not wanted. Closing at once would take the answer away from its
@@ -209,7 +240,24 @@ fn about(
     Ok(FromReceiver::Present(Present { guids, token }))
 }
 
-fn receive(context: &Context<'_>, offer: &Offer, tls: &mut Tls) -> Result<FromReceiver, Failure> {
+/// The snapshot that comes. Names other than those of replication are this side's own.
+fn own_snapshot(offer: &Offer) -> Result<SnapshotName, Failure> {
+    let moment = offer.tag.strip_prefix(TAG_PREFIX);
+    let is_own = moment.is_some_and(|moment| moment.parse::<u64>().is_ok());
+    let name = format!("{}@{}", offer.volume, offer.tag).parse();
+    name.ok().filter(|_| is_own).ok_or_else(|| {
+        Failure::usage(format!("{:?} is no snapshot of replication", offer.tag))
+            .advise("use the same version of bulkhead on both sides")
+    })
+}
+
+fn receive(
+    context: &Context<'_>,
+    offer: &Offer,
+    may: &[Peer],
+    tls: &mut Tls,
+) -> Result<FromReceiver, Failure> {
+    let snapshot = own_snapshot(offer)?;
     let own = tls.sock.try_clone().map_err(|error| {
         Failure::new(FailureKind::Failed, format!("use the connection: {error}"))
     })?;
@@ -238,22 +286,10 @@ fn receive(context: &Context<'_>, offer: &Offer, tls: &mut Tls) -> Result<FromRe
     let _alone = context.live.alone();
     operations::transfer::replace_properties(context, &offer.volume, &offer.properties)?;
     drop(_alone);
-    prune(context, offer)?;
+    retention::arrived(context, &snapshot)?;
+    let least = retention::of(may, &offer.volume);
+    retention::prune(context, &offer.volume, offer.keep, least)?;
     Ok(FromReceiver::Done {
         bytes: received.bytes,
     })
-}
-
-/// Destroys the oldest snapshots of replication; never the newest, which was just made.
-fn prune(context: &Context<'_>, offer: &Offer) -> Result<(), Failure> {
-    let all = context.pool.datasets(&offer.volume, Snapshots::Include);
-    let mut made = all.map_err(operations::dataset_failure)?;
-    let prefix = format!("{}@{TAG_PREFIX}", offer.volume);
-    made.retain(|info| info.name.starts_with(&prefix));
-    made.sort_by_key(|info| info.creation_txg);
-    let excess = made.len().saturating_sub(offer.keep.max(1) as usize);
-    for old in &made[..excess] {
-        destroy(context, &old.name);
-    }
-    Ok(())
 }

@@ -1,18 +1,17 @@
 //! Replication in a pool server: listens for others, if it was told where, and runs what is due.
 
-use std::collections::BTreeMap;
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 use control::replication::{ReplicateDocument, ReplicateState};
 
-use super::{documents, now_unix_s, receiver, sender};
+use super::{documents, now_unix_s, places, receiver, sender};
 use crate::operations::Context;
 
-/// Connections at the same time.
-const CONNECTIONS_MAX: usize = 8;
+/// Connections that the system keeps until they are looked at.
+const BACKLOG: i32 = 64;
 /// Pause between two looks at what is due.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 /// Longest pause after a failure, in seconds; shorter if runs are more frequent.
@@ -36,8 +35,6 @@ struct State {
     wake: Condvar,
     lock: Mutex<()>,
     listener: Option<TcpListener>,
-    connections: Mutex<BTreeMap<u64, TcpStream>>,
-    next: AtomicU64,
 }
 
 impl Service {
@@ -50,8 +47,6 @@ impl Service {
             wake: Condvar::new(),
             lock: Mutex::new(()),
             listener,
-            connections: Mutex::default(),
-            next: AtomicU64::new(0),
         });
         if state.listener.is_some() {
             let (state, access) = (Arc::clone(&state), Arc::clone(&access));
@@ -69,8 +64,7 @@ impl Service {
         if let Some(listener) = &self.state.listener {
             let _ = rustix::net::shutdown(listener, rustix::net::Shutdown::Both);
         }
-        let connections = self.state.connections.lock().expect("no holder panics");
-        for stream in connections.values() {
+        for stream in places::connections().all() {
             let _ = stream.shutdown(Shutdown::Both);
         }
     }
@@ -78,7 +72,7 @@ impl Service {
 
 fn listener(address: SocketAddr) -> std::io::Result<TcpListener> {
     let (socket, _) = serving::bind_tcp(address)?;
-    rustix::net::listen(&socket, CONNECTIONS_MAX as i32)?;
+    rustix::net::listen(&socket, BACKLOG)?;
     let listener = TcpListener::from(socket);
     listener.set_nonblocking(false)?;
     Ok(listener)
@@ -94,20 +88,20 @@ impl State {
         self.stopped.load(Ordering::Acquire)
     }
 
-    /// A place among the connections, unless all are taken.
-    fn admit(&self, stream: &TcpStream) -> Option<u64> {
-        let mut connections = self.connections.lock().expect("no holder panics");
-        if self.is_stopped() || connections.len() >= CONNECTIONS_MAX {
-            return None;
+    /// A place among the connections. An older one that has not shown who it is may have to end for it.
+    fn admit(&self, stream: &TcpStream, from: SocketAddr) -> std::io::Result<Option<u64>> {
+        let own = stream.try_clone()?;
+        let mut connections = places::connections();
+        // Whoever stops ends all that are there.
+        if self.is_stopped() {
+            return Ok(None);
         }
-        let number = self.next.fetch_add(1, Ordering::Relaxed);
-        connections.insert(number, stream.try_clone().ok()?);
-        Some(number)
-    }
-
-    fn forget(&self, number: u64) {
-        let mut connections = self.connections.lock().expect("no holder panics");
-        connections.remove(&number);
+        let (number, ended) = connections.admit(own, from.ip());
+        if let Some(ended) = ended {
+            tracing::debug!(%from, "replication: an older connection makes room");
+            let _ = ended.shutdown(Shutdown::Both);
+        }
+        Ok(Some(number))
     }
 }
 
@@ -126,27 +120,31 @@ fn listen_until_stopped(state: &Arc<State>, access: &Arc<dyn Access>) {
                 continue;
             }
         };
-        let Some(number) = state.admit(&stream) else {
-            tracing::warn!(%from, "replication: no place for a connection");
-            continue;
+        let number = match state.admit(&stream, from) {
+            Ok(Some(number)) => number,
+            Ok(None) => return,
+            Err(error) => {
+                tracing::warn!(%from, %error, "replication: take a connection");
+                continue;
+            }
         };
-        let (shared, access) = (Arc::clone(state), Arc::clone(access));
+        let access = Arc::clone(access);
         let spawned = spawn("replica", move || {
             let mut stream = Some(stream);
             access.with(&mut |context| {
                 let Some(stream) = stream.take() else {
                     return;
                 };
-                match receiver::serve(context, stream) {
+                match receiver::serve(context, stream, number) {
                     Ok(()) => tracing::debug!(%from, "replication ended"),
                     Err(failure) => tracing::warn!(%from, %failure, "replication ended"),
                 }
             });
-            shared.forget(number);
+            places::connections().forget(number);
         });
         if let Err(error) = spawned {
             tracing::warn!(%error, "replication: no thread for a connection");
-            state.forget(number);
+            places::connections().forget(number);
         }
     }
 }

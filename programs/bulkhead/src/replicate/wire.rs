@@ -3,7 +3,7 @@
 
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use control::frame::{self, FrameError};
 use control::{Failure, FailureKind};
@@ -15,7 +15,7 @@ use units::VolumeName;
 pub const VERSION: u32 = 1;
 /// Longest silence of the other side.
 pub const SILENCE_MAX: Duration = Duration::from_secs(60);
-/// Longest time until a connection and its TLS stand.
+/// Longest time until a connection stands, and as much for its TLS.
 pub const CONNECT_MAX: Duration = Duration::from_secs(10);
 
 /// The sender's part.
@@ -76,6 +76,47 @@ pub struct Present {
 pub trait Connection: Read + Write {}
 impl<T: Read + Write> Connection for T {}
 
+/// A connection of which everything has to have come and gone until a moment, however many pieces it
+/// comes in.
+pub struct Until<'a> {
+    stream: &'a TcpStream,
+    deadline: Instant,
+}
+
+impl<'a> Until<'a> {
+    /// `stream`, for `wait` from now on. Its own time-outs change.
+    pub fn new(stream: &'a TcpStream, wait: Duration) -> Self {
+        let deadline = Instant::now() + wait;
+        Self { stream, deadline }
+    }
+
+    fn left(&self) -> io::Result<Option<Duration>> {
+        let left = self.deadline.saturating_duration_since(Instant::now());
+        match left.is_zero() {
+            true => Err(io::Error::new(io::ErrorKind::TimedOut, "it takes too long")),
+            false => Ok(Some(left)),
+        }
+    }
+}
+
+impl Read for Until<'_> {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        self.stream.set_read_timeout(self.left()?)?;
+        self.stream.read(bytes)
+    }
+}
+
+impl Write for Until<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.stream.set_write_timeout(self.left()?)?;
+        self.stream.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.stream.flush()
+    }
+}
+
 /// Bounds every wait of a connection.
 pub fn bound(stream: &TcpStream) -> io::Result<()> {
     stream.set_nodelay(true)?;
@@ -101,4 +142,33 @@ pub fn hear<T: DeserializeOwned>(from: &mut dyn Connection) -> Result<Option<T>,
 
 fn broken(error: &FrameError) -> Failure {
     Failure::from_chain(FailureKind::Unreachable, error)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use super::*;
+
+    /// A peer that sends a byte now and then is as late as one that sends none.
+    #[test]
+    fn dripping_bytes_do_not_move_the_deadline() {
+        const WAIT: Duration = Duration::from_millis(200);
+        let listener = TcpListener::bind("127.0.0.1:0").expect("bound");
+        let address = listener.local_addr().expect("an address");
+        let mut peer = TcpStream::connect(address).expect("connected");
+        let (stream, _) = listener.accept().expect("accepted");
+        let mut until = Until::new(&stream, WAIT);
+        let began = Instant::now();
+        let error = loop {
+            peer.write_all(b"x").expect("sent");
+            if let Err(error) = until.read(&mut [0]) {
+                break error;
+            }
+            assert!(began.elapsed() < 100 * WAIT, "it is read for ever");
+        };
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+        assert!(began.elapsed() >= WAIT);
+        assert!(until.write(b"x").is_err());
+    }
 }

@@ -1,0 +1,173 @@
+//! Places of connections that want to replicate into the pool. Who has not shown who it is has a place among
+//! few, for a short time, and makes room for whoever comes next; who has, has places of its own, which nobody
+//! else can take.
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, TcpStream};
+use std::sync::{Mutex, MutexGuard};
+
+use control::replication::Fingerprint;
+
+/// Connections that have not shown who they are.
+pub const STRANGERS_MAX: usize = 32;
+/// Such connections from one network: an address of IPv4, a /64 of IPv6.
+pub const STRANGERS_PER_NETWORK_MAX: usize = 8;
+/// Connections of one accepted pool. It has one at a time, and old ones that a cut link left behind.
+pub const PER_PEER_MAX: usize = 4;
+
+/// The connections of this process: it serves one pool.
+static CONNECTIONS: Mutex<Places<TcpStream>> = Mutex::new(Places::new());
+
+/// The connections of this process.
+pub fn connections() -> MutexGuard<'static, Places<TcpStream>> {
+    CONNECTIONS.lock().expect("no holder panics")
+}
+
+/// Who holds a place.
+#[derive(Clone, PartialEq, Eq)]
+enum Holder {
+    Stranger(IpAddr),
+    Peer(Fingerprint),
+}
+
+/// All places, the longest held first.
+pub struct Places<C> {
+    next: u64,
+    held: BTreeMap<u64, (Holder, C)>,
+}
+
+impl<C> Places<C> {
+    const fn new() -> Self {
+        Self {
+            next: 0,
+            held: BTreeMap::new(),
+        }
+    }
+
+    /// A place for a connection from `address`, and the connection that has to end for it.
+    pub fn admit(&mut self, connection: C, address: IpAddr) -> (u64, Option<C>) {
+        let own = Holder::Stranger(network(address));
+        let is_stranger = |holder: &Holder| matches!(holder, Holder::Stranger(_));
+        let ended = self
+            .make_room(STRANGERS_PER_NETWORK_MAX, |holder| *holder == own)
+            .or_else(|| self.make_room(STRANGERS_MAX, is_stranger));
+        self.next += 1;
+        self.held.insert(self.next, (own, connection));
+        (self.next, ended)
+    }
+
+    /// Whose the connection of this place is; the connection of the same pool that has to end for it.
+    /// Fails if the place was given to another one meanwhile.
+    pub fn identify(&mut self, number: u64, peer: &Fingerprint) -> Result<Option<C>, Lost> {
+        let own = Holder::Peer(peer.clone());
+        let (_, connection) = self.held.remove(&number).ok_or(Lost)?;
+        let ended = self.make_room(PER_PEER_MAX, |holder| *holder == own);
+        self.held.insert(number, (own, connection));
+        Ok(ended)
+    }
+
+    /// The connection has ended.
+    pub fn forget(&mut self, number: u64) {
+        self.held.remove(&number);
+    }
+
+    /// The connections of a pool.
+    pub fn of(&self, peer: &Fingerprint) -> impl Iterator<Item = &C> {
+        let own = Holder::Peer(peer.clone());
+        let own = move |holder: &Holder| *holder == own;
+        let held = self.held.values();
+        held.filter(move |(holder, _)| own(holder))
+            .map(|(_, connection)| connection)
+    }
+
+    /// All connections.
+    pub fn all(&self) -> impl Iterator<Item = &C> {
+        self.held.values().map(|(_, connection)| connection)
+    }
+
+    /// Takes the place that was held longest among `most`, if all of those are held.
+    fn make_room(&mut self, most: usize, is_one: impl Fn(&Holder) -> bool) -> Option<C> {
+        let mut ours = self.held.iter().filter(|(_, (holder, _))| is_one(holder));
+        let oldest = *ours.next()?.0;
+        if ours.count() + 1 < most {
+            return None;
+        }
+        self.held.remove(&oldest).map(|(_, connection)| connection)
+    }
+}
+
+/// The place was given to another connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lost;
+
+/// A host has as many addresses of IPv6 as it likes, all of one /64.
+fn network(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(v6) => IpAddr::V6((v6.to_bits() & (u128::MAX << 64)).into()),
+        v4 => v4,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn address(text: &str) -> IpAddr {
+        text.parse().expect("an address")
+    }
+
+    fn peer(digit: &str) -> Fingerprint {
+        digit.repeat(64).parse().expect("a fingerprint")
+    }
+
+    #[test]
+    fn strangers_make_room_for_whoever_comes_next() {
+        let mut places = Places::new();
+        for name in 0..STRANGERS_PER_NETWORK_MAX {
+            assert_eq!(places.admit(name, address("10.0.0.1")).1, None);
+        }
+        assert_eq!(places.admit(100, address("10.0.0.1")).1, Some(0));
+        assert_eq!(places.admit(101, address("::ffff:10.0.0.1")).1, Some(1));
+        for n in places.held.len()..STRANGERS_MAX {
+            assert_eq!(places.admit(n, address(&format!("10.0.1.{n}"))).1, None);
+        }
+        assert_eq!(places.admit(102, address("10.0.0.2")).1, Some(2));
+        assert_eq!(places.held.len(), STRANGERS_MAX);
+    }
+
+    #[test]
+    fn all_addresses_of_a_network_of_ipv6_are_one() {
+        let mut places = Places::new();
+        let ended = (0..100).filter_map(|n| places.admit(n, address(&format!("fd00::{n:x}"))).1);
+        assert_eq!(ended.count(), 100 - STRANGERS_PER_NETWORK_MAX);
+    }
+
+    /// However many strangers come and whatever other pools do, the place of a pool is its own.
+    #[test]
+    fn who_has_shown_who_it_is_makes_room_for_itself_only() {
+        let mut places = Places::new();
+        let (number, _) = places.admit(0, address("10.0.0.1"));
+        assert_eq!(places.identify(number, &peer("a")), Ok(None));
+        for n in 1..200 {
+            let (stranger, ended) = places.admit(n, address("10.0.0.1"));
+            assert_ne!(ended, Some(0));
+            if n % 2 == 0 {
+                assert_ne!(places.identify(stranger, &peer("b")), Ok(Some(0)));
+            }
+        }
+        assert_eq!(places.of(&peer("a")).collect::<Vec<_>>(), [&0]);
+        assert_eq!(places.of(&peer("b")).count(), PER_PEER_MAX);
+        places.forget(number);
+        assert_eq!(places.of(&peer("a")).count(), 0);
+    }
+
+    #[test]
+    fn a_place_that_was_given_away_is_nobodys() {
+        let mut places = Places::new();
+        let (first, _) = places.admit(0, address("10.0.0.1"));
+        for n in 0..STRANGERS_PER_NETWORK_MAX {
+            places.admit(n, address("10.0.0.1"));
+        }
+        assert_eq!(places.identify(first, &peer("a")), Err(Lost));
+    }
+}
