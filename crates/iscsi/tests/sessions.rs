@@ -379,6 +379,45 @@ fn a_changed_wish_ends_only_what_is_no_longer_allowed() {
     assert_eq!(status, 0x0203, "the other target is gone");
 }
 
+/// The rule is taken back, or asks for another secret, while a login is under way.
+#[test]
+fn a_login_that_began_before_a_rule_was_changed_does_not_complete() {
+    let fixture = serve(Limits::default());
+    let denied = Access {
+        initiators: Initiators::Listed(vec!["iqn.2026-01.org.example:else".parse().unwrap()]),
+        ..Access::default()
+    };
+    let with_secret = Access {
+        chap: Some(Chap {
+            initiators: vec![Credentials {
+                user: "user".to_owned(),
+                secret: Secret::new(b"0123456789abcdef".to_vec()),
+            }],
+            mutual: None,
+        }),
+        ..Access::default()
+    };
+    for access in [denied, with_secret] {
+        let apply = |access: Access| {
+            let mut wish = target_wish(&fixture.target);
+            wish.access = access;
+            fixture.server.apply(Wish {
+                targets: vec![wish],
+                portals: vec![portal_wish()],
+            })
+        };
+        apply(target_wish(&fixture.target).access);
+        let mut client = Client::connect(fixture.address);
+        client.begin_log_in(&LoginAs::default());
+        apply(access);
+        assert_eq!(client.go_on_log_in(&LoginAs::default()), 0x0202);
+        assert!(client.is_dropped());
+    }
+    wait_until("no session is left", || {
+        fixture.server.status().sessions.is_empty()
+    });
+}
+
 #[test]
 fn a_removed_portal_ends_its_connections_and_a_new_one_serves() {
     let fixture = serve(Limits::default());

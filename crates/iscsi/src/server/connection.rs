@@ -1,5 +1,6 @@
 //! A connection from accept to end: login first, then full-feature phase.
 
+use std::cell::RefCell;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -13,6 +14,7 @@ use super::full_feature::FullFeature;
 use super::sender::Sender;
 use super::sessions::{Entry, Port};
 use super::shared::{Portal, Shared, ends_of};
+use crate::protocol::chap::Chap;
 use crate::protocol::header::initiator_opcode;
 use crate::protocol::login::{Admission, Agreed, Directory, Login, LoginStep, SessionKind};
 use crate::protocol::negotiation::Negotiation;
@@ -46,6 +48,7 @@ pub(crate) fn serve(server: &Arc<Shared>, portal: Portal, connection: Arc<Connec
         portal,
         remote,
         local,
+        asked: RefCell::default(),
     };
     let Some((agreed, entry)) = log_in(&gate, &connection, &mut link, &sender) else {
         link.settle(Instant::now() + FAREWELL);
@@ -85,6 +88,8 @@ struct Gate<'a> {
     portal: Portal,
     remote: IpAddr,
     local: IpAddr,
+    /// What the initiator is asked to prove.
+    asked: RefCell<Option<Chap>>,
 }
 
 impl Directory for Gate<'_> {
@@ -96,9 +101,11 @@ impl Directory for Gate<'_> {
         match configuration.targets.get(target) {
             Some(wish) if wish.is_in_group(self.portal.group) => {
                 if wish.access.allows(initiator, self.remote, self.local) {
+                    let chap = wish.access.chap.clone();
+                    self.asked.replace(chap.clone());
                     Admission::Granted {
                         portal_group: self.portal.group,
-                        chap: wish.access.chap.clone(),
+                        chap,
                     }
                 } else {
                     Admission::Refused
@@ -124,6 +131,19 @@ impl Directory for Gate<'_> {
 }
 
 impl Gate<'_> {
+    /// Whether the login could begin now as it did. A rule that was changed during it ends the sessions that
+    /// there are, and this one may have come too late for that.
+    fn still_admits(&self, agreed: &Agreed) -> bool {
+        let SessionKind::Normal { target, .. } = &agreed.kind else {
+            return true;
+        };
+        let proven = self.asked.take();
+        match self.admit(&agreed.initiator, target) {
+            Admission::Granted { chap, .. } => chap == proven,
+            Admission::NotFound | Admission::Refused | Admission::Unavailable => false,
+        }
+    }
+
     /// The SCSI side of a new session.
     fn open_port(&self, agreed: &Agreed) -> Option<Port> {
         let SessionKind::Normal {
@@ -207,6 +227,14 @@ fn enter(
         Instant::now() + limits.reinstatement_time,
         || gate.open_port(&agreed),
     );
+    let entered = entered.and_then(|entry| {
+        // Asked when the session is in the table: whoever changes the rules sees it there, or is seen here.
+        if gate.still_admits(&agreed) {
+            return Ok(entry);
+        }
+        gate.server.sessions.leave(&entry, false);
+        Err(LoginStatus::AuthorizationFailure)
+    });
     match entered {
         Ok(entry) => {
             let (header, text) = agreed.accept(entry.session.tsih);

@@ -214,8 +214,15 @@ impl Client {
         client
     }
 
-    /// The login's status class and detail.
-    pub fn try_log_in(&mut self, who: &LoginAs) -> u16 {
+    /// Sends what a login says, without going on to the end.
+    pub fn begin_log_in(&mut self, who: &LoginAs) {
+        let (header, text) = Self::login(who, 0x04);
+        self.send(header, text.as_bytes());
+        let answer = self.receive().expect("an answer to the login");
+        assert_eq!((answer.opcode(), answer.header.half(36)), (0x23, 0));
+    }
+
+    fn login(who: &LoginAs, stages: u8) -> (Header, String) {
         let kind = if who.discovery {
             "SessionType=Discovery".to_owned()
         } else {
@@ -223,14 +230,30 @@ impl Client {
         };
         let text = format!("InitiatorName={};{kind};{};", who.initiator, who.keys);
         let mut header = Header::new(0x43);
-        header.0[1] = 0x87;
+        header.0[1] = stages;
         header.0[8] = 0x80;
         header.0[13] = who.isid;
         header.set_half(14, who.tsih);
         header.set_half(20, who.cid);
         header.set_word(16, 0x1000);
         header.set_word(24, who.cmd_sn);
-        self.send(header, text.replace(';', "\0").as_bytes());
+        (header, text.replace(';', "\0"))
+    }
+
+    /// The login's status class and detail.
+    pub fn try_log_in(&mut self, who: &LoginAs) -> u16 {
+        let (header, text) = Self::login(who, 0x87);
+        self.end_log_in(who, header, &text)
+    }
+
+    /// Goes on to the end after [`Self::begin_log_in`]; the status class and detail.
+    pub fn go_on_log_in(&mut self, who: &LoginAs) -> u16 {
+        let (header, _) = Self::login(who, 0x87);
+        self.end_log_in(who, header, "")
+    }
+
+    fn end_log_in(&mut self, who: &LoginAs, header: Header, text: &str) -> u16 {
+        self.send(header, text.as_bytes());
         let answer = self.receive().expect("an answer to the login");
         assert_eq!(answer.opcode(), 0x23);
         let status = answer.header.half(36);
