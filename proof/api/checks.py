@@ -171,6 +171,11 @@ def tokens_and_users(place: Place) -> None:
     expect(200, program.ask("GET", "/overview")[0], "a token looks")
     expect((403, "denied"), _kind(program.ask("POST", "/pools/tank/scrub", {"action": "start"})), "it does no more")
     expect(403, program.ask("POST", "/tokens", {"name": "more"})[0], "it makes no tokens")
+    change = {"password": PASSWORD + " more", "current_password": PASSWORD}
+    expect((403, "denied"), _kind(program.ask("PATCH", "/users/otto", change)), "it changes no password")
+    expect((400, "usage"), _kind(otto.ask("PATCH", "/users/otto", {"password": PASSWORD})), "no present password")
+    wrong = {"password": PASSWORD, "current_password": "another one"}
+    expect((403, "denied"), _kind(otto.ask("PATCH", "/users/otto", wrong)), "a wrong present password")
     expect(204, otto.ask("DELETE", f"/tokens/{token['id']}")[0], "revoked")
     expect(401, program.ask("GET", "/overview")[0], "a revoked token")
     new = {"name": "gast", "role": "read-only", "password": PASSWORD}

@@ -32,6 +32,6 @@ export const targetPath = (pool: string, target: string): string =>
 export const nbdPath = (volume: string): string =>
   `${poolPath(poolOf(volume))}/nbd/${encode(withoutPool(volume))}`;
 
-/** The word by which the API lets something be destroyed. */
-export const confirmed = (path: string, name: string, more = ""): string =>
-  `${path}?confirm=${encode(name)}${more}`;
+/** The word by which the API lets something be destroyed; without one nothing is. */
+export const confirmed = (path: string, name: string | undefined, more = ""): string =>
+  name === undefined ? path : `${path}?confirm=${encode(name)}${more}`;

@@ -533,4 +533,6 @@ export interface AuditEntry {
   target: string;
   outcome: string;
   code?: number | null;
+  /** It is the line for so many more like the one before. */
+  count?: number | null;
 }

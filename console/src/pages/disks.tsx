@@ -3,13 +3,13 @@
 import { useState } from "preact/hooks";
 import type { DeviceView, Disk, Done } from "../api/types";
 import { mistake, post } from "../api/client";
-import { poolPath } from "../api/paths";
+import { confirmed, poolPath } from "../api/paths";
 import { FormDialog } from "../parts/dialog";
 import { Input } from "../parts/fields";
 import { bytes } from "../parts/format";
 import { shortened } from "../parts/topology";
 import { useLoaded } from "../state/loaded";
-import { Overwrite } from "./overwrite";
+import { lost, Overwrite } from "./overwrite";
 
 interface Props {
   pool: string;
@@ -30,14 +30,17 @@ export function ReplaceDisk({ pool, device, onClose }: Props) {
   const free = useFreeDisks();
   const [path, setPath] = useState("");
   const [overwrite, setOverwrite] = useState(false);
+  const typed = lost(overwrite, [path === "" ? device.name : path]);
   return (
     <FormDialog
       title={`Replace ${shortened(device.name)}`}
       action="Replace"
+      danger={overwrite}
+      typed={typed}
       onClose={onClose}
       submit={async () => {
         const body = { old: device.name, new: path === "" ? null : path, overwrite };
-        return (await post<Done>(`${poolPath(pool)}/replace`, body)).message;
+        return (await post<Done>(confirmed(`${poolPath(pool)}/replace`, typed), body)).message;
       }}
     >
       <ol class="steps">
@@ -62,15 +65,18 @@ export function AttachDisk({ pool, device, onClose }: Props) {
   const free = useFreeDisks();
   const [path, setPath] = useState("");
   const [overwrite, setOverwrite] = useState(false);
+  const typed = lost(overwrite, [path]);
   return (
     <FormDialog
       title={`Mirror ${shortened(device.name)}`}
       action="Attach"
+      danger={overwrite}
+      typed={typed}
       onClose={onClose}
       submit={async () => {
         if (path === "") throw mistake("name the disk that shall hold a copy");
         const body = { existing: device.name, new: path, overwrite };
-        return (await post<Done>(`${poolPath(pool)}/attach`, body)).message;
+        return (await post<Done>(confirmed(`${poolPath(pool)}/attach`, typed), body)).message;
       }}
     >
       <p>The new disk gets a copy of everything that this one holds, and of every write from now on.</p>

@@ -3,6 +3,7 @@
 import { useState } from "preact/hooks";
 import type { Disk, Done, PoolState, PoolSummary } from "../api/types";
 import { mistake, post } from "../api/client";
+import { confirmed } from "../api/paths";
 import { Button, Card, Page, Table } from "../parts/basics";
 import { FormDialog } from "../parts/dialog";
 import { DiskChoice, Input, Select, TextArea } from "../parts/fields";
@@ -14,7 +15,7 @@ import { useLoaded } from "../state/loaded";
 import { complain, tell } from "../state/notices";
 import { go, link } from "../state/route";
 import { groupsOf, layoutProblem, LAYOUTS, type Layout } from "./layouts";
-import { Overwrite } from "./overwrite";
+import { lost, Overwrite } from "./overwrite";
 
 export function PoolsPage() {
   const [creating, setCreating] = useState(false);
@@ -90,15 +91,18 @@ function CreatePool({ onClose }: { onClose: () => void }) {
   const [tried, setTried] = useState(false);
   const devices = [...chosen, ...files.split(/\s+/).filter(Boolean)];
   const problem = layoutProblem(layout, devices);
+  const typed = lost(overwrite, devices);
   return (
     <FormDialog
       title="Create a pool"
       action="Create the pool"
+      danger={overwrite}
+      typed={typed}
       onClose={onClose}
       submit={async () => {
         setTried(true);
         if (problem) throw mistake(problem);
-        const done = await post<Done>("/pools", {
+        const done = await post<Done>(confirmed("/pools", typed), {
           name, groups: groupsOf(layout, devices), properties: {}, overwrite, serve: true,
         });
         go("pools", name);

@@ -12,7 +12,7 @@ import { Refusal } from "../parts/refusal";
 import { State } from "../parts/state";
 import { operations } from "../state/live";
 import { Log } from "./drills";
-import { Overwrite } from "./overwrite";
+import { lost, Overwrite } from "./overwrite";
 
 /** The head looks at all of its disks for an answer: not with every letter that is typed. */
 const ASK_AFTER_MS = 250;
@@ -38,6 +38,8 @@ export function GuidedReplacement({ pool, device = "", onClose }: { pool: PoolSt
     with: chosen === "" ? null : chosen === TYPED ? typed.trim() || null : chosen,
     overwrite,
   };
+  // Of a disk that the head chooses, whose place it takes is known.
+  const confirm = lost(overwrite, [wish.with ?? wish.device ?? pool.name]);
   const { view, refusal } = useView(pool.name, wish);
   const devices = pool.devices.flatMap(leaves).filter((device) => device.role === "data" || device.role === "log");
   const isBad = (name: string): boolean => view?.failing.some((one) => one.device === name) ?? false;
@@ -46,10 +48,12 @@ export function GuidedReplacement({ pool, device = "", onClose }: { pool: PoolSt
       title={`Replace a disk of ${pool.name}`}
       action={view?.under_way ? "Go on" : "Replace it"}
       isReady={isReady(view)}
+      danger={overwrite}
+      typed={confirm}
       onClose={onClose}
       submit={async () => {
         const request = { pool: { replace_disk: { ...wish, perform: true } } };
-        await post<Operation>(`${poolPath(pool.name)}/requests`, { request, background: true });
+        await post<Operation>(`${poolPath(pool.name)}/requests`, { request, background: true, confirm: confirm ?? null });
         return "the replacement has begun; the page of the pool shows how far it is";
       }}
     >

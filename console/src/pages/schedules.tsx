@@ -23,7 +23,7 @@ export function SchedulesCard({ pool }: { pool: string }) {
     <Card
       title="Snapshots on a schedule"
       wide
-      actions={<Button icon="plus" needs="operator" onClick={() => setChanged("new")}>Add a schedule</Button>}
+      actions={<Button icon="plus" needs="admin" onClick={() => setChanged("new")}>Add a schedule</Button>}
     >
       {asked.data === null ? <p role="status">{asked.error ? asked.error.failure.message : "Asking …"}</p> : (
         <Table<ScheduleView>
@@ -40,7 +40,7 @@ export function SchedulesCard({ pool }: { pool: string }) {
               quiet: true,
               cell: (one) => (
                 <div class="actions">
-                  <Button needs="operator" onClick={() => setChanged(one)}>Change<span class="unseen"> the schedule of {one.of}</span></Button>
+                  <Button needs="admin" onClick={() => setChanged(one)}>Change<span class="unseen"> the schedule of {one.of}</span></Button>
                   <Button needs="operator" onClick={() => setGone(one)}>Remove<span class="unseen"> the schedule of {one.of}</span></Button>
                 </div>
               ),

@@ -9,6 +9,7 @@ import { Input, Select } from "../parts/fields";
 import { moment } from "../parts/format";
 import { State } from "../parts/state";
 import { useLoaded } from "../state/loaded";
+import { isMe } from "../state/session";
 
 const ROLES: [Role, string][] = [
   ["read-only", "read-only: looks"],
@@ -81,7 +82,7 @@ export function UsersPage() {
               { title: "From", cell: (entry) => <span class="mono">{entry.from}</span> },
               { title: "What", cell: deed },
               { title: "On", cell: (entry) => <span class="mono">{entry.target}</span> },
-              { title: "Outcome", cell: (entry) => <State word={entry.outcome} tone={(entry.code ?? 200) < 400 ? "good" : "warning"} /> },
+              { title: "Outcome", cell: (entry) => <State word={entry.count ? `${entry.outcome}, ${entry.count} more` : entry.outcome} tone={(entry.code ?? 200) < 400 ? "good" : "warning"} /> },
             ]}
           />
         </Card>
@@ -166,14 +167,18 @@ function AddUser({ onClose }: { onClose: () => void }) {
 function ChangeUser({ user, onClose }: { user: User; onClose: () => void }) {
   const [role, setRole] = useState<Role>(user.role);
   const [password, setPassword] = useState("");
+  const [current, setCurrent] = useState("");
+  const own = isMe(user.name);
   return (
     <FormDialog title={`Change ${user.name}`} action="Change" onClose={onClose}
       submit={async () => {
-        await patch(`/users/${encodeURIComponent(user.name)}`, password === "" ? { role } : { role, password });
-        return `${user.name} is changed`;
+        const change = password === "" ? { role } : { role, password, current_password: own ? current : null };
+        await patch(`/users/${encodeURIComponent(user.name)}`, change);
+        return own && password !== "" ? "Log in again with the new password" : `${user.name} is changed`;
       }}>
       <Select label="Role" value={role} onValue={(value) => setRole(value as Role)} options={ROLES} />
       <Input label="New password" type="password" hint="empty: the old one stays" value={password} onValue={setPassword} autocomplete="new-password" />
+      {own && <Input label="Present password" type="password" hint="asked for with a new one" value={current} onValue={setCurrent} autocomplete="current-password" />}
     </FormDialog>
   );
 }

@@ -11,6 +11,7 @@ import { Check, Input } from "../parts/fields";
 import { bytes, duration, moment, parseSize, plural } from "../parts/format";
 import { useLoaded } from "../state/loaded";
 import { go, link } from "../state/route";
+import { may } from "../state/session";
 import { MapVolume } from "./maps";
 import { BeginRescue, RescueCard } from "./rescue";
 import { Exports } from "./volumes";
@@ -158,14 +159,14 @@ function Resize({ volume, onClose }: { volume: VolumeView; onClose: () => void }
   const [shrink, setShrink] = useState(false);
   const wanted = parseSize(size);
   return (
-    <FormDialog title={`Resize ${volume.name}`} action="Resize" danger={shrink} onClose={onClose}
+    <FormDialog title={`Resize ${volume.name}`} action="Resize" danger={shrink} typed={shrink ? volume.name : undefined} onClose={onClose}
       submit={async () => {
         if (wanted === null) throw mistake(`${size} is no size: write 20G or 1.5T`);
-        return (await patch<Done>(volumePath(volume.name), { size: wanted, allow_shrink: shrink })).message;
+        return (await patch<Done>(confirmed(volumePath(volume.name), shrink ? volume.name : undefined), { size: wanted, allow_shrink: shrink })).message;
       }}>
       <Input label="New size" hint={`now ${bytes(volume.size)}; ${wanted === null ? "such as 20G" : `then ${bytes(wanted)}`}`}
         value={size} onValue={setSize} required />
-      {wanted !== null && wanted < volume.size && (
+      {wanted !== null && wanted < volume.size && may("admin") && (
         <Check label="Shrink it: what lies beyond the new end is lost" checked={shrink} onValue={setShrink} />
       )}
     </FormDialog>
@@ -207,8 +208,10 @@ function Rollback({ volume, snapshot, onClose }: { volume: VolumeView; snapshot:
         {volume.name} becomes what it was at <b class="mono">@{snapshot.name.split("@")[1]}</b>. What was written since is lost.
         It may stay in use: initiators are told that the contents changed.
       </p>
-      <Check label="Remove the snapshots that are newer" checked={destroyNewer} onValue={setDestroyNewer}
-        hint="A volume can only go back past a snapshot when that snapshot goes." />
+      {may("admin") && (
+        <Check label="Remove the snapshots that are newer" checked={destroyNewer} onValue={setDestroyNewer}
+          hint="A volume can only go back past a snapshot when that snapshot goes." />
+      )}
     </FormDialog>
   );
 }

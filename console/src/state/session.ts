@@ -21,6 +21,12 @@ export function may(role: Role): boolean {
   return now.kind === "in" && RANK[now.session.role] >= RANK[role];
 }
 
+/** Whether `user` is who is logged in. */
+export function isMe(user: string): boolean {
+  const now = login.value;
+  return now.kind === "in" && now.session.user === user;
+}
+
 function enter(session: Session): void {
   useSession(session);
   login.value = { kind: "in", session };

@@ -5,7 +5,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use argon2::Argon2;
 use argon2::password_hash::{PasswordHash, PasswordHasher, PasswordVerifier, SaltString};
@@ -14,6 +14,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
+use crate::book::{Book, Removed, Token, User};
 use crate::role::Role;
 
 /// Longest file that is read, in bytes.
@@ -58,37 +59,13 @@ pub struct TokenView {
     pub token: Option<String>,
 }
 
-#[derive(Clone, Serialize, Deserialize)]
-struct User {
-    #[serde(flatten)]
-    view: UserView,
-    /// PHC string.
-    password: String,
-}
-
-#[derive(Clone, Serialize, Deserialize)]
-struct Token {
-    #[serde(flatten)]
-    view: TokenView,
-    sha256: String,
-}
-
-/// What the file holds.
-#[derive(Clone, Default, Serialize, Deserialize)]
-struct Book {
-    /// Grows with each change, so that of two heads' files the newer is known.
-    revision: u64,
-    users: Vec<User>,
-    tokens: Vec<Token>,
-}
-
 /// Tells whether the file is still the one that was read.
 type Stamp = (u64, i64, i64, u64);
 
 /// The accounts in a folder.
 pub struct Accounts {
     folder: PathBuf,
-    read: Mutex<Option<(Stamp, Book)>>,
+    read: Mutex<Option<(Stamp, Arc<Book>)>>,
 }
 
 /// Who a token or a session is.
@@ -98,6 +75,18 @@ pub struct Identity {
     pub user: String,
     /// What they may do now.
     pub role: Role,
+    /// Changes with the password, and with the user of that name: sessions hold for one of these only.
+    pub credential: String,
+}
+
+impl Identity {
+    fn of(user: &User) -> Self {
+        Self {
+            user: user.view.name.clone(),
+            role: user.view.role,
+            credential: fingerprint(&user.password),
+        }
+    }
 }
 
 impl Accounts {
@@ -114,14 +103,14 @@ impl Accounts {
     }
 
     /// What the file says now; nothing where there is none.
-    fn book(&self) -> Result<Book, Failure> {
+    fn book(&self) -> Result<Arc<Book>, Failure> {
         let path = self.path();
         let mut cached = self.read.lock().expect("no holder panics");
         let file = match File::open(&path) {
             Ok(file) => file,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 *cached = None;
-                return Ok(Book::default());
+                return Ok(Arc::default());
             }
             Err(error) => return Err(trouble("read", &path, &error)),
         };
@@ -129,7 +118,7 @@ impl Accounts {
         let stamp = (data.ino(), data.mtime(), data.mtime_nsec(), data.len());
         if let Some((same, book)) = cached.as_ref() {
             if *same == stamp {
-                return Ok(book.clone());
+                return Ok(Arc::clone(book));
             }
         }
         let mut text = String::new();
@@ -141,23 +130,31 @@ impl Accounts {
             Failure::new(FailureKind::Failed, message)
                 .advise("restore it from the other head, or remove it and add the users again")
         })?;
-        *cached = Some((stamp, book.clone()));
+        let book = Arc::new(book);
+        *cached = Some((stamp, Arc::clone(&book)));
         Ok(book)
     }
 
-    /// Changes the file; another process that changes it waits.
+    /// Changes the accounts.
     fn change<T>(
         &self,
         change: impl FnOnce(&mut Book) -> Result<T, Failure>,
     ) -> Result<T, Failure> {
+        self.edit(|book| {
+            book.begin_change();
+            change(book)
+        })
+    }
+
+    /// Changes the file; another process that changes it waits.
+    fn edit<T>(&self, edit: impl FnOnce(&mut Book) -> Result<T, Failure>) -> Result<T, Failure> {
         make_private_folder(&self.folder).map_err(|e| trouble("make", &self.folder, &e))?;
         let lock_path = self.folder.join("accounts.lock");
         let lock = private_file(&lock_path, false).map_err(|e| trouble("lock", &lock_path, &e))?;
         rustix::fs::flock(&lock, rustix::fs::FlockOperation::LockExclusive)
             .map_err(|e| trouble("lock", &lock_path, &e.into()))?;
-        let mut book = self.book()?;
-        let outcome = change(&mut book)?;
-        book.revision += 1;
+        let mut book = Book::clone(&*self.book()?);
+        let outcome = edit(&mut book)?;
         self.store(&book)?;
         Ok(outcome)
     }
@@ -179,8 +176,8 @@ impl Accounts {
         Ok(self
             .book()?
             .users
-            .into_iter()
-            .map(|user| user.view)
+            .iter()
+            .map(|user| user.view.clone())
             .collect())
     }
 
@@ -207,6 +204,8 @@ impl Accounts {
             book.users.push(User {
                 view: view.clone(),
                 password,
+                role_at: book.revision,
+                password_at: book.revision,
             });
             Ok(view)
         })
@@ -225,9 +224,13 @@ impl Accounts {
             if role.is_some_and(|role| role != Role::Admin) {
                 keep_an_admin(book, name)?;
             }
-            let user = &mut book.users[index];
-            user.view.role = role.unwrap_or(user.view.role);
-            user.password = password.unwrap_or_else(|| user.password.clone());
+            let (user, at) = (&mut book.users[index], book.revision);
+            if let Some(role) = role {
+                (user.view.role, user.role_at) = (role, at);
+            }
+            if let Some(password) = password {
+                (user.password, user.password_at) = (password, at);
+            }
             Ok(user.view.clone())
         })
     }
@@ -240,8 +243,12 @@ impl Accounts {
             if book.users.len() > 1 {
                 keep_an_admin(book, name)?;
             }
-            book.users.remove(index);
-            book.tokens.retain(|token| token.view.user != name);
+            let created_at_ms = book.users[index].view.created_at_ms;
+            let name = name.to_owned();
+            book.remove(Removed::User {
+                name,
+                created_at_ms,
+            });
             Ok(())
         })
     }
@@ -252,7 +259,7 @@ impl Accounts {
         const NOBODY: &str = "$argon2id$v=19$m=19456,t=2,p=1$c29tZXNhbHRzb21lc2FsdA$\
                               RdescudvJCsgt3ub+b6dWRWJTmaaJObGAAAAAAAAAAA";
         let book = self.book()?;
-        let user = book.users.iter().find(|user| user.view.name == name);
+        let user = book.user(name);
         let text = user.map_or(NOBODY, |user| &user.password);
         let too_long = password.len() > PASSWORD_BYTES_MAX;
         let is_right = PasswordHash::new(text).is_ok_and(|hash| {
@@ -260,20 +267,12 @@ impl Accounts {
                 .verify_password(password.as_bytes(), &hash)
                 .is_ok()
         });
-        Ok(user.filter(|_| is_right && !too_long).map(|user| Identity {
-            user: user.view.name.clone(),
-            role: user.view.role,
-        }))
+        Ok(user.filter(|_| is_right && !too_long).map(Identity::of))
     }
 
     /// A user as they are now.
     pub fn user(&self, name: &str) -> Option<Identity> {
-        let book = self.book().ok()?;
-        let user = book.users.iter().find(|user| user.view.name == name)?;
-        Some(Identity {
-            user: user.view.name.clone(),
-            role: user.view.role,
-        })
+        self.book().ok()?.user(name).map(Identity::of)
     }
 
     /// Makes a token of `user`; the answer is the only one that shows it.
@@ -286,7 +285,7 @@ impl Accounts {
     ) -> Result<TokenView, Failure> {
         let secret = random_text(TOKEN_BYTES)?;
         self.change(|book| {
-            let owner = &book.users[place(book, user)?].view;
+            let owner = book.users[place(book, user)?].view.clone();
             let role = role.unwrap_or(owner.role);
             if role > owner.role {
                 let message = format!("{user} is {}, so no token of theirs is {role}", owner.role);
@@ -314,6 +313,7 @@ impl Accounts {
             book.tokens.push(Token {
                 view: view.clone(),
                 sha256: fingerprint(&secret),
+                owner_created_at_ms: Some(owner.created_at_ms),
             });
             Ok(TokenView {
                 token: Some(secret),
@@ -324,68 +324,75 @@ impl Accounts {
 
     /// All tokens, or those of one user.
     pub fn tokens(&self, of: Option<&str>) -> Result<Vec<TokenView>, Failure> {
-        let tokens = self.book()?.tokens.into_iter().map(|token| token.view);
+        let book = self.book()?;
+        let tokens = book.tokens.iter().map(|token| &token.view);
         Ok(tokens
             .filter(|token| of.is_none_or(|user| token.user == user))
+            .cloned()
             .collect())
     }
 
     /// Revokes a token, of one user or of anybody.
     pub fn revoke(&self, id: &str, of: Option<&str>) -> Result<(), Failure> {
         self.change(|book| {
-            let before = book.tokens.len();
             let is_meant = |token: &Token| {
                 token.view.id == id && of.is_none_or(|user| token.view.user == user)
             };
-            book.tokens.retain(|token| !is_meant(token));
-            match book.tokens.len() == before {
-                true => Err(Failure::not_found(format!("there is no token {id}"))),
-                false => Ok(()),
+            if !book.tokens.iter().any(is_meant) {
+                return Err(Failure::not_found(format!("there is no token {id}")));
             }
+            book.remove(Removed::Token { id: id.to_owned() });
+            Ok(())
         })
     }
 
-    /// Whose a token is.
-    pub fn bearer(&self, secret: &str) -> Option<Identity> {
+    /// Whose a token is, and the token's number.
+    pub fn bearer(&self, secret: &str) -> Option<(Identity, String)> {
         use subtle::ConstantTimeEq;
         let book = self.book().ok()?;
         let presented = fingerprint(secret);
         let is_same =
             |token: &&Token| bool::from(token.sha256.as_bytes().ct_eq(presented.as_bytes()));
-        let token = &book.tokens.iter().find(is_same)?.view;
-        let has_ended = token
-            .expires_at_ms
-            .is_some_and(|end| end <= crate::now_ms());
-        let owner = self.user(&token.user).filter(|_| !has_ended)?;
-        Some(Identity {
-            role: owner.role.min(token.role),
-            user: owner.user,
+        let token = book.tokens.iter().find(is_same)?;
+        let owner = Identity::of(living_owner(&book, token)?);
+        let role = owner.role.min(token.view.role);
+        Some((Identity { role, ..owner }, token.view.id.clone()))
+    }
+
+    /// Whether the token of this number still lets anybody in.
+    pub fn is_token_valid(&self, id: &str) -> bool {
+        self.book().is_ok_and(|book| {
+            let found = book.tokens.iter().find(|token| token.view.id == id);
+            found.is_some_and(|token| living_owner(&book, token).is_some())
         })
     }
 
     /// The file as another head gets it; `None` while there is none.
     pub fn exported(&self) -> Result<Option<serde_json::Value>, Failure> {
         let book = self.book()?;
-        let is_empty = book.revision == 0;
-        Ok((!is_empty).then(|| serde_json::to_value(&book).expect("accounts are JSON")))
+        Ok((!book.is_new()).then(|| serde_json::to_value(&*book).expect("accounts are JSON")))
     }
 
-    /// Takes another head's file if it is newer.
-    pub fn take_newer(&self, theirs: serde_json::Value) -> Result<bool, Failure> {
+    /// Takes what another head's file has that this one lacks; whether there was anything.
+    pub fn merge(&self, theirs: serde_json::Value) -> Result<bool, Failure> {
         let theirs: Book = serde_json::from_value(theirs)
             .map_err(|error| Failure::usage(format!("accounts of a head: {error}")))?;
-        if theirs.revision <= self.book()?.revision {
+        let own = self.book()?;
+        if own.merged(&theirs) == *own {
             return Ok(false);
         }
-        self.change(|book| {
-            // The change itself counts one.
-            *book = Book {
-                revision: theirs.revision - 1,
-                ..theirs
-            };
+        self.edit(|book| {
+            *book = book.merged(&theirs);
             Ok(true)
         })
     }
+}
+
+/// Whose a token is, unless it has ended.
+fn living_owner<'a>(book: &'a Book, token: &Token) -> Option<&'a User> {
+    let end = token.view.expires_at_ms;
+    let has_ended = end.is_some_and(|end| end <= crate::now_ms());
+    book.owner_of(token).filter(|_| !has_ended)
 }
 
 fn place(book: &Book, name: &str) -> Result<usize, Failure> {
@@ -567,7 +574,8 @@ mod tests {
         let secret = |token: &TokenView| token.token.clone().expect("shown");
         let (ended, revoked, good) = (made(Some(0)), made(None), made(Some(3600)));
         assert_eq!(accounts.bearer(&secret(&ended)), None);
-        let bert = accounts.bearer(&secret(&good)).expect("valid");
+        let (bert, id) = accounts.bearer(&secret(&good)).expect("valid");
+        assert!(accounts.is_token_valid(&id) && !accounts.is_token_valid(&ended.id));
         assert_eq!((bert.user.as_str(), bert.role), ("bert", Role::Operator));
         accounts
             .revoke(&revoked.id, Some("anna"))
@@ -580,10 +588,14 @@ mod tests {
             .change_user("bert", Some(Role::ReadOnly), None)
             .expect("changed");
         assert_eq!(
-            accounts.bearer(&secret(&good)).expect("valid").role,
+            accounts.bearer(&secret(&good)).expect("valid").0.role,
             Role::ReadOnly
         );
         accounts.remove_user("bert").expect("removed");
+        assert_eq!(accounts.bearer(&secret(&good)), None);
+        accounts
+            .add_user("bert", Role::Admin, PASSWORD)
+            .expect("another of that name");
         assert_eq!(accounts.bearer(&secret(&good)), None);
     }
 
@@ -603,14 +615,33 @@ mod tests {
     }
 
     #[test]
-    fn of_two_heads_files_the_newer_wins() {
+    fn a_head_takes_what_another_one_has() {
         let (_one, left) = accounts();
         let (_two, right) = accounts();
         assert!(left.exported().expect("read").is_none());
         left.add_user("anna", Role::Admin, PASSWORD).expect("added");
         let file = left.exported().expect("read").expect("some");
-        assert!(right.take_newer(file.clone()).expect("taken"));
-        assert!(!right.take_newer(file).expect("the same"));
+        assert!(right.merge(file.clone()).expect("taken"));
+        assert!(!right.merge(file.clone()).expect("the same"));
         assert!(right.log_in("anna", PASSWORD).expect("asked").is_some());
+        right
+            .add_user("bert", Role::Admin, PASSWORD)
+            .expect("added");
+        left.merge(right.exported().expect("read").expect("some"))
+            .expect("taken");
+        left.remove_user("bert").expect("removed");
+        for name in ["carl", "dora"] {
+            right
+                .add_user(name, Role::ReadOnly, PASSWORD)
+                .expect("added");
+        }
+        left.merge(right.exported().expect("read").expect("some"))
+            .expect("taken");
+        right
+            .merge(left.exported().expect("read").expect("some"))
+            .expect("taken");
+        for head in [left, right] {
+            assert!(head.user("bert").is_none() && head.user("dora").is_some());
+        }
     }
 }

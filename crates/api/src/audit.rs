@@ -1,10 +1,15 @@
-//! What was changed, by whom and from where: lines of JSON in a file that only its owner may read.
-//! What a request carries is not written, so no secret can be.
+//! What was changed, by whom and from where: lines of JSON in files that only their owner may read, and in the
+//! program's log. What a request carries is not written, so no secret can be.
+//!
+//! Who may not, or does not know the password, can cause as many entries as they like. Those are in a file
+//! of their own, and what is alike within a while is one line: what was changed is not pushed out by them.
 
+use std::collections::HashMap;
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
+use std::time::{Duration, Instant};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -15,17 +20,25 @@ const FILE_BYTES_MAX: u64 = 16 << 20;
 const SHOWN_BYTES_MAX: u64 = 1 << 20;
 /// Most entries that are shown.
 pub const ENTRIES_MAX: usize = 1000;
+/// What is alike within so long becomes one line, after the first.
+const ALIKE_WITHIN: Duration = Duration::from_secs(60);
+/// Names that are told apart of what comes from one address within that time.
+const NAMES_MAX: usize = 16;
+/// Kinds of entries that are counted at a time.
+const KINDS_MAX: usize = 1024;
+/// Stands for all further names.
+const OTHERS: &str = "others";
 
 /// One line.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Entry {
-    /// When, in milliseconds since 1970.
+    /// When, in milliseconds since 1970; of several the last one.
     pub at_ms: u64,
     /// The user, or the name that a login was tried with.
     pub who: String,
     /// What they might do.
     pub role: Option<String>,
-    /// The address they came from.
+    /// The address they came from, or their process.
     pub from: String,
     /// What: a verb such as `volume.create`, or a method and a path.
     pub what: String,
@@ -33,18 +46,77 @@ pub struct Entry {
     pub target: String,
     /// `done`, or the kind of the failure.
     pub outcome: String,
-    /// The HTTP status.
+    /// The HTTP status; of a command its exit code.
     pub code: u16,
+    /// How many more of the kind there were within a minute, where it is a line for several.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub count: Option<u64>,
 }
 
-/// The log.
+/// The logs of a head.
 pub struct Audit {
+    /// What was changed.
+    changes: Lines,
+    /// Logins, and what was refused.
+    access: Lines,
+    alike: Mutex<Alike>,
+    /// What commands changed.
+    commands: PathBuf,
+}
+
+impl Audit {
+    /// Logs in `folder`, opened by the first entry. Entries of `commands` are shown as well.
+    pub fn new(folder: &Path, commands: &Path) -> Self {
+        Self {
+            changes: Lines::new(&folder.join("audit.log")),
+            access: Lines::new(&folder.join("access.log")),
+            alike: Mutex::default(),
+            commands: commands.to_owned(),
+        }
+    }
+
+    /// Writes what was changed, or tried by who may.
+    pub fn changed(&self, entry: &Entry) {
+        self.changes.write(entry);
+    }
+
+    /// Writes a login, or what was refused.
+    pub fn accessed(&self, entry: Entry) {
+        let due = self
+            .alike
+            .lock()
+            .expect("no holder panics")
+            .take(entry, Instant::now());
+        due.iter().for_each(|entry| self.access.write(entry));
+    }
+
+    /// The newest entries, the newest first.
+    pub fn newest(&self, count: usize) -> io::Result<Vec<Entry>> {
+        let counted = self
+            .alike
+            .lock()
+            .expect("no holder panics")
+            .end(Instant::now());
+        counted.iter().for_each(|entry| self.access.write(entry));
+        let mut all = Vec::new();
+        for path in [&self.changes.path, &self.access.path, &self.commands] {
+            all.extend(newest_of(path, count.min(ENTRIES_MAX))?);
+        }
+        // Of one millisecond the later line of a file comes first.
+        all.sort_by_key(|entry| std::cmp::Reverse(entry.at_ms));
+        all.truncate(count.min(ENTRIES_MAX));
+        Ok(all)
+    }
+}
+
+/// A file of entries, of which each process that writes into it has its own.
+pub struct Lines {
     path: PathBuf,
     file: Mutex<Option<File>>,
 }
 
-impl Audit {
-    /// A log at `path`, opened by the first entry.
+impl Lines {
+    /// The file at `path`, opened by the first entry.
     pub fn new(path: &Path) -> Self {
         Self {
             path: path.to_owned(),
@@ -52,22 +124,36 @@ impl Audit {
         }
     }
 
-    /// Writes an entry. What cannot be written goes to the program's log.
+    /// Writes an entry, also into the program's log.
     pub fn write(&self, entry: &Entry) {
+        let Entry {
+            who,
+            from,
+            what,
+            target,
+            outcome,
+            count,
+            ..
+        } = entry;
+        tracing::info!(who, from, what, on = target, outcome, more = count, "audit");
         let mut line = serde_json::to_vec(entry).expect("an entry is JSON");
         line.push(b'\n');
         let mut file = self.file.lock().expect("no holder panics");
         if let Err(error) = self.append(&mut file, &line) {
             *file = None;
-            tracing::error!(%error, path = %self.path.display(), who = entry.who, what = entry.what,
-                target = entry.target, outcome = entry.outcome, "the audit log cannot be written");
+            tracing::error!(%error, path = %self.path.display(), "the audit log cannot be written");
         }
     }
 
     fn append(&self, slot: &mut Option<File>, line: &[u8]) -> io::Result<()> {
         if let Some(file) = slot.as_ref() {
-            if file.metadata()?.len() > FILE_BYTES_MAX {
+            let open = file.metadata()?;
+            // Another process may have put it aside.
+            let is_there = std::fs::metadata(&self.path).is_ok_and(|there| is_same(&there, &open));
+            if is_there && open.len() > FILE_BYTES_MAX {
                 std::fs::rename(&self.path, self.path.with_extension("log.1"))?;
+                *slot = None;
+            } else if !is_there {
                 *slot = None;
             }
         }
@@ -82,47 +168,202 @@ impl Audit {
             None => Ok(()),
         }
     }
+}
 
-    /// The newest entries, the newest first.
-    pub fn newest(&self, count: usize) -> io::Result<Vec<Entry>> {
-        let mut file = match File::open(&self.path) {
-            Ok(file) => file,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-            Err(error) => return Err(error),
-        };
-        let length = file.metadata()?.len();
-        file.seek(SeekFrom::Start(length.saturating_sub(SHOWN_BYTES_MAX)))?;
-        let mut bytes = Vec::new();
-        file.take(SHOWN_BYTES_MAX).read_to_end(&mut bytes)?;
-        let text = String::from_utf8_lossy(&bytes);
-        let entries = text.lines().rev();
-        Ok(entries
-            .filter_map(|line| serde_json::from_str(line).ok())
-            .take(count.min(ENTRIES_MAX))
-            .collect())
+fn is_same(one: &std::fs::Metadata, other: &std::fs::Metadata) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    (one.dev(), one.ino()) == (other.dev(), other.ino())
+}
+
+fn newest_of(path: &Path, count: usize) -> io::Result<Vec<Entry>> {
+    let mut file = match File::open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(error),
+    };
+    let length = file.metadata()?.len();
+    file.seek(SeekFrom::Start(length.saturating_sub(SHOWN_BYTES_MAX)))?;
+    let mut bytes = Vec::new();
+    file.take(SHOWN_BYTES_MAX).read_to_end(&mut bytes)?;
+    let text = String::from_utf8_lossy(&bytes);
+    let entries = text.lines().rev();
+    Ok(entries
+        .filter_map(|line| serde_json::from_str(line).ok())
+        .take(count)
+        .collect())
+}
+
+/// From where, who, what, with what outcome.
+type Kind = (String, String, String, String);
+
+/// Counts what is alike. Pure: the time is an argument.
+#[derive(Default)]
+struct Alike(HashMap<Kind, Counted>);
+
+struct Counted {
+    since: Instant,
+    last: Entry,
+    /// Beyond the first, which was written.
+    more: u64,
+}
+
+impl Counted {
+    fn line(self) -> Option<Entry> {
+        (self.more > 0).then_some(Entry {
+            count: Some(self.more),
+            ..self.last
+        })
     }
+}
+
+impl Alike {
+    /// The lines that are due: this entry, if it is the first of its kind, and what was counted before.
+    fn take(&mut self, mut entry: Entry, now: Instant) -> Vec<Entry> {
+        let mut due = self.end(now);
+        let names = self.0.keys().filter(|(from, ..)| *from == entry.from);
+        let is_known = self.0.contains_key(&kind(&entry));
+        if !is_known && (names.count() >= NAMES_MAX || self.0.len() >= KINDS_MAX) {
+            entry.who = OTHERS.to_owned();
+        }
+        if self.0.len() >= KINDS_MAX && !self.0.contains_key(&kind(&entry)) {
+            entry.from = OTHERS.to_owned();
+        }
+        if let Some(counted) = self.0.get_mut(&kind(&entry)) {
+            counted.more += 1;
+            counted.last = entry;
+            return due;
+        }
+        let counted = Counted {
+            since: now,
+            last: entry.clone(),
+            more: 0,
+        };
+        self.0.insert(kind(&entry), counted);
+        due.push(entry);
+        due
+    }
+
+    /// The lines of what was counted for long enough.
+    fn end(&mut self, now: Instant) -> Vec<Entry> {
+        let is_over =
+            |counted: &Counted| now.saturating_duration_since(counted.since) >= ALIKE_WITHIN;
+        let (over, left) = std::mem::take(&mut self.0)
+            .into_iter()
+            .partition(|(_, counted)| is_over(counted));
+        self.0 = left;
+        let over: HashMap<Kind, Counted> = over;
+        over.into_values().filter_map(Counted::line).collect()
+    }
+}
+
+fn kind(entry: &Entry) -> Kind {
+    let Entry {
+        from,
+        who,
+        what,
+        outcome,
+        ..
+    } = entry.clone();
+    (from, who, what, outcome)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    #[test]
-    fn entries_are_read_back_newest_first() {
+    fn audit() -> (tempfile::TempDir, Audit) {
         let folder = tempfile::tempdir().expect("a folder");
-        let audit = Audit::new(&folder.path().join("head/audit.log"));
-        assert!(audit.newest(10).expect("none").is_empty());
-        for code in [200, 403, 500] {
-            audit.write(&Entry {
-                code,
-                ..Entry::default()
-            });
+        let commands = folder.path().join("state/audit.log");
+        let audit = Audit::new(&folder.path().join("head"), &commands);
+        (folder, audit)
+    }
+
+    fn login(who: &str) -> Entry {
+        Entry {
+            at_ms: 1,
+            who: who.to_owned(),
+            from: "10.0.0.1".to_owned(),
+            what: "POST /api/v1/login".to_owned(),
+            outcome: "denied".to_owned(),
+            code: 401,
+            ..Entry::default()
         }
-        let codes = |count| -> Vec<u16> {
-            let entries = audit.newest(count).expect("readable");
-            entries.iter().map(|entry| entry.code).collect()
+    }
+
+    #[test]
+    fn entries_of_all_logs_are_read_back_newest_first() {
+        let (folder, audit) = audit();
+        assert!(audit.newest(10).expect("none").is_empty());
+        let entry = |at_ms| Entry {
+            at_ms,
+            ..Entry::default()
         };
-        assert_eq!(codes(10), [500, 403, 200]);
-        assert_eq!(codes(1), [500]);
+        audit.changed(&entry(1));
+        audit.accessed(entry(2));
+        Lines::new(&folder.path().join("state/audit.log")).write(&entry(3));
+        audit.changed(&entry(4));
+        let moments = |count| -> Vec<u64> {
+            let entries = audit.newest(count).expect("readable");
+            entries.iter().map(|entry| entry.at_ms).collect()
+        };
+        assert_eq!(moments(10), [4, 3, 2, 1]);
+        assert_eq!(moments(1), [4]);
+    }
+
+    /// A hundred thousand wrong passwords, each with a name of its own, and a change before them.
+    #[test]
+    fn failed_logins_push_nothing_out_and_are_counted() {
+        let (folder, audit) = audit();
+        audit.changed(&Entry {
+            who: "anna".into(),
+            ..Entry::default()
+        });
+        for number in 0..100_000 {
+            audit.accessed(login(&format!("user{number}")));
+        }
+        let size = |name: &str| {
+            let data = std::fs::metadata(folder.path().join("head").join(name));
+            data.map_or(0, |data| data.len())
+        };
+        assert!(size("access.log") < 10_000, "{}", size("access.log"));
+        assert!(size("audit.log") < 1_000, "{}", size("audit.log"));
+        let shown = audit.newest(100).expect("readable");
+        assert!(shown.iter().any(|entry| entry.who == "anna"));
+    }
+
+    #[test]
+    fn what_is_alike_is_one_line_after_the_first() {
+        let (mut alike, now) = (Alike::default(), Instant::now());
+        assert_eq!(alike.take(login("anna"), now), [login("anna")]);
+        for _ in 0..5 {
+            assert_eq!(alike.take(login("anna"), now), []);
+        }
+        assert_eq!(alike.take(login("bert"), now).len(), 1);
+        let later = now + ALIKE_WITHIN;
+        let counted = alike.end(later);
+        assert_eq!(
+            counted,
+            [Entry {
+                count: Some(5),
+                ..login("anna")
+            }]
+        );
+        assert_eq!(alike.take(login("anna"), later).len(), 1);
+    }
+
+    #[test]
+    fn kinds_that_are_counted_have_a_bound() {
+        let (mut alike, now) = (Alike::default(), Instant::now());
+        for number in 0..3 * KINDS_MAX {
+            let from = format!("10.0.{}.{}", number / 250, number % 250);
+            alike.take(
+                Entry {
+                    from,
+                    ..login("anna")
+                },
+                now,
+            );
+        }
+        assert!(alike.0.len() <= KINDS_MAX + 1, "{}", alike.0.len());
     }
 }

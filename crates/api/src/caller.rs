@@ -53,8 +53,8 @@ pub struct Caller {
 pub enum By {
     /// A session: the cookie's value.
     Session(String),
-    /// A token.
-    Token,
+    /// A token: its number.
+    Token(String),
     /// Another head.
     Head,
 }
@@ -73,17 +73,16 @@ pub fn of(api: &Api, headers: &HeaderMap, link: &Link) -> Option<Caller> {
     if let Some(authorization) = text(header::AUTHORIZATION.as_str()) {
         let (scheme, token) = authorization.split_once(' ')?;
         let is_bearer = scheme.eq_ignore_ascii_case("bearer");
-        let identity = api.accounts.bearer(token.trim()).filter(|_| is_bearer)?;
+        let (identity, id) = api.accounts.bearer(token.trim()).filter(|_| is_bearer)?;
         return Some(Caller {
             user: identity.user,
             role: identity.role,
-            by: By::Token,
+            by: By::Token(id),
         });
     }
     let cookie = cookie(headers)?;
-    let session = api.sessions.find(cookie)?;
     // The role is looked up each time, so that a change holds at once.
-    let identity = api.accounts.user(&session.user)?;
+    let (identity, _) = api.session_of(cookie)?;
     Some(Caller {
         user: identity.user,
         role: identity.role,

@@ -12,24 +12,20 @@ use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header, request::Pa
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodFilter, get, on};
 use axum::{Extension, Router};
-use control::{Failure, FailureKind};
+use control::{Effect, Failure, FailureKind, Request as PoolRequest};
 use serde_json::{Map, Value, json};
 use units::PoolName;
 
 use crate::Api;
 use crate::audit::Entry;
 use crate::caller::{self, By, Caller, Link};
-use crate::role::{confirmation, role_of, verb_of};
+use crate::role::{confirmation, role_of, verb};
 use crate::routes::{Input, ROUTES, Reply, Route, Source, Work};
 
-/// Longest body, in bytes: an appliance file as JSON is far below.
-const BODY_BYTES_MAX: usize = 2 << 20;
 /// How much of the name that a login was tried with is written down.
 const LOGIN_CHARS_MAX: usize = 64;
 /// Longest time that a body may take to arrive.
 const BODY_WAIT: Duration = Duration::from_secs(30);
-/// Begins what is said of such a body.
-const BODY_TOO_LONG: &str = "the body did not arrive, or is longer than";
 /// What pages of the console may load, and from where: only from here.
 const CONTENT_SECURITY: &str = "default-src 'self'; img-src 'self' data:; style-src 'self'; \
      object-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'self'";
@@ -325,8 +321,20 @@ pub(crate) fn log_in_first(api: &Api) -> Response {
 struct Told {
     /// What was asked of a pool, if anything.
     verb: Option<String>,
+    /// What that does.
+    effect: Option<Effect>,
     /// The name that a login was tried with.
     login: Option<String>,
+    /// The status of a refusal that its kind does not tell.
+    status: Option<StatusCode>,
+}
+
+impl Told {
+    fn note(&mut self, call: &Call, request: &PoolRequest) -> Result<&Effect, Failure> {
+        let effect = request.effect(&call.pool()?);
+        self.verb = Some(verb(request));
+        Ok(self.effect.insert(effect))
+    }
 }
 
 /// What came of a request.
@@ -362,14 +370,20 @@ async fn steps(
     caller: Option<Caller>,
     told: &mut Told,
 ) -> Result<Outcome, Failure> {
-    if let Work::Do(Some(role), _) = &route.work {
+    if let Work::Do(Some(role), _) | Work::Ask(role, ..) = &route.work {
         allow(caller.as_ref(), *role)?;
+    }
+    if route.wants_person {
+        person(caller.as_ref())?;
     }
     if let (Work::Stream, Some(caller)) = (&route.work, &caller) {
         let response = crate::stream::serve(Arc::clone(api), Arc::clone(link), caller.clone())?;
         return Ok(Outcome::Ready(Box::new(response)));
     }
-    let bytes = receive(body).await?;
+    let bytes = match route.input {
+        Input::Nothing => Bytes::new(),
+        _ => receive(body, route.body_bytes_max, told).await?,
+    };
     let mut call = Call {
         from: link.peer.ip().to_canonical(),
         path: path_of(parts).await?,
@@ -379,32 +393,24 @@ async fn steps(
         cookie: caller::cookie(&parts.headers).map(str::to_owned),
         caller,
     };
-    let request = match &route.work {
-        Work::Ask(name, members) => {
-            let request = call.request(name, members)?;
-            told.verb = Some(verb_of(&request));
-            Some(request)
+    if let Work::Ask(_, name, members) = &route.work {
+        call.body = call.request(name, members)?;
+        let request: PoolRequest = call.input()?;
+        may(
+            &call,
+            told.note(&call, &request)?,
+            call.query.get("confirm"),
+        )?;
+    } else if let Some(request) = call.body.get("request").filter(|_| route.asks_anything()) {
+        // Whether it may be asked for is seen by who performs it.
+        if let Ok(request) = serde_json::from_value(request.clone()) {
+            told.note(&call, &request)?;
         }
-        _ => None,
-    };
-    if let Some(request) = &request {
-        let name = verb_of(request);
-        allow(call.caller.as_ref(), role_of(&name))?;
-        confirm(&call, &name, request, call.query.get("confirm"))?;
-    } else if let Some(request) = call
-        .body
-        .get("request")
-        .filter(|_| route.path.ends_with("/requests"))
-    {
-        told.verb = Some(verb_of(request));
     } else if let ("/login", Some(Value::String(user))) = (route.path, call.body.get("user")) {
         told.login = Some(user.chars().take(LOGIN_CHARS_MAX).collect());
     }
     if let Some(response) = elsewhere(api, parts, &bytes, &call).await? {
         return Ok(Outcome::Ready(Box::new(response)));
-    }
-    if let Some(request) = request {
-        call.body = request;
     }
     let place = Arc::clone(&api.performed).acquire_owned().await;
     let api = Arc::clone(api);
@@ -464,18 +470,27 @@ pub(crate) fn allow(caller: Option<&Caller>, role: crate::Role) -> Result<(), Fa
     }
 }
 
-/// Refuses what destroys data without its name.
-pub(crate) fn confirm(
-    call: &Call,
-    verb: &str,
-    request: &Value,
-    given: Option<&String>,
-) -> Result<(), Failure> {
-    let pool = call.named("pool")?;
-    match confirmation(pool, verb, request) {
+/// Refuses who is not a person in a session of their own.
+fn person(caller: Option<&Caller>) -> Result<(), Failure> {
+    match caller.map(|caller| &caller.by) {
+        Some(By::Session(_)) => Ok(()),
+        _ => Err(Failure::new(
+            FailureKind::Denied,
+            "users and tokens are not managed with a token",
+        )
+        .advise(
+            "log in with the password, or run `bulkhead user` or `bulkhead token` on the head",
+        )),
+    }
+}
+
+/// Refuses who may not do what has this effect, and what destroys data without its name.
+pub(crate) fn may(call: &Call, effect: &Effect, given: Option<&String>) -> Result<(), Failure> {
+    allow(call.caller.as_ref(), role_of(effect))?;
+    match confirmation(effect) {
         Some(wanted) if given != Some(&wanted) => Err(Failure::new(
             FailureKind::NeedsConfirmation,
-            format!("{verb} destroys what {wanted} holds"),
+            format!("this destroys what {wanted} holds"),
         )
         .advise(format!(
             "if that is what you want, give \"{wanted}\" as `confirm`"
@@ -484,13 +499,15 @@ pub(crate) fn confirm(
     }
 }
 
-async fn receive(body: Body) -> Result<Bytes, Failure> {
-    let collected = axum::body::to_bytes(body, BODY_BYTES_MAX);
+async fn receive(body: Body, bytes_max: usize, told: &mut Told) -> Result<Bytes, Failure> {
+    let collected = axum::body::to_bytes(body, bytes_max);
     match tokio::time::timeout(BODY_WAIT, collected).await {
         Ok(Ok(bytes)) => Ok(bytes),
-        Ok(Err(_)) => Err(Failure::usage(format!(
-            "{BODY_TOO_LONG} {BODY_BYTES_MAX} bytes"
-        ))),
+        Ok(Err(_)) => {
+            told.status = Some(StatusCode::PAYLOAD_TOO_LARGE);
+            let message = format!("the body did not arrive, or is longer than {bytes_max} bytes");
+            Err(Failure::usage(message).advise("ask for less at a time"))
+        }
         Err(_) => Err(Failure::usage("the body took too long to arrive")),
     }
 }
@@ -521,8 +538,11 @@ fn parse(input: &Input, headers: &HeaderMap, bytes: &Bytes) -> Result<Value, Fai
         return Err(Failure::usage("the body must be JSON")
             .advise("say so: Content-Type: application/json"));
     }
-    serde_json::from_slice(bytes)
-        .map_err(|error| Failure::usage(format!("the body is no JSON: {error}")))
+    let parsed = match input {
+        Input::Strictly(_, read) => read(bytes),
+        _ => serde_json::from_slice(bytes),
+    };
+    parsed.map_err(|error| Failure::usage(format!("the body is not understood: {error}")))
 }
 
 /// Writes changes into the audit log, and answers.
@@ -543,15 +563,24 @@ fn finish(
             let kind = kind.as_str().unwrap_or("failed").to_owned();
             let response = match (route.path, failure.kind) {
                 ("/session", FailureKind::Denied) => log_in_first(api),
-                _ => failure_response(&failure, status_of_refusal(route, &failure)),
+                _ => {
+                    let status = performed.told.status;
+                    failure_response(
+                        &failure,
+                        status.or_else(|| status_of_refusal(route, &failure)),
+                    )
+                }
             };
             (response, kind)
         }
     };
-    let Told { verb, login } = performed.told;
-    let looks = verb.as_deref().map_or(parts.method.is_safe(), |verb| {
-        role_of(verb) == crate::Role::ReadOnly
-    });
+    let Told {
+        verb,
+        effect,
+        login,
+        status: _,
+    } = performed.told;
+    let looks = effect.map_or(parts.method.is_safe(), |effect| effect == Effect::Look);
     if !looks {
         api.sampler.changed();
         let entry = Entry {
@@ -565,8 +594,13 @@ fn finish(
             target: parts.uri.path().to_owned(),
             outcome,
             code: response.status().as_u16(),
+            count: None,
         };
-        api.audit.write(&entry);
+        // What anybody can cause must not push out what was changed.
+        match route.is_access() || response.status().is_client_error() {
+            true => api.audit.accessed(entry),
+            false => api.audit.changed(&entry),
+        }
     }
     response
 }
@@ -574,9 +608,8 @@ fn finish(
 /// Codes of refusals that their kind alone does not tell.
 fn status_of_refusal(route: &Route, failure: &Failure) -> Option<StatusCode> {
     match (route.path, failure.kind) {
-        ("/login", FailureKind::Busy) => Some(StatusCode::TOO_MANY_REQUESTS),
+        ("/login" | "/users/{user}", FailureKind::Busy) => Some(StatusCode::TOO_MANY_REQUESTS),
         ("/login", FailureKind::Denied) => Some(StatusCode::UNAUTHORIZED),
-        _ if failure.message.starts_with(BODY_TOO_LONG) => Some(StatusCode::PAYLOAD_TOO_LARGE),
         _ => None,
     }
 }
@@ -639,7 +672,7 @@ mod tests {
     fn members(method: &str, path: &str) -> (&'static str, &'static [(&'static str, Source)]) {
         let route = ROUTES.iter().find(|r| (r.method, r.path) == (method, path));
         match route.expect("a route").work {
-            Work::Ask(verb, members) => (verb, members),
+            Work::Ask(_, verb, members) => (verb, members),
             _ => panic!("{path} is no request"),
         }
     }
@@ -697,15 +730,17 @@ mod tests {
             ("target", "iqn.2026-01.org.example:a"),
         ];
         for route in ROUTES {
-            let Work::Ask(verb, members) = route.work else {
+            let Work::Ask(role, verb, members) = route.work else {
                 continue;
             };
             let body = bodies.iter().find(|(of, _)| *of == verb);
             let body = body.map_or(Value::Null, |(_, body)| body.clone());
             let request = call(&path, &[], body).request(verb, members).expect(verb);
-            assert_eq!(verb_of(&request), verb);
-            let understood = serde_json::from_value::<control::Request>(request.clone());
-            assert!(understood.is_ok(), "{request}: {understood:?}");
+            assert_eq!(crate::role::verb_of(&request), verb);
+            let understood = serde_json::from_value::<PoolRequest>(request.clone());
+            let understood = understood.unwrap_or_else(|error| panic!("{request}: {error}"));
+            let pool = "tank".parse().expect("a name");
+            assert_eq!(role_of(&understood.effect(&pool)), role, "{request}");
         }
     }
 
@@ -723,19 +758,5 @@ mod tests {
         let call_of = call(&[("pool", "tank")], &[("after", "7")], Value::Null);
         let wanted = json!({"pool": {"events": {"after": 7}}});
         assert_eq!(call_of.request(verb, members_of).expect("made"), wanted);
-    }
-
-    #[test]
-    fn what_destroys_wants_its_name() {
-        let call_of = call(&[("pool", "tank")], &[], Value::Null);
-        let request = json!({"pool": "destroy"});
-        let verb = verb_of(&request);
-        let refused = confirm(&call_of, &verb, &request, Some(&"tonk".to_owned()));
-        assert_eq!(
-            refused.expect_err("another").kind,
-            FailureKind::NeedsConfirmation
-        );
-        confirm(&call_of, &verb, &request, Some(&"tank".to_owned())).expect("the name");
-        confirm(&call_of, "status", &json!("status"), None).expect("destroys nothing");
     }
 }

@@ -15,15 +15,16 @@ use crate::accounts::Identity;
 use crate::audit::ENTRIES_MAX;
 use crate::backend::{ApplianceInput, ApplianceVerb, DrillInput};
 use crate::caller::{By, COOKIE};
-use crate::dispatch::{Call, allow as allow_role, confirm};
+use crate::dispatch::{Call, allow as allow_role, may};
 use crate::operations::Wanted;
-use crate::role::{Role, role_of, verb_of};
+use crate::role::{Role, verb};
 use crate::routes::Reply;
 use crate::sessions::{AGE_MAX, Session};
 use crate::view::PoolFound;
 
 /// A name and a password.
-#[derive(Deserialize, JsonSchema)]
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct Login {
     /// The user.
     pub user: String,
@@ -64,6 +65,9 @@ pub struct UserChange {
     /// Another password.
     #[serde(default)]
     pub password: Option<String>,
+    /// The present password, asked of users who change their own.
+    #[serde(default)]
+    pub current_password: Option<String>,
 }
 
 /// A token to be made.
@@ -159,10 +163,15 @@ fn set_cookie(call: &Call, value: &str, seconds: u64) -> String {
     format!("{COOKIE}={value}; Path=/; Max-Age={seconds}; HttpOnly; SameSite=Strict{secure}")
 }
 
-pub(crate) fn log_in(api: &Api, call: &Call) -> Result<Reply, Failure> {
-    let login: Login = call.input()?;
+/// Whose name and password these are. Who gives wrong ones waits longer and longer.
+fn verified(
+    api: &Api,
+    call: &Call,
+    user: &str,
+    password: &str,
+) -> Result<Option<Identity>, Failure> {
     let (from, now) = (call.from, Instant::now());
-    api.logins.may_try(from, &login.user, now).map_err(|wait| {
+    api.logins.may_try(from, user, now).map_err(|wait| {
         let seconds = wait.as_secs() + 1;
         Failure::new(FailureKind::Busy, "too many wrong passwords")
             .advise(format!("wait {seconds} s"))
@@ -172,10 +181,18 @@ pub(crate) fn log_in(api: &Api, call: &Call) -> Result<Reply, Failure> {
         let _place = api.hashed.try_acquire().map_err(|_| {
             Failure::new(FailureKind::Busy, "others are logging in").advise("try again")
         })?;
-        api.accounts.log_in(&login.user, &login.password)?
+        api.accounts.log_in(user, password)?
     };
-    let Some(identity) = identity else {
-        api.logins.failed(from, &login.user, now);
+    match identity {
+        Some(_) => api.logins.succeeded(from, user),
+        None => api.logins.failed(from, user, now),
+    }
+    Ok(identity)
+}
+
+pub(crate) fn log_in(api: &Api, call: &Call) -> Result<Reply, Failure> {
+    let login: Login = call.input()?;
+    let Some(identity) = verified(api, call, &login.user, &login.password)? else {
         let advice = match api.accounts.has_users() {
             true => "an admin, or `bulkhead user passwd` on the head, sets another password",
             false => "there is no user yet: run `bulkhead user add NAME --role admin` on this head",
@@ -183,19 +200,17 @@ pub(crate) fn log_in(api: &Api, call: &Call) -> Result<Reply, Failure> {
         let failure = Failure::new(FailureKind::Denied, "the name or the password is wrong");
         return Err(failure.advise(advice));
     };
-    api.logins.succeeded(from, &login.user);
-    let (secret, session) = api.sessions.begin(&identity.user)?;
+    let (secret, session) = api.sessions.begin(&identity)?;
     let mut reply = Reply::of(session_view(identity, session))?;
     reply.cookie = Some(set_cookie(call, &secret, AGE_MAX.as_secs()));
     Ok(reply)
 }
 
 pub(crate) fn session(api: &Api, call: &Call) -> Result<Reply, Failure> {
-    let found = call
+    let known = call
         .cookie
         .as_deref()
-        .and_then(|cookie| api.sessions.find(cookie));
-    let known = found.and_then(|session| Some((api.accounts.user(&session.user)?, session)));
+        .and_then(|cookie| api.session_of(cookie));
     match known {
         Some((identity, session)) => Reply::of(session_view(identity, session)),
         None => Err(Failure::new(FailureKind::Denied, "log in first")
@@ -233,6 +248,19 @@ pub(crate) fn change_user(api: &Api, call: &Call) -> Result<Reply, Failure> {
     if name != caller.user || change.role.is_some() {
         allow_role(Some(caller), Role::Admin)?;
     }
+    // A page that was left open must not be enough to keep its user out.
+    if name == caller.user && change.password.is_some() {
+        let Some(current) = &change.current_password else {
+            let failure = Failure::usage("the present password is missing");
+            return Err(failure.advise("give it as `current_password`"));
+        };
+        if verified(api, call, name, current)?.is_none() {
+            let failure = Failure::new(FailureKind::Denied, "the present password is wrong");
+            return Err(failure.advise(
+                "an admin, or `bulkhead user passwd` on the head, sets another one without it",
+            ));
+        }
+    }
     let view = api
         .accounts
         .change_user(name, change.role, change.password.as_deref())?;
@@ -261,11 +289,6 @@ pub(crate) fn tokens(api: &Api, call: &Call) -> Result<Reply, Failure> {
 
 pub(crate) fn add_token(api: &Api, call: &Call) -> Result<Reply, Failure> {
     let (new, caller): (NewToken, _) = (call.input()?, call.caller()?);
-    // A token must not beget one that may do more or lives longer than itself.
-    if caller.by == By::Token {
-        let failure = Failure::new(FailureKind::Denied, "a token cannot make tokens");
-        return Err(failure.advise("log in with the password"));
-    }
     let (user, role) = (&caller.user, new.role);
     Reply::of(
         api.accounts
@@ -392,12 +415,14 @@ pub(crate) fn pools(api: &Api, _: &Call) -> Result<Reply, Failure> {
 pub(crate) fn create_pool(api: &Api, call: &Call) -> Result<Reply, Failure> {
     let NewPool { create, serve } = call.input()?;
     let name = create.name.clone();
-    let created = api.backend.create(PoolCreate {
+    let create = PoolCreate {
         name: create.name,
         groups: create.groups,
         properties: create.properties,
         overwrite: create.overwrite,
-    })?;
+    };
+    may(call, &create.effect(), call.query.get("confirm"))?;
+    let created = api.backend.create(create)?;
     if serve {
         api.backend.serve(&name)?;
     }
@@ -429,10 +454,8 @@ pub(crate) fn request(api: &Api, call: &Call) -> Result<Reply, Failure> {
         confirm: given,
         background,
     } = call.input()?;
-    let (pool, json) = (call.pool()?, crate::role::as_json(&request));
-    let verb = verb_of(&json);
-    allow_role(call.caller.as_ref(), role_of(&verb))?;
-    confirm(call, &verb, &json, given.as_ref())?;
+    let (pool, verb) = (call.pool()?, verb(&request));
+    may(call, &request.effect(&pool), given.as_ref())?;
     let backend = api.backend.clone();
     if !background {
         return Reply::of(backend.ask(&pool, request, &mut |_| ())?);
@@ -457,14 +480,10 @@ pub(crate) fn change_volume(api: &Api, call: &Call) -> Result<Reply, Failure> {
         .map_err(|error: units::NameError| Failure::usage(error.to_string()))?;
     let mut requests = Vec::new();
     if let Some(size) = change.size {
-        let allow_shrink = change.allow_shrink;
-        if allow_shrink {
-            allow_role(call.caller.as_ref(), Role::Admin)?;
-        }
         requests.push(VolumeRequest::Resize {
             name: name.clone(),
             size,
-            allow_shrink,
+            allow_shrink: change.allow_shrink,
         });
     }
     if !change.properties.is_empty() {
@@ -485,7 +504,10 @@ fn ask_all(
     call: &Call,
     requests: impl IntoIterator<Item = Request>,
 ) -> Result<Reply, Failure> {
-    let pool = call.pool()?;
+    let (pool, requests) = (call.pool()?, Vec::from_iter(requests));
+    for request in &requests {
+        may(call, &request.effect(&pool), call.query.get("confirm"))?;
+    }
     let (mut changed, mut messages) = (false, Vec::new());
     for request in requests {
         if let Answer::Done(done) = api.backend.ask(&pool, request, &mut |_| ())? {
@@ -539,3 +561,7 @@ fn bare(answer: Answer) -> Value {
         other => other.unwrap_or_default(),
     }
 }
+
+#[cfg(test)]
+#[path = "handlers_tests.rs"]
+mod tests;

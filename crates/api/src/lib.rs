@@ -9,8 +9,9 @@
 
 mod accounts;
 mod alerts;
-mod audit;
+pub mod audit;
 pub mod backend;
+mod book;
 mod caller;
 pub mod certificate;
 mod dispatch;
@@ -28,9 +29,11 @@ mod server;
 mod sessions;
 mod stream;
 mod takeovers;
+#[cfg(test)]
+mod testing;
 pub mod view;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, RwLock};
 use std::time::UNIX_EPOCH;
 
@@ -41,7 +44,7 @@ pub use backend::Backend;
 pub use openapi::document as openapi;
 pub use peer::Peers;
 pub use peer_keys::MissingKey;
-pub use role::Role;
+pub use role::{Role, verb};
 pub use server::{ServeError, Settings, serve};
 
 use crate::audit::Audit;
@@ -72,11 +75,21 @@ pub(crate) struct Api {
 }
 
 impl Api {
-    fn new(backend: Arc<dyn Backend>, folder: PathBuf, peers: Peers) -> Arc<Self> {
+    /// Whose session a cookie is, as long as they have the password with which they began it.
+    pub(crate) fn session_of(
+        &self,
+        cookie: &str,
+    ) -> Option<(accounts::Identity, sessions::Session)> {
+        let session = self.sessions.find(cookie)?;
+        let identity = self.accounts.user(&session.user)?;
+        (identity.credential == session.credential).then_some((identity, session))
+    }
+
+    fn new(backend: Arc<dyn Backend>, folder: PathBuf, commands: &Path, peers: Peers) -> Arc<Self> {
         let operations = Arc::new(Operations::default());
         Arc::new(Self {
             accounts: Accounts::new(&folder),
-            audit: Audit::new(&folder.join("audit.log")),
+            audit: Audit::new(&folder, commands),
             sampler: Arc::new(Sampler::new(Arc::clone(&backend), Arc::clone(&operations))),
             operations,
             backend,

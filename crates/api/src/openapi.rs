@@ -6,7 +6,7 @@ use control::{Failure, Request};
 use schemars::generate::{SchemaGenerator, SchemaSettings};
 use serde_json::{Map, Value, json};
 
-use crate::role::{Role, role_of};
+use crate::role::Role;
 use crate::routes::{Input, ROUTES, Route, Source, Work, of};
 
 /// Where schemas are in the document.
@@ -61,11 +61,14 @@ pub fn document() -> Value {
 
 fn operation(route: &Route, generator: &mut SchemaGenerator) -> Value {
     let (role, members) = match &route.work {
-        Work::Ask(verb, members) => (Some(role_of(verb)), *members),
+        Work::Ask(role, _, members) => (Some(*role), *members),
         Work::Do(role, _) => (*role, &[][..]),
         Work::Stream => (Some(Role::ReadOnly), &[][..]),
     };
     let needs = match role {
+        Some(role) if route.wants_person => {
+            format!("Needs the role {role} in a session: no token is enough.")
+        }
         Some(role) => format!("Needs the role {role}."),
         None => "Needs no login.".to_owned(),
     };
@@ -85,9 +88,9 @@ fn operation(route: &Route, generator: &mut SchemaGenerator) -> Value {
     }
     let body = match &route.input {
         Input::Nothing => None,
-        Input::Type(schema) => Some(schema(generator).to_value()),
+        Input::Type(schema) | Input::Strictly(schema, _) => Some(schema(generator).to_value()),
         Input::Members => match &route.work {
-            Work::Ask(verb, members) => members_schema(verb, members, generator),
+            Work::Ask(_, verb, members) => members_schema(verb, members, generator),
             _ => None,
         },
     };
@@ -169,7 +172,7 @@ fn parameters(route: &Route, members: &[(&'static str, Source)]) -> Vec<Value> {
         let schema = json!({"type": "integer", "minimum": 0});
         all.push(parameter("limit", "query", schema, "At most so many."));
     }
-    let destroys = route.about.ends_with("confirms");
+    let destroys = route.about.ends_with("confirms") || route.about.ends_with("confirm");
     if destroys {
         let about = "The name of what is destroyed, in full.";
         all.push(parameter(

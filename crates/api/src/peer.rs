@@ -275,7 +275,7 @@ impl Peers {
         self.look(head, &format!("{TAKEOVER_STEPS}?pool={pool}"))
     }
 
-    /// Takes the accounts of other heads where they are newer.
+    /// Takes what the accounts of other heads have that ours lack.
     pub(crate) fn compare_accounts(&self, accounts: &Accounts) {
         let heads: Vec<String> = {
             let heads = self.0.heads.read().expect("no holder panics");
@@ -285,8 +285,8 @@ impl Peers {
             let Some(theirs) = self.look::<serde_json::Value>(&head, ACCOUNTS) else {
                 continue;
             };
-            match accounts.take_newer(theirs) {
-                Ok(true) => tracing::info!(head, "took the newer accounts of another head"),
+            match accounts.merge(theirs) {
+                Ok(true) => tracing::info!(head, "took changes of accounts from another head"),
                 Ok(false) => {}
                 Err(failure) => tracing::warn!(head, %failure, "take the accounts of another head"),
             }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use axum::Extension;
-use axum::body::Bytes;
+use axum::body::{Body, Bytes};
 use axum::extract::State;
 use axum::http::{Method, StatusCode};
 use axum::response::{IntoResponse, Response};
@@ -21,6 +21,9 @@ use crate::{Api, Role};
 
 /// Where a head is asked which keys it lacks.
 pub const MISSING_KEYS: &str = "/api/v1/peer/missing-keys";
+
+/// Longest list of keys that another head may ask about, in bytes.
+const KEYS_BYTES_MAX: usize = 2 << 20;
 
 /// A key that a head does not have.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -82,11 +85,15 @@ impl Peers {
 pub(crate) async fn missing(
     State(api): State<Arc<Api>>,
     Extension(link): Extension<Arc<Link>>,
-    body: Bytes,
+    body: Body,
 ) -> Response {
+    // Nothing of a stranger's is taken in.
     if !link.is_head.load(Ordering::Acquire) {
         return StatusCode::FORBIDDEN.into_response();
     }
+    let Ok(body) = axum::body::to_bytes(body, KEYS_BYTES_MAX).await else {
+        return StatusCode::PAYLOAD_TOO_LARGE.into_response();
+    };
     let Ok(keys) = serde_json::from_slice::<Vec<KeyView>>(&body) else {
         return StatusCode::BAD_REQUEST.into_response();
     };

@@ -12,6 +12,8 @@ use control::rescue::RescueView;
 use control::{Answer, Failure};
 use schemars::generate::SchemaGenerator;
 use schemars::{JsonSchema, Schema};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::Api;
@@ -42,6 +44,11 @@ pub struct Route {
     pub status: u16,
     /// Who does it.
     pub work: Work,
+    /// Only people in sessions of their own may ask for it: what leaked in a token must not outlive
+    /// or outgrow the token.
+    pub wants_person: bool,
+    /// Longest body, in bytes.
+    pub body_bytes_max: usize,
 }
 
 /// What a route takes as its body.
@@ -52,13 +59,32 @@ pub enum Input {
     Members,
     /// This type.
     Type(SchemaOf),
+    /// This type, read from the bytes without anything between: whoever sends it is nobody yet.
+    Strictly(SchemaOf, Reader),
 }
+
+/// Reads a body.
+pub type Reader = fn(&[u8]) -> serde_json::Result<Value>;
+
+/// A body of this type, and nothing else.
+pub fn strictly<T: DeserializeOwned + Serialize>(bytes: &[u8]) -> serde_json::Result<Value> {
+    serde_json::to_value(serde_json::from_slice::<T>(bytes)?)
+}
+
+/// Longest body of whoever is nobody yet, in bytes.
+pub const STRANGERS_BYTES_MAX: usize = 4 << 10;
+/// Longest body of most requests, in bytes.
+const BODY_BYTES_MAX: usize = 64 << 10;
+/// Longest body with a list of snapshots or devices, in bytes.
+const LISTS_BYTES_MAX: usize = 256 << 10;
+/// Longest appliance file as JSON, in bytes.
+const APPLIANCE_BYTES_MAX: usize = 2 << 20;
 
 /// Who does what a route says.
 pub enum Work {
     /// The pool, asked with a request such as `volume.create`, whose members come from the path, the
-    /// query and the body.
-    Ask(&'static str, &'static [(&'static str, Source)]),
+    /// query and the body. Who has the role may ask; some arguments want more.
+    Ask(Role, &'static str, &'static [(&'static str, Source)]),
     /// The head, for who has the role; `None` lets everybody in.
     Do(Option<Role>, Handler),
     /// The stream of changes.
@@ -111,6 +137,7 @@ const fn ask(
     path: &'static str,
     about: &'static str,
     output: SchemaOf,
+    role: Role,
     verb: &'static str,
     members: &'static [(&'static str, Source)],
 ) -> Route {
@@ -126,7 +153,9 @@ const fn ask(
         input,
         output,
         status: 200,
-        work: Work::Ask(verb, members),
+        work: Work::Ask(role, verb, members),
+        wants_person: false,
+        body_bytes_max: BODY_BYTES_MAX,
     }
 }
 
@@ -147,12 +176,34 @@ const fn head(
         output,
         status: 200,
         work: Work::Do(role, handler),
+        wants_person: false,
+        body_bytes_max: BODY_BYTES_MAX,
     }
 }
 
 impl Route {
+    /// Whether somebody comes or goes.
+    pub fn is_access(&self) -> bool {
+        matches!(self.path, "/login" | "/logout")
+    }
+
+    /// Whether the body says what is asked of a pool.
+    pub fn asks_anything(&self) -> bool {
+        self.path.ends_with("/requests")
+    }
+
     const fn answering(mut self, status: u16) -> Self {
         self.status = status;
+        self
+    }
+
+    const fn taking(mut self, bytes_max: usize) -> Self {
+        self.body_bytes_max = bytes_max;
+        self
+    }
+
+    const fn by_a_person(mut self) -> Self {
+        self.wants_person = true;
         self
     }
 }
@@ -175,11 +226,14 @@ pub fn nothing(_: &mut SchemaGenerator) -> Schema {
 }
 
 const DONE: SchemaOf = of::<Done>;
-const LOOK: Option<Role> = Some(Role::ReadOnly);
-const WORK: Option<Role> = Some(Role::Operator);
-const ALL: Option<Role> = Some(Role::Admin);
+const READ: Role = Role::ReadOnly;
+const DAILY: Role = Role::Operator;
+const ADMIN: Role = Role::Admin;
+const LOOK: Option<Role> = Some(READ);
+const WORK: Option<Role> = Some(DAILY);
+const ALL: Option<Role> = Some(ADMIN);
 
-use Input::{Nothing, Type};
+use Input::{Nothing, Strictly, Type};
 use Source::{Default as D, Query as Q};
 
 const VOLUME: (&str, Source) = ("name", Source::Volume);
@@ -191,21 +245,21 @@ const NULL: &str = "null";
 #[rustfmt::skip]
 pub static ROUTES: &[Route] = &[
     // Who asks.
-    head("POST", "/login", "Begin a session", Type(of::<h::Login>), of::<h::SessionView>, None, h::log_in),
+    head("POST", "/login", "Begin a session", Strictly(of::<h::Login>, strictly::<h::Login>), of::<h::SessionView>, None, h::log_in).taking(STRANGERS_BYTES_MAX),
     head("GET", "/session", "The session of the cookie", Nothing, of::<h::SessionView>, None, h::session),
     head("POST", "/logout", "End the session", Nothing, nothing, LOOK, h::log_out).answering(204),
     head("GET", "/openapi.json", "This document", Nothing, of::<Value>, None, h::openapi),
     head("GET", "/users", "Everybody who may log in", Nothing, of::<Vec<UserView>>, ALL, h::users),
-    head("POST", "/users", "Add a user", Type(of::<h::NewUser>), of::<UserView>, ALL, h::add_user).answering(201),
-    head("PATCH", "/users/{user}", "Change a user's role or password", Type(of::<h::UserChange>), of::<UserView>, LOOK, h::change_user),
-    head("DELETE", "/users/{user}", "Remove a user", Nothing, nothing, ALL, h::remove_user).answering(204),
+    head("POST", "/users", "Add a user", Type(of::<h::NewUser>), of::<UserView>, ALL, h::add_user).answering(201).by_a_person(),
+    head("PATCH", "/users/{user}", "Change a user's role or password", Type(of::<h::UserChange>), of::<UserView>, LOOK, h::change_user).by_a_person(),
+    head("DELETE", "/users/{user}", "Remove a user", Nothing, nothing, ALL, h::remove_user).answering(204).by_a_person(),
     head("GET", "/tokens", "Your tokens; an admin sees all", Nothing, of::<Vec<TokenView>>, LOOK, h::tokens),
-    head("POST", "/tokens", "Make a token; it is shown once", Type(of::<h::NewToken>), of::<TokenView>, LOOK, h::add_token).answering(201),
-    head("DELETE", "/tokens/{token}", "Revoke a token", Nothing, nothing, LOOK, h::revoke_token).answering(204),
+    head("POST", "/tokens", "Make a token; it is shown once", Type(of::<h::NewToken>), of::<TokenView>, LOOK, h::add_token).answering(201).by_a_person(),
+    head("DELETE", "/tokens/{token}", "Revoke a token", Nothing, nothing, LOOK, h::revoke_token).answering(204).by_a_person(),
     head("GET", "/audit", "Who changed what, the newest first", Nothing, of::<Vec<Entry>>, ALL, h::audit),
     // At a glance.
     head("GET", "/overview", "Everything at a glance", Nothing, of::<Overview>, LOOK, h::overview),
-    Route { method: "GET", path: "/stream", about: "Changes as they happen (server-sent events)", input: Nothing, output: nothing, status: 200, work: Work::Stream },
+    Route { method: "GET", path: "/stream", about: "Changes as they happen (server-sent events)", input: Nothing, output: nothing, status: 200, work: Work::Stream, wants_person: false, body_bytes_max: 0 },
     head("GET", "/disks", "Whole disks of this head", Nothing, of::<Vec<DiskView>>, LOOK, h::disks),
     head("GET", "/operations", "What runs in the background, the newest first", Nothing, of::<Vec<Operation>>, LOOK, h::operations),
     head("GET", "/operations/{operation}", "One operation", Nothing, of::<Operation>, LOOK, h::operation),
@@ -213,81 +267,81 @@ pub static ROUTES: &[Route] = &[
     // The appliance.
     head("GET", "/appliance", "The appliance file", Nothing, of::<Value>, LOOK, h::appliance),
     head("GET", "/appliance/schema", "The JSON schema of the appliance file", Nothing, of::<Value>, LOOK, h::appliance_schema),
-    head("POST", "/appliance/check", "Find mistakes in an appliance file", Type(of::<ApplianceInput>), of::<Value>, WORK, h::appliance_check),
-    head("POST", "/appliance/plan", "The difference between an appliance file and the heads", Type(of::<ApplianceInput>), of::<Value>, ALL, h::appliance_plan),
-    head("POST", "/appliance/apply", "Make the heads what an appliance file says", Type(of::<ApplianceInput>), of::<Operation>, ALL, h::appliance_apply).answering(202),
+    head("POST", "/appliance/check", "Find mistakes in an appliance file", Type(of::<ApplianceInput>), of::<Value>, WORK, h::appliance_check).taking(APPLIANCE_BYTES_MAX),
+    head("POST", "/appliance/plan", "The difference between an appliance file and the heads", Type(of::<ApplianceInput>), of::<Value>, ALL, h::appliance_plan).taking(APPLIANCE_BYTES_MAX),
+    head("POST", "/appliance/apply", "Make the heads what an appliance file says", Type(of::<ApplianceInput>), of::<Operation>, ALL, h::appliance_apply).answering(202).taking(APPLIANCE_BYTES_MAX),
     head("GET", "/drills", "The drills that there are", Nothing, of::<Value>, LOOK, h::drills),
     head("POST", "/drills", "Run drills in a lab on this head", Type(of::<DrillInput>), of::<Operation>, WORK, h::drill).answering(202),
     // Pools.
     head("GET", "/pools", "Pools that are served or can be found", Nothing, of::<Vec<PoolFound>>, LOOK, h::pools),
-    head("POST", "/pools", "Make a pool", Type(of::<h::NewPool>), DONE, ALL, h::create_pool),
-    ask("GET", "/pools/{pool}", "A pool with its devices and exports", of::<Status>, "status", &[]),
+    head("POST", "/pools", "Make a pool; with `overwrite` the paths of its devices confirm", Type(of::<h::NewPool>), DONE, ALL, h::create_pool).taking(LISTS_BYTES_MAX),
+    ask("GET", "/pools/{pool}", "A pool with its devices and exports", of::<Status>, READ, "status", &[]),
     head("POST", "/pools/{pool}/serve", "Start the pool's server here", Nothing, DONE, ALL, h::serve_pool),
     head("POST", "/pools/{pool}/move", "Hand the pool over to another head", Type(of::<h::Move>), of::<Operation>, WORK, h::move_pool).answering(202),
-    head("POST", "/pools/{pool}/requests", "Ask the pool anything; the role depends on the request", Type(of::<h::Question>), answer_or_operation, LOOK, h::request),
-    ask("DELETE", "/pools/{pool}", "Destroy the pool; its name confirms", DONE, "pool.destroy", &[]),
-    ask("POST", "/pools/{pool}/export", "Let go of the pool", DONE, "pool.export", &[]),
-    ask("POST", "/pools/{pool}/scrub", "Start, pause or stop a scrub", DONE, "pool.scrub", &[("wait", D(FALSE))]),
-    ask("POST", "/pools/{pool}/clear", "Forget errors", DONE, "pool.clear", &[("device", D(NULL))]),
-    ask("POST", "/pools/{pool}/attach", "Widen a mirror", DONE, "pool.attach", &[]),
-    ask("POST", "/pools/{pool}/detach", "Take one side off a mirror", DONE, "pool.detach", &[]),
-    ask("POST", "/pools/{pool}/replace", "Put a disk in the place of another", DONE, "pool.replace", &[("new", D(NULL))]),
-    ask("GET", "/pools/{pool}/replacement", "What `replace_disk` would do: which disk is bad, which ones fit", of::<ReplacementView>, "pool.replace_disk", &[
+    head("POST", "/pools/{pool}/requests", "Ask the pool anything; the role depends on the request", Type(of::<h::Question>), answer_or_operation, LOOK, h::request).taking(LISTS_BYTES_MAX),
+    ask("DELETE", "/pools/{pool}", "Destroy the pool; its name confirms", DONE, ADMIN, "pool.destroy", &[]),
+    ask("POST", "/pools/{pool}/export", "Let go of the pool", DONE, ADMIN, "pool.export", &[]),
+    ask("POST", "/pools/{pool}/scrub", "Start, pause or stop a scrub", DONE, DAILY, "pool.scrub", &[("wait", D(FALSE))]),
+    ask("POST", "/pools/{pool}/clear", "Forget errors", DONE, DAILY, "pool.clear", &[("device", D(NULL))]),
+    ask("POST", "/pools/{pool}/attach", "Widen a mirror; with `overwrite` the path of the new device confirms", DONE, DAILY, "pool.attach", &[]),
+    ask("POST", "/pools/{pool}/detach", "Take one side off a mirror", DONE, ADMIN, "pool.detach", &[]),
+    ask("POST", "/pools/{pool}/replace", "Put a disk in the place of another; with `overwrite` the path of the new one confirms", DONE, DAILY, "pool.replace", &[("new", D(NULL))]),
+    ask("GET", "/pools/{pool}/replacement", "What `replace_disk` would do: which disk is bad, which ones fit", of::<ReplacementView>, READ, "pool.replace_disk", &[
         ("device", Q(NULL)), ("with", Q(NULL)), ("overwrite", Q(FALSE)), ("perform", Source::Always(FALSE))]),
-    ask("POST", "/pools/{pool}/online", "Use a device again", DONE, "pool.online", &[]),
-    ask("POST", "/pools/{pool}/offline", "Stop using a device", DONE, "pool.offline", &[("temporary", D(FALSE))]),
-    ask("POST", "/pools/{pool}/add", "Widen the pool", DONE, "pool.add", &[]),
-    ask("POST", "/pools/{pool}/remove", "Evacuate and remove a device; its path confirms", DONE, "pool.remove", &[]),
-    ask("GET", "/pools/{pool}/events", "What happened to the pool", of::<Vec<Event>>, "pool.events", &[("after", Q(NULL))]),
+    ask("POST", "/pools/{pool}/online", "Use a device again", DONE, DAILY, "pool.online", &[]),
+    ask("POST", "/pools/{pool}/offline", "Stop using a device", DONE, DAILY, "pool.offline", &[("temporary", D(FALSE))]),
+    ask("POST", "/pools/{pool}/add", "Widen the pool; with `overwrite` the paths of the new devices confirm", DONE, ADMIN, "pool.add", &[]).taking(LISTS_BYTES_MAX),
+    ask("POST", "/pools/{pool}/remove", "Evacuate and remove a device; its path confirms", DONE, ADMIN, "pool.remove", &[]),
+    ask("GET", "/pools/{pool}/events", "What happened to the pool", of::<Vec<Event>>, READ, "pool.events", &[("after", Q(NULL))]),
     // Volumes.
-    ask("GET", "/pools/{pool}/volumes", "Volumes", of::<Vec<VolumeView>>, "volume.list", &[]),
-    ask("POST", "/pools/{pool}/volumes", "Make a volume", DONE, "volume.create", &[
+    ask("GET", "/pools/{pool}/volumes", "Volumes", of::<Vec<VolumeView>>, READ, "volume.list", &[]),
+    ask("POST", "/pools/{pool}/volumes", "Make a volume", DONE, DAILY, "volume.create", &[
         ("block_size", D(NULL)), ("sparse", D(FALSE)), ("properties", D("{}")), ("parents", D(FALSE)), ("exist_ok", D(FALSE))]),
-    ask("GET", "/pools/{pool}/volumes/{volume}", "A volume", of::<VolumeView>, "volume.show", &[VOLUME]),
-    head("PATCH", "/pools/{pool}/volumes/{volume}", "Resize, rename or set properties", Type(of::<h::VolumeChange>), DONE, WORK, h::change_volume),
-    ask("DELETE", "/pools/{pool}/volumes/{volume}", "Destroy a volume; its name confirms", DONE, "volume.destroy", &[
+    ask("GET", "/pools/{pool}/volumes/{volume}", "A volume", of::<VolumeView>, READ, "volume.show", &[VOLUME]),
+    head("PATCH", "/pools/{pool}/volumes/{volume}", "Resize, rename or set properties; with `allow_shrink` the name confirms", Type(of::<h::VolumeChange>), DONE, WORK, h::change_volume),
+    ask("DELETE", "/pools/{pool}/volumes/{volume}", "Destroy a volume; its name confirms", DONE, ADMIN, "volume.destroy", &[
         VOLUME, ("recursive", Q(FALSE)), ("exported", Q(FALSE))]),
     // Snapshots.
-    ask("GET", "/pools/{pool}/snapshots", "Snapshots", of::<Vec<SnapshotView>>, "snapshot.list", &[("volume", Q(NULL))]),
-    ask("POST", "/pools/{pool}/snapshots", "Make snapshots at one moment", DONE, "snapshot.create", &[]),
-    ask("DELETE", "/pools/{pool}/snapshots/{snapshot}", "Destroy a snapshot; its name confirms", DONE, "snapshot.destroy", &[("names", Source::Snapshots)]),
-    ask("POST", "/pools/{pool}/snapshots/{snapshot}/rename", "Give a snapshot of a volume another name", DONE, "snapshot.rename", &[("from", Source::Snapshot)]),
-    ask("POST", "/pools/{pool}/snapshots/{snapshot}/clone", "Make a volume of a snapshot", DONE, "snapshot.clone", &[
+    ask("GET", "/pools/{pool}/snapshots", "Snapshots", of::<Vec<SnapshotView>>, READ, "snapshot.list", &[("volume", Q(NULL))]),
+    ask("POST", "/pools/{pool}/snapshots", "Make snapshots at one moment", DONE, DAILY, "snapshot.create", &[]).taking(LISTS_BYTES_MAX),
+    ask("DELETE", "/pools/{pool}/snapshots/{snapshot}", "Destroy a snapshot; its name confirms", DONE, ADMIN, "snapshot.destroy", &[("names", Source::Snapshots)]),
+    ask("POST", "/pools/{pool}/snapshots/{snapshot}/rename", "Give a snapshot of a volume another name", DONE, DAILY, "snapshot.rename", &[("from", Source::Snapshot)]),
+    ask("POST", "/pools/{pool}/snapshots/{snapshot}/clone", "Make a volume of a snapshot", DONE, DAILY, "snapshot.clone", &[
         ("from", Source::Snapshot), ("properties", D("{}"))]),
-    ask("GET", "/pools/{pool}/schedules", "Schedules of snapshots", of::<Vec<ScheduleView>>, "snapshot.schedule.list", &[]),
-    ask("GET", "/pools/{pool}/keys", "Keys of encrypted volumes, and whether they are loaded", of::<Vec<KeyView>>, "key.status", &[("name", Q(NULL))]),
+    ask("GET", "/pools/{pool}/schedules", "Schedules of snapshots", of::<Vec<ScheduleView>>, READ, "snapshot.schedule.list", &[]),
+    ask("GET", "/pools/{pool}/keys", "Keys of encrypted volumes, and whether they are loaded", of::<Vec<KeyView>>, READ, "key.status", &[("name", Q(NULL))]),
     // A second look at a volume.
-    ask("GET", "/pools/{pool}/rescues", "Volumes that somebody takes a second look at", of::<Vec<RescueView>>, "volume.rescue.list", &[]),
-    ask("POST", "/pools/{pool}/rescues", "Open a volume that is not in use, or a snapshot, at a socket of the head", of::<RescueView>, "volume.rescue.begin", &[
+    ask("GET", "/pools/{pool}/rescues", "Volumes that somebody takes a second look at", of::<Vec<RescueView>>, READ, "volume.rescue.list", &[]),
+    ask("POST", "/pools/{pool}/rescues", "Open a volume that is not in use, or a snapshot, at a socket of the head", of::<RescueView>, ADMIN, "volume.rescue.begin", &[
         ("snapshot", D(NULL)), ("writable", D(FALSE)), ("lease", D(NULL))]),
-    ask("DELETE", "/pools/{pool}/rescues/{volume}", "End it", DONE, "volume.rescue.end", &[("volume", Source::Volume)]),
+    ask("DELETE", "/pools/{pool}/rescues/{volume}", "End it", DONE, ADMIN, "volume.rescue.end", &[("volume", Source::Volume)]),
     // To another appliance.
-    ask("GET", "/pools/{pool}/replication", "What is replicated, how far behind it is, and who may replicate into the pool", of::<ReplicationView>, "replicate.list", &[]),
-    ask("POST", "/pools/{pool}/replication/identity", "The same, after a certificate was made for the pool if it has none", of::<ReplicationView>, "replicate.identity", &[]),
-    ask("POST", "/pools/{pool}/replication/set", "Replicate a volume, or all below a dataset", DONE, "replicate.set", &[]),
-    ask("POST", "/pools/{pool}/replication/remove", "Replicate it no more", DONE, "replicate.remove", &[]),
-    ask("POST", "/pools/{pool}/replication/accept", "Let another pool replicate into this one", DONE, "replicate.accept", &[]),
-    ask("POST", "/pools/{pool}/replication/revoke", "Let it no more", DONE, "replicate.revoke", &[]),
-    ask("POST", "/pools/{pool}/replication/run", "Replicate now", DONE, "replicate.run", &[]),
-    ask("POST", "/pools/{pool}/replication/promote", "Have a copy take the place of its original", DONE, "replicate.promote", &[
+    ask("GET", "/pools/{pool}/replication", "What is replicated, how far behind it is, and who may replicate into the pool", of::<ReplicationView>, READ, "replicate.list", &[]),
+    ask("POST", "/pools/{pool}/replication/identity", "The same, after a certificate was made for the pool if it has none", of::<ReplicationView>, ADMIN, "replicate.identity", &[]),
+    ask("POST", "/pools/{pool}/replication/set", "Replicate a volume, or all below a dataset", DONE, ADMIN, "replicate.set", &[]),
+    ask("POST", "/pools/{pool}/replication/remove", "Replicate it no more", DONE, ADMIN, "replicate.remove", &[]),
+    ask("POST", "/pools/{pool}/replication/accept", "Let another pool replicate into this one", DONE, ADMIN, "replicate.accept", &[]),
+    ask("POST", "/pools/{pool}/replication/revoke", "Let it no more", DONE, ADMIN, "replicate.revoke", &[]),
+    ask("POST", "/pools/{pool}/replication/run", "Replicate now", DONE, DAILY, "replicate.run", &[]),
+    ask("POST", "/pools/{pool}/replication/promote", "Have a copy take the place of its original", DONE, ADMIN, "replicate.promote", &[
         ("original_is_lost", D(FALSE))]),
     // iSCSI.
-    ask("GET", "/pools/{pool}/targets", "iSCSI targets", of::<Vec<TargetView>>, "target.list", &[]),
-    ask("POST", "/pools/{pool}/targets", "Make a target", DONE, "target.create", &[("portal_groups", D("[]"))]),
-    ask("GET", "/pools/{pool}/targets/{target}", "A target with its units and sessions", of::<TargetView>, "target.show", &[TARGET]),
-    ask("DELETE", "/pools/{pool}/targets/{target}", "Remove a target; its name confirms", DONE, "target.destroy", &[TARGET, ("in_use", Q(FALSE))]),
-    ask("POST", "/pools/{pool}/targets/{target}/map", "Show a volume as a logical unit", DONE, "target.map", &[
+    ask("GET", "/pools/{pool}/targets", "iSCSI targets", of::<Vec<TargetView>>, READ, "target.list", &[]),
+    ask("POST", "/pools/{pool}/targets", "Make a target", DONE, DAILY, "target.create", &[("portal_groups", D("[]"))]),
+    ask("GET", "/pools/{pool}/targets/{target}", "A target with its units and sessions", of::<TargetView>, READ, "target.show", &[TARGET]),
+    ask("DELETE", "/pools/{pool}/targets/{target}", "Remove a target; its name confirms", DONE, ADMIN, "target.destroy", &[TARGET, ("in_use", Q(FALSE))]),
+    ask("POST", "/pools/{pool}/targets/{target}/map", "Show a volume as a logical unit", DONE, DAILY, "target.map", &[
         TARGET, ("lun", D(NULL)), ("read_only", D(FALSE)), ("write_cache", D(NULL))]),
-    ask("POST", "/pools/{pool}/targets/{target}/unmap", "Undo a map", DONE, "target.unmap", &[TARGET, ("in_use", D(FALSE))]),
+    ask("POST", "/pools/{pool}/targets/{target}/unmap", "Undo a map", DONE, DAILY, "target.unmap", &[TARGET, ("in_use", D(FALSE))]),
     head("POST", "/pools/{pool}/targets/{target}/allow", "Let initiators in", Type(of::<control::request::Who>), DONE, WORK, h::allow),
     head("POST", "/pools/{pool}/targets/{target}/deny", "Let initiators in no more", Type(of::<control::request::Who>), DONE, WORK, h::deny),
-    ask("POST", "/pools/{pool}/targets/{target}/chap", "Ask initiators for a name and a secret", DONE, "target.chap_set", &[TARGET]),
-    ask("POST", "/pools/{pool}/targets/{target}/mutual", "Prove the target to initiators", DONE, "target.mutual_set", &[TARGET]),
-    ask("DELETE", "/pools/{pool}/targets/{target}/chap", "Forget secrets", DONE, "target.chap_clear", &[TARGET, ("user", Q(NULL))]),
+    ask("POST", "/pools/{pool}/targets/{target}/chap", "Ask initiators for a name and a secret", DONE, DAILY, "target.chap_set", &[TARGET]),
+    ask("POST", "/pools/{pool}/targets/{target}/mutual", "Prove the target to initiators", DONE, DAILY, "target.mutual_set", &[TARGET]),
+    ask("DELETE", "/pools/{pool}/targets/{target}/chap", "Forget secrets", DONE, DAILY, "target.chap_clear", &[TARGET, ("user", Q(NULL))]),
     // NBD.
-    ask("GET", "/pools/{pool}/nbd", "NBD exports", of::<Vec<NbdView>>, "nbd.list", &[]),
-    ask("POST", "/pools/{pool}/nbd", "Offer a volume", DONE, "nbd.export", &[
+    ask("GET", "/pools/{pool}/nbd", "NBD exports", of::<Vec<NbdView>>, READ, "nbd.list", &[]),
+    ask("POST", "/pools/{pool}/nbd", "Offer a volume", DONE, DAILY, "nbd.export", &[
         ("name", D(NULL)), ("read_only", D(FALSE)), ("access", D("{}"))]),
-    ask("DELETE", "/pools/{pool}/nbd/{volume}", "Offer a volume no more", DONE, "nbd.unexport", &[
+    ask("DELETE", "/pools/{pool}/nbd/{volume}", "Offer a volume no more", DONE, DAILY, "nbd.unexport", &[
         ("volume", Source::Volume), ("name", Q(NULL)), ("in_use", Q(FALSE))]),
 ];

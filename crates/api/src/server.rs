@@ -41,8 +41,10 @@ const EXHAUSTED_PAUSE: Duration = Duration::from_millis(200);
 pub struct Settings {
     /// Where to listen once that is allowed; until then on the loopback, at the same ports.
     pub listen: Vec<SocketAddr>,
-    /// Folder of accounts, certificate and audit log.
+    /// Folder of accounts, certificate and audit logs.
     pub folder: PathBuf,
+    /// The log of what commands changed.
+    pub commands: PathBuf,
     /// The other heads.
     pub peers: Peers,
     /// Told each address that is listened on, as `http://…` or `https://…`.
@@ -134,7 +136,12 @@ impl Counts {
 /// Nothing can be listened on at the start.
 pub async fn serve(backend: Arc<dyn Backend>, settings: Settings) -> Result<(), ServeError> {
     let peers = settings.peers.clone();
-    let api = Api::new(backend, settings.folder.clone(), peers.clone());
+    let api = Api::new(
+        backend,
+        settings.folder.clone(),
+        &settings.commands,
+        peers.clone(),
+    );
     let mut listeners = Listeners {
         api: Arc::clone(&api),
         router: crate::dispatch::router(&api),

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use control::Failure;
 
-use crate::accounts::{fingerprint, random_text};
+use crate::accounts::{Identity, fingerprint, random_text};
 
 /// Sessions at a time; the one that was used longest ago makes room.
 const SESSIONS_MAX: usize = 1024;
@@ -23,6 +23,8 @@ const SECRET_BYTES: usize = 32;
 pub struct Session {
     /// Whose.
     pub user: String,
+    /// What they showed at the beginning: it holds no longer than that does.
+    pub credential: String,
     /// What pages send along with changes.
     pub csrf: String,
     /// When it ends at the latest, in milliseconds since 1970.
@@ -47,10 +49,11 @@ impl Sessions {
     }
 
     /// Begins one; the cookie's value and the session.
-    pub fn begin(&self, user: &str) -> Result<(String, Session), Failure> {
+    pub fn begin(&self, who: &Identity) -> Result<(String, Session), Failure> {
         let secret = random_text(SECRET_BYTES)?;
         let session = Session {
-            user: user.to_owned(),
+            user: who.user.clone(),
+            credential: who.credential.clone(),
             csrf: random_text(SECRET_BYTES)?,
             expires_at_ms: crate::now_ms() + AGE_MAX.as_millis() as u64,
             born: Instant::now(),
@@ -94,10 +97,18 @@ impl Sessions {
 mod tests {
     use super::*;
 
+    fn identity(user: &str) -> Identity {
+        Identity {
+            user: user.to_owned(),
+            role: crate::Role::Admin,
+            credential: String::new(),
+        }
+    }
+
     #[test]
     fn a_session_lives_until_it_is_ended() {
         let sessions = Sessions::default();
-        let (secret, begun) = sessions.begin("anna").expect("begun");
+        let (secret, begun) = sessions.begin(&identity("anna")).expect("begun");
         let found = sessions.find(&secret).expect("found");
         assert_eq!((found.user.as_str(), found.csrf), ("anna", begun.csrf));
         assert!(sessions.find("another").is_none());
@@ -108,9 +119,9 @@ mod tests {
     #[test]
     fn all_sessions_of_a_user_end_together_and_others_stay() {
         let sessions = Sessions::default();
-        let (one, _) = sessions.begin("anna").expect("begun");
-        let (two, _) = sessions.begin("anna").expect("begun");
-        let (other, _) = sessions.begin("bert").expect("begun");
+        let (one, _) = sessions.begin(&identity("anna")).expect("begun");
+        let (two, _) = sessions.begin(&identity("anna")).expect("begun");
+        let (other, _) = sessions.begin(&identity("bert")).expect("begun");
         sessions.end_all_of("anna");
         assert!(sessions.find(&one).is_none() && sessions.find(&two).is_none());
         assert!(sessions.find(&other).is_some());
@@ -119,11 +130,11 @@ mod tests {
     #[test]
     fn one_session_too_many_ends_the_one_used_longest_ago() {
         let sessions = Sessions::default();
-        let (first, _) = sessions.begin("anna").expect("begun");
-        let (second, _) = sessions.begin("anna").expect("begun");
+        let (first, _) = sessions.begin(&identity("anna")).expect("begun");
+        let (second, _) = sessions.begin(&identity("anna")).expect("begun");
         let _ = sessions.find(&first);
         for _ in 2..=SESSIONS_MAX {
-            sessions.begin("bert").expect("begun");
+            sessions.begin(&identity("bert")).expect("begun");
         }
         assert!(sessions.find(&second).is_none());
         assert_eq!(sessions.lock().len(), SESSIONS_MAX);

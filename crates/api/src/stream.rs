@@ -21,7 +21,9 @@ use crate::sampler::Frame;
 const STREAMS_MAX: usize = 128;
 /// Events that wait for a watcher's connection.
 const QUEUED_MAX: usize = 32;
-/// Pause between two signs of life, and two looks at whether the watcher may still watch.
+/// Pause between two looks at whether the watcher may still watch.
+const RIGHTS_INTERVAL: Duration = Duration::from_secs(1);
+/// Pause between two signs of life.
 const ALIVE_INTERVAL: Duration = Duration::from_secs(10);
 /// After so long a browser connects again.
 const RETRY: Duration = Duration::from_secs(1);
@@ -75,7 +77,7 @@ async fn feed(api: &Arc<Api>, caller: &Caller, sender: &Sender) {
     };
     let Ok(first) = first.await else { return };
     let mut open = send_frame(sender, &first, true).await;
-    let mut alive = tokio::time::interval(ALIVE_INTERVAL);
+    let mut rights = tokio::time::interval(RIGHTS_INTERVAL);
     while open {
         open = tokio::select! {
             frame = frames.recv() => match frame {
@@ -92,7 +94,7 @@ async fn feed(api: &Arc<Api>, caller: &Caller, sender: &Sender) {
                 Err(RecvError::Lagged(_)) => true,
                 Err(RecvError::Closed) => false,
             },
-            _ = alive.tick() => may_watch(api, caller),
+            _ = rights.tick() => may_watch(api, caller),
             () = sender.closed() => false,
         };
     }
@@ -111,11 +113,8 @@ async fn send(sender: &Sender, event: Event) -> bool {
 /// Whether who began to watch is still known.
 fn may_watch(api: &Api, caller: &Caller) -> bool {
     match &caller.by {
-        By::Session(cookie) => {
-            api.sessions.find(cookie).is_some() && api.accounts.user(&caller.user).is_some()
-        }
-        // A token that ended is refused at the next connection; its user must still be there.
-        By::Token => api.accounts.user(&caller.user).is_some(),
+        By::Session(cookie) => api.session_of(cookie).is_some(),
+        By::Token(id) => api.accounts.is_token_valid(id),
         By::Head => true,
     }
 }

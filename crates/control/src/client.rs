@@ -19,6 +19,7 @@ pub const SILENCE_SECONDS_MAX: u64 = 120;
 pub struct Client {
     stream: UnixStream,
     path: PathBuf,
+    is_noted: bool,
 }
 
 /// Why no connection was made.
@@ -54,7 +55,16 @@ impl Client {
         Ok(Self {
             stream,
             path: path.to_owned(),
+            is_noted: false,
         })
+    }
+
+    /// The same connection, for requests that whoever asks writes down.
+    pub fn noted(self) -> Self {
+        Self {
+            is_noted: true,
+            ..self
+        }
     }
 
     /// The same connection, whose server may be silent for `silence` at most.
@@ -83,6 +93,7 @@ impl Client {
         let question = Question {
             version: PROTOCOL_VERSION,
             request,
+            is_noted: self.is_noted,
         };
         let mut sending = Sending::new(&self.stream, descriptor);
         frame::send(&mut sending, &question).map_err(|error| self.broken(&error))?;

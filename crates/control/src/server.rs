@@ -38,6 +38,9 @@ pub struct Question {
     pub version: u32,
     /// The request.
     pub request: Request,
+    /// A head asks for somebody, and writes that down itself.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_noted: bool,
 }
 
 /// Something that travels back. Any number of progress reports, then one of the others.
@@ -52,8 +55,26 @@ pub enum Message {
     Failure(Failure),
 }
 
+/// Who asks, as the kernel says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Asker {
+    /// The user.
+    pub uid: u32,
+    /// The process.
+    pub pid: i32,
+}
+
+/// Is told how a request went.
+pub type Witness<'a> = Box<dyn FnOnce(Option<&Failure>) + 'a>;
+
 /// Performs requests. Called on several threads at once.
 pub trait Handler: Send + Sync {
+    /// Called before a request is performed that nobody else writes down.
+    fn witness(&self, asker: Asker, request: &Request) -> Option<Witness<'_>> {
+        let _ = (asker, request);
+        None
+    }
+
     /// Performs one; may take long, and then reports progress at least every minute.
     fn handle(&self, request: Request, progress: &mut dyn FnMut(&str)) -> Result<Answer, Failure>;
 
@@ -302,6 +323,11 @@ fn converse(
     let idle = Some(Duration::from_secs(IDLE_SECONDS_MAX));
     stream.set_read_timeout(idle)?;
     stream.set_write_timeout(idle)?;
+    let peer = rustix::net::sockopt::socket_peercred(&stream).map_err(io::Error::from)?;
+    let asker = Asker {
+        uid: peer.uid.as_raw(),
+        pid: peer.pid.as_raw_nonzero().get(),
+    };
     loop {
         let mut receiving = Receiving::new(&stream);
         let received = frame::receive::<serde_json::Value>(&mut receiving);
@@ -309,7 +335,7 @@ fn converse(
         let _active = activity.begin();
         let (owed, message) = match received {
             Ok(value) => match understand(value) {
-                Ok(request) => perform(&stream, handler, request, descriptor),
+                Ok(question) => witnessed(&stream, handler, asker, question, descriptor),
                 Err(failure) => (Vec::new(), Message::Failure(failure)),
             },
             Err(FrameError::Closed) => return Ok(()),
@@ -326,7 +352,7 @@ fn converse(
 
 /// The request in `value`, if it is of our version. The version is looked at first, because the
 /// rest of another version cannot be understood.
-fn understand(value: serde_json::Value) -> Result<Request, Failure> {
+fn understand(value: serde_json::Value) -> Result<Question, Failure> {
     let version = value.get("version").and_then(serde_json::Value::as_u64);
     if version != Some(u64::from(PROTOCOL_VERSION)) {
         let message = format!(
@@ -335,9 +361,8 @@ fn understand(value: serde_json::Value) -> Result<Request, Failure> {
         );
         return Err(Failure::usage(message).advise("use the bulkhead program of the same version"));
     }
-    let question: Question = serde_json::from_value(value)
-        .map_err(|error| Failure::usage(format!("the request is not understood: {error}")))?;
-    Ok(question.request)
+    serde_json::from_value(value)
+        .map_err(|error| Failure::usage(format!("the request is not understood: {error}")))
 }
 
 /// Tells how far a request is to a client that may not read: a terminal that was stopped stops no work. What it does not
@@ -372,6 +397,28 @@ impl Telling<'_> {
         }
         self.rest.is_empty()
     }
+}
+
+/// Performs a request, and tells who writes it down how it went.
+fn witnessed(
+    stream: &UnixStream,
+    handler: &dyn Handler,
+    asker: Asker,
+    question: Question,
+    descriptor: Option<OwnedFd>,
+) -> (Vec<u8>, Message) {
+    let witness = match question.is_noted {
+        true => None,
+        false => handler.witness(asker, &question.request),
+    };
+    let (owed, message) = perform(stream, handler, question.request, descriptor);
+    if let Some(witness) = witness {
+        witness(match &message {
+            Message::Failure(failure) => Some(failure),
+            Message::Answer(_) | Message::Progress(_) => None,
+        });
+    }
+    (owed, message)
 }
 
 fn perform(

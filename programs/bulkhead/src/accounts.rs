@@ -9,6 +9,7 @@ use control::Failure;
 use control::answer::Done;
 use serde_json::json;
 
+use crate::audit::noted;
 use crate::cli::{PasswordArgs, TokenCommand, TokenVerb, UserCommand, UserVerb};
 use crate::table::Table;
 use crate::{output, secret};
@@ -33,6 +34,7 @@ fn password(args: &PasswordArgs) -> Result<zeroize::Zeroizing<String>, Failure> 
 
 /// Performs `bulkhead user`.
 pub fn user(command: &UserCommand, json: bool, print: Print<'_>) -> Result<(), Failure> {
+    let log = command.place.head_dir.join("audit.log");
     let accounts = Accounts::new(&command.place.head_dir);
     match &command.verb {
         UserVerb::Add {
@@ -40,18 +42,23 @@ pub fn user(command: &UserCommand, json: bool, print: Print<'_>) -> Result<(), F
             role,
             password: args,
         } => {
-            accounts.add_user(name, *role, &password(args)?)?;
+            let password = password(args)?;
+            noted(&log, "user.add", name, || {
+                accounts.add_user(name, *role, &password)
+            })?;
             done(json, format!("added user {name} as {role}"), print)
         }
         UserVerb::Remove { name } => {
-            accounts.remove_user(name)?;
+            noted(&log, "user.remove", name, || accounts.remove_user(name))?;
             done(json, format!("removed user {name}"), print)
         }
         UserVerb::Passwd {
             name,
             password: args,
         } => {
-            accounts.change_user(name, None, Some(&*password(args)?))?;
+            let password = password(args)?;
+            let change = || accounts.change_user(name, None, Some(&*password));
+            noted(&log, "user.passwd", name, change)?;
             done(json, format!("user {name} has another password"), print)
         }
         UserVerb::List => {
@@ -70,6 +77,7 @@ pub fn user(command: &UserCommand, json: bool, print: Print<'_>) -> Result<(), F
 
 /// Performs `bulkhead token`.
 pub fn token(command: &TokenCommand, json: bool, print: Print<'_>) -> Result<(), Failure> {
+    let log = command.place.head_dir.join("audit.log");
     let accounts = Accounts::new(&command.place.head_dir);
     match &command.verb {
         TokenVerb::Create {
@@ -79,14 +87,15 @@ pub fn token(command: &TokenCommand, json: bool, print: Print<'_>) -> Result<(),
             expires_days,
         } => {
             let seconds = expires_days.map(|days| u64::from(days) * SECONDS_PER_DAY);
-            let made = accounts.add_token(user, name, *role, seconds)?;
+            let make = || accounts.add_token(user, name, *role, seconds);
+            let made = noted(&log, "token.create", user, make)?;
             match json {
                 true => print(&format!("{:#}\n", json!(made))),
                 false => print(&format!("{}\n", made.token.unwrap_or_default())),
             }
         }
         TokenVerb::Revoke { id } => {
-            accounts.revoke(id, None)?;
+            noted(&log, "token.revoke", id, || accounts.revoke(id, None))?;
             done(json, format!("revoked token {id}"), print)
         }
         TokenVerb::List => {

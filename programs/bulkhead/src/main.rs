@@ -11,6 +11,7 @@
 
 mod accounts;
 mod appliance;
+mod audit;
 mod bench_crypto;
 mod block_class;
 mod cli;

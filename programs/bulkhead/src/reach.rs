@@ -14,6 +14,7 @@ use units::PoolName;
 use zpool::Pool;
 use zpool::pool::LabelState;
 
+use crate::audit;
 use crate::cli::{Common, Whose};
 use crate::open::{self, Access, PreviousOwner};
 use crate::operations::{self, Context, Known, NothingLive};
@@ -61,6 +62,9 @@ pub fn ask_with(
     let answer = match hold(common, pool)? {
         Hold::Server(mut client) => {
             let ends = is_end(&request);
+            if audit::is_noted() {
+                client = client.noted();
+            }
             let passed = descriptor.as_ref().map(AsFd::as_fd);
             let answer = client.call_with(request, passed, progress)?;
             if ends == Some(End::Destroy) {
@@ -68,7 +72,9 @@ pub fn ask_with(
             }
             answer
         }
-        Hold::Own(_lock) => open_and_perform(common, pool, request, descriptor, progress)?,
+        Hold::Own(_lock) => audit::noted_request(&audit::path(common), pool, request, |request| {
+            open_and_perform(common, pool, request, descriptor, progress)
+        })?,
     };
     if !new_devices.is_empty() {
         places::remember_also(common, pool, &new_devices);
@@ -366,6 +372,13 @@ pub fn destroy(pool: Pool) -> Result<(), Failure> {
 
 /// Makes a pool, and exports it.
 pub fn create(common: &Common, create: PoolCreate) -> Result<Answer, Failure> {
+    let name = create.name.clone();
+    audit::noted(&audit::path(common), "pool.create", name.as_str(), || {
+        create_unnoted(common, create)
+    })
+}
+
+fn create_unnoted(common: &Common, create: PoolCreate) -> Result<Answer, Failure> {
     let name = create.name.clone();
     operations::refuse_space(name.as_str())?;
     let Hold::Own(_lock) = hold(common, &name)? else {

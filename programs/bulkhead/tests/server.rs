@@ -261,6 +261,48 @@ fn another_hosts_pool_needs_the_word_that_its_owner_is_stopped() {
     machine.ok("volume list tank --host-id 00000003");
 }
 
+/// With a server and without one; what only looks is not written down.
+#[test]
+fn what_a_command_changes_is_written_down_with_who_asked() {
+    let machine = Machine::with_disks(&["a"]);
+    machine.ok("pool create tank a");
+    machine.ok("volume create tank/alone --size 8M --sparse");
+    let server = machine.serve("");
+    machine.ok("volume create tank/served --size 8M --sparse");
+    machine.ok("volume list tank");
+    machine.refused("volume destroy tank/none", 3, "");
+    assert_eq!(server.stop(), 0);
+    let log = std::fs::read_to_string(machine.path("state/audit.log")).expect("a log");
+    let lines: Vec<serde_json::Value> = log
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("JSON"))
+        .collect();
+    let told: Vec<_> = lines
+        .iter()
+        .map(|line| {
+            (
+                line["what"].as_str().expect("a verb"),
+                line["outcome"].as_str().expect("a word"),
+            )
+        })
+        .collect();
+    let wanted = [
+        ("pool.create", "done"),
+        ("volume.create", "done"),
+        ("volume.create", "done"),
+        ("volume.destroy", "not_found"),
+    ];
+    assert_eq!(told, wanted, "{log}");
+    for line in lines {
+        let from = line["from"].as_str().expect("a process");
+        assert!(from.contains("(bulkhead)"), "{log}");
+        assert!(
+            line["who"].as_str().is_some_and(|who| !who.is_empty()),
+            "{log}"
+        );
+    }
+}
+
 /// Clears the pool until it goes on; says what it saw if it does not.
 fn resume(machine: &Machine) {
     let deadline = Instant::now() + common::SERVER_WAIT;

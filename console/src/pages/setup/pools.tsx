@@ -4,6 +4,7 @@
 import { useState } from "preact/hooks";
 import type { ApplianceDocument, Done, PoolDocument, PoolSummary } from "../../api/types";
 import { mistake, post } from "../../api/client";
+import { confirmed } from "../../api/paths";
 import { Button, Card } from "../../parts/basics";
 import { FormDialog } from "../../parts/dialog";
 import { Select } from "../../parts/fields";
@@ -11,7 +12,7 @@ import { plural } from "../../parts/format";
 import { State } from "../../parts/state";
 import { useLoaded } from "../../state/loaded";
 import { groupsOf, layoutProblem, LAYOUTS, type Layout } from "../layouts";
-import { Overwrite } from "../overwrite";
+import { lost, Overwrite } from "../overwrite";
 
 /** What disks are written in, where the file says nothing. */
 const SECTOR_BYTES = 4096;
@@ -61,16 +62,19 @@ function MakePool({ name, pool, onClose }: { name: string; pool: PoolDocument; o
   const [layout, setLayout] = useState<Layout>(devices.length === 1 ? "stripe" : devices.length % 2 === 0 ? "mirror-pairs" : "mirror");
   const [overwrite, setOverwrite] = useState(false);
   const problem = layoutProblem(layout, devices);
+  const typed = lost(overwrite, devices);
   return (
     <FormDialog
       title={`Make ${name}`}
       action="Make the pool"
+      danger={overwrite}
+      typed={typed}
       onClose={onClose}
       submit={async () => {
         if (problem) throw mistake(problem);
         const properties = { ashift: String(Math.log2(pool.sector_bytes ?? SECTOR_BYTES)) };
         const body = { name, groups: groupsOf(layout, devices), properties, overwrite, serve: false };
-        return (await post<Done>("/pools", body)).message;
+        return (await post<Done>(confirmed("/pools", typed), body)).message;
       }}
     >
       <p>Everything on these {plural(devices.length, "disk")} is lost:</p>

@@ -225,7 +225,7 @@ impl Backend for Machine {
     ) -> Result<Answer, Failure> {
         match Client::connect(&reach::socket(&self.common, pool)) {
             // What a request's new devices are is remembered where the command line would.
-            Ok(mut client) if !reach::is_remembered(&request) => client.call(request, progress),
+            Ok(client) if !reach::is_remembered(&request) => client.noted().call(request, progress),
             _ => {
                 let pool = pool.clone();
                 self.perform(&Question::Ask { pool, request }, progress)

@@ -91,6 +91,7 @@ fn serve(command: &HeadCommand, common: &Common) -> Result<(), Failure> {
         let settings = api::Settings {
             listen: args.listen.clone(),
             folder: command.place.head_dir.clone(),
+            commands: crate::audit::path(common),
             peers,
             listening: Box::new(announce),
         };

@@ -40,6 +40,7 @@ pub fn run(common: &Common, print: super::Print<'_>) -> Result<(), Failure> {
         .map_err(|error| Failure::usage(format!("read the question: {error}")))?;
     let question: Question = serde_json::from_str(&text)
         .map_err(|error| Failure::usage(format!("the question is not understood: {error}")))?;
+    crate::audit::leave_to_the_head();
     let mut progress = |line: &str| {
         telling::log().say(&format!("{line}\n"));
     };

@@ -6,11 +6,12 @@ use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 use std::time::{Duration, Instant};
 
+use api::audit::Lines;
 use control::answer::{Done, NbdView, ServerStatus, TargetView};
 use control::replication::ReplicateRequest;
 use control::request::{PoolRequest, ServerRequest, VolumeRequest};
 use control::transfer::TransferRequest;
-use control::{Answer, Attached, Failure, FailureKind, Handler, Request};
+use control::{Answer, Asker, Attached, Failure, FailureKind, Handler, Request, Witness};
 use units::{PoolName, VolumeName};
 use zpool::volume::Paused;
 
@@ -19,6 +20,7 @@ use super::serving::Serving;
 use super::shared_pool::SharedPool;
 use super::watch::Watch;
 use super::{Ending, Event};
+use crate::audit;
 use crate::operations::events::News;
 use crate::operations::in_use::Used;
 use crate::operations::{self, Context, Exchanged, Live};
@@ -54,6 +56,7 @@ pub struct Core {
     events: Mutex<Sender<Event>>,
     /// Held while a request changes something, since changes read before they write.
     changing: Mutex<()>,
+    audit: Lines,
 }
 
 impl Core {
@@ -65,6 +68,7 @@ impl Core {
         watch: Arc<Watch>,
         started: Instant,
         events: Sender<Event>,
+        audit: Lines,
     ) -> Self {
         Self {
             name,
@@ -78,6 +82,7 @@ impl Core {
             ending: AtomicBool::new(false),
             events: Mutex::new(events),
             changing: Mutex::new(()),
+            audit,
         }
     }
 
@@ -262,6 +267,13 @@ fn must_not_wait(request: &Request) -> bool {
 }
 
 impl Handler for Core {
+    fn witness(&self, asker: Asker, request: &Request) -> Option<Witness<'_>> {
+        let entry = audit::entry(asker, &self.name, request)?;
+        Some(Box::new(|failure| {
+            audit::write(&self.audit, entry, failure)
+        }))
+    }
+
     fn handle(&self, request: Request, progress: &mut dyn FnMut(&str)) -> Result<Answer, Failure> {
         if let Some(end) = is_end(&request) {
             return self.end(end);

@@ -132,7 +132,9 @@ pub fn run(args: ServeArgs, common: &Common) -> Result<(), Failure> {
     );
     let serving = Serving::new(setup, Arc::clone(&pool), rescues, started);
     let name = args.pool.clone();
-    let core = Arc::new(Core::new(name, pool, serving, watch, started, sender));
+    let audit = api::audit::Lines::new(&crate::audit::path(common));
+    let core = Core::new(name, pool, serving, watch, started, sender, audit);
+    let core = Arc::new(core);
     keys::load_at_hand(&core);
     let is_counted = {
         let pool = core.pool.require()?;

@@ -1,0 +1,256 @@
+//! Who may change accounts, who may destroy, and by what; how long a login lasts; what strangers may send.
+
+use serde_json::{Value, json};
+
+use crate::Role;
+use crate::routes::ROUTES;
+use crate::testing::{As, Head, PASSWORD};
+
+const OTHER: &str = "four other short words";
+
+fn change_password(head: &Head, who: &As, user: &str, change: Value) -> u16 {
+    head.ask(who, "PATCH", &format!("/users/{user}"), change).0
+}
+
+/// A token that only looks sets its owner's password, and logs in as an admin with it.
+#[test]
+fn a_token_changes_no_password() {
+    let head = Head::new();
+    let made = head
+        .api
+        .accounts
+        .add_token("admin", "looks", Some(Role::ReadOnly), None);
+    let token = As::Token(made.expect("made").token.expect("shown"));
+    let change = json!({"password": OTHER, "current_password": PASSWORD});
+    assert_eq!(change_password(&head, &token, "admin", change), 403);
+    head.log_in("admin", OTHER)
+        .err()
+        .expect("the old one stays");
+    head.log_in("admin", PASSWORD)
+        .ok()
+        .expect("the old one stays");
+}
+
+#[test]
+fn no_token_manages_users_or_tokens() {
+    let head = Head::new();
+    let admin = head.token(Role::Admin);
+    let user = json!({"name": "new", "role": "admin", "password": OTHER});
+    for (method, path, body) in [
+        ("POST", "/users", user),
+        ("PATCH", "/users/operator", json!({"role": "admin"})),
+        ("DELETE", "/users/operator", Value::Null),
+        ("POST", "/tokens", json!({"name": "more"})),
+        ("DELETE", "/tokens/any", Value::Null),
+    ] {
+        let (status, answer) = head.ask(&admin, method, path, body);
+        assert_eq!(status, 403, "{method} {path}: {answer}");
+    }
+    assert_eq!(head.ask(&admin, "GET", "/users", Value::Null).0, 200);
+    let managing = |path: &str| ["/users", "/tokens"].iter().any(|of| path.starts_with(of));
+    for route in ROUTES.iter().filter(|route| managing(route.path)) {
+        assert_eq!(route.wants_person, route.method != "GET", "{}", route.path);
+    }
+}
+
+#[test]
+fn ones_own_password_is_changed_with_the_present_one_only() {
+    let head = Head::new();
+    let operator = head.log_in("operator", PASSWORD).expect("in");
+    let without = json!({"password": OTHER});
+    assert_eq!(
+        change_password(&head, &operator, "operator", without.clone()),
+        400
+    );
+    let wrong = json!({"password": OTHER, "current_password": "not this one"});
+    assert_eq!(change_password(&head, &operator, "operator", wrong), 403);
+    assert_eq!(
+        change_password(&head, &operator, "admin", without.clone()),
+        403
+    );
+    let right = json!({"password": OTHER, "current_password": PASSWORD});
+    assert_eq!(change_password(&head, &operator, "operator", right), 200);
+    head.log_in("operator", OTHER).expect("the new one");
+    // An admin does not know the passwords of others.
+    let admin = head.log_in("admin", PASSWORD).expect("in");
+    assert_eq!(
+        change_password(&head, &admin, "operator", json!({"password": PASSWORD})),
+        200
+    );
+    assert_eq!(change_password(&head, &admin, "admin", without), 400);
+}
+
+/// Whoever finds an open page tries as slowly as whoever finds the login.
+#[test]
+fn guesses_at_the_present_password_are_slowed_down() {
+    let head = Head::new();
+    let operator = head.log_in("operator", PASSWORD).expect("in");
+    let wrong = json!({"password": OTHER, "current_password": "not this one"});
+    let last = (0..20)
+        .map(|_| change_password(&head, &operator, "operator", wrong.clone()))
+        .find(|status| *status != 403);
+    assert_eq!(last, Some(429));
+}
+
+/// The same request by the door for everything and by its own path, if it has one.
+fn doors(request: &Value, own: Option<(&str, &str, Value)>) -> Vec<(String, String, Value)> {
+    let any = json!({"request": request});
+    let mut doors = vec![("POST".to_owned(), "/pools/tank/requests".to_owned(), any)];
+    doors.extend(own.map(|(method, path, body)| (method.to_owned(), path.to_owned(), body)));
+    doors
+}
+
+/// An operator shrinks a volume, and puts disks that hold something into a pool.
+#[test]
+fn no_operator_destroys_data_by_an_argument() {
+    let head = Head::new();
+    let operator = head.token(Role::Operator);
+    let admin = head.token(Role::Admin);
+    let attach = json!({"existing": "/a", "new": "/b", "overwrite": true});
+    let replace = json!({"old": "/a", "new": "/b", "overwrite": true});
+    let guided = json!({"device": "/a", "with": "/b", "overwrite": true, "perform": true});
+    let shrink = json!({"size": 512, "allow_shrink": true});
+    let resize = json!({"name": "tank/v", "size": 512, "allow_shrink": true});
+    let back = json!({"to": "tank/v@1", "destroy_newer": true});
+    let all = [
+        (
+            "/b",
+            json!({"pool": {"attach": attach}}),
+            Some(("POST", "/pools/tank/attach", attach)),
+        ),
+        (
+            "/b",
+            json!({"pool": {"replace": replace}}),
+            Some(("POST", "/pools/tank/replace", replace)),
+        ),
+        ("/b", json!({"pool": {"replace_disk": guided}}), None),
+        (
+            "tank/v",
+            json!({"volume": {"resize": resize}}),
+            Some(("PATCH", "/pools/tank/volumes/v", shrink)),
+        ),
+        ("tank/v@1", json!({"volume": {"rollback": back}}), None),
+    ];
+    for (name, request, own) in all {
+        for (method, path, body) in doors(&request, own) {
+            let confirmed = match body.get("request") {
+                Some(request) => (path.clone(), json!({"request": request, "confirm": name})),
+                None => (format!("{path}?confirm={name}"), body.clone()),
+            };
+            let refused = head.ask(&operator, &method, &confirmed.0, confirmed.1.clone());
+            assert_eq!(refused.0, 403, "{path} {body}: {}", refused.1);
+            let unconfirmed = head.ask(&admin, &method, &path, body.clone());
+            assert_eq!(unconfirmed.0, 428, "{path} {body}: {}", unconfirmed.1);
+            assert!(head.machine.asked.lock().expect("free").is_empty());
+            let done = head.ask(&admin, &method, &confirmed.0, confirmed.1);
+            assert_eq!(done.0, 200, "{path} {body}: {}", done.1);
+            head.machine.asked.lock().expect("free").clear();
+        }
+    }
+}
+
+#[test]
+fn a_pool_over_disks_that_hold_something_wants_their_names() {
+    let head = Head::new();
+    let admin = head.token(Role::Admin);
+    let pool = json!({"name": "new", "overwrite": true,
+        "groups": [{"kind": "mirror", "role": "data", "devices": ["/a", "/b"]}]});
+    assert_eq!(head.ask(&admin, "POST", "/pools", pool.clone()).0, 428);
+    assert!(head.machine.created.lock().expect("free").is_empty());
+    let done = head.ask(&admin, "POST", "/pools?confirm=/a%20/b", pool);
+    assert_eq!(done.0, 200, "{}", done.1);
+}
+
+/// Without what destroys it is daily work.
+#[test]
+fn an_operator_does_the_daily_work() {
+    let head = Head::new();
+    let operator = head.token(Role::Operator);
+    for (path, body) in [
+        ("/pools/tank/attach", json!({"existing": "/a", "new": "/b"})),
+        ("/pools/tank/replace", json!({"old": "/a", "new": "/b"})),
+        ("/pools/tank/scrub", json!({"action": "start"})),
+    ] {
+        let (status, answer) = head.ask(&operator, "POST", path, body);
+        assert_eq!(status, 200, "{path}: {answer}");
+    }
+    let grow = json!({"size": 512});
+    assert_eq!(
+        head.ask(&operator, "PATCH", "/pools/tank/volumes/v", grow)
+            .0,
+        200
+    );
+    let looked = head.ask(
+        &head.token(Role::ReadOnly),
+        "GET",
+        "/pools/tank/replacement",
+        Value::Null,
+    );
+    assert_eq!(looked.0, 200, "{}", looked.1);
+}
+
+/// As `bulkhead user passwd` does it, or the other head.
+#[test]
+fn a_session_ends_with_the_password_it_began_with() {
+    let head = Head::new();
+    let operator = head.log_in("operator", PASSWORD).expect("in");
+    assert_eq!(head.ask(&operator, "GET", "/overview", Value::Null).0, 200);
+    let changed = head.api.accounts.change_user("operator", None, Some(OTHER));
+    changed.expect("changed");
+    assert_eq!(head.ask(&operator, "GET", "/overview", Value::Null).0, 401);
+    assert_eq!(head.ask(&operator, "GET", "/session", Value::Null).0, 401);
+    let again = head.log_in("operator", OTHER).expect("in");
+    head.api.accounts.remove_user("operator").expect("removed");
+    let added = head.api.accounts.add_user("operator", Role::Admin, OTHER);
+    added.expect("another of that name");
+    assert_eq!(head.ask(&again, "GET", "/overview", Value::Null).0, 401);
+}
+
+#[test]
+fn an_open_stream_ends_with_its_token_or_its_session() {
+    let head = Head::new();
+    let made = head
+        .api
+        .accounts
+        .add_token("operator", "watches", None, None)
+        .expect("made");
+    let token = As::Token(made.token.expect("shown"));
+    let session = head.log_in("operator", PASSWORD).expect("in");
+    let streams = [&token, &session].map(|who| head.send(who, "GET", "/stream", String::new()));
+    let [of_token, of_session] = streams;
+    head.api.accounts.revoke(&made.id, None).expect("revoked");
+    assert!(head.ends(of_token), "it outlives its token");
+    let changed = head.api.accounts.change_user("operator", None, Some(OTHER));
+    changed.expect("changed");
+    assert!(head.ends(of_session), "it outlives its password");
+}
+
+/// Everything is taken in before anybody is asked who they are, so it has to be little.
+#[test]
+fn strangers_send_little() {
+    let head = Head::new();
+    let nested = |depth: usize| "[".repeat(depth) + &"]".repeat(depth);
+    let long = format!(r#"{{"user": "admin", "password": "{}"}}"#, "x".repeat(5000));
+    for (body, wanted) in [
+        (nested(1 << 20), 413),
+        (long, 413),
+        (nested(1000), 400),
+        (
+            json!({"user": "admin", "password": PASSWORD, "more": [[[]]]}).to_string(),
+            400,
+        ),
+        (
+            json!({"user": ["admin"], "password": PASSWORD}).to_string(),
+            400,
+        ),
+    ] {
+        let response = head.send(&As::Nobody, "POST", "/login", body);
+        assert_eq!(response.status().as_u16(), wanted);
+    }
+    for route in ROUTES {
+        let is_open = matches!(route.work, crate::routes::Work::Do(None, _));
+        let is_little = route.body_bytes_max <= crate::routes::STRANGERS_BYTES_MAX;
+        let takes_nothing = matches!(route.input, crate::routes::Input::Nothing);
+        assert!(!is_open || is_little || takes_nothing, "{}", route.path);
+    }
+}

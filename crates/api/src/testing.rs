@@ -1,0 +1,243 @@
+//! A head for tests: everything is real but the machine, which serves one pool and does all it is asked.
+
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex};
+
+use axum::Router;
+use axum::body::Body;
+use axum::http::{Request as HttpRequest, Response, StatusCode, header};
+use control::answer::{Answer, Done, PoolSummary};
+use control::key::KeyView;
+use control::request::PoolCreate;
+use control::{Failure, Request};
+use http_body_util::BodyExt;
+use hyper::service::Service;
+use hyper_util::service::TowerToHyperService;
+use serde_json::{Value, json};
+use takeover::timeline::Told;
+use units::{HeadName, PoolName};
+
+use crate::backend::{
+    ApplianceInput, ApplianceVerb, Backend, DrillInput, HostLosses, InterfaceCounters, Listener,
+    PeerLosses, Progress, Surroundings,
+};
+use crate::caller::{CSRF_HEADER, Link};
+use crate::view::{DiskView, Sensor};
+use crate::{Api, MissingKey, Peers, Role};
+
+pub(crate) const PASSWORD: &str = "three short words";
+
+/// Remembers what it was asked.
+#[derive(Default)]
+pub(crate) struct Machine {
+    pub(crate) asked: Mutex<Vec<Request>>,
+    pub(crate) created: Mutex<Vec<PoolCreate>>,
+}
+
+fn done() -> Result<Answer, Failure> {
+    Ok(Done::changed("done"))
+}
+
+impl Backend for Machine {
+    fn head(&self) -> String {
+        "here".to_owned()
+    }
+    fn served(&self) -> Vec<PoolName> {
+        Vec::new()
+    }
+    fn ask(&self, _: &PoolName, request: Request, _: Progress<'_>) -> Result<Answer, Failure> {
+        self.asked.lock().expect("no holder panics").push(request);
+        done()
+    }
+    fn ask_server(&self, _: &PoolName, _: Request) -> Result<Answer, Failure> {
+        Err(Failure::not_found("there is no server"))
+    }
+    fn discover(&self) -> Result<Vec<PoolSummary>, Failure> {
+        Ok(Vec::new())
+    }
+    fn create(&self, create: PoolCreate) -> Result<Answer, Failure> {
+        self.created.lock().expect("no holder panics").push(create);
+        done()
+    }
+    fn serve(&self, _: &PoolName) -> Result<Answer, Failure> {
+        done()
+    }
+    fn hand_over(&self, _: &PoolName, _: &HeadName, _: bool) -> Result<Answer, Failure> {
+        done()
+    }
+    fn missing_keys(&self, _: &[KeyView]) -> Vec<MissingKey> {
+        Vec::new()
+    }
+    fn surroundings(&self) -> Surroundings {
+        Surroundings::default()
+    }
+    fn takeover_steps(&self, _: &str) -> Vec<Told> {
+        Vec::new()
+    }
+    fn appliance(&self) -> Result<Value, Failure> {
+        Ok(json!({}))
+    }
+    fn appliance_do(
+        &self,
+        _: ApplianceVerb,
+        _: &ApplianceInput,
+        _: Progress<'_>,
+    ) -> Result<Value, Failure> {
+        Ok(json!({}))
+    }
+    fn appliance_schema(&self) -> Value {
+        json!({})
+    }
+    fn drills(&self) -> Value {
+        json!([])
+    }
+    fn drill(&self, _: &DrillInput, _: &AtomicBool, _: Progress<'_>) -> Result<Value, Failure> {
+        Ok(json!({}))
+    }
+    fn disks(&self) -> Result<Vec<DiskView>, Failure> {
+        Ok(Vec::new())
+    }
+    fn sensors(&self) -> Vec<Sensor> {
+        Vec::new()
+    }
+    fn interfaces(&self) -> Vec<InterfaceCounters> {
+        Vec::new()
+    }
+    fn client_losses(&self, _: &[Listener]) -> Vec<PeerLosses> {
+        Vec::new()
+    }
+    fn host_losses(&self) -> Vec<HostLosses> {
+        Vec::new()
+    }
+    fn console(&self, _: &str) -> Option<(&'static [u8], &'static str)> {
+        None
+    }
+}
+
+/// By what a request says who asks.
+#[derive(Clone)]
+pub(crate) enum As {
+    Nobody,
+    Token(String),
+    /// A cookie with its second text.
+    Session(String, String),
+}
+
+/// A head with users `admin`, `operator` and `read-only`.
+pub(crate) struct Head {
+    pub(crate) api: Arc<Api>,
+    pub(crate) machine: Arc<Machine>,
+    _folder: tempfile::TempDir,
+    router: Router,
+    runtime: tokio::runtime::Runtime,
+}
+
+impl Head {
+    pub(crate) fn new() -> Self {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(2)
+            .enable_all()
+            .build()
+            .expect("a runtime");
+        let folder = tempfile::tempdir().expect("a folder");
+        let machine = Arc::new(Machine::default());
+        let commands = folder.path().join("audit.log");
+        let peers = runtime.block_on(async { Peers::new(None) });
+        let api = Api::new(
+            machine.clone(),
+            folder.path().join("head"),
+            &commands,
+            peers,
+        );
+        for role in Role::ALL {
+            let added = api.accounts.add_user(role.name(), role, PASSWORD);
+            added.expect("added");
+        }
+        Self {
+            router: crate::dispatch::router(&api),
+            api,
+            machine,
+            _folder: folder,
+            runtime,
+        }
+    }
+
+    /// A token of the user that is called as `role`.
+    pub(crate) fn token(&self, role: Role) -> As {
+        let made = self.api.accounts.add_token(role.name(), "t", None, None);
+        As::Token(made.expect("made").token.expect("shown"))
+    }
+
+    /// A session of `user`, if that is their password.
+    pub(crate) fn log_in(&self, user: &str, password: &str) -> Result<As, StatusCode> {
+        let login = json!({"user": user, "password": password}).to_string();
+        let response = self.send(&As::Nobody, "POST", "/login", login);
+        let cookie = response.headers().get(header::SET_COOKIE);
+        let cookie = cookie.and_then(|cookie| cookie.to_str().ok());
+        let cookie = cookie.and_then(|cookie| cookie.split([';', '=']).nth(1));
+        let Some(cookie) = cookie.map(str::to_owned) else {
+            return Err(response.status());
+        };
+        let csrf = self.body(response)["csrf"]
+            .as_str()
+            .expect("a text")
+            .to_owned();
+        Ok(As::Session(cookie, csrf))
+    }
+
+    pub(crate) fn send(&self, who: &As, method: &str, path: &str, body: String) -> Response<Body> {
+        let request = HttpRequest::builder()
+            .method(method)
+            .uri(format!("/api/v1{path}"))
+            .header(header::HOST, "localhost")
+            .header(header::CONTENT_TYPE, "application/json");
+        let request = match who {
+            As::Nobody => request,
+            As::Token(token) => request.header(header::AUTHORIZATION, format!("Bearer {token}")),
+            As::Session(cookie, csrf) => request
+                .header(
+                    header::COOKIE,
+                    format!("{}={cookie}", crate::caller::COOKIE),
+                )
+                .header(CSRF_HEADER, csrf),
+        };
+        let link = Link {
+            peer: "127.0.0.1:1000".parse().expect("an address"),
+            local: "127.0.0.1:7443".parse().expect("an address"),
+            is_encrypted: false,
+            binding: None,
+            is_head: AtomicBool::new(false),
+        };
+        let router = self.router.clone().layer(axum::Extension(Arc::new(link)));
+        let request = request.body(Body::from(body)).expect("a request");
+        let served = self
+            .runtime
+            .block_on(async { TowerToHyperService::new(router).call(request).await });
+        served.expect("a router never fails")
+    }
+
+    /// Whether what is streamed comes to an end.
+    pub(crate) fn ends(&self, response: Response<Body>) -> bool {
+        const WAIT: std::time::Duration = std::time::Duration::from_secs(20);
+        assert_eq!(response.status(), StatusCode::OK);
+        let collected = response.into_body().collect();
+        self.runtime
+            .block_on(async { tokio::time::timeout(WAIT, collected).await.is_ok() })
+    }
+
+    fn body(&self, response: Response<Body>) -> Value {
+        let collected = self.runtime.block_on(response.into_body().collect());
+        let bytes = collected.expect("a body").to_bytes();
+        serde_json::from_slice(&bytes).unwrap_or_default()
+    }
+
+    /// The status and the document that a request is answered with.
+    pub(crate) fn ask(&self, who: &As, method: &str, path: &str, body: Value) -> (u16, Value) {
+        let body = match body {
+            Value::Null => String::new(),
+            body => body.to_string(),
+        };
+        let response = self.send(who, method, path, body);
+        (response.status().as_u16(), self.body(response))
+    }
+}

@@ -1,0 +1,520 @@
+//! What a request does, by its arguments and not by its name: from this follow the role that may ask for
+//! it, and what has to be said again before it is done. No `match` here has a wildcard, and no pattern
+//! leaves arguments out, so that a new verb or a new argument has to be thought about.
+
+use std::path::{Path, PathBuf};
+
+use units::PoolName;
+
+use crate::key::{KeyLocation, KeyRequest, KeyWish};
+use crate::replication::{Peer, ReplicateRequest};
+use crate::request::{
+    DeviceGroup, NbdRequest, PoolCreate, PoolRequest, Properties, Request, ScheduleRequest,
+    ServerRequest, SnapshotRequest, TargetRequest, VolumeCreate, VolumeRequest,
+};
+use crate::rescue::{RescueBegin, RescueRequest};
+use crate::transfer::{ReceiveRequest, TransferRequest};
+
+/// What a request does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// Nothing changes.
+    Look,
+    /// Daily work: no data is lost by it.
+    Change,
+    /// Daily work that gives up what was written to the volume of this snapshot since it was taken.
+    Revert(String),
+    /// Decides who may do what, what leaves the pool or comes into it, or how long data is kept.
+    Govern,
+    /// Data is gone after it: what these names stand for.
+    Destroy(Vec<String>),
+}
+
+/// Properties that decide whether what is acknowledged survives, or who can read it.
+const GOVERNED_PROPERTIES: &[&str] = &[
+    "sync",
+    "checksum",
+    "encryption",
+    "keyformat",
+    "keylocation",
+    "pbkdf2iters",
+];
+
+fn change_unless(governs: bool) -> Effect {
+    match governs {
+        true => Effect::Govern,
+        false => Effect::Change,
+    }
+}
+
+fn governs<'a>(mut properties: impl Iterator<Item = &'a String>) -> bool {
+    properties.any(|name| GOVERNED_PROPERTIES.contains(&name.as_str()))
+}
+
+fn text(path: &Path) -> String {
+    path.to_string_lossy().into_owned()
+}
+
+/// What joins a pool: with `overwrite` whatever is on it is gone.
+fn joins(device: &Path, overwrite: bool) -> Effect {
+    match overwrite {
+        true => Effect::Destroy(vec![text(device)]),
+        false => Effect::Change,
+    }
+}
+
+fn grows(groups: &[DeviceGroup], overwrite: bool) -> Effect {
+    let devices = groups.iter().flat_map(|group| &group.devices);
+    match overwrite {
+        true => Effect::Destroy(devices.map(|device| text(device)).collect()),
+        false => Effect::Govern,
+    }
+}
+
+/// A program gets the words that the request names.
+fn runs_a_program(location: &KeyLocation) -> bool {
+    match location {
+        KeyLocation::Command(_) => true,
+        KeyLocation::Prompt | KeyLocation::File(_) => false,
+    }
+}
+
+impl Request {
+    /// What it does when it is asked of `pool`.
+    pub fn effect(&self, pool: &PoolName) -> Effect {
+        match self {
+            Self::Status => Effect::Look,
+            Self::Pool(request) => request.effect(pool),
+            Self::Volume(request) => request.effect(),
+            Self::Key(request) => request.effect(),
+            Self::Snapshot(request) => request.effect(),
+            Self::Target(request) => request.effect(),
+            Self::Nbd(request) => request.effect(),
+            Self::Transfer(request) => request.effect(),
+            Self::Replicate(request) => request.effect(),
+            Self::Server(request) => request.effect(),
+        }
+    }
+}
+
+impl PoolCreate {
+    /// What it does.
+    pub fn effect(&self) -> Effect {
+        let Self {
+            name: _,
+            groups,
+            properties: _,
+            overwrite,
+        } = self;
+        grows(groups, *overwrite)
+    }
+}
+
+impl PoolRequest {
+    fn effect(&self, pool: &PoolName) -> Effect {
+        match self {
+            Self::Status | Self::Events { after: _ } | Self::Get { names: _ } => Effect::Look,
+            Self::Scrub { action: _, wait: _ }
+            | Self::ScrubSchedule { when: _ }
+            | Self::Clear { device: _ }
+            | Self::Online { device: _ }
+            | Self::Offline {
+                device: _,
+                temporary: _,
+            } => Effect::Change,
+            Self::Attach {
+                existing: _,
+                new,
+                overwrite,
+            } => joins(new, *overwrite),
+            Self::Replace {
+                old,
+                new,
+                overwrite,
+            } => joins(new.as_ref().unwrap_or(old), *overwrite),
+            Self::ReplaceDisk {
+                device,
+                with,
+                overwrite,
+                perform,
+            } => match perform {
+                // Who has the disk chosen confirms with what is known of it: whose place it takes.
+                true => {
+                    let whole = PathBuf::from(pool.as_str());
+                    joins(
+                        with.as_ref().or(device.as_ref()).unwrap_or(&whole),
+                        *overwrite,
+                    )
+                }
+                false => Effect::Look,
+            },
+            Self::Add {
+                groups,
+                mismatched: _,
+                overwrite,
+            } => grows(groups, *overwrite),
+            Self::Export | Self::Detach { device: _ } | Self::Set { properties: _ } => {
+                Effect::Govern
+            }
+            Self::Destroy => Effect::Destroy(vec![pool.to_string()]),
+            Self::Remove { device } => Effect::Destroy(vec![text(device)]),
+        }
+    }
+}
+
+impl VolumeCreate {
+    fn effect(&self) -> Effect {
+        let Self {
+            name: _,
+            size: _,
+            block_size: _,
+            sparse: _,
+            properties,
+            parents: _,
+            exist_ok: _,
+            key,
+        } = self;
+        let runs = key.as_ref().is_some_and(|wish| {
+            let KeyWish {
+                encryption: _,
+                format: _,
+                iterations: _,
+                location,
+                key: _,
+            } = wish;
+            runs_a_program(location)
+        });
+        change_unless(runs || governs(properties.keys()))
+    }
+}
+
+impl VolumeRequest {
+    fn effect(&self) -> Effect {
+        match self {
+            Self::List | Self::Space | Self::Show { name: _ } | Self::Get { name: _, names: _ } => {
+                Effect::Look
+            }
+            Self::Create(create) => create.effect(),
+            Self::Resize {
+                name,
+                size: _,
+                allow_shrink,
+            } => match allow_shrink {
+                true => Effect::Destroy(vec![name.to_string()]),
+                false => Effect::Change,
+            },
+            Self::Destroy {
+                name,
+                recursive: _,
+                exported: _,
+            } => Effect::Destroy(vec![name.to_string()]),
+            Self::DiscardLog { name } => Effect::Destroy(vec![name.to_string()]),
+            Self::Rename { from: _, to: _ } | Self::Promote { name: _ } => Effect::Change,
+            Self::Rollback { to, destroy_newer } => match destroy_newer {
+                true => Effect::Destroy(vec![to.to_string()]),
+                false => Effect::Revert(to.to_string()),
+            },
+            Self::Rescue(request) => request.effect(),
+            Self::Set {
+                name: _,
+                properties,
+            } => set(properties),
+            Self::Inherit { name: _, names } => change_unless(governs(names.iter())),
+        }
+    }
+}
+
+fn set(properties: &Properties) -> Effect {
+    change_unless(governs(properties.keys()))
+}
+
+impl RescueRequest {
+    fn effect(&self) -> Effect {
+        match self {
+            Self::List => Effect::Look,
+            Self::Begin(RescueBegin {
+                volume: _,
+                snapshot: _,
+                writable: _,
+                lease: _,
+            })
+            | Self::End { volume: _ } => Effect::Govern,
+        }
+    }
+}
+
+impl KeyRequest {
+    fn effect(&self) -> Effect {
+        match self {
+            Self::Status { name: _ } => Effect::Look,
+            Self::LoadAll => Effect::Change,
+            Self::Load {
+                name: _,
+                location,
+                key: _,
+            } => change_unless(location.as_ref().is_some_and(runs_a_program)),
+            Self::Create { name: _, key: _ }
+            | Self::Unload { name: _ }
+            | Self::Change { name: _, key: _ }
+            | Self::Inherit { name: _ } => Effect::Govern,
+        }
+    }
+}
+
+impl SnapshotRequest {
+    fn effect(&self) -> Effect {
+        match self {
+            Self::List { volume: _ } => Effect::Look,
+            Self::Create { names: _ } | Self::Rename { from: _, to: _ } => Effect::Change,
+            Self::Destroy { names } => {
+                Effect::Destroy(names.iter().map(ToString::to_string).collect())
+            }
+            Self::Clone {
+                from: _,
+                to: _,
+                properties,
+            } => set(properties),
+            Self::Schedule(request) => request.effect(),
+        }
+    }
+}
+
+impl ScheduleRequest {
+    fn effect(&self) -> Effect {
+        match self {
+            Self::List => Effect::Look,
+            // It says how many snapshots are kept: with a smaller number older ones are gone.
+            Self::Set {
+                of: _,
+                rules: _,
+                skip_unchanged: _,
+            } => Effect::Govern,
+            Self::Remove { of: _ } => Effect::Change,
+        }
+    }
+}
+
+impl TargetRequest {
+    fn effect(&self) -> Effect {
+        match self {
+            Self::List | Self::Show { name: _ } => Effect::Look,
+            Self::Destroy { name, in_use: _ } => Effect::Destroy(vec![name.to_string()]),
+            Self::Create {
+                name: _,
+                portal_groups: _,
+            }
+            | Self::Map {
+                name: _,
+                volume: _,
+                lun: _,
+                read_only: _,
+                write_cache: _,
+            }
+            | Self::Unmap {
+                name: _,
+                volume: _,
+                in_use: _,
+            }
+            | Self::Allow { name: _, who: _ }
+            | Self::Deny { name: _, who: _ }
+            | Self::ChapSet {
+                name: _,
+                user: _,
+                secret: _,
+            }
+            | Self::MutualSet {
+                name: _,
+                user: _,
+                secret: _,
+            }
+            | Self::ChapClear { name: _, user: _ } => Effect::Change,
+        }
+    }
+}
+
+impl NbdRequest {
+    fn effect(&self) -> Effect {
+        match self {
+            Self::List => Effect::Look,
+            Self::Export {
+                volume: _,
+                name: _,
+                read_only: _,
+                access: _,
+            }
+            | Self::Unexport {
+                volume: _,
+                name: _,
+                in_use: _,
+            } => Effect::Change,
+        }
+    }
+}
+
+impl TransferRequest {
+    fn effect(&self) -> Effect {
+        match self {
+            Self::Receive(ReceiveRequest {
+                volume,
+                tag: _,
+                force: true,
+                resumable: _,
+                parents: _,
+            }) => Effect::Destroy(vec![volume.to_string()]),
+            Self::Receive(ReceiveRequest {
+                volume: _,
+                tag: _,
+                force: false,
+                resumable: _,
+                parents: _,
+            })
+            | Self::Send(_)
+            | Self::Interrupted { volume: _ }
+            | Self::Abort { volume: _ }
+            | Self::Bookmark {
+                snapshot: _,
+                mark: _,
+            } => Effect::Govern,
+        }
+    }
+}
+
+impl ReplicateRequest {
+    fn effect(&self) -> Effect {
+        match self {
+            Self::List => Effect::Look,
+            // It sends again what an administrator has set up to be sent.
+            Self::Run { dataset: _ } => Effect::Change,
+            Self::Identity
+            | Self::Accept(Peer {
+                fingerprint: _,
+                below: _,
+                retention: _,
+            })
+            | Self::Revoke { fingerprint: _ }
+            | Self::Set {
+                dataset: _,
+                document: _,
+            }
+            | Self::Remove { dataset: _ }
+            | Self::Promote {
+                dataset: _,
+                original_is_lost: _,
+            } => Effect::Govern,
+        }
+    }
+}
+
+impl ServerRequest {
+    fn effect(&self) -> Effect {
+        match self {
+            Self::Ping => Effect::Look,
+            Self::Reload | Self::Settle => Effect::Change,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn effect_of(request: Value) -> Effect {
+        let parsed: Request = serde_json::from_value(request.clone())
+            .unwrap_or_else(|error| panic!("{request}: {error}"));
+        parsed.effect(&"tank".parse().expect("a name"))
+    }
+
+    fn destroy(names: &[&str]) -> Effect {
+        Effect::Destroy(names.iter().map(ToString::to_string).collect())
+    }
+
+    /// The same verb, with another argument, is another deed.
+    #[test]
+    fn arguments_decide_what_a_request_does() {
+        let resize = |allow: bool| json!({"volume": {"resize": {"name": "tank/a", "size": 512, "allow_shrink": allow}}});
+        assert_eq!(effect_of(resize(false)), Effect::Change);
+        assert_eq!(effect_of(resize(true)), destroy(&["tank/a"]));
+        let attach = |overwrite: bool| json!({"pool": {"attach": {"existing": "/a", "new": "/b", "overwrite": overwrite}}});
+        assert_eq!(effect_of(attach(false)), Effect::Change);
+        assert_eq!(effect_of(attach(true)), destroy(&["/b"]));
+        let replace =
+            |new: Value| json!({"pool": {"replace": {"old": "/a", "new": new, "overwrite": true}}});
+        assert_eq!(effect_of(replace(json!("/b"))), destroy(&["/b"]));
+        assert_eq!(effect_of(replace(Value::Null)), destroy(&["/a"]));
+        let add = |overwrite: bool| {
+            json!({"pool": {"add": {"overwrite": overwrite, "groups":
+            [{"kind": "mirror", "role": "data", "devices": ["/c", "/d"]}]}}})
+        };
+        assert_eq!(effect_of(add(false)), Effect::Govern);
+        assert_eq!(effect_of(add(true)), destroy(&["/c", "/d"]));
+        let guided = |perform: bool, with: Value| {
+            json!({"pool": {"replace_disk":
+            {"device": null, "with": with, "overwrite": true, "perform": perform}}})
+        };
+        assert_eq!(effect_of(guided(false, Value::Null)), Effect::Look);
+        assert_eq!(effect_of(guided(true, json!("/b"))), destroy(&["/b"]));
+        assert_eq!(effect_of(guided(true, Value::Null)), destroy(&["tank"]));
+        let rollback = |newer: bool| json!({"volume": {"rollback": {"to": "tank/a@b", "destroy_newer": newer}}});
+        assert_eq!(
+            effect_of(rollback(false)),
+            Effect::Revert("tank/a@b".into())
+        );
+        assert_eq!(effect_of(rollback(true)), destroy(&["tank/a@b"]));
+        let receive = |force: bool| {
+            json!({"transfer": {"receive": {"volume": "tank/a", "tag": null, "force": force,
+            "resumable": false, "parents": false}}})
+        };
+        assert_eq!(effect_of(receive(false)), Effect::Govern);
+        assert_eq!(effect_of(receive(true)), destroy(&["tank/a"]));
+        let property = |name: &str| json!({"volume": {"set": {"name": "tank/a", "properties": {name: "off"}}}});
+        assert_eq!(effect_of(property("compression")), Effect::Change);
+        assert_eq!(effect_of(property("checksum")), Effect::Govern);
+        let load =
+            |location: Value| json!({"key": {"load": {"name": "tank/a", "location": location}}});
+        assert_eq!(effect_of(load(Value::Null)), Effect::Change);
+        assert_eq!(effect_of(load(json!("command:vault x"))), Effect::Govern);
+    }
+
+    #[test]
+    fn what_destroys_names_what_it_destroys() {
+        for (request, names) in [
+            (json!({"pool": "destroy"}), &["tank"][..]),
+            (json!({"pool": {"remove": {"device": "/a"}}}), &["/a"]),
+            (
+                json!({"volume": {"destroy": {"name": "tank/a", "recursive": false, "exported": false}}}),
+                &["tank/a"],
+            ),
+            (
+                json!({"snapshot": {"destroy": {"names": ["tank/a@1", "tank/a@2"]}}}),
+                &["tank/a@1", "tank/a@2"],
+            ),
+            (
+                json!({"target": {"destroy": {"name": "iqn.2026-01.org.example:a"}}}),
+                &["iqn.2026-01.org.example:a"],
+            ),
+        ] {
+            assert_eq!(effect_of(request), destroy(names));
+        }
+    }
+
+    #[test]
+    fn what_leaves_the_pool_or_rules_how_long_data_is_kept_is_no_daily_work() {
+        for request in [
+            json!({"replicate": {"promote": {"dataset": "tank/a"}}}),
+            json!({"volume": {"rescue": {"begin": {"volume": "tank/a"}}}}),
+            json!({"snapshot": {"schedule": {"set": {"of": "tank", "rules": []}}}}),
+            json!({"pool": "export"}),
+        ] {
+            assert_eq!(effect_of(request), Effect::Govern);
+        }
+        for request in [
+            json!("status"),
+            json!({"pool": "status"}),
+            json!({"volume": "list"}),
+        ] {
+            assert_eq!(effect_of(request), Effect::Look);
+        }
+    }
+}

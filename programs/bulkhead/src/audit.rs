@@ -1,0 +1,167 @@
+//! What commands change is written down as what the API changes: who, by what process, what, with what
+//! outcome. What a head does for its users it writes down itself.
+
+use std::os::unix::net::UnixDatagram;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::UNIX_EPOCH;
+
+use api::audit::{Entry, Lines};
+use control::{Asker, Effect, Failure, Request};
+use units::PoolName;
+
+use crate::cli::Common;
+
+/// "No login", in `/proc/PID/loginuid`.
+const NO_LOGIN: u32 = u32::MAX;
+/// Where the system's log listens.
+const SYSTEM_LOG: &str = "/dev/log";
+/// Facility `authpriv`, severity `info` (RFC 3164, section 4.1.1).
+const PRIORITY: u32 = 10 * 8 + 6;
+
+/// This process does what a head has been asked.
+static IS_NOTED: AtomicBool = AtomicBool::new(false);
+
+/// From now on this process writes nothing down: the head that started it does.
+pub fn leave_to_the_head() {
+    IS_NOTED.store(true, Ordering::Relaxed);
+}
+
+/// Whether a head writes down what this process does.
+pub fn is_noted() -> bool {
+    IS_NOTED.load(Ordering::Relaxed)
+}
+
+/// The log of commands.
+pub fn path(common: &Common) -> PathBuf {
+    common.settings.state_dir.join("audit.log")
+}
+
+/// The line about a request, without its outcome; none if it only looks.
+pub fn entry(asker: Asker, pool: &PoolName, request: &Request) -> Option<Entry> {
+    let changes = request.effect(pool) != Effect::Look;
+    changes.then(|| deed(asker, api::verb(request), pool.to_string()))
+}
+
+fn deed(asker: Asker, what: String, target: String) -> Entry {
+    Entry {
+        who: who(asker),
+        from: from(asker),
+        what,
+        target,
+        ..Entry::default()
+    }
+}
+
+/// Writes the line down.
+pub fn write(lines: &Lines, entry: Entry, failure: Option<&Failure>) {
+    lines.write(&ended(entry, failure));
+}
+
+/// Does something that no server does, and writes it down in `log` and the system's log.
+pub fn noted<T>(
+    log: &Path,
+    what: &str,
+    target: &str,
+    work: impl FnOnce() -> Result<T, Failure>,
+) -> Result<T, Failure> {
+    let own = Asker {
+        uid: rustix::process::getuid().as_raw(),
+        pid: rustix::process::getpid().as_raw_nonzero().get(),
+    };
+    let done = work();
+    if !is_noted() {
+        let entry = deed(own, what.to_owned(), target.to_owned());
+        let entry = ended(entry, done.as_ref().err());
+        tell_the_system(&entry);
+        Lines::new(log).write(&entry);
+    }
+    done
+}
+
+/// The same of a request to a pool that this process opens.
+pub fn noted_request<T>(
+    log: &Path,
+    pool: &PoolName,
+    request: Request,
+    work: impl FnOnce(Request) -> Result<T, Failure>,
+) -> Result<T, Failure> {
+    match request.effect(pool) {
+        Effect::Look => work(request),
+        _ => {
+            let verb = api::verb(&request);
+            noted(log, &verb, pool.as_str(), || work(request))
+        }
+    }
+}
+
+fn ended(entry: Entry, failure: Option<&Failure>) -> Entry {
+    let kind = failure.map(|failure| serde_json::to_value(failure.kind).unwrap_or_default());
+    let word = kind.as_ref().and_then(|kind| kind.as_str());
+    Entry {
+        at_ms: UNIX_EPOCH.elapsed().unwrap_or_default().as_millis() as u64,
+        outcome: word.unwrap_or("done").to_owned(),
+        code: failure.map_or(0, |failure| failure.kind.exit_code().into()),
+        ..entry
+    }
+}
+
+/// Never waits: a system's log that does not read misses it.
+fn tell_the_system(entry: &Entry) {
+    let Entry {
+        who,
+        from,
+        what,
+        target,
+        outcome,
+        ..
+    } = entry;
+    let line = format!("<{PRIORITY}>bulkhead: {who}, {from}: {what} {target}: {outcome}");
+    let told = UnixDatagram::unbound().and_then(|socket| {
+        socket.set_nonblocking(true)?;
+        socket.send_to(line.as_bytes(), SYSTEM_LOG)
+    });
+    if let Err(error) = told {
+        tracing::debug!(%error, "the system's log was not told");
+    }
+}
+
+/// The user, and who logged in if that is somebody else: most work as root by `sudo`.
+fn who(asker: Asker) -> String {
+    let login = std::fs::read_to_string(format!("/proc/{}/loginuid", asker.pid));
+    let login = login.ok().and_then(|text| text.trim().parse::<u32>().ok());
+    let user = name(asker.uid);
+    match login.filter(|login| ![NO_LOGIN, asker.uid].contains(login)) {
+        Some(login) => format!("{user} ({})", name(login)),
+        None => user,
+    }
+}
+
+fn name(uid: u32) -> String {
+    let users = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
+    let found = users.lines().find_map(|line| {
+        let mut fields = line.split(':');
+        let name = fields.next()?;
+        (fields.nth(1)?.parse() == Ok(uid)).then(|| name.to_owned())
+    });
+    found.unwrap_or_else(|| format!("uid {uid}"))
+}
+
+fn from(asker: Asker) -> String {
+    let program = std::fs::read_to_string(format!("/proc/{}/comm", asker.pid));
+    match program {
+        Ok(program) => format!("process {} ({})", asker.pid, program.trim()),
+        Err(_) => format!("process {}", asker.pid),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_user_has_a_name_or_a_number() {
+        assert_eq!(name(0), "root");
+        assert_eq!(name(4_000_000_000), "uid 4000000000");
+    }
+}
