@@ -232,7 +232,7 @@ fn enter(
         if gate.still_admits(&agreed) {
             return Ok(entry);
         }
-        gate.server.sessions.leave(&entry, false);
+        gate.server.sessions.leave(&entry, true);
         Err(LoginStatus::AuthorizationFailure)
     });
     match entered {

@@ -286,7 +286,10 @@ fn receive(
     let _alone = context.live.alone();
     operations::transfer::replace_properties(context, &offer.volume, &offer.properties)?;
     drop(_alone);
-    retention::arrived(context, &snapshot)?;
+    if let Err(failure) = retention::arrived(context, &snapshot) {
+        // It is there all the same, and counts by its name.
+        tracing::warn!(%snapshot, %failure, "when it arrived is not noted");
+    }
     let least = retention::of(may, &offer.volume);
     retention::prune(context, &offer.volume, offer.keep, least)?;
     Ok(FromReceiver::Done {

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use control::Failure;
 use control::replication::{ARRIVED_PROPERTY, Peer, Retention};
 use units::{SnapshotName, VolumeName};
-use zpool::dataset::{Snapshots, Value};
+use zpool::dataset::{PropertySource, Snapshots, Value};
 
 use super::now_unix_s;
 use super::sender::{TAG_PREFIX, destroy};
@@ -65,11 +65,13 @@ fn arrival_of(context: &Context<'_>, name: &str) -> Result<u64, Failure> {
     let name: SnapshotName = name
         .parse()
         .map_err(|error: units::NameError| Failure::usage(error.to_string()))?;
-    let own = context.pool.own_user_properties(&name, ARRIVED_PROPERTY);
-    let mut own = own.map_err(operations::dataset_failure)?;
-    let noted = own.remove(ARRIVED_PROPERTY);
+    let all = context.pool.dataset_properties(&name);
+    let mut all = all.map_err(operations::dataset_failure)?;
+    let noted = all.remove(ARRIVED_PROPERTY);
+    // What the volume has says nothing of its snapshots.
+    let noted = noted.filter(|found| found.source == PropertySource::Local);
     let taken = name.tag().strip_prefix(TAG_PREFIX).unwrap_or_default();
-    let seconds = noted.and_then(|text: String| text.parse().ok());
+    let seconds = noted.and_then(|found| found.value.to_string().parse().ok());
     Ok(seconds.or_else(|| taken.parse().ok()).unwrap_or_default())
 }
 
