@@ -612,6 +612,14 @@ bh_pool_trim(const char *name, const uint64_t *vdev_guids, uint32_t count, uint3
 	return (error);
 }
 
+/* A device that failed a flush is not opened before that is on record. A suspended pool takes no record. */
+static void
+await_records(spa_t *spa)
+{
+	if (!spa_suspended(spa))
+		bh_given_up_await(spa);
+}
+
 static int
 clear_errors(spa_t *spa, uint64_t vdev_guid)
 {
@@ -621,6 +629,7 @@ clear_errors(spa_t *spa, uint64_t vdev_guid)
 	if (spa_multihost(spa) && spa_suspended(spa) && spa_mmp_remote_host_activity(spa))
 		return (EREMOTEIO);
 
+	await_records(spa);
 	spa_vdev_state_enter(spa, SCL_NONE);
 	if (vdev_guid != 0) {
 		vd = spa_lookup_by_guid(spa, vdev_guid, B_TRUE);
@@ -705,6 +714,7 @@ is_faulted(spa_t *spa, uint64_t vdev_guid)
 static int
 bring_online(spa_t *spa, uint64_t vdev_guid, int flags, vdev_state_t *reached)
 {
+	await_records(spa);
 	int error = is_faulted(spa, vdev_guid) ? clear_errors(spa, vdev_guid) : 0;
 
 	return (error != 0 ? error : vdev_online(spa, vdev_guid, flags, reached));
