@@ -16,7 +16,7 @@ PREFIX ?= /usr/local
 DESTDIR ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help deps build install deb demo demo-single test lint unit conformance crash hostile rollback operations operations-crash operations-steps guide races requests api drill drill-short stock linux fuzz bench console screenshots
+.PHONY: help deps build install deb demo demo-single test lint unit conformance crash hostile rollback operations operations-crash operations-steps guide races requests api drill drill-short drill-examples stock linux fuzz bench console screenshots
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -116,6 +116,10 @@ drill-short: build
 	@scripts/deps.sh test
 	target/release/bulkhead drill --budget 10 $(if $(SEED),--seed $(SEED)) || [ $$? -eq 15 ]
 	target/release/bulkhead drill active-power --clients patient --budget 20 $(if $(SEED),--seed $(SEED)) || [ $$? -eq 15 ]
+
+drill-examples: build ## each file in examples/ drilled once, with clients of all its pools
+	@scripts/deps.sh test
+	scripts/drill-examples.sh target/release/bulkhead --budget 20 $(if $(SEED),--seed $(SEED))
 
 stock: build ## ROUNDS of moves and lost power under qemu's own iSCSI and NBD clients
 	@scripts/deps.sh test

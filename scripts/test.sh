@@ -34,6 +34,7 @@ run make api
 run make console
 run make guide
 run make drill-short
+run make drill-examples
 run make fuzz SECONDS="${FUZZ_SECONDS:-60}"
 run make demo-single
 run make demo

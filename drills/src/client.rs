@@ -64,6 +64,15 @@ pub enum Clients {
     Patient,
 }
 
+/// How much they do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pace {
+    /// As much as the drills measure with.
+    Usual,
+    /// Enough to notice a pause: those of pools beside the one that is drilled, of which there may be many.
+    Calm,
+}
+
 impl std::str::FromStr for Clients {
     type Err = String;
 
@@ -96,7 +105,7 @@ impl Client {
     pub fn start(
         enter: &[String],
         targets: &Targets,
-        clients: Clients,
+        (clients, pace): (Clients, Pace),
         seed: u64,
         log: &Path,
     ) -> Result<Self, DrillError> {
@@ -114,6 +123,9 @@ impl Client {
         words.extend(["--nbd".to_owned(), targets.nbd.clone()]);
         if clients == Clients::Patient {
             words.push("--patient".to_owned());
+        }
+        if pace == Pace::Calm {
+            words.push("--calm".to_owned());
         }
         let (program, arguments) = words.split_first().expect("there are words");
         let mut process = Command::new(program)

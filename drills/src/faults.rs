@@ -11,6 +11,7 @@ use units::{HeadName, NetworkName};
 
 use crate::catalogue::{Drill, SLOW_BMC_MS};
 use crate::clock::{self, JUMP_S};
+use crate::disks;
 use crate::error::DrillError;
 use crate::file;
 use crate::memory;
@@ -85,7 +86,7 @@ pub fn possible(
         Drill::BmcDead if !appliance.heads.values().all(has_two_ways) => {
             not("not every head has a BMC and outlets")
         }
-        Drill::DiskFails | Drill::DiskHangs | Drill::DiskSlow
+        Drill::DiskFails | Drill::DiskHangs | Drill::DiskSlow | Drill::BothLegsGone
             if appliance.pools[pool].disks.len() < 2 =>
         {
             not("the pool has one disk")
@@ -164,9 +165,10 @@ pub fn strike(
         }
         Drill::OneLinkCut | Drill::OneNetworkDown => cut_network(drill, scene, head, rng),
         Drill::FenceDead => lose_head_and_fencing(scene, head),
-        Drill::DiskFails => break_disk(scene, head, rng, "read=eio write=eio flush=eio"),
-        Drill::DiskHangs => break_disk(scene, head, rng, "hang"),
-        Drill::DiskSlow => break_disk(scene, head, rng, &format!("delay={SLOW_DISK_MS}")),
+        Drill::DiskFails => disks::harm(scene, head, rng, "read=eio write=eio flush=eio"),
+        Drill::DiskHangs => disks::harm(scene, head, rng, "hang"),
+        Drill::DiskSlow => disks::harm(scene, head, rng, &format!("delay={SLOW_DISK_MS}")),
+        Drill::BothLegsGone => disks::lose_mirror(scene, head, rng),
         Drill::BmcSlow => {
             let delay = Duration::from_millis(SLOW_BMC_MS.into());
             scene.lab.set_bmc_delay(head, delay)?;
@@ -244,12 +246,8 @@ fn home(scene: &Scene) -> Option<HeadName> {
 /// The lab does not do what it is told.
 pub fn undo(drill: Drill, scene: &mut Scene, fault: &mut Fault) -> Result<(), DrillError> {
     match drill {
-        Drill::DiskFails | Drill::DiskHangs | Drill::DiskSlow => {
-            write_faults(scene, "")?;
-            if let Some(head) = scene.serving()? {
-                let pool = scene.pool.to_string();
-                scene.bulkhead(&head, &["pool", "clear", &pool])?;
-            }
+        Drill::DiskFails | Drill::DiskHangs | Drill::DiskSlow | Drill::BothLegsGone => {
+            disks::mend(scene, fault)?;
         }
         Drill::BmcSlow => {
             if let Some(head) = &fault.victim {
@@ -350,24 +348,6 @@ fn cut_network(
         scene.lab.cut(head, std::slice::from_ref(&network))?;
     }
     Ok(fault)
-}
-
-fn break_disk(
-    scene: &Scene,
-    head: &HeadName,
-    rng: &mut fastrand::Rng,
-    how: &str,
-) -> Result<Fault, DrillError> {
-    let disks = scene.disks(head);
-    let (name, _) = &disks[rng.usize(..disks.len())];
-    let fault = Fault::begin(format!("{} {how}", name.display()));
-    write_faults(scene, &format!("{} {how}\n", name.display()))?;
-    Ok(fault)
-}
-
-fn write_faults(scene: &Scene, text: &str) -> Result<(), DrillError> {
-    let path = scene.lab.leg_faults(&scene.pool);
-    std::fs::write(path, text).map_err(DrillError::io("write the faults of disks"))
 }
 
 fn hand_over(scene: &Scene, from: &HeadName, to: &HeadName) -> Result<Fault, DrillError> {

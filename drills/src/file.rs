@@ -72,6 +72,7 @@ mod tests {
         for text in [
             EXAMPLE,
             include_str!("../../examples/eight-pools.toml"),
+            include_str!("../../examples/ipv6.toml"),
             "format = 1\n[timeouts]\ntoken_ms = 7\n[heads]\n",
         ] {
             for profile in ["fast", "conservative"] {

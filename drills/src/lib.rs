@@ -3,17 +3,20 @@
 //!
 //! `catalogue` names the drills, `faults` makes them, `run` does them round by round in a `scene`. What the
 //! clients tell becomes a `story`, logs become a `timeline`, `watch` looks for double imports; `promise`
-//! judges, `report` sums up. The last five know no lab.
+//! judges, `report` sums up. The last five know no lab. `beside` are the other pools, with clients of their own.
 
 #![forbid(unsafe_code)]
 
+mod beside;
 mod catalogue;
 mod client;
 mod clock;
 mod crowd;
+mod disks;
 mod error;
 mod faults;
 mod file;
+mod health;
 mod memory;
 mod moment;
 mod promise;

@@ -1,8 +1,9 @@
 //! What is promised for each kind of fault, and whether a round, and all rounds, kept it.
 
 use serde::Serialize;
-use units::HeadName;
+use units::{HeadName, PoolName};
 
+use crate::beside::BesideRound;
 use crate::round::Round;
 
 /// What a fault does to the appliance.
@@ -234,8 +235,19 @@ pub enum Broken {
     #[error("no head was powered off, and one must be")]
     NotFenced,
     /// What this very drill asks for.
-    #[error("{0}")]
-    Other(String),
+    #[error("{complaint}")]
+    Other {
+        /// What was not so.
+        complaint: String,
+    },
+    /// The clients of a pool beside the one that is drilled.
+    #[error("pool {pool}: {broken}")]
+    Beside {
+        /// The pool.
+        pool: PoolName,
+        /// What they saw.
+        broken: Box<Broken>,
+    },
 }
 
 /// What one round broke.
@@ -270,7 +282,16 @@ pub fn judge_round(round: &Round, expectation: &Expectation, promise: Promise) -
         evidence: evidence.clone(),
     }));
     judge_place(round, expectation, &mut broken);
-    broken.extend(round.complaints.iter().cloned().map(Broken::Other));
+    for (pool, beside) in &round.beside {
+        let told = judge_beside(beside, expectation, promise).into_iter();
+        broken.extend(told.map(|what| Broken::Beside {
+            pool: pool.clone(),
+            broken: Box::new(what),
+        }));
+    }
+    broken.extend(round.complaints.iter().map(|complaint| Broken::Other {
+        complaint: complaint.clone(),
+    }));
     broken
 }
 
@@ -290,6 +311,47 @@ fn judge_place(round: &Round, expectation: &Expectation, broken: &mut Vec<Broken
         (Fencing::Forbidden, Some(head)) => broken.push(Broken::Fenced { head: head.clone() }),
         _ => {}
     }
+}
+
+/// What a round broke of a pool beside the one that is drilled: on the struck head it pauses as in a crash, elsewhere
+/// nothing is felt.
+fn judge_beside(round: &BesideRound, expectation: &Expectation, promise: Promise) -> Vec<Broken> {
+    let mut broken = Vec::new();
+    let kind = match (expectation.kind, round.was_struck) {
+        (Kind::Unbounded, _) => Kind::Unbounded,
+        (_, false) => Kind::Hidden,
+        // What is hidden from the pool that is drilled is the end of a head for those that it served.
+        (Kind::Hidden | Kind::Move, true) => Kind::Crash,
+        (kind, true) => kind,
+    };
+    let bounds = promise.bounds(&Expectation {
+        kind,
+        ..*expectation
+    });
+    match (round.pause_s, bounds) {
+        (None, _) => broken.push(Broken::NoReturn { waited_s: 0.0 }),
+        (Some(pause_s), Some(Bounds { worst_s, .. })) if pause_s > worst_s => {
+            broken.push(Broken::Worst { pause_s, worst_s });
+        }
+        _ => {}
+    }
+    let counted = |all: &[String]| Some((all.len(), all.first()?.clone()));
+    broken.extend(counted(&round.errors).map(|(count, example)| Broken::Errors { count, example }));
+    broken
+        .extend(counted(&round.violations).map(|(count, example)| Broken::Lost { count, example }));
+    if !round.is_verified {
+        let why = "its clients did not end in time".to_owned();
+        broken.push(Broken::NotVerified { why });
+    }
+    let double = round.double_imports.iter().cloned();
+    broken.extend(double.map(|evidence| Broken::DoubleImport { evidence }));
+    match &round.served_after {
+        Some(head) if kind == Kind::Hidden && round.served_before.as_ref() != Some(head) => {
+            broken.push(Broken::Takeover { head: head.clone() });
+        }
+        _ => {}
+    }
+    broken
 }
 
 /// Whether the median of all rounds is as promised; judged where there are enough of them.
@@ -395,6 +457,20 @@ mod tests {
     }
 
     #[test]
+    fn whatever_is_broken_can_be_told_to_a_program() {
+        let words = judged(|r| r.complaints.push("a disk stays out".into()), &TAKEOVER);
+        let json = serde_json::to_string(&words).expect("JSON");
+        let expected = r#"[{"what":"other","complaint":"a disk stays out"}]"#;
+        assert_eq!(json, expected);
+        let beside = Broken::Beside {
+            pool: "bell".parse().expect("a name"),
+            broken: Box::new(Broken::NotFenced),
+        };
+        let json = serde_json::to_string(&beside).expect("JSON");
+        assert!(json.contains(r#""broken":{"what":"not-fenced"}"#), "{json}");
+    }
+
+    #[test]
     fn a_takeover_without_need_is_blamed() {
         let words: Vec<String> = judged(|_| (), &HIDDEN)
             .iter()
@@ -403,6 +479,73 @@ mod tests {
         assert_eq!(words.len(), 2, "{words:?}");
         assert!(words[0].contains("takeover by right"), "{words:?}");
         assert!(words[1].contains("left was powered off"), "{words:?}");
+    }
+
+    #[test]
+    fn clients_of_other_pools_feel_a_fault_only_where_it_strikes_their_head() {
+        let beside = |was_struck, pause_s, change: fn(&mut BesideRound)| {
+            let mut beside = BesideRound {
+                served_before: Some(head("left")),
+                served_after: Some(head("left")),
+                was_struck,
+                pause_s,
+                errors: Vec::new(),
+                violations: Vec::new(),
+                is_verified: true,
+                double_imports: Vec::new(),
+            };
+            change(&mut beside);
+            let pool: PoolName = "bell".parse().expect("a name");
+            let into = |round: &mut Round| drop(round.beside.insert(pool.clone(), beside.clone()));
+            let mut round = good_takeover();
+            into(&mut round);
+            let broken = judge_round(&round, &TAKEOVER, Promise::Published);
+            broken.iter().map(ToString::to_string).collect::<Vec<_>>()
+        };
+        let elsewhere: fn(&mut BesideRound) = |round| round.served_after = Some(head("right"));
+        assert!(beside(false, Some(0.2), |_| ()).is_empty());
+        assert!(beside(true, Some(2.9), elsewhere).is_empty());
+        let cases = [
+            (
+                beside(false, Some(3.1), |_| ()),
+                "pool bell: a pause of 3.10 s",
+            ),
+            (
+                beside(true, Some(3.1), elsewhere),
+                "pool bell: a pause of 3.10 s",
+            ),
+            (beside(false, None, |_| ()), "pool bell: no I/O again"),
+            (
+                beside(false, Some(0.2), elsewhere),
+                "pool bell: a takeover by right",
+            ),
+            (
+                beside(true, Some(0.2), |round| {
+                    round.errors.push("write: EIO".into())
+                }),
+                "pool bell: 1 errors seen",
+            ),
+            (
+                beside(true, Some(0.2), |round| {
+                    round.violations.push("sector 7".into())
+                }),
+                "pool bell: 1 acknowledged writes lost",
+            ),
+            (
+                beside(true, Some(0.2), |round| {
+                    round.double_imports.push("7 and 9".into())
+                }),
+                "pool bell: the pool was open twice",
+            ),
+            (
+                beside(true, Some(0.2), |round| round.is_verified = false),
+                "pool bell: the volumes could not be read back",
+            ),
+        ];
+        for (broken, words) in cases {
+            assert_eq!(broken.len(), 1, "{words}: {broken:?}");
+            assert!(broken[0].starts_with(words), "{words}: {broken:?}");
+        }
     }
 
     #[test]

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
-use units::HeadName;
+use units::{HeadName, PoolName};
 
+use crate::beside::BesideRound;
 use crate::timeline::Mark;
 
 /// One fault and what came of it.
@@ -44,6 +45,8 @@ pub struct Round {
     pub double_imports: Vec<String>,
     /// What this very drill asks for, and was not so.
     pub complaints: Vec<String>,
+    /// What it did to the other pools of the appliance.
+    pub beside: BTreeMap<PoolName, BesideRound>,
     /// What happened when, after the fault.
     pub timeline: Vec<Mark>,
 }
@@ -69,6 +72,7 @@ impl Round {
             refused_logins: 0,
             double_imports: Vec::new(),
             complaints: Vec::new(),
+            beside: BTreeMap::new(),
             timeline: Vec::new(),
         }
     }

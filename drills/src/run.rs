@@ -1,11 +1,13 @@
 //! Runs drills, round by round: settle, wait for a random moment, strike, watch, read back, judge.
 
+use std::collections::BTreeMap;
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use lab::{Lab, LabError, UpOptions};
 use units::{HeadName, PoolName};
 
+use crate::beside::BesideRound;
 use crate::catalogue::Drill;
 use crate::client::Clients;
 use crate::error::DrillError;
@@ -14,7 +16,7 @@ use crate::moment::Moment;
 use crate::promise::{Kind, Promise};
 use crate::report::{DrillReport, JudgedRound, Report};
 use crate::round::Round;
-use crate::scene::{LogEnds, Scene};
+use crate::scene::{LogEnds, Scene, serving_head};
 use crate::story::Story;
 use crate::timeline::{Mark, Step, merge};
 
@@ -74,6 +76,10 @@ pub enum Progress<'a> {
 ///
 /// The lab does not come up, or does not come to rest. A broken promise is no error.
 pub fn run(options: &Options, tell: &mut dyn FnMut(Progress<'_>)) -> Result<Report, DrillError> {
+    // Before the lab comes up for nothing. A file with mistakes is refused with all of them there.
+    if let Ok(parsed) = appliance::parse(&options.lab.file_text) {
+        choose_pool(&parsed.appliance, options.pool.as_ref())?;
+    }
     let mut lab = options.lab.clone();
     lab.has_clocks |= options.drills.iter().any(|drill| drill.sets_clock());
     let lab = Lab::up(&lab, &mut |line: &str| tell(Progress::Lab(line)))?;
@@ -202,6 +208,7 @@ fn one_round(scene: &mut Scene, drill: Drill, seed: u64, load: bool) -> Result<R
         scene.client.listen(WARM_UP)?;
     }
     scene.client.story.begin_round();
+    let beside_before = begin_beside(scene)?;
     let ends = scene.log_ends();
     let mut round = Round::new(drill.name(), seed, head.clone());
 
@@ -213,7 +220,42 @@ fn one_round(scene: &mut Scene, drill: Drill, seed: u64, load: bool) -> Result<R
     undo(drill, scene, &mut fault)?;
     verify(scene, &mut round)?;
     collect(scene, drill, &mut round, &fault, &ends, came_back);
+    round.beside = end_beside(scene, beside_before, &fault)?;
     Ok(round)
+}
+
+/// Who serves the other pools before the fault, in their order.
+fn begin_beside(scene: &mut Scene) -> Result<Vec<Option<HeadName>>, DrillError> {
+    if scene.beside.is_empty() {
+        return Ok(Vec::new());
+    }
+    let state = scene.lab.cluster()?.unwrap_or_default();
+    let beside = scene.beside.iter_mut();
+    beside.map(|one| one.begin_round(&state)).collect()
+}
+
+/// What became of the other pools.
+fn end_beside(
+    scene: &mut Scene,
+    before: Vec<Option<HeadName>>,
+    fault: &Fault,
+) -> Result<BTreeMap<PoolName, BesideRound>, DrillError> {
+    let mut rounds = BTreeMap::new();
+    let mut waited = Duration::ZERO;
+    for (beside, served_before) in scene.beside.iter_mut().zip(before) {
+        let began = Instant::now();
+        // All of them together have the time that one has.
+        let limit = RETURN_LIMIT.saturating_sub(waited);
+        let round = beside.end_round(fault, served_before, limit)?;
+        waited += began.elapsed();
+        rounds.insert(beside.pool.clone(), round);
+    }
+    if let Some(state) = scene.lab.cluster()? {
+        for (pool, round) in &mut rounds {
+            round.served_after = serving_head(&state, pool);
+        }
+    }
+    Ok(rounds)
 }
 
 /// Waits until the fault has shown its effect, and I/O flows again; whether it does.

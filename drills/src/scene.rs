@@ -11,9 +11,11 @@ use cluster::process::Invocation;
 use lab::{ClusterState, Lab, Power, Who};
 use units::{HeadName, PoolName};
 
-use crate::client::{Client, Clients, Targets};
+use crate::beside::Beside;
+use crate::client::{Client, Clients, Pace, Targets};
 use crate::crowd;
 use crate::error::DrillError;
+use crate::health;
 use crate::memory::Exhausted;
 use crate::moment::{LogClock, Moment};
 use crate::timeline::{Mark, Resources, marks};
@@ -24,7 +26,7 @@ const SETTLE_LIMIT: Duration = Duration::from_secs(240);
 /// When it is not well by itself after so long, old failures are forgotten, as an operator would.
 const FORGIVE_AFTER: Duration = Duration::from_secs(20);
 /// How long clients may take to begin.
-const BEGIN_LIMIT: Duration = Duration::from_secs(120);
+pub const BEGIN_LIMIT: Duration = Duration::from_secs(120);
 /// Pause between two looks at the cluster. Each costs processor time.
 const LOOK: Duration = Duration::from_millis(300);
 /// Everybody must have had an answer within this time, in seconds, before the next fault.
@@ -53,6 +55,8 @@ pub struct Scene {
     pub client: Client,
     /// The watch over the pool's disks.
     pub watch: Watch,
+    /// The other pools of the appliance that clients reach.
+    pub beside: Vec<Beside>,
     /// A head without memory, while there is one.
     pub exhausted: Option<Exhausted>,
     path_count: usize,
@@ -73,27 +77,26 @@ impl Scene {
     ) -> Result<Self, DrillError> {
         let state = lab.wait_complete(SETTLE_LIMIT)?;
         let head = serving_head(&state, &pool).ok_or_else(|| not_served(&pool))?;
-        let targets = export(&lab, &pool, &head, more_volumes)?;
-        let disks = disks(&lab, &head, &pool);
-        let files: Vec<PathBuf> = disks.iter().map(|(_, file)| file.clone()).collect();
-        let watch = Watch::start(&files).map_err(DrillError::io("watch the pool's disks"))?;
-        let enter = lab.enter(&Who::Client)?;
-        let log = lab.path().join("drill-client.log");
-        let mut client = Client::start(&enter, &targets, clients, seed, &log)?;
+        let mut beside = begin_beside(&lab, &state, &pool, clients, seed)?;
+        let usual = Pace::Usual;
+        let (mut client, watch) =
+            put_to_work(&lab, &pool, &head, more_volumes, clients, usual, seed)?;
         if !client.listen_until(BEGIN_LIMIT, |story| story.is_ready)? {
-            let words = std::fs::read_to_string(&log).unwrap_or_default();
+            let words = std::fs::read_to_string(client_log(&lab, &pool)).unwrap_or_default();
             let message = format!("it does not begin: {:?} {words}", client.story.refusals);
             return Err(DrillError::Client(message));
         }
-        let addresses = lab.appliance().pools[&pool].addresses.len();
+        for other in &mut beside {
+            other.wait_ready()?;
+        }
         Ok(Self {
+            path_count: path_count(&lab, &pool),
             lab,
             pool,
             client,
             watch,
+            beside,
             exhausted: None,
-            // iSCSI and NBD each go along every address.
-            path_count: 2 * addresses,
         })
     }
 
@@ -191,9 +194,27 @@ impl Scene {
                 story.paths_up
             )));
         }
+        for beside in &mut self.beside {
+            if let Some(why) = beside.unwell(fresh)? {
+                return Ok(Err(why));
+            }
+        }
         match seen.pop_first() {
-            Some(Some(head)) if seen.is_empty() => Ok(Ok(head)),
+            Some(Some(head)) if seen.is_empty() => match self.devices_unwell(&head) {
+                Some(why) => Ok(Err(why)),
+                None => Ok(Ok(head)),
+            },
             _ => Ok(Err("heads do not agree on who serves the pool".to_owned())),
+        }
+    }
+
+    /// What is not well with the devices of the pool, which `head` serves: a fault of an earlier round may have left one
+    /// behind the others.
+    pub fn devices_unwell(&self, head: &HeadName) -> Option<String> {
+        let status = ["pool", "status", self.pool.as_str(), "--json"];
+        match self.bulkhead(head, &status) {
+            Ok(status) => health::complaint(&status),
+            Err(error) => Some(error.to_string()),
         }
     }
 
@@ -212,8 +233,12 @@ impl Scene {
         Ok((!is_idle).then(|| format!("{head} decides, and is busy: {}", words.trim())))
     }
 
-    /// Forgets failures of resources and of fence devices, as an operator does after a repair.
+    /// Forgets failures of resources, of fence devices and of disks, as an operator does after a repair.
     pub fn forgive(&self) {
+        if let Ok(Some(head)) = self.serving() {
+            // One that fails still is found when the lab does not settle.
+            let _ = self.bulkhead(&head, &["pool", "clear", self.pool.as_str()]);
+        }
         for head in self.lab.heads() {
             let who = Who::Head(head);
             let cleanup = self.lab.must(&who, "crm_resource", &["--cleanup"]);
@@ -309,7 +334,8 @@ fn text_since(path: &PathBuf, end: u64) -> String {
     read().unwrap_or_default()
 }
 
-fn serving_head(state: &ClusterState, pool: &PoolName) -> Option<HeadName> {
+/// The head that serves `pool`.
+pub fn serving_head(state: &ClusterState, pool: &PoolName) -> Option<HeadName> {
     let found = state.pools.get(pool)?;
     if !found.is_served() {
         return None;
@@ -319,6 +345,73 @@ fn serving_head(state: &ClusterState, pool: &PoolName) -> Option<HeadName> {
 
 fn not_served(pool: &PoolName) -> DrillError {
     DrillError::File(format!("no head serves {pool}"))
+}
+
+/// The pools beside `pool` that another head could take over and clients reach.
+fn beside_of(appliance: &appliance::Appliance, pool: &PoolName) -> Vec<PoolName> {
+    let others = appliance.pools.iter().filter(|(name, _)| *name != pool);
+    let others = others.filter(|(_, other)| !other.addresses.is_empty());
+    others.map(|(name, _)| name.clone()).collect()
+}
+
+/// Puts clients of the other pools to work, all at a time: each pool has a server of its own.
+fn begin_beside(
+    lab: &Lab,
+    state: &ClusterState,
+    pool: &PoolName,
+    clients: Clients,
+    seed: u64,
+) -> Result<Vec<Beside>, DrillError> {
+    let begin = |other: PoolName| {
+        let head = serving_head(state, &other).ok_or_else(|| not_served(&other))?;
+        Beside::begin(lab, &other, &head, clients, seed)
+    };
+    let others = beside_of(lab.appliance(), pool);
+    std::thread::scope(|scope| {
+        let begun: Vec<_> = others
+            .into_iter()
+            .map(|other| scope.spawn(move || begin(other)))
+            .collect();
+        let begun = begun.into_iter();
+        begun
+            .map(|thread| thread.join().expect("no thread panics"))
+            .collect()
+    })
+}
+
+/// Ways to the volumes of a pool: iSCSI and NBD each go along every address.
+pub fn path_count(lab: &Lab, pool: &PoolName) -> usize {
+    2 * lab.appliance().pools[pool].addresses.len()
+}
+
+fn client_log(lab: &Lab, pool: &PoolName) -> PathBuf {
+    lab.path().join(format!("drill-client-{pool}.log"))
+}
+
+/// Makes volumes in the pool, which `head` serves, exports them, starts clients, and watches the disks.
+///
+/// # Errors
+///
+/// Something of it does not work.
+pub fn put_to_work(
+    lab: &Lab,
+    pool: &PoolName,
+    head: &HeadName,
+    more_volumes: u32,
+    clients: Clients,
+    pace: Pace,
+    seed: u64,
+) -> Result<(Client, Watch), DrillError> {
+    let targets = export(lab, pool, head, more_volumes)?;
+    let files: Vec<PathBuf> = disks(lab, head, pool)
+        .into_iter()
+        .map(|(_, file)| file)
+        .collect();
+    let watch = Watch::start(&files).map_err(DrillError::io("watch the pool's disks"))?;
+    let enter = lab.enter(&Who::Client)?;
+    let log = client_log(lab, pool);
+    let client = Client::start(&enter, &targets, (clients, pace), seed, &log)?;
+    Ok((client, watch))
 }
 
 /// The pool's disks among those of the head.
@@ -371,7 +464,15 @@ fn export(lab: &Lab, pool: &PoolName, head: &HeadName, more: u32) -> Result<Targ
         bulkhead(
             lab,
             head,
-            &["target", "allow", &target, "--initiator", CLIENT_NAME],
+            &[
+                "target",
+                "allow",
+                &target,
+                "--pool",
+                pool.as_str(),
+                "--initiator",
+                CLIENT_NAME,
+            ],
         )?;
         bulkhead(
             lab,

@@ -24,6 +24,8 @@ from proof.drill.path import IscsiWay, NbdWay
 TICK_S = 0.1
 TURN_S = 0.005
 """Resolution of the deadlines."""
+CALM_TURN_S = 0.02
+CALM_RATE = 20.0
 
 
 def _arguments(words: list[str]) -> argparse.Namespace:
@@ -34,8 +36,12 @@ def _arguments(words: list[str]) -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--depth", type=int, default=Load.depth)
     parser.add_argument("--rate", type=float, default=Load.rate, help="requests a second and initiator, at most")
+    parser.add_argument("--calm", action="store_true", help="little work: one client of many on a small machine")
     parser.add_argument("--patient", action="store_true", help="never ping; wait for TCP, as stock clients do")
-    return parser.parse_args(words)
+    arguments = parser.parse_args(words)
+    if arguments.calm:
+        arguments.depth, arguments.rate = 1, CALM_RATE
+    return arguments
 
 
 def _initiators(arguments: argparse.Namespace, events: Events) -> list[Initiator]:
@@ -80,9 +86,10 @@ class Commands:
 class Session:
     """The event loop."""
 
-    def __init__(self, initiators: list[Initiator], events: Events):
+    def __init__(self, initiators: list[Initiator], events: Events, turn_s: float = TURN_S):
         self._initiators = initiators
         self._events = events
+        self._turn_s = turn_s
         self._is_ready = False
         self._ticked_at = 0.0
         self._verifying = 0
@@ -101,9 +108,9 @@ class Session:
                 initiator.turn(now)
             clients: list[Client] = [client for initiator in self._initiators for client in initiator.clients]
             if clients:
-                drive(clients, TURN_S)
+                drive(clients, self._turn_s)
             if not any(client.descriptor() >= 0 for client in clients):
-                select.select([], [], [], TURN_S)
+                select.select([], [], [], self._turn_s)
             self._tell(now)
 
     def _tell(self, now: float) -> None:
@@ -139,8 +146,8 @@ class Session:
 
 def main(words: list[str]) -> int:
     """Runs the initiators."""
-    events = Events()
-    session = Session(_initiators(_arguments(words), events), events)
+    events, arguments = Events(), _arguments(words)
+    session = Session(_initiators(arguments, events), events, CALM_TURN_S if arguments.calm else TURN_S)
     session.run()
     session.end()
     return 0

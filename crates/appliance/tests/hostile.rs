@@ -4,12 +4,13 @@
 use appliance::plan::{Actual, HeadActual};
 use appliance::{Facts, Layout, check, parse, plan, wish};
 
-const EXAMPLES: [&str; 5] = [
+const EXAMPLES: [&str; 6] = [
     include_str!("../../../examples/two-pools.toml"),
     include_str!("../../../examples/eight-pools.toml"),
     include_str!("../../../examples/witness.toml"),
     include_str!("../../../examples/single.toml"),
     include_str!("../../../examples/virtual.toml"),
+    include_str!("../../../examples/ipv6.toml"),
 ];
 
 /// Values that break arithmetic, lists and names.

@@ -19,6 +19,7 @@ const TWO_POOLS: &str = include_str!("../../../../examples/two-pools.toml");
 const EIGHT_POOLS: &str = include_str!("../../../../examples/eight-pools.toml");
 const WITNESS: &str = include_str!("../../../../examples/witness.toml");
 const VIRTUAL: &str = include_str!("../../../../examples/virtual.toml");
+const IPV6: &str = include_str!("../../../../examples/ipv6.toml");
 const SINGLE: &str = include_str!("../../../../examples/single.toml");
 
 /// Machines on which everything is as the file wants it.
@@ -93,7 +94,7 @@ fn assert_only(findings: &[Finding], code: Code) {
 
 #[test]
 fn the_examples_are_without_fault() {
-    for text in [PAIR, TWO_POOLS, EIGHT_POOLS, WITNESS, VIRTUAL, SINGLE] {
+    for text in [PAIR, TWO_POOLS, EIGHT_POOLS, WITNESS, VIRTUAL, IPV6, SINGLE] {
         let findings = findings_of(text, |_| {});
         assert!(findings.is_empty(), "{findings:#?}");
     }

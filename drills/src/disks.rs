@@ -1,0 +1,193 @@
+//! Faults of disks, and how the pool gets over them.
+
+use std::path::PathBuf;
+use std::time::{Duration, UNIX_EPOCH};
+
+use units::HeadName;
+
+use crate::error::DrillError;
+use crate::faults::Fault;
+use crate::health;
+use crate::moment::Moment;
+use crate::scene::Scene;
+
+/// How long a pool without a whole mirror may take to say that it is suspended.
+const SUSPENDED_WITHIN: Duration = Duration::from_secs(30);
+/// How long no disk of the mirror is back. Longer than any retry.
+const DARK: Duration = Duration::from_secs(5);
+/// A pool that is suspended answers nothing from so long after it says so, in seconds.
+const LAST_ANSWERS_S: f64 = 1.0;
+/// How long a disk that answers again may take to be brought back and to have what it missed.
+const BACK_WITHIN: Duration = Duration::from_secs(30);
+/// Pause between two looks at the pool.
+const LOOK: Duration = Duration::from_millis(200);
+
+/// Harms one disk.
+///
+/// # Errors
+///
+/// The lab does not do what it is told.
+pub fn harm(
+    scene: &Scene,
+    head: &HeadName,
+    rng: &mut fastrand::Rng,
+    how: &str,
+) -> Result<Fault, DrillError> {
+    let disks = scene.disks(head);
+    let (name, _) = &disks[rng.usize(..disks.len())];
+    let fault = Fault::begin(format!("{} {how}", name.display()));
+    write(scene, std::slice::from_ref(name), how)?;
+    Ok(fault)
+}
+
+/// Takes every disk of a mirror away, as a shelf without power does, and gives one back. Nothing may happen between but
+/// that clients wait. Then a person clears the pool.
+///
+/// # Errors
+///
+/// The lab does not do what it is told.
+pub fn lose_mirror(
+    scene: &mut Scene,
+    head: &HeadName,
+    rng: &mut fastrand::Rng,
+) -> Result<Fault, DrillError> {
+    let disks: Vec<PathBuf> = scene
+        .disks(head)
+        .into_iter()
+        .map(|(name, _)| name)
+        .collect();
+    let mut legs = mirror(&disks, rng.usize(..disks.len() / 2)).to_vec();
+    let mut fault = Fault::begin(format!("{} are gone", words_of(&legs)));
+    write(scene, &legs, "gone")?;
+    let is_suspended =
+        |scene: &Scene| status(scene, head).is_some_and(|text| health::is_suspended(&text));
+    if !wait(scene, SUSPENDED_WITHIN, is_suspended)? {
+        fault
+            .complaints
+            .push("the pool is not suspended without a mirror".to_owned());
+    }
+    let suspended = Moment::now();
+    scene.client.listen(DARK)?;
+    if scene
+        .client
+        .story
+        .all_answered_since(Moment(suspended.0 + LAST_ANSWERS_S))
+    {
+        fault
+            .complaints
+            .push("I/O went on without a mirror".to_owned());
+    }
+    let back = legs.remove(rng.usize(..legs.len()));
+    fault
+        .words
+        .push_str(&format!("; {} is back", back.display()));
+    write(scene, &legs, "gone")?;
+    fault.acted_at = Moment::now();
+    if !clear(scene, head)? {
+        let words = "the pool cannot be cleared with one disk of the mirror back";
+        fault.complaints.push(words.to_owned());
+    }
+    Ok(fault)
+}
+
+/// Lifts all faults. A disk that was given up must be back by itself, unless it has been too often: then it says so, and a
+/// person brings it back.
+///
+/// # Errors
+///
+/// The lab does not do what it is told.
+pub fn mend(scene: &mut Scene, fault: &mut Fault) -> Result<(), DrillError> {
+    write(scene, &[], "")?;
+    let Some(head) = scene.serving()? else {
+        return Ok(());
+    };
+    let is_whole = |scene: &Scene| scene.devices_unwell(&head).is_none();
+    let since_ms = wall_clock_ms(fault.at);
+    let stays_out = |scene: &Scene| {
+        let words = ["pool", "events", scene.pool.as_str(), "--json"];
+        let events = scene.bulkhead(&head, &words);
+        events.is_ok_and(|events| health::stays_out(&events, since_ms))
+    };
+    if wait(scene, BACK_WITHIN, |scene| {
+        is_whole(scene) || stays_out(scene)
+    })? {
+        if !is_whole(scene) {
+            clear(scene, &head)?;
+        }
+        return Ok(());
+    }
+    let why = scene.devices_unwell(&head).unwrap_or_default();
+    fault.complaints.push(format!(
+        "a disk that answers again is not brought back: {why}"
+    ));
+    clear(scene, &head).map(drop)
+}
+
+/// Has the pool cleared, again where that is too early; whether it was.
+fn clear(scene: &mut Scene, head: &HeadName) -> Result<bool, DrillError> {
+    wait(scene, BACK_WITHIN, |scene| {
+        let pool = scene.pool.to_string();
+        scene.bulkhead(head, &["pool", "clear", &pool]).is_ok()
+    })
+}
+
+fn status(scene: &Scene, head: &HeadName) -> Option<String> {
+    let words = ["pool", "status", scene.pool.as_str(), "--json"];
+    scene.bulkhead(head, &words).ok()
+}
+
+/// When that was, in milliseconds since 1970.
+fn wall_clock_ms(moment: Moment) -> u64 {
+    let ago = Duration::from_secs_f64(Moment::now().since(moment).max(0.0));
+    (UNIX_EPOCH.elapsed().unwrap_or_default().saturating_sub(ago)).as_millis() as u64
+}
+
+/// Listens to the clients until it is so; whether it was in time.
+fn wait(
+    scene: &mut Scene,
+    limit: Duration,
+    is_so: impl Fn(&Scene) -> bool,
+) -> Result<bool, DrillError> {
+    let deadline = Moment::now().after(limit);
+    while !is_so(scene) {
+        if Moment::now() > deadline {
+            return Ok(false);
+        }
+        scene.client.listen(LOOK)?;
+    }
+    Ok(true)
+}
+
+/// The disks of mirror `number`, as the lab makes pools: mirrors of two, the last of three where the number of disks is odd.
+fn mirror(disks: &[PathBuf], number: usize) -> &[PathBuf] {
+    let is_last = number + 1 == disks.len() / 2;
+    let end = if is_last { disks.len() } else { 2 * number + 2 };
+    &disks[2 * number..end]
+}
+
+fn words_of(disks: &[PathBuf]) -> String {
+    let names = disks.iter().map(|disk| disk.display().to_string());
+    names.collect::<Vec<_>>().join(" and ")
+}
+
+fn write(scene: &Scene, disks: &[PathBuf], how: &str) -> Result<(), DrillError> {
+    let lines = disks
+        .iter()
+        .map(|disk| format!("{} {how}\n", disk.display()));
+    let path = scene.lab.leg_faults(&scene.pool);
+    std::fs::write(path, lines.collect::<String>())
+        .map_err(DrillError::io("write the faults of disks"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_legs_of_a_mirror_are_those_that_the_lab_made_it_of() {
+        let disks: Vec<PathBuf> = ["a", "b", "c", "d", "e"].map(PathBuf::from).into();
+        assert_eq!(mirror(&disks, 0), &disks[..2]);
+        assert_eq!(mirror(&disks, 1), &disks[2..]);
+        assert_eq!(mirror(&disks[..4], 1), &disks[2..4]);
+    }
+}

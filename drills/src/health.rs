@@ -1,0 +1,106 @@
+//! Whether a pool is whole: every device online, and nothing left to copy. A fault that begins before that meets what is
+//! left of the one before.
+
+use serde::Deserialize;
+
+/// What is read of the answer of `bulkhead pool status --json`.
+#[derive(Debug, Deserialize)]
+struct Status {
+    suspended: bool,
+    devices: Vec<Device>,
+    scan: Option<Scan>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Device {
+    name: String,
+    state: String,
+    #[serde(default)]
+    members: Vec<Device>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Scan {
+    function: String,
+    state: String,
+}
+
+/// What is wrong with the devices; none when all is well.
+pub fn complaint(status: &str) -> Option<String> {
+    let status: Status = match serde_json::from_str(status) {
+        Ok(status) => status,
+        Err(error) => return Some(format!("the status is not understood: {error}")),
+    };
+    let mut queue: Vec<&Device> = status.devices.iter().collect();
+    while let Some(device) = queue.pop() {
+        // Whole groups are as well as their members; spares that wait are well, too.
+        if device.members.is_empty() && !matches!(device.state.as_str(), "ONLINE" | "AVAIL") {
+            return Some(format!("{} is {}", device.name, device.state));
+        }
+        queue.extend(&device.members);
+    }
+    let scan = status.scan?;
+    let copies = scan.function == "resilver" && scan.state == "running";
+    copies.then(|| "a resilver runs".to_owned())
+}
+
+/// Whether all I/O waits for devices.
+pub fn is_suspended(status: &str) -> bool {
+    serde_json::from_str::<Status>(status).is_ok_and(|status| status.suspended)
+}
+
+/// What is read of the answer of `bulkhead pool events --json`.
+#[derive(Debug, Deserialize)]
+struct Event {
+    at_ms: u64,
+    kind: String,
+}
+
+/// Whether, since a moment in milliseconds since 1970, a device was said to wait for a person who brings it back.
+pub fn stays_out(events: &str, since_ms: u64) -> bool {
+    let events: Vec<Event> = serde_json::from_str(events).unwrap_or_default();
+    let said = |event: &Event| event.kind == "stays_out" && event.at_ms >= since_ms;
+    events.iter().any(said)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn status(state: &str, scan: &str) -> String {
+        format!(
+            r#"{{"name":"tank","suspended":false,"devices":[{{"name":"mirror-0","state":"ONLINE","members":[
+                {{"name":"/a","state":"ONLINE","members":[]}},{{"name":"/b","state":"{state}"}}]}}],
+                "scan":{scan}}}"#
+        )
+    }
+
+    #[test]
+    fn a_pool_is_whole_when_every_device_is_and_nothing_is_copied() {
+        let ended = r#"{"function":"resilver","state":"finished"}"#;
+        let scrub = r#"{"function":"scrub","state":"running"}"#;
+        for scan in ["null", ended, scrub] {
+            assert_eq!(complaint(&status("ONLINE", scan)), None);
+        }
+        let copying = r#"{"function":"resilver","state":"running"}"#;
+        let said = |state, scan| complaint(&status(state, scan)).expect("a complaint");
+        assert_eq!(said("FAULTED", ended), "/b is FAULTED");
+        assert_eq!(said("ONLINE", copying), "a resilver runs");
+        assert!(complaint("no server").is_some());
+    }
+
+    #[test]
+    fn a_pool_says_that_it_is_suspended() {
+        let text = status("UNAVAIL", "null");
+        assert!(!is_suspended(&text));
+        assert!(is_suspended(&text.replace("false", "true")));
+    }
+
+    #[test]
+    fn a_device_that_stays_out_is_found_among_the_events_of_the_round() {
+        let events = r#"[{"number":1,"at_ms":70,"kind":"stays_out","device":"/a","message":"x"},
+            {"number":2,"at_ms":90,"kind":"returned","device":"/a","message":"x"}]"#;
+        assert!(stays_out(events, 70));
+        assert!(!stays_out(events, 71));
+    }
+}
