@@ -311,16 +311,28 @@ fn of_pools(statuses: &[(&str, &Status)]) -> Vec<Family> {
         "gauge",
         "Whether the device is used.",
     );
+    let mut returns = Family::new(
+        "bulkhead_device_returns_total",
+        "counter",
+        "Devices that the server brought back after they had failed.",
+    );
+    let mut dropped = Family::new(
+        "bulkhead_server_log_lines_dropped_total",
+        "counter",
+        "Lines of the server's log that nobody read in time.",
+    );
     for (pool, status) in statuses {
         if let Some(server) = &status.server {
             uptime.add(&[("pool", pool)], server.uptime_s as f64);
+            returns.add(&[("pool", pool)], server.device_returns as f64);
+            dropped.add(&[("pool", pool)], server.log_lines_dropped as f64);
         }
         problems.add(&[("pool", pool)], status.problems.len() as f64);
         for device in &status.pool.devices {
             of_device(pool, device, &mut errors, &mut healthy);
         }
     }
-    families.extend([uptime, problems, errors, healthy]);
+    families.extend([uptime, problems, errors, healthy, returns, dropped]);
     families.extend(of_spaces(statuses));
     families
 }

@@ -612,6 +612,12 @@ pub struct ServerStatus {
     pub open_volume_count: u64,
     /// Whether it is draining its sessions before it ends.
     pub draining: bool,
+    /// Devices that it has brought back after they had failed.
+    #[serde(default)]
+    pub device_returns: u64,
+    /// Lines of its log that were dropped because nobody read them.
+    #[serde(default)]
+    pub log_lines_dropped: u64,
     /// Set while the pool answers no questions, which happens while its devices are gone: the
     /// pool's part of the status is then this old.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -138,6 +138,64 @@ fn a_leg_that_fails_degrades_the_pool_is_told_and_remembered() {
     assert_eq!(server.stop(), 0);
 }
 
+fn count(events: &[Value], kind: &str) -> usize {
+    events.iter().filter(|event| event["kind"] == kind).count()
+}
+
+/// As `comeback.rs` has it.
+const RETURNS_MAX: usize = 3;
+
+#[test]
+fn a_leg_that_answers_again_is_brought_back_and_one_that_flaps_stays_out() {
+    let machine = Machine::with_exported_volume();
+    let (faults, leg) = (machine.path("faults"), machine.path("b"));
+    std::fs::write(&faults, "").expect("written");
+    let server = machine.serve(&format!(
+        "--disk-timeout 1 --leg-faults {}",
+        faults.display()
+    ));
+    let writer = Writer::start(&machine);
+    let state = || state_of(&pool(&machine)["devices"], &leg);
+    let ways = ["read=eio write=eio flush=eio", "hang", "gone", "write=eio"];
+    for (round, how) in ways.iter().enumerate() {
+        std::fs::write(&faults, format!("{} {how}\n", leg.display())).expect("written");
+        eventually("the leg is given up", || state() != ["ONLINE"]);
+        std::fs::write(&faults, "").expect("written");
+        if round < RETURNS_MAX {
+            eventually("the leg is brought back", || {
+                state() == ["ONLINE"] && count(&events(&machine), "returned") == round + 1
+            });
+        }
+    }
+    eventually("it is told that the leg stays out", || {
+        has(&events(&machine), "stays_out", "3 times within an hour")
+    });
+    assert_ne!(state(), ["ONLINE"]);
+    machine.ok(&format!("pool clear tank {}", leg.display()));
+    eventually("a person brings it back", || state() == ["ONLINE"]);
+    writer.end().expect("no write failed");
+    assert_eq!(count(&events(&machine), "returned"), RETURNS_MAX);
+    assert_eq!(server.stop(), 0, "{}", machine.log());
+}
+
+#[test]
+fn what_was_taken_offline_is_not_brought_back() {
+    let machine = machine(&["a", "b", "c"], "mirror a b c");
+    let (faults, offline, leg) = (machine.path("faults"), machine.path("b"), machine.path("c"));
+    std::fs::write(&faults, "").expect("written");
+    let server = machine.serve(&format!("--leg-faults {}", faults.display()));
+    let writer = Writer::start(&machine);
+    machine.ok(&format!("pool offline tank {}", offline.display()));
+    fail(&faults, &leg);
+    let state = |of: &Path| state_of(&pool(&machine)["devices"], of);
+    eventually("a leg is given up", || state(&leg) == ["FAULTED"]);
+    std::fs::write(&faults, "").expect("written");
+    eventually("that leg is brought back", || state(&leg) == ["ONLINE"]);
+    assert_eq!(state(&offline), ["OFFLINE"]);
+    writer.end().expect("no write failed");
+    assert_eq!(server.stop(), 0, "{}", machine.log());
+}
+
 #[test]
 fn events_are_followed_line_by_line() {
     let machine = Machine::with_exported_volume();

@@ -107,6 +107,12 @@ pub(crate) fn open_paths() -> Vec<PathBuf> {
         .collect()
 }
 
+/// Opens a device for writing beside the library, by the driver that it uses; not one that still owes an answer.
+pub(super) fn open_apart(path: &Path, guid: u64) -> Result<Arc<dyn Device>, OpenFailure> {
+    bridge().refuse_hanging(identity_of(path))?;
+    bridge().driver.open(path, guid, Access::ReadWrite)
+}
+
 /// A device of this machine, locked against other processes, which the library can open.
 #[derive(Debug)]
 pub struct Claim {

@@ -26,6 +26,7 @@ mod io;
 mod lock;
 mod ownership;
 mod past_cache;
+mod probe;
 mod reservation;
 mod ring;
 mod workers;
@@ -41,6 +42,7 @@ pub use io::{DeviceIo, IoKind, Place};
 pub(crate) use lock::{Guarded, Previous, guard, unguard};
 pub use ownership::EXIT_OWNERSHIP_LOST;
 pub(crate) use ownership::{INATTENTION_MAX, Owner, attend, is_attentive, retire, watch};
+pub use probe::{ProbeFailure, probe};
 pub use reservation::knows_reservations;
 
 /// What a device is like. Sizes in bytes.

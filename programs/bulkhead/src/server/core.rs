@@ -154,6 +154,8 @@ impl Core {
             nbd_listeners,
             open_volume_count: self.serving.volumes.open_count(),
             draining: self.is_ending(),
+            device_returns: self.watch.device_returns(),
+            log_lines_dropped: telling::log().dropped(),
             pool_status_age_ms: None,
         }
     }

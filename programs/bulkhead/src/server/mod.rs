@@ -1,6 +1,7 @@
 //! `bulkhead pool-server`: one process that owns one pool. Assembles the parts, tells the service
 //! manager, and waits for what happens. Crash-only: whatever kills it, the next start recovers.
 
+mod comeback;
 mod connections;
 mod core;
 mod exchange;

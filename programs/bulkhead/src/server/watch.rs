@@ -2,7 +2,7 @@
 //! the rest of the server never does. Logs what a person must know, once.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
@@ -11,6 +11,7 @@ use control::answer::{PoolSpace, PoolStatus};
 use units::VolumeName;
 use zpool::Pool;
 
+use super::comeback::Comeback;
 use super::journal::Journal;
 use super::room::{Refusals, Room};
 use super::shared_pool::SharedPool;
@@ -32,6 +33,7 @@ pub struct Watch {
     /// Whether the suspension was logged.
     suspended: AtomicBool,
     refusals: Mutex<Refusals>,
+    device_returns: AtomicU64,
     state: Mutex<State>,
     changed: Condvar,
 }
@@ -56,6 +58,7 @@ impl Watch {
             journal,
             suspended: AtomicBool::new(false),
             refusals: Mutex::default(),
+            device_returns: AtomicU64::new(0),
             state: Mutex::default(),
             changed: Condvar::new(),
         });
@@ -75,6 +78,11 @@ impl Watch {
     /// What happened to the pool.
     pub fn journal(&self) -> &Arc<Journal> {
         &self.journal
+    }
+
+    /// Devices that were brought back after they had failed.
+    pub fn device_returns(&self) -> u64 {
+        self.device_returns.load(Ordering::Relaxed)
     }
 
     /// Stops looking.
@@ -176,6 +184,7 @@ impl Watch {
         let mut last = None;
         let mut spares = Spares::default();
         let mut room = Room::default();
+        let mut comeback = Comeback::default();
         loop {
             match self.look(&mut room) {
                 Some(Ok(status)) => {
@@ -187,6 +196,9 @@ impl Watch {
                         self.journal.add(news);
                     }
                     self.send_spares(&mut spares, &status);
+                    if comeback.look(&self.pool, &status, &self.journal, Instant::now()) {
+                        self.device_returns.fetch_add(1, Ordering::Relaxed);
+                    }
                     last = Some(status);
                 }
                 // Usual while devices fail; the state that is shown gets old, and says so.

@@ -1,0 +1,79 @@
+//! Asks a device that was given up whether it answers again: by the driver that the library uses, and beside the library,
+//! so that one that still hangs keeps nobody waiting but whoever asks.
+
+use std::path::Path;
+use std::sync::mpsc::channel;
+use std::time::Duration;
+
+use labels::Label;
+use rustix::io::Errno;
+
+use super::bridge::open_apart;
+use super::{Device, DeviceIo, IoKind, OpenFailure, ownership};
+
+/// Longest time for one answer. A healthy disk that sleeps takes longer to wake up, and is asked again.
+const ANSWER_WAIT: Duration = Duration::from_secs(2);
+/// Where in the first label its list of names and values begins, and its length.
+const LIST: (u64, usize) = (16 << 10, 112 << 10);
+/// The part of a label in front of the list, which the library's own probe writes as well: its contents are put there again.
+const PAD: (u64, usize) = (8 << 10, 8 << 10);
+
+/// Why a device cannot be used again.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ProbeFailure {
+    /// It cannot be opened.
+    #[error("it cannot be opened: {0}")]
+    Open(#[from] OpenFailure),
+    /// It does not answer in time.
+    #[error("it does not answer")]
+    Silent,
+    /// It answers with an error.
+    #[error("it answers with an error: {0}")]
+    Refuses(Errno),
+    /// What it carries is not the label of the device that was given up.
+    #[error("it is another device, or has lost its label")]
+    Another,
+}
+
+/// Reads the label of the device at `path`, which must be that of the device `guid` of the pool `pool_guid`, writes a part of
+/// it as it is, and makes that durable.
+///
+/// # Errors
+///
+/// It does not do all of that.
+pub fn probe(path: &Path, pool_guid: u64, guid: u64) -> Result<(), ProbeFailure> {
+    let device = open_apart(path, guid)?;
+    let list = ask(&*device, IoKind::Read, LIST.0, vec![0; LIST.1])?;
+    let label = Label::parse(&list).ok_or(ProbeFailure::Another)?;
+    if (label.pool_guid, label.guid) != (pool_guid, guid) {
+        return Err(ProbeFailure::Another);
+    }
+    let pad = ask(&*device, IoKind::Read, PAD.0, vec![0; PAD.1])?;
+    ask(&*device, IoKind::Write, PAD.0, pad)?;
+    ask(&*device, IoKind::Flush, 0, Vec::new()).map(drop)
+}
+
+fn ask(
+    device: &dyn Device,
+    kind: IoKind,
+    offset: u64,
+    data: Vec<u8>,
+) -> Result<Vec<u8>, ProbeFailure> {
+    // As before any other I/O: this process may have stood still, and the pool be another head's.
+    ownership::attend();
+    let (sender, answer) = channel();
+    device.submit(DeviceIo::on_memory(
+        kind,
+        offset,
+        data,
+        move |result, data| {
+            // Nobody listens any more to one that comes too late.
+            let _ = sender.send(result.map(|()| data));
+        },
+    ));
+    match answer.recv_timeout(ANSWER_WAIT) {
+        Ok(Ok(data)) => Ok(data),
+        Ok(Err(errno)) => Err(ProbeFailure::Refuses(errno)),
+        Err(_) => Err(ProbeFailure::Silent),
+    }
+}
