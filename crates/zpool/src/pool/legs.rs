@@ -231,7 +231,7 @@ impl Legs {
     }
 
     fn doubt_about(&self, missing: Vec<Leg>) -> Option<Doubt> {
-        (!missing.is_empty()).then(|| Doubt {
+        (!missing.is_empty()).then_some(Doubt {
             pool_guid: self.pool_guid,
             newest_txg: self.newest_txg,
             newest_time_s: self.newest_time_s,
