@@ -115,18 +115,18 @@ fn run_once(
     Ok(bytes)
 }
 
-/// The name of this run's snapshots. A run that follows another within a second must not take
-/// that one's snapshots for its own: what was written since would be missing.
+/// The name of this run's snapshots: its second, or the one after the newest that there is. The receiver may keep
+/// names that are free again here, and a run that follows another within a second must not take that one's
+/// snapshots for its own: what was written since would be missing.
 fn free_tag(context: &Context<'_>, dataset: &VolumeName, began: u64) -> Result<String, Failure> {
     let all = context.pool.datasets(dataset, Snapshots::Include);
     let all = all.map_err(operations::dataset_failure)?;
-    let taken: BTreeSet<&str> = all
-        .iter()
-        .filter_map(|info| Some(info.name.split_once('@')?.1))
-        .collect();
-    let mut tags = (began..).map(|second| format!("{TAG_PREFIX}{second}"));
-    let free = tags.find(|tag| !taken.contains(tag.as_str()));
-    Ok(free.expect("a pool has fewer snapshots than there are seconds"))
+    let taken = all.iter().filter_map(|info| {
+        let tag = info.name.split_once('@')?.1;
+        tag.strip_prefix(TAG_PREFIX)?.parse::<u64>().ok()
+    });
+    let after = taken.max().map_or(0, |newest| newest.saturating_add(1));
+    Ok(format!("{TAG_PREFIX}{}", began.max(after)))
 }
 
 fn name(volume: &VolumeName, tag: &str) -> Result<SnapshotName, Failure> {
