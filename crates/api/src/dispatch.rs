@@ -370,6 +370,9 @@ async fn steps(
     caller: Option<Caller>,
     told: &mut Told,
 ) -> Result<Outcome, Failure> {
+    if let Work::Ask(_, verb, _) = &route.work {
+        told.verb = Some((*verb).to_owned());
+    }
     if let Work::Do(Some(role), _) | Work::Ask(role, ..) = &route.work {
         allow(caller.as_ref(), *role)?;
     }

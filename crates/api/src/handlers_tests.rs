@@ -254,3 +254,20 @@ fn strangers_send_little() {
         assert!(!is_open || is_little || takes_nothing, "{}", route.path);
     }
 }
+
+#[test]
+fn who_was_refused_is_written_down_with_what_they_asked() {
+    let head = Head::new();
+    let reader = head.token(Role::ReadOnly);
+    let volume = json!({"name": "tank/v", "size": 512});
+    assert_eq!(
+        head.ask(&reader, "POST", "/pools/tank/volumes", volume).0,
+        403
+    );
+    let entries = head.api.audit.newest(10).expect("readable");
+    let told: Vec<_> = entries
+        .iter()
+        .map(|entry| (entry.who.as_str(), entry.what.as_str()))
+        .collect();
+    assert_eq!(told, [("read-only", "volume.create")]);
+}
