@@ -29,11 +29,12 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("iscsi", &["units", "block-device", "serving", "scsi"]),
     ("nbd", &["units", "block-device", "serving"]),
     ("control", &["units"]),
+    ("certificates", &[]),
     ("appliance", &["units"]),
     ("takeover", &["units"]),
-    ("api", &["units", "control", "takeover"]),
+    ("api", &["units", "certificates", "control", "takeover"]),
     ("cluster", &["units", "appliance", "takeover"]),
-    ("lab", &["units", "appliance", "cluster"]),
+    ("lab", &["units", "certificates", "appliance", "cluster"]),
     (
         "drills",
         &["units", "appliance", "takeover", "cluster", "lab"],
@@ -54,6 +55,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
         "bulkhead",
         &[
             "units",
+            "certificates",
             "block-device",
             "serving",
             "telling",

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use certificates::Purpose;
 use control::{Failure, FailureKind};
 use rustls::ServerConfig;
 use rustls::pki_types::pem::PemObject;
@@ -12,6 +13,8 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 pub const CERTIFICATE: &str = "certificate.pem";
 /// Its private key, PEM.
 pub const KEY: &str = "key.pem";
+/// The key of a certificate that is just taking the place of the former.
+const NEXT_KEY: &str = "key.next.pem";
 
 /// A certificate in use.
 pub struct Certificate {
@@ -43,7 +46,14 @@ pub fn load(folder: &Path) -> Result<Option<Certificate>, Failure> {
     if !certificate.exists() {
         return Ok(None);
     }
-    read(&certificate, &key).map(Some)
+    match read(&certificate, &key) {
+        Ok(certificate) => Ok(Some(certificate)),
+        // A change was cut off between its two renames.
+        Err(failure) => match read(&certificate, &folder.join(NEXT_KEY)) {
+            Ok(certificate) => Ok(Some(certificate)),
+            Err(_) => Err(failure),
+        },
+    }
 }
 
 fn paths(folder: &Path) -> (PathBuf, PathBuf) {
@@ -73,23 +83,15 @@ fn read(certificate: &Path, key: &Path) -> Result<Certificate, Failure> {
 /// Makes a certificate that is signed by nobody but itself, for `names` (hosts and addresses).
 pub fn make(folder: &Path, names: &[String]) -> Result<(), Failure> {
     let (certificate, key) = paths(folder);
-    let wrong = |error: rcgen::Error| {
+    let made = certificates::make(names, Purpose::Server).map_err(|error| {
         let message = format!("make a certificate for {}: {error}", names.join(", "));
         Failure::usage(message).advise("write host names and addresses only")
-    };
-    let pair = rcgen::KeyPair::generate().map_err(wrong)?;
-    let mut wanted = rcgen::CertificateParams::new(names.to_vec()).map_err(wrong)?;
-    let common = names.first().map_or("bulkhead", String::as_str);
-    wanted
-        .distinguished_name
-        .push(rcgen::DnType::CommonName, common);
-    wanted.extended_key_usages = vec![rcgen::ExtendedKeyUsagePurpose::ServerAuth];
-    let made = wanted.self_signed(&pair).map_err(wrong)?;
+    })?;
     store(
         &certificate,
         &key,
-        made.pem().as_bytes(),
-        pair.serialize_pem().as_bytes(),
+        made.certificate_pem().as_bytes(),
+        made.key_pem().as_bytes(),
     )
 }
 
@@ -104,12 +106,15 @@ pub fn take(folder: &Path, certificate: &Path, key: &Path) -> Result<(), Failure
 fn store(certificate: &Path, key: &Path, public: &[u8], secret: &[u8]) -> Result<(), Failure> {
     let folder = certificate.parent().unwrap_or(Path::new("."));
     crate::accounts::make_private_folder(folder).map_err(|error| failed(folder, &error))?;
-    // The certificate last: while it is missing, none is in use.
-    let _ = std::fs::remove_file(certificate);
-    for (path, bytes) in [(key, secret), (certificate, public)] {
+    let next = folder.join(NEXT_KEY);
+    if read(certificate, &next).is_ok() {
+        std::fs::rename(&next, key).map_err(|error| failed(key, &error))?;
+    }
+    // At each moment there is a certificate, and one of the two keys is its own.
+    for (path, bytes) in [(next.as_path(), secret), (certificate, public)] {
         crate::accounts::replace_private(path, bytes).map_err(|error| failed(path, &error))?;
     }
-    Ok(())
+    std::fs::rename(&next, key).map_err(|error| failed(key, &error))
 }
 
 /// Names that the certificate of the machine called `host` should have.
@@ -137,6 +142,30 @@ mod tests {
         assert!(!certificate.is_for("evil.example.org") && !certificate.is_for(""));
         let key = std::fs::metadata(folder.path().join(KEY)).expect("a key");
         assert_eq!(key.permissions().mode() & 0o777, 0o600);
+    }
+
+    /// A look at any moment of a change finds the former certificate or the new one.
+    #[test]
+    fn a_certificate_is_there_at_every_step_of_its_change() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = |name: &str| folder.path().join(name);
+        make(folder.path(), &["old.example".into()]).expect("made");
+        let (old_key, old) = (path("old key"), path("old"));
+        std::fs::copy(path(KEY), &old_key).expect("kept");
+        std::fs::copy(path(CERTIFICATE), &old).expect("kept");
+        make(folder.path(), &["new.example".into()]).expect("made");
+        assert!(!path(NEXT_KEY).exists());
+        let is_for = |name: &str| {
+            let found = load(folder.path()).expect("good").expect("there");
+            found.is_for(name)
+        };
+        assert!(is_for("new.example"));
+        // Cut off before the second rename, and before the first.
+        std::fs::rename(path(KEY), path(NEXT_KEY)).expect("renamed");
+        std::fs::copy(&old_key, path(KEY)).expect("the old key");
+        assert!(is_for("new.example"));
+        std::fs::copy(&old, path(CERTIFICATE)).expect("the old certificate");
+        assert!(is_for("old.example"));
     }
 
     #[test]
