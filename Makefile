@@ -48,6 +48,7 @@ lint: ## formatting, clippy, layers, house rules
 	$(CARGO) fmt --check
 	cd fuzz && ../$(CARGO) metadata --locked --format-version 1 > /dev/null
 	scripts/lint.sh
+	scripts/audit.sh
 	$(CARGO) test --locked -q -p xtask
 
 unit: ## tests of the crates and of the checkers

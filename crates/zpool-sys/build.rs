@@ -30,6 +30,12 @@ fn main() {
         .flag("-UNDEBUG")
         .flag("-fno-strict-aliasing")
         .flag("-fPIC")
+        .flag("-fstack-protector-strong")
+        .flag_if_supported("-fstack-clash-protection")
+        .flag_if_supported("-fcf-protection=full")
+        // Some distributions define it themselves, to less.
+        .flag("-U_FORTIFY_SOURCE")
+        .define("_FORTIFY_SOURCE", "2")
         .opt_level(2)
         .warnings(true)
         .extra_warnings(true)

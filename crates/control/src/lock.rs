@@ -3,6 +3,7 @@
 
 use std::fs::File;
 use std::io;
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 /// The lock of one pool's control socket, held.
@@ -20,14 +21,21 @@ impl PoolLock {
     /// Takes the lock of `socket` if nobody holds it.
     pub fn try_take(socket: &Path) -> io::Result<Option<Self>> {
         if let Some(parent) = socket.parent().filter(|p| !p.as_os_str().is_empty()) {
-            std::fs::create_dir_all(parent)?;
+            // Whoever may open the lock may hold it, and keep every server from starting.
+            std::fs::DirBuilder::new()
+                .recursive(true)
+                .mode(0o700)
+                .create(parent)?;
         }
         // Never removed: a lock on a file that another process has unlinked protects nothing.
         let file = File::options()
             .write(true)
             .create(true)
             .truncate(false)
+            .mode(0o600)
             .open(Self::path(socket))?;
+        // An older program may have made it for everybody.
+        file.set_permissions(std::fs::Permissions::from_mode(0o600))?;
         let exclusive = rustix::fs::FlockOperation::NonBlockingLockExclusive;
         match rustix::fs::flock(&file, exclusive) {
             Ok(()) => Ok(Some(Self { _file: file })),
@@ -40,6 +48,28 @@ impl PoolLock {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn nobody_else_may_open_a_lock_or_look_into_its_folder() {
+        let directory = tempfile::tempdir().expect("directory");
+        let folder = directory.path().join("run");
+        let mode = |path: &Path| {
+            let facts = std::fs::metadata(path).expect("there");
+            facts.permissions().mode() & 0o777
+        };
+        let socket = folder.join("tank.sock");
+        let path = PoolLock::path(&socket);
+        let _held = PoolLock::try_take(&socket).expect("taken");
+        assert_eq!((mode(&folder), mode(&path)), (0o700, 0o600));
+        // Made by an older program.
+        let socket = folder.join("old.sock");
+        let path = PoolLock::path(&socket);
+        std::fs::write(&path, "").expect("made");
+        let open = std::fs::Permissions::from_mode(0o644);
+        std::fs::set_permissions(&path, open).expect("opened");
+        let _held = PoolLock::try_take(&socket).expect("taken");
+        assert_eq!(mode(&path), 0o600);
+    }
 
     #[test]
     fn a_lock_has_one_holder_and_is_free_afterwards() {

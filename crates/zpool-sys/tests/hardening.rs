@@ -1,0 +1,30 @@
+//! What the shim and programs with it are protected by, as their files say.
+
+use std::path::Path;
+use std::process::Command;
+
+fn told(tool: &str, words: &[&str], file: &Path) -> String {
+    let told = Command::new(tool).args(words).arg(file).output();
+    let told = told.expect("nm and readelf (package binutils) run");
+    String::from_utf8(told.stdout).expect("text")
+}
+
+#[test]
+fn the_shim_guards_its_stack_and_the_buffers_whose_sizes_are_known() {
+    let archive = Path::new(env!("OUT_DIR")).join("libbulkhead_zfs.a");
+    let symbols = told("nm", &["--undefined-only"], &archive);
+    assert!(symbols.contains("__stack_chk_fail"), "no stack protector");
+    assert!(symbols.contains("__snprintf_chk"), "no _FORTIFY_SOURCE");
+}
+
+#[test]
+fn a_program_is_loaded_anywhere_and_nothing_writable_is_run() {
+    let own = std::env::current_exe().expect("this program");
+    let words = ["-W", "--file-header", "--program-headers", "--dynamic"];
+    let headers = told("readelf", &words, &own);
+    for wanted in ["DYN (Position-Independent", "GNU_RELRO", "NOW"] {
+        assert!(headers.contains(wanted), "{wanted}: {headers}");
+    }
+    let stack = headers.lines().find(|line| line.contains("GNU_STACK"));
+    assert!(stack.is_some_and(|line| !line.contains("RWE")), "{headers}");
+}

@@ -1,0 +1,39 @@
+#!/usr/bin/env bash
+# Looks the crates in use up among known faults (RustSec) and compares their licences and sources with deny.toml. What
+# cannot be looked up here, for want of a program or of the network, is said and counted as skipped.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+skipped=0
+skip() {
+    echo "audit: skipped: $*"
+    skipped=$((skipped + 1))
+}
+
+# Runs it; a database that can neither be had nor is there from an earlier time is no finding.
+look() {
+    local said status=0
+    said=$("$@" 2>&1) || status=$?
+    if ((status == 0)); then
+        return
+    fi
+    if grep -qiE "(fetch|clone|load|open).*(advisory[- ]database|advisory[- ]db|git repo)" <<<"$said"; then
+        skip "$*: the database of advisories cannot be had"
+        return
+    fi
+    echo "$said"
+    exit 1
+}
+
+if scripts/cargo.sh audit --version >/dev/null 2>&1; then
+    look scripts/cargo.sh audit --quiet
+else
+    skip "cargo-audit is not installed: cargo install --locked cargo-audit"
+fi
+if scripts/cargo.sh deny --version >/dev/null 2>&1; then
+    look scripts/cargo.sh deny --offline check bans licenses sources
+    look scripts/cargo.sh deny check advisories
+else
+    skip "cargo-deny is not installed: cargo install --locked cargo-deny"
+fi
+echo "audit: done, $skipped skipped"
