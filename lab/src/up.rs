@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use appliance::facts::secrets_required;
+use appliance::facts::{passwords_required, tls_required};
 use appliance::plan::{Change, HEAD_UNIT, Plan, Wish, empty_cib, merged};
 use appliance::{Appliance, Layout, Pool, Severity};
 use cluster::machine::write_file;
@@ -391,13 +391,34 @@ fn begin(
 
 fn secrets(appliance: &Appliance) -> Result<BTreeMap<PathBuf, String>, LabError> {
     let mut secrets = BTreeMap::new();
-    for path in secrets_required(appliance) {
-        if !inside::is_possible(&path) {
-            return Err(LabError::Place(path));
-        }
+    for path in passwords_required(appliance) {
         secrets.insert(path, random_password()?);
     }
-    Ok(secrets)
+    for tls in tls_required(appliance) {
+        let (certificate, key) = make_certificate(appliance)?;
+        secrets.insert(tls.key_file.clone(), key);
+        // The one certificate is its own authority, and the clients', too.
+        for path in tls
+            .client_authority_file
+            .iter()
+            .chain([&tls.certificate_file])
+        {
+            secrets.insert(path.clone(), certificate.clone());
+        }
+    }
+    match secrets.keys().find(|path| !inside::is_possible(path)) {
+        Some(path) => Err(LabError::Place(path.clone())),
+        None => Ok(secrets),
+    }
+}
+
+/// A certificate that signs itself, for all addresses of the pools; with its key, PEM both.
+fn make_certificate(appliance: &Appliance) -> Result<(String, String), LabError> {
+    let addresses = appliance.pools.values().flat_map(|pool| &pool.addresses);
+    let names: Vec<String> = addresses.map(|one| one.address.to_string()).collect();
+    let made = certificates::make(&names, certificates::Purpose::Authority)
+        .map_err(|error| LabError::Supervisor(format!("make a certificate: {error}")))?;
+    Ok((made.certificate_pem(), made.key_pem()))
 }
 
 fn random_password() -> Result<String, LabError> {

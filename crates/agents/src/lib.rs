@@ -22,6 +22,7 @@ use std::sync::{Mutex, MutexGuard, OnceLock};
 use std::time::{Duration, Instant};
 
 use appliance::Appliance;
+use appliance::ports::{ISCSI_PORT, NBD_PORT};
 use appliance::render::{address_prefix, common_interface};
 use cluster::agent::{Address, Exit, Pacemaker, PoolProgram, Remains, ServerProcess, Surroundings};
 use cluster::machine::Local;
@@ -41,10 +42,6 @@ const AGENT_PROGRAM: &str = "bulkhead-agent";
 /// The program beside it that serves.
 const SERVER_PROGRAM: &str = "bulkhead";
 
-/// The port of iSCSI (RFC 7143, section 14).
-const ISCSI_PORT: u16 = 3260;
-/// The port of NBD, as IANA assigned it.
-const NBD_PORT: u16 = 10809;
 /// A log that is longer at a start is put aside, in bytes.
 const LOG_BYTES_MAX: u64 = 4 << 20;
 /// A server waits for missing devices, such as those of a shelf that spins up late, for this part of the bound of
@@ -476,6 +473,18 @@ pub fn server_arguments(pool: &appliance::Pool, disks: &[PathBuf], grant: &Grant
         add("--iscsi", format!("{portal},{}", index + 1));
         let nbd = SocketAddr::new(address.address, NBD_PORT);
         add("--nbd", nbd.to_string());
+    }
+    if let Some(tls) = &pool.nbd_tls {
+        let file = |path: &Path| path.to_string_lossy().into_owned();
+        add("--nbd-tls-cert", file(&tls.certificate_file));
+        add("--nbd-tls-key", file(&tls.key_file));
+        if let Some(authority) = &tls.client_authority_file {
+            add("--nbd-tls-ca", file(authority));
+        }
+    }
+    if let Some(replication) = &pool.replication {
+        let listener = SocketAddr::new(replication.address, replication.port);
+        add("--replication", listener.to_string());
     }
     if let Some(arc) = pool.arc {
         add("--arc-size", arc.get().to_string());

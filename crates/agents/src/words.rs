@@ -44,6 +44,8 @@ Exit codes are those of OCF 1.1:
 const RUN_DIR: &str = "/run/bulkhead";
 /// Where a machine keeps what outlives a start, unless told otherwise.
 const STATE_DIR: &str = "/var/lib/bulkhead";
+/// Where Corosync keeps the key of its cluster.
+const CLUSTER_KEY: &str = "/etc/corosync/authkey";
 
 /// Where a head keeps its appliance file, for commands that find it by themselves.
 #[derive(Clone, Debug, Args)]
@@ -99,6 +101,16 @@ pub struct Settings {
         default_value = STATE_DIR
     )]
     pub state_dir: PathBuf,
+    /// The key that the heads of an appliance share: secrets in a pool are sealed with it. Without
+    /// such a file they are sealed with a key of this machine, in the state directory
+    #[arg(
+        long,
+        global = true,
+        value_name = "FILE",
+        env = "BULKHEAD_CLUSTER_KEY",
+        default_value = CLUSTER_KEY
+    )]
+    pub cluster_key: PathBuf,
     /// This machine's identity in pool labels, in hex [default: from /etc/machine-id
     /// and the pool's name]
     #[arg(long, global = true, value_name = "HEX", env = "BULKHEAD_HOST_ID")]

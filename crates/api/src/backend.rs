@@ -188,7 +188,7 @@ pub trait Backend: Send + Sync + 'static {
     /// What the logs of this head tell of takeovers of a pool, by this head or another.
     fn takeover_steps(&self, pool: &str) -> Vec<Told>;
     /// The appliance file: where it is, its text, and what it says.
-    fn appliance(&self) -> Result<Value, Failure>;
+    fn appliance(&self, with_secrets: bool) -> Result<Value, Failure>;
     /// Checks, plans or applies an appliance file.
     fn appliance_do(
         &self,

@@ -333,8 +333,10 @@ pub(crate) fn cancel(api: &Api, call: &Call) -> Result<Reply, Failure> {
     Ok(Reply::default())
 }
 
-pub(crate) fn appliance(api: &Api, _: &Call) -> Result<Reply, Failure> {
-    Reply::of(api.backend.appliance()?)
+pub(crate) fn appliance(api: &Api, call: &Call) -> Result<Reply, Failure> {
+    // Who may write the file may read the secrets in it.
+    let may_write = call.caller()?.role == Role::Admin;
+    Reply::of(api.backend.appliance(may_write)?)
 }
 
 pub(crate) fn appliance_schema(api: &Api, _: &Call) -> Result<Reply, Failure> {

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 use units::{ByteCount, HeadName, PoolName};
 
-use crate::file::{Appliance, QuorumRule};
+use crate::file::{Appliance, NbdTls, QuorumRule};
 
 /// Everything that is known.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -57,6 +57,8 @@ pub struct HeadFacts {
     pub enabled_units: BTreeSet<String>,
     /// Each secret that was looked for; `None` where it is missing.
     pub secrets: BTreeMap<PathBuf, Option<SecretFacts>>,
+    /// What came of a look at the files of [`NbdTls`], by the certificate's.
+    pub tls: BTreeMap<PathBuf, TlsFacts>,
     /// Files that hold keys of encrypted volumes, as the pools say that it serves now.
     pub key_files: BTreeMap<PoolName, BTreeSet<PathBuf>>,
     /// Those of all pools that it lacks; `None` if it was not asked.
@@ -86,6 +88,15 @@ pub struct DiskFacts {
 pub struct SecretFacts {
     /// Permission bits.
     pub mode: u32,
+}
+
+/// A certificate with its key, and the authorities of clients.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TlsFacts {
+    /// Why it cannot be used, if it cannot.
+    pub refused: Option<String>,
+    /// For how long it is valid, in seconds from now; below zero: no more.
+    pub valid_for_s: Option<i64>,
 }
 
 /// One pool.
@@ -147,6 +158,19 @@ pub fn programs_required(appliance: &Appliance) -> BTreeSet<String> {
 
 /// Files with secrets that every head of this appliance must have.
 pub fn secrets_required(appliance: &Appliance) -> BTreeSet<PathBuf> {
+    let mut secrets = passwords_required(appliance);
+    secrets.extend(tls_required(appliance).map(|tls| tls.key_file.clone()));
+    secrets
+}
+
+/// The TLS of all pools.
+pub fn tls_required(appliance: &Appliance) -> impl Iterator<Item = &NbdTls> {
+    let pools = appliance.pools.values();
+    pools.filter_map(|pool| pool.nbd_tls.as_ref())
+}
+
+/// Files with passwords and keys of fence devices that every head of this appliance must have.
+pub fn passwords_required(appliance: &Appliance) -> BTreeSet<PathBuf> {
     let bmcs = appliance
         .heads
         .values()

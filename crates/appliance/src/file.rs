@@ -281,6 +281,36 @@ pub struct Pool {
     pub claims: Claims,
     /// Addresses that move with it. Clients connect to these only.
     pub addresses: Vec<PoolAddress>,
+    /// TLS for its NBD clients, who must use it then. Absent: NBD is in the clear.
+    pub nbd_tls: Option<NbdTls>,
+    /// Where other appliances replicate into it. Absent: nowhere.
+    pub replication: Option<Replication>,
+}
+
+/// TLS of a pool's NBD server. The files lie on every head that may serve the pool, and are read when
+/// the server starts and when it is told to read its exports again.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NbdTls {
+    /// File on each head with the certificate and those between it and a root, PEM. It is for the
+    /// pool's addresses, or for names that stand for them.
+    pub certificate_file: PathBuf,
+    /// File on each head that holds its private key, PEM, readable by root only.
+    pub key_file: PathBuf,
+    /// File on each head with the authorities that sign the clients' certificates, PEM. Absent: clients
+    /// need no certificate.
+    pub client_authority_file: Option<PathBuf>,
+}
+
+/// Where a pool listens for others that replicate into it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Replication {
+    /// One of the pool's addresses.
+    pub address: IpAddr,
+    /// The TCP port.
+    #[serde(default = "default_replication_port")]
+    pub port: u16,
 }
 
 /// How the disks of a pool are kept from a head that lost the pool and does not know it, such as one
@@ -335,6 +365,11 @@ const fn default_ipmi_port() -> u16 {
     623
 }
 
+/// The port that the examples of the guide use.
+const fn default_replication_port() -> u16 {
+    8873
+}
+
 const fn default_cipher() -> u8 {
     3
 }
@@ -360,6 +395,14 @@ impl Fencing {
     /// Whether it names any device.
     pub fn has_device(&self) -> bool {
         self.virtual_machine.is_some() || self.bmc.is_some() || !self.outlets.is_empty()
+    }
+}
+
+impl NbdTls {
+    /// All of its files.
+    pub fn files(&self) -> impl Iterator<Item = &PathBuf> {
+        let own = [&self.certificate_file, &self.key_file];
+        own.into_iter().chain(&self.client_authority_file)
     }
 }
 

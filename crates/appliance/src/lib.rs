@@ -14,8 +14,10 @@ mod file;
 mod key;
 mod parse;
 pub mod plan;
+pub mod ports;
 pub mod reference;
 pub mod render;
+pub mod secret;
 mod subnet;
 mod timeouts;
 pub mod xml;
@@ -23,8 +25,8 @@ pub mod xml;
 pub use check::{Code, Finding, Place, Severity, check};
 pub use facts::Facts;
 pub use file::{
-    Appliance, Bmc, Claims, Clients, Fencing, Head, Link, Network, Outlet, Pdu, Pool, PoolAddress,
-    Privilege, Quorum, QuorumRule, Witness,
+    Appliance, Bmc, Claims, Clients, Fencing, Head, Link, NbdTls, Network, Outlet, Pdu, Pool,
+    PoolAddress, Privilege, Quorum, QuorumRule, Replication, Witness,
 };
 pub use key::{Key, SourceMap};
 pub use parse::{FILE_BYTES_MAX, Parsed, parse};

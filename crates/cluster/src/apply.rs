@@ -83,8 +83,7 @@ pub fn apply(
                         None => new_secret.insert(make_secret()?).clone(),
                     },
                 };
-                let path = Path::new(AUTHKEY_PATH);
-                write_file(on(machines, head)?, path, &secret, AUTHKEY_MODE)
+                write_secret(on(machines, head)?, &secret)
                     .map_err(|source| failed(change, source))?;
             }
             Change::ConfigurePacemaker { .. } => {
@@ -172,7 +171,11 @@ fn secret_of(machines: &Machines, holder: &HeadName) -> Result<Vec<u8>, ApplyErr
     }
 }
 
-fn make_secret() -> Result<Vec<u8>, ApplyError> {
+pub(crate) fn write_secret(machine: &dyn Machine, secret: &[u8]) -> Result<(), MachineError> {
+    write_file(machine, Path::new(AUTHKEY_PATH), secret, AUTHKEY_MODE)
+}
+
+pub(crate) fn make_secret() -> Result<Vec<u8>, ApplyError> {
     let mut secret = vec![0; AUTHKEY_BYTES];
     getrandom::fill(&mut secret).map_err(ApplyError::Secret)?;
     Ok(secret)

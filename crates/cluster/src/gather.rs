@@ -8,6 +8,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use appliance::Appliance;
 use appliance::facts::{
     DiskFacts, HeadFacts, InterfaceFacts, SecretFacts, programs_required, secrets_required,
+    tls_required,
 };
 use units::ByteCount;
 
@@ -27,7 +28,7 @@ const PACKAGES: &[&str] = &[
 ];
 
 /// Prints lines of words separated by tabs, the first of which is the kind. Reads its questions as
-/// lines: `program NAME`, `package NAME`, `disk PATH`, `secret PATH`, `pool NAME`.
+/// lines: `program NAME`, `package NAME`, `disk PATH`, `secret PATH`, `tls PATHS`, `pool NAME`.
 const SCRIPT: &str = r#"
 tab=$(printf '\t')
 say() { local IFS="$tab"; printf '%s\n' "$*"; }
@@ -44,7 +45,7 @@ done
 [ -e /etc/corosync/qdevice/net/nssdb/cert9.db ] && say certificate yes || say certificate no
 PATH=$PATH:/usr/sbin:/sbin
 questions=$(cat)
-disks=$(printf '%s\n' "$questions" | sed -n 's/^disk //p')
+disks=$(printf '%s\n' "$questions" | sed -n 's/^disk //p; /^tls /p')
 # Of real-time priority, as Corosync is: what delays that delays everything.
 chrt -R -r 1 true 2>/dev/null && first='chrt -R -r 1' || first=
 [ "$1" = quick ] && first="$first timeout 15 bulkhead appliance facts" ||
@@ -150,6 +151,12 @@ fn questions(appliance: &Appliance) -> String {
     for secret in secrets_required(appliance) {
         ask("secret", &secret.to_string_lossy());
     }
+    for tls in tls_required(appliance) {
+        // Divided as the answers are.
+        let files = tls.files().map(|file| file.to_string_lossy());
+        let files: Vec<_> = files.collect();
+        ask("tls", &files.join("\t"));
+    }
     for (name, pool) in &appliance.pools {
         ask("pool", name.as_str());
         for disk in &pool.disks {
@@ -209,6 +216,14 @@ fn understand(text: &str, answered_ms: i64) -> HeadFacts {
                 facts
                     .reservations
                     .insert(PathBuf::from(path), *answer == "yes");
+            }
+            ["tls", path, "refused", why] => {
+                let found = facts.tls.entry(PathBuf::from(path)).or_default();
+                found.refused = Some((*why).to_owned());
+            }
+            ["tls", path, "valid_for_s", seconds] => {
+                let found = facts.tls.entry(PathBuf::from(path)).or_default();
+                found.valid_for_s = seconds.parse().ok();
             }
             ["zfs_feature", name] => {
                 let features = facts.zfs_features.get_or_insert_default();

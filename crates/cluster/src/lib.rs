@@ -14,10 +14,15 @@ pub mod machine;
 pub mod netlink;
 pub mod observe;
 pub mod process;
+<<<<<<< HEAD
 pub mod standing;
+=======
+pub mod rotate;
+>>>>>>> 49bcf50 (appliance, agents, cluster, lab: pools say their TLS and where they are replicated into; another secret for a running cluster; communities are not printed)
 
 pub use apply::{ApplyError, apply};
 pub use gather::{Depth, gather, missing_files};
 pub use hand_over::{HandOverError, HandedOver, hand_over, server_before};
 pub use machine::{Machine, MachineError, Machines};
 pub use observe::observe;
+pub use rotate::rotate_key;

@@ -129,7 +129,7 @@ fn has_certificate(machine: &dyn Machine) -> Result<bool, MachineError> {
 }
 
 /// The name of the cluster whose Corosync runs there.
-fn running_cluster(machine: &dyn Machine) -> Result<Option<String>, MachineError> {
+pub(crate) fn running_cluster(machine: &dyn Machine) -> Result<Option<String>, MachineError> {
     // A shell, so that a machine without Corosync is one where it does not run.
     let command = "corosync-cmapctl totem.cluster_name";
     let output = machine.run(&Invocation::new("sh", &["-c", command]))?;

@@ -9,7 +9,7 @@ use appliance::{Layout, parse, wish};
 use cluster::cib::{configure, read_cib};
 use cluster::fake::{FakeCluster, FakeMachine};
 use cluster::machine::Local;
-use cluster::{ApplyError, Machines, apply, observe};
+use cluster::{ApplyError, Machines, apply, observe, rotate_key};
 
 const PAIR: &str = include_str!("../../../examples/pair.toml");
 const WITNESS: &str = include_str!("../../../examples/witness.toml");
@@ -69,6 +69,41 @@ fn bare_heads_become_an_appliance_and_a_second_plan_is_empty() {
         assert_eq!(key.len(), 256);
         assert_eq!(pair.right.file("/etc/corosync/authkey"), Some(key));
     }
+}
+
+#[test]
+fn another_secret_is_taken_by_all_after_the_former_one_is_kept_by_all() {
+    const KEY: &str = "/etc/corosync/authkey";
+    let (pair, wish) = (pair(), wish_of(PAIR));
+    apply_quietly(&pair, &wish).expect("everything can be done");
+    let before = pair.left.file(KEY).expect("a secret");
+    pair.cluster.lock().expect("not poisoned").log.clear();
+    rotate_key(&pair.machines, &mut |_| {}).expect("everything can be done");
+    let after = pair.left.file(KEY).expect("a secret");
+    assert_ne!(after, before);
+    assert_eq!(pair.right.file(KEY), Some(after));
+    let log = pair.cluster.lock().expect("not poisoned").log.clone();
+    let kept = |line: &String| line.contains("write /var/lib/bulkhead/seal-keys/authkey-");
+    assert!(log[..2].iter().all(kept), "{log:?}");
+    assert_eq!(
+        log[2..],
+        [
+            "left: write /etc/corosync/authkey",
+            "right: write /etc/corosync/authkey",
+            "left: reload",
+        ]
+    );
+    let path = log[0].split_once("write ").expect("a path").1;
+    assert_eq!(pair.left.file(path), Some(before.clone()));
+    assert_eq!(pair.right.file(path), Some(before));
+    let second = plan_of(&pair, &wish);
+    assert!(second.is_empty(), "{second}");
+    // A head that does not answer: nothing is changed.
+    pair.right.set_down(true);
+    rotate_key(&pair.machines, &mut |_| {}).expect_err("right is down");
+    assert_ne!(pair.left.file(KEY), None);
+    pair.right.set_down(false);
+    assert_eq!(pair.left.file(KEY), pair.right.file(KEY));
 }
 
 #[test]

@@ -219,7 +219,17 @@ codes! {
     SecretOpen "secret-open" Warning
         "Whoever can read the password can power the heads off."
     SecretInFile "secret-in-file" Warning
-        "The file and the cluster's configuration can be read by every user of a head, and so can a password in them."
+        "The cluster's configuration has it, and shows it to whoever may administer the cluster."
+    ReplicationAddress "replication-address" Error
+        "A sender finds the pool at an address that moves with it, and nowhere else after a takeover."
+    PortTaken "port-taken" Error
+        "Two servers cannot listen on one port: the pool would not start."
+    TlsPath "tls-path" Error
+        "A server runs in no particular folder, and a relative name is another file there."
+    TlsUnusable "tls-unusable" Error
+        "A pool whose NBD server cannot encrypt does not start on that head: a takeover fails there."
+    TlsExpires "tls-expires" Warning
+        "Clients refuse a certificate whose time has passed, and find no disk any more."
     KeyFileMissing "key-file-missing" Warning
         "After a takeover the encrypted volumes of the pool stay locked there, and their initiators wait."
     WitnessCertificate "witness-certificate" Error

@@ -8,6 +8,7 @@ use units::HeadName;
 use super::{Checker, Code, head_key};
 use crate::file::{Fencing, QuorumRule};
 use crate::key::Key;
+use crate::secret::is_secret;
 
 pub(super) fn check(checker: &mut Checker<'_>) {
     if checker.appliance.heads.len() < 2 {
@@ -38,10 +39,6 @@ pub(super) fn check(checker: &mut Checker<'_>) {
 
 /// What divides the entries of Pacemaker's `pcmk_host_map`.
 const OUTLET_FORBIDDEN: &[char] = &[':', ';', ',', '='];
-
-/// Parameters of fence agents that hold secrets.
-const SECRET_PARAMETERS: &[&str] = &["password", "passwd", "token_value", "snmp_priv_passwd"];
-
 /// Agents that know one hypervisor, and no other that could run the same machine.
 const AGENTS_OF_ONE_HOST: &[&str] = &["fence_virsh"];
 
@@ -304,13 +301,18 @@ fn check_hosts(checker: &mut Checker<'_>) {
 
 fn check_parameters(checker: &mut Checker<'_>) {
     for (key, _, parameters) in agents(checker) {
-        let secret = |name: &&String| SECRET_PARAMETERS.contains(&name.as_str());
-        for name in parameters.keys().filter(secret) {
+        for name in parameters.keys().filter(|name| is_secret(name)) {
+            let mend = match name.as_str() {
+                "community" => {
+                    "use version 3 of SNMP, with user and password_file, if the unit can"
+                }
+                _ => "write it to a file of mode 0600 on each head, and name that as password_file",
+            };
             checker.find(
                 Code::SecretInFile,
                 &key.field("parameters").field(name),
                 format!("{name} stands in the file"),
-                "write it to a file of mode 0600 on each head, and name that as password_file",
+                mend,
             );
         }
     }

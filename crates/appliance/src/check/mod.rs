@@ -10,6 +10,7 @@ mod networks;
 mod paths;
 mod pools;
 mod quorum;
+mod services;
 #[cfg(test)]
 mod tests;
 mod times;
@@ -113,6 +114,7 @@ pub fn check(parsed: &Parsed, facts: &Facts) -> Vec<Finding> {
     quorum::check(&mut checker);
     fencing::check(&mut checker);
     pools::check(&mut checker);
+    services::check(&mut checker);
     paths::check(&mut checker);
     times::check(&mut checker);
     machines::check(&mut checker);

@@ -9,8 +9,8 @@ use units::{ByteCount, HeadName};
 use super::{Code, Finding, Severity, check};
 use crate::Appliance;
 use crate::facts::{
-    DiskFacts, Facts, HeadFacts, InterfaceFacts, PoolFacts, SecretFacts, programs_required,
-    secrets_required,
+    DiskFacts, Facts, HeadFacts, InterfaceFacts, PoolFacts, SecretFacts, TlsFacts,
+    programs_required, secrets_required,
 };
 use crate::parse::parse;
 
@@ -328,6 +328,59 @@ fn each_mistake_about_virtual_machines_is_found() {
         }
     });
     assert_only(&findings, Code::SecretMissing);
+}
+
+const SERVICES: &str = r#"
+[pools.tank.nbd_tls]
+certificate_file = "/etc/bulkhead/nbd/cert.pem"
+key_file = "/etc/bulkhead/nbd/key.pem"
+
+[pools.tank.replication]
+address = "10.77.1.100"
+"#;
+
+#[test]
+fn tls_of_nbd_and_replication_are_compared_with_addresses_ports_and_heads() {
+    let text = format!("{PAIR}{SERVICES}");
+    assert!(findings_of(&text, |_| {}).is_empty());
+    let address = |with: &str| replaced(&text, "address = \"10.77.1.100\"\n", with);
+    for (with, code) in [
+        ("address = \"10.77.1.101\"\n", Code::ReplicationAddress),
+        ("address = \"10.77.1.100\"\nport = 3260\n", Code::PortTaken),
+        ("address = \"10.77.1.100\"\nport = 10809\n", Code::PortTaken),
+        ("address = \"10.77.1.100\"\nport = 0\n", Code::PortTaken),
+    ] {
+        assert_only(&findings_of(&address(with), |_| {}), code);
+    }
+    let relative = replaced(&text, "/etc/bulkhead/nbd/cert.pem", "cert.pem");
+    assert_only(&findings_of(&relative, |_| {}), Code::TlsPath);
+    let told = |tls: TlsFacts| {
+        let path = PathBuf::from("/etc/bulkhead/nbd/cert.pem");
+        findings_of(&text, |facts| {
+            right(facts).tls.insert(path.clone(), tls.clone());
+        })
+    };
+    let valid_for = |days: i64| TlsFacts {
+        refused: None,
+        valid_for_s: Some(days * 86_400 + 1),
+    };
+    assert!(told(valid_for(30)).is_empty());
+    assert_only(&told(valid_for(29)), Code::TlsExpires);
+    assert_only(&told(valid_for(-2)), Code::TlsExpires);
+    let refused = TlsFacts {
+        refused: Some("it is not there".to_owned()),
+        valid_for_s: None,
+    };
+    let findings = told(refused);
+    assert_only(&findings, Code::TlsUnusable);
+    assert!(findings[0].what.contains("right cannot use"));
+    let open = findings_of(&text, |facts| {
+        let key = PathBuf::from("/etc/bulkhead/nbd/key.pem");
+        right(facts)
+            .secrets
+            .insert(key, Some(SecretFacts { mode: 0o644 }));
+    });
+    assert_only(&open, Code::SecretOpen);
 }
 
 #[test]

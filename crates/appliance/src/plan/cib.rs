@@ -10,6 +10,7 @@ use std::fmt;
 use serde::Serialize;
 
 use crate::render::Cib;
+use crate::secret::{HIDDEN, is_secret};
 use crate::xml::Element;
 
 /// The property set that Pacemaker reads first; it writes its own properties into it too.
@@ -210,10 +211,18 @@ fn value_changes(
     names
         .into_iter()
         .filter(|name| old.get(*name) != new.get(*name))
-        .map(|name| ValueChange {
-            name: name.clone(),
-            before: old.get(name).cloned(),
-            after: new.get(name).cloned(),
+        .map(|name| {
+            // The identity of its set stands before a parameter's own name.
+            let parameter = name.rsplit('.').next().unwrap_or_default();
+            let shown = |value: Option<&String>| match is_secret(parameter) {
+                true => value.map(|_| HIDDEN.to_owned()),
+                false => value.cloned(),
+            };
+            ValueChange {
+                name: name.clone(),
+                before: shown(old.get(name)),
+                after: shown(new.get(name)),
+            }
         })
         .collect()
 }

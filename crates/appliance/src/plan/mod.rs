@@ -18,6 +18,7 @@ pub use cib::{CibChange, ValueChange, cib_changes, empty_cib, merged};
 
 use crate::file::{Appliance, QuorumRule};
 use crate::render::{self, Cib};
+use crate::secret;
 use crate::xml::Element;
 
 /// Where things are on a head.
@@ -225,8 +226,12 @@ pub fn wish(appliance: &Appliance, text: &str, layout: &Layout) -> Wish {
         text,
         mode,
     };
+    let appliance_mode = match secret::has_secrets(appliance) {
+        true => 0o600,
+        false => 0o644,
+    };
     let mut files = vec![
-        file(APPLIANCE_PATH, text.to_owned(), 0o644),
+        file(APPLIANCE_PATH, text.to_owned(), appliance_mode),
         file(COROSYNC_CONF_PATH, render::corosync_conf(appliance), 0o644),
         file(
             render::AGENT_PATH,
@@ -369,7 +374,9 @@ fn obstacles(wish: &Wish, actual: &Actual) -> Vec<Obstacle> {
     if running.len() > 1 {
         obstacles.push(Obstacle {
             what: "running heads have different secrets, so they cannot be one cluster".to_owned(),
-            mend: "stop pacemaker and corosync on the head whose pools are not in use".to_owned(),
+            mend: "if a change of the secret was cut off, run `bulkhead appliance rotate-key` again; else \
+                   stop pacemaker and corosync on the head whose pools are not in use"
+                .to_owned(),
         });
     }
     obstacles
@@ -445,7 +452,7 @@ fn file_change(head: &HeadName, file: &File, known: Option<&HeadActual>) -> Opti
 fn changed_lines(old: &str, new: &str) -> Vec<String> {
     let diff = TextDiff::from_lines(old, new);
     let changed = diff.iter_all_changes().filter_map(|change| {
-        let line = change.as_str()?.trim_end_matches('\n');
+        let line = secret::hide_line(change.as_str()?.trim_end_matches('\n'));
         match change.tag() {
             ChangeTag::Delete => Some(format!("-{line}")),
             ChangeTag::Insert => Some(format!("+{line}")),

@@ -11,6 +11,33 @@ fn wish_of(text: &str) -> Wish {
     wish(&parsed.appliance, text, &Layout::default())
 }
 
+/// The file and the configuration have it, and nothing that is printed shows it.
+#[test]
+fn no_plan_shows_a_community() {
+    let with = |secret: &str| {
+        let parameters = format!(
+            "password_file = \"/etc/bulkhead/secrets/pdu\"\nparameters = {{ community = \"{secret}\" }}\n"
+        );
+        PAIR.replace(
+            "password_file = \"/etc/bulkhead/secrets/pdu\"\n",
+            &parameters,
+        )
+    };
+    let (_, mut actual) = applied(&with("hush-hush"));
+    let wish = wish_of(&with("hush-again"));
+    let known = &actual.heads[&head("left")].files[Path::new(APPLIANCE_PATH)];
+    assert_eq!(known.1, 0o600);
+    let plan = plan(&wish, &actual);
+    let json = serde_json::to_string(&plan).expect("JSON");
+    for printed in [plan.to_string(), json] {
+        assert!(printed.contains("community"), "{printed}");
+        assert!(!printed.contains("hush"), "{printed}");
+    }
+    perform(&wish, &mut actual, &plan.changes);
+    let text = actual.cib.expect("configured").to_string();
+    assert!(text.contains("hush-again") && !text.contains("hush-hush"));
+}
+
 fn head(name: &str) -> HeadName {
     name.parse().expect("a good name")
 }

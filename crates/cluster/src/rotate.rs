@@ -1,0 +1,103 @@
+//! Gives the running cluster another secret. Corosync takes it without losing a message: each node reads its
+//! file again, and they change over together.
+//!
+//! What is sealed with the former secret stays readable: it is kept among the keys that open, on every head,
+//! before the new one is written anywhere. A run that was cut off is repeated; whatever secrets the heads have
+//! by then are all kept.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use appliance::plan::AUTHKEY_PATH;
+use units::HeadName;
+
+use crate::apply::{ApplyError, make_secret, write_secret};
+use crate::machine::{Machine, MachineError, Machines, must, read_file, write_file};
+use crate::observe::running_cluster;
+use crate::process::Invocation;
+
+/// Where servers look for keys that open what was sealed before.
+pub const FORMER_KEYS: &str = "/var/lib/bulkhead/seal-keys";
+/// Permissions of a key there.
+const FORMER_KEY_MODE: u32 = 0o600;
+
+/// What is done next.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Keep the former secret on a head.
+    Keep(HeadName),
+    /// Write the new one on a head.
+    Write(HeadName),
+    /// Have every running Corosync take it.
+    Reload(HeadName),
+}
+
+impl std::fmt::Display for Step {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Keep(head) => write!(f, "{head}: keep the present secret in {FORMER_KEYS}"),
+            Self::Write(head) => {
+                write!(
+                    f,
+                    "{head}: write a new secret to {AUTHKEY_PATH} (not shown)"
+                )
+            }
+            Self::Reload(head) => write!(f, "{head}: have every Corosync take the new secret"),
+        }
+    }
+}
+
+/// Does it on all of `machines`, which are all heads of the appliance.
+///
+/// # Errors
+///
+/// The first step that fails. The cluster goes on with the secret that it had; repeat it when the cause is
+/// mended.
+pub fn rotate_key(machines: &Machines, progress: &mut dyn FnMut(&Step)) -> Result<(), ApplyError> {
+    let failed = |step: &Step| {
+        let change = step.to_string();
+        move |source: MachineError| ApplyError::Change { change, source }
+    };
+    let mut former = BTreeSet::new();
+    let mut running = None;
+    for (head, machine) in machines {
+        let step = Step::Keep(head.clone());
+        let path = Path::new(AUTHKEY_PATH);
+        let found = read_file(machine.as_ref(), path).map_err(failed(&step))?;
+        former.extend(found.map(|(secret, _)| secret));
+        let is_running = running_cluster(machine.as_ref()).map_err(failed(&step))?;
+        running = running.or_else(|| is_running.map(|_| head));
+    }
+    for (head, machine) in machines {
+        let step = Step::Keep(head.clone());
+        progress(&step);
+        keep(machine.as_ref(), &former).map_err(failed(&step))?;
+    }
+    let secret = make_secret()?;
+    for (head, machine) in machines {
+        let step = Step::Write(head.clone());
+        progress(&step);
+        write_secret(machine.as_ref(), &secret).map_err(failed(&step))?;
+    }
+    // Where it does not run, the next start reads the new one.
+    if let Some(head) = running {
+        let step = Step::Reload(head.clone());
+        progress(&step);
+        let reload = Invocation::new("corosync-cfgtool", &["-R"]);
+        must(machines[head].as_ref(), &reload).map_err(failed(&step))?;
+    }
+    Ok(())
+}
+
+fn keep(machine: &dyn Machine, former: &BTreeSet<Vec<u8>>) -> Result<(), MachineError> {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    let seconds = since.map_or(0, |since| since.as_secs());
+    for (number, secret) in former.iter().enumerate() {
+        let path: PathBuf = [FORMER_KEYS, &format!("authkey-{seconds}-{number}")]
+            .iter()
+            .collect();
+        write_file(machine, &path, secret, FORMER_KEY_MODE)?;
+    }
+    Ok(())
+}
