@@ -366,6 +366,14 @@ OPERATIONS: tuple[Operation, ...] = (
         probe=("pool", "status", SECOND),
         on_spare=True,
     ),
+    Operation(
+        "replicate rotate-key",
+        ("replicate", "rotate-key", SECOND),
+        before=(_make_second,),
+        after=(_blank_spare,),
+        probe=("pool", "status", SECOND),
+        on_spare=True,
+    ),
     Operation("scrub", ("pool", "scrub", POOL, "--wait")),
     Operation(
         "scrub pause",

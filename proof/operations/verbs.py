@@ -54,6 +54,7 @@ ELSEWHERE = {
     "agent address": "Pacemaker starts it again: programs/bulkhead/tests/agent.rs",
     "agent pool": "killed in the drills",
     "appliance apply": "a second run completes it: programs/bulkhead/tests/appliance.rs",
+    "appliance rotate-key": "a second run completes it: crates/cluster/tests/apply.rs",
     "drill": "its lab is removed by the next: programs/bulkhead/tests/lab.rs",
     "head certificate": "each file of a head is replaced as a whole: crates/api",
     "lab bmc": "changes no pool",

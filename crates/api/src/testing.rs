@@ -74,7 +74,7 @@ impl Backend for Machine {
     fn takeover_steps(&self, _: &str) -> Vec<Told> {
         Vec::new()
     }
-    fn appliance(&self) -> Result<Value, Failure> {
+    fn appliance(&self, _: bool) -> Result<Value, Failure> {
         Ok(json!({}))
     }
     fn appliance_do(

@@ -14,11 +14,8 @@ pub mod machine;
 pub mod netlink;
 pub mod observe;
 pub mod process;
-<<<<<<< HEAD
-pub mod standing;
-=======
 pub mod rotate;
->>>>>>> 49bcf50 (appliance, agents, cluster, lab: pools say their TLS and where they are replicated into; another secret for a running cluster; communities are not printed)
+pub mod standing;
 
 pub use apply::{ApplyError, apply};
 pub use gather::{Depth, gather, missing_files};

@@ -386,6 +386,7 @@ impl ReplicateRequest {
             // It sends again what an administrator has set up to be sent.
             Self::Run { dataset: _ } => Effect::Change,
             Self::Identity
+            | Self::RotateKey
             | Self::Accept(Peer {
                 fingerprint: _,
                 below: _,

@@ -143,16 +143,20 @@ impl ReservedDocument {
     }
 }
 
-/// The key of a pool. Whoever can read the pool's devices can read it.
+/// The key of a pool.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct KeyDocument {
-    /// 1.
+    /// 2; 1 where the key is in the clear, as older programs wrote it.
     pub version: u32,
     /// The certificate (DER), in hex.
     pub certificate: String,
-    /// Its private key (PKCS #8), in hex.
-    pub key: String,
+    /// Its private key (PKCS #8) in hex, in the clear.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
+    /// Its private key, sealed with a key that the heads hold.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sealed: Option<String>,
 }
 
 /// Who may replicate into the pool.
@@ -208,6 +212,8 @@ impl Default for Retention {
 pub enum ReplicateRequest {
     /// Who the pool is to others; makes its key if it has none.
     Identity,
+    /// Make another key for the pool, which others know by another fingerprint.
+    RotateKey,
     /// Let a pool replicate into this one.
     Accept(Peer),
     /// Do not let it any more.

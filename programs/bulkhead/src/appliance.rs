@@ -43,6 +43,7 @@ pub fn run(
         ApplianceCommand::Check(args) => check(args, common.json, print),
         ApplianceCommand::Plan(args) => with_plan(args, common.json, print, show_plan),
         ApplianceCommand::Apply(args) => with_plan(args, common.json, print, apply),
+        ApplianceCommand::RotateKey(args) => rotate_key(args, common.json, print),
         ApplianceCommand::Facts { stalls } => {
             print(&crate::head_facts::tell(common, *stalls)?)?;
             Ok(ExitCode::SUCCESS)
@@ -324,11 +325,7 @@ fn prepare(
         }
     };
     refuse_unknown_heads(&parsed.appliance, &args.ways)?;
-    let (machines, unreachable) = machines(&parsed.appliance, &args.ways);
-    if let Some((name, why)) = unreachable.into_iter().next() {
-        let message = format!("there is no way to head {name}: {why}");
-        return Err(Failure::new(FailureKind::Unreachable, message));
-    }
+    let machines = all_machines(&parsed.appliance, &args.ways)?;
     let answers = ask(&parsed.appliance, &args.ways, Depth::Quick);
     let findings = appliance::check(&parsed, &facts(&answers));
     if appliance::check::worst(&findings) == Some(Severity::Error) {
@@ -351,6 +348,45 @@ fn prepare(
         wish,
         tells_progress: args.progress,
     }))
+}
+
+/// The ways to all heads.
+fn all_machines(appliance: &Appliance, ways: &Ways) -> Result<Machines, Failure> {
+    let (machines, unreachable) = machines(appliance, ways);
+    match unreachable.into_iter().next() {
+        None => Ok(machines),
+        Some((name, why)) => {
+            let message = format!("there is no way to head {name}: {why}");
+            Err(Failure::new(FailureKind::Unreachable, message))
+        }
+    }
+}
+
+/// Whatever the check finds: a key that others know must not stay because of a mistake elsewhere.
+fn rotate_key(args: &ChangeArgs, json: bool, print: Print<'_>) -> Result<ExitCode, Failure> {
+    let appliance = load(&args.file)?;
+    refuse_unknown_heads(&appliance, &args.ways)?;
+    let machines = all_machines(&appliance, &args.ways)?;
+    let mut printed = Ok(());
+    let mut progress = |step: &cluster::rotate::Step| {
+        if !json && printed.is_ok() {
+            printed = print(&format!("{step}\n"));
+        }
+    };
+    cluster::rotate_key(&machines, &mut progress).map_err(|error| {
+        Failure::from_chain(FailureKind::Failed, &error).advise(
+            "the cluster goes on with the secret that it had; repeat the command when the cause is mended",
+        )
+    })?;
+    printed?;
+    match json {
+        true => print(&document(&json!({"changed": true})))?,
+        false => print(&format!(
+            "the new secret is in use; remove the former one from {} on every head when all pools were served since\n",
+            cluster::rotate::FORMER_KEYS
+        ))?,
+    }
+    Ok(ExitCode::SUCCESS)
 }
 
 fn compare(prepared: &Prepared) -> Result<Plan, Failure> {

@@ -14,10 +14,12 @@ use zpool::pool::{discover, features};
 use zpool::{EngineOptions, HostId};
 
 use crate::cli::Common;
-use crate::{open, reach};
+use crate::{open, reach, validity};
 
 /// Longest list of disks that is read, in bytes.
 const QUESTION_BYTES_MAX: u64 = 1 << 20;
+/// Before the files for TLS on a line.
+const TLS_QUESTION: &str = "tls ";
 /// How long stalls are looked for. A hypervisor that takes its processors away does it many times
 /// a second; rarer stalls are not found, and a longer test would be waited for by nobody.
 const STALL_TEST: Duration = Duration::from_secs(1);
@@ -28,8 +30,8 @@ const NAP: Duration = Duration::from_millis(1);
 /// No pool is opened, so no label gets this number.
 const NO_HOST: HostId = HostId(std::num::NonZeroU32::MAX);
 
-/// Lines of words divided by tabs. Reads paths of disks from the standard input, one a line; what
-/// cannot be read says nothing.
+/// Lines of words divided by tabs. Reads paths of disks from the standard input, one a line, and of
+/// files for TLS, divided by tabs, after `tls `; what cannot be read says nothing.
 pub fn tell(common: &Common, stalls: bool) -> Result<String, Failure> {
     let mut disks = String::new();
     // Not text, or no more input: then there are no disks to look at.
@@ -40,7 +42,14 @@ pub fn tell(common: &Common, stalls: bool) -> Result<String, Failure> {
     if stalls {
         let _ = writeln!(lines, "stall_ms\t{}", longest_stall().as_millis());
     }
-    for disk in disks.lines().filter(|line| !line.is_empty()) {
+    for files in disks
+        .lines()
+        .filter_map(|line| line.strip_prefix(TLS_QUESTION))
+    {
+        tell_tls(&mut lines, files);
+    }
+    let is_disk = |line: &&str| !line.is_empty() && !line.starts_with(TLS_QUESTION);
+    for disk in disks.lines().filter(is_disk) {
         if let Some(known) = zpool::device::knows_reservations(Path::new(disk)) {
             let answer = if known { "yes" } else { "no" };
             let _ = writeln!(lines, "reservations\t{disk}\t{answer}");
@@ -69,6 +78,27 @@ pub fn tell(common: &Common, stalls: bool) -> Result<String, Failure> {
         }
     }
     Ok(lines)
+}
+
+/// Whether certificate, key and authorities can be used, and for how long.
+fn tell_tls(lines: &mut String, files: &str) {
+    let mut files = files.split('\t').map(PathBuf::from);
+    let (Some(certificate_chain), Some(private_key)) = (files.next(), files.next()) else {
+        return;
+    };
+    let wish = nbd::TlsWish {
+        mode: nbd::TlsMode::Required,
+        certificate_chain,
+        private_key,
+        client_roots: files.next(),
+    };
+    let shown = wish.certificate_chain.display();
+    if let Err(error) = wish.check() {
+        let why = control::failure::chain(&error).replace(['\t', '\n'], " ");
+        let _ = writeln!(lines, "tls\t{shown}\trefused\t{why}");
+    } else if let Some(seconds) = validity::left_s(&wish.certificate_chain) {
+        let _ = writeln!(lines, "tls\t{shown}\tvalid_for_s\t{seconds}");
+    }
 }
 
 /// The files with keys that the pools name which are served here. A server that does not answer

@@ -57,12 +57,19 @@ pub fn fetch(location: &KeyLocation) -> Result<KeyMaterial, SourceError> {
     match location {
         KeyLocation::Prompt => Err(SourceError::Prompt),
         KeyLocation::File(path) => from_file(path),
-        KeyLocation::Command(words) => {
-            let folder = std::env::var_os(PROGRAMS_VARIABLE);
-            let folder = folder.map_or_else(|| PROGRAMS.into(), PathBuf::from);
-            from_program(&folder, words, PROGRAM_TIME_MAX)
-        }
+        KeyLocation::Command(words) => from_program(&programs(), words, PROGRAM_TIME_MAX),
     }
+}
+
+fn programs() -> PathBuf {
+    let folder = std::env::var_os(PROGRAMS_VARIABLE);
+    folder.map_or_else(|| PROGRAMS.into(), PathBuf::from)
+}
+
+/// Whether this machine has a folder of key programs. A pool server that starts without one starts no
+/// program for as long as it lives.
+pub fn has_programs() -> bool {
+    programs().is_dir()
 }
 
 /// All that there is, at most as much as a key has and one byte more.

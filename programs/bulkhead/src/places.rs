@@ -11,6 +11,7 @@ use zpool::pool::{Candidate, LabelState, discover};
 
 use crate::cli::Common;
 use crate::managed;
+use crate::seals::Seals;
 
 /// Searched when nothing else is known.
 const DEFAULT_PLACES: [&str; 1] = ["/dev/disk/by-id"];
@@ -94,6 +95,11 @@ pub fn unwritten_events(common: &Common, pool: &PoolName) -> PathBuf {
     common.settings.state_dir.join(format!("{pool}.events"))
 }
 
+/// The keys of the secrets in a pool.
+pub fn seals(common: &Common) -> Seals {
+    Seals::new(&common.settings.cluster_key, &common.settings.state_dir)
+}
+
 /// Forgets devices that left `pool`.
 pub fn forget_devices(common: &Common, pool: &PoolName, devices: &[PathBuf]) {
     let known = remembered(&file_of(common, pool)).unwrap_or_default();
@@ -130,6 +136,15 @@ fn places(common: &Common, pool: Option<&PoolName>) -> Vec<PathBuf> {
     found.extend(pool.and_then(managed::disks).unwrap_or_default());
     // What is not there any more is simply not where the pool is.
     found.into_iter().filter(|place| place.exists()).collect()
+}
+
+/// Whether `pool` is looked for among devices only, whatever links lead to them.
+pub fn are_devices(common: &Common, pool: &PoolName) -> bool {
+    let is_device = |place: &PathBuf| {
+        let found = std::fs::canonicalize(place);
+        found.is_ok_and(|place| place.starts_with("/dev"))
+    };
+    places(common, Some(pool)).iter().all(is_device)
 }
 
 /// Every pool that can be found, destroyed ones left out.

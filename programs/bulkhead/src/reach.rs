@@ -331,7 +331,7 @@ fn open_and_perform(
             let context = Context {
                 pool: &pool,
                 live: &NothingLive,
-                known: &Known::default(),
+                known: &Known::with_seals(places::seals(common)),
             };
             if access == Access::Change {
                 operations::rescue_clones::clean_up(&context, &BTreeSet::new());

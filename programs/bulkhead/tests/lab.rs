@@ -358,6 +358,149 @@ fn a_key_is_found_on_the_other_head_or_said_to_be_missing() {
     place.assert_empty();
 }
 
+/// What the pool serves besides, in the file.
+const SERVICES: &str = r#"
+[pools.tank.nbd_tls]
+certificate_file = "/etc/bulkhead/nbd/cert.pem"
+key_file = "/etc/bulkhead/nbd/key.pem"
+
+[pools.tank.replication]
+address = "10.77.1.100"
+"#;
+
+/// A shell on a machine that must succeed; what it printed.
+fn shell(place: &Place, who: &str, script: &str) -> String {
+    let output = place.shell(who, script, "");
+    assert!(output.status.success(), "{script}: {}", told(&output));
+    String::from_utf8(output.stdout).expect("text")
+}
+
+fn fingerprint(said: &str) -> String {
+    let said: serde_json::Value = serde_json::from_str(said).expect("JSON");
+    said["fingerprint"]
+        .as_str()
+        .expect("a fingerprint")
+        .to_owned()
+}
+
+/// A volume behind TLS, a target with a secret, and a copy from elsewhere, on a pair whose key becomes another
+/// one before its other head takes over.
+#[test]
+fn tls_secrets_and_replication_outlive_another_key_of_the_cluster_and_a_takeover() {
+    const TARGET: &str = "iqn.2026-01.org.example:tank";
+    const READ: &str = "nbdinfo --size 'nbds://10.77.1.100/v?tls-certificates=/run/pki'";
+    let place = Place::new();
+    let file = place.file();
+    let text = std::fs::read_to_string(&file).expect("the file") + SERVICES;
+    std::fs::write(&file, text).expect("written");
+    let output = place.run(&format!("up {}", file.display()));
+    if output.status.code() == Some(EXIT_INCAPABLE) {
+        return skip(&told(&output));
+    }
+    assert!(output.status.success(), "{}", told(&output));
+    bulkhead_on(&place, "left", "volume create tank/v --size 32M --sparse");
+    bulkhead_on(
+        &place,
+        "left",
+        "nbd export tank/v --name v --allow-everyone",
+    );
+    bulkhead_on(
+        &place,
+        "left",
+        &format!("target create {TARGET} --pool tank"),
+    );
+    let set = format!(
+        "echo correct-horse-battery >/run/s; bulkhead target chap set {TARGET} --pool tank --user ann --secret-file /run/s"
+    );
+    shell(&place, "left", &set);
+
+    // With TLS, and not without.
+    let certificate = shell(&place, "left", "cat /etc/bulkhead/nbd/cert.pem");
+    let output = place.shell(
+        "client",
+        "mkdir -p /run/pki; cat >/run/pki/ca-cert.pem",
+        &certificate,
+    );
+    assert!(output.status.success(), "{}", told(&output));
+    assert_eq!(shell(&place, "client", READ).trim(), "33554432");
+    let clear = place.shell("client", "nbdinfo --size nbd://10.77.1.100/v", "");
+    assert!(!clear.status.success(), "in the clear: {}", told(&clear));
+
+    // Into the pair, from a pool on the client's machine.
+    let there = fingerprint(&bulkhead_on(
+        &place,
+        "left",
+        "replicate identity tank --json",
+    ));
+    let source = format!(
+        "export BULKHEAD_RUN_DIR=/run/b BULKHEAD_STATE_DIR=/run/b; {}",
+        env!("CARGO_BIN_EXE_bulkhead")
+    );
+    shell(&place, "client", "truncate -s 128M /run/d");
+    shell(
+        &place,
+        "client",
+        &format!("{source} pool create src /run/d"),
+    );
+    shell(
+        &place,
+        "client",
+        &format!("{source} volume create src/v --size 16M --sparse"),
+    );
+    let here = fingerprint(&shell(
+        &place,
+        "client",
+        &format!("{source} replicate identity src --json"),
+    ));
+    bulkhead_on(
+        &place,
+        "left",
+        &format!("replicate accept {here} --below tank/from"),
+    );
+    shell(
+        &place,
+        "client",
+        &format!(
+            "{source} replicate set src/v --to 10.77.1.100:8873 --peer {there} --into tank/from/v"
+        ),
+    );
+    shell(&place, "client", &format!("{source} replicate run src/v"));
+
+    // Another key, without a moment in which the heads do not see each other.
+    let members = "corosync-quorumtool -s | grep -c 'Flags:.*Quorate'; crm_mon -1 | grep Online";
+    let before = shell(&place, "left", members);
+    let key = "sha256sum </etc/corosync/authkey";
+    let old_key = shell(&place, "left", key);
+    let rotate = "appliance rotate-key /etc/bulkhead/appliance.toml --ssh";
+    bulkhead_on(&place, "left", rotate);
+    let new_key = shell(&place, "left", key);
+    assert_ne!(new_key, old_key);
+    assert_eq!(shell(&place, "right", key), new_key);
+    says(&place, "left", "pool events tank --json", "imported");
+    assert_eq!(shell(&place, "left", members), before);
+    let sealed = "until grep -q 'sealed with the present key' /var/lib/bulkhead/tank.log; do sleep 0.2; done";
+    shell(&place, "left", sealed);
+    for head in ["left", "right"] {
+        shell(&place, head, "rm /var/lib/bulkhead/seal-keys/authkey-*");
+    }
+
+    // The other head joins anew with the new key, takes over, and reads everything.
+    let again = "systemctl stop pacemaker.service; systemctl stop corosync.service; \
+                 systemctl start corosync.service && systemctl start pacemaker.service";
+    shell(&place, "right", again);
+    place.wait_for("head right: on, a member");
+    place.ok("power left off");
+    place.wait_for("pool tank: served by right");
+    let status = bulkhead_on(&place, "right", "status tank --json");
+    assert!(!status.contains("cannot be read"), "{status}");
+    assert_eq!(shell(&place, "client", READ).trim(), "33554432");
+    shell(&place, "client", &format!("{source} replicate run src/v"));
+    let list = bulkhead_on(&place, "right", "replicate list tank --json");
+    assert!(list.contains("tank/from/v"), "{list}");
+    place.ok("down");
+    place.assert_empty();
+}
+
 #[test]
 fn cables_and_outlets_and_frozen_heads_are_what_they_are_told_to_be() {
     let place = Place::new();

@@ -8,8 +8,11 @@ use units::IscsiName;
 use super::{AccessRule, PROPERTY_BYTES_MAX};
 use crate::secret::Secret;
 
-/// Version of all documents that this program writes and understands.
+/// Version of all documents that this program writes and understands, but for
+/// [`SEALED_VERSION`].
 pub const DOCUMENT_VERSION: u64 = 1;
+/// Version of a target document with sealed secrets, which older programs cannot serve.
+pub const SEALED_VERSION: u64 = 2;
 
 /// Why a property's value is not a document, or a document does not fit a property.
 #[derive(Debug, thiserror::Error)]
@@ -106,14 +109,62 @@ impl VolumeDocument {
     }
 }
 
+/// A secret as a property keeps it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum KeptSecret {
+    /// In the clear, as older programs wrote it.
+    Plain(Secret),
+    /// Sealed with a key that the heads hold; the text says with which.
+    Sealed(String),
+}
+
 /// A CHAP user and its secret.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(try_from = "ChapFields", into = "ChapFields")]
 pub struct ChapUser {
     /// The name (`CHAP_N`).
     pub user: String,
     /// The secret.
-    pub secret: Secret,
+    pub secret: KeptSecret,
+}
+
+/// The members of a [`ChapUser`].
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ChapFields {
+    user: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    secret: Option<Secret>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    sealed: Option<String>,
+}
+
+impl TryFrom<ChapFields> for ChapUser {
+    type Error = &'static str;
+
+    fn try_from(fields: ChapFields) -> Result<Self, Self::Error> {
+        let secret = match (fields.secret, fields.sealed) {
+            (Some(secret), None) => KeptSecret::Plain(secret),
+            (None, Some(sealed)) => KeptSecret::Sealed(sealed),
+            _ => return Err("a CHAP user has either a secret or a sealed one"),
+        };
+        let user = fields.user;
+        Ok(Self { user, secret })
+    }
+}
+
+impl From<ChapUser> for ChapFields {
+    fn from(chap: ChapUser) -> Self {
+        let (secret, sealed) = match chap.secret {
+            KeptSecret::Plain(secret) => (Some(secret), None),
+            KeptSecret::Sealed(sealed) => (None, Some(sealed)),
+        };
+        Self {
+            user: chap.user,
+            secret,
+            sealed,
+        }
+    }
 }
 
 /// Value of `bulkhead:target:NAME`.
@@ -137,12 +188,22 @@ pub struct TargetDocument {
 impl TargetDocument {
     /// Reads the value of `property`.
     pub fn decode(property: &str, value: &str) -> Result<Self, DocumentError> {
-        decode(property, value)
+        decode_up_to(SEALED_VERSION, property, value)
     }
 
     /// The value for `property`.
     pub fn encode(&self, property: &str) -> Result<String, DocumentError> {
-        encode(property, self)
+        let is_sealed = |chap: &ChapUser| matches!(chap.secret, KeptSecret::Sealed(_));
+        let version = match self.secrets().any(is_sealed) {
+            true => SEALED_VERSION,
+            false => DOCUMENT_VERSION,
+        };
+        encode_as(version, property, self)
+    }
+
+    /// Who has a secret in it: the initiators', then the target's own.
+    pub fn secrets(&self) -> impl Iterator<Item = &ChapUser> {
+        self.chap.iter().chain(&self.mutual)
     }
 }
 
@@ -156,6 +217,14 @@ struct Versioned<'a, T> {
 
 /// Reads `value` as a versioned document.
 pub(crate) fn decode<T: DeserializeOwned>(property: &str, value: &str) -> Result<T, DocumentError> {
+    decode_up_to(DOCUMENT_VERSION, property, value)
+}
+
+fn decode_up_to<T: DeserializeOwned>(
+    known: u64,
+    property: &str,
+    value: &str,
+) -> Result<T, DocumentError> {
     let malformed = |cause| DocumentError::Malformed {
         property: property.to_owned(),
         cause,
@@ -164,7 +233,7 @@ pub(crate) fn decode<T: DeserializeOwned>(property: &str, value: &str) -> Result
         serde_json::from_str(value).map_err(malformed)?;
     let version = fields.remove("version").unwrap_or_default();
     match version.as_u64() {
-        Some(DOCUMENT_VERSION) => {}
+        Some(version) if (DOCUMENT_VERSION..=known).contains(&version) => {}
         Some(version) => {
             return Err(DocumentError::UnknownVersion {
                 property: property.to_owned(),
@@ -181,10 +250,15 @@ pub(crate) fn decode<T: DeserializeOwned>(property: &str, value: &str) -> Result
 
 /// Writes `document` with its version, if it fits a property.
 pub(crate) fn encode<T: Serialize>(property: &str, document: &T) -> Result<String, DocumentError> {
-    let versioned = Versioned {
-        version: DOCUMENT_VERSION,
-        document,
-    };
+    encode_as(DOCUMENT_VERSION, property, document)
+}
+
+fn encode_as<T: Serialize>(
+    version: u64,
+    property: &str,
+    document: &T,
+) -> Result<String, DocumentError> {
+    let versioned = Versioned { version, document };
     let text = serde_json::to_string(&versioned).map_err(|cause| DocumentError::Malformed {
         property: property.to_owned(),
         cause,
@@ -280,6 +354,44 @@ mod tests {
             document.encode(PROPERTY),
             Err(DocumentError::TooLarge { .. })
         ));
+    }
+
+    #[test]
+    fn a_target_document_with_sealed_secrets_has_a_version_that_older_programs_refuse() {
+        let property = "bulkhead:target:x";
+        let document = |secret| TargetDocument {
+            chap: vec![ChapUser {
+                user: "ann".to_owned(),
+                secret,
+            }],
+            ..TargetDocument::default()
+        };
+        let plain = Secret::new("twelve chars".to_owned()).expect("long enough");
+        for (secret, text) in [
+            (
+                KeptSecret::Plain(plain),
+                r#"{"version":1,"chap":[{"user":"ann","secret":"twelve chars"}]}"#,
+            ),
+            (
+                KeptSecret::Sealed("1:00c0ffee:ab".to_owned()),
+                r#"{"version":2,"chap":[{"user":"ann","sealed":"1:00c0ffee:ab"}]}"#,
+            ),
+        ] {
+            let document = document(secret);
+            assert_eq!(document.encode(property).expect("fits"), text);
+            let read = TargetDocument::decode(property, text).expect("read back");
+            assert_eq!(read, document);
+        }
+        for bad in [
+            r#"{"version":2,"chap":[{"user":"ann"}]}"#,
+            r#"{"version":2,"chap":[{"user":"ann","secret":"twelve chars","sealed":"1"}]}"#,
+            r#"{"version":3}"#,
+            r#"{"version":0}"#,
+        ] {
+            assert!(TargetDocument::decode(property, bad).is_err(), "{bad}");
+        }
+        // Nothing but a target document has secrets.
+        assert!(VolumeDocument::decode(PROPERTY, r#"{"version":2}"#).is_err());
     }
 
     #[test]

@@ -11,7 +11,8 @@ mod wish;
 
 pub use access::AccessRule;
 pub use document::{
-    ChapUser, DOCUMENT_VERSION, DocumentError, IscsiMap, NbdExport, TargetDocument, VolumeDocument,
+    ChapUser, DOCUMENT_VERSION, DocumentError, IscsiMap, KeptSecret, NbdExport, SEALED_VERSION,
+    TargetDocument, VolumeDocument,
 };
 pub(crate) use document::{decode, encode};
 pub use identity::Identity;

@@ -22,6 +22,12 @@ pub enum ApplianceCommand {
     /// Make the heads what an appliance file says
     #[command(after_help = APPLY_EXAMPLES)]
     Apply(ChangeArgs),
+    /// Give the running cluster another secret; nothing is interrupted
+    ///
+    /// Corosync, the heads' consoles and what is sealed in pools go by it. The former one is kept on every head
+    /// until it is removed by hand, so that pools that are not served now can be read later.
+    #[command(after_help = ROTATE_EXAMPLES)]
+    RotateKey(ChangeArgs),
     /// Print the JSON schema of the file, for editors
     Schema,
     /// What `check` asks a head, as lines of words divided by tabs; reads the disks to look at
@@ -68,6 +74,11 @@ Exit codes, besides the common ones:
   0   everything is as the file says
   12  the check finds errors, which are printed; nothing was changed
   14  something is in the way; nothing was changed";
+
+const ROTATE_EXAMPLES: &str = "Examples:
+  bulkhead appliance rotate-key appliance.toml --ssh
+
+Every head must be reachable. It may be repeated, also after it was cut off.";
 
 /// `appliance check`
 #[derive(Debug, Args)]

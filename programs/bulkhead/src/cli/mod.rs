@@ -51,7 +51,7 @@ pub use manual::write as manual_pages;
 pub use misunderstood::{misunderstood, without_odd_tips};
 pub use pool::MoveArgs;
 pub use rescue::RescueArgs;
-pub use serve::{NbdAddress, ServeArgs};
+pub use serve::{ClaimsWord, NbdAddress, ServeArgs};
 pub use transfer::refuse_terminal;
 
 use crate::legs::Said;
@@ -144,6 +144,7 @@ impl Common {
         let mut add = |name: &str, value: OsString| options.extend([name.into(), value]);
         add("--run-dir", self.settings.run_dir.clone().into());
         add("--state-dir", self.settings.state_dir.clone().into());
+        add("--cluster-key", self.settings.cluster_key.clone().into());
         for place in &self.search {
             add("--search", place.clone().into());
         }

@@ -15,6 +15,12 @@ pub enum ReplicateCommand {
     /// Print the fingerprint by which other pools know this one; make its key if it has none
     #[command(after_help = "Example:\n  bulkhead replicate identity tank")]
     Identity(WhichPool),
+    /// Make another key for the pool; the other pools have to be told its new fingerprint
+    ///
+    /// Nothing is replicated between this pool and the others until both sides know the fingerprint: the
+    /// answer says what to do where. What was missed follows with the next run.
+    #[command(after_help = "Example:\n  bulkhead replicate rotate-key tank")]
+    RotateKey(WhichPool),
     /// Let another pool replicate into this one
     #[command(after_help = ACCEPT_EXAMPLE)]
     Accept {
@@ -139,6 +145,7 @@ impl ReplicateCommand {
         let (pool, request): (Whose, _) = match self {
             Self::Identity(pool) => (pool.into(), ReplicateRequest::Identity),
             Self::List(pool) => (pool.into(), ReplicateRequest::List),
+            Self::RotateKey(pool) => (pool.into(), ReplicateRequest::RotateKey),
             Self::Accept {
                 fingerprint,
                 below,

@@ -271,7 +271,16 @@ mod tests {
         use takeover::{Evidence, Label, Peer, judge};
 
         let text = include_str!("../../../../examples/two-pools.toml");
-        let appliance = appliance::parse(text).expect("well formed").appliance;
+        let first = text
+            .split("[pools.")
+            .nth(1)
+            .and_then(|rest| rest.split(']').next());
+        let first = first.expect("a pool");
+        let text = format!(
+            "{text}\n[pools.{first}.nbd_tls]\ncertificate_file = \"/c\"\nkey_file = \"/k\"\n\
+             client_authority_file = \"/a\"\n[pools.{first}.replication]\naddress = \"fd77::1\"\n"
+        );
+        let appliance = appliance::parse(&text).expect("well formed").appliance;
         for (name, pool) in &appliance.pools {
             let evidence = Evidence {
                 pool: name.clone(),
@@ -295,6 +304,13 @@ mod tests {
             let expected: Vec<u16> = (1..).take(pool.addresses.len()).collect();
             assert_eq!(groups, expected);
             assert_eq!(args.arc_size, pool.arc);
+            let is_first = name.as_str() == first;
+            let file = |path: &str| is_first.then(|| PathBuf::from(path));
+            assert_eq!(args.nbd_tls_cert, file("/c"));
+            assert_eq!(args.nbd_tls_key, file("/k"));
+            assert_eq!(args.nbd_tls_ca, file("/a"));
+            let listener = "[fd77::1]:8873".parse().expect("an address");
+            assert_eq!(args.replication, is_first.then_some(listener));
         }
     }
 }

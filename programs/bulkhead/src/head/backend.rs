@@ -312,11 +312,13 @@ impl Backend for Machine {
         }
     }
 
-    fn appliance(&self) -> Result<Value, Failure> {
-        let text = crate::appliance::read(&self.args.file)?;
-        let parsed = appliance::parse(&text)
-            .ok()
-            .map(|parsed| json!(parsed.appliance));
+    fn appliance(&self, with_secrets: bool) -> Result<Value, Failure> {
+        let mut text = crate::appliance::read(&self.args.file)?;
+        let mut parsed = appliance::parse(&text).ok().map(|parsed| parsed.appliance);
+        if !with_secrets {
+            text = appliance::secret::hide_text(&text);
+            parsed.iter_mut().for_each(appliance::secret::hide);
+        }
         Ok(json!({"path": self.args.file, "text": text, "appliance": parsed}))
     }
 

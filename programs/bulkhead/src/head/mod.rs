@@ -70,6 +70,7 @@ fn certificate(args: &CertificateArgs, folder: &std::path::Path) -> Result<Strin
 
 fn serve(command: &HeadCommand, common: &Common) -> Result<(), Failure> {
     log_to_stderr();
+    crate::confine::head();
     let failed = |what: &str, error: &dyn std::fmt::Display| {
         Failure::new(FailureKind::Failed, format!("{what}: {error}"))
     };

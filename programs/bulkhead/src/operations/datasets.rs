@@ -10,6 +10,7 @@ use zpool::dataset::{DatasetErrorKind, DatasetInfo, DatasetRef, Snapshots};
 use super::Context;
 use super::documents::{All, Documents, Edits};
 use super::failures;
+use crate::seals::Ring;
 
 /// A checked name of a volume or of the pool itself.
 pub enum Dataset {
@@ -62,6 +63,14 @@ impl Documents for Context<'_> {
 
     fn all(&self) -> Result<Arc<All>, Failure> {
         self.known.all(self.pool)
+    }
+
+    fn ring(&self) -> Result<Ring, Failure> {
+        self.known.ring(self.pool)
+    }
+
+    fn ring_to_seal(&self) -> Result<Ring, Failure> {
+        self.known.ring_to_seal(self.pool)
     }
 
     fn is_volume(&self, name: &VolumeName) -> Result<bool, Failure> {

@@ -12,6 +12,9 @@ use control::failure::chain;
 use control::{Failure, FailureKind};
 use units::{IscsiName, VolumeName};
 
+use super::secrets;
+use crate::seals::Ring;
+
 /// Our own properties of one dataset, by name, as they are set there.
 pub type Own = BTreeMap<String, String>;
 
@@ -98,6 +101,10 @@ pub trait Documents {
     fn all(&self) -> Result<Arc<All>, Failure>;
     /// Whether there is a volume of that name, with documents or without.
     fn is_volume(&self, name: &VolumeName) -> Result<bool, Failure>;
+    /// The keys that open the secrets in them.
+    fn ring(&self) -> Result<Ring, Failure>;
+    /// The same, with one that seals.
+    fn ring_to_seal(&self) -> Result<Ring, Failure>;
     /// Changes user properties of some datasets, all at once or none; durable on return.
     fn edit_all(&self, edits: Vec<(String, Edits)>) -> Result<(), Failure>;
 
@@ -181,7 +188,7 @@ pub fn new_identity() -> Result<(String, Option<String>), Failure> {
     Ok((IDENTITY_PROPERTY.to_owned(), Some(identity)))
 }
 
-fn encoded(result: Result<String, DocumentError>) -> Result<String, Failure> {
+pub(super) fn encoded(result: Result<String, DocumentError>) -> Result<String, Failure> {
     result.map_err(|error| document_failure(&error))
 }
 
@@ -199,13 +206,17 @@ pub fn target_document(
         .map_err(|error| document_failure(&error))
 }
 
-/// Keeps the document of a target.
+/// Keeps the document of a target, with its secrets sealed.
 pub fn set_target_document(
     documents: &dyn Documents,
     name: &IscsiName,
     document: &TargetDocument,
 ) -> Result<(), Failure> {
     let property = target_property(name);
+    let mut document = document.clone();
+    if document.secrets().next().is_some() {
+        secrets::seal_target(&documents.ring_to_seal()?, &property, &mut document)?;
+    }
     let value = encoded(document.encode(&property))?;
     documents.edit(&documents.root(), vec![(property, Some(value))])
 }
@@ -246,6 +257,14 @@ pub mod fake {
             Ok(Arc::new(
                 self.datasets.borrow().clone().into_iter().collect(),
             ))
+        }
+
+        fn ring(&self) -> Result<Ring, Failure> {
+            Ok(crate::seals::fake::ring())
+        }
+
+        fn ring_to_seal(&self) -> Result<Ring, Failure> {
+            self.ring()
         }
 
         fn is_volume(&self, name: &VolumeName) -> Result<bool, Failure> {

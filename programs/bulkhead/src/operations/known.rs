@@ -13,6 +13,7 @@ use zpool::dataset::DatasetErrorKind;
 use super::datasets::Dataset;
 use super::documents::{All, Own};
 use super::failures;
+use crate::seals::{Ring, Seals};
 
 /// Where documents are read.
 pub trait Source {
@@ -46,10 +47,18 @@ fn cannot_exist(kind: &DatasetErrorKind) -> bool {
     )
 }
 
+fn guid(pool: &Pool) -> Result<u64, Failure> {
+    Ok(pool.status().map_err(failures::pool)?.guid)
+}
+
 /// What is known of a pool's documents. Whoever changes one says so *after* the change and before
 /// telling anybody of it.
 #[derive(Default)]
-pub struct Known(Mutex<State>);
+pub struct Known {
+    state: Mutex<State>,
+    /// The keys of the secrets among them; none where no document with secrets is looked at.
+    seals: Option<Seals>,
+}
 
 #[derive(Default)]
 struct State {
@@ -60,8 +69,28 @@ struct State {
 }
 
 impl Known {
+    /// Nothing is known yet. Secrets are sealed with these keys.
+    pub fn with_seals(seals: Seals) -> Self {
+        Self {
+            state: Mutex::default(),
+            seals: Some(seals),
+        }
+    }
+
+    /// The keys that open the secrets of `pool`.
+    pub fn ring(&self, pool: &Pool) -> Result<Ring, Failure> {
+        let seals = self.seals.as_ref();
+        seals.map_or(Ok(Ring::none()), |seals| seals.ring(|| guid(pool)))
+    }
+
+    /// The same, with one that seals.
+    pub fn ring_to_seal(&self, pool: &Pool) -> Result<Ring, Failure> {
+        let seals = self.seals.as_ref();
+        seals.map_or(Ok(Ring::none()), |seals| seals.ring_to_seal(|| guid(pool)))
+    }
+
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.0.lock().expect("no holder panics")
+        self.state.lock().expect("no holder panics")
     }
 
     /// All documents of `pool` as they are now. May block.

@@ -16,6 +16,7 @@ pub mod rescue_clones;
 mod rollback;
 pub mod schedule;
 pub mod scrub;
+pub mod secrets;
 mod snapshot;
 pub mod space;
 mod status;

@@ -14,7 +14,7 @@ use zpool::pool::{
 use super::documents::Documents;
 use super::next_step::steps;
 use super::space::{self, Promises};
-use super::{Context, documents, failures, nbd, scrub, target};
+use super::{Context, documents, failures, nbd, scrub, secrets, target};
 
 /// Everything at a glance, as far as a pool can tell without a server.
 pub fn glance(context: &Context<'_>) -> Result<Answer, Failure> {
@@ -25,7 +25,8 @@ pub fn glance(context: &Context<'_>) -> Result<Answer, Failure> {
 /// The exports beside a pool's state.
 pub fn status(context: &Context<'_>, pool: PoolStatus) -> Result<Status, Failure> {
     let all = context.all()?;
-    let (wish, problems) = documents::wish(&context.root(), &all);
+    let (wish, mut problems) = documents::wish(&context.root(), &all);
+    problems.extend(secrets::problems(&wish, &context.ring()?));
     let targets = wish.targets.iter();
     Ok(Status {
         pool,

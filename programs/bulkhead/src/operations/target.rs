@@ -2,8 +2,8 @@
 
 use control::answer::{Done, TargetView, UnitView};
 use control::exports::{
-    AccessRule, ChapUser, IscsiMap, TargetDocument, TargetWish, VolumeFacts, mode_property,
-    part_names, target_property,
+    AccessRule, ChapUser, IscsiMap, KeptSecret, TargetDocument, TargetWish, VolumeFacts,
+    mode_property, part_names, target_property,
 };
 use control::request::{TargetRequest, Who};
 use control::{Answer, Failure, FailureKind, Secret};
@@ -13,6 +13,7 @@ use super::documents::{
     All, Documents, Edits, export_document, export_edits, set_target_document, target_document,
     volume, wish,
 };
+use super::secrets::{Direction, Secrets};
 
 /// Performs one request.
 pub fn perform(documents: &dyn Documents, request: TargetRequest) -> Result<Answer, Failure> {
@@ -62,14 +63,20 @@ pub fn perform(documents: &dyn Documents, request: TargetRequest) -> Result<Answ
                 document.access.summary()
             ))
         }),
-        TargetRequest::ChapSet { name, user, secret } => change(documents, &name, |document| {
-            chap_set(document, &user, &secret)?;
-            Ok(format!("{name} asks user {user} for its secret"))
-        }),
-        TargetRequest::MutualSet { name, user, secret } => change(documents, &name, |document| {
-            mutual_set(document, &user, &secret)?;
-            Ok(format!("{name} proves itself as user {user}"))
-        }),
+        TargetRequest::ChapSet { name, user, secret } => {
+            let known = Secrets::of(documents, &name)?;
+            change(documents, &name, |document| {
+                chap_set(document, &known, &user, &secret)?;
+                Ok(format!("{name} asks user {user} for its secret"))
+            })
+        }
+        TargetRequest::MutualSet { name, user, secret } => {
+            let known = Secrets::of(documents, &name)?;
+            change(documents, &name, |document| {
+                mutual_set(document, &known, &user, &secret)?;
+                Ok(format!("{name} proves itself as user {user}"))
+            })
+        }
         TargetRequest::ChapClear { name, user } => change(documents, &name, |document| {
             chap_clear(document, user.as_deref())
         }),
@@ -368,36 +375,55 @@ fn deny(target: &IscsiName, rule: &mut AccessRule, who: &Who) -> Result<(), Fail
     Ok(())
 }
 
-fn chap_set(document: &mut TargetDocument, user: &str, secret: &Secret) -> Result<(), Failure> {
+fn chap_set(
+    document: &mut TargetDocument,
+    known: &Secrets,
+    user: &str,
+    secret: &Secret,
+) -> Result<(), Failure> {
     let mutual = document.mutual.as_ref();
-    if mutual.is_some_and(|mutual| mutual.secret == *secret) {
+    if mutual.is_some_and(|mutual| known.is(Direction::Target, mutual, secret)) {
         return Err(same_secret());
     }
     let new = ChapUser {
         user: user.to_owned(),
-        secret: secret.clone(),
+        secret: KeptSecret::Plain(secret.clone()),
     };
     match document.chap.iter_mut().find(|chap| chap.user == user) {
-        Some(known) => *known = new,
+        Some(old) if known.is(Direction::Initiator, old, secret) => {}
+        Some(old) => *old = new,
         None => document.chap.push(new),
     }
     Ok(())
 }
 
-fn mutual_set(document: &mut TargetDocument, user: &str, secret: &Secret) -> Result<(), Failure> {
+fn mutual_set(
+    document: &mut TargetDocument,
+    known: &Secrets,
+    user: &str,
+    secret: &Secret,
+) -> Result<(), Failure> {
     if document.chap.is_empty() {
         return Err(Failure::usage(
             "a target proves itself only to initiators that prove themselves",
         )
         .advise("give the initiators their secret first: `bulkhead target chap set`"));
     }
-    if document.chap.iter().any(|chap| chap.secret == *secret) {
+    let is_it = |direction, chap: &ChapUser| known.is(direction, chap, secret);
+    if document
+        .chap
+        .iter()
+        .any(|chap| is_it(Direction::Initiator, chap))
+    {
         return Err(same_secret());
     }
-    document.mutual = Some(ChapUser {
-        user: user.to_owned(),
-        secret: secret.clone(),
-    });
+    let old = document.mutual.as_ref();
+    if !old.is_some_and(|old| old.user == user && is_it(Direction::Target, old)) {
+        document.mutual = Some(ChapUser {
+            user: user.to_owned(),
+            secret: KeptSecret::Plain(secret.clone()),
+        });
+    }
     Ok(())
 }
 
@@ -588,13 +614,42 @@ mod tests {
     }
 
     #[test]
+    fn a_secret_is_kept_sealed_and_is_known_again_when_it_is_set_again() {
+        let documents = pool();
+        let set = |user: &str, text: &str| TargetRequest::ChapSet {
+            name: target(),
+            user: user.to_owned(),
+            secret: secret(text),
+        };
+        let mutual = |text: &str| TargetRequest::MutualSet {
+            name: target(),
+            user: "tank".to_owned(),
+            secret: secret(text),
+        };
+        assert!(changed(perform(&documents, set("ann", "the first secret"))));
+        assert!(!changed(perform(
+            &documents,
+            set("ann", "the first secret")
+        )));
+        assert!(perform(&documents, mutual("the first secret")).is_err());
+        assert!(changed(perform(&documents, mutual("the other secret"))));
+        assert!(!changed(perform(&documents, mutual("the other secret"))));
+        assert!(perform(&documents, set("bob", "the other secret")).is_err());
+        assert!(changed(perform(&documents, set("ann", "a newer secret"))));
+        let kept = format!("{:?}", documents.datasets.borrow());
+        assert!(kept.contains("ann") && kept.contains("sealed"));
+        assert!(!kept.contains("secret"), "{kept}");
+    }
+
+    #[test]
     fn the_two_directions_never_share_a_secret_and_none_is_shown() {
         let mut document = TargetDocument::default();
         let shared = secret("the same secret");
-        assert!(mutual_set(&mut document, "t", &shared).is_err());
-        chap_set(&mut document, "ann", &shared).expect("set");
-        assert!(mutual_set(&mut document, "t", &shared).is_err());
-        mutual_set(&mut document, "t", &secret("another secret")).expect("set");
+        let known = Secrets::of(&pool(), &target()).expect("keys");
+        assert!(mutual_set(&mut document, &known, "t", &shared).is_err());
+        chap_set(&mut document, &known, "ann", &shared).expect("set");
+        assert!(mutual_set(&mut document, &known, "t", &shared).is_err());
+        mutual_set(&mut document, &known, "t", &secret("another secret")).expect("set");
         let wish = TargetWish {
             document,
             units: Default::default(),

@@ -2,20 +2,18 @@
 
 use control::answer::Done;
 use control::replication::{
-    EVERY_SECONDS_MAX, EVERY_SECONDS_MIN, KEEP_DAYS_MAX, KEEP_MAX, KeyDocument, Peer,
-    PeersDocument, REPLICATE_PROPERTY, REPLICATE_STATE_PROPERTY, REPLICATION_KEY_PROPERTY,
-    REPLICATION_PEERS_PROPERTY, ReplicateDocument, ReplicateRequest, ReplicateState,
-    ReplicatedView, ReplicationView, Retention,
+    EVERY_SECONDS_MAX, EVERY_SECONDS_MIN, KEEP_DAYS_MAX, KEEP_MAX, Peer, PeersDocument,
+    REPLICATE_PROPERTY, REPLICATE_STATE_PROPERTY, REPLICATION_PEERS_PROPERTY, ReplicateDocument,
+    ReplicateRequest, ReplicateState, ReplicatedView, ReplicationView, Retention,
 };
 use control::{Answer, Failure, FailureKind};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use units::VolumeName;
 
-use super::identity::Identity;
-use super::{copies, now_unix_s, promote, receiver, sender, under_way};
+use super::{copies, key, now_unix_s, promote, receiver, sender, under_way};
 use crate::operations::Context;
-use crate::operations::documents::Documents;
+use crate::operations::documents::{All, Documents};
 
 /// Most pools that may replicate into one; their list has to fit into a property.
 const PEERS_MAX: usize = 24;
@@ -28,9 +26,10 @@ pub fn perform(
 ) -> Result<Answer, Failure> {
     match request {
         ReplicateRequest::Identity => {
-            identity(context)?;
+            key::identity(context)?;
             view(context)
         }
+        ReplicateRequest::RotateKey => key::rotate(context),
         ReplicateRequest::Accept(peer) => accept(context, peer),
         ReplicateRequest::Revoke { fingerprint } => {
             let mut document = peers(context)?;
@@ -88,12 +87,12 @@ fn root(context: &Context<'_>) -> String {
     context.pool.name().to_string()
 }
 
-fn load<T: DeserializeOwned>(
-    context: &Context<'_>,
+/// The value of a property of `dataset`.
+pub fn load<T: DeserializeOwned>(
+    all: &All,
     dataset: &str,
     property: &str,
 ) -> Result<Option<T>, Failure> {
-    let all = context.all()?;
     let Some(text) = all.own(dataset).and_then(|own| own.get(property)) else {
         return Ok(None);
     };
@@ -114,20 +113,9 @@ fn store(
     context.edit(dataset, vec![(property.to_owned(), Some(text))])
 }
 
-/// Who the pool is; made now if it was nobody.
-pub fn identity(context: &Context<'_>) -> Result<Identity, Failure> {
-    let root = root(context);
-    if let Some(document) = load::<KeyDocument>(context, &root, REPLICATION_KEY_PROPERTY)? {
-        return Identity::of(&document);
-    }
-    let document = Identity::make(&root)?;
-    store(context, &root, REPLICATION_KEY_PROPERTY, &document)?;
-    Identity::of(&document)
-}
-
 /// Who may replicate into the pool.
 pub fn peers(context: &Context<'_>) -> Result<PeersDocument, Failure> {
-    let found = load(context, &root(context), REPLICATION_PEERS_PROPERTY)?;
+    let found = load(&*context.all()?, &root(context), REPLICATION_PEERS_PROPERTY)?;
     Ok(found.unwrap_or(PeersDocument {
         version: 1,
         peers: Vec::new(),
@@ -185,7 +173,7 @@ fn set(
     if document_of(context, dataset)?.as_ref() == Some(&document) {
         return Ok(Done::already(format!("{dataset} is replicated so already")));
     }
-    let fingerprint = identity(context)?.fingerprint;
+    let fingerprint = key::identity(context)?.fingerprint;
     store(context, dataset.as_str(), REPLICATE_PROPERTY, &document)?;
     Ok(Done::changed(format!(
         "{dataset} is replicated to {} at {}; there, accept {fingerprint}",
@@ -198,12 +186,13 @@ pub fn document_of(
     context: &Context<'_>,
     dataset: &VolumeName,
 ) -> Result<Option<ReplicateDocument>, Failure> {
-    load(context, dataset.as_str(), REPLICATE_PROPERTY)
+    load(&*context.all()?, dataset.as_str(), REPLICATE_PROPERTY)
 }
 
 /// How it went.
 pub fn state_of(context: &Context<'_>, dataset: &VolumeName) -> ReplicateState {
-    let found = load(context, dataset.as_str(), REPLICATE_STATE_PROPERTY);
+    let load = |all: &All| load(all, dataset.as_str(), REPLICATE_STATE_PROPERTY);
+    let found = context.all().and_then(|all| load(&all));
     found.ok().flatten().unwrap_or_default()
 }
 
@@ -234,8 +223,6 @@ pub fn replicated(context: &Context<'_>) -> Result<Vec<(VolumeName, ReplicateDoc
 }
 
 fn view(context: &Context<'_>) -> Result<Answer, Failure> {
-    let key = load::<KeyDocument>(context, &root(context), REPLICATION_KEY_PROPERTY)?;
-    let fingerprint = key.map(|key| Identity::of(&key)).transpose()?;
     let now = now_unix_s();
     let running = under_way::now();
     let one = |(dataset, document): (VolumeName, ReplicateDocument)| {
@@ -253,7 +240,7 @@ fn view(context: &Context<'_>) -> Result<Answer, Failure> {
     };
     Ok(Answer::Replication(Box::new(ReplicationView {
         pool: context.pool.name().clone(),
-        fingerprint: fingerprint.map(|identity| identity.fingerprint),
+        fingerprint: key::known_by(context)?,
         peers: peers(context)?.peers,
         replicated: replicated(context)?.into_iter().map(one).collect(),
         copies: copies::views(context)?,

@@ -3,7 +3,8 @@
 
 use std::sync::Arc;
 
-use control::replication::{Fingerprint, KeyDocument};
+use certificates::Purpose;
+use control::replication::Fingerprint;
 use control::{Failure, FailureKind};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, verify_tls13_signature};
@@ -14,6 +15,15 @@ use rustls::{
     PeerMisbehaved, ServerConfig, SignatureScheme,
 };
 use sha2::{Digest, Sha256};
+use zeroize::Zeroizing;
+
+/// A certificate (DER) and its private key (PKCS #8).
+pub struct NewKey {
+    /// What others see.
+    pub certificate: Vec<u8>,
+    /// What nobody else sees.
+    pub key: Zeroizing<Vec<u8>>,
+}
 
 /// A pool's key.
 pub struct Identity {
@@ -25,33 +35,26 @@ pub struct Identity {
 
 impl Identity {
     /// A new key, for the pool of this name.
-    pub fn make(pool: &str) -> Result<KeyDocument, Failure> {
-        let made = rcgen::generate_simple_self_signed(vec![format!("{pool}.bulkhead")]);
-        let made = made.map_err(|error| {
+    pub fn make(pool: &str) -> Result<NewKey, Failure> {
+        let name = format!("{pool}.bulkhead");
+        let made = certificates::make(&[name], Purpose::Any).map_err(|error| {
             let message = format!("make a key for replication: {error}");
             Failure::new(FailureKind::Failed, message)
         })?;
-        Ok(KeyDocument {
-            version: 1,
-            certificate: units::hex::encode(made.cert.der()),
-            key: units::hex::encode(&made.key_pair.serialize_der()),
+        Ok(NewKey {
+            certificate: made.certificate,
+            key: Zeroizing::new(made.key),
         })
     }
 
-    /// The key of a document.
-    pub fn of(document: &KeyDocument) -> Result<Self, Failure> {
-        let broken = || {
-            let message = "the pool's key for replication cannot be read";
-            Failure::new(FailureKind::Failed, message)
-        };
-        let certificate = units::hex::decode(&document.certificate).ok_or_else(broken)?;
-        let key = units::hex::decode(&document.key).ok_or_else(broken)?;
-        let certificate = CertificateDer::from(certificate);
-        Ok(Self {
+    /// What was made, or kept.
+    pub fn of(made: NewKey) -> Self {
+        let certificate = CertificateDer::from(made.certificate);
+        Self {
             fingerprint: fingerprint(&certificate),
-            key: PrivatePkcs8KeyDer::from(key).into(),
+            key: PrivatePkcs8KeyDer::from(made.key.to_vec()).into(),
             certificate,
-        })
+        }
     }
 
     /// TLS towards the pool with this certificate.
@@ -205,15 +208,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_key_is_read_back_and_known_by_its_fingerprint() {
-        let document = Identity::make("tank").expect("made");
-        let text = serde_json::to_string(&document).expect("JSON");
-        assert!(text.len() < 4096, "it has to fit into a property");
-        let (one, again) = (Identity::of(&document), Identity::of(&document));
-        let (one, again) = (one.expect("read"), again.expect("read"));
-        assert_eq!(one.fingerprint, again.fingerprint);
-        let other = Identity::make("tank").expect("made");
-        let other = Identity::of(&other).expect("read");
+    fn a_pool_is_known_by_the_fingerprint_of_its_key() {
+        let one = Identity::of(Identity::make("tank").expect("made"));
+        let other = Identity::of(Identity::make("tank").expect("made"));
         assert_ne!(one.fingerprint, other.fingerprint);
         let pinned = Pinned::new(vec![one.fingerprint.clone()]);
         assert!(pinned.check(&one.certificate).is_ok());

@@ -2,7 +2,7 @@
 //!
 //! What is replicated, and who may replicate into the pool, stands in the pool's properties, so
 //! that it goes on with whichever head serves the pool. `documents` reads and writes those;
-//! `identity` is the pool's key and the check of the peer's; `wire` is what the two sides say to
+//! `key` keeps the pool's key, `identity` uses it and checks the peer's; `wire` is what the two sides say to
 //! each other; `sender` and `receiver` are the two sides, `retention` is what the receiver keeps,
 //! `places` are its connections; `service` runs both in a pool server;
 //! `under_way` is the run of the moment; `copies` are the volumes that came from elsewhere, and
@@ -11,6 +11,7 @@
 mod copies;
 mod documents;
 mod identity;
+mod key;
 mod places;
 mod promote;
 mod receiver;
@@ -21,6 +22,7 @@ mod under_way;
 mod wire;
 
 pub use documents::perform;
+pub use key::seal_key;
 pub use service::{Access, Service};
 
 use std::time::{SystemTime, UNIX_EPOCH};

@@ -16,6 +16,7 @@ use zpool::dataset::{DatasetErrorKind, Snapshots};
 
 use super::documents;
 use super::identity::fingerprint;
+use super::key;
 use super::promote::refuse_promoted;
 use super::sender::TAG_PREFIX;
 use super::wire::{self, FromReceiver, FromSender, Offer, Present, Until};
@@ -117,7 +118,7 @@ pub fn serve(context: &Context<'_>, stream: TcpStream, number: u64) -> Result<()
 fn agree(context: &Context<'_>, stream: TcpStream) -> Result<Tls, Failure> {
     let identity = {
         let _alone = context.live.alone();
-        documents::identity(context)?
+        key::identity(context)?
     };
     let accepted = documents::peers(context)?.peers.into_iter();
     let tls_error = |error: rustls::Error| {

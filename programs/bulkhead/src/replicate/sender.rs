@@ -20,6 +20,7 @@ use zpool::dataset::{DatasetInfo, Snapshots};
 use zpool::transfer::{Base, ResumeToken, SendForm, SendSpec, TransferErrorKind};
 
 use super::documents;
+use super::key;
 use super::now_unix_s;
 use super::under_way::Turn;
 use super::wire::{self, FromReceiver, FromSender, Offer, Present};
@@ -169,7 +170,7 @@ fn connect(context: &Context<'_>, document: &ReplicateDocument) -> Result<Tls, F
     };
     let identity = {
         let _alone = context.live.alone();
-        documents::identity(context)?
+        key::identity(context)?
     };
     let config = identity.client(&document.peer).map_err(|error| {
         Failure::new(

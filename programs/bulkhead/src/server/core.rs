@@ -16,6 +16,7 @@ use units::{PoolName, VolumeName};
 use zpool::volume::Paused;
 
 use super::connections::Kept;
+use super::secrets;
 use super::serving::Serving;
 use super::shared_pool::SharedPool;
 use super::watch::Watch;
@@ -231,6 +232,7 @@ impl Core {
             ServerRequest::Ping => Ok(Done::already(format!("serving pool {}", self.name))),
             ServerRequest::Reload => {
                 self.serving.read_again()?;
+                secrets::seal(self);
                 Ok(Done::changed("the exports were read again"))
             }
             ServerRequest::Settle => self.settle(),

@@ -16,6 +16,7 @@ mod rescue;
 mod returning;
 mod room;
 mod schedules;
+mod secrets;
 mod serving;
 mod shared_pool;
 pub(crate) mod signals;
@@ -26,7 +27,7 @@ mod volumes;
 mod watch;
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
@@ -50,8 +51,10 @@ use self::returning::Awaited;
 use self::serving::{Serving, Setup};
 use self::shared_pool::SharedPool;
 use self::watch::Watch;
-use crate::cli::{Common, NbdAddress, ServeArgs};
+use crate::cli::{ClaimsWord, Common, NbdAddress, ServeArgs};
+use crate::confine;
 use crate::open;
+use crate::operations::Known;
 use crate::operations::events::News;
 use crate::places;
 use crate::reach::{self, End};
@@ -104,6 +107,7 @@ pub fn run(args: ServeArgs, common: &Common) -> Result<(), Failure> {
         // Nobody who started this server brings addresses along.
         warn_of_foreign_addresses(&args);
     }
+    confine::pool_server(&needs(&args, common, control.path()));
 
     let engine = open::start(engine_options(&args, common)?)?;
     signals::forward(sender.clone()).map_err(failed("wait for signals"))?;
@@ -131,7 +135,8 @@ pub fn run(args: ServeArgs, common: &Common) -> Result<(), Failure> {
         control.path().parent().unwrap_or(&common.settings.run_dir),
         &args.pool,
     );
-    let serving = Serving::new(setup, Arc::clone(&pool), rescues, started);
+    let known = Known::with_seals(places::seals(common));
+    let serving = Serving::new(setup, Arc::clone(&pool), known, rescues, started);
     let name = args.pool.clone();
     let audit = api::audit::Lines::new(&crate::audit::path(common));
     let core = Core::new(name, pool, serving, watch, started, sender, audit);
@@ -152,7 +157,7 @@ pub fn run(args: ServeArgs, common: &Common) -> Result<(), Failure> {
             replication = Some(service);
             supervisor.ready(&format!("serving pool {}", args.pool));
             open::allow_huge_pages();
-            wait(&core, &events, &mut supervisor)
+            wait(&core, common, &events, &mut supervisor)
         }
         Err(failure) => Outcome::Failed(failure),
     };
@@ -219,6 +224,28 @@ fn imported_by() -> String {
         env!("CARGO_PKG_VERSION"),
         zpool::host_name()
     )
+}
+
+/// What stays open to this server for as long as it lives.
+fn needs(args: &ServeArgs, common: &Common, control: &Path) -> confine::Needs {
+    let settings = &common.settings;
+    let mut folders = vec![settings.run_dir.clone(), settings.state_dir.clone()];
+    let sockets = args.nbd_addresses().into_iter();
+    let sockets = sockets.filter_map(|address| match address {
+        NbdAddress::Unix(path) => Some(path),
+        NbdAddress::Tcp(_) => None,
+    });
+    let sockets = sockets.chain([control.to_owned()]);
+    folders.extend(sockets.filter_map(|path| path.parent().map(Path::to_owned)));
+    if let Err(error) = std::fs::create_dir_all(&settings.state_dir) {
+        tracing::debug!(%error, "the state directory is not there");
+    }
+    confine::Needs {
+        only_devices: places::are_devices(common, &args.pool),
+        reservations: args.claims != ClaimsWord::Locks,
+        programs: crate::key_source::has_programs(),
+        folders,
+    }
 }
 
 /// Where this server shall take connections over TCP.
@@ -437,6 +464,7 @@ fn begin_the_rest(core: &Arc<Core>, is_counted: bool) {
         tracing::warn!(%error, "no events will be kept");
     }
     core.watch.look_at_datasets();
+    secrets::seal_beside(core);
     if !is_counted {
         count_other_volumes(core);
     }
@@ -452,8 +480,19 @@ enum Outcome {
     Failed(Failure),
 }
 
-fn wait(core: &Arc<Core>, events: &Receiver<Event>, supervisor: &mut Supervisor) -> Outcome {
+fn wait(
+    core: &Arc<Core>,
+    common: &Common,
+    events: &Receiver<Event>,
+    supervisor: &mut Supervisor,
+) -> Outcome {
+    let seals = places::seals(common);
+    let mut stamp = seals.stamp();
     loop {
+        let now = seals.stamp();
+        if std::mem::replace(&mut stamp, now) != now {
+            secrets::seal_beside(core);
+        }
         match events.recv_timeout(TICK) {
             Ok(Event::Stop(signal)) => {
                 tracing::info!(signal, "stopping");
@@ -467,6 +506,7 @@ fn wait(core: &Arc<Core>, events: &Receiver<Event>, supervisor: &mut Supervisor)
                 if let Err(failure) = core.serving.read_again() {
                     tracing::error!(%failure, "the exports could not be read again");
                 }
+                secrets::seal_beside(core);
             }
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return Outcome::Signal,

@@ -8,7 +8,10 @@ use std::time::{Duration, Instant};
 
 use block_device::SharedDevice;
 use control::answer::Status;
-use control::exports::{Change, Problem, TargetWish, UnitWish, Wish, difference};
+use control::exports::{
+    Change, ChapUser, Problem, TargetDocument, TargetWish, UnitWish, Wish, difference,
+    target_property,
+};
 use control::failure::chain;
 use control::{Failure, FailureKind};
 use iscsi::{
@@ -25,7 +28,9 @@ use super::unit_store::UnitStore;
 use super::volumes::Volumes;
 use crate::operations::documents::All;
 use crate::operations::in_use::Used;
+use crate::operations::secrets::{self, Direction};
 use crate::operations::{self, Known, documents, nbd_view, target_view};
+use crate::seals::Ring;
 
 /// Bytes of writes in memory over all iSCSI connections.
 const ISCSI_PAYLOAD_BYTES_MAX: u64 = 512 << 20;
@@ -86,7 +91,13 @@ struct Served {
 
 impl Serving {
     /// Serves nothing yet.
-    pub fn new(setup: Setup, pool: Arc<SharedPool>, rescues: Rescues, started: Instant) -> Self {
+    pub fn new(
+        setup: Setup,
+        pool: Arc<SharedPool>,
+        known: Known,
+        rescues: Rescues,
+        started: Instant,
+    ) -> Self {
         let workers = Arc::new(Workers::new("iscsi-worker", setup.workers));
         let budget = Budget::new(ISCSI_PAYLOAD_BYTES_MAX);
         let iscsi_limits = Limits {
@@ -101,7 +112,7 @@ impl Serving {
         let (iscsi_early, nbd_early) = (Arc::clone(&setup.early), Arc::clone(&setup.early));
         Self {
             volumes: Volumes::new(Arc::clone(&pool), started),
-            known: Arc::default(),
+            known: Arc::new(known),
             rescues,
             setup,
             pool,
@@ -141,6 +152,8 @@ impl Serving {
                  status {volume}` shows where the key is kept"
             ),
         }));
+        let ring = self.ring(&wish);
+        problems.extend(secrets::problems(&wish, &ring));
         let changes = difference(&served.wish, &wish);
         for problem in problems.iter().filter(|p| !served.problems.contains(p)) {
             tracing::error!(subject = problem.subject, "{}", problem.sentence);
@@ -148,7 +161,7 @@ impl Serving {
         report(&changes);
         served.volume_count = all.volumes().count() as u64;
         let decided_us = begun.elapsed().as_micros() as u64;
-        let iscsi = self.iscsi_wish(&mut served, &wish, &all);
+        let iscsi = self.iscsi_wish(&mut served, &wish, &all, &ring);
         let nbd = self.nbd_wish(&wish, &locked);
         let applied = self.iscsi.apply(iscsi);
         let nbd_applied = self.nbd.apply(nbd);
@@ -176,7 +189,13 @@ impl Serving {
         })
     }
 
-    fn iscsi_wish(&self, served: &mut Served, wish: &Wish, properties: &All) -> iscsi::Wish {
+    fn iscsi_wish(
+        &self,
+        served: &mut Served,
+        wish: &Wish,
+        properties: &All,
+        ring: &Ring,
+    ) -> iscsi::Wish {
         let mut targets = Vec::new();
         let rescued = self.rescues.exclusive();
         for (name, wanted) in &wish.targets {
@@ -208,7 +227,7 @@ impl Serving {
             targets.push(iscsi::TargetWish {
                 name: name.clone(),
                 portal_groups: wanted.document.portal_groups.clone(),
-                access: self.iscsi_access(&wanted.document),
+                access: self.iscsi_access(name, &wanted.document, ring),
                 target,
             });
         }
@@ -279,7 +298,25 @@ impl Serving {
         }
     }
 
-    fn iscsi_access(&self, document: &control::exports::TargetDocument) -> IscsiAccess {
+    /// The keys of the secrets. Without them nobody logs in where a secret is asked for.
+    fn ring(&self, wish: &Wish) -> Ring {
+        let mut targets = wish.targets.values();
+        if !targets.any(|target| target.document.secrets().next().is_some()) {
+            return Ring::none();
+        }
+        let ring = self.pool.require().and_then(|pool| self.known.ring(&pool));
+        ring.unwrap_or_else(|failure| {
+            tracing::error!(%failure, "no secret of the pool can be read");
+            Ring::none()
+        })
+    }
+
+    fn iscsi_access(
+        &self,
+        name: &IscsiName,
+        document: &TargetDocument,
+        ring: &Ring,
+    ) -> IscsiAccess {
         let rule = &document.access;
         let everyone = rule.everyone || self.setup.all_to_everyone;
         let initiators = match (everyone, rule.initiators.is_empty()) {
@@ -292,13 +329,25 @@ impl Serving {
         } else {
             rule.networks.clone()
         };
-        let credentials = |chap: &control::exports::ChapUser| Credentials {
-            user: chap.user.clone(),
-            secret: iscsi::Secret::new(chap.secret.reveal().as_bytes().to_vec()),
+        let property = target_property(name);
+        let credentials = |direction, chap: &ChapUser| {
+            let secret = secrets::open(ring, &property, direction, chap).ok()?;
+            Some(Credentials {
+                user: chap.user.clone(),
+                secret: iscsi::Secret::new(secret.reveal().as_bytes().to_vec()),
+            })
         };
+        // Whose secret cannot be read stays out: never is less asked for than the document says.
         let chap = (!document.chap.is_empty()).then(|| Chap {
-            initiators: document.chap.iter().map(credentials).collect(),
-            mutual: document.mutual.as_ref().map(credentials),
+            initiators: document
+                .chap
+                .iter()
+                .filter_map(|chap| credentials(Direction::Initiator, chap))
+                .collect(),
+            mutual: document
+                .mutual
+                .as_ref()
+                .and_then(|chap| credentials(Direction::Target, chap)),
         });
         IscsiAccess {
             initiators,

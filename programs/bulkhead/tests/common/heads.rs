@@ -24,6 +24,8 @@ impl Head {
 
     pub fn with_options(options: &str) -> Self {
         let machine = Machine::with_exported_volume();
+        // Whoever takes over has it, too.
+        std::fs::write(machine.path("authkey"), [7; 128]).expect("written");
         let server = machine.serve(options);
         Self {
             machine,
@@ -46,7 +48,7 @@ impl Head {
         }
     }
 
-    /// The server is killed, and another machine, which knows only the disks, takes the pool over.
+    /// The server is killed, and another head, which knows only the disks and the cluster's key, takes the pool over.
     pub fn taken_over(self, by: &str) -> Self {
         self.server.kill();
         let _ = std::fs::remove_dir_all(self.machine.path("state"));

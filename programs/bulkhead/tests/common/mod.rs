@@ -78,6 +78,7 @@ impl Machine {
             .args(words.split_whitespace())
             .env("BULKHEAD_RUN_DIR", self.path("run"))
             .env("BULKHEAD_STATE_DIR", self.path("state"))
+            .env("BULKHEAD_CLUSTER_KEY", self.path("authkey"))
             .env_remove("BULKHEAD_SEARCH")
             .env_remove("NOTIFY_SOCKET")
             .env_remove("WATCHDOG_USEC")

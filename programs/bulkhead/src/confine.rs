@@ -1,0 +1,275 @@
+//! Gives up, in the process itself, what a server never needs, so that whoever finds a mistake in a
+//! parser gains little. A unit of systemd does as much and more; Pacemaker starts servers without one.
+//!
+//! Called while the process has one thread: the others inherit all of it. What a kernel does not know
+//! is told, and the server goes on.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use landlock::{
+    ABI, AccessFs, Ruleset, RulesetAttr, RulesetCreatedAttr, RulesetStatus, path_beneath_rules,
+};
+use nix::libc;
+use rustix::thread::{
+    CapabilitySet, CapabilitySets, capabilities, remove_capability_from_bounding_set,
+    set_capabilities, set_no_new_privs,
+};
+use seccompiler::{BpfProgram, SeccompAction, SeccompFilter};
+
+/// How eagerly the kernel kills this process when memory is short: storage is to go last but few.
+const OOM_SCORE_ADJUST: &str = "-500";
+/// Newer than what is asked for here; older kernels do as much of it as they know.
+const LANDLOCK: ABI = ABI::V3;
+
+/// System calls that no server makes, nor what it starts: each looks into or changes other processes, or
+/// the kernel.
+const NEVER: [libc::c_long; 17] = [
+    libc::SYS_ptrace,
+    libc::SYS_process_vm_readv,
+    libc::SYS_process_vm_writev,
+    libc::SYS_pidfd_getfd,
+    libc::SYS_kcmp,
+    libc::SYS_kexec_load,
+    libc::SYS_kexec_file_load,
+    libc::SYS_init_module,
+    libc::SYS_finit_module,
+    libc::SYS_delete_module,
+    libc::SYS_bpf,
+    libc::SYS_perf_event_open,
+    libc::SYS_userfaultfd,
+    libc::SYS_add_key,
+    libc::SYS_request_key,
+    libc::SYS_keyctl,
+    libc::SYS_acct,
+];
+/// What a pool server does not do besides: mounts, name spaces, the clock, the machine.
+const NEVER_BY_A_POOL_SERVER: [libc::c_long; 23] = [
+    libc::SYS_mount,
+    libc::SYS_umount2,
+    libc::SYS_move_mount,
+    libc::SYS_open_tree,
+    libc::SYS_fsopen,
+    libc::SYS_fsconfig,
+    libc::SYS_fsmount,
+    libc::SYS_fspick,
+    libc::SYS_mount_setattr,
+    libc::SYS_pivot_root,
+    libc::SYS_chroot,
+    libc::SYS_setns,
+    libc::SYS_unshare,
+    libc::SYS_open_by_handle_at,
+    libc::SYS_quotactl,
+    libc::SYS_swapon,
+    libc::SYS_swapoff,
+    libc::SYS_reboot,
+    libc::SYS_settimeofday,
+    libc::SYS_clock_settime,
+    libc::SYS_clock_adjtime,
+    libc::SYS_adjtimex,
+    libc::SYS_sethostname,
+];
+/// The start of other programs.
+const PROGRAMS: [libc::c_long; 2] = [libc::SYS_execve, libc::SYS_execveat];
+
+/// Of what a head may do as root, what neither it nor any of its commands needs.
+const NEVER_BY_A_HEAD: CapabilitySet = CapabilitySet::SYS_MODULE
+    .union(CapabilitySet::SYS_TTY_CONFIG)
+    .union(CapabilitySet::MAC_OVERRIDE)
+    .union(CapabilitySet::MAC_ADMIN)
+    .union(CapabilitySet::AUDIT_CONTROL)
+    .union(CapabilitySet::AUDIT_READ)
+    .union(CapabilitySet::SYSLOG)
+    .union(CapabilitySet::WAKE_ALARM)
+    .union(CapabilitySet::BLOCK_SUSPEND)
+    .union(CapabilitySet::PERFMON)
+    .union(CapabilitySet::BPF)
+    .union(CapabilitySet::CHECKPOINT_RESTORE);
+
+/// What a pool server needs later.
+pub struct Needs {
+    /// All of the pool is on devices below `/dev`, and so will be what joins it.
+    pub only_devices: bool,
+    /// Disks may be reserved, which takes the right to administer the system.
+    pub reservations: bool,
+    /// Key programs may be started; what they in turn need is not known.
+    pub programs: bool,
+    /// Folders that it writes in besides.
+    pub folders: Vec<PathBuf>,
+}
+
+/// Confines a pool server; what could not be done.
+pub fn pool_server(needs: &Needs) -> Vec<&'static str> {
+    let mut missing = Vec::new();
+    let adjusted = std::fs::write("/proc/self/oom_score_adj", OOM_SCORE_ADJUST);
+    if let Err(error) = adjusted {
+        tracing::debug!(%error, "the kernel kills it as it does any other when memory is short");
+    }
+    note(&mut missing, "capabilities", keep(kept(needs)));
+    note(&mut missing, "no_new_privs", no_new_privileges());
+    if needs.only_devices && !needs.programs {
+        note(&mut missing, "Landlock", write_only_below(&needs.folders));
+    }
+    let mut never = [&NEVER[..], &NEVER_BY_A_POOL_SERVER].concat();
+    if !needs.programs {
+        never.extend(PROGRAMS);
+    }
+    note(&mut missing, "seccomp", forbid(&never));
+    missing
+}
+
+/// Confines a head, which goes on to run the commands of an administrator.
+pub fn head() {
+    let mut missing = Vec::new();
+    let all = CapabilitySet::all();
+    note(
+        &mut missing,
+        "capabilities",
+        keep(all.difference(NEVER_BY_A_HEAD)),
+    );
+    note(&mut missing, "no_new_privs", no_new_privileges());
+    note(&mut missing, "seccomp", forbid(&NEVER));
+}
+
+fn note(missing: &mut Vec<&'static str>, what: &'static str, done: Result<(), String>) {
+    if let Err(error) = done {
+        tracing::warn!(
+            error,
+            what,
+            "this protection cannot be had here: goes on without"
+        );
+        missing.push(what);
+    }
+}
+
+fn no_new_privileges() -> Result<(), String> {
+    set_no_new_privs(true).map_err(|error| error.to_string())
+}
+
+/// The capabilities of root that stay.
+fn kept(needs: &Needs) -> CapabilitySet {
+    // To end connections of clients that an earlier server left; to listen on any port.
+    let mut kept = CapabilitySet::NET_RAW | CapabilitySet::NET_BIND_SERVICE;
+    if !needs.only_devices {
+        // Files may be anybody's.
+        kept |= CapabilitySet::DAC_OVERRIDE;
+    }
+    if needs.reservations {
+        // Kernels before 6.6 ask for it, and NVMe passes commands through for nobody else.
+        kept |= CapabilitySet::SYS_ADMIN | CapabilitySet::SYS_RAWIO;
+    }
+    kept
+}
+
+/// Gives up all other capabilities, for this process and whatever it starts.
+fn keep(kept: CapabilitySet) -> Result<(), String> {
+    let failed = |error: rustix::io::Errno| error.to_string();
+    let own = capabilities(None).map_err(failed)?;
+    if own.effective.contains(CapabilitySet::SETPCAP) {
+        for capability in CapabilitySet::all().difference(kept).iter() {
+            match remove_capability_from_bounding_set(capability) {
+                // The kernel does not know it.
+                Err(rustix::io::Errno::INVAL) | Ok(()) => {}
+                Err(error) => return Err(failed(error)),
+            }
+        }
+    }
+    let sets = CapabilitySets {
+        effective: own.effective & kept,
+        permitted: own.permitted & kept,
+        inheritable: own.inheritable & kept,
+    };
+    set_capabilities(None, sets).map_err(failed)
+}
+
+/// Files are written, made and removed below these folders and `/dev` only.
+fn write_only_below(folders: &[PathBuf]) -> Result<(), String> {
+    let failed = |error: landlock::RulesetError| error.to_string();
+    let writes = AccessFs::from_write(LANDLOCK);
+    let places = folders.iter().map(PathBuf::as_path);
+    let places = places.chain([std::path::Path::new("/dev")]);
+    let status = Ruleset::default()
+        .handle_access(writes)
+        .and_then(Ruleset::create)
+        .and_then(|rules| rules.add_rules(path_beneath_rules(places, writes)))
+        .and_then(landlock::RulesetCreated::restrict_self)
+        .map_err(failed)?;
+    match status.ruleset {
+        RulesetStatus::NotEnforced => Err("this kernel has none".to_owned()),
+        _ => Ok(()),
+    }
+}
+
+/// System calls that are refused from now on, as if the right to them were missing.
+fn forbid(calls: &[libc::c_long]) -> Result<(), String> {
+    let rules: BTreeMap<i64, _> = calls.iter().map(|call| (*call, Vec::new())).collect();
+    let refused = SeccompAction::Errno(libc::EPERM as u32);
+    let here = std::env::consts::ARCH.try_into();
+    let here = here.map_err(|error: seccompiler::BackendError| error.to_string())?;
+    let filter = SeccompFilter::new(rules, SeccompAction::Allow, refused, here);
+    let filter: BpfProgram = filter
+        .and_then(TryInto::try_into)
+        .map_err(|error| error.to_string())?;
+    seccompiler::apply_filter(&filter).map_err(|error| error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_of_devices_keeps_least() {
+        let needs = |only_devices, reservations| Needs {
+            only_devices,
+            reservations,
+            programs: false,
+            folders: Vec::new(),
+        };
+        let least = CapabilitySet::NET_RAW | CapabilitySet::NET_BIND_SERVICE;
+        assert_eq!(kept(&needs(true, false)), least);
+        assert_eq!(
+            kept(&needs(false, false)),
+            least | CapabilitySet::DAC_OVERRIDE
+        );
+        let reserving = CapabilitySet::SYS_ADMIN | CapabilitySet::SYS_RAWIO;
+        assert_eq!(kept(&needs(true, true)), least | reserving);
+    }
+
+    /// In a thread of its own: what it gives up is gone for that thread only.
+    #[test]
+    fn a_confined_thread_writes_where_it_may_and_starts_nothing() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (inside, outside) = (folder.path().join("in"), folder.path().join("out"));
+        for path in [&inside, &outside] {
+            std::fs::create_dir(path).expect("made");
+        }
+        let confined = std::thread::spawn(move || {
+            let needs = Needs {
+                only_devices: true,
+                reservations: false,
+                programs: false,
+                folders: vec![inside.clone()],
+            };
+            let missing = pool_server(&needs);
+            std::fs::write(inside.join("file"), "x").expect("may be written");
+            let written = std::fs::write(outside.join("file"), "x");
+            let started = std::process::Command::new("/bin/true").status();
+            let unshared = nix::sched::unshare(nix::sched::CloneFlags::CLONE_FS);
+            let status = std::fs::read_to_string("/proc/thread-self/status").expect("read");
+            let refused = (written.is_err(), started.is_err(), unshared);
+            (missing, refused, status)
+        });
+        let (missing, refused, status) = confined.join().expect("no panic");
+        let (unwritten, unstarted, unshared) = refused;
+        assert!(unstarted, "no program is started");
+        assert_eq!(unshared, Err(nix::Error::EPERM));
+        assert_eq!(unwritten, !missing.contains(&"Landlock"));
+        assert!(missing.iter().all(|one| *one == "Landlock"), "{missing:?}");
+        let line = |name: &str| {
+            let found = status.lines().find_map(|line| line.strip_prefix(name));
+            found.unwrap_or_default().trim().to_owned()
+        };
+        assert_eq!(line("NoNewPrivs:"), "1");
+        assert_eq!(line("Seccomp:"), "2");
+    }
+}

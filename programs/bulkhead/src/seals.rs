@@ -1,0 +1,424 @@
+//! Seals the secrets that a pool keeps, so that whoever reads its devices, its history or its
+//! properties reads none: with a key that the heads share, or one of this machine.
+//!
+//! The bytes are written down in `docs/formats/exports.md`.
+
+use std::io::Write as _;
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+use std::time::SystemTime;
+
+use control::{Failure, FailureKind};
+use ring::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
+use ring::hkdf::{HKDF_SHA256, KeyType, Salt};
+use zeroize::Zeroizing;
+
+/// The first word of whatever is sealed as this file says.
+const FORM: &str = "1";
+/// What the sealing key is made for.
+const LABEL: &[u8] = b"bulkhead secrets 1";
+/// What the name of a key is made for.
+const ID_LABEL: &[u8] = b"bulkhead secrets key id 1";
+/// Bytes of a key's name.
+const ID_BYTES: usize = 4;
+/// Bytes of a key that this machine makes.
+const OWN_KEY_BYTES: usize = 32;
+/// The fewest bytes that are a key.
+const KEY_BYTES_MIN: usize = 32;
+/// The most bytes of a key's file: Corosync's.
+const KEY_BYTES_MAX: u64 = 4096;
+/// The most keys that are tried, beside the one of the cluster.
+const OTHER_KEYS_MAX: usize = 64;
+/// The folder of keys in the state directory.
+const KEYS_DIR: &str = "seal-keys";
+/// The key in it that this machine made.
+const OWN_KEY: &str = "own";
+
+/// What a key's file holds.
+type KeyBytes = Zeroizing<Vec<u8>>;
+
+/// Where the keys of this machine are, for the secrets of one pool.
+#[derive(Debug)]
+pub struct Seals {
+    cluster_key: PathBuf,
+    folder: PathBuf,
+    guid: OnceLock<u64>,
+}
+
+/// Why something sealed stays sealed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SealError {
+    /// Sealed with a key that is not here.
+    #[error("it is sealed with key {0}, which this machine does not have")]
+    KeyMissing(String),
+    /// Not what was sealed here once, or not with this key.
+    #[error("it was changed since it was sealed, or belongs to another place")]
+    Broken,
+    /// Not the text of a seal.
+    #[error("it is not sealed in a way that this program knows")]
+    Unknown,
+}
+
+impl Seals {
+    /// The keys of a machine: the file of its cluster's key, and its state directory.
+    pub fn new(cluster_key: &Path, state_dir: &Path) -> Self {
+        Self {
+            cluster_key: cluster_key.to_owned(),
+            folder: state_dir.join(KEYS_DIR),
+            guid: OnceLock::new(),
+        }
+    }
+
+    /// The folder in which a key of another machine is looked for.
+    #[cfg(test)]
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// What changes with the keys that are here.
+    pub fn stamp(&self) -> [Option<SystemTime>; 2] {
+        let changed = |path: &Path| {
+            std::fs::metadata(path)
+                .and_then(|facts| facts.modified())
+                .ok()
+        };
+        [&self.cluster_key, &self.folder].map(|path| changed(path))
+    }
+
+    /// The keys that are here now, for the pool with the GUID that `guid` finds out.
+    pub fn ring(&self, guid: impl FnOnce() -> Result<u64, Failure>) -> Result<Ring, Failure> {
+        let guid = match self.guid.get() {
+            Some(known) => *known,
+            None => {
+                let found = guid()?;
+                *self.guid.get_or_init(|| found)
+            }
+        };
+        let cluster = read_key(&self.cluster_key)?;
+        let has_cluster = cluster.is_some();
+        let mut keys: Vec<Key> = cluster.iter().map(|bytes| Key::of(bytes, guid)).collect();
+        for (name, bytes) in self.others()? {
+            let key = Key::of(&bytes, guid);
+            // The machine's own seals where there is no cluster.
+            match name == OWN_KEY && !has_cluster {
+                true => keys.insert(0, key),
+                false => keys.push(key),
+            }
+        }
+        let can_seal = has_cluster || self.folder.join(OWN_KEY).exists();
+        Ok(Ring { keys, can_seal })
+    }
+
+    /// As [`Self::ring`], with a key to seal with, which is made if there is none.
+    pub fn ring_to_seal(
+        &self,
+        guid: impl FnOnce() -> Result<u64, Failure>,
+    ) -> Result<Ring, Failure> {
+        let own = self.folder.join(OWN_KEY);
+        if !self.cluster_key.exists() && !own.exists() {
+            make_key(&own).map_err(|error| {
+                let message = format!("make the key {}: {error}", own.display());
+                Failure::new(FailureKind::Failed, message)
+                    .advise("secrets are sealed with it: make room there, or run it as root")
+            })?;
+        }
+        self.ring(guid)
+    }
+
+    /// The keys in the folder, by their names.
+    fn others(&self) -> Result<Vec<(String, KeyBytes)>, Failure> {
+        let Ok(entries) = std::fs::read_dir(&self.folder) else {
+            return Ok(Vec::new());
+        };
+        let mut names: Vec<String> = entries
+            .flatten()
+            .filter_map(|entry| entry.file_name().into_string().ok())
+            .filter(|name| !name.starts_with('.'))
+            .collect();
+        names.sort();
+        names.truncate(OTHER_KEYS_MAX);
+        let mut found = Vec::new();
+        for name in names {
+            if let Some(bytes) = read_key(&self.folder.join(&name))? {
+                found.push((name, bytes));
+            }
+        }
+        Ok(found)
+    }
+}
+
+/// The bytes of a key's file; `None` if there is none, or nothing that is a key.
+fn read_key(path: &Path) -> Result<Option<KeyBytes>, Failure> {
+    use std::io::Read as _;
+    let failed = |error: std::io::Error| {
+        let message = format!("read the key {}: {error}", path.display());
+        Failure::new(FailureKind::Denied, message)
+            .advise("secrets in the pool are sealed with it: run it as root")
+    };
+    let file = match std::fs::File::open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => {
+            tracing::warn!(%error, path = %path.display(), "a key of secrets that is for others only");
+            return Ok(None);
+        }
+        Err(error) => return Err(failed(error)),
+    };
+    if !file.metadata().map_err(failed)?.is_file() {
+        return Ok(None);
+    }
+    let mut bytes = Zeroizing::new(Vec::with_capacity(KEY_BYTES_MAX as usize + 1));
+    let mut bounded = file.take(KEY_BYTES_MAX + 1);
+    bounded.read_to_end(&mut bytes).map_err(failed)?;
+    let is_key = bytes.len() >= KEY_BYTES_MIN && bytes.len() as u64 <= KEY_BYTES_MAX;
+    Ok(is_key.then_some(bytes))
+}
+
+/// Makes a key that nobody else can read; one that another process has just made stays.
+fn make_key(path: &Path) -> std::io::Result<()> {
+    let folder = path.parent().unwrap_or(Path::new("/"));
+    std::fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(folder)?;
+    let mut bytes = Zeroizing::new([0; OWN_KEY_BYTES]);
+    getrandom::fill(&mut *bytes).map_err(|error| std::io::Error::other(error.to_string()))?;
+    // Complete before it has its name: a crash in between would leave half a key for ever.
+    let new = folder.join(format!(".new-{}", std::process::id()));
+    let mut file = std::fs::File::options()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(0o600)
+        .open(&new)?;
+    file.write_all(&*bytes)?;
+    file.sync_all()?;
+    let linked = std::fs::hard_link(&new, path);
+    std::fs::remove_file(&new)?;
+    match linked {
+        Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => return Err(error),
+        _ => {}
+    }
+    std::fs::File::open(folder)?.sync_all()
+}
+
+/// Keys of one pool's secrets; the first one seals.
+pub struct Ring {
+    keys: Vec<Key>,
+    can_seal: bool,
+}
+
+struct Key {
+    id: String,
+    sealing: LessSafeKey,
+}
+
+struct Bytes(usize);
+
+impl KeyType for Bytes {
+    fn len(&self) -> usize {
+        self.0
+    }
+}
+
+impl Key {
+    fn of(bytes: &[u8], guid: u64) -> Self {
+        let secret = Salt::new(HKDF_SHA256, &guid.to_be_bytes()).extract(bytes);
+        let sealing = secret
+            .expand(&[LABEL], &CHACHA20_POLY1305)
+            .expect("shorter than HKDF's bound");
+        let mut id = [0; ID_BYTES];
+        secret
+            .expand(&[ID_LABEL], Bytes(ID_BYTES))
+            .and_then(|named| named.fill(&mut id))
+            .expect("shorter than HKDF's bound");
+        Self {
+            id: units::hex::encode(&id),
+            sealing: LessSafeKey::new(UnboundKey::from(sealing)),
+        }
+    }
+}
+
+impl Ring {
+    /// Without a key.
+    pub fn none() -> Self {
+        Self {
+            keys: Vec::new(),
+            can_seal: false,
+        }
+    }
+
+    /// Seals `secret` for one place, and no other.
+    pub fn seal(&self, place: &str, secret: &[u8]) -> Result<String, Failure> {
+        let failed = |why: &str| {
+            Failure::new(FailureKind::Failed, format!("seal a secret: {why}"))
+                .advise("run it as root, and see that --cluster-key names a key or no file")
+        };
+        let key = self.keys.first().filter(|_| self.can_seal);
+        let key = key.ok_or_else(|| failed("this machine has no key for it"))?;
+        let mut nonce = [0; NONCE_LEN];
+        getrandom::fill(&mut nonce).map_err(|error| failed(&error.to_string()))?;
+        let mut sealed = secret.to_vec();
+        let nonce_again = Nonce::assume_unique_for_key(nonce);
+        let place = Aad::from(place.as_bytes());
+        key.sealing
+            .seal_in_place_append_tag(nonce_again, place, &mut sealed)
+            .map_err(|_| failed("it is too long"))?;
+        let (nonce, sealed) = (units::hex::encode(&nonce), units::hex::encode(&sealed));
+        Ok(format!("{FORM}:{}:{nonce}{sealed}", key.id))
+    }
+
+    /// What was sealed for `place`.
+    pub fn open(&self, place: &str, sealed: &str) -> Result<Zeroizing<Vec<u8>>, SealError> {
+        let (id, bytes) = parts(sealed)?;
+        let bytes = units::hex::decode(bytes).ok_or(SealError::Unknown)?;
+        let (nonce, text) = bytes
+            .split_at_checked(NONCE_LEN)
+            .ok_or(SealError::Unknown)?;
+        let nonce = Nonce::try_assume_unique_for_key(nonce).map_err(|_| SealError::Unknown)?;
+        let mut text = Zeroizing::new(text.to_vec());
+        let key = self.keys.iter().find(|key| key.id == id);
+        let key = key.ok_or_else(|| SealError::KeyMissing(id.to_owned()))?;
+        let place = Aad::from(place.as_bytes());
+        let opened = key.sealing.open_in_place(nonce, place, &mut text);
+        let length = opened.map_err(|_| SealError::Broken)?.len();
+        text.truncate(length);
+        Ok(text)
+    }
+
+    /// Whether it is sealed with the key that seals now.
+    pub fn is_current(&self, sealed: &str) -> bool {
+        let current = self.keys.first().filter(|_| self.can_seal);
+        let id = parts(sealed).map(|(id, _)| id);
+        current.is_some_and(|key| id == Ok(key.id.as_str()))
+    }
+}
+
+/// The name of the key, and what it sealed.
+fn parts(sealed: &str) -> Result<(&str, &str), SealError> {
+    let form = sealed
+        .strip_prefix(FORM)
+        .and_then(|rest| rest.strip_prefix(':'));
+    form.and_then(|rest| rest.split_once(':'))
+        .ok_or(SealError::Unknown)
+}
+
+#[cfg(test)]
+pub mod fake {
+    //! A key for tests.
+
+    use super::{Key, Ring};
+
+    /// A ring with one key.
+    pub fn ring() -> Ring {
+        Ring {
+            keys: vec![Key::of(&[7; 32], 1)],
+            can_seal: true,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PLACE: &str = "bulkhead:target:iqn.2026-01.org.example:a chap ann";
+
+    /// A machine with its state in a folder of its own.
+    struct Machine(tempfile::TempDir);
+
+    impl Machine {
+        fn new() -> Self {
+            Self(tempfile::tempdir().expect("a folder"))
+        }
+
+        fn cluster_key(&self) -> PathBuf {
+            self.0.path().join("authkey")
+        }
+
+        fn seals(&self) -> Seals {
+            Seals::new(&self.cluster_key(), &self.0.path().join("state"))
+        }
+
+        fn ring(&self, guid: u64) -> Ring {
+            self.seals().ring_to_seal(|| Ok(guid)).expect("keys")
+        }
+    }
+
+    #[test]
+    fn what_is_sealed_opens_in_its_place_in_its_pool_with_its_key_only() {
+        let machine = Machine::new();
+        let ring = machine.ring(1);
+        let sealed = ring.seal(PLACE, b"correct horse").expect("sealed");
+        assert!(!sealed.contains(&units::hex::encode(b"correct horse")));
+        let again = machine.ring(1);
+        assert_eq!(
+            &**again.open(PLACE, &sealed).expect("opened"),
+            b"correct horse"
+        );
+        assert_eq!(again.open("elsewhere", &sealed), Err(SealError::Broken));
+        let mut other = sealed.clone();
+        other.pop();
+        other.push(if sealed.ends_with('0') { '1' } else { '0' });
+        assert_eq!(again.open(PLACE, &other), Err(SealError::Broken));
+        let missing =
+            |ring: Ring| matches!(ring.open(PLACE, &sealed), Err(SealError::KeyMissing(_)));
+        assert!(missing(machine.ring(2)), "another pool");
+        assert!(missing(Machine::new().ring(1)), "another machine");
+        for bad in ["", "1", "2:00:00", "1:00c0ffee:zz", "1:00c0ffee:00"] {
+            assert!(again.open(PLACE, bad).is_err(), "{bad}");
+        }
+        assert_ne!(ring.seal(PLACE, b"correct horse").expect("sealed"), sealed);
+    }
+
+    #[test]
+    fn the_clusters_key_seals_where_there_is_one_and_older_ones_still_open() {
+        let machine = Machine::new();
+        let alone = machine.ring(1).seal(PLACE, b"set before").expect("sealed");
+        std::fs::write(machine.cluster_key(), [1; 128]).expect("a key");
+        let ring = machine.ring(1);
+        assert!(!ring.is_current(&alone));
+        assert_eq!(&**ring.open(PLACE, &alone).expect("opened"), b"set before");
+        let first = ring.seal(PLACE, b"set after").expect("sealed");
+        assert!(ring.is_current(&first));
+        // The key of the cluster becomes another one, and the old one is kept.
+        let kept = machine.seals().folder().join("authkey-1");
+        std::fs::rename(machine.cluster_key(), &kept).expect("kept");
+        std::fs::write(machine.cluster_key(), [2; 128]).expect("a key");
+        let ring = machine.ring(1);
+        assert!(!ring.is_current(&first));
+        assert_eq!(&**ring.open(PLACE, &first).expect("opened"), b"set after");
+        std::fs::remove_file(kept).expect("forgotten");
+        let gone = machine.ring(1).open(PLACE, &first);
+        assert!(matches!(gone, Err(SealError::KeyMissing(_))));
+    }
+
+    #[test]
+    fn a_machine_without_a_cluster_makes_its_key_once_and_for_itself() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let machine = Machine::new();
+        let seals = machine.seals();
+        let looked = seals.ring(|| Ok(1)).expect("none");
+        assert!(looked.seal(PLACE, b"x").is_err());
+        assert!(!seals.folder().exists(), "a look makes nothing");
+        let sealed = machine.ring(1).seal(PLACE, b"x").expect("sealed");
+        assert!(machine.ring(1).is_current(&sealed));
+        let mode =
+            |path: &Path| std::fs::metadata(path).expect("made").permissions().mode() & 0o777;
+        assert_eq!(mode(seals.folder()), 0o700);
+        assert_eq!(mode(&seals.folder().join(OWN_KEY)), 0o600);
+        let left: Vec<_> = std::fs::read_dir(seals.folder())
+            .expect("a folder")
+            .collect();
+        assert_eq!(left.len(), 1);
+    }
+
+    #[test]
+    fn a_file_that_is_too_short_is_no_key() {
+        let machine = Machine::new();
+        std::fs::write(machine.cluster_key(), "short").expect("written");
+        let ring = machine.seals().ring(|| Ok(1)).expect("read");
+        assert!(ring.seal(PLACE, b"x").is_err());
+    }
+}
