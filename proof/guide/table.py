@@ -61,12 +61,12 @@ PAGES: dict[str, Page] = {
             *((start, "an answer") for start in ("BAD DEVICE", "/dev/loop", "UNUSED DISK", "a new disk needs", "1. ", "2. ", "3. ", "to do it")),
         ),
         first=(("bulkhead pool create tank", "bulkhead pool destroy tank --yes-destroy-all-data 2>/dev/null || true; rm -rf /srv/disks/*\n" + DISKS),
-               ("bulkhead pool events tank", MIRROR), ("bulkhead pool offline", "rm -f /srv/disks/d3; truncate -s 1G /srv/disks/d3\n" + MIRROR),
+               ("bulkhead pool events tank", MIRROR), ("bulkhead pool offline", MIRROR),
                ("bulkhead pool replace tank OLD NEW", "rm -f /srv/disks/d3; truncate -s 1G /srv/disks/d3\n")),
     ),
     "encryption": Page(
-        before=POOL + "serve tank\ninstall -d /etc/bulkhead/key-programs; printf '#!/bin/sh\\necho a passphrase of $1\\n' > /etc/bulkhead/key-programs/vault;"
-        " chmod 755 /etc/bulkhead/key-programs/vault\n",
+        before=POOL + "install -d /etc/bulkhead/key-programs; printf '#!/bin/sh\\necho a passphrase of $1\\n' > /etc/bulkhead/key-programs/vault;"
+        " chmod 755 /etc/bulkhead/key-programs/vault; serve tank\n",
         elsewhere=(("bulkhead pool move", "needs two heads: the drills"), ("bulkhead bench crypto", "takes a minute: programs/bulkhead/tests/encryption.rs")),
         first=(("bulkhead volume key change tank/vm1", "od -An -tx1 -N32 /dev/urandom | tr -d ' \\n' > /etc/bulkhead/keys/new\n"),),
         typed=(("bulkhead volume create tank/vm0", "a long passphrase"), ("bulkhead volume key change tank/vm0", "another passphrase")),
@@ -99,7 +99,7 @@ PAGES: dict[str, Page] = {
     ),
     "command-line": Page(
         before="mkdir -p /usr/local/share/man/man1; truncate -s 64G /srv/a /srv/b; export BULKHEAD_SEARCH=/srv\n",
-        instead=(("/dev/sda", "/srv/a"), ("/dev/sdb", "/srv/b")),
+        instead=(("/dev/disk/by-id/scsi-a", "/srv/a"), ("/dev/disk/by-id/scsi-b", "/srv/b")),
         typed=((f"bulkhead target chap set {TARGET}", SECRET),),
     ),
 }

@@ -144,9 +144,9 @@ pub enum PoolErrorKind {
         /// Which.
         path: PathBuf,
         /// The pool's name.
-        pool: String,
+        pool: Box<str>,
         /// Who used it last.
-        host: String,
+        host: Box<str>,
     },
     /// A label of a spare or cache does not name the pool.
     #[error(
@@ -234,7 +234,7 @@ pub enum PoolErrorKind {
             _ => format!("devices {} are", .0.missing_paths()),
         }, .0.newest_txg
     )]
-    MayBeStale(Doubt),
+    MayBeStale(Box<Doubt>),
     /// Its disks have lost what they had said was written. An older state can be read.
     #[error(
         "what the newest transaction groups wrote cannot be read: the disks lost it, though they had said that \

@@ -143,7 +143,14 @@ fn from_program(
         .stderr(Stdio::piped())
         .process_group(0)
         .spawn();
-    let child = child.map_err(|error| fail(format!("{}: {error}", path.display())))?;
+    let child = child.map_err(|error| match error.kind() {
+        std::io::ErrorKind::PermissionDenied => fail(format!(
+            "{} cannot be started: {error}; a server that was started before the folder of key programs existed starts \
+             none: start the server again",
+            path.display()
+        )),
+        _ => fail(format!("{}: {error}", path.display())),
+    })?;
     let output = finish(child, Instant::now() + time_max).map_err(fail)?;
     checked(output).map_err(fail)
 }

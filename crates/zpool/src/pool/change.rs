@@ -141,8 +141,8 @@ fn check_new_device(path: &Path, overwriter: Overwriter) -> Result<(), PoolError
             let unnamed = || "another host".to_owned();
             return Err(PoolErrorKind::DeviceActive {
                 path,
-                pool: label.pool_name,
-                host: label.host_name.unwrap_or_else(unnamed),
+                pool: label.pool_name.into(),
+                host: label.host_name.unwrap_or_else(unnamed).into(),
             });
         }
         _ if overwriter.is_asked => return Ok(()),

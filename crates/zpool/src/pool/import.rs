@@ -292,7 +292,7 @@ impl Pool {
             has_waited: true,
         };
         if let Verdict::Refuse(doubt) = candidate.legs.judge(&evidence) {
-            let kind = PoolErrorKind::MayBeStale(doubt);
+            let kind = PoolErrorKind::MayBeStale(Box::new(doubt));
             return Err(PoolError::new(DOING, &candidate.name, kind));
         }
         let guarded = guard(engine, candidate, &proof, options)?;

@@ -169,7 +169,8 @@ pub enum PoolCommand {
 
 const CREATE_EXAMPLES: &str = "Examples:
   bulkhead pool create tank mirror /dev/disk/by-id/scsi-a /dev/disk/by-id/scsi-b
-  bulkhead pool create tank raidz2 /dev/disk/by-id/scsi-[a-f] log mirror /dev/disk/by-id/nvme-a /dev/disk/by-id/nvme-b
+  bulkhead pool create tank raidz2 /dev/disk/by-id/scsi-[a-f] \\
+      log mirror /dev/disk/by-id/nvme-a /dev/disk/by-id/nvme-b
   bulkhead pool create play /srv/disk0.img --property ashift=12";
 
 const EVENTS_EXAMPLES: &str = "Examples:
