@@ -40,8 +40,8 @@ pub fn harm(
     Ok(fault)
 }
 
-/// Takes every disk of a mirror away, as a shelf without power does, and gives one back. Nothing may happen between but
-/// that clients wait. Then a person clears the pool.
+/// Takes every disk of a mirror away, as a shelf without power does, and gives them back one after the other. Nothing may
+/// happen between but that clients wait. Then a person clears the pool.
 ///
 /// # Errors
 ///
@@ -80,11 +80,14 @@ pub fn lose_mirror(
     let back = legs.remove(rng.usize(..legs.len()));
     fault
         .words
-        .push_str(&format!("; {} is back", back.display()));
+        .push_str(&format!("; {} is back, then the other", back.display()));
     write(scene, &legs, "gone")?;
+    scene.client.listen(DARK)?;
+    // A flush that the other one did not answer may cover what only that one has.
+    write(scene, &[], "")?;
     fault.acted_at = Moment::now();
     if !clear(scene, head)? {
-        let words = "the pool cannot be cleared with one disk of the mirror back";
+        let words = "the pool cannot be cleared with the disks of the mirror back";
         fault.complaints.push(words.to_owned());
     }
     Ok(fault)
