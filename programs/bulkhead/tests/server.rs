@@ -270,7 +270,7 @@ fn what_a_command_changes_is_written_down_with_who_asked() {
     let server = machine.serve("");
     machine.ok("volume create tank/served --size 8M --sparse");
     machine.ok("volume list tank");
-    machine.refused("volume destroy tank/none", 3, "");
+    machine.refused("volume destroy tank/none --yes-destroy-data", 3, "");
     assert_eq!(server.stop(), 0);
     let log = std::fs::read_to_string(machine.path("state/audit.log")).expect("a log");
     let lines: Vec<serde_json::Value> = log
