@@ -38,11 +38,12 @@ fn fails(state: DeviceState) -> bool {
     )
 }
 
-/// Brings a device back and waits until it holds everything again.
+/// Brings a device back and waits until it holds everything again. One that still owes an answer is not opened: the
+/// pool is cleared again.
 fn bring_back(pool: &Pool, device: &Path) {
-    pool.clear(Some(device.to_str().expect("UTF-8")))
-        .expect("clear");
     wait_until("the device is online", || {
+        pool.clear(Some(device.to_str().expect("UTF-8")))
+            .expect("clear");
         state_of(pool, device) == DeviceState::Online
     });
     wait_for_scan(pool);
