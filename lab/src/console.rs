@@ -18,6 +18,8 @@ use crate::error::LabError;
 use crate::handle::{Lab, Who};
 use crate::inside::CLIENT;
 
+/// Where a head keeps its users.
+const ACCOUNTS: &str = "/etc/bulkhead/head/accounts.json";
 /// The user that a lab makes on its heads.
 pub const CONSOLE_USER: &str = "admin";
 /// Where `bulkhead head` listens.
@@ -55,15 +57,33 @@ impl Lab {
             let words: Vec<&str> = words.iter().map(String::as_str).collect();
             let who = Who::Head(head);
             self.must(&who, "bulkhead", &words)?;
-            let words = ["user", "add", CONSOLE_USER, "--role", "admin"];
-            let invocation = Invocation::new("bulkhead", &words).reading(format!("{password}\n"));
-            let output = self.exec(&who, &invocation)?;
-            if output.code != 0 && output.code != CODE_EXISTS {
-                return Err(LabError::Program {
-                    program: format!("bulkhead {}", words.join(" ")),
-                    code: output.code,
-                    complaint: output.complaint(),
-                });
+        }
+        self.add_console_user(password)
+    }
+
+    /// The user is made on one head, and the others get the same: a user who is made twice is two, and the sessions of
+    /// one end when the heads have compared.
+    fn add_console_user(&self, password: &str) -> Result<(), LabError> {
+        let heads = self.heads();
+        let Some((first, others)) = heads.split_first() else {
+            return Ok(());
+        };
+        let words = ["user", "add", CONSOLE_USER, "--role", "admin"];
+        let invocation = Invocation::new("bulkhead", &words).reading(format!("{password}\n"));
+        let output = self.exec(&Who::Head(first.clone()), &invocation)?;
+        if output.code != 0 && output.code != CODE_EXISTS {
+            return Err(LabError::Program {
+                program: format!("bulkhead {}", words.join(" ")),
+                code: output.code,
+                complaint: output.complaint(),
+            });
+        }
+        let made = self.file_of(first, ACCOUNTS);
+        for head in others {
+            let copy = self.file_of(head, ACCOUNTS);
+            if !copy.exists() {
+                std::fs::copy(&made, &copy)
+                    .map_err(LabError::io(format!("write {}", copy.display())))?;
             }
         }
         Ok(())
