@@ -10,7 +10,7 @@ use support::{
     write_something,
 };
 use zpool::device::faults::{Fault, Faults};
-use zpool::pool::{DeviceState, ScrubCommand, Suspension};
+use zpool::pool::{DeviceState, ScanState, ScrubCommand, Suspension};
 use zpool::{Engine, GroupKind, Pool, PoolErrorKind, PoolSpec};
 
 /// Longer than a disk of a busy machine takes for a request.
@@ -242,6 +242,34 @@ fn scrub_repairs_a_corrupted_leg_and_counts_it() {
         let again = pool.status().expect("status");
         assert!(again.leaves().iter().all(|leaf| leaf.checksum_errors == 0));
         export(pool);
+    });
+}
+
+/// A pause comes with a transaction group, and reads of the scrub hold up the one before.
+#[test]
+fn scrub_of_a_slow_disk_is_paused_and_goes_on() {
+    isolated("scrub_of_a_slow_disk_is_paused_and_goes_on", || {
+        let (engine, faults) = faulty_engine();
+        let devices = disks(&["a", "b"]);
+        let pool = mirror(engine, &devices);
+        write_something(&pool, 3);
+        let slow = Fault {
+            delay: Duration::from_millis(30),
+            ..Fault::default()
+        };
+        faults.set(&devices[0], slow);
+        pool.scrub(ScrubCommand::Start).expect("scrub");
+        pool.scrub(ScrubCommand::Pause).expect("pause");
+        let scan = || pool.status().expect("status").scan.expect("a scrub");
+        assert_eq!(scan().state, ScanState::Paused);
+
+        faults.lift(&devices[0]);
+        pool.sync().expect("sync");
+        assert_eq!(scan().state, ScanState::Paused);
+        pool.scrub(ScrubCommand::Start).expect("go on");
+        wait_for_scan(&pool);
+        let late = pool.scrub(ScrubCommand::Pause).expect_err("it has ended");
+        assert!(matches!(late.kind, PoolErrorKind::NothingToDo { .. }));
     });
 }
 
