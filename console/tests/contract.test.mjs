@@ -19,6 +19,7 @@ const TYPES = {
   VolumeView: "VolumeView",
   SnapshotView: "SnapshotView",
   TargetView: "TargetView",
+  DiscoveryView: "DiscoveryView",
   NbdView: "NbdView",
   ScheduleView: "ScheduleView",
   KeyView: "KeyView",

@@ -4,7 +4,7 @@
 #![no_main]
 
 use iscsi::protocol::header::Header;
-use iscsi::protocol::login::{Admission, Directory, Login, LoginStep, SessionKind};
+use iscsi::protocol::login::{Admission, Directory, Login, LoginStep};
 use iscsi::protocol::parameters::{Capabilities, SessionParameters};
 use iscsi::protocol::request::Request;
 use iscsi::{Chap, Credentials, Secret};
@@ -18,22 +18,31 @@ struct OneTarget {
     chap: bool,
 }
 
-impl Directory for OneTarget {
-    fn admit(&self, _initiator: &IscsiName, target: &IscsiName) -> Admission {
-        if target.as_str() != "iqn.2026-01.org.example:t" {
-            return Admission::NotFound;
-        }
-        let chap = self.chap.then(|| Chap {
+impl OneTarget {
+    fn asked(&self) -> Option<Chap> {
+        self.chap.then(|| Chap {
             initiators: vec![Credentials {
                 user: "u".into(),
                 secret: Secret::new(b"a long secret here".to_vec()),
             }],
             mutual: None,
-        });
+        })
+    }
+}
+
+impl Directory for OneTarget {
+    fn admit(&self, _initiator: &IscsiName, target: &IscsiName) -> Admission {
+        if target.as_str() != "iqn.2026-01.org.example:t" {
+            return Admission::NotFound;
+        }
         Admission::Granted {
             portal_group: 1,
-            chap,
+            chap: self.asked(),
         }
+    }
+
+    fn discovery_chap(&self) -> Option<Chap> {
+        self.asked()
     }
 
     fn session(
@@ -83,8 +92,7 @@ fuzz_target!(|input: &[u8]| {
             LoginStep::Answer { .. } => {}
             LoginStep::Refuse { .. } => return,
             LoginStep::Agreed(agreed) => {
-                let in_normal = matches!(agreed.kind, SessionKind::Normal { .. });
-                assert!(!(directory.chap && in_normal), "in without the secret");
+                assert!(!directory.chap, "in without the secret");
                 assert!((512..=0xff_ffff).contains(&agreed.connection.initiator_segment_bytes_max));
                 assert!((512..=0xff_ffff).contains(&agreed.session.max_burst_bytes));
                 assert!(agreed.session.first_burst_bytes <= agreed.session.max_burst_bytes);

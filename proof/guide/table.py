@@ -40,8 +40,9 @@ PAGES: dict[str, Page] = {
         ),
     ),
     "iscsi": Page(
-        before=VOLUMES + f"mkdir -p /root; printf '%s' '{SECRET}' > /root/ann.secret\n",
-        typed=((f"bulkhead target chap set {TARGET} --user ann   ", SECRET), (f"bulkhead target chap mutual {TARGET}", "another secret")),
+        before=VOLUMES + f"mkdir -p /root; printf '%s' '{SECRET}' > /root/ann.secret; printf '%s' '{SECRET}' > /root/finder.secret\n",
+        typed=((f"bulkhead target chap set {TARGET} --user ann   ", SECRET), (f"bulkhead target chap mutual {TARGET}", "another secret"),
+               ("bulkhead target discovery set tank --user finder   ", SECRET), ("bulkhead target discovery mutual tank", "another secret")),
         after=f"bulkhead target show {TARGET}\n",
     ),
     "nbd": Page(

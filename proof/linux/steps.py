@@ -8,7 +8,7 @@ from typing import Any
 from proof.linux.machine import Machine
 from proof.linux.network import NETWORKS
 from proof.linux.root import ISCSI_SETTINGS, recommended
-from proof.linux.target import DISK, INITIATOR, MEBIBYTE, NBD_PORT, NETWORK_DISK, RAW, SECRET, TARGET_SECRET, TARGET_USER, USER, PortalServer
+from proof.linux.target import DISK, FINDER, FINDER_SECRET, INITIATOR, MEBIBYTE, NBD_PORT, NETWORK_DISK, RAW, SECRET, TARGET_SECRET, TARGET_USER, USER, PortalServer
 from proof.runtime import ProofError
 from proof.servers.bulkhead import TARGET
 
@@ -38,6 +38,14 @@ def fio_report(output: str) -> dict[str, Any]:
     job: dict[str, Any] = jobs[0]
     require(job["error"] == 0, f"fio saw error {job['error']}")
     return job
+
+
+def _discovery(server: str, user: str, secret: str) -> str:
+    """Asks for targets with CHAP in both directions."""
+    record = f"iscsiadm -m discoverydb -t st -p {server}"
+    options = (("authmethod", "CHAP"), ("username", user), ("password", secret), ("username_in", TARGET_USER), ("password_in", TARGET_SECRET))
+    update = "".join(f"{record} -o update -n discovery.sendtargets.auth.{name} -v {value}\n" for name, value in options)
+    return f"{record} -o new >/dev/null\n{update}{record} --discover"
 
 
 class Session:
@@ -71,12 +79,13 @@ class Session:
         return self.machine.run("iscsiadm --version").strip()
 
     def discover(self) -> str:
-        """SendTargets on either portal shows both, with CHAP asked for by the initiator."""
+        """SendTargets on either portal shows both, to who knows the secret of discovery, which is none of the target's."""
+        plain = self.machine.attempt(f"iscsiadm -m discovery -t st -p {NETWORKS[0].server}", 60)
+        require(plain.status == AUTHENTICATION_FAILED, f"discovery without a secret ended with {plain.status}: {plain.output}")
+        wrong = self.machine.attempt(_discovery(NETWORKS[0].server, USER, SECRET), 60)
+        require(wrong.status == AUTHENTICATION_FAILED, f"discovery with the target's secret ended with {wrong.status}: {wrong.output}")
         for network in NETWORKS:
-            record = f"iscsiadm -m discoverydb -t st -p {network.server}"
-            options = (("authmethod", "CHAP"), ("username", USER), ("password", SECRET))
-            update = "".join(f"{record} -o update -n discovery.sendtargets.auth.{name} -v {value}\n" for name, value in options)
-            shown = self.machine.run(f"{record} -o new >/dev/null\n{update}{record} --discover")
+            shown = self.machine.run(_discovery(network.server, FINDER, FINDER_SECRET))
             for group, portal in enumerate(NETWORKS, 1):
                 line = f"{portal.server}:3260,{group} {TARGET}"
                 require(line in shown, f"{line!r} is not in the answer of {network.server}:\n{shown}")
@@ -84,7 +93,7 @@ class Session:
         for line in recommended(ISCSI_SETTINGS).splitlines():
             # Passwords and their algorithms are not shown; the rest has to have come from the guide.
             require(line in record or "auth" in line, f"{line!r} of the guide is not in the record:\n{record}")
-        return f"both portals tell of both, {TARGET}; the record has the settings of the guide"
+        return f"without its secret discovery is refused (status {plain.status}); with it both portals tell of both, {TARGET}; the record has the settings of the guide"
 
     def _credentials(self, secret: str) -> None:
         values = (

@@ -1,4 +1,4 @@
-"""The server on two portals, in two networks, with CHAP in both directions."""
+"""The server on two portals, in two networks, with CHAP in both directions, for discovery and for logins."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ MEBIBYTE = 1 << 20
 INITIATOR = "iqn.1993-08.org.debian:01:bulkhead-proof"
 USER, SECRET = "linux", "guest-says-sesame"
 TARGET_USER, TARGET_SECRET = "bulkhead", "server-says-sesame"
+FINDER, FINDER_SECRET = "finder", "finder-says-sesame"
+"""Who may ask for targets."""
 NBD_PORT = 10809
 DISK = VolumeSpec("disk", 512 * MEBIBYTE)
 RAW = VolumeSpec("raw", 64 * MEBIBYTE)
@@ -38,13 +40,16 @@ class PortalServer(Bulkhead):
 
     def prepare(self) -> None:
         super().prepare()
-        secret, target_secret = self.scratch / "secret", self.scratch / "target-secret"
+        secret, target_secret, finder_secret = (self.scratch / name for name in ("secret", "target-secret", "finder-secret"))
         secret.write_text(SECRET + "\n")
         target_secret.write_text(TARGET_SECRET + "\n")
+        finder_secret.write_text(FINDER_SECRET + "\n")
         networks = [word for network in NETWORKS for word in ("--network", network.prefix)]
         self.command("target", "allow", TARGET, "--pool", POOL, "--initiator", INITIATOR, *networks)
         self.command("target", "chap", "set", TARGET, "--pool", POOL, "--user", USER, "--secret-file", str(secret))
         self.command("target", "chap", "mutual", TARGET, "--pool", POOL, "--user", TARGET_USER, "--secret-file", str(target_secret))
+        self.command("target", "discovery", "set", POOL, "--user", FINDER, "--secret-file", str(finder_secret))
+        self.command("target", "discovery", "mutual", POOL, "--user", TARGET_USER, "--secret-file", str(target_secret))
         self.command("target", "map", TARGET, f"{POOL}/{DISK.name}", "--lun", "0")
         self._prepare_shelf(networks)
         self.command("nbd", "export", f"{POOL}/{NETWORK_DISK.name}", "--name", NETWORK_DISK.name, "--allow-network", NETWORKS[0].prefix)

@@ -440,6 +440,22 @@ OPERATIONS: tuple[Operation, ...] = (
         before=(("target", "create", IQN, "--pool", POOL), ("target", "chap", "set", IQN, "--pool", POOL, "--user", "ann", "--secret-file", "SECRET")),
         after=(("target", "destroy", IQN, "--pool", POOL),),
     ),
+    Operation(
+        "target discovery set",
+        ("target", "discovery", "set", POOL, "--user", "finder", "--secret-file", "SECRET"),
+        after=(("target", "discovery", "clear", POOL),),
+    ),
+    Operation(
+        "target discovery mutual",
+        ("target", "discovery", "mutual", POOL, "--user", "proof", "--secret-file", "SECRET"),
+        before=(("target", "discovery", "set", POOL, "--user", "finder", "--secret-file", "PASSWORD"),),
+        after=(("target", "discovery", "clear", POOL),),
+    ),
+    Operation(
+        "target discovery clear",
+        ("target", "discovery", "clear", POOL),
+        before=(("target", "discovery", "set", POOL, "--user", "finder", "--secret-file", "SECRET"),),
+    ),
     Operation("nbd unexport", ("nbd", "unexport", W), before=(("nbd", "export", W, "--name", "w"),)),
     Operation("nbd export", ("nbd", "export", W, "--name", "w", "--read-only"), after=(("nbd", "unexport", W),)),
     Operation("volume create", ("volume", "create", COPY, "--size", "8M", "-o", "org.example:a=1", "--compression", "zstd"), after=(_destroy("copy"),)),

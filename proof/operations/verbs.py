@@ -26,6 +26,7 @@ LOOKS: dict[str, Words] = {
     "snapshot list": ("snapshot", "list", f"{POOL}/v"),
     "snapshot schedule list": ("snapshot", "schedule", "list", POOL),
     "status": ("status", POOL),
+    "target discovery show": ("target", "discovery", "show", POOL),
     "target list": ("target", "list"),
     "target show": ("target", "show", TARGET),
     "volume get": ("volume", "get", f"{POOL}/v"),

@@ -214,6 +214,7 @@ class World:
                 "volumes": {one["name"]: _volume(control, one) for one in found},
                 "snapshots": sorted(name for name in snapshots if not name.split("@")[1].startswith(OF_ITSELF)),
                 "targets": [_without(one, "sessions") for one in ask({"target": "list"})],
+                "discovery": ask({"target": {"discovery": "show"}}),
                 "exports": [_without(one, "sessions") for one in ask({"nbd": "list"})],
                 "schedules": {one["of"]: [rule["rule"] for rule in one["rules"]] for one in ask({"snapshot": {"schedule": "list"}})},
                 "keys": ask({"key": {"status": {"name": None}}}),

@@ -178,6 +178,12 @@ export interface TargetView {
   sessions?: SessionView[];
 }
 
+export interface DiscoveryView {
+  pool: string;
+  chap_users: string[];
+  mutual_user?: string | null;
+}
+
 export interface NbdView {
   volume: string;
   export: { name: string; read_only?: boolean; access?: AccessRule };

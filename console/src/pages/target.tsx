@@ -1,9 +1,9 @@
 // One target: its units, who may log in, who is logged in.
 
 import { useState } from "preact/hooks";
-import type { Done, SessionView, TargetView, UnitView } from "../api/types";
+import type { DiscoveryView, Done, SessionView, TargetView, UnitView } from "../api/types";
 import { mistake, post, remove } from "../api/client";
-import { confirmed, targetPath } from "../api/paths";
+import { confirmed, poolPath, targetPath } from "../api/paths";
 import { Button, Card, Facts, Page, Table } from "../parts/basics";
 import { FormDialog } from "../parts/dialog";
 import { Check, Input, Select } from "../parts/fields";
@@ -78,6 +78,11 @@ function Units({ target, ask }: { target: TargetView; ask: (asked: Asked) => voi
   );
 }
 
+/** Whom discovery asks for a secret, in words. */
+function finders({ chap_users: users }: DiscoveryView): string {
+  return users.length > 0 ? `asks for the secret of ${users.join(", ")}` : "asks for no secret";
+}
+
 interface AccessProps {
   pool: string;
   target: TargetView;
@@ -87,6 +92,7 @@ interface AccessProps {
 
 function Access({ pool, target, ask, reload }: AccessProps) {
   const rule = target.access;
+  const discovery = useLoaded<DiscoveryView>(`${poolPath(pool)}/discovery`).data;
   const deny = async (who: unknown): Promise<void> => {
     try {
       tell((await post<Done>(`${targetPath(pool, target.name)}/deny`, who)).message);
@@ -128,6 +134,7 @@ function Access({ pool, target, ask, reload }: AccessProps) {
         facts={[
           ["CHAP users", target.chap_users.join(", ") || "none: no secret is asked for"],
           ["Proves itself as", target.mutual_user ?? "nobody"],
+          ["Discovery in this pool", discovery ? finders(discovery) : "unknown"],
           ["Portal groups", target.portal_groups.join(", ") || "all"],
         ]}
       />

@@ -710,6 +710,14 @@ mod tests {
                 "target.mutual_set",
                 json!({"user": "u", "secret": "twelve chars"}),
             ),
+            (
+                "target.discovery.chap_set",
+                json!({"user": "u", "secret": "twelve chars"}),
+            ),
+            (
+                "target.discovery.mutual_set",
+                json!({"user": "u", "secret": "twelve chars"}),
+            ),
             ("nbd.export", json!({"volume": "tank/a"})),
             ("volume.rescue.begin", json!({"volume": "tank/a"})),
             (

@@ -50,7 +50,7 @@ impl std::str::FromStr for Role {
 }
 
 /// Verbs that are nouns with verbs of their own.
-const INNER_NOUNS: &[&str] = &["schedule", "rescue"];
+const INNER_NOUNS: &[&str] = &["schedule", "rescue", "discovery"];
 
 /// A request's noun and verb, such as `volume.create`.
 pub fn verb_of(request: &Value) -> String {

@@ -3,8 +3,8 @@
 //! asked of a pool goes through `/pools/{pool}/requests`.
 
 use control::answer::{
-    Done, Event, NbdView, ReplacementView, ScheduleView, SnapshotView, Status, TargetView,
-    VolumeView,
+    DiscoveryView, Done, Event, NbdView, ReplacementView, ScheduleView, SnapshotView, Status,
+    TargetView, VolumeView,
 };
 use control::key::KeyView;
 use control::replication::ReplicationView;
@@ -338,6 +338,10 @@ pub static ROUTES: &[Route] = &[
     ask("POST", "/pools/{pool}/targets/{target}/chap", "Ask initiators for a name and a secret", DONE, DAILY, "target.chap_set", &[TARGET]),
     ask("POST", "/pools/{pool}/targets/{target}/mutual", "Prove the target to initiators", DONE, DAILY, "target.mutual_set", &[TARGET]),
     ask("DELETE", "/pools/{pool}/targets/{target}/chap", "Forget secrets", DONE, DAILY, "target.chap_clear", &[TARGET, ("user", Q(NULL))]),
+    ask("GET", "/pools/{pool}/discovery", "What whoever asks for targets has to prove", of::<DiscoveryView>, READ, "target.discovery.show", &[]),
+    ask("POST", "/pools/{pool}/discovery/chap", "Ask whoever asks for targets for a name and a secret", DONE, DAILY, "target.discovery.chap_set", &[]),
+    ask("POST", "/pools/{pool}/discovery/mutual", "Prove the server to whoever asks for targets", DONE, DAILY, "target.discovery.mutual_set", &[]),
+    ask("DELETE", "/pools/{pool}/discovery/chap", "Forget secrets", DONE, DAILY, "target.discovery.chap_clear", &[("user", Q(NULL))]),
     // NBD.
     ask("GET", "/pools/{pool}/nbd", "NBD exports", of::<Vec<NbdView>>, READ, "nbd.list", &[]),
     ask("POST", "/pools/{pool}/nbd", "Offer a volume", DONE, DAILY, "nbd.export", &[

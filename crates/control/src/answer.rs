@@ -51,6 +51,8 @@ pub enum Answer {
     Targets(Vec<TargetView>),
     /// A target in detail.
     Target(Box<TargetView>),
+    /// Who may ask for the targets of a pool.
+    Discovery(DiscoveryView),
     /// NBD exports of a pool.
     Nbd(Vec<NbdView>),
     /// What happened to a pool, oldest first.
@@ -498,6 +500,18 @@ pub struct TargetView {
     /// Sessions now; none when no server runs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sessions: Vec<SessionView>,
+}
+
+/// What whoever asks for the targets of a pool has to prove. Secrets are never part of an answer.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct DiscoveryView {
+    /// The pool.
+    pub pool: String,
+    /// CHAP users; none means that everybody may ask.
+    pub chap_users: Vec<String>,
+    /// The user name by which we prove ourselves.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mutual_user: Option<String>,
 }
 
 /// A logical unit.

@@ -9,8 +9,8 @@ use units::PoolName;
 use crate::key::{KeyLocation, KeyRequest, KeyWish};
 use crate::replication::{Peer, ReplicateRequest};
 use crate::request::{
-    DeviceGroup, NbdRequest, PoolCreate, PoolRequest, Properties, Request, ScheduleRequest,
-    ServerRequest, SnapshotRequest, TargetRequest, VolumeCreate, VolumeRequest,
+    DeviceGroup, DiscoveryRequest, NbdRequest, PoolCreate, PoolRequest, Properties, Request,
+    ScheduleRequest, ServerRequest, SnapshotRequest, TargetRequest, VolumeCreate, VolumeRequest,
 };
 use crate::rescue::{RescueBegin, RescueRequest};
 use crate::transfer::{ReceiveRequest, TransferRequest};
@@ -328,6 +328,18 @@ impl TargetRequest {
                 secret: _,
             }
             | Self::ChapClear { name: _, user: _ } => Effect::Change,
+            Self::Discovery(request) => request.effect(),
+        }
+    }
+}
+
+impl DiscoveryRequest {
+    fn effect(&self) -> Effect {
+        match self {
+            Self::Show => Effect::Look,
+            Self::ChapSet { user: _, secret: _ }
+            | Self::MutualSet { user: _, secret: _ }
+            | Self::ChapClear { user: _ } => Effect::Change,
         }
     }
 }

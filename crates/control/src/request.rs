@@ -67,7 +67,12 @@ impl Request {
                 SnapshotRequest::List { .. } | SnapshotRequest::Schedule(ScheduleRequest::List)
             ),
             Self::Target(request) => {
-                matches!(request, TargetRequest::List | TargetRequest::Show { .. })
+                matches!(
+                    request,
+                    TargetRequest::List
+                        | TargetRequest::Show { .. }
+                        | TargetRequest::Discovery(DiscoveryRequest::Show)
+                )
             }
             Self::Nbd(request) => matches!(request, NbdRequest::List),
             Self::Transfer(request) => matches!(request, TransferRequest::Interrupted { .. }),
@@ -493,6 +498,35 @@ pub enum TargetRequest {
     ChapClear {
         /// Target.
         name: IscsiName,
+        /// One user, or all with the mutual secret.
+        user: Option<String>,
+    },
+    /// What whoever asks for the pool's targets has to prove.
+    Discovery(DiscoveryRequest),
+}
+
+/// Requests about discovery: what initiators prove before they are told of targets.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum DiscoveryRequest {
+    /// Who may ask.
+    Show,
+    /// Ask initiators for a name and a secret.
+    ChapSet {
+        /// The initiator's user name.
+        user: String,
+        /// Its secret.
+        secret: Secret,
+    },
+    /// Answer the challenges of initiators that want proof, too.
+    MutualSet {
+        /// Our user name.
+        user: String,
+        /// Its secret, unlike any initiator's.
+        secret: Secret,
+    },
+    /// Forget users and secrets; without any user everybody may ask.
+    ChapClear {
         /// One user, or all with the mutual secret.
         user: Option<String>,
     },

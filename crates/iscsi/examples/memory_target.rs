@@ -71,6 +71,7 @@ fn main() {
             target: memory_target(size_mib << 20, units, groups, null),
         }],
         portals,
+        discovery: None,
     });
     for error in applied.failed {
         println!("{error}: {}", error.cause);

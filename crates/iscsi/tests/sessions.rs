@@ -251,6 +251,7 @@ fn send_targets_comes_in_parts_that_the_initiator_can_take() {
     fixture.server.apply(Wish {
         targets,
         portals: vec![portal_wish()],
+        discovery: None,
     });
     let who = LoginAs {
         discovery: true,
@@ -334,6 +335,7 @@ fn a_changed_wish_ends_only_what_is_no_longer_allowed() {
         fixture.server.apply(Wish {
             targets,
             portals: vec![portal_wish()],
+            discovery: None,
         })
     };
     let port = fixture.address.port();
@@ -364,13 +366,7 @@ fn a_changed_wish_ends_only_what_is_no_longer_allowed() {
     assert_eq!(status, 0x0202);
 
     let mut secret = target_wish(&fixture.target);
-    secret.access.chap = Some(Chap {
-        initiators: vec![Credentials {
-            user: "user".to_owned(),
-            secret: Secret::new(b"0123456789abcdef".to_vec()),
-        }],
-        mutual: None,
-    });
+    secret.access.chap = Some(user_with_secret());
     apply(vec![secret]);
     assert!(one.is_dropped(), "it did not prove the new secret");
     let status = Client::connect(fixture.address).try_log_in(&LoginAs::default());
@@ -388,13 +384,7 @@ fn a_login_that_began_before_a_rule_was_changed_does_not_complete() {
         ..Access::default()
     };
     let with_secret = Access {
-        chap: Some(Chap {
-            initiators: vec![Credentials {
-                user: "user".to_owned(),
-                secret: Secret::new(b"0123456789abcdef".to_vec()),
-            }],
-            mutual: None,
-        }),
+        chap: Some(user_with_secret()),
         ..Access::default()
     };
     for access in [denied, with_secret] {
@@ -404,6 +394,7 @@ fn a_login_that_began_before_a_rule_was_changed_does_not_complete() {
             fixture.server.apply(Wish {
                 targets: vec![wish],
                 portals: vec![portal_wish()],
+                discovery: None,
             })
         };
         apply(target_wish(&fixture.target).access);
@@ -418,6 +409,52 @@ fn a_login_that_began_before_a_rule_was_changed_does_not_complete() {
     });
 }
 
+fn user_with_secret() -> Chap {
+    Chap {
+        initiators: vec![Credentials {
+            user: "user".to_owned(),
+            secret: Secret::new(b"0123456789abcdef".to_vec()),
+        }],
+        mutual: None,
+    }
+}
+
+#[test]
+fn a_secret_of_discovery_ends_discovery_sessions_without_it_and_no_others() {
+    let (fixture, mut normal) = served_client();
+    let ask_for = |discovery: Option<Chap>| {
+        fixture.server.apply(Wish {
+            targets: vec![target_wish(&fixture.target)],
+            portals: vec![portal_wish()],
+            discovery,
+        })
+    };
+    let who = LoginAs {
+        discovery: true,
+        keys: String::new(),
+        ..second_isid()
+    };
+    let mut before = Client::log_in_as(fixture.address, &who);
+    let mut begun = Client::connect(fixture.address);
+    begun.begin_log_in(&who);
+    assert_eq!(ask_for(Some(user_with_secret())).sessions_dropped, 1);
+    assert!(before.is_dropped());
+    wait_until("its session is gone", || {
+        let sessions = fixture.server.status().sessions;
+        sessions.iter().all(|session| session.target.is_some())
+    });
+    assert_eq!(begun.go_on_log_in(&who), 0x0202);
+    let mut after = Client::connect(fixture.address);
+    assert_eq!(after.try_log_in(&who), 0x0201);
+    assert!(after.is_dropped());
+    // The same again: whoever has proved itself meanwhile stays.
+    assert_eq!(ask_for(Some(user_with_secret())).sessions_dropped, 0);
+    assert!(normal.is_served());
+    assert!(Client::log_in_as(fixture.address, &second_isid()).is_served());
+    assert_eq!(ask_for(None).sessions_dropped, 0);
+    Client::log_in_as(fixture.address, &who);
+}
+
 #[test]
 fn a_removed_portal_ends_its_connections_and_a_new_one_serves() {
     let fixture = serve(Limits::default());
@@ -427,6 +464,7 @@ fn a_removed_portal_ends_its_connections_and_a_new_one_serves() {
     fixture.server.apply(Wish {
         targets: vec![target_wish(&fixture.target)],
         portals: vec![other],
+        discovery: None,
     });
     assert!(old.is_dropped());
     let (address, group) = fixture.server.portals()[0];

@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use control::answer::{
-    DeviceView, Event, NbdView, PoolStatus, PoolSummary, Property, RolledBack, ServerStatus,
-    SnapshotView, Status, TargetView, VolumeView,
+    DeviceView, DiscoveryView, Event, NbdView, PoolStatus, PoolSummary, Property, RolledBack,
+    ServerStatus, SnapshotView, Status, TargetView, VolumeView,
 };
 use control::rescue::RescueView;
 use control::{Answer, Failure};
@@ -49,6 +49,7 @@ pub fn answer(answer: &Answer, json: bool) -> String {
         Answer::Schedules(schedules) => daily::schedule_list(schedules),
         Answer::Targets(targets) => target_list(targets),
         Answer::Target(target) => target_detail(target),
+        Answer::Discovery(view) => discovery(view),
         Answer::Nbd(exports) => nbd_list(exports),
         Answer::Events(events) if events.is_empty() => {
             "nothing happened yet while a server had the pool\n".to_owned()
@@ -449,6 +450,20 @@ fn target_list(targets: &[TargetView]) -> String {
         }
     }
     table.render()
+}
+
+fn discovery(view: &DiscoveryView) -> String {
+    let pool = &view.pool;
+    let asked = match view.chap_users.as_slice() {
+        [] => {
+            return format!("{pool}: targets are told to everybody whom their own rules let in\n");
+        }
+        users => users.join(" or "),
+    };
+    let mutual = view.mutual_user.as_ref();
+    let mutual = mutual.map(|user| format!("; it proves itself as {user}"));
+    let mutual = mutual.unwrap_or_default();
+    format!("{pool}: targets are told to whoever proves to be {asked}{mutual}\n")
 }
 
 fn target_detail(target: &TargetView) -> String {

@@ -3,8 +3,8 @@
 
 use control::replication::ReplicateRequest;
 use control::request::{
-    KeyRequest, NbdRequest, PoolRequest, ScheduleRequest, SnapshotRequest, TargetRequest,
-    VolumeRequest,
+    DiscoveryRequest, KeyRequest, NbdRequest, PoolRequest, ScheduleRequest, SnapshotRequest,
+    TargetRequest, VolumeRequest,
 };
 use control::rescue::RescueRequest;
 use control::{Answer, Failure, Request};
@@ -54,7 +54,7 @@ fn meant(request: &Request) -> Meant<'_> {
             | SnapshotRequest::Schedule(ScheduleRequest::List),
         )
         | Request::Key(KeyRequest::Status { name: None })
-        | Request::Target(Target::List)
+        | Request::Target(Target::List | Target::Discovery(DiscoveryRequest::Show))
         | Request::Nbd(NbdRequest::List)
         | Request::Replicate(ReplicateRequest::List) => Meant::All,
         Request::Target(
@@ -183,6 +183,11 @@ mod tests {
             portal_groups: Vec::new(),
         });
         assert_eq!(meant(&create), Meant::One);
+        let show = Request::Target(TargetRequest::Discovery(DiscoveryRequest::Show));
+        assert_eq!(meant(&show), Meant::All);
+        let clear = DiscoveryRequest::ChapClear { user: None };
+        let clear = Request::Target(TargetRequest::Discovery(clear));
+        assert_eq!(meant(&clear), Meant::One);
         let identity = Request::Replicate(ReplicateRequest::Identity);
         assert_eq!(meant(&identity), Meant::One);
     }

@@ -103,6 +103,69 @@ fn mutual_chap_proves_the_target_to_who_asks() {
     assert!(is_let_in(&one_way), "proof is for who asks");
 }
 
+/// What discovery says, with the user of the URL, or nothing.
+fn told(user: &str, portal: &str, options: &str) -> String {
+    let url = format!("iscsi://{user}{portal}{options}");
+    let asked = try_run("iscsi-ls", &[&url]);
+    match asked.status.success() {
+        true => String::from_utf8_lossy(&asked.stdout).into_owned(),
+        false => String::new(),
+    }
+}
+
+#[test]
+fn who_asks_for_targets_is_asked_for_the_secret_of_discovery_and_a_login_for_none() {
+    if !installed("iscsi-ls") || !installed("iscsi-inq") {
+        return;
+    }
+    let machine = machine();
+    let set = |user: &str, secret: &str| {
+        secret_file(&machine, secret);
+        let words = format!("target discovery set tank --user {user} --secret-file secret");
+        machine.ok(&words);
+    };
+    let server = machine.serve("--iscsi [::1]:0");
+    let portals = || [IPV4, IPV6].map(|address| machine.portal(address));
+    let is_told = |user: &str| {
+        let told = portals().map(|portal| told(user, &portal, "").contains(TARGET));
+        assert_eq!(told[0], told[1], "{user}");
+        told[0]
+    };
+    assert!(is_told(""));
+    set("finder", "first-secret-1");
+    assert!(is_told("finder%first-secret-1@"));
+    for wrong in ["", "finder%first-secret-2@", "bob%first-secret-1@"] {
+        assert!(!is_told(wrong), "{wrong}");
+    }
+    assert!(is_let_in(&unit("", &machine.portal(IPV4), "")));
+    // Another user meanwhile, another secret, and the pool's own proof.
+    set("other", "others-secret-1");
+    set("finder", "second-secret-2");
+    assert!(is_told("finder%second-secret-2@") && is_told("other%others-secret-1@"));
+    assert!(!is_told("finder%first-secret-1@"));
+    machine.ok("target discovery clear tank --user other");
+    assert!(!is_told("other%others-secret-1@"));
+    secret_file(&machine, "tanks-secret-1");
+    machine.ok("target discovery mutual tank --user tank --secret-file secret");
+    for (secret, right) in [("tanks-secret-1", true), ("tanks-secret-2", false)] {
+        let options = format!("?target_user=tank&target_password={secret}");
+        let told = told("finder%second-secret-2@", &machine.portal(IPV4), &options);
+        assert_eq!(told.contains(TARGET), right, "{told}");
+    }
+    // It stands in the pool, and is seen and taken away without a server.
+    assert_eq!(server.stop(), 0);
+    let shown = machine.ok("target discovery show tank --json").json();
+    assert_eq!(shown["chap_users"][0], "finder");
+    assert_eq!(shown["mutual_user"], "tank");
+    let server = machine.serve("--iscsi [::1]:0");
+    assert!(!is_told("") && is_told("finder%second-secret-2@"));
+    assert_eq!(server.stop(), 0);
+    machine.ok("target discovery clear tank");
+    let _server = machine.serve("--iscsi [::1]:0");
+    assert!(is_told(""));
+    assert!(!contains(&machine.path("log"), "secret-"));
+}
+
 #[test]
 fn discovery_names_the_portals_of_both_families() {
     if !installed("iscsi-ls") {

@@ -43,6 +43,7 @@ fn lists_cover_all_pools_and_names_find_their_own() {
         "volume list",
         "snapshot list",
         "target list",
+        "target discovery show",
         "nbd list",
         "replicate list",
     ] {
@@ -96,6 +97,20 @@ fn lists_cover_all_pools_and_names_find_their_own() {
     let create = "target create iqn.2026-01.org.example:new";
     machine.refused(create, 2, "with --pool");
     machine.ok(&format!("{create} --pool attic"));
+
+    // Each has users of its own for discovery.
+    std::fs::write(machine.path("secret"), "finders-secret").expect("a file");
+    let set = "target discovery set --user finder --secret-file secret";
+    machine.refused(set, 2, "with --pool");
+    machine.ok(&format!("{set} --pool attic"));
+    let both = machine.ok("target discovery show --json").json();
+    let users = |pool: &str| {
+        let mut all = both.as_array().expect("a list").iter();
+        let of_pool = all.find(|one| one["pool"] == pool).expect("the pool");
+        of_pool["chap_users"].clone()
+    };
+    assert_eq!(users("attic")[0], "finder");
+    assert_eq!(length(&users("tank")), 0);
 
     let names = machine.ok("names tank").out;
     let names: Vec<&str> = names.lines().collect();

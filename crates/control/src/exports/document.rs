@@ -1,5 +1,5 @@
-//! The two JSON documents about exports: one on each exported volume, one for each target on
-//! the pool's root dataset. Each carries a version; an unknown one is refused, never guessed.
+//! The JSON documents about exports: one on each exported volume; one for each target, and one for
+//! discovery, on the pool's root dataset. Each carries a version; an unknown one is refused, never guessed.
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -11,7 +11,7 @@ use crate::secret::Secret;
 /// Version of all documents that this program writes and understands, but for
 /// [`SEALED_VERSION`].
 pub const DOCUMENT_VERSION: u64 = 1;
-/// Version of a target document with sealed secrets, which older programs cannot serve.
+/// Version of a document with sealed secrets, which older programs cannot serve.
 pub const SEALED_VERSION: u64 = 2;
 
 /// Why a property's value is not a document, or a document does not fit a property.
@@ -167,22 +167,92 @@ impl From<ChapUser> for ChapFields {
     }
 }
 
-/// Value of `bulkhead:target:NAME`.
+/// Who proves what to whom. As the value of `bulkhead:discovery`: what whoever asks for targets has to
+/// prove.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct TargetDocument {
-    /// Portal groups that offer it; empty means all.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub portal_groups: Vec<u16>,
-    /// Who may log in.
-    #[serde(default, skip_serializing_if = "AccessRule::is_empty")]
-    pub access: AccessRule,
-    /// Initiators must prove to be one of these; empty means no CHAP.
+pub struct ChapUsers {
+    /// Initiators must prove to be one of these.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub chap: Vec<ChapUser>,
-    /// How the target proves itself to an initiator that asks.
+    /// How we prove ourselves to an initiator that asks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mutual: Option<ChapUser>,
+}
+
+impl ChapUsers {
+    /// Reads the value of `property`.
+    pub fn decode(property: &str, value: &str) -> Result<Self, DocumentError> {
+        decode_up_to(SEALED_VERSION, property, value)
+    }
+
+    /// The value for `property`.
+    pub fn encode(&self, property: &str) -> Result<String, DocumentError> {
+        encode_as(self.version(), property, self)
+    }
+
+    /// Everybody with a secret: the initiators, then we ourselves.
+    pub fn all(&self) -> impl Iterator<Item = &ChapUser> {
+        self.chap.iter().chain(&self.mutual)
+    }
+
+    /// The oldest version that knows how the secrets are kept.
+    fn version(&self) -> u64 {
+        let is_sealed = |chap: &ChapUser| matches!(chap.secret, KeptSecret::Sealed(_));
+        match self.all().any(is_sealed) {
+            true => SEALED_VERSION,
+            false => DOCUMENT_VERSION,
+        }
+    }
+}
+
+/// Value of `bulkhead:target:NAME`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "TargetFields", into = "TargetFields")]
+pub struct TargetDocument {
+    /// Portal groups that offer it; empty means all.
+    pub portal_groups: Vec<u16>,
+    /// Who may log in.
+    pub access: AccessRule,
+    /// What initiators and the target prove; without initiators among them, nothing.
+    pub users: ChapUsers,
+}
+
+/// The members of a [`TargetDocument`].
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct TargetFields {
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    portal_groups: Vec<u16>,
+    #[serde(default, skip_serializing_if = "AccessRule::is_empty")]
+    access: AccessRule,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    chap: Vec<ChapUser>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    mutual: Option<ChapUser>,
+}
+
+impl From<TargetFields> for TargetDocument {
+    fn from(fields: TargetFields) -> Self {
+        let (chap, mutual) = (fields.chap, fields.mutual);
+        Self {
+            portal_groups: fields.portal_groups,
+            access: fields.access,
+            users: ChapUsers { chap, mutual },
+        }
+    }
+}
+
+impl From<TargetDocument> for TargetFields {
+    fn from(document: TargetDocument) -> Self {
+        let ChapUsers { chap, mutual } = document.users;
+        Self {
+            portal_groups: document.portal_groups,
+            access: document.access,
+            chap,
+            mutual,
+        }
+    }
 }
 
 impl TargetDocument {
@@ -193,17 +263,7 @@ impl TargetDocument {
 
     /// The value for `property`.
     pub fn encode(&self, property: &str) -> Result<String, DocumentError> {
-        let is_sealed = |chap: &ChapUser| matches!(chap.secret, KeptSecret::Sealed(_));
-        let version = match self.secrets().any(is_sealed) {
-            true => SEALED_VERSION,
-            false => DOCUMENT_VERSION,
-        };
-        encode_as(version, property, self)
-    }
-
-    /// Who has a secret in it: the initiators', then the target's own.
-    pub fn secrets(&self) -> impl Iterator<Item = &ChapUser> {
-        self.chap.iter().chain(&self.mutual)
+        encode_as(self.users.version(), property, self)
     }
 }
 
@@ -360,10 +420,13 @@ mod tests {
     fn a_target_document_with_sealed_secrets_has_a_version_that_older_programs_refuse() {
         let property = "bulkhead:target:x";
         let document = |secret| TargetDocument {
-            chap: vec![ChapUser {
-                user: "ann".to_owned(),
-                secret,
-            }],
+            users: ChapUsers {
+                chap: vec![ChapUser {
+                    user: "ann".to_owned(),
+                    secret,
+                }],
+                mutual: None,
+            },
             ..TargetDocument::default()
         };
         let plain = Secret::new("twelve chars".to_owned()).expect("long enough");
@@ -381,6 +444,10 @@ mod tests {
             assert_eq!(document.encode(property).expect("fits"), text);
             let read = TargetDocument::decode(property, text).expect("read back");
             assert_eq!(read, document);
+            // That of discovery has the same form.
+            let users = ChapUsers::decode(property, text).expect("read");
+            assert_eq!(users, document.users);
+            assert_eq!(users.encode(property).expect("fits"), text);
         }
         for bad in [
             r#"{"version":2,"chap":[{"user":"ann"}]}"#,
@@ -389,8 +456,9 @@ mod tests {
             r#"{"version":0}"#,
         ] {
             assert!(TargetDocument::decode(property, bad).is_err(), "{bad}");
+            assert!(ChapUsers::decode(property, bad).is_err(), "{bad}");
         }
-        // Nothing but a target document has secrets.
+        // Nothing else has secrets.
         assert!(VolumeDocument::decode(PROPERTY, r#"{"version":2}"#).is_err());
     }
 

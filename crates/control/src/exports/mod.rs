@@ -11,13 +11,15 @@ mod wish;
 
 pub use access::AccessRule;
 pub use document::{
-    ChapUser, DOCUMENT_VERSION, DocumentError, IscsiMap, KeptSecret, NbdExport, SEALED_VERSION,
-    TargetDocument, VolumeDocument,
+    ChapUser, ChapUsers, DOCUMENT_VERSION, DocumentError, IscsiMap, KeptSecret, NbdExport,
+    SEALED_VERSION, TargetDocument, VolumeDocument,
 };
 pub(crate) use document::{decode, encode};
 pub use identity::Identity;
 pub use reservations::{ReservationsError, join_parts, mode_property, part_names, split_parts};
-pub use wish::{Change, NbdWish, Problem, TargetWish, UnitWish, VolumeFacts, Wish, difference};
+pub use wish::{
+    Change, DISCOVERY, NbdWish, Problem, TargetWish, UnitWish, VolumeFacts, Wish, difference,
+};
 
 use units::IscsiName;
 
@@ -29,6 +31,8 @@ pub const EXPORT_PROPERTY: &str = "bulkhead:export";
 pub const IDENTITY_PROPERTY: &str = "bulkhead:identity";
 /// Start of the root dataset's properties that describe targets; the target's name follows.
 pub const TARGET_PROPERTY_PREFIX: &str = "bulkhead:target:";
+/// The root dataset's property that says what whoever asks for targets has to prove.
+pub const DISCOVERY_PROPERTY: &str = "bulkhead:discovery";
 /// Longest value of one property, in bytes: ZFS's `ZAP_MAXVALUELEN` less the closing zero.
 pub const PROPERTY_BYTES_MAX: usize = 8191;
 

@@ -7,8 +7,8 @@ use std::fmt;
 use units::{IscsiName, VolumeName};
 
 use super::{
-    ChapUser, EXPORT_PROPERTY, IDENTITY_PROPERTY, Identity, NbdExport, TARGET_PROPERTY_PREFIX,
-    TargetDocument, VolumeDocument,
+    ChapUsers, DISCOVERY_PROPERTY, EXPORT_PROPERTY, IDENTITY_PROPERTY, Identity, NbdExport,
+    TARGET_PROPERTY_PREFIX, TargetDocument, VolumeDocument,
 };
 use crate::failure::chain;
 
@@ -76,12 +76,18 @@ pub struct Wish {
     pub targets: BTreeMap<IscsiName, TargetWish>,
     /// NBD exports by export name.
     pub nbd: BTreeMap<String, NbdWish>,
+    /// One of whom whoever asks for targets must prove to be; `None` lets everybody ask. Nobody may where there is
+    /// no user in it.
+    pub discovery: Option<ChapUsers>,
 }
+
+/// What a [`Problem`] of [`Wish::discovery`] is about.
+pub const DISCOVERY: &str = "discovery";
 
 /// A document, or a part of one, that cannot be served. The sentence says what to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// Volume or target it is about.
+    /// Volume or target it is about, or the discovery of targets.
     pub subject: String,
     /// What is wrong.
     pub sentence: String,
@@ -94,19 +100,21 @@ impl fmt::Display for Problem {
 }
 
 impl Wish {
-    /// Adds up the root dataset's target properties and the volumes' documents. Volumes are
+    /// Adds up the root dataset's properties and the volumes' documents. Volumes are
     /// taken in the order of their names, so that two that ask for the same place are always
     /// decided alike: the first keeps it.
     pub fn add_up<'a>(
-        target_properties: impl IntoIterator<Item = (&'a str, &'a str)>,
+        root_properties: impl IntoIterator<Item = (&'a str, &'a str)>,
         volumes: impl IntoIterator<Item = &'a VolumeFacts>,
     ) -> (Self, Vec<Problem>) {
         let mut wish = Self::default();
         let mut problems = Vec::new();
-        for (property, value) in target_properties {
-            if let Err(problem) = wish.add_target(property, value) {
-                problems.push(problem);
-            }
+        for (property, value) in root_properties {
+            let added = match property {
+                DISCOVERY_PROPERTY => wish.add_discovery(value),
+                _ => wish.add_target(property, value),
+            };
+            problems.extend(added.err());
         }
         let mut in_order: Vec<&VolumeFacts> = volumes.into_iter().collect();
         in_order.sort_by(|a, b| a.name.cmp(&b.name));
@@ -114,6 +122,20 @@ impl Wish {
             wish.add_volume(facts, &mut problems);
         }
         (wish, problems)
+    }
+
+    /// Of a document that cannot be read nobody can prove anything: never is less asked for than it says.
+    fn add_discovery(&mut self, value: &str) -> Result<(), Problem> {
+        self.discovery = Some(ChapUsers::default());
+        let users = ChapUsers::decode(DISCOVERY_PROPERTY, value).map_err(|error| Problem {
+            subject: DISCOVERY.to_owned(),
+            sentence: format!(
+                "{}. Nobody can ask for targets: `bulkhead target discovery clear`, then `set` again",
+                chain(&error)
+            ),
+        })?;
+        self.discovery = Some(users);
+        Ok(())
     }
 
     fn add_target(&mut self, property: &str, value: &str) -> Result<(), Problem> {
@@ -218,6 +240,8 @@ pub enum Change {
     RemoveTarget(IscsiName),
     /// A target's portal groups, access rule or CHAP users change.
     ChangeTarget(IscsiName),
+    /// What whoever asks for targets has to prove changes.
+    ChangeDiscovery,
     /// A unit appears in a target that stays.
     AddUnit(IscsiName, u16),
     /// A unit goes from a target that stays.
@@ -238,6 +262,7 @@ impl fmt::Display for Change {
             Self::AddTarget(name) => write!(f, "add target {name}"),
             Self::RemoveTarget(name) => write!(f, "remove target {name}"),
             Self::ChangeTarget(name) => write!(f, "change target {name}"),
+            Self::ChangeDiscovery => write!(f, "change who may ask for targets"),
             Self::AddUnit(name, lun) => write!(f, "add unit {lun} of {name}"),
             Self::RemoveUnit(name, lun) => write!(f, "remove unit {lun} of {name}"),
             Self::ChangeUnit(name, lun) => write!(f, "change unit {lun} of {name}"),
@@ -251,6 +276,9 @@ impl fmt::Display for Change {
 /// The steps from `old` to `new`, empty if they are equal.
 pub fn difference(old: &Wish, new: &Wish) -> Vec<Change> {
     let mut changes = Vec::new();
+    if old.discovery != new.discovery {
+        changes.push(Change::ChangeDiscovery);
+    }
     for (name, step) in steps(&old.targets, &new.targets) {
         match step {
             Step::Removed => changes.push(Change::RemoveTarget(name.clone())),
@@ -310,13 +338,6 @@ fn steps<'a, K: Ord, V: PartialEq>(
     found
 }
 
-impl TargetWish {
-    /// The CHAP user of that name.
-    pub fn chap_user(&self, user: &str) -> Option<&ChapUser> {
-        self.document.chap.iter().find(|chap| chap.user == user)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -370,6 +391,24 @@ mod tests {
         assert_eq!(wish.volumes().len(), 2);
         let subjects: Vec<_> = problems.iter().map(|p| p.subject.as_str()).collect();
         assert_eq!(subjects, ["tank/a", "tank/d"]);
+    }
+
+    /// Less is never asked for than a document says that a newer program wrote, or nobody can read.
+    #[test]
+    fn where_the_discovery_document_cannot_be_read_nobody_may_ask() {
+        let of = |value| Wish::add_up([(DISCOVERY_PROPERTY, value)], []);
+        let (wish, problems) = of(r#"{"version":2,"chap":[{"user":"ann","sealed":"1:a:b"}]}"#);
+        assert!(problems.is_empty());
+        let users = wish.discovery.clone().expect("asked for");
+        assert_eq!(users.chap[0].user, "ann");
+        let open = Wish::default();
+        assert_eq!(difference(&open, &wish), [Change::ChangeDiscovery]);
+        for bad in [r#"{"version":9}"#, "garbage"] {
+            let (wish, problems) = of(bad);
+            assert_eq!(wish.discovery, Some(ChapUsers::default()), "{bad}");
+            assert_eq!(problems.len(), 1, "{bad}");
+            assert!(problems[0].sentence.contains("target discovery clear"));
+        }
     }
 
     #[test]

@@ -37,6 +37,8 @@ pub enum Admission {
 pub trait Directory {
     /// Whether `initiator` may use `target` by this connection.
     fn admit(&self, initiator: &IscsiName, target: &IscsiName) -> Admission;
+    /// What a discovery session authenticates itself with; `None` lets everybody ask for targets.
+    fn discovery_chap(&self) -> Option<Chap>;
     /// The parameters of the session that a further connection wants to join.
     fn session(
         &self,
@@ -156,7 +158,7 @@ pub enum Refusal {
     /// The session to join does not exist.
     #[error("no such session to join")]
     NoSession,
-    /// The initiator did not offer an authentication that the target wants.
+    /// The initiator did not offer an authentication that is wanted.
     #[error("the initiator does not offer CHAP")]
     NoCommonMethod,
     /// CHAP failed.
@@ -363,7 +365,7 @@ impl Login {
                     return Err(Refusal::NoSession);
                 }
                 self.scene = Scene::Discovery;
-                (SessionKind::Discovery, None)
+                (SessionKind::Discovery, directory.discovery_chap())
             }
             "Normal" => {
                 let target = find("TargetName").ok_or(Refusal::MissingName)?;

@@ -4,8 +4,10 @@ use super::*;
 use crate::protocol::chap::{Credentials, Secret};
 use crate::protocol::request::Request;
 
+#[derive(Default)]
 struct Rules {
     chap: Option<Chap>,
+    discovery: Option<Chap>,
 }
 
 const TARGET: &str = "iqn.2026-01.org.example:disk";
@@ -24,6 +26,10 @@ impl Directory for Rules {
         }
     }
 
+    fn discovery_chap(&self) -> Option<Chap> {
+        self.discovery.clone()
+    }
+
     fn session(
         &self,
         tsih: u16,
@@ -34,6 +40,19 @@ impl Directory for Rules {
         (tsih == 5).then(SessionParameters::default)
     }
 }
+
+fn alice() -> Chap {
+    Chap {
+        initiators: vec![Credentials {
+            user: "alice".to_owned(),
+            secret: Secret::new(b"secret".to_vec()),
+        }],
+        mutual: None,
+    }
+}
+
+/// printf '\x07secret\x07...' | md5sum, with 16 bytes of 07
+const ALICES_ANSWER: &[u8] = b"CHAP_N=alice\0CHAP_R=0x1d03b4200f3b60db8a80a0445afb867f\0";
 
 /// `flags` is byte 1: T, C, CSG, NSG.
 fn request(flags: u8, tsih: u16) -> LoginRequest {
@@ -85,7 +104,7 @@ const OPERATIONAL: u8 = 0x87;
 
 #[test]
 fn a_plain_login_goes_through_both_stages() {
-    let (mut login, rules) = (Login::new(Capabilities::default()), Rules { chap: None });
+    let (mut login, rules) = (Login::new(Capabilities::default()), Rules::default());
     let text = names("SessionType=Normal;AuthMethod=CHAP,None;");
     let (header, text) = text_of(play(&mut login, &rules, SECURITY, &text));
     assert_eq!(text, "TargetPortalGroupTag=3;AuthMethod=None;");
@@ -103,7 +122,7 @@ fn a_plain_login_goes_through_both_stages() {
 
 #[test]
 fn text_split_by_the_c_bit_is_joined() {
-    let (mut login, rules) = (Login::new(Capabilities::default()), Rules { chap: None });
+    let (mut login, rules) = (Login::new(Capabilities::default()), Rules::default());
     let text = names("AuthMethod=None;");
     let (head, tail) = text.split_at(20);
     let (header, answer) = text_of(play(&mut login, &rules, 0x40, head));
@@ -114,15 +133,11 @@ fn text_split_by_the_c_bit_is_joined() {
 
 #[test]
 fn refusals_carry_the_codes_of_the_standard() {
-    let chap = Chap {
-        initiators: vec![Credentials {
-            user: "alice".to_owned(),
-            secret: Secret::new(b"0123456789ab".to_vec()),
-        }],
-        mutual: None,
+    let open = Rules::default();
+    let closed = Rules {
+        chap: Some(alice()),
+        ..Rules::default()
     };
-    let open = Rules { chap: None };
-    let closed = Rules { chap: Some(chap) };
     let with = |text: &str| text.replace(';', "\0").into_bytes();
     let elsewhere = with("InitiatorName=iqn.2026-01.a:b;TargetName=iqn.2026-01.a:c;");
     let mallory = with(&format!(
@@ -164,47 +179,83 @@ fn refusals_carry_the_codes_of_the_standard() {
 
 #[test]
 fn chap_is_played_through_before_the_stage_changes() {
-    let secret = Secret::new(b"secret".to_vec());
     let rules = Rules {
-        chap: Some(Chap {
-            initiators: vec![Credentials {
-                user: "alice".to_owned(),
-                secret,
-            }],
-            mutual: None,
-        }),
+        chap: Some(alice()),
+        ..Rules::default()
     };
     let mut login = Login::new(Capabilities::default());
-    let (header, _) = text_of(play(
-        &mut login,
-        &rules,
-        SECURITY,
-        &names("AuthMethod=CHAP;"),
-    ));
-    assert_eq!(header.0[1], 0, "not ready to move on");
-    let (_, text) = text_of(play(&mut login, &rules, 0, b"CHAP_A=5\0"));
-    assert_eq!(
-        text,
-        format!("CHAP_A=5;CHAP_I=7;CHAP_C=0x{};", "07".repeat(16))
-    );
-    // printf '\x07secret\x07...' | md5sum, with 16 bytes of 07
-    let answer = b"CHAP_N=alice\0CHAP_R=0x1d03b4200f3b60db8a80a0445afb867f\0";
-    let (header, _) = text_of(play(&mut login, &rules, SECURITY, answer));
+    begin_chap(&mut login, &rules, &names("AuthMethod=CHAP;"));
+    let (header, _) = text_of(play(&mut login, &rules, SECURITY, ALICES_ANSWER));
     assert_eq!(header.0[1], 0x81);
     let step = play(&mut login, &rules, OPERATIONAL, b"");
+    assert!(matches!(step, LoginStep::Agreed(_)));
+}
+
+/// Plays until the initiator has its challenge.
+fn begin_chap(login: &mut Login, rules: &Rules, first: &[u8]) {
+    let (header, _) = text_of(play(login, rules, SECURITY, first));
+    assert_eq!(header.0[1], 0, "not ready to move on");
+    let (_, text) = text_of(play(login, rules, 0, b"CHAP_A=5\0"));
+    let challenge = "07".repeat(16);
+    assert_eq!(text, format!("CHAP_A=5;CHAP_I=7;CHAP_C=0x{challenge};"));
+}
+
+/// A discovery session is asked for its own secret, and for none where only targets have one.
+#[test]
+fn a_discovery_session_is_asked_for_the_secret_of_discovery() {
+    let discovery = |keys: &str| {
+        format!("InitiatorName=iqn.2026-01.org.example:alice;SessionType=Discovery;{keys}")
+            .replace(';', "\0")
+            .into_bytes()
+    };
+    let closed = Rules {
+        discovery: Some(alice()),
+        ..Rules::default()
+    };
+    for (flags, keys) in [
+        (SECURITY, "AuthMethod=None;"),
+        (SECURITY, ""),
+        (OPERATIONAL, ""),
+        (0x83, ""),
+    ] {
+        let mut login = Login::new(Capabilities::default());
+        let step = play(&mut login, &closed, flags, &discovery(keys));
+        assert_eq!(status_of(step), 0x0201, "{keys} {flags:#x}");
+    }
+    let mut login = Login::new(Capabilities::default());
+    begin_chap(&mut login, &closed, &discovery("AuthMethod=CHAP,None;"));
+    let wrong = b"CHAP_N=alice\0CHAP_R=0x1d03b4200f3b60db8a80a0445afb867e\0";
+    assert_eq!(
+        status_of(play(&mut login, &closed, SECURITY, wrong)),
+        0x0201
+    );
+    let mut login = Login::new(Capabilities::default());
+    begin_chap(&mut login, &closed, &discovery("AuthMethod=CHAP;"));
+    text_of(play(&mut login, &closed, SECURITY, ALICES_ANSWER));
+    let agreed = play(&mut login, &closed, OPERATIONAL, b"");
+    assert!(matches!(agreed, LoginStep::Agreed(one) if one.kind == SessionKind::Discovery));
+    // Neither asks for the other's secret.
+    let mut login = Login::new(Capabilities::default());
+    text_of(play(
+        &mut login,
+        &closed,
+        SECURITY,
+        &names("AuthMethod=None;"),
+    ));
+    let targets_only = Rules {
+        chap: Some(alice()),
+        ..Rules::default()
+    };
+    let mut login = Login::new(Capabilities::default());
+    let step = play(&mut login, &targets_only, OPERATIONAL, &discovery(""));
     assert!(matches!(step, LoginStep::Agreed(_)));
 }
 
 #[test]
 fn chap_cannot_be_skipped_by_leaving_the_stage() {
     let rules = Rules {
-        chap: Some(Chap {
-            initiators: vec![Credentials {
-                user: "alice".to_owned(),
-                secret: Secret::new(b"secret".to_vec()),
-            }],
-            mutual: None,
-        }),
+        chap: Some(alice()),
+        ..Rules::default()
     };
     let mut login = Login::new(Capabilities::default());
     text_of(play(
@@ -219,7 +270,7 @@ fn chap_cannot_be_skipped_by_leaving_the_stage() {
 
 #[test]
 fn an_initiator_that_is_not_let_in_is_known_by_name() {
-    let (mut login, rules) = (Login::new(Capabilities::default()), Rules { chap: None });
+    let (mut login, rules) = (Login::new(Capabilities::default()), Rules::default());
     let text = format!("InitiatorName=iqn.2026-01.a:mallory;TargetName={TARGET};");
     let text = text.replace(';', "\0").into_bytes();
     assert_eq!(status_of(play(&mut login, &rules, SECURITY, &text)), 0x0202);
@@ -229,7 +280,7 @@ fn an_initiator_that_is_not_let_in_is_known_by_name() {
 
 #[test]
 fn a_login_that_never_ends_is_refused() {
-    let (mut login, rules) = (Login::new(Capabilities::default()), Rules { chap: None });
+    let (mut login, rules) = (Login::new(Capabilities::default()), Rules::default());
     text_of(play(&mut login, &rules, 0, &names("")));
     for _ in 1..REQUESTS_MAX {
         text_of(play(&mut login, &rules, 0, b""));

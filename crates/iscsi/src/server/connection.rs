@@ -115,6 +115,12 @@ impl Directory for Gate<'_> {
         }
     }
 
+    fn discovery_chap(&self) -> Option<Chap> {
+        let chap = self.server.configuration().discovery.clone();
+        self.asked.replace(chap.clone());
+        chap
+    }
+
     fn session(
         &self,
         tsih: u16,
@@ -134,10 +140,10 @@ impl Gate<'_> {
     /// Whether the login could begin now as it did. A rule that was changed during it ends the sessions that
     /// there are, and this one may have come too late for that.
     fn still_admits(&self, agreed: &Agreed) -> bool {
-        let SessionKind::Normal { target, .. } = &agreed.kind else {
-            return true;
-        };
         let proven = self.asked.take();
+        let SessionKind::Normal { target, .. } = &agreed.kind else {
+            return self.discovery_chap() == proven;
+        };
         match self.admit(&agreed.initiator, target) {
             Admission::Granted { chap, .. } => chap == proven,
             Admission::NotFound | Admission::Refused | Admission::Unavailable => false,

@@ -116,7 +116,11 @@ impl IscsiServer {
         // Whoever waits at a new portal finds all of it.
         let new = opened.iter().map(|(wish, socket)| portal_of(wish, socket));
         let portals = listeners.iter().map(|open| open.portal).chain(new);
-        self.configure(targets, portals.collect());
+        self.configure(Configuration {
+            targets,
+            portals: portals.collect(),
+            discovery: wish.discovery,
+        });
         for (wish, socket) in opened {
             match self.listen(wish, socket) {
                 Ok(open) => listeners.push(open),
@@ -134,8 +138,7 @@ impl IscsiServer {
         self.listeners.lock().expect("no holder panics")
     }
 
-    fn configure(&self, targets: HashMap<units::IscsiName, TargetWish>, portals: Vec<Portal>) {
-        let configuration = Configuration { targets, portals };
+    fn configure(&self, configuration: Configuration) {
         let mut place = self.shared.configuration.write().expect("no holder panics");
         *place = Arc::new(configuration);
     }
@@ -281,7 +284,8 @@ fn is_wanted(session: &Session, new: &Configuration, old: &Configuration) -> boo
         portal_group,
     } = &session.kind
     else {
-        return true;
+        // A changed secret ends what the old one opened.
+        return old.discovery == new.discovery;
     };
     let Some(wish) = new.targets.get(target) else {
         return false;

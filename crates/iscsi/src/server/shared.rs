@@ -14,6 +14,7 @@ use super::log_limit::LogLimit;
 use super::management::{Abort, Barrier, Scope};
 use super::sessions::{Member, Message, Session, Sessions};
 use super::wish::TargetWish;
+use crate::protocol::chap::Chap;
 use crate::protocol::discovery::VisibleTarget;
 use crate::protocol::login::SessionKind;
 
@@ -30,6 +31,8 @@ pub(crate) struct Portal {
 pub(crate) struct Configuration {
     pub(crate) targets: HashMap<IscsiName, TargetWish>,
     pub(crate) portals: Vec<Portal>,
+    /// What discovery sessions authenticate themselves with.
+    pub(crate) discovery: Option<Chap>,
 }
 
 impl Configuration {
@@ -231,6 +234,7 @@ mod tests {
                 portal("[::]:3260", 1),
                 portal("192.0.2.7:3261", 2),
             ],
+            discovery: None,
         };
         let visible = configuration.visible(
             &"iqn.2026-01.a:me".parse().unwrap(),

@@ -15,6 +15,8 @@ pub struct Wish {
     pub targets: Vec<TargetWish>,
     /// Portals; addresses are unique.
     pub portals: Vec<PortalWish>,
+    /// What discovery sessions authenticate themselves with; `None` lets everybody ask for targets.
+    pub discovery: Option<Chap>,
 }
 
 /// A target.

@@ -92,6 +92,7 @@ pub fn serve_on(
     let applied = server.apply(Wish {
         targets: vec![target_wish(&target)],
         portals: vec![portal_wish()],
+        discovery: None,
     });
     assert!(applied.failed.is_empty());
     let address = server.portals()[0].0;

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 use control::Failure;
-use control::request::{Request, TargetRequest, Who};
+use control::request::{DiscoveryRequest, Request, TargetRequest, Who};
 use units::{IscsiName, Network, PoolName, VolumeName};
 
 use super::Plan;
@@ -98,6 +98,50 @@ pub enum TargetCommand {
     /// Secrets that initiators (and the target) prove to know
     #[command(subcommand)]
     Chap(ChapCommand),
+    /// Secrets that initiators prove to know before they are told of a pool's targets
+    #[command(subcommand)]
+    Discovery(DiscoveryCommand),
+}
+
+/// `target discovery …`
+#[derive(Debug, Subcommand)]
+pub enum DiscoveryCommand {
+    /// Ask whoever asks for targets for a user name and a secret; the secret is never an argument
+    #[command(after_help = "Examples:
+  bulkhead target discovery set tank --user finder
+  bulkhead target discovery set tank --user finder --secret-file /root/finder.secret")]
+    Set {
+        /// The pool
+        #[command(flatten)]
+        pool: WhichPool,
+        /// User and secret
+        #[command(flatten)]
+        chap: ChapArgs,
+    },
+    /// Prove the server to initiators that ask (mutual CHAP)
+    #[command(after_help = "Example:
+  bulkhead target discovery mutual tank --user tank --secret-file /root/tank.secret")]
+    Mutual {
+        /// The pool
+        #[command(flatten)]
+        pool: WhichPool,
+        /// User and secret
+        #[command(flatten)]
+        chap: ChapArgs,
+    },
+    /// Show the users, without their secrets
+    #[command(after_help = "Example:\n  bulkhead target discovery show tank")]
+    Show(WhichPool),
+    /// Forget users and secrets; without any, everybody is told of the targets that he may use
+    #[command(after_help = "Example:\n  bulkhead target discovery clear tank")]
+    Clear {
+        /// The pool
+        #[command(flatten)]
+        pool: WhichPool,
+        /// Only this user
+        #[arg(long)]
+        user: Option<String>,
+    },
 }
 
 /// `target chap …`
@@ -308,7 +352,29 @@ impl TargetCommand {
                 ask(target.pool.pool, TargetRequest::Deny { name, who })
             }
             Self::Chap(command) => command.plan(),
+            Self::Discovery(command) => command.plan(),
         }
+    }
+}
+
+impl DiscoveryCommand {
+    fn plan(self) -> Result<Plan, Failure> {
+        let (pool, request) = match self {
+            Self::Set { pool, chap } => {
+                let (user, secret) = chap.read()?;
+                (pool, DiscoveryRequest::ChapSet { user, secret })
+            }
+            Self::Mutual { pool, chap } => {
+                let (user, secret) = chap.read()?;
+                (pool, DiscoveryRequest::MutualSet { user, secret })
+            }
+            Self::Show(pool) => (pool, DiscoveryRequest::Show),
+            Self::Clear { pool, user } => (pool, DiscoveryRequest::ChapClear { user }),
+        };
+        Ok(Plan::Ask {
+            pool: pool.into(),
+            request: Request::Target(TargetRequest::Discovery(request)),
+        })
     }
 }
 

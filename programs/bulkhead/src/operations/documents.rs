@@ -214,8 +214,8 @@ pub fn set_target_document(
 ) -> Result<(), Failure> {
     let property = target_property(name);
     let mut document = document.clone();
-    if document.secrets().next().is_some() {
-        secrets::seal_target(&documents.ring_to_seal()?, &property, &mut document)?;
+    if document.users.all().next().is_some() {
+        secrets::seal(&documents.ring_to_seal()?, &property, &mut document.users)?;
     }
     let value = encoded(document.encode(&property))?;
     documents.edit(&documents.root(), vec![(property, Some(value))])

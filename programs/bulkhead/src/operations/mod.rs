@@ -1,7 +1,9 @@
 //! Performs requests on an open pool. The command line and the server call the same code: what
 //! differs, that a server has volumes open and sessions on them, is behind [`Live`].
 
+mod chap;
 mod datasets;
+mod discovery;
 pub mod documents;
 pub mod events;
 mod failures;

@@ -2,10 +2,10 @@
 //! and sealed anew after the key became another one.
 
 use control::exports::{
-    ChapUser, KeptSecret, Problem, TARGET_PROPERTY_PREFIX, TargetDocument, Wish, target_property,
+    ChapUser, ChapUsers, DISCOVERY, DISCOVERY_PROPERTY, DocumentError, KeptSecret, Problem,
+    TARGET_PROPERTY_PREFIX, TargetDocument, Wish, target_property,
 };
 use control::{Failure, Secret};
-use units::IscsiName;
 
 use super::documents::{Documents, encoded};
 use crate::seals::{Ring, SealError};
@@ -13,13 +13,13 @@ use crate::seals::{Ring, SealError};
 /// Who proves itself with a secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
-    /// An initiator, to the target.
+    /// An initiator, to us.
     Initiator,
-    /// The target, to an initiator.
+    /// We, to an initiator.
     Target,
 }
 
-/// What a secret of a target is sealed for.
+/// What a secret of the document `property` is sealed for.
 fn place(property: &str, direction: Direction, user: &str) -> String {
     match direction {
         Direction::Initiator => format!("{property} chap {user}"),
@@ -27,18 +27,18 @@ fn place(property: &str, direction: Direction, user: &str) -> String {
     }
 }
 
-/// The keys of one target's secrets.
+/// The keys of one document's secrets.
 pub struct Secrets {
     ring: Ring,
     property: String,
 }
 
 impl Secrets {
-    /// Those of `target`.
-    pub fn of(documents: &dyn Documents, target: &IscsiName) -> Result<Self, Failure> {
+    /// Those of the document `property`.
+    pub fn of(documents: &dyn Documents, property: &str) -> Result<Self, Failure> {
         Ok(Self {
             ring: documents.ring()?,
-            property: target_property(target),
+            property: property.to_owned(),
         })
     }
 
@@ -48,7 +48,7 @@ impl Secrets {
     }
 }
 
-/// The secret of a user of the target that `property` describes.
+/// The secret of a user in the document `property`.
 pub fn open(
     ring: &Ring,
     property: &str,
@@ -66,21 +66,13 @@ pub fn open(
 
 /// Seals what is in the clear, and what another key has sealed, as far as it can be opened. How
 /// many secrets were in the clear, and whether anything changed.
-pub fn seal_target(
-    ring: &Ring,
-    property: &str,
-    document: &mut TargetDocument,
-) -> Result<(usize, bool), Failure> {
-    let initiators = document
-        .chap
-        .iter_mut()
-        .map(|chap| (Direction::Initiator, chap));
-    let target = document
-        .mutual
-        .iter_mut()
-        .map(|chap| (Direction::Target, chap));
+pub fn seal(ring: &Ring, property: &str, users: &mut ChapUsers) -> Result<(usize, bool), Failure> {
+    let initiators = users.chap.iter_mut();
+    let initiators = initiators.map(|chap| (Direction::Initiator, chap));
+    let ours = users.mutual.iter_mut();
+    let ours = ours.map(|chap| (Direction::Target, chap));
     let (mut plain, mut changed) = (0, false);
-    for (direction, chap) in initiators.chain(target) {
+    for (direction, chap) in initiators.chain(ours) {
         match &chap.secret {
             KeptSecret::Sealed(sealed) if ring.is_current(sealed) => continue,
             KeptSecret::Sealed(_) => {}
@@ -96,33 +88,91 @@ pub fn seal_target(
     Ok((plain, changed))
 }
 
-/// The targets whose secrets cannot be opened here, in words that say what to do.
+/// The targets whose secrets cannot be opened here, and discovery if it is so there, in words that say what to do.
 pub fn problems(wish: &Wish, ring: &Ring) -> Vec<Problem> {
     let mut found = Vec::new();
     for (name, target) in &wish.targets {
-        let property = target_property(name);
-        let mut tell = |direction, chap: &ChapUser, harm: String, verb: &str| {
-            if let Err(error) = open(ring, &property, direction, chap) {
-                let sentence = format!(
-                    "the CHAP secret of user {user} cannot be read: {error}. {harm}. Bring the key \
-                     from the machine that has it (see \"Keys of secrets\" in the guide about \
-                     recovery), or set the secret again: `bulkhead target chap {verb} {name} --user {user}`",
-                    user = chap.user
-                );
-                let subject = name.to_string();
-                found.push(Problem { subject, sentence });
-            }
-        };
-        for chap in &target.document.chap {
-            let harm = format!("Nobody can log in as {}", chap.user);
-            tell(Direction::Initiator, chap, harm, "set");
-        }
-        if let Some(chap) = &target.document.mutual {
-            let harm = "The target proves itself to nobody".to_owned();
-            tell(Direction::Target, chap, harm, "mutual");
-        }
+        let (users, property) = (&target.document.users, target_property(name));
+        let command = |verb: &str| format!("bulkhead target chap {verb} {name}");
+        found.extend(unreadable(users, ring, &property, name.as_str(), &command));
+    }
+    if let Some(users) = &wish.discovery {
+        let command = |verb: &str| format!("bulkhead target discovery {verb}");
+        found.extend(unreadable(
+            users,
+            ring,
+            DISCOVERY_PROPERTY,
+            DISCOVERY,
+            &command,
+        ));
     }
     found
+}
+
+/// The users whose secrets cannot be opened. `command` sets them again.
+fn unreadable(
+    users: &ChapUsers,
+    ring: &Ring,
+    property: &str,
+    subject: &str,
+    command: &dyn Fn(&str) -> String,
+) -> Vec<Problem> {
+    let mut found = Vec::new();
+    let mut tell = |direction, chap: &ChapUser, harm: &str, verb: &str| {
+        if let Err(error) = open(ring, property, direction, chap) {
+            let sentence = format!(
+                "the CHAP secret of user {user} cannot be read: {error}. {harm}. Bring the key \
+                 from the machine that has it (see \"Keys of secrets\" in the guide about \
+                 recovery), or set the secret again: `{command} --user {user}`",
+                user = chap.user,
+                command = command(verb),
+            );
+            let subject = subject.to_owned();
+            found.push(Problem { subject, sentence });
+        }
+    };
+    for chap in &users.chap {
+        let harm = format!("Nobody can log in as {}", chap.user);
+        tell(Direction::Initiator, chap, &harm, "set");
+    }
+    if let Some(chap) = &users.mutual {
+        let harm = "Nobody gets the proof that they ask us for";
+        tell(Direction::Target, chap, harm, "mutual");
+    }
+    found
+}
+
+/// A document with users in it.
+enum Document {
+    Target(TargetDocument),
+    Discovery(ChapUsers),
+}
+
+impl Document {
+    /// None if it can have no users, or cannot be read, which is told of elsewhere.
+    fn read(property: &str, value: &str) -> Option<Self> {
+        if property == DISCOVERY_PROPERTY {
+            let users = ChapUsers::decode(property, value).ok()?;
+            return Some(Self::Discovery(users));
+        }
+        property.strip_prefix(TARGET_PROPERTY_PREFIX)?;
+        let target = TargetDocument::decode(property, value).ok()?;
+        Some(Self::Target(target))
+    }
+
+    const fn users(&mut self) -> &mut ChapUsers {
+        match self {
+            Self::Target(target) => &mut target.users,
+            Self::Discovery(users) => users,
+        }
+    }
+
+    fn encode(&self, property: &str) -> Result<String, DocumentError> {
+        match self {
+            Self::Target(target) => target.encode(property),
+            Self::Discovery(users) => users.encode(property),
+        }
+    }
 }
 
 /// What became of the secrets of a pool.
@@ -143,19 +193,18 @@ pub fn seal_all(documents: &dyn Documents) -> Result<Outcome, Failure> {
     let mut outcome = Outcome::default();
     let mut edits = Vec::new();
     let mut ring = None;
-    for (property, value) in own.filter(|(name, _)| name.starts_with(TARGET_PROPERTY_PREFIX)) {
-        // One that cannot be read is told of elsewhere.
-        let Ok(mut document) = TargetDocument::decode(property, value) else {
+    for (property, value) in own {
+        let Some(mut document) = Document::read(property, value) else {
             continue;
         };
-        if document.secrets().next().is_none() {
+        if document.users().all().next().is_none() {
             continue;
         }
         let ring = match &ring {
             Some(ring) => ring,
             None => ring.insert(documents.ring_to_seal()?),
         };
-        let (plain, changed) = seal_target(ring, property, &mut document)?;
+        let (plain, changed) = seal(ring, property, document.users())?;
         match encoded(document.encode(property)) {
             _ if !changed => {}
             Ok(value) => {
@@ -206,11 +255,34 @@ mod tests {
         let all = documents.all().expect("read");
         let document = target_document("tank", &all, &name).expect("read");
         let document = document.expect("there");
-        let secrets = Secrets::of(&documents, &name).expect("keys");
+        let secrets = Secrets::of(&documents, &target_property(&name)).expect("keys");
         let old = Secret::new("an old secret".to_owned()).expect("long enough");
-        assert!(secrets.is(Direction::Initiator, &document.chap[0], &old));
+        assert!(secrets.is(Direction::Initiator, &document.users.chap[0], &old));
         let (wish, _) = wish("tank", &all);
         assert!(problems(&wish, &secrets.ring).is_empty());
+    }
+
+    /// As after a change of the cluster's key, which [`crate::seals`] tests with real keys.
+    #[test]
+    fn secrets_of_discovery_are_sealed_and_missed_like_those_of_targets() {
+        let documents = FakeDocuments::with_volumes(&[]);
+        let old = OLD.replace("tank", "us");
+        let edit = vec![(DISCOVERY_PROPERTY.to_owned(), Some(old))];
+        documents.edit("tank", edit).expect("kept");
+        let outcome = seal_all(&documents).expect("sealed");
+        assert_eq!((outcome.plain, outcome.written), (2, 1));
+        let (wish, told) = wish("tank", &documents.all().expect("read"));
+        assert!(told.is_empty());
+        let ring = crate::seals::fake::ring();
+        assert!(problems(&wish, &ring).is_empty());
+        let found = problems(&wish, &Ring::none());
+        assert_eq!(found.len(), 2);
+        assert!(found.iter().all(|one| one.subject == DISCOVERY));
+        assert!(
+            found[0]
+                .sentence
+                .contains("bulkhead target discovery set --user ann")
+        );
     }
 
     #[test]
@@ -235,8 +307,8 @@ mod tests {
         let ring = crate::seals::fake::ring();
         let property = target_property(&TARGET.parse().expect("name"));
         let mut document = TargetDocument::decode(&property, OLD).expect("read");
-        seal_target(&ring, &property, &mut document).expect("sealed");
-        let mut moved = document.chap[0].clone();
+        seal(&ring, &property, &mut document.users).expect("sealed");
+        let mut moved = document.users.chap[0].clone();
         assert!(open(&ring, &property, Direction::Initiator, &moved).is_ok());
         assert!(open(&ring, &property, Direction::Target, &moved).is_err());
         assert!(open(&ring, "bulkhead:target:other", Direction::Initiator, &moved).is_err());

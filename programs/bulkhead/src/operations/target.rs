@@ -2,18 +2,19 @@
 
 use control::answer::{Done, TargetView, UnitView};
 use control::exports::{
-    AccessRule, ChapUser, IscsiMap, KeptSecret, TargetDocument, TargetWish, VolumeFacts,
-    mode_property, part_names, target_property,
+    AccessRule, IscsiMap, TargetDocument, TargetWish, VolumeFacts, mode_property, part_names,
+    target_property,
 };
 use control::request::{TargetRequest, Who};
-use control::{Answer, Failure, FailureKind, Secret};
+use control::{Answer, Failure, FailureKind};
 use units::{IscsiName, VolumeName};
 
 use super::documents::{
     All, Documents, Edits, export_document, export_edits, set_target_document, target_document,
     volume, wish,
 };
-use super::secrets::{Direction, Secrets};
+use super::secrets::Secrets;
+use super::{chap, discovery};
 
 /// Performs one request.
 pub fn perform(documents: &dyn Documents, request: TargetRequest) -> Result<Answer, Failure> {
@@ -64,28 +65,30 @@ pub fn perform(documents: &dyn Documents, request: TargetRequest) -> Result<Answ
             ))
         }),
         TargetRequest::ChapSet { name, user, secret } => {
-            let known = Secrets::of(documents, &name)?;
+            let known = Secrets::of(documents, &target_property(&name))?;
             change(documents, &name, |document| {
-                chap_set(document, &known, &user, &secret)?;
+                chap::set(&mut document.users, &known, &user, &secret)?;
                 Ok(format!("{name} asks user {user} for its secret"))
             })
         }
         TargetRequest::MutualSet { name, user, secret } => {
-            let known = Secrets::of(documents, &name)?;
+            let known = Secrets::of(documents, &target_property(&name))?;
             change(documents, &name, |document| {
-                mutual_set(document, &known, &user, &secret)?;
+                chap::set_mutual(&mut document.users, &known, &user, &secret)?;
                 Ok(format!("{name} proves itself as user {user}"))
             })
         }
         TargetRequest::ChapClear { name, user } => change(documents, &name, |document| {
-            chap_clear(document, user.as_deref())
+            Ok(chap::clear(&mut document.users, user.as_deref()))
         }),
+        TargetRequest::Discovery(request) => discovery::perform(documents, request),
     }
 }
 
 /// A target as it is shown: without secrets.
 pub fn view(name: &IscsiName, target: &TargetWish) -> TargetView {
     let document = &target.document;
+    let users = &document.users;
     let unit = |(lun, unit): (&u16, &control::exports::UnitWish)| UnitView {
         lun: *lun,
         volume: unit.volume.clone(),
@@ -98,8 +101,8 @@ pub fn view(name: &IscsiName, target: &TargetWish) -> TargetView {
         name: name.clone(),
         portal_groups: document.portal_groups.clone(),
         access: document.access.clone(),
-        chap_users: document.chap.iter().map(|c| c.user.clone()).collect(),
-        mutual_user: document.mutual.as_ref().map(|c| c.user.clone()),
+        chap_users: users.chap.iter().map(|c| c.user.clone()).collect(),
+        mutual_user: users.mutual.as_ref().map(|c| c.user.clone()),
         units: target.units.iter().map(unit).collect(),
         sessions: Vec::new(),
     }
@@ -375,78 +378,10 @@ fn deny(target: &IscsiName, rule: &mut AccessRule, who: &Who) -> Result<(), Fail
     Ok(())
 }
 
-fn chap_set(
-    document: &mut TargetDocument,
-    known: &Secrets,
-    user: &str,
-    secret: &Secret,
-) -> Result<(), Failure> {
-    let mutual = document.mutual.as_ref();
-    if mutual.is_some_and(|mutual| known.is(Direction::Target, mutual, secret)) {
-        return Err(same_secret());
-    }
-    let new = ChapUser {
-        user: user.to_owned(),
-        secret: KeptSecret::Plain(secret.clone()),
-    };
-    match document.chap.iter_mut().find(|chap| chap.user == user) {
-        Some(old) if known.is(Direction::Initiator, old, secret) => {}
-        Some(old) => *old = new,
-        None => document.chap.push(new),
-    }
-    Ok(())
-}
-
-fn mutual_set(
-    document: &mut TargetDocument,
-    known: &Secrets,
-    user: &str,
-    secret: &Secret,
-) -> Result<(), Failure> {
-    if document.chap.is_empty() {
-        return Err(Failure::usage(
-            "a target proves itself only to initiators that prove themselves",
-        )
-        .advise("give the initiators their secret first: `bulkhead target chap set`"));
-    }
-    let is_it = |direction, chap: &ChapUser| known.is(direction, chap, secret);
-    if document
-        .chap
-        .iter()
-        .any(|chap| is_it(Direction::Initiator, chap))
-    {
-        return Err(same_secret());
-    }
-    let old = document.mutual.as_ref();
-    if !old.is_some_and(|old| old.user == user && is_it(Direction::Target, old)) {
-        document.mutual = Some(ChapUser {
-            user: user.to_owned(),
-            secret: KeptSecret::Plain(secret.clone()),
-        });
-    }
-    Ok(())
-}
-
-/// RFC 7143, section 9.2.1: the secrets of the two directions must differ.
-fn same_secret() -> Failure {
-    Failure::usage("the target's secret and an initiator's must differ (RFC 7143, 9.2.1)")
-}
-
-fn chap_clear(document: &mut TargetDocument, user: Option<&str>) -> Result<String, Failure> {
-    let Some(user) = user else {
-        document.chap.clear();
-        document.mutual = None;
-        return Ok("the target asks for no secret".to_owned());
-    };
-    document.chap.retain(|chap| chap.user != user);
-    if document.chap.is_empty() && document.mutual.take().is_some() {
-        return Ok(format!("forgot user {user}, and the target's own secret"));
-    }
-    Ok(format!("forgot user {user}"))
-}
-
 #[cfg(test)]
 mod tests {
+    use control::Secret;
+
     use super::super::documents::fake::FakeDocuments;
     use super::*;
 
@@ -642,20 +577,18 @@ mod tests {
     }
 
     #[test]
-    fn the_two_directions_never_share_a_secret_and_none_is_shown() {
-        let mut document = TargetDocument::default();
-        let shared = secret("the same secret");
-        let known = Secrets::of(&pool(), &target()).expect("keys");
-        assert!(mutual_set(&mut document, &known, "t", &shared).is_err());
-        chap_set(&mut document, &known, "ann", &shared).expect("set");
-        assert!(mutual_set(&mut document, &known, "t", &shared).is_err());
-        mutual_set(&mut document, &known, "t", &secret("another secret")).expect("set");
-        let wish = TargetWish {
-            document,
-            units: Default::default(),
+    fn no_secret_is_part_of_what_is_shown() {
+        let documents = pool();
+        let set = TargetRequest::ChapSet {
+            name: target(),
+            user: "ann".to_owned(),
+            secret: secret("twelve chars"),
         };
-        let shown = serde_json::to_string(&view(&target(), &wish)).expect("JSON");
+        assert!(changed(perform(&documents, set)));
+        let name = target();
+        let shown = perform(&documents, TargetRequest::Show { name }).expect("shown");
+        let shown = serde_json::to_string(&shown).expect("JSON");
         assert!(shown.contains("ann") && !shown.contains("secret\""));
-        assert!(!shown.contains("same") && !shown.contains("another"));
+        assert!(!shown.contains("twelve") && !shown.contains("sealed"));
     }
 }

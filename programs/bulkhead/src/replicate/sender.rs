@@ -405,7 +405,7 @@ impl One<'_> {
                 continue;
             };
             let without_secrets = TargetDocument {
-                access: match document.chap.is_empty() {
+                access: match document.users.chap.is_empty() {
                     true => document.access,
                     false => AccessRule::default(),
                 },

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use block_device::SharedDevice;
 use control::answer::Status;
 use control::exports::{
-    Change, ChapUser, Problem, TargetDocument, TargetWish, UnitWish, Wish, difference,
-    target_property,
+    Change, ChapUser, ChapUsers, DISCOVERY_PROPERTY, Problem, TargetDocument, TargetWish, UnitWish,
+    Wish, difference, target_property,
 };
 use control::failure::chain;
 use control::{Failure, FailureKind};
@@ -234,6 +234,10 @@ impl Serving {
         iscsi::Wish {
             targets,
             portals: self.setup.portals.clone(),
+            discovery: wish
+                .discovery
+                .as_ref()
+                .map(|users| chap(DISCOVERY_PROPERTY, users, ring)),
         }
     }
 
@@ -300,8 +304,9 @@ impl Serving {
 
     /// The keys of the secrets. Without them nobody logs in where a secret is asked for.
     fn ring(&self, wish: &Wish) -> Ring {
-        let mut targets = wish.targets.values();
-        if !targets.any(|target| target.document.secrets().next().is_some()) {
+        let of_targets = wish.targets.values().map(|target| &target.document.users);
+        let mut users = of_targets.chain(&wish.discovery);
+        if !users.any(|users| users.all().next().is_some()) {
             return Ring::none();
         }
         let ring = self.pool.require().and_then(|pool| self.known.ring(&pool));
@@ -329,26 +334,8 @@ impl Serving {
         } else {
             rule.networks.clone()
         };
-        let property = target_property(name);
-        let credentials = |direction, chap: &ChapUser| {
-            let secret = secrets::open(ring, &property, direction, chap).ok()?;
-            Some(Credentials {
-                user: chap.user.clone(),
-                secret: iscsi::Secret::new(secret.reveal().as_bytes().to_vec()),
-            })
-        };
-        // Whose secret cannot be read stays out: never is less asked for than the document says.
-        let chap = (!document.chap.is_empty()).then(|| Chap {
-            initiators: document
-                .chap
-                .iter()
-                .filter_map(|chap| credentials(Direction::Initiator, chap))
-                .collect(),
-            mutual: document
-                .mutual
-                .as_ref()
-                .and_then(|chap| credentials(Direction::Target, chap)),
-        });
+        let users = &document.users;
+        let chap = (!users.chap.is_empty()).then(|| chap(&target_property(name), users, ring));
         IscsiAccess {
             initiators,
             networks,
@@ -643,6 +630,26 @@ impl Serving {
     /// Closes all volumes. What is not on disk yet, each of them waits for.
     pub fn close_volumes(&self) {
         self.volumes.close_all();
+    }
+}
+
+/// What initiators are asked for by the document `property`. Whose secret cannot be read stays out: never is less
+/// asked for than the document says.
+fn chap(property: &str, users: &ChapUsers, ring: &Ring) -> Chap {
+    let credentials = |direction, chap: &ChapUser| {
+        let secret = secrets::open(ring, property, direction, chap).ok()?;
+        Some(Credentials {
+            user: chap.user.clone(),
+            secret: iscsi::Secret::new(secret.reveal().as_bytes().to_vec()),
+        })
+    };
+    let initiators = users.chap.iter();
+    let mutual = users.mutual.as_ref();
+    Chap {
+        initiators: initiators
+            .filter_map(|chap| credentials(Direction::Initiator, chap))
+            .collect(),
+        mutual: mutual.and_then(|chap| credentials(Direction::Target, chap)),
     }
 }
 

@@ -1,0 +1,99 @@
+//! Changes of users and secrets, those of a target and those of discovery alike.
+
+use control::exports::{ChapUser, ChapUsers, KeptSecret};
+use control::{Failure, Secret};
+
+use super::secrets::{Direction, Secrets};
+
+/// Adds an initiator's user, or gives it another secret.
+pub fn set(
+    users: &mut ChapUsers,
+    known: &Secrets,
+    user: &str,
+    secret: &Secret,
+) -> Result<(), Failure> {
+    let mutual = users.mutual.as_ref();
+    if mutual.is_some_and(|mutual| known.is(Direction::Target, mutual, secret)) {
+        return Err(same_secret());
+    }
+    match users.chap.iter_mut().find(|chap| chap.user == user) {
+        Some(old) if known.is(Direction::Initiator, old, secret) => {}
+        Some(old) => *old = new(user, secret),
+        None => users.chap.push(new(user, secret)),
+    }
+    Ok(())
+}
+
+/// Sets what we prove ourselves with.
+pub fn set_mutual(
+    users: &mut ChapUsers,
+    known: &Secrets,
+    user: &str,
+    secret: &Secret,
+) -> Result<(), Failure> {
+    if users.chap.is_empty() {
+        return Err(Failure::usage(
+            "the server proves itself only to initiators that prove themselves",
+        )
+        .advise("give the initiators their secret first: `set` instead of `mutual`"));
+    }
+    let is_it = |direction, chap: &ChapUser| known.is(direction, chap, secret);
+    let mut initiators = users.chap.iter();
+    if initiators.any(|chap| is_it(Direction::Initiator, chap)) {
+        return Err(same_secret());
+    }
+    let old = users.mutual.as_ref();
+    if !old.is_some_and(|old| old.user == user && is_it(Direction::Target, old)) {
+        users.mutual = Some(new(user, secret));
+    }
+    Ok(())
+}
+
+/// Forgets one user, or all; what became of it, in words.
+pub fn clear(users: &mut ChapUsers, user: Option<&str>) -> String {
+    let Some(user) = user else {
+        *users = ChapUsers::default();
+        return "no secret is asked for".to_owned();
+    };
+    users.chap.retain(|chap| chap.user != user);
+    let is_last = users.chap.is_empty();
+    match is_last && users.mutual.take().is_some() {
+        true => format!("forgot user {user}, and our own secret: no secret is asked for"),
+        false if is_last => format!("forgot user {user}: no secret is asked for"),
+        false => format!("forgot user {user}"),
+    }
+}
+
+fn new(user: &str, secret: &Secret) -> ChapUser {
+    ChapUser {
+        user: user.to_owned(),
+        secret: KeptSecret::Plain(secret.clone()),
+    }
+}
+
+/// RFC 7143, section 9.2.1: the secrets of the two directions must differ.
+fn same_secret() -> Failure {
+    Failure::usage("our secret and an initiator's must differ (RFC 7143, 9.2.1)")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::documents::fake::FakeDocuments;
+    use super::*;
+
+    #[test]
+    fn the_two_directions_never_share_a_secret() {
+        let secret = |text: &str| Secret::new(text.to_owned()).expect("long enough");
+        let mut users = ChapUsers::default();
+        let documents = FakeDocuments::with_volumes(&[]);
+        let known = Secrets::of(&documents, "bulkhead:target:t").expect("keys");
+        let shared = secret("the same secret");
+        assert!(set_mutual(&mut users, &known, "t", &shared).is_err());
+        set(&mut users, &known, "ann", &shared).expect("set");
+        assert!(set_mutual(&mut users, &known, "t", &shared).is_err());
+        set_mutual(&mut users, &known, "t", &secret("another secret")).expect("set");
+        assert!(set(&mut users, &known, "bob", &secret("another secret")).is_err());
+        clear(&mut users, Some("ann"));
+        assert_eq!(users, ChapUsers::default(), "nobody to prove anything to");
+    }
+}

@@ -1,0 +1,184 @@
+//! Requests about discovery: what initiators have to prove before they are told of targets.
+
+use control::answer::{DiscoveryView, Done};
+use control::exports::{ChapUsers, DISCOVERY_PROPERTY};
+use control::request::DiscoveryRequest;
+use control::{Answer, Failure};
+
+use super::chap;
+use super::documents::{All, Documents, document_failure, encoded};
+use super::secrets::{Secrets, seal};
+
+/// Performs one request.
+pub fn perform(documents: &dyn Documents, request: DiscoveryRequest) -> Result<Answer, Failure> {
+    let pool = documents.root();
+    match request {
+        DiscoveryRequest::Show => {
+            let users = kept(&pool, &*documents.all()?)?.unwrap_or_default();
+            Ok(Answer::Discovery(view(pool, &users)))
+        }
+        DiscoveryRequest::ChapSet { user, secret } => {
+            let known = Secrets::of(documents, DISCOVERY_PROPERTY)?;
+            change(documents, |users| {
+                chap::set(users, &known, &user, &secret)?;
+                Ok(format!(
+                    "whoever asks for the targets of {pool} is asked for the secret of user {user}"
+                ))
+            })
+        }
+        DiscoveryRequest::MutualSet { user, secret } => {
+            let known = Secrets::of(documents, DISCOVERY_PROPERTY)?;
+            change(documents, |users| {
+                chap::set_mutual(users, &known, &user, &secret)?;
+                Ok(format!(
+                    "pool {pool} proves itself as user {user} to who asks for targets"
+                ))
+            })
+        }
+        DiscoveryRequest::ChapClear { user: Some(user) } => {
+            change(documents, |users| Ok(chap::clear(users, Some(&user))))
+        }
+        DiscoveryRequest::ChapClear { user: None } => clear(documents),
+    }
+}
+
+/// As it is shown: without secrets.
+fn view(pool: String, users: &ChapUsers) -> DiscoveryView {
+    DiscoveryView {
+        pool,
+        chap_users: users.chap.iter().map(|chap| chap.user.clone()).collect(),
+        mutual_user: users.mutual.as_ref().map(|chap| chap.user.clone()),
+    }
+}
+
+fn value<'a>(root: &str, all: &'a All) -> Option<&'a String> {
+    all.own(root)?.get(DISCOVERY_PROPERTY)
+}
+
+/// What the pool whose root dataset is `root` says of discovery.
+fn kept(root: &str, all: &All) -> Result<Option<ChapUsers>, Failure> {
+    let users = value(root, all).map(|value| ChapUsers::decode(DISCOVERY_PROPERTY, value));
+    users.transpose().map_err(|error| {
+        document_failure(&error).advise(
+            "nobody may ask for targets: `bulkhead target discovery clear`, then `set` again",
+        )
+    })
+}
+
+/// Everybody may ask again, also where the document cannot be read.
+fn clear(documents: &dyn Documents) -> Result<Answer, Failure> {
+    let message = "no secret is asked for";
+    let root = documents.root();
+    if value(&root, &*documents.all()?).is_none() {
+        return Ok(Done::already(message));
+    }
+    documents.edit(&root, vec![(DISCOVERY_PROPERTY.to_owned(), None)])?;
+    Ok(Done::changed(message))
+}
+
+/// Reads the document, changes it, and keeps it sealed if it became another. Without users there is none.
+fn change(
+    documents: &dyn Documents,
+    change: impl FnOnce(&mut ChapUsers) -> Result<String, Failure>,
+) -> Result<Answer, Failure> {
+    let root = documents.root();
+    let before = kept(&root, &*documents.all()?)?.unwrap_or_default();
+    let mut after = before.clone();
+    let message = change(&mut after)?;
+    if before == after {
+        return Ok(Done::already(message));
+    }
+    let value = match after.chap.is_empty() {
+        true => None,
+        false => {
+            seal(&documents.ring_to_seal()?, DISCOVERY_PROPERTY, &mut after)?;
+            Some(encoded(after.encode(DISCOVERY_PROPERTY))?)
+        }
+    };
+    documents.edit(&root, vec![(DISCOVERY_PROPERTY.to_owned(), value)])?;
+    Ok(Done::changed(message))
+}
+
+#[cfg(test)]
+mod tests {
+    use control::Secret;
+
+    use super::super::documents::fake::FakeDocuments;
+    use super::super::documents::wish;
+    use super::*;
+
+    fn secret(text: &str) -> Secret {
+        Secret::new(text.to_owned()).expect("long enough")
+    }
+
+    fn set(user: &str, text: &str) -> DiscoveryRequest {
+        let (user, secret) = (user.to_owned(), secret(text));
+        DiscoveryRequest::ChapSet { user, secret }
+    }
+
+    fn clear_of(user: Option<&str>) -> DiscoveryRequest {
+        let user = user.map(str::to_owned);
+        DiscoveryRequest::ChapClear { user }
+    }
+
+    fn changed(documents: &FakeDocuments, request: DiscoveryRequest) -> bool {
+        match perform(documents, request).expect("done") {
+            Answer::Done(done) => done.changed,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn shown(documents: &FakeDocuments) -> DiscoveryView {
+        match perform(documents, DiscoveryRequest::Show).expect("shown") {
+            Answer::Discovery(view) => view,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_secret_is_kept_sealed_shown_by_its_user_changed_and_cleared() {
+        let documents = FakeDocuments::with_volumes(&[]);
+        assert!(shown(&documents).chap_users.is_empty());
+        assert!(!changed(&documents, clear_of(None)));
+        assert!(changed(&documents, set("ann", "the first secret")));
+        assert!(!changed(&documents, set("ann", "the first secret")));
+        assert!(changed(&documents, set("ann", "a newer secret")));
+        assert!(changed(&documents, set("bob", "bob's own secret")));
+        let mutual = DiscoveryRequest::MutualSet {
+            user: "tank".to_owned(),
+            secret: secret("our own secret"),
+        };
+        assert!(changed(&documents, mutual.clone()));
+        assert!(!changed(&documents, mutual));
+        let view = shown(&documents);
+        assert_eq!(view.chap_users, ["ann", "bob"]);
+        assert_eq!(view.mutual_user.as_deref(), Some("tank"));
+        let kept = format!("{:?}", documents.datasets.borrow());
+        assert!(kept.contains("ann") && kept.contains("sealed"), "{kept}");
+        assert!(!kept.contains("secret"), "{kept}");
+        assert!(changed(&documents, clear_of(Some("ann"))));
+        assert!(changed(&documents, clear_of(Some("bob"))));
+        assert_eq!(shown(&documents).mutual_user, None);
+        let (wish, problems) = wish("tank", &documents.all().expect("read"));
+        assert!(wish.discovery.is_none() && problems.is_empty());
+    }
+
+    /// It lets nobody ask, and a look must not say that everybody may.
+    #[test]
+    fn a_document_that_cannot_be_read_is_told_of_and_cleared() {
+        let documents = FakeDocuments::with_volumes(&[]);
+        let broken = (DISCOVERY_PROPERTY.to_owned(), Some("garbage".to_owned()));
+        documents.edit("tank", vec![broken]).expect("kept");
+        for request in [
+            DiscoveryRequest::Show,
+            set("ann", "the first secret"),
+            clear_of(Some("ann")),
+        ] {
+            let failure = perform(&documents, request).expect_err("unreadable");
+            let advice = failure.advice.expect("some");
+            assert!(advice.contains("target discovery clear"), "{advice}");
+        }
+        assert!(changed(&documents, clear_of(None)));
+        assert!(shown(&documents).chap_users.is_empty());
+    }
+}
