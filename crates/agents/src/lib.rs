@@ -22,7 +22,7 @@ use std::sync::{Mutex, MutexGuard, OnceLock};
 use std::time::{Duration, Instant};
 
 use appliance::Appliance;
-use appliance::ports::{ISCSI_PORT, NBD_PORT};
+use appliance::ports::Portals;
 use appliance::render::{address_prefix, common_interface};
 use cluster::agent::{Address, Exit, Pacemaker, PoolProgram, Remains, ServerProcess, Surroundings};
 use cluster::machine::Local;
@@ -464,15 +464,10 @@ pub fn server_arguments(pool: &appliance::Pool, disks: &[PathBuf], grant: &Grant
         "--drain-timeout".to_owned(),
         "0".to_owned(),
     ];
+    words.extend(Portals::of(pool).words());
     let mut add = |option: &str, value: String| words.extend([option.to_owned(), value]);
     for disk in disks {
         add("--search", joinable(disk));
-    }
-    for (index, address) in pool.addresses.iter().enumerate() {
-        let portal = SocketAddr::new(address.address, ISCSI_PORT);
-        add("--iscsi", format!("{portal},{}", index + 1));
-        let nbd = SocketAddr::new(address.address, NBD_PORT);
-        add("--nbd", nbd.to_string());
     }
     if let Some(tls) = &pool.nbd_tls {
         let file = |path: &Path| path.to_string_lossy().into_owned();

@@ -7,6 +7,7 @@ use control::answer::{
     TargetView, VolumeView,
 };
 use control::key::KeyView;
+use control::portal::PortalView;
 use control::replication::ReplicationView;
 use control::rescue::RescueView;
 use control::{Answer, Failure};
@@ -342,6 +343,12 @@ pub static ROUTES: &[Route] = &[
     ask("POST", "/pools/{pool}/discovery/chap", "Ask whoever asks for targets for a name and a secret", DONE, DAILY, "target.discovery.chap_set", &[]),
     ask("POST", "/pools/{pool}/discovery/mutual", "Prove the server to whoever asks for targets", DONE, DAILY, "target.discovery.mutual_set", &[]),
     ask("DELETE", "/pools/{pool}/discovery/chap", "Forget secrets", DONE, DAILY, "target.discovery.chap_clear", &[("user", Q(NULL))]),
+    // Where it is served.
+    ask("GET", "/pools/{pool}/portals", "iSCSI portals and NBD addresses", of::<Vec<PortalView>>, READ, "portal.list", &[]),
+    ask("POST", "/pools/{pool}/portals/add", "Serve the pool at other addresses, too, until its server ends", DONE, ADMIN, "portal.add", &[
+        ("iscsi", D("[]")), ("nbd", D("[]")), ("may_come", D(FALSE))]),
+    ask("POST", "/pools/{pool}/portals/remove", "Serve the pool at these addresses no more", DONE, ADMIN, "portal.remove", &[
+        ("iscsi", D("[]")), ("nbd", D("[]")), ("in_use", D(FALSE))]),
     // NBD.
     ask("GET", "/pools/{pool}/nbd", "NBD exports", of::<Vec<NbdView>>, READ, "nbd.list", &[]),
     ask("POST", "/pools/{pool}/nbd", "Offer a volume", DONE, DAILY, "nbd.export", &[

@@ -136,6 +136,23 @@ fn perform(machines: &Machines, change: &Change) -> Result<(), Performing> {
             mode,
             ..
         } => write_file(reach(head)?, path, text.as_bytes(), *mode).map_err(Performing::Failed),
+        Change::SetPortals {
+            head,
+            program,
+            pool,
+            portals,
+            in_use,
+            ..
+        } => {
+            let mut words = vec!["portal".to_owned(), "set".to_owned(), pool.to_string()];
+            words.extend(portals.words());
+            words.extend(in_use.then(|| "--in-use".to_owned()));
+            let words: Vec<&str> = words.iter().map(String::as_str).collect();
+            let invocation = Invocation::new(&program.to_string_lossy(), &words);
+            must(reach(head)?, &invocation)
+                .map(|_| ())
+                .map_err(Performing::Failed)
+        }
         Change::ReloadCorosync { head } => {
             let invocation = Invocation::new("corosync-cfgtool", &["-R"]);
             must(reach(head)?, &invocation)

@@ -34,6 +34,8 @@ struct FakeState {
     files: BTreeMap<String, (Vec<u8>, String)>,
     units: BTreeSet<String>,
     is_down: bool,
+    portals: String,
+    refuses_portals: bool,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -63,6 +65,16 @@ impl FakeMachine {
     /// Unreachable from now on, or reachable again.
     pub fn set_down(&self, is_down: bool) {
         lock(&self.state).is_down = is_down;
+    }
+
+    /// What `bulkhead portal list --json` prints there from now on.
+    pub fn set_portals(&self, json: &str) {
+        lock(&self.state).portals = json.to_owned();
+    }
+
+    /// Clients are connected by each portal: none is taken away.
+    pub fn set_portals_in_use(&self) {
+        lock(&self.state).refuses_portals = true;
     }
 
     /// The bytes of a file.
@@ -186,6 +198,17 @@ impl Machine for FakeMachine {
             ("sh", words) => self.shell(words, &invocation.input),
             ("corosync-cfgtool", ["-R"]) => {
                 self.log("reload");
+                answer(0, "")
+            }
+            (_, ["portal", "list", "--json"]) => match lock(&self.state).portals.clone() {
+                none if none.is_empty() => answer(7, ""),
+                list => answer(0, list),
+            },
+            (_, ["portal", "set", words @ ..]) => {
+                if lock(&self.state).refuses_portals && !words.contains(&"--in-use") {
+                    return Ok(answer(5, ""));
+                }
+                self.log(format!("portal set {}", words.join(" ")));
                 answer(0, "")
             }
             (_, ["head", "certificate", "--name", name, ..]) => {

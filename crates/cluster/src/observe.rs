@@ -1,11 +1,13 @@
 //! Looks at the heads: which files, services and configuration there are now.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use appliance::plan::{
     AUTHKEY_PATH, Actual, CERTIFICATE_PATH, Fingerprint, HEAD_UNIT, HeadActual, Wish,
 };
-use units::HeadName;
+use appliance::ports::Portals;
+use serde::Deserialize;
+use units::{HeadName, PoolName};
 
 use crate::cib::{CibError, read_cib};
 use crate::machine::{Machine, MachineError, Machines, read_file};
@@ -76,6 +78,7 @@ fn observe_head(machine: &dyn Machine, wish: &Wish) -> Result<HeadActual, Machin
     let mut head = HeadActual {
         running_cluster: running_cluster(machine)?,
         authkey: fingerprint(machine)?,
+        portals: portals(machine, wish)?,
         ..HeadActual::default()
     };
     for file in &wish.files {
@@ -126,6 +129,37 @@ fn has_certificate(machine: &dyn Machine) -> Result<bool, MachineError> {
     let arguments = ["-c", command, "certificate", CERTIFICATE_PATH];
     let output = machine.run(&Invocation::new("sh", &arguments))?;
     Ok(output.code == 0)
+}
+
+/// An address in the answer to `bulkhead portal list --json`.
+#[derive(Deserialize)]
+struct PortalLine {
+    pool: PoolName,
+    address: String,
+    /// Only portals of iSCSI have one.
+    group: Option<u16>,
+}
+
+/// Where the servers that run there listen. A head without any says so by its exit code, and one with an older program, too.
+fn portals(
+    machine: &dyn Machine,
+    wish: &Wish,
+) -> Result<BTreeMap<PoolName, Portals>, MachineError> {
+    let program = wish.program.to_string_lossy();
+    let output = machine.run(&Invocation::new(&program, &["portal", "list", "--json"]))?;
+    let lines: Vec<PortalLine> = match output.code {
+        0 => serde_json::from_slice(&output.stdout).unwrap_or_default(),
+        _ => Vec::new(),
+    };
+    let mut found: BTreeMap<PoolName, Portals> = BTreeMap::new();
+    for line in lines {
+        let portals = found.entry(line.pool).or_default();
+        match line.group {
+            Some(group) => portals.iscsi.insert(format!("{},{group}", line.address)),
+            None => portals.nbd.insert(line.address),
+        };
+    }
+    Ok(found)
 }
 
 /// The name of the cluster whose Corosync runs there.

@@ -211,3 +211,39 @@ fn pacemakers_own_tools_patch_a_configuration() {
     let again = configure(&machine, &other.cib).expect("the tools work");
     assert!(again.is_empty(), "{again:#?}");
 }
+
+/// A client came in by the address that goes: the file that no longer has it is not written either.
+#[test]
+fn an_address_in_use_keeps_everything_as_it_was_unless_its_word_is_said() {
+    let pair = pair();
+    apply_quietly(&pair, &wish_of(PAIR)).expect("everything can be done");
+    pair.left.set_portals(
+        r#"[{"pool": "tank", "protocol": "iscsi", "address": "10.77.1.100:3260", "group": 1, "clients": 0},
+            {"pool": "tank", "protocol": "iscsi", "address": "10.77.9.9:3260", "group": 2, "clients": 1},
+            {"pool": "tank", "protocol": "nbd", "address": "10.77.1.100:10809", "clients": 0}]"#,
+    );
+    pair.left.set_portals_in_use();
+    pair.cluster.lock().expect("not poisoned").log.clear();
+    let text = format!("{PAIR}\n# another text\n");
+    let refused = apply_quietly(&pair, &wish_of(&text)).expect_err("in use");
+    assert!(
+        refused
+            .to_string()
+            .contains("left: have the server of tank"),
+        "{refused}"
+    );
+    assert!(pair.cluster.lock().expect("not poisoned").log.is_empty());
+    let parsed = parse(&text).expect("well formed");
+    let layout = Layout {
+        in_use: true,
+        ..Layout::default()
+    };
+    apply_quietly(&pair, &wish(&parsed.appliance, &text, &layout)).expect("the word was said");
+    let log = pair.cluster.lock().expect("not poisoned").log.clone();
+    assert_eq!(
+        log[0],
+        "left: portal set tank --iscsi 10.77.1.100:3260,1 --iscsi 10.77.2.100:3260,2 \
+         --nbd 10.77.1.100:10809 --nbd 10.77.2.100:10809 --in-use"
+    );
+    assert!(log[1].contains("write"), "{log:?}");
+}

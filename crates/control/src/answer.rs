@@ -10,6 +10,7 @@ use units::{IscsiName, PoolName, SnapshotName, VolumeName};
 use crate::advice::Advice;
 use crate::exports::{AccessRule, NbdExport};
 pub use crate::key::KeyView;
+use crate::portal::PortalView;
 use crate::replication::ReplicationView;
 use crate::rescue::RescueView;
 pub use crate::space::PoolSpace;
@@ -55,6 +56,8 @@ pub enum Answer {
     Discovery(DiscoveryView),
     /// NBD exports of a pool.
     Nbd(Vec<NbdView>),
+    /// Where a server listens.
+    Portals(Vec<PortalView>),
     /// What happened to a pool, oldest first.
     Events(Vec<Event>),
     /// What was sent or received.

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use units::PoolName;
 
 use crate::key::{KeyLocation, KeyRequest, KeyWish};
+use crate::portal::PortalRequest;
 use crate::replication::{Peer, ReplicateRequest};
 use crate::request::{
     DeviceGroup, DiscoveryRequest, NbdRequest, PoolCreate, PoolRequest, Properties, Request,
@@ -92,6 +93,7 @@ impl Request {
             Self::Nbd(request) => request.effect(),
             Self::Transfer(request) => request.effect(),
             Self::Replicate(request) => request.effect(),
+            Self::Portal(request) => request.effect(),
             Self::Server(request) => request.effect(),
         }
     }
@@ -418,6 +420,30 @@ impl ReplicateRequest {
     }
 }
 
+impl PortalRequest {
+    fn effect(&self) -> Effect {
+        match self {
+            Self::List => Effect::Look,
+            // From which networks the machine can be reached.
+            Self::Add {
+                iscsi: _,
+                nbd: _,
+                may_come: _,
+            }
+            | Self::Remove {
+                iscsi: _,
+                nbd: _,
+                in_use: _,
+            }
+            | Self::Set {
+                iscsi: _,
+                nbd: _,
+                in_use: _,
+            } => Effect::Govern,
+        }
+    }
+}
+
 impl ServerRequest {
     fn effect(&self) -> Effect {
         match self {
@@ -519,6 +545,8 @@ mod tests {
             json!({"volume": {"rescue": {"begin": {"volume": "tank/a"}}}}),
             json!({"snapshot": {"schedule": {"set": {"of": "tank", "rules": []}}}}),
             json!({"pool": "export"}),
+            json!({"portal": {"add": {"iscsi": [{"address": "10.0.0.1:3260"}]}}}),
+            json!({"portal": {"remove": {"nbd": ["unix:/run/x"]}}}),
         ] {
             assert_eq!(effect_of(request), Effect::Govern);
         }
@@ -526,6 +554,7 @@ mod tests {
             json!("status"),
             json!({"pool": "status"}),
             json!({"volume": "list"}),
+            json!({"portal": "list"}),
         ] {
             assert_eq!(effect_of(request), Effect::Look);
         }

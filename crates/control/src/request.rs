@@ -10,6 +10,7 @@ use units::{IscsiName, Network, PoolName, SnapshotName, VolumeName};
 
 use crate::exports::AccessRule;
 pub use crate::key::{KeyRequest, KeyWish};
+use crate::portal::PortalRequest;
 use crate::replication::ReplicateRequest;
 use crate::rescue::RescueRequest;
 use crate::schedule::{Rule, When};
@@ -41,6 +42,8 @@ pub enum Request {
     Transfer(TransferRequest),
     /// About replication.
     Replicate(ReplicateRequest),
+    /// About the addresses that the server listens at.
+    Portal(PortalRequest),
     /// About the server process.
     Server(ServerRequest),
 }
@@ -76,6 +79,7 @@ impl Request {
             }
             Self::Nbd(request) => matches!(request, NbdRequest::List),
             Self::Transfer(request) => matches!(request, TransferRequest::Interrupted { .. }),
+            Self::Portal(request) => matches!(request, PortalRequest::List),
             Self::Replicate(_) | Self::Server(_) => false,
         }
     }

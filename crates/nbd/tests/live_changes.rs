@@ -7,6 +7,7 @@ use std::time::Instant;
 
 use block_device::{MemoryDevice, SharedDevice};
 use nbd::{Access, ApplyError, Drained, Farewell};
+use serving::ListenAddress;
 use storage_faults::{Fault, FaultyDevice, Operation};
 use support::*;
 
@@ -108,18 +109,33 @@ fn a_wish_that_cannot_be_fulfilled_changes_nothing() {
 }
 
 #[test]
-fn listeners_come_and_go_without_ending_sessions() {
+fn sessions_by_a_listener_that_goes_end_and_others_notice_nothing() {
     let device = memory();
     let (server, first) = serve(Arc::clone(&device));
     let mut client = Client::ready(first, 0);
-    let mut moved = wish(vec![export("disk", device)]);
-    moved.listeners = vec!["[::1]:0".parse().unwrap()];
-    let applied = server.apply(moved).unwrap();
-    assert_eq!((applied.listening.len(), applied.closed.len()), (1, 1));
-    assert!(std::net::TcpStream::connect(first).is_err());
+    let mut both = wish(vec![export("disk", Arc::clone(&device))]);
+    both.listeners.push("[::1]:0".parse().unwrap());
+    let applied = server.apply(both.clone()).unwrap();
+    assert_eq!((applied.listening.len(), applied.closed.len()), (1, 0));
     client.request(0, 0, 1, 0, 512);
-    assert_eq!(client.simple(), (0, 1));
-    Client::ready(tcp_address(&server), 0);
+    assert_eq!(client.simple(), (0, 1), "it notices nothing");
+    client.take(512);
+    let ListenAddress::Tcp(second) = applied.listening[0] else {
+        panic!("no address of TCP");
+    };
+    let mut other = Client::ready(second, 0);
+    let mut negotiating = Client::greeted(first);
+    both.listeners.remove(0);
+    let applied = server.apply(both).unwrap();
+    assert_eq!((applied.closed.len(), applied.sessions_ended), (1, 1));
+    assert!(std::net::TcpStream::connect(first).is_err());
+    assert!(client.rest().is_empty(), "its way is closed");
+    negotiating.send_option(1, b"disk");
+    // It may hear how large the export is, and then the end of the connection.
+    negotiating.rest();
+    assert_eq!(server.sessions().len(), 1, "nobody comes in there any more");
+    other.request(0, 0, 1, 0, 512);
+    assert_eq!(other.simple(), (0, 1));
 }
 
 /// Whatever is under way is answered; what comes later is refused, or left to the next head.

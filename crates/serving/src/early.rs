@@ -29,10 +29,48 @@ impl EarlySockets {
             if address.port() == 0 || sockets.contains_key(&address) {
                 continue;
             }
-            let bound = bind_tcp(address).map_err(|cause| failure(address, "bind", cause))?;
-            sockets.insert(address, bound.0);
+            let (address, socket) = bind(address)?;
+            sockets.insert(address, socket);
         }
         Ok(Self(Mutex::new(sockets)))
+    }
+
+    /// Binds `address`, with port 0 at a free one; where it is.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be had.
+    pub fn reserve(&self, address: SocketAddr) -> Result<SocketAddr, ListenError> {
+        let (address, socket) = bind(address)?;
+        self.sockets().insert(address, socket);
+        Ok(address)
+    }
+
+    /// Binds all `addresses`, with port 0 at a free one, and takes connections there from now on; where it is.
+    ///
+    /// # Errors
+    ///
+    /// One cannot be had; then none is kept.
+    pub fn open(
+        &self,
+        addresses: impl IntoIterator<Item = SocketAddr>,
+    ) -> Result<Vec<SocketAddr>, ListenError> {
+        let mut opened = Vec::new();
+        for address in addresses {
+            let (address, socket) = bind(address)?;
+            let listening = rustix::net::listen(&socket, BACKLOG);
+            listening.map_err(|cause| failure(address, "listen", cause.into()))?;
+            opened.push((address, socket));
+        }
+        let places = opened.iter().map(|(address, _)| *address).collect();
+        self.sockets().extend(opened);
+        Ok(places)
+    }
+
+    /// Lets go of the sockets of `addresses` that no listener has taken.
+    pub fn forget(&self, addresses: &[SocketAddr]) {
+        self.sockets()
+            .retain(|address, _| !addresses.contains(address));
     }
 
     /// Takes connections from now on. Nobody answers them before a listener does.
@@ -56,6 +94,11 @@ impl EarlySockets {
     fn sockets(&self) -> MutexGuard<'_, BTreeMap<SocketAddr, OwnedFd>> {
         self.0.lock().expect("no holder panics")
     }
+}
+
+fn bind(address: SocketAddr) -> Result<(SocketAddr, OwnedFd), ListenError> {
+    let bound = bind_tcp(address).map_err(|cause| failure(address, "bind", cause))?;
+    Ok((bound.1, bound.0))
 }
 
 fn failure(address: SocketAddr, step: &'static str, cause: std::io::Error) -> ListenError {

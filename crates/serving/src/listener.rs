@@ -114,7 +114,10 @@ impl OpenSocket {
             ListenAddress::Tcp(tcp) => {
                 let (socket, bound) = match early.take(*tcp) {
                     Some(socket) => (socket, address.clone()),
-                    None => bind_tcp(*tcp).map_err(failed("bind"))?,
+                    None => {
+                        let (socket, bound) = bind_tcp(*tcp).map_err(failed("bind"))?;
+                        (socket, ListenAddress::Tcp(bound))
+                    }
                 };
                 (socket, bound, None)
             }
@@ -232,7 +235,7 @@ impl Drop for Listener {
 
 /// A socket that is bound to `address`, whether this machine has it already or will by a takeover,
 /// and where exactly. It does not listen yet, and does not block.
-pub fn bind_tcp(address: SocketAddr) -> io::Result<(OwnedFd, ListenAddress)> {
+pub fn bind_tcp(address: SocketAddr) -> io::Result<(OwnedFd, SocketAddr)> {
     let family = match address {
         SocketAddr::V4(_) => AddressFamily::INET,
         SocketAddr::V6(_) => AddressFamily::INET6,
@@ -250,7 +253,7 @@ pub fn bind_tcp(address: SocketAddr) -> io::Result<(OwnedFd, ListenAddress)> {
     }
     rustix::net::bind(&socket, &address)?;
     let bound = SocketAddr::try_from(rustix::net::getsockname(&socket)?)?;
-    Ok((socket, ListenAddress::Tcp(bound)))
+    Ok((socket, bound))
 }
 
 /// Whether this machine has `address` now, or it stands for all of them.

@@ -41,8 +41,10 @@ pub fn run(
 ) -> Result<ExitCode, Failure> {
     match command {
         ApplianceCommand::Check(args) => check(args, common.json, print),
-        ApplianceCommand::Plan(args) => with_plan(args, common.json, print, show_plan),
-        ApplianceCommand::Apply(args) => with_plan(args, common.json, print, apply),
+        ApplianceCommand::Plan(args) => with_plan(args, false, common.json, print, show_plan),
+        ApplianceCommand::Apply(args) => {
+            with_plan(&args.change, args.in_use, common.json, print, apply)
+        }
         ApplianceCommand::RotateKey(args) => rotate_key(args, common.json, print),
         ApplianceCommand::Facts { stalls } => {
             print(&crate::head_facts::tell(common, *stalls)?)?;
@@ -312,6 +314,7 @@ struct Prepared {
 /// Reads and checks the file; the findings are printed if there are errors among them.
 fn prepare(
     args: &ChangeArgs,
+    in_use: bool,
     json: bool,
     print: Print<'_>,
 ) -> Result<Result<Prepared, ExitCode>, Failure> {
@@ -341,6 +344,7 @@ fn prepare(
     let layout = Layout {
         program,
         has_systemd: !args.without_systemd,
+        in_use,
     };
     let wish = appliance::wish(&parsed.appliance, &text, &layout);
     Ok(Ok(Prepared {
@@ -398,11 +402,12 @@ fn compare(prepared: &Prepared) -> Result<Plan, Failure> {
 /// Plans what the file asks for and goes on with `then`, unless something is in the way.
 fn with_plan(
     args: &ChangeArgs,
+    in_use: bool,
     json: bool,
     print: Print<'_>,
     then: fn(&Prepared, &Plan, bool, Print<'_>) -> Result<ExitCode, Failure>,
 ) -> Result<ExitCode, Failure> {
-    let prepared = match prepare(args, json, print)? {
+    let prepared = match prepare(args, in_use, json, print)? {
         Ok(prepared) => prepared,
         Err(code) => return Ok(code),
     };

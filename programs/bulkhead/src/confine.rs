@@ -253,10 +253,19 @@ mod tests {
             let missing = pool_server(&needs);
             std::fs::write(inside.join("file"), "x").expect("may be written");
             let written = std::fs::write(outside.join("file"), "x");
+            let sockets = [inside.join("socket"), outside.join("socket")].map(|path| {
+                let address = serving::ListenAddress::Unix(path);
+                serving::OpenSocket::open(&address, &serving::EarlySockets::default()).is_ok()
+            });
+            let port =
+                serving::EarlySockets::default().open(["127.0.0.1:0".parse().expect("it is")]);
+            port.expect("a server may listen elsewhere while it runs");
             let started = std::process::Command::new("/bin/true").status();
             let unshared = nix::sched::unshare(nix::sched::CloneFlags::CLONE_FS);
             let status = std::fs::read_to_string("/proc/thread-self/status").expect("read");
+            assert!(sockets[0]);
             let refused = (written.is_err(), started.is_err(), unshared);
+            assert_eq!(sockets[1], written.is_ok());
             (missing, refused, status)
         });
         let (missing, refused, status) = confined.join().expect("no panic");

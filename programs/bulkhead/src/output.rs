@@ -51,6 +51,7 @@ pub fn answer(answer: &Answer, json: bool) -> String {
         Answer::Target(target) => target_detail(target),
         Answer::Discovery(view) => discovery(view),
         Answer::Nbd(exports) => nbd_list(exports),
+        Answer::Portals(portals) => daily::portal_list(portals),
         Answer::Events(events) if events.is_empty() => {
             "nothing happened yet while a server had the pool\n".to_owned()
         }
@@ -97,6 +98,7 @@ fn joined(answers: &[Answer]) -> Vec<Answer> {
             (Some(Answer::Schedules(all)), Answer::Schedules(more)) => all.extend_from_slice(more),
             (Some(Answer::Targets(all)), Answer::Targets(more)) => all.extend_from_slice(more),
             (Some(Answer::Nbd(all)), Answer::Nbd(more)) => all.extend_from_slice(more),
+            (Some(Answer::Portals(all)), Answer::Portals(more)) => all.extend_from_slice(more),
             (Some(Answer::Keys(all)), Answer::Keys(more)) => all.extend_from_slice(more),
             (Some(Answer::Rescues(all)), Answer::Rescues(more)) => all.extend_from_slice(more),
             (_, one) => all.push(one.clone()),

@@ -1,6 +1,7 @@
 //! Which pools a question is about that names none, where several are served: lists cover all of them, and what
 //! names a target finds the pool that has it.
 
+use control::portal::PortalRequest;
 use control::replication::ReplicateRequest;
 use control::request::{
     DiscoveryRequest, KeyRequest, NbdRequest, PoolRequest, ScheduleRequest, SnapshotRequest,
@@ -56,6 +57,7 @@ fn meant(request: &Request) -> Meant<'_> {
         | Request::Key(KeyRequest::Status { name: None })
         | Request::Target(Target::List | Target::Discovery(DiscoveryRequest::Show))
         | Request::Nbd(NbdRequest::List)
+        | Request::Portal(PortalRequest::List)
         | Request::Replicate(ReplicateRequest::List) => Meant::All,
         Request::Target(
             Target::Show { name }

@@ -59,7 +59,11 @@ pub fn ask_with(
     progress: &mut dyn FnMut(&str),
 ) -> Result<Answer, Failure> {
     let (new_devices, old_device) = (new_devices(&request), old_device(&request));
-    let answer = match hold(common, pool)? {
+    let held = match is_about_a_server(&request) {
+        true => Hold::Server(connect(common, pool)?.ok_or_else(|| no_server(pool))?),
+        false => hold(common, pool)?,
+    };
+    let answer = match held {
         Hold::Server(mut client) => {
             let ends = is_end(&request);
             if audit::is_noted() {
@@ -85,6 +89,11 @@ pub fn ask_with(
         }
     }
     Ok(answer)
+}
+
+/// Whether nobody but a server that runs can answer it.
+fn is_about_a_server(request: &Request) -> bool {
+    matches!(request, Request::Portal(_) | Request::Server(_))
 }
 
 /// A device that is no part of the pool any more if the request succeeds, at once or later.
@@ -301,9 +310,6 @@ fn open_and_perform(
     descriptor: Option<OwnedFd>,
     progress: &mut dyn FnMut(&str),
 ) -> Result<Answer, Failure> {
-    if let Request::Server(_) = request {
-        return Err(no_server(name));
-    }
     managed::refuse(common, name)?;
     // Found first: a wrong name needs no engine to be told so.
     let candidate = places::candidate(common, name)?;

@@ -4,7 +4,7 @@
 mod common;
 
 use std::io::{BufRead, BufReader, Read};
-use std::net::TcpStream;
+use std::net::{Ipv4Addr, TcpStream};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -191,6 +191,40 @@ fn a_life_of_starts_monitors_and_stops() {
     assert_eq!(head.agent("monitor"), OCF_NOT_RUNNING);
     head.ok("stop");
     assert_eq!(head.agent("start"), 2);
+}
+
+/// The next start, here or on another head, goes by the file. What `appliance apply` says is done.
+#[test]
+fn addresses_of_the_appliance_file_are_changed_by_what_applies_it_only() {
+    let head = Head::new();
+    head.ok("start");
+    let (machine, own) = (&head.machine, &head.address);
+    let pid = head.server_pid();
+    let number: Ipv4Addr = own.parse().expect("an address");
+    // Another one that no test has.
+    let other = Ipv4Addr::from(u32::from(number) + (64 << 16)).to_string();
+    machine.refused(
+        &format!("portal add tank --nbd {other}:10809"),
+        4,
+        "appliance file",
+    );
+    machine.refused(
+        &format!("portal remove tank --nbd {own}:10809"),
+        4,
+        "appliance apply",
+    );
+    let both = format!(
+        "portal set tank --iscsi {own}:3260,1 --nbd {own}:10809 --iscsi {other}:3260,2 --nbd {other}:10809"
+    );
+    machine.ok(&both);
+    for address in [own, &other] {
+        TcpStream::connect(format!("{address}:10809")).expect("it listens");
+        TcpStream::connect(format!("{address}:3260")).expect("it listens");
+    }
+    let again = machine.ok(&format!("{both} --json")).json();
+    assert_eq!(again["changed"], false, "{again}");
+    assert_eq!(head.server_pid(), pid);
+    head.ok("monitor");
 }
 
 #[test]

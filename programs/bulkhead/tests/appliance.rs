@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use common::Machine;
+use common::nbd::Nbd;
 
 const EXIT_WARNINGS: i32 = 11;
 const EXIT_ERRORS: i32 = 12;
@@ -417,4 +418,56 @@ fn a_plan_is_applied_once_and_the_next_one_is_empty() {
         had_file,
         "this machine's own files are untouched"
     );
+}
+
+/// Its clients by an address that goes have to leave first, unless somebody says otherwise.
+#[test]
+#[expect(clippy::print_stderr, reason = "a test that cannot run says why")]
+fn apply_has_a_server_that_runs_listen_where_the_file_says() {
+    let machine = Machine::with_exported_volume();
+    let Some(left) = Namespaces::enter(&machine) else {
+        eprintln!("skipped: no mount namespaces (root), or no cibadmin or resource-agents");
+        return;
+    };
+    let file = machine.path("single.toml");
+    std::fs::write(&file, single_head("1G", &machine.path("a"))).expect("written");
+    let run = |words: &str| {
+        let mut command = machine.command(&format!("appliance {words} --without-systemd"));
+        command.arg(&file);
+        command.arg(format!("--reach=left=run:{}", left.prefix));
+        let output = command.output().expect("it runs");
+        let said = [output.stdout, output.stderr].concat();
+        (
+            output.status.code(),
+            String::from_utf8_lossy(&said).into_owned(),
+        )
+    };
+    let server = machine.serve("");
+    let mut client = Nbd::connect(&machine.nbd_socket(), "v").expect("connected");
+    let (code, said) = run("plan");
+    assert_eq!(code, Some(EXIT_DIFFERENCE), "{said}");
+    assert!(said.contains("+--iscsi 10.77.1.100:3260,1"), "{said}");
+    assert!(said.contains("---nbd unix:"), "{said}");
+    let (code, said) = run("apply");
+    assert_eq!(code, Some(1), "{said}");
+    assert!(
+        said.contains("in use by NBD client") && said.contains("--in-use"),
+        "{said}"
+    );
+    client.write(0, &[3; 512]).expect("still served");
+    assert!(
+        run("plan").1.contains("appliance.toml (new"),
+        "nothing was changed"
+    );
+    let (code, said) = run("apply --in-use");
+    assert_eq!(code, Some(0), "{said}");
+    assert!(client.read(0, 512).is_err(), "its way is closed");
+    let list = machine.ok("portal list tank").out;
+    for address in ["10.77.1.100:3260", "10.77.1.100:10809"] {
+        assert!(list.contains(address), "{list}");
+    }
+    assert!(!list.contains("127.0.0.1"), "{list}");
+    let (code, said) = run("plan");
+    assert_eq!(code, Some(0), "{said}");
+    assert_eq!(server.stop(), 0, "{}", machine.log());
 }

@@ -23,7 +23,7 @@ const DISKS: [&str; 8] = [
 ];
 
 /// Starts of the examples that are not run here, and why.
-const ELSEWHERE: [(&str, &str); 21] = [
+const ELSEWHERE: [(&str, &str); 22] = [
     ("head", "never ends, and wants real addresses: proof.api"),
     ("user ", "wants a password: proof.api"),
     ("token ", "wants a user: proof.api"),
@@ -45,6 +45,7 @@ const ELSEWHERE: [(&str, &str); 21] = [
         "pool-server",
         "never ends, and wants real addresses: tests/server.rs",
     ),
+    ("portal ", "needs a server: tests/portals.rs"),
     ("status tank --watch", "never ends"),
     ("volume rescue", "lasts until it is ended: tests/rescue.rs"),
     ("man ", "tested with the grammar"),

@@ -12,11 +12,12 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 use similar::{ChangeTag, TextDiff};
-use units::HeadName;
+use units::{HeadName, PoolName};
 
 pub use cib::{CibChange, ValueChange, cib_changes, empty_cib, merged};
 
 use crate::file::{Appliance, QuorumRule};
+use crate::ports::Portals;
 use crate::render::{self, Cib};
 use crate::secret;
 use crate::xml::Element;
@@ -29,6 +30,8 @@ pub struct Layout {
     /// Whether systemd starts Corosync and Pacemaker. Where something else does, nothing is planned
     /// for units.
     pub has_systemd: bool,
+    /// Clients that came in by an address that a pool loses need not leave first.
+    pub in_use: bool,
 }
 
 impl Default for Layout {
@@ -36,6 +39,7 @@ impl Default for Layout {
         Self {
             program: PathBuf::from("/usr/bin/bulkhead"),
             has_systemd: true,
+            in_use: false,
         }
     }
 }
@@ -74,6 +78,10 @@ pub struct Wish {
     pub program: PathBuf,
     /// What the certificate of each head's API is made for, where it has none.
     pub certificate_names: BTreeMap<HeadName, Vec<String>>,
+    /// Where the server of each pool listens.
+    pub portals: BTreeMap<PoolName, Portals>,
+    /// Clients that came in by an address that a pool loses need not leave first.
+    pub in_use: bool,
     /// The configuration of Pacemaker.
     pub cib: Cib,
 }
@@ -105,6 +113,8 @@ pub struct HeadActual {
     pub files: BTreeMap<PathBuf, (String, u32)>,
     /// A digest of the secret; none where there is no secret.
     pub authkey: Option<Fingerprint>,
+    /// Where the servers that run there listen.
+    pub portals: BTreeMap<PoolName, Portals>,
     /// Units of the wish that are installed, as far as that is asked for.
     pub units_installed: BTreeSet<String>,
     /// Whether it has a certificate for its API and console, where their unit is installed.
@@ -157,6 +167,24 @@ pub enum Change {
         head: HeadName,
         /// Which secret.
         source: AuthkeySource,
+    },
+    /// Have the running server of a pool listen elsewhere. Clients at addresses that stay notice nothing.
+    SetPortals {
+        /// Where it runs.
+        head: HeadName,
+        /// The program that tells it.
+        #[serde(skip)]
+        program: PathBuf,
+        /// Its pool.
+        pool: PoolName,
+        /// Where it shall listen.
+        portals: Portals,
+        /// What of this is new.
+        new: Portals,
+        /// What goes.
+        gone: Portals,
+        /// Even though clients came in by what goes.
+        in_use: bool,
     },
     /// Have every running Corosync read its file again; nothing is interrupted.
     ReloadCorosync {
@@ -277,8 +305,18 @@ pub fn wish(appliance: &Appliance, text: &str, layout: &Layout) -> Wish {
         units_optional,
         program: layout.program.clone(),
         certificate_names: certificate_names(appliance),
+        portals: portals(appliance),
+        in_use: layout.in_use,
         cib: render::cib(appliance),
     }
+}
+
+fn portals(appliance: &Appliance) -> BTreeMap<PoolName, Portals> {
+    let pools = appliance.pools.iter();
+    let served = pools.filter(|(_, pool)| !pool.addresses.is_empty());
+    served
+        .map(|(name, pool)| (name.clone(), Portals::of(pool)))
+        .collect()
 }
 
 /// A head's own name, the loopback, and its addresses.
@@ -304,7 +342,9 @@ pub fn plan(wish: &Wish, actual: &Actual) -> Plan {
             changes: Vec::new(),
         };
     }
-    let mut changes = authkey_changes(wish, actual);
+    // First, since it may be refused: nothing else is changed then.
+    let mut changes = portal_changes(wish, actual);
+    changes.extend(authkey_changes(wish, actual));
     let mut has_new_conf = false;
     for (head, _) in &wish.heads {
         for file in &wish.files {
@@ -328,6 +368,26 @@ pub fn plan(wish: &Wish, actual: &Actual) -> Plan {
     }
     changes.extend(optional_unit_changes(wish, actual));
     Plan { obstacles, changes }
+}
+
+/// Servers that run and listen elsewhere than they shall.
+fn portal_changes(wish: &Wish, actual: &Actual) -> Vec<Change> {
+    let mut changes = Vec::new();
+    for (head, known) in &actual.heads {
+        for (pool, listens) in &known.portals {
+            let wanted = wish.portals.get(pool).filter(|wanted| *wanted != listens);
+            changes.extend(wanted.map(|wanted| Change::SetPortals {
+                head: head.clone(),
+                program: wish.program.clone(),
+                pool: pool.clone(),
+                portals: wanted.clone(),
+                new: wanted.beyond(listens),
+                gone: listens.beyond(wanted),
+                in_use: wish.in_use,
+            }));
+        }
+    }
+    changes
 }
 
 /// What Corosync cannot change while it runs, and what nobody could answer for.
@@ -547,6 +607,24 @@ impl fmt::Display for Change {
                     AuthkeySource::Head(head) => format!("the secret of {head}"),
                 };
                 write!(f, "{head}: write {source} to {AUTHKEY_PATH} (not shown)")
+            }
+            Self::SetPortals {
+                head,
+                pool,
+                new,
+                gone,
+                ..
+            } => {
+                write!(
+                    f,
+                    "{head}: have the server of {pool} listen elsewhere, without a restart"
+                )?;
+                for (sign, portals) in [("-", gone), ("+", new)] {
+                    for option in portals.words().chunks(2) {
+                        write!(f, "\n    {sign}{}", option.join(" "))?;
+                    }
+                }
+                Ok(())
             }
             Self::ReloadCorosync { head } => {
                 write!(

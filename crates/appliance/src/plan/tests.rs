@@ -80,6 +80,15 @@ fn perform(wish: &Wish, actual: &mut Actual, changes: &[Change]) {
                 actual.heads.get_mut(head).expect("a known head").authkey = key;
             }
             Change::ReloadCorosync { .. } => {}
+            Change::SetPortals {
+                head,
+                pool,
+                portals,
+                ..
+            } => {
+                let known = actual.heads.get_mut(head).expect("a known head");
+                known.portals.insert(pool.clone(), portals.clone());
+            }
             Change::MakeCertificate { head, .. } => {
                 let known = actual.heads.get_mut(head).expect("a known head");
                 known.has_certificate = true;
@@ -127,7 +136,7 @@ fn bare_heads_get_files_first_then_services_then_the_configuration_then_consoles
     let wish = wish_of(PAIR);
     let plan = plan(&wish, &bare(&wish));
     let rank = |change: &Change| match change {
-        Change::WriteAuthkey { .. } => 0,
+        Change::SetPortals { .. } | Change::WriteAuthkey { .. } => 0,
         Change::WriteFile { .. } => 1,
         Change::ReloadCorosync { .. } => 2,
         Change::MakeCertificate { .. } => 5,
@@ -174,6 +183,48 @@ fn a_further_address_changes_nothing_of_the_others() {
             "{change}"
         );
     }
+}
+
+/// The server does not read the file again by itself, and Pacemaker starts an address only.
+#[test]
+fn a_server_that_runs_is_told_of_its_portals_before_anything_else_is_changed() {
+    const ADDRESS: &str = "{ network = \"storage-b\", address = \"10.77.2.100\" }";
+    let (_, mut actual) = applied(PAIR);
+    let tank: PoolName = "tank".parse().expect("a name");
+    let known = actual.heads.get_mut(&head("left")).expect("a known head");
+    known
+        .portals
+        .insert(tank.clone(), wish_of(PAIR).portals[&tank].clone());
+    known
+        .portals
+        .insert("other".parse().expect("a name"), Portals::default());
+    assert!(
+        plan(&wish_of(PAIR), &actual).is_empty(),
+        "it listens where it shall"
+    );
+    assert!(PAIR.contains(ADDRESS));
+    let more = format!("{ADDRESS},\n  {{ network = \"storage-b\", address = \"10.77.2.101\" }}");
+    let wish = wish_of(&PAIR.replace(ADDRESS, &more));
+    let changed = plan(&wish, &actual);
+    let Some(Change::SetPortals { new, gone, .. }) = changed.changes.first() else {
+        panic!("{changed}");
+    };
+    assert_eq!(
+        new.words(),
+        [
+            "--iscsi",
+            "10.77.2.101:3260,3",
+            "--nbd",
+            "10.77.2.101:10809"
+        ]
+    );
+    assert_eq!(*gone, Portals::default());
+    assert!(
+        changed.to_string().contains("+--iscsi 10.77.2.101:3260,3"),
+        "{changed}"
+    );
+    perform(&wish, &mut actual, &changed.changes);
+    assert!(plan(&wish, &actual).is_empty());
 }
 
 #[test]

@@ -13,7 +13,8 @@ use super::framing::{Framing, Front};
 use super::full_feature::FullFeature;
 use super::sender::Sender;
 use super::sessions::{Entry, Port};
-use super::shared::{Portal, Shared, ends_of};
+use super::shared::{Shared, ends_of};
+use super::wish::PortalWish;
 use crate::protocol::chap::Chap;
 use crate::protocol::header::initiator_opcode;
 use crate::protocol::login::{Admission, Agreed, Directory, Login, LoginStep, SessionKind};
@@ -32,7 +33,7 @@ const RANDOM_BYTES: usize = 64;
 const FAREWELL: Duration = Duration::from_secs(2);
 
 /// Serves one connection to its end.
-pub(crate) fn serve(server: &Arc<Shared>, portal: Portal, connection: Arc<Connection>) {
+pub(crate) fn serve(server: &Arc<Shared>, portal: PortalWish, connection: Arc<Connection>) {
     let Some((remote, local)) = ends_of(&connection) else {
         return;
     };
@@ -85,7 +86,7 @@ pub(crate) fn serve(server: &Arc<Shared>, portal: Portal, connection: Arc<Connec
 /// Answers the login's questions for one connection.
 struct Gate<'a> {
     server: &'a Arc<Shared>,
-    portal: Portal,
+    portal: PortalWish,
     remote: IpAddr,
     local: IpAddr,
     /// What the initiator is asked to prove.

@@ -27,7 +27,7 @@ use serving::{
 
 use crate::protocol::login::SessionKind;
 use sessions::{Message, Session, Sessions};
-use shared::{Configuration, FlushGroups, Portal, Shared, ends_of};
+use shared::{Configuration, FlushGroups, Shared, ends_of};
 
 pub use limits::Limits;
 pub use status::{ConnectionStatus, ServerStatus, SessionStatus};
@@ -46,7 +46,8 @@ pub struct IscsiServer {
 
 struct OpenPortal {
     wish: PortalWish,
-    portal: Portal,
+    /// The same, with the port that was really bound.
+    portal: PortalWish,
     /// Accepts until it is dropped.
     _listener: Listener,
 }
@@ -248,12 +249,12 @@ impl Drop for IscsiServer {
 }
 
 /// What is wished for, with the port that was really bound.
-fn portal_of(wish: &PortalWish, socket: &OpenSocket) -> Portal {
+fn portal_of(wish: &PortalWish, socket: &OpenSocket) -> PortalWish {
     let address = match socket.address() {
         ListenAddress::Tcp(address) => *address,
         ListenAddress::Unix(_) => wish.address,
     };
-    Portal {
+    PortalWish {
         address,
         group: wish.group,
     }
@@ -263,18 +264,13 @@ fn portal_of(wish: &PortalWish, socket: &OpenSocket) -> Portal {
 fn portals_at<'a>(
     configuration: &'a Configuration,
     connection: &Connection,
-) -> impl Iterator<Item = &'a Portal> + use<'a> {
+) -> impl Iterator<Item = &'a PortalWish> + use<'a> {
     let local = match connection.peer {
         Peer::Tcp { local, .. } => Some(local),
         Peer::Unix { .. } => None,
     };
-    configuration.portals.iter().filter(move |portal| {
-        let (ip, port) = (portal.address.ip(), portal.address.port());
-        local.is_some_and(|local| {
-            let same_ip = ip.to_canonical() == local.ip().to_canonical();
-            port == local.port() && (same_ip || ip.is_unspecified())
-        })
-    })
+    let portals = configuration.portals.iter();
+    portals.filter(move |portal| local.is_some_and(|local| portal.takes(local)))
 }
 
 /// Whether a session may stay under a new configuration.

@@ -13,24 +13,17 @@ use super::limits::Limits;
 use super::log_limit::LogLimit;
 use super::management::{Abort, Barrier, Scope};
 use super::sessions::{Member, Message, Session, Sessions};
-use super::wish::TargetWish;
+use super::wish::{PortalWish, TargetWish};
 use crate::protocol::chap::Chap;
 use crate::protocol::discovery::VisibleTarget;
 use crate::protocol::login::SessionKind;
-
-/// A portal that is listened on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Portal {
-    /// With the port that was really bound.
-    pub(crate) address: SocketAddr,
-    pub(crate) group: u16,
-}
 
 /// What is served now.
 #[derive(Default)]
 pub(crate) struct Configuration {
     pub(crate) targets: HashMap<IscsiName, TargetWish>,
-    pub(crate) portals: Vec<Portal>,
+    /// With the ports that were really bound.
+    pub(crate) portals: Vec<PortalWish>,
     /// What discovery sessions authenticate themselves with.
     pub(crate) discovery: Option<Chap>,
 }
@@ -205,8 +198,8 @@ mod tests {
         }
     }
 
-    fn portal(address: &str, group: u16) -> Portal {
-        Portal {
+    fn portal(address: &str, group: u16) -> PortalWish {
+        PortalWish {
             address: address.parse().unwrap(),
             group,
         }

@@ -48,6 +48,15 @@ pub struct PortalWish {
     pub group: u16,
 }
 
+impl PortalWish {
+    /// Whether it takes a connection to our address `local`: it is that address, or every one of its family.
+    pub fn takes(&self, local: SocketAddr) -> bool {
+        let (ip, here) = (self.address.ip(), local.ip());
+        let is_any = ip.is_unspecified() && ip.is_ipv4() == here.is_ipv4();
+        self.address.port() == local.port() && (is_any || ip.to_canonical() == here.to_canonical())
+    }
+}
+
 /// Which initiators may log in, by their names.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Initiators {
@@ -117,6 +126,19 @@ mod tests {
         assert!(!allows(&access, "a", "192.0.2.1", "192.0.2.9"));
         assert!(!allows(&access, "a", "192.0.2.9", "192.0.2.9"));
         assert!(allows(&Access::everyone(), "a", "192.0.2.1", "192.0.2.9"));
+    }
+
+    #[test]
+    fn a_portal_takes_what_comes_to_it_or_to_any_address_of_its_family() {
+        let takes = |portal: &str, local: &str| {
+            let (address, group) = (portal.parse().unwrap(), 1);
+            PortalWish { address, group }.takes(local.parse().unwrap())
+        };
+        assert!(takes("192.0.2.1:3260", "192.0.2.1:3260"));
+        assert!(!takes("192.0.2.1:3260", "192.0.2.2:3260"));
+        assert!(!takes("192.0.2.1:3260", "192.0.2.1:3261"));
+        assert!(takes("0.0.0.0:3260", "192.0.2.1:3260"));
+        assert!(!takes("[::]:3260", "192.0.2.1:3260"));
     }
 
     #[test]

@@ -166,6 +166,8 @@ pub struct ConnectionStatus {
     pub encrypted: bool,
     /// The export it uses.
     pub export: String,
+    /// The address, as it was wished for, that it came in by.
+    pub listener: ListenAddress,
 }
 
 /// What the threads of a server share.
@@ -183,6 +185,8 @@ pub(crate) struct Shared {
 struct State {
     catalog: Arc<Catalog>,
     tls: Option<(TlsPolicy, Arc<ServerConfig>)>,
+    /// Where clients may come in.
+    listening: BTreeSet<ListenAddress>,
     sessions: HashMap<u64, Live>,
 }
 
@@ -191,6 +195,8 @@ struct Live {
     connection: Arc<Connection>,
     client: Client,
     export: Arc<Export>,
+    /// What it came in by.
+    listener: ListenAddress,
 }
 
 /// An NBD server. Dropping it drops its sessions.
@@ -227,7 +233,7 @@ impl NbdServer {
     }
 
     /// Makes the server what is wished for, by changing what differs. Sessions that are not
-    /// concerned notice nothing. Either all of it is done, or an error is returned and nothing, unless the system
+    /// concerned notice nothing; those that came in by a listener that goes end. Either all of it is done, or an error is returned and nothing, unless the system
     /// refuses a thread.
     pub fn apply(&self, wish: Wish) -> Result<Applied, ApplyError> {
         if self.shared.stopping.load(Ordering::Acquire) {
@@ -254,7 +260,7 @@ impl NbdServer {
             opened.push((address.clone(), OpenSocket::open(address, &self.early)?));
         }
         // Before anybody is let in who waits already.
-        let mut applied = self.shared.replace(wish.exports, tls);
+        let mut applied = self.shared.replace(wish.exports, tls, wanted.clone());
         let closed: Vec<_> = listeners
             .keys()
             .filter(|&address| !wanted.contains(address))
@@ -265,16 +271,16 @@ impl NbdServer {
             applied.closed.push(address);
         }
         for (address, socket) in opened {
-            let listener = self.listen(socket)?;
+            let listener = self.listen(address.clone(), socket)?;
             applied.listening.push(listener.address().clone());
             listeners.insert(address, listener);
         }
         Ok(applied)
     }
 
-    fn listen(&self, socket: OpenSocket) -> Result<Listener, ListenError> {
+    fn listen(&self, wished: ListenAddress, socket: OpenSocket) -> Result<Listener, ListenError> {
         let shared = Arc::clone(&self.shared);
-        let serve = Arc::new(move |connection| session::serve(&shared, connection));
+        let serve = Arc::new(move |connection| session::serve(&shared, connection, &wished));
         Listener::start("nbd", socket, Arc::clone(&self.shared.connections), serve)
     }
 
@@ -347,6 +353,7 @@ impl NbdServer {
                 peer: live.connection.peer,
                 encrypted: live.client.encrypted,
                 export: live.export.name.clone(),
+                listener: live.listener.clone(),
             })
             .collect();
         connections.sort_by_key(|connection| connection.id);
@@ -412,6 +419,7 @@ impl Shared {
         &self,
         wishes: Vec<ExportWish>,
         tls: Option<(TlsPolicy, Arc<ServerConfig>)>,
+        listening: BTreeSet<ListenAddress>,
     ) -> Applied {
         let mut applied = Applied::default();
         let mut state = self.lock();
@@ -440,12 +448,13 @@ impl Shared {
             .sessions
             .values()
             .filter(|live| live.connection.directive() == Directive::Serve)
-            .filter(|live| !live.can_go_on(&catalog))
+            .filter(|live| !live.can_go_on(&catalog, &listening))
             .map(|live| Arc::clone(&live.connection))
             .collect();
         applied.sessions_ended = ending.len();
         state.catalog = Arc::new(catalog);
         state.tls = tls;
+        state.listening = listening;
         drop(state);
         for connection in ending {
             connection.direct(Directive::Drain);
@@ -453,12 +462,13 @@ impl Shared {
         applied
     }
 
-    /// Registers a session; `None` if its export is not there for it any more.
+    /// Registers a session; `None` if its export, or its way in, is not there for it any more.
     fn enter(
         &self,
         connection: &Arc<Connection>,
         client: Client,
         name: &str,
+        listener: &ListenAddress,
     ) -> Option<Arc<Export>> {
         let mut state = self.lock();
         let export = Arc::clone(state.catalog.get(name)?);
@@ -466,8 +476,9 @@ impl Shared {
             connection: Arc::clone(connection),
             client,
             export: Arc::clone(&export),
+            listener: listener.clone(),
         };
-        if !live.can_go_on(&state.catalog) {
+        if !live.can_go_on(&state.catalog, &state.listening) {
             return None;
         }
         state.sessions.insert(connection.id, live);
@@ -488,9 +499,10 @@ impl Shared {
 }
 
 impl Live {
-    fn can_go_on(&self, catalog: &Catalog) -> bool {
-        catalog.get(&self.export.name).is_some_and(|export| {
+    fn can_go_on(&self, catalog: &Catalog, listening: &BTreeSet<ListenAddress>) -> bool {
+        let may_stay = catalog.get(&self.export.name).is_some_and(|export| {
             self.export.can_become(export) && export.access.judge(&self.client) == Verdict::Admitted
-        })
+        });
+        may_stay && listening.contains(&self.listener)
     }
 }

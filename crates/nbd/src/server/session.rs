@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 
 use block_device::{Extent, Zero};
 use serving::{
-    Answer, Connection, Directive, Link, Outbound, Payload, Reservation, Stream, Transport, Turn,
+    Answer, Connection, Directive, Link, ListenAddress, Outbound, Payload, Reservation, Stream,
+    Transport, Turn,
 };
 
 use super::access::Client;
@@ -74,13 +75,14 @@ enum End {
 }
 
 /// Serves `connection` until it ends.
-pub(crate) fn serve(shared: &Arc<Shared>, connection: Arc<Connection>) {
+pub(crate) fn serve(shared: &Arc<Shared>, connection: Arc<Connection>, listener: &ListenAddress) {
     let peer = connection.peer;
     let Some((link, client, transmission)) = Negotiation::new(shared, &connection).run() else {
         return;
     };
     let encrypted = client.encrypted;
-    let Some(mut session) = Session::new(shared, &connection, link, client, &transmission) else {
+    let session = Session::new(shared, &connection, link, client, &transmission, listener);
+    let Some(mut session) = session else {
         return;
     };
     let export = &transmission.export;
@@ -260,9 +262,10 @@ impl Session {
         link: Link,
         client: Client,
         transmission: &Transmission,
+        listener: &ListenAddress,
     ) -> Option<Self> {
         // The export may have been taken away since it was looked up.
-        let export = shared.enter(connection, client, &transmission.export)?;
+        let export = shared.enter(connection, client, &transmission.export, listener)?;
         if !connection.let_in() {
             shared.forget(connection.id);
             return None;

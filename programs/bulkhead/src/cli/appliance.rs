@@ -21,7 +21,7 @@ pub enum ApplianceCommand {
     Plan(ChangeArgs),
     /// Make the heads what an appliance file says
     #[command(after_help = APPLY_EXAMPLES)]
-    Apply(ChangeArgs),
+    Apply(ApplyArgs),
     /// Give the running cluster another secret; nothing is interrupted
     ///
     /// Corosync, the heads' consoles and what is sealed in pools go by it. The former one is kept on every head
@@ -91,7 +91,7 @@ pub struct CheckArgs {
     pub ways: Ways,
 }
 
-/// `appliance plan` and `appliance apply`
+/// `appliance plan`
 #[derive(Debug, Args)]
 pub struct ChangeArgs {
     /// The appliance file
@@ -109,6 +109,17 @@ pub struct ChangeArgs {
     /// Something else than systemd starts Corosync and Pacemaker: plan nothing for their units
     #[arg(long)]
     pub without_systemd: bool,
+}
+
+/// `appliance apply`
+#[derive(Debug, Args)]
+pub struct ApplyArgs {
+    /// As for a plan.
+    #[command(flatten)]
+    pub change: ChangeArgs,
+    /// Take addresses away from pools even though clients came in by them: their sessions end
+    #[arg(long)]
+    pub in_use: bool,
 }
 
 /// How heads are reached.

@@ -13,6 +13,7 @@ mod manual;
 mod misunderstood;
 mod nbd;
 mod pool;
+mod portal;
 mod replicate;
 mod rescue;
 mod schedule;
@@ -173,6 +174,9 @@ pub enum Command {
     /// NBD exports
     #[command(subcommand)]
     Nbd(nbd::NbdCommand),
+    /// Where a pool is served: iSCSI portals and NBD addresses of its server
+    #[command(subcommand)]
+    Portal(portal::PortalCommand),
     /// Replication of volumes to other appliances
     #[command(subcommand)]
     Replicate(replicate::ReplicateCommand),
@@ -327,6 +331,7 @@ impl Command {
             Self::Snapshot(command) => command.plan(),
             Self::Target(command) => command.plan(),
             Self::Nbd(command) => command.plan(),
+            Self::Portal(command) => Ok(command.plan()),
             Self::Replicate(command) => command.plan(),
             Self::Status(args) => Ok(args.plan()),
             Self::PoolServer(args) => Ok(Plan::Serve(args)),
@@ -464,6 +469,8 @@ mod tests {
             "target rm iqn.2026-01.org.example:tank",
             "nbd ls --pool tank",
             "nbd rm tank/v",
+            "portal ls",
+            "portal rm tank --iscsi 10.0.0.1:3260,2 --nbd unix:/run/x",
             "replicate ls --pool tank",
             "status --pool tank",
             "pool status",
@@ -534,6 +541,9 @@ mod tests {
             ),
             ("pool-server tank --iscsi 127.0.0.1", "ADDRESS:PORT"),
             ("pool-server tank --nbd unix:", "unix:PATH"),
+            ("portal add tank", "--iscsi"),
+            ("portal add tank --iscsi 10.0.0.1", "ADDRESS:PORT"),
+            ("portal remove tank --nbd host:1", "ADDRESS:PORT"),
         ] {
             let message = plan(words).expect_err(words);
             assert!(message.contains(part), "{words}: {message}");

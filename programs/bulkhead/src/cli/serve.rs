@@ -1,11 +1,13 @@
 //! `bulkhead pool-server`
 
+use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
 use clap::Args;
+use control::portal::{IscsiPortal, socket_address};
 use units::{ByteCount, PoolName};
 use zpool::pool::Claims;
 
@@ -152,38 +154,6 @@ impl From<ClaimsWord> for Claims {
     }
 }
 
-/// Where iSCSI listens.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct IscsiPortal {
-    /// Address and port.
-    pub address: SocketAddr,
-    /// Portal group tag.
-    pub group: u16,
-}
-
-impl FromStr for IscsiPortal {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let (address, group) = match text.rsplit_once(',') {
-            Some((address, group)) => (address, group),
-            None => (text, "1"),
-        };
-        let address = socket_address(address)?;
-        match group.parse::<u16>() {
-            Ok(group) if group > 0 => Ok(Self { address, group }),
-            _ => Err("the portal group is a number from 1 to 65535".to_owned()),
-        }
-    }
-}
-
-fn socket_address(text: &str) -> Result<SocketAddr, String> {
-    text.parse().map_err(|_| {
-        "write ADDRESS:PORT with a numeric address, such as 10.0.0.1:3260 or [fd00::1]:3260"
-            .to_owned()
-    })
-}
-
 /// Where NBD listens.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NbdAddress {
@@ -191,6 +161,15 @@ pub enum NbdAddress {
     Tcp(SocketAddr),
     /// A Unix socket.
     Unix(PathBuf),
+}
+
+impl fmt::Display for NbdAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tcp(address) => address.fmt(f),
+            Self::Unix(path) => write!(f, "unix:{}", path.display()),
+        }
+    }
 }
 
 impl FromStr for NbdAddress {

@@ -29,16 +29,20 @@ pub enum Used<'a> {
 
 /// Refuses `request` if it would take something away that is in use, and does not say that it may.
 pub fn refuse(context: &Context<'_>, request: &Request) -> Result<(), Failure> {
+    let users_of = |uses: &[Used<'_>]| -> Vec<String> {
+        let users = uses.iter().map(|used| context.live.users_of(used));
+        users.flatten().collect()
+    };
     match request {
         Request::Target(TargetRequest::Destroy { name, in_use }) if !in_use => {
-            unused(context, &name.to_string(), &[Used::Target(name)])
+            unused(&name.to_string(), || users_of(&[Used::Target(name)]))
         }
         Request::Target(TargetRequest::Unmap {
             name,
             volume,
             in_use,
         }) if !in_use => match is_shown(context, volume, name)? {
-            true => unused(context, &name.to_string(), &[Used::Target(name)]),
+            true => unused(&name.to_string(), || users_of(&[Used::Target(name)])),
             false => Ok(()),
         },
         Request::Nbd(NbdRequest::Unexport {
@@ -53,7 +57,7 @@ pub fn refuse(context: &Context<'_>, request: &Request) -> Result<(), Failure> {
                 name.as_ref().is_none_or(is_it)
             });
             let meant: Vec<Used<'_>> = meant.map(|export| Used::Nbd(&export.name)).collect();
-            unused(context, of.as_str(), &meant)
+            unused(of.as_str(), || users_of(&meant))
         }
         _ => Ok(()),
     }
@@ -65,11 +69,8 @@ fn is_shown(context: &Context<'_>, of: &VolumeName, target: &IscsiName) -> Resul
     Ok(document.iscsi.iter().any(|map| map.target == *target))
 }
 
-fn unused(context: &Context<'_>, what: &str, uses: &[Used<'_>]) -> Result<(), Failure> {
-    let look = || -> Vec<String> {
-        let users = uses.iter().map(|used| context.live.users_of(used));
-        users.flatten().collect()
-    };
+/// Refuses to take `what` away while `look` finds users of it, in words.
+pub fn unused(what: &str, look: impl Fn() -> Vec<String>) -> Result<(), Failure> {
     let deadline = Instant::now() + GOING_WAIT;
     loop {
         let users = look();

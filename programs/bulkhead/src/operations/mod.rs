@@ -147,7 +147,7 @@ pub fn perform(
         }
         Request::Transfer(request) => transfer::perform(context, request, None, progress),
         Request::Replicate(request) => crate::replicate::perform(context, request, progress),
-        Request::Server(_) => Err(not_here("a question about the server")),
+        Request::Portal(_) | Request::Server(_) => Err(not_here("a question about the server")),
     }
 }
 

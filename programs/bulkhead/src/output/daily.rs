@@ -6,6 +6,7 @@ use control::answer::{
     DamageView, DeviceView, PoolStatus, ReplacementView, ScanView, ScheduleView, SpaceView,
 };
 use control::calendar::utc;
+use control::portal::{PortalView, Protocol};
 
 use super::{bytes, dash};
 use crate::table::Table;
@@ -275,6 +276,31 @@ fn damage_text(damage: &DamageView) -> String {
         ),
         None => damage.dataset.clone(),
     }
+}
+
+/// Where pools are served.
+pub fn portal_list(portals: &[PortalView]) -> String {
+    let mut table = Table::new(&["POOL", "PROTOCOL", "ADDRESS", ">GROUP", ">CLIENTS", "NOTE"]);
+    for view in portals {
+        let protocol = match view.protocol {
+            Protocol::Iscsi => "iSCSI",
+            Protocol::Nbd => "NBD",
+        };
+        let note = match view.is_here {
+            true => "",
+            false => "this machine does not have it",
+        };
+        table.row([
+            view.pool.to_string(),
+            protocol.to_owned(),
+            view.address.clone(),
+            view.group
+                .map_or_else(String::new, |group| group.to_string()),
+            view.clients.to_string(),
+            note.to_owned(),
+        ]);
+    }
+    table.render()
 }
 
 #[cfg(test)]

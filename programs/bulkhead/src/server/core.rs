@@ -301,6 +301,9 @@ impl Handler for Core {
             true => None,
             false => Some(self.changing()?),
         };
+        if let Request::Portal(request) = &request {
+            return self.portal(request);
+        }
         self.refuse_if_rescued(&request)?;
         let pool = self.pool.require()?;
         let context = Context {

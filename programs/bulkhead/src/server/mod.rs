@@ -11,6 +11,7 @@ mod journal;
 mod keys;
 mod lazy;
 mod noted;
+mod portals;
 mod replay;
 mod rescue;
 mod returning;
@@ -46,9 +47,10 @@ use zpool::EngineOptions;
 use self::core::Core;
 pub(crate) use self::faults::once as device_faults;
 use self::journal::Journal;
+use self::portals::Addresses;
 use self::rescue::Rescues;
 use self::returning::Awaited;
-use self::serving::{Serving, Setup};
+use self::serving::{Serving, Setup, check_tls};
 use self::shared_pool::SharedPool;
 use self::watch::Watch;
 use crate::cli::{ClaimsWord, Common, NbdAddress, ServeArgs};
@@ -357,17 +359,15 @@ fn setup(
         private_key,
         client_roots: args.nbd_tls_ca.clone(),
     });
-    if let Some(tls) = &nbd_tls {
-        tls.check().map_err(|error| {
-            Failure::from_chain(FailureKind::Usage, &error).advise(
-                "give PEM files that fit together: --nbd-tls-cert, --nbd-tls-key and, for the \
-                 authority of the clients, --nbd-tls-ca",
-            )
-        })?;
-    }
+    check_tls(nbd_tls.as_ref())?;
+    let addresses = Addresses {
+        iscsi: portals.collect(),
+        nbd: listeners.collect(),
+    };
+    let addresses = addresses.with_real_ports(&early);
     Ok(Setup {
-        portals: portals.collect(),
-        nbd_listeners: listeners.collect(),
+        addresses: addresses.map_err(|error| port_failure(&error))?,
+        is_of_a_cluster: args.noted_in.is_some(),
         nbd_tls,
         connections,
         workers: usize::from(args.workers),

@@ -13,15 +13,17 @@ use control::exports::{
     Wish, difference, target_property,
 };
 use control::failure::chain;
+use control::portal::{PortalView, Protocol};
 use control::{Failure, FailureKind};
 use iscsi::{
     Access as IscsiAccess, Chap, Credentials, Initiators, IscsiServer, Limits, PortalWish,
 };
 use nbd::{Access as NbdAccess, ExportWish, Farewell, NbdServer, ServerLimits, TlsWish};
 use serving::{Budget, ConnectionLimits, EarlySockets, ListenAddress, Orphan, Peer, Workers};
-use units::{IscsiName, VolumeName};
+use units::{IscsiName, PoolName, VolumeName};
 
 use super::connections;
+use super::portals::{self, Addresses};
 use super::rescue::Rescues;
 use super::shared_pool::SharedPool;
 use super::unit_store::UnitStore;
@@ -44,12 +46,12 @@ const REVISION: &str = concat!(
 );
 const PRODUCT: &str = "ZFS VOLUME";
 
-/// Where and how to serve; fixed for the life of the process.
+/// Where and how to serve.
 pub struct Setup {
-    /// iSCSI portals.
-    pub portals: Vec<PortalWish>,
-    /// NBD listeners.
-    pub nbd_listeners: Vec<ListenAddress>,
+    /// Where to listen at first.
+    pub addresses: Addresses,
+    /// An agent started this server: the appliance file says where it listens.
+    pub is_of_a_cluster: bool,
     /// TLS of NBD.
     pub nbd_tls: Option<TlsWish>,
     /// Connections that each protocol takes.
@@ -79,6 +81,8 @@ pub struct Serving {
 
 #[derive(Default)]
 struct Served {
+    /// Where to listen, with real ports. Whoever changes it makes it so before another can.
+    addresses: Addresses,
     wish: Wish,
     problems: Vec<Problem>,
     /// Volumes with documents.
@@ -109,6 +113,10 @@ impl Serving {
             workers_max: setup.workers,
             ..ServerLimits::default()
         };
+        let served = Served {
+            addresses: setup.addresses.clone(),
+            ..Served::default()
+        };
         let (iscsi_early, nbd_early) = (Arc::clone(&setup.early), Arc::clone(&setup.early));
         Self {
             volumes: Volumes::new(Arc::clone(&pool), started),
@@ -118,7 +126,7 @@ impl Serving {
             pool,
             iscsi: IscsiServer::new(iscsi_limits, workers, budget).with_early(iscsi_early),
             nbd: NbdServer::new(limits).with_early(nbd_early),
-            served: Mutex::default(),
+            served: Mutex::new(served),
         }
     }
 
@@ -136,7 +144,10 @@ impl Serving {
     /// nothing; calling it again is harmless.
     pub fn reconcile(&self) -> Result<(), Failure> {
         // Held throughout, so that two changes at a time are applied one after the other.
-        let mut served = self.served();
+        self.apply(&mut self.served())
+    }
+
+    fn apply(&self, served: &mut Served) -> Result<(), Failure> {
         let begun = Instant::now();
         let (root, all) = {
             let pool = self.pool.require()?;
@@ -161,8 +172,8 @@ impl Serving {
         report(&changes);
         served.volume_count = all.volumes().count() as u64;
         let decided_us = begun.elapsed().as_micros() as u64;
-        let iscsi = self.iscsi_wish(&mut served, &wish, &all, &ring);
-        let nbd = self.nbd_wish(&wish, &locked);
+        let iscsi = self.iscsi_wish(served, &wish, &all, &ring);
+        let nbd = self.nbd_wish(&wish, &locked, served.addresses.nbd.clone());
         let applied = self.iscsi.apply(iscsi);
         let nbd_applied = self.nbd.apply(nbd);
         let rescued = self.rescues.exclusive();
@@ -181,10 +192,10 @@ impl Serving {
         served.wish = wish;
         served.problems = problems;
         if let Some(error) = applied.failed.first() {
-            return Err(listen_failure(error));
+            return Err(portals::refused(error));
         }
         nbd_applied.map(drop).map_err(|error| match &error {
-            nbd::ApplyError::Listen(listen) => listen_failure(listen),
+            nbd::ApplyError::Listen(listen) => portals::refused(listen),
             _ => Failure::from_chain(FailureKind::Usage, &error),
         })
     }
@@ -199,7 +210,7 @@ impl Serving {
         let mut targets = Vec::new();
         let rescued = self.rescues.exclusive();
         for (name, wanted) in &wish.targets {
-            let groups = self.groups_of(wanted);
+            let groups = groups_of(wanted, &served.addresses.iscsi);
             let target = served.targets.entry(name.clone()).or_insert_with(|| {
                 scsi::Target::new(scsi::TargetConfig {
                     name: name.clone(),
@@ -233,23 +244,12 @@ impl Serving {
         }
         iscsi::Wish {
             targets,
-            portals: self.setup.portals.clone(),
+            portals: served.addresses.iscsi.clone(),
             discovery: wish
                 .discovery
                 .as_ref()
                 .map(|users| chap(DISCOVERY_PROPERTY, users, ring)),
         }
-    }
-
-    /// The portal groups that offer a target: those it names, or all.
-    fn groups_of(&self, wanted: &TargetWish) -> Vec<u16> {
-        if !wanted.document.portal_groups.is_empty() {
-            return wanted.document.portal_groups.clone();
-        }
-        let mut groups: Vec<u16> = self.setup.portals.iter().map(|p| p.group).collect();
-        groups.sort_unstable();
-        groups.dedup();
-        groups
     }
 
     /// The place of a unit's reservations; the same one while the unit lives.
@@ -360,7 +360,12 @@ impl Serving {
 
     /// An iSCSI unit without its key says that it is not ready, and initiators wait. NBD knows no
     /// such word: there is no export, and clients come again.
-    fn nbd_wish(&self, wish: &Wish, locked: &BTreeMap<VolumeName, String>) -> nbd::Wish {
+    fn nbd_wish(
+        &self,
+        wish: &Wish,
+        locked: &BTreeMap<VolumeName, String>,
+        listeners: Vec<ListenAddress>,
+    ) -> nbd::Wish {
         let rescued = self.rescues.exclusive();
         let ready = wish.nbd.values().filter(|wanted| {
             !locked.contains_key(&wanted.volume) && !rescued.contains(&wanted.volume)
@@ -387,7 +392,7 @@ impl Serving {
         });
         nbd::Wish {
             exports: exports.collect(),
-            listeners: self.setup.nbd_listeners.clone(),
+            listeners,
             tls: self.setup.nbd_tls.clone(),
         }
     }
@@ -458,6 +463,94 @@ impl Serving {
     /// Closes the NBD connections on exports of a device; their number.
     pub(super) fn drop_nbd_sessions(&self, device: &SharedDevice) -> u64 {
         self.nbd.drop_sessions_of(device) as u64
+    }
+
+    /// Whether the appliance file says where this server listens.
+    pub const fn is_of_a_cluster(&self) -> bool {
+        self.setup.is_of_a_cluster
+    }
+
+    /// Where it listens, or is about to.
+    pub fn listens_at(&self) -> Addresses {
+        self.served().addresses.clone()
+    }
+
+    /// Listens at `wanted`, and nowhere else; where that is, with real ports. What fails changes nothing.
+    pub fn listen_at(&self, mut wanted: Addresses) -> Result<Addresses, Failure> {
+        let mut served = self.served();
+        check_tls(self.setup.nbd_tls.as_ref())?;
+        let early = &self.setup.early;
+        let opened = wanted.open_new(&served.addresses, early);
+        let opened = opened.map_err(|error| portals::refused(&error))?;
+        let before = std::mem::replace(&mut served.addresses, wanted.clone());
+        let Err(failure) = self.apply(&mut served) else {
+            return Ok(wanted);
+        };
+        early.forget(&opened);
+        served.addresses = before;
+        if let Err(failure) = self.apply(&mut served) {
+            tracing::error!(%failure, "the server does not listen everywhere as before");
+        }
+        Err(failure)
+    }
+
+    /// Who is connected by an address that is not among `wanted`, in words.
+    pub fn users_beyond(&self, wanted: &Addresses) -> Vec<String> {
+        let mut users = Vec::new();
+        for session in self.iscsi.status().sessions {
+            let (Some(target), Some(group)) = (&session.target, session.portal_group) else {
+                continue;
+            };
+            let peers = session.connections.iter().map(|one| one.peer);
+            let lost = peers.filter(|peer| !wanted.iscsi.iter().any(|one| is_by(one, group, peer)));
+            users.extend(
+                lost.map(|peer| format!("initiator {} from {peer} at {target}", session.initiator)),
+            );
+        }
+        let clients = self.nbd.sessions().into_iter();
+        let lost = clients.filter(|client| !wanted.nbd.contains(&client.listener));
+        users.extend(lost.map(|one| format!("NBD client {} at {}", one.peer, one.export)));
+        users
+    }
+
+    /// Where the server of `pool` listens, and how many came in there.
+    pub fn portals(&self, pool: &PoolName) -> Vec<PortalView> {
+        let (sessions, clients) = (self.iscsi.status().sessions, self.nbd.sessions());
+        let addresses = self.listens_at();
+        let portals = addresses.iscsi.iter().map(|portal| {
+            let came = sessions.iter().filter(|session| {
+                let group = session
+                    .target
+                    .is_some()
+                    .then_some(session.portal_group)
+                    .flatten();
+                let mut peers = session.connections.iter().map(|one| one.peer);
+                group.is_some_and(|group| peers.any(|peer| is_by(portal, group, &peer)))
+            });
+            PortalView {
+                pool: pool.clone(),
+                protocol: Protocol::Iscsi,
+                address: portal.address.to_string(),
+                group: Some(portal.group),
+                is_here: serving::is_here(portal.address.ip()),
+                clients: came.count() as u64,
+            }
+        });
+        let listeners = addresses.nbd.iter().map(|listener| PortalView {
+            pool: pool.clone(),
+            protocol: Protocol::Nbd,
+            address: listener.to_string(),
+            group: None,
+            is_here: match listener {
+                ListenAddress::Tcp(address) => serving::is_here(address.ip()),
+                ListenAddress::Unix(_) => true,
+            },
+            clients: clients
+                .iter()
+                .filter(|one| one.listener == *listener)
+                .count() as u64,
+        });
+        portals.chain(listeners).collect()
     }
 
     /// Bound portals and listeners, as text.
@@ -660,6 +753,35 @@ pub struct Sessions {
     pub iscsi: BTreeMap<IscsiName, Vec<control::answer::SessionView>>,
     /// Connections by export.
     pub nbd: BTreeMap<String, Vec<control::answer::SessionView>>,
+}
+
+/// The portal groups that offer a target: those it names, or all.
+fn groups_of(wanted: &TargetWish, portals: &[PortalWish]) -> Vec<u16> {
+    if !wanted.document.portal_groups.is_empty() {
+        return wanted.document.portal_groups.clone();
+    }
+    let mut groups: Vec<u16> = portals.iter().map(|portal| portal.group).collect();
+    groups.sort_unstable();
+    groups.dedup();
+    groups
+}
+
+/// Whether `peer`, who logged in by `group`, may have come in by `portal`.
+fn is_by(portal: &PortalWish, group: u16, peer: &Peer) -> bool {
+    match peer {
+        Peer::Tcp { local, .. } => portal.group == group && portal.takes(*local),
+        Peer::Unix { .. } => false,
+    }
+}
+
+/// Whether NBD could do TLS with the files as they are now.
+pub fn check_tls(tls: Option<&TlsWish>) -> Result<(), Failure> {
+    tls.map_or(Ok(()), TlsWish::check).map_err(|error| {
+        Failure::from_chain(FailureKind::Usage, &error).advise(
+            "give PEM files that fit together: --nbd-tls-cert, --nbd-tls-key and, for the \
+             authority of the clients, --nbd-tls-ca",
+        )
+    })
 }
 
 /// A listener that could not be had.
