@@ -44,6 +44,7 @@ PAGES: dict[str, Page] = {
         typed=((f"bulkhead target chap set {TARGET} --user ann   ", SECRET), (f"bulkhead target chap mutual {TARGET}", "another secret"),
                ("bulkhead target discovery set tank --user finder   ", SECRET), ("bulkhead target discovery mutual tank", "another secret")),
         after=f"bulkhead target show {TARGET}\n",
+        elsewhere=(("bulkhead portal", "wants addresses of its own: programs/bulkhead/tests/portals.rs"),),
     ),
     "nbd": Page(
         before=OFFERED + "mkdir -p /etc/pki/nbd; cd /etc/pki/nbd; echo 127.0.0.1 tank.example.org >> /etc/hosts\n",
