@@ -250,14 +250,29 @@ fn enter(
             Some((agreed, entry))
         }
         Err(status) => {
-            if gate.server.log_limit.allow() {
-                let (peer, initiator) = (&connection.peer, &agreed.initiator);
-                tracing::warn!(%peer, %initiator, ?status, "login refused");
-            }
+            tell_of_refusal(gate, connection, &agreed, status);
             let number = agreed.request.cmd_sn;
             sender.send_login(agreed.refuse(status), &[], (number, number));
             None
         }
+    }
+}
+
+/// An initiator tries again every few seconds for as long as a device hangs: that is told once in a while.
+fn tell_of_refusal(gate: &Gate<'_>, connection: &Connection, agreed: &Agreed, status: LoginStatus) {
+    let (peer, initiator) = (&connection.peer, &agreed.initiator);
+    if status != LoginStatus::TargetError {
+        if gate.server.log_limit.allow() {
+            tracing::warn!(%peer, %initiator, ?status, "login refused");
+        }
+        return;
+    }
+    if let Some(swallowed) = gate.server.refusals.take(initiator, Instant::now()) {
+        tracing::warn!(
+            %peer, %initiator, swallowed,
+            "login refused: what an earlier connection of this initiator asked for does not end; a disk seems to hang, \
+             or the pool is suspended: `bulkhead status` shows it"
+        );
     }
 }
 

@@ -438,11 +438,6 @@ impl Sessions {
             let connection = &member.connection;
             let standing = &connection.standing;
             if connection.ends_if_left() && !standing.wait_for(standing.asked(), deadline) {
-                tracing::warn!(
-                    initiator = %agreed.initiator, peer = %connection.peer,
-                    "login refused: a change that a lost session asked for does not end; \
-                     the disk seems to hang"
-                );
                 return Err(LoginStatus::TargetError);
             }
         }

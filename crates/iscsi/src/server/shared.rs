@@ -10,7 +10,7 @@ use serving::{Budget, Connection, Counters, FlushGroup, Peer, Workers};
 use units::IscsiName;
 
 use super::limits::Limits;
-use super::log_limit::LogLimit;
+use super::log_limit::{LogLimit, Refusals};
 use super::management::{Abort, Barrier, Scope};
 use super::sessions::{Member, Message, Session, Sessions};
 use super::wish::{PortalWish, TargetWish};
@@ -104,6 +104,8 @@ pub(crate) struct Shared {
     pub(crate) log_limit: LogLimit,
     /// For logins and logouts.
     pub(crate) session_log_limit: LogLimit,
+    /// Keeps refusals that an initiator runs into again and again out of the log.
+    pub(crate) refusals: Refusals,
     /// When a drain ends; told to initiators.
     pub(crate) drain_until: Mutex<Option<Instant>>,
 }
