@@ -90,7 +90,7 @@ drills! {
         Hidden Same Forbidden;
     DiskSlow "disk-slow": "a disk of the pool answers a tenth of a second late",
         Hidden Same Forbidden;
-    BothLegsGone "both-legs-gone": "both disks of a mirror are gone; after a while they are back, one after the other, and an operator clears the pool",
+    BothLegsGone "both-legs-gone": "both disks of a mirror are gone; after a while one is back, or both, and an operator clears the pool",
         Unbounded Same Forbidden;
     BmcSlow "bmc-slow": "every process of the serving head is stopped, and its BMC is two seconds late",
         CutOff Elsewhere Required;

@@ -40,8 +40,11 @@ pub fn harm(
     Ok(fault)
 }
 
-/// Takes every disk of a mirror away, as a shelf without power does, and gives them back one after the other. Nothing may
-/// happen between but that clients wait. Then a person clears the pool.
+/// The flag of `pool clear` that it names where the disk that is back may lack what another one holds.
+const WORD: &str = "--missing-devices-are-not-newer";
+
+/// Takes every disk of a mirror away, as a shelf without power does, and gives one back. Nothing may happen but that
+/// clients wait. Then a person clears the pool: it goes on with that one. In every other round the others come back first.
 ///
 /// # Errors
 ///
@@ -78,17 +81,31 @@ pub fn lose_mirror(
             .push("I/O went on without a mirror".to_owned());
     }
     let back = legs.remove(rng.usize(..legs.len()));
-    fault
-        .words
-        .push_str(&format!("; {} is back, then the other", back.display()));
     write(scene, &legs, "gone")?;
     scene.client.listen(DARK)?;
-    // A flush that the other one did not answer may cover what only that one has.
-    write(scene, &[], "")?;
+    let is_alone = rng.bool();
+    let then = if is_alone { "alone" } else { "then the other" };
+    let words = format!("; {} is back, {then}", back.display());
+    fault.words.push_str(&words);
+    if !is_alone {
+        write(scene, &[], "")?;
+    }
     fault.acted_at = Moment::now();
     if !clear(scene, head)? {
-        let words = "the pool cannot be cleared with the disks of the mirror back";
-        fault.complaints.push(words.to_owned());
+        let words = format!(
+            "the pool cannot be cleared with {} back, {then}",
+            back.display()
+        );
+        fault.complaints.push(words);
+    }
+    let answers_from = Moment::now();
+    if is_alone
+        && !wait(scene, BACK_WITHIN, |scene| {
+            scene.client.story.all_answered_since(answers_from)
+        })?
+    {
+        let words = "I/O does not go on with one disk of the mirror".to_owned();
+        fault.complaints.push(words);
     }
     Ok(fault)
 }
@@ -126,11 +143,18 @@ pub fn mend(scene: &mut Scene, fault: &mut Fault) -> Result<(), DrillError> {
     clear(scene, &head).map(drop)
 }
 
-/// Has the pool cleared, again where that is too early; whether it was.
+/// Has the pool cleared, again where that is too early, and with the word where it asks for that; whether it was.
 fn clear(scene: &mut Scene, head: &HeadName) -> Result<bool, DrillError> {
     wait(scene, BACK_WITHIN, |scene| {
         let pool = scene.pool.to_string();
-        scene.bulkhead(head, &["pool", "clear", &pool]).is_ok()
+        let clear = ["pool", "clear", &pool, WORD];
+        match scene.bulkhead(head, &clear[..3]) {
+            Ok(_) => true,
+            Err(error) if units::chain(&error).contains(WORD) => {
+                scene.bulkhead(head, &clear).is_ok()
+            }
+            Err(_) => false,
+        }
     })
 }
 

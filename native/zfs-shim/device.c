@@ -218,6 +218,7 @@ device_io_start(zio_t *zio)
 static void
 device_io_done(zio_t *zio)
 {
+	bh_standing_note(zio);
 }
 
 static void

@@ -25,6 +25,14 @@ boolean_t bh_device_is_ours(const vdev_t *vd);
 boolean_t bh_is_given_up(const vdev_t *vd);
 void bh_given_up_await(spa_t *spa);
 
+/*
+ * standing.c: notes what became of an I/O of a leaf; whether a suspended pool may go on with the devices that
+ * answer, as none of the others may alone hold what anybody was told; the leaves, and those that hold all of that.
+ */
+void bh_standing_note(const zio_t *zio);
+boolean_t bh_may_go_on(spa_t *spa, const uint64_t *guids, uint32_t count);
+nvlist_t *bh_standings(spa_t *spa);
+
 /* dataset.c: a dataset by its name, and its pool, held until bh_dataset_let_go(). */
 int bh_dataset_hold(const char *name, dsl_pool_t **dp, dsl_dataset_t **ds, const void *tag);
 void bh_dataset_let_go(dsl_pool_t *dp, dsl_dataset_t *ds, const void *tag);

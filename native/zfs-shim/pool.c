@@ -659,6 +659,28 @@ bh_pool_clear(const char *name, uint64_t vdev_guid)
 }
 
 int32_t
+bh_pool_may_go_on(const char *name, const uint64_t *vdev_guids, uint32_t count)
+{
+	spa_t *spa;
+	int error;
+
+	BH_WITH_POOL(name, spa, error, refuse_nothing,
+	    bh_may_go_on(spa, vdev_guids, count) ? 0 : ESTALE);
+	return (error);
+}
+
+int32_t
+bh_pool_standings(const char *name, struct nvlist **out)
+{
+	spa_t *spa;
+	int error;
+
+	*out = NULL;
+	BH_WITH_POOL(name, spa, error, refuse_nothing, (*out = bh_standings(spa), 0));
+	return (error);
+}
+
+int32_t
 bh_vdev_add(const char *name, struct nvlist *vdev_tree)
 {
 	spa_t *spa;

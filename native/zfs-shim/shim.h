@@ -205,6 +205,13 @@ int32_t bh_pool_trim(const char *name, const uint64_t *vdev_guids, uint32_t coun
 
 /* guid 0: every device.  Resumes a suspended pool; EIO when it failed again at once. */
 int32_t bh_pool_clear(const char *name, uint64_t vdev_guid);
+/* ESTALE when a device that is not among those that answer may hold what they lack, so that a pool must not resume. */
+int32_t bh_pool_may_go_on(const char *name, const uint64_t *vdev_guids, uint32_t count);
+/*
+ * Devices by their places, as far as any hold data: numbers of all in `places`, of those that hold all that anybody was
+ * told to be durable in `told`; and `pool_guid`.  Works while the pool is suspended.
+ */
+int32_t bh_pool_standings(const char *name, struct nvlist **out);
 int32_t bh_vdev_add(const char *name, struct nvlist *vdev_tree);
 /* With `replacing`, the old device leaves when the new one holds all data. */
 int32_t bh_vdev_attach(const char *name, uint64_t vdev_guid, struct nvlist *vdev_tree,

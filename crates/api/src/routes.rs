@@ -283,7 +283,8 @@ pub static ROUTES: &[Route] = &[
     ask("DELETE", "/pools/{pool}", "Destroy the pool; its name confirms", DONE, ADMIN, "pool.destroy", &[]),
     ask("POST", "/pools/{pool}/export", "Let go of the pool", DONE, ADMIN, "pool.export", &[]),
     ask("POST", "/pools/{pool}/scrub", "Start, pause or stop a scrub", DONE, DAILY, "pool.scrub", &[("wait", D(FALSE))]),
-    ask("POST", "/pools/{pool}/clear", "Forget errors", DONE, DAILY, "pool.clear", &[("device", D(NULL))]),
+    ask("POST", "/pools/{pool}/clear", "Forget errors, and let a suspended pool go on; with `missing_devices_are_not_newer` its name confirms", DONE, DAILY, "pool.clear", &[
+        ("device", D(NULL)), ("missing_devices_are_not_newer", D(FALSE))]),
     ask("POST", "/pools/{pool}/attach", "Widen a mirror; with `overwrite` the path of the new device confirms", DONE, DAILY, "pool.attach", &[]),
     ask("POST", "/pools/{pool}/detach", "Take one side off a mirror", DONE, ADMIN, "pool.detach", &[]),
     ask("POST", "/pools/{pool}/replace", "Put a disk in the place of another; with `overwrite` the path of the new one confirms", DONE, DAILY, "pool.replace", &[("new", D(NULL))]),

@@ -118,12 +118,18 @@ impl PoolRequest {
             Self::Status | Self::Events { after: _ } | Self::Get { names: _ } => Effect::Look,
             Self::Scrub { action: _, wait: _ }
             | Self::ScrubSchedule { when: _ }
-            | Self::Clear { device: _ }
             | Self::Online { device: _ }
             | Self::Offline {
                 device: _,
                 temporary: _,
             } => Effect::Change,
+            Self::Clear {
+                device: _,
+                missing_devices_are_not_newer,
+            } => match missing_devices_are_not_newer {
+                true => Effect::Destroy(vec![pool.to_string()]),
+                false => Effect::Change,
+            },
             Self::Attach {
                 existing: _,
                 new,

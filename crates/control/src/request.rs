@@ -170,6 +170,10 @@ pub enum PoolRequest {
     Clear {
         /// One device, or all.
         device: Option<PathBuf>,
+        /// A suspended pool may go on without the devices that are still gone, although they may hold what was
+        /// acknowledged and the others lack. That is lost then.
+        #[serde(default)]
+        missing_devices_are_not_newer: bool,
     },
     /// Make a mirror of `existing` and `new`, or widen one.
     Attach {

@@ -214,6 +214,28 @@ pub enum PoolErrorKind {
     /// All devices failed; I/O waits.
     #[error("the pool is suspended: bring its devices back, then clear it")]
     Suspended,
+    /// Devices that it cannot do without do not say whether what they were given is durable.
+    #[error(
+        "the pool is suspended: {} owes an answer whether what it was given is durable, and no other device is known to \
+         hold that. When it answers again the pool goes on by itself: see to it, its cable and its controller",
+        .paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ")
+    )]
+    FlushOwed {
+        /// Which.
+        paths: Vec<PathBuf>,
+    },
+    /// Devices that are gone may hold what those that are back lack, and nothing proves that they do not.
+    #[error(
+        "the devices of the pool that are back may lack writes that were acknowledged: {} may alone hold them",
+        .0.missing_paths()
+    )]
+    MayLack(Box<Doubt>),
+    /// What was asked of its devices before is not answered.
+    #[error(
+        "its devices have not answered yet what they were asked before: the pool goes on by itself when they \
+         have, and `bulkhead pool status` shows which do not; ask again in a moment"
+    )]
+    Waits,
     /// Its devices answer, but so late that nothing could be learnt in time.
     #[error("the devices of the pool answer very slowly: try again in a moment")]
     Slow,

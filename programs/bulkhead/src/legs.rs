@@ -101,6 +101,7 @@ impl Arrivals {
 pub fn explain(error: &PoolError) -> Option<Failure> {
     match &error.kind {
         PoolErrorKind::MayBeStale(doubt) => Some(refusal(&error.pool, doubt)),
+        PoolErrorKind::MayLack(doubt) => Some(may_lack(&error.pool, doubt)),
         PoolErrorKind::NewestUnreadable {
             newest_txg,
             newest_time_s,
@@ -137,6 +138,19 @@ pub fn refusal(pool: &str, doubt: &Doubt) -> Failure {
         "bring the missing devices back; or, if they are lost for good or certainly not newer, say so on the \
          head that shall serve the pool, with `bulkhead pool confirm {pool} \
          --missing-devices-are-not-newer`, and start it again: what only they hold is lost then"
+    ))
+}
+
+/// The same of a pool that is open and suspended.
+fn may_lack(pool: &str, doubt: &Doubt) -> Failure {
+    let missing = doubt.missing_paths();
+    let message = format!(
+        "pool {pool} stays suspended: {missing} may alone hold writes that were acknowledged, and the devices that are back \
+         may lack them"
+    );
+    Failure::new(FailureKind::NeedsConfirmation, message).advise(format!(
+        "bring {missing} back, and clear the pool again; or, if that is lost for good or certainly not newer, say so with \
+         `bulkhead pool clear {pool} --missing-devices-are-not-newer`: what only it holds is lost then"
     ))
 }
 
@@ -226,11 +240,7 @@ pub fn confirm(common: &Common, pool: &PoolName, said: Said) -> Result<Answer, F
             .unwrap_or_default(),
         may_lose_newest: said.newest_groups_are_lost,
     };
-    let path = file_of(common, pool);
-    keep(&path, &word).map_err(|error| {
-        let message = format!("write {}: {error}", path.display());
-        Failure::new(FailureKind::Failed, message)
-    })?;
+    keep(common, pool, &word)?;
     let without = doubt.map_or_else(String::new, |doubt| {
         format!(" without {}", doubt.missing_paths())
     });
@@ -245,9 +255,17 @@ pub fn confirm(common: &Common, pool: &PoolName, said: Said) -> Result<Answer, F
     )))
 }
 
-fn keep(path: &Path, word: &Word) -> std::io::Result<()> {
-    if let Some(folder) = path.parent() {
-        std::fs::create_dir_all(folder)?;
-    }
-    std::fs::write(path, serde_json::to_vec(word)?)
+/// Keeps `word` for the next start on this machine.
+pub fn keep(common: &Common, pool: &PoolName, word: &Word) -> Result<(), Failure> {
+    let path = file_of(common, pool);
+    let write = || {
+        if let Some(folder) = path.parent() {
+            std::fs::create_dir_all(folder)?;
+        }
+        std::fs::write(&path, serde_json::to_vec(word)?)
+    };
+    write().map_err(|error| {
+        let message = format!("write {}: {error}", path.display());
+        Failure::new(FailureKind::Failed, message)
+    })
 }

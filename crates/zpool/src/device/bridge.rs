@@ -63,6 +63,9 @@ const STANDSTILL_MIN: Duration = Duration::from_secs(1);
 /// A device that failed a flush which must succeed is asked again this often.
 const FLUSH_INTERVAL: Duration = Duration::from_secs(1);
 
+/// As long as that lasts it is told this often.
+const TELL_INTERVAL: Duration = Duration::from_secs(60);
+
 /// Puts the driver in place. Before the library starts, once.
 pub(crate) fn install(options: &DeviceOptions) -> std::io::Result<()> {
     let files: Arc<dyn Driver> = Arc::new(FileDriver::new(options.access)?);
@@ -105,6 +108,33 @@ pub(crate) fn open_paths() -> Vec<PathBuf> {
         .filter(|known| known.in_flight.strong_count() != 0)
         .map(|known| known.path.clone())
         .collect()
+}
+
+/// How long a device may take for an I/O.
+pub(crate) fn timeout() -> Duration {
+    bridge().timeout
+}
+
+/// Devices that failed a flush which has to succeed, or have not answered it in time.
+pub(crate) fn owing_flushes() -> Vec<PathBuf> {
+    let open = lock(&bridge().open);
+    let owes = |known: &&Known| {
+        known
+            .in_flight
+            .upgrade()
+            .is_some_and(|one| one.owes_flushes())
+    };
+    open.iter()
+        .filter(owes)
+        .map(|known| known.path.clone())
+        .collect()
+}
+
+/// Whether whoever looks for pools may look at `path`.
+pub(crate) fn is_there(path: &Path) -> bool {
+    BRIDGE
+        .get()
+        .is_none_or(|bridge| bridge.driver.is_there(path))
 }
 
 /// Opens a device for writing beside the library, by the driver that it uses; not one that still owes an answer.
@@ -212,11 +242,13 @@ impl Bridge {
             );
         }
         if in_flight.has_refused() && in_flight.may_flush_again(FLUSH_INTERVAL) {
-            tracing::error!(
-                %device,
-                "device cannot make writes durable, and the pool has no other that holds them: \
-                 writes wait until it can; see to the device, its cable and its controller"
-            );
+            if in_flight.may_tell(TELL_INTERVAL, Instant::now()) {
+                tracing::error!(
+                    %device,
+                    "device cannot make writes durable, and the pool has no other that holds them: \
+                     writes wait until it can; see to the device, its cable and its controller"
+                );
+            }
             if let Some(device) = known.device.upgrade() {
                 flush_again(known.path.clone(), device.as_ref(), Arc::clone(in_flight));
             }

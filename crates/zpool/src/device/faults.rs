@@ -143,6 +143,10 @@ struct FaultDriver {
 }
 
 impl Driver for FaultDriver {
+    fn is_there(&self, path: &Path) -> bool {
+        !self.faults.of(path).gone
+    }
+
     fn open(&self, path: &Path, guid: u64, access: Access) -> Result<Arc<dyn Device>, OpenFailure> {
         if self.faults.of(path).gone {
             return Err(OpenFailure::Missing);

@@ -171,6 +171,8 @@ pub(super) struct InFlight {
     /// Flushes that have failed and that the library does not get back: it would take them for done.
     refused: Mutex<Vec<Refused>>,
     again: Mutex<Again>,
+    /// When it was told last that it owes a flush.
+    told: Mutex<Option<Instant>>,
 }
 
 /// The flush that finds out whether a device flushes again.
@@ -241,6 +243,12 @@ impl InFlight {
         !self.refused().is_empty()
     }
 
+    /// Whether a flush that must succeed has failed, or has suspended the pool by taking too long.
+    pub(super) fn owes_flushes(&self) -> bool {
+        let suspends = |cell: &Arc<Cell>| cell.suspends.load(Ordering::Relaxed);
+        self.has_refused() || self.slots().cells.iter().flatten().any(suspends)
+    }
+
     /// Whether it is time to ask the device for another flush, `interval` after the last one was answered.
     pub(super) fn may_flush_again(&self, interval: Duration) -> bool {
         let mut again = self.again.lock().unwrap_or_else(PoisonError::into_inner);
@@ -251,6 +259,17 @@ impl InFlight {
         };
         if due {
             *again = Again::UnderWay;
+        }
+        due
+    }
+
+    /// Whether it is to be told now that the device cannot make writes durable: at once, and then every `interval` as long as
+    /// that lasts.
+    pub(super) fn may_tell(&self, interval: Duration, now: Instant) -> bool {
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        let due = told.is_none_or(|at| now.saturating_duration_since(at) >= interval);
+        if due {
+            *told = Some(now);
         }
         due
     }
@@ -272,6 +291,7 @@ impl InFlight {
             }
             std::mem::take(&mut *refused)
         };
+        *self.told.lock().unwrap_or_else(PoisonError::into_inner) = None;
         for Refused { io, .. } in refused {
             io.resume();
             io.complete(Ok(()), Place::Elsewhere);
@@ -565,6 +585,20 @@ mod tests {
         let (late, _receiver) = read_io(&in_flight);
         assert_eq!(in_flight.expire(Duration::ZERO), 1);
         assert!(late.lend(|_| true).is_none(), "the requester has it back");
+    }
+
+    #[test]
+    fn what_lasts_is_told_at_once_and_then_once_a_while() {
+        const WHILE: Duration = Duration::from_secs(60);
+        let in_flight = InFlight::default();
+        let begun = Instant::now();
+        let seconds = (0..150).map(Duration::from_secs);
+        let told = |second: &Duration| in_flight.may_tell(WHILE, begun + *second);
+        let told: Vec<u64> = seconds.filter(told).map(|one| one.as_secs()).collect();
+        assert_eq!(told, [0, 60, 120]);
+        // It is over: the next time is told at once.
+        assert_eq!(in_flight.flushed(), Flushes::Done);
+        assert!(in_flight.may_tell(WHILE, begun + Duration::from_secs(151)));
     }
 
     #[test]

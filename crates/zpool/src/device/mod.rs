@@ -37,7 +37,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use bridge::{Claim, claim, open_failure};
-pub(crate) use bridge::{install, open_paths};
+pub(crate) use bridge::{install, is_there, open_paths, owing_flushes, timeout};
 pub use io::{DeviceIo, IoKind, Place};
 pub(crate) use lock::{Guarded, Previous, guard, unguard};
 pub use ownership::EXIT_OWNERSHIP_LOST;
@@ -135,6 +135,11 @@ pub trait Device: Send + Sync {
 pub trait Driver: Send + Sync {
     /// Opens `path` for a device that the pool knows as `guid`.
     fn open(&self, path: &Path, guid: u64, access: Access) -> Result<Arc<dyn Device>, OpenFailure>;
+
+    /// Whether anything is at `path`, for who looks for pools: a test may hide a device.
+    fn is_there(&self, _: &Path) -> bool {
+        true
+    }
 }
 
 /// Smallest I/O on a file that bypasses the page cache, where its file system does not say.

@@ -251,7 +251,8 @@ impl Pool {
     }
 
     /// Forgets the errors of a device, or of all, and tries again what failed: this is how a
-    /// suspended pool goes on once its devices are back.
+    /// suspended pool goes on once its devices are back. Waits for devices that are asked something; see
+    /// [`Pool::go_on`].
     pub fn clear(&self, device: Option<&str>) -> Result<(), PoolError> {
         const DOING: &str = "clear";
         let guid = match device {

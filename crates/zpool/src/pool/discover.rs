@@ -8,6 +8,7 @@ use labels::{LabelState, Uberblock, newest_settled};
 
 use super::label::{self, Label, Written};
 use super::legs::{GroupContent, Leg, LegGroup, Legs};
+use crate::device;
 use crate::nvlist::{NvList, NvRef};
 
 /// Deepest nesting of devices that ZFS makes: a root, a group, a replacement under way, a spare
@@ -124,6 +125,7 @@ fn written_in(places: &[PathBuf]) -> Result<Vec<Written>, DiscoverError> {
             paths.push((place, Found::ByName));
         }
     }
+    paths.retain(|(path, _)| device::is_there(path));
     let mut written = Vec::new();
     for ((path, found), read) in paths
         .iter()

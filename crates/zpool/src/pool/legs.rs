@@ -199,6 +199,24 @@ impl Legs {
         }
     }
 
+    /// Whether enough devices are present for the pool to be opened.
+    pub(super) fn is_enough(&self) -> bool {
+        self.groups_missing == 0 && self.groups.iter().all(|one| one.is_held(|_| true))
+    }
+
+    /// Whether devices that are present and in `record` hold everything.
+    pub(super) fn are_held_by(&self, record: &Record) -> bool {
+        let is_current = |leg: &Leg| record.current.contains(&leg.guid);
+        self.groups.iter().all(|one| one.is_held(is_current))
+    }
+
+    /// Where the devices were that are missing.
+    pub(super) fn missing_paths(&self) -> Vec<PathBuf> {
+        let legs = self.groups.iter().flat_map(|group| group.members.iter());
+        let missing = legs.flatten().filter(|leg| !leg.is_present);
+        missing.map(|leg| leg.path.clone()).collect()
+    }
+
     /// Whether `word` says of this state that its newest transaction groups may be lost.
     pub(super) fn may_lose_newest(&self, word: &Word) -> bool {
         word.may_lose_newest

@@ -3,6 +3,7 @@
 mod change;
 mod compatibility;
 mod discover;
+mod go_on;
 mod history;
 mod import;
 mod label;
@@ -19,6 +20,7 @@ use zpool_sys as sys;
 
 pub use change::{PoolProperty, ScrubCommand, TrimCommand};
 pub use discover::{Candidate, CandidateDevice, DiscoverError, discover};
+pub use go_on::{Anew, GoesOn};
 pub use import::{ClaimedPool, Claims, ImportOptions, SafeToOwn};
 pub use labels::LabelState;
 pub use spec::{GroupKind, GroupRole, GroupSpec, PoolSpec, features};

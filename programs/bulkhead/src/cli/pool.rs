@@ -67,12 +67,15 @@ pub enum PoolCommand {
     #[command(after_help = SCRUB_EXAMPLES)]
     Scrub(ScrubArgs),
     /// Forget device errors, and resume a suspended pool
-    #[command(after_help = "Example:\n  bulkhead pool clear tank")]
+    #[command(after_help = CLEAR_EXAMPLES)]
     Clear {
         /// The pool
         pool: PoolName,
         /// Only this device
         device: Option<String>,
+        /// Go on without the devices that are still gone, although they may hold newer data: what only they hold is lost
+        #[arg(long)]
+        missing_devices_are_not_newer: bool,
     },
     /// Add a device to a mirror, or make a mirror of a single device
     #[command(
@@ -198,6 +201,12 @@ head, the filling goes on by itself; the same command waits for its end.";
 const IMPORT_EXAMPLES: &str = "Examples:
   bulkhead pool import --search /srv/disks
   bulkhead pool import tank --previous-owner-is-stopped";
+
+const CLEAR_EXAMPLES: &str = "Example:
+  bulkhead pool clear tank
+
+A suspended pool goes on with the devices that are back, if those that are still gone cannot alone hold what was
+acknowledged; else the word for that is named.";
 
 const CONFIRM_EXAMPLES: &str = "Example:
   bulkhead pool confirm tank --missing-devices-are-not-newer
@@ -368,9 +377,17 @@ impl PoolCommand {
                 ask(pool, PoolRequest::Destroy)
             }
             Self::Scrub(args) => ask(args.pool.clone(), args.request()?),
-            Self::Clear { pool, device } => {
+            Self::Clear {
+                pool,
+                device,
+                missing_devices_are_not_newer,
+            } => {
                 let device = device.as_deref().map(path).transpose()?;
-                ask(pool, PoolRequest::Clear { device })
+                let clear = PoolRequest::Clear {
+                    device,
+                    missing_devices_are_not_newer,
+                };
+                ask(pool, clear)
             }
             Self::Attach {
                 pool,

@@ -87,8 +87,11 @@ pub fn pool(error: PoolError) -> Failure {
         Kind::NoReplicas
         | Kind::LogMissing
         | Kind::MayBeStale(_)
+        | Kind::MayLack(_)
         | Kind::NewestUnreadable { .. } => FailureKind::NeedsConfirmation,
         Kind::Suspended
+        | Kind::FlushOwed { .. }
+        | Kind::Waits
         | Kind::Slow
         | Kind::DevicesMissing { .. }
         | Kind::FeatureUnknown { .. }

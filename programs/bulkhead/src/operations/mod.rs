@@ -30,6 +30,7 @@ mod volume;
 use control::{Answer, Failure, FailureKind, Request};
 use units::VolumeName;
 use zpool::Pool;
+use zpool::pool::Anew;
 use zpool::volume::Paused;
 
 pub use failures::{dataset as dataset_failure, pool as pool_failure};
@@ -71,6 +72,12 @@ pub trait Live {
         name: &VolumeName,
         exchange: &mut dyn FnMut(&Paused<'_>) -> Result<(), Failure>,
     ) -> Result<Option<Exchanged>, Failure>;
+    /// Ends the owner of the pool, which is suspended, so that its successor begins with the devices that are back. Returns
+    /// once that is certain.
+    fn begin_anew(&self, _: Anew) -> Result<(), Failure> {
+        let message = "the pool is suspended, and opened by this command only";
+        Err(Failure::new(FailureKind::Unavailable, message))
+    }
     /// Whether the owner of the pool wants to end, so that nobody should wait long.
     fn is_ending(&self) -> bool;
     /// Keeps other changes out while it is held, for work that does not hold them off throughout.

@@ -6,7 +6,7 @@ use std::path::Path;
 use control::answer::{Done, Property};
 use control::request::{DeviceGroup, GroupKind, GroupRole, PoolCreate, PoolRequest, Properties};
 use control::{Answer, Failure, FailureKind};
-use zpool::pool::{DeviceStatus, PoolStatus, Role};
+use zpool::pool::{Anew, DeviceStatus, GoesOn, PoolStatus, Role};
 use zpool::{GroupSpec, PoolError, PoolErrorKind, PoolSpec};
 
 use super::volume::chosen;
@@ -49,6 +49,21 @@ fn groups(groups: &[DeviceGroup]) -> Vec<GroupSpec> {
     groups.iter().map(group).collect()
 }
 
+fn begin_anew(context: &Context<'_>, anew: Anew) -> Result<Answer, Failure> {
+    let without: Vec<_> = anew.without.iter().map(|path| path.display()).collect();
+    let without: Vec<String> = without.iter().map(ToString::to_string).collect();
+    let without = match without.as_slice() {
+        [] => "with all its devices".to_owned(),
+        some => format!("without {}", some.join(", ")),
+    };
+    context.live.begin_anew(anew)?;
+    let name = context.pool.name();
+    Ok(Done::changed(format!(
+        "the server of pool {name} ends, and the next start goes on {without}; if neither Pacemaker nor systemd starts it, \
+         start it again here"
+    )))
+}
+
 /// Performs one request; the caller has performed those that end the pool.
 pub fn perform(
     context: &Context<'_>,
@@ -65,10 +80,16 @@ pub fn perform(
         )),
         PoolRequest::Scrub { action, wait } => scrub::perform(context, action, wait, progress),
         PoolRequest::ScrubSchedule { when } => scrub::set_schedule(context, when),
-        PoolRequest::Clear { device } => {
+        PoolRequest::Clear {
+            device,
+            missing_devices_are_not_newer,
+        } => {
             let device = device.as_deref().map(text);
-            done(pool.clear(device.as_deref()))?;
-            Ok(Done::changed(format!("cleared the errors of pool {name}")))
+            let goes_on = pool.go_on(device.as_deref(), missing_devices_are_not_newer);
+            match goes_on.map_err(failures::pool)? {
+                GoesOn::AsItIs => Ok(Done::changed(format!("cleared the errors of pool {name}"))),
+                GoesOn::Anew(anew) => begin_anew(context, anew),
+            }
         }
         PoolRequest::Attach {
             existing,

@@ -13,6 +13,7 @@ use control::request::{PoolRequest, ServerRequest, VolumeRequest};
 use control::transfer::TransferRequest;
 use control::{Answer, Asker, Attached, Failure, FailureKind, Handler, Request, Witness};
 use units::{PoolName, VolumeName};
+use zpool::pool::Anew;
 use zpool::volume::Paused;
 
 use super::connections::Kept;
@@ -30,6 +31,8 @@ use crate::replicate;
 
 /// Longest time that the end of a pool takes after its sessions are drained.
 const END_WAIT: Duration = Duration::from_secs(300);
+/// Longest time that it takes to keep what the next start has to be told.
+const WORD_WAIT: Duration = Duration::from_secs(30);
 /// The first commit writes what has gathered, each other one what clients wrote meanwhile, which is
 /// less and less.
 const SETTLING_COMMITS: u32 = 3;
@@ -200,11 +203,14 @@ impl Core {
     /// Has the main thread end the pool, and waits for how that went.
     fn end(&self, end: End) -> Result<Answer, Failure> {
         let (reply, outcome) = channel();
-        let event = Event::End(Ending { end, reply });
-        let gone = || Failure::new(FailureKind::Unavailable, "the server is ending already");
+        self.tell(Event::End(Ending { end, reply }))?;
+        outcome.recv_timeout(END_WAIT).map_err(|_| is_gone())?
+    }
+
+    /// Tells the main thread.
+    fn tell(&self, event: Event) -> Result<(), Failure> {
         let sender = self.events.lock().expect("no holder panics").clone();
-        sender.send(event).map_err(|_| gone())?;
-        outcome.recv_timeout(END_WAIT).map_err(|_| gone())?
+        sender.send(event).map_err(|_| is_gone())
     }
 
     /// Commits until little is left that an export would have to write.
@@ -238,6 +244,10 @@ impl Core {
             ServerRequest::Settle => self.settle(),
         }
     }
+}
+
+fn is_gone() -> Failure {
+    Failure::new(FailureKind::Unavailable, "the server is ending already")
 }
 
 fn ends(pool: &PoolName) -> Failure {
@@ -402,6 +412,12 @@ impl Live for Core {
         self.serving.volumes.open_volume(name).is_some()
     }
 
+    fn begin_anew(&self, anew: Anew) -> Result<(), Failure> {
+        let (reply, outcome) = channel();
+        self.tell(Event::Anew { anew, reply })?;
+        outcome.recv_timeout(WORD_WAIT).map_err(|_| is_gone())?
+    }
+
     fn users_of(&self, used: &Used<'_>) -> Vec<String> {
         self.serving.users_of(used)
     }
@@ -445,7 +461,10 @@ mod tests {
 
     #[test]
     fn what_is_said_to_look_only_changes_nothing() {
-        let clear = Request::Pool(PoolRequest::Clear { device: None });
+        let clear = Request::Pool(PoolRequest::Clear {
+            device: None,
+            missing_devices_are_not_newer: false,
+        });
         assert!(!clear.only_looks() && goes_beside_changes(&clear));
         let run = Request::Replicate(ReplicateRequest::Run {
             dataset: "tank/v".parse().expect("a name"),

@@ -43,6 +43,7 @@ use nbd::{TlsMode, TlsWish};
 use telling::{Supervisor, say_until};
 use units::ByteCount;
 use zpool::EngineOptions;
+use zpool::pool::Anew;
 
 use self::core::Core;
 pub(crate) use self::faults::once as device_faults;
@@ -55,6 +56,7 @@ use self::shared_pool::SharedPool;
 use self::watch::Watch;
 use crate::cli::{ClaimsWord, Common, NbdAddress, ServeArgs};
 use crate::confine;
+use crate::legs;
 use crate::open;
 use crate::operations::Known;
 use crate::operations::events::News;
@@ -66,6 +68,8 @@ use crate::replicate;
 const TICK: Duration = Duration::from_millis(500);
 /// Longest time for answers to leave the control socket before the process ends.
 const LAST_ANSWERS_WAIT: Duration = Duration::from_secs(2);
+/// How long whoever asked for a new start has to hear that it comes.
+const ANEW_ANSWER_TIME: Duration = Duration::from_millis(300);
 /// Said to the descriptor of `--ready-fd` when the server answers.
 const READY: &str = "READY";
 /// For how long it is said again to a reader that does not read.
@@ -79,6 +83,13 @@ pub enum Event {
     Reload,
     /// A client wants the pool closed.
     End(Ending),
+    /// A suspended pool goes on when this process has ended.
+    Anew {
+        /// How.
+        anew: Anew,
+        /// Where to tell that it will.
+        reply: Sender<Result<(), Failure>>,
+    },
 }
 
 /// A client's wish to close the pool.
@@ -508,6 +519,7 @@ fn wait(
                 }
                 secrets::seal_beside(core);
             }
+            Ok(Event::Anew { anew, reply }) => begin_anew(core, common, &anew, &reply),
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return Outcome::Signal,
         }
@@ -519,15 +531,34 @@ fn wait(
     }
 }
 
+/// Keeps what the next start has to be told, and ends the process; returns only if that cannot be kept.
+fn begin_anew(core: &Core, common: &Common, anew: &Anew, reply: &Sender<Result<(), Failure>>) {
+    let kept = anew
+        .word
+        .as_ref()
+        .map_or(Ok(()), |word| legs::keep(common, &core.name, word));
+    let is_kept = kept.is_ok();
+    // Nobody may be waiting any more.
+    let _ = reply.send(kept);
+    if !is_kept {
+        return;
+    }
+    std::thread::sleep(ANEW_ANSWER_TIME);
+    leave_suspended(
+        core,
+        "the next start begins with what is on the devices that are back",
+    )
+}
+
 /// Ends the process while the pool waits for its devices: nothing can be closed, and whatever was
 /// acknowledged as durable is on them. Clients lose their sessions and try again; none is told an
 /// error.
-fn leave_suspended(core: &Core) -> ! {
+fn leave_suspended(core: &Core, how_on: &str) -> ! {
     core.serving.drop_sessions();
     tracing::error!(
         pool = %core.name,
-        "ended while the pool is suspended, without exporting it: when its devices are back, the \
-         next start recovers it"
+        how_on,
+        "ended while the pool is suspended, without exporting it"
     );
     // Returning would close the volumes, which would wait for the devices.
     std::process::exit(i32::from(FailureKind::Unavailable.exit_code()))
@@ -537,7 +568,10 @@ fn leave_suspended(core: &Core) -> ! {
 fn end(core: &Core, common: &Common, outcome: Outcome, wait: Duration) -> Result<(), Failure> {
     core.set_ending();
     if core.watch.is_suspended() || !core.await_change() {
-        leave_suspended(core);
+        leave_suspended(
+            core,
+            "when its devices are back, the next start recovers it",
+        );
     }
     let drain_started = Instant::now();
     core.end_rescues();

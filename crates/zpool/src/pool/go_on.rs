@@ -1,0 +1,238 @@
+//! How a suspended pool goes on. With all devices that matter it resumes. Where some are still gone that may hold what
+//! those that are back lack, it cannot: what the library has written, and holds for written, is not on these. A new start
+//! from what is on them has all that anybody was told to be durable, if it can be shown that they hold that, or if an
+//! administrator says that the others hold no more.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::channel;
+use std::time::{Duration, Instant};
+
+use rustix::io::Errno;
+use zpool_sys as sys;
+
+use super::Pool;
+use super::discover::{at_once, discover};
+use super::legs::{Doubt, Evidence, Legs, Record, Verdict, Word};
+use crate::device;
+use crate::error::{PoolError, PoolErrorKind, ZfsError, errno};
+use crate::nvlist::{NvList, NvRef, NvValue};
+
+const DOING: &str = "clear";
+/// Beyond the time that a device may take: then whoever asked is told that it takes longer.
+const ANSWER_SLACK: Duration = Duration::from_secs(5);
+/// How long a device that answers again may take to do the flush that it owes.
+const RELEASE_WAIT: Duration = Duration::from_secs(3);
+/// Pause between two looks at such a device.
+const RELEASE_LOOK_INTERVAL: Duration = Duration::from_millis(50);
+/// One attempt at a time: others could only wait for what it waits for.
+static UNDER_WAY: AtomicBool = AtomicBool::new(false);
+
+/// Places and numbers of devices that answer.
+type Answering = BTreeMap<PathBuf, u64>;
+
+/// The devices of a pool that hold data.
+struct Standings {
+    pool_guid: u64,
+    /// Places and numbers of all.
+    places: Answering,
+    /// Those that hold all that anybody was told to be durable.
+    told: Record,
+}
+
+/// How a pool goes on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum GoesOn {
+    /// As it is.
+    AsItIs,
+    /// When this process has ended and the next one opens it.
+    Anew(Anew),
+}
+
+/// A start from the devices that are back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Anew {
+    /// What the next start has to be told, if their labels do not tell enough.
+    pub word: Option<Word>,
+    /// The devices that it does without.
+    pub without: Vec<PathBuf>,
+}
+
+impl Pool {
+    /// Clears the errors of `device`, or of all, and lets a suspended pool go on, or says how it can. Answers within
+    /// [`DeviceOptions::timeout`](crate::device::DeviceOptions) and some seconds, whatever the devices do.
+    ///
+    /// # Errors
+    ///
+    /// `MayLack`, unless `missing_are_not_newer`, if devices that are gone may hold what anybody was told to be durable
+    /// and those that are back lack; `Suspended` or `FlushOwed` if there are too few for any of that; `Waits` if the
+    /// devices do not answer in time.
+    pub fn go_on(
+        &self,
+        device: Option<&str>,
+        missing_are_not_newer: bool,
+    ) -> Result<GoesOn, PoolError> {
+        let waits = || PoolError::new(DOING, self.name().as_str(), PoolErrorKind::Waits);
+        if UNDER_WAY.swap(true, Ordering::AcqRel) {
+            return Err(waits());
+        }
+        let (sender, outcome) = channel();
+        let (pool, device) = (self.alias(), device.map(str::to_owned));
+        let attempt = move || {
+            let _under_way = UnderWay;
+            // Nobody listens any more to one that comes too late.
+            let _ = sender.send(pool.try_to_go_on(device.as_deref(), missing_are_not_newer));
+        };
+        let thread = std::thread::Builder::new().name("pool-clear".into());
+        if let Err(error) = thread.spawn(attempt) {
+            drop(UnderWay);
+            tracing::warn!(%error, "no thread to clear the pool");
+            return Err(waits());
+        }
+        let limit = device::timeout() + ANSWER_SLACK;
+        outcome.recv_timeout(limit).unwrap_or_else(|_| Err(waits()))
+    }
+
+    fn try_to_go_on(
+        &self,
+        device: Option<&str>,
+        missing_are_not_newer: bool,
+    ) -> Result<GoesOn, PoolError> {
+        let is_suspended = |pool: &Self| pool.health().is_some_and(|one| one.suspended.is_some());
+        let deadline = Instant::now() + RELEASE_WAIT;
+        while is_suspended(self) {
+            // Asked beside the library, which cannot look at any device while one owes a flush, and which would read from
+            // one that lacks something as soon as it had opened it.
+            let (owing, answering) = (device::owing_flushes(), self.answering()?);
+            if !owing.iter().all(|path| answering.contains_key(path)) {
+                return self.anew(&owing, &answering, missing_are_not_newer);
+            }
+            if owing.is_empty() {
+                if !self.may_go_on(&answering)? {
+                    return self.anew(&owing, &answering, missing_are_not_newer);
+                }
+                break;
+            }
+            // It does in a moment what it owes, or the process ends.
+            if Instant::now() > deadline {
+                let kind = PoolErrorKind::Waits;
+                return Err(PoolError::new(DOING, self.name().as_str(), kind));
+            }
+            std::thread::sleep(RELEASE_LOOK_INTERVAL);
+        }
+        self.clear(device).map(|()| GoesOn::AsItIs)
+    }
+
+    /// The devices that answer, with their numbers.
+    fn answering(&self) -> Result<Answering, PoolError> {
+        let standings = self.standings()?;
+        let used: Vec<(PathBuf, u64)> = standings.places.into_iter().collect();
+        let answers = at_once(&used, |(path, guid)| {
+            device::probe(path, standings.pool_guid, *guid).is_ok()
+        });
+        let all = used.into_iter().zip(answers);
+        Ok(all
+            .filter_map(|(leaf, is_ok)| is_ok.then_some(leaf))
+            .collect())
+    }
+
+    /// The status of a pool waits, while a device owes a flush, for who waits for that.
+    fn standings(&self) -> Result<Standings, PoolError> {
+        let mut raw = std::ptr::null_mut();
+        // SAFETY: the library runs; the name is copied; `raw` is a valid place.
+        self.understood(unsafe { sys::bh_pool_standings(self.c_name().as_ptr(), &mut raw) })?;
+        // SAFETY: the library hands the list over.
+        let list = unsafe { NvList::from_raw(raw) }.unwrap_or_default();
+        let places = list.view().list("places").map(NvRef::entries);
+        let places = places.into_iter().flatten();
+        let told = list.view().list("told").map(NvRef::entries);
+        let number = |value: &NvValue<'_>| match value {
+            NvValue::Unsigned(number) => Some(*number),
+            _ => None,
+        };
+        Ok(Standings {
+            pool_guid: list.view().u64("pool_guid").unwrap_or(0),
+            places: places
+                .filter_map(|(path, guid)| Some((PathBuf::from(path), number(&guid)?)))
+                .collect(),
+            told: Record {
+                current: told
+                    .into_iter()
+                    .flatten()
+                    .filter_map(|(_, guid)| number(&guid))
+                    .collect(),
+            },
+        })
+    }
+
+    /// Whether none of the other devices may hold what these lack.
+    fn may_go_on(&self, answering: &Answering) -> Result<bool, PoolError> {
+        let guids: Vec<u64> = answering.values().copied().collect();
+        // SAFETY: the library runs; the name is copied, the numbers are read during the call.
+        let code = unsafe {
+            sys::bh_pool_may_go_on(self.c_name().as_ptr(), guids.as_ptr(), guids.len() as u32)
+        };
+        match errno(code) {
+            Errno::STALE => Ok(false),
+            _ => self.understood(code).map(|()| true),
+        }
+    }
+
+    fn understood(&self, code: i32) -> Result<(), PoolError> {
+        ZfsError::check(code).map_err(|cause| PoolError::common(DOING, self.name().as_str(), cause))
+    }
+
+    /// The start that is possible with the devices that answer.
+    fn anew(
+        &self,
+        owing: &[PathBuf],
+        answering: &Answering,
+        missing_are_not_newer: bool,
+    ) -> Result<GoesOn, PoolError> {
+        let refuse = |kind| Err(PoolError::new(DOING, self.name().as_str(), kind));
+        let standings = self.standings()?;
+        let places: Vec<PathBuf> = answering.keys().cloned().collect();
+        let found = discover(&places).unwrap_or_default();
+        let here = found
+            .into_iter()
+            .find(|one| one.guid == standings.pool_guid);
+        let Some(here) = here.filter(|here| here.legs.is_enough()) else {
+            return match owing {
+                [] => refuse(PoolErrorKind::Suspended),
+                owing => refuse(PoolErrorKind::FlushOwed {
+                    paths: owing.to_vec(),
+                }),
+            };
+        };
+        let is_proven = here.legs.are_held_by(&standings.told);
+        match (doubt_of(&here.legs), is_proven || missing_are_not_newer) {
+            (Some(doubt), false) => refuse(PoolErrorKind::MayLack(Box::new(doubt))),
+            (doubt, _) => Ok(GoesOn::Anew(Anew {
+                word: doubt.map(|doubt| doubt.word()),
+                without: here.legs.missing_paths(),
+            })),
+        }
+    }
+}
+
+/// What the next start will find.
+fn doubt_of(legs: &Legs) -> Option<Doubt> {
+    let evidence = Evidence {
+        has_waited: true,
+        ..Evidence::default()
+    };
+    match legs.judge(&evidence) {
+        Verdict::Refuse(doubt) => Some(doubt),
+        Verdict::Import(_) | Verdict::Wait => None,
+    }
+}
+
+/// The attempt that is under way, until it is dropped.
+struct UnderWay;
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        UNDER_WAY.store(false, Ordering::Release);
+    }
+}

@@ -1,0 +1,275 @@
+/*
+ * Which leaves hold all that anybody was told to be durable.
+ *
+ * Where several devices fail together, each lacks something of the last transaction group, and the library knows no
+ * more than that.  What counts is what was told.  Nobody is told before the devices of a group were flushed, and one
+ * that fails such a flush is on record first (given_up.c).  So a leaf lacks nothing that was told as long as no other
+ * leaf of its group has done a flush that was asked for after the leaf failed first: whatever it failed to write, a flush
+ * that covers it was asked for later.
+ */
+#include "internal.h"
+
+#include <sys/dsl_pool.h>
+
+#include <pthread.h>
+#include <stdlib.h>
+
+/* A leaf that failed so long before the others has nothing that was written when they failed. Longer than any deadline. */
+#define	BH_GONE_BEFORE	SEC2NSEC(120)
+
+/* What is known of a leaf. There are as many as devices that were ever opened. */
+typedef struct standing {
+	struct standing *s_next;
+	uint64_t s_pool;
+	uint64_t s_guid;
+	/* When it failed first since it was whole; 0 if it did not. */
+	hrtime_t s_failed;
+	/* The open transaction group then. */
+	uint64_t s_failed_txg;
+	/* When the latest flush that it did was asked for. */
+	hrtime_t s_flushed;
+} standing_t;
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static standing_t *standings;
+
+/* The caller has the mutex. */
+static standing_t *
+find(const vdev_t *vd)
+{
+	uint64_t pool = spa_guid(vd->vdev_spa);
+	standing_t *one = standings;
+
+	while (one != NULL && (one->s_pool != pool || one->s_guid != vd->vdev_guid))
+		one = one->s_next;
+	return (one);
+}
+
+/* The caller has the mutex. */
+static standing_t *
+find_or_add(const vdev_t *vd)
+{
+	standing_t *one = find(vd);
+
+	if (one == NULL) {
+		one = calloc(1, sizeof (*one));
+		VERIFY3P(one, !=, NULL);
+		one->s_next = standings;
+		one->s_pool = spa_guid(vd->vdev_spa);
+		one->s_guid = vd->vdev_guid;
+		standings = one;
+	}
+	return (one);
+}
+
+static uint64_t
+open_txg(const spa_t *spa)
+{
+	const dsl_pool_t *dp = spa->spa_dsl_pool;
+
+	return (dp == NULL ? 0 : __atomic_load_n(&dp->dp_tx.tx_open_txg, __ATOMIC_ACQUIRE));
+}
+
+/* Whatever it failed to write is in its list of missing groups by then, and off that list only when it was copied. */
+static boolean_t
+is_whole_again(const standing_t *one, vdev_t *vd)
+{
+	return (spa_last_synced_txg(vd->vdev_spa) > one->s_failed_txg + 1 &&
+	    !bh_is_given_up(vd) && vdev_readable(vd) && vdev_writeable(vd) &&
+	    vdev_dtl_empty(vd, DTL_MISSING));
+}
+
+void
+bh_standing_note(const zio_t *zio)
+{
+	vdev_t *vd = zio->io_vd;
+	boolean_t failed = zio->io_error != 0;
+	/* Where a device has no cache to flush, each write is one. */
+	boolean_t makes_durable = zio->io_type == ZIO_TYPE_FLUSH ||
+	    (zio->io_type == ZIO_TYPE_WRITE && vd->vdev_nowritecache);
+
+	if (vd->vdev_aux != NULL || !spa_writeable(vd->vdev_spa) ||
+	    (zio->io_type != ZIO_TYPE_WRITE && zio->io_type != ZIO_TYPE_FLUSH))
+		return;
+	if (failed && zio->io_type == ZIO_TYPE_FLUSH && zio->io_error == ENOTSUP)
+		return;
+	if (!failed && !makes_durable)
+		return;
+
+	VERIFY0(pthread_mutex_lock(&lock));
+	standing_t *one = find_or_add(vd);
+	if (failed && one->s_failed == 0) {
+		one->s_failed = gethrtime();
+		one->s_failed_txg = open_txg(vd->vdev_spa);
+	} else if (!failed) {
+		hrtime_t asked = zio->io_queued_timestamp;
+
+		one->s_flushed = MAX(one->s_flushed, asked != 0 ? asked : gethrtime());
+		if (one->s_failed != 0 && is_whole_again(one, vd))
+			one->s_failed = 0;
+	}
+	VERIFY0(pthread_mutex_unlock(&lock));
+}
+
+/* When the latest flush was asked for that a leaf below `vd` did, other than `without`. The caller has the mutex. */
+static hrtime_t
+last_flush_below(vdev_t *vd, const vdev_t *without)
+{
+	hrtime_t last = 0;
+
+	if (vd == without)
+		return (0);
+	if (vd->vdev_ops->vdev_op_leaf) {
+		const standing_t *one = find(vd);
+
+		return (one == NULL ? 0 : one->s_flushed);
+	}
+	for (uint64_t c = 0; c < vd->vdev_children; c++)
+		last = MAX(last, last_flush_below(vd->vdev_child[c], without));
+	return (last);
+}
+
+/* Whether the leaf holds all that anybody was told. The caller has the devices of the pool locked. */
+static boolean_t
+has_all_told(vdev_t *vd)
+{
+	boolean_t has;
+
+	VERIFY0(pthread_mutex_lock(&lock));
+	const standing_t *one = find(vd);
+	if (one == NULL || one->s_failed == 0)
+		has = vdev_dtl_empty(vd, DTL_MISSING);
+	else
+		has = last_flush_below(vd->vdev_top, vd) < one->s_failed;
+	VERIFY0(pthread_mutex_unlock(&lock));
+	return (has);
+}
+
+/* The devices that answer, whether the library has them open or not. */
+struct answering {
+	const uint64_t *guids;
+	uint32_t count;
+};
+
+static boolean_t
+answers(const vdev_t *leaf, const struct answering *answering)
+{
+	for (uint32_t i = 0; i < answering->count; i++) {
+		if (answering->guids[i] == leaf->vdev_guid)
+			return (B_TRUE);
+	}
+	return (B_FALSE);
+}
+
+/* Whether all that `vd` holds is on devices that answer and lack nothing. */
+static boolean_t
+is_whole(vdev_t *vd, const struct answering *answering)
+{
+	if (vd->vdev_ops->vdev_op_leaf)
+		return (answers(vd, answering) && !bh_is_given_up(vd) &&
+		    vdev_dtl_empty(vd, DTL_MISSING));
+
+	uint64_t parity = vdev_get_nparity(vd);
+	uint64_t wanted = parity == 0 ? 1 : vd->vdev_children - parity;
+	uint64_t whole = 0;
+	for (uint64_t c = 0; c < vd->vdev_children; c++)
+		whole += is_whole(vd->vdev_child[c], answering);
+	return (whole >= wanted);
+}
+
+/* When a leaf below `vd` that answers failed first; never, if none did. The caller has the mutex. */
+static hrtime_t
+first_failure_below(vdev_t *vd, const struct answering *answering)
+{
+	hrtime_t first = INT64_MAX;
+
+	if (vd->vdev_ops->vdev_op_leaf) {
+		const standing_t *one = answers(vd, answering) ? find(vd) : NULL;
+
+		return (one == NULL || one->s_failed == 0 ? INT64_MAX : one->s_failed);
+	}
+	for (uint64_t c = 0; c < vd->vdev_children; c++)
+		first = MIN(first, first_failure_below(vd->vdev_child[c], answering));
+	return (first);
+}
+
+/*
+ * Whether a leaf below `vd` does not answer that was still in use when others failed: of two writes of that moment each
+ * may be on another leaf only, and the library takes both for written.  The caller has the mutex.
+ */
+static boolean_t
+misses_one_of_late(vdev_t *vd, const struct answering *answering, hrtime_t failure)
+{
+	if (vd->vdev_ops->vdev_op_leaf) {
+		const standing_t *one = find(vd);
+
+		return (!answers(vd, answering) && (one == NULL || one->s_failed == 0 ||
+		    one->s_flushed >= one->s_failed || one->s_failed > failure - BH_GONE_BEFORE));
+	}
+	for (uint64_t c = 0; c < vd->vdev_children; c++) {
+		if (misses_one_of_late(vd->vdev_child[c], answering, failure))
+			return (B_TRUE);
+	}
+	return (B_FALSE);
+}
+
+static boolean_t
+has_all_of_late(vdev_t *top, const struct answering *answering)
+{
+	VERIFY0(pthread_mutex_lock(&lock));
+	hrtime_t failure = first_failure_below(top, answering);
+	boolean_t misses = misses_one_of_late(top, answering, failure);
+	VERIFY0(pthread_mutex_unlock(&lock));
+	return (!misses);
+}
+
+boolean_t
+bh_may_go_on(spa_t *spa, const uint64_t *guids, uint32_t count)
+{
+	const struct answering answering = { guids, count };
+	boolean_t may = B_TRUE;
+
+	spa_config_enter(spa, SCL_VDEV, FTAG, RW_READER);
+	vdev_t *root = spa->spa_root_vdev;
+	for (uint64_t c = 0; may && c < root->vdev_children; c++) {
+		vdev_t *top = root->vdev_child[c];
+
+		if (vdev_is_concrete(top))
+			may = is_whole(top, &answering) || has_all_of_late(top, &answering);
+	}
+	spa_config_exit(spa, SCL_VDEV, FTAG);
+	return (may);
+}
+
+/* The leaves below `vd` by their places, and those of them that hold all that anybody was told. */
+static void
+list_leaves(vdev_t *vd, nvlist_t *places, nvlist_t *told)
+{
+	if (!vd->vdev_ops->vdev_op_leaf) {
+		for (uint64_t c = 0; c < vd->vdev_children; c++)
+			list_leaves(vd->vdev_child[c], places, told);
+	} else if (vdev_is_concrete(vd) && vd->vdev_path != NULL) {
+		fnvlist_add_uint64(places, vd->vdev_path, vd->vdev_guid);
+		if (has_all_told(vd))
+			fnvlist_add_uint64(told, vd->vdev_path, vd->vdev_guid);
+	}
+}
+
+/* Takes no lock that a flush holds, and none that somebody waits for who waits for a flush. */
+nvlist_t *
+bh_standings(spa_t *spa)
+{
+	nvlist_t *standings = fnvlist_alloc();
+	nvlist_t *places = fnvlist_alloc();
+	nvlist_t *told = fnvlist_alloc();
+
+	spa_config_enter(spa, SCL_VDEV, FTAG, RW_READER);
+	list_leaves(spa->spa_root_vdev, places, told);
+	spa_config_exit(spa, SCL_VDEV, FTAG);
+	fnvlist_add_uint64(standings, "pool_guid", spa_guid(spa));
+	fnvlist_add_nvlist(standings, "places", places);
+	fnvlist_add_nvlist(standings, "told", told);
+	fnvlist_free(told);
+	fnvlist_free(places);
+	return (standings);
+}
