@@ -16,10 +16,11 @@ pub fn set(
     if mutual.is_some_and(|mutual| known.is(Direction::Target, mutual, secret)) {
         return Err(same_secret());
     }
+    let added = new(user, secret)?;
     match users.chap.iter_mut().find(|chap| chap.user == user) {
         Some(old) if known.is(Direction::Initiator, old, secret) => {}
-        Some(old) => *old = new(user, secret),
-        None => users.chap.push(new(user, secret)),
+        Some(old) => *old = added,
+        None => users.chap.push(added),
     }
     Ok(())
 }
@@ -44,7 +45,7 @@ pub fn set_mutual(
     }
     let old = users.mutual.as_ref();
     if !old.is_some_and(|old| old.user == user && is_it(Direction::Target, old)) {
-        users.mutual = Some(new(user, secret));
+        users.mutual = Some(new(user, secret)?);
     }
     Ok(())
 }
@@ -64,11 +65,14 @@ pub fn clear(users: &mut ChapUsers, user: Option<&str>) -> String {
     }
 }
 
-fn new(user: &str, secret: &Secret) -> ChapUser {
-    ChapUser {
+/// Checked again here: not every client of the control socket and the API has checked it.
+fn new(user: &str, secret: &Secret) -> Result<ChapUser, Failure> {
+    let secret = Secret::new(secret.reveal().to_owned());
+    let secret = secret.map_err(|error| Failure::usage(error.to_string()))?;
+    Ok(ChapUser {
         user: user.to_owned(),
-        secret: KeptSecret::Plain(secret.clone()),
-    }
+        secret: KeptSecret::Plain(secret),
+    })
 }
 
 /// RFC 7143, section 9.2.1: the secrets of the two directions must differ.
@@ -80,6 +84,19 @@ fn same_secret() -> Failure {
 mod tests {
     use super::super::documents::fake::FakeDocuments;
     use super::*;
+
+    /// It would be sealed, and open nothing.
+    #[test]
+    fn a_secret_that_no_initiator_takes_is_refused_whoever_sends_it() {
+        let documents = FakeDocuments::with_volumes(&[]);
+        let known = Secrets::of(&documents, "bulkhead:target:t").expect("keys");
+        let mut users = ChapUsers::default();
+        let short: Secret = serde_json::from_str("\"short\"").expect("a text");
+        assert!(set(&mut users, &known, "ann", &short).is_err());
+        let long = Secret::new("long enough for it".to_owned()).expect("long enough");
+        set(&mut users, &known, "ann", &long).expect("set");
+        assert!(set_mutual(&mut users, &known, "t", &short).is_err());
+    }
 
     #[test]
     fn the_two_directions_never_share_a_secret() {
