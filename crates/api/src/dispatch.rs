@@ -415,7 +415,8 @@ async fn steps(
     if let Some(response) = elsewhere(api, parts, &bytes, &call).await? {
         return Ok(Outcome::Ready(Box::new(response)));
     }
-    let place = Arc::clone(&api.performed).acquire_owned().await;
+    let (pool, verb) = (call.path.get("pool"), told.verb.as_deref());
+    let place = api.places.take(pool.map(String::as_str), verb).await?;
     let api = Arc::clone(api);
     let performed = tokio::task::spawn_blocking(move || {
         let _place = place;

@@ -1,5 +1,9 @@
 //! Who may change accounts, who may destroy, and by what; how long a login lasts; what strangers may send.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::channel;
+use std::time::{Duration, Instant};
+
 use serde_json::{Value, json};
 
 use crate::Role;
@@ -268,4 +272,45 @@ fn who_was_refused_is_written_down_with_what_they_asked() {
         .map(|entry| (entry.who.as_str(), entry.what.as_str()))
         .collect();
     assert_eq!(told, [("read-only", "volume.create")]);
+}
+
+/// A pool waits for its devices, and so does whoever asks it, again and again.
+#[test]
+fn a_pool_that_hangs_keeps_nobody_from_logging_in_or_clearing_it() {
+    const PATIENCE: Duration = Duration::from_secs(30);
+    let head = Head::new();
+    let operator = head.token(Role::Operator);
+    let (sender, receiver) = channel();
+    let refused = AtomicUsize::new(0);
+    let hanging = head.machine.hangs.lock().expect("free");
+    let outcome = std::thread::scope(|scope| {
+        let ask = || {
+            let (status, answer) = head.ask(&operator, "GET", "/pools/tank/volumes", Value::Null);
+            if status == 503 {
+                assert!(answer["failure"]["advice"].is_string(), "{answer}");
+                refused.fetch_add(1, Ordering::AcqRel);
+            }
+        };
+        for _ in 0..crate::places::PERFORMED_MAX + 8 {
+            scope.spawn(ask);
+        }
+        let began = Instant::now();
+        let asked =
+            || head.machine.waiting.load(Ordering::Acquire) + refused.load(Ordering::Acquire);
+        while asked() < crate::places::PERFORMED_MAX && began.elapsed() < PATIENCE {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        scope.spawn(|| {
+            let logged_in = head.log_in("admin", PASSWORD).is_ok();
+            let cleared = head.ask(&operator, "POST", "/pools/tank/clear", json!({}));
+            let other = head.ask(&operator, "GET", "/pools/other/snapshots", Value::Null);
+            sender
+                .send((logged_in, cleared.0, other.0))
+                .expect("awaited");
+        });
+        let outcome = receiver.recv_timeout(PATIENCE);
+        drop(hanging);
+        outcome
+    });
+    assert_eq!(outcome, Ok((true, 200, 200)));
 }

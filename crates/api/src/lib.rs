@@ -22,6 +22,7 @@ mod openapi;
 mod operations;
 mod peer;
 mod peer_keys;
+mod places;
 mod role;
 mod routes;
 mod sampler;
@@ -52,8 +53,6 @@ use crate::certificate::Certificate;
 use crate::operations::Operations;
 use crate::sampler::Sampler;
 
-/// Requests that are performed at the same time, each on a thread.
-const PERFORMED_MAX: usize = 32;
 /// Passwords that are hashed at the same time; each takes 19 MiB and the whole of a processor.
 const HASHED_MAX: usize = 2;
 
@@ -69,7 +68,7 @@ pub(crate) struct Api {
     pub(crate) sampler: Arc<Sampler>,
     pub(crate) certificate: RwLock<Option<Arc<Certificate>>>,
     pub(crate) peers: Peers,
-    pub(crate) performed: Arc<Semaphore>,
+    pub(crate) places: places::Places,
     pub(crate) hashed: Semaphore,
     pub(crate) limits: server::Counts,
 }
@@ -98,7 +97,7 @@ impl Api {
             logins: limits::Logins::default(),
             certificate: RwLock::new(None),
             peers,
-            performed: Arc::new(Semaphore::new(PERFORMED_MAX)),
+            places: places::Places::default(),
             hashed: Semaphore::new(HASHED_MAX),
             limits: server::Counts::default(),
         })

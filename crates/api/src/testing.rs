@@ -1,6 +1,6 @@
 //! A head for tests: everything is real but the machine, which serves one pool and does all it is asked.
 
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use axum::Router;
@@ -32,6 +32,10 @@ pub(crate) const PASSWORD: &str = "three short words";
 pub(crate) struct Machine {
     pub(crate) asked: Mutex<Vec<Request>>,
     pub(crate) created: Mutex<Vec<PoolCreate>>,
+    /// Its volumes are not told of while somebody has this.
+    pub(crate) hangs: Mutex<()>,
+    /// Requests that wait for that.
+    pub(crate) waiting: AtomicUsize,
 }
 
 fn done() -> Result<Answer, Failure> {
@@ -46,6 +50,10 @@ impl Backend for Machine {
         Vec::new()
     }
     fn ask(&self, _: &PoolName, request: Request, _: Progress<'_>) -> Result<Answer, Failure> {
+        if let Request::Volume(_) = request {
+            self.waiting.fetch_add(1, Ordering::AcqRel);
+            drop(self.hangs.lock().expect("no holder panics"));
+        }
         self.asked.lock().expect("no holder panics").push(request);
         done()
     }
