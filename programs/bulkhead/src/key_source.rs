@@ -4,7 +4,7 @@
 //! names programs of one folder only, which belongs to the administrator of this machine.
 
 use std::io::Read;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -93,7 +93,12 @@ fn checked(bytes: Zeroizing<Vec<u8>>) -> Result<KeyMaterial, String> {
 
 fn from_file(path: &Path) -> Result<KeyMaterial, SourceError> {
     let read = || -> std::io::Result<_> {
-        let file = std::fs::File::open(path)?;
+        // To open a pipe would wait for somebody who writes into it, and a pool from elsewhere may name one.
+        let flags = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
+        let file = std::fs::File::options()
+            .read(true)
+            .custom_flags(flags)
+            .open(path)?;
         if !file.metadata()?.is_file() {
             return Err(std::io::Error::other("it is no ordinary file"));
         }
@@ -291,5 +296,17 @@ mod tests {
         std::fs::write(&path, vec![1; KEY_BYTES_MAX + 1]).expect("file");
         assert!(fetch(&KeyLocation::File(path)).is_err());
         assert!(fetch(&KeyLocation::File(folder.path().into())).is_err());
+    }
+
+    #[test]
+    fn a_pipe_into_which_nobody_writes_is_no_key_and_holds_nobody_up() {
+        let folder = tempfile::tempdir().expect("folder");
+        let path = folder.path().join("pipe");
+        rustix::fs::mkfifoat(rustix::fs::CWD, &path, 0o600.into()).expect("a pipe");
+        let (sender, receiver) = channel();
+        std::thread::spawn(move || sender.send(fetch(&KeyLocation::File(path)).err()));
+        let error = receiver.recv_timeout(Duration::from_secs(60));
+        let why = error.expect("an answer").expect("no key").to_string();
+        assert!(why.contains("no ordinary file"), "{why}");
     }
 }
