@@ -136,8 +136,15 @@ impl Seals {
             .filter_map(|entry| entry.file_name().into_string().ok())
             .filter(|name| !name.starts_with('.'))
             .collect();
-        names.sort();
-        names.truncate(OTHER_KEYS_MAX);
+        // Of keys that the cluster had, the latest first: their names have the time.
+        names.sort_by(|one, other| other.cmp(one));
+        if names.len() > OTHER_KEYS_MAX {
+            tracing::warn!(
+                keys = names.len(), tried = OTHER_KEYS_MAX, folder = %self.folder.display(),
+                "too many keys of secrets: remove old ones, which nothing is sealed with any more"
+            );
+            names.truncate(OTHER_KEYS_MAX);
+        }
         let mut found = Vec::new();
         for name in names {
             if let Some(bytes) = read_key(&self.folder.join(&name))? {
@@ -392,6 +399,25 @@ mod tests {
         std::fs::remove_file(kept).expect("forgotten");
         let gone = machine.ring(1).open(PLACE, &first);
         assert!(matches!(gone, Err(SealError::KeyMissing(_))));
+    }
+
+    /// The key that the last rotation put aside opens what has not been sealed anew yet.
+    #[test]
+    fn after_any_number_of_rotations_the_latest_keys_and_the_own_one_open() {
+        let machine = Machine::new();
+        let own = machine.ring(1).seal(PLACE, b"own").expect("sealed");
+        let mut last = String::new();
+        for number in 0..2 * OTHER_KEYS_MAX {
+            std::fs::write(machine.cluster_key(), [number as u8; 128]).expect("a key");
+            let ring = machine.ring(1);
+            last = ring.seal(PLACE, b"last").expect("sealed");
+            let name = format!("authkey-{}-0", 1_800_000_000 + number);
+            let kept = machine.seals().folder().join(name);
+            std::fs::rename(machine.cluster_key(), kept).expect("kept");
+        }
+        let ring = machine.ring(1);
+        assert_eq!(ring.open(PLACE, &own).as_deref(), Ok(&b"own".to_vec()));
+        assert_eq!(ring.open(PLACE, &last).as_deref(), Ok(&b"last".to_vec()));
     }
 
     #[test]
