@@ -7,6 +7,7 @@ use std::net::{Shutdown, TcpStream};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::Duration;
 
+use control::exports::PROPERTY_PREFIX;
 use control::replication::{Fingerprint, Peer};
 use control::transfer::ReceiveRequest;
 use control::{Failure, FailureKind};
@@ -252,6 +253,22 @@ fn own_snapshot(offer: &Offer) -> Result<SnapshotName, Failure> {
     })
 }
 
+/// What a sender may say of a volume: our own documents, which have no effect here. ZFS's properties would
+/// have one: how long its data is kept, whether it is durable, what it takes of the pool.
+fn documents_of(said: &[(String, String)]) -> Result<&[(String, String)], Failure> {
+    let mut names = said.iter().map(|(name, _)| name);
+    match names.find(|name| !name.starts_with(PROPERTY_PREFIX)) {
+        None => Ok(said),
+        Some(name) => Err(Failure::new(
+            FailureKind::Denied,
+            format!("a sender may not set property {name} here"),
+        )
+        .advise(
+            "use the same version of bulkhead on both sides; if it is, see who has the sender",
+        )),
+    }
+}
+
 fn receive(
     context: &Context<'_>,
     offer: &Offer,
@@ -259,6 +276,7 @@ fn receive(
     tls: &mut Tls,
 ) -> Result<FromReceiver, Failure> {
     let snapshot = own_snapshot(offer)?;
+    let said = documents_of(&offer.properties)?;
     let own = tls.sock.try_clone().map_err(|error| {
         Failure::new(FailureKind::Failed, format!("use the connection: {error}"))
     })?;
@@ -284,16 +302,42 @@ fn receive(
         parents: true,
     };
     let received = operations::transfer::receive_from(context, &request, tls)?;
-    let _alone = context.live.alone();
-    operations::transfer::replace_properties(context, &offer.volume, &offer.properties)?;
-    drop(_alone);
+    // Before anything that the sender could have fail: what is not noted it can give any day.
     if let Err(failure) = retention::arrived(context, &snapshot) {
-        // It is there all the same, and counts by its name.
         tracing::warn!(%snapshot, %failure, "when it arrived is not noted");
     }
+    let _alone = context.live.alone();
+    operations::transfer::replace_properties(context, &offer.volume, said)?;
+    drop(_alone);
     let least = retention::of(may, &offer.volume);
     retention::prune(context, &offer.volume, offer.keep, least)?;
     Ok(FromReceiver::Done {
         bytes: received.bytes,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A sender that was broken into would have the copies lie once they take the original's place.
+    #[test]
+    fn a_sender_sets_no_property_that_has_an_effect_here() {
+        let said = |name: &str| vec![(name.to_owned(), "value".to_owned())];
+        let own = said("bulkhead:export");
+        assert_eq!(documents_of(&own).expect("documents"), own);
+        for name in [
+            "sync",
+            "volsize",
+            "refreservation",
+            "keylocation",
+            "bulkhead-source:export",
+            "",
+        ] {
+            let mut all = own.clone();
+            all.extend(said(name));
+            let failure = documents_of(&all).expect_err(name);
+            assert_eq!(failure.kind, FailureKind::Denied, "{name}");
+        }
+    }
 }

@@ -50,18 +50,26 @@ pub fn prune(
         return Ok(());
     }
     made.sort_by_key(|info| info.creation_txg);
-    let mut days = Vec::with_capacity(made.len());
+    let mut arrivals = Vec::with_capacity(made.len());
     for info in &made {
-        days.push(arrival_of(context, &info.name)? / DAY_S);
+        arrivals.push(arrival_of(context, &info.name)?);
     }
-    for index in expendable(&days, wanted, least) {
+    for index in expendable(&days_of(&arrivals), wanted, least) {
         destroy(context, &made[index].name);
     }
     Ok(())
 }
 
-/// When it arrived, in seconds since 1970; of one that came before that was noted, when it was taken.
-fn arrival_of(context: &Context<'_>, name: &str) -> Result<u64, Failure> {
+/// When a snapshot arrived, in seconds since 1970.
+#[derive(Clone, Copy)]
+enum Arrival {
+    /// As this side noted.
+    Noted(u64),
+    /// Nobody noted it: its name says when it was taken, and its sender made the name.
+    Claimed(u64),
+}
+
+fn arrival_of(context: &Context<'_>, name: &str) -> Result<Arrival, Failure> {
     let name: SnapshotName = name
         .parse()
         .map_err(|error: units::NameError| Failure::usage(error.to_string()))?;
@@ -70,9 +78,21 @@ fn arrival_of(context: &Context<'_>, name: &str) -> Result<u64, Failure> {
     let noted = all.remove(ARRIVED_PROPERTY);
     // What the volume has says nothing of its snapshots.
     let noted = noted.filter(|found| found.source == PropertySource::Local);
+    let noted = noted.and_then(|found| found.value.to_string().parse().ok());
     let taken = name.tag().strip_prefix(TAG_PREFIX).unwrap_or_default();
-    let seconds = noted.and_then(|found| found.value.to_string().parse().ok());
-    Ok(seconds.or_else(|| taken.parse().ok()).unwrap_or_default())
+    let claimed = || Arrival::Claimed(taken.parse().unwrap_or_default());
+    Ok(noted.map_or_else(claimed, Arrival::Noted))
+}
+
+/// The days of these arrivals, the oldest first. A claim counts only of those that came before anything was
+/// noted. A later one came on the day of the one before it, or after: it is no day of its own.
+fn days_of(arrivals: &[Arrival]) -> Vec<u64> {
+    let mut noted_last = None;
+    let days = arrivals.iter().map(|arrival| match arrival {
+        Arrival::Noted(at_s) => *noted_last.insert(at_s / DAY_S),
+        Arrival::Claimed(at_s) => noted_last.unwrap_or(at_s / DAY_S),
+    });
+    days.collect()
 }
 
 /// Which of the snapshots that arrived on these days, the oldest first, may go. The newest never does.
@@ -123,6 +143,24 @@ mod tests {
             days = left(&days, 1, LEAST);
         }
         assert_eq!(days, [10, 11, 12, 13, 13, 13, 13]);
+    }
+
+    /// Whoever has the sender keeps the arrivals from being noted, and gives each a day of its own in its name.
+    #[test]
+    fn days_that_only_a_sender_claims_push_out_no_day_that_was_noted() {
+        use Arrival::{Claimed, Noted};
+        let at = |day: u64| day * DAY_S + 1;
+        let good = [10, 17, 24, 31].map(|day| Noted(at(day)));
+        for claims in [[32, 33, 34, 35], [14, 18, 25, 30], [500, 501, 502, 503]] {
+            let mut arrivals = good.to_vec();
+            arrivals.extend(claims.map(|day| Claimed(at(day))));
+            arrivals.push(Noted(at(31)));
+            let days = days_of(&arrivals);
+            assert_eq!(left(&days, 1, LEAST)[..4], [10, 17, 24, 31], "{claims:?}");
+        }
+        // What came before arrivals were noted has no other day than its name says.
+        let older = [Claimed(at(1)), Claimed(at(2)), Noted(at(9))];
+        assert_eq!(days_of(&older), [1, 2, 9]);
     }
 
     /// Nothing arrives for a year: what is there is not old because of that.

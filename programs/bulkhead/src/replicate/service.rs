@@ -1,7 +1,7 @@
 //! Replication in a pool server: listens for others, if it was told where, and runs what is due.
 
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
@@ -12,6 +12,9 @@ use crate::operations::Context;
 
 /// Connections that the system keeps until they are looked at.
 const BACKLOG: i32 = 64;
+/// Connections with a thread. One that made room for another ends as soon as it looks, but while the pool
+/// hangs it does not look.
+const THREADS_MAX: usize = 256;
 /// Pause between two looks at what is due.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 /// Longest pause after a failure, in seconds; shorter if runs are more frequent.
@@ -35,6 +38,8 @@ struct State {
     wake: Condvar,
     lock: Mutex<()>,
     listener: Option<TcpListener>,
+    /// Connections with a thread.
+    threads: AtomicUsize,
 }
 
 impl Service {
@@ -47,6 +52,7 @@ impl Service {
             wake: Condvar::new(),
             lock: Mutex::new(()),
             listener,
+            threads: AtomicUsize::new(0),
         });
         if state.listener.is_some() {
             let (state, access) = (Arc::clone(&state), Arc::clone(&access));
@@ -105,6 +111,27 @@ impl State {
     }
 }
 
+/// A connection's place and thread, until it is dropped.
+struct Place {
+    state: Arc<State>,
+    number: u64,
+}
+
+impl Place {
+    fn taken(state: &Arc<State>, number: u64) -> Self {
+        state.threads.fetch_add(1, Ordering::AcqRel);
+        let state = Arc::clone(state);
+        Self { state, number }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        places::connections().forget(self.number);
+        self.state.threads.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
 fn listen_until_stopped(state: &Arc<State>, access: &Arc<dyn Access>) {
     let Some(listener) = &state.listener else {
         return;
@@ -120,6 +147,10 @@ fn listen_until_stopped(state: &Arc<State>, access: &Arc<dyn Access>) {
                 continue;
             }
         };
+        if state.threads.load(Ordering::Acquire) >= THREADS_MAX {
+            tracing::warn!(%from, "replication: too many connections wait for the pool");
+            continue;
+        }
         let number = match state.admit(&stream, from) {
             Ok(Some(number)) => number,
             Ok(None) => return,
@@ -129,7 +160,9 @@ fn listen_until_stopped(state: &Arc<State>, access: &Arc<dyn Access>) {
             }
         };
         let access = Arc::clone(access);
+        let place = Place::taken(state, number);
         let spawned = spawn("replica", move || {
+            let _place = place;
             let mut stream = Some(stream);
             access.with(&mut |context| {
                 let Some(stream) = stream.take() else {
@@ -140,11 +173,9 @@ fn listen_until_stopped(state: &Arc<State>, access: &Arc<dyn Access>) {
                     Err(failure) => tracing::warn!(%from, %failure, "replication ended"),
                 }
             });
-            places::connections().forget(number);
         });
         if let Err(error) = spawned {
             tracing::warn!(%error, "replication: no thread for a connection");
-            places::connections().forget(number);
         }
     }
 }
@@ -190,7 +221,46 @@ fn is_due(document: &ReplicateDocument, state: &ReplicateState, now: u64) -> boo
 
 #[cfg(test)]
 mod tests {
+    use std::io::Read;
+
     use super::*;
+
+    const PATIENCE: Duration = Duration::from_secs(60);
+
+    /// A pool of which every look waits.
+    #[derive(Default)]
+    struct Hangs {
+        waiting: AtomicUsize,
+        is_over: Mutex<bool>,
+        over: Condvar,
+    }
+
+    impl Access for Hangs {
+        fn with(&self, _: &mut dyn FnMut(&Context<'_>)) {
+            self.waiting.fetch_add(1, Ordering::AcqRel);
+            let is_over = self.is_over.lock().expect("no panic");
+            drop(self.over.wait_while(is_over, |is_over| !*is_over));
+        }
+    }
+
+    #[test]
+    fn strangers_get_no_thread_without_end_while_the_pool_hangs() {
+        let pool = Arc::new(Hangs::default());
+        let local = "127.0.0.1:0".parse().expect("an address");
+        let access: Arc<dyn Access> = pool.clone();
+        let service = Service::start(access, Some(local)).expect("started");
+        let address = service.address.expect("it listens");
+        let connect = |_| TcpStream::connect(address).expect("connected");
+        let all: Vec<TcpStream> = (0..=THREADS_MAX).map(connect).collect();
+        let mut last = all.last().expect("one");
+        last.set_read_timeout(Some(PATIENCE)).expect("set");
+        assert_eq!(last.read(&mut [0]).expect("ended at once"), 0);
+        // Beside them the thread of what is due.
+        assert!(pool.waiting.load(Ordering::Acquire) <= THREADS_MAX + 1);
+        *pool.is_over.lock().expect("no panic") = true;
+        pool.over.notify_all();
+        service.stop();
+    }
 
     #[test]
     fn it_is_due_when_its_time_has_passed_or_soon_after_a_failure() {
