@@ -20,6 +20,7 @@ use super::connections::Kept;
 use super::secrets;
 use super::serving::Serving;
 use super::shared_pool::SharedPool;
+use super::waiting::Places;
 use super::watch::Watch;
 use super::{Ending, Event};
 use crate::audit;
@@ -61,6 +62,8 @@ pub struct Core {
     /// Held while a request changes something, since changes read before they write.
     changing: Mutex<()>,
     audit: Lines,
+    /// Of requests that may wait for the pool.
+    places: Places,
 }
 
 impl Core {
@@ -87,6 +90,7 @@ impl Core {
             events: Mutex::new(events),
             changing: Mutex::new(()),
             audit,
+            places: Places::default(),
         }
     }
 
@@ -280,6 +284,14 @@ fn must_not_wait(request: &Request) -> bool {
     }
 }
 
+/// Whether a request may have a suspended pool go on.
+fn resumes(request: &Request) -> bool {
+    matches!(
+        request,
+        Request::Pool(PoolRequest::Clear { .. } | PoolRequest::Online { .. })
+    )
+}
+
 impl Handler for Core {
     fn witness(&self, asker: Asker, request: &Request) -> Option<Witness<'_>> {
         let entry = audit::entry(asker, &self.name, request)?;
@@ -304,6 +316,10 @@ impl Handler for Core {
             }
             _ => {}
         }
+        let _place = match resumes(&request) {
+            true => None,
+            false => Some(self.places.take(&self.name)?),
+        };
         if let Request::Volume(VolumeRequest::Rescue(request)) = request {
             return self.rescue(request);
         }

@@ -25,6 +25,7 @@ mod spares;
 mod spool;
 mod unit_store;
 mod volumes;
+mod waiting;
 mod watch;
 
 use std::net::SocketAddr;
