@@ -94,7 +94,7 @@ fn checked(bytes: Zeroizing<Vec<u8>>) -> Result<KeyMaterial, String> {
 fn from_file(path: &Path) -> Result<KeyMaterial, SourceError> {
     let read = || -> std::io::Result<_> {
         // To open a pipe would wait for somebody who writes into it, and a pool from elsewhere may name one.
-        let flags = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
+        let flags = rustix::fs::OFlags::NONBLOCK.bits() as i32;
         let file = std::fs::File::options()
             .read(true)
             .custom_flags(flags)
