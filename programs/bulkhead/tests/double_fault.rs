@@ -129,6 +129,36 @@ fn a_pool_goes_on_with_the_second_leg_alone_when_that_is_back() {
     goes_on_without("a");
 }
 
+/// One leg owes a flush as long as it is gone, and the other one is back: the library cannot even look at that.
+fn goes_on_without_its_flush(gone: &str) {
+    let machine = Machine::with_exported_volume();
+    fail(&machine, &[]);
+    let server = serve(&machine);
+    write(&machine, 1);
+    fail(&machine, &[("a", "flush=hang"), ("b", "flush=hang")]);
+    eventually("both hang", || {
+        machine.log().matches("fails on command").count() >= 2
+    });
+    let answered = begin_write(&machine, 2);
+    eventually("the pool is suspended", || is_suspended(&machine));
+    assert!(answered.try_recv().is_err(), "no client is told anything");
+    fail(&machine, &[(gone, "gone hang")]);
+    let server = go_on(&machine, server);
+    assert!([1, 2].contains(&read(&machine)), "nothing durable is lost");
+    write(&machine, 3);
+    assert_eq!(server.stop(), 0, "{}", machine.log());
+}
+
+#[test]
+fn a_pool_goes_on_without_the_first_leg_that_owes_a_flush() {
+    goes_on_without_its_flush("a");
+}
+
+#[test]
+fn a_pool_goes_on_without_the_second_leg_that_owes_a_flush() {
+    goes_on_without_its_flush("b");
+}
+
 /// `a` fell behind, `b` acknowledged more and is gone then, and `a` is back.
 fn with_stale_leg_back() -> (Machine, ServerProcess) {
     let machine = Machine::with_exported_volume();

@@ -241,6 +241,7 @@ impl Bridge {
                 "device hangs: its I/O was given up"
             );
         }
+        in_flight.stay_suspended();
         if in_flight.has_refused() && in_flight.may_flush_again(FLUSH_INTERVAL) {
             if in_flight.may_tell(TELL_INTERVAL, Instant::now()) {
                 tracing::error!(

@@ -249,6 +249,13 @@ impl InFlight {
         self.has_refused() || self.slots().cells.iter().flatten().any(suspends)
     }
 
+    /// The pool goes on when no device owes a flush: one that has done its own resumes it while another one still does.
+    pub(super) fn stay_suspended(&self) {
+        if let Some(refused) = self.refused().first() {
+            refused.io.suspend();
+        }
+    }
+
     /// Whether it is time to ask the device for another flush, `interval` after the last one was answered.
     pub(super) fn may_flush_again(&self, interval: Duration) -> bool {
         let mut again = self.again.lock().unwrap_or_else(PoisonError::into_inner);

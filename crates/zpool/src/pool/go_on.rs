@@ -26,7 +26,7 @@ const ANSWER_SLACK: Duration = Duration::from_secs(5);
 const RELEASE_WAIT: Duration = Duration::from_secs(3);
 /// Pause between two looks at such a device.
 const RELEASE_LOOK_INTERVAL: Duration = Duration::from_millis(50);
-/// One attempt at a time: others could only wait for what it waits for.
+/// The library clears one pool at a time: another thread could only wait for what the first one waits for.
 static UNDER_WAY: AtomicBool = AtomicBool::new(false);
 
 /// Places and numbers of devices that answer.
@@ -73,25 +73,24 @@ impl Pool {
         device: Option<&str>,
         missing_are_not_newer: bool,
     ) -> Result<GoesOn, PoolError> {
-        let waits = || PoolError::new(DOING, self.name().as_str(), PoolErrorKind::Waits);
-        if UNDER_WAY.swap(true, Ordering::AcqRel) {
-            return Err(waits());
-        }
         let (sender, outcome) = channel();
         let (pool, device) = (self.alias(), device.map(str::to_owned));
         let attempt = move || {
-            let _under_way = UnderWay;
             // Nobody listens any more to one that comes too late.
             let _ = sender.send(pool.try_to_go_on(device.as_deref(), missing_are_not_newer));
         };
         let thread = std::thread::Builder::new().name("pool-clear".into());
         if let Err(error) = thread.spawn(attempt) {
-            drop(UnderWay);
             tracing::warn!(%error, "no thread to clear the pool");
-            return Err(waits());
+            return Err(self.waits());
         }
         let limit = device::timeout() + ANSWER_SLACK;
-        outcome.recv_timeout(limit).unwrap_or_else(|_| Err(waits()))
+        let outcome = outcome.recv_timeout(limit);
+        outcome.unwrap_or_else(|_| Err(self.waits()))
+    }
+
+    fn waits(&self) -> PoolError {
+        PoolError::new(DOING, self.name().as_str(), PoolErrorKind::Waits)
     }
 
     fn try_to_go_on(
@@ -101,10 +100,14 @@ impl Pool {
     ) -> Result<GoesOn, PoolError> {
         let is_suspended = |pool: &Self| pool.health().is_some_and(|one| one.suspended.is_some());
         let deadline = Instant::now() + RELEASE_WAIT;
-        while is_suspended(self) {
+        loop {
+            let owing = device::owing_flushes();
+            if owing.is_empty() && !is_suspended(self) {
+                break;
+            }
             // Asked beside the library, which cannot look at any device while one owes a flush, and which would read from
             // one that lacks something as soon as it had opened it.
-            let (owing, answering) = (device::owing_flushes(), self.answering()?);
+            let answering = self.answering()?;
             if !owing.iter().all(|path| answering.contains_key(path)) {
                 return self.anew(&owing, &answering, missing_are_not_newer);
             }
@@ -116,11 +119,14 @@ impl Pool {
             }
             // It does in a moment what it owes, or the process ends.
             if Instant::now() > deadline {
-                let kind = PoolErrorKind::Waits;
-                return Err(PoolError::new(DOING, self.name().as_str(), kind));
+                return Err(self.waits());
             }
             std::thread::sleep(RELEASE_LOOK_INTERVAL);
         }
+        if UNDER_WAY.swap(true, Ordering::AcqRel) {
+            return Err(self.waits());
+        }
+        let _under_way = UnderWay;
         self.clear(device).map(|()| GoesOn::AsItIs)
     }
 
@@ -228,7 +234,7 @@ fn doubt_of(legs: &Legs) -> Option<Doubt> {
     }
 }
 
-/// The attempt that is under way, until it is dropped.
+/// The clear that is under way, until it is dropped.
 struct UnderWay;
 
 impl Drop for UnderWay {
