@@ -19,9 +19,12 @@ SHOWN_BYTES = 3000
 SCRATCH_BYTES = 1 << 30
 APART = ("unshare", "--mount", "--net", "--pid", "--ipc", "--fork", "--kill-child")
 PROBE_SECONDS = 20.0
-# Everything that a page changes is gone with its namespaces: what it writes goes into memory.
+# Everything that a page changes is gone with its namespaces: what it writes goes into memory. The checkout may be in
+# one of the folders that are hidden: it is seen through the scratch directory.
 WORLD = """set -eE -o pipefail
 mount --make-rprivate /
+mount --rbind "$REPOSITORY" "$SCRATCH/repository"
+mount --bind "$PROGRAMS" "$SCRATCH/programs"
 for folder in /etc /var/lib /usr/local /root; do
     mkdir -p "$SCRATCH/layers$folder/up" "$SCRATCH/layers$folder/work"
     mount -t overlay overlay -o "lowerdir=$folder,upperdir=$SCRATCH/layers$folder/up,workdir=$SCRATCH/layers$folder/work" $folder
@@ -51,12 +54,20 @@ def _judge(name: str, page: Page, text: str) -> tuple[int, int, str]:
     """How many commands ran, how many are shown elsewhere, and what is wrong."""
     typist = [sys.executable, "-m", "proof.guide.type"]
     script, ran, left = script_of(page, text, typist)
+    served = program().resolve()
     with runtime.scratch(f"guide-{name}", base=runtime.memory_base(SCRATCH_BYTES)) as scratch:
-        (scratch / "bin").mkdir()
-        (scratch / "bin" / "bulkhead").symlink_to(program())
+        for folder in ("bin", "repository", "programs"):
+            (scratch / folder).mkdir()
+        (scratch / "bin" / "bulkhead").symlink_to(scratch / "programs" / served.name)
         file = scratch / "page.sh"
         file.write_text(WORLD + script)
-        env = {"SCRATCH": str(scratch), "PATH": f"{scratch}/bin:/usr/sbin:/usr/bin:/sbin:/bin", "PYTHONPATH": str(REPOSITORY)}
+        env = {
+            "SCRATCH": str(scratch),
+            "REPOSITORY": str(REPOSITORY),
+            "PROGRAMS": str(served.parent),
+            "PATH": f"{scratch}/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+            "PYTHONPATH": f"{scratch}/repository",
+        }
         outcome = run([*APART, "bash", file], PAGE_SECONDS, env=env)
     return ran, left, "" if outcome.ok else f"{name}: {outcome.output[-SHOWN_BYTES:]}"
 
