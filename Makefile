@@ -53,7 +53,7 @@ lint: ## formatting, clippy, layers, house rules
 
 unit: ## tests of the crates and of the checkers
 	@scripts/deps.sh test
-	$(CARGO) test --locked --workspace --exclude xtask
+	$(PYTHON) -m proof.units
 	$(PYTHON) -m proof.tests
 
 conformance: build ## iscsi-test-cu and the NBD clients
