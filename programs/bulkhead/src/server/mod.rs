@@ -112,6 +112,11 @@ pub fn run(args: ServeArgs, common: &Common) -> Result<(), Failure> {
     // Before any thread exists, so that all inherit it.
     signals::block().map_err(failed("block signals"))?;
     let (sender, events) = channel();
+    // Before anybody can find this server by its socket: who has stopped the pool must not meet one later
+    // that an agent began and did not live to note.
+    if let Some(note) = &args.noted_in {
+        noted::wait(note)?;
+    }
     let control = claim_socket(&args, common)?;
     let limits = headroom::connection_limits(usize::from(args.workers));
     let early = Arc::new(early_sockets(&args)?);
@@ -128,9 +133,6 @@ pub fn run(args: ServeArgs, common: &Common) -> Result<(), Failure> {
     if args.until_stdin_closes {
         signals::stop_at_end_of_input(sender.clone())
             .map_err(failed("wait for the end of input"))?;
-    }
-    if let Some(note) = &args.noted_in {
-        noted::wait(note)?;
     }
     let mut told = Vec::new();
     let pool = open::import_telling(engine, common, &args.pool, &args.wish(), |note| {

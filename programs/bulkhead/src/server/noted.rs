@@ -1,5 +1,5 @@
 //! The note by which an agent finds the server that it started. An agent that is killed before it has written
-//! it leaves a server that nobody would stop; so the server opens nothing before it is noted.
+//! it leaves a server that nobody would stop; so the server opens nothing, and is found by nobody, before it is noted.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -15,8 +15,10 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(1);
 /// Waits until this process is noted in the file `note`.
 pub fn wait(note: &Path) -> Result<(), Failure> {
     let deadline = Instant::now() + WAIT;
+    let agent = std::os::unix::process::parent_id();
     while !ServerProcess::is_noted(note, std::process::id()) {
-        if Instant::now() >= deadline {
+        let is_abandoned = std::os::unix::process::parent_id() != agent;
+        if is_abandoned || Instant::now() >= deadline {
             let message = format!(
                 "the agent that started this server has not noted it in {}",
                 note.display()
