@@ -558,7 +558,11 @@ impl Head {
     fn is_at_rest(&self, when: &str) {
         let output = self.agent_with("monitor", &[]);
         let said = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(OCF_NOT_RUNNING), "{when}: {said}");
+        assert_eq!(
+            output.status.code(),
+            Some(OCF_NOT_RUNNING),
+            "{when}: {said}"
+        );
         // A stop waits for the export only; the kernel takes the process's memory back after it.
         let deadline = Instant::now() + Duration::from_secs(60);
         while self.processes("pool-server") > 0 {
