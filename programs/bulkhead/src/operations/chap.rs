@@ -56,7 +56,11 @@ pub fn clear(users: &mut ChapUsers, user: Option<&str>) -> String {
         *users = ChapUsers::default();
         return "no secret is asked for".to_owned();
     };
+    let count = users.chap.len();
     users.chap.retain(|chap| chap.user != user);
+    if users.chap.len() == count {
+        return format!("there was no user {user}; nothing changed");
+    }
     let is_last = users.chap.is_empty();
     match is_last && users.mutual.take().is_some() {
         true => format!("forgot user {user}, and our own secret: no secret is asked for"),
@@ -69,6 +73,10 @@ pub fn clear(users: &mut ChapUsers, user: Option<&str>) -> String {
 fn new(user: &str, secret: &Secret) -> Result<ChapUser, Failure> {
     let secret = Secret::new(secret.reveal().to_owned());
     let secret = secret.map_err(|error| Failure::usage(error.to_string()))?;
+    if user.is_empty() || user.contains(|c: char| c.is_whitespace() || c.is_control()) {
+        let message = format!("a user name without spaces is wanted, not {user:?}");
+        return Err(Failure::usage(message));
+    }
     Ok(ChapUser {
         user: user.to_owned(),
         secret: KeptSecret::Plain(secret),
@@ -96,6 +104,22 @@ mod tests {
         let long = Secret::new("long enough for it".to_owned()).expect("long enough");
         set(&mut users, &known, "ann", &long).expect("set");
         assert!(set_mutual(&mut users, &known, "t", &short).is_err());
+    }
+
+    #[test]
+    fn a_name_with_a_space_is_refused_and_one_that_is_not_there_is_told() {
+        let documents = FakeDocuments::with_volumes(&[]);
+        let known = Secrets::of(&documents, "bulkhead:target:t").expect("keys");
+        let mut users = ChapUsers::default();
+        let secret = Secret::new("long enough for it".to_owned()).expect("long enough");
+        for name in ["ann smith", "", "ann\n"] {
+            assert!(set(&mut users, &known, name, &secret).is_err(), "{name:?}");
+        }
+        set(&mut users, &known, "ann", &secret).expect("set");
+        let before = users.clone();
+        let said = clear(&mut users, Some("bob"));
+        assert!(said.contains("no user bob"), "{said}");
+        assert_eq!(users, before);
     }
 
     #[test]

@@ -178,6 +178,13 @@ fn lost_step(pool: &str, leaves: &[Leaf<'_>]) -> Option<Advice> {
     Some(step.about(device))
 }
 
+/// Whether the last scan was a scrub that could not repair everything.
+fn was_found_by_scrub(pool: &PoolStatus) -> bool {
+    pool.scan
+        .as_ref()
+        .is_some_and(|scan| scan.function == "scrub" && scan.state == "finished" && scan.errors > 0)
+}
+
 fn damage_step(pool: &PoolStatus) -> Option<Advice> {
     let (name, first) = (&pool.name, pool.damaged.first()?);
     let (volume, damages) = (&first.dataset, &pool.damaged);
@@ -199,6 +206,16 @@ fn damage_step(pool: &PoolStatus) -> Option<Advice> {
         );
     }
     let lost: u64 = of_it.iter().map(|one| one.length).sum();
+    // What failed while devices were away may be whole on them.
+    if !was_found_by_scrub(pool) {
+        let what = "scrub before anything is restored: what any device holds right is repaired";
+        let why = format!("{volume}{more} has {lost} bytes that could not be read or written");
+        let step = Advice::new(Severity::Error, what, why);
+        return Some(
+            step.by(format!("bulkhead pool scrub {name} --wait"))
+                .offering(Button::Scrub),
+        );
+    }
     let why = format!("{volume}{more} lost {lost} bytes");
     Some(match of_it.iter().find_map(|one| one.snapshot.as_ref()) {
         Some(snapshot) => {
@@ -314,6 +331,15 @@ mod tests {
         }
     }
 
+    /// After a scrub that found what it could not repair.
+    fn beyond_repair(pool: PoolStatus) -> PoolStatus {
+        let mut pool = scanned(pool, "scrub", "finished");
+        if let Some(scan) = &mut pool.scan {
+            scan.errors = 1;
+        }
+        pool
+    }
+
     fn with_errors(errors: u64) -> PoolStatus {
         let hurt = DeviceView {
             checksum_errors: errors,
@@ -418,13 +444,18 @@ mod tests {
                 "replace-disk tank /b",
             ),
             (
+                "damaged, not scrubbed",
+                damaged(16_384, Some("tank/v@x")),
+                "`bulkhead pool scrub tank --wait`",
+            ),
+            (
                 "damaged",
-                damaged(16_384, None),
+                beyond_repair(damaged(16_384, None)),
                 "has no whole snapshot, from a backup",
             ),
             (
                 "damaged, snapshot",
-                damaged(16_384, Some("tank/v@x")),
+                beyond_repair(damaged(16_384, Some("tank/v@x"))),
                 "snapshot clone tank/v@x tank/v-whole",
             ),
             (

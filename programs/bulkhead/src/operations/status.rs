@@ -87,11 +87,16 @@ pub fn pool_status(context: &Context<'_>, space: Option<PoolSpace>) -> Result<Po
         )],
         _ => steps(&view),
     };
-    // Where it is lost could not be found out.
-    if status.damaged > 0 && view.damaged.is_empty() {
-        let what = "restore it from a backup, then scrub";
-        let lost = Advice::new(Severity::Error, what, "some data is lost");
-        let scrub = format!("bulkhead pool scrub {}", view.name);
+    // Where it is could not be found out. A suspended pool says nothing of that kind: what failed with its devices is
+    // mostly written when they are back.
+    if status.damaged > 0 && view.damaged.is_empty() && !view.suspended {
+        let what = "scrub, and restore from a backup what that could not repair";
+        let lost = Advice::new(
+            Severity::Error,
+            what,
+            "some data could not be read or written",
+        );
+        let scrub = format!("bulkhead pool scrub {} --wait", view.name);
         view.advice.push(lost.by(scrub).offering(Button::Scrub));
     }
     Ok(view)
