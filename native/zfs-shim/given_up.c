@@ -205,8 +205,14 @@ record(const leaf_t *leaf)
 {
 	spa_t *spa;
 
+	/*
+	 * Whoever holds a pool while its import ends is counted among what is never released, and ends the process by
+	 * its release; who holds one that is being exported meets its remains.  Neither waits for a record.
+	 */
 	mutex_enter(&spa_namespace_lock);
-	spa = spa_by_guid(leaf->l_pool, 0);
+	while ((spa = spa_by_guid(leaf->l_pool, 0)) != NULL &&
+	    (spa->spa_load_thread != NULL || spa->spa_export_thread != NULL))
+		cv_wait(&spa_namespace_cv, &spa_namespace_lock);
 	if (spa != NULL)
 		spa_open_ref(spa, FTAG);
 	mutex_exit(&spa_namespace_lock);

@@ -201,6 +201,52 @@ fn a_leg_whose_flush_fails_is_on_record_before_a_write_counts() {
     );
 }
 
+/// The record of a leg waits until the import is over: the library counts who holds the pool then.
+#[test]
+fn a_leg_that_fails_its_flushes_during_an_import_ends_no_process() {
+    let test = "a_leg_that_fails_its_flushes_during_an_import_ends_no_process";
+    match part().as_deref() {
+        None => {
+            let parts = Parts::of(test);
+            let ended = parts.start("write").wait().expect("wait");
+            assert_eq!(ended.signal(), Some(9), "it ends by its own hand");
+            parts.pass("import");
+            parts.zdb_is_content("tank");
+        }
+        Some("write") => {
+            let engine = engine(Faults::new().wrap());
+            let pool = mirror(engine, &disks(&["a", "b"]));
+            let volume = make_volume(&pool);
+            write(&volume, 0);
+            volume.flush().expect("flush");
+            kill_oneself();
+        }
+        Some(_) => {
+            let faults = Faults::new();
+            let engine = engine(faults.wrap());
+            let place = |name: &str| folder().join(name);
+            let flushes_fail = Fault {
+                flushes_fail: true,
+                ..Fault::default()
+            };
+            // The record takes longer than what is left of the import.
+            let slow = Fault {
+                delay: Duration::from_millis(30),
+                ..Fault::default()
+            };
+            faults.set(&place("a"), flushes_fail);
+            faults.set(&place("b"), slow);
+            let pool = import(engine);
+            faults.lift(&place("b"));
+            wait_until("it is on record", || {
+                state_of(&pool, &place("a")) == DeviceState::Faulted
+            });
+            assert!(shows(&open(&pool), 0));
+            export(pool);
+        }
+    }
+}
+
 #[test]
 fn a_leg_that_failed_a_flush_comes_back_when_it_is_brought_online() {
     isolated(
