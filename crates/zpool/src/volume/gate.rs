@@ -168,8 +168,9 @@ impl Gate {
         let waited = self
             .changed
             .wait_timeout_while(held, left, |()| !done(self.state.load(Ordering::Acquire)));
-        drop(waited);
-        done(self.state.load(Ordering::Acquire))
+        // Not looked at once more: a newcomer that finds itself kept out counts as a use for a moment.
+        let (_held, waited) = waited.unwrap_or_else(PoisonError::into_inner);
+        !waited.timed_out()
     }
 }
 
@@ -179,6 +180,29 @@ mod tests {
     use std::sync::mpsc;
 
     const LONG: Duration = Duration::from_secs(60);
+
+    #[test]
+    fn newcomers_that_are_kept_out_end_no_pause() {
+        let gate = Gate::default();
+        let is_over = std::sync::atomic::AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    while !is_over.load(Ordering::Relaxed) {
+                        if gate.enter().is_ok() {
+                            std::thread::yield_now();
+                            gate.leave();
+                        }
+                    }
+                });
+            }
+            let pauses: Vec<_> = (0..100_000)
+                .map(|_| gate.pause(LONG).map(|()| gate.resume()))
+                .collect();
+            is_over.store(true, Ordering::Relaxed);
+            assert!(pauses.iter().all(Result::is_ok));
+        });
+    }
 
     #[test]
     fn closing_waits_for_the_last_use_and_then_refuses() {
