@@ -378,9 +378,6 @@ fn begin(
         has_console: options.has_console || options.is_bare,
         has_ssh: options.is_bare || options.has_console && needs::has_ssh(),
     };
-    if setup.has_ssh {
-        inside::ssh::make_key(folder).map_err(LabError::io("make a key for ssh"))?;
-    }
     if options.has_clocks {
         clock::write_library(folder).map_err(LabError::io(failed()))?;
     }

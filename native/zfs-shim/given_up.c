@@ -72,20 +72,12 @@ bh_is_given_up(const vdev_t *vd)
 	return (listed);
 }
 
-/* Whether all that `vd` holds can be had without the leaf `without`. The caller has the mutex. */
+/* Whether a leaf other than `without` holds all that it should. The caller has the mutex. */
 static boolean_t
-is_whole(vdev_t *vd, const vdev_t *without)
+is_whole(vdev_t *leaf, const void *without)
 {
-	if (vd->vdev_ops->vdev_op_leaf)
-		return (vd != without && vdev_readable(vd) && vdev_writeable(vd) &&
-		    vdev_dtl_empty(vd, DTL_MISSING) && !is_listed(vd));
-
-	uint64_t parity = vdev_get_nparity(vd);
-	uint64_t wanted = parity == 0 ? 1 : vd->vdev_children - parity;
-	uint64_t whole = 0;
-	for (uint64_t c = 0; c < vd->vdev_children; c++)
-		whole += is_whole(vd->vdev_child[c], without);
-	return (whole >= wanted);
+	return (leaf != without && vdev_readable(leaf) && vdev_writeable(leaf) &&
+	    vdev_dtl_empty(leaf, DTL_MISSING) && !is_listed(leaf));
 }
 
 /* Adds a leaf to the list. The caller has the mutex. */
@@ -122,7 +114,7 @@ bh_io_give_up(struct bh_io *io)
 		return (1);
 	VERIFY0(pthread_mutex_lock(&given_up.gu_mutex));
 	boolean_t listed = is_listed(vd);
-	boolean_t spared = listed || vd->vdev_top->vdev_islog || is_whole(vd->vdev_top, vd);
+	boolean_t spared = listed || vd->vdev_top->vdev_islog || bh_is_held(vd->vdev_top, is_whole, vd);
 	if (spared && !listed)
 		list(vd);
 	VERIFY0(pthread_mutex_unlock(&given_up.gu_mutex));

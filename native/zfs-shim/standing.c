@@ -161,20 +161,26 @@ answers(const vdev_t *leaf, const struct answering *answering)
 	return (B_FALSE);
 }
 
-/* Whether all that `vd` holds is on devices that answer and lack nothing. */
-static boolean_t
-is_whole(vdev_t *vd, const struct answering *answering)
+boolean_t
+bh_is_held(vdev_t *vd, boolean_t (*is_whole)(vdev_t *leaf, const void *arg), const void *arg)
 {
 	if (vd->vdev_ops->vdev_op_leaf)
-		return (answers(vd, answering) && !bh_is_given_up(vd) &&
-		    vdev_dtl_empty(vd, DTL_MISSING));
+		return (is_whole(vd, arg));
 
 	uint64_t parity = vdev_get_nparity(vd);
 	uint64_t wanted = parity == 0 ? 1 : vd->vdev_children - parity;
 	uint64_t whole = 0;
 	for (uint64_t c = 0; c < vd->vdev_children; c++)
-		whole += is_whole(vd->vdev_child[c], answering);
+		whole += bh_is_held(vd->vdev_child[c], is_whole, arg);
 	return (whole >= wanted);
+}
+
+/* Whether the leaf answers and lacks nothing. */
+static boolean_t
+is_whole(vdev_t *leaf, const void *answering)
+{
+	return (answers(leaf, answering) && !bh_is_given_up(leaf) &&
+	    vdev_dtl_empty(leaf, DTL_MISSING));
 }
 
 /* When a leaf below `vd` that answers failed first; never, if none did. The caller has the mutex. */
@@ -235,7 +241,7 @@ bh_may_go_on(spa_t *spa, const uint64_t *guids, uint32_t count)
 		vdev_t *top = root->vdev_child[c];
 
 		if (vdev_is_concrete(top))
-			may = is_whole(top, &answering) || has_all_of_late(top, &answering);
+			may = bh_is_held(top, is_whole, &answering) || has_all_of_late(top, &answering);
 	}
 	spa_config_exit(spa, SCL_VDEV, FTAG);
 	return (may);

@@ -10,8 +10,8 @@ use std::process::{Command, ExitCode, Stdio};
 use rustix::mount::{MountFlags, mount, mount_bind};
 use rustix::process::{WaitOptions, wait};
 
-use super::{COMMAND, step};
-use crate::place::{AGENT_PROGRAM_IN_MACHINE, FirstProcess, Folder};
+use super::{COMMAND, ssh, step};
+use crate::place::{AGENT_PROGRAM_IN_MACHINE, FirstProcess, Folder, Setup};
 
 /// Starts the lab; returns when the supervisor has ended.
 pub fn run(folder: &Folder) -> io::Result<ExitCode> {
@@ -25,6 +25,10 @@ pub fn run(folder: &Folder) -> io::Result<ExitCode> {
         .map_err(io::Error::from)
         .map_err(step("keep the program"))?;
     keep_agent_program(folder).map_err(step("keep the program of the agents"))?;
+    // Here, because a program that the command itself had started would outlive it.
+    if Setup::load(folder)?.has_ssh {
+        ssh::make_key(folder).map_err(step("make a key for ssh"))?;
+    }
     let path = folder.path().to_string_lossy().into_owned();
     let mut supervisor = command_in_front(folder);
     let supervisor = supervisor

@@ -2,7 +2,9 @@
 //! power heads off and on, and nothing of it is left afterwards, however it ended. Where this machine cannot
 //! run a lab, the tests say what it lacks and are skipped.
 
+use std::fs::Permissions;
 use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -620,6 +622,42 @@ fn a_lab_whose_command_is_killed_at_any_moment_is_gone_after_down() {
         );
         place.assert_empty();
     }
+}
+
+#[test]
+fn no_program_that_a_lab_needs_outlives_its_command_and_down() {
+    let place = Place::new();
+    // A program of the machine that takes its time, wherever the lab calls it.
+    let programs = place.path().join("programs");
+    std::fs::create_dir(&programs).expect("a folder");
+    let begun = programs.join("begun");
+    let slow = programs.join("ssh-keygen");
+    let script = format!("#!/bin/sh\ntouch {}\nsleep 600\n", begun.display());
+    std::fs::write(&slow, script).expect("written");
+    std::fs::set_permissions(&slow, Permissions::from_mode(0o700)).expect("executable");
+    let path = std::env::var("PATH").expect("a path");
+    let mut child = place
+        .command(&format!("up {} --keep-failed", place.file().display()))
+        .env("PATH", format!("{}:{path}", programs.display()))
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("bulkhead runs");
+    let deadline = Instant::now() + PATIENCE;
+    while !begun.exists() {
+        let ended = child.try_wait().expect("a state");
+        if ended.and_then(|status| status.code()) == Some(EXIT_INCAPABLE) {
+            skip("this machine cannot run a lab");
+            return;
+        }
+        assert!(ended.is_none(), "{ended:?}");
+        assert!(Instant::now() < deadline, "ssh-keygen was not called");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    kill(child);
+    place.ok("down");
+    std::fs::remove_dir_all(&programs).expect("removed");
+    place.assert_empty();
 }
 
 #[test]

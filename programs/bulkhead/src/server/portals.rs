@@ -30,12 +30,7 @@ pub struct Addresses {
 impl Addresses {
     /// The same with real ports in the place of 0, which are taken now.
     pub fn with_real_ports(mut self, early: &EarlySockets) -> Result<Self, ListenError> {
-        let portals = self.iscsi.iter_mut().map(|portal| &mut portal.address);
-        let listeners = self.nbd.iter_mut().filter_map(|one| match one {
-            ListenAddress::Tcp(address) => Some(address),
-            ListenAddress::Unix(_) => None,
-        });
-        for address in portals.chain(listeners).filter(|one| one.port() == 0) {
+        for address in self.tcp_mut().filter(|one| one.port() == 0) {
             *address = early.reserve(*address)?;
         }
         Ok(self)
@@ -46,6 +41,15 @@ impl Addresses {
         let portals = self.iscsi.iter().map(|portal| portal.address);
         let listeners = self.nbd.iter().filter_map(|listener| match listener {
             ListenAddress::Tcp(address) => Some(*address),
+            ListenAddress::Unix(_) => None,
+        });
+        portals.chain(listeners)
+    }
+
+    fn tcp_mut(&mut self) -> impl Iterator<Item = &mut SocketAddr> {
+        let portals = self.iscsi.iter_mut().map(|portal| &mut portal.address);
+        let listeners = self.nbd.iter_mut().filter_map(|one| match one {
+            ListenAddress::Tcp(address) => Some(address),
             ListenAddress::Unix(_) => None,
         });
         portals.chain(listeners)
@@ -140,13 +144,7 @@ impl Addresses {
     ) -> Result<Vec<SocketAddr>, ListenError> {
         let is_new =
             |address: &SocketAddr| address.port() == 0 || !before.tcp().any(|old| old == *address);
-        let portals = self.iscsi.iter_mut().map(|portal| &mut portal.address);
-        let listeners = self.nbd.iter_mut().filter_map(|one| match one {
-            ListenAddress::Tcp(address) => Some(address),
-            ListenAddress::Unix(_) => None,
-        });
-        let new: Vec<&mut SocketAddr> =
-            portals.chain(listeners).filter(|one| is_new(one)).collect();
+        let new: Vec<&mut SocketAddr> = self.tcp_mut().filter(|one| is_new(one)).collect();
         let opened = early.open(new.iter().map(|one| **one))?;
         for (place, real) in new.into_iter().zip(&opened) {
             *place = *real;

@@ -519,11 +519,7 @@ impl Serving {
         let addresses = self.listens_at();
         let portals = addresses.iscsi.iter().map(|portal| {
             let came = sessions.iter().filter(|session| {
-                let group = session
-                    .target
-                    .is_some()
-                    .then_some(session.portal_group)
-                    .flatten();
+                let group = session.target.as_ref().and(session.portal_group);
                 let mut peers = session.connections.iter().map(|one| one.peer);
                 group.is_some_and(|group| peers.any(|peer| is_by(portal, group, &peer)))
             });
