@@ -1,6 +1,10 @@
 #!/usr/bin/env bash
 # Builds the fuzz targets with coverage instrumentation on the pinned (stable) toolchain and
 # shares the given seconds among them. Usage: fuzz.sh SECONDS [TARGET...]
+#
+# Stable and without the address sanitizer on purpose: anyone can run it, and the parsers are in crates that forbid
+# unsafe code, so the language excludes what the sanitizer would find. Overflow checks and debug assertions
+# are on, and libFuzzer bounds the memory and the time of each input.
 set -euo pipefail
 cd "$(dirname "$0")/../fuzz"
 

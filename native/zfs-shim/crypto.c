@@ -1,10 +1,17 @@
 /*
- * AES-GCM by whoever does it best (decision 0021).
+ * AES-GCM by the faster of two implementations.
  *
  * The engine's own code does not use what newer processors can do, and on some has no assembly at
  * all. Its two entry points are interposed: a block of data, which is one piece of memory on
  * either side, is encrypted by the installed code; everything else (blocks of which only parts are
  * encrypted, other suites) goes on to the engine's own. Bytes are the same either way.
+ *
+ * `bulkhead bench crypto --seconds 0.4` compares them; on one virtual CPU with VAES, AES-256-GCM of 16 KiB: the
+ * engine 3246 MB/s, OpenSSL 3.0 3531, the processor's best 5403.  Where the engine has no assembly, on ARM for one,
+ * its generic code takes hundreds of times as long.  The installed code is `ring`, which TLS links anyway: no further
+ * package, no further licence.  At the start both encrypt the same 16 KiB: if the results differ, or ring is not
+ * quicker, the engine's code stays.  The key schedule is made anew for each block, because the engine hides its own;
+ * the figures include that.
  */
 #include "internal.h"
 

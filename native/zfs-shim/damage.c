@@ -1,6 +1,12 @@
 /*
  * Which data a pool knows to be damaged beyond repair.  The library keeps that log in user space,
- * too, but has a way to read it only in the kernel.
+ * too, but has a way to read it only in the kernel (spa_get_errlog() does nothing here).  So the lists on
+ * disk and those in memory are walked here, under the library's locks.  The format of the log has been the same
+ * since the feature head_errlog came; a record that does not read as four hexadecimal numbers is left out.
+ *
+ * With that feature each record has the transaction group in which the block was written, so that a snapshot that
+ * was made before it does not share the damage.  A record names the dataset that still has the block, not each
+ * snapshot that shares it.  A library that offers the list in user space would replace this file.
  */
 #include "internal.h"
 

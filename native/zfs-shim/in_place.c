@@ -1,6 +1,6 @@
 /*
  * Steps of a commit of the intent log that the library would hand to its task threads, and that
- * the committing thread carries out itself (decision 0010).
+ * the committing thread carries out itself (docs/decisions/0010-commits-in-place.md).
  *
  * A commit is a block of the log, checksummed and written; then a flush; then the release of
  * whoever waits.  The library passes it on from thread to thread at each step, and a wake-up costs

@@ -22,8 +22,14 @@ bh_library_function(const char *name)
  * The library keeps block buffers that nobody holds for 1/32 of the size that this tells, and keeps
  * that share to itself.  A block without its buffer costs a read three times the work: the buffer is
  * made, filled in from the cache of blocks, and another one dropped for it.  A quarter of the cache
- * it is.  Not more: what these buffers refer to is not given up before they are, and neither is dirty
- * data.
+ * it is.  Not more: what these buffers refer to is not given up before they are, in the order of last use and not in the
+ * cache's own order of worth, and neither is dirty data, which by default is at most another quarter.  The same bound
+ * limits how much a rewinding import verifies at a time, at most half of the cache.
+ *
+ * In turns with tgt on a loaded machine with two cores, all at real-time priority, on tmpfs, medians of the ratio to tgt's
+ * CPU per operation, together with the congestion control of local connections (crates/serving/src/stream.rs):
+ * 4k random reads at depth 32 0.35 before, 0.23 after; at depth 1 0.48 and 0.43; 1 MiB reads 0.62 and 0.46.
+ * `make bench` measures the same points.  Were the function renamed by a later library, only the gain would be lost.
  */
 #define	BH_BUFFERED_SHARE_FACTOR	8
 

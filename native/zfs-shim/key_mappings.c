@@ -8,6 +8,10 @@
  * at the same time.
  *
  * Who holds the lock waits for no device: it covers no more than the library's own locks of its keys, which are taken inside.
+ *
+ * Without this the server of `make requests` ended with SIGSEGV about once in two hundred runs.
+ * `cargo test -p zpool --test encryption many_who_look` shows it: without the lock the library ended the process in one of nine runs.
+ * Not looking with the key would hide the size of a volume; keeping all keys in use would keep them from being unloaded.
  */
 #include "internal.h"
 

@@ -1,5 +1,5 @@
 /*
- * How much space dirty data is expected to take (decision 0050).
+ * How much space dirty data is expected to take.
  *
  * The library takes 24 times the data: three places, each four times as large behind triple
  * parity, and all of it twice for deduplication.  A change that does not fit by that estimate waits
@@ -7,7 +7,21 @@
  * memory that dirty data may take, a stream of writes did little else.
  *
  * Here the parity is that of the devices.  Blocks of the levels above are counted as they become
- * dirty, each like data, so that three places are the most for them too.
+ * dirty, each like data, so that three places are the most for them too.  dRAID and deduplicated data keep
+ * the library's own estimate.
+ *
+ * With 2 GiB free, 85 MiB of dirty data were too much by the library's estimate: 1,200 writes of 1 MiB stopped 34 times
+ * (the library's dmu_tx_quota), and with three in place of 24 twice or not at all.  In turns in the same server on two
+ * cores, medians of two: 602 MB/s with 24, 1,173 with three, 1,389 with one, tgt 531
+ * (qemu-img bench -c 1200 -d 4 -s 1048576 -S 1048576 -t none -w).
+ *
+ * It is safe because the bound holds for each block on all levels.  The pool's own tables live in the 1/32 of the pool
+ * (at least 128 MiB) that the library keeps back, and what a single transaction reserves before it begins is
+ * still 24 times its size.  Not one place for data, although a volume without further copies takes no more: the
+ * number of copies can be raised while data that was counted with the lower one is dirty.
+ *
+ * crates/zpool/tests/volume_space.rs fills a pool in which blocks take twelve times their size.  With the parity left
+ * out, that pool stops in the middle of a transaction group.
  */
 #include "internal.h"
 

@@ -8,6 +8,11 @@
  * The records belong to the group that is open at the flush, not to that of the write.  Their bytes are
  * fetched when the log takes them, so they are the newest; a write that comes after that is in the same
  * group or a later one.  Replay leaves out what is on disk, hence never brings back older bytes.
+ *
+ * Frees are recorded at once; a note that was made before one is recorded behind it, with the contents after it.
+ * Of two flushes at a time the second waits until what the first took in hand is recorded, then commits.  Nobody who
+ * waits for a transaction holds a lock across it: notes are made inside transactions under a lock held for
+ * moments, and who makes records holds another.
  */
 #include "volume_impl.h"
 

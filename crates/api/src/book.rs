@@ -1,6 +1,16 @@
 //! What the file of accounts holds, and how the files of two heads become one. Heads that do not reach each
 //! other may both change theirs: what one removed does not come back from the other, and of two changes of one
 //! thing the later one holds. Pure; the order in which files are put together makes no difference.
+//!
+//! Every 30 seconds a head takes what the other's file has and its own lacks. Choosing the file with the greater revision
+//! instead brought a removed user back, with password and tokens. So each removal is remembered and wins (the newest 10,000;
+//! a head that was off while more were made could bring somebody back). A user who is added again is another one,
+//! known by name and moment. Role and password each have the revision in which they were given, one more than all that the head
+//! has seen: the greater one holds, at a tie the role that may do less.
+//!
+//! Files of older versions have no record of removals: of two files of which one is in the older form the one with the
+//! greater revision holds as a whole. So both heads should be updated before accounts are changed. The last admin of two parted heads
+//! may be removed on each, another one each time; `bulkhead user add` on a head makes one.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,6 +1,11 @@
 //! Heads among themselves. A request for a pool that another head serves goes to that head's API. Both
 //! sides prove that they know the appliance's key, bound to the very TLS connection (RFC 5705, RFC
 //! 9266): a certificate that nobody vouches for is enough then, and nothing can be replayed or relayed.
+//!
+//! The key is Corosync's, which every head has already and only root can read. After TLS 1.3 is agreed each side shows an
+//! HMAC, under that key, of what only the two ends of this connection can compute. A relay has two connections, and no proof
+//! fits both. Mutual TLS would need an authority: files to distribute, dates that end at night. A
+//! shared token could be stolen, and would be sent to whoever answers.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;

@@ -1,5 +1,7 @@
 //! Sets addresses and takes them away by one word with the kernel (rtnetlink(7)), where ip(8) would be a process for each:
-//! clients wait meanwhile.
+//! clients wait meanwhile. Two processes of `ip` took 35 ms of a move on a machine with two processors. Where the agent works on
+//! another machine, `ip` is still the way. The messages are put together here, tested against what `ip` sends: crates for
+//! rtnetlink would be three. If one is in the tree for another reason, use it.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr};

@@ -1,5 +1,7 @@
 //! What somebody should do about a state. The same value is shown by the command line, the API and the
-//! console, so that no two of them say different things.
+//! console, so that no two of them say different things. The pool's server makes it (`operations/next_step.rs` of the program),
+//! where the state is known. None of those that show it makes sentences of its own about a pool's state; the command is a field of
+//! its own, so that it can become a button.
 
 use std::fmt;
 

@@ -20,7 +20,8 @@ const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
 const KEEPALIVE_PROBES: u32 = 3;
 /// Congestion control of connections that stay on this machine. The kernel always has this one, which sends
 /// at once. One that paces (BBR, where the machine prefers it) sets a timer for every piece that it sends,
-/// which costs as much as a copy of the data, and nothing lies in between that could be congested.
+/// which costs as much as a copy of the data (in a virtual machine an exit to the host), and nothing lies in between that could
+/// be congested. Remote connections keep what the machine's owner chose.
 const CONGESTION_ON_THIS_MACHINE: &str = "reno";
 
 /// Who is connected.

@@ -1,5 +1,12 @@
 //! When the steps of a takeover happened, by the logs of Corosync, Pacemaker and the pool's server: which
-//! line tells which step, when it was written, and which steps belong to one takeover.
+//! line tells which step, when it was written, and which steps belong to one takeover. The API, the console and the drills
+//! read the same lines with this code.
+//!
+//! Each head reads the last 1 MiB of its own logs, and the head that is asked adds what the other online heads tell: a
+//! hand-over begins on one head and ends on the other, and after a crash only the survivor can tell. The logs are written
+//! anyway and cost nothing while a pool moves. Corosync and Pacemaker write neither year nor time zone;
+//! the moment at which the file was last written tells both. A new version of either may change its words:
+//! then steps are missing, and the drills fail. Steps of two heads are ordered by their clocks, which must agree.
 
 mod account;
 mod clock;

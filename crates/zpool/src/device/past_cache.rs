@@ -4,6 +4,13 @@
 //! page that somebody writes to meanwhile, so nobody may: the library has one I/O at a time on
 //! a block, blocks begin and end at pages here, and the file's readers do not read ahead, which
 //! would bring pages of several blocks as one.
+//!
+//! What remains is another program that reads ahead in the file of a pool in use, just where a large write is under way and a
+//! small one comes beside it. That was tried, with asynchronous direct writes, two such readers and small writes next to them,
+//! and not seen on ext4 of Linux 6.18, whose pages can hold several blocks. Should it happen, the kernel says so in its log and
+//! fails the next flush, and such a page is read with a checksum error until it is dropped; ext4 writes back only its
+//! changed blocks, so what is on the disk is right. XFS before Linux 6.6 writes such a page back as a whole, and other file systems
+//! were not tried: they keep the page cache for large writes.
 
 use std::io::IoSlice;
 use std::ops::Deref;

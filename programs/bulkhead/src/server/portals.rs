@@ -1,5 +1,18 @@
 //! Where the server listens, and how that is changed while it runs: [`Addresses`] decides, [`Serving::listen_at`] does
-//! it. What was asked for holds until the server ends; the next start goes by its options again.
+//! it. What was asked for holds until the server ends; the next start goes by its options again, or on a pair by the
+//! appliance file. There `portal add` and `remove` refuse, and `appliance apply` says `portal set` to each running server
+//! before it writes a file or configures Pacemaker: an address in use refuses before anything differs.
+//!
+//! All of a change is done, or nothing: TLS files are read, the new sockets are bound and listen, then what runs is
+//! exchanged, under the lock that every change of exports takes. Port 0 is exchanged for the real port at once, so that an address has
+//! one name.
+//!
+//! * *Nothing is kept in the pool*: addresses belong to the machine, and the pool's next owner has others.
+//! * *No file of the server's own*: two places would say where it listens.
+//! * *Not by Pacemaker's `reload-agent`*: it needs the addresses as parameters of the resource. Where no earlier start has recorded
+//!   these as reloadable, Pacemaker restarts the resource, and a reload that fails is a failed resource, which is stopped.
+//!
+//! So `bind`, `listen` and `CAP_NET_BIND_SERVICE` stay allowed ([`crate::confine`]).
 //!
 //! [`Serving::listen_at`]: super::serving::Serving::listen_at
 

@@ -1,6 +1,15 @@
 //! Rescues: what a volume or a snapshot holds, on a local NBD socket, beside the exports. A rescue
 //! of the volume itself has it alone. What exists only for a rescue, a clone, is written down in
 //! the pool before it is made, so that the next start removes what a killed server left.
+//!
+//! * *Why in the pool's server*: the pool is open in one process, and only that process can keep initiators away from a
+//!   volume that is exported. Without a server the command line starts one that serves nothing else.
+//! * *A unit under rescue is not ready; it is not unmapped.* Unmapping would change what is stored about exports, and
+//!   some initiators forget a disk that vanishes. An NBD export vanishes, because NBD cannot say "later".
+//! * *The server notices the end*, because nothing runs in a process that is killed: the command line holds a lock
+//!   (flock), and its end, whatever the cause, ends the rescue.
+//! * *NBD and not a file*: a FUSE file system would be one more protocol in this process. `nbdfuse` makes a file of the
+//!   socket in a process of its own.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};

@@ -1,5 +1,13 @@
 //! Whether clients have room to write: what the pool's watch knows of its space, and what is told of it. The
 //! decisions are pure: the caller says what it saw, and when.
+//!
+//! Space is what the root dataset says (after parity, after what ZFS keeps back), not the devices' size, allocated and
+//! free: on a small pool ZFS keeps back half, on raidz a third is parity, and 51 % allocated was shown in green while clients got
+//! ENOSPC. With a volume that has less than its size reserved, what is written and reserved counts as full; without one only
+//! what is written, because no client can be refused, and a pool of reserved volumes would be full from its first day.
+//!
+//! A pool is told to be full at 80, 90 and 95 %, each once, and to have room again 2 points below. The first refused write is an event,
+//! an error in the log, an advice and an alert.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
