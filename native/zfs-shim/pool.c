@@ -621,9 +621,13 @@ await_records(spa_t *spa)
 }
 
 static int
-clear_errors(spa_t *spa, uint64_t vdev_guid)
+clear_errors(spa_t *spa, uint64_t vdev_guid, boolean_t resumes)
 {
 	vdev_t *vd = NULL;
+
+	/* A device that is opened may be read from at once. Whoever resumes has made sure that it lacks nothing. */
+	if (!resumes && spa_suspended(spa))
+		return (EAGAIN);
 
 	/* Another host may have taken the pool while it was suspended here. */
 	if (spa_multihost(spa) && spa_suspended(spa) && spa_mmp_remote_host_activity(spa))
@@ -645,16 +649,16 @@ clear_errors(spa_t *spa, uint64_t vdev_guid)
 	 */
 	(void) spa_vdev_state_exit(spa, NULL, 0);
 
-	return (zio_resume(spa) != 0 ? EIO : 0);
+	return (resumes && zio_resume(spa) != 0 ? EIO : 0);
 }
 
 int32_t
-bh_pool_clear(const char *name, uint64_t vdev_guid)
+bh_pool_clear(const char *name, uint64_t vdev_guid, uint32_t resumes)
 {
 	spa_t *spa;
 	int error;
 
-	BH_WITH_POOL(name, spa, error, refuse_read_only, clear_errors(spa, vdev_guid));
+	BH_WITH_POOL(name, spa, error, refuse_read_only, clear_errors(spa, vdev_guid, resumes != 0));
 	return (error);
 }
 
@@ -737,7 +741,7 @@ static int
 bring_online(spa_t *spa, uint64_t vdev_guid, int flags, vdev_state_t *reached)
 {
 	await_records(spa);
-	int error = is_faulted(spa, vdev_guid) ? clear_errors(spa, vdev_guid) : 0;
+	int error = is_faulted(spa, vdev_guid) ? clear_errors(spa, vdev_guid, B_FALSE) : 0;
 
 	return (error != 0 ? error : vdev_online(spa, vdev_guid, flags, reached));
 }

@@ -203,8 +203,10 @@ int32_t bh_pool_scrub(const char *name, uint32_t command);
 int32_t bh_pool_trim(const char *name, const uint64_t *vdev_guids, uint32_t count,
     uint32_t command);
 
-/* guid 0: every device.  Resumes a suspended pool; EIO when it failed again at once. */
-int32_t bh_pool_clear(const char *name, uint64_t vdev_guid);
+/*
+ * guid 0: every device.  A suspended pool goes on if resumes is not 0, EIO when it failed again at once; else EAGAIN.
+ */
+int32_t bh_pool_clear(const char *name, uint64_t vdev_guid, uint32_t resumes);
 /* ESTALE when a device that is not among those that answer may hold what they lack, so that a pool must not resume. */
 int32_t bh_pool_may_go_on(const char *name, const uint64_t *vdev_guids, uint32_t count);
 /*

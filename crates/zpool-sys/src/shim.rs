@@ -181,7 +181,7 @@ unsafe extern "C" {
         count: u32,
         command: u32,
     ) -> i32;
-    pub fn bh_pool_clear(name: *const c_char, vdev_guid: u64) -> i32;
+    pub fn bh_pool_clear(name: *const c_char, vdev_guid: u64, resumes: u32) -> i32;
     pub fn bh_pool_may_go_on(name: *const c_char, vdev_guids: *const u64, count: u32) -> i32;
     pub fn bh_pool_standings(name: *const c_char, out: *mut *mut nvlist) -> i32;
     pub fn bh_vdev_add(name: *const c_char, vdev_tree: *mut nvlist) -> i32;

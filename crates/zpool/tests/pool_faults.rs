@@ -10,7 +10,7 @@ use support::{
     write_something,
 };
 use zpool::device::faults::{Fault, Faults};
-use zpool::pool::{DeviceState, ScanState, ScrubCommand, Suspension};
+use zpool::pool::{DeviceState, GoesOn, ScanState, ScrubCommand, Suspension};
 use zpool::{Engine, GroupKind, Pool, PoolErrorKind, PoolSpec};
 
 /// Longer than a disk of a busy machine takes for a request.
@@ -162,7 +162,11 @@ fn pool_without_devices_suspends_says_so_and_goes_on_when_they_are_back() {
         for device in &devices {
             faults.lift(device);
         }
-        pool.clear(None).expect("clear");
+        let refused = pool
+            .clear(None)
+            .expect_err("nobody asked what its devices lack");
+        assert_eq!(refused.kind, PoolErrorKind::Suspended);
+        assert_eq!(pool.go_on(None, false).expect("clear"), GoesOn::AsItIs);
         writer
             .join()
             .expect("no panic")
@@ -213,7 +217,7 @@ fn pool_that_suspends_in_the_middle_of_a_change_is_cleared() {
             for device in &devices {
                 faults.lift(device);
             }
-            pool.clear(None).expect("clear");
+            assert_eq!(pool.go_on(None, false).expect("clear"), GoesOn::AsItIs);
             change.join().expect("no panic").expect("the spare is in");
         });
         assert_eq!(pool.status().expect("status").leaves().len(), 3);

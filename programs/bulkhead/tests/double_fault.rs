@@ -191,6 +191,23 @@ fn a_leg_that_lacks_acknowledged_writes_is_not_served_and_the_word_for_it_is_nam
 }
 
 #[test]
+fn a_pool_that_begins_anew_without_a_leg_does_not_resume_with_it_before() {
+    let (machine, mut server) = with_stale_leg_back();
+    let said = clear(&machine, WORD);
+    assert!(said.out.contains("next start"), "{} {}", said.out, said.err);
+    // The server still has some tenths of a second, in which the other leg is back.
+    fail(&machine, &[]);
+    let ends = Instant::now() + Duration::from_millis(200);
+    while Instant::now() < ends {
+        let again = clear(&machine, "");
+        assert_ne!(again.code, 0, "{}", again.out);
+    }
+    assert_eq!(server.wait(), UNAVAILABLE, "{}", machine.log());
+    let server = serve(&machine);
+    assert_eq!(server.stop(), 0, "{}", machine.log());
+}
+
+#[test]
 fn with_the_word_the_pool_begins_anew_with_the_leg_that_is_back() {
     let (machine, mut server) = with_stale_leg_back();
     let said = clear(&machine, WORD);

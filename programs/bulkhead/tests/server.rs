@@ -351,6 +351,10 @@ fn a_pool_without_devices_is_suspended_says_so_and_resumes() {
         machine.log().contains("the pool is suspended")
     });
     std::fs::write(&faults, "").expect("written");
+    // With one of them alone the pool would begin anew, which ends this server.
+    eventually("both devices work again", || {
+        machine.log().matches("works again").count() == 2
+    });
     resume(&machine);
     ended.store(true, Ordering::Release);
     let written = writer.join().expect("no panic");

@@ -250,17 +250,20 @@ impl Pool {
         self.checked("trim", code)
     }
 
-    /// Forgets the errors of a device, or of all, and tries again what failed: this is how a
-    /// suspended pool goes on once its devices are back. Waits for devices that are asked something; see
-    /// [`Pool::go_on`].
+    /// Forgets the errors of a device, or of all, and uses it again. A suspended pool goes on by [`Pool::go_on`] only.
     pub fn clear(&self, device: Option<&str>) -> Result<(), PoolError> {
+        self.clear_and(device, false)
+    }
+
+    /// The same, and what failed is tried again where the pool `resumes`. Waits for devices that are asked something.
+    pub(super) fn clear_and(&self, device: Option<&str>, resumes: bool) -> Result<(), PoolError> {
         const DOING: &str = "clear";
         let guid = match device {
             Some(device) => self.find(DOING, device)?.guid,
             None => 0,
         };
         // SAFETY: the library runs; the name is copied.
-        let code = unsafe { sys::bh_pool_clear(self.c_name().as_ptr(), guid) };
+        let code = unsafe { sys::bh_pool_clear(self.c_name().as_ptr(), guid, u32::from(resumes)) };
         match errno(code) {
             Errno::IO => self.refuse(DOING, PoolErrorKind::Suspended),
             _ => self.checked(DOING, code),

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
@@ -24,9 +25,13 @@ const DOING: &str = "clear";
 const ANSWER_SLACK: Duration = Duration::from_secs(5);
 /// How long a device that answers again may take to do the flush that it owes.
 const RELEASE_WAIT: Duration = Duration::from_secs(3);
-/// Pause between two looks at such a device.
+/// How long the other devices are waited for when one answers again: what failed together often comes back together.
+const RETURN_WAIT: Duration = Duration::from_secs(1);
+/// Pause between two looks at such devices.
 const RELEASE_LOOK_INTERVAL: Duration = Duration::from_millis(50);
-/// The library clears one pool at a time: another thread could only wait for what the first one waits for.
+/// One attempt at a time: what one finds out must not change by what another one does. One that ends with a start from
+/// the devices that are back keeps others out until that start is given up: a pool that resumed meanwhile would write to
+/// devices that the next start is told to do without.
 static UNDER_WAY: AtomicBool = AtomicBool::new(false);
 
 /// Places and numbers of devices that answer.
@@ -57,6 +62,8 @@ pub struct Anew {
     pub word: Option<Word>,
     /// The devices that it does without.
     pub without: Vec<PathBuf>,
+    /// The pool does not resume in this process until this is dropped.
+    attempt: Arc<Attempt>,
 }
 
 impl Pool {
@@ -98,36 +105,31 @@ impl Pool {
         device: Option<&str>,
         missing_are_not_newer: bool,
     ) -> Result<GoesOn, PoolError> {
+        let attempt = Attempt::begin().ok_or_else(|| self.waits())?;
         let is_suspended = |pool: &Self| pool.health().is_some_and(|one| one.suspended.is_some());
-        let deadline = Instant::now() + RELEASE_WAIT;
+        let begun = Instant::now();
         loop {
             let owing = device::owing_flushes();
             if owing.is_empty() && !is_suspended(self) {
-                break;
+                return self.clear(device).map(|()| GoesOn::AsItIs);
             }
             // Asked beside the library, which cannot look at any device while one owes a flush, and which would read from
             // one that lacks something as soon as it had opened it.
             let answering = self.answering()?;
-            if !owing.iter().all(|path| answering.contains_key(path)) {
-                return self.anew(&owing, &answering, missing_are_not_newer);
-            }
-            if owing.is_empty() {
-                if !self.may_go_on(&answering)? {
-                    return self.anew(&owing, &answering, missing_are_not_newer);
+            let may = owing.iter().all(|path| answering.contains_key(path))
+                && (!owing.is_empty() || self.may_go_on(&answering)?);
+            match may {
+                true if owing.is_empty() => {
+                    return self.clear_and(device, true).map(|()| GoesOn::AsItIs);
                 }
-                break;
+                // It does in a moment what it owes, or the process ends.
+                true if begun.elapsed() > RELEASE_WAIT => return Err(self.waits()),
+                false if begun.elapsed() > RETURN_WAIT => {
+                    return self.anew(attempt, &owing, &answering, missing_are_not_newer);
+                }
+                _ => std::thread::sleep(RELEASE_LOOK_INTERVAL),
             }
-            // It does in a moment what it owes, or the process ends.
-            if Instant::now() > deadline {
-                return Err(self.waits());
-            }
-            std::thread::sleep(RELEASE_LOOK_INTERVAL);
         }
-        if UNDER_WAY.swap(true, Ordering::AcqRel) {
-            return Err(self.waits());
-        }
-        let _under_way = UnderWay;
-        self.clear(device).map(|()| GoesOn::AsItIs)
     }
 
     /// The devices that answer, with their numbers.
@@ -192,6 +194,7 @@ impl Pool {
     /// The start that is possible with the devices that answer.
     fn anew(
         &self,
+        attempt: Attempt,
         owing: &[PathBuf],
         answering: &Answering,
         missing_are_not_newer: bool,
@@ -217,6 +220,7 @@ impl Pool {
             (doubt, _) => Ok(GoesOn::Anew(Anew {
                 word: doubt.map(|doubt| doubt.word()),
                 without: here.legs.missing_paths(),
+                attempt: Arc::new(attempt),
             })),
         }
     }
@@ -234,10 +238,21 @@ fn doubt_of(legs: &Legs) -> Option<Doubt> {
     }
 }
 
-/// The clear that is under way, until it is dropped.
-struct UnderWay;
+/// The attempt that is under way, until it is dropped.
+#[derive(Debug, PartialEq, Eq)]
+struct Attempt;
 
-impl Drop for UnderWay {
+impl Attempt {
+    /// None while there is another one.
+    fn begin() -> Option<Self> {
+        match UNDER_WAY.swap(true, Ordering::AcqRel) {
+            true => None,
+            false => Some(Self),
+        }
+    }
+}
+
+impl Drop for Attempt {
     fn drop(&mut self) {
         UNDER_WAY.store(false, Ordering::Release);
     }
