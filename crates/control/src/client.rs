@@ -96,13 +96,28 @@ impl Client {
             is_noted: self.is_noted,
         };
         let mut sending = Sending::new(&self.stream, descriptor);
-        frame::send(&mut sending, &question).map_err(|error| self.broken(&error))?;
+        if let Err(error) = frame::send(&mut sending, &question) {
+            return Err(self
+                .last_words(&error)
+                .unwrap_or_else(|| self.broken(&error)));
+        }
         loop {
             match frame::receive(&mut self.stream).map_err(|error| self.broken(&error))? {
                 Message::Progress(text) => progress(&text),
                 Message::Answer(answer) => return Ok(answer),
                 Message::Failure(failure) => return Err(failure),
             }
+        }
+    }
+
+    /// What a server said before it closed the connection, which is why a request could not be sent.
+    fn last_words(&mut self, error: &FrameError) -> Option<Failure> {
+        if !error.is_closed_to_us() {
+            return None;
+        }
+        match frame::receive(&mut self.stream) {
+            Ok(Message::Failure(failure)) => Some(failure),
+            _ => None,
         }
     }
 

@@ -4,7 +4,9 @@ use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 use std::mem::MaybeUninit;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
+use std::time::Instant;
 
+use rustix::io::Errno;
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
@@ -44,19 +46,21 @@ impl Write for Sending<'_> {
     }
 }
 
-/// Reads from a socket, and keeps the descriptor that came along, if one did. More than one is
+/// Reads from a socket until a deadline, and keeps the descriptor that came along, if one did. More than one is
 /// closed at once.
 pub struct Receiving<'a> {
     stream: &'a UnixStream,
+    deadline: Instant,
     /// What came along.
     pub descriptor: Option<OwnedFd>,
 }
 
 impl<'a> Receiving<'a> {
-    /// Nothing came along yet.
-    pub fn new(stream: &'a UnixStream) -> Self {
+    /// Nothing came along yet. Reads fail with [`io::ErrorKind::TimedOut`] from `deadline` on.
+    pub fn until(stream: &'a UnixStream, deadline: Instant) -> Self {
         Self {
             stream,
+            deadline,
             descriptor: None,
         }
     }
@@ -67,12 +71,16 @@ impl Read for Receiving<'_> {
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
         let mut ancillary = RecvAncillaryBuffer::new(&mut space);
         let mut parts = [IoSliceMut::new(bytes)];
-        let received = recvmsg(
-            self.stream,
-            &mut parts,
-            &mut ancillary,
-            RecvFlags::CMSG_CLOEXEC,
-        )?;
+        let left = self.deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        self.stream.set_read_timeout(Some(left))?;
+        let flags = RecvFlags::CMSG_CLOEXEC;
+        let received = match recvmsg(self.stream, &mut parts, &mut ancillary, flags) {
+            Err(Errno::AGAIN) => return Err(io::ErrorKind::TimedOut.into()),
+            other => other?,
+        };
         for message in ancillary.drain() {
             if let RecvAncillaryMessage::ScmRights(descriptors) = message {
                 for descriptor in descriptors {
@@ -97,6 +105,7 @@ pub fn is_hung_up(stream: &UnixStream) -> bool {
 mod tests {
     use super::*;
     use std::os::fd::AsFd;
+    use std::time::Duration;
 
     #[test]
     fn a_descriptor_arrives_with_the_bytes_it_was_sent_with() {
@@ -105,7 +114,7 @@ mod tests {
         Sending::new(&near, Some(question.as_fd()))
             .write_all(b"take this")
             .expect("sent");
-        let mut receiving = Receiving::new(&far);
+        let mut receiving = Receiving::until(&far, Instant::now() + Duration::from_secs(60));
         let mut bytes = [0; 9];
         receiving.read_exact(&mut bytes).expect("received");
         assert_eq!(&bytes, b"take this");

@@ -32,6 +32,19 @@ pub enum FrameError {
     Malformed(#[from] serde_json::Error),
 }
 
+impl FrameError {
+    /// Whether the other side took too long.
+    pub fn is_late(&self) -> bool {
+        matches!(self, Self::Io(error) if error.kind() == io::ErrorKind::TimedOut)
+    }
+
+    /// Whether the other side takes no more; what it said before it closed can still be read.
+    pub fn is_closed_to_us(&self) -> bool {
+        use io::ErrorKind::{BrokenPipe, ConnectionReset};
+        matches!(self, Self::Io(error) if matches!(error.kind(), BrokenPipe | ConnectionReset))
+    }
+}
+
 /// Sends one value as a frame.
 pub fn send<T: Serialize>(to: &mut impl Write, value: &T) -> Result<(), FrameError> {
     to.write_all(&framed(value)?)?;

@@ -19,6 +19,7 @@ pub mod failure;
 pub mod frame;
 pub mod key;
 pub mod lock;
+pub mod places;
 pub mod portal;
 pub mod replication;
 pub mod request;

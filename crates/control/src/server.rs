@@ -6,7 +6,6 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
@@ -19,12 +18,13 @@ use crate::descriptor::{Receiving, is_hung_up};
 use crate::failure::{Failure, FailureKind};
 use crate::frame::{self, FrameError, PROTOCOL_VERSION};
 use crate::lock::PoolLock;
+use crate::places::{self, Place, Places};
 use crate::request::{Request, ServerRequest};
 
-/// Connections served at the same time; one more is told to come again.
-pub const CONNECTIONS_MAX: usize = 32;
 /// Longest time that a connection may stay without a request.
-const IDLE_SECONDS_MAX: u64 = 300;
+const IDLE_MAX: Duration = Duration::from_secs(300);
+/// Longest time in which a connection that has no place may say what it wants.
+const HEARING_MAX: Duration = Duration::from_secs(1);
 
 /// Longest time that a starting server waits for a command to let go of the pool.
 const COMMAND_WAIT: Duration = Duration::from_secs(10);
@@ -254,10 +254,10 @@ fn answers(socket: &Path, patience: Duration) -> bool {
 }
 
 fn accept_all(listener: &UnixListener, handler: &Arc<dyn Handler>, activity: &Arc<Activity>) {
-    let connections = Arc::new(AtomicUsize::new(0));
+    let places = Arc::new(Places::default());
     loop {
         match listener.accept() {
-            Ok((stream, _)) => admit(stream, handler, &connections, activity),
+            Ok((stream, _)) => admit(stream, handler, places.arrive(), activity),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) if error.raw_os_error() == Some(EMFILE) => {
                 tracing::warn!("control socket: no file descriptor left for a connection");
@@ -271,32 +271,14 @@ fn accept_all(listener: &UnixListener, handler: &Arc<dyn Handler>, activity: &Ar
 /// "Too many open files": passes when connections end.
 const EMFILE: i32 = rustix::io::Errno::MFILE.raw_os_error();
 
-/// Gives a connection its thread, or tells it to come again.
-fn admit(
-    stream: UnixStream,
-    handler: &Arc<dyn Handler>,
-    connections: &Arc<AtomicUsize>,
-    activity: &Arc<Activity>,
-) {
-    let place = Place(connections.clone());
-    if connections.fetch_add(1, Ordering::Relaxed) >= CONNECTIONS_MAX {
-        let busy = Failure::new(
-            FailureKind::Busy,
-            "the server answers too many questions now",
-        )
-        .advise("try again in a moment");
-        let mut stream = stream;
-        let _ = stream.set_write_timeout(Some(Duration::from_millis(100)));
-        let _ = frame::send(&mut stream, &Message::Failure(busy));
-        return;
-    }
+/// Gives a connection its thread.
+fn admit(stream: UnixStream, handler: &Arc<dyn Handler>, place: Place, activity: &Arc<Activity>) {
     let handler = handler.clone();
     let activity = Arc::clone(activity);
     let spawned = std::thread::Builder::new()
         .name("control-client".into())
         .spawn(move || {
-            let _place = place;
-            if let Err(error) = converse(stream, handler.as_ref(), &activity) {
+            if let Err(error) = converse(stream, handler.as_ref(), place, &activity) {
                 tracing::debug!(error = %crate::failure::chain(&error), "control connection");
             }
         });
@@ -305,45 +287,52 @@ fn admit(
     }
 }
 
-/// A place among [`CONNECTIONS_MAX`].
-struct Place(Arc<AtomicUsize>);
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
 /// Answers one connection until it is closed or idle for too long.
 fn converse(
     mut stream: UnixStream,
     handler: &dyn Handler,
+    mut place: Place,
     activity: &Activity,
 ) -> Result<(), FrameError> {
-    let idle = Some(Duration::from_secs(IDLE_SECONDS_MAX));
-    stream.set_read_timeout(idle)?;
-    stream.set_write_timeout(idle)?;
+    let hearing_ends = Instant::now() + HEARING_MAX;
     let peer = rustix::net::sockopt::socket_peercred(&stream).map_err(io::Error::from)?;
     let asker = Asker {
         uid: peer.uid.as_raw(),
         pid: peer.pid.as_raw_nonzero().get(),
     };
     loop {
-        let mut receiving = Receiving::new(&stream);
+        let deadline = match place.is_served() {
+            true => Instant::now() + IDLE_MAX,
+            false => hearing_ends,
+        };
+        let mut receiving = Receiving::until(&stream, deadline);
         let received = frame::receive::<serde_json::Value>(&mut receiving);
         let descriptor = receiving.descriptor;
         let _active = activity.begin();
-        let (owed, message) = match received {
-            Ok(value) => match understand(value) {
-                Ok(question) => witnessed(&stream, handler, asker, question, descriptor),
-                Err(failure) => (Vec::new(), Message::Failure(failure)),
-            },
+        let admitted = match received {
+            Ok(value) => understand(value).and_then(|question| {
+                place.admit(&question.request)?;
+                Ok(question)
+            }),
             Err(FrameError::Closed) => return Ok(()),
             Err(error) => {
-                let failure = Failure::usage(crate::failure::chain(&error));
+                let failure = match place.is_served() || !error.is_late() {
+                    true => Failure::usage(crate::failure::chain(&error)),
+                    false => places::busy(),
+                };
+                stream.set_write_timeout(Some(HEARING_MAX))?;
                 let _ = frame::send(&mut stream, &Message::Failure(failure));
                 return Err(error);
             }
+        };
+        // Who does not read must not keep those out who are to be heard.
+        stream.set_write_timeout(Some(match place.is_served() {
+            true => IDLE_MAX,
+            false => HEARING_MAX,
+        }))?;
+        let (owed, message) = match admitted {
+            Ok(question) => witnessed(&stream, handler, asker, question, descriptor),
+            Err(failure) => (Vec::new(), Message::Failure(failure)),
         };
         stream.write_all(&owed)?;
         frame::send(&mut stream, &message)?;

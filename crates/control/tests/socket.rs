@@ -3,13 +3,14 @@
 use std::io::{Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::PathBuf;
-use std::sync::mpsc::{Sender, channel};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use control::answer::Done;
-use control::request::ServerRequest;
+use control::places::{CONNECTIONS_MAX, URGENT_MAX};
+use control::request::{PoolRequest, ServerRequest, VolumeRequest};
 use control::server::ListenError;
 use control::{Answer, Client, Failure, FailureKind, Handler, PoolLock, Request, Server};
 
@@ -182,4 +183,115 @@ fn a_client_that_does_not_read_holds_no_work_up() {
         left = rest;
     }
     assert!((1..REPORTS).contains(&reports), "{reports} reports");
+}
+
+/// Connections that have a place each, and ask for nothing more.
+fn fill(path: &Path) -> Vec<Client> {
+    let ask = |_| {
+        let mut client = Client::connect(path).expect("connect");
+        let ping = Request::Server(ServerRequest::Ping);
+        assert!(client.call(ping, &mut |_| ()).is_ok());
+        client
+    };
+    (0..CONNECTIONS_MAX).map(ask).collect()
+}
+
+fn assert_busy(outcome: Result<Answer, Failure>) {
+    let failure = outcome.expect_err("no place");
+    assert_eq!(failure.kind, FailureKind::Busy, "{failure:?}");
+    assert!(failure.advice.is_some());
+}
+
+#[test]
+fn a_client_without_a_place_is_told_so_whenever_it_asks() {
+    let (_directory, path, _server) = start();
+    let held = fill(&path);
+    let list = || Request::Volume(VolumeRequest::List);
+    let mut at_once = Client::connect(&path).expect("connect");
+    assert_busy(at_once.call(list(), &mut |_| ()));
+    // One that asks when it was given up already.
+    let mut late = Client::connect(&path).expect("connect");
+    let mut silent = UnixStream::connect(&path).expect("connect");
+    let mut said = String::new();
+    silent.read_to_string(&mut said).expect("the end");
+    assert!(said.contains(r#""kind":"busy""#), "{said}");
+    assert_busy(late.call(list(), &mut |_| ()));
+    // One whose question is longer than what the socket takes before somebody reads.
+    let long = format!(
+        r#"{{"version":1,"request":{{"volume":"list"}}{}}}"#,
+        " ".repeat(4 << 20)
+    );
+    assert!(raw(&path, &framed(&long)).contains(r#""kind":"busy""#));
+    drop(held);
+}
+
+#[test]
+fn what_an_agent_asks_gets_through_without_a_place() {
+    let (_directory, path, _server) = start();
+    let mut held = fill(&path);
+    let mut client = Client::connect(&path).expect("connect");
+    let ping = || Request::Server(ServerRequest::Ping);
+    assert_eq!(client.call(ping(), &mut |_| ()), Ok(Done::already("here")));
+    let list = || Request::Volume(VolumeRequest::List);
+    assert_busy(client.call(list(), &mut |_| ()));
+    // On the connection that was refused something, as commands do.
+    let export = || Request::Pool(PoolRequest::Export);
+    for urgent in [Request::Status, export()] {
+        let failure = client.call(urgent, &mut |_| ()).expect_err("as it answers");
+        assert_eq!(failure.kind, FailureKind::NotFound);
+    }
+    // It has a place as soon as there is one.
+    held.pop();
+    let deadline = Instant::now() + Duration::from_secs(60);
+    let is_refused = || {
+        let mut client = Client::connect(&path).expect("connect");
+        let failure = client.call(list(), &mut |_| ()).expect_err("as it answers");
+        failure.kind == FailureKind::Busy
+    };
+    while is_refused() {
+        assert!(Instant::now() < deadline, "nobody has the place");
+    }
+}
+
+/// Answers a ping; everything else waits until the test lets go.
+struct Stuck(Mutex<Sender<()>>, Mutex<Receiver<()>>);
+
+impl Handler for Stuck {
+    fn handle(&self, request: Request, _: &mut dyn FnMut(&str)) -> Result<Answer, Failure> {
+        if request != Request::Server(ServerRequest::Ping) {
+            self.0.lock().expect("unharmed").send(()).expect("heard");
+            // Ends when the test does.
+            let _ = self.1.lock().expect("unharmed").recv();
+        }
+        Ok(Done::already("here"))
+    }
+}
+
+#[test]
+fn exports_that_hang_without_a_place_keep_no_ping_out() {
+    let directory = tempfile::tempdir().expect("directory");
+    let path = directory.path().join("tank.sock");
+    let server = Server::bind(&path).expect("bind");
+    let ((begun, begins), (end, ends)) = (channel(), channel());
+    let handler = Arc::new(Stuck(Mutex::new(begun), Mutex::new(ends)));
+    server.serve(handler).expect("serve");
+    let held = fill(&path);
+    let export = || Request::Pool(PoolRequest::Export);
+    let hang = |_| {
+        let mut client = Client::connect(&path).expect("connect");
+        std::thread::spawn(move || client.call(export(), &mut |_| ()))
+    };
+    let hanging: Vec<_> = (0..URGENT_MAX).map(hang).collect();
+    let limit = Duration::from_secs(60);
+    hanging.iter().for_each(|_| {
+        begins.recv_timeout(limit).expect("each is performed");
+    });
+    let mut client = Client::connect(&path).expect("connect");
+    assert_busy(client.call(export(), &mut |_| ()));
+    let ping = Request::Server(ServerRequest::Ping);
+    assert!(client.call(ping, &mut |_| ()).is_ok());
+    drop((held, end));
+    hanging.into_iter().for_each(|one| {
+        let _ = one.join().expect("answered");
+    });
 }

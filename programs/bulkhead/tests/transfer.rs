@@ -6,9 +6,12 @@ mod common;
 use std::io::{Read, Write};
 use std::process::{Child, Stdio};
 
-use common::Machine;
 use common::heads::{Head, MIB, SIZE, fill, noise};
 use common::nbd::Nbd as Client;
+use common::{Machine, eventually};
+
+/// How many streams a server lets in at a time.
+const STREAMS_MAX: usize = 8;
 
 #[test]
 fn snapshots_travel_while_clients_are_attached() {
@@ -94,6 +97,34 @@ fn without_servers(near: &Machine, far: &Machine) {
     let answer: serde_json::Value = serde_json::from_str(&text).expect(&text);
     assert_eq!(answer["snapshots"][0], "tank/deep/copy@one");
     assert!(answer["bytes"].as_u64() > Some(SIZE as u64), "{answer}");
+}
+
+/// Nothing comes on their standard input, and nobody closes it.
+#[test]
+fn streams_that_hang_leave_places_for_all_other_requests() {
+    let head = Head::new();
+    let machine = &head.machine;
+    let hang = |number: usize| {
+        let mut child = head.start_receive(&format!("snapshot receive tank/copy{number}"));
+        (child.stdin.take(), child)
+    };
+    let mut hanging: Vec<_> = (0..STREAMS_MAX).map(hang).collect();
+    eventually("one more is refused", || {
+        let said = head.receive("snapshot receive tank/more", b"no stream");
+        said.code == 5 && said.err.contains("8 streams")
+    });
+    machine.ok("volume create tank/other --size 1M");
+    machine.ok("snapshot create tank/other@one");
+    machine.refused("snapshot send tank/other@one", 5, "8 streams");
+    let (input, mut first) = hanging.pop().expect("one");
+    drop(input);
+    assert!(!first.wait().expect("it ends").success());
+    machine.ok("snapshot send tank/other@one --estimate");
+    machine.ok("pool export tank");
+    for (input, mut child) in hanging {
+        assert!(!child.wait().expect("the server lets go").success());
+        drop(input);
+    }
 }
 
 /// Feeds a part of the stream, and waits until the server has taken some of it.

@@ -64,6 +64,8 @@ pub struct Core {
     audit: Lines,
     /// Of requests that may wait for the pool.
     places: Places,
+    /// Of streams that a client's descriptor holds.
+    streams: Places,
 }
 
 impl Core {
@@ -90,7 +92,8 @@ impl Core {
             events: Mutex::new(events),
             changing: Mutex::new(()),
             audit,
-            places: Places::default(),
+            places: Places::of_requests(),
+            streams: Places::of_streams(),
         }
     }
 
@@ -241,6 +244,7 @@ impl Core {
             ServerRequest::Ping if self.is_ending() => Err(ends(&self.name)),
             ServerRequest::Ping => Ok(Done::already(format!("serving pool {}", self.name))),
             ServerRequest::Reload => {
+                let _place = self.places.take(&self.name)?;
                 self.serving.read_again()?;
                 secrets::seal(self);
                 Ok(Done::changed("the exports were read again"))
@@ -370,6 +374,7 @@ impl Core {
         attached: Attached<'_>,
         progress: &mut dyn FnMut(&str),
     ) -> Result<Answer, Failure> {
+        let _place = self.streams.take(&self.name)?;
         let pool = self.pool.require()?;
         let context = Context {
             pool: &pool,
