@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
+use control::Failure;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -51,6 +52,25 @@ pub struct Entry {
     /// How many more of the kind there were within a minute, where it is a line for several.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub count: Option<u64>,
+}
+
+impl Entry {
+    /// The entry of what has just ended, with that failure or well. Its code is that of a command.
+    pub fn ended(self, failure: Option<&Failure>) -> Self {
+        Self {
+            at_ms: crate::now_ms(),
+            outcome: outcome(failure),
+            code: failure.map_or(0, |failure| failure.kind.exit_code().into()),
+            ..self
+        }
+    }
+}
+
+/// The word for how something ended.
+pub(crate) fn outcome(failure: Option<&Failure>) -> String {
+    let kind = failure.map(|failure| serde_json::to_value(failure.kind).unwrap_or_default());
+    let word = kind.as_ref().and_then(|kind| kind.as_str());
+    word.unwrap_or("done").to_owned()
 }
 
 /// The logs of a head.

@@ -17,7 +17,7 @@ use serde_json::{Map, Value, json};
 use units::PoolName;
 
 use crate::Api;
-use crate::audit::Entry;
+use crate::audit::{self, Entry};
 use crate::caller::{self, By, Caller, Link};
 use crate::role::{confirmation, role_of, verb};
 use crate::routes::{Input, ROUTES, Reply, Route, Source, Work};
@@ -560,11 +560,9 @@ fn finish(
     performed: Performed,
 ) -> Response {
     let (response, outcome) = match performed.outcome {
-        Ok(Outcome::Ready(response)) => (*response, "done".to_owned()),
-        Ok(Outcome::Reply(reply)) => (success(route.status, reply), "done".to_owned()),
+        Ok(Outcome::Ready(response)) => (*response, audit::outcome(None)),
+        Ok(Outcome::Reply(reply)) => (success(route.status, reply), audit::outcome(None)),
         Err(failure) => {
-            let kind = serde_json::to_value(failure.kind).unwrap_or_default();
-            let kind = kind.as_str().unwrap_or("failed").to_owned();
             let response = match (route.path, failure.kind) {
                 ("/session", FailureKind::Denied) => log_in_first(api),
                 _ => {
@@ -575,7 +573,7 @@ fn finish(
                     )
                 }
             };
-            (response, kind)
+            (response, audit::outcome(Some(&failure)))
         }
     };
     let Told {

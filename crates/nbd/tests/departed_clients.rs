@@ -27,12 +27,12 @@ fn write(client: &mut Client, cookie: u64, byte: u8, length: usize) {
     client.send(&vec![byte; length]);
 }
 
-/// What is on the device when the only worker has done what it had to do before.
-fn contents(client: &mut Client, device: &FaultyDevice, length: usize) -> Vec<u8> {
+/// That this is on the device when the only worker has done what it had to do before.
+fn assert_holds(client: &mut Client, device: &FaultyDevice, bytes: &[u8]) {
     device.set(Operation::Read, Fault::Slow);
-    client.request(0, 0, 99, 0, length as u32);
+    client.request(0, 0, 99, 0, bytes.len() as u32);
     assert_eq!(client.simple(), (0, 99));
-    client.take(length)
+    assert!(client.take(bytes.len()) == bytes);
 }
 
 /// The client repeats W1 on a new connection, writes W2, and is answered both.
@@ -73,6 +73,19 @@ fn serve_slowly() -> (Arc<FaultyDevice>, NbdServer, std::net::SocketAddr) {
     (device, server, address)
 }
 
+/// The same, with a client whose write W1 meets `fault` and hangs.
+fn hanging_write(
+    fault: Fault,
+    length: usize,
+) -> (Arc<FaultyDevice>, NbdServer, std::net::SocketAddr, Client) {
+    let (device, server, address) = serve_slowly();
+    let mut first = Client::ready(address, 0);
+    device.set(Operation::Write, fault);
+    write(&mut first, 1, 1, length);
+    wait_until("W1 hangs", || device.hanging(Operation::Write) == 1);
+    (device, server, address, first)
+}
+
 /// The same, with a read that keeps the worker busy: what has to wait is queued behind it.
 fn busy_worker() -> (Arc<FaultyDevice>, NbdServer, std::net::SocketAddr, Client) {
     let (device, server, address) = serve_slowly();
@@ -105,70 +118,42 @@ fn a_write_in_the_queue_of_a_client_that_left_has_no_effect() {
         device.release(Operation::Read);
         assert_eq!(other.simple(), (0, 7));
         other.take(512);
-        assert!(
-            contents(&mut again, &device, length)
-                .iter()
-                .all(|byte| *byte == 2)
-        );
+        assert_holds(&mut again, &device, &vec![2; length]);
     }
 }
 
 #[test]
 fn a_write_that_waits_for_a_lock_has_no_effect_after_its_client_left() {
     for length in [SMALL, LARGE] {
-        let (device, _server, address) = serve_slowly();
-        let mut first = Client::ready(address, 0);
-        device.set(Operation::Write, Fault::HangNext);
-        write(&mut first, 1, 1, length);
-        wait_until("W1 waits", || device.hanging(Operation::Write) == 1);
+        let (device, _server, address, first) = hanging_write(Fault::HangNext, length);
         drop(first);
         let mut again = come_back(address, length);
         device.release(Operation::Write);
-        assert!(
-            contents(&mut again, &device, length)
-                .iter()
-                .all(|byte| *byte == 2)
-        );
+        assert_holds(&mut again, &device, &vec![2; length]);
     }
 }
 
 #[test]
 fn a_client_is_served_again_when_what_takes_effect_has_done_so() {
-    let (device, server, address) = serve_slowly();
-    let mut first = Client::ready(address, 0);
-    device.set(Operation::Write, Fault::HangNextInEffect);
-    write(&mut first, 1, 1, SMALL);
-    wait_until("W1 takes effect", || device.hanging(Operation::Write) == 1);
+    let (device, server, address, first) = hanging_write(Fault::HangNextInEffect, SMALL);
     drop(first);
     let mut again = is_kept_waiting(address);
     device.release(Operation::Write);
     assert_eq!(again.option_reply(7), 1);
     assert_eq!(again.simple(), (0, 2));
     wait_until("the first session is over", || is_quiet(&server, 1));
-    assert!(
-        contents(&mut again, &device, SMALL)
-            .iter()
-            .all(|byte| *byte == 2)
-    );
+    assert_holds(&mut again, &device, &[2; SMALL]);
 }
 
 /// The network was cut: the server has not heard that the first connection is no more.
 #[test]
 fn what_a_connection_of_unknown_fate_asked_for_happens_before_a_new_one_is_served() {
-    let (device, _server, address) = serve_slowly();
-    let mut cut_off = Client::ready(address, 0);
-    device.set(Operation::Write, Fault::HangNext);
-    write(&mut cut_off, 1, 1, SMALL);
-    wait_until("W1 waits", || device.hanging(Operation::Write) == 1);
+    let (device, _server, address, _cut_off) = hanging_write(Fault::HangNext, SMALL);
     let mut again = is_kept_waiting(address);
     device.release(Operation::Write);
     assert_eq!(again.option_reply(7), 1);
     assert_eq!(again.simple(), (0, 2));
-    assert!(
-        contents(&mut again, &device, SMALL)
-            .iter()
-            .all(|byte| *byte == 2)
-    );
+    assert_holds(&mut again, &device, &[2; SMALL]);
 }
 
 #[test]
@@ -184,11 +169,7 @@ fn zeroes_in_the_queue_of_a_client_that_left_have_no_effect() {
     assert_eq!(again.simple(), (0, 2));
     device.release(Operation::Zero);
     wait_until("the first session is over", || is_quiet(&server, 1));
-    assert!(
-        contents(&mut again, &device, SMALL)
-            .iter()
-            .all(|byte| *byte == 2)
-    );
+    assert_holds(&mut again, &device, &[2; SMALL]);
 }
 
 /// Its thread is in a flush: it can neither read the write that waits in the socket nor see the end.
@@ -207,9 +188,5 @@ fn a_write_behind_a_flush_that_hangs_has_no_effect_after_its_client_left() {
     device.release(Operation::Flush);
     wait_until("its session is over", || is_quiet(&server, 0));
     let mut again = Client::ready(address, 0);
-    assert!(
-        contents(&mut again, &device, SMALL)
-            .iter()
-            .all(|byte| *byte == 1)
-    );
+    assert_holds(&mut again, &device, &[1; SMALL]);
 }

@@ -4,7 +4,6 @@
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::UNIX_EPOCH;
 
 use api::audit::{Entry, Lines};
 use control::{Asker, Effect, Failure, Request};
@@ -55,7 +54,7 @@ fn deed(asker: Asker, what: String, target: String) -> Entry {
 
 /// Writes the line down.
 pub fn write(lines: &Lines, entry: Entry, failure: Option<&Failure>) {
-    lines.write(&ended(entry, failure));
+    lines.write(&entry.ended(failure));
 }
 
 /// Does something that no server does, and writes it down in `log` and the system's log.
@@ -72,7 +71,7 @@ pub fn noted<T>(
     let done = work();
     if !is_noted() {
         let entry = deed(own, what.to_owned(), target.to_owned());
-        let entry = ended(entry, done.as_ref().err());
+        let entry = entry.ended(done.as_ref().err());
         tell_the_system(&entry);
         Lines::new(log).write(&entry);
     }
@@ -92,17 +91,6 @@ pub fn noted_request<T>(
             let verb = api::verb(&request);
             noted(log, &verb, pool.as_str(), || work(request))
         }
-    }
-}
-
-fn ended(entry: Entry, failure: Option<&Failure>) -> Entry {
-    let kind = failure.map(|failure| serde_json::to_value(failure.kind).unwrap_or_default());
-    let word = kind.as_ref().and_then(|kind| kind.as_str());
-    Entry {
-        at_ms: UNIX_EPOCH.elapsed().unwrap_or_default().as_millis() as u64,
-        outcome: word.unwrap_or("done").to_owned(),
-        code: failure.map_or(0, |failure| failure.kind.exit_code().into()),
-        ..entry
     }
 }
 

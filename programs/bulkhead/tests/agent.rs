@@ -5,13 +5,13 @@ mod common;
 
 use std::io::{BufRead, BufReader, Read};
 use std::net::{Ipv4Addr, TcpStream};
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::{Duration, Instant};
 
-use common::{Machine, eventually};
+use common::{Machine, eventually, executable};
 
 /// Exit codes of OCF 1.1.
 const OCF_SUCCESS: i32 = 0;
@@ -34,21 +34,13 @@ struct Head {
 
 impl Head {
     fn new() -> Self {
-        let machine = Machine::with_disks(&["a", "b"]);
-        let (a, b) = (machine.path("a"), machine.path("b"));
-        machine.ok(&format!(
-            "pool create tank mirror {} {}",
-            a.display(),
-            b.display()
-        ));
-        machine.ok("volume create tank/v --size 32M --sparse");
-        machine.ok("nbd export tank/v --name v");
+        let machine = Machine::with_exported_volume();
         // Everything in 127/8 is this machine's, and no two test processes share a number.
         let number = NEXT_ADDRESS.fetch_add(1, Ordering::Relaxed);
         let process = std::process::id();
         let address = format!("127.{}.{}.{number}", 64 + process / 250 % 64, process % 250);
         let head = Self { machine, address };
-        head.describe(&[a, b]);
+        head.describe(&["a", "b"].map(|disk| head.machine.path(disk)));
         head
     }
 
@@ -57,16 +49,7 @@ impl Head {
     }
 
     fn describe(&self, disks: &[PathBuf]) {
-        let address = &self.address;
-        let text = format!(
-            "format = 1\nname = \"test\"\n\
-             [networks.lo]\nsubnets = [\"127.0.0.0/8\"]\nheartbeat = 0\n\
-             [heads.left]\nnumber = 1\n\
-             links = {{ lo = {{ interface = \"lo\", addresses = [\"127.0.0.1\"] }} }}\n\
-             [pools.tank]\nhome = \"left\"\narc = \"128M\"\ndisks = {disks:?}\n\
-             addresses = [{{ network = \"lo\", address = \"{address}\" }}]\n"
-        );
-        std::fs::write(self.file(), text).expect("written");
+        self.machine.describe(&self.address, disks);
     }
 
     fn agent_command(&self, action: &str) -> Command {
@@ -132,19 +115,6 @@ impl Head {
 
     fn pool_state(&self) -> serde_json::Value {
         self.machine.ok("pool list --json").json()[0]["state"].clone()
-    }
-
-    /// A program that stands in the place of another, before all others in the path.
-    fn stand_in(&self, name: &str, says: &str) -> String {
-        let folder = self.machine.path("bin");
-        std::fs::create_dir_all(&folder).expect("a folder");
-        let path = folder.join(name);
-        let text = format!("#!/bin/sh\ncat <<'END'\n{says}\nEND\n");
-        std::fs::write(&path, text).expect("written");
-        let mode = std::fs::Permissions::from_mode(0o755);
-        std::fs::set_permissions(&path, mode).expect("permitted");
-        let path = std::env::var("PATH").unwrap_or_default();
-        format!("{}:{path}", folder.display())
     }
 }
 
@@ -493,7 +463,7 @@ fn another_heads_pool_is_started_after_a_confirmed_fence_only() {
         eprintln!("skipped: this host's name {name} is none that a head can have");
         return;
     }
-    let path = head.stand_in("cibadmin", &node_state(name));
+    let path = head.machine.stand_in("cibadmin", &node_state(name));
     let history = |status: &str| {
         format!(
             "<pacemaker-result><fence_history><fence_event action=\"off\" target=\"{name}\" \
@@ -501,11 +471,11 @@ fn another_heads_pool_is_started_after_a_confirmed_fence_only() {
              </pacemaker-result>"
         )
     };
-    head.stand_in("stonith_admin", &history("failed"));
+    head.machine.stand_in("stonith_admin", &history("failed"));
     head.start_is_refused(&[("PATH", &path)], "stonith_admin --confirm");
     let server = "pool-server tank --no-nbd --no-iscsi --stopped-owner somebody";
     head.machine.refused(server, 6, "was not exported by");
-    head.stand_in("stonith_admin", &history("success"));
+    head.machine.stand_in("stonith_admin", &history("success"));
     let output = head.agent_with("start", &[("PATH", &path)]);
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(OCF_SUCCESS), "{said}");
@@ -668,9 +638,7 @@ fn ocf_tester(head: &Head, way: &[&str], agent: &str, parameters: &[&str]) -> Op
         return None;
     }
     let script = head.machine.path("agent");
-    std::fs::write(&script, agent).expect("written");
-    let mode = std::fs::Permissions::from_mode(0o755);
-    std::fs::set_permissions(&script, mode).expect("permitted");
+    executable(&script, agent);
     let words = [way, &[judges[0], "-n", "test"]].concat();
     let options = parameters.iter().flat_map(|parameter| ["-o", parameter]);
     let output = Command::new(words[0])

@@ -4,12 +4,11 @@
 mod common;
 
 use std::io::{BufRead, BufReader, Write};
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use common::Machine;
 use common::nbd::Nbd;
+use common::{Machine, program};
 
 const EXIT_WARNINGS: i32 = 11;
 const EXIT_ERRORS: i32 = 12;
@@ -295,9 +294,7 @@ exec sleep 1000
 
 /// Stands in for what would need a running Corosync.
 fn stand_in(folder: &Path, name: &str, script: &str) {
-    let path = folder.join(name);
-    std::fs::write(&path, format!("#!/bin/sh\n{script}\n")).expect("written");
-    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).expect("permitted");
+    program(&folder.join(name), script);
 }
 
 impl Namespaces {

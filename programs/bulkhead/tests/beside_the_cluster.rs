@@ -3,7 +3,6 @@
 
 mod common;
 
-use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
 use common::Machine;
@@ -40,25 +39,10 @@ fn a_look_at_a_pool_without_a_server_changes_no_byte_on_its_disks() {
 
 /// The command on a head whose appliance file has the pool, and whose Pacemaker says `resource` of it.
 fn on_a_head(machine: &Machine, words: &str, resource: &str) -> Command {
-    let disks = ["a", "b"].map(|disk| machine.path(disk));
-    let text = format!(
-        "format = 1\nname = \"test\"\n\
-         [networks.lo]\nsubnets = [\"127.0.0.0/8\"]\nheartbeat = 0\n\
-         [heads.left]\nnumber = 1\n\
-         links = {{ lo = {{ interface = \"lo\", addresses = [\"127.0.0.1\"] }} }}\n\
-         [pools.tank]\nhome = \"left\"\narc = \"128M\"\ndisks = {disks:?}\n\
-         addresses = [{{ network = \"lo\", address = \"127.0.0.1\" }}]\n"
-    );
-    std::fs::write(machine.path("appliance.toml"), text).expect("written");
-    let tools = machine.path("tools");
-    std::fs::create_dir_all(&tools).expect("a folder");
-    let tool = tools.join("cibadmin");
-    std::fs::write(&tool, format!("#!/bin/sh\necho '{resource}'\n")).expect("written");
-    std::fs::set_permissions(&tool, std::fs::Permissions::from_mode(0o755)).expect("a program");
+    machine.describe("127.0.0.1", &["a", "b"].map(|disk| machine.path(disk)));
     let mut command = machine.command(words);
-    let path = std::env::var("PATH").unwrap_or_default();
     command
-        .env("PATH", format!("{}:{path}", tools.display()))
+        .env("PATH", machine.stand_in("cibadmin", resource))
         .env("BULKHEAD_APPLIANCE", machine.path("appliance.toml"));
     command
 }

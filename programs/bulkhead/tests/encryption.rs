@@ -4,7 +4,6 @@
 mod common;
 
 use std::io::Write;
-use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -221,10 +220,7 @@ fn serve_with_programs(machine: &Machine) -> ServerProcess {
 fn program(machine: &Machine, name: &str, script: &str) {
     let folder = machine.path("programs");
     std::fs::create_dir_all(&folder).expect("folder");
-    let path = folder.join(name);
-    std::fs::write(&path, format!("#!/bin/sh\n{script}\n")).expect("program");
-    let mode = std::fs::Permissions::from_mode(0o755);
-    std::fs::set_permissions(&path, mode).expect("mode");
+    common::program(&folder.join(name), script);
 }
 
 #[test]

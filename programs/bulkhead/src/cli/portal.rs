@@ -1,6 +1,5 @@
 //! `bulkhead portal …`
 
-use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
@@ -35,30 +34,24 @@ pub enum PortalCommand {
     },
     /// Serve a pool at an address no more; the others go on
     #[command(visible_alias = "rm", after_help = REMOVE_EXAMPLES)]
-    Remove {
-        /// The pool.
-        #[command(flatten)]
-        pool: WhichPool,
-        /// Where.
-        #[command(flatten)]
-        places: Places,
-        /// Even though clients came in there: their sessions end
-        #[arg(long)]
-        in_use: bool,
-    },
+    Remove(Change),
     /// Serve a pool at these addresses and no others, which this machine may not have yet
     #[command(after_help = SET_EXAMPLES)]
-    Set {
-        /// The pool.
-        #[command(flatten)]
-        pool: WhichPool,
-        /// Where.
-        #[command(flatten)]
-        places: Places,
-        /// Even though clients came in by those that go: their sessions end
-        #[arg(long)]
-        in_use: bool,
-    },
+    Set(Change),
+}
+
+/// A change after which clients may be served no more.
+#[derive(Debug, Args)]
+pub struct Change {
+    /// The pool.
+    #[command(flatten)]
+    pool: WhichPool,
+    /// Where.
+    #[command(flatten)]
+    places: Places,
+    /// Even though clients came in by what goes: their sessions end
+    #[arg(long)]
+    in_use: bool,
 }
 
 const ADD_EXAMPLES: &str = "Examples:
@@ -92,18 +85,24 @@ pub struct Places {
 }
 
 impl Places {
-    fn nbd(&self) -> Vec<String> {
+    fn told(self) -> (Vec<IscsiPortal>, Vec<String>) {
         let from_here = |path: &PathBuf| std::path::absolute(path).unwrap_or_else(|_| path.clone());
         let listeners = self.nbd.iter().map(|listener| match listener {
             // The server has a working directory of its own.
             NbdAddress::Unix(path) => NbdAddress::Unix(from_here(path)).to_string(),
             NbdAddress::Tcp(_) => listener.to_string(),
         });
-        listeners.collect()
+        (self.iscsi, listeners.collect())
     }
+}
 
-    fn iscsi_addresses(&self) -> Vec<SocketAddr> {
-        self.iscsi.iter().map(|portal| portal.address).collect()
+impl Change {
+    fn told(
+        self,
+        request: impl FnOnce(Vec<IscsiPortal>, Vec<String>, bool) -> PortalRequest,
+    ) -> (WhichPool, PortalRequest) {
+        let (iscsi, nbd) = self.places.told();
+        (self.pool, request(iscsi, nbd, self.in_use))
     }
 }
 
@@ -117,33 +116,21 @@ impl PortalCommand {
                 places,
                 may_come,
             } => {
-                let nbd = places.nbd();
-                let iscsi = places.iscsi;
-                (
-                    pool,
-                    PortalRequest::Add {
-                        iscsi,
-                        nbd,
-                        may_come,
-                    },
-                )
+                let (iscsi, nbd) = places.told();
+                let request = PortalRequest::Add {
+                    iscsi,
+                    nbd,
+                    may_come,
+                };
+                (pool, request)
             }
-            Self::Remove {
-                pool,
-                places,
+            Self::Remove(change) => change.told(|iscsi, nbd, in_use| PortalRequest::Remove {
+                iscsi: iscsi.iter().map(|portal| portal.address).collect(),
+                nbd,
                 in_use,
-            } => {
-                let (iscsi, nbd) = (places.iscsi_addresses(), places.nbd());
-                (pool, PortalRequest::Remove { iscsi, nbd, in_use })
-            }
-            Self::Set {
-                pool,
-                places,
-                in_use,
-            } => {
-                let nbd = places.nbd();
-                let iscsi = places.iscsi;
-                (pool, PortalRequest::Set { iscsi, nbd, in_use })
+            }),
+            Self::Set(change) => {
+                change.told(|iscsi, nbd, in_use| PortalRequest::Set { iscsi, nbd, in_use })
             }
         };
         Plan::Ask {

@@ -8,6 +8,7 @@ pub mod nbd;
 pub mod tools;
 
 use std::io::{BufRead, BufReader};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -122,6 +123,28 @@ impl Machine {
         machine
     }
 
+    /// Writes an appliance file in which this machine serves `tank` at `address` from `disks`.
+    pub fn describe(&self, address: &str, disks: &[PathBuf]) {
+        let text = format!(
+            "format = 1\nname = \"test\"\n\
+             [networks.lo]\nsubnets = [\"127.0.0.0/8\"]\nheartbeat = 0\n\
+             [heads.left]\nnumber = 1\n\
+             links = {{ lo = {{ interface = \"lo\", addresses = [\"127.0.0.1\"] }} }}\n\
+             [pools.tank]\nhome = \"left\"\narc = \"128M\"\ndisks = {disks:?}\n\
+             addresses = [{{ network = \"lo\", address = \"{address}\" }}]\n"
+        );
+        std::fs::write(self.path("appliance.toml"), text).expect("written");
+    }
+
+    /// A path of programs in which one that prints this stands in the place of another.
+    pub fn stand_in(&self, name: &str, says: &str) -> String {
+        let folder = self.path("bin");
+        std::fs::create_dir_all(&folder).expect("a folder");
+        program(&folder.join(name), &format!("cat <<'END'\n{says}\nEND"));
+        let path = std::env::var("PATH").unwrap_or_default();
+        format!("{}:{path}", folder.display())
+    }
+
     /// Starts the server of `tank`, and waits until it listens.
     pub fn serve(&self, options: &str) -> ServerProcess {
         self.serve_with(options, |_| ())
@@ -233,6 +256,17 @@ impl Drop for ServerProcess {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// Makes a program of a shell's script.
+pub fn program(path: &Path, script: &str) {
+    executable(path, &format!("#!/bin/sh\n{script}\n"));
+}
+
+pub fn executable(path: &Path, text: &str) {
+    std::fs::write(path, text).expect("written");
+    let mode = std::fs::Permissions::from_mode(0o755);
+    std::fs::set_permissions(path, mode).expect("permitted");
 }
 
 /// Asks until `wanted` says yes; fails after a while.
