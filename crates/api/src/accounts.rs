@@ -89,6 +89,15 @@ impl Identity {
     }
 }
 
+/// What came of taking another head's accounts.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Merge {
+    /// Whether there was anything to take.
+    pub has_changed: bool,
+    /// Who is admin again, because the heads took the role from each other's last admins.
+    pub restored: Option<String>,
+}
+
 impl Accounts {
     /// The accounts kept in `folder`.
     pub fn new(folder: &Path) -> Self {
@@ -373,17 +382,21 @@ impl Accounts {
         Ok((!book.is_new()).then(|| serde_json::to_value(&*book).expect("accounts are JSON")))
     }
 
-    /// Takes what another head's file has that this one lacks; whether there was anything.
-    pub fn merge(&self, theirs: serde_json::Value) -> Result<bool, Failure> {
+    /// Takes what another head's file has that this one lacks.
+    pub fn merge(&self, theirs: serde_json::Value) -> Result<Merge, Failure> {
         let theirs: Book = serde_json::from_value(theirs)
             .map_err(|error| Failure::usage(format!("accounts of a head: {error}")))?;
         let own = self.book()?;
-        if own.merged(&theirs) == *own {
-            return Ok(false);
+        if own.merged(&theirs).book == *own {
+            return Ok(Merge::default());
         }
         self.edit(|book| {
-            *book = book.merged(&theirs);
-            Ok(true)
+            let merged = book.merged(&theirs);
+            *book = merged.book;
+            Ok(Merge {
+                has_changed: true,
+                restored: merged.restored,
+            })
         })
     }
 }
@@ -621,8 +634,11 @@ mod tests {
         assert!(left.exported().expect("read").is_none());
         left.add_user("anna", Role::Admin, PASSWORD).expect("added");
         let file = left.exported().expect("read").expect("some");
-        assert!(right.merge(file.clone()).expect("taken"));
-        assert!(!right.merge(file.clone()).expect("the same"));
+        assert!(right.merge(file.clone()).expect("taken").has_changed);
+        assert_eq!(
+            right.merge(file.clone()).expect("the same"),
+            Merge::default()
+        );
         assert!(right.log_in("anna", PASSWORD).expect("asked").is_some());
         right
             .add_user("bert", Role::Admin, PASSWORD)
@@ -642,6 +658,34 @@ mod tests {
             .expect("taken");
         for head in [left, right] {
             assert!(head.user("bert").is_none() && head.user("dora").is_some());
+        }
+    }
+
+    /// Each of two heads that do not reach each other takes the role from the other's last admin.
+    #[test]
+    fn two_heads_that_join_again_have_an_admin_whoever_asks_first() {
+        let of = |accounts: &Accounts| accounts.exported().expect("read").expect("some");
+        for left_asks_first in [true, false] {
+            let (_one, left) = accounts();
+            let (_two, right) = accounts();
+            left.add_user("anna", Role::Admin, PASSWORD).expect("added");
+            left.add_user("bert", Role::Admin, PASSWORD).expect("added");
+            right.merge(of(&left)).expect("taken");
+            left.remove_user("bert").expect("removed");
+            let demoted = right.change_user("anna", Some(Role::Operator), None);
+            demoted.expect("changed");
+            let (first, second) = match left_asks_first {
+                true => (&left, &right),
+                false => (&right, &left),
+            };
+            let merge = first.merge(of(second)).expect("taken");
+            assert_eq!(merge.restored.as_deref(), Some("anna"));
+            let merge = second.merge(of(first)).expect("taken");
+            assert_eq!((merge.has_changed, merge.restored), (true, None));
+            assert_eq!(of(first), of(second));
+            let anna = right.log_in("anna", PASSWORD).expect("asked");
+            assert_eq!(anna.expect("in").role, Role::Admin);
+            assert!(left.user("bert").is_none());
         }
     }
 }

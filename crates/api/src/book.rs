@@ -17,6 +17,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use crate::accounts::{TokenView, UserView};
+use crate::role::Role;
 
 /// Of files in an older form the newer one holds as a whole.
 pub(crate) const FORMAT: u32 = 2;
@@ -68,6 +69,13 @@ pub(crate) struct Book {
     /// With the revision in which it went.
     #[serde(default)]
     removed: BTreeMap<u64, BTreeSet<Removed>>,
+}
+
+/// What became of two heads' books.
+pub(crate) struct Merged {
+    pub(crate) book: Book,
+    /// Who is admin again, because nobody would be one.
+    pub(crate) restored: Option<String>,
 }
 
 impl Book {
@@ -130,14 +138,17 @@ impl Book {
     }
 
     /// What holds for both.
-    pub(crate) fn merged(&self, other: &Self) -> Self {
+    pub(crate) fn merged(&self, other: &Self) -> Merged {
         if self.format < FORMAT || other.format < FORMAT {
             let newer = if other.revision > self.revision {
                 other
             } else {
                 self
             };
-            return newer.clone();
+            return Merged {
+                book: newer.clone(),
+                restored: None,
+            };
         }
         let mut users: BTreeMap<(String, u64), User> = BTreeMap::new();
         for user in self.users.iter().chain(&other.users) {
@@ -172,13 +183,76 @@ impl Book {
         merged.forget_what_is_removed();
         merged.keep_the_last_of_each_name();
         merged.forget_what_is_removed();
+        let restored = merged.restore_an_admin(self, other);
         merged
             .users
             .sort_by(|a, b| order(&a.view).cmp(&order(&b.view)));
         merged.tokens.sort_by(|a, b| {
             (a.view.created_at_ms, &a.view.id).cmp(&(b.view.created_at_ms, &b.view.id))
         });
-        merged
+        Merged {
+            book: merged,
+            restored,
+        }
+    }
+
+    fn admins(&self) -> impl Iterator<Item = &User> {
+        let users = self.users.iter();
+        users.filter(|user| user.view.role == Role::Admin)
+    }
+
+    /// Makes somebody admin again if nobody is, though both heads had an admin: each took the role from the other's, or
+    /// removed them. Where a head had none, its last user was removed on purpose. It is a change like any other, so that it
+    /// holds on both heads. Of all who were admin on a head that is whoever was made first, and one who was removed only
+    /// where nobody else is left: as another user, because a removal holds for ever.
+    fn restore_an_admin(&mut self, one: &Self, other: &Self) -> Option<String> {
+        let has_admin = |book: &Self| book.admins().next().is_some();
+        if has_admin(self) || !has_admin(one) || !has_admin(other) {
+            return None;
+        }
+        let order = |user: &&User| {
+            let here = self.user(&user.view.name);
+            let is_removed =
+                here.is_none_or(|here| here.view.created_at_ms != user.view.created_at_ms);
+            let is_name_taken = is_removed && here.is_some();
+            let view = &user.view;
+            (
+                is_removed,
+                is_name_taken,
+                view.created_at_ms,
+                view.name.clone(),
+            )
+        };
+        let admins = one.admins().chain(other.admins());
+        let mut admin = admins.min_by_key(order)?.clone();
+        let (is_removed, ..) = order(&&admin);
+        let name = admin.view.name.clone();
+        self.begin_change();
+        if is_removed {
+            admin.view.created_at_ms = self.last_made(&name) + 1;
+            admin.password_at = self.revision;
+        } else {
+            admin = self.user(&name)?.clone();
+        }
+        (admin.view.role, admin.role_at) = (Role::Admin, self.revision);
+        self.users.retain(|user| user.view.name != name);
+        self.users.push(admin);
+        self.forget_what_is_removed();
+        Some(name)
+    }
+
+    /// When the latest user of that name was made, who may have been removed.
+    fn last_made(&self, wanted: &str) -> u64 {
+        let removed = self.removed.values().flatten();
+        let removed = removed.filter_map(|removed| match removed {
+            Removed::User {
+                name,
+                created_at_ms,
+            } if name == wanted => Some(*created_at_ms),
+            _ => None,
+        });
+        let present = self.user(wanted).map(|user| user.view.created_at_ms);
+        removed.chain(present).max().unwrap_or(0)
     }
 
     /// Both heads may have added somebody of the same name.
@@ -209,10 +283,9 @@ fn order(view: &UserView) -> (u64, &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Role;
 
     /// A head, as far as its accounts go.
-    #[derive(Clone, Default)]
+    #[derive(Clone, Debug, Default)]
     struct Head(Book);
 
     impl Head {
@@ -257,6 +330,14 @@ mod tests {
             });
         }
 
+        fn has_admin(&self) -> bool {
+            self.0.admins().next().is_some()
+        }
+
+        fn role(&self, name: &str) -> Option<Role> {
+            self.0.user(name).map(|user| user.view.role)
+        }
+
         fn names(&self) -> Vec<&str> {
             self.0
                 .users
@@ -274,12 +355,21 @@ mod tests {
         (head.clone(), head)
     }
 
+    /// The same with two admins.
+    fn parted_admins() -> (Head, Head) {
+        let (mut head, _) = parted();
+        head.give_role("bert", Role::Admin);
+        (head.clone(), head)
+    }
+
     /// They reach each other again; whoever asks first makes no difference.
     fn joined(left: &Head, right: &Head) -> Head {
-        let one = left.0.merged(&right.0);
-        assert_eq!(one, right.0.merged(&left.0));
-        assert_eq!(one, one.merged(&left.0));
-        assert_eq!(one, one.merged(&right.0));
+        let one = left.0.merged(&right.0).book;
+        assert_eq!(one, right.0.merged(&left.0).book);
+        for seen in [&left.0, &right.0] {
+            let again = one.merged(seen);
+            assert_eq!((&again.book, again.restored), (&one, None));
+        }
         Head(one)
     }
 
@@ -338,6 +428,99 @@ mod tests {
         assert_eq!(later.0.user("bert").expect("there").view.role, Role::Admin);
     }
 
+    /// Both heads took the admin that the other one kept.
+    #[test]
+    fn an_admin_remains_whatever_two_heads_did_apart() {
+        let mut head = Head::default();
+        for (name, at, role) in [
+            ("anna", 1, Role::Admin),
+            ("bert", 2, Role::Admin),
+            ("carl", 3, Role::Operator),
+        ] {
+            head.add(name, at, role);
+        }
+        let ways = ways(&head);
+        let mut restored = 0;
+        for left in &ways {
+            for right in &ways {
+                let both = joined(left, right);
+                let is_wanted = left.has_admin() && right.has_admin();
+                assert!(both.has_admin() || !is_wanted, "{left:?} {right:?}");
+                restored += usize::from(left.0.merged(&right.0).restored.is_some());
+            }
+        }
+        assert!(restored > 100, "{restored} of {}", ways.len().pow(2));
+    }
+
+    /// All that two changes in a row make of a head.
+    fn ways(head: &Head) -> Vec<Head> {
+        let names = ["anna", "bert", "carl"];
+        let mut ways = vec![head.clone()];
+        for first in 0..2 {
+            for way in ways.clone().into_iter().skip(first) {
+                for name in names {
+                    for change in 0..4 {
+                        let mut changed = way.clone();
+                        match (changed.0.user(name).is_some(), change) {
+                            (true, 0) => changed.give_role(name, Role::Operator),
+                            (true, 1) => changed.give_role(name, Role::Admin),
+                            (true, 2) => changed.remove(name),
+                            (false, 3) => changed.add(name, 10 + way.0.revision, Role::ReadOnly),
+                            _ => continue,
+                        }
+                        // What a head refuses by itself.
+                        if changed.has_admin() || changed.0.users.is_empty() {
+                            ways.push(changed);
+                        }
+                    }
+                }
+            }
+        }
+        ways
+    }
+
+    #[test]
+    fn of_admins_that_lost_the_role_apart_the_first_made_has_it_again() {
+        let (mut left, mut right) = parted_admins();
+        left.give_role("bert", Role::ReadOnly);
+        right.give_role("anna", Role::Operator);
+        let both = joined(&left, &right);
+        assert_eq!(both.role("anna"), Some(Role::Admin));
+        assert_eq!(both.role("bert"), Some(Role::ReadOnly));
+        let merged = left.0.merged(&right.0);
+        assert_eq!(merged.restored.as_deref(), Some("anna"));
+    }
+
+    #[test]
+    fn an_admin_who_was_removed_comes_back_only_where_nobody_else_is_left() {
+        let (mut left, mut right) = parted_admins();
+        left.give_role("bert", Role::Operator);
+        right.remove("anna");
+        let both = joined(&left, &right);
+        assert_eq!(both.names(), ["bert"]);
+        assert_eq!(both.role("bert"), Some(Role::Admin));
+        let (mut left, mut right) = parted_admins();
+        left.remove("bert");
+        right.remove("anna");
+        let mut both = joined(&left, &right);
+        assert_eq!(both.names(), ["anna"]);
+        // It is another user of that name: the removal holds, and tokens of the former one do not.
+        assert!(both.0.user("anna").expect("there").view.created_at_ms > 1);
+        both.add("dora", 50, Role::Admin);
+        both.remove("anna");
+        assert_eq!(joined(&both, &right).names(), ["dora"]);
+    }
+
+    /// The last user of a head may be removed, which locks the API.
+    #[test]
+    fn nobody_comes_back_where_the_last_user_was_removed_on_purpose() {
+        let (mut left, mut right) = parted_admins();
+        left.remove("bert");
+        left.remove("anna");
+        right.remove("anna");
+        assert!(joined(&left, &right).names().is_empty());
+    }
+
     #[test]
     fn a_token_that_was_revoked_or_whose_user_went_stays_away() {
         let (mut left, _) = parted();
@@ -385,7 +568,7 @@ mod tests {
         )
         .expect("a file of an older version");
         assert_eq!(joined(&left, &Head(old.clone())).0, old);
-        assert_eq!(Book::default().merged(&left.0), left.0);
+        assert_eq!(Book::default().merged(&left.0).book, left.0);
     }
 
     #[test]

@@ -33,6 +33,8 @@ use tokio::runtime::Handle;
 use tokio_rustls::TlsConnector;
 use zeroize::Zeroizing;
 
+use crate::accounts::Merge;
+use crate::audit::{Audit, Entry};
 use crate::caller::{By, Caller, Link, ROLE_HEADER, USER_HEADER};
 use crate::{Accounts, Api, Role};
 
@@ -281,7 +283,7 @@ impl Peers {
     }
 
     /// Takes what the accounts of other heads have that ours lack.
-    pub(crate) fn compare_accounts(&self, accounts: &Accounts) {
+    pub(crate) fn compare_accounts(&self, accounts: &Accounts, audit: &Audit) {
         let heads: Vec<String> = {
             let heads = self.0.heads.read().expect("no holder panics");
             heads.keys().cloned().collect()
@@ -291,11 +293,33 @@ impl Peers {
                 continue;
             };
             match accounts.merge(theirs) {
-                Ok(true) => tracing::info!(head, "took changes of accounts from another head"),
-                Ok(false) => {}
+                Ok(merge) => tell(&merge, &head, audit),
                 Err(failure) => tracing::warn!(head, %failure, "take the accounts of another head"),
             }
         }
+    }
+}
+
+/// Tells what came of the accounts of `head`.
+fn tell(merge: &Merge, head: &str, audit: &Audit) {
+    if merge.has_changed {
+        tracing::info!(head, "took changes of accounts from another head");
+    }
+    if let Some(user) = &merge.restored {
+        tracing::warn!(
+            head,
+            user,
+            "no admin was left of those whom this head and another one had while they did not reach each other: \
+             this user is admin again; see that this is right by `bulkhead user list`"
+        );
+        let entry = Entry {
+            who: "bulkhead".to_owned(),
+            from: format!("head {head}"),
+            what: "user.admin_again".to_owned(),
+            target: user.clone(),
+            ..Entry::default()
+        };
+        audit.changed(&entry.ended(None));
     }
 }
 
@@ -430,6 +454,25 @@ mod tests {
         assert!(!own.is_proven(Side::Server, &here, &headers));
         assert!(!other.is_proven(Side::Client, &here, &headers));
         assert!(!own.is_proven(Side::Client, &here, &HeaderMap::new()));
+    }
+
+    #[test]
+    fn an_admin_who_is_one_again_is_told_of() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let audit = Audit::new(folder.path(), &folder.path().join("commands.log"));
+        let restored = Some("anna".to_owned());
+        let merge = |restored| Merge {
+            has_changed: true,
+            restored,
+        };
+        tell(&merge(None), "right", &audit);
+        assert!(audit.newest(9).expect("readable").is_empty());
+        tell(&merge(restored), "right", &audit);
+        let told = audit.newest(9).expect("readable");
+        assert_eq!(
+            (told[0].target.as_str(), told[0].from.as_str()),
+            ("anna", "head right")
+        );
     }
 
     #[test]

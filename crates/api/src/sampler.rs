@@ -13,6 +13,7 @@ use control::{Answer, Request};
 use tokio::sync::broadcast;
 use units::PoolName;
 
+use crate::audit::Audit;
 use crate::backend::{Backend, Listener, PeerLosses, PoolPlace, Surroundings};
 use crate::operations::Operations;
 use crate::peer::Peers;
@@ -159,7 +160,7 @@ impl Sampler {
     }
 
     /// Looks for as long as the process lives.
-    pub fn run(&self, peers: &Peers, accounts: &Accounts) {
+    pub fn run(&self, peers: &Peers, accounts: &Accounts, audit: &Audit) {
         self.looking.lock().expect("no holder panics").peers = Some(peers.clone());
         let mut accounts_at = None::<Instant>;
         let mut last = None::<Instant>;
@@ -171,7 +172,7 @@ impl Sampler {
                 last = Some(Instant::now());
             }
             if accounts_at.is_none_or(|at| at.elapsed() >= ACCOUNTS_INTERVAL) {
-                peers.compare_accounts(accounts);
+                peers.compare_accounts(accounts, audit);
                 accounts_at = Some(Instant::now());
             }
             std::thread::sleep(LOOK_INTERVAL);

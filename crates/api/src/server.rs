@@ -153,7 +153,11 @@ pub async fn serve(backend: Arc<dyn Backend>, settings: Settings) -> Result<(), 
     let looking = Arc::clone(&api);
     std::thread::Builder::new()
         .name("sampler".into())
-        .spawn(move || looking.sampler.run(&peers, &looking.accounts))
+        .spawn(move || {
+            looking
+                .sampler
+                .run(&peers, &looking.accounts, &looking.audit)
+        })
         .map_err(ServeError::Thread)?;
     loop {
         tokio::time::sleep(SETTINGS_INTERVAL).await;
