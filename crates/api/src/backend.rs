@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
+use std::time::Instant;
 
 use control::answer::{Answer, PoolSummary};
 use control::key::KeyView;
@@ -181,8 +182,9 @@ pub trait Backend: Send + Sync + 'static {
         to: &HeadName,
         without_keys: bool,
     ) -> Result<Answer, Failure>;
-    /// Which of these keys are not to be had on this head. May take as long as key programs may.
-    fn missing_keys(&self, keys: &[KeyView]) -> Vec<MissingKey>;
+    /// Which of these keys are not to be had on this head; none if that was not found out by the deadline. After it no more
+    /// key programs are started.
+    fn missing_keys(&self, keys: &[KeyView], deadline: Instant) -> Option<Vec<MissingKey>>;
     /// What the cluster and the file say now.
     fn surroundings(&self) -> Surroundings;
     /// What the logs of this head tell of takeovers of a pool, by this head or another.

@@ -70,6 +70,8 @@ pub(crate) struct Api {
     pub(crate) peers: Peers,
     pub(crate) places: places::Places,
     pub(crate) hashed: Semaphore,
+    /// Of questions about keys by other heads.
+    pub(crate) key_looks: Arc<Semaphore>,
     pub(crate) limits: server::Counts,
 }
 
@@ -99,6 +101,7 @@ impl Api {
             peers,
             places: places::Places::default(),
             hashed: Semaphore::new(HASHED_MAX),
+            key_looks: Arc::new(Semaphore::new(peer_keys::LOOKS_MAX)),
             limits: server::Counts::default(),
         })
     }

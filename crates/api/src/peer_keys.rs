@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
 
 use axum::Extension;
 use axum::body::{Body, Bytes};
@@ -24,6 +25,16 @@ pub const MISSING_KEYS: &str = "/api/v1/peer/missing-keys";
 
 /// Longest list of keys that another head may ask about, in bytes.
 const KEYS_BYTES_MAX: usize = 2 << 20;
+/// Keys that another head may ask about at once; of more it asks again.
+const KEYS_MAX: usize = 256;
+/// Places of one of them.
+const PLACES_MAX: usize = 8;
+/// Longest name of a dataset or of a place, in bytes.
+const TEXT_BYTES_MAX: usize = 4096;
+/// Questions of other heads that are looked into at the same time.
+pub(crate) const LOOKS_MAX: usize = 2;
+/// Longest time that a look takes, beside that of the last key program: nobody waits longer for it.
+const LOOK_TIME_MAX: Duration = Duration::from_secs(30);
 
 /// A key that a head does not have.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -55,9 +66,13 @@ impl Peers {
         head: &str,
         keys: &[KeyView],
     ) -> Result<Vec<MissingKey>, Failure> {
-        let body = serde_json::to_vec(keys).expect("views are JSON");
-        self.answer(head, &Method::POST, MISSING_KEYS, body.into())
-            .await
+        let mut missing = Vec::new();
+        for keys in keys.chunks(KEYS_MAX) {
+            let body = serde_json::to_vec(keys).expect("views are JSON");
+            let answer = self.answer(head, &Method::POST, MISSING_KEYS, body.into());
+            missing.extend::<Vec<MissingKey>>(answer.await?);
+        }
+        Ok(missing)
     }
 
     async fn answer<T: DeserializeOwned>(
@@ -97,10 +112,77 @@ pub(crate) async fn missing(
     let Ok(keys) = serde_json::from_slice::<Vec<KeyView>>(&body) else {
         return StatusCode::BAD_REQUEST.into_response();
     };
+    if keys.len() > KEYS_MAX || !keys.iter().all(is_of_a_size) {
+        return StatusCode::PAYLOAD_TOO_LARGE.into_response();
+    }
+    // Each may start programs, which nobody ends when the head that asked is gone.
+    let Ok(place) = Arc::clone(&api.key_looks).try_acquire_owned() else {
+        return StatusCode::SERVICE_UNAVAILABLE.into_response();
+    };
     let backend = Arc::clone(&api.backend);
-    let looked = tokio::task::spawn_blocking(move || backend.missing_keys(&keys));
+    let looked = tokio::task::spawn_blocking(move || {
+        let _place = place;
+        backend.missing_keys(&keys, Instant::now() + LOOK_TIME_MAX)
+    });
     match looked.await {
-        Ok(missing) => axum::Json(missing).into_response(),
+        Ok(Some(missing)) => axum::Json(missing).into_response(),
+        Ok(None) => StatusCode::SERVICE_UNAVAILABLE.into_response(),
         Err(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
+    }
+}
+
+/// Whether its texts are no longer than those of a key.
+fn is_of_a_size(key: &KeyView) -> bool {
+    let texts = key.locations.iter().chain([&key.dataset]);
+    key.locations.len() <= PLACES_MAX && texts.map(String::len).all(|bytes| bytes <= TEXT_BYTES_MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::Ordering;
+
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::testing::{As, Head};
+
+    fn key(dataset: &str, places: &[&str]) -> Value {
+        let locations: Vec<&str> = places.to_vec();
+        json!({"dataset": dataset, "encryption": "aes-256-gcm", "loaded": true, "locations": locations})
+    }
+
+    fn asked(head: &Head, who: &As, keys: Vec<Value>) -> u16 {
+        head.ask(who, "POST", "/peer/missing-keys", keys.into()).0
+    }
+
+    /// A head that fell into the wrong hands has another one start a program for each key that it names.
+    #[test]
+    fn a_head_is_asked_for_so_many_keys_in_so_many_places_at_a_time_and_no_more() {
+        let head = Head::new();
+        let looked = || head.machine.keys_looked.swap(0, Ordering::AcqRel);
+        let fine = key("tank/v", &["prompt"; PLACES_MAX]);
+        let long = "x".repeat(TEXT_BYTES_MAX + 1);
+        let refused = [
+            vec![fine.clone(); KEYS_MAX + 1],
+            vec![fine.clone(), key("tank/v", &["prompt"; PLACES_MAX + 1])],
+            vec![key(&long, &["prompt"])],
+            vec![key("tank/v", &[&format!("file:///{long}")])],
+        ];
+        for keys in refused {
+            assert_eq!((asked(&head, &As::Head, keys), looked()), (413, 0));
+        }
+        let most = vec![fine; KEYS_MAX];
+        assert_eq!(
+            (asked(&head, &As::Nobody, most.clone()), looked()),
+            (403, 0)
+        );
+        assert_eq!(
+            (asked(&head, &As::Head, most.clone()), looked()),
+            (200, KEYS_MAX)
+        );
+        let held = head.api.key_looks.try_acquire_many(LOOKS_MAX as u32);
+        assert_eq!((asked(&head, &As::Head, most.clone()), looked()), (503, 0));
+        drop(held);
+        assert_eq!((asked(&head, &As::Head, most), looked()), (200, KEYS_MAX));
     }
 }

@@ -3,11 +3,11 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use api::{MissingKey, Peers};
 use appliance::Appliance;
-use control::key::{KeyLocation, KeyRequest, KeyView};
+use control::key::{KeyLocation, KeyLocationError, KeyRequest, KeyView};
 use control::{Answer, Failure, FailureKind, Request};
 use units::{HeadName, PoolName};
 
@@ -18,6 +18,8 @@ use crate::{key_source, reach};
 const ANSWER_WAIT: Duration = Duration::from_secs(30);
 /// Most keys that a failure names.
 const NAMED_MAX: usize = 3;
+/// The keys were not looked for within that time.
+const LATE: &str = "it did not answer in time";
 /// What is known of a volume that is not encrypted.
 const PLAIN: &str = "off";
 
@@ -30,26 +32,41 @@ pub struct Way {
     pub port: u16,
 }
 
-/// Which of these keys are not to be had on this machine.
-pub fn missing_here(keys: &[KeyView]) -> Vec<MissingKey> {
-    let missing = |key: &KeyView| {
+/// Which of these keys are not to be had on this machine; none if that was not found out by the deadline. No key is
+/// looked for after it.
+pub fn missing_here(keys: &[KeyView], deadline: Instant) -> Option<Vec<MissingKey>> {
+    let mut missing = Vec::new();
+    for key in keys {
         let mut wrong = Vec::new();
+        let mut is_here = false;
         for place in &key.locations {
-            let found = place
-                .parse::<KeyLocation>()
-                .map_err(|error| error.to_string());
-            match found.map(|place| key_source::fetch(&place)) {
-                Ok(Ok(_)) => return None,
-                Ok(Err(error)) => wrong.push(error.to_string()),
-                Err(error) => wrong.push(error),
+            if Instant::now() >= deadline {
+                return None;
+            }
+            match look_at(place) {
+                Ok(()) => {
+                    is_here = true;
+                    break;
+                }
+                Err(why) => wrong.push(why),
             }
         }
-        Some(MissingKey {
-            dataset: key.dataset.clone(),
-            why: wrong.join("; "),
-        })
-    };
-    keys.iter().filter_map(missing).collect()
+        if !is_here {
+            missing.push(MissingKey {
+                dataset: key.dataset.clone(),
+                why: wrong.join("; "),
+            });
+        }
+    }
+    Some(missing)
+}
+
+fn look_at(place: &str) -> Result<(), String> {
+    let place: KeyLocation = place
+        .parse()
+        .map_err(|error: KeyLocationError| error.to_string())?;
+    let found = key_source::fetch(&place);
+    found.map(drop).map_err(|error| error.to_string())
 }
 
 /// Refuses a move of `pool` from one head to another that lacks keys. A remark where that could not be found
@@ -77,7 +94,7 @@ pub fn check(
         peers.set_heads([from, to].map(addresses).into_iter().collect());
         let looked = look(common, &peers, pool, (from, to));
         let limited = tokio::time::timeout(ANSWER_WAIT, looked).await;
-        limited.unwrap_or_else(|_| Err("it did not answer in time".to_owned()))
+        limited.unwrap_or_else(|_| Err(LATE.to_owned()))
     });
     match missing {
         Ok(missing) if missing.is_empty() => Ok(None),
@@ -111,7 +128,8 @@ async fn look(
         return Ok(Vec::new());
     }
     if to.as_str() == own {
-        return Ok(missing_here(&keys));
+        let missing = missing_here(&keys, Instant::now() + ANSWER_WAIT);
+        return missing.ok_or_else(|| LATE.to_owned());
     }
     let missing = peers.missing_keys(to.as_str(), &keys).await;
     missing.map_err(|failure| failure.message)
@@ -165,12 +183,18 @@ mod tests {
         let place = format!("file://{}", file.display());
         let keys = [key("tank/a", &place), key("tank/b", "prompt")];
         let names = || -> Vec<String> {
-            let missing = missing_here(&keys).into_iter();
+            let missing = missing_here(&keys, Instant::now() + ANSWER_WAIT);
+            let missing = missing.expect("in time").into_iter();
             missing.map(|key| key.dataset).collect()
         };
         assert_eq!(names(), ["tank/a", "tank/b"]);
         std::fs::write(&file, [7; 32]).expect("key");
         assert_eq!(names(), ["tank/b"]);
+        assert_eq!(
+            missing_here(&keys, Instant::now()),
+            None,
+            "the time is over"
+        );
     }
 
     #[test]

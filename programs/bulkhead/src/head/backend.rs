@@ -293,8 +293,8 @@ impl Backend for Machine {
         crate::hand_over::run(&args, &self.common)
     }
 
-    fn missing_keys(&self, keys: &[KeyView]) -> Vec<api::MissingKey> {
-        crate::move_keys::missing_here(keys)
+    fn missing_keys(&self, keys: &[KeyView], deadline: Instant) -> Option<Vec<api::MissingKey>> {
+        crate::move_keys::missing_here(keys, deadline)
     }
 
     fn surroundings(&self) -> Surroundings {
