@@ -132,7 +132,7 @@ impl FakeMachine {
                 Some((bytes, mode)) => answer(0, [format!("{mode}\n").as_bytes(), bytes].concat()),
                 None => answer(44, ""),
             },
-            ["-c", _, "write", path, mode] => {
+            ["-c", _, "write", path, mode, ..] => {
                 self.log(format!("write {path}"));
                 let file = (input.to_vec(), (*mode).to_owned());
                 lock(&self.state).files.insert((*path).to_owned(), file);
@@ -143,7 +143,7 @@ impl FakeMachine {
                     let sum = bytes.iter().fold(0_u64, |sum, byte| {
                         sum.wrapping_mul(31).wrapping_add(u64::from(*byte))
                     });
-                    answer(0, format!("{sum:x}  -\n"))
+                    answer(0, format!("{}\n{sum:x}  -\n", bytes.len()))
                 }
                 None => answer(0, ""),
             },

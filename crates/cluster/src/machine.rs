@@ -228,7 +228,8 @@ pub fn read_file(
     Ok(Some((bytes[1..].to_vec(), mode)))
 }
 
-/// Replaces a file as a whole: readers see the old one or the new one, also after a power cut.
+/// Replaces a file as a whole: readers see the old one or the new one, also after a power cut, or when the connection to
+/// the machine breaks off.
 ///
 /// # Errors
 ///
@@ -240,11 +241,13 @@ pub fn write_file(
     mode: u32,
 ) -> Result<(), MachineError> {
     const SCRIPT: &str = "set -e; umask 077; mkdir -p -m 755 \"$(dirname \"$1\")\"; \
-        trap 'rm -f \"$1.new\"' EXIT; cat >\"$1.new\"; chmod \"$2\" \"$1.new\"; \
+        trap 'rm -f \"$1.new\"' EXIT; cat >\"$1.new\"; \
+        [ \"$(wc -c <\"$1.new\")\" -eq \"$3\" ] || { echo 'the file arrived in part' >&2; exit 1; }; \
+        chmod \"$2\" \"$1.new\"; \
         sync \"$1.new\"; mv -f \"$1.new\" \"$1\"; sync \"$(dirname \"$1\")\"";
-    let mode = format!("{mode:o}");
+    let (mode, length) = (format!("{mode:o}"), bytes.len().to_string());
     let path = path.to_string_lossy();
-    let invocation = Invocation::new("sh", &["-c", SCRIPT, "write", &path, &mode]);
+    let invocation = Invocation::new("sh", &["-c", SCRIPT, "write", &path, &mode, &length]);
     must(machine, &invocation.reading(bytes)).map(|_| ())
 }
 
@@ -264,6 +267,30 @@ mod tests {
             assert_eq!(found, Some((bytes.to_vec(), mode)));
         }
         let names = std::fs::read_dir(path.parent().expect("a parent")).expect("a folder");
+        assert_eq!(names.count(), 1, "nothing temporary is left");
+    }
+
+    /// What is sent there breaks off before its end.
+    struct Cut(Local);
+
+    impl Machine for Cut {
+        fn run(&self, invocation: &Invocation) -> Result<Output, RunError> {
+            let half = &invocation.input[..invocation.input.len() / 2];
+            self.0.run(&invocation.clone().reading(half))
+        }
+    }
+
+    #[test]
+    fn a_file_that_arrives_in_part_replaces_nothing() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("authkey");
+        let here = Local::default();
+        write_file(&here, &path, &[1; 256], 0o400).expect("writable");
+        write_file(&Cut(Local::default()), &path, &[2; 256], 0o400)
+            .expect_err("half of it arrived");
+        let found = read_file(&here, &path).expect("readable");
+        assert_eq!(found, Some((vec![1; 256], 0o400)));
+        let names = std::fs::read_dir(folder.path()).expect("a folder");
         assert_eq!(names.count(), 1, "nothing temporary is left");
     }
 

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use appliance::plan::{
-    AUTHKEY_PATH, Actual, CERTIFICATE_PATH, Fingerprint, HEAD_UNIT, HeadActual, Wish,
+    AUTHKEY_PATH, Actual, CERTIFICATE_PATH, Fingerprint, HEAD_UNIT, HeadActual, Wish, is_authkey,
 };
 use appliance::ports::Portals;
 use serde::Deserialize;
@@ -179,12 +179,13 @@ pub(crate) fn running_cluster(machine: &dyn Machine) -> Result<Option<String>, M
 }
 
 fn fingerprint(machine: &dyn Machine) -> Result<Option<Fingerprint>, MachineError> {
-    let command = "[ ! -e \"$1\" ] || sha256sum <\"$1\"";
+    let command = "[ ! -e \"$1\" ] || { wc -c <\"$1\"; sha256sum <\"$1\"; }";
     let invocation = Invocation::new("sh", &["-c", command, "digest", AUTHKEY_PATH]);
     let output = crate::machine::must(machine, &invocation)?;
     let text = output.text();
-    Ok(text
-        .split_whitespace()
-        .next()
-        .map(|digest| Fingerprint(digest.to_owned())))
+    let mut words = text.split_whitespace();
+    let length = words.next().and_then(|length| length.parse().ok());
+    // A copy that was cut off is no secret, and gets another one as if there was none.
+    let digest = words.next().filter(|_| length.is_some_and(is_authkey));
+    Ok(digest.map(|digest| Fingerprint(digest.to_owned())))
 }

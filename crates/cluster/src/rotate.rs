@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use appliance::plan::AUTHKEY_PATH;
+use appliance::plan::{AUTHKEY_PATH, is_authkey};
 use units::HeadName;
 
 use crate::apply::{ApplyError, make_secret, write_secret};
@@ -65,7 +65,8 @@ pub fn rotate_key(machines: &Machines, progress: &mut dyn FnMut(&Step)) -> Resul
         let step = Step::Keep(head.clone());
         let path = Path::new(AUTHKEY_PATH);
         let found = read_file(machine.as_ref(), path).map_err(failed(&step))?;
-        former.extend(found.map(|(secret, _)| secret));
+        let found = found.map(|(secret, _)| secret);
+        former.extend(found.filter(|secret| is_authkey(secret.len())));
         let is_running = running_cluster(machine.as_ref()).map_err(failed(&step))?;
         running = running.or_else(|| is_running.map(|_| head));
     }

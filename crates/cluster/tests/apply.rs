@@ -8,7 +8,7 @@ use appliance::plan::{Change, Plan, Wish, empty_cib, merged, plan};
 use appliance::{Layout, parse, wish};
 use cluster::cib::{configure, read_cib};
 use cluster::fake::{FakeCluster, FakeMachine};
-use cluster::machine::Local;
+use cluster::machine::{Local, write_file};
 use cluster::{ApplyError, Machines, apply, observe, rotate_key};
 
 const PAIR: &str = include_str!("../../../examples/pair.toml");
@@ -103,6 +103,35 @@ fn another_secret_is_taken_by_all_after_the_former_one_is_kept_by_all() {
     rotate_key(&pair.machines, &mut |_| {}).expect_err("right is down");
     assert_ne!(pair.left.file(KEY), None);
     pair.right.set_down(false);
+    assert_eq!(pair.left.file(KEY), pair.right.file(KEY));
+}
+
+/// A copy was cut off, by somebody's own command or an older version of this program.
+#[test]
+fn a_secret_of_a_wrong_length_is_replaced_and_never_handed_on() {
+    const KEY: &str = "/etc/corosync/authkey";
+    let (pair, wish) = (pair(), wish_of(PAIR));
+    apply_quietly(&pair, &wish).expect("everything can be done");
+    let whole = pair.right.file(KEY).expect("a secret");
+    for length in [0, 1, 127, 4097] {
+        write_file(&pair.left, KEY.as_ref(), &vec![7; length], 0o400).expect("written");
+        let plan = plan_of(&pair, &wish);
+        assert_eq!(plan.changes.len(), 1, "{plan}");
+        apply_quietly(&pair, &wish).expect("everything can be done");
+        assert_eq!(pair.left.file(KEY), Some(whole.clone()));
+    }
+    // Nothing that was cut is kept as a former key.
+    write_file(&pair.left, KEY.as_ref(), &[7; 100], 0o400).expect("written");
+    pair.cluster.lock().expect("not poisoned").log.clear();
+    rotate_key(&pair.machines, &mut |_| {}).expect("everything can be done");
+    let log = pair.cluster.lock().expect("not poisoned").log.clone();
+    let kept = log.iter().filter(|line| line.contains("seal-keys"));
+    assert_eq!(kept.count(), 2, "one key on each head: {log:?}");
+    for machine in [&pair.left, &pair.right] {
+        write_file(machine, KEY.as_ref(), &[7; 100], 0o400).expect("written");
+    }
+    apply_quietly(&pair, &wish).expect("everything can be done");
+    assert_eq!(pair.left.file(KEY).expect("a secret").len(), 256);
     assert_eq!(pair.left.file(KEY), pair.right.file(KEY));
 }
 

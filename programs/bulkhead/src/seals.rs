@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::time::SystemTime;
 
+use appliance::plan::{AUTHKEY_BYTES_MAX, is_authkey};
 use control::{Failure, FailureKind};
 use ring::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 use ring::hkdf::{HKDF_SHA256, KeyType, Salt};
@@ -24,16 +25,14 @@ const ID_LABEL: &[u8] = b"bulkhead secrets key id 1";
 const ID_BYTES: usize = 4;
 /// Bytes of a key that this machine makes.
 const OWN_KEY_BYTES: usize = 32;
-/// The fewest bytes that are a key.
-const KEY_BYTES_MIN: usize = 32;
-/// The most bytes of a key's file: Corosync's.
-const KEY_BYTES_MAX: u64 = 4096;
 /// The most keys that are tried, beside the one of the cluster.
 const OTHER_KEYS_MAX: usize = 64;
 /// The folder of keys in the state directory.
 const KEYS_DIR: &str = "seal-keys";
 /// The key in it that this machine made.
 const OWN_KEY: &str = "own";
+/// The same before it is complete.
+const NEW_KEY: &str = ".new";
 
 /// What a key's file holds.
 type KeyBytes = Zeroizing<Vec<u8>>;
@@ -52,12 +51,51 @@ pub enum SealError {
     /// Sealed with a key that is not here.
     #[error("it is sealed with key {0}, which this machine does not have")]
     KeyMissing(String),
+    /// Sealed with a key that is not here, where a file that should be a key is none.
+    #[error("it is sealed with key {0}, which this machine does not have; {1}")]
+    KeyCut(String, WrongLength),
     /// Not what was sealed here once, or not with this key.
     #[error("it was changed since it was sealed, or belongs to another place")]
     Broken,
     /// Not the text of a seal.
     #[error("it is not sealed in a way that this program knows")]
     Unknown,
+}
+
+/// A file in the place of a key that has another length: a copy that was cut off, most likely. It is never used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the key file {} has {bytes} bytes, and a key has {wanted}", path.display())]
+pub struct WrongLength {
+    path: PathBuf,
+    bytes: u64,
+    wanted: &'static str,
+}
+
+/// Whose key a file should be.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Whose {
+    Cluster,
+    Own,
+    /// Of another machine, or of the cluster once.
+    Others,
+}
+
+impl Whose {
+    const fn is_key(self, bytes: usize) -> bool {
+        match self {
+            Self::Cluster => is_authkey(bytes),
+            Self::Own => bytes == OWN_KEY_BYTES,
+            Self::Others => bytes == OWN_KEY_BYTES || is_authkey(bytes),
+        }
+    }
+
+    const fn wanted(self) -> &'static str {
+        match self {
+            Self::Cluster => "128 to 4096",
+            Self::Own => "32",
+            Self::Others => "32, or 128 to 4096",
+        }
+    }
 }
 
 impl Seals {
@@ -95,19 +133,16 @@ impl Seals {
                 *self.guid.get_or_init(|| found)
             }
         };
-        let cluster = read_key(&self.cluster_key)?;
-        let has_cluster = cluster.is_some();
-        let mut keys: Vec<Key> = cluster.iter().map(|bytes| Key::of(bytes, guid)).collect();
-        for (name, bytes) in self.others()? {
-            let key = Key::of(&bytes, guid);
-            // The machine's own seals where there is no cluster.
-            match name == OWN_KEY && !has_cluster {
-                true => keys.insert(0, key),
-                false => keys.push(key),
-            }
+        let mut ring = Ring::none();
+        let cluster = ring.take(&self.cluster_key, Whose::Cluster, guid)?;
+        let own = self.folder.join(OWN_KEY);
+        let own = ring.take(&own, Whose::Own, guid)?;
+        // The machine's own seals where there is no cluster.
+        ring.can_seal = cluster || (own && ring.cut.is_none());
+        for path in self.others() {
+            ring.take(&path, Whose::Others, guid)?;
         }
-        let can_seal = has_cluster || self.folder.join(OWN_KEY).exists();
-        Ok(Ring { keys, can_seal })
+        Ok(ring)
     }
 
     /// As [`Self::ring`], with a key to seal with, which is made if there is none.
@@ -115,10 +150,9 @@ impl Seals {
         &self,
         guid: impl FnOnce() -> Result<u64, Failure>,
     ) -> Result<Ring, Failure> {
-        let own = self.folder.join(OWN_KEY);
-        if !self.cluster_key.exists() && !own.exists() {
-            make_key(&own).map_err(|error| {
-                let message = format!("make the key {}: {error}", own.display());
+        if !self.cluster_key.exists() {
+            make_own_key(&self.folder).map_err(|error| {
+                let message = format!("make a key in {}: {error}", self.folder.display());
                 Failure::new(FailureKind::Failed, message)
                     .advise("secrets are sealed with it: make room there, or run it as root")
             })?;
@@ -126,15 +160,15 @@ impl Seals {
         self.ring(guid)
     }
 
-    /// The keys in the folder, by their names.
-    fn others(&self) -> Result<Vec<(String, KeyBytes)>, Failure> {
+    /// The files of keys in the folder, beside the one that this machine made.
+    fn others(&self) -> Vec<PathBuf> {
         let Ok(entries) = std::fs::read_dir(&self.folder) else {
-            return Ok(Vec::new());
+            return Vec::new();
         };
         let mut names: Vec<String> = entries
             .flatten()
             .filter_map(|entry| entry.file_name().into_string().ok())
-            .filter(|name| !name.starts_with('.'))
+            .filter(|name| !name.starts_with('.') && name != OWN_KEY)
             .collect();
         // Of keys that the cluster had, the latest first: their names have the time.
         names.sort_by(|one, other| other.cmp(one));
@@ -145,18 +179,19 @@ impl Seals {
             );
             names.truncate(OTHER_KEYS_MAX);
         }
-        let mut found = Vec::new();
-        for name in names {
-            if let Some(bytes) = read_key(&self.folder.join(&name))? {
-                found.push((name, bytes));
-            }
-        }
-        Ok(found)
+        names.iter().map(|name| self.folder.join(name)).collect()
     }
 }
 
-/// The bytes of a key's file; `None` if there is none, or nothing that is a key.
-fn read_key(path: &Path) -> Result<Option<KeyBytes>, Failure> {
+/// What is in the place of a key.
+enum Found {
+    Nothing,
+    Key(KeyBytes),
+    Cut(WrongLength),
+}
+
+/// What the file of a key holds.
+fn read_key(path: &Path, whose: Whose) -> Result<Found, Failure> {
     use std::io::Read as _;
     let failed = |error: std::io::Error| {
         let message = format!("read the key {}: {error}", path.display());
@@ -165,55 +200,80 @@ fn read_key(path: &Path) -> Result<Option<KeyBytes>, Failure> {
     };
     let file = match std::fs::File::open(path) {
         Ok(file) => file,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Found::Nothing),
         Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => {
             tracing::warn!(%error, path = %path.display(), "a key of secrets that is for others only");
-            return Ok(None);
+            return Ok(Found::Nothing);
         }
         Err(error) => return Err(failed(error)),
     };
-    if !file.metadata().map_err(failed)?.is_file() {
-        return Ok(None);
+    let facts = file.metadata().map_err(failed)?;
+    if !facts.is_file() {
+        return Ok(Found::Nothing);
     }
-    let mut bytes = Zeroizing::new(Vec::with_capacity(KEY_BYTES_MAX as usize + 1));
-    let mut bounded = file.take(KEY_BYTES_MAX + 1);
+    let mut bytes = Zeroizing::new(Vec::with_capacity(AUTHKEY_BYTES_MAX + 1));
+    let mut bounded = file.take(AUTHKEY_BYTES_MAX as u64 + 1);
     bounded.read_to_end(&mut bytes).map_err(failed)?;
-    let is_key = bytes.len() >= KEY_BYTES_MIN && bytes.len() as u64 <= KEY_BYTES_MAX;
-    Ok(is_key.then_some(bytes))
+    if whose.is_key(bytes.len()) {
+        return Ok(Found::Key(bytes));
+    }
+    let cut = WrongLength {
+        path: path.to_owned(),
+        bytes: facts.len(),
+        wanted: whose.wanted(),
+    };
+    tracing::warn!("{cut}: it is not used; copy it again from where it is whole, or remove it");
+    Ok(Found::Cut(cut))
 }
 
-/// Makes a key that nobody else can read; one that another process has just made stays.
-fn make_key(path: &Path) -> std::io::Result<()> {
-    let folder = path.parent().unwrap_or(Path::new("/"));
+/// Makes the key of this machine, which nobody else can read, if there is none. Once this returns the key is there
+/// after a power cut, too, whoever made it.
+fn make_own_key(folder: &Path) -> std::io::Result<()> {
+    let state = folder.parent().unwrap_or(Path::new("/"));
     std::fs::DirBuilder::new()
         .recursive(true)
         .mode(0o700)
         .create(folder)?;
-    let mut bytes = Zeroizing::new([0; OWN_KEY_BYTES]);
-    getrandom::fill(&mut *bytes).map_err(|error| std::io::Error::other(error.to_string()))?;
-    // Complete before it has its name: a crash in between would leave half a key for ever.
-    let new = folder.join(format!(".new-{}", std::process::id()));
-    let mut file = std::fs::File::options()
-        .write(true)
-        .create(true)
-        .truncate(true)
-        .mode(0o600)
-        .open(&new)?;
-    file.write_all(&*bytes)?;
-    file.sync_all()?;
-    let linked = std::fs::hard_link(&new, path);
-    std::fs::remove_file(&new)?;
-    match linked {
-        Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => return Err(error),
-        _ => {}
+    let held = std::fs::File::open(folder)?;
+    // Another maker has it for as long as it takes to write a few bytes.
+    rustix::fs::flock(&held, rustix::fs::FlockOperation::LockExclusive)?;
+    remove_incomplete(folder)?;
+    let path = folder.join(OWN_KEY);
+    if !path.try_exists()? {
+        let mut bytes = Zeroizing::new([0; OWN_KEY_BYTES]);
+        getrandom::fill(&mut *bytes).map_err(|error| std::io::Error::other(error.to_string()))?;
+        // Complete before it has its name: a crash in between would leave half a key for ever.
+        let new = folder.join(NEW_KEY);
+        let mut file = std::fs::File::options()
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(&new)?;
+        file.write_all(&*bytes)?;
+        file.sync_all()?;
+        std::fs::rename(&new, &path)?;
     }
-    std::fs::File::open(folder)?.sync_all()
+    held.sync_all()?;
+    std::fs::File::open(state)?.sync_all()
+}
+
+/// Removes what makers left that were killed: nobody else makes a key while the folder is held.
+fn remove_incomplete(folder: &Path) -> std::io::Result<()> {
+    for entry in std::fs::read_dir(folder)? {
+        let entry = entry?;
+        if entry.file_name().to_string_lossy().starts_with(NEW_KEY) {
+            std::fs::remove_file(entry.path())?;
+        }
+    }
+    Ok(())
 }
 
 /// Keys of one pool's secrets; the first one seals.
 pub struct Ring {
     keys: Vec<Key>,
     can_seal: bool,
+    /// The first file in the place of a key that is none.
+    cut: Option<WrongLength>,
 }
 
 struct Key {
@@ -253,7 +313,21 @@ impl Ring {
         Self {
             keys: Vec::new(),
             can_seal: false,
+            cut: None,
         }
+    }
+
+    /// Takes the key in a file; whether there is one.
+    fn take(&mut self, path: &Path, whose: Whose, guid: u64) -> Result<bool, Failure> {
+        match read_key(path, whose)? {
+            Found::Nothing => return Ok(false),
+            Found::Cut(cut) => {
+                self.cut.get_or_insert(cut);
+                return Ok(false);
+            }
+            Found::Key(bytes) => self.keys.push(Key::of(&bytes, guid)),
+        }
+        Ok(true)
     }
 
     /// Seals `secret` for one place, and no other.
@@ -263,7 +337,13 @@ impl Ring {
                 .advise("run it as root, and see that --cluster-key names a key or no file")
         };
         let key = self.keys.first().filter(|_| self.can_seal);
-        let key = key.ok_or_else(|| failed("this machine has no key for it"))?;
+        let key = key.ok_or_else(|| match &self.cut {
+            None => failed("this machine has no key for it"),
+            Some(cut) => failed(&cut.to_string()).advise(
+                "copy it again from a machine that has it whole; on a head of an appliance `bulkhead appliance apply` \
+                 does so",
+            ),
+        })?;
         let mut nonce = [0; NONCE_LEN];
         getrandom::fill(&mut nonce).map_err(|error| failed(&error.to_string()))?;
         let mut sealed = secret.to_vec();
@@ -286,7 +366,10 @@ impl Ring {
         let nonce = Nonce::try_assume_unique_for_key(nonce).map_err(|_| SealError::Unknown)?;
         let mut text = Zeroizing::new(text.to_vec());
         let key = self.keys.iter().find(|key| key.id == id);
-        let key = key.ok_or_else(|| SealError::KeyMissing(id.to_owned()))?;
+        let key = key.ok_or_else(|| match self.cut.clone() {
+            None => SealError::KeyMissing(id.to_owned()),
+            Some(cut) => SealError::KeyCut(id.to_owned(), cut),
+        })?;
         let place = Aad::from(place.as_bytes());
         let opened = key.sealing.open_in_place(nonce, place, &mut text);
         let length = opened.map_err(|_| SealError::Broken)?.len();
@@ -322,6 +405,7 @@ pub mod fake {
         Ring {
             keys: vec![Key::of(&[7; 32], 1)],
             can_seal: true,
+            cut: None,
         }
     }
 }
@@ -346,6 +430,14 @@ mod tests {
 
         fn seals(&self) -> Seals {
             Seals::new(&self.cluster_key(), &self.0.path().join("state"))
+        }
+
+        fn key_files(&self) -> Vec<String> {
+            let entries = std::fs::read_dir(self.seals().folder()).expect("a folder");
+            let names = entries.map(|entry| entry.expect("read").file_name());
+            let mut names: Vec<String> = names.filter_map(|name| name.into_string().ok()).collect();
+            names.sort();
+            names
         }
 
         fn ring(&self, guid: u64) -> Ring {
@@ -434,17 +526,90 @@ mod tests {
             |path: &Path| std::fs::metadata(path).expect("made").permissions().mode() & 0o777;
         assert_eq!(mode(seals.folder()), 0o700);
         assert_eq!(mode(&seals.folder().join(OWN_KEY)), 0o600);
-        let left: Vec<_> = std::fs::read_dir(seals.folder())
-            .expect("a folder")
-            .collect();
-        assert_eq!(left.len(), 1);
+        assert_eq!(machine.key_files(), [OWN_KEY]);
+    }
+
+    /// A copy that was cut off, an empty file, something else in its place.
+    #[test]
+    fn a_key_file_of_a_wrong_length_seals_and_opens_nothing_and_is_told_of() {
+        for bytes in [0, 17, OWN_KEY_BYTES, 127, 4097] {
+            let machine = Machine::new();
+            let own = machine.ring(1).seal(PLACE, b"x").expect("sealed");
+            std::fs::write(machine.cluster_key(), vec![9; bytes]).expect("written");
+            for ring in [
+                machine.ring(1),
+                machine.seals().ring(|| Ok(1)).expect("read"),
+            ] {
+                let failure = ring.seal(PLACE, b"x").expect_err("no key seals");
+                assert!(
+                    failure
+                        .message
+                        .contains(&format!("authkey has {bytes} bytes")),
+                    "{failure:?}"
+                );
+                assert!(
+                    failure
+                        .advice
+                        .is_some_and(|advice| advice.contains("copy it again"))
+                );
+                // What the machine's own key sealed can still be read.
+                assert!(ring.open(PLACE, &own).is_ok() && !ring.is_current(&own));
+            }
+        }
+        for bytes in [0, OWN_KEY_BYTES - 1, OWN_KEY_BYTES + 1] {
+            let machine = Machine::new();
+            let sealed = machine.ring(1).seal(PLACE, b"x").expect("sealed");
+            let folder = machine.seals().folder().to_owned();
+            std::fs::write(folder.join("another"), [5; OWN_KEY_BYTES]).expect("a key");
+            std::fs::write(folder.join(OWN_KEY), vec![9; bytes]).expect("written");
+            let ring = machine.ring(1);
+            let failure = ring.seal(PLACE, b"x").expect_err("no key seals");
+            assert!(
+                failure.message.contains(&format!("own has {bytes} bytes")),
+                "{failure:?}"
+            );
+            let said = ring
+                .open(PLACE, &sealed)
+                .expect_err("no key opens")
+                .to_string();
+            assert!(said.contains(&format!("own has {bytes} bytes")), "{said}");
+        }
     }
 
     #[test]
-    fn a_file_that_is_too_short_is_no_key() {
+    fn makers_at_a_time_make_one_whole_key_that_all_use() {
+        for _ in 0..20 {
+            let machine = Machine::new();
+            let sealed: Vec<String> = std::thread::scope(|scope| {
+                let make = || machine.ring(1).seal(PLACE, b"x").expect("sealed");
+                let makers: Vec<_> = (0..8).map(|_| scope.spawn(make)).collect();
+                makers
+                    .into_iter()
+                    .map(|one| one.join().expect("made"))
+                    .collect()
+            });
+            let ring = machine.ring(1);
+            assert!(sealed.iter().all(|sealed| ring.is_current(sealed)));
+            assert_eq!(machine.key_files(), [OWN_KEY]);
+        }
+    }
+
+    #[test]
+    fn what_a_crash_left_of_a_key_is_removed_and_never_used() {
         let machine = Machine::new();
-        std::fs::write(machine.cluster_key(), "short").expect("written");
-        let ring = machine.seals().ring(|| Ok(1)).expect("read");
-        assert!(ring.seal(PLACE, b"x").is_err());
+        let folder = machine.seals().folder().to_owned();
+        std::fs::create_dir_all(&folder).expect("made");
+        let leave = || {
+            for left in [".new", ".new-1", ".new-4711"] {
+                std::fs::write(folder.join(left), [9; OWN_KEY_BYTES / 2]).expect("written");
+            }
+        };
+        leave();
+        let sealed = machine.ring(1).seal(PLACE, b"x").expect("sealed");
+        assert_eq!(machine.key_files(), [OWN_KEY]);
+        // The crash came after the key had its name.
+        leave();
+        assert!(machine.ring(1).is_current(&sealed));
+        assert_eq!(machine.key_files(), [OWN_KEY]);
     }
 }

@@ -58,6 +58,15 @@ pub const CERTIFICATE_PATH: &str = "/etc/bulkhead/head/certificate.pem";
 pub const QDEVICE_DEFAULTS_PATH: &str = "/etc/default/corosync-qdevice";
 /// Length of a new secret, in bytes; corosync-keygen makes as many.
 pub const AUTHKEY_BYTES: usize = 256;
+/// Shortest secret that Corosync takes, in bytes.
+pub const AUTHKEY_BYTES_MIN: usize = 128;
+/// Longest secret that it takes, in bytes.
+pub const AUTHKEY_BYTES_MAX: usize = 4096;
+
+/// Whether so many bytes are a secret of Corosync. Others are a copy that was cut off, or something else.
+pub const fn is_authkey(bytes: usize) -> bool {
+    AUTHKEY_BYTES_MIN <= bytes && bytes <= AUTHKEY_BYTES_MAX
+}
 
 /// What should be.
 #[derive(Clone, Debug, PartialEq)]
