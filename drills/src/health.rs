@@ -16,6 +16,8 @@ struct Device {
     name: String,
     state: String,
     #[serde(default)]
+    note: Option<String>,
+    #[serde(default)]
     members: Vec<Device>,
 }
 
@@ -36,6 +38,10 @@ pub fn complaint(status: &str) -> Option<String> {
         // Whole groups are as well as their members; spares that wait are well, too.
         if device.members.is_empty() && !matches!(device.state.as_str(), "ONLINE" | "AVAIL") {
             return Some(format!("{} is {}", device.name, device.state));
+        }
+        // One that lacks data cannot stand in for the others of its group.
+        if let (true, Some(note)) = (device.state == "ONLINE", &device.note) {
+            return Some(format!("{}: {note}", device.name));
         }
         queue.extend(&device.members);
     }
@@ -86,6 +92,8 @@ mod tests {
         let said = |state, scan| complaint(&status(state, scan)).expect("a complaint");
         assert_eq!(said("FAULTED", ended), "/b is FAULTED");
         assert_eq!(said("ONLINE", copying), "a resilver runs");
+        let lacks = status("ONLINE\",\"note\":\"lacks data", "null");
+        assert_eq!(complaint(&lacks).as_deref(), Some("/b: lacks data"));
         assert!(complaint("no server").is_some());
     }
 

@@ -32,6 +32,8 @@ void bh_given_up_await(spa_t *spa);
 void bh_standing_note(const zio_t *zio);
 boolean_t bh_may_go_on(spa_t *spa, const uint64_t *guids, uint32_t count);
 nvlist_t *bh_standings(spa_t *spa);
+/* Leaves that do not hold all that they should: places and numbers. None while the configuration is being changed. */
+nvlist_t *bh_lacking(spa_t *spa);
 /* Whether enough leaves below `vd` are whole for all that it holds. */
 boolean_t bh_is_held(vdev_t *vd, boolean_t (*is_whole)(vdev_t *leaf, const void *arg), const void *arg);
 

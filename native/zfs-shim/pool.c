@@ -326,6 +326,23 @@ refuse_locked(const char *name)
 	return (error);
 }
 
+/*
+ * The library's own list says of a device whether it answers, not whether it holds everything: one that is back is online
+ * for some transaction groups before its resilver begins.
+ */
+static void
+add_lacking(const char *name, nvlist_t *status)
+{
+	spa_t *spa;
+
+	if (hold_pool(name, &spa, FTAG) != 0)
+		return;
+	nvlist_t *lacking = bh_lacking(spa);
+	spa_close(spa, FTAG);
+	fnvlist_add_nvlist(status, "lacking", lacking);
+	fnvlist_free(lacking);
+}
+
 int32_t
 bh_pool_status(const char *name, struct nvlist **out)
 {
@@ -339,6 +356,8 @@ bh_pool_status(const char *name, struct nvlist **out)
 	if (error == EAGAIN)
 		return (error);
 	error = spa_get_stats(name, out, NULL, 0);
+	if (error == 0 && *out != NULL)
+		add_lacking(name, *out);
 
 	/* A pool that cannot be opened still has a configuration, and that is the answer. */
 	return (*out != NULL ? 0 : error);

@@ -279,3 +279,25 @@ bh_standings(spa_t *spa)
 	fnvlist_free(places);
 	return (standings);
 }
+
+static void
+list_lacking(vdev_t *vd, nvlist_t *lacking)
+{
+	for (uint64_t c = 0; c < vd->vdev_children; c++)
+		list_lacking(vd->vdev_child[c], lacking);
+	if (vd->vdev_ops->vdev_op_leaf && vdev_is_concrete(vd) && vd->vdev_path != NULL &&
+	    !vdev_dtl_empty(vd, DTL_MISSING))
+		fnvlist_add_uint64(lacking, vd->vdev_path, vd->vdev_guid);
+}
+
+nvlist_t *
+bh_lacking(spa_t *spa)
+{
+	nvlist_t *lacking = fnvlist_alloc();
+
+	if (spa_config_tryenter(spa, SCL_CONFIG, FTAG, RW_READER)) {
+		list_lacking(spa->spa_root_vdev, lacking);
+		spa_config_exit(spa, SCL_CONFIG, FTAG);
+	}
+	return (lacking);
+}

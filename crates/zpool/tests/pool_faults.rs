@@ -226,6 +226,36 @@ fn pool_that_suspends_in_the_middle_of_a_change_is_cleared() {
 }
 
 #[test]
+fn a_device_is_not_whole_before_it_holds_what_it_missed() {
+    isolated(
+        "a_device_is_not_whole_before_it_holds_what_it_missed",
+        || {
+            let (engine, _) = faulty_engine();
+            let devices = disks(&["a", "b"]);
+            let pool = mirror(engine, &devices);
+            let name = devices[0].to_str().expect("UTF-8");
+            for _ in 0..5 {
+                pool.offline(name, true).expect("offline");
+                write_something(&pool, 8);
+                pool.online(name, false).expect("online");
+                let status = pool.status().expect("status");
+                let leg = status.find(name).expect("leg");
+                let copied = status.scan.as_ref().map_or(0, |scan| scan.repaired_bytes);
+                let is_told = leg.reason.is_some() || leg.resilvering;
+                assert!(is_told || copied > 0, "{status:#?}");
+                wait_until("it holds everything", || {
+                    let status = pool.status().expect("status");
+                    let leg = status.find(name).expect("leg");
+                    leg.reason.is_none() && !leg.resilvering
+                });
+                wait_for_scan(&pool);
+            }
+            export(pool);
+        },
+    );
+}
+
+#[test]
 fn scrub_repairs_a_corrupted_leg_and_counts_it() {
     isolated("scrub_repairs_a_corrupted_leg_and_counts_it", || {
         let (engine, _) = faulty_engine();

@@ -1,5 +1,6 @@
 //! How a pool is doing: what the library reports, in words, with advice.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -322,6 +323,16 @@ fn status_of(config: NvRef<'_>) -> PoolStatus {
         let spares = tree.lists("spares").into_iter();
         devices.extend(spares.map(spare_of));
     }
+    let lacking = config.list("lacking").map(NvRef::entries);
+    let lacking: BTreeSet<u64> = lacking
+        .into_iter()
+        .flatten()
+        .filter_map(|(_, guid)| match guid {
+            NvValue::Unsigned(guid) => Some(guid),
+            _ => None,
+        })
+        .collect();
+    note_lacking(&mut devices, &lacking);
     let (size, allocated) = (get(counter::SPACE), get(counter::ALLOC));
     let mut status = PoolStatus {
         name: config.text("name").unwrap_or_default(),
@@ -341,6 +352,20 @@ fn status_of(config: NvRef<'_>) -> PoolStatus {
     };
     status.advice = advice_for(&status);
     status
+}
+
+/// Why a device that is online is no full member of its group yet.
+const LACKS: &str = "lacks data: its resilver has not begun";
+
+/// Says of devices that are online, and do not hold everything yet, that they do not.
+fn note_lacking(devices: &mut [DeviceStatus], lacking: &BTreeSet<u64>) {
+    for device in devices {
+        let is_behind = lacking.contains(&device.guid) && device.state == DeviceState::Online;
+        if is_behind && device.reason.is_none() && !device.resilvering {
+            device.reason = Some(LACKS.into());
+        }
+        note_lacking(&mut device.children, lacking);
+    }
 }
 
 /// The library says 2^64 - 1 for "not known".
@@ -714,6 +739,22 @@ mod tests {
         }
         assert_eq!(losses_max("raidz", Some(2), 6), 2);
         assert_eq!(losses_max("root", None, 6), 0);
+    }
+
+    #[test]
+    fn a_device_that_is_back_says_that_it_lacks_data() {
+        let mut devices = [
+            device(Role::Data, DeviceState::Online),
+            device(Role::Data, DeviceState::Online),
+        ];
+        let mut children =
+            [DeviceState::Online, DeviceState::Faulted].map(|state| device(Role::Data, state));
+        (children[0].guid, children[1].guid) = (7, 8);
+        devices[1].children = children.to_vec();
+        note_lacking(&mut devices, &BTreeSet::from([7, 8]));
+        assert_eq!(devices[0].reason, None);
+        assert_eq!(devices[1].children[0].reason.as_deref(), Some(LACKS));
+        assert_eq!(devices[1].children[1].reason, None);
     }
 
     #[test]
