@@ -319,6 +319,8 @@ fn nobody_waits_for_a_replacement_whose_new_disk_was_taken_away() {
         "{told}"
     );
     std::fs::write(&faults, "").expect("written");
+    // What it is asked before that is slow, and a flush behind it can be late.
+    eventually("it is fast again", || machine.log().contains("works again"));
     machine.ok(&format!("pool online tank {}", new.display()));
     machine.ok(&words);
     let members = status(&machine)["devices"].to_string();
