@@ -34,6 +34,14 @@ def missing_programs(needed: Iterable[str]) -> list[str]:
     return [name for name in needed if shutil.which(name, path=path) is None]
 
 
+class Ended(ProofError):
+    """A process that should run has ended."""
+
+    def __init__(self, status: int, words: str):
+        super().__init__(words)
+        self.status = status
+
+
 class Child:
     """One process of ours. Its output goes to a log file; the tail of it explains a failure."""
 
@@ -70,7 +78,8 @@ class Child:
     def require_alive(self) -> None:
         """Raises with the tail of the log when the process has ended."""
         if not self.alive():
-            raise ProofError(f"{self.name} ended with {self._process.returncode}:\n{self.log_tail()}")
+            status = self._process.returncode
+            raise Ended(status, f"{self.name} ended with {status}:\n{self.log_tail()}")
 
     def kill(self) -> None:
         """SIGKILL, and waits until the kernel has taken everything back."""

@@ -56,6 +56,13 @@ extern boolean_t bh_library_walks;
 /* one_update.c: spa_import(), with the configuration written once. */
 int bh_import(char *pool, nvlist_t *config, nvlist_t *properties, uint64_t flags);
 
+/*
+ * unopened.c: the devices that the imports of this thread count on until the end, which adds those that the library could
+ * not open to the list, by their numbers, with the library's reason.
+ */
+void bh_unopened_begin(const uint64_t *guids, uint32_t count);
+void bh_unopened_end(nvlist_t *config);
+
 /* label_note.c: the next labels of the pool have this note. */
 int bh_write_label_note(spa_t *spa, const char *text);
 

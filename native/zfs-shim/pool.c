@@ -225,7 +225,7 @@ choose_start(nvlist_t *config, uint32_t flags)
 
 int32_t
 bh_pool_import(const char *name, struct nvlist *config, struct nvlist *properties,
-    struct nvlist *aux_paths, uint32_t flags)
+    struct nvlist *aux_paths, uint32_t flags, const uint64_t *expected, uint32_t expected_count)
 {
 	/* Whether the pool may be taken from another host is decided above this layer. */
 	uint64_t import_flags = ZFS_IMPORT_ANY_HOST;
@@ -239,8 +239,10 @@ bh_pool_import(const char *name, struct nvlist *config, struct nvlist *propertie
 	(void) strlcpy(pool, name, sizeof (pool));
 	choose_start(config, flags);
 
+	bh_unopened_begin(expected, expected_count);
 	int error = bh_import(pool, config, props, import_flags);
 
+	bh_unopened_end(config);
 	nvlist_free(props);
 	spa_t *spa;
 	if (error == 0 && spa_open(pool, &spa, FTAG) == 0) {

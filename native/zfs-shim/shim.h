@@ -146,9 +146,12 @@ int32_t bh_pool_create(const char *name, struct nvlist *vdev_tree, struct nvlist
 /*
  * `config` describes the pool as its labels do, and receives what the library learns.
  * `aux_paths` tells where spares and caches were found: their numbers, in decimal, as names.
+ * The import fails if one of the `expected` devices cannot be opened; `config` then has their numbers, in decimal, as names,
+ * with the library's reason, in BH_IMPORT_UNOPENED.
  */
+#define	BH_IMPORT_UNOPENED	"bulkhead:unopened"
 int32_t bh_pool_import(const char *name, struct nvlist *config, struct nvlist *properties,
-    struct nvlist *aux_paths, uint32_t flags);
+    struct nvlist *aux_paths, uint32_t flags, const uint64_t *expected, uint32_t expected_count);
 /* The name of the text in labels that the two functions below write. */
 #define	BH_LABEL_NOTE	"bulkhead:connections"
 /* The name of the list in labels of the devices, by their numbers, that had failed when they were written. */

@@ -46,8 +46,12 @@ def main(argv: list[str]) -> int:
         else:
             from proof.servers.bulkhead import Bulkhead, MirrorFaults
 
-            server = Bulkhead(scratch, volumes, leg_count=1 if arguments.one_file else 2, encrypted=arguments.encrypted)
-            if arguments.legs_fault != "none":
+            # A leg that was harmed does not come back while a start waits for it.
+            harmed = arguments.legs_fault != "none"
+            options = ("--wait-for-devices", "0") if harmed else ()
+            legs = 1 if arguments.one_file else 2
+            server = Bulkhead(scratch, volumes, leg_count=legs, encrypted=arguments.encrypted, options=options)
+            if harmed:
                 faults = MirrorFaults(server, arguments.legs_fault)
         plan = Plan(arguments.rounds, seed, arguments.audit_every)
         try:

@@ -7,6 +7,8 @@ import random
 from abc import ABC, abstractmethod
 from pathlib import Path
 
+from proof.runtime import ProofError
+
 LABELS_BYTES = 4 << 20
 """Two labels and the boot area at the start of a leg. A leg without them is a missing leg."""
 
@@ -23,6 +25,10 @@ class LegFaults(ABC):
     @abstractmethod
     def strike_stopped(self, rng: random.Random) -> None:
         """Called once a round while the server is down."""
+
+    @abstractmethod
+    def start_without(self, refusal: ProofError) -> None:
+        """Starts the server without the leg that was harmed, which it has refused; raises if that was not the reason."""
 
     @abstractmethod
     def repair(self) -> list[str]:

@@ -14,6 +14,7 @@ from proof.crash.legs import LegFaults
 from proof.crash.verify import verify
 from proof.crash.workload import Volume, Workload
 from proof.ledger import Violation
+from proof.process import Ended
 from proof.runtime import ProofError
 from proof.servers.base import Server, VolumeSpec
 
@@ -173,7 +174,12 @@ class CrashProof:
     def _start(self, connect: bool = True) -> None:
         started = time.monotonic()
         self._server.start()
-        self._server.wait_ready()
+        try:
+            self._server.wait_ready()
+        except Ended as refusal:
+            if not self._faults:
+                raise
+            self._faults.start_without(refusal)
         self._tally.start_seconds.append(time.monotonic() - started)
         if not connect:
             return

@@ -245,6 +245,9 @@ def zdb_findings(outcome: Outcome) -> str:
     return "; ".join(line.strip() for line in complaints[:5])
 
 
+CONFIRM = "--missing-devices-are-not-newer"
+
+
 class MirrorFaults(legs.LegFaults):
     """Harms one leg of the mirror for some rounds, heals it by scrubs, then harms the other."""
 
@@ -256,6 +259,7 @@ class MirrorFaults(legs.LegFaults):
         self._round = 0
         self.struck = {kind: 0 for kind in ("eio", "flush", "corrupt", "truncate")}
         self.damage_seen = 0
+        self.confirmed = 0
         # Its presence at the start switches the server's fault driver on.
         server.fault_file.write_text("")
 
@@ -282,6 +286,21 @@ class MirrorFaults(legs.LegFaults):
         else:
             legs.truncate(self._leg, rng)
 
+    def start_without(self, refusal: ProofError) -> None:
+        # The server was killed before it could write down that the leg had failed: the other leg alone cannot tell that
+        # it is the newer one. An administrator can, and does what the refusal says.
+        words = str(refusal)
+        other = next(leg for leg in self._server.legs if leg != self._leg)
+        if CONFIRM not in words or str(self._leg) not in words or str(other) in words:
+            raise refusal
+        self.confirmed += 1
+        away = self._server.scratch / "away.img"
+        self._leg.rename(away)
+        self._server.command("pool", "confirm", POOL, CONFIRM)
+        self._server.start()
+        self._server.wait_ready()
+        away.rename(self._leg)
+
     def repair(self) -> list[str]:
         self._round += 1
         if self._round % self.ROUNDS_A_LEG:
@@ -304,7 +323,10 @@ class MirrorFaults(legs.LegFaults):
     def summary(self) -> str:
         """What was done to the legs."""
         strikes = ", ".join(f"{count} x {kind}" for kind, count in self.struck.items() if count)
-        return f"one leg at a time: {strikes}; {self.damage_seen} scrubs found damage and repaired it"
+        return (
+            f"one leg at a time: {strikes}; {self.damage_seen} scrubs found damage and repaired it; "
+            f"{self.confirmed} starts needed a confirmation that the leg is not newer"
+        )
 
 
 def replace_file(path: Path, text: str) -> None:

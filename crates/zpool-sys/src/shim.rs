@@ -155,6 +155,8 @@ unsafe extern "C" {
         properties: *mut nvlist,
         aux_paths: *mut nvlist,
         flags: u32,
+        expected: *const u64,
+        expected_count: u32,
     ) -> i32;
     pub fn bh_label_note(pool_guid: u64, text: *const c_char);
     pub fn bh_pool_label_note(name: *const c_char, text: *const c_char) -> i32;

@@ -257,6 +257,16 @@ pub enum PoolErrorKind {
         }, .0.newest_txg
     )]
     MayBeStale(Box<Doubt>),
+    /// A device that has its label cannot be opened, and may be newer than those that can.
+    #[error("{} cannot be opened: {why}; what the other devices hold may be older", .path.display())]
+    UnopenedMayBeNewer {
+        /// The devices that may be newer.
+        doubt: Box<Doubt>,
+        /// The device.
+        path: PathBuf,
+        /// In words.
+        why: String,
+    },
     /// Its disks have lost what they had said was written. An older state can be read.
     #[error(
         "what the newest transaction groups wrote cannot be read: the disks lost it, though they had said that \

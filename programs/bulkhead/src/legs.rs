@@ -101,6 +101,9 @@ impl Arrivals {
 pub fn explain(error: &PoolError) -> Option<Failure> {
     match &error.kind {
         PoolErrorKind::MayBeStale(doubt) => Some(refusal(&error.pool, doubt)),
+        PoolErrorKind::UnopenedMayBeNewer { doubt, path, why } => {
+            Some(unopened(&error.pool, doubt, path, why))
+        }
         PoolErrorKind::MayLack(doubt) => Some(may_lack(&error.pool, doubt)),
         PoolErrorKind::NewestUnreadable {
             newest_txg,
@@ -138,6 +141,22 @@ pub fn refusal(pool: &str, doubt: &Doubt) -> Failure {
         "bring the missing devices back; or, if they are lost for good or certainly not newer, say so on the \
          head that shall serve the pool, with `bulkhead pool confirm {pool} \
          --missing-devices-are-not-newer`, and start it again: what only they hold is lost then"
+    ))
+}
+
+/// The same where a device has its label and cannot be opened.
+fn unopened(pool: &str, doubt: &Doubt, path: &Path, why: &str) -> Failure {
+    let message = format!(
+        "pool {pool} may be older than it was: {} cannot be opened ({why}), and nothing says that it failed before the others; \
+         the newest that is present is transaction group {} of {}",
+        path.display(),
+        doubt.newest_txg,
+        calendar::utc(doubt.newest_time_s),
+    );
+    Failure::new(FailureKind::NeedsConfirmation, message).advise(format!(
+        "mend that device; or, if it is lost for good or certainly not newer, take it out of this head, say so with \
+         `bulkhead pool confirm {pool} --missing-devices-are-not-newer`, and start the pool again: what only it holds is \
+         lost then"
     ))
 }
 

@@ -125,18 +125,7 @@ fn a_word_about_one_state_of_the_pool_is_none_about_another() {
 /// What a drill does that takes a disk away, and then the head.
 #[test]
 fn a_leg_that_failed_while_it_was_served_is_marked_and_the_others_start_without_a_word() {
-    let machine = Machine::with_exported_volume();
-    let faults = machine.path("faults");
-    std::fs::write(&faults, "").expect("written");
-    let server = machine.serve(&format!("--leg-faults {}", faults.display()));
-    write(&machine, 1);
-    let line = format!("{} gone\n", machine.path("a").display());
-    std::fs::write(&faults, line).expect("written");
-    write(&machine, 2);
-    eventually("the leg is marked in the label of the other", || {
-        is_marked(&machine.path("b"))
-    });
-    server.kill();
+    let machine = with_failed_leg();
     take_away(&machine, "a");
     let server = machine.serve("--wait-for-devices 0");
     assert_eq!(read(&machine), 2);
@@ -150,4 +139,79 @@ fn is_marked(disk: &Path) -> bool {
         .output()
         .expect("zdb (package zfsutils-linux) is installed");
     String::from_utf8_lossy(&output.stdout).contains("bulkhead:failed")
+}
+
+/// `a` failed under load, the server was killed, and the fault has gone.
+fn with_failed_leg() -> Machine {
+    let machine = Machine::with_exported_volume();
+    let faults = machine.path("faults");
+    std::fs::write(&faults, "").expect("written");
+    let server = machine.serve(&format!("--leg-faults {}", faults.display()));
+    write(&machine, 1);
+    let line = format!("{} gone\n", machine.path("a").display());
+    std::fs::write(&faults, line).expect("written");
+    // The first writes may still reach both.
+    eventually("the leg is marked in the label of the other", || {
+        write(&machine, 1);
+        is_marked(&machine.path("b"))
+    });
+    write(&machine, 2);
+    server.kill();
+    machine
+}
+
+/// A disk can be found by its label and not be opened, such as a volume of a SAN that somebody made smaller.
+#[test]
+fn a_pool_does_not_go_back_to_a_failed_leg_because_the_newer_one_cannot_be_opened() {
+    let machine = with_failed_leg();
+    let b = machine.path("b");
+    let whole = std::fs::read(&b).expect("readable");
+    shrink(&b);
+    is_refused_without(&machine, "b");
+
+    std::fs::write(&b, whole).expect("written");
+    let server = machine.serve("");
+    assert_eq!(read(&machine), 2);
+    assert_eq!(server.stop(), 0);
+}
+
+#[test]
+fn a_device_that_cannot_be_opened_is_taken_away_and_confirmed_like_one_that_is_lost() {
+    let machine = with_stale_leg_alone();
+    bring_back(&machine, "b");
+    shrink(&machine.path("b"));
+    is_refused_without(&machine, "b");
+
+    take_away(&machine, "b");
+    machine.ok("pool confirm tank --missing-devices-are-not-newer");
+    let server = machine.serve("--wait-for-devices 0");
+    assert_eq!(read(&machine), 1);
+    assert_eq!(server.stop(), 0);
+}
+
+#[test]
+fn a_leg_that_is_known_to_be_stale_and_cannot_be_opened_does_not_stand_in_the_way() {
+    let machine = with_stale_leg_alone();
+    bring_back(&machine, "b");
+    shrink(&machine.path("a"));
+    let server = machine.serve("--wait-for-devices 0");
+    assert_eq!(read(&machine), 2);
+    assert_eq!(server.stop(), 0);
+}
+
+/// What is left of a disk holds its first labels, and is too small for the pool.
+fn shrink(disk: &Path) {
+    let file = std::fs::File::options().write(true).open(disk);
+    let file = file.expect("open");
+    let bytes = file.metadata().expect("a size").len();
+    file.set_len(bytes / 4 * 3).expect("smaller");
+}
+
+fn is_refused_without(machine: &Machine, disk: &str) {
+    let said = machine.run(&format!("{SERVER} 0"));
+    assert_eq!(said.code, NEEDS_CONFIRMATION, "{} {}", said.out, said.err);
+    let what = format!("{} cannot be opened", machine.path(disk).display());
+    for part in [&what, "become too small", "pool confirm tank"] {
+        assert!(said.err.contains(part), "{part}: {}", said.err);
+    }
 }

@@ -9,12 +9,13 @@ use super::LabelState;
 use super::discover::{Candidate, at_once};
 use super::label;
 use super::legs::{Evidence, Record, Verdict, Word};
+use super::status::{DeviceState, reason};
 use super::{Pool, c_text};
 use crate::HostId;
 use crate::device::{self, Guarded, OpenFailure, Previous};
 use crate::engine::Engine;
 use crate::error::{PoolError, PoolErrorKind, ZfsError, errno};
-use crate::nvlist::NvList;
+use crate::nvlist::{NvList, NvRef};
 
 /// Proof that the previous owner of one pool has stopped. Without it a pool cannot be opened: two
 /// owners destroy it.
@@ -135,6 +136,16 @@ pub struct ImportOptions {
     pub word: Option<Word>,
 }
 
+impl ImportOptions {
+    fn evidence(&self) -> Evidence<'_> {
+        Evidence {
+            record: self.record.as_ref(),
+            word: self.word.as_ref(),
+            has_waited: true,
+        }
+    }
+}
+
 /// What a device that cannot be opened means for the user.
 pub(super) fn unusable(path: &std::path::Path, failure: OpenFailure) -> PoolErrorKind {
     let path = path.to_owned();
@@ -199,13 +210,14 @@ impl ClaimedPool<'_> {
         // The import writes labels: what was noted in them holds until somebody notes something else.
         // SAFETY: the text is copied.
         unsafe { sys::bh_label_note(candidate.guid, note.as_ptr()) };
-        let imported = load(candidate, &self.name, &properties, flags);
+        let load = |flags| load(candidate, &self.name, &properties, flags, options);
+        let imported = load(flags);
         let checks = sys::BH_IMPORT_CHECK_NEWEST | sys::BH_IMPORT_REWIND;
         match imported {
             // Whether an older state could be read is told by a load that looks for one.
             Err(error) if error.kind == PoolErrorKind::Damaged && flags & checks == 0 => {
                 let flags = flags | sys::BH_IMPORT_CHECK_NEWEST;
-                load(candidate, &self.name, &properties, flags)?;
+                load(flags)?;
             }
             imported => imported?,
         }
@@ -221,17 +233,61 @@ impl ClaimedPool<'_> {
     }
 }
 
-/// Has the library open the pool.
+/// Has the library open the pool, with every device whose label counts. Those that it cannot open count as missing.
 fn load(
     candidate: &Candidate,
     name: &PoolName,
     properties: &NvList,
     flags: u32,
+    options: &ImportOptions,
 ) -> Result<(), PoolError> {
+    let mut legs = candidate.legs.clone();
+    loop {
+        let expected = legs.expected();
+        let (config, cause) = match attempt(candidate, name, properties, flags, &expected) {
+            Ok(()) => return Ok(()),
+            Err(failed) => failed,
+        };
+        let unopened = unopened(&config);
+        // Each round has fewer of them.
+        let Some((guid, aux)) = unopened.iter().find(|(guid, _)| expected.contains(guid)) else {
+            return Err(explain(candidate, &config, cause));
+        };
+        legs = legs.without(|leg| unopened.iter().any(|(guid, _)| *guid == leg.guid));
+        let path = legs.path_of(*guid).unwrap_or_default();
+        let why = reason(DeviceState::Unavailable, *aux, Some(path.clone())).unwrap_or_default();
+        tracing::warn!(pool = candidate.name, path = %path.display(), why, "a device that has a label cannot be opened");
+        if let Verdict::Refuse(doubt) = legs.judge(&options.evidence()) {
+            let doubt = Box::new(doubt);
+            let kind = PoolErrorKind::UnopenedMayBeNewer { doubt, path, why };
+            return Err(PoolError::because(DOING, &candidate.name, kind, cause));
+        }
+    }
+}
+
+/// The devices that the library could not open, by their numbers, with its reasons.
+fn unopened(config: &NvList) -> Vec<(u64, u64)> {
+    let list = config.view().list("bulkhead:unopened");
+    let entries = list.into_iter().flat_map(NvRef::entries);
+    let numbered = entries.filter_map(|(number, _)| {
+        let aux = list?.u64(&number)?;
+        Some((number.parse().ok()?, aux))
+    });
+    numbered.collect()
+}
+
+/// One import by the library; if it fails, what it learnt on the way.
+fn attempt(
+    candidate: &Candidate,
+    name: &PoolName,
+    properties: &NvList,
+    flags: u32,
+    expected: &[u64],
+) -> Result<(), (NvList, ZfsError)> {
     let config = candidate.config.clone();
     let aux_paths = candidate.aux_paths();
     let c_name = c_text(name.as_str());
-    // SAFETY: the library runs; name and lists live for the call. It adds what it learns to
+    // SAFETY: the library runs; name, numbers and lists live for the call. It adds what it learns to
     // `config`, which is ours alone.
     let code = unsafe {
         sys::bh_pool_import(
@@ -240,9 +296,11 @@ fn load(
             properties.as_raw(),
             aux_paths.as_raw(),
             flags,
+            expected.as_ptr(),
+            expected.len() as u32,
         )
     };
-    ZfsError::check(code).map_err(|cause| explain(candidate, &config, cause))
+    ZfsError::check(code).map_err(|cause| (config, cause))
 }
 
 /// Whether this machine may have lost power after `time_s`, in seconds since 1970, and with it the pool's disks: it was
@@ -286,12 +344,7 @@ impl Pool {
             Some(name) => name.clone(),
             None => name_of(candidate)?,
         };
-        let evidence = Evidence {
-            record: options.record.as_ref(),
-            word: options.word.as_ref(),
-            has_waited: true,
-        };
-        if let Verdict::Refuse(doubt) = candidate.legs.judge(&evidence) {
+        if let Verdict::Refuse(doubt) = candidate.legs.judge(&options.evidence()) {
             let kind = PoolErrorKind::MayBeStale(Box::new(doubt));
             return Err(PoolError::new(DOING, &candidate.name, kind));
         }

@@ -199,6 +199,35 @@ impl Legs {
         }
     }
 
+    /// Numbers of the devices whose contents count: none of their group is known to be newer.
+    pub(super) fn expected(&self) -> Vec<u64> {
+        let legs = self.groups.iter().flat_map(|group| group.members.iter());
+        let expected = legs
+            .flatten()
+            .filter(|leg| leg.is_present && !leg.is_marked);
+        expected.map(|leg| leg.guid).collect()
+    }
+
+    /// The same pool while those devices are missing.
+    pub(super) fn without(mut self, is_missing: impl Fn(&Leg) -> bool) -> Self {
+        let groups = self.groups.iter_mut();
+        for leg in groups.flat_map(|group| group.members.iter_mut()).flatten() {
+            leg.is_present &= !is_missing(leg);
+        }
+        self
+    }
+
+    /// Where the device of that number is.
+    pub(super) fn path_of(&self, guid: u64) -> Option<PathBuf> {
+        let mut legs = self
+            .groups
+            .iter()
+            .flat_map(|group| group.members.iter())
+            .flatten();
+        legs.find(|leg| leg.guid == guid)
+            .map(|leg| leg.path.clone())
+    }
+
     /// Whether enough devices are present for the pool to be opened.
     pub(super) fn is_enough(&self) -> bool {
         self.groups_missing == 0 && self.groups.iter().all(|one| one.is_held(|_| true))

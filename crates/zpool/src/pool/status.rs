@@ -494,7 +494,8 @@ fn spare_of(vdev: NvRef<'_>) -> DeviceStatus {
     status
 }
 
-fn reason(state: DeviceState, aux: u64, path: Option<PathBuf>) -> Option<String> {
+/// What the library's number for a device that cannot be used means.
+pub(super) fn reason(state: DeviceState, aux: u64, path: Option<PathBuf>) -> Option<String> {
     let text = match aux {
         0 => return None,
         1 => return Some(open_failure(path)),
@@ -502,7 +503,7 @@ fn reason(state: DeviceState, aux: u64, path: Option<PathBuf>) -> Option<String>
         3 => "too few of its devices work",
         4 => "devices are missing",
         5 => "it has become too small",
-        6 => "its label is missing or wrong",
+        6 => "its label is missing or wrong, or it has become too small",
         10 => "a spare that is in use by another pool",
         11 => "too many errors",
         12 => "I/O failed",

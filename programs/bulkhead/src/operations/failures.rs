@@ -87,6 +87,7 @@ pub fn pool(error: PoolError) -> Failure {
         Kind::NoReplicas
         | Kind::LogMissing
         | Kind::MayBeStale(_)
+        | Kind::UnopenedMayBeNewer { .. }
         | Kind::MayLack(_)
         | Kind::NewestUnreadable { .. } => FailureKind::NeedsConfirmation,
         Kind::Suspended
