@@ -36,6 +36,7 @@ pub fn parse(words: &[String]) -> Result<Vec<DeviceGroup>, Failure> {
                 });
                 open = true;
             }
+            refuse_mistyped(word)?;
             let group = groups.last_mut().expect("one was just opened");
             group.devices.push(device_path(word)?);
         }
@@ -51,6 +52,46 @@ fn group_kind(word: &str) -> Option<GroupKind> {
         "raidz2" => Some(GroupKind::Raidz { parity: 2 }),
         "raidz3" => Some(GroupKind::Raidz { parity: 3 }),
         _ => None,
+    }
+}
+
+/// Words that are no devices.
+const WORDS: [&str; 9] = [
+    "mirror", "raidz", "raidz1", "raidz2", "raidz3", "log", "cache", "spare", "spares",
+];
+
+/// Refuses a word that was meant to be one of the layout: it names no device, and is written nearly so.
+fn refuse_mistyped(word: &str) -> Result<(), Failure> {
+    let is_device = word.contains('/') || PathBuf::from(word).exists();
+    if is_device || PathBuf::from("/dev").join(word).exists() {
+        return Ok(());
+    }
+    let meant = WORDS.iter().find(|meant| differs_by_one(word, meant));
+    match meant {
+        None => Ok(()),
+        Some(meant) => {
+            let message = format!("{word:?} is no device; did you mean {meant}?");
+            Err(Failure::usage(message).advise("write ./NAME for a file with such a name"))
+        }
+    }
+}
+
+/// Whether one letter more, less, another one, or two that changed places make the one word of the other.
+fn differs_by_one(one: &str, other: &str) -> bool {
+    let (one, other): (Vec<char>, Vec<char>) = (
+        one.to_lowercase().chars().collect(),
+        other.chars().collect(),
+    );
+    let same = |a: &[char], b: &[char]| a == b;
+    let begin = one.iter().zip(&other).take_while(|(a, b)| a == b).count();
+    let (a, b) = (&one[begin..], &other[begin..]);
+    match (a, b) {
+        ([], []) => true,
+        ([_, a @ ..], b) if same(a, b) => true,
+        (a, [_, b @ ..]) if same(a, b) => true,
+        ([_, a @ ..], [_, b @ ..]) if same(a, b) => true,
+        ([x, y, a @ ..], [v, w, b @ ..]) => x == w && y == v && same(a, b),
+        _ => false,
     }
 }
 
@@ -128,6 +169,27 @@ mod tests {
         let groups = parse(&words).expect("a layout");
         let shape = |g: &DeviceGroup| (g.kind, g.role, g.devices.len());
         groups.iter().map(shape).collect()
+    }
+
+    #[test]
+    fn a_mistyped_word_is_told_with_the_one_that_was_meant() {
+        for (word, meant) in [
+            ("mirrr", Some("mirror")),
+            ("mirorr", Some("mirror")),
+            ("Mirror", Some("mirror")),
+            ("raid", Some("raidz")),
+            ("raidz4", Some("raidz")),
+            ("cahce", Some("cache")),
+            ("a", None),
+            ("disk0.img", None),
+            ("./mirrr", None),
+        ] {
+            let refused = refuse_mistyped(word).err();
+            let told = refused.map(|failure| failure.message);
+            assert_eq!(told.is_some(), meant.is_some(), "{word}: {told:?}");
+            let meant = meant.unwrap_or_default();
+            assert!(told.is_none_or(|told| told.contains(meant)), "{word}");
+        }
     }
 
     #[test]

@@ -120,9 +120,21 @@ fn create(context: &Context<'_>, create: &VolumeCreate) -> Result<Answer, Failur
     };
     let created = context.pool.create_volume(&spec);
     context.known.changed(name.as_str());
-    created.map_err(failures::dataset)?;
+    created.map_err(|error| without_room(failures::dataset(error), create))?;
     let size = ByteCount(create.size);
     Ok(Done::changed(format!("created volume {name} of {size}")))
+}
+
+/// A volume that reserves its whole size may not fit where one that takes space as it is written does.
+fn without_room(failure: Failure, create: &VolumeCreate) -> Failure {
+    match failure.kind {
+        FailureKind::NoSpace if !create.sparse => failure.advise(format!(
+            "choose a smaller size: `bulkhead volume space {}` shows what is left; or reserve no space with --sparse, \
+             and watch that the pool does not fill up",
+            create.name.pool()
+        )),
+        _ => failure,
+    }
 }
 
 /// Values as the engine takes them: text, which it checks itself.
