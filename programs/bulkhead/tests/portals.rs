@@ -328,3 +328,70 @@ fn a_confined_server_still_takes_low_ports_where_it_may() {
         drop(TcpStream::connect((NEW, 860)).expect("it listens"));
     }
 }
+
+#[test]
+fn an_address_that_was_not_there_is_told_and_so_is_the_last_of_a_protocol() {
+    let machine = machine();
+    let server = machine.serve("");
+    let portal = machine.portal("127.0.0.1:");
+    let absent = machine.ok("portal remove tank --iscsi 127.0.0.1:9").out;
+    assert!(
+        absent.contains("pool tank is not served at --iscsi 127.0.0.1:9"),
+        "{absent}"
+    );
+    machine.ok(&format!("portal add tank --nbd {NEW}:0"));
+    let listener = taken(&machine, "nbd", NEW);
+    let part = machine
+        .ok(&format!(
+            "portal remove tank --nbd {listener} --nbd 127.0.0.1:9"
+        ))
+        .out;
+    for said in [
+        "is served no more at --nbd",
+        "was not served at --nbd 127.0.0.1:9",
+    ] {
+        assert!(part.contains(said), "{part}");
+    }
+    assert!(!part.contains("nobody"), "{part}");
+    let last = machine.ok(&format!("portal remove tank --iscsi {portal}"));
+    assert!(
+        last.out
+            .contains("nobody can reach the pool by iSCSI any more: `bulkhead portal add tank"),
+        "{}",
+        last.out
+    );
+    assert_eq!(server.stop(), 0, "{}", machine.log());
+}
+
+#[test]
+fn the_last_portal_of_a_session_needs_its_word() {
+    const CLIENT: &str = "iscsi-perf";
+    if !installed(CLIENT) {
+        return;
+    }
+    let machine = machine();
+    let server = machine.serve("");
+    let portal = machine.portal("127.0.0.1:");
+    let mut client = Command::new(CLIENT)
+        .arg(unit(&portal))
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("it starts");
+    let clients = || {
+        let list = machine.ok("portal list tank --json").json();
+        list[0]["clients"].as_u64().expect("a number")
+    };
+    eventually("it has logged in", || clients() > 0);
+    machine.refused(
+        &format!("portal remove tank --iscsi {portal}"),
+        5,
+        "--in-use",
+    );
+    assert_eq!(clients(), 1);
+    machine.ok(&format!("portal remove tank --iscsi {portal} --in-use"));
+    client.kill().expect("alive until now");
+    client.wait().expect("a child of ours");
+    assert_eq!(server.stop(), 0, "{}", machine.log());
+}

@@ -49,6 +49,22 @@ impl Addresses {
         Ok(self)
     }
 
+    /// The same, each as the option of a server that names it.
+    fn named(&self) -> Vec<(SocketAddr, String)> {
+        let portals = self.iscsi.iter();
+        let portals = portals.map(|one| {
+            (
+                one.address,
+                format!("--iscsi {},{}", one.address, one.group),
+            )
+        });
+        let listeners = self.nbd.iter().filter_map(|listener| match listener {
+            ListenAddress::Tcp(address) => Some((*address, format!("--nbd {address}"))),
+            ListenAddress::Unix(_) => None,
+        });
+        portals.chain(listeners).collect()
+    }
+
     /// The addresses of TCP.
     pub fn tcp(&self) -> impl Iterator<Item = SocketAddr> + '_ {
         let portals = self.iscsi.iter().map(|portal| portal.address);
@@ -106,6 +122,26 @@ impl Addresses {
         self
     }
 
+    /// What of this is not here, as options of a server.
+    fn lacks(&self, iscsi: &[SocketAddr], nbd: &Self) -> Vec<String> {
+        let is_here = |address: &SocketAddr| self.iscsi.iter().any(|one| one.address == *address);
+        let portals = iscsi.iter().filter(|address| !is_here(address));
+        let listeners = nbd.nbd.iter().filter(|one| !self.nbd.contains(one));
+        portals
+            .map(|address| format!("--iscsi {address}"))
+            .chain(listeners.map(|one| format!("--nbd {one}")))
+            .collect()
+    }
+
+    /// The protocols that are offered here and nowhere in `now`, each with an option that offers it.
+    fn lost(&self, now: &Self) -> Vec<(&'static str, String)> {
+        let portal = self.iscsi.first().filter(|_| now.iscsi.is_empty());
+        let listener = self.nbd.first().filter(|_| now.nbd.is_empty());
+        let portal = portal.map(|one| ("iSCSI", format!("--iscsi {},{}", one.address, one.group)));
+        let listener = listener.map(|one| ("NBD", format!("--nbd {one}")));
+        portal.into_iter().chain(listener).collect()
+    }
+
     fn without(mut self, iscsi: &[SocketAddr], less: &Self) -> Self {
         self.iscsi.retain(|one| !iscsi.contains(&one.address));
         self.nbd.retain(|one| !less.nbd.contains(one));
@@ -114,11 +150,12 @@ impl Addresses {
 
     /// Refuses what no server could do.
     fn checked(self) -> Result<Self, Failure> {
-        let all: Vec<SocketAddr> = self.tcp().collect();
-        for (index, one) in all.iter().enumerate() {
-            if let Some(before) = all[..index].iter().find(|before| overlap(before, one)) {
+        let all = self.named();
+        for (index, (address, new)) in all.iter().enumerate() {
+            let mut before = all[..index].iter();
+            if let Some((_, old)) = before.find(|(other, _)| overlap(other, address)) {
                 let message =
-                    format!("the server listens at {before} already, which is in the way of {one}");
+                    format!("the server listens at {old} already, which is in the way of {new}");
                 return Err(Failure::new(FailureKind::Exists, message).advise(
                     "remove the other first (`bulkhead portal remove`), or choose another address",
                 ));
@@ -167,7 +204,7 @@ impl Addresses {
 }
 
 /// Whether the kernel lets nobody listen at both.
-fn overlap(one: &SocketAddr, other: &SocketAddr) -> bool {
+pub fn overlap(one: &SocketAddr, other: &SocketAddr) -> bool {
     let any = one.ip().is_unspecified() || other.ip().is_unspecified();
     let same_family = one.is_ipv4() == other.is_ipv4();
     let same_port = one.port() == other.port() && one.port() != 0;
@@ -196,6 +233,7 @@ impl Core {
     /// Tells or changes where the server listens. Called while nothing else is changed.
     pub fn portal(&self, request: &PortalRequest) -> Result<Answer, Failure> {
         let before = self.serving.listens_at();
+        let mut absent = Vec::new();
         let (wanted, in_use) = match request {
             PortalRequest::List => return Ok(Answer::Portals(self.serving.portals(&self.name))),
             PortalRequest::Add {
@@ -216,6 +254,7 @@ impl Core {
             PortalRequest::Remove { iscsi, nbd, in_use } => {
                 self.refuse_by_hand()?;
                 let less = Addresses::parse(&[], nbd)?;
+                absent = before.lacks(iscsi, &less);
                 (before.clone().without(iscsi, &less), *in_use)
             }
             PortalRequest::Set { iscsi, nbd, in_use } => {
@@ -225,8 +264,12 @@ impl Core {
         let gone = before.beyond(&wanted);
         if gone.is_empty() && wanted.beyond(&before).is_empty() {
             let all = before.beyond(&Addresses::default()).join(" ");
+            let not = match absent.is_empty() {
+                true => String::new(),
+                false => format!("is not served at {}; it ", absent.join(" ")),
+            };
             return Ok(Done::already(format!(
-                "pool {} is served so: {all}",
+                "pool {} {not}is served so: {all}",
                 self.name
             )));
         }
@@ -237,7 +280,17 @@ impl Core {
             })?;
         }
         let now = self.serving.listen_at(wanted)?;
-        Ok(Done::changed(self.told(&now.beyond(&before), &gone)))
+        let mut said = self.told(&now.beyond(&before), &gone);
+        if !absent.is_empty() {
+            said.push_str(&format!("; it was not served at {}", absent.join(" ")));
+        }
+        for (protocol, option) in before.lost(&now) {
+            said.push_str(&format!(
+                "; nobody can reach the pool by {protocol} any more: `bulkhead portal add {} {option}` offers it again",
+                self.name
+            ));
+        }
+        Ok(Done::changed(said))
     }
 
     /// On a head of an appliance the next start, here or elsewhere, goes by the appliance file.
@@ -330,6 +383,37 @@ mod tests {
             .collect();
         let failure = Addresses::parse(&[], &many).and_then(Addresses::checked);
         assert_eq!(failure.expect_err("too many").kind, FailureKind::Usage);
+    }
+
+    #[test]
+    fn what_is_in_the_way_is_told_with_its_group_and_its_protocol() {
+        let told = |all: Addresses| all.checked().expect_err("in the way").message;
+        let groups = told(addresses(
+            &[("10.0.0.1:3260", 1), ("10.0.0.1:3260", 2)],
+            &[],
+        ));
+        assert!(
+            groups.contains("at --iscsi 10.0.0.1:3260,1 already"),
+            "{groups}"
+        );
+        assert!(groups.ends_with("of --iscsi 10.0.0.1:3260,2"), "{groups}");
+        let protocols = told(addresses(&[("10.0.0.1:3260", 7)], &["10.0.0.1:3260"]));
+        assert!(protocols.contains("10.0.0.1:3260,7 already"), "{protocols}");
+        assert!(protocols.ends_with("of --nbd 10.0.0.1:3260"), "{protocols}");
+    }
+
+    #[test]
+    fn what_is_removed_and_was_not_there_and_what_is_offered_no_more_is_known() {
+        let before = addresses(&[("10.0.0.1:3260", 2)], &["unix:/x"]);
+        let absent: SocketAddr = "10.0.0.2:3260".parse().expect("an address");
+        let less = addresses(&[], &["unix:/x", "unix:/y"]);
+        assert_eq!(
+            before.lacks(&[before.iscsi[0].address, absent], &less),
+            ["--iscsi 10.0.0.2:3260", "--nbd unix:/y"]
+        );
+        let now = before.clone().without(&[], &less);
+        assert_eq!(before.lost(&now), [("NBD", "--nbd unix:/x".to_owned())]);
+        assert!(now.lost(&now).is_empty());
     }
 
     #[test]
