@@ -75,4 +75,4 @@ class Head:
         if self.child:
             self.child.kill()
         for socket in (self.folder / "run").glob("*.sock"):
-            self.command("pool", "export", socket.stem)
+            self.command("pool", "export", socket.stem, "--in-use")

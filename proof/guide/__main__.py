@@ -39,7 +39,7 @@ step() { echo "@@ line $1: $2"; }
 trap 'echo "@@ ended with $?"' ERR
 serve() {
     local pool=$1; shift
-    if [ -S "/run/bulkhead/$pool.sock" ]; then bulkhead pool export "$pool" 2>/dev/null || true; fi
+    if [ -S "/run/bulkhead/$pool.sock" ]; then bulkhead pool export "$pool" --in-use 2>/dev/null || true; fi
     bulkhead pool-server "$pool" "$@" &
     for _ in $(seq 600); do
         if bulkhead status "$pool" --json 2>/dev/null | grep -q '"pid"'; then return 0; fi

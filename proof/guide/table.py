@@ -10,7 +10,7 @@ VOLUMES = POOL + "serve tank; bulkhead volume create tank/vm0 --size 64M --spars
 OFFERED = VOLUMES + f"bulkhead target create {TARGET}; bulkhead target map {TARGET} tank/vm0\n"
 DISKS = "mkdir -p /srv/disks; truncate -s 1G /srv/disks/d{1..6} /srv/disks/n{1..3}\n"
 MIRROR = (
-    "bulkhead pool export tank 2>/dev/null || true; bulkhead pool destroy tank --yes-destroy-all-data; rm -rf /srv/disks/*; " + DISKS
+    "bulkhead pool export tank --in-use 2>/dev/null || true; bulkhead pool destroy tank --yes-destroy-all-data; rm -rf /srv/disks/*; " + DISKS
     + "bulkhead pool create tank mirror /srv/disks/d1 /srv/disks/d2; serve tank\n"
 )
 SECRET = "a secret of ann"
@@ -62,7 +62,7 @@ PAGES: dict[str, Page] = {
             ("bulkhead pool replace-disk tank     ", "needs a bad disk: tests/care.rs"), ("bulkhead pool replace-disk tank --yes", "as above"),
             *((start, "an answer") for start in ("BAD DEVICE", "/dev/loop", "UNUSED DISK", "a new disk needs", "1. ", "2. ", "3. ", "to do it")),
         ),
-        first=(("bulkhead pool create tank", "bulkhead pool destroy tank --yes-destroy-all-data 2>/dev/null || true; rm -rf /srv/disks/*\n" + DISKS),
+        first=(("bulkhead pool create tank", "bulkhead pool destroy tank --yes-destroy-all-data --in-use 2>/dev/null || true; rm -rf /srv/disks/*\n" + DISKS),
                ("bulkhead pool events tank", MIRROR), ("bulkhead pool offline", MIRROR),
                ("bulkhead pool replace tank OLD NEW", "rm -f /srv/disks/d3; truncate -s 1G /srv/disks/d3\n")),
     ),

@@ -27,6 +27,7 @@ LOOKS: dict[str, Words] = {
     "snapshot list": ("snapshot", "list", f"{POOL}/v"),
     "snapshot schedule list": ("snapshot", "schedule", "list", POOL),
     "status": ("status", POOL),
+    "target chap show": ("target", "chap", "show", TARGET),
     "target discovery show": ("target", "discovery", "show", POOL),
     "target list": ("target", "list"),
     "target show": ("target", "show", TARGET),

@@ -92,8 +92,8 @@ class WholeProof:
         self._world.look(*words)
 
     def _export(self) -> None:
-        """The clients are still connected: it asks them to leave, closes the pool, and ends the server."""
-        self._world.ask("pool", "export", POOL)
+        """The clients are still connected: with its word it asks them to leave, closes the pool, and ends the server."""
+        self._world.ask("pool", "export", POOL, "--in-use")
         (server,) = self._world.server.children
         wait_until("the end of the server", lambda: not server.alive(), END_SECONDS)
         self._world.server.stop()

@@ -51,7 +51,7 @@ DEVICE_FIELDS = ("device", "devices", "existing", "new", "old", "with")
 WEIGHTS = {"volume": 6, "snapshot": 6, "key": 4, "pool": 3, "nbd": 2, "target": 2, "transfer": 2, "replicate": 1}
 """How often each noun is asked about. The rest is read elsewhere, or ends the server."""
 
-LEFT_OUT = {("pool", "export"), ("pool", "destroy"), ("transfer", "send"), ("transfer", "receive"), ("replicate", "run")}
+LEFT_OUT = {("pool", "export"), ("pool", "close"), ("pool", "destroy"), ("transfer", "send"), ("transfer", "receive"), ("replicate", "run")}
 """What ends the server because it was told to, comes with a descriptor, or wants another appliance."""
 
 

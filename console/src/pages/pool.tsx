@@ -22,6 +22,7 @@ import { may } from "../state/session";
 import { AttachDisk, ReplaceDisk } from "./disks";
 import { useOlderEvents } from "./events";
 import { KeysCard } from "./keys";
+import { InUseBy } from "./inuse";
 import { GuidedReplacement, ReplacementCard } from "./replacement";
 import { SchedulesCard } from "./schedules";
 import { VolumesCard } from "./volumes";
@@ -226,6 +227,8 @@ function DiskButtons({ pool, device, group, ask }: DiskButtonsProps) {
 
 function Dialogs({ state, asked, onClose }: { state: PoolState; asked: Asked; onClose: () => void }) {
   const path = poolPath(state.name);
+  const [inUse, setInUse] = useState(false);
+  const users = <InUseBy count={state.session_count} checked={inUse} onValue={setInUse} />;
   const act = (verb: string, body: unknown) => async () => (await post<Done>(`${path}/${verb}`, body)).message;
   switch (asked.kind) {
     case "replace":
@@ -253,19 +256,21 @@ function Dialogs({ state, asked, onClose }: { state: PoolState; asked: Asked; on
     case "export":
       return (
         <FormDialog title={`Export ${state.name}`} action="Export" danger typed={state.name} onClose={onClose}
-          submit={act("export", {})}>
-          <p>Sessions end, the pool is closed, and its server stops. The data stays: the pool can be served again, here or elsewhere.</p>
+          submit={act("export", { in_use: inUse })}>
+          <p>The pool is closed, and its server stops. The data stays: the pool can be served again, here or elsewhere.</p>
+          {users}
         </FormDialog>
       );
     case "destroy":
       return (
         <FormDialog title={`Destroy ${state.name}`} action="Destroy the pool" danger typed={state.name} onClose={onClose}
           submit={async () => {
-            const done = await remove<Done>(confirmed(path, state.name));
+            const done = await remove<Done>(confirmed(path, state.name, `&in_use=${inUse}`));
             go("pools");
             return done.message;
           }}>
           <p>All volumes and snapshots of {state.name} are lost.</p>
+          {users}
         </FormDialog>
       );
   }

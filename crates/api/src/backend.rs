@@ -160,6 +160,8 @@ pub trait Backend: Send + Sync + 'static {
     fn head(&self) -> String;
     /// Pools whose servers run here.
     fn served(&self) -> Vec<PoolName>;
+    /// Pools whose servers on this machine were killed, and that nobody serves here since.
+    fn left(&self) -> Vec<PoolName>;
     /// Asks a pool that no other head serves: its server, or a process that opens it.
     fn ask(
         &self,

@@ -456,6 +456,7 @@ pub(crate) fn request(api: &Api, call: &Call) -> Result<Reply, Failure> {
         confirm: given,
         background,
     } = call.input()?;
+    let request = request.by_a_person();
     let (pool, verb) = (call.pool()?, verb(&request));
     may(call, &request.effect(&pool), given.as_ref())?;
     let backend = api.backend.clone();

@@ -4,6 +4,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 
+use control::Request;
+use control::answer::{PoolStatus, Status, TargetView};
+use control::exports::AccessRule;
+use control::request::PoolRequest;
 use serde_json::{Value, json};
 
 use crate::Role;
@@ -313,4 +317,100 @@ fn a_pool_that_hangs_keeps_nobody_from_logging_in_or_clearing_it() {
         outcome
     });
     assert_eq!(outcome, Ok((true, 200, 200)));
+}
+
+fn glance(pool: &str) -> Status {
+    let target = TargetView {
+        name: "iqn.2026-01.org.example:shared".parse().expect("a name"),
+        portal_groups: Vec::new(),
+        access: AccessRule::default(),
+        chap_users: Vec::new(),
+        mutual_user: None,
+        units: Vec::new(),
+        sessions: Vec::new(),
+    };
+    Status {
+        pool: PoolStatus {
+            name: pool.to_owned(),
+            health: "ONLINE".to_owned(),
+            ..PoolStatus::default()
+        },
+        targets: vec![target],
+        ..Status::default()
+    }
+}
+
+#[test]
+fn a_pool_whose_server_was_killed_stays_at_a_glance_with_an_alert() {
+    let head = Head::new();
+    *head.machine.statuses.lock().expect("free") = vec![glance("attic")];
+    *head.machine.left.lock().expect("free") = vec!["tank".parse().expect("a name")];
+    let reader = head.token(Role::ReadOnly);
+    let (status, overview) = head.ask(&reader, "GET", "/overview", Value::Null);
+    assert_eq!(status, 200, "{overview}");
+    let states: Vec<String> = overview["pools"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .map(|pool| format!("{} {}", pool["name"], pool["state"]))
+        .collect();
+    assert_eq!(states, ["\"attic\" \"served\"", "\"tank\" \"stopped\""]);
+    let alerts = overview["alerts"].to_string();
+    assert!(alerts.contains("no head serves tank"), "{alerts}");
+}
+
+#[test]
+fn a_target_that_two_pools_have_is_a_problem_of_both() {
+    let head = Head::new();
+    *head.machine.statuses.lock().expect("free") = vec![glance("attic"), glance("tank")];
+    let reader = head.token(Role::ReadOnly);
+    let (_, overview) = head.ask(&reader, "GET", "/overview", Value::Null);
+    for (place, other) in [(0, "tank"), (1, "attic")] {
+        let told = overview["pools"][place]["problems"].to_string();
+        let part = format!("is also one of pool {other}");
+        assert!(told.contains(&part), "{told}");
+    }
+}
+
+/// Only the cluster ends the sessions of a pool without a word.
+#[test]
+fn a_pool_is_exported_and_destroyed_under_its_clients_only_with_a_word() {
+    let head = Head::new();
+    let admin = head.token(Role::Admin);
+    for (method, path, body, wanted) in [
+        ("POST", "/pools/tank/export", json!({}), close(false)),
+        (
+            "POST",
+            "/pools/tank/export",
+            json!({"in_use": true}),
+            close(true),
+        ),
+        (
+            "POST",
+            "/pools/tank/requests",
+            json!({"request": {"pool": "export"}}),
+            close(false),
+        ),
+        (
+            "DELETE",
+            "/pools/tank?confirm=tank",
+            Value::Null,
+            PoolRequest::Destroy { in_use: false },
+        ),
+        (
+            "DELETE",
+            "/pools/tank?confirm=tank&in_use=true",
+            Value::Null,
+            PoolRequest::Destroy { in_use: true },
+        ),
+    ] {
+        let (status, answer) = head.ask(&admin, method, path, body);
+        assert_eq!(status, 200, "{path}: {answer}");
+        let asked = head.machine.asked.lock().expect("free").pop();
+        assert_eq!(asked, Some(Request::Pool(wanted)), "{method} {path}");
+    }
+}
+
+const fn close(in_use: bool) -> PoolRequest {
+    PoolRequest::Close { in_use }
 }

@@ -280,8 +280,8 @@ pub static ROUTES: &[Route] = &[
     head("POST", "/pools/{pool}/serve", "Start the pool's server here", Nothing, DONE, ALL, h::serve_pool),
     head("POST", "/pools/{pool}/move", "Hand the pool over to another head", Type(of::<h::Move>), of::<Operation>, WORK, h::move_pool).answering(202),
     head("POST", "/pools/{pool}/requests", "Ask the pool anything; the role depends on the request", Type(of::<h::Question>), answer_or_operation, LOOK, h::request).taking(LISTS_BYTES_MAX),
-    ask("DELETE", "/pools/{pool}", "Destroy the pool; its name confirms", DONE, ADMIN, "pool.destroy", &[]),
-    ask("POST", "/pools/{pool}/export", "Let go of the pool", DONE, ADMIN, "pool.export", &[]),
+    ask("DELETE", "/pools/{pool}", "Destroy the pool; its name confirms", DONE, ADMIN, "pool.destroy", &[("in_use", Q(FALSE))]),
+    ask("POST", "/pools/{pool}/export", "Let go of the pool", DONE, ADMIN, "pool.close", &[("in_use", D(FALSE))]),
     ask("POST", "/pools/{pool}/scrub", "Start, pause or stop a scrub", DONE, DAILY, "pool.scrub", &[("wait", D(FALSE))]),
     ask("POST", "/pools/{pool}/clear", "Forget errors, and let a suspended pool go on; with `missing_devices_are_not_newer` its name confirms", DONE, DAILY, "pool.clear", &[
         ("device", D(NULL)), ("missing_devices_are_not_newer", D(FALSE))]),

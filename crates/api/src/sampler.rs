@@ -225,7 +225,8 @@ impl Sampler {
             }
         }
         let metrics = metrics(&before, &statuses);
-        let mut overview = self.overview_of(here, &surroundings, &served, &statuses);
+        let left = self.backend.left();
+        let mut overview = self.overview_of(here, &surroundings, &served, &left, &statuses);
         let last = last_takeover(&looking.takeovers, &served, &statuses);
         let places = Places {
             backend: self.backend.as_ref(),
@@ -262,20 +263,24 @@ impl Sampler {
         here: String,
         surroundings: &Surroundings,
         served: &BTreeMap<String, String>,
+        left: &[PoolName],
         statuses: &BTreeMap<String, Arc<Status>>,
     ) -> Overview {
         let none = PoolPlace::default();
-        let mut names: Vec<&String> = surroundings.pools.keys().chain(served.keys()).collect();
-        names.sort();
+        let known = surroundings.pools.keys().chain(served.keys());
+        let known = known.map(String::as_str);
+        let mut names: Vec<&str> = known.chain(left.iter().map(PoolName::as_str)).collect();
+        names.sort_unstable();
         names.dedup();
+        let all: Vec<&Status> = statuses.values().map(Arc::as_ref).collect();
+        let mut shared = control::answer::shared_targets(&all);
         let pools = names.into_iter().map(|name| {
             let place = surroundings.pools.get(name).unwrap_or(&none);
-            pool_overview(
-                name,
-                place,
-                served.get(name),
-                statuses.get(name).map(Arc::as_ref),
-            )
+            let status = statuses.get(name).map(Arc::as_ref);
+            let mut pool = pool_overview(name, place, served.get(name), status);
+            pool.problems
+                .extend(shared.remove(name).unwrap_or_default());
+            pool
         });
         let mut overview = Overview {
             appliance: surroundings.appliance.clone(),

@@ -7,7 +7,7 @@ use std::time::Instant;
 use axum::Router;
 use axum::body::Body;
 use axum::http::{Request as HttpRequest, Response, StatusCode, header};
-use control::answer::{Answer, Done, PoolSummary};
+use control::answer::{Answer, Done, PoolSummary, Status};
 use control::key::KeyView;
 use control::request::PoolCreate;
 use control::{Failure, Request};
@@ -33,6 +33,10 @@ pub(crate) const PASSWORD: &str = "three short words";
 pub(crate) struct Machine {
     pub(crate) asked: Mutex<Vec<Request>>,
     pub(crate) created: Mutex<Vec<PoolCreate>>,
+    /// What its servers say at a glance.
+    pub(crate) statuses: Mutex<Vec<Status>>,
+    /// Pools whose servers were killed.
+    pub(crate) left: Mutex<Vec<PoolName>>,
     /// Its volumes are not told of while somebody has this.
     pub(crate) hangs: Mutex<()>,
     /// Requests that wait for that.
@@ -50,7 +54,12 @@ impl Backend for Machine {
         "here".to_owned()
     }
     fn served(&self) -> Vec<PoolName> {
-        Vec::new()
+        let statuses = self.statuses.lock().expect("no holder panics");
+        let names = statuses.iter().map(|status| status.pool.name.parse());
+        names.collect::<Result<_, _>>().expect("names")
+    }
+    fn left(&self) -> Vec<PoolName> {
+        self.left.lock().expect("no holder panics").clone()
     }
     fn ask(&self, _: &PoolName, request: Request, _: Progress<'_>) -> Result<Answer, Failure> {
         if let Request::Volume(_) = request {
@@ -60,8 +69,15 @@ impl Backend for Machine {
         self.asked.lock().expect("no holder panics").push(request);
         done()
     }
-    fn ask_server(&self, _: &PoolName, _: Request) -> Result<Answer, Failure> {
-        Err(Failure::not_found("there is no server"))
+    fn ask_server(&self, pool: &PoolName, request: Request) -> Result<Answer, Failure> {
+        let statuses = self.statuses.lock().expect("no holder panics");
+        let mut statuses = statuses.iter();
+        match statuses.find(|status| status.pool.name == pool.as_str()) {
+            Some(status) if request == Request::Status => {
+                Ok(Answer::Status(Box::new(status.clone())))
+            }
+            _ => Err(Failure::not_found("there is no server")),
+        }
     }
     fn discover(&self) -> Result<Vec<PoolSummary>, Failure> {
         Ok(Vec::new())

@@ -54,6 +54,8 @@ pub enum Answer {
     Target(Box<TargetView>),
     /// Who may ask for the targets of a pool.
     Discovery(DiscoveryView),
+    /// What initiators prove to a target.
+    Chap(ChapView),
     /// NBD exports of a pool.
     Nbd(Vec<NbdView>),
     /// Where a server listens.
@@ -517,6 +519,18 @@ pub struct DiscoveryView {
     pub mutual_user: Option<String>,
 }
 
+/// What initiators prove to a target, and what it proves to them. Secrets are never part of an answer.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ChapView {
+    /// The target.
+    pub target: IscsiName,
+    /// CHAP users; none means that no secret is asked for.
+    pub chap_users: Vec<String>,
+    /// The user name by which the target proves itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mutual_user: Option<String>,
+}
+
 /// A logical unit.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct UnitView {
@@ -568,11 +582,40 @@ pub struct Status {
     pub targets: Vec<TargetView>,
     /// NBD exports with their clients.
     pub nbd: Vec<NbdView>,
+    /// Who may ask for the targets.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub discovery: Option<DiscoveryView>,
     /// Export documents that cannot be served, in sentences.
     pub problems: Vec<String>,
     /// What was done on the volumes that are shown, since the server began.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub activity: Vec<VolumeActivity>,
+}
+
+/// Sentences about targets that several of these pools have, by the pool that shall tell them. Initiators know a target
+/// by its name only, and take what they find by another portal for the same one.
+pub fn shared_targets(statuses: &[&Status]) -> BTreeMap<String, Vec<String>> {
+    let mut pools: BTreeMap<&IscsiName, Vec<&str>> = BTreeMap::new();
+    for status in statuses {
+        for target in &status.targets {
+            pools
+                .entry(&target.name)
+                .or_default()
+                .push(&status.pool.name);
+        }
+    }
+    let mut told: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for (target, pools) in pools.iter().filter(|(_, pools)| pools.len() > 1) {
+        for pool in pools {
+            let others = pools.iter().filter(|other| *other != pool).copied();
+            let others = others.collect::<Vec<_>>().join(", ");
+            told.entry((*pool).to_owned()).or_default().push(format!(
+                "target {target} is also one of pool {others}, and initiators take both for one: give one of them \
+                 another name, and destroy it here with `bulkhead target destroy {target} --pool {pool}` or there"
+            ));
+        }
+    }
+    told
 }
 
 /// What clients did on a volume since the server began. Times are from the arrival of a request to its

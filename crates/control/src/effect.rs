@@ -161,10 +161,11 @@ impl PoolRequest {
                 mismatched: _,
                 overwrite,
             } => grows(groups, *overwrite),
-            Self::Export | Self::Detach { device: _ } | Self::Set { properties: _ } => {
-                Effect::Govern
-            }
-            Self::Destroy => Effect::Destroy(vec![pool.to_string()]),
+            Self::Export
+            | Self::Close { in_use: _ }
+            | Self::Detach { device: _ }
+            | Self::Set { properties: _ } => Effect::Govern,
+            Self::Destroy { in_use: _ } => Effect::Destroy(vec![pool.to_string()]),
             Self::Remove { device } => Effect::Destroy(vec![text(device)]),
         }
     }
@@ -305,7 +306,7 @@ impl ScheduleRequest {
 impl TargetRequest {
     fn effect(&self) -> Effect {
         match self {
-            Self::List | Self::Show { name: _ } => Effect::Look,
+            Self::List | Self::Show { name: _ } | Self::ChapShow { name: _ } => Effect::Look,
             Self::Destroy { name, in_use: _ } => Effect::Destroy(vec![name.to_string()]),
             Self::Create {
                 name: _,
@@ -525,7 +526,7 @@ mod tests {
     #[test]
     fn what_destroys_names_what_it_destroys() {
         for (request, names) in [
-            (json!({"pool": "destroy"}), &["tank"][..]),
+            (json!({"pool": {"destroy": {}}}), &["tank"][..]),
             (json!({"pool": {"remove": {"device": "/a"}}}), &["/a"]),
             (
                 json!({"volume": {"destroy": {"name": "tank/a", "recursive": false, "exported": false}}}),
@@ -551,6 +552,7 @@ mod tests {
             json!({"volume": {"rescue": {"begin": {"volume": "tank/a"}}}}),
             json!({"snapshot": {"schedule": {"set": {"of": "tank", "rules": []}}}}),
             json!({"pool": "export"}),
+            json!({"pool": {"close": {"in_use": true}}}),
             json!({"portal": {"add": {"iscsi": [{"address": "10.0.0.1:3260"}]}}}),
             json!({"portal": {"remove": {"nbd": ["unix:/run/x"]}}}),
         ] {

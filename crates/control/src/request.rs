@@ -49,6 +49,15 @@ pub enum Request {
 }
 
 impl Request {
+    /// The same as a person may ask for it: only the cluster ends sessions without a word.
+    #[must_use]
+    pub fn by_a_person(self) -> Self {
+        match self {
+            Self::Pool(PoolRequest::Export) => Self::Pool(PoolRequest::Close { in_use: false }),
+            other => other,
+        }
+    }
+
     /// Whether it can be answered from a pool that is open for reading only.
     pub fn only_looks(&self) -> bool {
         match self {
@@ -74,6 +83,7 @@ impl Request {
                     request,
                     TargetRequest::List
                         | TargetRequest::Show { .. }
+                        | TargetRequest::ChapShow { .. }
                         | TargetRequest::Discovery(DiscoveryRequest::Show)
                 )
             }
@@ -150,10 +160,21 @@ pub enum PoolRequest {
         /// Only what has a higher number.
         after: Option<u64>,
     },
-    /// Drain the sessions and export; a server ends.
+    /// Drain the sessions and export, whoever is connected; a server ends. So the agent of the cluster asks, which
+    /// has decided, and which may be of an older version than the server.
     Export,
+    /// The same for a person.
+    Close {
+        /// Even though clients are connected: their sessions end.
+        #[serde(default)]
+        in_use: bool,
+    },
     /// Destroy the pool; a server ends. The caller has seen the confirmation word.
-    Destroy,
+    Destroy {
+        /// Even though clients are connected: their sessions end.
+        #[serde(default)]
+        in_use: bool,
+    },
     /// Check (and repair) every block.
     Scrub {
         /// What to do.
@@ -501,6 +522,11 @@ pub enum TargetRequest {
         user: String,
         /// Its secret, unlike any initiator's.
         secret: Secret,
+    },
+    /// Who is asked for a secret, and whether the target proves itself.
+    ChapShow {
+        /// Target.
+        name: IscsiName,
     },
     /// Forget users and secrets.
     ChapClear {

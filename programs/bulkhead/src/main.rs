@@ -3,13 +3,14 @@
 //! `cli` turns words into a plan; `appliance` checks and applies the description of a whole
 //! appliance; what Pacemaker runs is the crate `agents`; `head` serves the HTTP API; `hand_over` has Pacemaker
 //! move a pool; `pools` finds which pools a request is about, `reach` who performs it, a running server or this very
-//! process;
+//! process; `apart` looks at one of several pools that nobody serves;
 //! `patience` asks a server's successor; `operations` perform requests on
 //! an open pool; `server` keeps a pool open and serves it; `output` prints what came of it.
 
 #![forbid(unsafe_code)]
 
 mod accounts;
+mod apart;
 mod appliance;
 mod audit;
 mod bench_crypto;

@@ -36,6 +36,13 @@ pub fn refuse(common: &Common, pool: &PoolName) -> Result<(), Failure> {
     )
 }
 
+/// A pool of the appliance that has no server here. Nothing was asked of the cluster, and no disk was read.
+pub fn not_here(pool: &PoolName) -> Failure {
+    let message = format!("pool {pool} is not served here: the cluster decides which head has it");
+    Failure::new(FailureKind::NeedsConfirmation, message)
+        .advise("`crm_mon -1` shows which head has it")
+}
+
 fn judge(pool: &PoolName, standing: PoolStanding, is_maintenance: bool) -> Result<(), Failure> {
     use PoolStanding as S;
     let resource = ::appliance::render::pool_id(pool);

@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use control::answer::{
-    DeviceView, DiscoveryView, Event, NbdView, PoolStatus, PoolSummary, Property, RolledBack,
-    ServerStatus, SnapshotView, Status, TargetView, VolumeView,
+    ChapView, DeviceView, DiscoveryView, Event, NbdView, PoolStatus, PoolSummary, Property,
+    RolledBack, ServerStatus, SnapshotView, Status, TargetView, VolumeView,
 };
 use control::rescue::RescueView;
 use control::{Answer, Failure};
@@ -21,6 +21,7 @@ use crate::table::Table;
 
 mod daily;
 mod properties;
+mod wrap;
 
 pub use daily::scan_line;
 
@@ -50,6 +51,7 @@ pub fn answer(answer: &Answer, json: bool) -> String {
         Answer::Targets(targets) => target_list(targets),
         Answer::Target(target) => target_detail(target),
         Answer::Discovery(view) => discovery(view),
+        Answer::Chap(view) => chap(view),
         Answer::Nbd(exports) => nbd_list(exports),
         Answer::Portals(portals) => daily::portal_list(portals),
         Answer::Events(events) if events.is_empty() => {
@@ -251,9 +253,21 @@ fn status(status: &Status) -> String {
     text.push('\n');
     match &status.server {
         Some(server) => server_lines(server, &mut text),
-        None => text.push_str("server:   none: `bulkhead pool-server` starts one\n"),
+        // Nobody could look at it: what to do says more.
+        None if is_unknown(&status.pool) => text.push_str("server:   none here\n"),
+        None => {
+            let pool = &status.pool.name;
+            let none =
+                format!("none, the pool is not served: `bulkhead pool-server {pool}` starts one");
+            text.push_str(&wrap::line("server:", &none));
+        }
     }
-    let _ = writeln!(text, "volumes:  {}", status.volume_count);
+    if !is_unknown(&status.pool) {
+        let _ = writeln!(text, "volumes:  {}", status.volume_count);
+    }
+    if let Some(view) = &status.discovery {
+        let _ = writeln!(text, "discovery: {}", asked_for(view));
+    }
     if !status.targets.is_empty() {
         let _ = write!(text, "\n{}", target_list(&status.targets));
     }
@@ -261,9 +275,28 @@ fn status(status: &Status) -> String {
         let _ = write!(text, "\n{}", nbd_list(&status.nbd));
     }
     for problem in &status.problems {
-        let _ = writeln!(text, "\nproblem:  {problem}");
+        let _ = write!(text, "\n{}", wrap::line("problem:", problem));
     }
     text
+}
+
+/// Whether nothing of the pool is known but its name.
+fn is_unknown(pool: &PoolStatus) -> bool {
+    pool.devices.is_empty()
+}
+
+/// What whoever asks for targets is asked for.
+fn asked_for(view: &DiscoveryView) -> String {
+    let users = match view.chap_users.as_slice() {
+        [] => return "asks for no secret".to_owned(),
+        users => users.join(" or "),
+    };
+    let mutual = view.mutual_user.as_ref();
+    let mutual = mutual.map(|user| format!(", and proves itself as {user}"));
+    format!(
+        "asks for the secret of {users}{}",
+        mutual.unwrap_or_default()
+    )
 }
 
 fn server_lines(server: &ServerStatus, text: &mut String) {
@@ -286,6 +319,10 @@ fn server_lines(server: &ServerStatus, text: &mut String) {
 
 fn pool_status(pool: &PoolStatus) -> String {
     let mut text = format!("pool:     {}\nhealth:   {}\n", pool.name, pool.health);
+    if is_unknown(pool) {
+        daily::care_lines(pool, &mut text);
+        return text;
+    }
     daily::pool_space(pool, &mut text);
     if let Some(dedup) = &pool.dedup {
         let (ratio, saved) = (daily::times(dedup.percent), bytes(dedup.saved));
@@ -466,6 +503,26 @@ fn discovery(view: &DiscoveryView) -> String {
     let mutual = mutual.map(|user| format!("; it proves itself as {user}"));
     let mutual = mutual.unwrap_or_default();
     format!("{pool}: targets are told to whoever proves to be {asked}{mutual}\n")
+}
+
+fn chap(view: &ChapView) -> String {
+    let target = &view.target;
+    let users: Vec<String> = view
+        .chap_users
+        .iter()
+        .map(|user| format!("user {user}"))
+        .collect();
+    if users.is_empty() {
+        return format!("{target} asks for no secret: whom its rule lets in may use it\n");
+    }
+    let mutual = match &view.mutual_user {
+        Some(user) => format!("it proves itself as {user}"),
+        None => "it does not prove itself".to_owned(),
+    };
+    format!(
+        "{target} asks for the secret of {}; {mutual}\n",
+        users.join(" or ")
+    )
 }
 
 fn target_detail(target: &TargetView) -> String {

@@ -1,6 +1,10 @@
-//! Which pools a question is about that names none, where several are served: lists cover all of them, and what
-//! names a target finds the pool that has it.
+//! Which pools a question is about that names none, where there are several: lists cover all of them, served or not,
+//! and what names a target finds the pool that has it.
 
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Instant;
+
+use control::answer::{PoolStatus, Status};
 use control::portal::PortalRequest;
 use control::replication::ReplicateRequest;
 use control::request::{
@@ -8,11 +12,12 @@ use control::request::{
     TargetRequest, VolumeRequest,
 };
 use control::rescue::RescueRequest;
-use control::{Answer, Failure, Request};
+use control::{Advice, Answer, Failure, FailureKind, Request, Severity};
 use units::{IscsiName, PoolName};
 
+use crate::apart::{LOOK_WAIT, Look};
 use crate::cli::{Common, Whose};
-use crate::reach;
+use crate::{managed, reach};
 
 /// What was answered.
 pub struct Asked {
@@ -68,9 +73,46 @@ fn meant(request: &Request) -> Meant<'_> {
             | Target::Deny { name, .. }
             | Target::ChapSet { name, .. }
             | Target::MutualSet { name, .. }
+            | Target::ChapShow { name }
             | Target::ChapClear { name, .. },
         ) => Meant::With(name),
         _ => Meant::One,
+    }
+}
+
+/// The pools that a command without a pool's name may mean.
+struct Here {
+    /// Those with a server.
+    served: BTreeSet<PoolName>,
+    /// Those without.
+    unserved: BTreeSet<PoolName>,
+    /// Of those the ones whose servers were killed.
+    left: Vec<PoolName>,
+}
+
+impl Here {
+    fn look(common: &Common) -> Result<Self, Failure> {
+        let served: BTreeSet<PoolName> = reach::sockets(common).into_iter().collect();
+        Ok(Self {
+            unserved: reach::unserved(common, &served)?,
+            served,
+            left: reach::left(common),
+        })
+    }
+
+    fn all(&self) -> impl Iterator<Item = &PoolName> {
+        self.served.iter().chain(&self.unserved)
+    }
+
+    /// Whether a pool that cannot be looked at is one of another machine, or of none any more: it was seen here once, and
+    /// that is all.
+    fn is_gone(&self, pool: &PoolName, failure: &Failure) -> bool {
+        let of_others = match failure.kind {
+            FailureKind::NotFound => true,
+            FailureKind::NeedsConfirmation => !self.served.is_empty(),
+            _ => false,
+        };
+        of_others && !self.left.contains(pool)
     }
 }
 
@@ -81,72 +123,219 @@ pub fn ask(
     request: Request,
     progress: &mut dyn FnMut(&str),
 ) -> Result<Asked, Failure> {
-    let served = match whose {
-        Whose::Pool(_) => Vec::new(),
-        Whose::TheOnlyOne => reach::sockets(common),
+    let mut asked = match whose {
+        Whose::Pool(_) => reach::ask(common, whose, request, progress).map(Asked::one)?,
+        Whose::TheOnlyOne => ask_those_meant(common, request, progress)?,
     };
-    if served.len() < 2 {
-        return reach::ask(common, whose, request, progress).map(Asked::one);
+    for answer in &mut asked.answers {
+        advise_to_serve(answer, &reach::left(common));
+    }
+    Ok(asked)
+}
+
+fn ask_those_meant(
+    common: &Common,
+    request: Request,
+    progress: &mut dyn FnMut(&str),
+) -> Result<Asked, Failure> {
+    let one = |whose: &Whose, request, progress| {
+        reach::ask(common, whose, request, progress).map(Asked::one)
+    };
+    let here = Here::look(common)?;
+    if here.all().count() < 2 {
+        return one(&Whose::TheOnlyOne, request, progress);
     }
     match meant(&request) {
-        Meant::All => Ok(each(common, &served, &request)),
+        Meant::All => each(common, &here, &request),
         Meant::With(target) => {
-            let pool = Whose::Pool(pool_with(common, &served, target)?);
-            reach::ask(common, &pool, request, progress).map(Asked::one)
+            let pool = Whose::Pool(pool_with(common, &here, target)?);
+            one(&pool, request, progress)
         }
-        Meant::One => {
-            let names: Vec<&str> = served.iter().map(PoolName::as_str).collect();
-            let message = format!("several pools are served here: {}", names.join(" "));
+        Meant::One if here.served.len() > 1 => {
+            let message = format!("several pools are served here: {}", names_of(&here.served));
             Err(Failure::usage(message).advise("name one with --pool"))
         }
+        Meant::One => one(&Whose::TheOnlyOne, request, progress),
     }
 }
 
-fn each(common: &Common, pools: &[PoolName], request: &Request) -> Asked {
+fn names_of<'a>(pools: impl IntoIterator<Item = &'a PoolName>) -> String {
+    let names: Vec<&str> = pools.into_iter().map(PoolName::as_str).collect();
+    names.join(" ")
+}
+
+/// What each pool answers, or why it does not: the servers, and processes that look at pools without one.
+fn each_said(
+    common: &Common,
+    here: &Here,
+    request: &Request,
+) -> BTreeMap<PoolName, Result<Answer, Failure>> {
+    let can_look = request.only_looks() && !matches!(request, Request::Portal(_));
+    let unserved = here.unserved.iter().filter(|_| can_look);
+    // They look at the same time.
+    let looks: Vec<(&PoolName, Result<Look, Failure>)> = unserved
+        .map(|pool| {
+            let is_of_the_cluster = managed::disks(pool).is_some() && !common.maintenance;
+            match is_of_the_cluster {
+                true => (pool, Err(managed::not_here(pool))),
+                false => (pool, Look::begin(common, pool, request)),
+            }
+        })
+        .collect();
+    let until = Instant::now() + LOOK_WAIT;
+    let served = here.served.iter();
+    let mut said: BTreeMap<PoolName, Result<Answer, Failure>> = served
+        .map(|pool| {
+            let answer = reach::ask_server(common, pool, request.clone());
+            (pool.clone(), answer)
+        })
+        .collect();
+    for (pool, look) in looks {
+        let answer = look.and_then(|look| look.answer(until));
+        said.insert(pool.clone(), answer);
+    }
+    said
+}
+
+fn each(common: &Common, here: &Here, request: &Request) -> Result<Asked, Failure> {
+    let said = each_said(common, here, request);
+    if said.is_empty() {
+        let message = "no server of a pool runs here";
+        return Err(Failure::new(FailureKind::Unreachable, message)
+            .advise("`bulkhead pool-server POOL` starts one"));
+    }
     let mut asked = Asked {
         answers: Vec::new(),
         failure: None,
     };
-    for pool in pools {
-        match reach::ask_server(common, pool, request.clone()) {
-            Ok(answer) => asked.answers.push(answer),
-            Err(mut failure) => {
-                failure.message = format!("pool {pool}: {}", failure.message);
-                asked.failure.get_or_insert(failure);
+    let mut gone = None;
+    for (pool, answer) in said {
+        let failure = match answer {
+            Ok(answer) => {
+                asked.answers.push(answer);
+                continue;
+            }
+            Err(failure) => failure,
+        };
+        let is_gone = here.is_gone(&pool, &failure);
+        let is_unserved = here.unserved.contains(&pool);
+        let shown = unknown(&pool, request, &failure).filter(|_| is_unserved);
+        match (shown, is_gone) {
+            (Some(answer), _) if failure.kind != FailureKind::NotFound || !is_gone => {
+                asked.answers.push(answer);
+            }
+            (_, true) => {
+                gone.get_or_insert(of_pool(&pool, failure));
+            }
+            (_, false) => {
+                asked.failure.get_or_insert(of_pool(&pool, failure));
             }
         }
     }
-    asked
+    if asked.answers.is_empty() {
+        asked.failure = asked.failure.or(gone);
+    }
+    tell_shared_targets(&mut asked.answers);
+    Ok(asked)
 }
 
-fn pool_with(common: &Common, pools: &[PoolName], target: &IscsiName) -> Result<PoolName, Failure> {
-    let asked = |pool: &PoolName| {
-        let list = Request::Target(TargetRequest::List);
-        match reach::ask_server(common, pool, list) {
-            Ok(Answer::Targets(targets)) => Ok(targets.iter().any(|one| one.name == *target)),
-            Ok(_) => Ok(false),
-            Err(failure) => Err(failure),
-        }
+fn of_pool(pool: &PoolName, mut failure: Failure) -> Failure {
+    failure.message = format!("pool {pool}: {}", failure.message);
+    failure
+}
+
+/// What is shown at a glance of a pool that nobody serves and that cannot be looked at.
+fn unknown(pool: &PoolName, request: &Request, failure: &Failure) -> Option<Answer> {
+    let what = failure.advice.as_deref();
+    let what = what.unwrap_or("see to its disks, and to where it is served");
+    let status = PoolStatus {
+        name: pool.to_string(),
+        health: "UNKNOWN".to_owned(),
+        advice: vec![Advice::new(Severity::Error, what, &failure.message)],
+        ..PoolStatus::default()
     };
-    let mut silent = None;
-    for pool in pools {
-        match asked(pool) {
-            Ok(true) => return Ok(pool.clone()),
-            Ok(false) => {}
-            Err(failure) => silent = silent.or(Some(failure)),
+    match request {
+        Request::Status => Some(Answer::Status(Box::new(Status {
+            pool: status,
+            ..Status::default()
+        }))),
+        Request::Pool(PoolRequest::Status) => Some(Answer::Pool(Box::new(status))),
+        _ => None,
+    }
+}
+
+/// A pool whose server was killed shall be served again: that comes before all else.
+fn advise_to_serve(answer: &mut Answer, left: &[PoolName]) {
+    let status = match answer {
+        Answer::Status(status) if status.server.is_none() => &mut status.pool,
+        Answer::Pool(status) => &mut **status,
+        _ => return,
+    };
+    if !left.iter().any(|pool| pool.as_str() == status.name) {
+        return;
+    }
+    let why = "its server did not end in order, and nobody serves the pool";
+    let serve = Advice::new(Severity::Error, "start its server again", why)
+        .by(format!("bulkhead pool-server {}", status.name));
+    status.advice.insert(0, serve);
+}
+
+/// Adds to each glance which of its targets other pools have, too.
+fn tell_shared_targets(answers: &mut [Answer]) {
+    let statuses: Vec<&Status> = answers
+        .iter()
+        .filter_map(|answer| match answer {
+            Answer::Status(status) => Some(&**status),
+            _ => None,
+        })
+        .collect();
+    let mut told = control::answer::shared_targets(&statuses);
+    for answer in answers {
+        if let Answer::Status(status) = answer {
+            let sentences = told.remove(&status.pool.name);
+            status.problems.extend(sentences.unwrap_or_default());
         }
     }
-    let names: Vec<&str> = pools.iter().map(PoolName::as_str).collect();
+}
+
+fn pool_with(common: &Common, here: &Here, target: &IscsiName) -> Result<PoolName, Failure> {
+    let list = Request::Target(TargetRequest::List);
+    let mut silent = None;
+    // Pools without a server are opened only for what no server has.
+    let nobody = BTreeSet::new();
+    for (served, unserved) in [(&here.served, &nobody), (&nobody, &here.unserved)] {
+        let part = Here {
+            served: served.clone(),
+            unserved: unserved.clone(),
+            left: here.left.clone(),
+        };
+        for (pool, said) in each_said(common, &part, &list) {
+            match said {
+                Ok(Answer::Targets(all)) if all.iter().any(|one| one.name == *target) => {
+                    return Ok(pool);
+                }
+                Err(failure) if !here.is_gone(&pool, &failure) => {
+                    silent.get_or_insert(of_pool(&pool, failure));
+                }
+                _ => {}
+            }
+        }
+    }
     Err(silent.unwrap_or_else(|| {
-        let message = format!("no pool of {} has a target {target}", names.join(" "));
-        Failure::not_found(message).advise("`bulkhead target list` shows those there are")
+        let names = names_of(here.all());
+        Failure::not_found(format!("no pool of {names} has a target {target}"))
+            .advise("`bulkhead target list` shows those there are")
     }))
 }
 
 /// The names that begin like `word`, for completions: quick, and silent where something fails.
 pub fn names(common: &Common, word: &str) -> Vec<String> {
-    let pools = reach::sockets(common);
-    let mut names: Vec<String> = pools.iter().map(PoolName::to_string).collect();
+    let here = Here {
+        served: reach::sockets(common).into_iter().collect(),
+        unserved: BTreeSet::new(),
+        left: Vec::new(),
+    };
+    let mut names: Vec<String> = here.served.iter().map(PoolName::to_string).collect();
     let mut requests = vec![
         Request::Volume(VolumeRequest::List),
         Request::Target(TargetRequest::List),
@@ -155,8 +344,8 @@ pub fn names(common: &Common, word: &str) -> Vec<String> {
         requests.push(Request::Snapshot(SnapshotRequest::List { volume: None }));
     }
     for request in requests {
-        let asked = each(common, &pools, &request);
-        for answer in asked.answers {
+        let said = each_said(common, &here, &request);
+        for answer in said.into_values().flatten() {
             match answer {
                 Answer::Volumes(all) => names.extend(all.iter().map(|one| one.name.to_string())),
                 Answer::Targets(all) => names.extend(all.iter().map(|one| one.name.to_string())),
@@ -172,6 +361,52 @@ pub fn names(common: &Common, word: &str) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn here(served: &[&str], unserved: &[&str], left: &[&str]) -> Here {
+        let names = |all: &[&str]| -> Vec<PoolName> {
+            all.iter()
+                .map(|name| name.parse().expect("a name"))
+                .collect()
+        };
+        Here {
+            served: names(served).into_iter().collect(),
+            unserved: names(unserved).into_iter().collect(),
+            left: names(left),
+        }
+    }
+
+    #[test]
+    fn a_pool_that_was_seen_here_once_fails_no_list_and_one_whose_server_died_does() {
+        let tank: PoolName = "tank".parse().expect("a name");
+        let of = |kind| Failure::new(kind, "no");
+        let (missing, elsewhere) = (FailureKind::NotFound, FailureKind::NeedsConfirmation);
+        let beside = here(&["attic"], &["tank"], &[]);
+        assert!(beside.is_gone(&tank, &of(missing)) && beside.is_gone(&tank, &of(elsewhere)));
+        assert!(!beside.is_gone(&tank, &of(FailureKind::Unavailable)));
+        let alone = here(&[], &["attic", "tank"], &[]);
+        assert!(alone.is_gone(&tank, &of(missing)) && !alone.is_gone(&tank, &of(elsewhere)));
+        let died = here(&["attic"], &["tank"], &["tank"]);
+        assert!(!died.is_gone(&tank, &of(missing)) && !died.is_gone(&tank, &of(elsewhere)));
+    }
+
+    #[test]
+    fn a_pool_that_cannot_be_looked_at_is_shown_with_the_reason() {
+        let tank: PoolName = "tank".parse().expect("a name");
+        let failure = Failure::not_found("it is nowhere").advise("look for it");
+        let mut answer = unknown(&tank, &Request::Status, &failure).expect("shown");
+        advise_to_serve(&mut answer, std::slice::from_ref(&tank));
+        let Answer::Status(status) = answer else {
+            panic!("{answer:?}");
+        };
+        let advice: Vec<String> = status.pool.advice.iter().map(ToString::to_string).collect();
+        assert!(
+            advice[0].contains("`bulkhead pool-server tank`"),
+            "{advice:?}"
+        );
+        assert_eq!(advice[1], "look for it (it is nowhere)");
+        let list = Request::Volume(VolumeRequest::List);
+        assert!(unknown(&tank, &list, &failure).is_none());
+    }
 
     #[test]
     fn lists_mean_all_pools_a_target_its_own_and_what_makes_something_one() {

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use control::answer::{Done, PoolSummary};
 use control::client::SILENCE_SECONDS_MAX;
-use control::request::{PoolCreate, PoolRequest, ServerRequest};
-use control::{Answer, Client, ClientError, Failure, FailureKind, PoolLock, Request};
+use control::request::{PoolCreate, PoolRequest, ServerRequest, TargetRequest};
+use control::{Answer, Client, Failure, FailureKind, PoolLock, Request};
 use units::PoolName;
 use zpool::Pool;
 use zpool::pool::LabelState;
@@ -22,6 +22,8 @@ use crate::{managed, places};
 
 /// How long a living server may take to say that it lives, on a machine with much else to do.
 const ALIVE_WAIT: Duration = Duration::from_secs(15);
+/// How long a server may take for an answer that a question to another one could do with.
+const BRIEF_WAIT: Duration = Duration::from_secs(2);
 /// Longest time that a command waits for another that has the pool open.
 const HOLD_WAIT: Duration = Duration::from_secs(30);
 /// Pause between two looks.
@@ -58,6 +60,7 @@ pub fn ask_with(
     descriptor: Option<OwnedFd>,
     progress: &mut dyn FnMut(&str),
 ) -> Result<Answer, Failure> {
+    refuse_taken_target(common, pool, &request)?;
     let (new_devices, old_device) = (new_devices(&request), old_device(&request));
     let held = match is_about_a_server(&request) {
         true => Hold::Server(connect(common, pool)?.ok_or_else(|| no_server(pool))?),
@@ -76,9 +79,18 @@ pub fn ask_with(
             }
             answer
         }
-        Hold::Own(_lock) => audit::noted_request(&audit::path(common), pool, request, |request| {
-            open_and_perform(common, pool, request, descriptor, progress)
-        })?,
+        Hold::Own(_lock) => {
+            let ends = is_end(&request);
+            let audit = audit::path(common);
+            let answer = audit::noted_request(&audit, pool, request, |request| {
+                open_and_perform(common, pool, request, descriptor, progress)
+            })?;
+            if ends.is_some() {
+                // A server that was killed left it. Nobody looks for that server any more.
+                let _ = std::fs::remove_file(socket(common, pool));
+            }
+            answer
+        }
     };
     if !new_devices.is_empty() {
         places::remember_also(common, pool, &new_devices);
@@ -239,17 +251,47 @@ fn alive(client: Client, pool: &PoolName) -> Result<Client, Failure> {
     }
 }
 
+/// Refuses to make a target that another server of this machine has: an initiator tells targets apart by their names
+/// only, and would take the units of both for its own.
+pub fn refuse_taken_target(
+    common: &Common,
+    pool: &PoolName,
+    request: &Request,
+) -> Result<(), Failure> {
+    let Request::Target(TargetRequest::Create { name, .. }) = request else {
+        return Ok(());
+    };
+    let has_it = |other: &PoolName| {
+        let list = Request::Target(TargetRequest::List);
+        match ask_briefly(common, other, list) {
+            Some(Answer::Targets(targets)) => targets.iter().any(|one| one.name == *name),
+            _ => false,
+        }
+    };
+    let mut others = sockets(common).into_iter().filter(|other| other != pool);
+    match others.find(has_it) {
+        None => Ok(()),
+        Some(other) => {
+            let message =
+                format!("target {name} is one of pool {other}, which this machine serves");
+            Err(Failure::new(FailureKind::Exists, message)
+                .advise("choose another name: initiators tell targets apart by nothing else"))
+        }
+    }
+}
+
+/// Asks the server of `pool` for what it knows by heart; `None` if it does not answer soon.
+pub fn ask_briefly(common: &Common, pool: &PoolName, request: Request) -> Option<Answer> {
+    let client = Client::connect(&socket(common, pool)).ok()?;
+    let mut client = client.patient_for(BRIEF_WAIT).ok()?;
+    client.call(request, &mut |_| ()).ok()
+}
+
 /// The pool that a command without a pool's name is about.
 fn the_only_one(common: &Common) -> Result<PoolName, Failure> {
     let mut found: BTreeSet<PoolName> = sockets(common).into_iter().collect();
-    if found.is_empty() && !common.search().is_empty() {
-        let candidates = places::candidates(common, None)?;
-        found = candidates
-            .iter()
-            .filter_map(|c| c.name.parse().ok())
-            .collect();
-    } else if found.is_empty() {
-        found = places::known_pools(common);
+    if found.is_empty() {
+        found = unserved(common, &found)?;
     }
     if found.len() > 1 {
         let names: Vec<&str> = found.iter().map(PoolName::as_str).collect();
@@ -268,17 +310,51 @@ pub fn is_remembered(request: &Request) -> bool {
     changes_devices || is_end(request) == Some(End::Destroy)
 }
 
+/// Pools that nobody serves here and that may be here: those that were seen on this machine, and those whose servers
+/// were killed; where nobody serves any, those that are where the command is told to look, or usually are. `served` are
+/// those with a server: what is known of them is told while disks hang, so no disk is read then.
+pub fn unserved(
+    common: &Common,
+    served: &BTreeSet<PoolName>,
+) -> Result<BTreeSet<PoolName>, Failure> {
+    let known = places::known_pools(common);
+    let is_told_where = !common.search().is_empty();
+    let mut found = match served.is_empty() && (is_told_where || known.is_empty()) {
+        true => {
+            let candidates = places::candidates(common, None)?;
+            let names = candidates.iter().filter_map(|one| one.name.parse().ok());
+            names.collect()
+        }
+        false => known,
+    };
+    found.extend(left(common));
+    found.retain(|pool| !served.contains(pool));
+    Ok(found)
+}
+
 /// Pools that have a socket in the run directory, whether their servers answer or not.
 pub fn sockets(common: &Common) -> Vec<PoolName> {
+    sockets_where(common, |is_absent| !is_absent)
+}
+
+/// Pools whose socket is in the run directory without a server: it was killed, and took no leave. Clients' sockets may be
+/// there, too, and have no lock beside them.
+pub fn left(common: &Common) -> Vec<PoolName> {
+    let mut pools = sockets_where(common, |is_absent| is_absent);
+    pools.retain(|pool| PoolLock::path(&socket(common, pool)).exists());
+    pools
+}
+
+fn sockets_where(common: &Common, is_meant: impl Fn(bool) -> bool) -> Vec<PoolName> {
     let entries = std::fs::read_dir(&common.settings.run_dir);
     let entries = entries.into_iter().flatten().flatten();
     let mut pools: Vec<PoolName> = entries
         .filter_map(|entry| {
             let name = entry.file_name().into_string().ok()?;
             let pool = name.strip_suffix(".sock")?.parse().ok()?;
-            let is_absent = |error: ClientError| error.is_absent();
             let client = Client::connect(&entry.path());
-            (!client.is_err_and(is_absent)).then_some(pool)
+            let is_absent = client.is_err_and(|error| error.is_absent());
+            is_meant(is_absent).then_some(pool)
         })
         .collect();
     pools.sort();
@@ -297,8 +373,8 @@ pub enum End {
 /// Whether `request` ends it.
 pub fn is_end(request: &Request) -> Option<End> {
     match request {
-        Request::Pool(PoolRequest::Export) => Some(End::Export),
-        Request::Pool(PoolRequest::Destroy) => Some(End::Destroy),
+        Request::Pool(PoolRequest::Export | PoolRequest::Close { .. }) => Some(End::Export),
+        Request::Pool(PoolRequest::Destroy { .. }) => Some(End::Destroy),
         _ => None,
     }
 }
@@ -534,7 +610,8 @@ mod tests {
             new: "/dev/sdb".into(),
             overwrite: false,
         });
-        for request in [detach, remove, attach, Request::Pool(PoolRequest::Destroy)] {
+        let destroy = Request::Pool(PoolRequest::Destroy { in_use: false });
+        for request in [detach, remove, attach, destroy] {
             assert!(is_remembered(&request), "{request:?}");
         }
         assert!(!is_remembered(&Request::Pool(PoolRequest::Status)));

@@ -98,3 +98,54 @@ fn a_target_that_its_client_has_left_needs_no_flag() {
     machine.ok(&format!("target destroy {TARGET}"));
     assert_eq!(server.stop(), 0, "{}", machine.log());
 }
+
+#[test]
+fn a_pool_with_a_session_is_not_exported_or_destroyed_without_the_flag() {
+    if !installed(CLIENT) {
+        return;
+    }
+    let machine = machine();
+    for (verb, again) in [
+        ("pool export tank", "pool export tank --in-use"),
+        (
+            "pool destroy tank --yes-destroy-all-data",
+            "pool destroy tank --yes-destroy-all-data --in-use",
+        ),
+    ] {
+        let mut server = machine.serve("");
+        let client = Initiator::log_in(&machine);
+        for part in [
+            "tank is in use by initiator iqn.",
+            "from 127.0.0.1:",
+            "--in-use",
+        ] {
+            machine.refused(verb, BUSY, part);
+        }
+        assert!(has_session(&machine), "nothing was ended");
+        machine.ok(again);
+        assert_eq!(server.wait(), 0, "{}", machine.log());
+        drop(client);
+    }
+}
+
+/// An agent of any version says `export` and nothing else: the cluster has decided.
+#[test]
+fn what_an_agent_asks_for_is_done_whoever_is_connected() {
+    use std::io::{Read, Write};
+    if !installed(CLIENT) {
+        return;
+    }
+    let machine = machine();
+    let mut server = machine.serve("");
+    let client = Initiator::log_in(&machine);
+    let question = br#"{"version":1,"request":{"pool":"export"}}"#;
+    let mut socket =
+        std::os::unix::net::UnixStream::connect(machine.path("run/tank.sock")).expect("a server");
+    let length = u32::try_from(question.len()).expect("short");
+    socket.write_all(&length.to_be_bytes()).expect("asked");
+    socket.write_all(question).expect("asked");
+    let mut said = String::new();
+    let _ = socket.take(4096).read_to_string(&mut said);
+    assert_eq!(server.wait(), 0, "{said} {}", machine.log());
+    drop(client);
+}

@@ -92,6 +92,8 @@ fn bad_input_is_refused_with_a_sentence_and_a_stable_code() {
         ),
         ("target show iqn.2026-01.org.example:x", 3, "no target"),
         ("target create iqn.2026-13.org.example:x", 2, "a month"),
+        ("volume create tank/w --size 64G", 9, "--sparse"),
+        ("pool create attic mirrr a b", 2, "mean mirror"),
         ("pool destroy tank", 6, "--yes-destroy-all-data"),
         ("pool detach tank nothing", 3, "no device"),
         ("pool status other", 3, "--search"),
@@ -370,4 +372,53 @@ fn a_snapshot_gets_another_name_and_its_clone_goes_on() {
     let names = names.as_array().expect("a list").iter();
     let names: Vec<_> = names.map(|one| one["name"].clone()).collect();
     assert_eq!(names, ["tank/v@repl-1", "tank/v@taken", "tank/v@tuesday"]);
+}
+
+#[test]
+fn who_has_to_prove_a_secret_is_shown_without_it() {
+    const TARGET: &str = "iqn.2026-01.org.example:tank";
+    let machine = Machine::with_disks(&["a"]);
+    machine.ok("pool create tank a");
+    machine.ok(&format!("target create {TARGET}"));
+    let show = format!("target chap show {TARGET}");
+    let nobody = machine.ok(&show).out;
+    assert!(nobody.contains("asks for no secret"), "{nobody}");
+    let status = machine.ok("status").out;
+    assert!(status.contains("discovery: asks for no secret"), "{status}");
+    for user in ["ann", "bob", "own"] {
+        let secret = format!("secret-of-{user}-1\n");
+        std::fs::write(machine.path(user), secret).expect("written");
+    }
+    machine.ok(&format!(
+        "target chap set {TARGET} --user ann --secret-file ann"
+    ));
+    machine.ok(&format!(
+        "target chap set {TARGET} --user bob --secret-file bob"
+    ));
+    let one_way = machine.ok(&show).out;
+    assert!(
+        one_way.contains("user ann") && one_way.contains("user bob"),
+        "{one_way}"
+    );
+    assert!(one_way.contains("does not prove itself"), "{one_way}");
+    machine.ok(&format!(
+        "target chap mutual {TARGET} --user own --secret-file own"
+    ));
+    machine.ok("target discovery set tank --user finder --secret-file ann");
+    let mutual = machine.ok(&show).out;
+    assert!(mutual.contains("proves itself as own"), "{mutual}");
+    let json = machine.ok(&format!("{show} --json")).json();
+    assert_eq!(json["chap_users"], serde_json::json!(["ann", "bob"]));
+    assert_eq!(json["mutual_user"], "own");
+    let status = machine.ok("status");
+    assert!(
+        status
+            .out
+            .contains("discovery: asks for the secret of finder"),
+        "{}",
+        status.out
+    );
+    let status = machine.ok("status --json").json();
+    assert_eq!(status["discovery"]["chap_users"][0], "finder");
+    assert!(!format!("{mutual}{json}{status}").contains("secret-of"));
 }

@@ -128,3 +128,147 @@ fn a_wrong_pool_name_is_answered_with_the_right_ones() {
     machine.refused("volume list --pool tnak", 3, "known here: tank");
     machine.refused("volume create tank/w --size 8MB", 2, "write 8M");
 }
+
+/// What a command printed, as if no line had been too long.
+fn flowing(text: &str) -> String {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    words.join(" ")
+}
+
+fn text<'a>(value: &'a Value, path: &str) -> &'a str {
+    value.pointer(path).and_then(Value::as_str).unwrap_or("")
+}
+
+#[test]
+fn a_pool_whose_server_was_killed_is_listed_as_not_served_with_what_to_do() {
+    let (machine, [tank, attic]) = machine();
+    tank.kill();
+    // What clients connected to is no pool.
+    let clients = std::os::unix::net::UnixListener::bind(machine.path("run/clients.sock"));
+    drop(clients.expect("a socket"));
+    let said = flowing(&machine.ok("status").out);
+    for part in [
+        "pool: attic",
+        "pool: tank",
+        "did not end in order",
+        "`bulkhead pool-server tank`",
+    ] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    let both = machine.ok("status --json").json();
+    assert_eq!(length(&both), 2, "{both}");
+    let lost = both.as_array().and_then(|all| {
+        let mut all = all.iter();
+        all.find(|one| text(one, "/pool/name") == "tank")
+    });
+    let lost = lost.expect("the pool without a server");
+    assert!(lost["server"].is_null(), "{lost}");
+    assert_eq!(text(lost, "/pool/health"), "ONLINE");
+    let command = text(lost, "/pool/advice/0/command");
+    assert_eq!(command, "bulkhead pool-server tank", "{lost}");
+    for list in ["volume list", "snapshot list", "nbd list", "pool status"] {
+        let both = machine.ok(&format!("{list} --json")).json();
+        assert_eq!(length(&both), 2, "{list}: {both}");
+    }
+    // A look leaves the pool as the server left it.
+    let found = machine.ok("pool list --json").json();
+    let states: Vec<&str> = found
+        .as_array()
+        .expect("a list")
+        .iter()
+        .map(|one| text(one, "/state"))
+        .collect();
+    assert_eq!(states, ["served", "active"], "{found}");
+
+    // Also where nothing of it can be read any more.
+    std::fs::remove_file(machine.path("a")).expect("the disk goes");
+    let said = flowing(&machine.ok("status").out);
+    for part in ["pool: tank health: UNKNOWN", "no pool tank was found"] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    let listed = machine.run("volume list");
+    assert!(listed.out.contains("attic/v"), "{}", listed.out);
+    assert_eq!(listed.code, 3, "{}", listed.err);
+    assert!(listed.err.contains("pool tank"), "{}", listed.err);
+    assert_eq!(attic.stop(), 0, "{}", machine.log());
+}
+
+#[test]
+fn lists_cover_all_pools_while_no_server_runs_and_write_to_none() {
+    let (machine, servers) = machine();
+    for server in servers {
+        assert_eq!(server.stop(), 0, "{}", machine.log());
+    }
+    let disks = || ["a", "b"].map(|disk| std::fs::read(machine.path(disk)).expect("a disk"));
+    let before = disks();
+    for list in [
+        "status",
+        "pool status",
+        "pool list",
+        "volume list",
+        "snapshot list",
+        "target list",
+        "target discovery show",
+        "nbd list",
+        "replicate list",
+    ] {
+        let both = machine.ok(&format!("{list} --json")).json();
+        assert_eq!(length(&both), 2, "{list}: {both}");
+        let text = machine.ok(list).out;
+        assert!(
+            text.contains("tank") && text.contains("attic"),
+            "{list}: {text}"
+        );
+    }
+    assert!(before == disks(), "a look has written to a disk");
+    let shown = machine
+        .ok(&format!("target show {} --json", TARGETS[1]))
+        .json();
+    assert_eq!(shown["name"], TARGETS[1]);
+    machine.refused("portal list", 7, "no server");
+
+    // One that is not on any disk here any more is forgotten by lists, not a failure of them.
+    std::fs::rename(machine.path("b"), machine.path("elsewhere")).expect("the disk goes");
+    let one = machine.ok("volume list").out;
+    assert!(one.contains("tank/v") && !one.contains("attic"), "{one}");
+}
+
+#[test]
+fn a_target_of_another_pool_of_this_machine_is_refused_and_one_that_came_otherwise_is_told() {
+    let (machine, [tank, attic]) = machine();
+    let create = format!("target create {} --pool attic", TARGETS[0]);
+    for part in ["pool tank", TARGETS[0]] {
+        machine.refused(&create, 4, part);
+    }
+    assert_eq!(length(&machine.ok("target list attic --json").json()), 1);
+    // Again in its own pool: that is so already.
+    machine.ok(&format!("target create {} --pool tank", TARGETS[0]));
+
+    assert_eq!(tank.stop(), 0, "{}", machine.log());
+    machine.ok(&create);
+    let tank = machine.serve("");
+    let said = flowing(&machine.ok("status").out);
+    let told = format!("target {} is also one of pool", TARGETS[0]);
+    assert_eq!(said.matches(&told).count(), 2, "{said}");
+    assert_eq!(tank.stop(), 0, "{}", machine.log());
+    assert_eq!(attic.stop(), 0, "{}", machine.log());
+}
+
+#[test]
+fn a_port_that_another_pools_server_has_is_told_with_that_pool_and_the_option() {
+    let machine = Machine::with_disks(&["a", "b"]);
+    machine.ok("pool create tank a");
+    machine.ok("pool create attic b");
+    let server = machine.serve("--nbd 127.0.0.1:0");
+    let portal = machine.portal("127.0.0.1:");
+    let serve = format!("pool-server attic --no-nbd --iscsi {portal}");
+    for part in ["the server of pool tank", "--iscsi ADDRESS:PORT", "portal"] {
+        machine.refused(&serve, 5, part);
+    }
+    let listener = machine.nbd_listener("127.0.0.1:");
+    let serve = format!("pool-server attic --no-iscsi --nbd {listener}");
+    for part in ["the server of pool tank", "--nbd ADDRESS:PORT"] {
+        machine.refused(&serve, 5, part);
+    }
+    assert_eq!(server.stop(), 0, "{}", machine.log());
+}

@@ -50,7 +50,14 @@ pub enum PoolCommand {
         said: Said,
     },
     /// Drain the sessions, close the pool cleanly, and end its server
-    Export(PoolArg),
+    #[command(after_help = "Example:\n  bulkhead pool export tank")]
+    Export {
+        /// The pool
+        pool: PoolName,
+        /// Even though clients are connected: their sessions end
+        #[arg(long)]
+        in_use: bool,
+    },
     /// Hand a pool over to another head of the appliance; clients wait a moment and go on
     #[command(after_help = MOVE_EXAMPLES)]
     Move(MoveArgs),
@@ -62,6 +69,9 @@ pub enum PoolCommand {
         /// Yes, every volume and snapshot of the pool shall be lost
         #[arg(long)]
         yes_destroy_all_data: bool,
+        /// Even though clients are connected: their sessions end
+        #[arg(long)]
+        in_use: bool,
     },
     /// Read every block, verify it, repair what is damaged
     #[command(after_help = SCRUB_EXAMPLES)]
@@ -267,13 +277,6 @@ pub struct ImportArgs {
     previous_owner_is_stopped: bool,
 }
 
-/// A pool.
-#[derive(Debug, Args)]
-pub struct PoolArg {
-    /// The pool
-    pool: PoolName,
-}
-
 /// A pool and a device of it.
 #[derive(Debug, Args)]
 pub struct DeviceArgs {
@@ -366,15 +369,16 @@ impl PoolCommand {
             }),
             Self::Events { pool, follow: true } => Ok(Plan::Follow(pool)),
             Self::Events { pool, .. } => ask(pool, PoolRequest::Events { after: None }),
-            Self::Export(arg) => ask(arg.pool, PoolRequest::Export),
+            Self::Export { pool, in_use } => ask(pool, PoolRequest::Close { in_use }),
             Self::Move(args) => Ok(Plan::Move(args)),
             Self::Destroy {
                 pool,
                 yes_destroy_all_data,
+                in_use,
             } => {
                 let what = format!("pool {pool} would be lost with every volume and snapshot");
                 confirmed(yes_destroy_all_data, "yes-destroy-all-data", &what)?;
-                ask(pool, PoolRequest::Destroy)
+                ask(pool, PoolRequest::Destroy { in_use })
             }
             Self::Scrub(args) => ask(args.pool.clone(), args.request()?),
             Self::Clear {

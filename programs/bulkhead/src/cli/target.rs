@@ -171,6 +171,9 @@ pub enum ChapCommand {
         #[command(flatten)]
         chap: ChapArgs,
     },
+    /// Show the users, without their secrets, and whether the target proves itself
+    #[command(after_help = "Example:\n  bulkhead target chap show iqn.2026-01.org.example:tank")]
+    Show(TargetArg),
     /// Forget users and secrets
     #[command(
         after_help = "Example:\n  bulkhead target chap clear iqn.2026-01.org.example:tank --user ann"
@@ -397,6 +400,7 @@ impl ChapCommand {
                     TargetRequest::MutualSet { name, user, secret },
                 )
             }
+            Self::Show(arg) => ask(arg.pool.pool, TargetRequest::ChapShow { name: arg.target }),
             Self::Clear { target, user } => {
                 let name = target.target;
                 ask(target.pool.pool, TargetRequest::ChapClear { name, user })

@@ -217,12 +217,17 @@ impl Backend for Machine {
         reach::sockets(&self.common)
     }
 
+    fn left(&self) -> Vec<PoolName> {
+        reach::left(&self.common)
+    }
+
     fn ask(
         &self,
         pool: &PoolName,
         request: Request,
         progress: Progress<'_>,
     ) -> Result<Answer, Failure> {
+        reach::refuse_taken_target(&self.common, pool, &request)?;
         match Client::connect(&reach::socket(&self.common, pool)) {
             // What a request's new devices are is remembered where the command line would.
             Ok(client) if !reach::is_remembered(&request) => client.noted().call(request, progress),

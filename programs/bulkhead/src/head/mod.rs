@@ -23,6 +23,8 @@ use std::time::Duration;
 
 use control::{Failure, FailureKind};
 
+pub(crate) use self::command::Ran;
+pub(crate) use self::perform::Question;
 use crate::cli::{CertificateArgs, Common, HeadArgs, HeadCommand, HeadVerb};
 
 /// Threads for what may block; further work waits.

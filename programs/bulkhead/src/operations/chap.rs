@@ -1,7 +1,9 @@
 //! Changes of users and secrets, those of a target and those of discovery alike.
 
+use control::answer::ChapView;
 use control::exports::{ChapUser, ChapUsers, KeptSecret};
 use control::{Failure, Secret};
+use units::IscsiName;
 
 use super::secrets::{Direction, Secrets};
 
@@ -48,6 +50,15 @@ pub fn set_mutual(
         users.mutual = Some(new(user, secret)?);
     }
     Ok(())
+}
+
+/// As they are shown: without secrets.
+pub fn view(target: IscsiName, users: &ChapUsers) -> ChapView {
+    ChapView {
+        target,
+        chap_users: users.chap.iter().map(|chap| chap.user.clone()).collect(),
+        mutual_user: users.mutual.as_ref().map(|chap| chap.user.clone()),
+    }
 }
 
 /// Forgets one user, or all; what became of it, in words.

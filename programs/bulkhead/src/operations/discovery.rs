@@ -1,7 +1,7 @@
 //! Requests about discovery: what initiators have to prove before they are told of targets.
 
 use control::answer::{DiscoveryView, Done};
-use control::exports::{ChapUsers, DISCOVERY_PROPERTY};
+use control::exports::{ChapUsers, DISCOVERY_PROPERTY, Wish};
 use control::request::DiscoveryRequest;
 use control::{Answer, Failure};
 
@@ -39,6 +39,14 @@ pub fn perform(documents: &dyn Documents, request: DiscoveryRequest) -> Result<A
             change(documents, |users| Ok(chap::clear(users, Some(&user))))
         }
         DiscoveryRequest::ChapClear { user: None } => clear(documents),
+    }
+}
+
+/// What is shown at a glance; none where the document cannot be read, which is told as a problem.
+pub fn glance(pool: &str, wish: &Wish) -> Option<DiscoveryView> {
+    match &wish.discovery {
+        Some(users) if users.chap.is_empty() => None,
+        users => Some(view(pool.to_owned(), &users.clone().unwrap_or_default())),
     }
 }
 

@@ -41,7 +41,9 @@ pub use rollback::Exchanged;
 pub use snapshot::replay as replay_before_snapshot;
 pub use status::pool_status;
 pub use volume::refuse_locked;
-pub use {nbd::view as nbd_view, target::view as target_view};
+pub use {
+    discovery::glance as discovery_glance, nbd::view as nbd_view, target::view as target_view,
+};
 
 /// What a server has open. The command line has nothing open, and every method does nothing.
 pub trait Live {

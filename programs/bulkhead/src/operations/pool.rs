@@ -74,10 +74,9 @@ pub fn perform(
     let name = pool.name();
     match request {
         PoolRequest::Status => Ok(Answer::Pool(Box::new(status::alone(context)?))),
-        PoolRequest::Export | PoolRequest::Destroy => Err(Failure::new(
-            FailureKind::Failed,
-            "only the owner of the pool can end it",
-        )),
+        PoolRequest::Export | PoolRequest::Close { .. } | PoolRequest::Destroy { .. } => Err(
+            Failure::new(FailureKind::Failed, "only the owner of the pool can end it"),
+        ),
         PoolRequest::Scrub { action, wait } => scrub::perform(context, action, wait, progress),
         PoolRequest::ScrubSchedule { when } => scrub::set_schedule(context, when),
         PoolRequest::Clear {

@@ -14,7 +14,7 @@ use zpool::pool::{
 use super::documents::Documents;
 use super::next_step::steps;
 use super::space::{self, Promises};
-use super::{Context, documents, failures, nbd, scrub, secrets, target};
+use super::{Context, discovery, documents, failures, nbd, scrub, secrets, target};
 
 /// Everything at a glance, as far as a pool can tell without a server.
 pub fn glance(context: &Context<'_>) -> Result<Answer, Failure> {
@@ -29,6 +29,7 @@ pub fn status(context: &Context<'_>, pool: PoolStatus) -> Result<Status, Failure
     problems.extend(secrets::problems(&wish, &context.ring()?));
     let targets = wish.targets.iter();
     Ok(Status {
+        discovery: discovery::glance(&pool.name, &wish),
         pool,
         server: None,
         volume_count: context.pool.volume_count().map_err(failures::dataset)?,

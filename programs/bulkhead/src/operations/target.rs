@@ -78,6 +78,10 @@ pub fn perform(documents: &dyn Documents, request: TargetRequest) -> Result<Answ
                 Ok(format!("{name} proves itself as user {user}"))
             })
         }
+        TargetRequest::ChapShow { name } => {
+            let document = existing(documents, &*documents.all()?, &name)?;
+            Ok(Answer::Chap(chap::view(name, &document.users)))
+        }
         TargetRequest::ChapClear { name, user } => change(documents, &name, |document| {
             Ok(chap::clear(&mut document.users, user.as_deref()))
         }),

@@ -8,8 +8,11 @@ use control::answer::{
 use control::calendar::utc;
 use control::portal::{PortalView, Protocol};
 
-use super::{bytes, dash};
+use super::{bytes, dash, wrap};
 use crate::table::Table;
+
+/// Damaged places that are shown; a page of them hides what to do.
+const DAMAGED_SHOWN_MAX: usize = 10;
 
 /// Schedules, a line a rule.
 pub fn schedule_list(schedules: &[ScheduleView]) -> String {
@@ -252,12 +255,20 @@ pub fn care_lines(pool: &PoolStatus, text: &mut String) {
         let next = utc(schedule.next);
         let _ = writeln!(text, "scrubs:   {}, next {next}", schedule.when);
     }
-    for damage in &pool.damaged {
+    for damage in pool.damaged.iter().take(DAMAGED_SHOWN_MAX) {
         let _ = writeln!(text, "damaged:  {}", damage_text(damage));
+    }
+    let more = pool.damaged.len().saturating_sub(DAMAGED_SHOWN_MAX);
+    if more > 0 {
+        let all = format!(
+            "{more} more places: `bulkhead pool status {} --json` lists them",
+            pool.name
+        );
+        text.push_str(&wrap::line("", &all));
     }
     for (place, advice) in pool.advice.iter().enumerate() {
         let name = if place == 0 { "next:" } else { "then:" };
-        let _ = writeln!(text, "{name:<9} {advice}");
+        text.push_str(&wrap::line(name, &advice.to_string()));
     }
 }
 
@@ -306,6 +317,37 @@ pub fn portal_list(portals: &[PortalView]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn of_many_damaged_places_ten_are_shown_and_the_others_counted() {
+        let damaged = |count: u64| {
+            let places = (0..count).map(|place| DamageView {
+                dataset: "tank/v".to_owned(),
+                offset: Some(place * 4096),
+                length: 4096,
+                snapshot: None,
+            });
+            let pool = PoolStatus {
+                name: "tank".to_owned(),
+                damaged: places.collect(),
+                ..PoolStatus::default()
+            };
+            let mut text = String::new();
+            care_lines(&pool, &mut text);
+            text
+        };
+        let few = damaged(10);
+        assert_eq!(
+            (few.matches("damaged:").count(), few.lines().count()),
+            (10, 10)
+        );
+        let many = damaged(100);
+        assert_eq!(many.matches("damaged:").count(), 10);
+        assert!(
+            many.ends_with("90 more places: `bulkhead pool status tank --json` lists them\n"),
+            "{many}"
+        );
+    }
 
     #[test]
     fn durations_are_read_at_a_glance() {

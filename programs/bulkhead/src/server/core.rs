@@ -25,7 +25,7 @@ use super::watch::Watch;
 use super::{Ending, Event};
 use crate::audit;
 use crate::operations::events::News;
-use crate::operations::in_use::Used;
+use crate::operations::in_use::{self, Used};
 use crate::operations::{self, Context, Exchanged, Live};
 use crate::reach::{End, is_end};
 use crate::replicate;
@@ -184,7 +184,7 @@ impl Core {
         let (pool, age) = self.pool_status()?;
         let mut server = self.server_status();
         server.pool_status_age_ms = age.map(|age| age.as_millis() as u64);
-        let mut status = self.serving.glance();
+        let mut status = self.serving.glance(&self.name);
         status.pool = pool;
         status.server = Some(server);
         self.add_sessions(&mut status.targets, &mut status.nbd);
@@ -205,6 +205,17 @@ impl Core {
             let found = sessions.nbd.remove(&export.export.name);
             export.sessions = found.unwrap_or_default();
         }
+    }
+
+    /// Refuses to end the pool while clients are connected, unless the request says that it may.
+    fn refuse_end_in_use(&self, request: &Request) -> Result<(), Failure> {
+        let Request::Pool(
+            PoolRequest::Close { in_use: false } | PoolRequest::Destroy { in_use: false },
+        ) = request
+        else {
+            return Ok(());
+        };
+        in_use::unused(self.name.as_str(), || self.serving.users())
     }
 
     /// Has the main thread end the pool, and waits for how that went.
@@ -306,6 +317,7 @@ impl Handler for Core {
 
     fn handle(&self, request: Request, progress: &mut dyn FnMut(&str)) -> Result<Answer, Failure> {
         if let Some(end) = is_end(&request) {
+            self.refuse_end_in_use(&request)?;
             return self.end(end);
         }
         match &request {

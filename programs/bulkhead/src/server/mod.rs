@@ -37,12 +37,13 @@ use std::time::{Duration, Instant};
 use ::serving::{ConnectionLimits, EarlySockets, ListenAddress, ListenError as PortError, Orphan};
 use cluster::agent::CLAIMED_LINE;
 use control::answer::Done;
+use control::portal::IscsiPortal;
 use control::server::ListenError;
-use control::{Answer, Failure, FailureKind};
+use control::{Answer, Failure, FailureKind, Request};
 use nbd::{TlsMode, TlsWish};
 
 use telling::{Supervisor, say_until};
-use units::ByteCount;
+use units::{ByteCount, PoolName};
 use zpool::EngineOptions;
 use zpool::pool::Anew;
 
@@ -119,7 +120,7 @@ pub fn run(args: ServeArgs, common: &Common) -> Result<(), Failure> {
     }
     let control = claim_socket(&args, common)?;
     let limits = headroom::connection_limits(usize::from(args.workers));
-    let early = Arc::new(early_sockets(&args)?);
+    let early = Arc::new(early_sockets(&args, common)?);
     // What is wrong with it is better found before the pool is touched.
     let setup = setup(&args, Arc::clone(&early), limits)?;
     if args.noted_in.is_none() {
@@ -276,8 +277,59 @@ fn tcp_addresses(args: &ServeArgs) -> Vec<SocketAddr> {
 }
 
 /// Has all ports before the pool is touched.
-fn early_sockets(args: &ServeArgs) -> Result<EarlySockets, Failure> {
-    EarlySockets::bind(tcp_addresses(args)).map_err(|error| port_failure(&error))
+fn early_sockets(args: &ServeArgs, common: &Common) -> Result<EarlySockets, Failure> {
+    EarlySockets::bind(tcp_addresses(args)).map_err(|error| match &error.address {
+        ListenAddress::Tcp(address) if error.cause.kind() == std::io::ErrorKind::AddrInUse => {
+            taken(args, *address, taken_by(common, &args.pool, *address))
+        }
+        _ => port_failure(&error),
+    })
+}
+
+/// Somebody listens at `address`, perhaps the server of `other`.
+fn taken(args: &ServeArgs, address: SocketAddr, other: Option<PoolName>) -> Failure {
+    let mut portals = args.iscsi_portals().into_iter();
+    let (option, form) = match portals.any(|portal| portal.address == address) {
+        true => ("iscsi", "ADDRESS:PORT[,GROUP]"),
+        false => ("nbd", "ADDRESS:PORT"),
+    };
+    let choose = format!(
+        "choose where this server listens with --{option} {form}, or --no-{option}; `bulkhead pool-server --help` \
+         says what it takes without them"
+    );
+    match other {
+        Some(other) => {
+            let message = format!("{address} is taken by the server of pool {other}");
+            Failure::new(FailureKind::Busy, message).advise(format!(
+                "{choose}; or take the address from that server first: `bulkhead portal remove {other} --{option} {address}`"
+            ))
+        }
+        None => {
+            let message = format!("{address} is taken by another program");
+            Failure::new(FailureKind::Busy, message)
+                .advise(format!("{choose}; or stop that program"))
+        }
+    }
+}
+
+/// The other pool of this machine whose server listens there.
+fn taken_by(common: &Common, own: &PoolName, address: SocketAddr) -> Option<PoolName> {
+    let listens = |pool: &PoolName| {
+        let Some(Answer::Status(status)) = reach::ask_briefly(common, pool, Request::Status) else {
+            return false;
+        };
+        let server = status.server.unwrap_or_default();
+        let portals = server.iscsi_portals.iter();
+        let portals = portals.filter_map(|text| text.parse::<IscsiPortal>().ok());
+        let listeners = server.nbd_listeners.iter();
+        let listeners = listeners.filter_map(|text| text.parse::<SocketAddr>().ok());
+        let mut all = portals.map(|portal| portal.address).chain(listeners);
+        all.any(|one| portals::overlap(&one, &address))
+    };
+    let mut others = reach::sockets(common)
+        .into_iter()
+        .filter(|pool| pool != own);
+    others.find(listens)
 }
 
 fn port_failure(error: &PortError) -> Failure {

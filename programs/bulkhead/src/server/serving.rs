@@ -31,7 +31,7 @@ use super::volumes::Volumes;
 use crate::operations::documents::All;
 use crate::operations::in_use::Used;
 use crate::operations::secrets::{self, Direction};
-use crate::operations::{self, Known, documents, nbd_view, target_view};
+use crate::operations::{self, Known, discovery_glance, documents, nbd_view, target_view};
 use crate::seals::Ring;
 
 /// Bytes of writes in memory over all iSCSI connections.
@@ -494,6 +494,11 @@ impl Serving {
         Err(failure)
     }
 
+    /// Who is connected, in words.
+    pub fn users(&self) -> Vec<String> {
+        self.users_beyond(&Addresses::default())
+    }
+
     /// Who is connected by an address that is not among `wanted`, in words.
     pub fn users_beyond(&self, wanted: &Addresses) -> Vec<String> {
         let mut users = Vec::new();
@@ -592,10 +597,11 @@ impl Serving {
     }
 
     /// What is served, without asking the pool.
-    pub fn glance(&self) -> Status {
+    pub fn glance(&self, pool: &PoolName) -> Status {
         let served = self.served();
         let targets = served.wish.targets.iter();
         Status {
+            discovery: discovery_glance(pool.as_str(), &served.wish),
             volume_count: served.volume_count + served.other_count,
             targets: targets
                 .map(|(name, wish)| target_view(name, wish))

@@ -1,0 +1,96 @@
+//! Looks at a pool that nobody serves in a process of its own: a process opens one pool, and a disk that hangs holds
+//! up nothing of what is told of the others.
+
+use std::io::{Read, Write};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::{Duration, Instant};
+
+use control::{Answer, Failure, FailureKind, Request};
+use units::PoolName;
+
+use crate::cli::Common;
+use crate::head::{Question, Ran};
+
+/// Longest time that all looks of a command take.
+pub const LOOK_WAIT: Duration = Duration::from_secs(60);
+/// The most that is read of an answer, in bytes.
+const ANSWER_BYTES_MAX: u64 = 64 << 20;
+
+/// A look under way.
+pub struct Look {
+    pool: PoolName,
+    child: Child,
+    said: Receiver<String>,
+}
+
+impl Look {
+    /// Begins to ask `pool`, which this machine does not serve, for something that changes nothing.
+    pub fn begin(common: &Common, pool: &PoolName, request: &Request) -> Result<Self, Failure> {
+        debug_assert!(request.only_looks(), "{request:?}");
+        let failed = |error: std::io::Error| {
+            let message = format!("start a process that looks at pool {pool}: {error}");
+            Failure::new(FailureKind::Failed, message)
+        };
+        let program = std::env::current_exe().map_err(failed)?;
+        let mut command = Command::new(program);
+        command.args(["--json", "head", "perform"]);
+        command.args(common.as_options());
+        if common.maintenance {
+            command.arg("--maintenance");
+        }
+        let piped = command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = piped.stderr(Stdio::null()).spawn().map_err(failed)?;
+        let question = Question::Ask {
+            pool: pool.clone(),
+            request: request.clone(),
+        };
+        if let Some(mut stdin) = child.stdin.take() {
+            let question = serde_json::to_vec(&question).expect("questions are JSON");
+            // One that ended early says why.
+            let _ = stdin.write_all(&question);
+        }
+        let (sender, said) = channel();
+        let output = child.stdout.take();
+        let read = move || {
+            let mut bytes = Vec::new();
+            let output = output.map(|output| output.take(ANSWER_BYTES_MAX));
+            let _ = output.map(|mut output| output.read_to_end(&mut bytes));
+            // Nobody may be waiting any more.
+            let _ = sender.send(String::from_utf8_lossy(&bytes).into_owned());
+        };
+        std::thread::Builder::new()
+            .name("look".into())
+            .spawn(read)
+            .map_err(failed)?;
+        Ok(Self {
+            pool: pool.clone(),
+            child,
+            said,
+        })
+    }
+
+    /// What came of it. One that takes longer than `until` is given up: a disk may hold it.
+    pub fn answer(mut self, until: Instant) -> Result<Answer, Failure> {
+        let left = until.saturating_duration_since(Instant::now());
+        let Ok(stdout) = self.said.recv_timeout(left) else {
+            // It ends when its disk lets it, and nobody waits for that.
+            let _ = self.child.kill();
+            let message = format!("pool {} was not read in time", self.pool);
+            return Err(Failure::new(FailureKind::Unavailable, message)
+                .advise("see whether its disks answer, and ask again"));
+        };
+        let code = self.child.wait().ok().and_then(|status| status.code());
+        match serde_json::from_str(&stdout) {
+            Ok(answer) if code == Some(0) => Ok(answer),
+            _ => {
+                let ran = Ran {
+                    code: code.unwrap_or(-1),
+                    stdout,
+                    last_words: Vec::new(),
+                };
+                Err(ran.failure())
+            }
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! Long sentences in lines that fit the terminal. What stands between backticks is a command: it is copied, and so
+//! never broken.
+
+/// Columns where the output is no terminal.
+const COLUMNS_DEFAULT: usize = 80;
+/// A terminal that says it is narrower is not believed: a word a line helps nobody.
+const COLUMNS_MIN: usize = 40;
+/// Columns that the names of lines take.
+const MARGIN: usize = 10;
+
+/// Columns of the terminal that is printed to.
+fn columns() -> usize {
+    let size = rustix::termios::tcgetwinsize(std::io::stdout());
+    let columns = size.map_or(0, |size| usize::from(size.ws_col));
+    match columns {
+        0 => COLUMNS_DEFAULT,
+        columns => columns.max(COLUMNS_MIN),
+    }
+}
+
+/// A line called `name` with `text`, and the lines that it goes on with.
+pub fn line(name: &str, text: &str) -> String {
+    wrapped(name, text, columns())
+}
+
+fn wrapped(name: &str, text: &str, columns: usize) -> String {
+    let mut all = format!("{name:<width$}", width = MARGIN - 1);
+    let mut column = all.chars().count();
+    for word in words(text) {
+        let length = word.chars().count();
+        if column + 1 + length > columns && column >= MARGIN {
+            all.push('\n');
+            all.extend(std::iter::repeat_n(' ', MARGIN - 1));
+            column = MARGIN - 1;
+        }
+        all.push(' ');
+        all.push_str(word);
+        column += 1 + length;
+    }
+    all.push('\n');
+    all
+}
+
+/// The words of `text`; a command with what is attached to it is one.
+fn words(text: &str) -> impl Iterator<Item = &str> {
+    let mut is_command = false;
+    let breaks_here = move |letter: char| {
+        is_command ^= letter == '`';
+        letter == ' ' && !is_command
+    };
+    text.split(breaks_here).filter(|word| !word.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_fit_and_no_command_is_broken() {
+        let text = "destroy snapshots or volumes that nobody needs, or add devices; what takes the space is shown \
+                    by: `bulkhead volume space tank` (tank is 91 % full, 3G are left)";
+        let shown = wrapped("next:", text, 60);
+        assert_eq!(
+            shown,
+            "next:     destroy snapshots or volumes that nobody needs, or\n          \
+             add devices; what takes the space is shown by:\n          \
+             `bulkhead volume space tank` (tank is 91 % full,\n          \
+             3G are left)\n"
+        );
+        assert!(shown.lines().all(|line| line.chars().count() <= 60));
+    }
+
+    #[test]
+    fn a_command_that_is_longer_than_a_line_has_one_of_its_own() {
+        let command = "`bulkhead pool replace-disk tank /dev/disk/by-id/scsi-0123456789abcdef --with /dev/sdb`";
+        let shown = wrapped("then:", &format!("replace it: {command} (it failed)"), 40);
+        let lines: Vec<&str> = shown.lines().map(str::trim_start).collect();
+        assert_eq!(lines, ["then:     replace it:", command, "(it failed)"]);
+    }
+}
