@@ -95,7 +95,7 @@ fn operation(route: &Route, generator: &mut SchemaGenerator) -> Value {
         },
     };
     if let Some(schema) = body {
-        let required = route.path != "/drills";
+        let required = route.path != "/drills" && !route.path.ends_with("/export");
         operation["requestBody"] =
             json!({"required": required, "content": {"application/json": {"schema": schema}}});
     }
@@ -246,7 +246,7 @@ mod tests {
                 route.path
             );
             let has_body = !matches!(route.input, Input::Nothing);
-            let is_empty = route.path.ends_with("/export") || route.path.ends_with("/identity");
+            let is_empty = route.path.ends_with("/identity");
             assert_eq!(
                 operation["requestBody"].is_object(),
                 has_body && !is_empty,

@@ -592,7 +592,7 @@ pub struct Status {
     pub activity: Vec<VolumeActivity>,
 }
 
-/// Sentences about targets that several of these pools have, by the pool that shall tell them. Initiators know a target
+/// Sentences about targets that several of these pools have, by the pool that tells them. Initiators know a target
 /// by its name only, and take what they find by another portal for the same one.
 pub fn shared_targets(statuses: &[&Status]) -> BTreeMap<String, Vec<String>> {
     let mut pools: BTreeMap<&IscsiName, Vec<&str>> = BTreeMap::new();
@@ -610,8 +610,9 @@ pub fn shared_targets(statuses: &[&Status]) -> BTreeMap<String, Vec<String>> {
             let others = pools.iter().filter(|other| *other != pool).copied();
             let others = others.collect::<Vec<_>>().join(", ");
             told.entry((*pool).to_owned()).or_default().push(format!(
-                "target {target} is also one of pool {others}, and initiators take both for one: give one of them \
-                 another name, and destroy it here with `bulkhead target destroy {target} --pool {pool}` or there"
+                "target {target} is also in pool {others}, and initiators take both for one: make it again under \
+                 another name in one of the pools, and destroy it there, here with \
+                 `bulkhead target destroy {target} --pool {pool}`"
             ));
         }
     }

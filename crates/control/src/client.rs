@@ -1,9 +1,12 @@
 //! The asking side of the control socket.
 
-use std::os::fd::BorrowedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
 use crate::answer::Answer;
 use crate::descriptor::Sending;
@@ -14,6 +17,9 @@ use crate::server::{Message, Question};
 
 /// Longest silence of a server during a request. Long work reports progress more often.
 pub const SILENCE_SECONDS_MAX: u64 = 120;
+
+/// Longest wait for a place among those whom a server has not accepted yet. A server that stands still accepts nobody.
+const CONNECT_WAIT: Duration = Duration::from_secs(5);
 
 /// A connection to a server.
 pub struct Client {
@@ -41,6 +47,15 @@ impl ClientError {
     }
 }
 
+/// A socket that is connected to `path`, or `WouldBlock` after [`CONNECT_WAIT`].
+fn connected(path: &Path) -> std::io::Result<OwnedFd> {
+    let kind = (AddressFamily::UNIX, SocketType::STREAM);
+    let socket = rustix::net::socket_with(kind.0, kind.1, SocketFlags::CLOEXEC, None)?;
+    set_socket_timeout(&socket, Timeout::Send, Some(CONNECT_WAIT))?;
+    rustix::net::connect(&socket, &SocketAddrUnix::new(path)?)?;
+    Ok(socket)
+}
+
 impl Client {
     /// Connects to the server that listens on `path`.
     pub fn connect(path: &Path) -> Result<Self, ClientError> {
@@ -48,7 +63,7 @@ impl Client {
             path: path.to_owned(),
             cause,
         };
-        let stream = UnixStream::connect(path).map_err(fail)?;
+        let stream = UnixStream::from(connected(path).map_err(fail)?);
         let silence = Some(Duration::from_secs(SILENCE_SECONDS_MAX));
         stream.set_read_timeout(silence).map_err(fail)?;
         stream.set_write_timeout(silence).map_err(fail)?;

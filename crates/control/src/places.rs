@@ -140,9 +140,10 @@ fn urgency(request: &Request) -> Option<Urgency> {
         Request::Server(ServerRequest::Settle) => Some(Urgency::Long),
         Request::Pool(request) => match request {
             PoolRequest::Status | PoolRequest::Events { .. } => Some(Urgency::Brief),
-            PoolRequest::Export | PoolRequest::Destroy | PoolRequest::Clear { .. } => {
-                Some(Urgency::Long)
-            }
+            PoolRequest::Export
+            | PoolRequest::Close { .. }
+            | PoolRequest::Destroy { .. }
+            | PoolRequest::Clear { .. } => Some(Urgency::Long),
             _ => None,
         },
         _ => None,

@@ -236,7 +236,12 @@ fn what_an_agent_asks_gets_through_without_a_place() {
     assert_busy(client.call(list(), &mut |_| ()));
     // On the connection that was refused something, as commands do.
     let export = || Request::Pool(PoolRequest::Export);
-    for urgent in [Request::Status, export()] {
+    let (close, destroy) = (
+        PoolRequest::Close { in_use: false },
+        PoolRequest::Destroy { in_use: false },
+    );
+    let ends = [close, destroy].map(Request::Pool);
+    for urgent in [Request::Status, export()].into_iter().chain(ends) {
         let failure = client.call(urgent, &mut |_| ()).expect_err("as it answers");
         assert_eq!(failure.kind, FailureKind::NotFound);
     }
@@ -294,4 +299,30 @@ fn exports_that_hang_without_a_place_keep_no_ping_out() {
     hanging.into_iter().for_each(|one| {
         let _ = one.join().expect("answered");
     });
+}
+
+/// A server that stands still accepts nobody, and others wait already.
+#[test]
+fn whoever_finds_no_place_to_wait_is_told_so() {
+    let directory = tempfile::tempdir().expect("directory");
+    let path = directory.path().join("tank.sock");
+    let listener = UnixListener::bind(&path).expect("bind");
+    rustix::net::listen(&listener, 0).expect("a queue of one");
+    let (sender, outcome) = channel();
+    std::thread::spawn(move || {
+        let mut waiting = Vec::new();
+        let error = loop {
+            match Client::connect(&path) {
+                Ok(client) => waiting.push(client),
+                Err(error) => break error,
+            }
+        };
+        let _ = sender.send((waiting.len(), error));
+    });
+    let (waiting, error) = outcome
+        .recv_timeout(Duration::from_secs(60))
+        .expect("nobody waits for ever");
+    assert!((1..10).contains(&waiting), "{waiting}");
+    assert_eq!(error.cause.kind(), std::io::ErrorKind::WouldBlock);
+    assert!(!error.is_absent(), "somebody has the pool");
 }

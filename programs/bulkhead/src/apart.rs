@@ -1,5 +1,5 @@
 //! Looks at a pool that nobody serves in a process of its own: a process opens one pool, and a disk that hangs holds
-//! up nothing of what is told of the others.
+//! up what is told of the others for [`LOOK_WAIT`] at most.
 
 use std::io::{Read, Write};
 use std::process::{Child, Command, Stdio};
@@ -13,7 +13,7 @@ use crate::cli::Common;
 use crate::head::{Question, Ran};
 
 /// Longest time that all looks of a command take.
-pub const LOOK_WAIT: Duration = Duration::from_secs(60);
+pub const LOOK_WAIT: Duration = Duration::from_secs(20);
 /// The most that is read of an answer, in bytes.
 const ANSWER_BYTES_MAX: u64 = 64 << 20;
 

@@ -81,22 +81,23 @@ fn meant(request: &Request) -> Meant<'_> {
 }
 
 /// The pools that a command without a pool's name may mean.
+#[derive(Default)]
 struct Here {
     /// Those with a server.
     served: BTreeSet<PoolName>,
     /// Those without.
     unserved: BTreeSet<PoolName>,
     /// Of those the ones whose servers were killed.
-    left: Vec<PoolName>,
+    left: BTreeSet<PoolName>,
 }
 
 impl Here {
     fn look(common: &Common) -> Result<Self, Failure> {
-        let served: BTreeSet<PoolName> = reach::sockets(common).into_iter().collect();
+        let sockets = reach::look_at_sockets(common);
         Ok(Self {
-            unserved: reach::unserved(common, &served)?,
-            served,
-            left: reach::left(common),
+            unserved: reach::unserved(common, &sockets)?,
+            served: sockets.served,
+            left: sockets.left,
         })
     }
 
@@ -104,15 +105,12 @@ impl Here {
         self.served.iter().chain(&self.unserved)
     }
 
-    /// Whether a pool that cannot be looked at is one of another machine, or of none any more: it was seen here once, and
-    /// that is all.
-    fn is_gone(&self, pool: &PoolName, failure: &Failure) -> bool {
-        let of_others = match failure.kind {
-            FailureKind::NotFound => true,
-            FailureKind::NeedsConfirmation => !self.served.is_empty(),
-            _ => false,
-        };
-        of_others && !self.left.contains(pool)
+    /// Whether lists go without a pool that cannot be looked at. It was seen here once, and that is all: it may be another
+    /// machine's, or half of it be left. What is served is listed all the same.
+    fn goes_without(&self, pool: &PoolName, failure: &Failure) -> bool {
+        let is_nowhere = failure.kind == FailureKind::NotFound;
+        let was_served = self.served.contains(pool) || self.left.contains(pool);
+        !was_served && (is_nowhere || !self.served.is_empty())
     }
 }
 
@@ -127,8 +125,11 @@ pub fn ask(
         Whose::Pool(_) => reach::ask(common, whose, request, progress).map(Asked::one)?,
         Whose::TheOnlyOne => ask_those_meant(common, request, progress)?,
     };
-    for answer in &mut asked.answers {
-        advise_to_serve(answer, &reach::left(common));
+    if asked.answers.iter_mut().any(|one| unserved(one).is_some()) {
+        let left = reach::look_at_sockets(common).left;
+        for answer in &mut asked.answers {
+            advise_to_serve(answer, &left);
+        }
     }
     Ok(asked)
 }
@@ -146,7 +147,7 @@ fn ask_those_meant(
         return one(&Whose::TheOnlyOne, request, progress);
     }
     match meant(&request) {
-        Meant::All => each(common, &here, &request),
+        Meant::All => each(common, &here, &request, progress),
         Meant::With(target) => {
             let pool = Whose::Pool(pool_with(common, &here, target)?);
             one(&pool, request, progress)
@@ -197,7 +198,12 @@ fn each_said(
     said
 }
 
-fn each(common: &Common, here: &Here, request: &Request) -> Result<Asked, Failure> {
+fn each(
+    common: &Common,
+    here: &Here,
+    request: &Request,
+    progress: &mut dyn FnMut(&str),
+) -> Result<Asked, Failure> {
     let said = each_said(common, here, request);
     if said.is_empty() {
         let message = "no server of a pool runs here";
@@ -217,18 +223,22 @@ fn each(common: &Common, here: &Here, request: &Request) -> Result<Asked, Failur
             }
             Err(failure) => failure,
         };
-        let is_gone = here.is_gone(&pool, &failure);
-        let is_unserved = here.unserved.contains(&pool);
-        let shown = unknown(&pool, request, &failure).filter(|_| is_unserved);
+        let is_gone = here.goes_without(&pool, &failure);
+        let is_nowhere = is_gone && failure.kind == FailureKind::NotFound;
+        let is_shown = here.unserved.contains(&pool) && !is_nowhere;
+        let shown = unknown(&pool, request, &failure).filter(|_| is_shown);
+        let failure = of_pool(&pool, failure);
         match (shown, is_gone) {
-            (Some(answer), _) if failure.kind != FailureKind::NotFound || !is_gone => {
-                asked.answers.push(answer);
+            (Some(answer), _) => asked.answers.push(answer),
+            (None, true) => {
+                // Where it is, if it is anybody's, is no news.
+                if !is_nowhere && failure.kind != FailureKind::NeedsConfirmation {
+                    progress(&format!("left out: {}", failure.message));
+                }
+                gone.get_or_insert(failure);
             }
-            (_, true) => {
-                gone.get_or_insert(of_pool(&pool, failure));
-            }
-            (_, false) => {
-                asked.failure.get_or_insert(of_pool(&pool, failure));
+            (None, false) => {
+                asked.failure.get_or_insert(failure);
             }
         }
     }
@@ -264,12 +274,19 @@ fn unknown(pool: &PoolName, request: &Request, failure: &Failure) -> Option<Answ
     }
 }
 
-/// A pool whose server was killed shall be served again: that comes before all else.
-fn advise_to_serve(answer: &mut Answer, left: &[PoolName]) {
-    let status = match answer {
-        Answer::Status(status) if status.server.is_none() => &mut status.pool,
-        Answer::Pool(status) => &mut **status,
-        _ => return,
+/// What is told of a pool that may have no server.
+fn unserved(answer: &mut Answer) -> Option<&mut PoolStatus> {
+    match answer {
+        Answer::Status(status) if status.server.is_none() => Some(&mut status.pool),
+        Answer::Pool(status) => Some(status),
+        _ => None,
+    }
+}
+
+/// A pool whose server was killed is to be served again: that comes before all else.
+fn advise_to_serve(answer: &mut Answer, left: &BTreeSet<PoolName>) {
+    let Some(status) = unserved(answer) else {
+        return;
     };
     if !left.iter().any(|pool| pool.as_str() == status.name) {
         return;
@@ -298,28 +315,30 @@ fn tell_shared_targets(answers: &mut [Answer]) {
     }
 }
 
+/// The pool that has `target`.
 fn pool_with(common: &Common, here: &Here, target: &IscsiName) -> Result<PoolName, Failure> {
+    let served = Here {
+        served: here.served.clone(),
+        ..Here::default()
+    };
+    // Servers tell it from memory, whatever their disks do.
+    let (found, silent) = having(common, &served, &Request::Status, target);
+    if let Some(pool) = the_one_with(target, found)? {
+        return Ok(pool);
+    }
+    if let Some(failure) = silent {
+        // It may be that server's, and not the one of the same name in a pool without a server.
+        return Err(failure);
+    }
+    let unserved = Here {
+        unserved: here.unserved.clone(),
+        left: here.left.clone(),
+        ..Here::default()
+    };
     let list = Request::Target(TargetRequest::List);
-    let mut silent = None;
-    // Pools without a server are opened only for what no server has.
-    let nobody = BTreeSet::new();
-    for (served, unserved) in [(&here.served, &nobody), (&nobody, &here.unserved)] {
-        let part = Here {
-            served: served.clone(),
-            unserved: unserved.clone(),
-            left: here.left.clone(),
-        };
-        for (pool, said) in each_said(common, &part, &list) {
-            match said {
-                Ok(Answer::Targets(all)) if all.iter().any(|one| one.name == *target) => {
-                    return Ok(pool);
-                }
-                Err(failure) if !here.is_gone(&pool, &failure) => {
-                    silent.get_or_insert(of_pool(&pool, failure));
-                }
-                _ => {}
-            }
-        }
+    let (found, silent) = having(common, &unserved, &list, target);
+    if let Some(pool) = the_one_with(target, found)? {
+        return Ok(pool);
     }
     Err(silent.unwrap_or_else(|| {
         let names = names_of(here.all());
@@ -328,12 +347,46 @@ fn pool_with(common: &Common, here: &Here, target: &IscsiName) -> Result<PoolNam
     }))
 }
 
+/// The pools that have `target` by their answers to `request`, and why one did not answer that should.
+fn having(
+    common: &Common,
+    here: &Here,
+    request: &Request,
+    target: &IscsiName,
+) -> (Vec<PoolName>, Option<Failure>) {
+    let (mut found, mut silent) = (Vec::new(), None);
+    for (pool, said) in each_said(common, here, request) {
+        let targets = match &said {
+            Ok(Answer::Status(status)) => &status.targets,
+            Ok(Answer::Targets(targets)) => targets,
+            Ok(_) => continue,
+            Err(failure) if here.goes_without(&pool, failure) => continue,
+            Err(failure) => {
+                silent.get_or_insert(of_pool(&pool, failure.clone()));
+                continue;
+            }
+        };
+        if targets.iter().any(|one| one.name == *target) {
+            found.push(pool);
+        }
+    }
+    (found, silent)
+}
+
+fn the_one_with(target: &IscsiName, found: Vec<PoolName>) -> Result<Option<PoolName>, Failure> {
+    if found.len() > 1 {
+        let names = names_of(&found);
+        let message = format!("several pools have a target {target}: {names}");
+        return Err(Failure::usage(message).advise("name one with --pool"));
+    }
+    Ok(found.into_iter().next())
+}
+
 /// The names that begin like `word`, for completions: quick, and silent where something fails.
 pub fn names(common: &Common, word: &str) -> Vec<String> {
     let here = Here {
-        served: reach::sockets(common).into_iter().collect(),
-        unserved: BTreeSet::new(),
-        left: Vec::new(),
+        served: reach::look_at_sockets(common).served,
+        ..Here::default()
     };
     let mut names: Vec<String> = here.served.iter().map(PoolName::to_string).collect();
     let mut requests = vec![
@@ -371,7 +424,7 @@ mod tests {
         Here {
             served: names(served).into_iter().collect(),
             unserved: names(unserved).into_iter().collect(),
-            left: names(left),
+            left: names(left).into_iter().collect(),
         }
     }
 
@@ -381,12 +434,35 @@ mod tests {
         let of = |kind| Failure::new(kind, "no");
         let (missing, elsewhere) = (FailureKind::NotFound, FailureKind::NeedsConfirmation);
         let beside = here(&["attic"], &["tank"], &[]);
-        assert!(beside.is_gone(&tank, &of(missing)) && beside.is_gone(&tank, &of(elsewhere)));
-        assert!(!beside.is_gone(&tank, &of(FailureKind::Unavailable)));
+        for kind in [
+            missing,
+            elsewhere,
+            FailureKind::Busy,
+            FailureKind::Unavailable,
+        ] {
+            assert!(beside.goes_without(&tank, &of(kind)), "{kind:?}");
+        }
         let alone = here(&[], &["attic", "tank"], &[]);
-        assert!(alone.is_gone(&tank, &of(missing)) && !alone.is_gone(&tank, &of(elsewhere)));
+        assert!(alone.goes_without(&tank, &of(missing)));
+        assert!(!alone.goes_without(&tank, &of(elsewhere)));
         let died = here(&["attic"], &["tank"], &["tank"]);
-        assert!(!died.is_gone(&tank, &of(missing)) && !died.is_gone(&tank, &of(elsewhere)));
+        let silent = here(&["attic", "tank"], &[], &[]);
+        for here in [died, silent] {
+            for kind in [missing, elsewhere, FailureKind::Unreachable] {
+                assert!(!here.goes_without(&tank, &of(kind)), "{kind:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_target_that_two_pools_have_is_nobodys_without_a_pools_name() {
+        let target: IscsiName = "iqn.2026-01.org.example:a".parse().expect("a name");
+        let [tank, attic] = ["tank", "attic"].map(|name| name.parse().expect("a name"));
+        let one = the_one_with(&target, vec![tank]);
+        let tank = one.expect("it is clear").expect("one has it");
+        assert_eq!(the_one_with(&target, Vec::new()), Ok(None));
+        let both = the_one_with(&target, vec![attic, tank]).expect_err("two have it");
+        assert!(both.message.ends_with(": attic tank"), "{}", both.message);
     }
 
     #[test]
@@ -394,7 +470,7 @@ mod tests {
         let tank: PoolName = "tank".parse().expect("a name");
         let failure = Failure::not_found("it is nowhere").advise("look for it");
         let mut answer = unknown(&tank, &Request::Status, &failure).expect("shown");
-        advise_to_serve(&mut answer, std::slice::from_ref(&tank));
+        advise_to_serve(&mut answer, &BTreeSet::from([tank.clone()]));
         let Answer::Status(status) = answer else {
             panic!("{answer:?}");
         };

@@ -6,10 +6,10 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use control::answer::{Done, PoolSummary};
+use control::answer::{Done, PoolSummary, Status};
 use control::client::SILENCE_SECONDS_MAX;
 use control::request::{PoolCreate, PoolRequest, ServerRequest, TargetRequest};
-use control::{Answer, Client, Failure, FailureKind, PoolLock, Request};
+use control::{Answer, Client, ClientError, Failure, FailureKind, PoolLock, Request};
 use units::PoolName;
 use zpool::Pool;
 use zpool::pool::LabelState;
@@ -26,6 +26,8 @@ const ALIVE_WAIT: Duration = Duration::from_secs(15);
 const BRIEF_WAIT: Duration = Duration::from_secs(2);
 /// Longest time that a command waits for another that has the pool open.
 const HOLD_WAIT: Duration = Duration::from_secs(30);
+/// What to do where a socket lets nobody in.
+const OTHER_USER: &str = "run it as root, or as the server's user";
 /// Pause between two looks.
 const HOLD_LOOK_INTERVAL: Duration = Duration::from_millis(20);
 
@@ -222,11 +224,12 @@ fn connect(common: &Common, pool: &PoolName) -> Result<Option<Client>, Failure> 
         Ok(client) => alive(client, pool).map(Some),
         Err(error) if error.is_absent() => Ok(None),
         Err(error) => {
-            let kind = match error.cause.kind() {
-                std::io::ErrorKind::PermissionDenied => FailureKind::Denied,
-                _ => FailureKind::Unreachable,
+            let (kind, advice) = match error.cause.kind() {
+                std::io::ErrorKind::WouldBlock => (FailureKind::Unreachable, standstill(pool)),
+                std::io::ErrorKind::PermissionDenied => (FailureKind::Denied, OTHER_USER.into()),
+                _ => (FailureKind::Unreachable, OTHER_USER.into()),
             };
-            Err(Failure::from_chain(kind, &error).advise("run it as root, or as the server's user"))
+            Err(Failure::from_chain(kind, &error).advise(advice))
         }
     }
 }
@@ -242,13 +245,20 @@ fn alive(client: Client, pool: &PoolName) -> Result<Client, Failure> {
     let mut client = patient(client, ALIVE_WAIT)?;
     let ping = Request::Server(ServerRequest::Ping);
     match client.call(ping, &mut |_| ()) {
-        Err(failure) if failure.kind == FailureKind::Unreachable => Err(failure.advise(format!(
-            "a server that stands still may be killed (-9): what it acknowledged is safe, and \
-                 `bulkhead pool-server {pool}` or its service manager starts it again"
-        ))),
+        Err(failure) if failure.kind == FailureKind::Unreachable => {
+            Err(failure.advise(standstill(pool)))
+        }
         // One that refuses is alive, too.
         _ => patient(client, Duration::from_secs(SILENCE_SECONDS_MAX)),
     }
+}
+
+/// What to do about a server that does nothing any more.
+fn standstill(pool: &PoolName) -> String {
+    format!(
+        "a server that stands still may be killed (-9): what it acknowledged is safe, and \
+         `bulkhead pool-server {pool}` or its service manager starts it again"
+    )
 }
 
 /// Refuses to make a target that another server of this machine has: an initiator tells targets apart by their names
@@ -262,37 +272,38 @@ pub fn refuse_taken_target(
         return Ok(());
     };
     let has_it = |other: &PoolName| {
-        let list = Request::Target(TargetRequest::List);
-        match ask_briefly(common, other, list) {
-            Some(Answer::Targets(targets)) => targets.iter().any(|one| one.name == *name),
-            _ => false,
-        }
+        let glance = ask_briefly(common, other);
+        glance.is_some_and(|status| status.targets.iter().any(|one| one.name == *name))
     };
     let mut others = sockets(common).into_iter().filter(|other| other != pool);
     match others.find(has_it) {
         None => Ok(()),
         Some(other) => {
             let message =
-                format!("target {name} is one of pool {other}, which this machine serves");
+                format!("pool {other}, which this machine serves, has a target {name} already");
             Err(Failure::new(FailureKind::Exists, message)
                 .advise("choose another name: initiators tell targets apart by nothing else"))
         }
     }
 }
 
-/// Asks the server of `pool` for what it knows by heart; `None` if it does not answer soon.
-pub fn ask_briefly(common: &Common, pool: &PoolName, request: Request) -> Option<Answer> {
+/// What the server of `pool` tells from memory, whatever its disks do; `None` if it does not answer soon.
+pub fn ask_briefly(common: &Common, pool: &PoolName) -> Option<Status> {
     let client = Client::connect(&socket(common, pool)).ok()?;
     let mut client = client.patient_for(BRIEF_WAIT).ok()?;
-    client.call(request, &mut |_| ()).ok()
+    match client.call(Request::Status, &mut |_| ()) {
+        Ok(Answer::Status(status)) => Some(*status),
+        _ => None,
+    }
 }
 
 /// The pool that a command without a pool's name is about.
 fn the_only_one(common: &Common) -> Result<PoolName, Failure> {
-    let mut found: BTreeSet<PoolName> = sockets(common).into_iter().collect();
-    if found.is_empty() {
-        found = unserved(common, &found)?;
-    }
+    let sockets = look_at_sockets(common);
+    let mut found = match sockets.served.is_empty() {
+        true => unserved(common, &sockets)?,
+        false => sockets.served,
+    };
     if found.len() > 1 {
         let names: Vec<&str> = found.iter().map(PoolName::as_str).collect();
         let message = format!("there are several pools: {}", names.join(" "));
@@ -310,16 +321,22 @@ pub fn is_remembered(request: &Request) -> bool {
     changes_devices || is_end(request) == Some(End::Destroy)
 }
 
+/// The sockets in the run directory, by pool.
+#[derive(Default)]
+pub struct Sockets {
+    /// Somebody listens there, whether he answers or not.
+    pub served: BTreeSet<PoolName>,
+    /// Nobody does: the server was killed. The cluster sees to its own pools.
+    pub left: BTreeSet<PoolName>,
+}
+
 /// Pools that nobody serves here and that may be here: those that were seen on this machine, and those whose servers
-/// were killed; where nobody serves any, those that are where the command is told to look, or usually are. `served` are
-/// those with a server: what is known of them is told while disks hang, so no disk is read then.
-pub fn unserved(
-    common: &Common,
-    served: &BTreeSet<PoolName>,
-) -> Result<BTreeSet<PoolName>, Failure> {
+/// were killed; where nobody serves any, those that are where the command is told to look, or usually are. Beside
+/// servers no disk is read for it: what they know is told while disks hang.
+pub fn unserved(common: &Common, sockets: &Sockets) -> Result<BTreeSet<PoolName>, Failure> {
     let known = places::known_pools(common);
     let is_told_where = !common.search().is_empty();
-    let mut found = match served.is_empty() && (is_told_where || known.is_empty()) {
+    let mut found = match sockets.served.is_empty() && (is_told_where || known.is_empty()) {
         true => {
             let candidates = places::candidates(common, None)?;
             let names = candidates.iter().filter_map(|one| one.name.parse().ok());
@@ -327,38 +344,41 @@ pub fn unserved(
         }
         false => known,
     };
-    found.extend(left(common));
-    found.retain(|pool| !served.contains(pool));
+    found.extend(sockets.left.iter().cloned());
+    found.retain(|pool| !sockets.served.contains(pool));
     Ok(found)
 }
 
 /// Pools that have a socket in the run directory, whether their servers answer or not.
 pub fn sockets(common: &Common) -> Vec<PoolName> {
-    sockets_where(common, |is_absent| !is_absent)
+    look_at_sockets(common).served.into_iter().collect()
 }
 
-/// Pools whose socket is in the run directory without a server: it was killed, and took no leave. Clients' sockets may be
-/// there, too, and have no lock beside them.
-pub fn left(common: &Common) -> Vec<PoolName> {
-    let mut pools = sockets_where(common, |is_absent| is_absent);
-    pools.retain(|pool| PoolLock::path(&socket(common, pool)).exists());
-    pools
-}
-
-fn sockets_where(common: &Common, is_meant: impl Fn(bool) -> bool) -> Vec<PoolName> {
+/// Tries every socket in the run directory once.
+pub fn look_at_sockets(common: &Common) -> Sockets {
     let entries = std::fs::read_dir(&common.settings.run_dir);
     let entries = entries.into_iter().flatten().flatten();
-    let mut pools: Vec<PoolName> = entries
-        .filter_map(|entry| {
-            let name = entry.file_name().into_string().ok()?;
-            let pool = name.strip_suffix(".sock")?.parse().ok()?;
-            let client = Client::connect(&entry.path());
-            let is_absent = client.is_err_and(|error| error.is_absent());
-            is_meant(is_absent).then_some(pool)
-        })
-        .collect();
-    pools.sort();
-    pools
+    let mut found = Sockets::default();
+    for entry in entries {
+        let name = entry.file_name().into_string().ok();
+        let name = name.as_deref().and_then(|name| name.strip_suffix(".sock"));
+        let Some(pool) = name.and_then(|name| name.parse::<PoolName>().ok()) else {
+            continue;
+        };
+        let is_absent = |error: ClientError| error.is_absent();
+        match Client::connect(&entry.path()).is_err_and(is_absent) {
+            false => found.served.insert(pool),
+            true if is_left(&entry.path(), &pool) => found.left.insert(pool),
+            true => false,
+        };
+    }
+    found
+}
+
+/// Whether a socket without a server is one of a killed server that a person starts again. Clients' sockets may be in
+/// the same folder, and have no lock beside them.
+fn is_left(socket: &Path, pool: &PoolName) -> bool {
+    PoolLock::path(socket).exists() && managed::disks(pool).is_none()
 }
 
 /// What ends a pool's being open.

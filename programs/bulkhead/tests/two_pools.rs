@@ -248,8 +248,13 @@ fn a_target_of_another_pool_of_this_machine_is_refused_and_one_that_came_otherwi
     machine.ok(&create);
     let tank = machine.serve("");
     let said = flowing(&machine.ok("status").out);
-    let told = format!("target {} is also one of pool", TARGETS[0]);
+    let told = format!("target {} is also in pool", TARGETS[0]);
     assert_eq!(said.matches(&told).count(), 2, "{said}");
+    // Which of the two is meant is not guessed.
+    let destroy = format!("target destroy {}", TARGETS[0]);
+    machine.refused(&destroy, 2, "attic tank");
+    machine.ok(&format!("{destroy} --pool attic"));
+    machine.ok(&format!("target show {}", TARGETS[0]));
     assert_eq!(tank.stop(), 0, "{}", machine.log());
     assert_eq!(attic.stop(), 0, "{}", machine.log());
 }
@@ -262,13 +267,94 @@ fn a_port_that_another_pools_server_has_is_told_with_that_pool_and_the_option() 
     let server = machine.serve("--nbd 127.0.0.1:0");
     let portal = machine.portal("127.0.0.1:");
     let serve = format!("pool-server attic --no-nbd --iscsi {portal}");
-    for part in ["the server of pool tank", "--iscsi ADDRESS:PORT", "portal"] {
+    let instead = format!("`bulkhead portal remove tank --iscsi {portal}`");
+    for part in ["the server of pool tank", "--iscsi ADDRESS:PORT", &instead] {
         machine.refused(&serve, 5, part);
     }
+    // What is in the way has another address, and another protocol.
+    let port = portal.rsplit_once(':').expect("a port").1;
+    let serve = format!("pool-server attic --no-iscsi --nbd 0.0.0.0:{port}");
+    machine.refused(&serve, 5, &instead);
     let listener = machine.nbd_listener("127.0.0.1:");
     let serve = format!("pool-server attic --no-iscsi --nbd {listener}");
     for part in ["the server of pool tank", "--nbd ADDRESS:PORT"] {
         machine.refused(&serve, 5, part);
     }
     assert_eq!(server.stop(), 0, "{}", machine.log());
+}
+
+/// Half of it is on this machine, and nobody has missed it: no list of what is served fails for that.
+#[test]
+fn a_pool_without_a_server_that_cannot_be_read_fails_no_list_of_the_others() {
+    let machine = Machine::with_disks(&["a", "b", "c"]);
+    machine.ok("pool create tank a");
+    machine.ok("pool create attic b c");
+    let server = machine.serve("");
+    machine.ok("volume create tank/v --size 8M --sparse");
+    std::fs::remove_file(machine.path("c")).expect("half of it goes");
+    let listed = machine.ok("volume list");
+    assert!(listed.out.contains("tank/v"), "{}", listed.out);
+    assert!(
+        listed.err.contains("left out: pool attic"),
+        "{}",
+        listed.err
+    );
+    assert_eq!(length(&machine.ok("volume list --json").json()), 1);
+    let both = machine.ok("status --json").json();
+    assert_eq!(text(&both, "/0/pool/health"), "UNKNOWN", "{both}");
+    assert_eq!(text(&both, "/1/pool/name"), "tank", "{both}");
+    assert_eq!(server.stop(), 0, "{}", machine.log());
+}
+
+/// It has a socket and a lock, and never answers.
+#[test]
+fn a_server_that_stands_still_keeps_nothing_from_being_told_of_the_others() {
+    let (machine, [tank, attic]) = machine();
+    let signal = |signal| {
+        let pid = i32::try_from(tank.child.id()).ok();
+        let pid = pid
+            .and_then(rustix::process::Pid::from_raw)
+            .expect("a process");
+        rustix::process::kill_process(pid, signal).expect("it is ours");
+    };
+    signal(rustix::process::Signal::STOP);
+    let began = std::time::Instant::now();
+    let said = machine.run("status");
+    assert!(said.out.contains("pool:     attic"), "{}", said.out);
+    assert_eq!(said.code, 7, "{}", said.err);
+    for part in ["pool tank", "may be killed"] {
+        assert!(said.err.contains(part), "{}", said.err);
+    }
+    // It may be the one that has the target, so no other is looked at.
+    machine.refused(&format!("target show {}", TARGETS[0]), 7, "may be killed");
+    machine.ok(&format!("target show {}", TARGETS[1]));
+    let took = began.elapsed();
+    assert!(took.as_secs() < 120, "{took:?}");
+    signal(rustix::process::Signal::CONT);
+    for server in [tank, attic] {
+        assert_eq!(server.stop(), 0, "{}", machine.log());
+    }
+}
+
+/// The cluster starts its pools itself: a server that a person starts beside it is one too many.
+#[test]
+fn a_pool_of_the_cluster_whose_server_was_killed_is_left_to_the_cluster() {
+    let (machine, [tank, attic]) = machine();
+    machine.describe("127.0.0.1", &[machine.path("a")]);
+    tank.kill();
+    let ask = |words: &str| {
+        let mut command = machine.command(words);
+        command.env("BULKHEAD_APPLIANCE", machine.path("appliance.toml"));
+        let output = command.output().expect("it runs");
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(output.status.success(), "{words}: {said} {output:?}");
+        flowing(&said)
+    };
+    let said = ask("status");
+    for part in ["pool: tank health: UNKNOWN", "crm_mon", "pool: attic"] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    assert!(!said.contains("pool-server"), "{said}");
+    assert!(ask("volume list").contains("attic/v"));
+    assert_eq!(attic.stop(), 0, "{}", machine.log());
 }

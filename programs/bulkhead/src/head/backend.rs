@@ -218,7 +218,10 @@ impl Backend for Machine {
     }
 
     fn left(&self) -> Vec<PoolName> {
-        reach::left(&self.common)
+        reach::look_at_sockets(&self.common)
+            .left
+            .into_iter()
+            .collect()
     }
 
     fn ask(

@@ -1,20 +1,19 @@
 //! Long sentences in lines that fit the terminal. What stands between backticks is a command: it is copied, and so
 //! never broken.
 
-/// Columns where the output is no terminal.
+/// Columns of a terminal that does not say how many it has.
 const COLUMNS_DEFAULT: usize = 80;
 /// A terminal that says it is narrower is not believed: a word a line helps nobody.
 const COLUMNS_MIN: usize = 40;
 /// Columns that the names of lines take.
 const MARGIN: usize = 10;
 
-/// Columns of the terminal that is printed to.
+/// Columns of the terminal that is printed to. Where there is none, `grep` finds whole sentences.
 fn columns() -> usize {
-    let size = rustix::termios::tcgetwinsize(std::io::stdout());
-    let columns = size.map_or(0, |size| usize::from(size.ws_col));
-    match columns {
-        0 => COLUMNS_DEFAULT,
-        columns => columns.max(COLUMNS_MIN),
+    match rustix::termios::tcgetwinsize(std::io::stdout()) {
+        Err(_) => usize::MAX,
+        Ok(size) if size.ws_col == 0 => COLUMNS_DEFAULT,
+        Ok(size) => usize::from(size.ws_col).max(COLUMNS_MIN),
     }
 }
 

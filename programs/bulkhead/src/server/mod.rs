@@ -36,10 +36,10 @@ use std::time::{Duration, Instant};
 
 use ::serving::{ConnectionLimits, EarlySockets, ListenAddress, ListenError as PortError, Orphan};
 use cluster::agent::CLAIMED_LINE;
-use control::answer::Done;
+use control::answer::{Done, ServerStatus};
 use control::portal::IscsiPortal;
 use control::server::ListenError;
-use control::{Answer, Failure, FailureKind, Request};
+use control::{Answer, Failure, FailureKind};
 use nbd::{TlsMode, TlsWish};
 
 use telling::{Supervisor, say_until};
@@ -286,8 +286,8 @@ fn early_sockets(args: &ServeArgs, common: &Common) -> Result<EarlySockets, Fail
     })
 }
 
-/// Somebody listens at `address`, perhaps the server of `other`.
-fn taken(args: &ServeArgs, address: SocketAddr, other: Option<PoolName>) -> Failure {
+/// Somebody listens at `address`, perhaps the server of another pool: of which, and the option that had it listen.
+fn taken(args: &ServeArgs, address: SocketAddr, other: Option<(PoolName, String)>) -> Failure {
     let mut portals = args.iscsi_portals().into_iter();
     let (option, form) = match portals.any(|portal| portal.address == address) {
         true => ("iscsi", "ADDRESS:PORT[,GROUP]"),
@@ -297,39 +297,38 @@ fn taken(args: &ServeArgs, address: SocketAddr, other: Option<PoolName>) -> Fail
         "choose where this server listens with --{option} {form}, or --no-{option}; `bulkhead pool-server --help` \
          says what it takes without them"
     );
-    match other {
-        Some(other) => {
-            let message = format!("{address} is taken by the server of pool {other}");
-            Failure::new(FailureKind::Busy, message).advise(format!(
-                "{choose}; or take the address from that server first: `bulkhead portal remove {other} --{option} {address}`"
-            ))
-        }
-        None => {
-            let message = format!("{address} is taken by another program");
-            Failure::new(FailureKind::Busy, message)
-                .advise(format!("{choose}; or stop that program"))
-        }
-    }
+    let (by, instead) = match other {
+        Some((other, theirs)) => (
+            format!("the server of pool {other}"),
+            format!(
+                "take the address from that server first: `bulkhead portal remove {other} {theirs}`"
+            ),
+        ),
+        None => ("another program".to_owned(), "stop that program".to_owned()),
+    };
+    Failure::new(FailureKind::Busy, format!("{address} is taken by {by}"))
+        .advise(format!("{choose}; or {instead}"))
 }
 
-/// The other pool of this machine whose server listens there.
-fn taken_by(common: &Common, own: &PoolName, address: SocketAddr) -> Option<PoolName> {
-    let listens = |pool: &PoolName| {
-        let Some(Answer::Status(status)) = reach::ask_briefly(common, pool, Request::Status) else {
-            return false;
-        };
-        let server = status.server.unwrap_or_default();
-        let portals = server.iscsi_portals.iter();
-        let portals = portals.filter_map(|text| text.parse::<IscsiPortal>().ok());
-        let listeners = server.nbd_listeners.iter();
-        let listeners = listeners.filter_map(|text| text.parse::<SocketAddr>().ok());
-        let mut all = portals.map(|portal| portal.address).chain(listeners);
-        all.any(|one| portals::overlap(&one, &address))
-    };
-    let mut others = reach::sockets(common)
-        .into_iter()
-        .filter(|pool| pool != own);
-    others.find(listens)
+/// The other pool of this machine whose server listens there, and the option of `portal remove` that ends that.
+fn taken_by(common: &Common, own: &PoolName, address: SocketAddr) -> Option<(PoolName, String)> {
+    let others = reach::sockets(common).into_iter();
+    others.filter(|pool| pool != own).find_map(|pool| {
+        let server = reach::ask_briefly(common, &pool)?.server?;
+        Some((pool, listens_as(&server, &address)?))
+    })
+}
+
+/// The option by which `server` keeps others from listening at `address`.
+fn listens_as(server: &ServerStatus, address: &SocketAddr) -> Option<String> {
+    let portals = server.iscsi_portals.iter();
+    let portals =
+        portals.filter_map(|text| Some(("iscsi", text.parse::<IscsiPortal>().ok()?.address)));
+    let listeners = server.nbd_listeners.iter();
+    let listeners = listeners.filter_map(|text| Some(("nbd", text.parse().ok()?)));
+    let mut all = portals.chain(listeners);
+    let (option, theirs) = all.find(|(_, one)| portals::overlap(one, address))?;
+    Some(format!("--{option} {theirs}"))
 }
 
 fn port_failure(error: &PortError) -> Failure {
