@@ -19,7 +19,6 @@ const ANSWER_BYTES_MAX: u64 = 64 << 20;
 
 /// A look under way.
 pub struct Look {
-    pool: PoolName,
     child: Child,
     said: Receiver<String>,
 }
@@ -63,11 +62,7 @@ impl Look {
             .name("look".into())
             .spawn(read)
             .map_err(failed)?;
-        Ok(Self {
-            pool: pool.clone(),
-            child,
-            said,
-        })
+        Ok(Self { child, said })
     }
 
     /// What came of it. One that takes longer than `until` is given up: a disk may hold it.
@@ -76,9 +71,10 @@ impl Look {
         let Ok(stdout) = self.said.recv_timeout(left) else {
             // It ends when its disk lets it, and nobody waits for that.
             let _ = self.child.kill();
-            let message = format!("pool {} was not read in time", self.pool);
+            let seconds = LOOK_WAIT.as_secs();
+            let message = format!("it was not read within {seconds} seconds");
             return Err(Failure::new(FailureKind::Unavailable, message)
-                .advise("see whether its disks answer, and ask again"));
+                .advise("see whether its disks answer, and whether another command has it open"));
         };
         let code = self.child.wait().ok().and_then(|status| status.code());
         match serde_json::from_str(&stdout) {

@@ -283,6 +283,17 @@ fn a_port_that_another_pools_server_has_is_told_with_that_pool_and_the_option() 
     assert_eq!(server.stop(), 0, "{}", machine.log());
 }
 
+#[test]
+fn a_pool_that_is_exported_after_its_server_was_killed_is_not_missed() {
+    let (machine, [tank, attic]) = machine();
+    tank.kill();
+    let is_missed = || machine.ok("status").out.contains("did not end in order");
+    assert!(is_missed());
+    machine.ok("pool export tank");
+    assert!(!is_missed());
+    assert_eq!(attic.stop(), 0, "{}", machine.log());
+}
+
 /// Half of it is on this machine, and nobody has missed it: no list of what is served fails for that.
 #[test]
 fn a_pool_without_a_server_that_cannot_be_read_fails_no_list_of_the_others() {
