@@ -32,14 +32,16 @@ impl Promises {
         for info in all {
             // What is set aside for a tree is charged to what is above it.
             let own = info.space.reservation.get().saturating_sub(info.used.get());
-            sum.reserved += info.space.by_reservation.get() + own;
+            let set_aside = info.space.by_reservation.get().saturating_add(own);
+            sum.reserved = sum.reserved.saturating_add(set_aside);
             let Some(shape) = info.volume else { continue };
             let size = shape.size.get();
-            sum.promised += size;
+            // Sparse volumes may be of any size, all together more than a number holds.
+            sum.promised = sum.promised.saturating_add(size);
             if info.refreservation.get() < size {
                 sum.has_sparse = true;
-                let held = info.referenced.get() + info.space.by_reservation.get() + own;
-                sum.unreserved += size.saturating_sub(held);
+                let held = info.referenced.get().saturating_add(set_aside);
+                sum.unreserved = sum.unreserved.saturating_add(size.saturating_sub(held));
             }
         }
         sum
@@ -132,6 +134,15 @@ mod tests {
         tree.used = ByteCount(GIB);
         tree.space.reservation = ByteCount(3 * GIB);
         assert_eq!(Promises::sum(&[tree]).reserved, 2 * GIB);
+    }
+
+    #[test]
+    fn sizes_that_no_number_holds_are_the_greatest_there_is() {
+        let huge = volume(1 << 63, 0, 0);
+        let promises = Promises::sum(&[huge.clone(), huge.clone(), huge]);
+        let space = pool_space(0, GIB, &promises);
+        assert_eq!(space.promised, u64::MAX);
+        assert_eq!(space.overcommitted, u64::MAX - GIB);
     }
 
     #[test]
