@@ -692,19 +692,12 @@ charged_bytes(spa_t *spa, uint64_t block_size)
 	return (worst);
 }
 
-int
-bh_volume_reservation(const char *pool, uint64_t size, uint64_t block_size,
-    uint64_t copies, uint64_t *out)
+uint64_t
+bh_space_of_volume(spa_t *spa, uint64_t size, uint64_t block_size, uint64_t copies)
 {
 	const uint64_t pointers = 1ULL << (DN_MAX_INDBLKSHIFT - SPA_BLKPTRSHIFT);
-	spa_t *spa;
-	int error = spa_open(pool, &spa, FTAG);
-
-	if (error != 0)
-		return (error);
 	uint64_t blocks = size / block_size;
 	uint64_t data = blocks * charged_bytes(spa, block_size) * copies;
-	spa_close(spa, FTAG);
 
 	/* The dataset's own metadata, then every level of pointer blocks, all in one copy more. */
 	uint64_t metadata = DN_MAX_LEVELS;
@@ -713,7 +706,20 @@ bh_volume_reservation(const char *pool, uint64_t size, uint64_t block_size,
 		metadata += level;
 	}
 	metadata *= MIN(copies + 1, SPA_DVAS_PER_BP);
-	*out = data + (metadata << DN_MAX_INDBLKSHIFT);
+	return (data + (metadata << DN_MAX_INDBLKSHIFT));
+}
+
+int
+bh_volume_reservation(const char *pool, uint64_t size, uint64_t block_size,
+    uint64_t copies, uint64_t *out)
+{
+	spa_t *spa;
+	int error = spa_open(pool, &spa, FTAG);
+
+	if (error != 0)
+		return (error);
+	*out = bh_space_of_volume(spa, size, block_size, copies);
+	spa_close(spa, FTAG);
 	return (0);
 }
 

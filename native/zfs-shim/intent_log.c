@@ -179,7 +179,10 @@ replayed(bh_volume_t *volume, int error)
 	return (error);
 }
 
-/* Writes what a record says, or several together. `marked`: they need not be replayed again once this is on disk. */
+/*
+ * Writes what a record says, or several together. `marked`: they need not be replayed again once this is on disk.
+ * What a record holds was acknowledged, so it is written even if others have filled the pool since.
+ */
 static int
 replay_bytes(bh_volume_t *volume, uint64_t offset, uint64_t length,
     const void *data, boolean_t marked)
@@ -187,14 +190,20 @@ replay_bytes(bh_volume_t *volume, uint64_t offset, uint64_t length,
 	dmu_tx_t *tx = dmu_tx_create(volume->bv_os);
 	dmu_tx_hold_write_by_dnode(tx, volume->bv_dnode, offset, length);
 	int error = dmu_tx_assign(tx, DMU_TX_WAIT);
-	if (error != 0) {
+	boolean_t kept_back = bh_is_refused_for_space(error);
+	if (error != 0)
 		dmu_tx_abort(tx);
+	if (kept_back)
+		error = bh_kept_back_begin(volume, offset, length, &tx);
+	if (error != 0)
 		return (error);
-	}
 	dmu_write_by_dnode(volume->bv_dnode, offset, length, data, tx);
 	if (marked)
 		(void) zil_replaying(dmu_objset_zil(volume->bv_os), tx);
-	dmu_tx_commit(tx);
+	if (kept_back)
+		bh_kept_back_end(tx);
+	else
+		dmu_tx_commit(tx);
 	return (0);
 }
 

@@ -41,6 +41,9 @@ boolean_t bh_is_held(vdev_t *vd, boolean_t (*is_whole)(vdev_t *leaf, const void 
 int bh_dataset_hold(const char *name, dsl_pool_t **dp, dsl_dataset_t **ds, const void *tag);
 void bh_dataset_let_go(dsl_pool_t *dp, dsl_dataset_t *ds, const void *tag);
 
+/* dataset.c: what a volume takes when all of it is written. */
+uint64_t bh_space_of_volume(spa_t *spa, uint64_t size, uint64_t block_size, uint64_t copies);
+
 /* interpose.c: the library's own definition, which ours comes before. */
 void *bh_library_function(const char *name);
 

@@ -533,6 +533,39 @@ is_permitted(const bh_permit_t *permit)
 }
 
 /*
+ * Enters a transaction that writes an extent. `kept_back`: it is one that has its place although the pool is full,
+ * which bh_kept_back_end() commits.
+ */
+static int
+enter_write(bh_volume_t *volume, uint64_t offset, uint64_t length,
+    uint32_t wait, dmu_tx_t **out, boolean_t *kept_back)
+{
+	dmu_tx_t *tx = dmu_tx_create(volume->bv_os);
+
+	dmu_tx_hold_write_by_dnode(tx, volume->bv_dnode, offset, (int)length);
+	int error = enter_change(volume, tx, wait);
+	*out = tx;
+	*kept_back = B_FALSE;
+	if (!bh_is_refused_for_space(error) || !bh_has_reservation(volume))
+		return (error);
+	if (wait == BH_NO_WAIT)
+		return (EAGAIN);
+	if (!bh_is_reserved_whole(volume))
+		return (error);
+	*kept_back = B_TRUE;
+	return (bh_kept_back_begin(volume, offset, length, out));
+}
+
+static void
+commit_write(dmu_tx_t *tx, boolean_t kept_back)
+{
+	if (kept_back)
+		bh_kept_back_end(tx);
+	else
+		dmu_tx_commit(tx);
+}
+
+/*
  * One transaction: writes segments to blocks that are locked and pinned. The permit comes last: a
  * transaction may have to wait for as long as the pool's devices do.
  */
@@ -541,19 +574,19 @@ write_pinned(bh_volume_t *volume, dmu_buf_impl_t **blocks, uint64_t offset,
     uint64_t length, bh_segment_t *segments, uint64_t segment_count,
     uint32_t wait, const bh_permit_t *permit)
 {
-	dmu_tx_t *tx = dmu_tx_create(volume->bv_os);
+	dmu_tx_t *tx;
+	boolean_t kept_back;
 
-	dmu_tx_hold_write_by_dnode(tx, volume->bv_dnode, offset, (int)length);
-	int error = enter_change(volume, tx, wait);
+	int error = enter_write(volume, offset, length, wait, &tx, &kept_back);
 	if (error != 0)
 		return (error);
 	if (!is_permitted(permit)) {
-		dmu_tx_commit(tx);
+		commit_write(tx, kept_back);
 		return (ECANCELED);
 	}
 	write_blocks(volume, blocks, offset, segments, segment_count, tx);
 	bh_log_write(volume, tx, offset, length);
-	dmu_tx_commit(tx);
+	commit_write(tx, kept_back);
 	return (0);
 }
 

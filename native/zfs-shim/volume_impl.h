@@ -1,6 +1,6 @@
 /*
  * What the files of a volume share: volume.c, volume_open.c, intent_log.c,
- * unlogged_writes.c, waits.c.
+ * unlogged_writes.c, waits.c, full_pool.c.
  */
 #ifndef BH_VOLUME_IMPL_H
 #define	BH_VOLUME_IMPL_H
@@ -95,6 +95,17 @@ void bh_unlogged_record(bh_volume_t *volume);
 
 /* waits.c */
 void bh_log_close(zilog_t *log);
+
+/*
+ * full_pool.c: a write that was refused for want of space, although it has its place. Between begin and end
+ * there is no other one; begin has failed if it does not return 0. The first look waits for nothing.
+ */
+boolean_t bh_is_refused_for_space(int error);
+boolean_t bh_has_reservation(const bh_volume_t *volume);
+boolean_t bh_is_reserved_whole(const bh_volume_t *volume);
+int bh_kept_back_begin(bh_volume_t *volume, uint64_t offset, uint64_t length,
+    dmu_tx_t **out);
+void bh_kept_back_end(dmu_tx_t *tx);
 
 /* volume.c */
 void bh_note_dirty(bh_volume_t *volume, uint64_t txg);

@@ -100,3 +100,37 @@ fn a_pool_that_nobody_serves_tells_its_space_too() {
     assert_eq!(space["promised"], 32 * MIB, "{space}");
     assert_eq!(space["refuses"], false, "{space}");
 }
+
+/// What a client was told to be durable is in the log, and has to be written by a start that finds the pool full.
+#[test]
+fn a_reserved_volume_takes_writes_in_a_full_pool_and_its_log_is_replayed_there() {
+    const BLOCK: u64 = 64 << 10;
+    const KEPT: u64 = 24 * MIB;
+    let machine = Machine::with_disks(&["a", "b"]);
+    machine.ok("pool create tank mirror a b");
+    machine.ok("volume create tank/kept --size 24M --compression off");
+    machine.ok("volume create tank/v --size 120M --sparse");
+    machine.ok("nbd export tank/v --name v");
+    machine.ok("nbd export tank/kept --name kept");
+    let server = machine.serve("");
+    let (refused, _) = write_until_refused(&machine);
+    assert!(refused.to_string().contains("28"), "ENOSPC: {refused}");
+    let mut client = Nbd::connect(&machine.nbd_socket(), "kept").expect("connected");
+    let contents = |round: u64, at: u64| noise((round << 32) + at + 1, BLOCK as usize);
+    for round in 0..3 {
+        for at in (0..KEPT).step_by(BLOCK as usize) {
+            client.write(at, &contents(round, at)).expect("it is kept");
+            if round == 2 {
+                client.flush().expect("durable");
+            }
+        }
+    }
+    server.kill();
+    let server = machine.serve("");
+    let mut client = Nbd::connect(&machine.nbd_socket(), "kept").expect("connected");
+    for at in (0..KEPT).step_by(BLOCK as usize) {
+        let found = client.read(at, BLOCK as usize).expect("readable");
+        assert!(found == contents(2, at), "byte {at}");
+    }
+    assert_eq!(server.stop(), 0, "{}", machine.log());
+}

@@ -1,0 +1,238 @@
+//! A volume that is reserved as a whole takes every write, whatever others did to the pool.
+
+mod volume_support;
+
+use std::path::Path;
+
+use block_device::{BlockDevice, Effort, ErrorKind, Extent};
+use units::{ByteCount, PoolName, SnapshotName};
+use volume_support::{disk_files, judge, start_engine, volume_name};
+use zpool::dataset::{DatasetErrorKind, Value};
+use zpool::{Engine, GroupKind, OpenOptions, Pool, PoolSpec, Volume, VolumeSpec};
+
+const MIB: u64 = 1 << 20;
+/// More than fits by the library's estimate, 24 times the data, into what is reserved for it.
+const RESERVED: u64 = 48 * MIB;
+/// Each with requests of its own.
+const CLIENTS: u64 = 4;
+const JUDGED_BLOCK_SIZE: u64 = 128 << 10;
+const NAME: &str = "tank/reserved";
+
+/// A pool, and what is reserved in it.
+struct Case {
+    kind: GroupKind,
+    disks: usize,
+    disk_bytes: u64,
+    block_size: u64,
+    copies: u64,
+}
+
+impl Case {
+    const fn new(kind: GroupKind, disks: usize, disk_bytes: u64, block_size: u64) -> Self {
+        Self {
+            kind,
+            disks,
+            disk_bytes,
+            block_size,
+            copies: 1,
+        }
+    }
+}
+
+#[test]
+fn a_reserved_volume_takes_every_write_in_a_full_pool() {
+    use GroupKind::{Mirror, Raidz1, Stripe};
+    let engine = start_engine();
+    let cases = [
+        Case::new(Stripe, 1, 320 * MIB, 16 << 10),
+        Case::new(Stripe, 1, 320 * MIB, 4 << 10),
+        Case::new(Mirror, 2, 320 * MIB, 128 << 10),
+        Case::new(Raidz1, 3, 160 * MIB, 4 << 10),
+        Case::new(Raidz1, 3, 160 * MIB, 128 << 10),
+        Case {
+            copies: 3,
+            ..Case::new(Stripe, 1, 448 * MIB, 128 << 10)
+        },
+    ];
+    for case in cases {
+        bursts_fit_into_a_full_pool(engine, &case);
+    }
+    a_full_quota_above_concerns_it_as_little(engine);
+    a_snapshot_is_refused_where_the_promise_could_not_be_kept(engine);
+    half_a_reservation_promises_nothing(engine);
+}
+
+fn bursts_fit_into_a_full_pool(engine: &'static Engine, case: &Case) {
+    let folder = tempfile::tempdir().expect("temporary folder");
+    let pool = pool(engine, case, folder.path());
+    let reserved = reserved(&pool, NAME, case);
+    let sparse = sparse(&pool, "tank/sparse");
+    fill(&pool, &sparse);
+    for round in 0..3 {
+        burst(&reserved, round);
+    }
+    pool.sync().expect("what was taken fits");
+    assert_contents(&reserved, 2);
+    assert!(!has_room(&sparse), "others were given what is kept back");
+    drop((reserved, sparse));
+    end(pool);
+    // Where there are few blocks, this takes a moment only.
+    if case.block_size == JUDGED_BLOCK_SIZE {
+        judge(folder.path());
+    }
+}
+
+fn a_full_quota_above_concerns_it_as_little(engine: &'static Engine) {
+    let folder = tempfile::tempdir().expect("temporary folder");
+    let case = Case::new(GroupKind::Stripe, 1, 320 * MIB, 16 << 10);
+    let pool = pool(engine, &case, folder.path());
+    let name = volume_name("tank/db/reserved");
+    pool.create_parents(&name).expect("parents");
+    let quota = [("quota".to_owned(), Value::from(3 * RESERVED))];
+    pool.set_dataset_properties(&volume_name("tank/db"), &quota)
+        .expect("set");
+    let reserved = reserved(&pool, name.as_str(), &case);
+    let sparse = sparse(&pool, "tank/db/sparse");
+    fill(&pool, &sparse);
+    for round in 0..2 {
+        burst(&reserved, round);
+    }
+    assert!(!has_room(&sparse), "the quota holds for others");
+    drop((reserved, sparse));
+    end(pool);
+}
+
+fn a_snapshot_is_refused_where_the_promise_could_not_be_kept(engine: &'static Engine) {
+    let folder = tempfile::tempdir().expect("temporary folder");
+    let case = Case::new(GroupKind::Stripe, 1, 320 * MIB, 16 << 10);
+    let pool = pool(engine, &case, folder.path());
+    let reserved = reserved(&pool, NAME, &case);
+    burst(&reserved, 0);
+    pool.snapshot(&[snapshot("tank/reserved@with-room")])
+        .expect("there is room to write all of it again");
+    let sparse = sparse(&pool, "tank/sparse");
+    fill(&pool, &sparse);
+    for round in 1..3 {
+        burst(&reserved, round);
+    }
+    let refused = pool
+        .snapshot(&[snapshot("tank/reserved@without")])
+        .expect_err("nothing is left for what it would keep");
+    assert_eq!(refused.kind, DatasetErrorKind::NoSpace, "{refused}");
+    burst(&reserved, 3);
+    drop((reserved, sparse));
+    end(pool);
+}
+
+/// It is less than writing everything takes, so others come first.
+fn half_a_reservation_promises_nothing(engine: &'static Engine) {
+    let folder = tempfile::tempdir().expect("temporary folder");
+    let case = Case::new(GroupKind::Stripe, 1, 320 * MIB, 16 << 10);
+    let pool = pool(engine, &case, folder.path());
+    let volume = reserved(&pool, NAME, &case);
+    let half = [("refreservation".to_owned(), Value::from(RESERVED / 2))];
+    pool.set_dataset_properties(&volume_name(NAME), &half)
+        .expect("set");
+    let sparse = sparse(&pool, "tank/sparse");
+    fill(&pool, &sparse);
+    let refused = (0..RESERVED / MIB)
+        .find_map(|at| volume.write(at * MIB, &noise(at), Effort::MayBlock).err())
+        .expect("all of it does not fit");
+    assert_eq!(refused.kind, ErrorKind::NoSpace, "{refused}");
+    drop((volume, sparse));
+    end(pool);
+}
+
+/// Writes all of it, as fast as it is taken.
+fn burst(volume: &Volume, round: u64) {
+    std::thread::scope(|scope| {
+        for client in 0..CLIENTS {
+            scope.spawn(move || {
+                for at in (client..RESERVED / MIB).step_by(CLIENTS as usize) {
+                    write(volume, at, round);
+                }
+            });
+        }
+    });
+}
+
+/// As a server does: at once if possible, else where waiting is allowed.
+fn write(volume: &Volume, at: u64, round: u64) {
+    let data = noise(round << 32 | at);
+    let done = match volume.write(at * MIB, &data, Effort::NoWait) {
+        Err(e) if e.kind == ErrorKind::WouldBlock => {
+            volume.write(at * MIB, &data, Effort::MayBlock)
+        }
+        done => done,
+    };
+    done.unwrap_or_else(|e| panic!("round {round}, MiB {at}: {e}"));
+}
+
+fn assert_contents(volume: &Volume, round: u64) {
+    for at in 0..RESERVED / MIB {
+        let extent = Extent::new(at * MIB, MIB);
+        let found = volume_support::read(volume, extent);
+        assert!(found == noise(round << 32 | at), "MiB {at} differs");
+    }
+}
+
+fn fill(pool: &Pool, sparse: &Volume) {
+    let refused = (0..1024)
+        .find_map(|at| sparse.write(at * MIB, &noise(at), Effort::MayBlock).err())
+        .expect("the pool is smaller than that");
+    assert_eq!(refused.kind, ErrorKind::NoSpace, "{refused}");
+    pool.sync().expect("sync");
+}
+
+fn has_room(sparse: &Volume) -> bool {
+    (0..4).any(|at| {
+        sparse
+            .write((1020 + at) * MIB, &noise(at), Effort::MayBlock)
+            .is_ok()
+    })
+}
+
+fn pool(engine: &'static Engine, case: &Case, folder: &Path) -> Pool {
+    let name: PoolName = "tank".parse().expect("a pool name");
+    let disks = disk_files(folder, case.disks, case.disk_bytes);
+    Pool::create(engine, &PoolSpec::new(name, case.kind, disks)).expect("create")
+}
+
+fn end(pool: Pool) {
+    pool.export().map_err(|(_, e)| e).expect("export");
+}
+
+fn reserved(pool: &Pool, name: &str, case: &Case) -> Volume {
+    let mut spec = VolumeSpec::sparse(volume_name(name), ByteCount(RESERVED));
+    spec.sparse = false;
+    spec.block_size = ByteCount(case.block_size);
+    spec.properties = vec![
+        ("compression".to_owned(), Value::from("off")),
+        ("copies".to_owned(), Value::from(case.copies)),
+    ];
+    create(pool, &spec)
+}
+
+fn sparse(pool: &Pool, name: &str) -> Volume {
+    create(
+        pool,
+        &VolumeSpec::sparse(volume_name(name), ByteCount(1024 * MIB)),
+    )
+}
+
+fn create(pool: &Pool, spec: &VolumeSpec) -> Volume {
+    pool.create_volume(spec).expect("the volume is created");
+    pool.open_volume(&spec.name, OpenOptions::default())
+        .expect("the volume opens")
+}
+
+fn snapshot(name: &str) -> SnapshotName {
+    name.parse().expect("a snapshot name")
+}
+
+fn noise(seed: u64) -> Vec<u8> {
+    let mut random = fastrand::Rng::with_seed(seed);
+    let mut bytes = vec![0; MIB as usize];
+    random.fill(&mut bytes);
+    bytes
+}
