@@ -791,6 +791,38 @@ bh_vdev_offline(const char *name, uint64_t vdev_guid, uint32_t temporary)
 	return (error);
 }
 
+/* Whether the pool needs the device for what it holds: of all others too little can be read. */
+static int
+refuse_required(spa_t *spa, uint64_t vdev_guid)
+{
+	spa_vdev_state_enter(spa, SCL_NONE);
+	vdev_t *vd = spa_lookup_by_guid(spa, vdev_guid, B_FALSE);
+	int error = vd == NULL ? ENODEV : 0;
+	if (vd != NULL && !vd->vdev_top->vdev_islog && vdev_dtl_required(vd))
+		error = EBUSY;
+	(void) spa_vdev_state_exit(spa, NULL, 0);
+	return (error);
+}
+
+static int
+fault(spa_t *spa, uint64_t vdev_guid)
+{
+	await_records(spa);
+	int error = refuse_required(spa, vdev_guid);
+
+	return (error != 0 ? error : vdev_fault(spa, vdev_guid, VDEV_AUX_ERR_EXCEEDED));
+}
+
+int32_t
+bh_vdev_fault(const char *name, uint64_t vdev_guid)
+{
+	spa_t *spa;
+	int error;
+
+	BH_WITH_POOL(name, spa, error, refuse_change, fault(spa, vdev_guid));
+	return (error);
+}
+
 const char *
 bh_feature_name(uint32_t index)
 {

@@ -226,6 +226,8 @@ int32_t bh_vdev_remove(const char *name, uint64_t vdev_guid);
 /* `*state` receives the vdev_state_t reached. */
 int32_t bh_vdev_online(const char *name, uint64_t vdev_guid, uint32_t expand, uint32_t *state);
 int32_t bh_vdev_offline(const char *name, uint64_t vdev_guid, uint32_t temporary);
+/* The device had too many errors: it is used no more.  EBUSY if the pool cannot do without it. */
+int32_t bh_vdev_fault(const char *name, uint64_t vdev_guid);
 
 /* Names of the features this library supports, one call each; NULL past the last. */
 const char *bh_feature_name(uint32_t index);

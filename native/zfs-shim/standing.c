@@ -24,6 +24,8 @@ typedef struct standing {
 	uint64_t s_guid;
 	/* When it failed first since it was whole; 0 if it did not. */
 	hrtime_t s_failed;
+	/* The error of its latest failure. */
+	int s_error;
 	/* The open transaction group then. */
 	uint64_t s_failed_txg;
 	/* When the latest flush that it did was asked for. */
@@ -98,6 +100,8 @@ bh_standing_note(const zio_t *zio)
 
 	VERIFY0(pthread_mutex_lock(&lock));
 	standing_t *one = find_or_add(vd);
+	if (failed)
+		one->s_error = zio->io_error;
 	if (failed && one->s_failed == 0) {
 		one->s_failed = gethrtime();
 		one->s_failed_txg = open_txg(vd->vdev_spa);
@@ -247,17 +251,30 @@ bh_may_go_on(spa_t *spa, const uint64_t *guids, uint32_t count)
 	return (may);
 }
 
-/* The leaves below `vd` by their places, and those of them that hold all that anybody was told. */
+/* The latest error of a leaf that failed since it was whole, or 0. */
+static int
+error_of(const vdev_t *leaf)
+{
+	VERIFY0(pthread_mutex_lock(&lock));
+	const standing_t *one = find(leaf);
+	int error = one == NULL || one->s_failed == 0 ? 0 : one->s_error;
+	VERIFY0(pthread_mutex_unlock(&lock));
+	return (error);
+}
+
+/* The leaves below `vd` by their places, those of them that hold all that anybody was told, and what failed. */
 static void
-list_leaves(vdev_t *vd, nvlist_t *places, nvlist_t *told)
+list_leaves(vdev_t *vd, nvlist_t *places, nvlist_t *told, nvlist_t *errors)
 {
 	if (!vd->vdev_ops->vdev_op_leaf) {
 		for (uint64_t c = 0; c < vd->vdev_children; c++)
-			list_leaves(vd->vdev_child[c], places, told);
+			list_leaves(vd->vdev_child[c], places, told, errors);
 	} else if (vdev_is_concrete(vd) && vd->vdev_path != NULL) {
 		fnvlist_add_uint64(places, vd->vdev_path, vd->vdev_guid);
 		if (has_all_told(vd))
 			fnvlist_add_uint64(told, vd->vdev_path, vd->vdev_guid);
+		if (error_of(vd) != 0)
+			fnvlist_add_uint64(errors, vd->vdev_path, error_of(vd));
 	}
 }
 
@@ -268,13 +285,16 @@ bh_standings(spa_t *spa)
 	nvlist_t *standings = fnvlist_alloc();
 	nvlist_t *places = fnvlist_alloc();
 	nvlist_t *told = fnvlist_alloc();
+	nvlist_t *errors = fnvlist_alloc();
 
 	spa_config_enter(spa, SCL_VDEV, FTAG, RW_READER);
-	list_leaves(spa->spa_root_vdev, places, told);
+	list_leaves(spa->spa_root_vdev, places, told, errors);
 	spa_config_exit(spa, SCL_VDEV, FTAG);
 	fnvlist_add_uint64(standings, "pool_guid", spa_guid(spa));
 	fnvlist_add_nvlist(standings, "places", places);
 	fnvlist_add_nvlist(standings, "told", told);
+	fnvlist_add_nvlist(standings, "errors", errors);
+	fnvlist_free(errors);
 	fnvlist_free(told);
 	fnvlist_free(places);
 	return (standings);

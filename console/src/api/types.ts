@@ -80,6 +80,7 @@ export interface PoolSpace {
   promised: number;
   overcommitted: number;
   full_percent: number;
+  has_quota?: boolean;
   refused_writes?: number;
   refuses?: boolean;
 }

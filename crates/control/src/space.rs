@@ -26,6 +26,9 @@ pub struct PoolSpace {
     pub overcommitted: u64,
     /// How full it is: with what is set aside, if a volume lives of what is left, else by what is written.
     pub full_percent: u64,
+    /// Whether a quota limits any of its datasets.
+    #[serde(default)]
+    pub has_quota: bool,
     /// Writes of clients that were refused for lack of space since the server began.
     #[serde(default)]
     pub refused_writes: u64,

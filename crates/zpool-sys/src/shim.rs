@@ -198,6 +198,7 @@ unsafe extern "C" {
     pub fn bh_vdev_online(name: *const c_char, vdev_guid: u64, expand: u32, state: *mut u32)
     -> i32;
     pub fn bh_vdev_offline(name: *const c_char, vdev_guid: u64, temporary: u32) -> i32;
+    pub fn bh_vdev_fault(name: *const c_char, vdev_guid: u64) -> i32;
     pub fn bh_feature_name(index: u32) -> *const c_char;
 }
 

@@ -214,6 +214,15 @@ pub enum PoolErrorKind {
     /// All devices failed; I/O waits.
     #[error("the pool is suspended: bring its devices back, then clear it")]
     Suspended,
+    /// It was resumed, and suspended again.
+    #[error(
+        "the pool went on and was suspended again, because its devices still fail{}: see to the cause, then clear it once \
+         more", causes(.failed)
+    )]
+    SuspendedAgain {
+        /// The devices that fail, each with its latest error.
+        failed: Vec<(PathBuf, i32)>,
+    },
     /// Devices that it cannot do without do not say whether what they were given is durable.
     #[error(
         "the pool is suspended: {} owes an answer whether what it was given is durable, and no other device is known to \
@@ -379,4 +388,18 @@ pub(crate) unsafe fn static_text(text: *const std::ffi::c_char) -> Option<&'stat
     }
     // SAFETY: promised by the caller.
     unsafe { CStr::from_ptr(text) }.to_str().ok()
+}
+/// Devices with their errors, in parentheses.
+fn causes(failed: &[(PathBuf, i32)]) -> String {
+    let cause = |(path, error): &(PathBuf, i32)| {
+        let error = std::io::Error::from_raw_os_error(*error);
+        format!("{}: {error}", path.display())
+    };
+    match failed {
+        [] => String::new(),
+        failed => format!(
+            " ({})",
+            failed.iter().map(cause).collect::<Vec<_>>().join(", ")
+        ),
+    }
 }

@@ -404,3 +404,27 @@ fn raidz_is_widened_by_a_disk() {
     write_something(&pool, 5);
     export(pool);
 }
+
+#[test]
+fn what_has_failed_is_used_no_more_unless_the_pool_needs_it() {
+    isolated(
+        "what_has_failed_is_used_no_more_unless_the_pool_needs_it",
+        || {
+            let (engine, _) = faulty_engine();
+            let devices = disks(&["a", "b"]);
+            let pool = mirror(engine, &devices);
+            write_something(&pool, 3);
+            let name = |at: usize| devices[at].to_str().expect("UTF-8");
+            pool.fault(name(0)).expect("there is another one");
+            assert_eq!(state_of(&pool, &devices[0]), DeviceState::Faulted);
+            write_something(&pool, 1);
+            let refused = pool.fault(name(1)).expect_err("it alone has the data");
+            assert_eq!(refused.kind, PoolErrorKind::NoReplicas);
+            assert_eq!(state_of(&pool, &devices[1]), DeviceState::Online);
+            bring_back(&pool, &devices[0]);
+            write_something(&pool, 1);
+            assert_eq!(pool.status().expect("status").state, DeviceState::Online);
+            export(pool);
+        },
+    );
+}

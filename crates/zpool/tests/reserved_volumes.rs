@@ -12,7 +12,7 @@ use zpool::{Engine, GroupKind, OpenOptions, Pool, PoolSpec, Volume, VolumeSpec};
 
 const MIB: u64 = 1 << 20;
 /// More than fits by the library's estimate, 24 times the data, into what is reserved for it.
-const RESERVED: u64 = 48 * MIB;
+const RESERVED: u64 = 24 * MIB;
 /// Each with requests of its own.
 const CLIENTS: u64 = 4;
 const JUDGED_BLOCK_SIZE: u64 = 128 << 10;
@@ -44,14 +44,14 @@ fn a_reserved_volume_takes_every_write_in_a_full_pool() {
     use GroupKind::{Mirror, Raidz1, Stripe};
     let engine = start_engine();
     let cases = [
-        Case::new(Stripe, 1, 320 * MIB, 16 << 10),
-        Case::new(Stripe, 1, 320 * MIB, 4 << 10),
-        Case::new(Mirror, 2, 320 * MIB, 128 << 10),
-        Case::new(Raidz1, 3, 160 * MIB, 4 << 10),
-        Case::new(Raidz1, 3, 160 * MIB, 128 << 10),
+        Case::new(Stripe, 1, 256 * MIB, 16 << 10),
+        Case::new(Stripe, 1, 256 * MIB, 4 << 10),
+        Case::new(Mirror, 2, 256 * MIB, 128 << 10),
+        Case::new(Raidz1, 3, 128 * MIB, 4 << 10),
+        Case::new(Raidz1, 3, 128 * MIB, 128 << 10),
         Case {
             copies: 3,
-            ..Case::new(Stripe, 1, 448 * MIB, 128 << 10)
+            ..Case::new(Stripe, 1, 320 * MIB, 128 << 10)
         },
     ];
     for case in cases {
@@ -68,11 +68,11 @@ fn bursts_fit_into_a_full_pool(engine: &'static Engine, case: &Case) {
     let reserved = reserved(&pool, NAME, case);
     let sparse = sparse(&pool, "tank/sparse");
     fill(&pool, &sparse);
-    for round in 0..3 {
+    for round in 0..2 {
         burst(&reserved, round);
     }
     pool.sync().expect("what was taken fits");
-    assert_contents(&reserved, 2);
+    assert_contents(&reserved, 1);
     assert!(!has_room(&sparse), "others were given what is kept back");
     drop((reserved, sparse));
     end(pool);
@@ -84,7 +84,7 @@ fn bursts_fit_into_a_full_pool(engine: &'static Engine, case: &Case) {
 
 fn a_full_quota_above_concerns_it_as_little(engine: &'static Engine) {
     let folder = tempfile::tempdir().expect("temporary folder");
-    let case = Case::new(GroupKind::Stripe, 1, 320 * MIB, 16 << 10);
+    let case = Case::new(GroupKind::Stripe, 1, 256 * MIB, 16 << 10);
     let pool = pool(engine, &case, folder.path());
     let name = volume_name("tank/db/reserved");
     pool.create_parents(&name).expect("parents");
@@ -104,7 +104,7 @@ fn a_full_quota_above_concerns_it_as_little(engine: &'static Engine) {
 
 fn a_snapshot_is_refused_where_the_promise_could_not_be_kept(engine: &'static Engine) {
     let folder = tempfile::tempdir().expect("temporary folder");
-    let case = Case::new(GroupKind::Stripe, 1, 320 * MIB, 16 << 10);
+    let case = Case::new(GroupKind::Stripe, 1, 256 * MIB, 16 << 10);
     let pool = pool(engine, &case, folder.path());
     let reserved = reserved(&pool, NAME, &case);
     burst(&reserved, 0);
@@ -127,7 +127,7 @@ fn a_snapshot_is_refused_where_the_promise_could_not_be_kept(engine: &'static En
 /// It is less than writing everything takes, so others come first.
 fn half_a_reservation_promises_nothing(engine: &'static Engine) {
     let folder = tempfile::tempdir().expect("temporary folder");
-    let case = Case::new(GroupKind::Stripe, 1, 320 * MIB, 16 << 10);
+    let case = Case::new(GroupKind::Stripe, 1, 256 * MIB, 16 << 10);
     let pool = pool(engine, &case, folder.path());
     let volume = reserved(&pool, NAME, &case);
     let half = [("refreservation".to_owned(), Value::from(RESERVED / 2))];

@@ -76,7 +76,9 @@ fn a_full_pool_is_told_before_and_when_clients_are_refused_and_when_there_is_roo
     assert_eq!(full["advice"][0]["command"], "bulkhead volume space tank");
     let text = machine.ok("status tank").out;
     assert!(
-        text.contains("% full") && text.contains("next:     destroy snapshots"),
+        text.contains("% full")
+            && text.contains("next:     destroy snapshots")
+            && !text.contains("quota"),
         "{text}"
     );
     assert!(machine.ok("pool list").out.contains(" %"));
@@ -89,6 +91,9 @@ fn a_full_pool_is_told_before_and_when_clients_are_refused_and_when_there_is_roo
     machine.ok("volume destroy tank/v --exported --yes-destroy-data");
     eventually("there is room again", || {
         status(&machine)["space"]["full_percent"].as_u64() < Some(50)
+    });
+    eventually("nobody is advised any more", || {
+        status(&machine)["advice"] == serde_json::json!([])
     });
     assert_eq!(server.stop(), 0);
 }

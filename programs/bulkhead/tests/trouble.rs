@@ -178,6 +178,65 @@ fn a_leg_that_answers_again_is_brought_back_and_one_that_flaps_stays_out() {
     assert_eq!(server.stop(), 0, "{}", machine.log());
 }
 
+/// As a file in a file system that is full: what it is asked about itself it answers, and what it holds can be read.
+#[test]
+fn a_leg_that_stores_nothing_is_given_up_although_it_answers() {
+    let machine = Machine::with_exported_volume();
+    let (faults, leg) = (machine.path("faults"), machine.path("b"));
+    std::fs::write(&faults, "").expect("written");
+    let server = machine.serve(&format!("--leg-faults {}", faults.display()));
+    let writer = Writer::start(&machine);
+    let state = || state_of(&pool(&machine)["devices"], &leg);
+    std::fs::write(&faults, format!("{} write=enospc\n", leg.display())).expect("written");
+    eventually("it is given up", || {
+        has(&events(&machine), "failed", "it is not used any more")
+    });
+    eventually("it stays out", || {
+        has(&events(&machine), "stays_out", "3 times within an hour") && state() == ["FAULTED"]
+    });
+    let advice = pool(&machine)["advice"][0]["why"].clone();
+    assert!(
+        advice.as_str().is_some_and(|why| why.contains("FAULTED")),
+        "{advice}"
+    );
+    std::fs::write(&faults, "").expect("written");
+    machine.ok(&format!("pool clear tank {}", leg.display()));
+    eventually("a person brings it back", || state() == ["ONLINE"]);
+    writer.end().expect("no write failed");
+    assert_eq!(server.stop(), 0, "{}", machine.log());
+}
+
+#[test]
+fn a_clear_in_vain_is_told_as_long_as_the_cause_lasts() {
+    let machine = machine(&["a"], "a");
+    let (faults, disk) = (machine.path("faults"), machine.path("a"));
+    std::fs::write(&faults, "").expect("written");
+    let server = machine.serve(&format!("--leg-faults {}", faults.display()));
+    let writer = Writer::start(&machine);
+    std::fs::write(&faults, format!("{} write=enospc\n", disk.display())).expect("written");
+    eventually("the pool is suspended", || {
+        pool(&machine)["suspended"] == true
+    });
+    for _ in 0..3 {
+        let said = machine.run("pool clear tank");
+        assert_eq!(said.code, 8, "{} {}", said.out, said.err);
+        let why = ["suspended again", "/a: No space left on device"];
+        assert!(
+            why.iter().all(|part| said.err.contains(part)),
+            "{}",
+            said.err
+        );
+    }
+    std::fs::write(&faults, "").expect("written");
+    eventually("the fault is lifted", || {
+        machine.log().contains("works again")
+    });
+    machine.ok("pool clear tank");
+    assert_eq!(pool(&machine)["suspended"], false);
+    writer.end().expect("the write waited");
+    assert_eq!(server.stop(), 0, "{}", machine.log());
+}
+
 #[test]
 fn what_was_taken_offline_is_not_brought_back() {
     let machine = machine(&["a", "b", "c"], "mirror a b c");

@@ -22,6 +22,8 @@ pub struct Fault {
     pub reads_fail: bool,
     /// Writes and discards fail with `EIO`.
     pub writes_fail: bool,
+    /// Writes and discards of data fail with `ENOSPC`, those of labels do not: a file in a file system that is full.
+    pub data_has_no_space: bool,
     /// Flushes fail with `EIO`.
     pub flushes_fail: bool,
     /// Flushes are not answered until the fault is lifted; all else is.
@@ -39,6 +41,10 @@ pub struct Fault {
     /// After so many [`steps`](Faults::steps), instead of the next one, the process gets SIGKILL.
     pub kill_after: Option<u64>,
 }
+
+/// A device begins with two labels and space for a boot loader, and ends with two labels.
+const FRONT_BYTES: u64 = 4 << 20;
+const BACK_BYTES: u64 = 512 << 10;
 
 impl Fault {
     fn holds(&self, kind: IoKind) -> bool {
@@ -201,6 +207,8 @@ impl Device for FaultDevice {
             io.complete(Err(Errno::BADE), Place::Elsewhere);
         } else if fails {
             io.complete(Err(Errno::IO), Place::Elsewhere);
+        } else if fault.data_has_no_space && self.changes_data(&io) {
+            io.complete(Err(Errno::NOSPC), Place::Elsewhere);
         } else if fault.reads_corrupt && io.kind() == IoKind::Read {
             self.read_corrupted(io);
         } else if fault.delay.is_zero() {
@@ -219,6 +227,12 @@ fn die() -> ! {
 }
 
 impl FaultDevice {
+    fn changes_data(&self, io: &DeviceIo) -> bool {
+        let end = self.inner.shape().map_or(u64::MAX, |shape| shape.bytes);
+        let data = FRONT_BYTES..end.saturating_sub(BACK_BYTES);
+        matches!(io.kind(), IoKind::Write | IoKind::Trim) && data.contains(&io.offset())
+    }
+
     /// In order: the delay of a device hardly ever changes, and order does no harm.
     fn submit_late(&self, io: DeviceIo, delay: Duration) {
         let late = self.late.get_or_init(|| {

@@ -464,6 +464,22 @@ impl Pool {
         }
     }
 
+    /// Uses a device no more because it had too many errors, until it is cleared or replaced.
+    ///
+    /// # Errors
+    ///
+    /// `NoReplicas` if the pool cannot do without it.
+    pub fn fault(&self, device: &str) -> Result<(), PoolError> {
+        const DOING: &str = "stop to use a device of";
+        let found = self.find(DOING, device)?;
+        // SAFETY: the library runs; the name is copied.
+        let code = unsafe { sys::bh_vdev_fault(self.c_name().as_ptr(), found.guid) };
+        match errno(code) {
+            Errno::BUSY => self.refuse(DOING, PoolErrorKind::NoReplicas),
+            _ => self.device_result(DOING, code, Some(&PathBuf::from(device))),
+        }
+    }
+
     /// Sets properties, all or none.
     pub fn set_properties(&self, properties: &[(String, String)]) -> Result<(), PoolError> {
         const DOING: &str = "set properties of";

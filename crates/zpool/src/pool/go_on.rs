@@ -44,6 +44,8 @@ struct Standings {
     places: Answering,
     /// Those that hold all that anybody was told to be durable.
     told: Record,
+    /// Those that failed since they were whole, each with its latest error.
+    failed: Vec<(PathBuf, i32)>,
 }
 
 /// How a pool goes on.
@@ -73,7 +75,7 @@ impl Pool {
     /// # Errors
     ///
     /// `MayLack`, unless `missing_are_not_newer`, if devices that are gone may hold what anybody was told to be durable
-    /// and those that are back lack; `Suspended` or `FlushOwed` if there are too few for any of that; `Waits` if the
+    /// and those that are back lack; `SuspendedAgain` if it was resumed in vain; `Suspended` or `FlushOwed` if there are too few for any of that; `Waits` if the
     /// devices do not answer in time.
     pub fn go_on(
         &self,
@@ -120,7 +122,11 @@ impl Pool {
                 && (!owing.is_empty() || self.may_go_on(&answering)?);
             match may {
                 true if owing.is_empty() => {
-                    return self.clear_and(device, true).map(|()| GoesOn::AsItIs);
+                    let synced_txg = self.health().map_or(0, |health| health.synced_txg);
+                    self.clear_and(device, true)?;
+                    drop(attempt);
+                    self.wait_until_it_writes(synced_txg, begun + device::timeout())?;
+                    return Ok(GoesOn::AsItIs);
                 }
                 // It does in a moment what it owes, or the process ends.
                 true if begun.elapsed() > RELEASE_WAIT => return Err(self.waits()),
@@ -130,6 +136,27 @@ impl Pool {
                 _ => std::thread::sleep(RELEASE_LOOK_INTERVAL),
             }
         }
+    }
+
+    /// A pool that was resumed is suspended again as soon as a write fails that it cannot do without. It goes on when
+    /// a transaction group is on its devices that was not before.
+    fn wait_until_it_writes(&self, synced_txg: u64, deadline: Instant) -> Result<(), PoolError> {
+        loop {
+            match self.health() {
+                Some(now) if now.suspended.is_some() => return Err(self.suspended_again()),
+                Some(now) if now.synced_txg > synced_txg => return Ok(()),
+                _ if Instant::now() > deadline => return Err(self.waits()),
+                _ => std::thread::sleep(RELEASE_LOOK_INTERVAL),
+            }
+        }
+    }
+
+    fn suspended_again(&self) -> PoolError {
+        let failed = self.standings().map(|standings| standings.failed);
+        let kind = PoolErrorKind::SuspendedAgain {
+            failed: failed.unwrap_or_default(),
+        };
+        PoolError::new(DOING, self.name().as_str(), kind)
     }
 
     /// The devices that answer, with their numbers.
@@ -155,6 +182,7 @@ impl Pool {
         let places = list.view().list("places").map(NvRef::entries);
         let places = places.into_iter().flatten();
         let told = list.view().list("told").map(NvRef::entries);
+        let failed = list.view().list("errors").map(NvRef::entries);
         let number = |value: &NvValue<'_>| match value {
             NvValue::Unsigned(number) => Some(*number),
             _ => None,
@@ -171,6 +199,13 @@ impl Pool {
                     .filter_map(|(_, guid)| number(&guid))
                     .collect(),
             },
+            failed: failed
+                .into_iter()
+                .flatten()
+                .filter_map(|(path, error)| {
+                    Some((PathBuf::from(path), i32::try_from(number(&error)?).ok()?))
+                })
+                .collect(),
         })
     }
 

@@ -91,6 +91,7 @@ pub fn pool(error: PoolError) -> Failure {
         | Kind::MayLack(_)
         | Kind::NewestUnreadable { .. } => FailureKind::NeedsConfirmation,
         Kind::Suspended
+        | Kind::SuspendedAgain { .. }
         | Kind::FlushOwed { .. }
         | Kind::Waits
         | Kind::Slow

@@ -59,8 +59,15 @@ fn space_step(pool: &PoolStatus) -> Option<Advice> {
             (severity, why)
         }
     };
-    let what = "destroy snapshots or volumes that nobody needs, raise a quota that is reached, or add \
-                devices; what takes the space is shown by";
+    let what = match space.has_quota {
+        true => {
+            "destroy snapshots or volumes that nobody needs, raise a quota that is reached, or add \
+             devices; what takes the space is shown by"
+        }
+        false => {
+            "destroy snapshots or volumes that nobody needs, or add devices; what takes the space is shown by"
+        }
+    };
     let step = Advice::new(severity, what, why);
     Some(
         step.by(format!("bulkhead volume space {name}"))

@@ -18,6 +18,8 @@ pub struct Promises {
     unreserved: u64,
     /// Whether a volume lives of what is left.
     has_sparse: bool,
+    /// Whether a quota limits any dataset.
+    has_quota: bool,
 }
 
 impl Promises {
@@ -32,6 +34,7 @@ impl Promises {
         for info in all {
             // What is set aside for a tree is charged to what is above it.
             let own = info.space.reservation.get().saturating_sub(info.used.get());
+            sum.has_quota |= info.space.quota.get() > 0 || info.space.ref_quota.get() > 0;
             let set_aside = info.space.by_reservation.get().saturating_add(own);
             sum.reserved = sum.reserved.saturating_add(set_aside);
             let Some(shape) = info.volume else { continue };
@@ -62,6 +65,7 @@ pub fn pool_space(used: u64, available: u64, promises: &Promises) -> PoolSpace {
         available,
         promised: promises.promised,
         overcommitted: promises.unreserved.saturating_sub(available),
+        has_quota: promises.has_quota,
         full_percent: u64::try_from(percent).unwrap_or(u64::MAX),
         ..PoolSpace::default()
     }

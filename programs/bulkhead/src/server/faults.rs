@@ -1,6 +1,6 @@
 //! Faults of devices on command, for tests of the whole server: `--leg-faults FILE`. The file has
 //! a line for each device that fails, `PATH read=eio write=eio flush=eio`, or `PATH hang`, `PATH flush=hang`,
-//! `PATH gone` or `PATH delay=MILLISECONDS`; an empty file is a healthy pool. It is read again when it changes.
+//! `PATH write=enospc` (all but the labels, as a file in a full file system), `PATH gone` or `PATH delay=MILLISECONDS`; an empty file is a healthy pool. It is read again when it changes.
 //! `PATH kill-after=STEPS` lets so many writes, discards and flushes pass, and kills the process
 //! in the place of the next. A device that is named no more is said to have had so many.
 
@@ -72,6 +72,7 @@ fn parse(text: &str) -> BTreeMap<PathBuf, Fault> {
             match word {
                 "read=eio" => fault.reads_fail = true,
                 "write=eio" => fault.writes_fail = true,
+                "write=enospc" => fault.data_has_no_space = true,
                 "flush=eio" => fault.flushes_fail = true,
                 "flush=hang" => fault.flushes_hang = true,
                 "write=conflict" => fault.reserved_elsewhere = true,

@@ -4,6 +4,7 @@
 mod comeback;
 mod connections;
 mod core;
+mod diagnosis;
 mod exchange;
 mod faults;
 mod headroom;

@@ -9,7 +9,7 @@
 //! A pool is told to be full at 80, 90 and 95 %, each once, and to have room again 2 points below. The first refused write is an event,
 //! an error in the log, an advice and an alert.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use control::answer::PoolSpace;
@@ -29,6 +29,10 @@ const PROMISES_REST: u32 = 50;
 const REFUSES_FOR: Duration = Duration::from_secs(300);
 /// Refused writes are told again after this time.
 const REFUSED_AGAIN: Duration = Duration::from_secs(600);
+/// With so much room a volume whose writes were refused takes some again.
+const ROOM_BYTES: u64 = 4 << 20;
+/// So many volumes whose writes were refused are looked after.
+const FULL_VOLUMES_MAX: usize = 64;
 /// Volumes that are named in one event.
 const NAMES_MAX: usize = 3;
 /// With this share free a refused write met a quota, not the end of the pool.
@@ -114,6 +118,8 @@ pub struct Refusals {
     total: u64,
     last: Option<Instant>,
     told: Option<Instant>,
+    /// Those of the volumes that have no room yet.
+    full: BTreeSet<VolumeName>,
 }
 
 impl Refusals {
@@ -135,6 +141,8 @@ impl Refusals {
         }
         self.total += new.iter().map(|(_, count)| count).sum::<u64>();
         self.last = Some(now);
+        let names = new.iter().map(|(name, _)| name.clone());
+        self.full.extend(names.take(FULL_VOLUMES_MAX));
         let is_told = |told: Instant| now.duration_since(told) < REFUSED_AGAIN;
         if self.told.is_some_and(is_told) {
             return None;
@@ -145,6 +153,22 @@ impl Refusals {
             refused_message(&new, space),
             true,
         ))
+    }
+
+    /// Volumes whose writes were refused, and which had no room when they were looked at last.
+    pub fn full_volumes(&self) -> Vec<VolumeName> {
+        self.full.iter().take(FULL_VOLUMES_MAX).cloned().collect()
+    }
+
+    /// The volume has so much room now, if it is still there. When all have room, no write is refused any more.
+    pub fn has_room(&mut self, volume: &VolumeName, available: Option<u64>) {
+        if available.is_some_and(|available| available < ROOM_BYTES) {
+            return;
+        }
+        self.full.remove(volume);
+        if self.full.is_empty() {
+            self.last = None;
+        }
     }
 
     /// Adds what is known to `space`.
@@ -164,7 +188,8 @@ fn refused_message(new: &[(VolumeName, u64)], space: Option<&PoolSpace>) -> Stri
     };
     let pool = new[0].0.pool();
     let is_quota = space.is_some_and(|space| {
-        space.available > space.usable.saturating_mul(FREE_FOR_QUOTA_PERCENT) / 100
+        space.has_quota
+            && space.available > space.usable.saturating_mul(FREE_FOR_QUOTA_PERCENT) / 100
     });
     let why = match is_quota {
         true => "a quota is reached",
@@ -214,17 +239,40 @@ mod tests {
 
     #[test]
     fn a_quota_is_told_from_a_full_pool() {
-        let space = |available| PoolSpace {
+        let space = |available, has_quota| PoolSpace {
             usable: 1000,
             available,
+            has_quota,
             ..PoolSpace::default()
         };
-        let told = |available| {
-            let space = space(available);
+        let told = |available, has_quota| {
+            let space = space(available, has_quota);
             refused_message(&[("tank/v".parse().expect("a name"), 1)], Some(&space))
         };
-        assert!(told(0).contains("no space left"));
-        assert!(told(900).contains("quota"));
+        assert!(told(0, true).contains("no space left"));
+        assert!(told(900, true).contains("quota"));
+        assert!(told(900, false).contains("no space left"));
+    }
+
+    #[test]
+    fn writes_are_refused_no_more_as_soon_as_every_volume_has_room() {
+        let mut refusals = Refusals::default();
+        let now = Instant::now();
+        refusals.look(refused(&[("tank/v", 1), ("tank/w", 2)]), None, now);
+        let refuses = |refusals: &Refusals| {
+            let mut space = PoolSpace::default();
+            refusals.add_to(&mut space, now);
+            space.refuses
+        };
+        let [v, w] = ["tank/v", "tank/w"].map(|name| name.parse().expect("a name"));
+        refusals.has_room(&v, Some(ROOM_BYTES));
+        refusals.has_room(&w, Some(ROOM_BYTES - 1));
+        assert!(refuses(&refusals));
+        assert_eq!(refusals.full_volumes(), std::slice::from_ref(&w));
+        refusals.has_room(&w, None);
+        assert!(!refuses(&refusals), "it was destroyed");
+        refusals.look(refused(&[("tank/v", 2)]), None, now);
+        assert!(refuses(&refusals));
     }
 
     #[test]

@@ -12,6 +12,7 @@ use units::VolumeName;
 use zpool::Pool;
 
 use super::comeback::Comeback;
+use super::diagnosis::Diagnosis;
 use super::journal::Journal;
 use super::room::{Refusals, Room};
 use super::shared_pool::SharedPool;
@@ -185,6 +186,7 @@ impl Watch {
         let mut spares = Spares::default();
         let mut room = Room::default();
         let mut comeback = Comeback::default();
+        let mut diagnosis = Diagnosis::default();
         loop {
             match self.look(&mut room) {
                 Some(Ok(status)) => {
@@ -196,6 +198,7 @@ impl Watch {
                         self.journal.add(news);
                     }
                     self.send_spares(&mut spares, &status);
+                    diagnosis.look(&self.pool, &status, &self.journal, Instant::now());
                     if comeback.look(&self.pool, &status, &self.journal, Instant::now()) {
                         self.device_returns.fetch_add(1, Ordering::Relaxed);
                     }
@@ -230,6 +233,7 @@ impl Watch {
         };
         let mut space = self.space(&pool, room);
         if let Some(space) = &mut space {
+            self.look_for_room(&pool);
             self.refusals().add_to(space, Instant::now());
         }
         Some(operations::pool_status(&context, space))
@@ -247,6 +251,19 @@ impl Watch {
         match self.is_suspended() {
             true => room.last(),
             false => room.look(pool, is_stale),
+        }
+    }
+
+    /// Finds out whether volumes whose writes were refused have room again.
+    fn look_for_room(&self, pool: &Pool) {
+        let full = self.refusals().full_volumes();
+        if self.is_suspended() {
+            return;
+        }
+        for volume in full {
+            // One that is gone wants no room.
+            let available = pool.dataset(&volume).ok().map(|info| info.available.get());
+            self.refusals().has_room(&volume, available);
         }
     }
 
