@@ -692,6 +692,9 @@ charged_bytes(spa_t *spa, uint64_t block_size)
 	return (worst);
 }
 
+/* As many as the stock tools count: what they reserved for a volume is the whole here too. */
+#define	BH_OWN_METADATA_BLOCKS	7
+
 uint64_t
 bh_space_of_volume(spa_t *spa, uint64_t size, uint64_t block_size, uint64_t copies)
 {
@@ -700,7 +703,7 @@ bh_space_of_volume(spa_t *spa, uint64_t size, uint64_t block_size, uint64_t copi
 	uint64_t data = blocks * charged_bytes(spa, block_size) * copies;
 
 	/* The dataset's own metadata, then every level of pointer blocks, all in one copy more. */
-	uint64_t metadata = DN_MAX_LEVELS;
+	uint64_t metadata = BH_OWN_METADATA_BLOCKS;
 	for (uint64_t level = blocks; level > 1; ) {
 		level = (level + pointers - 1) / pointers;
 		metadata += level;
