@@ -143,7 +143,7 @@ pub(crate) fn router(api: &Arc<Api>) -> Router {
             axum::routing::post(crate::peer_keys::missing),
         )
         .route("/api/{*rest}", axum::routing::any(no_resource));
-    for route in ROUTES {
+    for route in ROUTES.iter() {
         let handler = move |state, link, request| answer(state, link, route, request);
         let filter = match route.method {
             "POST" => MethodFilter::POST,
@@ -739,7 +739,7 @@ mod tests {
             ("snapshot", "vms/a@b"),
             ("target", "iqn.2026-01.org.example:a"),
         ];
-        for route in ROUTES {
+        for route in ROUTES.iter() {
             let Work::Ask(role, verb, members) = route.work else {
                 continue;
             };

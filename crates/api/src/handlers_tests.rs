@@ -253,7 +253,7 @@ fn strangers_send_little() {
         let response = head.send(&As::Nobody, "POST", "/login", body);
         assert_eq!(response.status().as_u16(), wanted);
     }
-    for route in ROUTES {
+    for route in ROUTES.iter() {
         let is_open = matches!(route.work, crate::routes::Work::Do(None, _));
         let is_little = route.body_bytes_max <= crate::routes::STRANGERS_BYTES_MAX;
         let takes_nothing = matches!(route.input, crate::routes::Input::Nothing);

@@ -7,7 +7,9 @@ use schemars::generate::{SchemaGenerator, SchemaSettings};
 use serde_json::{Map, Value, json};
 
 use crate::role::Role;
-use crate::routes::{Input, ROUTES, Route, Source, Work, of};
+use control::operations::schema_of as of;
+
+use crate::routes::{Input, ROUTES, Route, Source, Work};
 
 /// Where schemas are in the document.
 const SCHEMAS: &str = "/components/schemas";
@@ -24,7 +26,7 @@ pub fn document() -> Value {
     let failure = of::<Failure>(&mut generator).to_value();
     let _ = of::<Request>(&mut generator);
     let mut paths: Map<String, Value> = Map::new();
-    for route in ROUTES {
+    for route in ROUTES.iter() {
         let operation = operation(route, &mut generator);
         let path = paths.entry(format!("/api/v1{}", route.path));
         let path = path.or_insert_with(|| json!({}));
@@ -236,7 +238,7 @@ mod tests {
     #[test]
     fn every_route_is_described_and_every_reference_leads_somewhere() {
         let document = document();
-        for route in ROUTES {
+        for route in ROUTES.iter() {
             let path = &document["paths"][format!("/api/v1{}", route.path)];
             let operation = &path[route.method.to_ascii_lowercase()];
             assert!(

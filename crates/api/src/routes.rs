@@ -2,20 +2,25 @@
 //! The usual things of a pool have readable paths, which become control requests; everything that can be
 //! asked of a pool goes through `/pools/{pool}/requests`.
 
+use std::sync::LazyLock;
+
 use control::answer::{
-    DiscoveryView, Done, Event, NbdView, ReplacementView, ScheduleView, SnapshotView, Status,
-    TargetView, VolumeView,
+    DiscoveryView, Done, Event, NbdView, ReplacementView, Status, TargetView, VolumeView,
 };
 use control::key::KeyView;
+use control::operations::snapshot::SnapshotRequest;
+use control::operations::{Least, Method, schema_of as of};
 use control::portal::PortalView;
 use control::replication::ReplicationView;
 use control::rescue::RescueView;
 use control::{Answer, Failure};
+use schemars::Schema;
 use schemars::generate::SchemaGenerator;
-use schemars::{JsonSchema, Schema};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+
+pub use control::operations::{SchemaOf, Source};
 
 use crate::Api;
 use crate::accounts::{TokenView, UserView};
@@ -25,9 +30,6 @@ use crate::dispatch::Call;
 use crate::handlers as h;
 use crate::role::Role;
 use crate::view::{DiskView, Operation, Overview, PoolFound};
-
-/// Makes the schema of a type.
-pub type SchemaOf = fn(&mut SchemaGenerator) -> Schema;
 
 /// One resource and one thing to do with it.
 pub struct Route {
@@ -94,25 +96,6 @@ pub enum Work {
 
 /// Does what a route says, on a thread that may wait.
 pub type Handler = fn(&Api, &Call) -> Result<Reply, Failure>;
-
-/// Where a member of a request comes from.
-#[derive(Clone, Copy, Debug)]
-pub enum Source {
-    /// `POOL/{volume}`.
-    Volume,
-    /// `POOL/{snapshot}`.
-    Snapshot,
-    /// A list of one such.
-    Snapshots,
-    /// `{target}`.
-    Target,
-    /// The query, or else this JSON.
-    Query(&'static str),
-    /// The body, or else this JSON.
-    Default(&'static str),
-    /// This JSON, whatever is sent.
-    Always(&'static str),
-}
 
 /// A success.
 #[derive(Debug, Default)]
@@ -183,6 +166,33 @@ const fn head(
 }
 
 impl Route {
+    /// The resource of an operation on a pool.
+    fn of_operation(verb: &'static str, route: &control::operations::Route) -> Self {
+        let role = match route.least {
+            Least::Look => READ,
+            Least::Change => DAILY,
+            Least::Govern => ADMIN,
+        };
+        let method = match route.method {
+            Method::Get => "GET",
+            Method::Post => "POST",
+            Method::Delete => "DELETE",
+        };
+        let own = ask(
+            method,
+            route.path,
+            route.about,
+            route.answer,
+            role,
+            verb,
+            route.members,
+        );
+        match route.has_lists {
+            true => own.taking(LISTS_BYTES_MAX),
+            false => own,
+        }
+    }
+
     /// Whether somebody comes or goes.
     pub fn is_access(&self) -> bool {
         matches!(self.path, "/login" | "/logout")
@@ -207,11 +217,6 @@ impl Route {
         self.wants_person = true;
         self
     }
-}
-
-/// The schema of `T`.
-pub fn of<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
-    generator.subschema_for::<T>()
 }
 
 /// What a request is answered with: at once, or by the operation that works on it.
@@ -243,8 +248,19 @@ const FALSE: &str = "false";
 const NULL: &str = "null";
 
 /// Everything.
+pub static ROUTES: LazyLock<Vec<Route>> = LazyLock::new(|| {
+    let of_operations = SnapshotRequest::routes().into_iter();
+    let mut routes: Vec<Route> = of_operations
+        .map(|(verb, route)| Route::of_operation(verb, route))
+        .collect();
+    routes.extend(others());
+    routes
+});
+
+/// What is not the definition of an operation.
 #[rustfmt::skip]
-pub static ROUTES: &[Route] = &[
+fn others() -> Vec<Route> {
+    vec![
     // Who asks.
     head("POST", "/login", "Begin a session", Strictly(of::<h::Login>, strictly::<h::Login>), of::<h::SessionView>, None, h::log_in).taking(STRANGERS_BYTES_MAX),
     head("GET", "/session", "The session of the cookie", Nothing, of::<h::SessionView>, None, h::session),
@@ -304,13 +320,6 @@ pub static ROUTES: &[Route] = &[
     ask("DELETE", "/pools/{pool}/volumes/{volume}", "Destroy a volume; its name confirms", DONE, ADMIN, "volume.destroy", &[
         VOLUME, ("recursive", Q(FALSE)), ("exported", Q(FALSE))]),
     // Snapshots.
-    ask("GET", "/pools/{pool}/snapshots", "Snapshots", of::<Vec<SnapshotView>>, READ, "snapshot.list", &[("volume", Q(NULL))]),
-    ask("POST", "/pools/{pool}/snapshots", "Make snapshots at one moment", DONE, DAILY, "snapshot.create", &[]).taking(LISTS_BYTES_MAX),
-    ask("DELETE", "/pools/{pool}/snapshots/{snapshot}", "Destroy a snapshot; its name confirms", DONE, ADMIN, "snapshot.destroy", &[("names", Source::Snapshots)]),
-    ask("POST", "/pools/{pool}/snapshots/{snapshot}/rename", "Give a snapshot of a volume another name", DONE, DAILY, "snapshot.rename", &[("from", Source::Snapshot)]),
-    ask("POST", "/pools/{pool}/snapshots/{snapshot}/clone", "Make a volume of a snapshot", DONE, DAILY, "snapshot.clone", &[
-        ("from", Source::Snapshot), ("properties", D("{}"))]),
-    ask("GET", "/pools/{pool}/schedules", "Schedules of snapshots", of::<Vec<ScheduleView>>, READ, "snapshot.schedule.list", &[]),
     ask("GET", "/pools/{pool}/keys", "Keys of encrypted volumes, and whether they are loaded", of::<Vec<KeyView>>, READ, "key.status", &[("name", Q(NULL))]),
     // A second look at a volume.
     ask("GET", "/pools/{pool}/rescues", "Volumes that somebody takes a second look at", of::<Vec<RescueView>>, READ, "volume.rescue.list", &[]),
@@ -356,4 +365,5 @@ pub static ROUTES: &[Route] = &[
         ("name", D(NULL)), ("read_only", D(FALSE)), ("access", D("{}"))]),
     ask("DELETE", "/pools/{pool}/nbd/{volume}", "Offer a volume no more", DONE, DAILY, "nbd.unexport", &[
         ("volume", Source::Volume), ("name", Q(NULL)), ("in_use", Q(FALSE))]),
-];
+    ]
+}

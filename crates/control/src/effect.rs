@@ -11,7 +11,7 @@ use crate::portal::PortalRequest;
 use crate::replication::{Peer, ReplicateRequest};
 use crate::request::{
     DeviceGroup, DiscoveryRequest, NbdRequest, PoolCreate, PoolRequest, Properties, Request,
-    ScheduleRequest, ServerRequest, SnapshotRequest, TargetRequest, VolumeCreate, VolumeRequest,
+    ServerRequest, TargetRequest, VolumeCreate, VolumeRequest,
 };
 use crate::rescue::{RescueBegin, RescueRequest};
 use crate::transfer::{ReceiveRequest, TransferRequest};
@@ -88,7 +88,7 @@ impl Request {
             Self::Pool(request) => request.effect(pool),
             Self::Volume(request) => request.effect(),
             Self::Key(request) => request.effect(),
-            Self::Snapshot(request) => request.effect(),
+            Self::Snapshot(request) => request.operation().effect(pool),
             Self::Target(request) => request.effect(),
             Self::Nbd(request) => request.effect(),
             Self::Transfer(request) => request.effect(),
@@ -233,7 +233,7 @@ impl VolumeRequest {
     }
 }
 
-fn set(properties: &Properties) -> Effect {
+pub(crate) fn set(properties: &Properties) -> Effect {
     change_unless(governs(properties.keys()))
 }
 
@@ -266,39 +266,6 @@ impl KeyRequest {
             | Self::Unload { name: _ }
             | Self::Change { name: _, key: _ }
             | Self::Inherit { name: _ } => Effect::Govern,
-        }
-    }
-}
-
-impl SnapshotRequest {
-    fn effect(&self) -> Effect {
-        match self {
-            Self::List { volume: _ } => Effect::Look,
-            Self::Create { names: _ } | Self::Rename { from: _, to: _ } => Effect::Change,
-            Self::Destroy { names } => {
-                Effect::Destroy(names.iter().map(ToString::to_string).collect())
-            }
-            Self::Clone {
-                from: _,
-                to: _,
-                properties,
-            } => set(properties),
-            Self::Schedule(request) => request.effect(),
-        }
-    }
-}
-
-impl ScheduleRequest {
-    fn effect(&self) -> Effect {
-        match self {
-            Self::List => Effect::Look,
-            // It says how many snapshots are kept: with a smaller number older ones are gone.
-            Self::Set {
-                of: _,
-                rules: _,
-                skip_unchanged: _,
-            } => Effect::Govern,
-            Self::Remove { of: _ } => Effect::Change,
         }
     }
 }

@@ -19,6 +19,7 @@ pub mod failure;
 pub mod frame;
 pub mod key;
 pub mod lock;
+pub mod operations;
 pub mod places;
 pub mod portal;
 pub mod replication;

@@ -10,10 +10,13 @@ use units::{IscsiName, Network, PoolName, SnapshotName, VolumeName};
 
 use crate::exports::AccessRule;
 pub use crate::key::{KeyRequest, KeyWish};
+use crate::operations::Turn;
+pub use crate::operations::snapshot::SnapshotRequest;
+pub use crate::operations::snapshot::schedule::ScheduleRequest;
 use crate::portal::PortalRequest;
 use crate::replication::ReplicateRequest;
 use crate::rescue::RescueRequest;
-use crate::schedule::{Rule, When};
+use crate::schedule::When;
 use crate::secret::Secret;
 use crate::transfer::TransferRequest;
 
@@ -74,10 +77,7 @@ impl Request {
                     | VolumeRequest::Get { .. }
             ),
             Self::Key(request) => matches!(request, KeyRequest::Status { .. }),
-            Self::Snapshot(request) => matches!(
-                request,
-                SnapshotRequest::List { .. } | SnapshotRequest::Schedule(ScheduleRequest::List)
-            ),
+            Self::Snapshot(request) => request.operation().turn() == Turn::Looks,
             Self::Target(request) => {
                 matches!(
                     request,
@@ -376,69 +376,6 @@ pub enum VolumeRequest {
         name: String,
         /// Which properties.
         names: Vec<String>,
-    },
-}
-
-/// Requests about snapshots.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum SnapshotRequest {
-    /// Make several at one moment.
-    Create {
-        /// Their names, all with different volumes.
-        names: Vec<SnapshotName>,
-    },
-    /// Of the pool, or of one volume.
-    List {
-        /// Only of this volume.
-        volume: Option<VolumeName>,
-    },
-    /// Destroy them.
-    Destroy {
-        /// Which.
-        names: Vec<SnapshotName>,
-    },
-    /// Give one another name.
-    Rename {
-        /// Which.
-        from: SnapshotName,
-        /// The same volume's, with another word after the `@`.
-        to: SnapshotName,
-    },
-    /// Make a volume out of one.
-    Clone {
-        /// The snapshot.
-        from: SnapshotName,
-        /// The new volume.
-        to: VolumeName,
-        /// Properties of the new volume.
-        properties: Properties,
-    },
-    /// When they are taken by the server itself.
-    Schedule(ScheduleRequest),
-}
-
-/// Requests about schedules of snapshots. Where `of` is asked for, it is the name of a volume, of
-/// a dataset above volumes, or of the pool.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum ScheduleRequest {
-    /// Take snapshots from now on; changes a schedule that is there.
-    Set {
-        /// Of which volumes.
-        of: String,
-        /// When, and how many are kept; none to leave these volumes out.
-        rules: Vec<Rule>,
-        /// No snapshot of what was not written to.
-        #[serde(default)]
-        skip_unchanged: bool,
-    },
-    /// All schedules with their next moments.
-    List,
-    /// Forget a schedule; its snapshots stay.
-    Remove {
-        /// Whose.
-        of: String,
     },
 }
 

@@ -10,7 +10,7 @@ use control::request::{PoolRequest, Request, ServerRequest};
 use control::{Answer, Failure, FailureKind};
 use units::PoolName;
 
-use crate::cli::{Common, Whose};
+use crate::cli::{Common, PoolSelector};
 use crate::reach;
 
 /// Longest time that a server is waited for.
@@ -32,7 +32,7 @@ pub fn ask(
     let request = Request::Pool(request);
     let mut answer = reach::ask(
         common,
-        &Whose::Pool(pool.clone()),
+        &PoolSelector::Pool(pool.clone()),
         request.clone(),
         progress,
     );
@@ -51,7 +51,7 @@ pub fn ask(
         }
         answer = reach::ask(
             common,
-            &Whose::Pool(pool.clone()),
+            &PoolSelector::Pool(pool.clone()),
             request.clone(),
             progress,
         );

@@ -5,18 +5,19 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
 use control::answer::{PoolStatus, Status};
+use control::operations::snapshot::list::List;
 use control::portal::PortalRequest;
 use control::replication::ReplicateRequest;
 use control::request::{
-    DiscoveryRequest, KeyRequest, NbdRequest, PoolRequest, ScheduleRequest, SnapshotRequest,
-    TargetRequest, VolumeRequest,
+    DiscoveryRequest, KeyRequest, NbdRequest, PoolRequest, SnapshotRequest, TargetRequest,
+    VolumeRequest,
 };
 use control::rescue::RescueRequest;
 use control::{Advice, Answer, Failure, FailureKind, Request, Severity};
 use units::{IscsiName, PoolName};
 
 use crate::apart::{LOOK_WAIT, Look};
-use crate::cli::{Common, Whose};
+use crate::cli::{Common, PoolSelector};
 use crate::{managed, reach};
 
 /// What was answered.
@@ -49,15 +50,17 @@ enum Meant<'a> {
 
 fn meant(request: &Request) -> Meant<'_> {
     use TargetRequest as Target;
+    if let Request::Snapshot(request) = request {
+        return match request.operation().covers_all_pools() {
+            true => Meant::All,
+            false => Meant::One,
+        };
+    }
     match request {
         Request::Status
         | Request::Pool(PoolRequest::Status)
         | Request::Volume(
             VolumeRequest::List | VolumeRequest::Space | VolumeRequest::Rescue(RescueRequest::List),
-        )
-        | Request::Snapshot(
-            SnapshotRequest::List { volume: None }
-            | SnapshotRequest::Schedule(ScheduleRequest::List),
         )
         | Request::Key(KeyRequest::Status { name: None })
         | Request::Target(Target::List | Target::Discovery(DiscoveryRequest::Show))
@@ -117,13 +120,13 @@ impl Here {
 /// Asks the pool that is named; without a name all that are meant.
 pub fn ask(
     common: &Common,
-    whose: &Whose,
+    whose: &PoolSelector,
     request: Request,
     progress: &mut dyn FnMut(&str),
 ) -> Result<Asked, Failure> {
     let mut asked = match whose {
-        Whose::Pool(_) => reach::ask(common, whose, request, progress).map(Asked::one)?,
-        Whose::TheOnlyOne => ask_those_meant(common, request, progress)?,
+        PoolSelector::Pool(_) => reach::ask(common, whose, request, progress).map(Asked::one)?,
+        PoolSelector::TheOnlyOne => ask_those_meant(common, request, progress)?,
     };
     if asked.answers.iter_mut().any(|one| unserved(one).is_some()) {
         let left = reach::look_at_sockets(common).left;
@@ -139,24 +142,24 @@ fn ask_those_meant(
     request: Request,
     progress: &mut dyn FnMut(&str),
 ) -> Result<Asked, Failure> {
-    let one = |whose: &Whose, request, progress| {
+    let one = |whose: &PoolSelector, request, progress| {
         reach::ask(common, whose, request, progress).map(Asked::one)
     };
     let here = Here::look(common)?;
     if here.all().count() < 2 {
-        return one(&Whose::TheOnlyOne, request, progress);
+        return one(&PoolSelector::TheOnlyOne, request, progress);
     }
     match meant(&request) {
         Meant::All => each(common, &here, &request, progress),
         Meant::With(target) => {
-            let pool = Whose::Pool(pool_with(common, &here, target)?);
+            let pool = PoolSelector::Pool(pool_with(common, &here, target)?);
             one(&pool, request, progress)
         }
         Meant::One if here.served.len() > 1 => {
             let message = format!("several pools are served here: {}", names_of(&here.served));
             Err(Failure::usage(message).advise("name one with --pool"))
         }
-        Meant::One => one(&Whose::TheOnlyOne, request, progress),
+        Meant::One => one(&PoolSelector::TheOnlyOne, request, progress),
     }
 }
 
@@ -394,7 +397,7 @@ pub fn names(common: &Common, word: &str) -> Vec<String> {
         Request::Target(TargetRequest::List),
     ];
     if word.contains('@') {
-        requests.push(Request::Snapshot(SnapshotRequest::List { volume: None }));
+        requests.push(Request::Snapshot(SnapshotRequest::List(List { volume: None })));
     }
     for request in requests {
         let said = each_said(common, &here, &request);

@@ -15,7 +15,7 @@ use zpool::Pool;
 use zpool::pool::LabelState;
 
 use crate::audit;
-use crate::cli::{Common, Whose};
+use crate::cli::{Common, PoolSelector};
 use crate::open::{self, Access, PreviousOwner};
 use crate::operations::{self, Context, Known, NothingLive};
 use crate::{managed, places};
@@ -39,7 +39,7 @@ pub fn socket(common: &Common, pool: &PoolName) -> PathBuf {
 /// Asks the server of `pool`, or opens the pool.
 pub fn ask(
     common: &Common,
-    pool: &Whose,
+    pool: &PoolSelector,
     request: Request,
     progress: &mut dyn FnMut(&str),
 ) -> Result<Answer, Failure> {
@@ -47,10 +47,10 @@ pub fn ask(
 }
 
 /// The pool that is meant.
-pub fn named(common: &Common, pool: &Whose) -> Result<PoolName, Failure> {
+pub fn named(common: &Common, pool: &PoolSelector) -> Result<PoolName, Failure> {
     match pool {
-        Whose::Pool(pool) => Ok(pool.clone()),
-        Whose::TheOnlyOne => the_only_one(common),
+        PoolSelector::Pool(pool) => Ok(pool.clone()),
+        PoolSelector::TheOnlyOne => the_only_one(common),
     }
 }
 

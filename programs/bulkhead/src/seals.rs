@@ -71,16 +71,16 @@ pub struct WrongLength {
     wanted: &'static str,
 }
 
-/// Whose key a file should be.
+/// PoolSelector key a file should be.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Whose {
+enum PoolSelector {
     Cluster,
     Own,
     /// Of another machine, or of the cluster once.
     Others,
 }
 
-impl Whose {
+impl PoolSelector {
     const fn is_key(self, bytes: usize) -> bool {
         match self {
             Self::Cluster => is_authkey(bytes),
@@ -134,13 +134,13 @@ impl Seals {
             }
         };
         let mut ring = Ring::none();
-        let cluster = ring.take(&self.cluster_key, Whose::Cluster, guid)?;
+        let cluster = ring.take(&self.cluster_key, PoolSelector::Cluster, guid)?;
         let own = self.folder.join(OWN_KEY);
-        let own = ring.take(&own, Whose::Own, guid)?;
+        let own = ring.take(&own, PoolSelector::Own, guid)?;
         // The machine's own seals where there is no cluster.
         ring.can_seal = cluster || (own && ring.cut.is_none());
         for path in self.others() {
-            ring.take(&path, Whose::Others, guid)?;
+            ring.take(&path, PoolSelector::Others, guid)?;
         }
         Ok(ring)
     }
@@ -191,7 +191,7 @@ enum Found {
 }
 
 /// What the file of a key holds.
-fn read_key(path: &Path, whose: Whose) -> Result<Found, Failure> {
+fn read_key(path: &Path, whose: PoolSelector) -> Result<Found, Failure> {
     use std::io::Read as _;
     let failed = |error: std::io::Error| {
         let message = format!("read the key {}: {error}", path.display());
@@ -318,7 +318,7 @@ impl Ring {
     }
 
     /// Takes the key in a file; whether there is one.
-    fn take(&mut self, path: &Path, whose: Whose, guid: u64) -> Result<bool, Failure> {
+    fn take(&mut self, path: &Path, whose: PoolSelector, guid: u64) -> Result<bool, Failure> {
         match read_key(path, whose)? {
             Found::Nothing => return Ok(false),
             Found::Cut(cut) => {

@@ -213,7 +213,7 @@ pub enum TokenVerb {
     Create {
         /// What it is for
         name: String,
-        /// Whose it is
+        /// PoolSelector it is
         #[arg(long)]
         user: String,
         /// What may be done with it [default: all that its user may]

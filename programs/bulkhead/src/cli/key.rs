@@ -6,9 +6,9 @@ use control::key::{KeyBytes, KeyLocation, KeyRequest, KeyWish};
 use control::request::Request;
 use units::{PoolName, VolumeName};
 
-use super::which::PoolOption;
-use super::{Plan, Whose};
+use super::{Plan, PoolSelector};
 use crate::secret;
+use control::operations::PoolOption;
 
 /// The verbs.
 #[derive(Debug, Subcommand)]
@@ -26,7 +26,7 @@ pub enum KeyCommand {
     #[command(after_help = LOAD_EXAMPLES)]
     Load {
         /// The volume, or the pool for all keys that are missing and can be found
-        #[arg(value_name = "VOLUME|POOL", value_parser = super::volume::dataset)]
+        #[arg(value_name = "VOLUME|POOL", value_parser = control::operations::dataset)]
         of: String,
         /// Look there this time: file:///PATH or 'command:PROGRAM ARGUMENT...'
         #[arg(long, value_name = "PLACE", conflicts_with_all = ["prompt", "key_stdin"])]
@@ -60,7 +60,7 @@ pub enum KeyCommand {
     #[command(after_help = "Example:\n  bulkhead volume key status tank --json")]
     Status {
         /// The volume or the pool [default: the only pool that is served or known here]
-        #[arg(value_name = "VOLUME|POOL", value_parser = super::volume::dataset)]
+        #[arg(value_name = "VOLUME|POOL", value_parser = control::operations::dataset)]
         of: Option<String>,
         /// The pool
         #[command(flatten)]
@@ -191,7 +191,7 @@ fn typed(format: &str) -> Result<KeyBytes, Failure> {
     secret::new_key_from_prompt(what).map(KeyBytes::new)
 }
 
-fn ask(pool: Whose, request: KeyRequest) -> Plan {
+fn ask(pool: PoolSelector, request: KeyRequest) -> Plan {
     Plan::Ask {
         pool,
         request: Request::Key(request),
@@ -217,7 +217,7 @@ impl KeyCommand {
             Self::Create { parent: name, key } => {
                 let key = key.wish()?;
                 Ok(ask(
-                    Whose::Pool(name.pool()),
+                    PoolSelector::Pool(name.pool()),
                     KeyRequest::Create { name, key },
                 ))
             }
@@ -232,7 +232,7 @@ impl KeyCommand {
                     if location.is_some() || prompt || key_stdin {
                         return Err(Failure::usage("name the volume whose key this is"));
                     }
-                    return Ok(ask(Whose::Pool(pool), KeyRequest::LoadAll));
+                    return Ok(ask(PoolSelector::Pool(pool), KeyRequest::LoadAll));
                 };
                 let key = match (prompt || location == Some(KeyLocation::Prompt), key_stdin) {
                     (true, _) => Some(secret::key_from_prompt(&format!("key of {name}: "))?),
@@ -244,17 +244,18 @@ impl KeyCommand {
                     location,
                     key: key.map(KeyBytes::new),
                 };
-                Ok(ask(Whose::Pool(pool), load))
+                Ok(ask(PoolSelector::Pool(pool), load))
             }
-            Self::Unload { volume: name } => {
-                Ok(ask(Whose::Pool(name.pool()), KeyRequest::Unload { name }))
-            }
+            Self::Unload { volume: name } => Ok(ask(
+                PoolSelector::Pool(name.pool()),
+                KeyRequest::Unload { name },
+            )),
             Self::Change {
                 volume: name,
                 inherit,
                 key,
             } => {
-                let pool = Whose::Pool(name.pool());
+                let pool = PoolSelector::Pool(name.pool());
                 let change = match inherit {
                     true => KeyRequest::Inherit { name },
                     false => KeyRequest::Change {
@@ -266,10 +267,10 @@ impl KeyCommand {
             }
             Self::Status { of, pool } => {
                 let (pool, name) = match pool.or(of) {
-                    None => (Whose::TheOnlyOne, None),
+                    None => (PoolSelector::TheOnlyOne, None),
                     Some(of) => {
                         let (pool, name) = parts(&of)?;
-                        (Whose::Pool(pool), name)
+                        (PoolSelector::Pool(pool), name)
                     }
                 };
                 Ok(ask(pool, KeyRequest::Status { name }))

@@ -16,7 +16,6 @@ mod pool;
 mod portal;
 mod replicate;
 mod rescue;
-mod schedule;
 mod serve;
 mod snapshot;
 mod status;
@@ -24,13 +23,13 @@ mod target;
 mod transfer;
 pub mod values;
 mod volume;
-mod which;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
+pub use control::operations::PoolSelector;
 use control::request::{PoolCreate, PoolRequest, Request};
 use control::transfer::TransferRequest;
 use control::{Failure, FailureKind};
@@ -228,35 +227,20 @@ pub enum Command {
     },
 }
 
-/// Which pool a request is for.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Whose {
-    /// The named one.
-    Pool(PoolName),
-    /// The only one that is served or known here; of some questions, all of them.
-    TheOnlyOne,
-}
-
-impl From<Option<PoolName>> for Whose {
-    fn from(pool: Option<PoolName>) -> Self {
-        pool.map_or(Self::TheOnlyOne, Self::Pool)
-    }
-}
-
 /// What a command line comes to.
 #[derive(Debug)]
 pub enum Plan {
     /// Ask a pool.
     Ask {
         /// Which.
-        pool: Whose,
+        pool: PoolSelector,
         /// What.
         request: Request,
     },
     /// Ask again and again, until interrupted.
     Watch {
         /// Which pool.
-        pool: Whose,
+        pool: PoolSelector,
         /// Pause between two questions.
         interval: Duration,
     },
@@ -348,6 +332,18 @@ impl Command {
             Self::Man { directory } => Ok(Plan::Man(directory)),
         }
     }
+}
+
+/// Asks what a noun of the definitions makes of its arguments.
+fn ask<T>(
+    asked: Result<(PoolSelector, T), Failure>,
+    noun: impl Fn(T) -> Request,
+) -> Result<Plan, Failure> {
+    let (pool, request) = asked?;
+    Ok(Plan::Ask {
+        pool,
+        request: noun(request),
+    })
 }
 
 /// Refuses to go on without the word that says that the loss is wanted.

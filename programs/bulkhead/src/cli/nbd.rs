@@ -6,8 +6,8 @@ use control::exports::AccessRule;
 use control::request::{NbdRequest, Request};
 use units::{Network, VolumeName};
 
-use super::which::WhichPool;
-use super::{Plan, Whose};
+use super::{Plan, PoolSelector};
+use control::operations::WhichPool;
 
 /// Longest export name (the NBD protocol's limit on strings, in bytes).
 const EXPORT_NAME_BYTES_MAX: usize = 4096 / 16;
@@ -94,7 +94,7 @@ impl NbdCommand {
                 allow_certificate: identities,
                 allow_everyone: everyone,
             } => {
-                let pool = Whose::Pool(volume.pool());
+                let pool = PoolSelector::Pool(volume.pool());
                 let access = AccessRule {
                     everyone,
                     initiators: Vec::new(),
@@ -114,7 +114,7 @@ impl NbdCommand {
                 name,
                 in_use,
             } => {
-                let pool = Whose::Pool(volume.pool());
+                let pool = PoolSelector::Pool(volume.pool());
                 let unexport = NbdRequest::Unexport {
                     volume,
                     name,

@@ -9,9 +9,9 @@ use units::{HeadName, PoolName};
 
 use super::appliance::ApplianceFile;
 use super::head::API_PORT;
-use super::which::WhichPool;
-use super::{Plan, Whose, confirmed, layout, values};
+use super::{Plan, PoolSelector, confirmed, layout};
 use crate::legs::Said;
+use control::operations::WhichPool;
 
 /// The verbs.
 #[derive(Debug, Subcommand)]
@@ -175,7 +175,7 @@ pub enum PoolCommand {
         /// The pool
         pool: PoolName,
         /// New values
-        #[arg(required = true, value_name = "NAME=VALUE", value_parser = values::property)]
+        #[arg(required = true, value_name = "NAME=VALUE", value_parser = control::operations::property)]
         properties: Vec<(String, String)>,
     },
 }
@@ -259,7 +259,7 @@ pub struct CreateArgs {
     #[arg(value_name = "DEVICE")]
     devices: Vec<String>,
     /// Set a property of the pool; may be repeated
-    #[arg(long, short = 'o', value_name = "NAME=VALUE", value_parser = values::property)]
+    #[arg(long, short = 'o', value_name = "NAME=VALUE", value_parser = control::operations::property)]
     property: Vec<(String, String)>,
     /// Overwrite devices that carry the label of an exported or destroyed pool, or hold a file
     /// system or partitions
@@ -318,7 +318,7 @@ impl ReplaceDiskArgs {
         Ok(match self.yes {
             true => Plan::Patiently(self.pool, request),
             false => Plan::Ask {
-                pool: Whose::Pool(self.pool),
+                pool: PoolSelector::Pool(self.pool),
                 request: Request::Pool(request),
             },
         })
@@ -352,7 +352,7 @@ impl PoolCommand {
     pub fn plan(self) -> Result<Plan, Failure> {
         let ask = |pool: PoolName, request| {
             Ok(Plan::Ask {
-                pool: Whose::Pool(pool),
+                pool: PoolSelector::Pool(pool),
                 request: Request::Pool(request),
             })
         };
@@ -458,7 +458,7 @@ impl PoolCommand {
             }
             Self::Get { pool, names } => ask(pool, PoolRequest::Get { names }),
             Self::Set { pool, properties } => {
-                let properties = values::properties(properties);
+                let properties = properties.into_iter().collect();
                 ask(pool, PoolRequest::Set { properties })
             }
         }
@@ -472,7 +472,7 @@ impl CreateArgs {
         Ok(Plan::Create(PoolCreate {
             name: self.name,
             groups,
-            properties: values::properties(self.property),
+            properties: self.property.into_iter().collect(),
             overwrite: self.overwrite_old_labels,
         }))
     }

@@ -8,7 +8,7 @@ use control::request::Request;
 
 use super::Plan;
 use super::serve::NbdAddress;
-use super::which::WhichPool;
+use control::operations::WhichPool;
 
 /// The verbs.
 #[derive(Debug, Subcommand)]

@@ -6,8 +6,8 @@ use control::replication::{Fingerprint, Peer, ReplicateDocument, ReplicateReques
 use control::request::Request;
 use units::VolumeName;
 
-use super::which::{PoolOption, WhichPool};
-use super::{Plan, Whose};
+use super::{Plan, PoolSelector};
+use control::operations::{PoolOption, WhichPool};
 
 /// The verbs.
 #[derive(Debug, Subcommand)]
@@ -142,7 +142,7 @@ fn seconds(text: &str) -> Result<u64, String> {
 impl ReplicateCommand {
     /// What to do.
     pub fn plan(self) -> Result<Plan, Failure> {
-        let (pool, request): (Whose, _) = match self {
+        let (pool, request): (PoolSelector, _) = match self {
             Self::Identity(pool) => (pool.into(), ReplicateRequest::Identity),
             Self::List(pool) => (pool.into(), ReplicateRequest::List),
             Self::RotateKey(pool) => (pool.into(), ReplicateRequest::RotateKey),
@@ -161,7 +161,7 @@ impl ReplicateCommand {
                     },
                 };
                 (
-                    Whose::Pool(peer.below.pool()),
+                    PoolSelector::Pool(peer.below.pool()),
                     ReplicateRequest::Accept(peer),
                 )
             }
@@ -179,18 +179,18 @@ impl ReplicateCommand {
                     raw: args.raw,
                 };
                 let dataset = args.dataset;
-                let pool = Whose::Pool(dataset.pool());
+                let pool = PoolSelector::Pool(dataset.pool());
                 (pool, ReplicateRequest::Set { dataset, document })
             }
             Self::Remove { dataset } => {
-                let pool = Whose::Pool(dataset.pool());
+                let pool = PoolSelector::Pool(dataset.pool());
                 (pool, ReplicateRequest::Remove { dataset })
             }
             Self::Promote {
                 dataset,
                 original_is_lost,
             } => {
-                let pool = Whose::Pool(dataset.pool());
+                let pool = PoolSelector::Pool(dataset.pool());
                 let promote = ReplicateRequest::Promote {
                     dataset,
                     original_is_lost,
@@ -198,7 +198,7 @@ impl ReplicateCommand {
                 (pool, promote)
             }
             Self::Run { dataset } => {
-                let pool = Whose::Pool(dataset.pool());
+                let pool = PoolSelector::Pool(dataset.pool());
                 (pool, ReplicateRequest::Run { dataset })
             }
         };

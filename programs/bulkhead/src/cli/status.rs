@@ -6,7 +6,7 @@ use clap::Args;
 use control::request::Request;
 
 use super::Plan;
-use super::which::WhichPool;
+use control::operations::WhichPool;
 
 /// `status`
 #[derive(Debug, Args)]

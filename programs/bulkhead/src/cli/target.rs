@@ -8,8 +8,8 @@ use control::request::{DiscoveryRequest, Request, TargetRequest, Who};
 use units::{IscsiName, Network, PoolName, VolumeName};
 
 use super::Plan;
-use super::which::{PoolOption, WhichPool};
 use crate::secret::{self, SecretSource};
+use control::operations::{PoolOption, WhichPool};
 
 /// The verbs.
 #[derive(Debug, Subcommand)]

@@ -7,7 +7,7 @@ use control::{Failure, FailureKind};
 use units::{SnapshotName, VolumeName};
 use zpool::transfer::ResumeToken;
 
-use super::{Plan, Whose};
+use super::{Plan, PoolSelector};
 
 pub const SEND_EXAMPLES: &str = "Examples:
   bulkhead snapshot send tank/vm0@monday > vm0.zfs
@@ -74,7 +74,7 @@ impl SendArgs {
         let estimate = self.estimate;
         let request = TransferRequest::Send(SendRequest { what, estimate });
         match estimate {
-            true => Ok(ask(Whose::Pool(pool), request)),
+            true => Ok(ask(PoolSelector::Pool(pool), request)),
             false => Ok(Plan::Stream { pool, request }),
         }
     }
@@ -117,10 +117,13 @@ impl ReceiveArgs {
         let pool = volume.pool();
         if self.token {
             let request = TransferRequest::Interrupted { volume };
-            return Ok(ask(Whose::Pool(pool), request));
+            return Ok(ask(PoolSelector::Pool(pool), request));
         }
         if self.abort {
-            return Ok(ask(Whose::Pool(pool), TransferRequest::Abort { volume }));
+            return Ok(ask(
+                PoolSelector::Pool(pool),
+                TransferRequest::Abort { volume },
+            ));
         }
         let request = TransferRequest::Receive(ReceiveRequest {
             volume,
@@ -135,11 +138,11 @@ impl ReceiveArgs {
 
 /// Makes a bookmark.
 pub fn bookmark(snapshot: SnapshotName, mark: String) -> Plan {
-    let pool = Whose::Pool(snapshot.volume().pool());
+    let pool = PoolSelector::Pool(snapshot.volume().pool());
     ask(pool, TransferRequest::Bookmark { snapshot, mark })
 }
 
-fn ask(pool: Whose, request: TransferRequest) -> Plan {
+fn ask(pool: PoolSelector, request: TransferRequest) -> Plan {
     Plan::Ask {
         pool,
         request: Request::Transfer(request),

@@ -2,21 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use control::request::Properties;
 use units::ByteCount;
-
-/// `NAME=VALUE`.
-pub fn property(text: &str) -> Result<(String, String), String> {
-    match text.split_once('=') {
-        Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
-        _ => Err("write NAME=VALUE".to_owned()),
-    }
-}
-
-/// Pairs as properties; a later one wins.
-pub fn properties(pairs: Vec<(String, String)>) -> Properties {
-    pairs.into_iter().collect()
-}
 
 /// Places to search, joined by colons. A colon of a name has a backslash before it, which a name
 /// that exists as it stands can do without.

@@ -2,13 +2,13 @@
 
 use clap::{Args, Subcommand};
 use control::Failure;
-use control::request::{Request, SnapshotRequest, VolumeCreate, VolumeRequest};
+use control::operations::{Verb, WhichPool, dataset, one_pool, pool_named, snapshot};
+use control::request::{Properties, Request, VolumeCreate, VolumeRequest};
 use units::{ByteCount, PoolName, SnapshotName, VolumeName};
 
 use super::key::{KeyArgs, KeyCommand};
 use super::rescue::{self, RescueArgs};
-use super::which::WhichPool;
-use super::{Plan, Whose, confirmed, values};
+use super::{Plan, PoolSelector, confirmed, values};
 
 /// Block size of a volume when none is given; the same as OpenZFS's.
 pub const BLOCK_SIZE_DEFAULT: u32 = 16 << 10;
@@ -85,7 +85,7 @@ pub enum VolumeCommand {
     Rescue(RescueArgs),
     /// Make a volume of a snapshot; the same as `snapshot clone`
     #[command(after_help = "Example:\n  bulkhead volume clone tank/vm0@monday tank/copy")]
-    Clone(CloneArgs),
+    Clone(snapshot::clone::Arguments),
     /// Swap roles with the volume this one was cloned from, so that that one can be destroyed
     #[command(after_help = "Example:\n  bulkhead volume promote tank/copy")]
     Promote(VolumeArg),
@@ -122,7 +122,7 @@ pub enum VolumeCommand {
         #[arg(value_parser = dataset)]
         volume: String,
         /// New values
-        #[arg(required = true, value_name = "NAME=VALUE", value_parser = values::property)]
+        #[arg(required = true, value_name = "NAME=VALUE", value_parser = control::operations::property)]
         properties: Vec<(String, String)>,
     },
     /// Forget a property's own value, so that the parent's holds
@@ -185,7 +185,7 @@ pub struct CreateArgs {
     #[arg(long, value_name = "MODE")]
     sync: Option<String>,
     /// Set another property; may be repeated
-    #[arg(long, short = 'o', value_name = "NAME=VALUE", value_parser = values::property)]
+    #[arg(long, short = 'o', value_name = "NAME=VALUE", value_parser = control::operations::property)]
     property: Vec<(String, String)>,
     /// Make missing parents
     #[arg(long, short)]
@@ -208,18 +208,6 @@ pub struct RollbackArgs {
     destroy_newer: bool,
 }
 
-/// `volume clone`, `snapshot clone`
-#[derive(Debug, Args)]
-pub struct CloneArgs {
-    /// The snapshot, as POOL/NAME@SNAPSHOT
-    snapshot: SnapshotName,
-    /// The new volume, in the same pool
-    volume: VolumeName,
-    /// Set a property of the new volume; may be repeated
-    #[arg(long, short = 'o', value_name = "NAME=VALUE", value_parser = values::property)]
-    property: Vec<(String, String)>,
-}
-
 /// A volume.
 #[derive(Debug, Args)]
 pub struct VolumeArg {
@@ -227,26 +215,12 @@ pub struct VolumeArg {
     volume: VolumeName,
 }
 
-/// A volume's or a pool's name.
-pub fn dataset(text: &str) -> Result<String, units::NameError> {
-    if text.contains('/') {
-        return text.parse::<VolumeName>().map(String::from);
-    }
-    text.parse::<PoolName>().map(String::from)
-}
-
-/// The pool of a checked name.
-pub fn pool_of(dataset: &str) -> PoolName {
-    let pool = dataset.split('/').next().unwrap_or_default();
-    pool.parse().expect("checked by the parser")
-}
-
 impl VolumeCommand {
     /// What to do.
     pub fn plan(self) -> Result<Plan, Failure> {
         let ask = |pool: PoolName, request| {
             Ok(Plan::Ask {
-                pool: Whose::Pool(pool),
+                pool: PoolSelector::Pool(pool),
                 request: Request::Volume(request),
             })
         };
@@ -292,7 +266,7 @@ impl VolumeCommand {
                 ask(name.pool(), destroy)
             }
             Self::Rename { volume, new_name } => {
-                same_pool(&volume.pool(), &new_name.pool())?;
+                one_pool([volume.pool(), new_name.pool()])?;
                 let rename = VolumeRequest::Rename {
                     from: volume.clone(),
                     to: new_name,
@@ -301,7 +275,10 @@ impl VolumeCommand {
             }
             Self::Rollback(args) => args.plan(),
             Self::Rescue(args) => args.plan(),
-            Self::Clone(args) => args.plan(),
+            Self::Clone(args) => {
+                let asked = snapshot::clone::Clone::from_arguments(args);
+                super::ask(asked, |clone| Request::Snapshot(clone.into()))
+            }
             Self::Key(command) => command.plan(),
             Self::Promote(arg) => ask(
                 arg.volume.pool(),
@@ -319,54 +296,30 @@ impl VolumeCommand {
             Self::Get {
                 volume: name,
                 names,
-            } => ask(pool_of(&name), VolumeRequest::Get { name, names }),
+            } => ask(pool_named(&name), VolumeRequest::Get { name, names }),
             Self::Set {
                 volume: name,
                 properties,
             } => {
-                let properties = values::properties(properties);
-                ask(pool_of(&name), VolumeRequest::Set { name, properties })
+                let properties = properties.into_iter().collect();
+                ask(pool_named(&name), VolumeRequest::Set { name, properties })
             }
             Self::Inherit {
                 volume: name,
                 names,
-            } => ask(pool_of(&name), VolumeRequest::Inherit { name, names }),
+            } => ask(pool_named(&name), VolumeRequest::Inherit { name, names }),
         }
     }
-}
-
-fn same_pool(from: &PoolName, to: &PoolName) -> Result<(), Failure> {
-    if from == to {
-        return Ok(());
-    }
-    let message = format!("the names are in two pools, {from} and {to}: both must be in one");
-    Err(Failure::usage(message))
 }
 
 impl RollbackArgs {
     /// What to do.
     pub fn plan(self) -> Result<Plan, Failure> {
         Ok(Plan::Ask {
-            pool: Whose::Pool(self.snapshot.volume().pool()),
+            pool: PoolSelector::Pool(self.snapshot.volume().pool()),
             request: Request::Volume(VolumeRequest::Rollback {
                 to: self.snapshot,
                 destroy_newer: self.destroy_newer,
-            }),
-        })
-    }
-}
-
-impl CloneArgs {
-    /// What to do.
-    pub fn plan(self) -> Result<Plan, Failure> {
-        let pool = self.volume.pool();
-        same_pool(&self.snapshot.volume().pool(), &pool)?;
-        Ok(Plan::Ask {
-            pool: Whose::Pool(pool),
-            request: Request::Snapshot(SnapshotRequest::Clone {
-                from: self.snapshot,
-                to: self.volume,
-                properties: values::properties(self.property),
             }),
         })
     }
@@ -390,7 +343,7 @@ impl CreateArgs {
             );
             return Err(Failure::usage(message));
         }
-        let mut properties = values::properties(self.property);
+        let mut properties: Properties = self.property.into_iter().collect();
         let named = [
             ("compression", self.compression),
             ("checksum", self.checksum),

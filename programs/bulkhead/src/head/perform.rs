@@ -8,7 +8,7 @@ use control::{Answer, Failure, Request};
 use serde::{Deserialize, Serialize};
 use units::PoolName;
 
-use crate::cli::{Common, Whose};
+use crate::cli::{Common, PoolSelector};
 use crate::reach;
 
 /// Longest question, in bytes.
@@ -46,7 +46,7 @@ pub fn run(common: &Common, print: super::Print<'_>) -> Result<(), Failure> {
     };
     let answer: Answer = match question {
         Question::Ask { pool, request } => {
-            reach::ask(common, &Whose::Pool(pool), request, &mut progress)?
+            reach::ask(common, &PoolSelector::Pool(pool), request, &mut progress)?
         }
         Question::Create(create) => reach::create(common, create)?,
         Question::Discover => reach::discover(common)?,

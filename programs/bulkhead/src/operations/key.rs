@@ -7,7 +7,7 @@ use control::key::{
     KEY_COMMANDS_PROPERTY, KeyBytes, KeyLocation, KeyRequest, KeyView, KeyWish, decode_commands,
     encode_commands,
 };
-use control::request::{Request, SnapshotRequest, VolumeRequest};
+use control::request::{Request, VolumeRequest};
 use control::{Answer, Failure, FailureKind};
 use units::VolumeName;
 use zpool::dataset::DatasetErrorKind;
@@ -257,10 +257,7 @@ pub fn opens_volumes(request: &Request) -> bool {
             request,
             VolumeRequest::Create(_) | VolumeRequest::Resize { .. } | VolumeRequest::Show { .. }
         ),
-        Request::Snapshot(request) => !matches!(
-            request,
-            SnapshotRequest::List { .. } | SnapshotRequest::Rename { .. }
-        ),
+        Request::Snapshot(request) => request.operation().opens_volumes(),
         Request::Key(request) => matches!(
             request,
             KeyRequest::Change { .. } | KeyRequest::Inherit { .. } | KeyRequest::Create { .. }

@@ -6,7 +6,9 @@ use std::time::UNIX_EPOCH;
 
 use control::answer::{Done, RuleView, ScheduleView};
 use control::calendar::{compact_utc, from_compact_utc};
-use control::request::ScheduleRequest;
+use control::operations::snapshot::schedule::ScheduleRequest;
+use control::operations::snapshot::schedule::remove::Remove;
+use control::operations::snapshot::schedule::set::Set;
 use control::schedule::{Rule, SCHEDULE_PROPERTY, ScheduleDocument, check_rules, due};
 use control::{Answer, Failure};
 use units::{SnapshotName, VolumeName};
@@ -27,13 +29,9 @@ const MADE_BY: &str = "schedule";
 /// Performs one request.
 pub fn perform(context: &Context<'_>, request: ScheduleRequest) -> Result<Answer, Failure> {
     match request {
-        ScheduleRequest::Set {
-            of,
-            rules,
-            skip_unchanged,
-        } => set(context, &of, rules, skip_unchanged),
+        ScheduleRequest::Set(request) => set(context, request),
         ScheduleRequest::List => list(context),
-        ScheduleRequest::Remove { of } => {
+        ScheduleRequest::Remove(Remove { of }) => {
             let all = context.all()?;
             if own(&all, &of).is_none() {
                 return Ok(Done::already(format!("{of} has no schedule of its own")));
@@ -55,12 +53,13 @@ fn own<'a>(all: &'a All, dataset: &str) -> Option<&'a String> {
     all.own(dataset)?.get(SCHEDULE_PROPERTY)
 }
 
-fn set(
-    context: &Context<'_>,
-    of: &str,
-    rules: Vec<Rule>,
-    skip_unchanged: bool,
-) -> Result<Answer, Failure> {
+fn set(context: &Context<'_>, request: Set) -> Result<Answer, Failure> {
+    let Set {
+        of,
+        rules,
+        skip_unchanged,
+    } = request;
+    let of = of.as_str();
     check_rules(&rules).map_err(|error| Failure::usage(error.to_string()))?;
     let dataset = Dataset::parse(of)?;
     context.pool.dataset(&dataset).map_err(failures::dataset)?;

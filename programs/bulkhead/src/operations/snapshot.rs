@@ -3,7 +3,11 @@
 use std::collections::BTreeSet;
 
 use control::answer::{Done, SnapshotView};
-use control::request::{Properties, SnapshotRequest};
+use control::operations::snapshot::SnapshotRequest;
+use control::operations::snapshot::destroy::Destroy;
+use control::operations::snapshot::list::List;
+use control::operations::snapshot::rename::Rename;
+use control::request::Properties;
 use control::{Answer, Failure, FailureKind};
 use units::{SnapshotName, VolumeName};
 use zpool::dataset::{DatasetErrorKind, DatasetInfo, DatasetRef, Snapshots, Value};
@@ -15,36 +19,34 @@ use crate::replicate;
 /// Performs one request.
 pub fn perform(context: &Context<'_>, request: SnapshotRequest) -> Result<Answer, Failure> {
     match request {
-        SnapshotRequest::Create { mut names } => {
-            let mut seen = BTreeSet::new();
-            names.retain(|name| seen.insert(name.clone()));
-            names
-                .iter()
-                .try_for_each(|name| super::refuse_space(name.as_str()))?;
-            replay(context, &names)?;
-            context.pool.snapshot(&names).map_err(failures::dataset)?;
-            Ok(Done::changed(format!("created {}", list_of(&names))))
-        }
-        SnapshotRequest::List { volume } => list(context, volume.as_ref()),
-        SnapshotRequest::Destroy { names } => {
+        SnapshotRequest::Create(request) => create(context, request.names),
+        SnapshotRequest::List(List { volume }) => list(context, volume.as_ref()),
+        SnapshotRequest::Destroy(Destroy { names }) => {
             let destroyed = context.pool.destroy_snapshots(&names);
             destroyed.map_err(failures::dataset)?;
             Ok(Done::changed(format!("destroyed {}", list_of(&names))))
         }
-        SnapshotRequest::Rename { from, to } => {
+        SnapshotRequest::Rename(Rename { from, to }) => {
             super::refuse_space(to.as_str())?;
             rename(context, &from, &to)
         }
-        SnapshotRequest::Clone {
-            from,
-            to,
-            properties,
-        } => {
-            super::refuse_space(to.as_str())?;
-            clone(context, &from, &to, &properties)
+        SnapshotRequest::Clone(request) => {
+            super::refuse_space(request.to.as_str())?;
+            clone(context, &request.from, &request.to, &request.properties)
         }
         SnapshotRequest::Schedule(request) => schedule::perform(context, request),
     }
+}
+
+fn create(context: &Context<'_>, mut names: Vec<SnapshotName>) -> Result<Answer, Failure> {
+    let mut seen = BTreeSet::new();
+    names.retain(|name| seen.insert(name.clone()));
+    names
+        .iter()
+        .try_for_each(|name| super::refuse_space(name.as_str()))?;
+    replay(context, &names)?;
+    context.pool.snapshot(&names).map_err(failures::dataset)?;
+    Ok(Done::changed(format!("created {}", list_of(&names))))
 }
 
 /// After a crash a volume lacks what only its intent log holds until it is opened, and a

@@ -19,6 +19,7 @@ use std::time::{Duration, Instant};
 
 use block_device::{BlockDevice, Effort, Extent, SharedDevice};
 use control::answer::Done;
+use control::operations::snapshot::rename::Rename;
 use control::request::{Request, SnapshotRequest, VolumeRequest};
 use control::rescue::{RescueBegin, RescueRequest, RescueView};
 use control::{Answer, Failure, FailureKind, PoolLock};
@@ -175,7 +176,7 @@ impl Core {
     pub fn refuse_if_rescued(&self, request: &Request) -> Result<(), Failure> {
         let request = match request {
             Request::Volume(request) => request,
-            Request::Snapshot(SnapshotRequest::Rename { from, .. })
+            Request::Snapshot(SnapshotRequest::Rename(Rename { from, .. }))
                 if self.serving.rescues.has_snapshot(from) =>
             {
                 return Err(is_rescued(from.as_str(), &from.volume()));

@@ -1,39 +1,39 @@
-//! `bulkhead snapshot schedule …`
+//! `snapshot schedule set`
 
-use clap::{Args, Subcommand};
-use control::Failure;
-use control::request::{Request, ScheduleRequest, SnapshotRequest};
-use control::schedule::Rule;
+use clap::Args;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use units::PoolName;
 
-use super::volume::{dataset, pool_of};
-use super::which::WhichPool;
-use super::{Plan, Whose};
+use crate::operations::{Operation, PoolSelector, Verb, dataset, pool_named};
+use crate::schedule::{Rule, ScheduleError};
+use crate::{Effect, Failure};
 
-/// The verbs.
-#[derive(Debug, Subcommand)]
-pub enum ScheduleCommand {
-    /// Take snapshots of a volume, of all volumes below a dataset, or of a whole pool
-    #[command(after_help = SET_EXAMPLES)]
-    Set(SetArgs),
-    /// List the schedules of a pool and when each rule is due next
-    #[command(
-        visible_alias = "ls",
-        after_help = "Example:\n  bulkhead snapshot schedule list tank --json"
-    )]
-    List(WhichPool),
-    /// Forget a schedule; the snapshots stay
-    #[command(
-        visible_alias = "rm",
-        after_help = "Example:\n  bulkhead snapshot schedule remove tank/vm0"
-    )]
-    Remove {
-        /// Where the schedule is set
-        #[arg(value_parser = dataset)]
-        of: String,
-    },
+/// Take snapshots of a volume, of all volumes below a dataset, or of a whole pool
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Set {
+    /// Of which volumes.
+    pub of: String,
+    /// When, and how many are kept; none to leave these volumes out.
+    pub rules: Vec<Rule>,
+    /// No snapshot of what was not written to.
+    #[serde(default)]
+    pub skip_unchanged: bool,
 }
 
-const SET_EXAMPLES: &str = "Examples:
+impl Operation for Set {
+    /// It says how many snapshots are kept: with a smaller number older ones are gone.
+    fn effect(&self, _: &PoolName) -> Effect {
+        let Self {
+            of: _,
+            rules: _,
+            skip_unchanged: _,
+        } = self;
+        Effect::Govern
+    }
+}
+
+const EXAMPLES: &str = "Examples:
   bulkhead snapshot schedule set tank --hourly 24 --daily 7 --weekly 4 --at 03:00
   bulkhead snapshot schedule set tank/vm0 --hourly 48 --monthly 12 --skip-unchanged
   bulkhead snapshot schedule set tank/vm0 --none
@@ -42,9 +42,10 @@ Rules in words, each in quotes: \"every 15m keep 8\" \"weekly on friday at 22:00
 All times are UTC. The volumes of one schedule are snapshot at one moment. Only snapshots that the
 schedule made are ever removed. The nearest schedule above a volume counts.";
 
-/// `snapshot schedule set`
+/// Take snapshots of a volume, of all volumes below a dataset, or of a whole pool
 #[derive(Debug, Args)]
-pub struct SetArgs {
+#[command(after_help = EXAMPLES)]
+pub struct Arguments {
     /// The volume, the dataset above volumes, or the pool
     #[arg(value_parser = dataset)]
     of: String,
@@ -74,7 +75,7 @@ pub struct SetArgs {
     skip_unchanged: bool,
 }
 
-impl SetArgs {
+impl Arguments {
     fn rules(&self) -> Result<Vec<Rule>, Failure> {
         let mut rules = self.rules.clone();
         let timed = [self.daily, self.weekly, self.monthly];
@@ -95,7 +96,7 @@ impl SetArgs {
         for (when, keep) in flags {
             let Some(keep) = keep else { continue };
             let rule = format!("{when} keep {keep}").parse();
-            let wrong = |error: control::schedule::ScheduleError| Failure::usage(error.to_string());
+            let wrong = |error: ScheduleError| Failure::usage(error.to_string());
             rules.push(rule.map_err(wrong)?);
         }
         if rules.is_empty() && !self.none {
@@ -106,24 +107,15 @@ impl SetArgs {
     }
 }
 
-impl ScheduleCommand {
-    /// What to do.
-    pub fn plan(self) -> Result<Plan, Failure> {
-        let (pool, request) = match self {
-            Self::Set(args) => {
-                let request = ScheduleRequest::Set {
-                    rules: args.rules()?,
-                    skip_unchanged: args.skip_unchanged,
-                    of: args.of.clone(),
-                };
-                (Whose::Pool(pool_of(&args.of)), request)
-            }
-            Self::List(pool) => (pool.into(), ScheduleRequest::List),
-            Self::Remove { of } => (Whose::Pool(pool_of(&of)), ScheduleRequest::Remove { of }),
+impl Verb for Set {
+    type Arguments = Arguments;
+
+    fn from_arguments(arguments: Arguments) -> Result<(PoolSelector, Self), Failure> {
+        let set = Self {
+            rules: arguments.rules()?,
+            skip_unchanged: arguments.skip_unchanged,
+            of: arguments.of,
         };
-        Ok(Plan::Ask {
-            pool,
-            request: Request::Snapshot(SnapshotRequest::Schedule(request)),
-        })
+        Ok((PoolSelector::Pool(pool_named(&set.of)), set))
     }
 }

@@ -1,0 +1,64 @@
+//! The option by which a command line confirms that data shall be lost.
+
+use clap::{Arg, ArgAction, ArgMatches, Command, FromArgMatches};
+
+use crate::{Failure, FailureKind};
+
+/// An operation that destroys what its arguments name.
+pub trait Confirmable: clap::Args {
+    /// The option.
+    const OPTION: &'static str = "yes-destroy-data";
+    /// Its help.
+    const HELP: &'static str;
+
+    /// What would be lost, for the refusal.
+    fn loss(&self) -> String;
+}
+
+/// Such arguments, with the option that confirms them.
+#[derive(Debug)]
+pub struct Confirmed<T> {
+    arguments: T,
+    is_confirmed: bool,
+}
+
+impl<T: Confirmable> Confirmed<T> {
+    /// The arguments.
+    ///
+    /// # Errors
+    ///
+    /// They were not confirmed.
+    pub fn check(self) -> Result<T, Failure> {
+        if self.is_confirmed {
+            return Ok(self.arguments);
+        }
+        let failure = Failure::new(FailureKind::NeedsConfirmation, self.arguments.loss());
+        Err(failure.advise(format!("if that is what you want, add --{}", T::OPTION)))
+    }
+}
+
+// Derived, the help would be about this type and not about the operation.
+impl<T: Confirmable> clap::Args for Confirmed<T> {
+    fn augment_args(command: Command) -> Command {
+        let option = Arg::new(T::OPTION).long(T::OPTION).help(T::HELP);
+        T::augment_args(command).arg(option.action(ArgAction::SetTrue))
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+impl<T: Confirmable> FromArgMatches for Confirmed<T> {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        Ok(Self {
+            arguments: T::from_arg_matches(matches)?,
+            is_confirmed: matches.get_flag(T::OPTION),
+        })
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}

@@ -1,0 +1,174 @@
+//! One definition per operation: a file has its arguments, what it does, who may ask for it, what has to be confirmed,
+//! its HTTP routes, its help and its example. The control request, the command line, the API with its OpenAPI
+//! document, and the completions are made of it.
+//!
+//! A new operation is a file in the folder of its noun, a name in the list of that noun, and the call of the engine
+//! (`programs/bulkhead/src/operations`).
+
+mod confirmed;
+mod options;
+mod route;
+pub mod snapshot;
+
+use units::PoolName;
+
+use crate::{Effect, Failure};
+
+pub use confirmed::{Confirmable, Confirmed};
+pub use options::{
+    PoolOption, PropertyOptions, WhichPool, dataset, one_pool, pool_named, property,
+};
+pub use route::{Least, Method, Route, SchemaOf, Source, schema_of};
+
+/// What is true of one request, whatever it came over.
+pub trait Operation {
+    /// What it does when it is asked of `pool`. No pattern leaves an argument out, so that a new one is thought about.
+    fn effect(&self, pool: &PoolName) -> Effect;
+
+    /// Whether it is asked of every pool that is served here where none is named.
+    fn covers_all_pools(&self) -> bool {
+        false
+    }
+
+    /// Whether it opens volumes, or makes some below an encrypted parent: their keys are loaded before.
+    fn opens_volumes(&self) -> bool {
+        false
+    }
+
+    /// How it is performed beside others.
+    fn turn(&self) -> Turn {
+        Turn::InOrder
+    }
+}
+
+/// How a request is performed beside others about the same pool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Turn {
+    /// It changes nothing: a pool that is open for reading only answers it, and it waits for no change.
+    Looks,
+    /// It changes something, one after the other.
+    InOrder,
+    /// It changes something, and neither waits for others nor holds them up: it reads nothing that another could change
+    /// between, or holds others off by itself.
+    Beside,
+    /// The same, and it may have a suspended pool go on, on which changes may be stuck.
+    Resumes,
+}
+
+/// How an operation is asked for on the command line, and over HTTP.
+pub trait Verb: Operation + Sized {
+    /// What the command line takes: the operation itself where both are the same.
+    type Arguments: clap::Args;
+    /// Its resources below `/api/v1`.
+    const ROUTES: &'static [Route] = &[];
+
+    /// The pool that it is about, and the request.
+    ///
+    /// # Errors
+    ///
+    /// The arguments contradict each other, or a confirmation is missing.
+    fn from_arguments(arguments: Self::Arguments) -> Result<(PoolSelector, Self), Failure>;
+}
+
+/// Which pool a request is for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PoolSelector {
+    /// The named one.
+    Pool(PoolName),
+    /// The only one that is served or known here; of some questions, all of them.
+    TheOnlyOne,
+}
+
+impl From<Option<PoolName>> for PoolSelector {
+    fn from(pool: Option<PoolName>) -> Self {
+        pool.map_or(Self::TheOnlyOne, Self::Pool)
+    }
+}
+
+/// The requests and the commands of a noun, from the list of its verbs: each a module with a type. A verb that takes nothing
+/// over the wire stands under `bare`, a noun within the noun under `nouns`.
+macro_rules! noun {
+    (
+        $(#[doc = $about:literal])*
+        $request:ident, $command:ident, $path:literal;
+        verbs { $($module:ident::$verb:ident),* $(,)? }
+        bare { $($bare_module:ident::$bare:ident),* $(,)? }
+        nouns { $($(#[doc = $noun_about:literal])* $noun_module:ident::$noun:ident($inner:ident, $inner_command:ident)),* $(,)? }
+    ) => {
+        $(pub mod $module;)*
+        $(pub mod $bare_module;)*
+        $(pub mod $noun_module;)*
+
+        $(#[doc = $about])*
+        #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+        #[serde(rename_all = "snake_case")]
+        #[allow(missing_docs, reason = "each verb has its own")]
+        pub enum $request {
+            $($verb($module::$verb),)*
+            $($bare,)*
+            $($noun($noun_module::$inner),)*
+        }
+
+        impl $request {
+            /// What is true of it.
+            pub fn operation(&self) -> &dyn $crate::operations::Operation {
+                match self {
+                    $(Self::$verb(operation) => operation,)*
+                    $(Self::$bare => &$bare_module::$bare,)*
+                    $(Self::$noun(inner) => inner.operation(),)*
+                }
+            }
+
+            /// The resources of its verbs, each with the verb's name.
+            pub fn routes() -> Vec<(&'static str, &'static $crate::operations::Route)> {
+                use $crate::operations::Verb;
+                let mut routes = Vec::new();
+                $(routes.extend(<$module::$verb>::ROUTES.iter().map(|route| (concat!($path, ".", stringify!($module)), route)));)*
+                $(routes.extend(<$bare_module::$bare>::ROUTES.iter().map(|route| (concat!($path, ".", stringify!($bare_module)), route)));)*
+                $(routes.extend(<$noun_module::$inner>::routes());)*
+                routes
+            }
+        }
+
+        $(impl From<$module::$verb> for $request {
+            fn from(operation: $module::$verb) -> Self {
+                Self::$verb(operation)
+            }
+        })*
+
+        $(#[doc = $about])*
+        #[derive(Debug, clap::Subcommand)]
+        #[allow(missing_docs, reason = "each verb has its own")]
+        pub enum $command {
+            $($verb(<$module::$verb as $crate::operations::Verb>::Arguments),)*
+            $($bare(<$bare_module::$bare as $crate::operations::Verb>::Arguments),)*
+            $($(#[doc = $noun_about])* #[command(subcommand)] $noun($noun_module::$inner_command),)*
+        }
+
+        impl $command {
+            /// The pool that it is about, and the request.
+            ///
+            /// # Errors
+            ///
+            /// The arguments contradict each other, or a confirmation is missing.
+            pub fn request(self) -> Result<($crate::operations::PoolSelector, $request), $crate::Failure> {
+                use $crate::operations::Verb;
+                Ok(match self {
+                    $(Self::$verb(arguments) => {
+                        let (pool, request) = <$module::$verb>::from_arguments(arguments)?;
+                        (pool, $request::$verb(request))
+                    })*
+                    $(Self::$bare(arguments) => {
+                        let (pool, $bare_module::$bare) = <$bare_module::$bare>::from_arguments(arguments)?;
+                        (pool, $request::$bare)
+                    })*
+                    $(Self::$noun(inner) => {
+                        let (pool, request) = inner.request()?;
+                        (pool, $request::$noun(request))
+                    })*
+                })
+            }
+        }
+    };
+}
+use noun;

@@ -1,0 +1,130 @@
+//! A resource of the HTTP API that an operation has.
+
+use schemars::generate::SchemaGenerator;
+use schemars::{JsonSchema, Schema};
+
+/// Makes the schema of a type.
+pub type SchemaOf = fn(&mut SchemaGenerator) -> Schema;
+
+/// The schema of `T`.
+pub fn schema_of<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
+    generator.subschema_for::<T>()
+}
+
+/// What is done with a resource.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Method {
+    /// Looks.
+    Get,
+    /// Changes; has a body.
+    Post,
+    /// Removes.
+    Delete,
+}
+
+/// The least that an operation does, whatever its arguments are: who may not even do that is refused before they
+/// are read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Least {
+    /// Nothing changes.
+    Look,
+    /// Daily work.
+    Change,
+    /// Decides who may do what, or how long data is kept; or data is gone after it.
+    Govern,
+}
+
+/// Where a member of a request comes from, other than the body.
+#[derive(Clone, Copy, Debug)]
+pub enum Source {
+    /// `POOL/{volume}`.
+    Volume,
+    /// `POOL/{snapshot}`.
+    Snapshot,
+    /// A list of one such.
+    Snapshots,
+    /// `{target}`.
+    Target,
+    /// The query, or else this JSON.
+    Query(&'static str),
+    /// The body, or else this JSON.
+    Default(&'static str),
+    /// This JSON, whatever is sent.
+    Always(&'static str),
+}
+
+/// One resource and one thing to do with it.
+#[derive(Clone, Copy)]
+pub struct Route {
+    /// How.
+    pub method: Method,
+    /// Below `/api/v1`.
+    pub path: &'static str,
+    /// What it does, in a line.
+    pub about: &'static str,
+    /// What a success answers.
+    pub answer: SchemaOf,
+    /// Who may ask.
+    pub least: Least,
+    /// Members that do not just come from the body.
+    pub members: &'static [(&'static str, Source)],
+    /// Whether the body may be long: a list of snapshots or devices.
+    pub has_lists: bool,
+}
+
+impl Route {
+    const fn new(
+        method: Method,
+        path: &'static str,
+        about: &'static str,
+        answer: SchemaOf,
+        least: Least,
+    ) -> Self {
+        Self {
+            method,
+            path,
+            about,
+            answer,
+            least,
+            members: &[],
+            has_lists: false,
+        }
+    }
+
+    /// One that looks.
+    pub const fn get(path: &'static str, about: &'static str, answer: SchemaOf) -> Self {
+        Self::new(Method::Get, path, about, answer, Least::Look)
+    }
+
+    /// One that changes.
+    pub const fn post(
+        path: &'static str,
+        about: &'static str,
+        answer: SchemaOf,
+        least: Least,
+    ) -> Self {
+        Self::new(Method::Post, path, about, answer, least)
+    }
+
+    /// One that removes.
+    pub const fn delete(
+        path: &'static str,
+        about: &'static str,
+        answer: SchemaOf,
+        least: Least,
+    ) -> Self {
+        Self::new(Method::Delete, path, about, answer, least)
+    }
+
+    /// With members that come from elsewhere than the body.
+    pub const fn with(mut self, members: &'static [(&'static str, Source)]) -> Self {
+        self.members = members;
+        self
+    }
+
+    /// With lists in the body.
+    pub const fn with_lists(mut self) -> Self {
+        self.has_lists = true;
+        self
+    }
+}

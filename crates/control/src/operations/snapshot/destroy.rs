@@ -1,0 +1,59 @@
+//! `snapshot destroy`
+
+use clap::Args;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use units::{PoolName, SnapshotName};
+
+use crate::answer::Done;
+use crate::operations::{
+    Confirmable, Confirmed, Least, Operation, PoolSelector, Route, Source, Verb, schema_of,
+};
+use crate::{Effect, Failure};
+
+/// Destroy snapshots
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema, Args)]
+#[command(
+    visible_alias = "rm",
+    after_help = "Example:\n  bulkhead snapshot destroy tank/vm0@monday --yes-destroy-data"
+)]
+pub struct Destroy {
+    /// Snapshots, as POOL/NAME@SNAPSHOT
+    #[arg(value_name = "SNAPSHOTS", required = true)]
+    pub names: Vec<SnapshotName>,
+}
+
+impl Operation for Destroy {
+    fn effect(&self, _: &PoolName) -> Effect {
+        let Self { names } = self;
+        Effect::Destroy(names.iter().map(ToString::to_string).collect())
+    }
+
+    fn opens_volumes(&self) -> bool {
+        true
+    }
+}
+
+impl Confirmable for Destroy {
+    const HELP: &'static str = "Yes, what only they hold shall be lost";
+
+    fn loss(&self) -> String {
+        format!("what only {} snapshot(s) hold would be lost", self.names.len())
+    }
+}
+
+impl Verb for Destroy {
+    type Arguments = Confirmed<Self>;
+    const ROUTES: &'static [Route] = &[Route::delete(
+        "/pools/{pool}/snapshots/{snapshot}",
+        "Destroy a snapshot; its name confirms",
+        schema_of::<Done>,
+        Least::Govern,
+    )
+    .with(&[("names", Source::Snapshots)])];
+
+    fn from_arguments(arguments: Confirmed<Self>) -> Result<(PoolSelector, Self), Failure> {
+        let destroy = arguments.check()?;
+        Ok((super::pool_of(&destroy.names)?, destroy))
+    }
+}

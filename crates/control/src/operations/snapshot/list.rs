@@ -1,0 +1,62 @@
+//! `snapshot list`
+
+use clap::Args;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use units::{PoolName, VolumeName};
+
+use crate::answer::SnapshotView;
+use crate::operations::{Operation, PoolOption, PoolSelector, Route, Source, Turn, Verb, schema_of};
+use crate::{Effect, Failure};
+
+/// List the snapshots of a pool or a volume
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct List {
+    /// Only of this volume.
+    pub volume: Option<VolumeName>,
+}
+
+impl Operation for List {
+    fn effect(&self, _: &PoolName) -> Effect {
+        let Self { volume: _ } = self;
+        Effect::Look
+    }
+
+    fn turn(&self) -> Turn {
+        Turn::Looks
+    }
+
+    fn covers_all_pools(&self) -> bool {
+        self.volume.is_none()
+    }
+}
+
+/// List the snapshots of a pool or a volume
+#[derive(Debug, Args)]
+#[command(visible_alias = "ls", after_help = "Example:\n  bulkhead snapshot list tank/vm0")]
+pub struct Arguments {
+    /// The pool or the volume [default: all pools that are served here, or the only one]
+    of: Option<String>,
+    #[command(flatten)]
+    pool: PoolOption,
+}
+
+impl Verb for List {
+    type Arguments = Arguments;
+    const ROUTES: &'static [Route] =
+        &[Route::get("/pools/{pool}/snapshots", "Snapshots", schema_of::<Vec<SnapshotView>>)
+            .with(&[("volume", Source::Query("null"))])];
+
+    fn from_arguments(arguments: Arguments) -> Result<(PoolSelector, Self), Failure> {
+        let usage = |error: units::NameError| Failure::usage(error.to_string());
+        let (pool, volume) = match arguments.pool.or(arguments.of) {
+            None => (PoolSelector::TheOnlyOne, None),
+            Some(text) if text.contains('/') => {
+                let volume: VolumeName = text.parse().map_err(usage)?;
+                (PoolSelector::Pool(volume.pool()), Some(volume))
+            }
+            Some(text) => (PoolSelector::Pool(text.parse().map_err(usage)?), None),
+        };
+        Ok((pool, Self { volume }))
+    }
+}

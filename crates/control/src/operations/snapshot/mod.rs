@@ -1,0 +1,22 @@
+//! Snapshots of volumes.
+
+use units::SnapshotName;
+
+use super::{PoolSelector, noun, one_pool};
+use crate::Failure;
+
+noun! {
+    /// Requests about snapshots.
+    SnapshotRequest, SnapshotCommand, "snapshot";
+    verbs { create::Create, list::List, rename::Rename, destroy::Destroy, clone::Clone }
+    bare {}
+    nouns {
+        /// Snapshots that the server takes by itself, and how many it keeps
+        schedule::Schedule(ScheduleRequest, ScheduleCommand)
+    }
+}
+
+/// The pool that all of them are in.
+fn pool_of(names: &[SnapshotName]) -> Result<PoolSelector, Failure> {
+    one_pool(names.iter().map(|name| name.volume().pool()))
+}

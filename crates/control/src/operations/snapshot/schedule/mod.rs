@@ -1,0 +1,12 @@
+//! Snapshots that the server takes by itself. Where `of` is asked for, it is the name of a volume, of a dataset above
+//! volumes, or of the pool.
+
+use crate::operations::noun;
+
+noun! {
+    /// Requests about schedules of snapshots.
+    ScheduleRequest, ScheduleCommand, "snapshot.schedule";
+    verbs { set::Set, remove::Remove }
+    bare { list::List }
+    nouns {}
+}

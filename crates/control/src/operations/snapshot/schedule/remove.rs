@@ -1,0 +1,36 @@
+//! `snapshot schedule remove`
+
+use clap::Args;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use units::PoolName;
+
+use crate::operations::{Operation, PoolSelector, Verb, dataset, pool_named};
+use crate::{Effect, Failure};
+
+/// Forget a schedule; the snapshots stay
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema, Args)]
+#[command(
+    visible_alias = "rm",
+    after_help = "Example:\n  bulkhead snapshot schedule remove tank/vm0"
+)]
+pub struct Remove {
+    /// Where the schedule is set
+    #[arg(value_parser = dataset)]
+    pub of: String,
+}
+
+impl Operation for Remove {
+    fn effect(&self, _: &PoolName) -> Effect {
+        let Self { of: _ } = self;
+        Effect::Change
+    }
+}
+
+impl Verb for Remove {
+    type Arguments = Self;
+
+    fn from_arguments(arguments: Self) -> Result<(PoolSelector, Self), Failure> {
+        Ok((PoolSelector::Pool(pool_named(&arguments.of)), arguments))
+    }
+}
