@@ -8,11 +8,11 @@ use serde::Serialize;
 use units::{HeadName, PoolName};
 
 use crate::client::{Client, Clients, Pace};
+use crate::client_events::ClientEvents;
+use crate::environment::{self, BEGIN_LIMIT};
 use crate::error::DrillError;
 use crate::faults::Fault;
 use crate::moment::Moment;
-use crate::scene::{self, BEGIN_LIMIT};
-use crate::story::Story;
 use crate::watch::Watch;
 
 /// How long reading back one of these pools may take.
@@ -62,12 +62,13 @@ impl Beside {
         clients: Clients,
         seed: u64,
     ) -> Result<Self, DrillError> {
-        let (client, watch) = scene::put_to_work(lab, pool, head, 0, clients, Pace::Calm, seed)?;
+        let (client, watch) =
+            environment::put_to_work(lab, pool, head, 0, clients, Pace::Calm, seed)?;
         Ok(Self {
             pool: pool.clone(),
             client,
             watch,
-            path_count: scene::path_count(lab, pool),
+            path_count: environment::path_count(lab, pool),
         })
     }
 
@@ -79,11 +80,11 @@ impl Beside {
     pub fn wait_ready(&mut self) -> Result<(), DrillError> {
         if self
             .client
-            .listen_until(BEGIN_LIMIT, |story| story.is_ready)?
+            .listen_until(BEGIN_LIMIT, |seen| seen.is_ready)?
         {
             return Ok(());
         }
-        let refusals = &self.client.story.refusals;
+        let refusals = &self.client.seen.refusals;
         let message = format!("those of {} do not begin: {refusals:?}", self.pool);
         Err(DrillError::Client(message))
     }
@@ -95,10 +96,10 @@ impl Beside {
     /// The client is gone.
     pub fn unwell(&mut self, fresh: Moment) -> Result<Option<String>, DrillError> {
         self.client.listen(Duration::ZERO)?;
-        let story = &self.client.story;
-        let is_well = story.all_answered_since(fresh) && story.paths_up.len() >= self.path_count;
+        let seen = &self.client.seen;
+        let is_well = seen.all_answered_since(fresh) && seen.paths_up.len() >= self.path_count;
         let pool = &self.pool;
-        let (up, refusals) = (&story.paths_up, &story.refusals);
+        let (up, refusals) = (&seen.paths_up, &seen.refusals);
         Ok((!is_well).then(|| format!("clients of {pool} wait: up {up:?}, {refusals:?}")))
     }
 
@@ -109,9 +110,9 @@ impl Beside {
     /// The client is gone.
     pub fn begin_round(&mut self, state: &ClusterState) -> Result<Option<HeadName>, DrillError> {
         self.client.listen(Duration::ZERO)?;
-        self.client.story.begin_round();
+        self.client.seen.begin_round();
         self.watch.findings();
-        Ok(scene::serving_head(state, &self.pool))
+        Ok(environment::serving_head(state, &self.pool))
     }
 
     /// Waits for its I/O within `limit`, has everything read back, and tells what the fault did to it. Who serves it
@@ -127,22 +128,22 @@ impl Beside {
         limit: Duration,
     ) -> Result<BesideRound, DrillError> {
         let now = Moment::now();
-        let is_back = |story: &Story| story.all_answered_since(now);
+        let is_back = |seen: &ClientEvents| seen.all_answered_since(now);
         let came_back = self.client.listen_until(limit, is_back)?;
-        let pauses = self.client.story.pauses(fault.at);
+        let pauses = self.client.seen.pauses(fault.at);
         let pause_s = pauses.values().map(|pause| pause.seconds);
         let pause_s = pause_s.max_by(f64::total_cmp).filter(|_| came_back);
         self.client.verify()?;
-        let is_verified = |story: &Story| story.verified.is_some();
+        let is_verified = |seen: &ClientEvents| seen.verified.is_some();
         let is_verified = self.client.listen_until(VERIFY_LIMIT, is_verified)?;
-        let story = &self.client.story;
+        let seen = &self.client.seen;
         Ok(BesideRound {
             was_struck: fault.victim.is_some() && fault.victim == served_before,
             served_before,
             served_after: None,
             pause_s,
-            errors: story.errors.clone(),
-            violations: story.violations.clone(),
+            errors: seen.errors.clone(),
+            violations: seen.violations.clone(),
             is_verified,
             double_imports: self.watch.findings(),
         })

@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 use tempfile::TempDir;
 
+use crate::client_events::{ClientEvents, Event};
 use crate::error::DrillError;
-use crate::story::{Event, Story};
 
 /// Debian's own interpreter has libnbd's module; others may not.
 const PYTHON: &str = "/usr/bin/python3";
@@ -91,7 +91,7 @@ pub struct Client {
     orders: Option<ChildStdin>,
     events: Receiver<Result<Event, String>>,
     /// What it has told.
-    pub story: Story,
+    pub seen: ClientEvents,
     /// Its program.
     _files: TempDir,
 }
@@ -154,7 +154,7 @@ impl Client {
             process,
             orders,
             events,
-            story: Story::default(),
+            seen: ClientEvents::default(),
             _files: files,
         })
     }
@@ -169,7 +169,7 @@ impl Client {
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
             match self.events.recv_timeout(left) {
-                Ok(Ok(event)) => self.story.take(event),
+                Ok(Ok(event)) => self.seen.take(event),
                 Ok(Err(line)) => return Err(DrillError::Client(format!("it says {line:?}"))),
                 Err(RecvTimeoutError::Timeout) => return Ok(()),
                 Err(RecvTimeoutError::Disconnected) => {
@@ -189,13 +189,13 @@ impl Client {
     pub fn listen_until(
         &mut self,
         limit: Duration,
-        is_so: impl Fn(&Story) -> bool,
+        is_so: impl Fn(&ClientEvents) -> bool,
     ) -> Result<bool, DrillError> {
         const STEP: Duration = Duration::from_millis(20);
         let deadline = Instant::now() + limit;
         loop {
             self.listen(STEP)?;
-            if is_so(&self.story) {
+            if is_so(&self.seen) {
                 return Ok(true);
             }
             if Instant::now() >= deadline {
@@ -210,7 +210,7 @@ impl Client {
     ///
     /// It is gone.
     pub fn verify(&mut self) -> Result<(), DrillError> {
-        self.story.verified = None;
+        self.seen.verified = None;
         let orders = self.orders.as_mut().expect("it was not told to end");
         orders
             .write_all(b"verify\n")

@@ -5,9 +5,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use lab::Who;
 use units::HeadName;
 
+use crate::environment::Environment;
 use crate::error::DrillError;
 use crate::faults::{Fault, server_pid};
-use crate::scene::Scene;
 
 /// How far a clock jumps, in seconds.
 pub const JUMP_S: i32 = 3_600;
@@ -17,13 +17,15 @@ const READ_TOLERANCE_S: i64 = 60;
 const LIBRARY: &str = "/clock.so";
 
 /// Sets the clock of `head`, and looks whether its programs see that.
-pub fn jump(scene: &Scene, head: &HeadName, ahead_s: i32) -> Result<Fault, DrillError> {
-    let pid = server_pid(scene)?;
+pub fn jump(environment: &Environment, head: &HeadName, ahead_s: i32) -> Result<Fault, DrillError> {
+    let pid = server_pid(environment)?;
     let direction = if ahead_s < 0 { "back" } else { "ahead" };
     let words = format!("the clock of {head} jumps {} s {direction}", ahead_s.abs());
     let mut fault = Fault::of_head(words, head);
-    scene.lab.set_clock(head, ahead_s)?;
-    let shown = scene.lab.must(&Who::Head(head.clone()), "date", &["+%s"])?;
+    environment.lab.set_clock(head, ahead_s)?;
+    let shown = environment
+        .lab
+        .must(&Who::Head(head.clone()), "date", &["+%s"])?;
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     let now = now.map_or(0, |since| since.as_secs()) as i64;
     let seen = shown.trim().parse::<i64>().unwrap_or(now) - now;

@@ -5,11 +5,11 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use units::HeadName;
 
+use crate::environment::Environment;
 use crate::error::DrillError;
 use crate::faults::Fault;
 use crate::health;
 use crate::moment::Moment;
-use crate::scene::Scene;
 
 /// How long a pool without a whole mirror may take to say that it is suspended.
 const SUSPENDED_WITHIN: Duration = Duration::from_secs(30);
@@ -28,15 +28,15 @@ const LOOK: Duration = Duration::from_millis(200);
 ///
 /// The lab does not do what it is told.
 pub fn harm(
-    scene: &Scene,
+    environment: &Environment,
     head: &HeadName,
     rng: &mut fastrand::Rng,
     how: &str,
 ) -> Result<Fault, DrillError> {
-    let disks = scene.disks(head);
+    let disks = environment.disks(head);
     let (name, _) = &disks[rng.usize(..disks.len())];
     let fault = Fault::begin(format!("{} {how}", name.display()));
-    write(scene, std::slice::from_ref(name), how)?;
+    write(environment, std::slice::from_ref(name), how)?;
     Ok(fault)
 }
 
@@ -50,30 +50,31 @@ const WORD: &str = "--missing-devices-are-not-newer";
 ///
 /// The lab does not do what it is told.
 pub fn lose_mirror(
-    scene: &mut Scene,
+    environment: &mut Environment,
     head: &HeadName,
     rng: &mut fastrand::Rng,
 ) -> Result<Fault, DrillError> {
-    let disks: Vec<PathBuf> = scene
+    let disks: Vec<PathBuf> = environment
         .disks(head)
         .into_iter()
         .map(|(name, _)| name)
         .collect();
     let mut legs = mirror(&disks, rng.usize(..disks.len() / 2)).to_vec();
     let mut fault = Fault::begin(format!("{} are gone", words_of(&legs)));
-    write(scene, &legs, "gone")?;
-    let is_suspended =
-        |scene: &Scene| status(scene, head).is_some_and(|text| health::is_suspended(&text));
-    if !wait(scene, SUSPENDED_WITHIN, is_suspended)? {
+    write(environment, &legs, "gone")?;
+    let is_suspended = |environment: &Environment| {
+        status(environment, head).is_some_and(|text| health::is_suspended(&text))
+    };
+    if !wait(environment, SUSPENDED_WITHIN, is_suspended)? {
         fault
             .complaints
             .push("the pool is not suspended without a mirror".to_owned());
     }
     let suspended = Moment::now();
-    scene.client.listen(DARK)?;
-    if scene
+    environment.client.listen(DARK)?;
+    if environment
         .client
-        .story
+        .seen
         .all_answered_since(Moment(suspended.0 + LAST_ANSWERS_S))
     {
         fault
@@ -81,17 +82,17 @@ pub fn lose_mirror(
             .push("I/O went on without a mirror".to_owned());
     }
     let back = legs.remove(rng.usize(..legs.len()));
-    write(scene, &legs, "gone")?;
-    scene.client.listen(DARK)?;
+    write(environment, &legs, "gone")?;
+    environment.client.listen(DARK)?;
     let is_alone = rng.bool();
     let then = if is_alone { "alone" } else { "then the other" };
     let words = format!("; {} is back, {then}", back.display());
     fault.words.push_str(&words);
     if !is_alone {
-        write(scene, &[], "")?;
+        write(environment, &[], "")?;
     }
     fault.acted_at = Moment::now();
-    if !clear(scene, head)? {
+    if !clear(environment, head)? {
         let words = format!(
             "the pool cannot be cleared with {} back, {then}",
             back.display()
@@ -100,8 +101,8 @@ pub fn lose_mirror(
     }
     let answers_from = Moment::now();
     if is_alone
-        && !wait(scene, BACK_WITHIN, |scene| {
-            scene.client.story.all_answered_since(answers_from)
+        && !wait(environment, BACK_WITHIN, |environment| {
+            environment.client.seen.all_answered_since(answers_from)
         })?
     {
         let words = "I/O does not go on with one disk of the mirror".to_owned();
@@ -116,51 +117,51 @@ pub fn lose_mirror(
 /// # Errors
 ///
 /// The lab does not do what it is told.
-pub fn mend(scene: &mut Scene, fault: &mut Fault) -> Result<(), DrillError> {
-    write(scene, &[], "")?;
-    let Some(head) = scene.serving()? else {
+pub fn mend(environment: &mut Environment, fault: &mut Fault) -> Result<(), DrillError> {
+    write(environment, &[], "")?;
+    let Some(head) = environment.serving()? else {
         return Ok(());
     };
-    let is_whole = |scene: &Scene| scene.devices_unwell(&head).is_none();
+    let is_whole = |environment: &Environment| environment.devices_unwell(&head).is_none();
     let since_ms = wall_clock_ms(fault.at);
-    let stays_out = |scene: &Scene| {
-        let words = ["pool", "events", scene.pool.as_str(), "--json"];
-        let events = scene.bulkhead(&head, &words);
+    let stays_out = |environment: &Environment| {
+        let words = ["pool", "events", environment.pool.as_str(), "--json"];
+        let events = environment.bulkhead(&head, &words);
         events.is_ok_and(|events| health::stays_out(&events, since_ms))
     };
-    if wait(scene, BACK_WITHIN, |scene| {
-        is_whole(scene) || stays_out(scene)
+    if wait(environment, BACK_WITHIN, |environment| {
+        is_whole(environment) || stays_out(environment)
     })? {
-        if !is_whole(scene) {
-            clear(scene, &head)?;
+        if !is_whole(environment) {
+            clear(environment, &head)?;
         }
         return Ok(());
     }
-    let why = scene.devices_unwell(&head).unwrap_or_default();
+    let why = environment.devices_unwell(&head).unwrap_or_default();
     fault.complaints.push(format!(
         "a disk that answers again is not brought back: {why}"
     ));
-    clear(scene, &head).map(drop)
+    clear(environment, &head).map(drop)
 }
 
 /// Has the pool cleared, again where that is too early, and with the word where it asks for that; whether it was.
-fn clear(scene: &mut Scene, head: &HeadName) -> Result<bool, DrillError> {
-    wait(scene, BACK_WITHIN, |scene| {
-        let pool = scene.pool.to_string();
+fn clear(environment: &mut Environment, head: &HeadName) -> Result<bool, DrillError> {
+    wait(environment, BACK_WITHIN, |environment| {
+        let pool = environment.pool.to_string();
         let clear = ["pool", "clear", &pool, WORD];
-        match scene.bulkhead(head, &clear[..3]) {
+        match environment.bulkhead(head, &clear[..3]) {
             Ok(_) => true,
             Err(error) if units::chain(&error).contains(WORD) => {
-                scene.bulkhead(head, &clear).is_ok()
+                environment.bulkhead(head, &clear).is_ok()
             }
             Err(_) => false,
         }
     })
 }
 
-fn status(scene: &Scene, head: &HeadName) -> Option<String> {
-    let words = ["pool", "status", scene.pool.as_str(), "--json"];
-    scene.bulkhead(head, &words).ok()
+fn status(environment: &Environment, head: &HeadName) -> Option<String> {
+    let words = ["pool", "status", environment.pool.as_str(), "--json"];
+    environment.bulkhead(head, &words).ok()
 }
 
 /// When that was, in milliseconds since 1970.
@@ -171,16 +172,16 @@ fn wall_clock_ms(moment: Moment) -> u64 {
 
 /// Listens to the clients until it is so; whether it was in time.
 fn wait(
-    scene: &mut Scene,
+    environment: &mut Environment,
     limit: Duration,
-    is_so: impl Fn(&Scene) -> bool,
+    is_so: impl Fn(&Environment) -> bool,
 ) -> Result<bool, DrillError> {
     let deadline = Moment::now().after(limit);
-    while !is_so(scene) {
+    while !is_so(environment) {
         if Moment::now() > deadline {
             return Ok(false);
         }
-        scene.client.listen(LOOK)?;
+        environment.client.listen(LOOK)?;
     }
     Ok(true)
 }
@@ -197,11 +198,11 @@ fn words_of(disks: &[PathBuf]) -> String {
     names.collect::<Vec<_>>().join(" and ")
 }
 
-fn write(scene: &Scene, disks: &[PathBuf], how: &str) -> Result<(), DrillError> {
+fn write(environment: &Environment, disks: &[PathBuf], how: &str) -> Result<(), DrillError> {
     let lines = disks
         .iter()
         .map(|disk| format!("{} {how}\n", disk.display()));
-    let path = scene.lab.leg_faults(&scene.pool);
+    let path = environment.lab.leg_faults(&environment.pool);
     std::fs::write(path, lines.collect::<String>())
         .map_err(DrillError::io("write the faults of disks"))
 }

@@ -12,11 +12,11 @@ use units::{HeadName, NetworkName};
 use crate::catalogue::{Drill, SLOW_BMC_MS};
 use crate::clock::{self, JUMP_S};
 use crate::disks;
+use crate::environment::Environment;
 use crate::error::DrillError;
 use crate::file;
 use crate::memory;
 use crate::moment::Moment;
-use crate::scene::Scene;
 use crate::watch::owners_now;
 
 /// How long heads stay without power when all lost it.
@@ -124,91 +124,91 @@ fn client_networks(appliance: &appliance::Appliance, pool: &units::PoolName) -> 
 /// The lab does not do what it is told.
 pub fn strike(
     drill: Drill,
-    scene: &mut Scene,
+    environment: &mut Environment,
     head: &HeadName,
     rng: &mut fastrand::Rng,
 ) -> Result<Fault, DrillError> {
     match drill {
         Drill::ActivePower => {
             let fault = Fault::of_head(format!("{head} loses its power"), head);
-            scene.lab.power(head, Power::Off)?;
+            environment.lab.power(head, Power::Off)?;
             Ok(fault)
         }
         Drill::PowerBlinks => {
             let dark_ms = rng.u64(..BLINK_MS_MAX);
             let words = format!("{head} loses its power, and gets it back {dark_ms} ms later");
             let mut fault = Fault::of_head(words, head);
-            scene.lab.power(head, Power::Off)?;
-            scene.client.listen(Duration::from_millis(dark_ms))?;
-            scene.lab.power(head, Power::On)?;
+            environment.lab.power(head, Power::Off)?;
+            environment.client.listen(Duration::from_millis(dark_ms))?;
+            environment.lab.power(head, Power::On)?;
             fault.acted_at = Moment::now();
             Ok(fault)
         }
         Drill::PassivePower => {
-            let other = other_head(scene, head, rng);
+            let other = other_head(environment, head, rng);
             let fault = Fault::of_head(format!("{other} loses its power"), &other);
-            scene.lab.power(&other, Power::Off)?;
+            environment.lab.power(&other, Power::Off)?;
             Ok(fault)
         }
-        Drill::ServerKilled => signal_server(scene, Signal::KILL, "is killed"),
-        Drill::ServerFrozen => signal_server(scene, Signal::STOP, "is stopped"),
-        Drill::MemoryExhausted => memory::exhaust(scene, head),
+        Drill::ServerKilled => signal_server(environment, Signal::KILL, "is killed"),
+        Drill::ServerFrozen => signal_server(environment, Signal::STOP, "is stopped"),
+        Drill::MemoryExhausted => memory::exhaust(environment, head),
         Drill::HeadFrozen => {
             let fault = Fault::of_head(format!("{head} stands still"), head);
-            scene.lab.freeze(head)?;
+            environment.lab.freeze(head)?;
             Ok(fault)
         }
         Drill::AllLinksCut => {
             let fault = Fault::of_head(format!("{head} loses all links"), head);
-            scene.lab.cut(head, &[])?;
+            environment.lab.cut(head, &[])?;
             Ok(fault)
         }
-        Drill::OneLinkCut | Drill::OneNetworkDown => cut_network(drill, scene, head, rng),
-        Drill::FenceDead => lose_head_and_fencing(scene, head),
-        Drill::DiskFails => disks::harm(scene, head, rng, "read=eio write=eio flush=eio"),
-        Drill::DiskHangs => disks::harm(scene, head, rng, "hang"),
-        Drill::DiskSlow => disks::harm(scene, head, rng, &format!("delay={SLOW_DISK_MS}")),
-        Drill::BothLegsGone => disks::lose_mirror(scene, head, rng),
+        Drill::OneLinkCut | Drill::OneNetworkDown => cut_network(drill, environment, head, rng),
+        Drill::FenceDead => lose_head_and_fencing(environment, head),
+        Drill::DiskFails => disks::harm(environment, head, rng, "read=eio write=eio flush=eio"),
+        Drill::DiskHangs => disks::harm(environment, head, rng, "hang"),
+        Drill::DiskSlow => disks::harm(environment, head, rng, &format!("delay={SLOW_DISK_MS}")),
+        Drill::BothLegsGone => disks::lose_mirror(environment, head, rng),
         Drill::BmcSlow => {
             let delay = Duration::from_millis(SLOW_BMC_MS.into());
-            scene.lab.set_bmc_delay(head, delay)?;
+            environment.lab.set_bmc_delay(head, delay)?;
             let fault = Fault::of_head(format!("{head} stands still, its BMC is slow"), head);
-            scene.lab.freeze(head)?;
+            environment.lab.freeze(head)?;
             Ok(fault)
         }
         Drill::BmcDead => {
-            scene.lab.set_bmc_dead(head, true)?;
+            environment.lab.set_bmc_dead(head, true)?;
             let fault = Fault::of_head(
                 format!("{head} stands still, and its BMC answers nothing"),
                 head,
             );
-            scene.lab.freeze(head)?;
+            environment.lab.freeze(head)?;
             Ok(fault)
         }
         Drill::Move => {
-            let other = other_head(scene, head, rng);
-            hand_over(scene, head, &other)
+            let other = other_head(environment, head, rng);
+            hand_over(environment, head, &other)
         }
         Drill::MoveBack => {
-            let home = home(scene).unwrap_or_else(|| other_head(scene, head, rng));
-            hand_over(scene, head, &home)
+            let home = home(environment).unwrap_or_else(|| other_head(environment, head, rng));
+            hand_over(environment, head, &home)
         }
         Drill::BothPowerCycled => {
             let mut fault =
                 Fault::begin("all heads lose their power, and get it back a second later");
-            for one in scene.lab.heads() {
-                scene.lab.power(&one, Power::Off)?;
+            for one in environment.lab.heads() {
+                environment.lab.power(&one, Power::Off)?;
             }
-            scene.client.listen(DARK)?;
-            for one in scene.lab.heads() {
-                scene.lab.power(&one, Power::On)?;
+            environment.client.listen(DARK)?;
+            for one in environment.lab.heads() {
+                environment.lab.power(&one, Power::On)?;
             }
             fault.acted_at = Moment::now();
             Ok(fault)
         }
-        Drill::FileChanges => file::change(scene),
-        Drill::ClockJump => clock::jump(scene, head, JUMP_S),
-        Drill::ClockJumpBack => clock::jump(scene, head, -JUMP_S),
+        Drill::FileChanges => file::change(environment),
+        Drill::ClockJump => clock::jump(environment, head, JUMP_S),
+        Drill::ClockJumpBack => clock::jump(environment, head, -JUMP_S),
     }
 }
 
@@ -219,60 +219,66 @@ pub fn strike(
 /// It cannot be moved.
 pub fn prepare(
     drill: Drill,
-    scene: &mut Scene,
+    environment: &mut Environment,
     head: &HeadName,
     rng: &mut fastrand::Rng,
 ) -> Result<HeadName, DrillError> {
-    let home = home(scene).unwrap_or_else(|| head.clone());
+    let home = home(environment).unwrap_or_else(|| head.clone());
     let wanted = match drill {
-        Drill::MoveBack => other_head(scene, &home, rng),
+        Drill::MoveBack => other_head(environment, &home, rng),
         _ => home,
     };
     if wanted == *head {
         return Ok(wanted);
     }
-    hand_over(scene, head, &wanted)?;
-    scene.settle()
+    hand_over(environment, head, &wanted)?;
+    environment.settle()
 }
 
-fn home(scene: &Scene) -> Option<HeadName> {
-    scene.lab.appliance().pools[&scene.pool].home.clone()
+fn home(environment: &Environment) -> Option<HeadName> {
+    environment.lab.appliance().pools[&environment.pool]
+        .home
+        .clone()
 }
 
-/// Takes back what does not end by itself. What heads, cables and power need is done while the scene settles.
+/// Takes back what does not end by itself. What heads, cables and power need is done while the environment settles.
 ///
 /// # Errors
 ///
 /// The lab does not do what it is told.
-pub fn undo(drill: Drill, scene: &mut Scene, fault: &mut Fault) -> Result<(), DrillError> {
+pub fn undo(
+    drill: Drill,
+    environment: &mut Environment,
+    fault: &mut Fault,
+) -> Result<(), DrillError> {
     match drill {
         Drill::DiskFails | Drill::DiskHangs | Drill::DiskSlow | Drill::BothLegsGone => {
-            disks::mend(scene, fault)?;
+            disks::mend(environment, fault)?;
         }
         Drill::BmcSlow => {
             if let Some(head) = &fault.victim {
-                scene.lab.set_bmc_delay(head, Duration::ZERO)?;
+                environment.lab.set_bmc_delay(head, Duration::ZERO)?;
             }
-            thaw(scene, fault)?;
+            thaw(environment, fault)?;
         }
         Drill::FenceDead => {
             if let Some(head) = &fault.victim {
-                reach_fence_devices(scene, head, true)?;
+                reach_fence_devices(environment, head, true)?;
             }
         }
         Drill::BmcDead => {
             if let Some(head) = &fault.victim {
-                scene.lab.set_bmc_dead(head, false)?;
+                environment.lab.set_bmc_dead(head, false)?;
             }
-            thaw(scene, fault)?;
+            thaw(environment, fault)?;
         }
         Drill::ClockJump | Drill::ClockJumpBack => {
             if let Some(head) = &fault.victim {
-                scene.lab.set_clock(head, 0)?;
+                environment.lab.set_clock(head, 0)?;
             }
         }
         Drill::MemoryExhausted => {
-            if let Some(exhausted) = scene.exhausted.take() {
+            if let Some(exhausted) = environment.exhausted.take() {
                 let kills = exhausted.end()?;
                 fault
                     .words
@@ -284,30 +290,34 @@ pub fn undo(drill: Drill, scene: &mut Scene, fault: &mut Fault) -> Result<(), Dr
                 }
             }
         }
-        Drill::HeadFrozen => thaw(scene, fault)?,
-        Drill::FileChanges => file::change_back(scene, fault)?,
+        Drill::HeadFrozen => thaw(environment, fault)?,
+        Drill::FileChanges => file::change_back(environment, fault)?,
         _ => {}
     }
     Ok(())
 }
 
 /// The head wakes up, if it still has power.
-fn thaw(scene: &Scene, fault: &Fault) -> Result<(), DrillError> {
+fn thaw(environment: &Environment, fault: &Fault) -> Result<(), DrillError> {
     match &fault.victim {
-        Some(head) => Ok(scene.lab.thaw(head)?),
+        Some(head) => Ok(environment.lab.thaw(head)?),
         None => Ok(()),
     }
 }
 
-fn other_head(scene: &Scene, head: &HeadName, rng: &mut fastrand::Rng) -> HeadName {
-    let appliance = scene.lab.appliance();
-    let mut others = appliance.heads_of(&appliance.pools[&scene.pool]);
+fn other_head(environment: &Environment, head: &HeadName, rng: &mut fastrand::Rng) -> HeadName {
+    let appliance = environment.lab.appliance();
+    let mut others = appliance.heads_of(&appliance.pools[&environment.pool]);
     others.retain(|other| other != head);
     others[rng.usize(..others.len())].clone()
 }
 
-fn signal_server(scene: &Scene, signal: Signal, verb: &str) -> Result<Fault, DrillError> {
-    let pid = server_pid(scene)?;
+fn signal_server(
+    environment: &Environment,
+    signal: Signal,
+    verb: &str,
+) -> Result<Fault, DrillError> {
+    let pid = server_pid(environment)?;
     let fault = Fault::begin(format!("the pool's server, process {pid}, {verb}"));
     let pid = Pid::from_raw(pid).expect("processes have numbers above 0");
     kill_process(pid, signal)
@@ -316,9 +326,9 @@ fn signal_server(scene: &Scene, signal: Signal, verb: &str) -> Result<Fault, Dri
 }
 
 /// The process that has the pool's disks, as this machine numbers it.
-pub(crate) fn server_pid(scene: &Scene) -> Result<i32, DrillError> {
-    let head = scene.lab.heads().remove(0);
-    let files: Vec<PathBuf> = scene
+pub(crate) fn server_pid(environment: &Environment) -> Result<i32, DrillError> {
+    let head = environment.lab.heads().remove(0);
+    let files: Vec<PathBuf> = environment
         .disks(&head)
         .into_iter()
         .map(|(_, file)| file)
@@ -330,61 +340,68 @@ pub(crate) fn server_pid(scene: &Scene) -> Result<i32, DrillError> {
 
 fn cut_network(
     drill: Drill,
-    scene: &Scene,
+    environment: &Environment,
     head: &HeadName,
     rng: &mut fastrand::Rng,
 ) -> Result<Fault, DrillError> {
-    let networks = client_networks(scene.lab.appliance(), &scene.pool);
+    let networks = client_networks(environment.lab.appliance(), &environment.pool);
     let network = networks[rng.usize(..networks.len())].clone();
     let heads = match drill {
         Drill::OneLinkCut => vec![head.clone()],
-        _ => scene.lab.heads(),
+        _ => environment.lab.heads(),
     };
     let fault = match drill {
         Drill::OneLinkCut => Fault::begin(format!("{head} loses its link to {network}")),
         _ => Fault::begin(format!("the network {network} is gone")),
     };
     for head in &heads {
-        scene.lab.cut(head, std::slice::from_ref(&network))?;
+        environment.lab.cut(head, std::slice::from_ref(&network))?;
     }
     Ok(fault)
 }
 
-fn hand_over(scene: &Scene, from: &HeadName, to: &HeadName) -> Result<Fault, DrillError> {
+fn hand_over(
+    environment: &Environment,
+    from: &HeadName,
+    to: &HeadName,
+) -> Result<Fault, DrillError> {
     let mut fault = Fault::begin(format!("the pool is moved from {from} to {to}"));
     // As an operator does, from the head that is there anyway.
     let machine = Local {
-        prefix: scene.lab.enter(&Who::Head(from.clone()))?,
+        prefix: environment.lab.enter(&Who::Head(from.clone()))?,
     };
-    cluster::hand_over(&machine, scene.lab.appliance(), &scene.pool, to)?;
+    cluster::hand_over(&machine, environment.lab.appliance(), &environment.pool, to)?;
     fault.acted_at = Moment::now();
     Ok(fault)
 }
 
 /// A head dies with everything that could power it off. Nothing may happen until a person, who stands before
 /// it, says so.
-fn lose_head_and_fencing(scene: &mut Scene, head: &HeadName) -> Result<Fault, DrillError> {
-    reach_fence_devices(scene, head, false)?;
+fn lose_head_and_fencing(
+    environment: &mut Environment,
+    head: &HeadName,
+) -> Result<Fault, DrillError> {
+    reach_fence_devices(environment, head, false)?;
     let mut fault = Fault::of_head(format!("{head} and its fence devices are gone"), head);
-    scene.lab.power(head, Power::Off)?;
-    scene.client.listen(UNCONFIRMED)?;
-    if let Some(other) = scene.serving()?.filter(|other| other != head) {
+    environment.lab.power(head, Power::Off)?;
+    environment.client.listen(UNCONFIRMED)?;
+    if let Some(other) = environment.serving()?.filter(|other| other != head) {
         fault.complaints.push(format!(
             "{other} took the pool without a confirmed power-off"
         ));
     }
-    if scene
+    if environment
         .client
-        .story
+        .seen
         .all_answered_since(Moment(fault.at.0 + 1.0))
     {
         fault
             .complaints
             .push("I/O went on without a confirmed power-off".to_owned());
     }
-    let witnesses = survivors(scene, head);
+    let witnesses = survivors(environment, head);
     let alarm = Invocation::new("crm_mon", &["-1", "--output-as=xml", "--fence-history=3"]);
-    let output = machine_of(scene, &witnesses[0])?
+    let output = machine_of(environment, &witnesses[0])?
         .run(&alarm)
         .map_err(lab::LabError::from)?;
     if !is_alarm(&output.text(), head) {
@@ -394,7 +411,7 @@ fn lose_head_and_fencing(scene: &mut Scene, head: &HeadName) -> Result<Fault, Dr
     }
     let confirm = Invocation::new("stonith_admin", &["--confirm", head.as_str()]);
     fault.acted_at = Moment::now();
-    let output = machine_of(scene, &witnesses[0])?
+    let output = machine_of(environment, &witnesses[0])?
         .run(&confirm)
         .map_err(lab::LabError::from)?;
     if output.code != 0 {
@@ -423,25 +440,25 @@ fn is_alarm(crm_mon: &str, head: &HeadName) -> bool {
         .any(|line| is_told(line) || is_unclean(line))
 }
 
-fn survivors(scene: &Scene, victim: &HeadName) -> Vec<HeadName> {
-    let mut heads = scene.lab.heads();
+fn survivors(environment: &Environment, victim: &HeadName) -> Vec<HeadName> {
+    let mut heads = environment.lab.heads();
     heads.retain(|head| head != victim);
     heads
 }
 
-fn machine_of(scene: &Scene, head: &HeadName) -> Result<Local, DrillError> {
+fn machine_of(environment: &Environment, head: &HeadName) -> Result<Local, DrillError> {
     Ok(Local {
-        prefix: scene.lab.enter(&Who::Head(head.clone()))?,
+        prefix: environment.lab.enter(&Who::Head(head.clone()))?,
     })
 }
 
 /// Lets the other heads reach whatever can power `victim` off, or not any more.
 fn reach_fence_devices(
-    scene: &Scene,
+    environment: &Environment,
     victim: &HeadName,
     reachable: bool,
 ) -> Result<(), DrillError> {
-    let appliance = scene.lab.appliance();
+    let appliance = environment.lab.appliance();
     let Some(fencing) = &appliance.heads[victim].fencing else {
         return Ok(());
     };
@@ -452,11 +469,11 @@ fn reach_fence_devices(
         .filter_map(|outlet| appliance.pdus.get(&outlet.pdu));
     let addresses: Vec<_> = bmc.chain(pdus.map(|pdu| pdu.address)).collect();
     let verb = if reachable { "del" } else { "add" };
-    for head in survivors(scene, victim) {
+    for head in survivors(environment, victim) {
         for address in &addresses {
             let address = address.to_string();
             let route = ["route", verb, "blackhole", &address];
-            let done = scene.lab.must(&Who::Head(head.clone()), "ip", &route);
+            let done = environment.lab.must(&Who::Head(head.clone()), "ip", &route);
             // A head that booted meanwhile has no such route any more.
             if let Err(error) = done {
                 if !reachable {

@@ -1,8 +1,8 @@
 //! Changes of the appliance file: before a drill, and as the fault of one.
 
+use crate::environment::Environment;
 use crate::error::DrillError;
 use crate::faults::{Fault, server_pid};
-use crate::scene::Scene;
 
 /// What a drill with another profile reads: the file's text with that profile in it.
 pub fn with_profile(text: &str, profile: &str) -> String {
@@ -27,34 +27,34 @@ pub fn with_profile(text: &str, profile: &str) -> String {
 
 /// Applies the file with other time-outs to the running pair, as an administrator does. Nothing may be left to do
 /// afterwards, and the pool's server must not notice.
-pub(crate) fn change(scene: &Scene) -> Result<Fault, DrillError> {
-    let text = scene.lab.file_text()?;
-    let profile = match scene.lab.appliance().timeouts.profile {
+pub(crate) fn change(environment: &Environment) -> Result<Fault, DrillError> {
+    let text = environment.lab.file_text()?;
+    let profile = match environment.lab.appliance().timeouts.profile {
         appliance::Profile::Fast => "conservative",
         _ => "fast",
     };
     let mut fault = Fault::begin(format!(
         "the appliance file wants the profile {profile}, and is applied"
     ));
-    apply(scene, &with_profile(&text, profile), &mut fault)?;
+    apply(environment, &with_profile(&text, profile), &mut fault)?;
     Ok(fault)
 }
 
 /// Applies the file as it was.
-pub(crate) fn change_back(scene: &Scene, fault: &mut Fault) -> Result<(), DrillError> {
-    let text = scene.lab.file_text()?;
-    apply(scene, &text, fault)
+pub(crate) fn change_back(environment: &Environment, fault: &mut Fault) -> Result<(), DrillError> {
+    let text = environment.lab.file_text()?;
+    apply(environment, &text, fault)
 }
 
-fn apply(scene: &Scene, text: &str, fault: &mut Fault) -> Result<(), DrillError> {
-    let server = server_pid(scene)?;
-    let left = scene.lab.apply_file(text)?;
+fn apply(environment: &Environment, text: &str, fault: &mut Fault) -> Result<(), DrillError> {
+    let server = server_pid(environment)?;
+    let left = environment.lab.apply_file(text)?;
     if !left.is_empty() {
         fault
             .complaints
             .push(format!("a second plan is not empty: {left}"));
     }
-    if server_pid(scene)? != server {
+    if server_pid(environment)? != server {
         fault
             .complaints
             .push("the pool's server is another process now".to_owned());

@@ -1,8 +1,8 @@
 //! Drills: faults made on purpose in a lab, while stock initiators work, with a verdict on what the
 //! clients saw, measured against what is promised.
 //!
-//! `catalogue` names the drills, `faults` makes them, `run` does them round by round in a `scene`. What the
-//! clients tell becomes a `story`, logs become a `timeline`, `watch` looks for double imports; `promise`
+//! `catalogue` names the drills, `faults` makes them, `run` does them round by round in a `environment`. What the
+//! clients tell becomes a `seen`, logs become a `timeline`, `watch` looks for double imports; `promise`
 //! judges, `report` sums up. The last five know no lab. `beside` are the other pools, with clients of their own.
 
 #![forbid(unsafe_code)]
@@ -10,10 +10,12 @@
 mod beside;
 mod catalogue;
 mod client;
+mod client_events;
 mod clock;
-mod crowd;
 mod disks;
+mod environment;
 mod error;
+mod extra_volumes;
 mod faults;
 mod file;
 mod health;
@@ -23,15 +25,13 @@ mod promise;
 mod report;
 mod round;
 mod run;
-mod scene;
-mod story;
 mod timeline;
 mod watch;
 
 pub use catalogue::{Drill, UnknownDrill};
 pub use client::Clients;
-pub use crowd::MORE_VOLUMES_MAX;
 pub use error::DrillError;
+pub use extra_volumes::MORE_VOLUMES_MAX;
 pub use file::with_profile;
 pub use promise::{Bounds, Broken, Expectation, Fencing, Kind, Place, Promise};
 pub use report::{DrillReport, JudgedRound, Report};

@@ -8,9 +8,9 @@ use cluster::process::{Invocation, run};
 use lab::{MemoryGroup, Who};
 use units::HeadName;
 
+use crate::environment::Environment;
 use crate::error::DrillError;
 use crate::faults::{Fault, server_pid};
-use crate::scene::Scene;
 
 /// How much more the head gets than its programs hold: the kernel keeps some of their files in it.
 const SPARE_BYTES: u64 = 64 << 20;
@@ -31,11 +31,15 @@ pub struct Exhausted {
 
 impl Exhausted {
     /// Bounds the memory of `head`, and starts what takes it.
-    fn begin(scene: &Scene, head: &HeadName, group: MemoryGroup) -> Result<Self, DrillError> {
+    fn begin(
+        environment: &Environment,
+        head: &HeadName,
+        group: MemoryGroup,
+    ) -> Result<Self, DrillError> {
         let failed = |what: &'static str| DrillError::io(what);
         let kills_before = group.kills().map_err(failed("count what was killed"))?;
         let held = group.held_bytes().map_err(failed("read a head's memory"))?;
-        let enter = scene.lab.enter(&Who::Head(head.clone()))?;
+        let enter = environment.lab.enter(&Who::Head(head.clone()))?;
         group
             .limit(Some(held + SPARE_BYTES))
             .map_err(failed("bound a head's memory"))?;
@@ -72,18 +76,18 @@ impl Exhausted {
 }
 
 /// Makes the fault.
-pub fn exhaust(scene: &mut Scene, head: &HeadName) -> Result<Fault, DrillError> {
-    let Some(group) = scene.lab.memory_group(head) else {
-        return exhaust_server(scene);
+pub fn exhaust(environment: &mut Environment, head: &HeadName) -> Result<Fault, DrillError> {
+    let Some(group) = environment.lab.memory_group(head) else {
+        return exhaust_server(environment);
     };
     let fault = Fault::begin(format!("a program takes all memory of {head}"));
-    scene.exhausted = Some(Exhausted::begin(scene, head, group)?);
+    environment.exhausted = Some(Exhausted::begin(environment, head, group)?);
     Ok(fault)
 }
 
 /// Lets the server have no more memory than it has.
-fn exhaust_server(scene: &Scene) -> Result<Fault, DrillError> {
-    let pid = server_pid(scene)?;
+fn exhaust_server(environment: &Environment) -> Result<Fault, DrillError> {
+    let pid = server_pid(environment)?;
     let read = std::fs::read_to_string(format!("/proc/{pid}/statm"));
     let statm = read.map_err(DrillError::io("read how much memory the server has"))?;
     let pages: u64 = statm

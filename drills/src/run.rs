@@ -10,17 +10,17 @@ use units::{HeadName, PoolName};
 use crate::beside::BesideRound;
 use crate::catalogue::Drill;
 use crate::client::Clients;
+use crate::client_events::ClientEvents;
+use crate::environment::{Environment, LogEnds, serving_head};
 use crate::error::DrillError;
 use crate::faults::{Fault, possible, prepare, strike, undo};
 use crate::moment::Moment;
 use crate::promise::{Kind, Promise};
 use crate::report::{DrillReport, JudgedRound, Report};
 use crate::round::Round;
-use crate::scene::{LogEnds, Scene, serving_head};
-use crate::story::Story;
 use crate::timeline::{Mark, Step, merge};
 
-/// The fault comes at a random moment after the scene has settled, between these.
+/// The fault comes at a random moment after the environment has settled, between these.
 const CALM: (Duration, Duration) = (Duration::from_millis(300), Duration::from_millis(2_300));
 /// How long I/O may take to come back.
 const RETURN_LIMIT: Duration = Duration::from_secs(180);
@@ -97,7 +97,7 @@ pub fn run(options: &Options, tell: &mut dyn FnMut(Progress<'_>)) -> Result<Repo
         seed: options.seed,
         drills: Vec::new(),
     };
-    let mut scene = Scene::begin(
+    let mut environment = Environment::begin(
         lab.get().clone(),
         pool.clone(),
         options.clients,
@@ -115,7 +115,7 @@ pub fn run(options: &Options, tell: &mut dyn FnMut(Progress<'_>)) -> Result<Repo
         let mut rounds = Vec::new();
         for number in 0..options.rounds {
             let seed = options.seed.wrapping_add(number.into());
-            let round = one_round(&mut scene, *drill, seed, options.load)?;
+            let round = one_round(&mut environment, *drill, seed, options.load)?;
             let judged = JudgedRound::new(round, &drill.expectation(), promise);
             tell(Progress::Round(&judged));
             rounds.push(judged);
@@ -124,7 +124,7 @@ pub fn run(options: &Options, tell: &mut dyn FnMut(Progress<'_>)) -> Result<Repo
             .drills
             .push(DrillReport::new(*drill, promise, rounds));
     }
-    drop(scene);
+    drop(environment);
     lab.end()?;
     Ok(report)
 }
@@ -196,53 +196,58 @@ fn promise(appliance: &appliance::Appliance, budget_s: Option<u32>) -> Promise {
     }
 }
 
-fn one_round(scene: &mut Scene, drill: Drill, seed: u64, load: bool) -> Result<Round, DrillError> {
+fn one_round(
+    environment: &mut Environment,
+    drill: Drill,
+    seed: u64,
+    load: bool,
+) -> Result<Round, DrillError> {
     let mut rng = fastrand::Rng::with_seed(seed);
-    let head = scene.settle()?;
-    let head = prepare(drill, scene, &head, &mut rng)?;
-    scene.watch.findings();
+    let head = environment.settle()?;
+    let head = prepare(drill, environment, &head, &mut rng)?;
+    environment.watch.findings();
     let _busy = load.then(Busy::begin);
     let calm_ms = rng.u64(CALM.0.as_millis() as u64..CALM.1.as_millis() as u64);
-    scene.client.listen(Duration::from_millis(calm_ms))?;
+    environment.client.listen(Duration::from_millis(calm_ms))?;
     if load {
-        scene.client.listen(WARM_UP)?;
+        environment.client.listen(WARM_UP)?;
     }
-    scene.client.story.begin_round();
-    let beside_before = begin_beside(scene)?;
-    let ends = scene.log_ends();
+    environment.client.seen.begin_round();
+    let beside_before = begin_beside(environment)?;
+    let ends = environment.log_ends();
     let mut round = Round::new(drill.name(), seed, head.clone());
 
-    let mut fault = strike(drill, scene, &head, &mut rng)?;
-    let came_back = wait(scene, drill, &fault)?;
+    let mut fault = strike(drill, environment, &head, &mut rng)?;
+    let came_back = wait(environment, drill, &fault)?;
     let returned = Moment::now();
     round.waited_s = returned.since(fault.acted_at);
-    round.served_after = wait_served(scene)?;
-    undo(drill, scene, &mut fault)?;
-    verify(scene, &mut round)?;
-    collect(scene, drill, &mut round, &fault, &ends, came_back);
-    round.beside = end_beside(scene, beside_before, &fault)?;
+    round.served_after = wait_served(environment)?;
+    undo(drill, environment, &mut fault)?;
+    verify(environment, &mut round)?;
+    collect(environment, drill, &mut round, &fault, &ends, came_back);
+    round.beside = end_beside(environment, beside_before, &fault)?;
     Ok(round)
 }
 
 /// Who serves the other pools before the fault, in their order.
-fn begin_beside(scene: &mut Scene) -> Result<Vec<Option<HeadName>>, DrillError> {
-    if scene.beside.is_empty() {
+fn begin_beside(environment: &mut Environment) -> Result<Vec<Option<HeadName>>, DrillError> {
+    if environment.beside.is_empty() {
         return Ok(Vec::new());
     }
-    let state = scene.lab.cluster()?.unwrap_or_default();
-    let beside = scene.beside.iter_mut();
+    let state = environment.lab.cluster()?.unwrap_or_default();
+    let beside = environment.beside.iter_mut();
     beside.map(|one| one.begin_round(&state)).collect()
 }
 
 /// What became of the other pools.
 fn end_beside(
-    scene: &mut Scene,
+    environment: &mut Environment,
     before: Vec<Option<HeadName>>,
     fault: &Fault,
 ) -> Result<BTreeMap<PoolName, BesideRound>, DrillError> {
     let mut rounds = BTreeMap::new();
     let mut waited = Duration::ZERO;
-    for (beside, served_before) in scene.beside.iter_mut().zip(before) {
+    for (beside, served_before) in environment.beside.iter_mut().zip(before) {
         let began = Instant::now();
         // All of them together have the time that one has.
         let limit = RETURN_LIMIT.saturating_sub(waited);
@@ -250,7 +255,7 @@ fn end_beside(
         waited += began.elapsed();
         rounds.insert(beside.pool.clone(), round);
     }
-    if let Some(state) = scene.lab.cluster()? {
+    if let Some(state) = environment.lab.cluster()? {
         for (pool, round) in &mut rounds {
             round.served_after = serving_head(&state, pool);
         }
@@ -259,57 +264,59 @@ fn end_beside(
 }
 
 /// Waits until the fault has shown its effect, and I/O flows again; whether it does.
-fn wait(scene: &mut Scene, drill: Drill, fault: &Fault) -> Result<bool, DrillError> {
+fn wait(environment: &mut Environment, drill: Drill, fault: &Fault) -> Result<bool, DrillError> {
     let since = fault.acted_at;
     match drill.expectation().kind {
         Kind::Crash | Kind::CutOff => {
-            let is_over = |story: &Story| has_passed(story, fault.at);
-            if scene.client.listen_until(HIDDEN_WATCH, is_over)? {
+            let is_over = |seen: &ClientEvents| has_passed(seen, fault.at);
+            if environment.client.listen_until(HIDDEN_WATCH, is_over)? {
                 return Ok(true);
             }
             // Nothing was interrupted, or it lasts.
         }
-        Kind::Hidden => scene.client.listen(HIDDEN_WATCH)?,
-        Kind::Unbounded if drill == Drill::MemoryExhausted => scene.client.listen(HIDDEN_WATCH)?,
+        Kind::Hidden => environment.client.listen(HIDDEN_WATCH)?,
+        Kind::Unbounded if drill == Drill::MemoryExhausted => {
+            environment.client.listen(HIDDEN_WATCH)?
+        }
         Kind::Unbounded | Kind::Move => {}
     }
     let since = match drill.expectation().kind {
         Kind::Crash | Kind::CutOff | Kind::Hidden => Moment::now(),
         Kind::Unbounded | Kind::Move => since,
     };
-    scene
+    environment
         .client
-        .listen_until(RETURN_LIMIT, |story| story.all_answered_since(since))
+        .listen_until(RETURN_LIMIT, |seen| seen.all_answered_since(since))
 }
 
 /// Whether every initiator has been through a pause that began with the fault.
-fn has_passed(story: &Story, fault: Moment) -> bool {
+fn has_passed(seen: &ClientEvents, fault: Moment) -> bool {
     let begun = Moment(fault.0 + BEGINS_WITHIN_S);
     let passed = |initiator: &String| {
-        let mut gaps = story.gaps.iter();
+        let mut gaps = seen.gaps.iter();
         gaps.any(|(whose, from, to)| whose == initiator && *from <= begun && *to > begun)
     };
-    !story.last_answer.is_empty() && story.last_answer.keys().all(passed)
+    !seen.last_answer.is_empty() && seen.last_answer.keys().all(passed)
 }
 
-fn wait_served(scene: &mut Scene) -> Result<Option<HeadName>, DrillError> {
+fn wait_served(environment: &mut Environment) -> Result<Option<HeadName>, DrillError> {
     let deadline = Moment::now().after(SERVED_LIMIT);
     loop {
-        let head = scene.serving()?;
+        let head = environment.serving()?;
         if head.is_some() || Moment::now() > deadline {
             return Ok(head);
         }
-        scene.client.listen(Duration::from_millis(200))?;
+        environment.client.listen(Duration::from_millis(200))?;
     }
 }
 
-fn verify(scene: &mut Scene, round: &mut Round) -> Result<(), DrillError> {
-    scene.client.verify()?;
-    if !scene
+fn verify(environment: &mut Environment, round: &mut Round) -> Result<(), DrillError> {
+    environment.client.verify()?;
+    if !environment
         .client
-        .listen_until(VERIFY_LIMIT, |story| story.verified.is_some())?
+        .listen_until(VERIFY_LIMIT, |seen| seen.verified.is_some())?
     {
-        let refusals = &scene.client.story.refusals;
+        let refusals = &environment.client.seen.refusals;
         round.not_verified = Some(format!(
             "no end within {} s; {refusals:?}",
             VERIFY_LIMIT.as_secs()
@@ -320,7 +327,7 @@ fn verify(scene: &mut Scene, round: &mut Round) -> Result<(), DrillError> {
 
 /// Puts into the round what clients, logs and the watch have told.
 fn collect(
-    scene: &Scene,
+    environment: &Environment,
     drill: Drill,
     round: &mut Round,
     fault: &Fault,
@@ -328,28 +335,28 @@ fn collect(
     came_back: bool,
 ) {
     round.fault.clone_from(&fault.words);
-    let story = &scene.client.story;
-    let pauses = story.pauses(fault.at);
+    let seen = &environment.client.seen;
+    let pauses = seen.pauses(fault.at);
     if came_back {
         round.pauses_s = pauses
             .iter()
             .map(|(name, pause)| (name.clone(), pause.seconds))
             .collect();
     }
-    round.slowest_s = story.slowest_s;
-    round.errors.clone_from(&story.errors);
-    round.violations.clone_from(&story.violations);
-    round.refused_logins = story.refused_logins;
-    if let Some((_, counts)) = &story.verified {
+    round.slowest_s = seen.slowest_s;
+    round.errors.clone_from(&seen.errors);
+    round.violations.clone_from(&seen.violations);
+    round.refused_logins = seen.refused_logins;
+    if let Some((_, counts)) = &seen.verified {
         round.acknowledged = counts.values().map(|one| one.acknowledged).sum();
         round.repeated = counts.values().map(|one| one.repeated).sum();
     }
-    round.double_imports = scene.watch.findings();
+    round.double_imports = environment.watch.findings();
     round.complaints.clone_from(&fault.complaints);
-    let mut heads = scene.lab.heads();
+    let mut heads = environment.lab.heads();
     // A head that is struck may see the others as lost.
     heads.retain(|head| fault.victim.as_ref() != Some(head));
-    let (mut marks, fenced) = scene.told_since(ends, &heads, fault.at);
+    let (mut marks, fenced) = environment.told_since(ends, &heads, fault.at);
     round.fenced = fenced;
     let is_interrupted = came_back && drill.expectation().kind != Kind::Hidden;
     let interrupting = pauses.values().filter(|_| is_interrupted);
@@ -407,16 +414,14 @@ mod tests {
 
     #[test]
     fn a_takeover_is_over_when_every_initiator_has_been_through_its_pause() {
-        let mut story = Story::default();
+        let mut seen = ClientEvents::default();
         for name in ["iscsi", "nbd"] {
-            story.last_answer.insert(name.to_owned(), Moment(99.0));
+            seen.last_answer.insert(name.to_owned(), Moment(99.0));
         }
         let fault = Moment(10.0);
         let mut gap = |whose: &str, from, to| {
-            story
-                .gaps
-                .push((whose.to_owned(), Moment(from), Moment(to)));
-            has_passed(&story, fault)
+            seen.gaps.push((whose.to_owned(), Moment(from), Moment(to)));
+            has_passed(&seen, fault)
         };
         assert!(!gap("iscsi", 9.99, 11.0));
         assert!(

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use block_device::{Effort, MemoryDevice};
+use block_device::{WaitMode, MemoryDevice};
 use libfuzzer_sys::fuzz_target;
 use scsi::{
     Cdb, Command, DataOut, Executed, Identity, Lun, Nexus, NexusId, NoReservationStore, Outcome,
@@ -135,11 +135,11 @@ fuzz_target!(|input: &[u8]| {
                 DataOut::Bytes(take(&mut rest, bytes.min(offered) as usize))
             }
         };
-        let effort = if head[1] & 1 != 0 {
-            Effort::NoWait
+        let wait_mode = if head[1] & 1 != 0 {
+            WaitMode::NoWait
         } else {
-            Effort::MayBlock
+            WaitMode::MayBlock
         };
-        finish(target.execute(nexus, &command, data, effort));
+        finish(target.execute(nexus, &command, data, wait_mode));
     }
 });

@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use appliance::facts::{passwords_required, tls_required};
-use appliance::plan::{Change, HEAD_UNIT, Plan, Wish, empty_cib, merged};
+use appliance::plan::{Change, DesiredState, HEAD_UNIT, Plan, empty_cib, merged};
 use appliance::{Appliance, Layout, Pool, Severity};
 use cluster::machine::write_file;
 use rustix::fs::{FlockOperation, flock};
@@ -125,7 +125,7 @@ impl Lab {
                 self.create_pool(name, pool)?;
             }
         }
-        self.apply(&wish_of(self.appliance(), &options.file_text), progress)?;
+        self.apply(&desired_of(self.appliance(), &options.file_text), progress)?;
         if options.has_console {
             self.give_consoles(progress)?;
         }
@@ -164,7 +164,11 @@ impl Lab {
     }
 
     /// Sets the heads up and starts the cluster.
-    fn apply(&self, wish: &Wish, progress: &mut dyn FnMut(&str)) -> Result<(), LabError> {
+    fn apply(
+        &self,
+        desired: &DesiredState,
+        progress: &mut dyn FnMut(&str),
+    ) -> Result<(), LabError> {
         let machines = self.machines()?;
         if self
             .appliance()
@@ -175,20 +179,20 @@ impl Lab {
             progress("give the heads and the witness their certificates");
             self.certify()?;
         }
-        let cib = merged(&empty_cib(), &wish.cib).to_string();
+        let cib = merged(&empty_cib(), &desired.cib).to_string();
         for (head, machine) in &machines {
             let path = Path::new(CIB_PATH);
             write_file(machine.as_ref(), path, cib.as_bytes(), 0o600)
                 .map_err(|error| LabError::Supervisor(format!("write {CIB_PATH}: {error}")))?;
             self.must(&Who::Head(head.clone()), "chown", &[CIB_OWNER, CIB_PATH])?;
         }
-        let actual = cluster::observe(&machines, wish)?;
-        let plan = appliance::plan(wish, &actual);
+        let actual = cluster::observe(&machines, desired)?;
+        let plan = appliance::plan(desired, &actual);
         let mut step = |change: &Change| {
             let text = change.to_string();
             progress(text.lines().next().unwrap_or_default());
         };
-        Ok(cluster::apply(&machines, wish, &plan, &mut step)?)
+        Ok(cluster::apply(&machines, desired, &plan, &mut step)?)
     }
 
     /// Applies a changed appliance file to the running heads, as `bulkhead appliance apply` does, and returns what a
@@ -198,11 +202,14 @@ impl Lab {
     ///
     /// The file has errors, or a head does not take a change.
     pub fn apply_file(&self, text: &str) -> Result<Plan, LabError> {
-        let wish = wish_of(&understood(text, &mut |_| {})?, text);
+        let desired = desired_of(&understood(text, &mut |_| {})?, text);
         let machines = self.machines()?;
-        let plan = appliance::plan(&wish, &cluster::observe(&machines, &wish)?);
-        cluster::apply(&machines, &wish, &plan, &mut |_| {})?;
-        Ok(appliance::plan(&wish, &cluster::observe(&machines, &wish)?))
+        let plan = appliance::plan(&desired, &cluster::observe(&machines, &desired)?);
+        cluster::apply(&machines, &desired, &plan, &mut |_| {})?;
+        Ok(appliance::plan(
+            &desired,
+            &cluster::observe(&machines, &desired)?,
+        ))
     }
 
     fn create_pool(&self, name: &PoolName, pool: &Pool) -> Result<(), LabError> {
@@ -272,12 +279,12 @@ impl Lab {
 }
 
 /// What the heads of a lab should be.
-fn wish_of(appliance: &Appliance, text: &str) -> Wish {
+fn desired_of(appliance: &Appliance, text: &str) -> DesiredState {
     let layout = Layout {
         program: PathBuf::from(PROGRAM_IN_MACHINE),
         ..Layout::default()
     };
-    appliance::wish(appliance, text, &layout)
+    appliance::desired_state(appliance, text, &layout)
 }
 
 /// The file without mistakes that a check finds by itself.

@@ -4,7 +4,7 @@
 #ifndef BH_DIRECTORY_H
 #define	BH_DIRECTORY_H
 
-#include "past_caches.h"
+#include "uncached_read.h"
 
 #include <sys/dsl_dir.h>
 

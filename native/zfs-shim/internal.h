@@ -50,13 +50,13 @@ void *bh_library_function(const char *name);
 /* space_estimate.c: a device is being opened; by what is above it dirty data is expected to take more. */
 void bh_space_note_device(const vdev_t *leaf);
 
-/* last_words.c: a fault is told to stderr, with its place, before it ends the process. */
+/* crash_report.c: a fault is told to stderr, with its place, before it ends the process. */
 void bh_last_words_prepare(void);
 
 /* quick_import.c: leave the walks of all datasets at an import to the library. */
 extern boolean_t bh_library_walks;
 
-/* one_update.c: spa_import(), with the configuration written once. */
+/* import_config.c: spa_import(), with the configuration written once. */
 int bh_import(char *pool, nvlist_t *config, nvlist_t *properties, uint64_t flags);
 
 /*

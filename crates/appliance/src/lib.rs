@@ -30,7 +30,7 @@ pub use file::{
 };
 pub use key::{Key, SourceMap};
 pub use parse::{FILE_BYTES_MAX, Parsed, parse};
-pub use plan::{Layout, Plan, plan, wish};
+pub use plan::{Layout, Plan, desired_state, plan};
 
 pub use subnet::{ParseSubnetError, Subnet};
 pub use timeouts::{Profile, TimeoutWishes, Timeouts};

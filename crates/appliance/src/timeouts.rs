@@ -249,11 +249,11 @@ mod tests {
 
     #[test]
     fn a_promise_that_cannot_be_kept_does_not_make_a_well_head_give_up() {
-        let wishes = TimeoutWishes {
+        let desired = TimeoutWishes {
             takeover_budget_s: Some(1),
             ..TimeoutWishes::default()
         };
-        let silence_ms = wishes.resolve().multihost_silence_ms(4);
+        let silence_ms = desired.resolve().multihost_silence_ms(4);
         assert_eq!(silence_ms, MULTIHOST_SILENCE_MS_MIN);
     }
 }

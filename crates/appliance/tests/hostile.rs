@@ -2,7 +2,7 @@
 //! is understood can be checked, rendered and planned without a panic.
 
 use appliance::plan::{Actual, HeadActual};
-use appliance::{Facts, Layout, check, parse, plan, wish};
+use appliance::{Facts, Layout, check, desired_state, parse, plan};
 
 const EXAMPLES: [&str; 6] = [
     include_str!("../../../examples/two-pools.toml"),
@@ -63,12 +63,15 @@ fn whatever_the_file_says_nothing_panics() {
         for finding in check(&parsed, &Facts::default()) {
             assert!(!finding.to_string().is_empty(), "seed {seed}");
         }
-        let wish = wish(&parsed.appliance, &text, &Layout::default());
+        let desired = desired_state(&parsed.appliance, &text, &Layout::default());
         let mut actual = Actual::default();
-        for (head, _) in &wish.heads {
+        for (head, _) in &desired.heads {
             actual.heads.insert(head.clone(), HeadActual::default());
         }
-        assert!(!plan(&wish, &actual).to_string().is_empty(), "seed {seed}");
+        assert!(
+            !plan(&desired, &actual).to_string().is_empty(),
+            "seed {seed}"
+        );
     }
     assert!(
         understood > 500,

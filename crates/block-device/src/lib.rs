@@ -1,14 +1,14 @@
 //! What every volume is to the protocols above it: a device of bytes with loans instead of
-//! copies, an effort instead of a hidden wait, and errors that a protocol can translate.
+//! copies, a wait mode instead of a hidden wait, and errors that a protocol can translate.
 //!
 //! **Loans.** A read returns a [`ReadLoan`] that borrows the engine's own buffers and holds the
 //! range locked for reading; drop it soon (copy what a socket does not take at once). A write
 //! fills a [`WriteLoan`] with network data in place and commits it.
 //!
-//! **Effort.** [`Effort::NoWait`] never blocks: it answers [`ErrorKind::WouldBlock`] when data
+//! **WaitMode.** [`WaitMode::NoWait`] never blocks: it answers [`ErrorKind::WouldBlock`] when data
 //! is not cached, a range is locked, or a transaction has to wait. The caller then repeats the
-//! call with [`Effort::MayBlock`] on a thread that may wait. A change that waits for long may find
-//! that nobody wants it any more: [`Effort::Permitted`] has the device ask at the last moment.
+//! call with [`WaitMode::MayBlock`] on a thread that may wait. A change that waits for long may find
+//! that nobody wants it any more: [`WaitMode::Permitted`] has the device ask at the last moment.
 //!
 //! **Durability.** A completed write is visible to later reads at once and durable after the
 //! next completed [`BlockDevice::flush`]. Overlapping operations are atomic against each other
@@ -40,7 +40,7 @@ pub struct Geometry {
 
 /// Whether a call may wait for a disk, a lock or a transaction.
 #[derive(Clone, Copy)]
-pub enum Effort<'a> {
+pub enum WaitMode<'a> {
     /// Answer [`ErrorKind::WouldBlock`] instead of waiting.
     NoWait,
     /// Wait as long as it takes.
@@ -63,7 +63,7 @@ impl<F: Fn() -> bool + Send + Sync> Permit for F {
     }
 }
 
-impl Effort<'_> {
+impl WaitMode<'_> {
     /// Whether the call may wait.
     pub const fn may_block(self) -> bool {
         !matches!(self, Self::NoWait)
@@ -81,7 +81,7 @@ impl Effort<'_> {
 /// What a caller matches on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ErrorKind {
-    /// Only with [`Effort::NoWait`]: repeat with [`Effort::MayBlock`].
+    /// Only with [`WaitMode::NoWait`]: repeat with [`WaitMode::MayBlock`].
     WouldBlock,
     /// The extent does not lie inside the device.
     OutOfRange,
@@ -144,14 +144,14 @@ pub trait WriteLoan: Send {
     /// Appends the parts to fill, in order, to `parts`.
     fn append_parts<'a>(&'a mut self, parts: &mut Vec<&'a mut [u8]>);
     /// Writes what was filled in; see the crate's notes on durability.
-    fn commit(self: Box<Self>, effort: Effort<'_>) -> Commit;
+    fn commit(self: Box<Self>, wait_mode: WaitMode<'_>) -> Commit;
 }
 
 /// What became of a [`WriteLoan::commit`].
 pub enum Commit {
     /// Written.
     Done,
-    /// Only with [`Effort::NoWait`]: here is the loan, commit it where waiting is allowed.
+    /// Only with [`WaitMode::NoWait`]: here is the loan, commit it where waiting is allowed.
     WouldBlock(Box<dyn WriteLoan>),
     /// Nothing was written.
     Failed(DeviceError),
@@ -197,26 +197,30 @@ pub trait BlockDevice: Send + Sync {
     }
 
     /// Reads `extent`.
-    fn read(&self, extent: Extent, effort: Effort<'_>) -> Result<Box<dyn ReadLoan>, DeviceError>;
+    fn read(
+        &self,
+        extent: Extent,
+        wait_mode: WaitMode<'_>,
+    ) -> Result<Box<dyn ReadLoan>, DeviceError>;
 
     /// Lends buffers for a write of `extent`. Does not block and does not lock the range;
     /// [`ErrorKind::WouldBlock`] where nothing can be lent now.
     fn lend(&self, extent: Extent) -> Result<Box<dyn WriteLoan>, DeviceError>;
 
     /// Writes `data` at byte `offset` by copying it.
-    fn write(&self, offset: u64, data: &[u8], effort: Effort<'_>) -> Result<(), DeviceError>;
+    fn write(&self, offset: u64, data: &[u8], wait_mode: WaitMode<'_>) -> Result<(), DeviceError>;
 
     /// Makes `extent` read as zeroes.
     fn write_zeroes(
         &self,
         extent: Extent,
         zero: Zero,
-        effort: Effort<'_>,
+        wait_mode: WaitMode<'_>,
     ) -> Result<(), DeviceError>;
 
     /// Frees `extent`: afterwards it reads as zeroes (whole physical blocks are given back to the
     /// pool, the edges are zeroed).
-    fn unmap(&self, extent: Extent, effort: Effort<'_>) -> Result<(), DeviceError>;
+    fn unmap(&self, extent: Extent, wait_mode: WaitMode<'_>) -> Result<(), DeviceError>;
 
     /// Reads `extent`, lets `change` alter it, and writes it back if told so, all under one lock:
     /// nothing else sees or changes the extent meanwhile. May block. A permit is asked by `change`.

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use crate::{
-    BlockDevice, Commit, DeviceError, Effort, ErrorKind, Extent, Geometry, ReadLoan, StatusRun,
-    Update, WriteLoan, Zero,
+    BlockDevice, Commit, DeviceError, ErrorKind, Extent, Geometry, ReadLoan, StatusRun, Update,
+    WaitMode, WriteLoan, Zero,
 };
 
 /// Unit of allocation, in bytes.
@@ -61,17 +61,17 @@ impl Shared {
         self.chunks.lock().expect("no holder panics")
     }
 
-    /// Changes the chunks, if `effort` permits it once they are locked.
+    /// Changes the chunks, if `wait_mode` permits it once they are locked.
     fn change(
         &self,
         doing: &'static str,
         extent: Extent,
-        effort: Effort<'_>,
+        wait_mode: WaitMode<'_>,
         change: impl FnOnce(&mut BTreeMap<u64, Box<[u8]>>),
     ) -> Result<(), DeviceError> {
         self.check(doing, extent)?;
         let mut chunks = self.chunks();
-        if !effort.permits() {
+        if !wait_mode.permits() {
             return Err(DeviceError::new(ErrorKind::Gone, doing, extent));
         }
         change(&mut chunks);
@@ -155,9 +155,9 @@ impl WriteLoan for CopiedWrite {
     fn append_parts<'a>(&'a mut self, parts: &mut Vec<&'a mut [u8]>) {
         parts.push(&mut self.bytes);
     }
-    fn commit(self: Box<Self>, effort: Effort<'_>) -> Commit {
+    fn commit(self: Box<Self>, wait_mode: WaitMode<'_>) -> Commit {
         let Self { extent, bytes, .. } = &*self;
-        let changed = self.shared.change("write", *extent, effort, |chunks| {
+        let changed = self.shared.change("write", *extent, wait_mode, |chunks| {
             copy_in(chunks, extent.offset, bytes);
         });
         match changed {
@@ -172,7 +172,7 @@ impl BlockDevice for MemoryDevice {
         self.shared.geometry
     }
 
-    fn read(&self, extent: Extent, _effort: Effort<'_>) -> Result<Box<dyn ReadLoan>, DeviceError> {
+    fn read(&self, extent: Extent, _: WaitMode<'_>) -> Result<Box<dyn ReadLoan>, DeviceError> {
         self.shared.check("read", extent)?;
         Ok(Box::new(CopiedRead(copy_out(
             &self.shared.chunks(),
@@ -190,9 +190,9 @@ impl BlockDevice for MemoryDevice {
         }))
     }
 
-    fn write(&self, offset: u64, data: &[u8], effort: Effort<'_>) -> Result<(), DeviceError> {
+    fn write(&self, offset: u64, data: &[u8], wait_mode: WaitMode<'_>) -> Result<(), DeviceError> {
         let extent = Extent::new(offset, data.len() as u64);
-        self.shared.change("write", extent, effort, |chunks| {
+        self.shared.change("write", extent, wait_mode, |chunks| {
             copy_in(chunks, offset, data);
         })
     }
@@ -201,20 +201,20 @@ impl BlockDevice for MemoryDevice {
         &self,
         extent: Extent,
         zero: Zero,
-        effort: Effort<'_>,
+        wait_mode: WaitMode<'_>,
     ) -> Result<(), DeviceError> {
         match zero {
-            Zero::MayFree => self.unmap(extent, effort),
+            Zero::MayFree => self.unmap(extent, wait_mode),
             Zero::KeepAllocated => {
                 self.shared.check("write zeroes", extent)?;
-                self.write(extent.offset, &vec![0; extent.length as usize], effort)
+                self.write(extent.offset, &vec![0; extent.length as usize], wait_mode)
             }
         }
     }
 
-    fn unmap(&self, extent: Extent, effort: Effort<'_>) -> Result<(), DeviceError> {
+    fn unmap(&self, extent: Extent, wait_mode: WaitMode<'_>) -> Result<(), DeviceError> {
         self.shared
-            .change("unmap", extent, effort, |chunks| free(chunks, extent))
+            .change("unmap", extent, wait_mode, |chunks| free(chunks, extent))
     }
 
     fn update(
@@ -264,7 +264,7 @@ mod tests {
     use super::*;
 
     fn read(device: &MemoryDevice, extent: Extent) -> Vec<u8> {
-        let loan = device.read(extent, Effort::NoWait).unwrap();
+        let loan = device.read(extent, WaitMode::NoWait).unwrap();
         let mut parts = Vec::new();
         loan.append_parts(&mut parts);
         parts.concat()
@@ -273,9 +273,9 @@ mod tests {
     #[test]
     fn freed_space_reads_as_zeroes_and_its_edges_keep_their_neighbours() {
         let device = MemoryDevice::new(1 << 20, 512);
-        device.write(0, &[7; 16384], Effort::NoWait).unwrap();
+        device.write(0, &[7; 16384], WaitMode::NoWait).unwrap();
         device
-            .unmap(Extent::new(1000, 8192), Effort::NoWait)
+            .unmap(Extent::new(1000, 8192), WaitMode::NoWait)
             .unwrap();
         let bytes = read(&device, Extent::new(0, 16384));
         assert!(bytes[..1000].iter().all(|b| *b == 7));
@@ -291,7 +291,7 @@ mod tests {
     #[test]
     fn an_extent_past_the_end_is_refused() {
         let device = MemoryDevice::new(4096, 512);
-        let error = device.write(4000, &[0; 200], Effort::NoWait).unwrap_err();
+        let error = device.write(4000, &[0; 200], WaitMode::NoWait).unwrap_err();
         assert_eq!(error.kind, ErrorKind::OutOfRange);
     }
 }

@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use appliance::plan::{AUTHKEY_BYTES, AUTHKEY_PATH, AuthkeySource, Change, Plan, Wish};
+use appliance::plan::{AUTHKEY_BYTES, AUTHKEY_PATH, AuthkeySource, Change, DesiredState, Plan};
 use units::HeadName;
 
 use crate::cib::{CibError, configure};
@@ -60,7 +60,7 @@ pub enum ApplyError {
 /// The first change that fails; those before it are done, those after it are not.
 pub fn apply(
     machines: &Machines,
-    wish: &Wish,
+    desired: &DesiredState,
     plan: &Plan,
     progress: &mut dyn FnMut(&Change),
 ) -> Result<(), ApplyError> {
@@ -87,7 +87,7 @@ pub fn apply(
                     .map_err(|source| failed(change, source))?;
             }
             Change::ConfigurePacemaker { .. } => {
-                configure(answering(machines)?, &wish.cib).map_err(ApplyError::Configure)?;
+                configure(answering(machines)?, &desired.cib).map_err(ApplyError::Configure)?;
             }
             simple => perform(machines, simple).map_err(|error| match error {
                 Performing::NoWay(head) => ApplyError::NoWay(head),

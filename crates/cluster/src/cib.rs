@@ -42,18 +42,18 @@ pub fn read_cib(machine: &dyn Machine) -> Result<Element, CibError> {
     Ok(Element::parse(&output.text())?)
 }
 
-/// Makes the configuration what `wish` says, in one step. Says what was changed: nothing if
+/// Makes the configuration what `desired` says, in one step. Says what was changed: nothing if
 /// it was so already.
 ///
 /// # Errors
 ///
 /// The cluster does not answer or refuses the change.
-pub fn configure(machine: &dyn Machine, wish: &Cib) -> Result<Vec<CibChange>, CibError> {
+pub fn configure(machine: &dyn Machine, desired: &Cib) -> Result<Vec<CibChange>, CibError> {
     let mut attempt = 0;
     loop {
         attempt += 1;
         let before = read_cib(machine)?;
-        let mut after = merged(&before, wish);
+        let mut after = merged(&before, desired);
         let changes = cib_changes(&before, &after);
         if changes.is_empty() {
             return Ok(changes);

@@ -193,8 +193,8 @@ mod tests {
     fn an_address_comes_once_and_goes_once() {
         for (address, prefix) in [("127.99.98.97", 8), ("fd77:98:97::1", 128)] {
             let address = address.parse().expect("an address");
-            for wish in [Change::Set, Change::Set, Change::TakeAway, Change::TakeAway] {
-                match change(wish, address, prefix, "lo") {
+            for desired in [Change::Set, Change::Set, Change::TakeAway, Change::TakeAway] {
+                match change(desired, address, prefix, "lo") {
                     Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return,
                     done => done.expect("it is as wished"),
                 }

@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use appliance::plan::{
-    AUTHKEY_PATH, Actual, CERTIFICATE_PATH, Fingerprint, HEAD_UNIT, HeadActual, Wish, is_authkey,
+    AUTHKEY_PATH, Actual, CERTIFICATE_PATH, DesiredState, Fingerprint, HEAD_UNIT, HeadActual,
+    is_authkey,
 };
 use appliance::ports::Portals;
 use serde::Deserialize;
@@ -36,23 +37,24 @@ pub enum ObserveError {
     },
 }
 
-/// What is, as far as a wish speaks of it. A head that cannot be reached is left out; the plan
+/// What is, as far as a desired state speaks of it. A head that cannot be reached is left out; the plan
 /// then names it as an obstacle.
 ///
 /// # Errors
 ///
 /// A head can be reached and something on it cannot be read.
-pub fn observe(machines: &Machines, wish: &Wish) -> Result<Actual, ObserveError> {
+pub fn observe(machines: &Machines, desired: &DesiredState) -> Result<Actual, ObserveError> {
     let mut actual = Actual::default();
     for (name, machine) in machines {
         if let Err(error) = machine.run(&Invocation::new("true", &[])) {
             tracing::warn!(head = %name, %error, "cannot be reached");
             continue;
         }
-        let head = observe_head(machine.as_ref(), wish).map_err(|source| ObserveError::Head {
-            head: name.clone(),
-            source,
-        })?;
+        let head =
+            observe_head(machine.as_ref(), desired).map_err(|source| ObserveError::Head {
+                head: name.clone(),
+                source,
+            })?;
         let asks = actual.cib.is_none() && head.running_cluster.is_some();
         if asks && pacemaker_runs(machine.as_ref()) {
             let cib = read_cib(machine.as_ref()).map_err(|source| ObserveError::Cib {
@@ -74,27 +76,27 @@ pub(crate) fn pacemaker_runs(machine: &dyn Machine) -> bool {
         .is_ok_and(|output| output.code == 0)
 }
 
-fn observe_head(machine: &dyn Machine, wish: &Wish) -> Result<HeadActual, MachineError> {
+fn observe_head(machine: &dyn Machine, desired: &DesiredState) -> Result<HeadActual, MachineError> {
     let mut head = HeadActual {
         running_cluster: running_cluster(machine)?,
         authkey: fingerprint(machine)?,
-        portals: portals(machine, wish)?,
+        portals: portals(machine, desired)?,
         ..HeadActual::default()
     };
-    for file in &wish.files {
+    for file in &desired.files {
         if let Some((bytes, mode)) = read_file(machine, &file.path)? {
             let text = String::from_utf8_lossy(&bytes).into_owned();
             head.files.insert(file.path.clone(), (text, mode));
         }
     }
-    let units: BTreeSet<&str> = wish
+    let units: BTreeSet<&str> = desired
         .units
         .iter()
-        .chain(&wish.units_unwanted)
-        .chain(&wish.units_optional)
+        .chain(&desired.units_unwanted)
+        .chain(&desired.units_optional)
         .copied()
         .collect();
-    for unit in &wish.units_optional {
+    for unit in &desired.units_optional {
         if machine
             .run(&Invocation::new("systemctl", &["cat", unit]))?
             .code
@@ -143,9 +145,9 @@ struct PortalLine {
 /// Where the servers that run there listen. A head without any says so by its exit code, and one with an older program, too.
 fn portals(
     machine: &dyn Machine,
-    wish: &Wish,
+    desired: &DesiredState,
 ) -> Result<BTreeMap<PoolName, Portals>, MachineError> {
-    let program = wish.program.to_string_lossy();
+    let program = desired.program.to_string_lossy();
     let output = machine.run(&Invocation::new(&program, &["portal", "list", "--json"]))?;
     let lines: Vec<PortalLine> = match output.code {
         0 => serde_json::from_slice(&output.stdout).unwrap_or_default(),

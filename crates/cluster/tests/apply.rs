@@ -4,8 +4,8 @@
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
-use appliance::plan::{Change, Plan, Wish, empty_cib, merged, plan};
-use appliance::{Layout, parse, wish};
+use appliance::plan::{Change, DesiredState, Plan, empty_cib, merged, plan};
+use appliance::{Layout, desired_state, parse};
 use cluster::cib::{configure, read_cib};
 use cluster::fake::{FakeCluster, FakeMachine};
 use cluster::machine::{Local, write_file};
@@ -42,28 +42,33 @@ fn pair() -> Pair {
     }
 }
 
-fn wish_of(text: &str) -> Wish {
+fn desired_of(text: &str) -> DesiredState {
     let parsed = parse(text).expect("well formed");
-    wish(&parsed.appliance, text, &Layout::default())
+    desired_state(&parsed.appliance, text, &Layout::default())
 }
 
-fn plan_of(pair: &Pair, wish: &Wish) -> Plan {
+fn plan_of(pair: &Pair, desired: &DesiredState) -> Plan {
     plan(
-        wish,
-        &observe(&pair.machines, wish).expect("the heads answer"),
+        desired,
+        &observe(&pair.machines, desired).expect("the heads answer"),
     )
 }
 
-fn apply_quietly(pair: &Pair, wish: &Wish) -> Result<(), ApplyError> {
-    apply(&pair.machines, wish, &plan_of(pair, wish), &mut |_| {})
+fn apply_quietly(pair: &Pair, desired: &DesiredState) -> Result<(), ApplyError> {
+    apply(
+        &pair.machines,
+        desired,
+        &plan_of(pair, desired),
+        &mut |_| {},
+    )
 }
 
 #[test]
 fn bare_heads_become_an_appliance_and_a_second_plan_is_empty() {
     for text in [PAIR, WITNESS] {
-        let (pair, wish) = (pair(), wish_of(text));
-        apply_quietly(&pair, &wish).expect("everything can be done");
-        let second = plan_of(&pair, &wish);
+        let (pair, desired) = (pair(), desired_of(text));
+        apply_quietly(&pair, &desired).expect("everything can be done");
+        let second = plan_of(&pair, &desired);
         assert!(second.is_empty(), "{second}");
         let key = pair.left.file("/etc/corosync/authkey").expect("a secret");
         assert_eq!(key.len(), 256);
@@ -74,8 +79,8 @@ fn bare_heads_become_an_appliance_and_a_second_plan_is_empty() {
 #[test]
 fn another_secret_is_taken_by_all_after_the_former_one_is_kept_by_all() {
     const KEY: &str = "/etc/corosync/authkey";
-    let (pair, wish) = (pair(), wish_of(PAIR));
-    apply_quietly(&pair, &wish).expect("everything can be done");
+    let (pair, desired) = (pair(), desired_of(PAIR));
+    apply_quietly(&pair, &desired).expect("everything can be done");
     let before = pair.left.file(KEY).expect("a secret");
     pair.cluster.lock().expect("not poisoned").log.clear();
     rotate_key(&pair.machines, &mut |_| {}).expect("everything can be done");
@@ -96,7 +101,7 @@ fn another_secret_is_taken_by_all_after_the_former_one_is_kept_by_all() {
     let path = log[0].split_once("write ").expect("a path").1;
     assert_eq!(pair.left.file(path), Some(before.clone()));
     assert_eq!(pair.right.file(path), Some(before));
-    let second = plan_of(&pair, &wish);
+    let second = plan_of(&pair, &desired);
     assert!(second.is_empty(), "{second}");
     // A head that does not answer: nothing is changed.
     pair.right.set_down(true);
@@ -110,14 +115,14 @@ fn another_secret_is_taken_by_all_after_the_former_one_is_kept_by_all() {
 #[test]
 fn a_secret_of_a_wrong_length_is_replaced_and_never_handed_on() {
     const KEY: &str = "/etc/corosync/authkey";
-    let (pair, wish) = (pair(), wish_of(PAIR));
-    apply_quietly(&pair, &wish).expect("everything can be done");
+    let (pair, desired) = (pair(), desired_of(PAIR));
+    apply_quietly(&pair, &desired).expect("everything can be done");
     let whole = pair.right.file(KEY).expect("a secret");
     for length in [0, 1, 127, 4097] {
         write_file(&pair.left, KEY.as_ref(), &vec![7; length], 0o400).expect("written");
-        let plan = plan_of(&pair, &wish);
+        let plan = plan_of(&pair, &desired);
         assert_eq!(plan.changes.len(), 1, "{plan}");
-        apply_quietly(&pair, &wish).expect("everything can be done");
+        apply_quietly(&pair, &desired).expect("everything can be done");
         assert_eq!(pair.left.file(KEY), Some(whole.clone()));
     }
     // Nothing that was cut is kept as a former key.
@@ -130,7 +135,7 @@ fn a_secret_of_a_wrong_length_is_replaced_and_never_handed_on() {
     for machine in [&pair.left, &pair.right] {
         write_file(machine, KEY.as_ref(), &[7; 100], 0o400).expect("written");
     }
-    apply_quietly(&pair, &wish).expect("everything can be done");
+    apply_quietly(&pair, &desired).expect("everything can be done");
     assert_eq!(pair.left.file(KEY).expect("a secret").len(), 256);
     assert_eq!(pair.left.file(KEY), pair.right.file(KEY));
 }
@@ -138,10 +143,10 @@ fn a_secret_of_a_wrong_length_is_replaced_and_never_handed_on() {
 #[test]
 fn a_changed_file_on_a_running_pair_restarts_nothing() {
     let pair = pair();
-    apply_quietly(&pair, &wish_of(PAIR)).expect("everything can be done");
+    apply_quietly(&pair, &desired_of(PAIR)).expect("everything can be done");
     pair.cluster.lock().expect("not poisoned").log.clear();
     let faster = PAIR.replace("[quorum]", "[timeouts]\nprofile = \"fast\"\n\n[quorum]");
-    apply_quietly(&pair, &wish_of(&faster)).expect("everything can be done");
+    apply_quietly(&pair, &desired_of(&faster)).expect("everything can be done");
     let log = pair.cluster.lock().expect("not poisoned").log.clone();
     assert_eq!(
         log,
@@ -154,52 +159,52 @@ fn a_changed_file_on_a_running_pair_restarts_nothing() {
             "left: configure",
         ]
     );
-    assert!(plan_of(&pair, &wish_of(&faster)).is_empty());
+    assert!(plan_of(&pair, &desired_of(&faster)).is_empty());
 }
 
 #[test]
 fn a_head_that_is_down_stops_everything_before_the_first_change() {
     let pair = pair();
     pair.right.set_down(true);
-    let wish = wish_of(PAIR);
-    let refused = apply_quietly(&pair, &wish).expect_err("right is down");
+    let desired = desired_of(PAIR);
+    let refused = apply_quietly(&pair, &desired).expect_err("right is down");
     assert!(matches!(refused, ApplyError::Obstacle(_)), "{refused}");
     assert!(pair.cluster.lock().expect("not poisoned").log.is_empty());
 }
 
 #[test]
 fn a_run_that_was_cut_off_is_repeated_without_doing_anything_twice() {
-    let (pair, wish) = (pair(), wish_of(PAIR));
-    let mut whole = plan_of(&pair, &wish);
+    let (pair, desired) = (pair(), desired_of(PAIR));
+    let mut whole = plan_of(&pair, &desired);
     whole.changes.truncate(5);
-    apply(&pair.machines, &wish, &whole, &mut |_| {}).expect("half of it can be done");
-    let rest = plan_of(&pair, &wish);
+    apply(&pair.machines, &desired, &whole, &mut |_| {}).expect("half of it can be done");
+    let rest = plan_of(&pair, &desired);
     for done in &whole.changes {
         assert!(!rest.changes.contains(done), "{done}");
     }
-    apply_quietly(&pair, &wish).expect("the rest can be done");
-    assert!(plan_of(&pair, &wish).is_empty());
+    apply_quietly(&pair, &desired).expect("the rest can be done");
+    assert!(plan_of(&pair, &desired).is_empty());
 }
 
 #[test]
 fn a_configuration_that_others_change_meanwhile_is_changed_anew() {
-    let (pair, wish) = (pair(), wish_of(PAIR));
-    apply_quietly(&pair, &wish).expect("everything can be done");
-    let other = wish_of(&PAIR.replace("10.77.1.100", "10.77.1.105"));
+    let (pair, desired) = (pair(), desired_of(PAIR));
+    apply_quietly(&pair, &desired).expect("everything can be done");
+    let other = desired_of(&PAIR.replace("10.77.1.100", "10.77.1.105"));
     pair.cluster.lock().expect("not poisoned").rivals = 3;
     apply_quietly(&pair, &other).expect("the fourth attempt succeeds");
     assert!(plan_of(&pair, &other).is_empty());
     pair.cluster.lock().expect("not poisoned").rivals = 1_000;
-    let refused = apply_quietly(&pair, &wish).expect_err("somebody is always faster");
+    let refused = apply_quietly(&pair, &desired).expect_err("somebody is always faster");
     assert!(matches!(refused, ApplyError::Configure(_)), "{refused}");
 }
 
 #[test]
 fn progress_is_told_before_each_change() {
-    let (pair, wish) = (pair(), wish_of(PAIR));
-    let planned = plan_of(&pair, &wish);
+    let (pair, desired) = (pair(), desired_of(PAIR));
+    let planned = plan_of(&pair, &desired);
     let mut told: Vec<Change> = Vec::new();
-    apply(&pair.machines, &wish, &planned, &mut |change| {
+    apply(&pair.machines, &desired, &planned, &mut |change| {
         told.push(change.clone())
     })
     .expect("everything can be done");
@@ -218,7 +223,7 @@ fn pacemakers_own_tools_patch_a_configuration() {
     }
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("cib.xml");
-    let first = wish_of(PAIR);
+    let first = desired_of(PAIR);
     std::fs::write(&file, merged(&empty_cib(), &first.cib).to_string()).expect("writable");
     let machine = Local {
         prefix: vec![
@@ -227,7 +232,7 @@ fn pacemakers_own_tools_patch_a_configuration() {
             format!("CIB_file={}", file.display()),
         ],
     };
-    let other = wish_of(
+    let other = desired_of(
         &PAIR
             .replace("10.77.1.100", "10.77.1.105")
             .replace("home = \"left\"", "home = \"right\""),
@@ -245,7 +250,7 @@ fn pacemakers_own_tools_patch_a_configuration() {
 #[test]
 fn an_address_in_use_keeps_everything_as_it_was_unless_its_word_is_said() {
     let pair = pair();
-    apply_quietly(&pair, &wish_of(PAIR)).expect("everything can be done");
+    apply_quietly(&pair, &desired_of(PAIR)).expect("everything can be done");
     pair.left.set_portals(
         r#"[{"pool": "tank", "protocol": "iscsi", "address": "10.77.1.100:3260", "group": 1, "clients": 0},
             {"pool": "tank", "protocol": "iscsi", "address": "10.77.9.9:3260", "group": 2, "clients": 1},
@@ -254,7 +259,7 @@ fn an_address_in_use_keeps_everything_as_it_was_unless_its_word_is_said() {
     pair.left.set_portals_in_use();
     pair.cluster.lock().expect("not poisoned").log.clear();
     let text = format!("{PAIR}\n# another text\n");
-    let refused = apply_quietly(&pair, &wish_of(&text)).expect_err("in use");
+    let refused = apply_quietly(&pair, &desired_of(&text)).expect_err("in use");
     assert!(
         refused
             .to_string()
@@ -267,7 +272,8 @@ fn an_address_in_use_keeps_everything_as_it_was_unless_its_word_is_said() {
         in_use: true,
         ..Layout::default()
     };
-    apply_quietly(&pair, &wish(&parsed.appliance, &text, &layout)).expect("the word was said");
+    apply_quietly(&pair, &desired_state(&parsed.appliance, &text, &layout))
+        .expect("the word was said");
     let log = pair.cluster.lock().expect("not poisoned").log.clone();
     assert_eq!(
         log[0],

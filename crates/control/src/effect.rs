@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use units::PoolName;
 
-use crate::key::{KeyLocation, KeyRequest, KeyWish};
+use crate::key::{KeyLocation, KeyRequest, KeySettings};
 use crate::portal::PortalRequest;
 use crate::replication::{Peer, ReplicateRequest};
 use crate::request::{
@@ -183,14 +183,14 @@ impl VolumeCreate {
             exist_ok: _,
             key,
         } = self;
-        let runs = key.as_ref().is_some_and(|wish| {
-            let KeyWish {
+        let runs = key.as_ref().is_some_and(|desired| {
+            let KeySettings {
                 encryption: _,
                 format: _,
                 iterations: _,
                 location,
                 key: _,
-            } = wish;
+            } = desired;
             runs_a_program(location)
         });
         change_unless(runs || governs(properties.keys()))

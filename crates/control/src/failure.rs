@@ -80,7 +80,9 @@ impl FailureKind {
             Self::NotFound => "a named pool, volume, snapshot, target or device does not exist",
             Self::Exists => "it exists already, or the request contradicts what exists",
             Self::Busy => "it is in use by another process, pool, head or session",
-            Self::NeedsConfirmation => "data or ownership is at stake: the message names the word",
+            Self::NeedsConfirmation => {
+                "data or ownership is at stake: the message names the option that confirms it"
+            }
             Self::Unreachable => "no server answers, or the connection to it broke",
             Self::Unavailable => {
                 "the pool cannot serve now: devices are missing, or it is suspended"

@@ -210,7 +210,7 @@ pub fn decode_commands(value: &str) -> Result<Vec<Vec<String>>, DocumentError> {
 
 /// A key that a dataset shall have.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct KeyWish {
+pub struct KeySettings {
     /// `aes-256-gcm` and others; none takes ZFS's default. Means nothing in a change.
     #[serde(default)]
     pub encryption: Option<String>,
@@ -235,7 +235,7 @@ pub enum KeyRequest {
         /// Its name.
         name: VolumeName,
         /// Its key.
-        key: KeyWish,
+        key: KeySettings,
     },
     /// Load the key of a dataset.
     Load {
@@ -260,7 +260,7 @@ pub enum KeyRequest {
         /// Which.
         name: VolumeName,
         /// The new key.
-        key: KeyWish,
+        key: KeySettings,
     },
     /// Let it share its parent's key again.
     Inherit {

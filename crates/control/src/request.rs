@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use units::{IscsiName, Network, PoolName, SnapshotName, VolumeName};
 
 use crate::exports::AccessRule;
-pub use crate::key::{KeyRequest, KeyWish};
+pub use crate::key::{KeyRequest, KeySettings};
 use crate::operations::Turn;
 pub use crate::operations::snapshot::SnapshotRequest;
 pub use crate::operations::snapshot::schedule::ScheduleRequest;
@@ -293,7 +293,7 @@ pub struct VolumeCreate {
     pub exist_ok: bool,
     /// A key of its own. Without one it is as its parent is: plain, or encrypted with the parent's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub key: Option<KeyWish>,
+    pub key: Option<KeySettings>,
 }
 
 /// Requests about volumes.

@@ -10,12 +10,12 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use block_device::{
-    BlockDevice, Commit, DeviceError, Effort, Extent, Geometry, MemoryDevice, ReadLoan, StatusRun,
-    Update, WriteLoan, Zero,
+    BlockDevice, Commit, DeviceError, Extent, Geometry, MemoryDevice, ReadLoan, StatusRun, Update,
+    WaitMode, WriteLoan, Zero,
 };
 use iscsi::{
-    Access, Chap, Credentials, Initiators, IscsiServer, Limits, PortalWish, Secret, TargetWish,
-    Wish,
+    Access, Chap, Credentials, DesiredPortal, DesiredState, DesiredTarget, Initiators, IscsiServer,
+    Limits, Secret,
 };
 use serving::{Budget, Workers};
 
@@ -40,14 +40,14 @@ fn main() {
             null = true;
         } else {
             let (address, group) = argument.split_once(',').unwrap_or((&argument, "1"));
-            portals.push(PortalWish {
+            portals.push(DesiredPortal {
                 address: address.parse().expect("ADDRESS:PORT"),
                 group: group.parse().expect("a portal group tag"),
             });
         }
     }
     if portals.is_empty() {
-        portals.push(PortalWish {
+        portals.push(DesiredPortal {
             address: "127.0.0.1:0".parse().expect("an address"),
             group: 1,
         });
@@ -59,8 +59,8 @@ fn main() {
         Arc::new(Workers::new("worker", 8)),
         Budget::new(64 << 20),
     );
-    let applied = server.apply(Wish {
-        targets: vec![TargetWish {
+    let applied = server.apply(DesiredState {
+        targets: vec![DesiredTarget {
             name: TARGET.parse().expect("an iSCSI name"),
             portal_groups: Vec::new(),
             access: Access {
@@ -171,7 +171,7 @@ impl WriteLoan for Forgotten {
     fn append_parts<'a>(&'a mut self, parts: &mut Vec<&'a mut [u8]>) {
         parts.extend(self.buffer.chunks_mut(PART_BYTES));
     }
-    fn commit(self: Box<Self>, _effort: Effort<'_>) -> Commit {
+    fn commit(self: Box<Self>, _: WaitMode<'_>) -> Commit {
         BUFFERS.lock().expect("no holder panics").push(self.buffer);
         Commit::Done
     }
@@ -186,7 +186,7 @@ impl BlockDevice for NullDevice {
             read_only: false,
         }
     }
-    fn read(&self, extent: Extent, _effort: Effort<'_>) -> Result<Box<dyn ReadLoan>, DeviceError> {
+    fn read(&self, extent: Extent, _: WaitMode<'_>) -> Result<Box<dyn ReadLoan>, DeviceError> {
         Ok(Box::new(Zeroes(extent.length as usize)))
     }
     fn lend(&self, extent: Extent) -> Result<Box<dyn WriteLoan>, DeviceError> {
@@ -195,13 +195,13 @@ impl BlockDevice for NullDevice {
         buffer.resize(extent.length as usize, 0);
         Ok(Box::new(Forgotten { extent, buffer }))
     }
-    fn write(&self, _offset: u64, _data: &[u8], _effort: Effort<'_>) -> Result<(), DeviceError> {
+    fn write(&self, _offset: u64, _data: &[u8], _: WaitMode<'_>) -> Result<(), DeviceError> {
         Ok(())
     }
-    fn write_zeroes(&self, _: Extent, _: Zero, _: Effort<'_>) -> Result<(), DeviceError> {
+    fn write_zeroes(&self, _: Extent, _: Zero, _: WaitMode<'_>) -> Result<(), DeviceError> {
         Ok(())
     }
-    fn unmap(&self, _: Extent, _: Effort<'_>) -> Result<(), DeviceError> {
+    fn unmap(&self, _: Extent, _: WaitMode<'_>) -> Result<(), DeviceError> {
         Ok(())
     }
     fn update(

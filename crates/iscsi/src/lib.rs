@@ -1,7 +1,7 @@
 //! An iSCSI target (RFC 7143): the protocol as pure state machines, and a server that puts it on
 //! sockets with one thread per connection.
 //!
-//! A program makes an [`IscsiServer`], tells it a [`Wish`] (targets with their units and access
+//! A program makes an [`IscsiServer`], tells it a [`DesiredState`] (targets with their units and access
 //! rules, portals) and may tell it another one at any time; what is still allowed notices
 //! nothing.
 
@@ -12,6 +12,6 @@ mod server;
 
 pub use protocol::chap::{Chap, Credentials, Secret};
 pub use server::{
-    Access, Applied, ConnectionStatus, Initiators, IscsiServer, Limits, PortalWish, ServerStatus,
-    SessionStatus, TargetWish, Wish,
+    Access, Applied, ConnectionStatus, DesiredPortal, DesiredState, DesiredTarget, Initiators,
+    IscsiServer, Limits, ServerStatus, SessionStatus,
 };

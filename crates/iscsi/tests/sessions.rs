@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use block_device::MemoryDevice;
 use common::*;
 use iscsi::protocol::header::{Header, TAG_NONE};
-use iscsi::{Access, Chap, Credentials, Initiators, Limits, Secret, TargetWish, Wish};
+use iscsi::{Access, Chap, Credentials, DesiredState, DesiredTarget, Initiators, Limits, Secret};
 
 fn second_isid() -> LoginAs {
     LoginAs {
@@ -245,12 +245,12 @@ fn send_targets_comes_in_parts_that_the_initiator_can_take() {
     let targets = (0..100)
         .map(|number| {
             let name = format!("iqn.2026-01.org.example:a-rather-long-name-{number:03}");
-            target_wish(&target(&name, memory()))
+            target_desired(&target(&name, memory()))
         })
         .collect();
-    fixture.server.apply(Wish {
+    fixture.server.apply(DesiredState {
         targets,
-        portals: vec![portal_wish()],
+        portals: vec![portal_desired()],
         discovery: None,
     });
     let who = LoginAs {
@@ -331,15 +331,18 @@ fn a_changed_wish_ends_only_what_is_no_longer_allowed() {
         "iqn.2026-01.org.example:two",
         Arc::new(MemoryDevice::new(1 << 20, 512)),
     );
-    let apply = |targets: Vec<TargetWish>| {
-        fixture.server.apply(Wish {
+    let apply = |targets: Vec<DesiredTarget>| {
+        fixture.server.apply(DesiredState {
             targets,
-            portals: vec![portal_wish()],
+            portals: vec![portal_desired()],
             discovery: None,
         })
     };
     let port = fixture.address.port();
-    apply(vec![target_wish(&fixture.target), target_wish(&other)]);
+    apply(vec![
+        target_desired(&fixture.target),
+        target_desired(&other),
+    ]);
     assert_eq!(
         fixture.server.portals()[0].0.port(),
         port,
@@ -353,19 +356,19 @@ fn a_changed_wish_ends_only_what_is_no_longer_allowed() {
     let mut two = Client::log_in_as(fixture.address, &to_other);
     assert!(one.is_served() && two.is_served());
 
-    let mut restricted = target_wish(&other);
+    let mut restricted = target_desired(&other);
     restricted.access = Access {
         initiators: Initiators::Listed(vec!["iqn.2026-01.org.example:else".parse().unwrap()]),
         ..Access::default()
     };
-    let applied = apply(vec![target_wish(&fixture.target), restricted]);
+    let applied = apply(vec![target_desired(&fixture.target), restricted]);
     assert_eq!(applied.sessions_dropped, 1);
     assert!(two.is_dropped());
     assert!(one.is_served());
     let status = Client::connect(fixture.address).try_log_in(&to_other);
     assert_eq!(status, 0x0202);
 
-    let mut secret = target_wish(&fixture.target);
+    let mut secret = target_desired(&fixture.target);
     secret.access.chap = Some(user_with_secret());
     apply(vec![secret]);
     assert!(one.is_dropped(), "it did not prove the new secret");
@@ -389,15 +392,15 @@ fn a_login_that_began_before_a_rule_was_changed_does_not_complete() {
     };
     for access in [denied, with_secret] {
         let apply = |access: Access| {
-            let mut wish = target_wish(&fixture.target);
-            wish.access = access;
-            fixture.server.apply(Wish {
-                targets: vec![wish],
-                portals: vec![portal_wish()],
+            let mut desired = target_desired(&fixture.target);
+            desired.access = access;
+            fixture.server.apply(DesiredState {
+                targets: vec![desired],
+                portals: vec![portal_desired()],
                 discovery: None,
             })
         };
-        apply(target_wish(&fixture.target).access);
+        apply(target_desired(&fixture.target).access);
         let mut client = Client::connect(fixture.address);
         client.begin_log_in(&LoginAs::default());
         apply(access);
@@ -423,9 +426,9 @@ fn user_with_secret() -> Chap {
 fn a_secret_of_discovery_ends_discovery_sessions_without_it_and_no_others() {
     let (fixture, mut normal) = served_client();
     let ask_for = |discovery: Option<Chap>| {
-        fixture.server.apply(Wish {
-            targets: vec![target_wish(&fixture.target)],
-            portals: vec![portal_wish()],
+        fixture.server.apply(DesiredState {
+            targets: vec![target_desired(&fixture.target)],
+            portals: vec![portal_desired()],
             discovery,
         })
     };
@@ -459,10 +462,10 @@ fn a_secret_of_discovery_ends_discovery_sessions_without_it_and_no_others() {
 fn a_removed_portal_ends_its_connections_and_a_new_one_serves() {
     let fixture = serve(Limits::default());
     let mut old = Client::log_in(fixture.address);
-    let mut other = portal_wish();
+    let mut other = portal_desired();
     other.group = 2;
-    fixture.server.apply(Wish {
-        targets: vec![target_wish(&fixture.target)],
+    fixture.server.apply(DesiredState {
+        targets: vec![target_desired(&fixture.target)],
         portals: vec![other],
         discovery: None,
     });

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use block_device::MemoryDevice;
-use nbd::{Access, ExportWish, Farewell, NbdServer, ServerLimits, Wish};
+use nbd::{Access, DesiredExport, DesiredState, Farewell, NbdServer, ServerLimits};
 use units::ByteCount;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -17,14 +17,14 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         .map(|text| text.parse())
         .collect::<Result<_, _>>()?;
     let server = NbdServer::new(ServerLimits::default());
-    let disk = ExportWish {
+    let disk = DesiredExport {
         name: "disk".to_owned(),
         description: "a disk in memory".to_owned(),
         device: Arc::new(MemoryDevice::new(size.get(), 512)),
         read_only: false,
         access: Access::Local,
     };
-    let applied = server.apply(Wish {
+    let applied = server.apply(DesiredState {
         listeners,
         tls: None,
         exports: vec![disk],

@@ -13,6 +13,7 @@ pub mod protocol;
 pub mod server;
 
 pub use server::{
-    Access, Applied, ApplyError, ConnectionStatus, Drained, ExportStatus, ExportWish, Farewell,
-    NbdServer, ServerLimits, ServerStatus, TlsError, TlsMode, TlsWish, Wish, is_identity,
+    Access, Applied, ApplyError, ConnectionStatus, DesiredExport, DesiredState, Drained,
+    ExportStatus, Farewell, NbdServer, ServerLimits, ServerStatus, TlsError, TlsMode, TlsSettings,
+    is_identity,
 };

@@ -89,7 +89,7 @@ fn a_request_that_hangs_holds_up_neither_its_own_session_nor_others() {
     let device = FaultyDevice::of_memory(SIZE);
     let healthy = FaultyDevice::of_memory(SIZE);
     let (server, address) = serve(device.clone());
-    let both = wish(vec![
+    let both = desired_state(vec![
         export("disk", device.clone()),
         export("other", healthy.clone()),
     ]);

@@ -168,7 +168,7 @@ fn a_flood_of_options_whose_answers_are_not_read_is_cut_off() {
         export(&format!("{index:0200}"), device)
     });
     let (server, address) = serve_within(Arc::new(MemoryDevice::new(SIZE, 512)), hasty());
-    server.apply(wish(exports.collect())).unwrap();
+    server.apply(desired_state(exports.collect())).unwrap();
     let mut client = Client::greeted(address);
     // Each is answered by more than 100 kB.
     let flood = b"IHAVEOPT\0\0\0\x03\0\0\0\0".repeat(9000);

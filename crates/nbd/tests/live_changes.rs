@@ -23,7 +23,7 @@ fn an_equal_wish_changes_nothing_and_a_new_export_disturbs_nobody() {
     let disk = server.status();
     let mut client = Client::ready(address, 0);
     let device = memory();
-    let first = wish(vec![export("disk", Arc::clone(&device))]);
+    let first = desired_state(vec![export("disk", Arc::clone(&device))]);
     assert_eq!(server.apply(first.clone()).unwrap().added, ["disk"]);
     // The device is another one: the session ends.
     assert!(client.rest().is_empty());
@@ -34,7 +34,7 @@ fn an_equal_wish_changes_nothing_and_a_new_export_disturbs_nobody() {
     let mut described = export("disk", device);
     described.description = "another description".to_owned();
     let applied = server
-        .apply(wish(vec![described, export("more", memory())]))
+        .apply(desired_state(vec![described, export("more", memory())]))
         .unwrap();
     assert_eq!(
         (applied.added, applied.changed),
@@ -50,7 +50,7 @@ fn a_removed_export_and_a_stricter_rule_end_their_sessions_only() {
     let (server, address) = serve(memory());
     let (kept, gone) = (memory(), memory());
     let names = |names: &[(&str, &SharedDevice)]| {
-        wish(
+        desired_state(
             names
                 .iter()
                 .map(|(name, device)| export(name, Arc::clone(device)))
@@ -81,7 +81,13 @@ fn a_removed_export_and_a_stricter_rule_end_their_sessions_only() {
         networks: vec!["192.0.2.0/24".parse().unwrap()],
         identities: vec![],
     };
-    assert_eq!(server.apply(wish(vec![strict])).unwrap().sessions_ended, 1);
+    assert_eq!(
+        server
+            .apply(desired_state(vec![strict]))
+            .unwrap()
+            .sessions_ended,
+        1
+    );
     assert!(kept_client.rest().is_empty());
     let mut refused = Client::greeted(address);
     assert_eq!(
@@ -94,13 +100,13 @@ fn a_removed_export_and_a_stricter_rule_end_their_sessions_only() {
 #[test]
 fn a_wish_that_cannot_be_fulfilled_changes_nothing() {
     let (server, address) = serve(memory());
-    let twice = wish(vec![export("a", memory()), export("a", memory())]);
+    let twice = desired_state(vec![export("a", memory()), export("a", memory())]);
     assert!(matches!(
         server.apply(twice),
         Err(ApplyError::DuplicateExport { .. })
     ));
     let occupied = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let mut busy = wish(vec![export("other", memory())]);
+    let mut busy = desired_state(vec![export("other", memory())]);
     busy.listeners
         .push(occupied.local_addr().unwrap().to_string().parse().unwrap());
     assert!(matches!(server.apply(busy), Err(ApplyError::Listen(_))));
@@ -113,7 +119,7 @@ fn sessions_by_a_listener_that_goes_end_and_others_notice_nothing() {
     let device = memory();
     let (server, first) = serve(Arc::clone(&device));
     let mut client = Client::ready(first, 0);
-    let mut both = wish(vec![export("disk", Arc::clone(&device))]);
+    let mut both = desired_state(vec![export("disk", Arc::clone(&device))]);
     both.listeners.push("[::1]:0".parse().unwrap());
     let applied = server.apply(both.clone()).unwrap();
     assert_eq!((applied.listening.len(), applied.closed.len()), (1, 0));
@@ -170,7 +176,10 @@ fn draining_finishes_what_is_under_way_and_says_what_the_farewell_asks_for() {
             draining.join().unwrap()
         });
         assert_eq!(drained, Drained { dropped: 0 });
-        assert!(matches!(server.apply(wish(vec![])), Err(ApplyError::Ended)));
+        assert!(matches!(
+            server.apply(desired_state(vec![])),
+            Err(ApplyError::Ended)
+        ));
     }
 }
 

@@ -8,7 +8,7 @@ use std::process::Command;
 use std::sync::Arc;
 
 use block_device::{BlockDevice, MemoryDevice};
-use nbd::{Access, ExportWish, NbdServer, ServerLimits, TlsMode, TlsWish, Wish};
+use nbd::{Access, DesiredExport, DesiredState, NbdServer, ServerLimits, TlsMode, TlsSettings};
 use support::tools::{certificates, installed, run, text, try_run};
 use support::*;
 
@@ -21,16 +21,20 @@ struct Stand {
 }
 
 impl Stand {
-    fn new(exports: Vec<ExportWish>, tls: Option<TlsWish>, folder: tempfile::TempDir) -> Self {
+    fn new(
+        exports: Vec<DesiredExport>,
+        tls: Option<TlsSettings>,
+        folder: tempfile::TempDir,
+    ) -> Self {
         let server = NbdServer::new(ServerLimits::default());
-        let mut wish = wish(exports);
-        wish.listeners.push(
+        let mut desired = desired_state(exports);
+        desired.listeners.push(
             format!("unix:{}/socket", folder.path().display())
                 .parse()
                 .unwrap(),
         );
-        let wish = Wish { tls, ..wish };
-        server.apply(wish).unwrap();
+        let desired = DesiredState { tls, ..desired };
+        server.apply(desired).unwrap();
         Self { server, folder }
     }
 
@@ -83,7 +87,7 @@ fn nbdinfo_lists_and_maps() {
     }
     let device = Arc::new(MemoryDevice::new(SIZE, 512));
     device
-        .write(1 << 20, &[1; 1 << 20], block_device::Effort::NoWait)
+        .write(1 << 20, &[1; 1 << 20], block_device::WaitMode::NoWait)
         .unwrap();
     let exports = vec![
         export("disk", device),
@@ -310,8 +314,8 @@ h.shutdown()
     run("nbdsh", &["-c", &uri, "-c", script]);
 }
 
-fn tls(folder: &Path, mode: TlsMode) -> TlsWish {
-    TlsWish {
+fn tls(folder: &Path, mode: TlsMode) -> TlsSettings {
+    TlsSettings {
         mode,
         certificate_chain: folder.join("pki/server-cert.pem"),
         private_key: folder.join("pki/server-key.pem"),
@@ -387,7 +391,7 @@ fn offered_tls_protects_exports_with_identities() {
         networks: vec![],
         identities: vec![identity.to_owned()],
     };
-    let guarded = |name: &str, identity: &str| ExportWish {
+    let guarded = |name: &str, identity: &str| DesiredExport {
         access: listed(identity),
         ..export(name, Arc::new(MemoryDevice::new(SIZE, 512)))
     };

@@ -204,7 +204,7 @@ fn refused_writes_leave_the_stream_in_step() {
     drop(client);
     let mut read_only = export("disk", Arc::new(MemoryDevice::new(SIZE, 512)));
     read_only.read_only = true;
-    server.apply(wish(vec![read_only])).unwrap();
+    server.apply(desired_state(vec![read_only])).unwrap();
     let mut client = Client::ready(address, 0);
     for command in [1, 4, 6] {
         client.request(0, command, 2, 0, 512);

@@ -7,7 +7,7 @@ use std::hint::black_box;
 use std::sync::Arc;
 use std::time::Instant;
 
-use block_device::{BlockDevice, Effort, Extent, MemoryDevice};
+use block_device::{BlockDevice, Extent, MemoryDevice, WaitMode};
 use scsi::{
     Cdb, Command, DataOut, Executed, Identity, Lun, NexusId, NoReservationStore, Target,
     TargetConfig, TaskAttribute, UnitConfig, Visibility,
@@ -68,15 +68,15 @@ fn main() {
     });
     let data = [1_u8; BYTES as usize];
     let execute = |command: &Command, data| -> Executed {
-        target.execute(&nexus, command, data, Effort::NoWait)
+        target.execute(&nexus, command, data, WaitMode::NoWait)
     };
     // The first command takes the power on attention.
     execute(&command(0x00), DataOut::None);
     let (read, write) = (command(0x28), command(0x2a));
     let extent = Extent::new(4096, u64::from(BYTES));
-    let plain_read = nanoseconds_each(|| drop(black_box(device.read(extent, Effort::NoWait))));
+    let plain_read = nanoseconds_each(|| drop(black_box(device.read(extent, WaitMode::NoWait))));
     let plain_write = nanoseconds_each(|| {
-        black_box(device.write(extent.offset, &data, Effort::NoWait)).expect("memory");
+        black_box(device.write(extent.offset, &data, WaitMode::NoWait)).expect("memory");
     });
     let scsi_read = nanoseconds_each(|| drop(black_box(execute(&read, DataOut::None))));
     let scsi_write = nanoseconds_each(|| {

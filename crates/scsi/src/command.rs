@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use block_device::{
-    DeviceError, Effort, ErrorKind, Extent, Permit, ReadLoan, SharedDevice, WriteLoan,
+    DeviceError, ErrorKind, Extent, Permit, ReadLoan, SharedDevice, WaitMode, WriteLoan,
 };
 use units::IscsiName;
 
@@ -381,7 +381,7 @@ impl Pending {
             command,
             data,
         } = self;
-        target.execute_on(&nexus, &command, data, Effort::Permitted(permit))
+        target.execute_on(&nexus, &command, data, WaitMode::Permitted(permit))
     }
 
     pub(crate) fn new(

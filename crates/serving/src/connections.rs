@@ -99,7 +99,7 @@ impl Connection {
         }
     }
 
-    /// Asks the connection's thread to do something; never takes an earlier wish back.
+    /// Asks the connection's thread to do something; never takes an earlier request back.
     pub fn direct(&self, directive: Directive) {
         let code = directive as u8;
         if self.directive.fetch_max(code, Ordering::AcqRel) < code {

@@ -196,26 +196,31 @@ mod tests {
         fn read(
             &self,
             extent: Extent,
-            effort: Effort<'_>,
+            wait_mode: WaitMode<'_>,
         ) -> Result<Box<dyn ReadLoan>, DeviceError> {
-            self.inner.read(extent, effort)
+            self.inner.read(extent, wait_mode)
         }
         fn lend(&self, extent: Extent) -> Result<Box<dyn WriteLoan>, DeviceError> {
             self.inner.lend(extent)
         }
-        fn write(&self, offset: u64, data: &[u8], effort: Effort<'_>) -> Result<(), DeviceError> {
-            self.inner.write(offset, data, effort)
+        fn write(
+            &self,
+            offset: u64,
+            data: &[u8],
+            wait_mode: WaitMode<'_>,
+        ) -> Result<(), DeviceError> {
+            self.inner.write(offset, data, wait_mode)
         }
         fn write_zeroes(
             &self,
             extent: Extent,
             zero: Zero,
-            e: Effort<'_>,
+            e: WaitMode<'_>,
         ) -> Result<(), DeviceError> {
             self.inner.write_zeroes(extent, zero, e)
         }
-        fn unmap(&self, extent: Extent, effort: Effort<'_>) -> Result<(), DeviceError> {
-            self.inner.unmap(extent, effort)
+        fn unmap(&self, extent: Extent, wait_mode: WaitMode<'_>) -> Result<(), DeviceError> {
+            self.inner.unmap(extent, wait_mode)
         }
         fn update(
             &self,
@@ -277,7 +282,7 @@ mod tests {
         group.wait(move |outcome| done.send(outcome.is_ok()).unwrap());
         assert!(results.try_recv().unwrap(), "answered before wait returned");
         assert_eq!(group.flushes(), 0);
-        device.write(0, &[1; 512], Effort::NoWait).unwrap();
+        device.write(0, &[1; 512], WaitMode::NoWait).unwrap();
         assert!(group.flush_here().unwrap().is_ok());
         assert_eq!(group.flushes(), 1);
     }

@@ -21,9 +21,9 @@ mod early;
 mod flush;
 mod link;
 mod listener;
-mod orphan;
 mod outbound;
-mod silence;
+mod silent_close;
+mod stale_connection;
 mod standing;
 mod stream;
 mod waker;
@@ -39,8 +39,8 @@ pub use link::{Link, Turn};
 pub use listener::{
     ListenAddress, ListenError, Listener, OpenSocket, ParseListenAddressError, bind_tcp, is_here,
 };
-pub use orphan::{Orphan, Reach, tell_clients};
 pub use outbound::{Flushed, Outbound, OutboundLimits, Pending};
+pub use stale_connection::{Reach, StaleConnection, tell_clients};
 pub use standing::{Asked, Change, OwnChange, Standing};
 pub use stream::{Peer, ReceiveWait, Stream, Transport};
 pub use waker::Waker;

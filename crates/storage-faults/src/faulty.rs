@@ -3,8 +3,8 @@
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
 use block_device::{
-    BlockDevice, Commit, DeviceError, Effort, ErrorKind, Extent, Geometry, MemoryDevice, ReadLoan,
-    SharedDevice, StatusRun, Update, WriteLoan, Zero,
+    BlockDevice, Commit, DeviceError, ErrorKind, Extent, Geometry, MemoryDevice, ReadLoan,
+    SharedDevice, StatusRun, Update, WaitMode, WriteLoan, Zero,
 };
 
 /// The operations a fault can be set for.
@@ -42,7 +42,7 @@ pub enum Fault {
     Error(ErrorKind),
     /// Answers with this error who may wait; without waiting, it would block.
     LateError(ErrorKind),
-    /// Never answers without waiting (every [`Effort::NoWait`] would block), then works.
+    /// Never answers without waiting (every [`WaitMode::NoWait`] would block), then works.
     Slow,
     /// Waits until the fault is changed; without waiting, it would block.
     Hang,
@@ -75,12 +75,12 @@ impl Faults {
         operation: Operation,
         doing: &'static str,
         extent: Extent,
-        effort: Effort<'_>,
+        wait_mode: WaitMode<'_>,
     ) -> Result<(), DeviceError> {
         let mut meetings = self.lock();
         loop {
             let meeting = &mut meetings[operation as usize];
-            match (meeting.fault, effort.may_block()) {
+            match (meeting.fault, wait_mode.may_block()) {
                 (Fault::None, _) | (Fault::Slow, true) => return Ok(()),
                 (Fault::Error(kind), _) | (Fault::LateError(kind), true) => {
                     return Err(DeviceError::new(kind, doing, extent));
@@ -98,7 +98,7 @@ impl Faults {
                     return Ok(());
                 }
                 (Fault::HangNextInEffect, true) => {
-                    if !effort.permits() {
+                    if !wait_mode.permits() {
                         return Err(DeviceError::new(ErrorKind::Gone, doing, extent));
                     }
                     self.hang_alone(meetings, operation);
@@ -193,12 +193,12 @@ impl WriteLoan for FaultyLoan {
         self.inner.append_parts(parts);
     }
 
-    fn commit(self: Box<Self>, effort: Effort<'_>) -> Commit {
+    fn commit(self: Box<Self>, wait_mode: WaitMode<'_>) -> Commit {
         let met = self
             .faults
-            .meet(Operation::Write, "write", self.inner.extent(), effort);
+            .meet(Operation::Write, "write", self.inner.extent(), wait_mode);
         match met {
-            Ok(()) => match self.inner.commit(effort) {
+            Ok(()) => match self.inner.commit(wait_mode) {
                 Commit::WouldBlock(inner) => Commit::WouldBlock(Box::new(FaultyLoan {
                     inner,
                     faults: self.faults,
@@ -216,9 +216,14 @@ impl BlockDevice for FaultyDevice {
         self.inner.geometry()
     }
 
-    fn read(&self, extent: Extent, effort: Effort<'_>) -> Result<Box<dyn ReadLoan>, DeviceError> {
-        self.faults.meet(Operation::Read, "read", extent, effort)?;
-        self.inner.read(extent, effort)
+    fn read(
+        &self,
+        extent: Extent,
+        wait_mode: WaitMode<'_>,
+    ) -> Result<Box<dyn ReadLoan>, DeviceError> {
+        self.faults
+            .meet(Operation::Read, "read", extent, wait_mode)?;
+        self.inner.read(extent, wait_mode)
     }
 
     fn lend(&self, extent: Extent) -> Result<Box<dyn WriteLoan>, DeviceError> {
@@ -229,27 +234,28 @@ impl BlockDevice for FaultyDevice {
         }))
     }
 
-    fn write(&self, offset: u64, data: &[u8], effort: Effort<'_>) -> Result<(), DeviceError> {
+    fn write(&self, offset: u64, data: &[u8], wait_mode: WaitMode<'_>) -> Result<(), DeviceError> {
         let extent = Extent::new(offset, data.len() as u64);
         self.faults
-            .meet(Operation::Write, "write", extent, effort)?;
-        self.inner.write(offset, data, effort)
+            .meet(Operation::Write, "write", extent, wait_mode)?;
+        self.inner.write(offset, data, wait_mode)
     }
 
     fn write_zeroes(
         &self,
         extent: Extent,
         zero: Zero,
-        effort: Effort<'_>,
+        wait_mode: WaitMode<'_>,
     ) -> Result<(), DeviceError> {
         self.faults
-            .meet(Operation::Zero, "write zeroes", extent, effort)?;
-        self.inner.write_zeroes(extent, zero, effort)
+            .meet(Operation::Zero, "write zeroes", extent, wait_mode)?;
+        self.inner.write_zeroes(extent, zero, wait_mode)
     }
 
-    fn unmap(&self, extent: Extent, effort: Effort<'_>) -> Result<(), DeviceError> {
-        self.faults.meet(Operation::Zero, "unmap", extent, effort)?;
-        self.inner.unmap(extent, effort)
+    fn unmap(&self, extent: Extent, wait_mode: WaitMode<'_>) -> Result<(), DeviceError> {
+        self.faults
+            .meet(Operation::Zero, "unmap", extent, wait_mode)?;
+        self.inner.unmap(extent, wait_mode)
     }
 
     fn update(
@@ -258,7 +264,7 @@ impl BlockDevice for FaultyDevice {
         change: &mut dyn FnMut(&mut [u8]) -> Update,
     ) -> Result<Update, DeviceError> {
         self.faults
-            .meet(Operation::Write, "update", extent, Effort::MayBlock)?;
+            .meet(Operation::Write, "update", extent, WaitMode::MayBlock)?;
         self.inner.update(extent, change)
     }
 
@@ -267,7 +273,7 @@ impl BlockDevice for FaultyDevice {
             Operation::Flush,
             "flush",
             Extent::new(0, 0),
-            Effort::MayBlock,
+            WaitMode::MayBlock,
         )?;
         self.inner.flush()
     }
@@ -280,7 +286,7 @@ impl BlockDevice for FaultyDevice {
 
     fn status(&self, extent: Extent, runs_max: usize) -> Result<Vec<StatusRun>, DeviceError> {
         self.faults
-            .meet(Operation::Status, "status", extent, Effort::MayBlock)?;
+            .meet(Operation::Status, "status", extent, WaitMode::MayBlock)?;
         self.inner.status(extent, runs_max)
     }
 }
@@ -299,12 +305,12 @@ mod tests {
         device.set(Operation::Write, Fault::Error(ErrorKind::NoSpace));
         let loan = device.lend(Extent::new(0, 4096)).unwrap();
         assert!(
-            matches!(loan.commit(Effort::MayBlock), Commit::Failed(error) if error.kind == ErrorKind::NoSpace)
+            matches!(loan.commit(WaitMode::MayBlock), Commit::Failed(error) if error.kind == ErrorKind::NoSpace)
         );
         assert!(!device.status(Extent::new(0, 4096), 1).unwrap()[0].allocated);
         device.set(Operation::Write, Fault::None);
         let loan = device.lend(Extent::new(0, 4096)).unwrap();
-        assert!(matches!(loan.commit(Effort::MayBlock), Commit::Done));
+        assert!(matches!(loan.commit(WaitMode::MayBlock), Commit::Done));
     }
 
     #[test]
@@ -312,10 +318,10 @@ mod tests {
         let device = device();
         device.set(Operation::Write, Fault::Slow);
         let loan = device.lend(Extent::new(0, 512)).unwrap();
-        let Commit::WouldBlock(loan) = loan.commit(Effort::NoWait) else {
+        let Commit::WouldBlock(loan) = loan.commit(WaitMode::NoWait) else {
             panic!("a slow device answered at once")
         };
-        assert!(matches!(loan.commit(Effort::MayBlock), Commit::Done));
+        assert!(matches!(loan.commit(WaitMode::MayBlock), Commit::Done));
     }
 
     #[test]
@@ -325,7 +331,7 @@ mod tests {
         let reader = Arc::clone(&device);
         let thread = std::thread::spawn(move || {
             reader
-                .read(Extent::new(0, 512), Effort::MayBlock)
+                .read(Extent::new(0, 512), WaitMode::MayBlock)
                 .map(|loan| loan.byte_count())
         });
         while device.hanging(Operation::Read) == 0 {
@@ -341,9 +347,9 @@ mod tests {
         let device = device();
         device.set_all(Fault::LateError(ErrorKind::Unreadable));
         let extent = Extent::new(0, 512);
-        let kind = |effort| device.read(extent, effort).err().map(|error| error.kind);
-        assert_eq!(kind(Effort::NoWait), Some(ErrorKind::WouldBlock));
-        assert_eq!(kind(Effort::MayBlock), Some(ErrorKind::Unreadable));
+        let kind = |wait_mode| device.read(extent, wait_mode).err().map(|error| error.kind);
+        assert_eq!(kind(WaitMode::NoWait), Some(ErrorKind::WouldBlock));
+        assert_eq!(kind(WaitMode::MayBlock), Some(ErrorKind::Unreadable));
         assert!(!device.is_clean() && device.flush().is_err());
         assert!(device.status(extent, 1).is_err());
         device.set_all(Fault::None);

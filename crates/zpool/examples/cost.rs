@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use block_device::{BlockDevice, Effort, Extent};
+use block_device::{BlockDevice, Extent, WaitMode};
 use units::ByteCount;
 use zpool::device::file::{AccessOptions, Way};
 use zpool::{
@@ -56,14 +56,14 @@ fn run(volume: &Volume) {
         let block = &block;
         move |offset| {
             volume
-                .write(offset, &block[..bytes], Effort::MayBlock)
+                .write(offset, &block[..bytes], WaitMode::MayBlock)
                 .expect("write");
         }
     };
     let read = |bytes: u64| {
         move |offset| {
             let extent = Extent::new(offset, bytes);
-            drop(volume.read(extent, Effort::MayBlock).expect("read"));
+            drop(volume.read(extent, WaitMode::MayBlock).expect("read"));
         }
     };
     measure(

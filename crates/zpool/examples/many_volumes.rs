@@ -8,7 +8,7 @@ use std::error::Error;
 use std::path::PathBuf;
 use std::time::Instant;
 
-use block_device::{BlockDevice, Effort, Extent};
+use block_device::{BlockDevice, Extent, WaitMode};
 use units::{ByteCount, VolumeName};
 use zpool::pool::{ImportOptions, SafeToOwn, discover};
 use zpool::{Engine, EngineOptions, GroupKind, HostId, OpenOptions, Pool, PoolSpec, VolumeSpec};
@@ -51,7 +51,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let listed = start.elapsed();
     let name: VolumeName = format!("tank/v{}", count - 1).parse()?;
     let volume = pool.open_volume(&name, OpenOptions::default())?;
-    drop(volume.read(Extent::new(0, 4096), Effort::MayBlock)?);
+    drop(volume.read(Extent::new(0, 4096), WaitMode::MayBlock)?);
     println!(
         "{} volumes: imported after {imported:.1?}, exports known after {listed:.1?}, \
          first read after {:.1?}",

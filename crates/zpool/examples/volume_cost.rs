@@ -7,7 +7,7 @@ use std::error::Error;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use block_device::{BlockDevice, Commit, Effort, Extent};
+use block_device::{BlockDevice, Commit, Extent, WaitMode};
 use units::{ByteCount, VolumeName};
 use zpool::{
     Engine, EngineOptions, GroupKind, HostId, OpenOptions, Pool, PoolSpec, Volume, VolumeSpec,
@@ -58,9 +58,11 @@ fn write(volume: &Volume, extent: Extent, fill: &[u8]) {
         part.copy_from_slice(&fill[at..at + part.len()]);
         at += part.len();
     }
-    match loan.commit(Effort::NoWait) {
+    match loan.commit(WaitMode::NoWait) {
         Commit::Done => {}
-        Commit::WouldBlock(loan) => assert!(matches!(loan.commit(Effort::MayBlock), Commit::Done)),
+        Commit::WouldBlock(loan) => {
+            assert!(matches!(loan.commit(WaitMode::MayBlock), Commit::Done))
+        }
         Commit::Failed(error) => panic!("{error}"),
     }
 }
@@ -89,9 +91,9 @@ fn run(pool: &Pool, block: u64) {
         let mut blocked = 0;
         measure(pool, &format!("read {}K", length >> 10), length, || {
             let extent = Extent::new(at(length), length);
-            let loan = volume.read(extent, Effort::NoWait).or_else(|_| {
+            let loan = volume.read(extent, WaitMode::NoWait).or_else(|_| {
                 blocked += 1;
-                volume.read(extent, Effort::MayBlock)
+                volume.read(extent, WaitMode::MayBlock)
             });
             let loan = loan.expect("read");
             let mut parts = Vec::new();

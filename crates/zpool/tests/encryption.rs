@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use block_device::{BlockDevice, Effort, Extent};
+use block_device::{BlockDevice, Extent, WaitMode};
 use support::{Parts, disks, engine, export, folder, isolated, mirror, part, tank};
 use units::{ByteCount, VolumeName};
 use zpool::crypto::{Cipher, CipherError, Code, IV_BYTES, Mode};
@@ -66,7 +66,7 @@ fn open(pool: &Pool, volume: &str) -> Result<Volume, DatasetErrorKind> {
 fn write(volume: &Volume, block: u64, flush: bool) {
     let data = CONTENTS.repeat(512);
     volume
-        .write(block << 14, &data, Effort::MayBlock)
+        .write(block << 14, &data, WaitMode::MayBlock)
         .expect("write");
     if flush {
         volume.flush().expect("flush");
@@ -75,7 +75,7 @@ fn write(volume: &Volume, block: u64, flush: bool) {
 
 fn holds(volume: &Volume, block: u64) -> bool {
     let extent = Extent::new(block << 14, 1 << 14);
-    let loan = volume.read(extent, Effort::MayBlock).expect("read");
+    let loan = volume.read(extent, WaitMode::MayBlock).expect("read");
     let mut parts = Vec::new();
     loan.append_parts(&mut parts);
     parts.concat() == CONTENTS.repeat(512)

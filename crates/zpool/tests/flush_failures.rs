@@ -11,7 +11,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
 
-use block_device::{BlockDevice, Effort, Extent};
+use block_device::{BlockDevice, Extent, WaitMode};
 use rustix::io::Errno;
 use support::{
     Parts, disks, export, folder, isolated, mirror, options, part, tank, wait_for_scan, wait_until,
@@ -57,12 +57,12 @@ fn open(pool: &Pool) -> Volume {
 fn write(volume: &Volume, block: u64) {
     let data = vec![block as u8 + 1; BLOCK as usize];
     volume
-        .write(block * BLOCK, &data, Effort::MayBlock)
+        .write(block * BLOCK, &data, WaitMode::MayBlock)
         .expect("write");
 }
 
 fn shows(volume: &Volume, block: u64) -> bool {
-    let loan = volume.read(Extent::new(block * BLOCK, BLOCK), Effort::MayBlock);
+    let loan = volume.read(Extent::new(block * BLOCK, BLOCK), WaitMode::MayBlock);
     let loan = loan.expect("read");
     let mut parts = Vec::new();
     loan.append_parts(&mut parts);

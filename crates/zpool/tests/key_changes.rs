@@ -7,7 +7,7 @@ mod volume_support;
 
 use std::collections::BTreeMap;
 
-use block_device::{BlockDevice, Effort, Extent};
+use block_device::{BlockDevice, Extent, WaitMode};
 use support::{disks, engine, export, isolated, mirror, tank};
 use units::{ByteCount, SnapshotName, VolumeName};
 use volume_support::{read, seed};
@@ -46,7 +46,7 @@ fn create(pool: &Pool, volume: &str, key: Option<NewKey>) -> Result<(), DatasetE
     spec.key = key;
     pool.create_volume(&spec)?;
     let volume = pool.open_volume(&spec.name, OpenOptions::default())?;
-    let written = volume.write(0, &CONTENTS, Effort::MayBlock);
+    let written = volume.write(0, &CONTENTS, WaitMode::MayBlock);
     written.and_then(|()| volume.flush()).expect("written");
     volume.close();
     Ok(())

@@ -79,8 +79,8 @@ fn unusable_devices_are_refused_each_with_its_reason() {
             ("compatibility", "no-such-set"),
             ("comment", long.as_str()),
         ] {
-            let wish = [(name.to_owned(), value.to_owned())];
-            let error = pool.set_properties(&wish).expect_err(name);
+            let desired = [(name.to_owned(), value.to_owned())];
+            let error = pool.set_properties(&desired).expect_err(name);
             assert!(
                 matches!(&error.kind, PoolErrorKind::Property { property, .. } if property == name),
                 "{error}"

@@ -8,7 +8,7 @@ mod support;
 use std::fmt::Write as _;
 use std::path::Path;
 
-use block_device::{BlockDevice, Effort, Extent};
+use block_device::{BlockDevice, Extent, WaitMode};
 use support::{Parts, folder, options, part, tank};
 use units::{ByteCount, SnapshotName, VolumeName};
 use zpool::dataset::Snapshots;
@@ -80,7 +80,7 @@ fn make() {
         for block in 0..=number {
             let data = vec![number as u8 + 1; 4096];
             device
-                .write(block * 4096, &data, Effort::MayBlock)
+                .write(block * 4096, &data, WaitMode::MayBlock)
                 .expect("write");
             device.flush().expect("flush");
         }
@@ -124,7 +124,7 @@ fn describe(pool: &Pool) -> String {
             .open_volume(&name, OpenOptions::default())
             .expect("open");
         let loan = device
-            .read(Extent::new(0, VOLUME_BYTES), Effort::MayBlock)
+            .read(Extent::new(0, VOLUME_BYTES), WaitMode::MayBlock)
             .expect("read");
         let mut parts = Vec::new();
         loan.append_parts(&mut parts);

@@ -4,7 +4,7 @@ mod volume_support;
 
 use std::path::Path;
 
-use block_device::{BlockDevice, Effort, ErrorKind, Extent};
+use block_device::{BlockDevice, ErrorKind, Extent, WaitMode};
 use tempfile::TempDir;
 use units::{ByteCount, PoolName, SnapshotName};
 use volume_support::{disk_files, judge, start_engine, volume_name};
@@ -142,7 +142,7 @@ fn half_a_reservation_promises_nothing(engine: &'static Engine) {
     let sparse = sparse(&pool, "tank/sparse");
     fill(&pool, &sparse);
     let refused = (0..RESERVED / MIB)
-        .find_map(|at| volume.write(at * MIB, &noise(at), Effort::MayBlock).err())
+        .find_map(|at| volume.write(at * MIB, &noise(at), WaitMode::MayBlock).err())
         .expect("all of it does not fit");
     assert_eq!(refused.kind, ErrorKind::NoSpace, "{refused}");
     drop((volume, sparse));
@@ -227,9 +227,9 @@ fn burst(volume: &Volume, round: u64) {
 /// As a server does: at once if possible, else where waiting is allowed.
 fn write(volume: &Volume, at: u64, round: u64) {
     let data = noise(round << 32 | at);
-    let done = match volume.write(at * MIB, &data, Effort::NoWait) {
+    let done = match volume.write(at * MIB, &data, WaitMode::NoWait) {
         Err(e) if e.kind == ErrorKind::WouldBlock => {
-            volume.write(at * MIB, &data, Effort::MayBlock)
+            volume.write(at * MIB, &data, WaitMode::MayBlock)
         }
         done => done,
     };
@@ -246,7 +246,7 @@ fn assert_contents(volume: &Volume, round: u64) {
 
 fn fill(pool: &Pool, sparse: &Volume) {
     let refused = (0..1024)
-        .find_map(|at| sparse.write(at * MIB, &noise(at), Effort::MayBlock).err())
+        .find_map(|at| sparse.write(at * MIB, &noise(at), WaitMode::MayBlock).err())
         .expect("the pool is smaller than that");
     assert_eq!(refused.kind, ErrorKind::NoSpace, "{refused}");
     pool.sync().expect("sync");
@@ -255,7 +255,7 @@ fn fill(pool: &Pool, sparse: &Volume) {
 fn has_room(sparse: &Volume) -> bool {
     (0..4).any(|at| {
         sparse
-            .write((1020 + at) * MIB, &noise(at), Effort::MayBlock)
+            .write((1020 + at) * MIB, &noise(at), WaitMode::MayBlock)
             .is_ok()
     })
 }

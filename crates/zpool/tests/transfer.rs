@@ -5,7 +5,7 @@ mod support;
 
 use std::io::{Read, Write};
 
-use block_device::{BlockDevice, Effort, Extent};
+use block_device::{BlockDevice, Extent, WaitMode};
 use support::{Parts, disks, engine, export, isolated, tank};
 use units::{ByteCount, SnapshotName, VolumeName};
 use zpool::transfer::{
@@ -71,14 +71,14 @@ impl Two {
         random.fill(&mut noise);
         for piece in 0..3 {
             let at = random.u64(0..SIZE / MIB) * MIB;
-            device.write(at, &noise, Effort::MayBlock).expect("write");
+            device.write(at, &noise, WaitMode::MayBlock).expect("write");
             let text = format!("{seed} {piece} ").repeat(20_000);
             let at = random.u64(0..SIZE / MIB) * MIB;
             let text = &text.as_bytes()[..64 << 10];
-            device.write(at, text, Effort::MayBlock).expect("write");
+            device.write(at, text, WaitMode::MayBlock).expect("write");
         }
         let freed = Extent::new(random.u64(0..SIZE / MIB) * MIB, MIB / 2);
-        let freeing = device.unmap(freed, Effort::MayBlock);
+        let freeing = device.unmap(freed, WaitMode::MayBlock);
         freeing.expect("free");
         device.flush().expect("flush");
     }
@@ -100,7 +100,7 @@ impl Two {
         let device = pool
             .open_snapshot(name, OpenOptions::default())
             .expect("open");
-        let loan = device.read(Extent::new(0, SIZE), Effort::MayBlock);
+        let loan = device.read(Extent::new(0, SIZE), WaitMode::MayBlock);
         let loan = loan.expect("read");
         let mut parts = Vec::new();
         loan.append_parts(&mut parts);
@@ -243,7 +243,7 @@ fn what_does_not_fit_is_refused_by_name() {
 
         let device = two.open(&two.vault, &target.volume);
         device
-            .write(0, &[9; 4096], Effort::MayBlock)
+            .write(0, &[9; 4096], WaitMode::MayBlock)
             .expect("write");
         device.flush().expect("flush");
         drop(device);

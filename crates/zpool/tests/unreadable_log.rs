@@ -6,7 +6,7 @@ use std::os::unix::fs::FileExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 
-use block_device::{BlockDevice, Effort, Extent};
+use block_device::{BlockDevice, Extent, WaitMode};
 use support::{Parts, disks, engine, export, folder, part, tank};
 use units::{ByteCount, VolumeName};
 use zpool::dataset::DatasetErrorKind;
@@ -33,12 +33,12 @@ fn import() -> Pool {
 fn write(volume: &Volume, offset: u64, value: u8, length: u64) {
     let data = vec![value; length as usize];
     volume
-        .write(offset, &data, Effort::MayBlock)
+        .write(offset, &data, WaitMode::MayBlock)
         .expect("write");
 }
 
 fn holds(volume: &Volume, offset: u64, value: u8, length: u64) -> bool {
-    let loan = volume.read(Extent::new(offset, length), Effort::MayBlock);
+    let loan = volume.read(Extent::new(offset, length), WaitMode::MayBlock);
     let loan = loan.expect("read");
     let mut parts = Vec::new();
     loan.append_parts(&mut parts);

@@ -2,7 +2,7 @@
 
 mod volume_support;
 
-use block_device::{BlockDevice, Commit, Effort, ErrorKind, Extent, MemoryDevice, Update, Zero};
+use block_device::{BlockDevice, Commit, ErrorKind, Extent, MemoryDevice, Update, WaitMode, Zero};
 use volume_support::{Scratch, read, seed};
 use zpool::Volume;
 
@@ -32,17 +32,21 @@ fn lend_and_commit(device: &dyn BlockDevice, extent: Extent, data: &[u8]) {
         rest = later;
     }
     assert!(rest.is_empty());
-    match loan.commit(Effort::NoWait) {
+    match loan.commit(WaitMode::NoWait) {
         Commit::Done => {}
-        Commit::WouldBlock(loan) => assert!(matches!(loan.commit(Effort::MayBlock), Commit::Done)),
+        Commit::WouldBlock(loan) => {
+            assert!(matches!(loan.commit(WaitMode::MayBlock), Commit::Done))
+        }
         Commit::Failed(error) => panic!("{error}"),
     }
 }
 
 fn write(device: &dyn BlockDevice, offset: u64, data: &[u8]) {
-    match device.write(offset, data, Effort::NoWait) {
+    match device.write(offset, data, WaitMode::NoWait) {
         Err(error) if error.kind == ErrorKind::WouldBlock => {
-            device.write(offset, data, Effort::MayBlock).expect("write");
+            device
+                .write(offset, data, WaitMode::MayBlock)
+                .expect("write");
         }
         other => other.expect("write"),
     }
@@ -58,9 +62,9 @@ fn step(random: &mut fastrand::Rng, volume: &Volume, memory: &MemoryDevice) {
     match random.u8(0..16) {
         0..4 => devices.map(|d| write(d, extent.offset, &data)),
         4..8 => devices.map(|d| lend_and_commit(d, extent, &data)),
-        8 => devices.map(|d| d.unmap(extent, Effort::MayBlock).expect("unmap")),
+        8 => devices.map(|d| d.unmap(extent, WaitMode::MayBlock).expect("unmap")),
         9 => devices.map(|d| {
-            d.write_zeroes(extent, Zero::KeepAllocated, Effort::MayBlock)
+            d.write_zeroes(extent, Zero::KeepAllocated, WaitMode::MayBlock)
                 .expect("write zeroes");
         }),
         10 => devices.map(|d| {
@@ -121,10 +125,10 @@ fn random_operations_match_the_device_in_memory() {
             let extent = Extent::new(at, 1 << 20);
             assert_eq!(read(&volume, extent), read(&memory, extent));
         }
-        let outside = volume.read(Extent::new(SIZE - 512, 1024), Effort::MayBlock);
+        let outside = volume.read(Extent::new(SIZE - 512, 1024), WaitMode::MayBlock);
         assert!(matches!(outside, Err(e) if e.kind == ErrorKind::OutOfRange));
         volume.close();
-        let gone = volume.read(Extent::new(0, 512), Effort::NoWait);
+        let gone = volume.read(Extent::new(0, 512), WaitMode::NoWait);
         assert!(matches!(gone, Err(e) if e.kind == ErrorKind::Gone));
     }
     scratch.export_and_judge();

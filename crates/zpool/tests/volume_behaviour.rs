@@ -6,7 +6,7 @@ mod volume_support;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use block_device::{BlockDevice, Commit, Effort, ErrorKind, Extent, Zero};
+use block_device::{BlockDevice, Commit, ErrorKind, Extent, WaitMode, Zero};
 use units::{ByteCount, SnapshotName, VolumeName};
 use volume_support::{Scratch, read, volume_name};
 use zpool::dataset::{Depth, PropertySource, Snapshots, Value};
@@ -37,7 +37,9 @@ fn a_volume_keeps_its_promises() {
 }
 
 fn written(device: &Volume, offset: u64, data: &[u8]) {
-    device.write(offset, data, Effort::MayBlock).expect("write");
+    device
+        .write(offset, data, WaitMode::MayBlock)
+        .expect("write");
 }
 
 fn overlapping_writes_are_whole(scratch: &Scratch) {
@@ -82,23 +84,23 @@ fn a_read_loan_keeps_its_contents_and_its_range(scratch: &Scratch) {
     let volume = scratch.volume("tank/loan", 4 * MIB, 16 << 10);
     written(&volume, 0, &[1; 32 << 10]);
     let loan = volume
-        .read(Extent::new(0, 20 << 10), Effort::MayBlock)
+        .read(Extent::new(0, 20 << 10), WaitMode::MayBlock)
         .expect("read");
 
     // Writers of the same bytes have to wait, also on this very thread.
     let refused = volume
-        .write(4096, &[2; 512], Effort::NoWait)
+        .write(4096, &[2; 512], WaitMode::NoWait)
         .expect_err("the range is lent");
     assert_eq!(refused.kind, ErrorKind::WouldBlock);
     // Writers of other bytes of a lent block do not, and do not move the block.
     volume
-        .write(20 << 10, &[3; 4096], Effort::NoWait)
+        .write(20 << 10, &[3; 4096], WaitMode::NoWait)
         .expect("the rest of the block is free");
     scratch.pool.sync().expect("sync");
     written(&volume, 28 << 10, &[4; 512]);
     // Readers share.
     let second = volume
-        .read(Extent::new(0, 4096), Effort::NoWait)
+        .read(Extent::new(0, 4096), WaitMode::NoWait)
         .expect("readers share");
 
     let mut parts = Vec::new();
@@ -118,20 +120,23 @@ fn closing_waits_for_loans_and_then_everything_is_gone(scratch: &Scratch) {
     let volume = scratch.volume("tank/close", 4 * MIB, 16 << 10);
     written(&volume, 0, &[7; 4096]);
     let read_loan = volume
-        .read(Extent::new(0, 4096), Effort::MayBlock)
+        .read(Extent::new(0, 4096), WaitMode::MayBlock)
         .expect("read");
     let write_loan = volume.lend(Extent::new(MIB, 4096)).expect("lend");
     std::thread::scope(|scope| {
         let closer = scope.spawn(|| volume.close());
         let deadline = Instant::now() + Duration::from_secs(30);
-        while volume.read(Extent::new(0, 512), Effort::NoWait).is_ok() {
+        while volume.read(Extent::new(0, 512), WaitMode::NoWait).is_ok() {
             assert!(Instant::now() < deadline, "closing never began");
             std::thread::yield_now();
         }
         assert!(!closer.is_finished(), "two loans are out");
         drop(read_loan);
         // A loan that was out when closing began may still be committed.
-        assert!(matches!(write_loan.commit(Effort::MayBlock), Commit::Done));
+        assert!(matches!(
+            write_loan.commit(WaitMode::MayBlock),
+            Commit::Done
+        ));
         closer.join().expect("close");
     });
     let gone = volume.flush().expect_err("closed");
@@ -147,22 +152,22 @@ fn a_change_whose_permit_ends_while_it_waits_has_no_effect(scratch: &Scratch) {
     let extent = Extent::new(0, 64 << 10);
     let old = vec![1; 64 << 10];
     written(&volume, 0, &old);
-    type Change = fn(&Volume, Extent, Effort<'_>) -> Result<(), ErrorKind>;
+    type Change = fn(&Volume, Extent, WaitMode<'_>) -> Result<(), ErrorKind>;
     let changes: [Change; 4] = [
-        |volume, extent, effort| {
+        |volume, extent, wait_mode| {
             let data = vec![2; extent.length as usize];
             volume
-                .write(extent.offset, &data, effort)
+                .write(extent.offset, &data, wait_mode)
                 .map_err(|e| e.kind)
         },
-        |volume, extent, effort| match volume.lend(extent).expect("lend").commit(effort) {
+        |volume, extent, wait_mode| match volume.lend(extent).expect("lend").commit(wait_mode) {
             Commit::Done => Ok(()),
             Commit::WouldBlock(_) => Err(ErrorKind::WouldBlock),
             Commit::Failed(error) => Err(error.kind),
         },
-        |volume, extent, effort| volume.unmap(extent, effort).map_err(|e| e.kind),
-        |volume, extent, effort| {
-            let zeroes = volume.write_zeroes(extent, Zero::KeepAllocated, effort);
+        |volume, extent, wait_mode| volume.unmap(extent, wait_mode).map_err(|e| e.kind),
+        |volume, extent, wait_mode| {
+            let zeroes = volume.write_zeroes(extent, Zero::KeepAllocated, wait_mode);
             zeroes.map_err(|e| e.kind)
         },
     ];
@@ -172,9 +177,9 @@ fn a_change_whose_permit_ends_while_it_waits_has_no_effect(scratch: &Scratch) {
             asked.store(true, Ordering::Release);
             stands.load(Ordering::Acquire)
         };
-        let loan = volume.read(extent, Effort::NoWait).expect("cached");
+        let loan = volume.read(extent, WaitMode::NoWait).expect("cached");
         std::thread::scope(|scope| {
-            let waiting = scope.spawn(|| change(&volume, extent, Effort::Permitted(&permit)));
+            let waiting = scope.spawn(|| change(&volume, extent, WaitMode::Permitted(&permit)));
             stands.store(false, Ordering::Release);
             assert!(!asked.load(Ordering::Acquire), "the range is not free yet");
             drop(loan);
@@ -183,7 +188,10 @@ fn a_change_whose_permit_ends_while_it_waits_has_no_effect(scratch: &Scratch) {
         assert!(asked.load(Ordering::Acquire));
         assert!(read(&volume, extent) == old);
         stands.store(true, Ordering::Release);
-        assert_eq!(change(&volume, extent, Effort::Permitted(&permit)), Ok(()));
+        assert_eq!(
+            change(&volume, extent, WaitMode::Permitted(&permit)),
+            Ok(())
+        );
         assert!(read(&volume, extent) != old);
         written(&volume, 0, &old);
     }
@@ -221,7 +229,7 @@ fn sync_always_is_durable_without_a_flush(scratch: &Scratch) {
     written(&volume, 0, &[1; 4096]);
     set("always");
     let waits = volume
-        .write(0, &[2; 4096], Effort::NoWait)
+        .write(0, &[2; 4096], WaitMode::NoWait)
         .expect_err("it has to wait");
     assert_eq!(waits.kind, ErrorKind::WouldBlock);
     written(&volume, 0, &[2; 4096]);
@@ -245,7 +253,7 @@ fn status_knows_unsynced_data_and_unsynced_frees(scratch: &Scratch) {
         [(MIB, false), (MIB, true), (6 * MIB, false)]
     );
     volume
-        .unmap(Extent::new(MIB, MIB / 2), Effort::MayBlock)
+        .unmap(Extent::new(MIB, MIB / 2), WaitMode::MayBlock)
         .expect("unmap");
     assert_eq!(
         states(&volume),
@@ -254,7 +262,7 @@ fn status_knows_unsynced_data_and_unsynced_frees(scratch: &Scratch) {
     let first = volume.status(Extent::new(0, 8 * MIB), 1).expect("status");
     assert_eq!(first.len(), 1);
     volume
-        .write_zeroes(Extent::new(0, 8 * MIB), Zero::MayFree, Effort::MayBlock)
+        .write_zeroes(Extent::new(0, 8 * MIB), Zero::MayFree, WaitMode::MayBlock)
         .expect("zero");
     assert_eq!(states(&volume), [(8 * MIB, false)]);
 }
@@ -277,7 +285,7 @@ fn sizes_change_while_in_use(scratch: &Scratch) {
     written(&volume, 8 * MIB - 4096, &[8; 4096]);
     volume.resize(2 * MIB).expect("shrink");
     let outside = volume
-        .write(2 * MIB, &[1; 512], Effort::MayBlock)
+        .write(2 * MIB, &[1; 512], WaitMode::MayBlock)
         .expect_err("cut off");
     assert_eq!(outside.kind, ErrorKind::OutOfRange);
     volume.resize(4 * MIB).expect("grow again");
@@ -309,7 +317,7 @@ fn snapshots_clones_and_names(scratch: &Scratch) {
         .expect("open the snapshot");
     assert_eq!(read(&old, Extent::new(0, 4096)), [1; 4096]);
     let refused = old
-        .write(0, &[3; 512], Effort::MayBlock)
+        .write(0, &[3; 512], WaitMode::MayBlock)
         .expect_err("read-only");
     assert_eq!(refused.kind, ErrorKind::ReadOnly);
     drop(old);
@@ -356,14 +364,14 @@ fn snapshots_clones_and_names(scratch: &Scratch) {
     paused
         .rollback(pool, &snapshot("tank/clone@two"))
         .expect("roll back while open");
-    let Commit::WouldBlock(loan) = loan.commit(Effort::NoWait) else {
+    let Commit::WouldBlock(loan) = loan.commit(WaitMode::NoWait) else {
         panic!("the volume is paused");
     };
     drop(paused);
     assert_eq!(read(&open, Extent::new(0, 4096)), [1; 4096]);
-    assert!(matches!(loan.commit(Effort::MayBlock), Commit::Done));
+    assert!(matches!(loan.commit(WaitMode::MayBlock), Commit::Done));
     assert_eq!(read(&open, Extent::new(8192, 4096)), [9; 4096]);
-    let held = open.read(Extent::new(0, 4096), Effort::MayBlock);
+    let held = open.read(Extent::new(0, 4096), WaitMode::MayBlock);
     let in_use = open.pause(Duration::from_millis(1)).err();
     assert_eq!(in_use.map(|e| e.kind), Some(DatasetErrorKind::Busy));
     drop(held);
@@ -560,7 +568,7 @@ fn a_full_pool_refuses_and_goes_on(scratch: &Scratch) {
     let data: Vec<u8> = (0..MIB).map(|_| random.u8(..)).collect();
     let mut stored = 0;
     let refused = loop {
-        match volume.write(stored * MIB, &data, Effort::MayBlock) {
+        match volume.write(stored * MIB, &data, WaitMode::MayBlock) {
             Ok(()) => stored += 1,
             Err(error) => break error,
         }
@@ -573,13 +581,13 @@ fn a_full_pool_refuses_and_goes_on(scratch: &Scratch) {
     assert_eq!(read(&volume, Extent::new((stored - 1) * MIB, MIB)), data);
     volume.flush().expect("flush");
     volume
-        .unmap(Extent::new(0, stored * MIB / 2), Effort::MayBlock)
+        .unmap(Extent::new(0, stored * MIB / 2), WaitMode::MayBlock)
         .expect("a full pool can free");
     // Space comes back some transaction groups after it was freed.
     let deadline = Instant::now() + Duration::from_secs(60);
     loop {
         scratch.pool.sync().expect("sync");
-        match volume.write(0, &data, Effort::MayBlock) {
+        match volume.write(0, &data, WaitMode::MayBlock) {
             Ok(()) => break,
             Err(error) => assert!(Instant::now() < deadline, "{error}"),
         }

@@ -6,7 +6,7 @@ mod volume_support;
 use std::sync::{Arc, Mutex};
 use std::thread::ThreadId;
 
-use block_device::{BlockDevice, Effort};
+use block_device::{BlockDevice, WaitMode};
 use units::ByteCount;
 use volume_support::{disk_files, judge, volume_name, watch_devices};
 use zpool::device::IoKind;
@@ -50,7 +50,7 @@ fn a_commit_on_one_device_is_carried_out_by_its_caller() {
     let commit = |number: usize| {
         let offset = (number * 4096) as u64;
         volume
-            .write(offset, &[number as u8; 4096], Effort::MayBlock)
+            .write(offset, &[number as u8; 4096], WaitMode::MayBlock)
             .expect("write");
         volume.flush().expect("flush");
     };

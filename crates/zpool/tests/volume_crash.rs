@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Mutex;
 
-use block_device::{BlockDevice, Effort, Extent, Zero};
+use block_device::{BlockDevice, Extent, WaitMode, Zero};
 use units::{ByteCount, PoolName};
 use volume_support::{disk_files, judge, read, seed, start_engine, volume_name};
 use zpool::pool::{ImportOptions, SafeToOwn, discover};
@@ -76,14 +76,14 @@ fn write_until_killed(
         let extent = Extent::new(step.first * BLOCK, step.count * BLOCK);
         if step.free {
             volume
-                .write_zeroes(extent, Zero::MayFree, Effort::MayBlock)
+                .write_zeroes(extent, Zero::MayFree, WaitMode::MayBlock)
                 .expect("free");
         } else {
             let data: Vec<u8> = (step.first..step.first + step.count)
                 .flat_map(|block| block_image(block, number))
                 .collect();
             volume
-                .write(extent.offset, &data, Effort::MayBlock)
+                .write(extent.offset, &data, WaitMode::MayBlock)
                 .expect("write");
         }
         if step.flush || number - confirmed + 2 >= WINDOW {
@@ -280,7 +280,7 @@ fn rewrite_until_killed(volume: &Volume, from: u64) {
             scope.spawn(|| {
                 loop {
                     volume
-                        .write(BLOCKS_PER_THREAD * BLOCK, &elsewhere, Effort::MayBlock)
+                        .write(BLOCKS_PER_THREAD * BLOCK, &elsewhere, WaitMode::MayBlock)
                         .expect("write");
                     volume.flush().expect("flush");
                     // The parent has heard enough, and is about to kill.
@@ -290,9 +290,9 @@ fn rewrite_until_killed(volume: &Volume, from: u64) {
         }
         for number in from.. {
             let data = block_image(0, number);
-            volume.write(0, &data, Effort::MayBlock).expect("write");
+            volume.write(0, &data, WaitMode::MayBlock).expect("write");
             volume
-                .write_zeroes(half(number), Zero::MayFree, Effort::MayBlock)
+                .write_zeroes(half(number), Zero::MayFree, WaitMode::MayBlock)
                 .expect("free");
             // So that few of these records stand behind many of the others.
             std::thread::sleep(std::time::Duration::from_micros(100));

@@ -11,7 +11,7 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use block_device::{BlockDevice, Effort, Extent};
+use block_device::{BlockDevice, Extent, WaitMode};
 use units::ByteCount;
 use volume_support::{disk_files, judge, read, seed, start_engine, volume_name, watch_devices};
 use zpool::dataset::Value;
@@ -44,7 +44,7 @@ fn piece(seed: u64, number: u64) -> Vec<u8> {
 fn write_pieces(volume: &Volume, seed: u64, numbers: std::ops::Range<u64>) {
     for number in numbers {
         volume
-            .write(number * PIECE, &piece(seed, number), Effort::MayBlock)
+            .write(number * PIECE, &piece(seed, number), WaitMode::MayBlock)
             .expect("write");
     }
 }

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use block_device::{BlockDevice, Effort, ErrorKind};
+use block_device::{BlockDevice, ErrorKind, WaitMode};
 use units::{ByteCount, PoolName};
 use volume_support::{disk_files, judge, start_engine, volume_name};
 use zpool::dataset::Value;
@@ -40,7 +40,7 @@ fn a_burst_of_an_eighth_of_the_space_waits_for_nothing(engine: &'static Engine) 
     let went_on = (0..TRIES).any(|_| {
         pool.sync().expect("sync");
         let data = noise();
-        (0..BURST).all(|at| volume.write(at * MIB, &data, Effort::NoWait).is_ok())
+        (0..BURST).all(|at| volume.write(at * MIB, &data, WaitMode::NoWait).is_ok())
     });
     assert!(went_on, "a write waited for space each time");
     drop(volume);
@@ -62,7 +62,7 @@ fn triple_parity_and_three_copies_fill_a_pool_and_do_not_stop_it(engine: &'stati
     std::thread::scope(|scope| {
         scope.spawn(|| end_with(&pool, &over));
         let refused = (0..512)
-            .find_map(|at| volume.write(at * MIB, &data, Effort::MayBlock).err())
+            .find_map(|at| volume.write(at * MIB, &data, WaitMode::MayBlock).err())
             .expect("the pool is smaller than that");
         assert_eq!(refused.kind, ErrorKind::NoSpace, "{refused}");
         pool.sync().expect("what was taken fits");

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use appliance::facts::HeadFacts;
-use appliance::plan::Wish;
+use appliance::plan::DesiredState;
 use appliance::{
     Appliance, FILE_BYTES_MAX, Facts, Finding, Layout, Parsed, Plan, Severity, reference,
 };
@@ -306,7 +306,7 @@ fn report(path: &Path, findings: &[Finding], answers: &Answers, json: bool) -> S
 /// Everything that planning needs.
 struct Prepared {
     machines: Machines,
-    wish: Wish,
+    desired: DesiredState,
     /// Each change is told on the standard error.
     tells_progress: bool,
 }
@@ -346,10 +346,10 @@ fn prepare(
         has_systemd: !args.without_systemd,
         in_use,
     };
-    let wish = appliance::wish(&parsed.appliance, &text, &layout);
+    let desired = appliance::desired_state(&parsed.appliance, &text, &layout);
     Ok(Ok(Prepared {
         machines,
-        wish,
+        desired,
         tells_progress: args.progress,
     }))
 }
@@ -394,9 +394,9 @@ fn rotate_key(args: &ChangeArgs, json: bool, print: Print<'_>) -> Result<ExitCod
 }
 
 fn compare(prepared: &Prepared) -> Result<Plan, Failure> {
-    let actual = cluster::observe(&prepared.machines, &prepared.wish)
+    let actual = cluster::observe(&prepared.machines, &prepared.desired)
         .map_err(|error| Failure::from_chain(FailureKind::Failed, &error))?;
-    Ok(appliance::plan(&prepared.wish, &actual))
+    Ok(appliance::plan(&prepared.desired, &actual))
 }
 
 /// Plans what the file asks for and goes on with `then`, unless something is in the way.
@@ -456,10 +456,13 @@ fn apply(
             printed = print(&format!("{change}\n"));
         }
     };
-    cluster::apply(&prepared.machines, &prepared.wish, plan, &mut progress).map_err(|error| {
-        Failure::from_chain(FailureKind::Failed, &error)
-            .advise("what was done before it stays; repeat the command when the cause is mended")
-    })?;
+    cluster::apply(&prepared.machines, &prepared.desired, plan, &mut progress).map_err(
+        |error| {
+            Failure::from_chain(FailureKind::Failed, &error).advise(
+                "what was done before it stays; repeat the command when the cause is mended",
+            )
+        },
+    )?;
     printed?;
     match json {
         true => {

@@ -14,7 +14,7 @@ use zpool::pool::{discover, features};
 use zpool::{EngineOptions, HostId};
 
 use crate::cli::Common;
-use crate::{open, reach, validity};
+use crate::{open, pool_access, validity};
 
 /// Longest list of disks that is read, in bytes.
 const QUESTION_BYTES_MAX: u64 = 1 << 20;
@@ -86,17 +86,17 @@ fn tell_tls(lines: &mut String, files: &str) {
     let (Some(certificate_chain), Some(private_key)) = (files.next(), files.next()) else {
         return;
     };
-    let wish = nbd::TlsWish {
+    let desired = nbd::TlsSettings {
         mode: nbd::TlsMode::Required,
         certificate_chain,
         private_key,
         client_roots: files.next(),
     };
-    let shown = wish.certificate_chain.display();
-    if let Err(error) = wish.check() {
+    let shown = desired.certificate_chain.display();
+    if let Err(error) = desired.check() {
         let why = control::failure::chain(&error).replace(['\t', '\n'], " ");
         let _ = writeln!(lines, "tls\t{shown}\trefused\t{why}");
-    } else if let Some(seconds) = validity::left_s(&wish.certificate_chain) {
+    } else if let Some(seconds) = validity::left_s(&desired.certificate_chain) {
         let _ = writeln!(lines, "tls\t{shown}\tvalid_for_s\t{seconds}");
     }
 }
@@ -105,12 +105,12 @@ fn tell_tls(lines: &mut String, files: &str) {
 /// in time says nothing.
 fn key_files(common: &Common) -> BTreeSet<(PoolName, String)> {
     let (sender, answers) = std::sync::mpsc::channel();
-    let pools = reach::sockets(common);
+    let pools = pool_access::sockets(common);
     for pool in pools.clone() {
         let (common, sender) = (common.clone(), sender.clone());
         std::thread::spawn(move || {
             let request = Request::Key(KeyRequest::Status { name: None });
-            let _ = sender.send((reach::ask_server(&common, &pool, request), pool));
+            let _ = sender.send((pool_access::ask_server(&common, &pool, request), pool));
         });
     }
     let deadline = Instant::now() + SERVER_WAIT;

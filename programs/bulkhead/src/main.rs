@@ -32,8 +32,8 @@ mod output;
 mod partitions;
 mod patience;
 mod places;
+mod pool_access;
 mod pools;
-mod reach;
 mod replicate;
 mod rescue;
 mod seals;
@@ -152,12 +152,12 @@ fn run(plan: Plan, common: &Common) -> Result<ExitCode, Failure> {
             return print(names.join("\n").as_bytes()).map(done);
         }
         Plan::Move(args) => hand_over::run(&args, common)?,
-        Plan::Create(create) => reach::create(common, create)?,
-        Plan::Discover => reach::discover(common)?,
+        Plan::Create(create) => pool_access::create(common, create)?,
+        Plan::Discover => pool_access::discover(common)?,
         Plan::TakeOver {
             pool,
             previous_owner_is_stopped,
-        } => reach::take_over(common, &pool, previous_owner_is_stopped)?,
+        } => pool_access::take_over(common, &pool, previous_owner_is_stopped)?,
         Plan::Confirm { pool, said } => legs::confirm(common, &pool, said)?,
     };
     show(&answer, common).map(done)
@@ -184,7 +184,7 @@ fn transfer(
     })?;
     let mut bar = output::ProgressBar::new(common.json);
     let request = control::Request::Transfer(request);
-    let answer = reach::ask_with(common, pool, request, Some(stream), &mut |text| {
+    let answer = pool_access::ask_with(common, pool, request, Some(stream), &mut |text| {
         bar.show(text)
     });
     bar.end();

@@ -12,7 +12,7 @@ use control::{Answer, Failure, FailureKind, Request};
 use units::{HeadName, PoolName};
 
 use crate::cli::Common;
-use crate::{key_source, reach};
+use crate::{key_source, pool_access};
 
 /// Longest wait for the other head, which may have to run key programs.
 const ANSWER_WAIT: Duration = Duration::from_secs(30);
@@ -114,7 +114,7 @@ async fn look(
     let own = zpool::host_name();
     let keys = if from.as_str() == own {
         let status = Request::Key(KeyRequest::Status { name: None });
-        match reach::ask_server(common, pool, status) {
+        match pool_access::ask_server(common, pool, status) {
             Ok(Answer::Keys(keys)) => keys,
             Ok(_) => Vec::new(),
             Err(failure) => return Err(failure.message),

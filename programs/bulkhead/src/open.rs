@@ -95,13 +95,13 @@ pub fn import(
     owner: &PreviousOwner,
     access: Access,
 ) -> Result<Pool, Failure> {
-    let wish = Wish {
+    let options = OpenOptions {
         owner: owner.clone(),
         claims: Claims::Auto,
         access,
         late: Late::default(),
     };
-    import_telling(engine, common, pool, &wish, |_| Ok(()))
+    import_telling(engine, common, pool, &options, |_| Ok(()))
 }
 
 /// What a pool is opened for.
@@ -115,7 +115,7 @@ pub enum Access {
 
 /// How a pool shall be opened.
 #[derive(Clone, Debug)]
-pub struct Wish {
+pub struct OpenOptions {
     /// What is known of its previous owner.
     pub owner: PreviousOwner,
     /// How its disks are kept from others.
@@ -133,21 +133,21 @@ pub fn import_telling(
     engine: &'static Engine,
     common: &Common,
     pool: &PoolName,
-    wish: &Wish,
+    options: &OpenOptions,
     ours: impl FnOnce(&str) -> Result<(), Failure>,
 ) -> Result<Pool, Failure> {
     let word = legs::word(common, pool);
-    let options = ImportOptions {
-        read_only: wish.access == Access::Look,
-        claims: wish.claims,
+    let import = ImportOptions {
+        read_only: options.access == Access::Look,
+        claims: options.claims,
         word: word.clone(),
         ..ImportOptions::default()
     };
     let mut changes = 0;
     loop {
-        let (candidate, basis) = legs::find(common, pool, &wish.late, word.as_ref())?;
-        let proof = prove(engine, &candidate, &wish.owner)?;
-        let claimed = match Pool::claim(engine, &candidate, proof, &options) {
+        let (candidate, basis) = legs::find(common, pool, &options.late, word.as_ref())?;
+        let proof = prove(engine, &candidate, &options.owner)?;
+        let claimed = match Pool::claim(engine, &candidate, proof, &import) {
             Err(error) if error.kind == PoolErrorKind::Changed && changes < CHANGES_MAX => {
                 changes += 1;
                 tracing::warn!(%pool, "somebody wrote to the pool: its labels are read again");
@@ -156,7 +156,7 @@ pub fn import_telling(
             claimed => claimed.map_err(operations::pool_failure)?,
         };
         // A look leaves the state of the pool, and so what was said of it, as it was.
-        if word.is_some() && !options.read_only {
+        if word.is_some() && !import.read_only {
             legs::use_up(common, pool)?;
         }
         if basis != Basis::Labels {

@@ -11,7 +11,7 @@ use control::{Answer, Failure, FailureKind};
 use units::PoolName;
 
 use crate::cli::{Common, PoolSelector};
-use crate::reach;
+use crate::pool_access;
 
 /// Longest time that a server is waited for.
 const SERVER_WAIT: Duration = Duration::from_secs(120);
@@ -30,7 +30,7 @@ pub fn ask(
     progress: &mut dyn FnMut(&str),
 ) -> Result<Answer, Failure> {
     let request = Request::Pool(request);
-    let mut answer = reach::ask(
+    let mut answer = pool_access::ask(
         common,
         &PoolSelector::Pool(pool.clone()),
         request.clone(),
@@ -49,7 +49,7 @@ pub fn ask(
             let failure = failure.clone();
             return Err(failure.advise("run the same command again when the pool is served"));
         }
-        answer = reach::ask(
+        answer = pool_access::ask(
             common,
             &PoolSelector::Pool(pool.clone()),
             request.clone(),
@@ -61,7 +61,7 @@ pub fn ask(
 
 fn is_alive(common: &Common, pool: &PoolName) -> bool {
     let ping = Request::Server(ServerRequest::Ping);
-    reach::ask_server(common, pool, ping).is_ok()
+    pool_access::ask_server(common, pool, ping).is_ok()
 }
 
 fn comes_back(common: &Common, pool: &PoolName) -> bool {
@@ -87,7 +87,7 @@ pub fn follow(
     let mut was_served = false;
     loop {
         let request = Request::Pool(PoolRequest::Events { after: None });
-        match reach::ask_server(common, pool, request) {
+        match pool_access::ask_server(common, pool, request) {
             Ok(Answer::Events(events)) => {
                 was_served = true;
                 for event in events {

@@ -18,7 +18,7 @@ use units::{IscsiName, PoolName};
 
 use crate::apart::{LOOK_WAIT, Look};
 use crate::cli::{Common, PoolSelector};
-use crate::{managed, reach};
+use crate::{managed, pool_access};
 
 /// What was answered.
 pub struct Asked {
@@ -96,9 +96,9 @@ struct Here {
 
 impl Here {
     fn look(common: &Common) -> Result<Self, Failure> {
-        let sockets = reach::look_at_sockets(common);
+        let sockets = pool_access::look_at_sockets(common);
         Ok(Self {
-            unserved: reach::unserved(common, &sockets)?,
+            unserved: pool_access::unserved(common, &sockets)?,
             served: sockets.served,
             left: sockets.left,
         })
@@ -120,16 +120,18 @@ impl Here {
 /// Asks the pool that is named; without a name all that are meant.
 pub fn ask(
     common: &Common,
-    whose: &PoolSelector,
+    pool: &PoolSelector,
     request: Request,
     progress: &mut dyn FnMut(&str),
 ) -> Result<Asked, Failure> {
-    let mut asked = match whose {
-        PoolSelector::Pool(_) => reach::ask(common, whose, request, progress).map(Asked::one)?,
+    let mut asked = match pool {
+        PoolSelector::Pool(_) => {
+            pool_access::ask(common, pool, request, progress).map(Asked::one)?
+        }
         PoolSelector::TheOnlyOne => ask_those_meant(common, request, progress)?,
     };
     if asked.answers.iter_mut().any(|one| unserved(one).is_some()) {
-        let left = reach::look_at_sockets(common).left;
+        let left = pool_access::look_at_sockets(common).left;
         for answer in &mut asked.answers {
             advise_to_serve(answer, &left);
         }
@@ -142,8 +144,8 @@ fn ask_those_meant(
     request: Request,
     progress: &mut dyn FnMut(&str),
 ) -> Result<Asked, Failure> {
-    let one = |whose: &PoolSelector, request, progress| {
-        reach::ask(common, whose, request, progress).map(Asked::one)
+    let one = |pool: &PoolSelector, request, progress| {
+        pool_access::ask(common, pool, request, progress).map(Asked::one)
     };
     let here = Here::look(common)?;
     if here.all().count() < 2 {
@@ -190,7 +192,7 @@ fn each_said(
     let served = here.served.iter();
     let mut said: BTreeMap<PoolName, Result<Answer, Failure>> = served
         .map(|pool| {
-            let answer = reach::ask_server(common, pool, request.clone());
+            let answer = pool_access::ask_server(common, pool, request.clone());
             (pool.clone(), answer)
         })
         .collect();
@@ -388,7 +390,7 @@ fn the_one_with(target: &IscsiName, found: Vec<PoolName>) -> Result<Option<PoolN
 /// The names that begin like `word`, for completions: quick, and silent where something fails.
 pub fn names(common: &Common, word: &str) -> Vec<String> {
     let here = Here {
-        served: reach::look_at_sockets(common).served,
+        served: pool_access::look_at_sockets(common).served,
         ..Here::default()
     };
     let mut names: Vec<String> = here.served.iter().map(PoolName::to_string).collect();
@@ -397,7 +399,9 @@ pub fn names(common: &Common, word: &str) -> Vec<String> {
         Request::Target(TargetRequest::List),
     ];
     if word.contains('@') {
-        requests.push(Request::Snapshot(SnapshotRequest::List(List { volume: None })));
+        requests.push(Request::Snapshot(SnapshotRequest::List(List {
+            volume: None,
+        })));
     }
     for request in requests {
         let said = each_said(common, &here, &request);

@@ -15,7 +15,7 @@ use units::{PoolName, VolumeName};
 use crate::cli::{Common, RescueArgs};
 use crate::server::Event;
 use crate::server::signals;
-use crate::{output, pools, reach};
+use crate::{output, pool_access, pools};
 
 /// Pause between two looks whether the rescue still lasts.
 const LOOK_INTERVAL: Duration = Duration::from_millis(500);
@@ -43,7 +43,7 @@ pub fn run(
 
 fn ask(common: &Common, pool: &PoolName, request: RescueRequest) -> Result<Answer, Failure> {
     let request = Request::Volume(VolumeRequest::Rescue(request));
-    reach::ask_server(common, pool, request)
+    pool_access::ask_server(common, pool, request)
 }
 
 fn begin(
@@ -54,9 +54,9 @@ fn begin(
 ) -> Result<(), Failure> {
     let pool = &volume.pool();
     let signals = catch_signals()?;
-    let own_server = match reach::is_served(common, pool)? {
+    let own_server = match pool_access::is_served(common, pool)? {
         true => None,
-        false if args.background => return Err(reach::no_server(pool)),
+        false if args.background => return Err(pool_access::no_server(pool)),
         false => Some(OwnServer::start(common, pool)?),
     };
     let lease_file = format!("{pool}.rescue-{}.lease", std::process::id());

@@ -71,16 +71,16 @@ pub struct WrongLength {
     wanted: &'static str,
 }
 
-/// PoolSelector key a file should be.
+/// Whose key a file should be.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum PoolSelector {
+enum KeyOwner {
     Cluster,
     Own,
     /// Of another machine, or of the cluster once.
     Others,
 }
 
-impl PoolSelector {
+impl KeyOwner {
     const fn is_key(self, bytes: usize) -> bool {
         match self {
             Self::Cluster => is_authkey(bytes),
@@ -134,13 +134,13 @@ impl Seals {
             }
         };
         let mut ring = Ring::none();
-        let cluster = ring.take(&self.cluster_key, PoolSelector::Cluster, guid)?;
+        let cluster = ring.take(&self.cluster_key, KeyOwner::Cluster, guid)?;
         let own = self.folder.join(OWN_KEY);
-        let own = ring.take(&own, PoolSelector::Own, guid)?;
+        let own = ring.take(&own, KeyOwner::Own, guid)?;
         // The machine's own seals where there is no cluster.
         ring.can_seal = cluster || (own && ring.cut.is_none());
         for path in self.others() {
-            ring.take(&path, PoolSelector::Others, guid)?;
+            ring.take(&path, KeyOwner::Others, guid)?;
         }
         Ok(ring)
     }
@@ -191,7 +191,7 @@ enum Found {
 }
 
 /// What the file of a key holds.
-fn read_key(path: &Path, whose: PoolSelector) -> Result<Found, Failure> {
+fn read_key(path: &Path, owner: KeyOwner) -> Result<Found, Failure> {
     use std::io::Read as _;
     let failed = |error: std::io::Error| {
         let message = format!("read the key {}: {error}", path.display());
@@ -214,13 +214,13 @@ fn read_key(path: &Path, whose: PoolSelector) -> Result<Found, Failure> {
     let mut bytes = Zeroizing::new(Vec::with_capacity(AUTHKEY_BYTES_MAX + 1));
     let mut bounded = file.take(AUTHKEY_BYTES_MAX as u64 + 1);
     bounded.read_to_end(&mut bytes).map_err(failed)?;
-    if whose.is_key(bytes.len()) {
+    if owner.is_key(bytes.len()) {
         return Ok(Found::Key(bytes));
     }
     let cut = WrongLength {
         path: path.to_owned(),
         bytes: facts.len(),
-        wanted: whose.wanted(),
+        wanted: owner.wanted(),
     };
     tracing::warn!("{cut}: it is not used; copy it again from where it is whole, or remove it");
     Ok(Found::Cut(cut))
@@ -318,8 +318,8 @@ impl Ring {
     }
 
     /// Takes the key in a file; whether there is one.
-    fn take(&mut self, path: &Path, whose: PoolSelector, guid: u64) -> Result<bool, Failure> {
-        match read_key(path, whose)? {
+    fn take(&mut self, path: &Path, owner: KeyOwner, guid: u64) -> Result<bool, Failure> {
+        match read_key(path, owner)? {
             Found::Nothing => return Ok(false),
             Found::Cut(cut) => {
                 self.cut.get_or_insert(cut);

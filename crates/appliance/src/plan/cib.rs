@@ -97,27 +97,27 @@ pub fn empty_cib() -> Element {
         .containing(Element::new("status"))
 }
 
-/// `current`, a whole `<cib>`, with the configuration that `wish` describes.
-pub fn merged(current: &Element, wish: &Cib) -> Element {
+/// `current`, a whole `<cib>`, with the configuration that `desired` describes.
+pub fn merged(current: &Element, desired: &Cib) -> Element {
     let mut cib = current.clone();
     let configuration = cib.child_or_new("configuration");
-    merge_properties(configuration.child_or_new("crm_config"), wish);
-    *configuration.child_or_new("resources") = wish.resources();
+    merge_properties(configuration.child_or_new("crm_config"), desired);
+    *configuration.child_or_new("resources") = desired.resources();
     let constraints = configuration.child_or_new("constraints");
     let moves = std::mem::take(&mut constraints.children)
         .into_iter()
         .filter(|one| one.id().is_some_and(|id| id.starts_with(MOVE_PREFIX)));
     let moves: Vec<Element> = moves.collect();
-    *constraints = wish.constraints().containing_all(moves);
+    *constraints = desired.constraints().containing_all(moves);
     configuration
         .children
         .retain(|section| section.name != "fencing-topology");
-    configuration.children.extend(wish.fencing_topology());
-    *configuration.child_or_new("rsc_defaults") = wish.rsc_defaults();
+    configuration.children.extend(desired.fencing_topology());
+    *configuration.child_or_new("rsc_defaults") = desired.rsc_defaults();
     cib
 }
 
-fn merge_properties(crm_config: &mut Element, wish: &Cib) {
+fn merge_properties(crm_config: &mut Element, desired: &Cib) {
     let old_sets = std::mem::take(&mut crm_config.children);
     let kept = old_sets
         .into_iter()
@@ -127,7 +127,7 @@ fn merge_properties(crm_config: &mut Element, wish: &Cib) {
             pair.attribute("name")
                 .is_some_and(|name| PROPERTIES_OF_PACEMAKER.contains(&name))
         });
-    let ours = wish.properties.iter().map(|(name, value)| {
+    let ours = desired.properties.iter().map(|(name, value)| {
         Element::new("nvpair")
             .with("id", format!("{OPTIONS_ID}-{name}"))
             .with("name", name)

@@ -70,7 +70,7 @@ pub const fn is_authkey(bytes: usize) -> bool {
 
 /// What should be.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Wish {
+pub struct DesiredState {
     /// Name of the cluster.
     pub cluster_name: String,
     /// Heads in the order of their numbers.
@@ -118,13 +118,13 @@ pub struct Actual {
 /// One head as it is.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct HeadActual {
-    /// Texts and permissions of the files that a wish names, where they exist.
+    /// Texts and permissions of the files that a desired state names, where they exist.
     pub files: BTreeMap<PathBuf, (String, u32)>,
     /// A digest of the secret; none where there is no secret.
     pub authkey: Option<Fingerprint>,
     /// Where the servers that run there listen.
     pub portals: BTreeMap<PoolName, Portals>,
-    /// Units of the wish that are installed, as far as that is asked for.
+    /// Units of the desired state that are installed, as far as that is asked for.
     pub units_installed: BTreeSet<String>,
     /// Whether it has a certificate for its API and console, where their unit is installed.
     pub has_certificate: bool,
@@ -257,7 +257,7 @@ impl Plan {
 }
 
 /// Renders what should be. `text` is the appliance file, byte by byte.
-pub fn wish(appliance: &Appliance, text: &str, layout: &Layout) -> Wish {
+pub fn desired_state(appliance: &Appliance, text: &str, layout: &Layout) -> DesiredState {
     let file = |path: &str, text: String, mode| File {
         path: PathBuf::from(path),
         text,
@@ -305,7 +305,7 @@ pub fn wish(appliance: &Appliance, text: &str, layout: &Layout) -> Wish {
         .map(|(name, head)| (name.clone(), head.number))
         .collect();
     heads.sort_by_key(|(_, number)| *number);
-    Wish {
+    DesiredState {
         cluster_name: appliance.name.clone(),
         heads,
         files,
@@ -342,9 +342,9 @@ fn certificate_names(appliance: &Appliance) -> BTreeMap<HeadName, Vec<String>> {
     heads.map(|head| (head.clone(), names(head))).collect()
 }
 
-/// What to change, so that `actual` becomes what `wish` says. Empty if it is so already.
-pub fn plan(wish: &Wish, actual: &Actual) -> Plan {
-    let obstacles = obstacles(wish, actual);
+/// What to change, so that `actual` becomes what `desired` says. Empty if it is so already.
+pub fn plan(desired: &DesiredState, actual: &Actual) -> Plan {
+    let obstacles = obstacles(desired, actual);
     if !obstacles.is_empty() {
         return Plan {
             obstacles,
@@ -352,47 +352,50 @@ pub fn plan(wish: &Wish, actual: &Actual) -> Plan {
         };
     }
     // First, since it may be refused: nothing else is changed then.
-    let mut changes = portal_changes(wish, actual);
-    changes.extend(authkey_changes(wish, actual));
+    let mut changes = portal_changes(desired, actual);
+    changes.extend(authkey_changes(desired, actual));
     let mut has_new_conf = false;
-    for (head, _) in &wish.heads {
-        for file in &wish.files {
+    for (head, _) in &desired.heads {
+        for file in &desired.files {
             let change = file_change(head, file, actual.heads.get(head));
             has_new_conf |= change.is_some() && file.path == Path::new(COROSYNC_CONF_PATH);
             changes.extend(change);
         }
     }
-    let running = wish.heads.iter().find(|(head, _)| {
+    let running = desired.heads.iter().find(|(head, _)| {
         let known = actual.heads.get(head);
         known.is_some_and(|known| known.running_cluster.is_some())
     });
     if let Some((head, _)) = running.filter(|_| has_new_conf) {
         changes.push(Change::ReloadCorosync { head: head.clone() });
     }
-    changes.extend(unit_changes(wish, actual));
+    changes.extend(unit_changes(desired, actual));
     let before = actual.cib.clone().unwrap_or_else(empty_cib);
-    let cib = cib_changes(&before, &merged(&before, &wish.cib));
+    let cib = cib_changes(&before, &merged(&before, &desired.cib));
     if !cib.is_empty() {
         changes.push(Change::ConfigurePacemaker { changes: cib });
     }
-    changes.extend(optional_unit_changes(wish, actual));
+    changes.extend(optional_unit_changes(desired, actual));
     Plan { obstacles, changes }
 }
 
 /// Servers that run and listen elsewhere than they shall.
-fn portal_changes(wish: &Wish, actual: &Actual) -> Vec<Change> {
+fn portal_changes(desired: &DesiredState, actual: &Actual) -> Vec<Change> {
     let mut changes = Vec::new();
     for (head, known) in &actual.heads {
         for (pool, listens) in &known.portals {
-            let wanted = wish.portals.get(pool).filter(|wanted| *wanted != listens);
+            let wanted = desired
+                .portals
+                .get(pool)
+                .filter(|wanted| *wanted != listens);
             changes.extend(wanted.map(|wanted| Change::SetPortals {
                 head: head.clone(),
-                program: wish.program.clone(),
+                program: desired.program.clone(),
                 pool: pool.clone(),
                 portals: wanted.clone(),
                 new: wanted.beyond(listens),
                 gone: listens.beyond(wanted),
-                in_use: wish.in_use,
+                in_use: desired.in_use,
             }));
         }
     }
@@ -400,9 +403,9 @@ fn portal_changes(wish: &Wish, actual: &Actual) -> Vec<Change> {
 }
 
 /// What Corosync cannot change while it runs, and what nobody could answer for.
-fn obstacles(wish: &Wish, actual: &Actual) -> Vec<Obstacle> {
+fn obstacles(desired: &DesiredState, actual: &Actual) -> Vec<Obstacle> {
     let mut obstacles = Vec::new();
-    for (head, _) in &wish.heads {
+    for (head, _) in &desired.heads {
         let Some(known) = actual.heads.get(head) else {
             obstacles.push(Obstacle {
                 what: format!("{head} does not answer"),
@@ -412,11 +415,11 @@ fn obstacles(wish: &Wish, actual: &Actual) -> Vec<Obstacle> {
             continue;
         };
         let other = known.running_cluster.as_ref();
-        if let Some(other) = other.filter(|name| **name != wish.cluster_name) {
+        if let Some(other) = other.filter(|name| **name != desired.cluster_name) {
             obstacles.push(Obstacle {
                 what: format!(
                     "{head} runs in the cluster {other}, not in {}",
-                    wish.cluster_name
+                    desired.cluster_name
                 ),
                 mend: format!(
                     "run `systemctl stop pacemaker corosync` on {head} first, if nothing of {other} is in use (Debian's packages start an empty cluster called debian)"
@@ -425,7 +428,7 @@ fn obstacles(wish: &Wish, actual: &Actual) -> Vec<Obstacle> {
         }
     }
     for name in members(actual) {
-        if !wish.heads.iter().any(|(head, _)| head.as_str() == name) {
+        if !desired.heads.iter().any(|(head, _)| head.as_str() == name) {
             obstacles.push(Obstacle {
                 what: format!("{name} is not in the file and is a member of the running cluster"),
                 mend: format!(
@@ -470,9 +473,10 @@ fn members(actual: &Actual) -> Vec<&str> {
 }
 
 /// All heads get the secret of a running head, else of the first that has one, else a new one.
-fn authkey_changes(wish: &Wish, actual: &Actual) -> Vec<Change> {
+fn authkey_changes(desired: &DesiredState, actual: &Actual) -> Vec<Change> {
     let known = || {
-        wish.heads
+        desired
+            .heads
             .iter()
             .filter_map(|(head, _)| Some((head, actual.heads.get(head)?)))
     };
@@ -531,13 +535,13 @@ fn changed_lines(old: &str, new: &str) -> Vec<String> {
     changed.collect()
 }
 
-fn unit_changes(wish: &Wish, actual: &Actual) -> Vec<Change> {
+fn unit_changes(desired: &DesiredState, actual: &Actual) -> Vec<Change> {
     let mut changes = Vec::new();
-    for (head, _) in &wish.heads {
+    for (head, _) in &desired.heads {
         let Some(known) = actual.heads.get(head) else {
             continue;
         };
-        for unit in &wish.units_unwanted {
+        for unit in &desired.units_unwanted {
             if known.units_active.contains(*unit) || known.units_enabled.contains(*unit) {
                 changes.push(Change::StopUnit {
                     head: head.clone(),
@@ -546,7 +550,8 @@ fn unit_changes(wish: &Wish, actual: &Actual) -> Vec<Change> {
             }
         }
         changes.extend(
-            wish.units
+            desired
+                .units
                 .iter()
                 .filter_map(|unit| start(head, known, unit)),
         );
@@ -565,18 +570,18 @@ fn start(head: &HeadName, known: &HeadActual, unit: &str) -> Option<Change> {
 
 /// The consoles come when everything that they show is there, each with a certificate: without one it would
 /// listen on its own machine only, and the other heads could not ask it.
-fn optional_unit_changes(wish: &Wish, actual: &Actual) -> Vec<Change> {
-    let heads = wish.heads.iter();
+fn optional_unit_changes(desired: &DesiredState, actual: &Actual) -> Vec<Change> {
+    let heads = desired.heads.iter();
     let known = heads.filter_map(|(head, _)| Some((head, actual.heads.get(head)?)));
     let installed = known.flat_map(|(head, known)| {
-        let units = wish.units_optional.iter();
+        let units = desired.units_optional.iter();
         let units = units.filter(|unit| known.units_installed.contains(**unit));
         units.flat_map(move |unit| {
             let lacks = *unit == HEAD_UNIT && !known.has_certificate;
             let certificate = lacks.then(|| Change::MakeCertificate {
                 head: head.clone(),
-                program: wish.program.clone(),
-                names: wish
+                program: desired.program.clone(),
+                names: desired
                     .certificate_names
                     .get(head)
                     .cloned()

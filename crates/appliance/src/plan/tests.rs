@@ -6,9 +6,9 @@ use crate::parse::parse;
 const PAIR: &str = include_str!("../../../../examples/pair.toml");
 const WITNESS: &str = include_str!("../../../../examples/witness.toml");
 
-fn wish_of(text: &str) -> Wish {
+fn desired_of(text: &str) -> DesiredState {
     let parsed = parse(text).expect("the example is well formed");
-    wish(&parsed.appliance, text, &Layout::default())
+    desired_state(&parsed.appliance, text, &Layout::default())
 }
 
 /// The file and the configuration have it, and nothing that is printed shows it.
@@ -24,16 +24,16 @@ fn no_plan_shows_a_community() {
         )
     };
     let (_, mut actual) = applied(&with("hush-hush"));
-    let wish = wish_of(&with("hush-again"));
+    let desired = desired_of(&with("hush-again"));
     let known = &actual.heads[&head("left")].files[Path::new(APPLIANCE_PATH)];
     assert_eq!(known.1, 0o600);
-    let plan = plan(&wish, &actual);
+    let plan = plan(&desired, &actual);
     let json = serde_json::to_string(&plan).expect("JSON");
     for printed in [plan.to_string(), json] {
         assert!(printed.contains("community"), "{printed}");
         assert!(!printed.contains("hush"), "{printed}");
     }
-    perform(&wish, &mut actual, &plan.changes);
+    perform(&desired, &mut actual, &plan.changes);
     let text = actual.cib.expect("configured").to_string();
     assert!(text.contains("hush-again") && !text.contains("hush-hush"));
 }
@@ -42,8 +42,8 @@ fn head(name: &str) -> HeadName {
     name.parse().expect("a good name")
 }
 
-fn bare(wish: &Wish) -> Actual {
-    let heads = wish.heads.iter();
+fn bare(desired: &DesiredState) -> Actual {
+    let heads = desired.heads.iter();
     Actual {
         heads: heads
             .map(|(head, _)| {
@@ -59,7 +59,7 @@ fn bare(wish: &Wish) -> Actual {
 }
 
 /// Does what a change says, as the adapters do.
-fn perform(wish: &Wish, actual: &mut Actual, changes: &[Change]) {
+fn perform(desired: &DesiredState, actual: &mut Actual, changes: &[Change]) {
     for change in changes {
         match change {
             Change::WriteFile {
@@ -98,7 +98,7 @@ fn perform(wish: &Wish, actual: &mut Actual, changes: &[Change]) {
                 known.units_enabled.insert(unit.clone());
                 known.units_active.insert(unit.clone());
                 if unit == "corosync.service" {
-                    known.running_cluster = Some(wish.cluster_name.clone());
+                    known.running_cluster = Some(desired.cluster_name.clone());
                 }
             }
             Change::StopUnit { head, unit } => {
@@ -108,33 +108,33 @@ fn perform(wish: &Wish, actual: &mut Actual, changes: &[Change]) {
             }
             Change::ConfigurePacemaker { .. } => {
                 let before = actual.cib.clone().unwrap_or_else(empty_cib);
-                actual.cib = Some(merged(&before, &wish.cib));
+                actual.cib = Some(merged(&before, &desired.cib));
             }
         }
     }
 }
 
-fn applied(text: &str) -> (Wish, Actual) {
-    let wish = wish_of(text);
-    let mut actual = bare(&wish);
-    let first = plan(&wish, &actual);
-    perform(&wish, &mut actual, &first.changes);
-    (wish, actual)
+fn applied(text: &str) -> (DesiredState, Actual) {
+    let desired = desired_of(text);
+    let mut actual = bare(&desired);
+    let first = plan(&desired, &actual);
+    perform(&desired, &mut actual, &first.changes);
+    (desired, actual)
 }
 
 #[test]
 fn a_second_plan_is_empty() {
     for text in [PAIR, WITNESS] {
-        let (wish, actual) = applied(text);
-        let second = plan(&wish, &actual);
+        let (desired, actual) = applied(text);
+        let second = plan(&desired, &actual);
         assert!(second.is_empty(), "{second}");
     }
 }
 
 #[test]
 fn bare_heads_get_files_first_then_services_then_the_configuration_then_consoles() {
-    let wish = wish_of(PAIR);
-    let plan = plan(&wish, &bare(&wish));
+    let desired = desired_of(PAIR);
+    let plan = plan(&desired, &bare(&desired));
     let rank = |change: &Change| match change {
         Change::SetPortals { .. } | Change::WriteAuthkey { .. } => 0,
         Change::WriteFile { .. } => 1,
@@ -156,8 +156,8 @@ fn bare_heads_get_files_first_then_services_then_the_configuration_then_consoles
 #[test]
 fn a_changed_time_out_is_reloaded_once_and_restarts_nothing() {
     let (_, actual) = applied(PAIR);
-    let wish = wish_of(&PAIR.replace("[quorum]", "[timeouts]\ntoken_ms = 2000\n\n[quorum]"));
-    let plan = plan(&wish, &actual);
+    let desired = desired_of(&PAIR.replace("[quorum]", "[timeouts]\ntoken_ms = 2000\n\n[quorum]"));
+    let plan = plan(&desired, &actual);
     let reloads = |change: &&Change| matches!(change, Change::ReloadCorosync { .. });
     assert_eq!(plan.changes.iter().filter(reloads).count(), 1, "{plan}");
     let printed = plan.to_string();
@@ -171,7 +171,7 @@ fn a_further_address_changes_nothing_of_the_others() {
     let (_, actual) = applied(PAIR);
     let more = "addresses = [\n    { network = \"management\", address = \"10.77.9.100\" },\n    { network = \"storage-a\"";
     let text = PAIR.replace("addresses = [\n    { network = \"storage-a\"", more);
-    let plan = plan(&wish_of(&text), &actual);
+    let plan = plan(&desired_of(&text), &actual);
     let Some(Change::ConfigurePacemaker { changes }) = plan.changes.last() else {
         panic!("{plan}");
     };
@@ -194,18 +194,18 @@ fn a_server_that_runs_is_told_of_its_portals_before_anything_else_is_changed() {
     let known = actual.heads.get_mut(&head("left")).expect("a known head");
     known
         .portals
-        .insert(tank.clone(), wish_of(PAIR).portals[&tank].clone());
+        .insert(tank.clone(), desired_of(PAIR).portals[&tank].clone());
     known
         .portals
         .insert("other".parse().expect("a name"), Portals::default());
     assert!(
-        plan(&wish_of(PAIR), &actual).is_empty(),
+        plan(&desired_of(PAIR), &actual).is_empty(),
         "it listens where it shall"
     );
     assert!(PAIR.contains(ADDRESS));
     let more = format!("{ADDRESS},\n  {{ network = \"storage-b\", address = \"10.77.2.101\" }}");
-    let wish = wish_of(&PAIR.replace(ADDRESS, &more));
-    let changed = plan(&wish, &actual);
+    let desired = desired_of(&PAIR.replace(ADDRESS, &more));
+    let changed = plan(&desired, &actual);
     let Some(Change::SetPortals { new, gone, .. }) = changed.changes.first() else {
         panic!("{changed}");
     };
@@ -223,13 +223,13 @@ fn a_server_that_runs_is_told_of_its_portals_before_anything_else_is_changed() {
         changed.to_string().contains("+--iscsi 10.77.2.101:3260,3"),
         "{changed}"
     );
-    perform(&wish, &mut actual, &changed.changes);
-    assert!(plan(&wish, &actual).is_empty());
+    perform(&desired, &mut actual, &changed.changes);
+    assert!(plan(&desired, &actual).is_empty());
 }
 
 #[test]
 fn what_somebody_edited_is_put_right_and_what_pacemaker_wrote_stays() {
-    let (wish, mut actual) = applied(PAIR);
+    let (desired, mut actual) = applied(PAIR);
     let cib = actual.cib.as_mut().expect("a CIB");
     let configuration = cib.child_or_new("configuration");
     let nodes = configuration.child_or_new("nodes");
@@ -256,7 +256,7 @@ fn what_somebody_edited_is_put_right_and_what_pacemaker_wrote_stays() {
         .children
         .push(Element::new("rsc_location").with("id", "my-own-idea"));
 
-    let plan = plan(&wish, &actual);
+    let plan = plan(&desired, &actual);
     let printed = plan.to_string();
     assert!(
         printed.contains("stonith-enabled: false -> true"),
@@ -270,11 +270,11 @@ fn what_somebody_edited_is_put_right_and_what_pacemaker_wrote_stays() {
 
 #[test]
 fn heads_get_the_secret_of_the_one_that_runs() {
-    let (wish, mut actual) = applied(PAIR);
+    let (desired, mut actual) = applied(PAIR);
     let left = actual.heads.get_mut(&head("left")).expect("left");
     left.running_cluster = None;
     left.authkey = Some(Fingerprint("old".into()));
-    let plan = plan(&wish, &actual);
+    let plan = plan(&desired, &actual);
     assert_eq!(
         plan.changes,
         [Change::WriteAuthkey {
@@ -286,7 +286,7 @@ fn heads_get_the_secret_of_the_one_that_runs() {
 
 #[test]
 fn nothing_is_changed_while_a_head_is_silent_or_in_another_cluster() {
-    let (wish, actual) = applied(PAIR);
+    let (desired, actual) = applied(PAIR);
     let mut silent = actual.clone();
     silent.heads.remove(&head("right"));
     let mut foreign = actual.clone();
@@ -298,7 +298,7 @@ fn nothing_is_changed_while_a_head_is_silent_or_in_another_cluster() {
     let mut split = actual;
     split.heads.get_mut(&head("right")).expect("right").authkey = Some(Fingerprint("x".into()));
     for (actual, word) in [(silent, "answer"), (foreign, "other"), (split, "secrets")] {
-        let plan = plan(&wish, &actual);
+        let plan = plan(&desired, &actual);
         assert!(plan.changes.is_empty(), "{plan}");
         assert!(plan.obstacles[0].what.contains(word), "{plan}");
     }
@@ -306,8 +306,8 @@ fn nothing_is_changed_while_a_head_is_silent_or_in_another_cluster() {
 
 #[test]
 fn a_plan_says_that_a_secret_is_written_and_never_which() {
-    let wish = wish_of(PAIR);
-    let json = serde_json::to_string(&plan(&wish, &bare(&wish))).expect("plain data");
+    let desired = desired_of(PAIR);
+    let json = serde_json::to_string(&plan(&desired, &bare(&desired))).expect("plain data");
     assert!(
         json.contains("write_authkey") && !json.contains("fingerprint"),
         "{json}"
@@ -316,18 +316,18 @@ fn a_plan_says_that_a_secret_is_written_and_never_which() {
 
 #[test]
 fn new_files_are_counted_and_changed_ones_shown() {
-    let wish = wish_of(PAIR);
-    let printed = plan(&wish, &bare(&wish)).to_string();
+    let desired = desired_of(PAIR);
+    let printed = plan(&desired, &bare(&desired)).to_string();
     assert!(
         printed.contains("left: write /etc/corosync/corosync.conf (new, "),
         "{printed}"
     );
     assert!(!printed.contains("+    token"), "{printed}");
-    let (wish, mut actual) = applied(PAIR);
+    let (desired, mut actual) = applied(PAIR);
     let left = actual.heads.get_mut(&head("left")).expect("left");
     let agent = Path::new(render::AGENT_PATH);
     left.files.get_mut(agent).expect("it was written").1 = 0o644;
-    let printed = plan(&wish, &actual).to_string();
+    let printed = plan(&desired, &actual).to_string();
     assert_eq!(
         printed,
         format!(
@@ -339,7 +339,7 @@ fn new_files_are_counted_and_changed_ones_shown() {
 
 #[test]
 fn a_head_that_was_taken_out_of_the_file_must_leave_the_cluster_first() {
-    let (wish, mut actual) = applied(PAIR);
+    let (desired, mut actual) = applied(PAIR);
     let status = actual.cib.as_mut().expect("a CIB").child_or_new("status");
     let state = |uname: &str, crmd: &str| {
         Element::new("node_state")
@@ -351,23 +351,23 @@ fn a_head_that_was_taken_out_of_the_file_must_leave_the_cluster_first() {
         state("gone", "offline"),
         state("old", "0"),
     ];
-    assert!(plan(&wish, &actual).is_empty());
+    assert!(plan(&desired, &actual).is_empty());
     for crmd in ["online", "1700000000"] {
         let mut actual = actual.clone();
         let status = actual.cib.as_mut().expect("a CIB").child_or_new("status");
         status.children.push(state("middle", crmd));
-        let plan = plan(&wish, &actual);
+        let plan = plan(&desired, &actual);
         assert!(plan.obstacles[0].what.starts_with("middle"), "{plan}");
     }
 }
 
 #[test]
 fn consoles_are_started_last_and_only_where_they_are_installed() {
-    let wish = wish_of(PAIR);
-    let mut actual = bare(&wish);
+    let desired = desired_of(PAIR);
+    let mut actual = bare(&desired);
     let right = actual.heads.get_mut(&head("right")).expect("right");
     right.units_installed.clear();
-    let changes = plan(&wish, &actual).changes;
+    let changes = plan(&desired, &actual).changes;
     let started = Change::StartUnit {
         head: head("left"),
         unit: HEAD_UNIT.to_owned(),
@@ -381,11 +381,11 @@ fn consoles_are_started_last_and_only_where_they_are_installed() {
 
 #[test]
 fn a_console_gets_a_certificate_before_it_starts_unless_there_is_one() {
-    let wish = wish_of(PAIR);
-    let mut actual = bare(&wish);
+    let desired = desired_of(PAIR);
+    let mut actual = bare(&desired);
     let right = actual.heads.get_mut(&head("right")).expect("right");
     right.has_certificate = true;
-    let changes = plan(&wish, &actual).changes;
+    let changes = plan(&desired, &actual).changes;
     let is_made = |one: &Change| matches!(one, Change::MakeCertificate { .. });
     let made: Vec<String> = changes
         .iter()
@@ -411,8 +411,8 @@ fn of_a_changed_file_only_the_changed_lines_are_shown() {
     let changed = PAIR
         .replace("home = \"left\"", "home = \"right\"")
         .replace("[quorum]", "[timeouts]\nprofile = \"fast\"\n\n[quorum]");
-    let wish = wish_of(&changed);
-    let plan = plan(&wish, &actual);
+    let desired = desired_of(&changed);
+    let plan = plan(&desired, &actual);
     let shown = plan.changes.iter().find_map(|change| match change {
         Change::WriteFile { path, lines, .. } if path == Path::new(APPLIANCE_PATH) => Some(lines),
         _ => None,

@@ -491,9 +491,9 @@ fn pool_primitive(id: &str, name: &PoolName, times: &Timeouts) -> Primitive {
 
 fn place_pool(cib: &mut Cib, appliance: &Appliance, id: &str, pool: &Pool) {
     let allowed = appliance.heads_of(pool);
-    let has_wish = pool.home.is_some() || pool.heads.is_some();
+    let has_desired = pool.home.is_some() || pool.heads.is_some();
     for (rank, head) in (0..).zip(&allowed) {
-        if has_wish && appliance.heads.contains_key(head) {
+        if has_desired && appliance.heads.contains_key(head) {
             cib.locations.push(Location {
                 resource: id.to_owned(),
                 head: head.clone(),

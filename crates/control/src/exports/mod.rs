@@ -1,15 +1,19 @@
-//! What a pool says about its own exports: documents in ZFS user properties, and the wish that
+//! What a pool says about its own exports: documents in ZFS user properties, and the desired state that
 //! they add up to. Pure: text in, values out.
 //!
 //! The bytes are written down in `docs/formats/exports.md`.
 
 mod access;
+mod desired;
 mod document;
 mod identity;
 mod reservations;
-mod wish;
 
 pub use access::AccessRule;
+pub use desired::{
+    Change, DISCOVERY, DesiredExport, DesiredState, DesiredTarget, DesiredUnit, Problem,
+    VolumeFacts, difference,
+};
 pub use document::{
     ChapUser, ChapUsers, DOCUMENT_VERSION, DocumentError, IscsiMap, KeptSecret, NbdExport,
     SEALED_VERSION, TargetDocument, VolumeDocument,
@@ -17,9 +21,6 @@ pub use document::{
 pub(crate) use document::{decode, encode};
 pub use identity::Identity;
 pub use reservations::{ReservationsError, join_parts, mode_property, part_names, split_parts};
-pub use wish::{
-    Change, DISCOVERY, NbdWish, Problem, TargetWish, UnitWish, VolumeFacts, Wish, difference,
-};
 
 use units::IscsiName;
 

@@ -8,13 +8,13 @@ use std::time::{Duration, Instant};
 use serving::{Connection, Directive, Link, OutboundLimits, Transport, Turn};
 use units::IscsiName;
 
+use super::desired::DesiredPortal;
 use super::execute::Execution;
 use super::framing::{Framing, Front};
 use super::full_feature::FullFeature;
 use super::sender::Sender;
 use super::sessions::{Entry, Port};
 use super::shared::{Shared, ends_of};
-use super::wish::PortalWish;
 use crate::protocol::chap::Chap;
 use crate::protocol::header::initiator_opcode;
 use crate::protocol::login::{Admission, Agreed, Directory, Login, LoginStep, SessionKind};
@@ -33,7 +33,7 @@ const RANDOM_BYTES: usize = 64;
 const FAREWELL: Duration = Duration::from_secs(2);
 
 /// Serves one connection to its end.
-pub(crate) fn serve(server: &Arc<Shared>, portal: PortalWish, connection: Arc<Connection>) {
+pub(crate) fn serve(server: &Arc<Shared>, portal: DesiredPortal, connection: Arc<Connection>) {
     let Some((remote, local)) = ends_of(&connection) else {
         return;
     };
@@ -86,7 +86,7 @@ pub(crate) fn serve(server: &Arc<Shared>, portal: PortalWish, connection: Arc<Co
 /// Answers the login's questions for one connection.
 struct Gate<'a> {
     server: &'a Arc<Shared>,
-    portal: PortalWish,
+    portal: DesiredPortal,
     remote: IpAddr,
     local: IpAddr,
     /// What the initiator is asked to prove.
@@ -100,9 +100,9 @@ impl Directory for Gate<'_> {
         }
         let configuration = self.server.configuration();
         match configuration.targets.get(target) {
-            Some(wish) if wish.is_in_group(self.portal.group) => {
-                if wish.access.allows(initiator, self.remote, self.local) {
-                    let chap = wish.access.chap.clone();
+            Some(desired) if desired.is_in_group(self.portal.group) => {
+                if desired.access.allows(initiator, self.remote, self.local) {
+                    let chap = desired.access.chap.clone();
                     self.asked.replace(chap.clone());
                     Admission::Granted {
                         portal_group: self.portal.group,

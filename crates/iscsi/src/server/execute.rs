@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use block_device::Effort;
+use block_device::WaitMode;
 use scsi::opcodes::Op;
 use scsi::{Command, DataOut, Executed, Outcome, Status};
 use serving::{
@@ -78,7 +78,7 @@ impl Execution {
         };
         let executed = port
             .target
-            .execute(&port.nexus, command, data, Effort::NoWait);
+            .execute(&port.nexus, command, data, WaitMode::NoWait);
         drop(own);
         match executed {
             Executed::Done(outcome) => self.answer(&task, outcome),

@@ -36,7 +36,7 @@ pub(crate) enum Scope {
     All,
 }
 
-/// A wish to abort.
+/// A request to abort.
 #[derive(Clone)]
 pub(crate) struct Abort {
     pub(crate) scope: Scope,

@@ -2,6 +2,7 @@
 
 mod commands;
 mod connection;
+mod desired;
 mod execute;
 mod framing;
 mod full_feature;
@@ -13,7 +14,6 @@ mod sessions;
 mod shared;
 mod status;
 mod tasks;
-mod wish;
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -29,9 +29,9 @@ use crate::protocol::login::SessionKind;
 use sessions::{Message, Session, Sessions};
 use shared::{Configuration, FlushGroups, Shared, ends_of};
 
+pub use desired::{Access, DesiredPortal, DesiredState, DesiredTarget, Initiators};
 pub use limits::Limits;
 pub use status::{ConnectionStatus, ServerStatus, SessionStatus};
-pub use wish::{Access, Initiators, PortalWish, TargetWish, Wish};
 
 /// Time for connections to end after they were dropped.
 const DROP_TIME: Duration = Duration::from_secs(5);
@@ -45,9 +45,9 @@ pub struct IscsiServer {
 }
 
 struct OpenPortal {
-    wish: PortalWish,
+    desired: DesiredPortal,
     /// The same, with the port that was really bound.
-    portal: PortalWish,
+    portal: DesiredPortal,
     /// Accepts until it is dropped.
     _listener: Listener,
 }
@@ -94,20 +94,20 @@ impl IscsiServer {
         self
     }
 
-    /// Makes what is served what the wish says. Sessions that are still allowed notice nothing.
-    pub fn apply(&self, wish: Wish) -> Applied {
+    /// Makes what is served what the desired state says. Sessions that are still allowed notice nothing.
+    pub fn apply(&self, desired: DesiredState) -> Applied {
         let mut listeners = self.listeners();
         let old = self.shared.configuration();
-        let targets: HashMap<_, _> = wish
+        let targets: HashMap<_, _> = desired
             .targets
             .into_iter()
             .map(|target| (target.name.clone(), target))
             .collect();
-        listeners.retain(|open| wish.portals.contains(&open.wish));
+        listeners.retain(|open| desired.portals.contains(&open.desired));
         let mut applied = Applied::default();
         let mut opened = Vec::new();
-        for portal in wish.portals {
-            if listeners.iter().any(|open| open.wish == portal) {
+        for portal in desired.portals {
+            if listeners.iter().any(|open| open.desired == portal) {
                 continue;
             }
             match OpenSocket::open(&ListenAddress::Tcp(portal.address), &self.early) {
@@ -116,15 +116,17 @@ impl IscsiServer {
             }
         }
         // Whoever waits at a new portal finds all of it.
-        let new = opened.iter().map(|(wish, socket)| portal_of(wish, socket));
+        let new = opened
+            .iter()
+            .map(|(desired, socket)| portal_of(desired, socket));
         let portals = listeners.iter().map(|open| open.portal).chain(new);
         self.configure(Configuration {
             targets,
             portals: portals.collect(),
-            discovery: wish.discovery,
+            discovery: desired.discovery,
         });
-        for (wish, socket) in opened {
-            match self.listen(wish, socket) {
+        for (desired, socket) in opened {
+            match self.listen(desired, socket) {
                 Ok(open) => listeners.push(open),
                 Err(error) => applied.failed.push(error),
             }
@@ -145,8 +147,12 @@ impl IscsiServer {
         *place = Arc::new(configuration);
     }
 
-    fn listen(&self, wish: PortalWish, socket: OpenSocket) -> Result<OpenPortal, ListenError> {
-        let portal = portal_of(&wish, &socket);
+    fn listen(
+        &self,
+        desired: DesiredPortal,
+        socket: OpenSocket,
+    ) -> Result<OpenPortal, ListenError> {
+        let portal = portal_of(&desired, &socket);
         let shared = Arc::clone(&self.shared);
         let listener = Listener::start(
             "iscsi",
@@ -155,7 +161,7 @@ impl IscsiServer {
             Arc::new(move |connection| connection::serve(&shared, portal, connection)),
         )?;
         Ok(OpenPortal {
-            wish,
+            desired,
             portal,
             _listener: listener,
         })
@@ -250,14 +256,14 @@ impl Drop for IscsiServer {
 }
 
 /// What is wished for, with the port that was really bound.
-fn portal_of(wish: &PortalWish, socket: &OpenSocket) -> PortalWish {
+fn portal_of(desired: &DesiredPortal, socket: &OpenSocket) -> DesiredPortal {
     let address = match socket.address() {
         ListenAddress::Tcp(address) => *address,
-        ListenAddress::Unix(_) => wish.address,
+        ListenAddress::Unix(_) => desired.address,
     };
-    PortalWish {
+    DesiredPortal {
         address,
-        group: wish.group,
+        group: desired.group,
     }
 }
 
@@ -265,7 +271,7 @@ fn portal_of(wish: &PortalWish, socket: &OpenSocket) -> PortalWish {
 fn portals_at<'a>(
     configuration: &'a Configuration,
     connection: &Connection,
-) -> impl Iterator<Item = &'a PortalWish> + use<'a> {
+) -> impl Iterator<Item = &'a DesiredPortal> + use<'a> {
     let local = match connection.peer {
         Peer::Tcp { local, .. } => Some(local),
         Peer::Unix { .. } => None,
@@ -284,25 +290,26 @@ fn is_wanted(session: &Session, new: &Configuration, old: &Configuration) -> boo
         // A changed secret ends what the old one opened.
         return old.discovery == new.discovery;
     };
-    let Some(wish) = new.targets.get(target) else {
+    let Some(desired) = new.targets.get(target) else {
         return false;
     };
     let same_target = session
         .port
         .as_ref()
-        .is_some_and(|port| Arc::ptr_eq(&port.target, &wish.target));
+        .is_some_and(|port| Arc::ptr_eq(&port.target, &desired.target));
     // A changed secret ends what the old one opened.
     let same_secret = old
         .targets
         .get(target)
-        .is_some_and(|before| before.access.chap == wish.access.chap);
+        .is_some_and(|before| before.access.chap == desired.access.chap);
     let members = session.connections();
     let allowed = members.iter().all(|member| {
         let same_group =
             portals_at(new, &member.connection).any(|portal| portal.group == *portal_group);
-        let admitted = ends_of(&member.connection)
-            .is_some_and(|(remote, local)| wish.access.allows(&session.initiator, remote, local));
+        let admitted = ends_of(&member.connection).is_some_and(|(remote, local)| {
+            desired.access.allows(&session.initiator, remote, local)
+        });
         same_group && admitted
     });
-    same_target && same_secret && allowed && wish.is_in_group(*portal_group)
+    same_target && same_secret && allowed && desired.is_in_group(*portal_group)
 }

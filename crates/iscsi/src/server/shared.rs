@@ -9,11 +9,11 @@ use block_device::SharedDevice;
 use serving::{Budget, Connection, Counters, FlushGroup, Peer, Workers};
 use units::IscsiName;
 
+use super::desired::{DesiredPortal, DesiredTarget};
 use super::limits::Limits;
 use super::log_limit::{LogLimit, Refusals};
 use super::management::{Abort, Barrier, Scope};
 use super::sessions::{Member, Message, Session, Sessions};
-use super::wish::{PortalWish, TargetWish};
 use crate::protocol::chap::Chap;
 use crate::protocol::discovery::VisibleTarget;
 use crate::protocol::login::SessionKind;
@@ -21,9 +21,9 @@ use crate::protocol::login::SessionKind;
 /// What is served now.
 #[derive(Default)]
 pub(crate) struct Configuration {
-    pub(crate) targets: HashMap<IscsiName, TargetWish>,
+    pub(crate) targets: HashMap<IscsiName, DesiredTarget>,
     /// With the ports that were really bound.
-    pub(crate) portals: Vec<PortalWish>,
+    pub(crate) portals: Vec<DesiredPortal>,
     /// What discovery sessions authenticate themselves with.
     pub(crate) discovery: Option<Chap>,
 }
@@ -50,7 +50,7 @@ impl Configuration {
     }
 
     /// A portal on the wildcard address is shown as the address that the initiator knows.
-    fn portals_of(&self, target: &TargetWish, local: IpAddr) -> Vec<(SocketAddr, u16)> {
+    fn portals_of(&self, target: &DesiredTarget, local: IpAddr) -> Vec<(SocketAddr, u16)> {
         let mut portals = Vec::new();
         for portal in &self.portals {
             if !target.is_in_group(portal.group) {
@@ -182,11 +182,11 @@ pub(crate) fn ends_of(connection: &Connection) -> Option<(IpAddr, IpAddr)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::server::wish::{Access, Initiators};
+    use crate::server::desired::{Access, Initiators};
 
-    fn wish(name: &str, groups: &[u16], access: Access) -> TargetWish {
+    fn desired_state(name: &str, groups: &[u16], access: Access) -> DesiredTarget {
         let name: IscsiName = name.parse().unwrap();
-        TargetWish {
+        DesiredTarget {
             name: name.clone(),
             portal_groups: groups.to_vec(),
             access,
@@ -200,8 +200,8 @@ mod tests {
         }
     }
 
-    fn portal(address: &str, group: u16) -> PortalWish {
-        PortalWish {
+    fn portal(address: &str, group: u16) -> DesiredPortal {
+        DesiredPortal {
             address: address.parse().unwrap(),
             group,
         }
@@ -215,13 +215,15 @@ mod tests {
             initiators: Initiators::Listed(Vec::new()),
             ..Access::default()
         };
-        let wishes = [
-            wish("iqn.2026-01.a:both", &[], Access::everyone()),
-            wish("iqn.2026-01.a:second", &[2], Access::everyone()),
-            wish("iqn.2026-01.a:hidden", &[], nobody),
-            wish("iqn.2026-01.a:local-only", &[], Access::default()),
+        let desired = [
+            desired_state("iqn.2026-01.a:both", &[], Access::everyone()),
+            desired_state("iqn.2026-01.a:second", &[2], Access::everyone()),
+            desired_state("iqn.2026-01.a:hidden", &[], nobody),
+            desired_state("iqn.2026-01.a:local-only", &[], Access::default()),
         ];
-        let targets = wishes.into_iter().map(|wish| (wish.name.clone(), wish));
+        let targets = desired
+            .into_iter()
+            .map(|desired| (desired.name.clone(), desired));
         let configuration = Configuration {
             targets: targets.collect(),
             portals: vec![

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use block_device::{MemoryDevice, SharedDevice};
 use iscsi::protocol::digest::digest;
 use iscsi::protocol::header::{HEADER_BYTES, Header, TAG_NONE, padding};
-use iscsi::{Access, IscsiServer, Limits, PortalWish, TargetWish, Wish};
+use iscsi::{Access, DesiredPortal, DesiredState, DesiredTarget, IscsiServer, Limits};
 use serving::{Budget, Workers};
 
 /// How long a test waits for what must happen.
@@ -54,8 +54,8 @@ pub fn target(name: &str, device: SharedDevice) -> Arc<scsi::Target> {
     target
 }
 
-pub fn target_wish(target: &Arc<scsi::Target>) -> TargetWish {
-    TargetWish {
+pub fn target_desired(target: &Arc<scsi::Target>) -> DesiredTarget {
+    DesiredTarget {
         name: target.name().clone(),
         portal_groups: Vec::new(),
         access: Access::default(),
@@ -65,8 +65,8 @@ pub fn target_wish(target: &Arc<scsi::Target>) -> TargetWish {
 
 pub const PORTAL: &str = "127.0.0.1:0";
 
-pub fn portal_wish() -> PortalWish {
-    PortalWish {
+pub fn portal_desired() -> DesiredPortal {
+    DesiredPortal {
         address: PORTAL.parse().unwrap(),
         group: 1,
     }
@@ -89,9 +89,9 @@ pub fn serve_on(
 ) -> Fixture {
     let server = IscsiServer::new(limits, workers, Arc::clone(&budget));
     let target = target(TARGET, device);
-    let applied = server.apply(Wish {
-        targets: vec![target_wish(&target)],
-        portals: vec![portal_wish()],
+    let applied = server.apply(DesiredState {
+        targets: vec![target_desired(&target)],
+        portals: vec![portal_desired()],
         discovery: None,
     });
     assert!(applied.failed.is_empty());

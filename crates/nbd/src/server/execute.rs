@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use block_device::{Commit, DeviceError, Effort, ErrorKind, Extent, ReadLoan, WriteLoan, Zero};
+use block_device::{Commit, DeviceError, ErrorKind, Extent, ReadLoan, WaitMode, WriteLoan, Zero};
 use serving::{
     Answer, Change, Connection, Directive, FlushOutcome, Outbound, Payload, Reservation,
 };
@@ -153,7 +153,7 @@ impl Served {
         reservation: Reservation,
     ) {
         let arrived = Instant::now();
-        match self.export.device.read(extent, Effort::NoWait) {
+        match self.export.device.read(extent, WaitMode::NoWait) {
             Ok(loan) => {
                 self.has_read(extent, arrived);
                 self.send(
@@ -166,7 +166,7 @@ impl Served {
                 );
             }
             Err(error) if error.kind == ErrorKind::WouldBlock => self.defer(move |served| {
-                match served.export.device.read(extent, Effort::MayBlock) {
+                match served.export.device.read(extent, WaitMode::MayBlock) {
                     Ok(loan) => {
                         served.has_read(extent, arrived);
                         let thread = Thread::Elsewhere;
@@ -221,7 +221,7 @@ impl Served {
         let Some(own) = self.connection.standing.own_change() else {
             return;
         };
-        let written = self.export.device.write(offset, data, Effort::NoWait);
+        let written = self.export.device.write(offset, data, WaitMode::NoWait);
         drop(own);
         match written {
             Ok(()) => self.written(&request, durable, alone, Thread::Connection, arrived),
@@ -229,8 +229,8 @@ impl Served {
                 let data = data.to_vec();
                 // Bounded by the connection's pending operations and the gathered size.
                 self.defer_change(move |served, change| {
-                    let effort = Effort::Permitted(change);
-                    match served.export.device.write(offset, &data, effort) {
+                    let wait_mode = WaitMode::Permitted(change);
+                    match served.export.device.write(offset, &data, wait_mode) {
                         Ok(()) => {
                             let thread = Thread::Elsewhere;
                             served.written(&request, durable, true, thread, arrived);
@@ -256,13 +256,13 @@ impl Served {
         let Some(own) = self.connection.standing.own_change() else {
             return;
         };
-        let committed = loan.commit(Effort::NoWait);
+        let committed = loan.commit(WaitMode::NoWait);
         drop(own);
         match committed {
             Commit::Done => self.written(&request, durable, alone, Thread::Connection, arrived),
             Commit::Failed(error) => self.fail(&request, &error, Thread::Connection),
             Commit::WouldBlock(loan) => self.defer_change(move |served, change| {
-                match loan.commit(Effort::Permitted(change)) {
+                match loan.commit(WaitMode::Permitted(change)) {
                     Commit::Done => {
                         let thread = Thread::Elsewhere;
                         served.written(&request, durable, true, thread, arrived);
@@ -373,7 +373,7 @@ impl Served {
             let Some(own) = self.connection.standing.own_change() else {
                 return;
             };
-            let zeroed = zeroing.apply(&self.export, extent, Effort::NoWait);
+            let zeroed = zeroing.apply(&self.export, extent, WaitMode::NoWait);
             drop(own);
             match zeroed {
                 Ok(()) => {
@@ -386,8 +386,8 @@ impl Served {
         }
         self.defer_change(move |served, change| {
             for step in steps(extent, zeroing.step_bytes()) {
-                let effort = Effort::Permitted(change);
-                if let Err(error) = zeroing.apply(&served.export, step, effort) {
+                let wait_mode = WaitMode::Permitted(change);
+                if let Err(error) = zeroing.apply(&served.export, step, wait_mode) {
                     return served.fail(&request, &error, Thread::Elsewhere);
                 }
             }
@@ -401,7 +401,7 @@ impl Served {
         let extent = Extent::new(extent.offset, extent.length.min(CACHE_BYTES_MAX));
         self.defer(move |served| {
             for step in steps(extent, CACHE_STEP_BYTES) {
-                if let Err(error) = served.export.device.read(step, Effort::MayBlock) {
+                if let Err(error) = served.export.device.read(step, WaitMode::MayBlock) {
                     return served.fail(&request, &error, Thread::Elsewhere);
                 }
             }
@@ -455,10 +455,15 @@ pub(crate) enum Zeroing {
 }
 
 impl Zeroing {
-    fn apply(self, export: &Export, extent: Extent, effort: Effort<'_>) -> Result<(), DeviceError> {
+    fn apply(
+        self,
+        export: &Export,
+        extent: Extent,
+        wait_mode: WaitMode<'_>,
+    ) -> Result<(), DeviceError> {
         match self {
-            Self::Zero(zero) => export.device.write_zeroes(extent, zero, effort),
-            Self::Unmap => export.device.unmap(extent, effort),
+            Self::Zero(zero) => export.device.write_zeroes(extent, zero, wait_mode),
+            Self::Unmap => export.device.unmap(extent, wait_mode),
         }
     }
 

@@ -16,7 +16,7 @@ const PREFERRED_BLOCK_MIN: u32 = 512;
 
 /// An export as it should be.
 #[derive(Clone)]
-pub struct ExportWish {
+pub struct DesiredExport {
     /// Its name; the empty name is the default export.
     pub name: String,
     /// For people; may be empty.
@@ -43,28 +43,28 @@ pub(crate) struct Export {
 
 impl Export {
     /// What is wished for, keeping what `before` has if it serves the same device.
-    pub(crate) fn new(wish: ExportWish, before: Option<&Export>) -> Self {
+    pub(crate) fn new(desired: DesiredExport, before: Option<&Export>) -> Self {
         let (flushes, counters) = match before {
-            Some(before) if Arc::ptr_eq(&before.device, &wish.device) => {
+            Some(before) if Arc::ptr_eq(&before.device, &desired.device) => {
                 (Arc::clone(&before.flushes), Arc::clone(&before.counters))
             }
             _ => (
-                Arc::new(FlushGroup::new(Arc::clone(&wish.device))),
+                Arc::new(FlushGroup::new(Arc::clone(&desired.device))),
                 Arc::default(),
             ),
         };
         Self {
-            name: wish.name,
-            description: wish.description,
-            device: wish.device,
-            read_only: wish.read_only,
-            access: wish.access,
+            name: desired.name,
+            description: desired.description,
+            device: desired.device,
+            read_only: desired.read_only,
+            access: desired.access,
             flushes,
             counters,
         }
     }
 
-    /// Whether writes are refused, by wish or by the device. Asked when a client comes: a device may
+    /// Whether writes are refused, by desired state or by the device. Asked when a client comes: a device may
     /// have to look for it, which must not happen for a thousand exports at start.
     pub(crate) fn is_read_only(&self) -> bool {
         self.read_only || self.device.geometry().read_only

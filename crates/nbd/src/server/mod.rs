@@ -20,9 +20,9 @@ use serving::{
 
 pub use access::{Access, is_identity};
 use access::{Client, Verdict};
-pub use exports::ExportWish;
+pub use exports::DesiredExport;
 use exports::{Catalog, Export};
-pub use tls::{TlsError, TlsMode, TlsWish};
+pub use tls::{TlsError, TlsMode, TlsSettings};
 
 use crate::protocol::TlsPolicy;
 use crate::protocol::wire::STRING_BYTES_MAX;
@@ -56,13 +56,13 @@ impl Default for ServerLimits {
 
 /// The server as it should be.
 #[derive(Clone, Default)]
-pub struct Wish {
+pub struct DesiredState {
     /// Where to listen.
     pub listeners: Vec<ListenAddress>,
     /// TLS, if any.
-    pub tls: Option<TlsWish>,
+    pub tls: Option<TlsSettings>,
     /// What to serve.
-    pub exports: Vec<ExportWish>,
+    pub exports: Vec<DesiredExport>,
 }
 
 /// What [`NbdServer::apply`] changed.
@@ -82,7 +82,7 @@ pub struct Applied {
     pub sessions_ended: usize,
 }
 
-/// Why a wish cannot be fulfilled. Nothing was changed then.
+/// Why a desired state cannot be fulfilled. Nothing was changed then.
 #[derive(Debug, thiserror::Error)]
 pub enum ApplyError {
     /// An address cannot be listened on.
@@ -235,12 +235,12 @@ impl NbdServer {
     /// Makes the server what is wished for, by changing what differs. Sessions that are not
     /// concerned notice nothing; those that came in by a listener that goes end. Either all of it is done, or an error is returned and nothing, unless the system
     /// refuses a thread.
-    pub fn apply(&self, wish: Wish) -> Result<Applied, ApplyError> {
+    pub fn apply(&self, desired: DesiredState) -> Result<Applied, ApplyError> {
         if self.shared.stopping.load(Ordering::Acquire) {
             return Err(ApplyError::Ended);
         }
-        check_names(&wish.exports)?;
-        let tls = match &wish.tls {
+        check_names(&desired.exports)?;
+        let tls = match &desired.tls {
             Some(tls) => {
                 let policy = match tls.mode {
                     TlsMode::Offered => TlsPolicy::Offered,
@@ -251,7 +251,7 @@ impl NbdServer {
             None => None,
         };
         let mut listeners = self.listeners.lock().expect("no holder panics");
-        let wanted: BTreeSet<ListenAddress> = wish.listeners.into_iter().collect();
+        let wanted: BTreeSet<ListenAddress> = desired.listeners.into_iter().collect();
         let mut opened = Vec::new();
         for address in wanted
             .iter()
@@ -260,7 +260,7 @@ impl NbdServer {
             opened.push((address.clone(), OpenSocket::open(address, &self.early)?));
         }
         // Before anybody is let in who waits already.
-        let mut applied = self.shared.replace(wish.exports, tls, wanted.clone());
+        let mut applied = self.shared.replace(desired.exports, tls, wanted.clone());
         let closed: Vec<_> = listeners
             .keys()
             .filter(|&address| !wanted.contains(address))
@@ -388,9 +388,9 @@ impl Drop for NbdServer {
     }
 }
 
-fn check_names(exports: &[ExportWish]) -> Result<(), ApplyError> {
+fn check_names(exports: &[DesiredExport]) -> Result<(), ApplyError> {
     let mut names = BTreeSet::new();
-    for ExportWish { name, .. } in exports {
+    for DesiredExport { name, .. } in exports {
         if name.len() > STRING_BYTES_MAX || name.contains('\0') {
             return Err(ApplyError::BadName { name: name.clone() });
         }
@@ -417,7 +417,7 @@ impl Shared {
     /// Replaces exports and TLS, and ends the sessions that cannot go on.
     fn replace(
         &self,
-        wishes: Vec<ExportWish>,
+        desired: Vec<DesiredExport>,
         tls: Option<(TlsPolicy, Arc<ServerConfig>)>,
         listening: BTreeSet<ListenAddress>,
     ) -> Applied {
@@ -425,10 +425,10 @@ impl Shared {
         let mut state = self.lock();
         let before = Arc::clone(&state.catalog);
         let mut catalog = Catalog::new();
-        for wish in wishes {
-            let name = wish.name.clone();
+        for desired in desired {
+            let name = desired.name.clone();
             let old = before.get(&name);
-            let new = Export::new(wish, old.map(|export| &**export));
+            let new = Export::new(desired, old.map(|export| &**export));
             let export = match old {
                 Some(old) if old.equals(&new) => Arc::clone(old),
                 Some(old) if old.can_become(&new) => {

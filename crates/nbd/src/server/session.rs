@@ -51,7 +51,7 @@ const LINGER: Duration = Duration::from_secs(1);
 /// How often a thread that waits for memory looks around.
 const BUDGET_PAUSE: Duration = Duration::from_secs(5);
 
-/// Why a session ended, if not by the client's wish.
+/// Why a session ended, if not by the client's request.
 #[derive(Debug, thiserror::Error)]
 enum End {
     #[error("the client closed the connection")]

@@ -30,7 +30,7 @@ pub enum TlsMode {
 /// How to do TLS. The files are PEM, and are read again at each
 /// [`apply`](crate::NbdServer::apply), so that renewed certificates come into use.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TlsWish {
+pub struct TlsSettings {
     /// Whether clients must encrypt.
     pub mode: TlsMode,
     /// Our certificate and those between it and a root.
@@ -99,7 +99,7 @@ fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
     Ok(certificates)
 }
 
-impl TlsWish {
+impl TlsSettings {
     /// Whether a server could do TLS so.
     pub fn check(&self) -> Result<(), TlsError> {
         self.load().map(drop)

@@ -9,14 +9,14 @@ use std::net::{SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
 use block_device::SharedDevice;
-use nbd::{Access, ExportWish, NbdServer, ServerLimits, Wish};
+use nbd::{Access, DesiredExport, DesiredState, NbdServer, ServerLimits};
 use serving::ListenAddress;
 
 /// No test waits longer for a single answer.
 pub const PATIENCE: Duration = Duration::from_secs(90);
 
-pub fn export(name: &str, device: SharedDevice) -> ExportWish {
-    ExportWish {
+pub fn export(name: &str, device: SharedDevice) -> DesiredExport {
+    DesiredExport {
         name: name.to_owned(),
         description: format!("the disk {name}"),
         device,
@@ -25,8 +25,8 @@ pub fn export(name: &str, device: SharedDevice) -> ExportWish {
     }
 }
 
-pub fn wish(exports: Vec<ExportWish>) -> Wish {
-    Wish {
+pub fn desired_state(exports: Vec<DesiredExport>) -> DesiredState {
+    DesiredState {
         listeners: vec!["127.0.0.1:0".parse().unwrap()],
         tls: None,
         exports,
@@ -40,7 +40,9 @@ pub fn serve(device: SharedDevice) -> (NbdServer, SocketAddr) {
 
 pub fn serve_within(device: SharedDevice, limits: ServerLimits) -> (NbdServer, SocketAddr) {
     let server = NbdServer::new(limits);
-    server.apply(wish(vec![export("disk", device)])).unwrap();
+    server
+        .apply(desired_state(vec![export("disk", device)]))
+        .unwrap();
     let address = tcp_address(&server);
     (server, address)
 }

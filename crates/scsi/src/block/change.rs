@@ -129,7 +129,11 @@ pub(crate) fn unmap(context: &Context<'_>, data: &mut DataOut<'_>) -> Result<Exe
         context.may_block()?;
     }
     for extent in extents {
-        context.unit.config.device.unmap(extent, context.effort)?;
+        context
+            .unit
+            .config
+            .device
+            .unmap(extent, context.wait_mode)?;
     }
     Ok(context.durable(!context.unit.state.write_cache(), Outcome::good()))
 }

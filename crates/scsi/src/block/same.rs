@@ -1,6 +1,6 @@
 //! WRITE SAME (10) and (16) (SBC-4, sections 5.50 and 5.51).
 
-use block_device::{BlockDevice, Effort, Extent, Geometry, Zero};
+use block_device::{BlockDevice, Extent, Geometry, WaitMode, Zero};
 
 use super::{CHUNK_BYTES, Range, WRITE_SAME_BYTES_MAX};
 use crate::command::{Command, DataOut, Executed, Outcome, Stop};
@@ -54,13 +54,15 @@ pub(crate) fn write_same(context: &Context<'_>, data: &mut DataOut<'_>) -> Resul
     let device = &*context.unit.config.device;
     if pattern.iter().all(|byte| *byte == 0) {
         match (wants_unmap, context.unit.config.thin) {
-            (true, _) => device.unmap(extent, context.effort)?,
-            (false, true) => device.write_zeroes(extent, Zero::MayFree, context.effort)?,
-            (false, false) => device.write_zeroes(extent, Zero::KeepAllocated, context.effort)?,
+            (true, _) => device.unmap(extent, context.wait_mode)?,
+            (false, true) => device.write_zeroes(extent, Zero::MayFree, context.wait_mode)?,
+            (false, false) => {
+                device.write_zeroes(extent, Zero::KeepAllocated, context.wait_mode)?
+            }
         }
     } else {
         context.may_block()?;
-        fill(device, extent, pattern, context.effort)?;
+        fill(device, extent, pattern, context.wait_mode)?;
     }
     let durable = !context.unit.state.write_cache();
     Ok(context.durable(durable, Outcome::good()))
@@ -70,14 +72,14 @@ fn fill(
     device: &dyn BlockDevice,
     extent: Extent,
     pattern: &[u8],
-    effort: Effort<'_>,
+    wait_mode: WaitMode<'_>,
 ) -> Result<(), Stop> {
     let chunk = pattern.repeat((extent.length.min(CHUNK_BYTES) as usize) / pattern.len());
     let end = extent.offset + extent.length;
     let mut offset = extent.offset;
     while offset < end {
         let length = (chunk.len() as u64).min(end - offset);
-        device.write(offset, &chunk[..length as usize], effort)?;
+        device.write(offset, &chunk[..length as usize], wait_mode)?;
         offset += length;
     }
     Ok(())

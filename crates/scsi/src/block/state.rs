@@ -120,7 +120,7 @@ pub(crate) fn prefetch(context: &Context<'_>) -> Result<Outcome, Stop> {
     let immediate = context.command.cdb.byte(1) & IMMEDIATE != 0;
     for offset in (extent.offset..end).step_by(CHUNK_BYTES as usize) {
         let chunk = Extent::new(offset, CHUNK_BYTES.min(end - offset));
-        match context.unit.config.device.read(chunk, context.effort) {
+        match context.unit.config.device.read(chunk, context.wait_mode) {
             Ok(_) => {}
             Err(_) if immediate => break,
             Err(error) => return Err(error.into()),

@@ -1,6 +1,6 @@
 //! READ, WRITE, VERIFY, WRITE AND VERIFY.
 
-use block_device::{BlockDevice, Commit, Effort, Extent};
+use block_device::{BlockDevice, Commit, Extent, WaitMode};
 
 use super::{CHUNK_BYTES, Range, VERIFY_BYTES_MAX, byte_check, writable};
 use crate::command::{DataIn, DataOut, Executed, Outcome, Stop};
@@ -27,7 +27,7 @@ pub(crate) fn read(context: &Context<'_>) -> Result<Executed, Stop> {
         context.may_block()?;
         device.flush()?;
     }
-    let loan = device.read(extent, context.effort)?;
+    let loan = device.read(extent, context.wait_mode)?;
     Ok(Executed::Done(Outcome {
         data_in: DataIn::Loan(loan),
         ..Outcome::good()
@@ -50,7 +50,7 @@ fn store(context: &Context<'_>, extent: Extent, data: &mut DataOut<'_>) -> Resul
         let bytes = data.bytes();
         let length = bytes.len().min(extent.length as usize);
         if length > 0 {
-            device.write(extent.offset, &bytes[..length], context.effort)?;
+            device.write(extent.offset, &bytes[..length], context.wait_mode)?;
         }
         return Ok(());
     }
@@ -61,7 +61,7 @@ fn store(context: &Context<'_>, extent: Extent, data: &mut DataOut<'_>) -> Resul
     if lent.offset != extent.offset || lent.length > extent.length {
         return Err(Sense::new(SenseKey::AbortedCommand, Asc::INTERNAL_TARGET_FAILURE).into());
     }
-    match loan.commit(context.effort) {
+    match loan.commit(context.wait_mode) {
         Commit::Done => Ok(()),
         Commit::WouldBlock(loan) => {
             *data = DataOut::Loan(loan);
@@ -88,9 +88,9 @@ pub(crate) fn write_and_verify(
     if check == 1 {
         let written = data.bytes();
         let length = written.len().min(extent.length as usize);
-        compare(device, extent.offset, &written[..length], context.effort)?;
+        compare(device, extent.offset, &written[..length], context.wait_mode)?;
     } else {
-        read_through(device, extent, context.effort)?;
+        read_through(device, extent, context.wait_mode)?;
     }
     Ok(context.durable(true, Outcome::good()))
 }
@@ -105,12 +105,12 @@ pub(crate) fn verify(context: &Context<'_>, data: &mut DataOut<'_>) -> Result<Ou
     match byte_check(context.command)? {
         0 => {
             let extent = range.at_most(extent, VERIFY_BYTES_MAX)?;
-            read_through(device, extent, context.effort)?;
+            read_through(device, extent, context.wait_mode)?;
         }
         1 => {
             let extent = range.transfer(&geometry)?;
             let length = bytes.len().min(extent.length as usize);
-            compare(device, extent.offset, &bytes[..length], context.effort)?;
+            compare(device, extent.offset, &bytes[..length], context.wait_mode)?;
         }
         _ => {
             let extent = range.at_most(extent, VERIFY_BYTES_MAX)?;
@@ -123,7 +123,7 @@ pub(crate) fn verify(context: &Context<'_>, data: &mut DataOut<'_>) -> Result<Ou
                 device,
                 extent,
                 &bytes[..block.min(bytes.len())],
-                context.effort,
+                context.wait_mode,
             )?;
         }
     }
@@ -138,9 +138,13 @@ fn chunks(extent: Extent) -> impl Iterator<Item = Extent> {
 }
 
 /// Reads an extent to see whether it can be.
-fn read_through(device: &dyn BlockDevice, extent: Extent, effort: Effort<'_>) -> Result<(), Stop> {
+fn read_through(
+    device: &dyn BlockDevice,
+    extent: Extent,
+    wait_mode: WaitMode<'_>,
+) -> Result<(), Stop> {
     for chunk in chunks(extent) {
-        device.read(chunk, effort)?;
+        device.read(chunk, wait_mode)?;
     }
     Ok(())
 }
@@ -155,11 +159,11 @@ fn compare(
     device: &dyn BlockDevice,
     offset: u64,
     expected: &[u8],
-    effort: Effort<'_>,
+    wait_mode: WaitMode<'_>,
 ) -> Result<(), Stop> {
     let mut rest = expected;
     for chunk in chunks(Extent::new(offset, expected.len() as u64)) {
-        let loan = device.read(chunk, effort)?;
+        let loan = device.read(chunk, wait_mode)?;
         let mut parts = Vec::new();
         loan.append_parts(&mut parts);
         for part in parts {
@@ -178,10 +182,10 @@ fn compare_each(
     device: &dyn BlockDevice,
     extent: Extent,
     block: &[u8],
-    effort: Effort<'_>,
+    wait_mode: WaitMode<'_>,
 ) -> Result<(), Stop> {
     for chunk in chunks(extent) {
-        let loan = device.read(chunk, effort)?;
+        let loan = device.read(chunk, wait_mode)?;
         let mut parts = Vec::new();
         loan.append_parts(&mut parts);
         // Parts may end in the middle of a block.

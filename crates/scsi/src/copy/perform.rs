@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use block_device::{BlockDevice, Effort, Extent};
+use block_device::{BlockDevice, Extent, WaitMode};
 
 use super::SEGMENT_BYTES_MAX;
 use super::list::{Cscd, Length, List, Segment};
@@ -42,7 +42,7 @@ pub(super) fn perform(context: &Context<'_>, list: &List) -> Result<Done, Stop> 
         let destination = unit(segment.destination)?;
         check_permission(context, source, destination)?;
         let (from, to) = extents(segment, source, destination)?;
-        move_data(source, from, destination, to.offset, context.effort)?;
+        move_data(source, from, destination, to.offset, context.wait_mode)?;
         progress.segments += 1;
         progress.bytes += from.length;
     }
@@ -140,7 +140,7 @@ fn move_data(
     from: Extent,
     destination: &Unit,
     to: u64,
-    effort: Effort<'_>,
+    wait_mode: WaitMode<'_>,
 ) -> Result<(), Stop> {
     let same = Arc::ptr_eq(&source.state, &destination.state);
     if same && from.offset == to {
@@ -154,7 +154,7 @@ fn move_data(
             Extent::new(from.offset + start, length),
             &*destination.config.device,
             to + start,
-            effort,
+            wait_mode,
         )
     };
     if same && from.offset < to {
@@ -171,13 +171,13 @@ fn copy_chunk(
     from: Extent,
     destination: &dyn BlockDevice,
     to: u64,
-    effort: Effort<'_>,
+    wait_mode: WaitMode<'_>,
 ) -> Result<(), Stop> {
     let bytes = {
-        let loan = source.read(from, Effort::MayBlock)?;
+        let loan = source.read(from, WaitMode::MayBlock)?;
         let mut parts = Vec::new();
         loan.append_parts(&mut parts);
         parts.concat()
     };
-    Ok(destination.write(to, &bytes, effort)?)
+    Ok(destination.write(to, &bytes, wait_mode)?)
 }

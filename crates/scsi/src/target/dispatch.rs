@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use block_device::{Effort, Geometry};
+use block_device::{Geometry, WaitMode};
 
 use crate::command::{
     Command, DataOut, Executed, Lun, LunAddress, Outcome, Pending, Plan, Status, Stop,
@@ -20,13 +20,13 @@ pub(crate) struct Context<'a> {
     pub(crate) unit: &'a Arc<Unit>,
     pub(crate) command: &'a Command,
     pub(crate) row: &'static Row,
-    pub(crate) effort: Effort<'a>,
+    pub(crate) wait_mode: WaitMode<'a>,
 }
 
 impl Context<'_> {
     /// Stops a command that has to wait where it may not. To be called before any effect.
     pub(crate) fn may_block(&self) -> Result<(), Stop> {
-        match self.effort.may_block() {
+        match self.wait_mode.may_block() {
             true => Ok(()),
             false => Err(Stop::WouldBlock),
         }
@@ -35,7 +35,7 @@ impl Context<'_> {
     /// Stops a command that nobody wants any more. To be called at the last moment before an effect
     /// that no device makes, such as on reservations.
     pub(crate) fn may_take_effect(&self) -> Result<(), Stop> {
-        match self.effort.permits() {
+        match self.wait_mode.permits() {
             true => Ok(()),
             false => Err(Stop::Gone),
         }
@@ -117,9 +117,9 @@ impl Target {
         nexus: &Nexus,
         command: &Command,
         data: DataOut<'_>,
-        effort: Effort<'_>,
+        wait_mode: WaitMode<'_>,
     ) -> Executed {
-        self.execute_on(&nexus.state, command, data, effort)
+        self.execute_on(&nexus.state, command, data, wait_mode)
     }
 
     pub(crate) fn execute_on(
@@ -127,7 +127,7 @@ impl Target {
         nexus: &Arc<NexusState>,
         command: &Command,
         mut data: DataOut<'_>,
-        effort: Effort<'_>,
+        wait_mode: WaitMode<'_>,
     ) -> Executed {
         if nexus.is_lost() {
             return Executed::DropSession;
@@ -145,7 +145,7 @@ impl Target {
                 unit: &unit,
                 command,
                 row,
-                effort,
+                wait_mode,
             };
             perform(&context, &mut data)
         });

@@ -1,4 +1,4 @@
-//! The target device: its units, its nexuses, and the wish that says what it should be.
+//! The target device: its units, its nexuses, and the desired state that says what it should be.
 
 mod dispatch;
 mod nexus;
@@ -99,20 +99,20 @@ impl Target {
         *self.portal_groups.write().expect("no holder panics") = Arc::new(portal_groups);
     }
 
-    /// Makes the units what the wish says, and tells logged-in nexuses what changed for them by
+    /// Makes the units what the desired state says, and tells logged-in nexuses what changed for them by
     /// unit attentions; others notice nothing. One caller at a time. Of two units with one number the first counts. May
     /// block (it loads reservations of new units).
-    pub fn apply(&self, wish: Vec<UnitConfig>) -> Changes {
+    pub fn apply(&self, desired: Vec<UnitConfig>) -> Changes {
         let old = self.units();
         let mut changes = Changes::default();
         let mut table = UnitTable::new();
         let mut became_ready = Vec::new();
         let mut modes_changed = Vec::new();
-        let mut wish = wish;
-        wish.retain(|one| one.lun < LUNS_MAX);
-        wish.sort_by_key(|one| one.lun);
-        wish.dedup_by_key(|one| one.lun);
-        for config in wish {
+        let mut desired = desired;
+        desired.retain(|one| one.lun < LUNS_MAX);
+        desired.sort_by_key(|one| one.lun);
+        desired.dedup_by_key(|one| one.lun);
+        for config in desired {
             let lun = config.lun;
             let before = find(&old, lun);
             match unit_for(config, before) {
@@ -308,7 +308,7 @@ fn find(table: &UnitTable, lun: u16) -> Option<&Arc<Unit>> {
     at.ok().map(|at| &table[at])
 }
 
-/// The unit for a wish: with the state of `before` if it is the same unit.
+/// The unit for a desired state: with the state of `before` if it is the same unit.
 fn unit_for(
     config: UnitConfig,
     before: Option<&Arc<Unit>>,

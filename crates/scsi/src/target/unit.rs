@@ -1,4 +1,4 @@
-//! Logical units: the wish for one, and what outlives a change of it.
+//! Logical units: the desired state for one, and what outlives a change of it.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, RwLock};
@@ -47,7 +47,7 @@ impl Visibility {
     }
 }
 
-/// The wish for one logical unit.
+/// The desired state for one logical unit.
 #[derive(Clone)]
 pub struct UnitConfig {
     /// Its number, below 16384.
@@ -76,13 +76,13 @@ pub struct UnitConfig {
     pub modes: Arc<dyn ModeStore>,
 }
 
-/// A unit as commands see it; replaced as a whole when the wish changes.
+/// A unit as commands see it; replaced as a whole when the desired state changes.
 pub(crate) struct Unit {
     pub(crate) config: UnitConfig,
     pub(crate) state: Arc<UnitState>,
 }
 
-/// What a unit remembers while its wish changes around it.
+/// What a unit remembers while its desired state changes around it.
 pub(crate) struct UnitState {
     /// `FLAG_*`: everything that the usual READ or WRITE has to know, without a lock.
     flags: AtomicU32,

@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use block_device::{
-    BlockDevice, DeviceError, Effort, ErrorKind, Extent, Geometry, MemoryDevice, ReadLoan,
-    StatusRun, Update, WriteLoan, Zero,
+    BlockDevice, DeviceError, ErrorKind, Extent, Geometry, MemoryDevice, ReadLoan, StatusRun,
+    Update, WaitMode, WriteLoan, Zero,
 };
 use scsi::{
     Cdb, Command, DataIn, DataOut, Executed, Identity, Lun, ModeStore, Nexus, NexusId,
@@ -41,8 +41,8 @@ impl TestDevice {
         })
     }
 
-    fn check(&self, extent: Extent, effort: Effort<'_>) -> Result<(), DeviceError> {
-        if !effort.may_block() && self.never_at_once.load(Ordering::Relaxed) {
+    fn check(&self, extent: Extent, wait_mode: WaitMode<'_>) -> Result<(), DeviceError> {
+        if !wait_mode.may_block() && self.never_at_once.load(Ordering::Relaxed) {
             return Err(DeviceError::new(ErrorKind::WouldBlock, "test", extent));
         }
         match *self.fail.lock().unwrap() {
@@ -56,48 +56,52 @@ impl BlockDevice for TestDevice {
     fn geometry(&self) -> Geometry {
         self.inner.geometry()
     }
-    fn read(&self, extent: Extent, effort: Effort<'_>) -> Result<Box<dyn ReadLoan>, DeviceError> {
-        self.check(extent, effort)?;
-        self.inner.read(extent, effort)
+    fn read(
+        &self,
+        extent: Extent,
+        wait_mode: WaitMode<'_>,
+    ) -> Result<Box<dyn ReadLoan>, DeviceError> {
+        self.check(extent, wait_mode)?;
+        self.inner.read(extent, wait_mode)
     }
     fn lend(&self, extent: Extent) -> Result<Box<dyn WriteLoan>, DeviceError> {
         self.inner.lend(extent)
     }
-    fn write(&self, offset: u64, data: &[u8], effort: Effort<'_>) -> Result<(), DeviceError> {
-        self.check(Extent::new(offset, data.len() as u64), effort)?;
-        self.inner.write(offset, data, effort)
+    fn write(&self, offset: u64, data: &[u8], wait_mode: WaitMode<'_>) -> Result<(), DeviceError> {
+        self.check(Extent::new(offset, data.len() as u64), wait_mode)?;
+        self.inner.write(offset, data, wait_mode)
     }
     fn write_zeroes(
         &self,
         extent: Extent,
         zero: Zero,
-        effort: Effort<'_>,
+        wait_mode: WaitMode<'_>,
     ) -> Result<(), DeviceError> {
-        self.check(extent, effort)?;
-        self.inner.write_zeroes(extent, zero, effort)
+        self.check(extent, wait_mode)?;
+        self.inner.write_zeroes(extent, zero, wait_mode)
     }
-    fn unmap(&self, extent: Extent, effort: Effort<'_>) -> Result<(), DeviceError> {
-        self.check(extent, effort)?;
-        self.inner.unmap(extent, effort)
+    fn unmap(&self, extent: Extent, wait_mode: WaitMode<'_>) -> Result<(), DeviceError> {
+        self.check(extent, wait_mode)?;
+        self.inner.unmap(extent, wait_mode)
     }
     fn update(
         &self,
         extent: Extent,
         change: &mut dyn FnMut(&mut [u8]) -> Update,
     ) -> Result<Update, DeviceError> {
-        self.check(extent, Effort::MayBlock)?;
+        self.check(extent, WaitMode::MayBlock)?;
         self.inner.update(extent, change)
     }
     fn flush(&self) -> Result<(), DeviceError> {
         self.flushes.fetch_add(1, Ordering::Relaxed);
-        self.check(Extent::new(0, 0), Effort::MayBlock)?;
+        self.check(Extent::new(0, 0), WaitMode::MayBlock)?;
         self.inner.flush()
     }
     fn is_clean(&self) -> bool {
         self.inner.is_clean()
     }
     fn status(&self, extent: Extent, runs_max: usize) -> Result<Vec<StatusRun>, DeviceError> {
-        self.check(extent, Effort::MayBlock)?;
+        self.check(extent, WaitMode::MayBlock)?;
         self.inner.status(extent, runs_max)
     }
 }
@@ -273,7 +277,7 @@ impl Initiator {
                 }
             }
         };
-        let mut executed = target.execute(&self.nexus, &command, data, Effort::NoWait);
+        let mut executed = target.execute(&self.nexus, &command, data, WaitMode::NoWait);
         if let Executed::WouldBlock(pending) = executed {
             executed = pending.execute(&|| true);
         }

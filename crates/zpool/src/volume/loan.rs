@@ -3,7 +3,7 @@
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use block_device::{Commit, DeviceError, Effort, ErrorKind, Extent, ReadLoan, WriteLoan};
+use block_device::{Commit, DeviceError, ErrorKind, Extent, ReadLoan, WaitMode, WriteLoan};
 use zpool_sys as sys;
 
 use super::{Shared, device_error, wait_flag, with_permit};
@@ -89,18 +89,18 @@ impl WriteLoan for Write {
         }
     }
 
-    fn commit(mut self: Box<Self>, effort: Effort<'_>) -> Commit {
+    fn commit(mut self: Box<Self>, wait_mode: WaitMode<'_>) -> Commit {
         let Some(raw) = self.raw.take() else {
             return Commit::Failed(DeviceError::new(ErrorKind::Failed, "write", self.extent));
         };
-        if !self.shared.gate.enter_with_loan(effort.may_block()) {
+        if !self.shared.gate.enter_with_loan(wait_mode.may_block()) {
             self.raw = Some(raw);
             return Commit::WouldBlock(self);
         }
         // SAFETY: `raw` is live, and the volume open and not paused until `leave`; the call frees
         // `raw` unless it returns EAGAIN.
-        let code = with_permit(effort, |permit| unsafe {
-            sys::bh_write_commit(raw.as_ptr(), wait_flag(effort), permit)
+        let code = with_permit(wait_mode, |permit| unsafe {
+            sys::bh_write_commit(raw.as_ptr(), wait_flag(wait_mode), permit)
         });
         self.shared.gate.leave();
         match device_error(code, "write", self.extent) {
@@ -143,7 +143,7 @@ impl WriteLoan for Empty {
         self.0
     }
     fn append_parts<'a>(&'a mut self, _parts: &mut Vec<&'a mut [u8]>) {}
-    fn commit(self: Box<Self>, _effort: Effort<'_>) -> Commit {
+    fn commit(self: Box<Self>, _: WaitMode<'_>) -> Commit {
         Commit::Done
     }
 }

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use block_device::{
-    BlockDevice, DeviceError, Effort, ErrorKind, Extent, Geometry, ReadLoan, StatusRun, Update,
+    BlockDevice, DeviceError, ErrorKind, Extent, Geometry, ReadLoan, StatusRun, Update, WaitMode,
     WriteLoan, Zero,
 };
 use rustix::io::Errno;
@@ -97,29 +97,29 @@ impl Drop for Using<'_> {
     }
 }
 
-fn wait_flag(effort: Effort<'_>) -> u32 {
-    match effort.may_block() {
+fn wait_flag(wait_mode: WaitMode<'_>) -> u32 {
+    match wait_mode.may_block() {
         false => sys::BH_NO_WAIT,
         true => sys::BH_MAY_WAIT,
     }
 }
 
 /// The shim's question at the last moment before a change.
-unsafe extern "C" fn begin(effort: *const c_void) -> u32 {
+unsafe extern "C" fn begin(wait_mode: *const c_void) -> u32 {
     // SAFETY: `with_permit` made it of a reference that lives until the call returns.
-    let effort = unsafe { &*effort.cast::<Effort<'_>>() };
-    u32::from(effort.permits())
+    let wait_mode = unsafe { &*wait_mode.cast::<WaitMode<'_>>() };
+    u32::from(wait_mode.permits())
 }
 
-/// Calls the shim with the permit of `effort`, if it has one.
-fn with_permit<T>(effort: Effort<'_>, call: impl FnOnce(*const sys::bh_permit) -> T) -> T {
+/// Calls the shim with the permit of `wait_mode`, if it has one.
+fn with_permit<T>(wait_mode: WaitMode<'_>, call: impl FnOnce(*const sys::bh_permit) -> T) -> T {
     let permit = sys::bh_permit {
         bp_begin: begin,
-        bp_arg: (&raw const effort).cast(),
+        bp_arg: (&raw const wait_mode).cast(),
     };
-    call(match effort {
-        Effort::NoWait | Effort::MayBlock => std::ptr::null(),
-        Effort::Permitted(_) => &raw const permit,
+    call(match wait_mode {
+        WaitMode::NoWait | WaitMode::MayBlock => std::ptr::null(),
+        WaitMode::Permitted(_) => &raw const permit,
     })
 }
 
@@ -214,7 +214,7 @@ impl Volume {
     pub fn resize(&self, size: u64) -> Result<(), DatasetError> {
         let fail = |kind| DatasetError::new("resize", &self.shared.name, kind);
         let using = self
-            .using(Effort::MayBlock, "resize", Extent::new(0, size))
+            .using(WaitMode::MayBlock, "resize", Extent::new(0, size))
             .map_err(|_| fail(DatasetErrorKind::Closed))?;
         let block = u64::from(self.shared.physical_block);
         if size == 0 || size % block != 0 || size % u64::from(self.shared.logical_block) != 0 {
@@ -234,7 +234,7 @@ impl Volume {
     pub fn begin_log(&self) -> Result<(), DeviceError> {
         const DOING: &str = "begin the log";
         let whole = Extent::new(0, 0);
-        let using = self.using(Effort::MayBlock, DOING, whole)?;
+        let using = self.using(WaitMode::MayBlock, DOING, whole)?;
         // SAFETY: open while `using` lives.
         let code = unsafe { sys::bh_log_begin(using.raw()) };
         device_error(code, DOING, whole)
@@ -242,16 +242,16 @@ impl Volume {
 
     fn using(
         &self,
-        effort: Effort<'_>,
+        wait_mode: WaitMode<'_>,
         doing: &'static str,
         extent: Extent,
     ) -> Result<Using<'_>, DeviceError> {
         let gone = || DeviceError::new(ErrorKind::Gone, doing, extent);
-        attend(effort, doing, extent)?;
+        attend(wait_mode, doing, extent)?;
         match self.shared.gate.enter() {
             Ok(()) => Ok(Using(&self.shared)),
             Err(Shut::Closed) => Err(gone()),
-            Err(Shut::Paused) if !effort.may_block() => {
+            Err(Shut::Paused) if !wait_mode.may_block() => {
                 Err(DeviceError::new(ErrorKind::WouldBlock, doing, extent))
             }
             Err(Shut::Paused) if self.shared.gate.enter_patiently() => Ok(Using(&self.shared)),
@@ -262,13 +262,13 @@ impl Volume {
     /// Runs a change and counts it, whether or not it was completed: part of it may have been.
     fn change(
         &self,
-        effort: Effort<'_>,
+        wait_mode: WaitMode<'_>,
         doing: &'static str,
         extent: Extent,
         change: impl FnOnce(*mut sys::bh_volume, *const sys::bh_permit) -> i32,
     ) -> Result<(), DeviceError> {
-        let using = self.using(effort, doing, extent)?;
-        let code = with_permit(effort, |permit| change(using.raw(), permit));
+        let using = self.using(wait_mode, doing, extent)?;
+        let code = with_permit(wait_mode, |permit| change(using.raw(), permit));
         if code != Errno::AGAIN.raw_os_error() {
             self.shared.note_written();
         }
@@ -299,8 +299,8 @@ impl std::fmt::Debug for Volume {
 
 /// After a standstill of this process, waits until it is known that the pool is still its own: what is cached may be
 /// another head's by now, which has written since.
-fn attend(effort: Effort<'_>, doing: &'static str, extent: Extent) -> Result<(), DeviceError> {
-    if effort.may_block() {
+fn attend(wait_mode: WaitMode<'_>, doing: &'static str, extent: Extent) -> Result<(), DeviceError> {
+    if wait_mode.may_block() {
         device::attend();
         return Ok(());
     }
@@ -340,12 +340,16 @@ impl BlockDevice for Volume {
         }
     }
 
-    fn read(&self, extent: Extent, effort: Effort<'_>) -> Result<Box<dyn ReadLoan>, DeviceError> {
+    fn read(
+        &self,
+        extent: Extent,
+        wait_mode: WaitMode<'_>,
+    ) -> Result<Box<dyn ReadLoan>, DeviceError> {
         const DOING: &str = "read";
         if extent.length == 0 {
             return Ok(Box::new(loan::Empty(extent)));
         }
-        let using = self.using(effort, DOING, extent)?;
+        let using = self.using(wait_mode, DOING, extent)?;
         let mut raw = std::ptr::null_mut();
         // SAFETY: open while `using` lives, which the loan then takes over.
         let code = unsafe {
@@ -353,7 +357,7 @@ impl BlockDevice for Volume {
                 using.raw(),
                 extent.offset,
                 extent.length,
-                wait_flag(effort),
+                wait_flag(wait_mode),
                 &mut raw,
             )
         };
@@ -364,7 +368,7 @@ impl BlockDevice for Volume {
             length: extent.length as usize,
         };
         // Once more: it may have stood still in between.
-        attend(effort, DOING, extent)?;
+        attend(wait_mode, DOING, extent)?;
         Ok(Box::new(loan))
     }
 
@@ -373,7 +377,7 @@ impl BlockDevice for Volume {
         if extent.length == 0 {
             return Ok(Box::new(loan::Empty(extent)));
         }
-        let using = self.using(Effort::NoWait, DOING, extent)?;
+        let using = self.using(WaitMode::NoWait, DOING, extent)?;
         let mut raw = std::ptr::null_mut();
         // SAFETY: open while `using` lives.
         let code =
@@ -386,13 +390,13 @@ impl BlockDevice for Volume {
         Ok(Box::new(loan::Write::new(shared, raw, extent)))
     }
 
-    fn write(&self, offset: u64, data: &[u8], effort: Effort<'_>) -> Result<(), DeviceError> {
+    fn write(&self, offset: u64, data: &[u8], wait_mode: WaitMode<'_>) -> Result<(), DeviceError> {
         let extent = Extent::new(offset, data.len() as u64);
         if data.is_empty() {
             return Ok(());
         }
-        self.change(effort, "write", extent, |raw, permit| {
-            let (data, wait) = (data.as_ptr(), wait_flag(effort));
+        self.change(wait_mode, "write", extent, |raw, permit| {
+            let (data, wait) = (data.as_ptr(), wait_flag(wait_mode));
             // SAFETY: `change` keeps the volume open and the permit valid; the data is copied
             // before the call returns.
             unsafe { sys::bh_write_copy(raw, offset, data, extent.length, wait, permit) }
@@ -403,28 +407,28 @@ impl BlockDevice for Volume {
         &self,
         extent: Extent,
         zero: Zero,
-        effort: Effort<'_>,
+        wait_mode: WaitMode<'_>,
     ) -> Result<(), DeviceError> {
         if zero == Zero::MayFree {
-            return self.unmap(extent, effort);
+            return self.unmap(extent, wait_mode);
         }
         const DOING: &str = "write zeroes";
-        match (extent.length, effort.may_block()) {
+        match (extent.length, wait_mode.may_block()) {
             (0, _) => Ok(()),
             (_, false) => Err(DeviceError::new(ErrorKind::WouldBlock, DOING, extent)),
-            (_, true) => self.change(effort, DOING, extent, |raw, permit| {
+            (_, true) => self.change(wait_mode, DOING, extent, |raw, permit| {
                 // SAFETY: `change` keeps the volume open and the permit valid.
                 unsafe { sys::bh_write_zeroes(raw, extent.offset, extent.length, permit) }
             }),
         }
     }
 
-    fn unmap(&self, extent: Extent, effort: Effort<'_>) -> Result<(), DeviceError> {
+    fn unmap(&self, extent: Extent, wait_mode: WaitMode<'_>) -> Result<(), DeviceError> {
         const DOING: &str = "unmap";
-        match (extent.length, effort.may_block()) {
+        match (extent.length, wait_mode.may_block()) {
             (0, _) => Ok(()),
             (_, false) => Err(DeviceError::new(ErrorKind::WouldBlock, DOING, extent)),
-            (_, true) => self.change(effort, DOING, extent, |raw, permit| {
+            (_, true) => self.change(wait_mode, DOING, extent, |raw, permit| {
                 // SAFETY: `change` keeps the volume open and the permit valid.
                 unsafe { sys::bh_free(raw, extent.offset, extent.length, permit) }
             }),
@@ -440,7 +444,7 @@ impl BlockDevice for Volume {
         if extent.length == 0 || extent.length > Self::TRANSFER_BYTES_MAX {
             return Err(DeviceError::new(ErrorKind::OutOfRange, DOING, extent));
         }
-        let using = self.using(Effort::MayBlock, DOING, extent)?;
+        let using = self.using(WaitMode::MayBlock, DOING, extent)?;
         let mut bytes = vec![0; extent.length as usize];
         let mut raw = std::ptr::null_mut();
         // SAFETY: open while `using` lives; `bytes` has room for the extent.
@@ -465,7 +469,7 @@ impl BlockDevice for Volume {
 
     fn flush(&self) -> Result<(), DeviceError> {
         let whole = Extent::new(0, 0);
-        let using = self.using(Effort::MayBlock, "flush", whole)?;
+        let using = self.using(WaitMode::MayBlock, "flush", whole)?;
         let target = self.shared.written.load(Ordering::Acquire);
         if self.shared.durable.load(Ordering::Acquire) >= target {
             return Ok(());
@@ -488,7 +492,7 @@ impl BlockDevice for Volume {
         if extent.length == 0 || runs_max == 0 {
             return Ok(Vec::new());
         }
-        let using = self.using(Effort::MayBlock, DOING, extent)?;
+        let using = self.using(WaitMode::MayBlock, DOING, extent)?;
         let mut runs = vec![sys::bh_run::default(); runs_max.min(STATUS_RUNS_MAX)];
         let mut count = 0;
         // SAFETY: open while `using` lives; `runs` has the room that is stated.

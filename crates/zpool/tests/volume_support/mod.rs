@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 
-use block_device::{BlockDevice, Effort, Extent};
+use block_device::{BlockDevice, Extent, WaitMode};
 use units::{ByteCount, VolumeName};
 use zpool::device::{Access, Device, DeviceIo, Driver, OpenFailure, Shape};
 use zpool::{
@@ -138,8 +138,8 @@ pub fn volume_name(text: &str) -> VolumeName {
 /// Reads as a server does: at once if possible, else where waiting is allowed.
 pub fn read(device: &dyn BlockDevice, extent: Extent) -> Vec<u8> {
     let loan = device
-        .read(extent, Effort::NoWait)
-        .or_else(|_| device.read(extent, Effort::MayBlock))
+        .read(extent, WaitMode::NoWait)
+        .or_else(|_| device.read(extent, WaitMode::MayBlock))
         .expect("read");
     let mut parts = Vec::new();
     loan.append_parts(&mut parts);

@@ -2,7 +2,7 @@
 
 use clap::{Args, Subcommand};
 use control::Failure;
-use control::key::{KeyBytes, KeyLocation, KeyRequest, KeyWish};
+use control::key::{KeyBytes, KeyLocation, KeyRequest, KeySettings};
 use control::request::Request;
 use units::{PoolName, VolumeName};
 
@@ -133,24 +133,24 @@ impl KeyArgs {
     }
 
     /// The key of a new volume, if it shall have one of its own. Asks for it.
-    pub fn wish_if_given(self) -> Result<Option<KeyWish>, Failure> {
+    pub fn settings_if_given(self) -> Result<Option<KeySettings>, Failure> {
         match self.is_given() {
-            true => self.wish().map(Some),
+            true => self.settings().map(Some),
             false => Ok(None),
         }
     }
 
-    fn wish(self) -> Result<KeyWish, Failure> {
-        Ok(KeyWish {
+    fn settings(self) -> Result<KeySettings, Failure> {
+        Ok(KeySettings {
             encryption: self.encryption,
-            ..self.key.wish()?
+            ..self.key.settings()?
         })
     }
 }
 
 impl NewKeyArgs {
     /// The key that is wished for. Asks for it where nothing else is said.
-    fn wish(self) -> Result<KeyWish, Failure> {
+    fn settings(self) -> Result<KeySettings, Failure> {
         let location = self.key_location.unwrap_or(KeyLocation::Prompt);
         let is_asked_for = location == KeyLocation::Prompt && !self.key_stdin;
         let format = match (self.key_format, &location) {
@@ -171,7 +171,7 @@ impl NewKeyArgs {
             (false, true) => Some(KeyBytes::new(secret::key_from_stdin()?)),
             (false, false) => None,
         };
-        Ok(KeyWish {
+        Ok(KeySettings {
             encryption: None,
             format,
             iterations: self.key_iterations,
@@ -215,7 +215,7 @@ impl KeyCommand {
     pub fn plan(self) -> Result<Plan, Failure> {
         match self {
             Self::Create { parent: name, key } => {
-                let key = key.wish()?;
+                let key = key.settings()?;
                 Ok(ask(
                     PoolSelector::Pool(name.pool()),
                     KeyRequest::Create { name, key },
@@ -260,7 +260,7 @@ impl KeyCommand {
                     true => KeyRequest::Inherit { name },
                     false => KeyRequest::Change {
                         name,
-                        key: key.wish()?,
+                        key: key.settings()?,
                     },
                 };
                 Ok(ask(pool, change))
@@ -294,11 +294,11 @@ mod tests {
 
     #[test]
     fn a_key_that_is_kept_somewhere_is_read_there_and_needs_its_form() {
-        let wish = args("file:///k", Some("raw")).wish().expect("complete");
-        assert_eq!((wish.key, wish.format.as_str()), (None, "raw"));
-        let failure = args("file:///k", None).wish().expect_err("no form");
+        let settings = args("file:///k", Some("raw")).settings().expect("complete");
+        assert_eq!((settings.key, settings.format.as_str()), (None, "raw"));
+        let failure = args("file:///k", None).settings().expect_err("no form");
         assert!(failure.advice.expect("advice").contains("--key-format"));
-        let failure = args("prompt", Some("raw")).wish().expect_err("typed");
+        let failure = args("prompt", Some("raw")).settings().expect_err("typed");
         assert!(failure.message.contains("typed"));
     }
 }

@@ -12,7 +12,7 @@ use units::{ByteCount, PoolName};
 use zpool::pool::Claims;
 
 use crate::legs::Late;
-use crate::open::{Access, PreviousOwner, Wish};
+use crate::open::{Access, OpenOptions, PreviousOwner};
 
 /// Examples of the help.
 pub const EXAMPLES: &str = "Examples:
@@ -197,8 +197,8 @@ impl ServeArgs {
     }
 
     /// How the pool shall be opened.
-    pub fn wish(&self) -> Wish {
-        Wish {
+    pub fn options(&self) -> OpenOptions {
+        OpenOptions {
             owner: self.owner(),
             claims: self.claims.into(),
             access: Access::Change,

@@ -363,7 +363,7 @@ impl CreateArgs {
             properties,
             parents: self.parents,
             exist_ok: self.exist_ok,
-            key: self.key.wish_if_given()?,
+            key: self.key.settings_if_given()?,
         })
     }
 }

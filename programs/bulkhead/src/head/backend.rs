@@ -29,9 +29,9 @@ use super::command::{self, Ran, Run};
 use super::heartbeats::Heartbeats;
 use super::perform::Question;
 use super::sensors::Sensors;
-use super::{around, console, disks, host_losses, interfaces, logs};
+use super::{cluster_view, console, disks, host_losses, interfaces, logs};
 use crate::cli::{API_PORT, ApplianceFile, Common, HeadArgs, MoveArgs};
-use crate::reach;
+use crate::pool_access;
 
 /// Longest time that a question which opens a pool, or looks for pools, may take.
 const PERFORM_LIMIT: Duration = Duration::from_secs(600);
@@ -210,15 +210,15 @@ fn without_nulls(value: &Value) -> Value {
 
 impl Backend for Machine {
     fn head(&self) -> String {
-        around::own_name(&self.args)
+        cluster_view::own_name(&self.args)
     }
 
     fn served(&self) -> Vec<PoolName> {
-        reach::sockets(&self.common)
+        pool_access::sockets(&self.common)
     }
 
     fn left(&self) -> Vec<PoolName> {
-        reach::look_at_sockets(&self.common)
+        pool_access::look_at_sockets(&self.common)
             .left
             .into_iter()
             .collect()
@@ -230,10 +230,12 @@ impl Backend for Machine {
         request: Request,
         progress: Progress<'_>,
     ) -> Result<Answer, Failure> {
-        reach::refuse_taken_target(&self.common, pool, &request)?;
-        match Client::connect(&reach::socket(&self.common, pool)) {
+        pool_access::refuse_taken_target(&self.common, pool, &request)?;
+        match Client::connect(&pool_access::socket(&self.common, pool)) {
             // What a request's new devices are is remembered where the command line would.
-            Ok(client) if !reach::is_remembered(&request) => client.noted().call(request, progress),
+            Ok(client) if !pool_access::is_remembered(&request) => {
+                client.noted().call(request, progress)
+            }
             _ => {
                 let pool = pool.clone();
                 self.perform(&Question::Ask { pool, request }, progress)
@@ -242,7 +244,7 @@ impl Backend for Machine {
     }
 
     fn ask_server(&self, pool: &PoolName, request: Request) -> Result<Answer, Failure> {
-        let socket = reach::socket(&self.common, pool);
+        let socket = pool_access::socket(&self.common, pool);
         let client = Client::connect(&socket)
             .map_err(|error| Failure::from_chain(FailureKind::Unreachable, &error))?;
         let client = client.patient_for(LOOK_PATIENCE);
@@ -306,7 +308,7 @@ impl Backend for Machine {
     }
 
     fn surroundings(&self) -> Surroundings {
-        around::look(&self.args.file, &self.head(), &self.heartbeats)
+        cluster_view::look(&self.args.file, &self.head(), &self.heartbeats)
     }
 
     fn takeover_steps(&self, pool: &str) -> Vec<Told> {

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use api::backend::{Listener, PeerLosses};
 use cluster::machine::Machine;
 
-use super::around;
+use super::cluster_view;
 
 /// What was told last is given again to who asks sooner: somebody may ask many times a second.
 const ASK_INTERVAL: Duration = Duration::from_secs(1);
@@ -68,7 +68,7 @@ fn connections(listeners: &[Listener], machine: &dyn Machine) -> Option<Vec<Conn
     let ports: BTreeSet<u16> = listeners.iter().map(|one| one.port).collect();
     let ports = ports.into_iter().map(|port| format!("sport = :{port}"));
     let filter = format!("( {} )", ports.collect::<Vec<_>>().join(" or "));
-    let text = around::print_of(machine, "ss", &["-tinmHOe", &filter])?;
+    let text = cluster_view::print_of(machine, "ss", &["-tinmHOe", &filter])?;
     Some(
         text.lines()
             .filter_map(|line| parse(listeners, line))

@@ -6,7 +6,7 @@ use std::sync::Mutex;
 use api::backend::HeartbeatLosses;
 use appliance::Appliance;
 
-use super::around;
+use super::cluster_view;
 
 /// Before the counters of a link: `stats.knet.node2.link0.down_count (u32) = 1`.
 const PREFIX: &str = "stats.knet.node";
@@ -70,8 +70,8 @@ impl Heartbeats {
         let mut unanswered = self.unanswered.lock().expect("no holder panics");
         let links = links(text).into_iter();
         let losses = links.filter_map(|((node, heartbeat), now)| {
-            let to = around::head_by_number(appliance, node)?.to_string();
-            let network = around::network_by_heartbeat(appliance, heartbeat)?.to_string();
+            let to = cluster_view::head_by_number(appliance, node)?.to_string();
+            let network = cluster_view::network_by_heartbeat(appliance, heartbeat)?.to_string();
             if to == own {
                 return None;
             }

@@ -2,9 +2,9 @@
 //! are asked over their sockets, and what needs a pool without a server is done by a process of its own
 //! ([`perform`]), so that nothing that happens to a pool happens to the head.
 
-mod around;
 mod backend;
 mod clients;
+mod cluster_view;
 mod command;
 mod console;
 mod disks;
@@ -116,7 +116,7 @@ fn announce(address: &str) {
 /// Keeps the addresses of the other heads as the appliance file says, and the key that it was set up with.
 async fn follow_peers(peers: api::Peers, args: HeadArgs) {
     loop {
-        let (args, own) = (args.clone(), around::own_name(&args));
+        let (args, own) = (args.clone(), cluster_view::own_name(&args));
         let looked = tokio::task::spawn_blocking(move || {
             let key = std::fs::read(&args.peer_key).ok();
             (peer_addresses(&args, &own), key)

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use units::PoolName;
 
 use crate::cli::{Common, PoolSelector};
-use crate::reach;
+use crate::pool_access;
 
 /// Longest question, in bytes.
 const QUESTION_BYTES_MAX: u64 = 16 << 20;
@@ -46,10 +46,10 @@ pub fn run(common: &Common, print: super::Print<'_>) -> Result<(), Failure> {
     };
     let answer: Answer = match question {
         Question::Ask { pool, request } => {
-            reach::ask(common, &PoolSelector::Pool(pool), request, &mut progress)?
+            pool_access::ask(common, &PoolSelector::Pool(pool), request, &mut progress)?
         }
-        Question::Create(create) => reach::create(common, create)?,
-        Question::Discover => reach::discover(common)?,
+        Question::Create(create) => pool_access::create(common, create)?,
+        Question::Discover => pool_access::discover(common)?,
     };
     print(&serde_json::to_string(&answer).expect("answers are JSON"))
 }

@@ -62,15 +62,15 @@ impl Documents for Context<'_> {
     }
 
     fn all(&self) -> Result<Arc<All>, Failure> {
-        self.known.all(self.pool)
+        self.documents.all(self.pool)
     }
 
     fn ring(&self) -> Result<Ring, Failure> {
-        self.known.ring(self.pool)
+        self.documents.ring(self.pool)
     }
 
     fn ring_to_seal(&self) -> Result<Ring, Failure> {
-        self.known.ring_to_seal(self.pool)
+        self.documents.ring_to_seal(self.pool)
     }
 
     fn is_volume(&self, name: &VolumeName) -> Result<bool, Failure> {
@@ -88,7 +88,7 @@ impl Documents for Context<'_> {
         let changes = names.iter().zip(edits);
         let changes = changes.map(|(name, (_, edits))| (name.into(), edits));
         let done = self.pool.edit_user_properties(changes);
-        touched.iter().for_each(|name| self.known.changed(name));
+        touched.iter().for_each(|name| self.documents.changed(name));
         done.map_err(failures::dataset)
     }
 }

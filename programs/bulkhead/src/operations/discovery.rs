@@ -1,7 +1,7 @@
 //! Requests about discovery: what initiators have to prove before they are told of targets.
 
 use control::answer::{DiscoveryView, Done};
-use control::exports::{ChapUsers, DISCOVERY_PROPERTY, Wish};
+use control::exports::{ChapUsers, DISCOVERY_PROPERTY, DesiredState};
 use control::request::DiscoveryRequest;
 use control::{Answer, Failure};
 
@@ -43,8 +43,8 @@ pub fn perform(documents: &dyn Documents, request: DiscoveryRequest) -> Result<A
 }
 
 /// What is shown at a glance; none where the document cannot be read, which is told as a problem.
-pub fn glance(pool: &str, wish: &Wish) -> Option<DiscoveryView> {
-    match &wish.discovery {
+pub fn glance(pool: &str, desired: &DesiredState) -> Option<DiscoveryView> {
+    match &desired.discovery {
         Some(users) if users.chap.is_empty() => None,
         users => Some(view(pool.to_owned(), &users.clone().unwrap_or_default())),
     }
@@ -111,8 +111,8 @@ fn change(
 mod tests {
     use control::Secret;
 
+    use super::super::documents::desired_state;
     use super::super::documents::fake::FakeDocuments;
-    use super::super::documents::wish;
     use super::*;
 
     fn secret(text: &str) -> Secret {
@@ -167,8 +167,8 @@ mod tests {
         assert!(changed(&documents, clear_of(Some("ann"))));
         assert!(changed(&documents, clear_of(Some("bob"))));
         assert_eq!(shown(&documents).mutual_user, None);
-        let (wish, problems) = wish("tank", &documents.all().expect("read"));
-        assert!(wish.discovery.is_none() && problems.is_empty());
+        let (desired, problems) = desired_state("tank", &documents.all().expect("read"));
+        assert!(desired.discovery.is_none() && problems.is_empty());
     }
 
     /// It lets nobody ask, and a look must not say that everybody may.

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use control::exports::{
-    DocumentError, EXPORT_PROPERTY, IDENTITY_PROPERTY, Identity, Problem, TargetDocument,
-    VolumeDocument, VolumeFacts, Wish, target_property,
+    DesiredState, DocumentError, EXPORT_PROPERTY, IDENTITY_PROPERTY, Identity, Problem,
+    TargetDocument, VolumeDocument, VolumeFacts, target_property,
 };
 use control::failure::chain;
 use control::{Failure, FailureKind};
@@ -126,10 +126,10 @@ pub fn document_failure(error: &DocumentError) -> Failure {
 }
 
 /// What the pool whose root dataset is `root` wants to be exported, and what of it cannot be.
-pub fn wish(root: &str, all: &All) -> (Wish, Vec<Problem>) {
+pub fn desired_state(root: &str, all: &All) -> (DesiredState, Vec<Problem>) {
     let own = all.own(root).into_iter().flatten();
     let pairs = own.map(|(name, value)| (name.as_str(), value.as_str()));
-    Wish::add_up(pairs, all.volumes())
+    DesiredState::add_up(pairs, all.volumes())
 }
 
 /// The facts of one volume.

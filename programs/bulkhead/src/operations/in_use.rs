@@ -30,7 +30,7 @@ pub enum Used<'a> {
 /// Refuses `request` if it would take something away that is in use, and does not say that it may.
 pub fn refuse(context: &Context<'_>, request: &Request) -> Result<(), Failure> {
     let users_of = |uses: &[Used<'_>]| -> Vec<String> {
-        let users = uses.iter().map(|used| context.live.users_of(used));
+        let users = uses.iter().map(|used| context.hooks.users_of(used));
         users.flatten().collect()
     };
     match request {

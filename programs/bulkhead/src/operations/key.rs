@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use control::answer::Done;
 use control::key::{
-    KEY_COMMANDS_PROPERTY, KeyBytes, KeyLocation, KeyRequest, KeyView, KeyWish, decode_commands,
-    encode_commands,
+    KEY_COMMANDS_PROPERTY, KeyBytes, KeyLocation, KeyRequest, KeySettings, KeyView,
+    decode_commands, encode_commands,
 };
 use control::request::{Request, VolumeRequest};
 use control::{Answer, Failure, FailureKind};
@@ -36,23 +36,23 @@ pub fn perform(context: &Context<'_>, request: KeyRequest) -> Result<Answer, Fai
 }
 
 /// The key that is wished for, read at its place if it was not given.
-pub fn new_key(wish: &KeyWish) -> Result<NewKey, Failure> {
-    let format = wish.format.parse();
+pub fn new_key(desired: &KeySettings) -> Result<NewKey, Failure> {
+    let format = desired.format.parse();
     let format =
         format.map_err(|error: zpool::keys::MaterialError| Failure::usage(error.to_string()))?;
-    let material = match &wish.key {
+    let material = match &desired.key {
         Some(key) => material(key),
-        None => key_source::fetch(&wish.location).map_err(|error| {
+        None => key_source::fetch(&desired.location).map_err(|error| {
             let message = format!("there is no key to begin with: {error}");
             Failure::new(FailureKind::NotFound, message)
         })?,
     };
     Ok(NewKey {
-        suite: wish.encryption.clone(),
+        suite: desired.encryption.clone(),
         format,
         material,
-        iterations: wish.iterations,
-        location: wish.location.for_zfs(),
+        iterations: desired.iterations,
+        location: desired.location.for_zfs(),
     })
 }
 
@@ -61,8 +61,8 @@ fn material(key: &KeyBytes) -> KeyMaterial {
 }
 
 /// Our own property of a dataset whose key is printed by a program.
-pub fn own_property(wish: &KeyWish) -> Option<(String, String)> {
-    match &wish.location {
+pub fn own_property(desired: &KeySettings) -> Option<(String, String)> {
+    match &desired.location {
         KeyLocation::Command(words) => {
             let value = encode_commands(std::slice::from_ref(words));
             Some((KEY_COMMANDS_PROPERTY.to_owned(), value))
@@ -147,11 +147,15 @@ fn sharing(context: &Context<'_>, root: &str) -> Result<Vec<String>, Failure> {
     Ok(theirs.map(|info| info.dataset).collect())
 }
 
-fn create(context: &Context<'_>, name: &VolumeName, wish: &KeyWish) -> Result<Answer, Failure> {
-    let key = new_key(wish)?;
-    let properties: Vec<_> = own_property(wish).into_iter().collect();
+fn create(
+    context: &Context<'_>,
+    name: &VolumeName,
+    desired: &KeySettings,
+) -> Result<Answer, Failure> {
+    let key = new_key(desired)?;
+    let properties: Vec<_> = own_property(desired).into_iter().collect();
     let created = context.pool.create_key_parent(name, &key, &properties);
-    context.known.changed(name.as_str());
+    context.documents.changed(name.as_str());
     created.map_err(failures::dataset)?;
     Ok(Done::changed(format!(
         "created {name}: volumes made below it are encrypted with its key"
@@ -188,7 +192,7 @@ fn load(
             load_from(context.pool, &root, &places).map_err(|wrong| missing(dataset, &wrong))?;
         }
     }
-    let message = match context.live.keys_changed()? {
+    let message = match context.hooks.keys_changed()? {
         true => format!("loaded the key of {dataset}"),
         false => {
             replay(context, dataset)?;
@@ -285,7 +289,7 @@ fn load_all(context: &Context<'_>) -> Result<Answer, Failure> {
     let all = context.all()?;
     let (loaded, left) = load_missing(context.pool, &all, |_, _| true)?;
     if loaded > 0 {
-        context.live.keys_changed()?;
+        context.hooks.keys_changed()?;
     }
     if let Some((dataset, wrong)) = left.first() {
         let failure = missing(dataset, wrong);
@@ -313,7 +317,7 @@ fn unload(context: &Context<'_>, name: &VolumeName) -> Result<Answer, Failure> {
     let theirs = sharing(context, dataset)?;
     for theirs in &theirs {
         let volume = theirs.parse::<VolumeName>();
-        if volume.is_ok_and(|volume| context.live.is_open(&volume)) {
+        if volume.is_ok_and(|volume| context.hooks.is_open(&volume)) {
             let message = format!("{theirs}, which has the key of {dataset}, is in use");
             return Err(Failure::new(FailureKind::Busy, message).advise(
                 "end its exports first: `bulkhead target unmap`, `bulkhead nbd unexport`",
@@ -324,14 +328,18 @@ fn unload(context: &Context<'_>, name: &VolumeName) -> Result<Answer, Failure> {
     unloaded.map_err(failures::dataset)?;
     // What is encrypted is not shown any more, not even the size.
     let theirs = theirs.iter().filter_map(|name| name.parse().ok());
-    theirs.for_each(|volume: VolumeName| context.live.resized(&volume));
-    context.live.exports_changed()?;
+    theirs.for_each(|volume: VolumeName| context.hooks.resized(&volume));
+    context.hooks.exports_changed()?;
     Ok(Done::changed(format!("unloaded the key of {dataset}")))
 }
 
 /// A kill in between leaves the old key or the new one, and a place for either: the programs of
 /// both are named before the change, and those of the old one forgotten after it.
-fn change(context: &Context<'_>, name: &VolumeName, wish: &KeyWish) -> Result<Answer, Failure> {
+fn change(
+    context: &Context<'_>,
+    name: &VolumeName,
+    desired: &KeySettings,
+) -> Result<Answer, Failure> {
     let info = context.pool.key_info(name).map_err(failures::dataset)?;
     if info.is_locked() {
         let message = format!("the present key of {name} is not loaded");
@@ -340,14 +348,14 @@ fn change(context: &Context<'_>, name: &VolumeName, wish: &KeyWish) -> Result<An
             name.pool()
         )));
     }
-    let key = new_key(wish)?;
+    let key = new_key(desired)?;
     let all = context.all()?;
     let own = all.own(name.as_str());
     let before = own.and_then(|own| own.get(KEY_COMMANDS_PROPERTY)).cloned();
     let old = before.as_deref().map(decode_commands).and_then(Result::ok);
     let property = |value: Option<String>| vec![(KEY_COMMANDS_PROPERTY.to_owned(), value)];
-    let after = own_property(wish).map(|(_, value)| value);
-    if let KeyLocation::Command(words) = &wish.location {
+    let after = own_property(desired).map(|(_, value)| value);
+    if let KeyLocation::Command(words) = &desired.location {
         let mut both = vec![words.clone()];
         both.extend(old.unwrap_or_default());
         context.edit(name.as_str(), property(Some(encode_commands(&both))))?;

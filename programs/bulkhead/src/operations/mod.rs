@@ -1,15 +1,15 @@
 //! Performs requests on an open pool. The command line and the server call the same code: what
-//! differs, that a server has volumes open and sessions on them, is behind [`Live`].
+//! differs, that a server has volumes open and sessions on them, is behind [`ServerHooks`].
 
 mod chap;
 mod datasets;
 mod discovery;
+mod document_cache;
 pub mod documents;
 pub mod events;
 mod failures;
 pub mod in_use;
 pub mod key;
-mod known;
 mod nbd;
 mod next_step;
 mod pool;
@@ -33,11 +33,11 @@ use zpool::Pool;
 use zpool::pool::Anew;
 use zpool::volume::Paused;
 
+pub use document_cache::DocumentCache;
 pub use failures::{dataset as dataset_failure, pool as pool_failure};
-pub use known::Known;
 pub use next_step::suspended_step;
 pub use pool::spec as pool_spec;
-pub use rollback::Exchanged;
+pub use rollback::ContentsSwapped;
 pub use snapshot::replay as replay_before_snapshot;
 pub use status::pool_status;
 pub use volume::refuse_locked;
@@ -46,7 +46,7 @@ pub use {
 };
 
 /// What a server has open. The command line has nothing open, and every method does nothing.
-pub trait Live {
+pub trait ServerHooks {
     /// The documents changed: serve what they say now, before the answer is given.
     fn exports_changed(&self) -> Result<(), Failure>;
     /// Opens `name` if it is served; `false` if it is not.
@@ -69,11 +69,11 @@ pub trait Live {
     fn renamed(&self, from: &VolumeName, to: &VolumeName);
     /// If `name` is served: keeps its clients waiting, has `exchange` exchange its contents, and
     /// tells the clients. `None` if it is not served.
-    fn exchange(
+    fn swap_contents(
         &self,
         name: &VolumeName,
-        exchange: &mut dyn FnMut(&Paused<'_>) -> Result<(), Failure>,
-    ) -> Result<Option<Exchanged>, Failure>;
+        swap: &mut dyn FnMut(&Paused<'_>) -> Result<(), Failure>,
+    ) -> Result<Option<ContentsSwapped>, Failure>;
     /// Ends the owner of the pool, which is suspended, so that its successor begins with the devices that are back. Returns
     /// once that is certain.
     fn begin_anew(&self, _: Anew) -> Result<(), Failure> {
@@ -89,9 +89,9 @@ pub trait Live {
 }
 
 /// Nothing is open.
-pub struct NothingLive;
+pub struct NoServer;
 
-impl Live for NothingLive {
+impl ServerHooks for NoServer {
     fn exports_changed(&self) -> Result<(), Failure> {
         Ok(())
     }
@@ -110,11 +110,11 @@ impl Live for NothingLive {
     }
     fn close(&self, _: &VolumeName) {}
     fn renamed(&self, _: &VolumeName, _: &VolumeName) {}
-    fn exchange(
+    fn swap_contents(
         &self,
         _: &VolumeName,
         _: &mut dyn FnMut(&Paused<'_>) -> Result<(), Failure>,
-    ) -> Result<Option<Exchanged>, Failure> {
+    ) -> Result<Option<ContentsSwapped>, Failure> {
         Ok(None)
     }
     fn is_ending(&self) -> bool {
@@ -127,9 +127,9 @@ pub struct Context<'a> {
     /// The pool.
     pub pool: &'a Pool,
     /// Its open volumes and sessions.
-    pub live: &'a dyn Live,
+    pub hooks: &'a dyn ServerHooks,
     /// Its export documents.
-    pub known: &'a Known,
+    pub documents: &'a DocumentCache,
 }
 
 /// Performs `request`. Exporting and destroying the pool, and requests about the server, concern
@@ -163,7 +163,7 @@ pub fn perform(
 /// The answer, after what it changed is served.
 fn served(context: &Context<'_>, answer: Answer) -> Result<Answer, Failure> {
     if matches!(&answer, Answer::Done(done) if done.changed) {
-        context.live.exports_changed()?;
+        context.hooks.exports_changed()?;
     }
     Ok(answer)
 }

@@ -1,12 +1,12 @@
 //! Requests about NBD exports: changes of export documents.
 
 use control::answer::{Done, NbdView};
-use control::exports::{NbdExport, NbdWish};
+use control::exports::{DesiredExport, NbdExport};
 use control::request::NbdRequest;
 use control::{Answer, Failure, FailureKind};
 use units::VolumeName;
 
-use super::documents::{Documents, export_document, export_edits, volume, wish};
+use super::documents::{Documents, desired_state, export_document, export_edits, volume};
 
 /// Performs one request.
 pub fn perform(documents: &dyn Documents, request: NbdRequest) -> Result<Answer, Failure> {
@@ -26,17 +26,17 @@ pub fn perform(documents: &dyn Documents, request: NbdRequest) -> Result<Answer,
         }
         NbdRequest::Unexport { volume, name, .. } => unexport(documents, &volume, name.as_deref()),
         NbdRequest::List => {
-            let (wish, _) = wish(&documents.root(), &*documents.all()?);
-            Ok(Answer::Nbd(wish.nbd.values().map(view).collect()))
+            let (desired, _) = desired_state(&documents.root(), &*documents.all()?);
+            Ok(Answer::Nbd(desired.nbd.values().map(view).collect()))
         }
     }
 }
 
 /// An export as it is shown.
-pub fn view(wish: &NbdWish) -> NbdView {
+pub fn view(desired: &DesiredExport) -> NbdView {
     NbdView {
-        volume: wish.volume.clone(),
-        export: wish.export.clone(),
+        volume: desired.volume.clone(),
+        export: desired.export.clone(),
         sessions: Vec::new(),
     }
 }
@@ -48,8 +48,8 @@ fn export_as(
 ) -> Result<Answer, Failure> {
     let all = documents.all()?;
     let facts = volume(documents, &all, name)?;
-    let (wish, _) = wish(&documents.root(), &all);
-    if let Some(other) = wish.nbd.get(&export.name).filter(|o| o.volume != *name) {
+    let (desired, _) = desired_state(&documents.root(), &all);
+    if let Some(other) = desired.nbd.get(&export.name).filter(|o| o.volume != *name) {
         let message = format!(
             "the NBD export name {:?} is already {}'s",
             export.name, other.volume
@@ -136,7 +136,12 @@ mod tests {
         export(&documents, "tank/a", Some("y")).expect("exported");
         let volume: VolumeName = "tank/a".parse().expect("name");
         unexport(&documents, &volume, Some("x")).expect("ended");
-        let left = || wish("tank", &documents.all().expect("read")).0.nbd.len();
+        let left = || {
+            desired_state("tank", &documents.all().expect("read"))
+                .0
+                .nbd
+                .len()
+        };
         assert_eq!(left(), 1);
         unexport(&documents, &volume, None).expect("ended");
         assert_eq!(left(), 0);

@@ -56,7 +56,7 @@ fn begin_anew(context: &Context<'_>, anew: Anew) -> Result<Answer, Failure> {
         [] => "with all its devices".to_owned(),
         some => format!("without {}", some.join(", ")),
     };
-    context.live.begin_anew(anew)?;
+    context.hooks.begin_anew(anew)?;
     let name = context.pool.name();
     Ok(Done::changed(format!(
         "the server of pool {name} ends, and the next start goes on {without}; if neither Pacemaker nor systemd starts it, \
@@ -120,14 +120,14 @@ pub fn perform(
             overwrite,
             perform,
         } => {
-            let wish = replace::Wish {
+            let options = replace::ReplaceOptions {
                 device,
                 with,
                 overwrite,
             };
             match perform {
-                true => replace::perform(context, &wish, progress),
-                false => replace::plan(context, &wish),
+                true => replace::perform(context, &options, progress),
+                false => replace::plan(context, &options),
             }
         }
         PoolRequest::Online { device } => {

@@ -21,8 +21,8 @@ const IDLE_LOOKS_MAX: u32 = 4;
 /// Errors after which a device is offered for replacement although it works.
 const ERRORS_MAX: u64 = 50;
 
-/// What somebody wishes.
-pub struct Wish {
+/// What is asked for.
+pub struct ReplaceOptions {
     /// The device to replace; none for the one that is bad.
     pub device: Option<PathBuf>,
     /// Its successor; none for one that fits.
@@ -32,29 +32,29 @@ pub struct Wish {
 }
 
 /// Says what would be done.
-pub fn plan(context: &Context<'_>, wish: &Wish) -> Result<Answer, Failure> {
+pub fn plan(context: &Context<'_>, options: &ReplaceOptions) -> Result<Answer, Failure> {
     let pool = context.pool.status().map_err(failures::pool)?;
     let disks = unused_disks::find(&member_paths(&pool));
-    Ok(Answer::Replacement(Box::new(choose(&pool, disks, wish))))
+    Ok(Answer::Replacement(Box::new(choose(&pool, disks, options))))
 }
 
 /// Does it, and waits until the new disk holds everything. Goes on with a replacement that is
 /// under way, so that it can be asked for again after an interruption.
 pub fn perform(
     context: &Context<'_>,
-    wish: &Wish,
+    options: &ReplaceOptions,
     progress: &mut dyn FnMut(&str),
 ) -> Result<Answer, Failure> {
     let pool = context.pool.status().map_err(failures::pool)?;
     let disks = unused_disks::find(&member_paths(&pool));
-    let chosen = choose(&pool, disks, wish);
+    let chosen = choose(&pool, disks, options);
     let began = Instant::now();
     if chosen.under_way.is_none() {
-        if let Some(done) = was_done(&pool, wish) {
+        if let Some(done) = was_done(&pool, options) {
             wait(context, progress)?;
             return Ok(Done::already(done));
         }
-        if chosen.failing.is_empty() && wish.device.is_none() {
+        if chosen.failing.is_empty() && options.device.is_none() {
             return Ok(Done::already(format!(
                 "no device of pool {} needs to be replaced",
                 pool.name
@@ -65,7 +65,7 @@ pub fn perform(
             return Err(Failure::usage(what));
         };
         progress(&format!("{new} takes the place of {old}"));
-        let replaced = context.pool.replace(old, Path::new(new), wish.overwrite);
+        let replaced = context.pool.replace(old, Path::new(new), options.overwrite);
         replaced.map_err(refused)?;
     }
     wait(context, progress)?;
@@ -82,9 +82,9 @@ pub fn perform(
     )))
 }
 
-/// Whether the wish was fulfilled before, perhaps by a server that ended meanwhile.
-fn was_done(pool: &PoolStatus, wish: &Wish) -> Option<String> {
-    let (old, new) = (wish.device.as_ref()?, wish.with.as_ref()?);
+/// Whether the options was fulfilled before, perhaps by a server that ended meanwhile.
+fn was_done(pool: &PoolStatus, options: &ReplaceOptions) -> Option<String> {
+    let (old, new) = (options.device.as_ref()?, options.with.as_ref()?);
     let (old, new) = (old.to_string_lossy(), new.to_string_lossy());
     let is_member = pool
         .find(&new)
@@ -108,7 +108,7 @@ fn refused(error: PoolError) -> Failure {
 fn wait(context: &Context<'_>, progress: &mut dyn FnMut(&str)) -> Result<(), Failure> {
     let (mut looks, mut idle) = (0, 0);
     loop {
-        if context.live.is_ending() {
+        if context.hooks.is_ending() {
             let message = "the server ends; the replacement goes on at its next start";
             return Err(Failure::new(FailureKind::Unavailable, message)
                 .advise("run the same command again then: it goes on waiting"));
@@ -196,10 +196,10 @@ fn is_lost(leaf: &DeviceStatus) -> bool {
 }
 
 /// What would be done.
-fn choose(pool: &PoolStatus, disks: Vec<UnusedDisk>, wish: &Wish) -> ReplacementView {
+fn choose(pool: &PoolStatus, disks: Vec<UnusedDisk>, options: &ReplaceOptions) -> ReplacementView {
     let failing = failing(pool);
     let text = |path: &PathBuf| path.to_string_lossy().into_owned();
-    let old = wish.device.as_ref().map(text);
+    let old = options.device.as_ref().map(text);
     let old = old.or_else(|| match failing.as_slice() {
         [only] => Some(only.name.clone()),
         _ => None,
@@ -225,7 +225,7 @@ fn choose(pool: &PoolStatus, disks: Vec<UnusedDisk>, wish: &Wish) -> Replacement
         .iter()
         .find(|spare| spare.role == Role::Spare && spare.state == DeviceState::Available);
     let spare = spare.map(|spare| spare.name.clone());
-    view.new = wish.with.as_ref().map(text).or(smallest).or(spare);
+    view.new = options.with.as_ref().map(text).or(smallest).or(spare);
     view.hindrance = hindrance(pool, &view);
     if let (None, Some(old), Some(new)) = (&view.hindrance, &view.old, &view.new) {
         view.steps = vec![
@@ -346,8 +346,8 @@ mod tests {
         }
     }
 
-    fn wish(device: Option<&str>, with: Option<&str>) -> Wish {
-        Wish {
+    fn options(device: Option<&str>, with: Option<&str>) -> ReplaceOptions {
+        ReplaceOptions {
             device: device.map(PathBuf::from),
             with: with.map(PathBuf::from),
             overwrite: false,
@@ -367,12 +367,12 @@ mod tests {
                 .into_iter()
                 .collect::<Vec<_>>()
         };
-        for (what, pool, disks, wish, old, new, hindrance) in [
+        for (what, pool, disks, options, old, new, hindrance) in [
             (
                 "by itself",
                 &one_bad,
                 disks(),
-                wish(None, None),
+                options(None, None),
                 Some("/b"),
                 Some("/d200"),
                 "",
@@ -381,7 +381,7 @@ mod tests {
                 "no disk",
                 &one_bad,
                 vec![],
-                wish(None, None),
+                options(None, None),
                 Some("/b"),
                 Some("/s"),
                 "",
@@ -390,7 +390,7 @@ mod tests {
                 "named",
                 &one_bad,
                 disks(),
-                wish(Some("/a"), Some("/x")),
+                options(Some("/a"), Some("/x")),
                 Some("/a"),
                 Some("/x"),
                 "",
@@ -399,7 +399,7 @@ mod tests {
                 "two bad",
                 &both_bad,
                 disks(),
-                wish(None, None),
+                options(None, None),
                 None,
                 Some("/d90"),
                 "several",
@@ -408,7 +408,7 @@ mod tests {
                 "unknown",
                 &whole,
                 disks(),
-                wish(Some("/z"), None),
+                options(Some("/z"), None),
                 Some("/z"),
                 Some("/d90"),
                 "no device",
@@ -417,13 +417,13 @@ mod tests {
                 "whole",
                 &whole,
                 disks(),
-                wish(None, None),
+                options(None, None),
                 None,
                 Some("/d90"),
                 "",
             ),
         ] {
-            let view = choose(pool, disks, &wish);
+            let view = choose(pool, disks, &options);
             assert_eq!(view.old.as_deref(), old, "{what}");
             assert_eq!(view.new.as_deref(), new, "{what}");
             let told = view.hindrance.unwrap_or_default();
@@ -446,15 +446,15 @@ mod tests {
             ..device("replacing-1", "replacing", DeviceState::Degraded)
         };
         let pool = mirror(vec![device("/a", "file", DeviceState::Online), replacing]);
-        let view = choose(&pool, Vec::new(), &wish(Some("/b"), Some("/c")));
+        let view = choose(&pool, Vec::new(), &options(Some("/b"), Some("/c")));
         assert_eq!(view.under_way.as_deref(), Some("/c"));
         assert_eq!(view.hindrance, None);
         let done = mirror(vec![
             device("/a", "file", DeviceState::Online),
             device("/c", "file", DeviceState::Online),
         ]);
-        assert!(was_done(&done, &wish(Some("/b"), Some("/c"))).is_some());
-        assert!(was_done(&done, &wish(Some("/b"), Some("/s"))).is_none());
-        assert!(was_done(&done, &wish(Some("/a"), Some("/c"))).is_none());
+        assert!(was_done(&done, &options(Some("/b"), Some("/c"))).is_some());
+        assert!(was_done(&done, &options(Some("/b"), Some("/s"))).is_none());
+        assert!(was_done(&done, &options(Some("/a"), Some("/c"))).is_none());
     }
 }

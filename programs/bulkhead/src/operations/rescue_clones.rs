@@ -63,7 +63,7 @@ pub fn remove(context: &Context<'_>, clone: &VolumeName) {
         Err(error) if error.kind != DatasetErrorKind::NotFound => Err(failures::dataset(error)),
         _ => Ok(()),
     };
-    context.known.changed(clone.as_str());
+    context.documents.changed(clone.as_str());
     if let Err(failure) = removed.and_then(|()| set_mark(context, clone, None)) {
         tracing::warn!(%clone, %failure, "the clone of a rescue is left until the pool is opened again");
     }

@@ -18,7 +18,7 @@ const NAMED_MAX: usize = 8;
 
 /// What a server did to exchange the contents of a volume that it serves.
 #[derive(Clone, Copy, Debug)]
-pub struct Exchanged {
+pub struct ContentsSwapped {
     /// How long clients waited.
     pub pause: Duration,
     /// iSCSI sessions that were told.
@@ -46,7 +46,7 @@ pub fn perform(
     // So that little is left to be written while clients wait.
     context.pool.sync().map_err(failures::pool)?;
     let destroy = || newer.destroy(context);
-    let exchanged = context.live.exchange(&name, &mut |paused| {
+    let exchanged = context.hooks.swap_contents(&name, &mut |paused| {
         destroy()?;
         let done = paused.rollback(context.pool, to);
         done.map_err(failures::dataset)

@@ -103,7 +103,7 @@ pub fn wait_for_scan(
         if Some(found).filter(running).is_none() {
             return Ok(view);
         }
-        if context.live.is_ending() {
+        if context.hooks.is_ending() {
             let message = format!(
                 "the server ends; the {} goes on at its next start",
                 view.function

@@ -2,8 +2,8 @@
 //! and sealed anew after the key became another one.
 
 use control::exports::{
-    ChapUser, ChapUsers, DISCOVERY, DISCOVERY_PROPERTY, DocumentError, KeptSecret, Problem,
-    TARGET_PROPERTY_PREFIX, TargetDocument, Wish, target_property,
+    ChapUser, ChapUsers, DISCOVERY, DISCOVERY_PROPERTY, DesiredState, DocumentError, KeptSecret,
+    Problem, TARGET_PROPERTY_PREFIX, TargetDocument, target_property,
 };
 use control::{Failure, Secret};
 
@@ -89,14 +89,14 @@ pub fn seal(ring: &Ring, property: &str, users: &mut ChapUsers) -> Result<(usize
 }
 
 /// The targets whose secrets cannot be opened here, and discovery if it is so there, in words that say what to do.
-pub fn problems(wish: &Wish, ring: &Ring) -> Vec<Problem> {
+pub fn problems(desired: &DesiredState, ring: &Ring) -> Vec<Problem> {
     let mut found = Vec::new();
-    for (name, target) in &wish.targets {
+    for (name, target) in &desired.targets {
         let (users, property) = (&target.document.users, target_property(name));
         let command = |verb: &str| format!("bulkhead target chap {verb} {name}");
         found.extend(unreadable(users, ring, &property, name.as_str(), &command));
     }
-    if let Some(users) = &wish.discovery {
+    if let Some(users) = &desired.discovery {
         let command = |verb: &str| format!("bulkhead target discovery {verb}");
         found.extend(unreadable(
             users,
@@ -228,7 +228,7 @@ pub fn seal_all(documents: &dyn Documents) -> Result<Outcome, Failure> {
 #[cfg(test)]
 mod tests {
     use super::super::documents::fake::FakeDocuments;
-    use super::super::documents::{target_document, wish};
+    use super::super::documents::{desired_state, target_document};
     use super::*;
 
     const TARGET: &str = "iqn.2026-01.org.example:tank";
@@ -258,8 +258,8 @@ mod tests {
         let secrets = Secrets::of(&documents, &target_property(&name)).expect("keys");
         let old = Secret::new("an old secret".to_owned()).expect("long enough");
         assert!(secrets.is(Direction::Initiator, &document.users.chap[0], &old));
-        let (wish, _) = wish("tank", &all);
-        assert!(problems(&wish, &secrets.ring).is_empty());
+        let (desired, _) = desired_state("tank", &all);
+        assert!(problems(&desired, &secrets.ring).is_empty());
     }
 
     /// As after a change of the cluster's key, which [`crate::seals`] tests with real keys.
@@ -271,11 +271,11 @@ mod tests {
         documents.edit("tank", edit).expect("kept");
         let outcome = seal_all(&documents).expect("sealed");
         assert_eq!((outcome.plain, outcome.written), (2, 1));
-        let (wish, told) = wish("tank", &documents.all().expect("read"));
+        let (desired, told) = desired_state("tank", &documents.all().expect("read"));
         assert!(told.is_empty());
         let ring = crate::seals::fake::ring();
-        assert!(problems(&wish, &ring).is_empty());
-        let found = problems(&wish, &Ring::none());
+        assert!(problems(&desired, &ring).is_empty());
+        let found = problems(&desired, &Ring::none());
         assert_eq!(found.len(), 2);
         assert!(found.iter().all(|one| one.subject == DISCOVERY));
         assert!(
@@ -289,8 +289,8 @@ mod tests {
     fn without_the_key_each_user_is_a_problem_that_says_what_to_do() {
         let documents = old_pool();
         seal_all(&documents).expect("sealed");
-        let (wish, _) = wish("tank", &documents.all().expect("read"));
-        let found = problems(&wish, &Ring::none());
+        let (desired, _) = desired_state("tank", &documents.all().expect("read"));
+        let found = problems(&desired, &Ring::none());
         let sentences: Vec<&str> = found.iter().map(|one| one.sentence.as_str()).collect();
         assert_eq!(found.len(), 2);
         assert!(sentences[0].contains("Nobody can log in as ann"));

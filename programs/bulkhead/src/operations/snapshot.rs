@@ -57,7 +57,7 @@ pub fn replay(context: &Context<'_>, names: &[SnapshotName]) -> Result<(), Failu
         match context.pool.is_unreplayed(name) {
             // Making the snapshot tells what is wrong.
             Err(_) | Ok(false) => {}
-            Ok(true) if context.live.open(name)? => {}
+            Ok(true) if context.hooks.open(name)? => {}
             Ok(true) => context.pool.replay(name).map_err(failures::dataset)?,
         }
     }
@@ -151,7 +151,7 @@ fn clone(
     let mut values = volume::values(properties);
     values.extend(identity.map(|identity| (name, Value::Text(identity))));
     let cloned = context.pool.clone_snapshot(from, to, &values);
-    context.known.changed(to.as_str());
+    context.documents.changed(to.as_str());
     cloned.map_err(failures::dataset)?;
     Ok(Done::changed(format!("cloned {from} to {to}")))
 }

@@ -25,18 +25,18 @@ pub fn glance(context: &Context<'_>) -> Result<Answer, Failure> {
 /// The exports beside a pool's state.
 pub fn status(context: &Context<'_>, pool: PoolStatus) -> Result<Status, Failure> {
     let all = context.all()?;
-    let (wish, mut problems) = documents::wish(&context.root(), &all);
-    problems.extend(secrets::problems(&wish, &context.ring()?));
-    let targets = wish.targets.iter();
+    let (desired, mut problems) = documents::desired_state(&context.root(), &all);
+    problems.extend(secrets::problems(&desired, &context.ring()?));
+    let targets = desired.targets.iter();
     Ok(Status {
-        discovery: discovery::glance(&pool.name, &wish),
+        discovery: discovery::glance(&pool.name, &desired),
         pool,
         server: None,
         volume_count: context.pool.volume_count().map_err(failures::dataset)?,
         targets: targets
-            .map(|(name, wish)| target::view(name, wish))
+            .map(|(name, desired)| target::view(name, desired))
             .collect(),
-        nbd: wish.nbd.values().map(nbd::view).collect(),
+        nbd: desired.nbd.values().map(nbd::view).collect(),
         problems: problems.iter().map(ToString::to_string).collect(),
         activity: Vec::new(),
     })

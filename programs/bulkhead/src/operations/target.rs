@@ -2,7 +2,7 @@
 
 use control::answer::{Done, TargetView, UnitView};
 use control::exports::{
-    AccessRule, IscsiMap, TargetDocument, TargetWish, VolumeFacts, mode_property, part_names,
+    AccessRule, DesiredTarget, IscsiMap, TargetDocument, VolumeFacts, mode_property, part_names,
     target_property,
 };
 use control::request::{TargetRequest, Who};
@@ -10,8 +10,8 @@ use control::{Answer, Failure, FailureKind};
 use units::{IscsiName, VolumeName};
 
 use super::documents::{
-    All, Documents, Edits, export_document, export_edits, set_target_document, target_document,
-    volume, wish,
+    All, Documents, Edits, desired_state, export_document, export_edits, set_target_document,
+    target_document, volume,
 };
 use super::secrets::Secrets;
 use super::{chap, discovery};
@@ -24,13 +24,16 @@ pub fn perform(documents: &dyn Documents, request: TargetRequest) -> Result<Answ
             portal_groups,
         } => create(documents, &name, portal_groups),
         TargetRequest::List => {
-            let (wish, _) = wish(&documents.root(), &*documents.all()?);
-            let views = wish.targets.iter().map(|(name, target)| view(name, target));
+            let (desired, _) = desired_state(&documents.root(), &*documents.all()?);
+            let views = desired
+                .targets
+                .iter()
+                .map(|(name, target)| view(name, target));
             Ok(Answer::Targets(views.collect()))
         }
         TargetRequest::Show { name } => {
-            let (wish, _) = wish(&documents.root(), &*documents.all()?);
-            let target = wish.targets.get(&name).ok_or_else(|| no_target(&name))?;
+            let (desired, _) = desired_state(&documents.root(), &*documents.all()?);
+            let target = desired.targets.get(&name).ok_or_else(|| no_target(&name))?;
             Ok(Answer::Target(Box::new(view(&name, target))))
         }
         TargetRequest::Destroy { name, .. } => destroy(documents, &name),
@@ -90,10 +93,10 @@ pub fn perform(documents: &dyn Documents, request: TargetRequest) -> Result<Answ
 }
 
 /// A target as it is shown: without secrets.
-pub fn view(name: &IscsiName, target: &TargetWish) -> TargetView {
+pub fn view(name: &IscsiName, target: &DesiredTarget) -> TargetView {
     let document = &target.document;
     let users = &document.users;
-    let unit = |(lun, unit): (&u16, &control::exports::UnitWish)| UnitView {
+    let unit = |(lun, unit): (&u16, &control::exports::DesiredUnit)| UnitView {
         lun: *lun,
         volume: unit.volume.clone(),
         read_only: unit.read_only,
@@ -449,9 +452,12 @@ mod tests {
         assert_eq!(failure.kind, FailureKind::Exists);
         assert!(failure.message.contains("tank/a"));
         assert!(changed(map_at(&documents, "tank/b", None)));
-        let (wish, problems) = wish("tank", &documents.all().expect("read"));
+        let (desired, problems) = desired_state("tank", &documents.all().expect("read"));
         assert!(problems.is_empty());
-        assert_eq!(wish.targets[&target()].units[&1].volume.as_str(), "tank/b");
+        assert_eq!(
+            desired.targets[&target()].units[&1].volume.as_str(),
+            "tank/b"
+        );
     }
 
     #[test]

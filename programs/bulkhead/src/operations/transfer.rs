@@ -51,7 +51,7 @@ pub fn perform(
         TransferRequest::Interrupted { volume } => interrupted(context, &volume),
         TransferRequest::Abort { volume } => {
             let aborted = context.pool.abort_receive(&volume);
-            context.known.changed(volume.as_str());
+            context.documents.changed(volume.as_str());
             aborted.map_err(failure)?;
             let message = format!("forgot the interrupted receive of {volume}");
             Ok(control::answer::Done::changed(message))
@@ -121,7 +121,7 @@ fn estimate(context: &Context<'_>, request: &SendRequest) -> Result<Answer, Fail
 
 /// Why a stream is stopped from this side.
 fn reason_to_stop(context: &Context<'_>, data: &Data<'_>) -> Option<&'static str> {
-    if context.live.is_ending() {
+    if context.hooks.is_ending() {
         return Some("the pool is being let go of");
     }
     (data.is_abandoned)().then_some("the command that asked for it has ended")
@@ -178,7 +178,7 @@ pub fn receive_from(
     source: &mut dyn std::io::Read,
 ) -> Result<Received, Failure> {
     let is_new = {
-        let _alone = context.live.alone();
+        let _alone = context.hooks.alone();
         prepare(context, request)?
     };
     let spec = ReceiveSpec {
@@ -198,13 +198,13 @@ pub fn receive_from(
         initial
     };
     let received = context.pool.receive(&spec, &initial, source);
-    let _alone = context.live.alone();
-    context.known.changed(request.volume.as_str());
+    let _alone = context.hooks.alone();
+    context.documents.changed(request.volume.as_str());
     let received = received.map_err(|error| with_token(context, request, error))?;
     if !is_new {
         keep_properties(context, &request.volume, &received.properties)?;
     }
-    context.known.changed(request.volume.as_str());
+    context.documents.changed(request.volume.as_str());
     Ok(received)
 }
 
@@ -235,7 +235,7 @@ fn prepare(context: &Context<'_>, request: &ReceiveRequest) -> Result<bool, Fail
         return Err(Failure::new(FailureKind::Busy, message)
             .advise("unmap or unexport it first, or receive into another volume"));
     }
-    context.live.close(name);
+    context.hooks.close(name);
     if context
         .pool
         .is_unreplayed(name)

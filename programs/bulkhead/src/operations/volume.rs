@@ -39,10 +39,10 @@ pub fn perform(context: &Context<'_>, request: VolumeRequest) -> Result<Answer, 
             super::refuse_space(to.as_str())?;
             let renamed = context.pool.rename(&from, &to);
             // Those below it have other names, too.
-            context.known.forget();
+            context.documents.forget();
             renamed.map_err(failures::dataset)?;
-            context.live.renamed(&from, &to);
-            context.live.exports_changed()?;
+            context.hooks.renamed(&from, &to);
+            context.hooks.exports_changed()?;
             Ok(Done::changed(format!("renamed {from} to {to}")))
         }
         VolumeRequest::Rollback { to, destroy_newer } => {
@@ -119,7 +119,7 @@ fn create(context: &Context<'_>, create: &VolumeCreate) -> Result<Answer, Failur
         key,
     };
     let created = context.pool.create_volume(&spec);
-    context.known.changed(name.as_str());
+    context.documents.changed(name.as_str());
     created.map_err(|error| without_room(failures::dataset(error), create))?;
     let size = ByteCount(create.size);
     Ok(Done::changed(format!("created volume {name} of {size}")))
@@ -293,15 +293,15 @@ fn resize(
         return Err(Failure::new(FailureKind::NeedsConfirmation, message)
             .advise("if that is what you want, add --allow-shrink"));
     }
-    if context.live.resize(name, size)? {
+    if context.hooks.resize(name, size)? {
         let adjusted = context.pool.adjust_reservation(&before);
         adjusted.map_err(failures::dataset)?;
     } else {
         let resized = context.pool.resize_volume(name, ByteCount(size));
         resized.map_err(failures::dataset)?;
     }
-    context.live.resized(name);
-    context.live.exports_changed()?;
+    context.hooks.resized(name);
+    context.hooks.exports_changed()?;
     Ok(Done::changed(format!("{name} has {} now", ByteCount(size))))
 }
 
@@ -324,8 +324,8 @@ fn destroy(
         true => refuse_clones(context, name)?,
     }
     let ended = end_exports(context, name, exported)?;
-    context.live.exports_changed()?;
-    context.live.close(name);
+    context.hooks.exports_changed()?;
+    context.hooks.close(name);
     let depth = if recursive {
         Depth::Recursive
     } else {
@@ -333,8 +333,8 @@ fn destroy(
     };
     let destroyed = context.pool.destroy_dataset(name, depth);
     match depth {
-        Depth::One => context.known.changed(name.as_str()),
-        Depth::Recursive => context.known.forget(),
+        Depth::One => context.documents.changed(name.as_str()),
+        Depth::Recursive => context.documents.forget(),
     }
     if let Err(error) = destroyed {
         put_back(context, ended);
@@ -363,7 +363,7 @@ fn end_exports(
             continue;
         }
         if !exported {
-            let users = context.live.users_of(&Used::Volume(&facts.name));
+            let users = context.hooks.users_of(&Used::Volume(&facts.name));
             return Err(exported_failure(&facts.name, &users));
         }
         let own = all.own(facts.name.as_str());
@@ -397,7 +397,7 @@ fn put_back(context: &Context<'_>, ended: Vec<(VolumeName, String)>) {
             tracing::debug!(volume = %name, %failure, "not exported again");
         }
     }
-    if let Err(failure) = context.live.exports_changed() {
+    if let Err(failure) = context.hooks.exports_changed() {
         tracing::error!(%failure, "what could not be destroyed is not served again");
     }
 }
@@ -477,13 +477,13 @@ fn get(context: &Context<'_>, name: &str, names: &[String]) -> Result<Answer, Fa
 pub fn chosen(
     mut all: BTreeMap<String, Property>,
     names: &[String],
-    whose: &str,
+    owner: &str,
 ) -> Result<BTreeMap<String, Property>, Failure> {
     if names.is_empty() {
         return Ok(all);
     }
     let pick = |name: &String| {
-        let missing = || Failure::not_found(format!("{whose} has no property {name}"));
+        let missing = || Failure::not_found(format!("{owner} has no property {name}"));
         all.remove(name)
             .map(|property| (name.clone(), property))
             .ok_or_else(missing)

@@ -69,7 +69,7 @@ pub fn perform(
         .filter_map(|replica| reserve(context, replica).err())
         .collect();
     context.edit_all(plan.edits)?;
-    context.live.exports_changed()?;
+    context.hooks.exports_changed()?;
     let mut text = told(dataset, replicas.len(), &plan.exports, &plan.targets, &age);
     if !unreserved.is_empty() {
         let commands = unreserved.join("; ");
@@ -298,8 +298,8 @@ fn refuse_collisions(root: &str, all: &All, edits: &[(String, Edits)]) -> Result
         }
         after.set(dataset, own);
     }
-    let (_, before) = documents::wish(root, all);
-    let (_, problems) = documents::wish(root, &after);
+    let (_, before) = documents::desired_state(root, all);
+    let (_, problems) = documents::desired_state(root, &after);
     match problems.iter().find(|problem| !before.contains(problem)) {
         None => Ok(()),
         Some(problem) => Err(Failure::new(FailureKind::Exists, problem.to_string())

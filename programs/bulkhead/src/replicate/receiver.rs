@@ -118,7 +118,7 @@ pub fn serve(context: &Context<'_>, stream: TcpStream, number: u64) -> Result<()
 /// TLS with a pool that is accepted.
 fn agree(context: &Context<'_>, stream: TcpStream) -> Result<Tls, Failure> {
     let identity = {
-        let _alone = context.live.alone();
+        let _alone = context.hooks.alone();
         key::identity(context)?
     };
     let accepted = documents::peers(context)?.peers.into_iter();
@@ -284,7 +284,7 @@ fn receive(
     let _claim = Claim(&offer.volume);
     {
         // Whoever promotes it sees the claim, or is seen here.
-        let _alone = context.live.alone();
+        let _alone = context.hooks.alone();
         refuse_promoted(context, &offer.volume)?;
     }
     let left = context.pool.interrupted(&offer.volume);
@@ -306,7 +306,7 @@ fn receive(
     if let Err(failure) = retention::arrived(context, &snapshot) {
         tracing::warn!(%snapshot, %failure, "when it arrived is not noted");
     }
-    let _alone = context.live.alone();
+    let _alone = context.hooks.alone();
     operations::transfer::replace_properties(context, &offer.volume, said)?;
     drop(_alone);
     let least = retention::of(may, &offer.volume);

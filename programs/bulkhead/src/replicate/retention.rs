@@ -30,7 +30,7 @@ pub fn of(peers: &[Peer], volume: &VolumeName) -> Retention {
 pub fn arrived(context: &Context<'_>, snapshot: &SnapshotName) -> Result<(), Failure> {
     let now = Value::Text(now_unix_s().to_string());
     let noted = [(ARRIVED_PROPERTY.to_owned(), now)];
-    let _alone = context.live.alone();
+    let _alone = context.hooks.alone();
     let done = context.pool.set_dataset_properties(snapshot, &noted);
     done.map_err(operations::dataset_failure)
 }

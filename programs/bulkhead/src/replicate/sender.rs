@@ -64,7 +64,7 @@ pub fn run(
             ..before
         },
     };
-    let _alone = context.live.alone();
+    let _alone = context.hooks.alone();
     // One that was removed meanwhile has no state any more.
     if documents::document_of(context, dataset)?.is_some() {
         documents::keep_state(context, dataset, &state)?;
@@ -153,7 +153,7 @@ fn volumes_of(context: &Context<'_>, dataset: &VolumeName) -> Result<Vec<VolumeN
 fn take_snapshots(context: &Context<'_>, volumes: &[VolumeName], tag: &str) -> Result<(), Failure> {
     let names: Result<Vec<_>, _> = volumes.iter().map(|volume| name(volume, tag)).collect();
     let names = names?;
-    let _alone = context.live.alone();
+    let _alone = context.hooks.alone();
     operations::replay_before_snapshot(context, &names)?;
     let taken = context.pool.snapshot(&names);
     taken.map_err(operations::dataset_failure)
@@ -169,7 +169,7 @@ fn connect(context: &Context<'_>, document: &ReplicateDocument) -> Result<Tls, F
         )
     };
     let identity = {
-        let _alone = context.live.alone();
+        let _alone = context.hooks.alone();
         key::identity(context)?
     };
     let config = identity.client(&document.peer).map_err(|error| {
@@ -467,7 +467,7 @@ pub fn destroy(context: &Context<'_>, name: &str) {
     let Ok(name) = name.parse::<SnapshotName>() else {
         return;
     };
-    let _alone = context.live.alone();
+    let _alone = context.hooks.alone();
     if let Err(error) = context.pool.destroy_snapshots(&[name]) {
         tracing::warn!(%error, "an old snapshot of replication stays");
     }
@@ -490,7 +490,7 @@ struct Metered<'a> {
 
 impl Write for Metered<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        if self.context.live.is_ending() {
+        if self.context.hooks.is_ending() {
             return Err(io::Error::other("the pool is being let go of"));
         }
         if is_readable(&self.to.sock) {

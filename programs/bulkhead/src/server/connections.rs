@@ -8,11 +8,11 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use ::serving::{Orphan, Peer, Reach, tell_clients};
+use ::serving::{Peer, Reach, StaleConnection, tell_clients};
 use zpool::dataset::Value;
 
 use super::core::Core;
-use crate::operations::Live;
+use crate::operations::ServerHooks;
 use crate::operations::documents::Own;
 
 /// The property of the root dataset.
@@ -31,35 +31,35 @@ const INHERITED_FOR: Duration = Duration::from_secs(30);
 const ADDRESSES_WAIT: Duration = Duration::from_secs(120);
 
 /// The connections of the previous owner that `own`, the properties of the root dataset, name.
-pub fn previous(own: Option<&Own>) -> Vec<Orphan> {
+pub fn previous(own: Option<&Own>) -> Vec<StaleConnection> {
     let kept = own.and_then(|own| own.get(PROPERTY));
     decode(kept.map_or("", String::as_str))
 }
 
 /// The same, as they stand in the labels of the pool's devices, for whoever has not opened it yet.
-pub fn noted(note: &str) -> Vec<Orphan> {
+pub fn noted(note: &str) -> Vec<StaleConnection> {
     decode(note)
 }
 
 /// Tells these clients of the previous owner that their connections are gone. `listening` is where this server
 /// takes connections.
-pub fn tell_previous(orphans: &[Orphan], listening: &[SocketAddr]) {
+pub fn tell_previous(stale_connections: &[StaleConnection], listening: &[SocketAddr]) {
     let deadline = Instant::now() + ADDRESSES_WAIT;
     for reach in [Reach::OnLink, Reach::Routed] {
-        let of_reach = |orphan: &Orphan| reach_of(orphan, listening) == Some(reach);
-        let chosen = orphans.iter().copied().filter(of_reach).collect();
+        let of_reach = |stale: &StaleConnection| reach_of(stale, listening) == Some(reach);
+        let chosen = stale_connections.iter().copied().filter(of_reach).collect();
         tell_clients(chosen, reach, deadline);
     }
 }
 
 /// How far a client may be that is told; `None` if it is not. A pool may come from anywhere, and name
 /// anybody: only who was served at an address that somebody gave this server is looked for behind routers.
-fn reach_of(orphan: &Orphan, listening: &[SocketAddr]) -> Option<Reach> {
-    let remote = orphan.remote;
+fn reach_of(stale: &StaleConnection, listening: &[SocketAddr]) -> Option<Reach> {
+    let remote = stale.remote;
     if remote.ip().is_multicast() || remote.ip().is_unspecified() || remote.port() == 0 {
         return None;
     }
-    let local = orphan.local;
+    let local = stale.local;
     if listening.iter().any(|one| canonical(*one) == local) {
         return Some(Reach::Routed);
     }
@@ -97,9 +97,9 @@ struct Last {
     /// As they were then, in no order.
     peers: Vec<Peer>,
     /// The clients of the previous server. They need a moment to come back, and this server may end before.
-    inherited: BTreeSet<Orphan>,
+    inherited: BTreeSet<StaleConnection>,
     began: Instant,
-    kept: BTreeSet<Orphan>,
+    kept: BTreeSet<StaleConnection>,
 }
 
 impl Kept {
@@ -116,9 +116,9 @@ impl Kept {
     }
 
     /// The pool names these, who were connected to the previous server.
-    pub fn inherit(&self, orphans: Vec<Orphan>) {
+    pub fn inherit(&self, stale_connections: Vec<StaleConnection>) {
         let mut last = self.0.lock().expect("no holder panics");
-        last.inherited = orphans.into_iter().collect();
+        last.inherited = stale_connections.into_iter().collect();
         last.kept = last.inherited.clone();
     }
 
@@ -138,8 +138,8 @@ impl Kept {
             return;
         }
         let now = connections(&peers);
-        let absent: BTreeSet<Orphan> = last.inherited.difference(&now).copied().collect();
-        let all: BTreeSet<Orphan> = now.union(&absent).copied().collect();
+        let absent: BTreeSet<StaleConnection> = last.inherited.difference(&now).copied().collect();
+        let all: BTreeSet<StaleConnection> = now.union(&absent).copied().collect();
         // Asked last: when the server ends, those who were connected before count.
         if core.is_ending() {
             return;
@@ -155,12 +155,12 @@ impl Kept {
 }
 
 /// Everybody who is connected from another machine.
-fn connections(peers: &[Peer]) -> BTreeSet<Orphan> {
+fn connections(peers: &[Peer]) -> BTreeSet<StaleConnection> {
     let peers = peers.iter();
     peers
         .filter(|peer| !peer.is_local())
         .filter_map(|peer| match peer {
-            Peer::Tcp { remote, local } => Some(Orphan {
+            Peer::Tcp { remote, local } => Some(StaleConnection {
                 local: canonical(*local),
                 remote: canonical(*remote),
             }),
@@ -189,7 +189,7 @@ fn store(core: &Core, value: &str) -> bool {
     let values = [(PROPERTY.to_owned(), Value::Text(value.to_owned()))];
     match pool.set_dataset_properties(pool.name(), &values) {
         Ok(()) => {
-            core.serving.known.changed(&root);
+            core.serving.documents.changed(&root);
             true
         }
         Err(error) => {
@@ -200,7 +200,7 @@ fn store(core: &Core, value: &str) -> bool {
 }
 
 /// `LOCAL CLIENT PORT,PORT;…`, as much as fits, the first of `parts` first.
-fn encode(parts: &[&BTreeSet<Orphan>]) -> String {
+fn encode(parts: &[&BTreeSet<StaleConnection>]) -> String {
     let mut text = String::new();
     for part in parts {
         let mut groups: BTreeMap<(SocketAddr, IpAddr), Vec<u16>> = BTreeMap::new();
@@ -228,7 +228,7 @@ fn add_groups(text: &mut String, groups: BTreeMap<(SocketAddr, IpAddr), Vec<u16>
 }
 
 /// What of a kept value makes sense.
-fn decode(text: &str) -> Vec<Orphan> {
+fn decode(text: &str) -> Vec<StaleConnection> {
     let mut found = Vec::new();
     for group in text.split_terminator(';') {
         let mut words = group.split(' ');
@@ -241,12 +241,12 @@ fn decode(text: &str) -> Vec<Orphan> {
             continue;
         };
         let ports = ports.split(',').filter_map(|port| port.parse().ok());
-        let orphan = |port| Orphan {
+        let stale = |port| StaleConnection {
             local,
             remote: SocketAddr::new(client, port),
         };
         if local.is_ipv4() == client.is_ipv4() {
-            found.extend(ports.map(orphan));
+            found.extend(ports.map(stale));
         }
     }
     found.truncate(ORPHANS_MAX);
@@ -257,8 +257,8 @@ fn decode(text: &str) -> Vec<Orphan> {
 mod tests {
     use super::*;
 
-    fn orphan(local: &str, remote: &str) -> Orphan {
-        Orphan {
+    fn stale(local: &str, remote: &str) -> StaleConnection {
+        StaleConnection {
             local: local.parse().expect("an address"),
             remote: remote.parse().expect("an address"),
         }
@@ -266,11 +266,11 @@ mod tests {
 
     #[test]
     fn connections_are_read_as_they_were_kept() {
-        let all: BTreeSet<Orphan> = [
-            orphan("10.77.1.100:3260", "10.77.1.9:40000"),
-            orphan("10.77.1.100:3260", "10.77.1.9:40002"),
-            orphan("10.77.2.100:10809", "10.77.2.9:1"),
-            orphan("[fd77::100]:3260", "[fd77::9]:65535"),
+        let all: BTreeSet<StaleConnection> = [
+            stale("10.77.1.100:3260", "10.77.1.9:40000"),
+            stale("10.77.1.100:3260", "10.77.1.9:40002"),
+            stale("10.77.2.100:10809", "10.77.2.9:1"),
+            stale("[fd77::100]:3260", "[fd77::9]:65535"),
         ]
         .into();
         let text = encode(&[&all]);
@@ -285,7 +285,7 @@ mod tests {
     #[test]
     fn who_is_here_has_room_before_who_was() {
         let ports = |client: &'static str, count: u16| {
-            let one = move |port| orphan("10.77.1.100:3260", &format!("{client}:{port}"));
+            let one = move |port| stale("10.77.1.100:3260", &format!("{client}:{port}"));
             (40_000..40_000 + count).map(one).collect::<BTreeSet<_>>()
         };
         let (here, before) = (ports("10.77.1.9", 1_000), ports("10.77.1.8", 1_000));
@@ -300,7 +300,7 @@ mod tests {
     fn more_than_fits_is_cut_at_a_client() {
         let many = (0..4_000_u32).map(|n| {
             let client = format!("10.{}.{}.7:40000", n / 200, n % 200);
-            orphan("10.77.1.100:3260", &client)
+            stale("10.77.1.100:3260", &client)
         });
         let text = encode(&[&many.collect()]);
         assert!(text.len() <= VALUE_BYTES_MAX);
@@ -315,7 +315,7 @@ mod tests {
                 .iter()
                 .map(|one| one.parse().expect("an address"))
                 .collect();
-            reach_of(&orphan(local, "198.51.100.7:40000"), &listening)
+            reach_of(&stale(local, "198.51.100.7:40000"), &listening)
         };
         let given = ["10.77.1.100:3260", "10.77.1.100:10809"];
         assert_eq!(at("10.77.1.100:3260", &given), Some(Reach::Routed));
@@ -327,7 +327,7 @@ mod tests {
         );
         assert_eq!(at("10.77.1.101:22", &["0.0.0.0:3260"]), None);
         assert_eq!(at("10.77.1.101:3260", &["[::]:3260"]), None);
-        let mut everybody = orphan("10.77.1.100:3260", "224.0.0.1:1");
+        let mut everybody = stale("10.77.1.100:3260", "224.0.0.1:1");
         let listening = [everybody.local];
         assert_eq!(reach_of(&everybody, &listening), None);
         everybody.remote = "10.77.1.9:0".parse().expect("an address");

@@ -26,8 +26,8 @@ use super::{Ending, Event};
 use crate::audit;
 use crate::operations::events::News;
 use crate::operations::in_use::{self, Used};
-use crate::operations::{self, Context, Exchanged, Live};
-use crate::reach::{End, is_end};
+use crate::operations::{self, ContentsSwapped, Context, ServerHooks};
+use crate::pool_access::{End, is_end};
 use crate::replicate;
 
 /// Longest time that the end of a pool takes after its sessions are drained.
@@ -350,8 +350,8 @@ impl Handler for Core {
         let pool = self.pool.require()?;
         let context = Context {
             pool: &pool,
-            live: self,
-            known: &self.serving.known,
+            hooks: self,
+            documents: &self.serving.documents,
         };
         let mut answer = operations::perform(&context, request, progress)?;
         match &mut answer {
@@ -390,8 +390,8 @@ impl Core {
         let pool = self.pool.require()?;
         let context = Context {
             pool: &pool,
-            live: self,
-            known: &self.serving.known,
+            hooks: self,
+            documents: &self.serving.documents,
         };
         let data = operations::transfer::Data {
             descriptor: attached.descriptor,
@@ -406,14 +406,14 @@ impl replicate::Access for Core {
         if let Some(pool) = self.pool.get() {
             work(&Context {
                 pool: &pool,
-                live: self,
-                known: &self.serving.known,
+                hooks: self,
+                documents: &self.serving.documents,
             });
         }
     }
 }
 
-impl Live for Core {
+impl ServerHooks for Core {
     fn exports_changed(&self) -> Result<(), Failure> {
         self.serving.reconcile()
     }
@@ -463,12 +463,12 @@ impl Live for Core {
         self.serving.renamed(from, to);
     }
 
-    fn exchange(
+    fn swap_contents(
         &self,
         name: &VolumeName,
-        exchange: &mut dyn FnMut(&Paused<'_>) -> Result<(), Failure>,
-    ) -> Result<Option<Exchanged>, Failure> {
-        let Some(done) = self.serving.exchange(name, exchange)? else {
+        swap: &mut dyn FnMut(&Paused<'_>) -> Result<(), Failure>,
+    ) -> Result<Option<ContentsSwapped>, Failure> {
+        let Some(done) = self.serving.swap_contents(name, swap)? else {
             return Ok(None);
         };
         let pause_ms = done.pause.as_millis();

@@ -9,8 +9,8 @@ use std::time::{Duration, UNIX_EPOCH};
 use control::Answer;
 use control::answer::Event;
 
+use super::pending_events::PendingEvents;
 use super::shared_pool::SharedPool;
-use super::spool::Spool;
 use crate::operations::events::{self, EVENTS_MAX, News};
 
 /// Events that wait to be written; further ones are only shown.
@@ -30,17 +30,17 @@ struct State {
     events: VecDeque<Event>,
     unwritten: VecDeque<Event>,
     /// Where events wait that the pool cannot take now.
-    spool: Option<Spool>,
+    pending: Option<PendingEvents>,
     /// Whether the pool takes nothing.
     is_stuck: bool,
     ended: bool,
 }
 
 impl Journal {
-    /// Nothing happened yet. What a suspended pool cannot take is kept in the file `spool`.
-    pub fn new(spool: PathBuf) -> Arc<Self> {
+    /// Nothing happened yet. What a suspended pool cannot take is kept in the file `pending`.
+    pub fn new(pending: PathBuf) -> Arc<Self> {
         let state = State {
-            spool: Some(Spool::new(spool)),
+            pending: Some(PendingEvents::new(pending)),
             ..State::default()
         };
         Arc::new(Self {
@@ -117,7 +117,11 @@ impl Journal {
         match earlier {
             Ok(earlier) => {
                 let mut state = self.lock();
-                let left = state.spool.as_ref().map(Spool::left).unwrap_or_default();
+                let left = state
+                    .pending
+                    .as_ref()
+                    .map(PendingEvents::left)
+                    .unwrap_or_default();
                 state.was_before(earlier, left);
             }
             Err(failure) => tracing::warn!(%failure, "the pool's history was not read"),
@@ -154,10 +158,12 @@ impl State {
 
     /// Keeps what waits in the file, if the pool does not take it or the file has some.
     fn keep_unwritten(&mut self) {
-        let Some(spool) = &mut self.spool else { return };
+        let Some(pending) = &mut self.pending else {
+            return;
+        };
         match self.is_stuck {
-            true => spool.keep(self.unwritten.iter()),
-            false if self.unwritten.is_empty() => spool.keep(std::iter::empty()),
+            true => pending.keep(self.unwritten.iter()),
+            false if self.unwritten.is_empty() => pending.keep(std::iter::empty()),
             false => {}
         }
     }

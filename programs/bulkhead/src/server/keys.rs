@@ -74,7 +74,7 @@ fn look(
     wanted: impl Fn(&KeyInfo, &[KeyLocation]) -> bool,
 ) -> Result<(u64, Missing), Failure> {
     let pool = core.pool.require()?;
-    let all = core.serving.known.all(&*pool)?;
+    let all = core.serving.documents.all(&*pool)?;
     let (loaded, left) = key::load_missing(&pool, &all, wanted)?;
     Ok((loaded, left.into_iter().collect()))
 }

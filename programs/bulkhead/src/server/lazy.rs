@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 use block_device::{
-    Activity, BlockDevice, Commit, DeviceError, Effort, ErrorKind, Extent, Geometry, ReadLoan,
-    StatusRun, Update, WriteLoan, Zero,
+    Activity, BlockDevice, Commit, DeviceError, ErrorKind, Extent, Geometry, ReadLoan, StatusRun,
+    Update, WaitMode, WriteLoan, Zero,
 };
 use units::VolumeName;
 
@@ -120,10 +120,10 @@ impl LazyVolume {
 }
 
 impl Core {
-    /// The volume, if it can be had with `effort`.
+    /// The volume, if it can be had with `wait_mode`.
     fn volume(
         &self,
-        effort: Effort<'_>,
+        wait_mode: WaitMode<'_>,
         doing: &'static str,
         extent: Extent,
     ) -> Result<&dyn OpenVolume, DeviceError> {
@@ -132,7 +132,7 @@ impl Core {
             None if self.is_held_back() => {
                 Err(DeviceError::new(ErrorKind::NotReady, doing, extent))
             }
-            None if effort.may_block() => self.open(doing, extent),
+            None if wait_mode.may_block() => self.open(doing, extent),
             None => Err(DeviceError::new(ErrorKind::WouldBlock, doing, extent)),
         }
     }
@@ -208,11 +208,15 @@ impl BlockDevice for LazyVolume {
             || (self.core.known_shape().is_some() && !self.core.is_held_back())
     }
 
-    fn read(&self, extent: Extent, effort: Effort<'_>) -> Result<Box<dyn ReadLoan>, DeviceError> {
+    fn read(
+        &self,
+        extent: Extent,
+        wait_mode: WaitMode<'_>,
+    ) -> Result<Box<dyn ReadLoan>, DeviceError> {
         let loan = self
             .core
-            .volume(effort, "read", extent)?
-            .read(extent, effort)?;
+            .volume(wait_mode, "read", extent)?
+            .read(extent, wait_mode)?;
         if !self.core.has_read.load(Ordering::Relaxed) {
             self.core.has_read.store(true, Ordering::Relaxed);
             self.core.opener.first_read();
@@ -239,25 +243,25 @@ impl BlockDevice for LazyVolume {
         }))
     }
 
-    fn write(&self, offset: u64, data: &[u8], effort: Effort<'_>) -> Result<(), DeviceError> {
+    fn write(&self, offset: u64, data: &[u8], wait_mode: WaitMode<'_>) -> Result<(), DeviceError> {
         let extent = Extent::new(offset, data.len() as u64);
-        let volume = self.core.volume(effort, "write", extent)?;
-        volume.write(offset, data, effort)
+        let volume = self.core.volume(wait_mode, "write", extent)?;
+        volume.write(offset, data, wait_mode)
     }
 
     fn write_zeroes(
         &self,
         extent: Extent,
         zero: Zero,
-        effort: Effort<'_>,
+        wait_mode: WaitMode<'_>,
     ) -> Result<(), DeviceError> {
-        let volume = self.core.volume(effort, "write zeroes", extent)?;
-        volume.write_zeroes(extent, zero, effort)
+        let volume = self.core.volume(wait_mode, "write zeroes", extent)?;
+        volume.write_zeroes(extent, zero, wait_mode)
     }
 
-    fn unmap(&self, extent: Extent, effort: Effort<'_>) -> Result<(), DeviceError> {
-        let volume = self.core.volume(effort, "unmap", extent)?;
-        volume.unmap(extent, effort)
+    fn unmap(&self, extent: Extent, wait_mode: WaitMode<'_>) -> Result<(), DeviceError> {
+        let volume = self.core.volume(wait_mode, "unmap", extent)?;
+        volume.unmap(extent, wait_mode)
     }
 
     fn update(
@@ -265,7 +269,7 @@ impl BlockDevice for LazyVolume {
         extent: Extent,
         change: &mut dyn FnMut(&mut [u8]) -> Update,
     ) -> Result<Update, DeviceError> {
-        let volume = self.core.volume(Effort::MayBlock, "update", extent)?;
+        let volume = self.core.volume(WaitMode::MayBlock, "update", extent)?;
         volume.update(extent, change)
     }
 
@@ -290,7 +294,7 @@ impl BlockDevice for LazyVolume {
     }
 
     fn status(&self, extent: Extent, runs_max: usize) -> Result<Vec<StatusRun>, DeviceError> {
-        let volume = self.core.volume(Effort::MayBlock, "status", extent)?;
+        let volume = self.core.volume(WaitMode::MayBlock, "status", extent)?;
         volume.status(extent, runs_max)
     }
 
@@ -315,11 +319,11 @@ impl WriteLoan for Buffer {
         parts.push(&mut self.bytes);
     }
 
-    fn commit(self: Box<Self>, effort: Effort<'_>) -> Commit {
+    fn commit(self: Box<Self>, wait_mode: WaitMode<'_>) -> Commit {
         let outcome = self
             .core
-            .volume(effort, "write", self.extent)
-            .and_then(|volume| volume.write(self.extent.offset, &self.bytes, effort));
+            .volume(wait_mode, "write", self.extent)
+            .and_then(|volume| volume.write(self.extent.offset, &self.bytes, wait_mode));
         match outcome {
             Ok(()) => Commit::Done,
             Err(error) if error.kind == ErrorKind::WouldBlock => Commit::WouldBlock(self),
@@ -383,8 +387,12 @@ mod tests {
         (memory, volume)
     }
 
-    fn read(volume: &LazyVolume, extent: Extent, effort: Effort<'_>) -> Result<Vec<u8>, ErrorKind> {
-        let loan = volume.read(extent, effort).map_err(|error| error.kind)?;
+    fn read(
+        volume: &LazyVolume,
+        extent: Extent,
+        wait_mode: WaitMode<'_>,
+    ) -> Result<Vec<u8>, ErrorKind> {
+        let loan = volume.read(extent, wait_mode).map_err(|error| error.kind)?;
         let mut parts = Vec::new();
         loan.append_parts(&mut parts);
         Ok(parts.concat())
@@ -397,12 +405,12 @@ mod tests {
         assert!(volume.flush().is_ok() && volume.is_clean());
         let extent = Extent::new(0, 512);
         assert_eq!(
-            read(&volume, extent, Effort::NoWait),
+            read(&volume, extent, WaitMode::NoWait),
             Err(ErrorKind::WouldBlock)
         );
         assert_eq!(memory.opened.load(Ordering::Relaxed), 0);
         for _ in 0..3 {
-            assert_eq!(read(&volume, extent, Effort::MayBlock), Ok(vec![0; 512]));
+            assert_eq!(read(&volume, extent, WaitMode::MayBlock), Ok(vec![0; 512]));
         }
         assert_eq!(memory.opened.load(Ordering::Relaxed), 1);
         assert_eq!(memory.first_reads.load(Ordering::Relaxed), 1);
@@ -417,11 +425,11 @@ mod tests {
         let mut parts = Vec::new();
         loan.append_parts(&mut parts);
         parts[0].fill(7);
-        let Commit::WouldBlock(loan) = loan.commit(Effort::NoWait) else {
+        let Commit::WouldBlock(loan) = loan.commit(WaitMode::NoWait) else {
             panic!("an unopened volume has to be opened first");
         };
-        assert!(matches!(loan.commit(Effort::MayBlock), Commit::Done));
-        assert_eq!(read(&volume, extent, Effort::MayBlock), Ok(vec![7; 24]));
+        assert!(matches!(loan.commit(WaitMode::MayBlock), Commit::Done));
+        assert_eq!(read(&volume, extent, WaitMode::MayBlock), Ok(vec![7; 24]));
         let beyond = volume.lend(Extent::new(SIZE, 1)).err().map(|e| e.kind);
         assert_eq!(beyond, Some(ErrorKind::OutOfRange));
     }
@@ -432,7 +440,7 @@ mod tests {
         volume.close();
         let extent = Extent::new(0, 512);
         assert_eq!(
-            read(&volume, extent, Effort::MayBlock),
+            read(&volume, extent, WaitMode::MayBlock),
             Err(ErrorKind::Gone)
         );
         assert_eq!(volume.flush().map_err(|e| e.kind), Err(ErrorKind::Gone));
@@ -445,11 +453,11 @@ mod tests {
         memory.refuse.store(true, Ordering::Relaxed);
         let extent = Extent::new(0, 512);
         assert_eq!(
-            read(&volume, extent, Effort::MayBlock),
+            read(&volume, extent, WaitMode::MayBlock),
             Err(ErrorKind::Failed)
         );
         memory.refuse.store(false, Ordering::Relaxed);
-        assert!(read(&volume, extent, Effort::MayBlock).is_ok());
+        assert!(read(&volume, extent, WaitMode::MayBlock).is_ok());
     }
 
     #[test]
@@ -461,11 +469,11 @@ mod tests {
         assert!(volume.open().is_err());
         assert!(!volume.is_ready());
         memory.is_unreadable.store(false, Ordering::Relaxed);
-        for effort in [Effort::NoWait, Effort::MayBlock] {
-            let refused = read(&volume, extent, effort);
+        for wait_mode in [WaitMode::NoWait, WaitMode::MayBlock] {
+            let refused = read(&volume, extent, wait_mode);
             assert_eq!(refused, Err(ErrorKind::NotReady), "clients do not try");
         }
         assert!(volume.open().is_ok() && volume.is_ready());
-        assert!(read(&volume, extent, Effort::NoWait).is_ok());
+        assert!(read(&volume, extent, WaitMode::NoWait).is_ok());
     }
 }

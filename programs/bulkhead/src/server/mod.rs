@@ -4,18 +4,18 @@
 mod comeback;
 mod connections;
 mod core;
+mod deferred_start;
 mod diagnosis;
-mod exchange;
 mod faults;
 mod headroom;
 mod journal;
 mod keys;
 mod lazy;
-mod noted;
+mod pending_events;
 mod portals;
+mod registration;
 mod replay;
 mod rescue;
-mod returning;
 mod room;
 mod schedules;
 mod secrets;
@@ -23,7 +23,7 @@ mod serving;
 mod shared_pool;
 pub(crate) mod signals;
 mod spares;
-mod spool;
+mod swap_contents;
 mod unit_store;
 mod volumes;
 mod waiting;
@@ -35,13 +35,15 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
-use ::serving::{ConnectionLimits, EarlySockets, ListenAddress, ListenError as PortError, Orphan};
+use ::serving::{
+    ConnectionLimits, EarlySockets, ListenAddress, ListenError as PortError, StaleConnection,
+};
 use cluster::agent::CLAIMED_LINE;
 use control::answer::{Done, ServerStatus};
 use control::portal::IscsiPortal;
 use control::server::ListenError;
 use control::{Answer, Failure, FailureKind};
-use nbd::{TlsMode, TlsWish};
+use nbd::{TlsMode, TlsSettings};
 
 use telling::{Supervisor, say_until};
 use units::{ByteCount, PoolName};
@@ -49,11 +51,11 @@ use zpool::EngineOptions;
 use zpool::pool::Anew;
 
 use self::core::Core;
+use self::deferred_start::Awaited;
 pub(crate) use self::faults::once as device_faults;
 use self::journal::Journal;
 use self::portals::Addresses;
 use self::rescue::Rescues;
-use self::returning::Awaited;
 use self::serving::{Serving, Setup, check_tls};
 use self::shared_pool::SharedPool;
 use self::watch::Watch;
@@ -61,10 +63,10 @@ use crate::cli::{ClaimsWord, Common, NbdAddress, ServeArgs};
 use crate::confine;
 use crate::legs;
 use crate::open;
-use crate::operations::Known;
+use crate::operations::DocumentCache;
 use crate::operations::events::News;
 use crate::places;
-use crate::reach::{self, End};
+use crate::pool_access::{self, End};
 use crate::replicate;
 
 /// Pause between two signs of life.
@@ -95,7 +97,7 @@ pub enum Event {
     },
 }
 
-/// A client's wish to close the pool.
+/// A client's request to close the pool.
 pub struct Ending {
     /// How.
     pub end: End,
@@ -117,7 +119,7 @@ pub fn run(args: ServeArgs, common: &Common) -> Result<(), Failure> {
     // Before anybody can find this server by its socket: who has stopped the pool must not meet one later
     // that an agent began and did not live to note.
     if let Some(note) = &args.noted_in {
-        noted::wait(note)?;
+        registration::wait(note)?;
     }
     let control = claim_socket(&args, common)?;
     let limits = headroom::connection_limits(usize::from(args.workers));
@@ -137,7 +139,7 @@ pub fn run(args: ServeArgs, common: &Common) -> Result<(), Failure> {
             .map_err(failed("wait for the end of input"))?;
     }
     let mut told = Vec::new();
-    let pool = open::import_telling(engine, common, &args.pool, &args.wish(), |note| {
+    let pool = open::import_telling(engine, common, &args.pool, &args.options(), |note| {
         told = connections::noted(note);
         let_clients_wait(&early, &args, started, &told)
     })?;
@@ -153,7 +155,7 @@ pub fn run(args: ServeArgs, common: &Common) -> Result<(), Failure> {
         control.path().parent().unwrap_or(&common.settings.run_dir),
         &args.pool,
     );
-    let known = Known::with_seals(places::seals(common));
+    let known = DocumentCache::with_seals(places::seals(common));
     let serving = Serving::new(setup, Arc::clone(&pool), known, rescues, started);
     let name = args.pool.clone();
     let audit = api::audit::Lines::new(&crate::audit::path(common));
@@ -215,7 +217,7 @@ fn log_to_stderr(json: bool) {
 fn claim_socket(args: &ServeArgs, common: &Common) -> Result<control::Server, Failure> {
     let path = match &args.control {
         Some(path) => path.clone(),
-        None => reach::socket(common, &args.pool),
+        None => pool_access::socket(common, &args.pool),
     };
     control::Server::bind(&path).map_err(|error| {
         let kind = match &error {
@@ -313,9 +315,9 @@ fn taken(args: &ServeArgs, address: SocketAddr, other: Option<(PoolName, String)
 
 /// The other pool of this machine whose server listens there, and the option of `portal remove` that ends that.
 fn taken_by(common: &Common, own: &PoolName, address: SocketAddr) -> Option<(PoolName, String)> {
-    let others = reach::sockets(common).into_iter();
+    let others = pool_access::sockets(common).into_iter();
     others.filter(|pool| pool != own).find_map(|pool| {
-        let server = reach::ask_briefly(common, &pool)?.server?;
+        let server = pool_access::ask_briefly(common, &pool)?.server?;
         Some((pool, listens_as(&server, &address)?))
     })
 }
@@ -349,7 +351,7 @@ fn let_clients_wait(
     early: &EarlySockets,
     args: &ServeArgs,
     started: Instant,
-    previous: &[Orphan],
+    previous: &[StaleConnection],
 ) -> Result<(), Failure> {
     early.listen().map_err(|error| port_failure(&error))?;
     let after_ms = started.elapsed().as_millis() as u64;
@@ -403,7 +405,7 @@ fn setup(
     connections: ConnectionLimits,
 ) -> Result<Setup, Failure> {
     let portals = args.iscsi_portals().into_iter();
-    let portals = portals.map(|portal| iscsi::PortalWish {
+    let portals = portals.map(|portal| iscsi::DesiredPortal {
         address: portal.address,
         group: portal.group,
     });
@@ -419,7 +421,7 @@ fn setup(
     if args.export_all_to_everyone {
         tracing::warn!("every export is open to everyone who reaches it: for tests only");
     }
-    let nbd_tls = tls_files.map(|(certificate_chain, private_key)| TlsWish {
+    let nbd_tls = tls_files.map(|(certificate_chain, private_key)| TlsSettings {
         mode: TlsMode::Required,
         certificate_chain,
         private_key,
@@ -477,16 +479,16 @@ fn announce(
     core: &Arc<Core>,
     control: &control::Server,
     args: &ServeArgs,
-    told: &[Orphan],
+    told: &[StaleConnection],
     is_counted: bool,
 ) -> Result<replicate::Service, Failure> {
     let failed = |error: std::io::Error| {
         Failure::new(FailureKind::Failed, format!("start to answer: {error}"))
     };
     let after_ms = core.is_listening();
-    let orphans = core.serving.tell_previous_clients(told);
-    let awaited = Awaited::of(&orphans);
-    core.connections.inherit(orphans);
+    let stale_connections = core.serving.tell_previous_clients(told);
+    let awaited = Awaited::of(&stale_connections);
+    core.connections.inherit(stale_connections);
     core.serving.rescues.forget_sockets();
     connections::keep(core).map_err(failed)?;
     control.serve(Arc::clone(core) as Arc<_>).map_err(failed)?;
@@ -520,7 +522,7 @@ fn announce(
         }
         begin_the_rest(core, is_counted);
     };
-    returning::then(core, awaited, after_return).map_err(failed)?;
+    deferred_start::then(core, awaited, after_return).map_err(failed)?;
     Ok(replication)
 }
 
@@ -540,7 +542,7 @@ fn begin_the_rest(core: &Arc<Core>, is_counted: bool) {
 enum Outcome {
     /// A signal.
     Signal,
-    /// A client's wish.
+    /// A client's request.
     Asked(Ending),
     /// The start failed.
     Failed(Failure),
@@ -656,7 +658,7 @@ fn end(core: &Core, common: &Common, outcome: Outcome, wait: Duration) -> Result
     };
     let (closed, message) = match end {
         End::Export => (open::export(pool), format!("exported pool {name}")),
-        End::Destroy => (reach::destroy(pool), format!("destroyed pool {name}")),
+        End::Destroy => (pool_access::destroy(pool), format!("destroyed pool {name}")),
     };
     if end == End::Destroy && closed.is_ok() {
         places::forget(common, name);

@@ -21,7 +21,7 @@ use std::net::SocketAddr;
 use control::answer::Done;
 use control::portal::{IscsiPortal, PortalRequest};
 use control::{Answer, Failure, FailureKind};
-use iscsi::PortalWish;
+use iscsi::DesiredPortal;
 use serving::{EarlySockets, ListenAddress, ListenError, is_here};
 
 use super::core::Core;
@@ -35,7 +35,7 @@ const ADDRESSES_MAX: usize = 64;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Addresses {
     /// Portals of iSCSI.
-    pub iscsi: Vec<PortalWish>,
+    pub iscsi: Vec<DesiredPortal>,
     /// Listeners of NBD.
     pub nbd: Vec<ListenAddress>,
 }
@@ -98,7 +98,7 @@ impl Addresses {
         if iscsi.iter().any(|portal| portal.group == 0) {
             return Err(Failure::usage("portal groups are numbered from 1 on"));
         }
-        let portals = iscsi.iter().map(|portal| PortalWish {
+        let portals = iscsi.iter().map(|portal| DesiredPortal {
             address: portal.address,
             group: portal.group,
         });
@@ -113,7 +113,7 @@ impl Addresses {
     }
 
     fn and(mut self, more: Self) -> Self {
-        let new = |one: &PortalWish| one.address.port() == 0 || !self.iscsi.contains(one);
+        let new = |one: &DesiredPortal| one.address.port() == 0 || !self.iscsi.contains(one);
         let iscsi: Vec<_> = more.iscsi.into_iter().filter(new).collect();
         let new = |one: &ListenAddress| !self.nbd.contains(one);
         let nbd: Vec<_> = more.nbd.into_iter().filter(new).collect();

@@ -17,13 +17,13 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-use block_device::{BlockDevice, Effort, Extent, SharedDevice};
+use block_device::{BlockDevice, Extent, SharedDevice, WaitMode};
 use control::answer::Done;
 use control::operations::snapshot::rename::Rename;
 use control::request::{Request, SnapshotRequest, VolumeRequest};
 use control::rescue::{RescueBegin, RescueRequest, RescueView};
 use control::{Answer, Failure, FailureKind, PoolLock};
-use nbd::{Access, ExportWish, Farewell, NbdServer, ServerLimits};
+use nbd::{Access, DesiredExport, Farewell, NbdServer, ServerLimits};
 use serving::ListenAddress;
 use units::{PoolName, SnapshotName, VolumeName};
 use zpool::dataset::DatasetErrorKind;
@@ -352,7 +352,7 @@ impl Core {
             workers_max: WORKERS_MAX,
             ..ServerLimits::default()
         });
-        let export = ExportWish {
+        let export = DesiredExport {
             name: String::new(),
             description: begin
                 .snapshot
@@ -362,12 +362,12 @@ impl Core {
             read_only: !begin.writable,
             access: Access::Local,
         };
-        let wish = nbd::Wish {
+        let desired = nbd::DesiredState {
             listeners: vec![ListenAddress::Unix(socket.clone())],
             tls: None,
             exports: vec![export],
         };
-        server.apply(wish).map_err(|error| match &error {
+        server.apply(desired).map_err(|error| match &error {
             nbd::ApplyError::Listen(listen) => listen_failure(listen),
             _ => Failure::from_chain(FailureKind::Failed, &error),
         })?;
@@ -446,8 +446,8 @@ impl Core {
         let pool = self.pool.require()?;
         Ok(work(&Context {
             pool: &pool,
-            live: self,
-            known: &self.serving.known,
+            hooks: self,
+            documents: &self.serving.documents,
         }))
     }
 
@@ -506,7 +506,7 @@ fn read(device: &dyn BlockDevice, at: u64, length: usize) -> Option<Vec<u8>> {
     if !extent.fits(device.geometry().size) {
         return None;
     }
-    let loan = device.read(extent, Effort::MayBlock).ok()?;
+    let loan = device.read(extent, WaitMode::MayBlock).ok()?;
     let mut parts = Vec::new();
     loan.append_parts(&mut parts);
     Some(parts.concat())

@@ -60,7 +60,7 @@ impl Plan {
         let Some(pool) = core.pool.get() else {
             return Ok(());
         };
-        let all = core.serving.known.all(&*pool)?;
+        let all = core.serving.documents.all(&*pool)?;
         drop(pool);
         let seen = Arc::downgrade(&all);
         let mut is_same = now_s >= self.looked_s;
@@ -89,8 +89,8 @@ impl Plan {
         let pool = core.pool.require()?;
         let context = Context {
             pool: &pool,
-            live: core,
-            known: &core.serving.known,
+            hooks: core,
+            documents: &core.serving.documents,
         };
         let outcome = schedule::run(&context, &mut self.memory, now_s)?;
         if outcome.taken + outcome.removed > 0 {

@@ -43,8 +43,8 @@ fn try_to(core: &Core) -> Result<Outcome, Failure> {
         let pool = core.pool.require()?;
         seal_all(&Context {
             pool: &pool,
-            live: core,
-            known: &core.serving.known,
+            hooks: core,
+            documents: &core.serving.documents,
         })?
     };
     // A key may have come that opens what nothing opened before.

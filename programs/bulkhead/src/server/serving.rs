@@ -9,17 +9,19 @@ use std::time::{Duration, Instant};
 use block_device::SharedDevice;
 use control::answer::Status;
 use control::exports::{
-    Change, ChapUser, ChapUsers, DISCOVERY_PROPERTY, Problem, TargetDocument, TargetWish, UnitWish,
-    Wish, difference, target_property,
+    Change, ChapUser, ChapUsers, DISCOVERY_PROPERTY, DesiredState, DesiredTarget, DesiredUnit,
+    Problem, TargetDocument, difference, target_property,
 };
 use control::failure::chain;
 use control::portal::{PortalView, Protocol};
 use control::{Failure, FailureKind};
 use iscsi::{
-    Access as IscsiAccess, Chap, Credentials, Initiators, IscsiServer, Limits, PortalWish,
+    Access as IscsiAccess, Chap, Credentials, DesiredPortal, Initiators, IscsiServer, Limits,
 };
-use nbd::{Access as NbdAccess, ExportWish, Farewell, NbdServer, ServerLimits, TlsWish};
-use serving::{Budget, ConnectionLimits, EarlySockets, ListenAddress, Orphan, Peer, Workers};
+use nbd::{Access as NbdAccess, DesiredExport, Farewell, NbdServer, ServerLimits, TlsSettings};
+use serving::{
+    Budget, ConnectionLimits, EarlySockets, ListenAddress, Peer, StaleConnection, Workers,
+};
 use units::{IscsiName, PoolName, VolumeName};
 
 use super::connections;
@@ -31,7 +33,7 @@ use super::volumes::Volumes;
 use crate::operations::documents::All;
 use crate::operations::in_use::Used;
 use crate::operations::secrets::{self, Direction};
-use crate::operations::{self, Known, discovery_glance, documents, nbd_view, target_view};
+use crate::operations::{self, DocumentCache, discovery_glance, documents, nbd_view, target_view};
 use crate::seals::Ring;
 
 /// Bytes of writes in memory over all iSCSI connections.
@@ -53,7 +55,7 @@ pub struct Setup {
     /// An agent started this server: the appliance file says where it listens.
     pub is_of_a_cluster: bool,
     /// TLS of NBD.
-    pub nbd_tls: Option<TlsWish>,
+    pub nbd_tls: Option<TlsSettings>,
     /// Connections that each protocol takes.
     pub connections: ConnectionLimits,
     /// Threads for what has to wait.
@@ -71,7 +73,7 @@ pub struct Serving {
     /// The volumes that are shown.
     pub volumes: Volumes,
     /// The pool's documents.
-    pub known: Arc<Known>,
+    pub documents: Arc<DocumentCache>,
     /// What is looked at beside the exports.
     pub rescues: Rescues,
     iscsi: IscsiServer,
@@ -83,7 +85,7 @@ pub struct Serving {
 struct Served {
     /// Where to listen, with real ports. Whoever changes it makes it so before another can.
     addresses: Addresses,
-    wish: Wish,
+    desired: DesiredState,
     problems: Vec<Problem>,
     /// Volumes with documents.
     volume_count: u64,
@@ -98,7 +100,7 @@ impl Serving {
     pub fn new(
         setup: Setup,
         pool: Arc<SharedPool>,
-        known: Known,
+        documents: DocumentCache,
         rescues: Rescues,
         started: Instant,
     ) -> Self {
@@ -120,7 +122,7 @@ impl Serving {
         let (iscsi_early, nbd_early) = (Arc::clone(&setup.early), Arc::clone(&setup.early));
         Self {
             volumes: Volumes::new(Arc::clone(&pool), started),
-            known: Arc::new(known),
+            documents: Arc::new(documents),
             rescues,
             setup,
             pool,
@@ -136,7 +138,7 @@ impl Serving {
 
     /// As [`Self::reconcile`], with documents that are read again from the pool.
     pub fn read_again(&self) -> Result<(), Failure> {
-        self.known.forget();
+        self.documents.forget();
         self.reconcile()
     }
 
@@ -151,11 +153,11 @@ impl Serving {
         let begun = Instant::now();
         let (root, all) = {
             let pool = self.pool.require()?;
-            (pool.name().to_string(), self.known.all(&*pool)?)
+            (pool.name().to_string(), self.documents.all(&*pool)?)
         };
         let read_us = begun.elapsed().as_micros() as u64;
-        let (wish, mut problems) = documents::wish(&root, &all);
-        let locked = self.locked(&wish)?;
+        let (desired, mut problems) = documents::desired_state(&root, &all);
+        let locked = self.locked(&desired)?;
         problems.extend(locked.iter().map(|(volume, key)| Problem {
             subject: volume.to_string(),
             sentence: format!(
@@ -163,33 +165,33 @@ impl Serving {
                  status {volume}` shows where the key is kept"
             ),
         }));
-        let ring = self.ring(&wish);
-        problems.extend(secrets::problems(&wish, &ring));
-        let changes = difference(&served.wish, &wish);
+        let ring = self.ring(&desired);
+        problems.extend(secrets::problems(&desired, &ring));
+        let changes = difference(&served.desired, &desired);
         for problem in problems.iter().filter(|p| !served.problems.contains(p)) {
             tracing::error!(subject = problem.subject, "{}", problem.sentence);
         }
         report(&changes);
         served.volume_count = all.volumes().count() as u64;
         let decided_us = begun.elapsed().as_micros() as u64;
-        let iscsi = self.iscsi_wish(served, &wish, &all, &ring);
-        let nbd = self.nbd_wish(&wish, &locked, served.addresses.nbd.clone());
+        let iscsi = self.iscsi_desired(served, &desired, &all, &ring);
+        let nbd = self.nbd_desired(&desired, &locked, served.addresses.nbd.clone());
         let applied = self.iscsi.apply(iscsi);
         let nbd_applied = self.nbd.apply(nbd);
         let rescued = self.rescues.exclusive();
-        let mut wanted = wish.volumes();
+        let mut wanted = desired.volumes();
         wanted.extend(&rescued);
         self.volumes.keep_only(&wanted);
         served
             .targets
-            .retain(|name, _| wish.targets.contains_key(name));
+            .retain(|name, _| desired.targets.contains_key(name));
         served.reservations.retain(|(name, lun), _| {
-            let target = wish.targets.get(name);
+            let target = desired.targets.get(name);
             target.is_some_and(|target| target.units.contains_key(lun))
         });
         let applied_us = begun.elapsed().as_micros() as u64;
         tracing::debug!(read_us, decided_us, applied_us, "exports read and applied");
-        served.wish = wish;
+        served.desired = desired;
         served.problems = problems;
         if let Some(error) = applied.failed.first() {
             return Err(portals::refused(error));
@@ -200,16 +202,16 @@ impl Serving {
         })
     }
 
-    fn iscsi_wish(
+    fn iscsi_desired(
         &self,
         served: &mut Served,
-        wish: &Wish,
+        desired: &DesiredState,
         properties: &All,
         ring: &Ring,
-    ) -> iscsi::Wish {
+    ) -> iscsi::DesiredState {
         let mut targets = Vec::new();
         let rescued = self.rescues.exclusive();
-        for (name, wanted) in &wish.targets {
+        for (name, wanted) in &desired.targets {
             let groups = groups_of(wanted, &served.addresses.iscsi);
             let target = served.targets.entry(name.clone()).or_insert_with(|| {
                 scsi::Target::new(scsi::TargetConfig {
@@ -233,19 +235,19 @@ impl Serving {
                 let error = chain(error);
                 tracing::error!(target = %name, lun, error, "unit not served without its reservations");
             }
-            // A resize is no change of the wish.
+            // A resize is no change of the desired state.
             target.check_capacities();
-            targets.push(iscsi::TargetWish {
+            targets.push(iscsi::DesiredTarget {
                 name: name.clone(),
                 portal_groups: wanted.document.portal_groups.clone(),
                 access: self.iscsi_access(name, &wanted.document, ring),
                 target,
             });
         }
-        iscsi::Wish {
+        iscsi::DesiredState {
             targets,
             portals: served.addresses.iscsi.clone(),
-            discovery: wish
+            discovery: desired
                 .discovery
                 .as_ref()
                 .map(|users| chap(DISCOVERY_PROPERTY, users, ring)),
@@ -268,7 +270,7 @@ impl Serving {
                 return Arc::clone(store);
             }
         }
-        let pool = (Arc::clone(&self.pool), Arc::clone(&self.known));
+        let pool = (Arc::clone(&self.pool), Arc::clone(&self.documents));
         let store = UnitStore::new(pool, target, lun, volume.clone(), kept);
         let store = Arc::new(store);
         served.reservations.insert(key, Arc::clone(&store));
@@ -278,7 +280,7 @@ impl Serving {
     fn unit(
         &self,
         lun: u16,
-        unit: &UnitWish,
+        unit: &DesiredUnit,
         ready: bool,
         store: Arc<UnitStore>,
     ) -> scsi::UnitConfig {
@@ -303,13 +305,19 @@ impl Serving {
     }
 
     /// The keys of the secrets. Without them nobody logs in where a secret is asked for.
-    fn ring(&self, wish: &Wish) -> Ring {
-        let of_targets = wish.targets.values().map(|target| &target.document.users);
-        let mut users = of_targets.chain(&wish.discovery);
+    fn ring(&self, desired: &DesiredState) -> Ring {
+        let of_targets = desired
+            .targets
+            .values()
+            .map(|target| &target.document.users);
+        let mut users = of_targets.chain(&desired.discovery);
         if !users.any(|users| users.all().next().is_some()) {
             return Ring::none();
         }
-        let ring = self.pool.require().and_then(|pool| self.known.ring(&pool));
+        let ring = self
+            .pool
+            .require()
+            .and_then(|pool| self.documents.ring(&pool));
         ring.unwrap_or_else(|failure| {
             tracing::error!(%failure, "no secret of the pool can be read");
             Ring::none()
@@ -344,10 +352,10 @@ impl Serving {
     }
 
     /// The volumes that shall be shown and whose keys are missing, and what the keys are those of.
-    fn locked(&self, wish: &Wish) -> Result<BTreeMap<VolumeName, String>, Failure> {
+    fn locked(&self, desired: &DesiredState) -> Result<BTreeMap<VolumeName, String>, Failure> {
         let pool = self.pool.require()?;
         let encrypted = pool.encrypted_datasets();
-        let wanted = wish.volumes();
+        let wanted = desired.volumes();
         let locked = encrypted.map_err(operations::dataset_failure)?.into_iter();
         let locked = locked
             .filter(zpool::keys::KeyInfo::is_locked)
@@ -360,14 +368,14 @@ impl Serving {
 
     /// An iSCSI unit without its key says that it is not ready, and initiators wait. NBD knows no
     /// such word: there is no export, and clients come again.
-    fn nbd_wish(
+    fn nbd_desired(
         &self,
-        wish: &Wish,
+        desired: &DesiredState,
         locked: &BTreeMap<VolumeName, String>,
         listeners: Vec<ListenAddress>,
-    ) -> nbd::Wish {
+    ) -> nbd::DesiredState {
         let rescued = self.rescues.exclusive();
-        let ready = wish.nbd.values().filter(|wanted| {
+        let ready = desired.nbd.values().filter(|wanted| {
             !locked.contains_key(&wanted.volume) && !rescued.contains(&wanted.volume)
         });
         let exports = ready.map(|wanted| {
@@ -382,7 +390,7 @@ impl Serving {
                     identities: rule.identities.clone(),
                 }
             };
-            ExportWish {
+            DesiredExport {
                 name: wanted.export.name.clone(),
                 description: wanted.volume.to_string(),
                 device: self.volumes.device(&wanted.volume) as SharedDevice,
@@ -390,7 +398,7 @@ impl Serving {
                 access,
             }
         });
-        nbd::Wish {
+        nbd::DesiredState {
             exports: exports.collect(),
             listeners,
             tls: self.setup.nbd_tls.clone(),
@@ -413,11 +421,14 @@ impl Serving {
     pub(super) fn tell_contents_changed(&self, volume: &VolumeName) -> u64 {
         let served = self.served();
         let mut told = 0;
-        for (name, wish) in &served.wish.targets {
+        for (name, desired) in &served.desired.targets {
             let Some(target) = served.targets.get(name) else {
                 continue;
             };
-            let shown = wish.units.iter().filter(|(_, unit)| unit.volume == *volume);
+            let shown = desired
+                .units
+                .iter()
+                .filter(|(_, unit)| unit.volume == *volume);
             for (lun, _) in shown {
                 told += target.contents_changed(*lun) as u64;
                 target.check_capacities();
@@ -430,14 +441,14 @@ impl Serving {
     pub(super) fn users_of(&self, used: &Used<'_>) -> Vec<String> {
         let sessions = self.sessions();
         let served = self.served();
-        let is_meant = |target: &IscsiName, wish: &TargetWish| match used {
+        let is_meant = |target: &IscsiName, desired: &DesiredTarget| match used {
             Used::Target(name) => *name == target,
-            Used::Volume(volume) => wish.units.values().any(|unit| unit.volume == **volume),
+            Used::Volume(volume) => desired.units.values().any(|unit| unit.volume == **volume),
             Used::Nbd(_) => false,
         };
         let mut users = Vec::new();
-        let targets = served.wish.targets.iter();
-        for (name, _) in targets.filter(|(name, wish)| is_meant(name, wish)) {
+        let targets = served.desired.targets.iter();
+        for (name, _) in targets.filter(|(name, desired)| is_meant(name, desired)) {
             let found = sessions.iscsi.get(name).into_iter().flatten();
             users.extend(found.map(|one| {
                 format!(
@@ -447,7 +458,7 @@ impl Serving {
                 )
             }));
         }
-        let exports = served.wish.nbd.values().filter(|one| match used {
+        let exports = served.desired.nbd.values().filter(|one| match used {
             Used::Nbd(name) => one.export.name == *name,
             Used::Volume(volume) => one.volume == **volume,
             Used::Target(_) => false,
@@ -565,7 +576,7 @@ impl Serving {
 
     /// Counts the volumes again, after one may have come or gone without any export of it.
     pub fn count_volumes(&self, pool: &zpool::Pool) {
-        if let Ok(all) = self.known.all(pool) {
+        if let Ok(all) = self.documents.all(pool) {
             self.served().volume_count = all.volumes().count() as u64;
         }
         // Ours have documents from the beginning: others do not become more.
@@ -588,7 +599,7 @@ impl Serving {
     }
 
     fn note_count(&self, pool: &zpool::Pool, count: u64) -> bool {
-        let Ok(all) = self.known.all(pool) else {
+        let Ok(all) = self.documents.all(pool) else {
             return false;
         };
         let documented = all.volumes().count() as u64;
@@ -599,14 +610,14 @@ impl Serving {
     /// What is served, without asking the pool.
     pub fn glance(&self, pool: &PoolName) -> Status {
         let served = self.served();
-        let targets = served.wish.targets.iter();
+        let targets = served.desired.targets.iter();
         Status {
-            discovery: discovery_glance(pool.as_str(), &served.wish),
+            discovery: discovery_glance(pool.as_str(), &served.desired),
             volume_count: served.volume_count + served.other_count,
             targets: targets
-                .map(|(name, wish)| target_view(name, wish))
+                .map(|(name, desired)| target_view(name, desired))
                 .collect(),
-            nbd: served.wish.nbd.values().map(nbd_view).collect(),
+            nbd: served.desired.nbd.values().map(nbd_view).collect(),
             problems: served.problems.iter().map(ToString::to_string).collect(),
             activity: self.volumes.activity(),
             ..Status::default()
@@ -657,17 +668,17 @@ impl Serving {
 
     /// Tells the clients of the pool's previous server that their connections are gone, but for those that
     /// were `told` already. Returns these.
-    pub fn tell_previous_clients(&self, told: &[Orphan]) -> Vec<Orphan> {
+    pub fn tell_previous_clients(&self, told: &[StaleConnection]) -> Vec<StaleConnection> {
         let Some(pool) = self.pool.get() else {
             return Vec::new();
         };
         // Read a moment ago, to know the exports.
-        match self.known.all(&*pool) {
+        match self.documents.all(&*pool) {
             Ok(all) => {
-                let orphans = connections::previous(all.own(pool.name().as_str()));
-                let left = orphans.iter().filter(|one| !told.contains(one));
+                let stale_connections = connections::previous(all.own(pool.name().as_str()));
+                let left = stale_connections.iter().filter(|one| !told.contains(one));
                 connections::tell_previous(&left.copied().collect::<Vec<_>>(), &self.listening());
-                orphans
+                stale_connections
             }
             Err(failure) => {
                 tracing::warn!(%failure, "no clients of a previous server are known");
@@ -758,7 +769,7 @@ pub struct Sessions {
 }
 
 /// The portal groups that offer a target: those it names, or all.
-fn groups_of(wanted: &TargetWish, portals: &[PortalWish]) -> Vec<u16> {
+fn groups_of(wanted: &DesiredTarget, portals: &[DesiredPortal]) -> Vec<u16> {
     if !wanted.document.portal_groups.is_empty() {
         return wanted.document.portal_groups.clone();
     }
@@ -769,7 +780,7 @@ fn groups_of(wanted: &TargetWish, portals: &[PortalWish]) -> Vec<u16> {
 }
 
 /// Whether `peer`, who logged in by `group`, may have come in by `portal`.
-fn is_by(portal: &PortalWish, group: u16, peer: &Peer) -> bool {
+fn is_by(portal: &DesiredPortal, group: u16, peer: &Peer) -> bool {
     match peer {
         Peer::Tcp { local, .. } => portal.group == group && portal.takes(*local),
         Peer::Unix { .. } => false,
@@ -777,8 +788,8 @@ fn is_by(portal: &PortalWish, group: u16, peer: &Peer) -> bool {
 }
 
 /// Whether NBD could do TLS with the files as they are now.
-pub fn check_tls(tls: Option<&TlsWish>) -> Result<(), Failure> {
-    tls.map_or(Ok(()), TlsWish::check).map_err(|error| {
+pub fn check_tls(tls: Option<&TlsSettings>) -> Result<(), Failure> {
+    tls.map_or(Ok(()), TlsSettings::check).map_err(|error| {
         Failure::from_chain(FailureKind::Usage, &error).advise(
             "give PEM files that fit together: --nbd-tls-cert, --nbd-tls-key and, for the \
              authority of the clients, --nbd-tls-ca",

@@ -46,7 +46,7 @@ pub fn forward(events: Sender<Event>) -> io::Result<()> {
     Ok(())
 }
 
-/// Starts the thread that takes the end of the standard input for a wish to stop.
+/// Starts the thread that takes the end of the standard input for a request to stop.
 pub fn stop_at_end_of_input(events: Sender<Event>) -> io::Result<()> {
     std::thread::Builder::new()
         .name("input".into())

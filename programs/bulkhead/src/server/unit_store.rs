@@ -10,12 +10,12 @@ use units::{IscsiName, VolumeName};
 use zpool::dataset::Value;
 
 use super::shared_pool::SharedPool;
-use crate::operations::Known;
+use crate::operations::DocumentCache;
 
 /// Keeps what initiators have changed about unit `lun` of `target` on its volume.
 pub struct UnitStore {
     pool: Arc<SharedPool>,
-    known: Arc<Known>,
+    known: Arc<DocumentCache>,
     target: IscsiName,
     lun: u16,
     state: Mutex<State>,
@@ -34,7 +34,7 @@ struct State {
 impl UnitStore {
     /// The store of a unit, with the parts that `kept` has for it.
     pub fn new(
-        (pool, known): (Arc<SharedPool>, Arc<Known>),
+        (pool, known): (Arc<SharedPool>, Arc<DocumentCache>),
         target: IscsiName,
         lun: u16,
         volume: VolumeName,

@@ -18,7 +18,7 @@ use super::room::{Refusals, Room};
 use super::shared_pool::SharedPool;
 use super::spares::Spares;
 use crate::operations::events::{self, News};
-use crate::operations::{self, Context, Known, NothingLive};
+use crate::operations::{self, Context, DocumentCache, NoServer};
 
 /// Pause between two looks at the pool.
 const LOOK_INTERVAL: Duration = Duration::from_millis(500);
@@ -228,8 +228,8 @@ impl Watch {
         let pool = self.pool.get()?;
         let context = Context {
             pool: &pool,
-            live: &NothingLive,
-            known: &Known::default(),
+            hooks: &NoServer,
+            documents: &DocumentCache::default(),
         };
         let mut space = self.space(&pool, room);
         if let Some(space) = &mut space {

@@ -1,4 +1,4 @@
-//! What the documents of a pool add up to, and the difference between two such wishes. A bad
+//! What the documents of a pool add up to, and the difference between two such desired states. A bad
 //! document becomes a problem of its own export and never takes the others along.
 
 use std::collections::BTreeMap;
@@ -40,7 +40,7 @@ impl VolumeFacts {
 
 /// A logical unit as it should be.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct UnitWish {
+pub struct DesiredUnit {
     /// The volume behind it.
     pub volume: VolumeName,
     /// Who it is.
@@ -53,16 +53,16 @@ pub struct UnitWish {
 
 /// A target as it should be.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct TargetWish {
+pub struct DesiredTarget {
     /// Portal groups, access, CHAP.
     pub document: TargetDocument,
     /// Its logical units by number.
-    pub units: BTreeMap<u16, UnitWish>,
+    pub units: BTreeMap<u16, DesiredUnit>,
 }
 
 /// An NBD export as it should be.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NbdWish {
+pub struct DesiredExport {
     /// The volume behind it.
     pub volume: VolumeName,
     /// Name, mode, access.
@@ -71,17 +71,17 @@ pub struct NbdWish {
 
 /// Everything that should be exported.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Wish {
+pub struct DesiredState {
     /// Targets by name.
-    pub targets: BTreeMap<IscsiName, TargetWish>,
+    pub targets: BTreeMap<IscsiName, DesiredTarget>,
     /// NBD exports by export name.
-    pub nbd: BTreeMap<String, NbdWish>,
+    pub nbd: BTreeMap<String, DesiredExport>,
     /// One of whom whoever asks for targets must prove to be; `None` lets everybody ask. Nobody may where there is
     /// no user in it.
     pub discovery: Option<ChapUsers>,
 }
 
-/// What a [`Problem`] of [`Wish::discovery`] is about.
+/// What a [`Problem`] of [`DesiredState::discovery`] is about.
 pub const DISCOVERY: &str = "discovery";
 
 /// A document, or a part of one, that cannot be served. The sentence says what to do.
@@ -99,7 +99,7 @@ impl fmt::Display for Problem {
     }
 }
 
-impl Wish {
+impl DesiredState {
     /// Adds up the root dataset's properties and the volumes' documents. Volumes are
     /// taken in the order of their names, so that two that ask for the same place are always
     /// decided alike: the first keeps it.
@@ -107,21 +107,21 @@ impl Wish {
         root_properties: impl IntoIterator<Item = (&'a str, &'a str)>,
         volumes: impl IntoIterator<Item = &'a VolumeFacts>,
     ) -> (Self, Vec<Problem>) {
-        let mut wish = Self::default();
+        let mut desired = Self::default();
         let mut problems = Vec::new();
         for (property, value) in root_properties {
             let added = match property {
-                DISCOVERY_PROPERTY => wish.add_discovery(value),
-                _ => wish.add_target(property, value),
+                DISCOVERY_PROPERTY => desired.add_discovery(value),
+                _ => desired.add_target(property, value),
             };
             problems.extend(added.err());
         }
         let mut in_order: Vec<&VolumeFacts> = volumes.into_iter().collect();
         in_order.sort_by(|a, b| a.name.cmp(&b.name));
         for facts in in_order {
-            wish.add_volume(facts, &mut problems);
+            desired.add_volume(facts, &mut problems);
         }
-        (wish, problems)
+        (desired, problems)
     }
 
     /// Of a document that cannot be read nobody can prove anything: never is less asked for than it says.
@@ -179,7 +179,7 @@ impl Wish {
             }
             let (volume, export) = (facts.name.clone(), export.clone());
             self.nbd
-                .insert(export.name.clone(), NbdWish { volume, export });
+                .insert(export.name.clone(), DesiredExport { volume, export });
         }
         if document.iscsi.is_empty() {
             return;
@@ -204,7 +204,7 @@ impl Wish {
                 ));
                 continue;
             }
-            let unit = UnitWish {
+            let unit = DesiredUnit {
                 volume: facts.name.clone(),
                 identity: identity.clone(),
                 read_only: map.read_only,
@@ -231,7 +231,7 @@ fn identity_of(facts: &VolumeFacts) -> Result<Identity, String> {
     }
 }
 
-/// One step from one wish to another. What is not named does not change.
+/// One step from one desired state to another. What is not named does not change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
     /// A target appears.
@@ -274,7 +274,7 @@ impl fmt::Display for Change {
 }
 
 /// The steps from `old` to `new`, empty if they are equal.
-pub fn difference(old: &Wish, new: &Wish) -> Vec<Change> {
+pub fn difference(old: &DesiredState, new: &DesiredState) -> Vec<Change> {
     let mut changes = Vec::new();
     if old.discovery != new.discovery {
         changes.push(Change::ChangeDiscovery);
@@ -299,8 +299,8 @@ pub fn difference(old: &Wish, new: &Wish) -> Vec<Change> {
 
 fn target_steps(
     name: &IscsiName,
-    before: &TargetWish,
-    after: &TargetWish,
+    before: &DesiredTarget,
+    after: &DesiredTarget,
     changes: &mut Vec<Change>,
 ) {
     if before.document != after.document {
@@ -361,25 +361,28 @@ mod tests {
         )
     }
 
-    fn wish(target: Option<&str>, volumes: &[VolumeFacts]) -> (Wish, Vec<Problem>) {
+    fn desired_state(
+        target: Option<&str>,
+        volumes: &[VolumeFacts],
+    ) -> (DesiredState, Vec<Problem>) {
         let property = format!("{TARGET_PROPERTY_PREFIX}{TARGET}");
-        Wish::add_up(target.map(|value| (property.as_str(), value)), volumes)
+        DesiredState::add_up(target.map(|value| (property.as_str(), value)), volumes)
     }
 
     const PLAIN: Option<&str> = Some(r#"{"version":1}"#);
 
     #[test]
     fn the_first_volume_keeps_a_contested_place() {
-        let (wish, problems) = wish(PLAIN, &[mapped("tank/b", 0), mapped("tank/a", 0)]);
+        let (desired, problems) = desired_state(PLAIN, &[mapped("tank/b", 0), mapped("tank/a", 0)]);
         let target: IscsiName = TARGET.parse().expect("name");
-        assert_eq!(wish.targets[&target].units[&0].volume.as_str(), "tank/a");
+        assert_eq!(desired.targets[&target].units[&0].volume.as_str(), "tank/a");
         assert_eq!(problems.len(), 1);
         assert_eq!(problems[0].subject, "tank/b");
     }
 
     #[test]
     fn a_bad_document_costs_only_its_own_export() {
-        let (wish, problems) = wish(
+        let (desired, problems) = desired_state(
             PLAIN,
             &[
                 facts("tank/a", r#"{"version":9}"#),
@@ -388,7 +391,7 @@ mod tests {
                 nbd("tank/d", "x"),
             ],
         );
-        assert_eq!(wish.volumes().len(), 2);
+        assert_eq!(desired.volumes().len(), 2);
         let subjects: Vec<_> = problems.iter().map(|p| p.subject.as_str()).collect();
         assert_eq!(subjects, ["tank/a", "tank/d"]);
     }
@@ -396,16 +399,16 @@ mod tests {
     /// Less is never asked for than a document says that a newer program wrote, or nobody can read.
     #[test]
     fn where_the_discovery_document_cannot_be_read_nobody_may_ask() {
-        let of = |value| Wish::add_up([(DISCOVERY_PROPERTY, value)], []);
-        let (wish, problems) = of(r#"{"version":2,"chap":[{"user":"ann","sealed":"1:a:b"}]}"#);
+        let of = |value| DesiredState::add_up([(DISCOVERY_PROPERTY, value)], []);
+        let (desired, problems) = of(r#"{"version":2,"chap":[{"user":"ann","sealed":"1:a:b"}]}"#);
         assert!(problems.is_empty());
-        let users = wish.discovery.clone().expect("asked for");
+        let users = desired.discovery.clone().expect("asked for");
         assert_eq!(users.chap[0].user, "ann");
-        let open = Wish::default();
-        assert_eq!(difference(&open, &wish), [Change::ChangeDiscovery]);
+        let open = DesiredState::default();
+        assert_eq!(difference(&open, &desired), [Change::ChangeDiscovery]);
         for bad in [r#"{"version":9}"#, "garbage"] {
-            let (wish, problems) = of(bad);
-            assert_eq!(wish.discovery, Some(ChapUsers::default()), "{bad}");
+            let (desired, problems) = of(bad);
+            assert_eq!(desired.discovery, Some(ChapUsers::default()), "{bad}");
             assert_eq!(problems.len(), 1, "{bad}");
             assert!(problems[0].sentence.contains("target discovery clear"));
         }
@@ -413,8 +416,8 @@ mod tests {
 
     #[test]
     fn a_map_into_a_missing_target_is_a_problem_with_advice() {
-        let (wish, problems) = wish(None, &[mapped("tank/a", 0)]);
-        assert!(wish.targets.is_empty());
+        let (desired, problems) = desired_state(None, &[mapped("tank/a", 0)]);
+        assert!(desired.targets.is_empty());
         assert!(problems[0].sentence.contains("create the target"));
     }
 
@@ -422,7 +425,7 @@ mod tests {
     fn a_volume_without_identity_is_not_shown_as_a_unit() {
         let mut volume = mapped("tank/a", 0);
         volume.identity = None;
-        let (_, problems) = wish(PLAIN, &[volume]);
+        let (_, problems) = desired_state(PLAIN, &[volume]);
         assert!(problems[0].sentence.contains("identity"));
     }
 
@@ -431,11 +434,11 @@ mod tests {
         let target: IscsiName = TARGET.parse().expect("name");
         let closed = PLAIN;
         let open = Some(r#"{"version":1,"access":{"everyone":true}}"#);
-        let volumes = |list: &[VolumeFacts], rule| wish(rule, list).0;
-        type Case = (Wish, Wish, Vec<Change>);
+        let volumes = |list: &[VolumeFacts], rule| desired_state(rule, list).0;
+        type Case = (DesiredState, DesiredState, Vec<Change>);
         let cases: Vec<Case> = vec![
             (
-                Wish::default(),
+                DesiredState::default(),
                 volumes(&[mapped("tank/a", 0)], closed),
                 vec![Change::AddTarget(target.clone())],
             ),

@@ -54,7 +54,7 @@ fn guid(pool: &Pool) -> Result<u64, Failure> {
 /// What is known of a pool's documents. Whoever changes one says so *after* the change and before
 /// telling anybody of it.
 #[derive(Default)]
-pub struct Known {
+pub struct DocumentCache {
     state: Mutex<State>,
     /// The keys of the secrets among them; none where no document with secrets is looked at.
     seals: Option<Seals>,
@@ -68,7 +68,7 @@ struct State {
     stale: BTreeSet<String>,
 }
 
-impl Known {
+impl DocumentCache {
     /// Nothing is known yet. Secrets are sealed with these keys.
     pub fn with_seals(seals: Seals) -> Self {
         Self {
@@ -174,16 +174,16 @@ mod tests {
         }
     }
 
-    fn note(known: &Known, disk: &Disk, dataset: &str) -> Option<String> {
+    fn note(known: &DocumentCache, disk: &Disk, dataset: &str) -> Option<String> {
         let all = known.all(disk).expect("read");
         all.own(dataset).map(|own| own["bulkhead:note"].clone())
     }
 
-    fn two_volumes() -> (Known, Disk) {
+    fn two_volumes() -> (DocumentCache, Disk) {
         let disk = Disk::default();
         disk.set("tank/a", "old");
         disk.set("tank/b", "old");
-        let known = Known::default();
+        let known = DocumentCache::default();
         assert_eq!(note(&known, &disk, "tank/a").as_deref(), Some("old"));
         assert_eq!(disk.asked(), ["all"]);
         (known, disk)

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use lab::{Lab, Who};
 use units::{HeadName, PoolName};
 
+use crate::environment;
 use crate::error::DrillError;
-use crate::scene;
 
 /// Most of them: an iSCSI target has room for some more.
 pub const MORE_VOLUMES_MAX: u32 = 10_000;
@@ -50,7 +50,7 @@ pub fn make(
                 "--allow-everyone",
             ],
         ] {
-            scene::run_there(&enter, head, words)?;
+            environment::run_there(&enter, head, words)?;
         }
     };
     std::thread::scope(|scope| {

@@ -7,7 +7,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use ::serving::Orphan;
+use ::serving::StaleConnection;
 
 use super::core::Core;
 
@@ -22,10 +22,10 @@ pub struct Awaited(usize);
 
 impl Awaited {
     /// Those who were connected to the previous owner. Who came back to it by another port counts once.
-    pub fn of(orphans: &[Orphan]) -> Self {
-        let ways: BTreeSet<(IpAddr, SocketAddr)> = orphans
+    pub fn of(stale_connections: &[StaleConnection]) -> Self {
+        let ways: BTreeSet<(IpAddr, SocketAddr)> = stale_connections
             .iter()
-            .map(|orphan| (orphan.remote.ip(), orphan.local))
+            .map(|stale| (stale.remote.ip(), stale.local))
             .collect();
         Self(ways.len())
     }
@@ -69,17 +69,17 @@ mod tests {
 
     #[test]
     fn who_came_back_by_another_port_is_one() {
-        let orphan = |remote: &str, local: &str| Orphan {
+        let stale = |remote: &str, local: &str| StaleConnection {
             remote: remote.parse().expect("an address"),
             local: local.parse().expect("an address"),
         };
-        let orphans = [
-            orphan("192.0.2.9:40000", "192.0.2.1:3260"),
-            orphan("192.0.2.9:40001", "192.0.2.1:3260"),
-            orphan("192.0.2.9:40002", "192.0.2.1:10809"),
-            orphan("192.0.2.8:40000", "192.0.2.1:3260"),
+        let stale_connections = [
+            stale("192.0.2.9:40000", "192.0.2.1:3260"),
+            stale("192.0.2.9:40001", "192.0.2.1:3260"),
+            stale("192.0.2.9:40002", "192.0.2.1:10809"),
+            stale("192.0.2.8:40000", "192.0.2.1:3260"),
         ];
-        assert_eq!(Awaited::of(&orphans), Awaited(3));
+        assert_eq!(Awaited::of(&stale_connections), Awaited(3));
         assert!(!Awaited::of(&[]).is_any());
     }
 }

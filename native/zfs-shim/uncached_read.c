@@ -1,7 +1,7 @@
 /*
  * Reads blocks and object descriptions past the library's caches.
  */
-#include "past_caches.h"
+#include "uncached_read.h"
 
 #include <sys/dbuf.h>
 #include <sys/dmu.h>

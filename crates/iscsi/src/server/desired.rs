@@ -10,18 +10,18 @@ use crate::protocol::chap::Chap;
 
 /// Everything that a server should serve.
 #[derive(Clone, Default)]
-pub struct Wish {
+pub struct DesiredState {
     /// Targets; names are unique.
-    pub targets: Vec<TargetWish>,
+    pub targets: Vec<DesiredTarget>,
     /// Portals; addresses are unique.
-    pub portals: Vec<PortalWish>,
+    pub portals: Vec<DesiredPortal>,
     /// What discovery sessions authenticate themselves with; `None` lets everybody ask for targets.
     pub discovery: Option<Chap>,
 }
 
 /// A target.
 #[derive(Clone)]
-pub struct TargetWish {
+pub struct DesiredTarget {
     /// Its name.
     pub name: IscsiName,
     /// Portal groups that it is reached by; empty means all.
@@ -32,7 +32,7 @@ pub struct TargetWish {
     pub target: Arc<scsi::Target>,
 }
 
-impl TargetWish {
+impl DesiredTarget {
     /// Whether it is reached by portal group `group`.
     pub fn is_in_group(&self, group: u16) -> bool {
         self.portal_groups.is_empty() || self.portal_groups.contains(&group)
@@ -41,14 +41,14 @@ impl TargetWish {
 
 /// An address to listen on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PortalWish {
+pub struct DesiredPortal {
     /// Address and port; it need not exist on this machine yet. Port 0 takes a free one.
     pub address: SocketAddr,
     /// Portal group tag.
     pub group: u16,
 }
 
-impl PortalWish {
+impl DesiredPortal {
     /// Whether it takes a connection to our address `local`: it is that address, or every one of its family.
     pub fn takes(&self, local: SocketAddr) -> bool {
         let (ip, here) = (self.address.ip(), local.ip());
@@ -132,7 +132,7 @@ mod tests {
     fn a_portal_takes_what_comes_to_it_or_to_any_address_of_its_family() {
         let takes = |portal: &str, local: &str| {
             let (address, group) = (portal.parse().unwrap(), 1);
-            PortalWish { address, group }.takes(local.parse().unwrap())
+            DesiredPortal { address, group }.takes(local.parse().unwrap())
         };
         assert!(takes("192.0.2.1:3260", "192.0.2.1:3260"));
         assert!(!takes("192.0.2.1:3260", "192.0.2.2:3260"));

@@ -7,12 +7,12 @@ use std::path::{Path, PathBuf};
 use control::answer::Event;
 
 /// The file.
-pub struct Spool {
+pub struct PendingEvents {
     path: PathBuf,
     is_used: bool,
 }
 
-impl Spool {
+impl PendingEvents {
     /// The one at `path`, which need not exist.
     pub fn new(path: PathBuf) -> Self {
         let is_used = path.exists();
@@ -65,14 +65,14 @@ mod tests {
             at_ms: 7,
             ..Event::default()
         };
-        let mut spool = Spool::new(path.clone());
-        spool.keep(std::iter::empty());
+        let mut pending = PendingEvents::new(path.clone());
+        pending.keep(std::iter::empty());
         assert!(!path.exists());
-        spool.keep([&event].into_iter());
-        assert_eq!(Spool::new(path.clone()).left(), [event]);
-        Spool::new(path.clone()).keep(std::iter::empty());
+        pending.keep([&event].into_iter());
+        assert_eq!(PendingEvents::new(path.clone()).left(), [event]);
+        PendingEvents::new(path.clone()).keep(std::iter::empty());
         assert!(!path.exists());
         std::fs::write(&path, "not JSON").expect("written");
-        assert!(Spool::new(path).left().is_empty());
+        assert!(PendingEvents::new(path).left().is_empty());
     }
 }

@@ -110,7 +110,7 @@ pub struct Counts {
 
 /// What one round's fault did to the clients.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Story {
+pub struct ClientEvents {
     /// The newest line's moment.
     pub heard: Option<Moment>,
     /// Whether the initiators have begun to work.
@@ -139,7 +139,7 @@ pub struct Story {
     pub ended: bool,
 }
 
-impl Story {
+impl ClientEvents {
     /// Takes one event.
     pub fn take(&mut self, event: Event) {
         match event {
@@ -250,12 +250,12 @@ pub struct Pause {
 mod tests {
     use super::*;
 
-    fn told(lines: &[&str]) -> Story {
-        let mut story = Story::default();
+    fn told(lines: &[&str]) -> ClientEvents {
+        let mut seen = ClientEvents::default();
         for line in lines {
-            story.take(serde_json::from_str(line).expect(line));
+            seen.take(serde_json::from_str(line).expect(line));
         }
-        story
+        seen
     }
 
     const LINES: &[&str] = &[
@@ -270,33 +270,33 @@ mod tests {
 
     #[test]
     fn pauses_are_those_that_end_after_the_fault() {
-        let story = told(LINES);
-        let pauses = story.pauses(Moment(20.4));
+        let seen = told(LINES);
+        let pauses = seen.pauses(Moment(20.4));
         assert_eq!(pauses["iscsi"].until, Some(Moment(21.5)));
         assert!((pauses["iscsi"].seconds - 1.0).abs() < 1e-9);
-        assert!((story.slowest_s - 1.25).abs() < 1e-9);
-        assert_eq!((story.lost_paths, story.refused_logins), (1, 1));
-        assert!(!story.all_answered_since(Moment(20.0)), "nbd has not");
+        assert!((seen.slowest_s - 1.25).abs() < 1e-9);
+        assert_eq!((seen.lost_paths, seen.refused_logins), (1, 1));
+        assert!(!seen.all_answered_since(Moment(20.0)), "nbd has not");
     }
 
     #[test]
     fn a_silence_that_lasts_is_a_pause() {
-        let mut story = told(LINES);
+        let mut seen = told(LINES);
         let tick = r#"{"event":"tick","at":30.0,"answers":{},"last":{"iscsi":29.9,"nbd":19.9}}"#;
-        story.take(serde_json::from_str(tick).expect("a tick"));
-        assert!((story.pauses(Moment(20.4))["nbd"].seconds - 10.1).abs() < 1e-9);
+        seen.take(serde_json::from_str(tick).expect("a tick"));
+        assert!((seen.pauses(Moment(20.4))["nbd"].seconds - 10.1).abs() < 1e-9);
     }
 
     #[test]
     fn errors_and_lost_writes_are_kept_with_their_words() {
-        let story = told(&[
+        let seen = told(&[
             r#"{"event":"error","at":1.0,"initiator":"nbd","path":"p","what":"write","words":"errno 5"}"#,
             r#"{"event":"violation","at":1.0,"initiator":"nbd","words":"lost: sector 7"}"#,
             r#"{"event":"verified","at":2.0,"nbd":{"answers":5,"errors":1,"repeated":0,"acknowledged":3,"durable":3,"violations":1,"told":[]}}"#,
         ]);
-        assert_eq!(story.errors, ["nbd write: errno 5"]);
-        assert_eq!(story.violations, ["nbd: lost: sector 7"]);
-        let (_, counts) = story.verified.expect("verified");
+        assert_eq!(seen.errors, ["nbd write: errno 5"]);
+        assert_eq!(seen.violations, ["nbd: lost: sector 7"]);
+        let (_, counts) = seen.verified.expect("verified");
         assert_eq!(counts["nbd"].acknowledged, 3);
     }
 }

@@ -17,7 +17,7 @@ use zpool::pool::LabelState;
 use crate::audit;
 use crate::cli::{Common, PoolSelector};
 use crate::open::{self, Access, PreviousOwner};
-use crate::operations::{self, Context, Known, NothingLive};
+use crate::operations::{self, Context, DocumentCache, NoServer};
 use crate::{managed, places};
 
 /// How long a living server may take to say that it lives, on a machine with much else to do.
@@ -432,8 +432,8 @@ fn open_and_perform(
         None => {
             let context = Context {
                 pool: &pool,
-                live: &NothingLive,
-                known: &Known::with_seals(places::seals(common)),
+                hooks: &NoServer,
+                documents: &DocumentCache::with_seals(places::seals(common)),
             };
             if access == Access::Change {
                 operations::rescue_clones::clean_up(&context, &BTreeSet::new());

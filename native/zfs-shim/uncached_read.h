@@ -6,8 +6,8 @@
  * What is seen is what was written last, by a transaction group that is over. All functions say
  * when they cannot tell; the library's own way is the answer then.
  */
-#ifndef BH_PAST_CACHES_H
-#define	BH_PAST_CACHES_H
+#ifndef BH_UNCACHED_READ_H
+#define	BH_UNCACHED_READ_H
 
 #include "internal.h"
 
@@ -46,4 +46,4 @@ boolean_t bh_block_is_plain(const blkptr_t *pointer);
 void bh_blocks_read(spa_t *spa, const bh_block_t *blocks, uint64_t count,
     bh_block_visitor_t *visit, void *arg);
 
-#endif /* BH_PAST_CACHES_H */
+#endif /* BH_UNCACHED_READ_H */

@@ -19,7 +19,7 @@ use rustix::net::{
 
 /// A connection whose server is gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Orphan {
+pub struct StaleConnection {
     /// The server's end.
     pub local: SocketAddr,
     /// The client's end.
@@ -53,37 +53,37 @@ const TELL_AFTER: [Duration; 7] = [
     Duration::from_millis(1_500),
 ];
 
-/// Tells the clients of `orphans` within `reach`, each as soon as the server's address is one of this machine's,
+/// Tells the clients of `stale_connections` within `reach`, each as soon as the server's address is one of this machine's,
 /// until `deadline`. Returns at once; what cannot be sent is logged.
-pub fn tell_clients(orphans: Vec<Orphan>, reach: Reach, deadline: Instant) {
-    if orphans.is_empty() {
+pub fn tell_clients(stale_connections: Vec<StaleConnection>, reach: Reach, deadline: Instant) {
+    if stale_connections.is_empty() {
         return;
     }
     let spawned = std::thread::Builder::new()
-        .name("orphans".into())
-        .spawn(move || run(&orphans, reach, deadline));
+        .name("stale_connections".into())
+        .spawn(move || run(&stale_connections, reach, deadline));
     if let Err(error) = spawned {
         tracing::warn!(%error, "no thread to tell clients of the takeover");
     }
 }
 
-/// The orphans of one of our addresses, and how often their clients were told.
+/// The stale_connections of one of our addresses, and how often their clients were told.
 struct Group {
     address: IpAddr,
     reach: Reach,
-    orphans: Vec<Orphan>,
+    stale_connections: Vec<StaleConnection>,
     arrived: Option<(Instant, OwnedFd)>,
     told: usize,
 }
 
-fn run(orphans: &[Orphan], reach: Reach, deadline: Instant) {
-    let mut addresses: Vec<IpAddr> = orphans.iter().map(|one| one.local.ip()).collect();
+fn run(stale_connections: &[StaleConnection], reach: Reach, deadline: Instant) {
+    let mut addresses: Vec<IpAddr> = stale_connections.iter().map(|one| one.local.ip()).collect();
     addresses.sort_unstable();
     addresses.dedup();
     let group = |address| Group {
         address,
         reach,
-        orphans: orphans
+        stale_connections: stale_connections
             .iter()
             .filter(|one| one.local.ip() == address)
             .copied()
@@ -120,11 +120,11 @@ impl Group {
             return Ok(true);
         };
         if since.elapsed() >= TELL_AFTER[self.told] {
-            for orphan in &self.orphans {
-                tell(socket, orphan);
+            for stale in &self.stale_connections {
+                tell(socket, stale);
             }
             if self.told == 0 {
-                let (address, count) = (self.address, self.orphans.len());
+                let (address, count) = (self.address, self.stale_connections.len());
                 tracing::info!(%address, count, "told clients of the takeover");
             }
             self.told += 1;
@@ -155,12 +155,12 @@ fn open(address: IpAddr, reach: Reach) -> io::Result<Option<OwnedFd>> {
     }
 }
 
-fn tell(socket: &OwnedFd, orphan: &Orphan) {
-    let segment = segment(orphan);
-    let to = SocketAddr::new(orphan.remote.ip(), 0);
+fn tell(socket: &OwnedFd, stale: &StaleConnection) {
+    let segment = segment(stale);
+    let to = SocketAddr::new(stale.remote.ip(), 0);
     // Lost, it is sent again; and a client that cannot be reached has nothing to do with us.
     if let Err(error) = sendto(socket, &segment, SendFlags::empty(), &to) {
-        tracing::debug!(client = %orphan.remote, %error, "not told");
+        tracing::debug!(client = %stale.remote, %error, "not told");
     }
 }
 
@@ -170,25 +170,25 @@ const HEADER_BYTES: usize = 20;
 const PROTOCOL: u8 = 6;
 
 /// A bare acknowledgement from the server's end to the client's (RFC 9293, section 3.1).
-fn segment(orphan: &Orphan) -> [u8; HEADER_BYTES] {
+fn segment(stale: &StaleConnection) -> [u8; HEADER_BYTES] {
     const OFFSET_WORDS: u8 = 5;
     const ACK: u8 = 0x10;
     let mut header = [0; HEADER_BYTES];
-    header[0..2].copy_from_slice(&orphan.local.port().to_be_bytes());
-    header[2..4].copy_from_slice(&orphan.remote.port().to_be_bytes());
+    header[0..2].copy_from_slice(&stale.local.port().to_be_bytes());
+    header[2..4].copy_from_slice(&stale.remote.port().to_be_bytes());
     // Sequence and acknowledgement numbers stay 0: they must not fit.
     header[12] = OFFSET_WORDS << 4;
     header[13] = ACK;
     header[14..16].copy_from_slice(&1_024_u16.to_be_bytes());
-    let sum = checksum(orphan, &header);
+    let sum = checksum(stale, &header);
     header[16..18].copy_from_slice(&sum.to_be_bytes());
     header
 }
 
 /// The checksum over pseudo-header and header (RFC 9293, section 3.1; RFC 8200, section 8.1).
-fn checksum(orphan: &Orphan, header: &[u8; HEADER_BYTES]) -> u16 {
+fn checksum(stale: &StaleConnection, header: &[u8; HEADER_BYTES]) -> u16 {
     let mut bytes = Vec::with_capacity(64);
-    for address in [orphan.local.ip(), orphan.remote.ip()] {
+    for address in [stale.local.ip(), stale.remote.ip()] {
         match address {
             IpAddr::V4(address) => bytes.extend_from_slice(&address.octets()),
             IpAddr::V6(address) => bytes.extend_from_slice(&address.octets()),
@@ -211,8 +211,8 @@ mod tests {
     use std::io::{ErrorKind, Read};
     use std::net::{TcpListener, TcpStream};
 
-    fn orphan(local: &str, remote: &str) -> Orphan {
-        Orphan {
+    fn stale(local: &str, remote: &str) -> StaleConnection {
+        StaleConnection {
             local: local.parse().expect("an address"),
             remote: remote.parse().expect("an address"),
         }
@@ -222,8 +222,8 @@ mod tests {
     #[test]
     fn a_receiver_finds_the_checksum_right() {
         for one in [
-            orphan("10.77.1.100:3260", "10.77.1.200:45678"),
-            orphan("[fd77::100]:10809", "[fd77::ffff:200]:1"),
+            stale("10.77.1.100:3260", "10.77.1.200:45678"),
+            stale("[fd77::100]:10809", "[fd77::ffff:200]:1"),
         ] {
             let segment = segment(&one);
             assert_eq!(checksum(&one, &segment), 0, "{one:?}");
@@ -237,7 +237,7 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a listener");
         let mut client = TcpStream::connect(listener.local_addr().expect("bound")).expect("there");
         let (server, _) = listener.accept().expect("a client");
-        let one = Orphan {
+        let one = StaleConnection {
             local: server.local_addr().expect("connected"),
             remote: server.peer_addr().expect("connected"),
         };

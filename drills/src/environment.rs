@@ -13,8 +13,8 @@ use units::{HeadName, PoolName};
 
 use crate::beside::Beside;
 use crate::client::{Client, Clients, Pace, Targets};
-use crate::crowd;
 use crate::error::DrillError;
+use crate::extra_volumes;
 use crate::health;
 use crate::memory::Exhausted;
 use crate::moment::{LogClock, Moment};
@@ -46,7 +46,7 @@ const LOGS: &[&str] = &[
 ];
 
 /// A lab with clients at work.
-pub struct Scene {
+pub struct Environment {
     /// The lab.
     pub lab: Lab,
     /// The pool that the drills are about.
@@ -62,7 +62,7 @@ pub struct Scene {
     path_count: usize,
 }
 
-impl Scene {
+impl Environment {
     /// Makes volumes in the pool, exports them, and puts clients to work.
     ///
     /// # Errors
@@ -81,9 +81,9 @@ impl Scene {
         let usual = Pace::Usual;
         let (mut client, watch) =
             put_to_work(&lab, &pool, &head, more_volumes, clients, usual, seed)?;
-        if !client.listen_until(BEGIN_LIMIT, |story| story.is_ready)? {
+        if !client.listen_until(BEGIN_LIMIT, |seen| seen.is_ready)? {
             let words = std::fs::read_to_string(client_log(&lab, &pool)).unwrap_or_default();
-            let message = format!("it does not begin: {:?} {words}", client.story.refusals);
+            let message = format!("it does not begin: {:?} {words}", client.seen.refusals);
             return Err(DrillError::Client(message));
         }
         for other in &mut beside {
@@ -171,7 +171,7 @@ impl Scene {
         if let Some(why) = self.busy()? {
             return Ok(Err(why));
         }
-        let mut seen: BTreeSet<Option<HeadName>> = BTreeSet::new();
+        let mut serving: BTreeSet<Option<HeadName>> = BTreeSet::new();
         for head in self.lab.heads() {
             let Some(state) = self.lab.cluster_as_seen_by(&head)? else {
                 return Ok(Err(format!("Pacemaker does not answer on {head}")));
@@ -179,28 +179,25 @@ impl Scene {
             if !state.is_complete(self.lab.appliance()) {
                 return Ok(Err(format!("{head} sees {state:?}")));
             }
-            seen.insert(serving_head(&state, &self.pool));
+            serving.insert(serving_head(&state, &self.pool));
         }
         // The tools above may have taken longer than an answer stays fresh.
         self.client.listen(Duration::ZERO)?;
-        let story = &self.client.story;
+        let seen = &self.client.seen;
         let fresh = Moment(Moment::now().0 - FRESH_S);
-        if !story.all_answered_since(fresh) {
-            return Ok(Err(format!("clients wait: {:?}", story.refusals)));
+        if !seen.all_answered_since(fresh) {
+            return Ok(Err(format!("clients wait: {:?}", seen.refusals)));
         }
-        if story.paths_up.len() < self.path_count {
-            return Ok(Err(format!(
-                "only these paths are up: {:?}",
-                story.paths_up
-            )));
+        if seen.paths_up.len() < self.path_count {
+            return Ok(Err(format!("only these paths are up: {:?}", seen.paths_up)));
         }
         for beside in &mut self.beside {
             if let Some(why) = beside.unwell(fresh)? {
                 return Ok(Err(why));
             }
         }
-        match seen.pop_first() {
-            Some(Some(head)) if seen.is_empty() => match self.devices_unwell(&head) {
+        match serving.pop_first() {
+            Some(Some(head)) if serving.is_empty() => match self.devices_unwell(&head) {
                 Some(why) => Ok(Err(why)),
                 None => Ok(Ok(head)),
             },
@@ -486,7 +483,7 @@ fn export(lab: &Lab, pool: &PoolName, head: &HeadName, more: u32) -> Result<Targ
                 "--allow-everyone",
             ],
         )?;
-        crowd::make(lab, pool, head, &target, more)?;
+        extra_volumes::make(lab, pool, head, &target, more)?;
     }
     let addresses = &lab.appliance().pools[pool].addresses;
     let hosts: Vec<String> = addresses

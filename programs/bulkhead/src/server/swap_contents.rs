@@ -10,20 +10,20 @@ use zpool::dataset::DatasetErrorKind;
 use zpool::volume::Paused;
 
 use super::serving::Serving;
-use crate::operations::{Exchanged, dataset_failure};
+use crate::operations::{ContentsSwapped, dataset_failure};
 
 /// Longest time that the exchange waits for commands under way. They end when the pool's devices
 /// answer, and clients that wait longer than this begin to give up.
 const PAUSE_WAIT: Duration = Duration::from_secs(10);
 
 impl Serving {
-    /// Has `exchange` exchange the contents of `name` while its clients wait, and tells them.
+    /// Has `swap` give `name` other contents while its clients wait, and tells them.
     /// `None` if it is not served.
-    pub fn exchange(
+    pub fn swap_contents(
         &self,
         name: &VolumeName,
-        exchange: &mut dyn FnMut(&Paused<'_>) -> Result<(), Failure>,
-    ) -> Result<Option<Exchanged>, Failure> {
+        swap: &mut dyn FnMut(&Paused<'_>) -> Result<(), Failure>,
+    ) -> Result<Option<ContentsSwapped>, Failure> {
         if !self.volumes.open(name)? {
             return Ok(None);
         }
@@ -36,7 +36,7 @@ impl Serving {
             _ => dataset_failure(error),
         })?;
         let size_before = paused.size();
-        exchange(&paused)?;
+        swap(&paused)?;
         self.volumes.resized(name);
         // Told before anybody can see the new contents.
         let sessions_told = self.tell_contents_changed(name);
@@ -45,7 +45,7 @@ impl Serving {
             false => self.drop_nbd_sessions(&(self.volumes.device(name) as SharedDevice)),
         };
         drop(paused);
-        Ok(Some(Exchanged {
+        Ok(Some(ContentsSwapped {
             pause: begun.elapsed(),
             sessions_told,
             connections_closed,
