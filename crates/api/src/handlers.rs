@@ -3,7 +3,10 @@
 use std::time::Instant;
 
 use control::answer::Done;
-use control::request::{PoolCreate, Properties, TargetRequest, VolumeRequest, Who};
+use control::operations::target::allow::Allow;
+use control::operations::target::deny::Deny;
+use control::operations::target::{TargetRequest, Who};
+use control::request::{PoolCreate, Properties, VolumeRequest};
 use control::{Answer, Failure, FailureKind, Request};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -537,7 +540,7 @@ pub(crate) fn allow(api: &Api, call: &Call) -> Result<Reply, Failure> {
     ask_all(
         api,
         call,
-        [Request::Target(TargetRequest::Allow { name, who })],
+        [Request::Target(TargetRequest::Allow(Allow { name, who }))],
     )
 }
 
@@ -546,7 +549,7 @@ pub(crate) fn deny(api: &Api, call: &Call) -> Result<Reply, Failure> {
     ask_all(
         api,
         call,
-        [Request::Target(TargetRequest::Deny { name, who })],
+        [Request::Target(TargetRequest::Deny(Deny { name, who }))],
     )
 }
 

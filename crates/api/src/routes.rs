@@ -4,13 +4,13 @@
 
 use std::sync::LazyLock;
 
-use control::answer::{
-    DiscoveryView, Done, Event, NbdView, ReplacementView, Status, TargetView, VolumeView,
-};
+use control::answer::{Done, Event, ReplacementView, Status, VolumeView};
 use control::key::KeyView;
+use control::operations::nbd::NbdRequest;
+use control::operations::portal::PortalRequest;
 use control::operations::snapshot::SnapshotRequest;
+use control::operations::target::{TargetRequest, Who};
 use control::operations::{Least, Method, schema_of as of};
-use control::portal::PortalView;
 use control::replication::ReplicationView;
 use control::rescue::RescueView;
 use control::{Answer, Failure};
@@ -243,13 +243,18 @@ use Input::{Nothing, Strictly, Type};
 use Source::{Default as D, Query as Q};
 
 const VOLUME: (&str, Source) = ("name", Source::Volume);
-const TARGET: (&str, Source) = ("name", Source::Target);
 const FALSE: &str = "false";
 const NULL: &str = "null";
 
 /// Everything.
 pub static ROUTES: LazyLock<Vec<Route>> = LazyLock::new(|| {
-    let of_operations = SnapshotRequest::routes().into_iter();
+    let of_operations = [
+        SnapshotRequest::routes(),
+        TargetRequest::routes(),
+        PortalRequest::routes(),
+        NbdRequest::routes(),
+    ];
+    let of_operations = of_operations.into_iter().flatten();
     let mut routes: Vec<Route> = of_operations
         .map(|(verb, route)| Route::of_operation(verb, route))
         .collect();
@@ -337,33 +342,7 @@ fn others() -> Vec<Route> {
     ask("POST", "/pools/{pool}/replication/promote", "Have a copy take the place of its original", DONE, ADMIN, "replicate.promote", &[
         ("original_is_lost", D(FALSE))]),
     // iSCSI.
-    ask("GET", "/pools/{pool}/targets", "iSCSI targets", of::<Vec<TargetView>>, READ, "target.list", &[]),
-    ask("POST", "/pools/{pool}/targets", "Make a target", DONE, DAILY, "target.create", &[("portal_groups", D("[]"))]),
-    ask("GET", "/pools/{pool}/targets/{target}", "A target with its units and sessions", of::<TargetView>, READ, "target.show", &[TARGET]),
-    ask("DELETE", "/pools/{pool}/targets/{target}", "Remove a target; its name confirms", DONE, ADMIN, "target.destroy", &[TARGET, ("in_use", Q(FALSE))]),
-    ask("POST", "/pools/{pool}/targets/{target}/map", "Show a volume as a logical unit", DONE, DAILY, "target.map", &[
-        TARGET, ("lun", D(NULL)), ("read_only", D(FALSE)), ("write_cache", D(NULL))]),
-    ask("POST", "/pools/{pool}/targets/{target}/unmap", "Undo a map", DONE, DAILY, "target.unmap", &[TARGET, ("in_use", D(FALSE))]),
-    head("POST", "/pools/{pool}/targets/{target}/allow", "Let initiators in", Type(of::<control::request::Who>), DONE, WORK, h::allow),
-    head("POST", "/pools/{pool}/targets/{target}/deny", "Let initiators in no more", Type(of::<control::request::Who>), DONE, WORK, h::deny),
-    ask("POST", "/pools/{pool}/targets/{target}/chap", "Ask initiators for a name and a secret", DONE, DAILY, "target.chap_set", &[TARGET]),
-    ask("POST", "/pools/{pool}/targets/{target}/mutual", "Prove the target to initiators", DONE, DAILY, "target.mutual_set", &[TARGET]),
-    ask("DELETE", "/pools/{pool}/targets/{target}/chap", "Forget secrets", DONE, DAILY, "target.chap_clear", &[TARGET, ("user", Q(NULL))]),
-    ask("GET", "/pools/{pool}/discovery", "What whoever asks for targets has to prove", of::<DiscoveryView>, READ, "target.discovery.show", &[]),
-    ask("POST", "/pools/{pool}/discovery/chap", "Ask whoever asks for targets for a name and a secret", DONE, DAILY, "target.discovery.chap_set", &[]),
-    ask("POST", "/pools/{pool}/discovery/mutual", "Prove the server to whoever asks for targets", DONE, DAILY, "target.discovery.mutual_set", &[]),
-    ask("DELETE", "/pools/{pool}/discovery/chap", "Forget secrets", DONE, DAILY, "target.discovery.chap_clear", &[("user", Q(NULL))]),
-    // Where it is served.
-    ask("GET", "/pools/{pool}/portals", "iSCSI portals and NBD addresses", of::<Vec<PortalView>>, READ, "portal.list", &[]),
-    ask("POST", "/pools/{pool}/portals/add", "Serve the pool at other addresses, too, until its server ends", DONE, ADMIN, "portal.add", &[
-        ("iscsi", D("[]")), ("nbd", D("[]")), ("may_come", D(FALSE))]),
-    ask("POST", "/pools/{pool}/portals/remove", "Serve the pool at these addresses no more", DONE, ADMIN, "portal.remove", &[
-        ("iscsi", D("[]")), ("nbd", D("[]")), ("in_use", D(FALSE))]),
-    // NBD.
-    ask("GET", "/pools/{pool}/nbd", "NBD exports", of::<Vec<NbdView>>, READ, "nbd.list", &[]),
-    ask("POST", "/pools/{pool}/nbd", "Offer a volume", DONE, DAILY, "nbd.export", &[
-        ("name", D(NULL)), ("read_only", D(FALSE)), ("access", D("{}"))]),
-    ask("DELETE", "/pools/{pool}/nbd/{volume}", "Offer a volume no more", DONE, DAILY, "nbd.unexport", &[
-        ("volume", Source::Volume), ("name", Q(NULL)), ("in_use", Q(FALSE))]),
+    head("POST", "/pools/{pool}/targets/{target}/allow", "Let initiators in", Type(of::<Who>), DONE, WORK, h::allow),
+    head("POST", "/pools/{pool}/targets/{target}/deny", "Let initiators in no more", Type(of::<Who>), DONE, WORK, h::deny),
     ]
 }

@@ -7,11 +7,10 @@ use std::path::{Path, PathBuf};
 use units::PoolName;
 
 use crate::key::{KeyLocation, KeyRequest, KeySettings};
-use crate::portal::PortalRequest;
 use crate::replication::{Peer, ReplicateRequest};
 use crate::request::{
-    DeviceGroup, DiscoveryRequest, NbdRequest, PoolCreate, PoolRequest, Properties, Request,
-    ServerRequest, TargetRequest, VolumeCreate, VolumeRequest,
+    DeviceGroup, PoolCreate, PoolRequest, Properties, Request, ServerRequest, VolumeCreate,
+    VolumeRequest,
 };
 use crate::rescue::{RescueBegin, RescueRequest};
 use crate::transfer::{ReceiveRequest, TransferRequest};
@@ -89,11 +88,11 @@ impl Request {
             Self::Volume(request) => request.effect(),
             Self::Key(request) => request.effect(),
             Self::Snapshot(request) => request.operation().effect(pool),
-            Self::Target(request) => request.effect(),
-            Self::Nbd(request) => request.effect(),
+            Self::Target(request) => request.operation().effect(pool),
+            Self::Nbd(request) => request.operation().effect(pool),
             Self::Transfer(request) => request.effect(),
             Self::Replicate(request) => request.effect(),
-            Self::Portal(request) => request.effect(),
+            Self::Portal(request) => request.operation().effect(pool),
             Self::Server(request) => request.effect(),
         }
     }
@@ -270,75 +269,6 @@ impl KeyRequest {
     }
 }
 
-impl TargetRequest {
-    fn effect(&self) -> Effect {
-        match self {
-            Self::List | Self::Show { name: _ } | Self::ChapShow { name: _ } => Effect::Look,
-            Self::Destroy { name, in_use: _ } => Effect::Destroy(vec![name.to_string()]),
-            Self::Create {
-                name: _,
-                portal_groups: _,
-            }
-            | Self::Map {
-                name: _,
-                volume: _,
-                lun: _,
-                read_only: _,
-                write_cache: _,
-            }
-            | Self::Unmap {
-                name: _,
-                volume: _,
-                in_use: _,
-            }
-            | Self::Allow { name: _, who: _ }
-            | Self::Deny { name: _, who: _ }
-            | Self::ChapSet {
-                name: _,
-                user: _,
-                secret: _,
-            }
-            | Self::MutualSet {
-                name: _,
-                user: _,
-                secret: _,
-            }
-            | Self::ChapClear { name: _, user: _ } => Effect::Change,
-            Self::Discovery(request) => request.effect(),
-        }
-    }
-}
-
-impl DiscoveryRequest {
-    fn effect(&self) -> Effect {
-        match self {
-            Self::Show => Effect::Look,
-            Self::ChapSet { user: _, secret: _ }
-            | Self::MutualSet { user: _, secret: _ }
-            | Self::ChapClear { user: _ } => Effect::Change,
-        }
-    }
-}
-
-impl NbdRequest {
-    fn effect(&self) -> Effect {
-        match self {
-            Self::List => Effect::Look,
-            Self::Export {
-                volume: _,
-                name: _,
-                read_only: _,
-                access: _,
-            }
-            | Self::Unexport {
-                volume: _,
-                name: _,
-                in_use: _,
-            } => Effect::Change,
-        }
-    }
-}
-
 impl TransferRequest {
     fn effect(&self) -> Effect {
         match self {
@@ -389,30 +319,6 @@ impl ReplicateRequest {
             | Self::Promote {
                 dataset: _,
                 original_is_lost: _,
-            } => Effect::Govern,
-        }
-    }
-}
-
-impl PortalRequest {
-    fn effect(&self) -> Effect {
-        match self {
-            Self::List => Effect::Look,
-            // From which networks the machine can be reached.
-            Self::Add {
-                iscsi: _,
-                nbd: _,
-                may_come: _,
-            }
-            | Self::Remove {
-                iscsi: _,
-                nbd: _,
-                in_use: _,
-            }
-            | Self::Set {
-                iscsi: _,
-                nbd: _,
-                in_use: _,
             } => Effect::Govern,
         }
     }

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::str::FromStr;
 
 use schemars::JsonSchema;
@@ -45,6 +46,36 @@ impl FromStr for IscsiPortal {
     }
 }
 
+/// Where NBD listens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NbdAddress {
+    /// TCP.
+    Tcp(SocketAddr),
+    /// A Unix socket.
+    Unix(PathBuf),
+}
+
+impl fmt::Display for NbdAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tcp(address) => address.fmt(f),
+            Self::Unix(path) => write!(f, "unix:{}", path.display()),
+        }
+    }
+}
+
+impl FromStr for NbdAddress {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.strip_prefix("unix:") {
+            Some("") => Err("write unix:PATH".to_owned()),
+            Some(path) => Ok(Self::Unix(path.into())),
+            None => socket_address(text).map(Self::Tcp),
+        }
+    }
+}
+
 /// Reads `ADDRESS:PORT`.
 ///
 /// # Errors
@@ -55,51 +86,6 @@ pub fn socket_address(text: &str) -> Result<SocketAddr, String> {
         "write ADDRESS:PORT with a numeric address, such as 10.0.0.1:3260 or [fd00::1]:3260"
             .to_owned()
     })
-}
-
-/// Requests about where the server listens. NBD addresses are `ADDRESS:PORT` or `unix:/PATH`. Either all that a
-/// request says is done, or nothing.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum PortalRequest {
-    /// Where it listens, and who came in by it.
-    List,
-    /// Listen here, too.
-    Add {
-        /// Portals of iSCSI; port 0 takes a free one.
-        #[serde(default)]
-        iscsi: Vec<IscsiPortal>,
-        /// Addresses of NBD.
-        #[serde(default)]
-        nbd: Vec<String>,
-        /// Also at addresses that this machine does not have yet.
-        #[serde(default)]
-        may_come: bool,
-    },
-    /// Listen here no more.
-    Remove {
-        /// Portals of iSCSI.
-        #[serde(default)]
-        iscsi: Vec<SocketAddr>,
-        /// Addresses of NBD.
-        #[serde(default)]
-        nbd: Vec<String>,
-        /// Even though clients came in by them: their sessions end.
-        #[serde(default)]
-        in_use: bool,
-    },
-    /// Listen here, and nowhere else. Addresses may come later, with a takeover.
-    Set {
-        /// Portals of iSCSI.
-        #[serde(default)]
-        iscsi: Vec<IscsiPortal>,
-        /// Addresses of NBD.
-        #[serde(default)]
-        nbd: Vec<String>,
-        /// Even though clients came in by what goes: their sessions end.
-        #[serde(default)]
-        in_use: bool,
-    },
 }
 
 /// A protocol of clients.
@@ -128,4 +114,22 @@ pub struct PortalView {
     pub is_here: bool,
     /// Sessions that came in by it.
     pub clients: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn portals_and_listeners_are_read() {
+        let portal: IscsiPortal = "[::1]:0,7".parse().expect("a portal");
+        assert_eq!((portal.address.port(), portal.group), (0, 7));
+        let portal: IscsiPortal = "10.0.0.1:3260".parse().expect("a portal");
+        assert_eq!(portal.group, 1);
+        for bad in ["host:3260", "10.0.0.1:3260,0", "10.0.0.1", ":3260"] {
+            assert!(bad.parse::<IscsiPortal>().is_err(), "{bad}");
+        }
+        let unix: NbdAddress = "unix:/run/x".parse().expect("a listener");
+        assert_eq!(unix, NbdAddress::Unix("/run/x".into()));
+    }
 }

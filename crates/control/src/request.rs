@@ -6,18 +6,19 @@ use std::path::PathBuf;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use units::{IscsiName, Network, PoolName, SnapshotName, VolumeName};
+use units::{PoolName, SnapshotName, VolumeName};
 
-use crate::exports::AccessRule;
 pub use crate::key::{KeyRequest, KeySettings};
-use crate::operations::Turn;
+pub use crate::operations::nbd::NbdRequest;
+pub use crate::operations::portal::PortalRequest;
 pub use crate::operations::snapshot::SnapshotRequest;
 pub use crate::operations::snapshot::schedule::ScheduleRequest;
-use crate::portal::PortalRequest;
+pub use crate::operations::target::TargetRequest;
+pub use crate::operations::target::discovery::DiscoveryRequest;
+use crate::operations::{Operation, Turn};
 use crate::replication::ReplicateRequest;
 use crate::rescue::RescueRequest;
 use crate::schedule::When;
-use crate::secret::Secret;
 use crate::transfer::TransferRequest;
 
 /// Names and values of properties.
@@ -61,8 +62,28 @@ impl Request {
         }
     }
 
+    /// What is true of it, if there is a definition of it.
+    pub fn operation(&self) -> Option<&dyn Operation> {
+        match self {
+            Self::Snapshot(request) => Some(request.operation()),
+            Self::Target(request) => Some(request.operation()),
+            Self::Nbd(request) => Some(request.operation()),
+            Self::Portal(request) => Some(request.operation()),
+            Self::Status
+            | Self::Pool(_)
+            | Self::Volume(_)
+            | Self::Key(_)
+            | Self::Transfer(_)
+            | Self::Replicate(_)
+            | Self::Server(_) => None,
+        }
+    }
+
     /// Whether it can be answered from a pool that is open for reading only.
     pub fn only_looks(&self) -> bool {
+        if let Some(operation) = self.operation() {
+            return operation.turn() == Turn::Looks;
+        }
         match self {
             Self::Status | Self::Replicate(ReplicateRequest::List) => true,
             Self::Pool(request) => matches!(
@@ -77,20 +98,8 @@ impl Request {
                     | VolumeRequest::Get { .. }
             ),
             Self::Key(request) => matches!(request, KeyRequest::Status { .. }),
-            Self::Snapshot(request) => request.operation().turn() == Turn::Looks,
-            Self::Target(request) => {
-                matches!(
-                    request,
-                    TargetRequest::List
-                        | TargetRequest::Show { .. }
-                        | TargetRequest::ChapShow { .. }
-                        | TargetRequest::Discovery(DiscoveryRequest::Show)
-                )
-            }
-            Self::Nbd(request) => matches!(request, NbdRequest::List),
             Self::Transfer(request) => matches!(request, TransferRequest::Interrupted { .. }),
-            Self::Portal(request) => matches!(request, PortalRequest::List),
-            Self::Replicate(_) | Self::Server(_) => false,
+            _ => false,
         }
     }
 }
@@ -377,176 +386,6 @@ pub enum VolumeRequest {
         /// Which properties.
         names: Vec<String>,
     },
-}
-
-/// Requests about iSCSI targets.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum TargetRequest {
-    /// Make one without volumes; nobody but loopback is allowed.
-    Create {
-        /// Its name.
-        name: IscsiName,
-        /// Groups of portals that offer it; empty means all.
-        portal_groups: Vec<u16>,
-    },
-    /// All of the pool.
-    List,
-    /// One in detail.
-    Show {
-        /// Which.
-        name: IscsiName,
-    },
-    /// Remove it and the maps of its volumes.
-    Destroy {
-        /// Which.
-        name: IscsiName,
-        /// Even though initiators are connected: their sessions end.
-        #[serde(default)]
-        in_use: bool,
-    },
-    /// Show a volume as a logical unit.
-    Map {
-        /// Target.
-        name: IscsiName,
-        /// Volume.
-        volume: VolumeName,
-        /// Number; none takes the lowest free one.
-        lun: Option<u16>,
-        /// Writes are refused.
-        read_only: bool,
-        /// Whether the unit says that it has a volatile write cache (the default).
-        write_cache: Option<bool>,
-    },
-    /// Undo a map.
-    Unmap {
-        /// Target.
-        name: IscsiName,
-        /// Volume.
-        volume: VolumeName,
-        /// Even though initiators are connected.
-        #[serde(default)]
-        in_use: bool,
-    },
-    /// Add to the access rule.
-    Allow {
-        /// Target.
-        name: IscsiName,
-        /// Who.
-        who: Who,
-    },
-    /// Take from the access rule. Sessions that it covered end.
-    Deny {
-        /// Target.
-        name: IscsiName,
-        /// Who.
-        who: Who,
-    },
-    /// Ask initiators for a name and a secret.
-    ChapSet {
-        /// Target.
-        name: IscsiName,
-        /// The initiator's user name.
-        user: String,
-        /// Its secret.
-        secret: Secret,
-    },
-    /// Answer the challenges of initiators that want the target to prove itself.
-    MutualSet {
-        /// Target.
-        name: IscsiName,
-        /// The target's user name.
-        user: String,
-        /// Its secret, unlike any initiator's.
-        secret: Secret,
-    },
-    /// Who is asked for a secret, and whether the target proves itself.
-    ChapShow {
-        /// Target.
-        name: IscsiName,
-    },
-    /// Forget users and secrets.
-    ChapClear {
-        /// Target.
-        name: IscsiName,
-        /// One user, or all with the mutual secret.
-        user: Option<String>,
-    },
-    /// What whoever asks for the pool's targets has to prove.
-    Discovery(DiscoveryRequest),
-}
-
-/// Requests about discovery: what initiators prove before they are told of targets.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum DiscoveryRequest {
-    /// Who may ask.
-    Show,
-    /// Ask initiators for a name and a secret.
-    ChapSet {
-        /// The initiator's user name.
-        user: String,
-        /// Its secret.
-        secret: Secret,
-    },
-    /// Answer the challenges of initiators that want proof, too.
-    MutualSet {
-        /// Our user name.
-        user: String,
-        /// Its secret, unlike any initiator's.
-        secret: Secret,
-    },
-    /// Forget users and secrets; without any user everybody may ask.
-    ChapClear {
-        /// One user, or all with the mutual secret.
-        user: Option<String>,
-    },
-}
-
-/// Who is added to or taken from an access rule.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Who {
-    /// Initiators by name.
-    #[serde(default)]
-    pub initiators: Vec<IscsiName>,
-    /// Clients by network.
-    #[serde(default)]
-    pub networks: Vec<Network>,
-    /// Anybody who reaches a portal.
-    #[serde(default)]
-    pub everyone: bool,
-    /// Where everyone is let in: these instead.
-    #[serde(default)]
-    pub instead_of_everyone: bool,
-}
-
-/// Requests about NBD exports.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum NbdRequest {
-    /// Offer a volume; changes an export of the same name.
-    Export {
-        /// Volume.
-        volume: VolumeName,
-        /// Export name; none takes the volume's name.
-        name: Option<String>,
-        /// Writes are refused.
-        read_only: bool,
-        /// Who may connect besides loopback and Unix sockets.
-        access: AccessRule,
-    },
-    /// Stop offering it.
-    Unexport {
-        /// Volume.
-        volume: VolumeName,
-        /// Only the export of this name.
-        name: Option<String>,
-        /// Even though clients are connected: their connections end.
-        #[serde(default)]
-        in_use: bool,
-    },
-    /// All of the pool.
-    List,
 }
 
 /// Requests about the server process.

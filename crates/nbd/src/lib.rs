@@ -15,5 +15,4 @@ pub mod server;
 pub use server::{
     Access, Applied, ApplyError, ConnectionStatus, DesiredExport, DesiredState, Drained,
     ExportStatus, Farewell, NbdServer, ServerLimits, ServerStatus, TlsError, TlsMode, TlsSettings,
-    is_identity,
 };

@@ -7,12 +7,13 @@ use std::path::Path;
 use api::Accounts;
 use control::Failure;
 use control::answer::Done;
+use control::operations::secret_input;
 use serde_json::json;
 
 use crate::audit::noted;
 use crate::cli::{PasswordArgs, TokenCommand, TokenVerb, UserCommand, UserVerb};
+use crate::output;
 use crate::table::Table;
-use crate::{output, secret};
 
 const SECONDS_PER_DAY: u64 = 24 * 60 * 60;
 
@@ -25,11 +26,11 @@ fn done(json: bool, message: String, print: Print<'_>) -> Result<(), Failure> {
 
 fn password(args: &PasswordArgs) -> Result<zeroize::Zeroizing<String>, Failure> {
     let source = match &args.password_file {
-        Some(path) => secret::SecretSource::File(path.clone()),
-        None if std::io::stdin().is_terminal() => secret::SecretSource::Prompt,
-        None => secret::SecretSource::Stdin,
+        Some(path) => secret_input::SecretSource::File(path.clone()),
+        None if std::io::stdin().is_terminal() => secret_input::SecretSource::Prompt,
+        None => secret_input::SecretSource::Stdin,
     };
-    secret::read_line(&source, "password")
+    secret_input::read_line(&source, "password")
 }
 
 /// Performs `bulkhead user`.

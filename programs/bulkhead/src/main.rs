@@ -37,7 +37,6 @@ mod pools;
 mod replicate;
 mod rescue;
 mod seals;
-mod secret;
 mod server;
 mod stream;
 mod table;

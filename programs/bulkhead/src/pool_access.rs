@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use control::answer::{Done, PoolSummary, Status};
 use control::client::SILENCE_SECONDS_MAX;
+use control::operations::target::create::Create;
 use control::request::{PoolCreate, PoolRequest, ServerRequest, TargetRequest};
 use control::{Answer, Client, ClientError, Failure, FailureKind, PoolLock, Request};
 use units::PoolName;
@@ -268,7 +269,7 @@ pub fn refuse_taken_target(
     pool: &PoolName,
     request: &Request,
 ) -> Result<(), Failure> {
-    let Request::Target(TargetRequest::Create { name, .. }) = request else {
+    let Request::Target(TargetRequest::Create(Create { name, .. })) = request else {
         return Ok(());
     };
     let has_it = |other: &PoolName| {

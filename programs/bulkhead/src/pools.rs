@@ -6,12 +6,8 @@ use std::time::Instant;
 
 use control::answer::{PoolStatus, Status};
 use control::operations::snapshot::list::List;
-use control::portal::PortalRequest;
 use control::replication::ReplicateRequest;
-use control::request::{
-    DiscoveryRequest, KeyRequest, NbdRequest, PoolRequest, SnapshotRequest, TargetRequest,
-    VolumeRequest,
-};
+use control::request::{KeyRequest, PoolRequest, SnapshotRequest, TargetRequest, VolumeRequest};
 use control::rescue::RescueRequest;
 use control::{Advice, Answer, Failure, FailureKind, Request, Severity};
 use units::{IscsiName, PoolName};
@@ -49,11 +45,11 @@ enum Meant<'a> {
 }
 
 fn meant(request: &Request) -> Meant<'_> {
-    use TargetRequest as Target;
-    if let Request::Snapshot(request) = request {
-        return match request.operation().covers_all_pools() {
-            true => Meant::All,
-            false => Meant::One,
+    if let Some(operation) = request.operation() {
+        return match operation.target() {
+            Some(target) => Meant::With(target),
+            None if operation.covers_all_pools() => Meant::All,
+            None => Meant::One,
         };
     }
     match request {
@@ -63,22 +59,7 @@ fn meant(request: &Request) -> Meant<'_> {
             VolumeRequest::List | VolumeRequest::Space | VolumeRequest::Rescue(RescueRequest::List),
         )
         | Request::Key(KeyRequest::Status { name: None })
-        | Request::Target(Target::List | Target::Discovery(DiscoveryRequest::Show))
-        | Request::Nbd(NbdRequest::List)
-        | Request::Portal(PortalRequest::List)
         | Request::Replicate(ReplicateRequest::List) => Meant::All,
-        Request::Target(
-            Target::Show { name }
-            | Target::Destroy { name, .. }
-            | Target::Map { name, .. }
-            | Target::Unmap { name, .. }
-            | Target::Allow { name, .. }
-            | Target::Deny { name, .. }
-            | Target::ChapSet { name, .. }
-            | Target::MutualSet { name, .. }
-            | Target::ChapShow { name }
-            | Target::ChapClear { name, .. },
-        ) => Meant::With(name),
         _ => Meant::One,
     }
 }
@@ -420,6 +401,11 @@ pub fn names(common: &Common, word: &str) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use control::operations::target::create::Create;
+    use control::operations::target::discovery::chap_clear::ChapClear;
+    use control::operations::target::show::Show;
+    use control::request::{DiscoveryRequest, NbdRequest};
+
     use super::*;
 
     fn here(served: &[&str], unserved: &[&str], left: &[&str]) -> Here {
@@ -496,16 +482,16 @@ mod tests {
         let name: IscsiName = "iqn.2026-01.org.example:a".parse().expect("a name");
         assert_eq!(meant(&Request::Status), Meant::All);
         assert_eq!(meant(&Request::Nbd(NbdRequest::List)), Meant::All);
-        let show = Request::Target(TargetRequest::Show { name: name.clone() });
+        let show = Request::Target(TargetRequest::Show(Show { name: name.clone() }));
         assert_eq!(meant(&show), Meant::With(&name));
-        let create = Request::Target(TargetRequest::Create {
+        let create = Request::Target(TargetRequest::Create(Create {
             name: name.clone(),
             portal_groups: Vec::new(),
-        });
+        }));
         assert_eq!(meant(&create), Meant::One);
         let show = Request::Target(TargetRequest::Discovery(DiscoveryRequest::Show));
         assert_eq!(meant(&show), Meant::All);
-        let clear = DiscoveryRequest::ChapClear { user: None };
+        let clear = DiscoveryRequest::ChapClear(ChapClear { user: None });
         let clear = Request::Target(TargetRequest::Discovery(clear));
         assert_eq!(meant(&clear), Meant::One);
         let identity = Request::Replicate(ReplicateRequest::Identity);

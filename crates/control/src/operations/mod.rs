@@ -6,11 +6,15 @@
 //! (`programs/bulkhead/src/operations`).
 
 mod confirmed;
+pub mod nbd;
 mod options;
+pub mod portal;
 mod route;
+pub mod secret_input;
 pub mod snapshot;
+pub mod target;
 
-use units::PoolName;
+use units::{IscsiName, PoolName};
 
 use crate::{Effect, Failure};
 
@@ -28,6 +32,11 @@ pub trait Operation {
     /// Whether it is asked of every pool that is served here where none is named.
     fn covers_all_pools(&self) -> bool {
         false
+    }
+
+    /// The target that it names, where the pool that has it is meant if none is named.
+    fn target(&self) -> Option<&IscsiName> {
+        None
     }
 
     /// Whether it opens volumes, or makes some below an encrypted parent: their keys are loaded before.
@@ -86,18 +95,25 @@ impl From<Option<PoolName>> for PoolSelector {
 }
 
 /// The requests and the commands of a noun, from the list of its verbs: each a module with a type. A verb that takes nothing
-/// over the wire stands under `bare`, a noun within the noun under `nouns`.
+/// over the wire stands under `bare`, a noun within the noun under `nouns`. A verb that has another word on the command
+/// line says it with `as`; verbs that only the command line puts into a noun within the noun stand under `groups`.
 macro_rules! noun {
     (
         $(#[doc = $about:literal])*
         $request:ident, $command:ident, $path:literal;
-        verbs { $($module:ident::$verb:ident),* $(,)? }
+        verbs { $($module:ident::$verb:ident $(as $word:literal)?),* $(,)? }
         bare { $($bare_module:ident::$bare:ident),* $(,)? }
         nouns { $($(#[doc = $noun_about:literal])* $noun_module:ident::$noun:ident($inner:ident, $inner_command:ident)),* $(,)? }
+        $(groups { $(
+            $(#[doc = $group_about:literal])* $group:ident($group_command:ident) {
+                $($group_module:ident::$group_verb:ident as $group_word:literal),* $(,)?
+            }
+        ),* $(,)? })?
     ) => {
         $(pub mod $module;)*
         $(pub mod $bare_module;)*
         $(pub mod $noun_module;)*
+        $($($(pub mod $group_module;)*)*)?
 
         $(#[doc = $about])*
         #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
@@ -105,6 +121,7 @@ macro_rules! noun {
         #[allow(missing_docs, reason = "each verb has its own")]
         pub enum $request {
             $($verb($module::$verb),)*
+            $($($($group_verb($group_module::$group_verb),)*)*)?
             $($bare,)*
             $($noun($noun_module::$inner),)*
         }
@@ -114,6 +131,7 @@ macro_rules! noun {
             pub fn operation(&self) -> &dyn $crate::operations::Operation {
                 match self {
                     $(Self::$verb(operation) => operation,)*
+                    $($($(Self::$group_verb(operation) => operation,)*)*)?
                     $(Self::$bare => &$bare_module::$bare,)*
                     $(Self::$noun(inner) => inner.operation(),)*
                 }
@@ -124,6 +142,7 @@ macro_rules! noun {
                 use $crate::operations::Verb;
                 let mut routes = Vec::new();
                 $(routes.extend(<$module::$verb>::ROUTES.iter().map(|route| (concat!($path, ".", stringify!($module)), route)));)*
+                $($($(routes.extend(<$group_module::$group_verb>::ROUTES.iter().map(|route| (concat!($path, ".", stringify!($group_module)), route)));)*)*)?
                 $(routes.extend(<$bare_module::$bare>::ROUTES.iter().map(|route| (concat!($path, ".", stringify!($bare_module)), route)));)*
                 $(routes.extend(<$noun_module::$inner>::routes());)*
                 routes
@@ -136,12 +155,19 @@ macro_rules! noun {
             }
         })*
 
+        $($($(impl From<$group_module::$group_verb> for $request {
+            fn from(operation: $group_module::$group_verb) -> Self {
+                Self::$group_verb(operation)
+            }
+        })*)*)?
+
         $(#[doc = $about])*
         #[derive(Debug, clap::Subcommand)]
         #[allow(missing_docs, reason = "each verb has its own")]
         pub enum $command {
-            $($verb(<$module::$verb as $crate::operations::Verb>::Arguments),)*
+            $($(#[command(name = $word)])? $verb(<$module::$verb as $crate::operations::Verb>::Arguments),)*
             $($bare(<$bare_module::$bare as $crate::operations::Verb>::Arguments),)*
+            $($($(#[doc = $group_about])* #[command(subcommand)] $group($group_command),)*)?
             $($(#[doc = $noun_about])* #[command(subcommand)] $noun($noun_module::$inner_command),)*
         }
 
@@ -162,6 +188,7 @@ macro_rules! noun {
                         let (pool, $bare_module::$bare) = <$bare_module::$bare>::from_arguments(arguments)?;
                         (pool, $request::$bare)
                     })*
+                    $($(Self::$group(inner) => inner.request()?,)*)?
                     $(Self::$noun(inner) => {
                         let (pool, request) = inner.request()?;
                         (pool, $request::$noun(request))
@@ -169,6 +196,27 @@ macro_rules! noun {
                 })
             }
         }
+
+        $($(
+            $(#[doc = $group_about])*
+            #[derive(Debug, clap::Subcommand)]
+            #[allow(missing_docs, reason = "each verb has its own")]
+            pub enum $group_command {
+                $(#[command(name = $group_word)] $group_verb(<$group_module::$group_verb as $crate::operations::Verb>::Arguments),)*
+            }
+
+            impl $group_command {
+                fn request(self) -> Result<($crate::operations::PoolSelector, $request), $crate::Failure> {
+                    use $crate::operations::Verb;
+                    Ok(match self {
+                        $(Self::$group_verb(arguments) => {
+                            let (pool, request) = <$group_module::$group_verb>::from_arguments(arguments)?;
+                            (pool, $request::$group_verb(request))
+                        })*
+                    })
+                }
+            }
+        )*)?
     };
 }
 use noun;

@@ -78,11 +78,6 @@ impl Access {
     }
 }
 
-/// Whether a text can be a name in a certificate: a DNS name or an address.
-pub fn is_identity(text: &str) -> bool {
-    ServerName::try_from(text).is_ok()
-}
-
 impl Client {
     fn has_identity(&self, identities: &[String]) -> bool {
         let Some(certificate) = &self.certificate else {

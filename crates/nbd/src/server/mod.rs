@@ -18,7 +18,7 @@ use serving::{
     ListenAddress, ListenError, Listener, OpenSocket, OutboundLimits, Peer, Workers,
 };
 
-pub use access::{Access, is_identity};
+pub use access::Access;
 use access::{Client, Verdict};
 pub use exports::DesiredExport;
 use exports::{Catalog, Export};

@@ -7,8 +7,7 @@ use control::request::Request;
 use units::{PoolName, VolumeName};
 
 use super::{Plan, PoolSelector};
-use crate::secret;
-use control::operations::PoolOption;
+use control::operations::{PoolOption, secret_input};
 
 /// The verbs.
 #[derive(Debug, Subcommand)]
@@ -168,7 +167,7 @@ impl NewKeyArgs {
         }
         let key = match (is_asked_for, self.key_stdin) {
             (true, _) => Some(typed(&format)?),
-            (false, true) => Some(KeyBytes::new(secret::key_from_stdin()?)),
+            (false, true) => Some(KeyBytes::new(secret_input::key_from_stdin()?)),
             (false, false) => None,
         };
         Ok(KeySettings {
@@ -188,7 +187,7 @@ fn typed(format: &str) -> Result<KeyBytes, Failure> {
     } else {
         "passphrase"
     };
-    secret::new_key_from_prompt(what).map(KeyBytes::new)
+    secret_input::new_key_from_prompt(what).map(KeyBytes::new)
 }
 
 fn ask(pool: PoolSelector, request: KeyRequest) -> Plan {
@@ -235,8 +234,8 @@ impl KeyCommand {
                     return Ok(ask(PoolSelector::Pool(pool), KeyRequest::LoadAll));
                 };
                 let key = match (prompt || location == Some(KeyLocation::Prompt), key_stdin) {
-                    (true, _) => Some(secret::key_from_prompt(&format!("key of {name}: "))?),
-                    (false, true) => Some(secret::key_from_stdin()?),
+                    (true, _) => Some(secret_input::key_from_prompt(&format!("key of {name}: "))?),
+                    (false, true) => Some(secret_input::key_from_stdin()?),
                     (false, false) => None,
                 };
                 let load = KeyRequest::Load {

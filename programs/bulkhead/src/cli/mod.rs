@@ -11,15 +11,12 @@ mod lab;
 mod layout;
 mod manual;
 mod misunderstood;
-mod nbd;
 mod pool;
-mod portal;
 mod replicate;
 mod rescue;
 mod serve;
 mod snapshot;
 mod status;
-mod target;
 mod transfer;
 pub mod values;
 mod volume;
@@ -30,6 +27,9 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 pub use control::operations::PoolSelector;
+use control::operations::nbd::NbdCommand;
+use control::operations::portal::PortalCommand;
+use control::operations::target::TargetCommand;
 use control::request::{PoolCreate, PoolRequest, Request};
 use control::transfer::TransferRequest;
 use control::{Failure, FailureKind};
@@ -51,7 +51,7 @@ pub use manual::write as manual_pages;
 pub use misunderstood::{misunderstood, without_odd_tips};
 pub use pool::MoveArgs;
 pub use rescue::RescueArgs;
-pub use serve::{ClaimsWord, NbdAddress, ServeArgs};
+pub use serve::{ClaimsWord, ServeArgs};
 pub use transfer::refuse_terminal;
 
 use crate::legs::Said;
@@ -169,13 +169,13 @@ pub enum Command {
     Snapshot(snapshot::SnapshotCommand),
     /// iSCSI targets: which volumes they show, and to whom
     #[command(subcommand)]
-    Target(target::TargetCommand),
+    Target(TargetCommand),
     /// NBD exports
     #[command(subcommand)]
-    Nbd(nbd::NbdCommand),
+    Nbd(NbdCommand),
     /// Where a pool is served: iSCSI portals and NBD addresses of its server
     #[command(subcommand)]
-    Portal(portal::PortalCommand),
+    Portal(PortalCommand),
     /// Replication of volumes to other appliances
     #[command(subcommand)]
     Replicate(replicate::ReplicateCommand),
@@ -313,9 +313,9 @@ impl Command {
             Self::Pool(command) => command.plan(),
             Self::Volume(command) => command.plan(),
             Self::Snapshot(command) => command.plan(),
-            Self::Target(command) => command.plan(),
-            Self::Nbd(command) => command.plan(),
-            Self::Portal(command) => Ok(command.plan()),
+            Self::Target(command) => ask(command.request(), Request::Target),
+            Self::Nbd(command) => ask(command.request(), Request::Nbd),
+            Self::Portal(command) => ask(command.request(), Request::Portal),
             Self::Replicate(command) => command.plan(),
             Self::Status(args) => Ok(args.plan()),
             Self::PoolServer(args) => Ok(Plan::Serve(args)),

@@ -1,13 +1,11 @@
 //! `bulkhead pool-server`
 
-use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::str::FromStr;
 use std::time::Duration;
 
 use clap::Args;
-use control::portal::{IscsiPortal, socket_address};
+use control::portal::{IscsiPortal, NbdAddress};
 use units::{ByteCount, PoolName};
 use zpool::pool::Claims;
 
@@ -154,36 +152,6 @@ impl From<ClaimsWord> for Claims {
     }
 }
 
-/// Where NBD listens.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum NbdAddress {
-    /// TCP.
-    Tcp(SocketAddr),
-    /// A Unix socket.
-    Unix(PathBuf),
-}
-
-impl fmt::Display for NbdAddress {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Tcp(address) => address.fmt(f),
-            Self::Unix(path) => write!(f, "unix:{}", path.display()),
-        }
-    }
-}
-
-impl FromStr for NbdAddress {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        match text.strip_prefix("unix:") {
-            Some("") => Err("write unix:PATH".to_owned()),
-            Some(path) => Ok(Self::Unix(path.into())),
-            None => socket_address(text).map(Self::Tcp),
-        }
-    }
-}
-
 impl ServeArgs {
     /// What is said about the previous owner.
     fn owner(&self) -> PreviousOwner {
@@ -230,19 +198,6 @@ impl ServeArgs {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn portals_and_listeners_are_read() {
-        let portal: IscsiPortal = "[::1]:0,7".parse().expect("a portal");
-        assert_eq!((portal.address.port(), portal.group), (0, 7));
-        let portal: IscsiPortal = "10.0.0.1:3260".parse().expect("a portal");
-        assert_eq!(portal.group, 1);
-        for bad in ["host:3260", "10.0.0.1:3260,0", "10.0.0.1", ":3260"] {
-            assert!(bad.parse::<IscsiPortal>().is_err(), "{bad}");
-        }
-        let unix: NbdAddress = "unix:/run/x".parse().expect("a listener");
-        assert_eq!(unix, NbdAddress::Unix("/run/x".into()));
-    }
 
     #[test]
     fn the_server_searches_the_readable_disks_and_listens_on_the_pools_addresses() {

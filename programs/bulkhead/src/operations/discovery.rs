@@ -2,7 +2,10 @@
 
 use control::answer::{DiscoveryView, Done};
 use control::exports::{ChapUsers, DISCOVERY_PROPERTY, DesiredState};
-use control::request::DiscoveryRequest;
+use control::operations::target::discovery::DiscoveryRequest;
+use control::operations::target::discovery::chap_clear::ChapClear;
+use control::operations::target::discovery::chap_set::ChapSet;
+use control::operations::target::discovery::mutual_set::MutualSet;
 use control::{Answer, Failure};
 
 use super::chap;
@@ -17,7 +20,7 @@ pub fn perform(documents: &dyn Documents, request: DiscoveryRequest) -> Result<A
             let users = kept(&pool, &*documents.all()?)?.unwrap_or_default();
             Ok(Answer::Discovery(view(pool, &users)))
         }
-        DiscoveryRequest::ChapSet { user, secret } => {
+        DiscoveryRequest::ChapSet(ChapSet { user, secret }) => {
             let known = Secrets::of(documents, DISCOVERY_PROPERTY)?;
             change(documents, |users| {
                 chap::set(users, &known, &user, &secret)?;
@@ -26,7 +29,7 @@ pub fn perform(documents: &dyn Documents, request: DiscoveryRequest) -> Result<A
                 ))
             })
         }
-        DiscoveryRequest::MutualSet { user, secret } => {
+        DiscoveryRequest::MutualSet(MutualSet { user, secret }) => {
             let known = Secrets::of(documents, DISCOVERY_PROPERTY)?;
             change(documents, |users| {
                 chap::set_mutual(users, &known, &user, &secret)?;
@@ -35,10 +38,10 @@ pub fn perform(documents: &dyn Documents, request: DiscoveryRequest) -> Result<A
                 ))
             })
         }
-        DiscoveryRequest::ChapClear { user: Some(user) } => {
+        DiscoveryRequest::ChapClear(ChapClear { user: Some(user) }) => {
             change(documents, |users| Ok(chap::clear(users, Some(&user))))
         }
-        DiscoveryRequest::ChapClear { user: None } => clear(documents),
+        DiscoveryRequest::ChapClear(ChapClear { user: None }) => clear(documents),
     }
 }
 
@@ -121,12 +124,12 @@ mod tests {
 
     fn set(user: &str, text: &str) -> DiscoveryRequest {
         let (user, secret) = (user.to_owned(), secret(text));
-        DiscoveryRequest::ChapSet { user, secret }
+        DiscoveryRequest::ChapSet(ChapSet { user, secret })
     }
 
     fn clear_of(user: Option<&str>) -> DiscoveryRequest {
         let user = user.map(str::to_owned);
-        DiscoveryRequest::ChapClear { user }
+        DiscoveryRequest::ChapClear(ChapClear { user })
     }
 
     fn changed(documents: &FakeDocuments, request: DiscoveryRequest) -> bool {
@@ -152,10 +155,10 @@ mod tests {
         assert!(!changed(&documents, set("ann", "the first secret")));
         assert!(changed(&documents, set("ann", "a newer secret")));
         assert!(changed(&documents, set("bob", "bob's own secret")));
-        let mutual = DiscoveryRequest::MutualSet {
+        let mutual = DiscoveryRequest::MutualSet(MutualSet {
             user: "tank".to_owned(),
             secret: secret("our own secret"),
-        };
+        });
         assert!(changed(&documents, mutual.clone()));
         assert!(!changed(&documents, mutual));
         let view = shown(&documents);

@@ -3,6 +3,9 @@
 
 use std::time::{Duration, Instant};
 
+use control::operations::nbd::unexport::Unexport;
+use control::operations::target::destroy::Destroy;
+use control::operations::target::unmap::Unmap;
 use control::request::{NbdRequest, Request, TargetRequest};
 use control::{Failure, FailureKind};
 use units::{IscsiName, VolumeName};
@@ -34,22 +37,22 @@ pub fn refuse(context: &Context<'_>, request: &Request) -> Result<(), Failure> {
         users.flatten().collect()
     };
     match request {
-        Request::Target(TargetRequest::Destroy { name, in_use }) if !in_use => {
+        Request::Target(TargetRequest::Destroy(Destroy { name, in_use })) if !in_use => {
             unused(&name.to_string(), || users_of(&[Used::Target(name)]))
         }
-        Request::Target(TargetRequest::Unmap {
+        Request::Target(TargetRequest::Unmap(Unmap {
             name,
             volume,
             in_use,
-        }) if !in_use => match is_shown(context, volume, name)? {
+        })) if !in_use => match is_shown(context, volume, name)? {
             true => unused(&name.to_string(), || users_of(&[Used::Target(name)])),
             false => Ok(()),
         },
-        Request::Nbd(NbdRequest::Unexport {
+        Request::Nbd(NbdRequest::Unexport(Unexport {
             volume: of,
             name,
             in_use,
-        }) if !in_use => {
+        })) if !in_use => {
             let facts = volume(context, &*context.all()?, of)?;
             let document = export_document(&facts)?;
             let meant = document.nbd.iter().filter(|export| {

@@ -2,7 +2,9 @@
 
 use control::answer::{Done, NbdView};
 use control::exports::{DesiredExport, NbdExport};
-use control::request::NbdRequest;
+use control::operations::nbd::NbdRequest;
+use control::operations::nbd::export::Export;
+use control::operations::nbd::unexport::Unexport;
 use control::{Answer, Failure, FailureKind};
 use units::VolumeName;
 
@@ -11,12 +13,12 @@ use super::documents::{Documents, desired_state, export_document, export_edits, 
 /// Performs one request.
 pub fn perform(documents: &dyn Documents, request: NbdRequest) -> Result<Answer, Failure> {
     match request {
-        NbdRequest::Export {
+        NbdRequest::Export(Export {
             volume,
             name,
             read_only,
             access,
-        } => {
+        }) => {
             let export = NbdExport {
                 name: name.unwrap_or_else(|| volume.to_string()),
                 read_only,
@@ -24,7 +26,9 @@ pub fn perform(documents: &dyn Documents, request: NbdRequest) -> Result<Answer,
             };
             export_as(documents, &volume, export)
         }
-        NbdRequest::Unexport { volume, name, .. } => unexport(documents, &volume, name.as_deref()),
+        NbdRequest::Unexport(Unexport { volume, name, .. }) => {
+            unexport(documents, &volume, name.as_deref())
+        }
         NbdRequest::List => {
             let (desired, _) = desired_state(&documents.root(), &*documents.all()?);
             Ok(Answer::Nbd(desired.nbd.values().map(view).collect()))
@@ -104,12 +108,12 @@ mod tests {
         volume: &str,
         name: Option<&str>,
     ) -> Result<Answer, Failure> {
-        let request = NbdRequest::Export {
+        let request = NbdRequest::Export(Export {
             volume: volume.parse().expect("name"),
             name: name.map(str::to_owned),
             read_only: false,
             access: AccessRule::default(),
-        };
+        });
         perform(documents, request)
     }
 

@@ -5,7 +5,18 @@ use control::exports::{
     AccessRule, DesiredTarget, IscsiMap, TargetDocument, VolumeFacts, mode_property, part_names,
     target_property,
 };
-use control::request::{TargetRequest, Who};
+use control::operations::target::allow::Allow;
+use control::operations::target::chap_clear::ChapClear;
+use control::operations::target::chap_set::ChapSet;
+use control::operations::target::chap_show::ChapShow;
+use control::operations::target::create::Create;
+use control::operations::target::deny::Deny;
+use control::operations::target::destroy::Destroy;
+use control::operations::target::map::Map;
+use control::operations::target::mutual_set::MutualSet;
+use control::operations::target::show::Show;
+use control::operations::target::unmap::Unmap;
+use control::operations::target::{TargetRequest, Who};
 use control::{Answer, Failure, FailureKind};
 use units::{IscsiName, VolumeName};
 
@@ -19,10 +30,10 @@ use super::{chap, discovery};
 /// Performs one request.
 pub fn perform(documents: &dyn Documents, request: TargetRequest) -> Result<Answer, Failure> {
     match request {
-        TargetRequest::Create {
+        TargetRequest::Create(Create {
             name,
             portal_groups,
-        } => create(documents, &name, portal_groups),
+        }) => create(documents, &name, portal_groups),
         TargetRequest::List => {
             let (desired, _) = desired_state(&documents.root(), &*documents.all()?);
             let views = desired
@@ -31,19 +42,19 @@ pub fn perform(documents: &dyn Documents, request: TargetRequest) -> Result<Answ
                 .map(|(name, target)| view(name, target));
             Ok(Answer::Targets(views.collect()))
         }
-        TargetRequest::Show { name } => {
+        TargetRequest::Show(Show { name }) => {
             let (desired, _) = desired_state(&documents.root(), &*documents.all()?);
             let target = desired.targets.get(&name).ok_or_else(|| no_target(&name))?;
             Ok(Answer::Target(Box::new(view(&name, target))))
         }
-        TargetRequest::Destroy { name, .. } => destroy(documents, &name),
-        TargetRequest::Map {
+        TargetRequest::Destroy(Destroy { name, .. }) => destroy(documents, &name),
+        TargetRequest::Map(Map {
             name,
             volume,
             lun,
             read_only,
             write_cache,
-        } => {
+        }) => {
             let place = Place {
                 target: name,
                 lun,
@@ -52,42 +63,44 @@ pub fn perform(documents: &dyn Documents, request: TargetRequest) -> Result<Answ
             };
             map(documents, &volume, place)
         }
-        TargetRequest::Unmap { name, volume, .. } => unmap(documents, &name, &volume),
-        TargetRequest::Allow { name, who } => change(documents, &name, |document| {
+        TargetRequest::Unmap(Unmap { name, volume, .. }) => unmap(documents, &name, &volume),
+        TargetRequest::Allow(Allow { name, who }) => change(documents, &name, |document| {
             allow(&name, &mut document.access, &who)?;
             Ok(format!(
                 "{name} may be used by: {}",
                 document.access.summary()
             ))
         }),
-        TargetRequest::Deny { name, who } => change(documents, &name, |document| {
+        TargetRequest::Deny(Deny { name, who }) => change(documents, &name, |document| {
             deny(&name, &mut document.access, &who)?;
             Ok(format!(
                 "{name} may be used by: {}",
                 document.access.summary()
             ))
         }),
-        TargetRequest::ChapSet { name, user, secret } => {
+        TargetRequest::ChapSet(ChapSet { name, user, secret }) => {
             let known = Secrets::of(documents, &target_property(&name))?;
             change(documents, &name, |document| {
                 chap::set(&mut document.users, &known, &user, &secret)?;
                 Ok(format!("{name} asks user {user} for its secret"))
             })
         }
-        TargetRequest::MutualSet { name, user, secret } => {
+        TargetRequest::MutualSet(MutualSet { name, user, secret }) => {
             let known = Secrets::of(documents, &target_property(&name))?;
             change(documents, &name, |document| {
                 chap::set_mutual(&mut document.users, &known, &user, &secret)?;
                 Ok(format!("{name} proves itself as user {user}"))
             })
         }
-        TargetRequest::ChapShow { name } => {
+        TargetRequest::ChapShow(ChapShow { name }) => {
             let document = existing(documents, &*documents.all()?, &name)?;
             Ok(Answer::Chap(chap::view(name, &document.users)))
         }
-        TargetRequest::ChapClear { name, user } => change(documents, &name, |document| {
-            Ok(chap::clear(&mut document.users, user.as_deref()))
-        }),
+        TargetRequest::ChapClear(ChapClear { name, user }) => {
+            change(documents, &name, |document| {
+                Ok(chap::clear(&mut document.users, user.as_deref()))
+            })
+        }
         TargetRequest::Discovery(request) => discovery::perform(documents, request),
     }
 }
@@ -411,13 +424,13 @@ mod tests {
     }
 
     fn map_at(documents: &FakeDocuments, name: &str, lun: Option<u16>) -> Result<Answer, Failure> {
-        let request = TargetRequest::Map {
+        let request = TargetRequest::Map(Map {
             name: target(),
             volume: name.parse().expect("name"),
             lun,
             read_only: false,
             write_cache: None,
-        };
+        });
         perform(documents, request)
     }
 
@@ -435,10 +448,12 @@ mod tests {
         assert!(changed(map_at(&documents, "tank/a", None)));
         assert!(!changed(map_at(&documents, "tank/a", None)));
         assert!(!changed(map_at(&documents, "tank/a", Some(0))));
-        let unmap = || TargetRequest::Unmap {
-            name: target(),
-            volume: "tank/a".parse().expect("name"),
-            in_use: false,
+        let unmap = || {
+            TargetRequest::Unmap(Unmap {
+                name: target(),
+                volume: "tank/a".parse().expect("name"),
+                in_use: false,
+            })
         };
         assert!(changed(perform(&documents, unmap())));
         assert!(!changed(perform(&documents, unmap())));
@@ -561,15 +576,19 @@ mod tests {
     #[test]
     fn a_secret_is_kept_sealed_and_is_known_again_when_it_is_set_again() {
         let documents = pool();
-        let set = |user: &str, text: &str| TargetRequest::ChapSet {
-            name: target(),
-            user: user.to_owned(),
-            secret: secret(text),
+        let set = |user: &str, text: &str| {
+            TargetRequest::ChapSet(ChapSet {
+                name: target(),
+                user: user.to_owned(),
+                secret: secret(text),
+            })
         };
-        let mutual = |text: &str| TargetRequest::MutualSet {
-            name: target(),
-            user: "tank".to_owned(),
-            secret: secret(text),
+        let mutual = |text: &str| {
+            TargetRequest::MutualSet(MutualSet {
+                name: target(),
+                user: "tank".to_owned(),
+                secret: secret(text),
+            })
         };
         assert!(changed(perform(&documents, set("ann", "the first secret"))));
         assert!(!changed(perform(
@@ -589,14 +608,14 @@ mod tests {
     #[test]
     fn no_secret_is_part_of_what_is_shown() {
         let documents = pool();
-        let set = TargetRequest::ChapSet {
+        let set = TargetRequest::ChapSet(ChapSet {
             name: target(),
             user: "ann".to_owned(),
             secret: secret("twelve chars"),
-        };
+        });
         assert!(changed(perform(&documents, set)));
         let name = target();
-        let shown = perform(&documents, TargetRequest::Show { name }).expect("shown");
+        let shown = perform(&documents, TargetRequest::Show(Show { name })).expect("shown");
         let shown = serde_json::to_string(&shown).expect("JSON");
         assert!(shown.contains("ann") && !shown.contains("secret\""));
         assert!(!shown.contains("twelve") && !shown.contains("sealed"));

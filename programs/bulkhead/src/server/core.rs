@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use api::audit::Lines;
 use control::answer::{Done, NbdView, ServerStatus, TargetView};
+use control::operations::Turn;
 use control::replication::ReplicateRequest;
 use control::request::{PoolRequest, ServerRequest, VolumeRequest};
 use control::transfer::TransferRequest;
@@ -282,6 +283,9 @@ fn goes_beside_changes(request: &Request) -> bool {
 /// Whether a request changes something, and must neither wait for others nor hold them up: it reads nothing that
 /// another could change between, or holds others off by itself where it must.
 fn must_not_wait(request: &Request) -> bool {
+    if let Some(operation) = request.operation() {
+        return matches!(operation.turn(), Turn::Beside | Turn::Resumes);
+    }
     match request {
         // Last as long as the other side likes, and keep others out for moments only.
         Request::Transfer(_) | Request::Replicate(ReplicateRequest::Run { .. }) => true,
@@ -301,6 +305,9 @@ fn must_not_wait(request: &Request) -> bool {
 
 /// Whether a request may have a suspended pool go on.
 fn resumes(request: &Request) -> bool {
+    if let Some(operation) = request.operation() {
+        return operation.turn() == Turn::Resumes;
+    }
     matches!(
         request,
         Request::Pool(PoolRequest::Clear { .. } | PoolRequest::Online { .. })

@@ -40,7 +40,7 @@ use ::serving::{
 };
 use cluster::agent::CLAIMED_LINE;
 use control::answer::{Done, ServerStatus};
-use control::portal::IscsiPortal;
+use control::portal::{IscsiPortal, NbdAddress};
 use control::server::ListenError;
 use control::{Answer, Failure, FailureKind};
 use nbd::{TlsMode, TlsSettings};
@@ -59,7 +59,7 @@ use self::rescue::Rescues;
 use self::serving::{Serving, Setup, check_tls};
 use self::shared_pool::SharedPool;
 use self::watch::Watch;
-use crate::cli::{ClaimsWord, Common, NbdAddress, ServeArgs};
+use crate::cli::{ClaimsWord, Common, ServeArgs};
 use crate::confine;
 use crate::legs;
 use crate::open;

@@ -19,7 +19,11 @@
 use std::net::SocketAddr;
 
 use control::answer::Done;
-use control::portal::{IscsiPortal, PortalRequest};
+use control::operations::portal::PortalRequest;
+use control::operations::portal::add::Add;
+use control::operations::portal::remove::Remove;
+use control::operations::portal::set::Set;
+use control::portal::IscsiPortal;
 use control::{Answer, Failure, FailureKind};
 use iscsi::DesiredPortal;
 use serving::{EarlySockets, ListenAddress, ListenError, is_here};
@@ -236,11 +240,11 @@ impl Core {
         let mut absent = Vec::new();
         let (wanted, in_use) = match request {
             PortalRequest::List => return Ok(Answer::Portals(self.serving.portals(&self.name))),
-            PortalRequest::Add {
+            PortalRequest::Add(Add {
                 iscsi,
                 nbd,
                 may_come,
-            } => {
+            }) => {
                 self.refuse_by_hand()?;
                 let wanted = before
                     .clone()
@@ -251,13 +255,13 @@ impl Core {
                 }
                 (wanted, false)
             }
-            PortalRequest::Remove { iscsi, nbd, in_use } => {
+            PortalRequest::Remove(Remove { iscsi, nbd, in_use }) => {
                 self.refuse_by_hand()?;
                 let less = Addresses::parse(&[], nbd)?;
                 absent = before.lacks(iscsi, &less);
                 (before.clone().without(iscsi, &less), *in_use)
             }
-            PortalRequest::Set { iscsi, nbd, in_use } => {
+            PortalRequest::Set(Set { iscsi, nbd, in_use }) => {
                 (Addresses::parse(iscsi, nbd)?.checked()?, *in_use)
             }
         };

@@ -4,13 +4,19 @@
 use std::io::{BufRead, BufReader, IsTerminal, Read, Write};
 use std::path::PathBuf;
 
-use control::key::KEY_BYTES_MAX;
-use control::secret::SECRET_BYTES_MAX;
-use control::{Failure, FailureKind, Secret};
-use nix::sys::termios::{LocalFlags, SetArg, tcgetattr, tcsetattr};
+use rustix::io::Errno;
+use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
 use zeroize::Zeroizing;
 
+use crate::key::KEY_BYTES_MAX;
+use crate::secret::SECRET_BYTES_MAX;
+use crate::{Failure, FailureKind, Secret};
+
 /// A key from the standard input: whatever bytes come, at most as many as a key has.
+///
+/// # Errors
+///
+/// Nothing or too much came, or it cannot be read.
 pub fn key_from_stdin() -> Result<Zeroizing<Vec<u8>>, Failure> {
     // Never moved while it grows, which would leave copies behind.
     let mut bytes = Zeroizing::new(Vec::with_capacity(KEY_BYTES_MAX + 2));
@@ -26,6 +32,10 @@ pub fn key_from_stdin() -> Result<Zeroizing<Vec<u8>>, Failure> {
 }
 
 /// A key that is typed: one line.
+///
+/// # Errors
+///
+/// There is no terminal, or it cannot be read.
 pub fn key_from_prompt(question: &str) -> Result<Zeroizing<Vec<u8>>, Failure> {
     key_of(prompt(question, KEY_BYTES_MAX)?)
 }
@@ -39,6 +49,10 @@ fn key_of(line: Option<Zeroizing<String>>) -> Result<Zeroizing<Vec<u8>>, Failure
 }
 
 /// A new key that is typed.
+///
+/// # Errors
+///
+/// There is no terminal, it cannot be read, or the two lines differ.
 pub fn new_key_from_prompt(what: &str) -> Result<Zeroizing<Vec<u8>>, Failure> {
     key_of(twice(what, KEY_BYTES_MAX)?)
 }
@@ -55,12 +69,20 @@ pub enum SecretSource {
 }
 
 /// Reads and checks a new secret.
+///
+/// # Errors
+///
+/// It cannot be read, or CHAP does not take it.
 pub fn read(source: &SecretSource) -> Result<Secret, Failure> {
     let text = read_line(source, "secret")?;
     Secret::new(text.to_string()).map_err(|error| Failure::usage(error.to_string()))
 }
 
 /// Reads a line that nobody else should see: a new secret, or a new password, as `what` says.
+///
+/// # Errors
+///
+/// It cannot be read, or was typed in two ways.
 pub fn read_line(source: &SecretSource, what: &str) -> Result<Zeroizing<String>, Failure> {
     let line = match source {
         SecretSource::File(path) => {
@@ -114,16 +136,16 @@ fn prompt(question: &str, bytes_max: usize) -> Result<Option<Zeroizing<String>>,
     if !input.is_terminal() {
         return Ok(None);
     }
-    let failed = |error: nix::Error| unreadable(error.into());
+    let failed = |error: Errno| unreadable(error.into());
     let before = tcgetattr(&input).map_err(failed)?;
     let mut silent = before.clone();
-    silent.local_flags.remove(LocalFlags::ECHO);
+    silent.local_modes.remove(LocalModes::ECHO);
     // Before it asks: what is typed at once is neither shown nor thrown away.
-    tcsetattr(&input, SetArg::TCSAFLUSH, &silent).map_err(failed)?;
+    tcsetattr(&input, OptionalActions::Flush, &silent).map_err(failed)?;
     let mut screen = std::io::stderr();
     let _ = write!(screen, "{question}");
     let line = first_line(input.lock(), bytes_max);
-    tcsetattr(&input, SetArg::TCSAFLUSH, &before).map_err(failed)?;
+    tcsetattr(&input, OptionalActions::Flush, &before).map_err(failed)?;
     let _ = writeln!(screen);
     line.map(Some).map_err(unreadable)
 }

@@ -1,0 +1,11 @@
+//! NBD exports.
+
+use super::noun;
+
+noun! {
+    /// Requests about NBD exports.
+    NbdRequest, NbdCommand, "nbd";
+    verbs { export::Export, unexport::Unexport }
+    bare { list::List }
+    nouns {}
+}

@@ -1,0 +1,55 @@
+//! `nbd unexport`
+
+use clap::Args;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use units::{PoolName, VolumeName};
+
+use crate::answer::Done;
+use crate::operations::{Least, Operation, PoolSelector, Route, Source, Verb, schema_of};
+use crate::{Effect, Failure};
+
+/// Stop offering a volume
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema, Args)]
+#[command(visible_alias = "rm", after_help = "Example:\n  bulkhead nbd unexport tank/vm0")]
+pub struct Unexport {
+    /// The volume
+    pub volume: VolumeName,
+    /// Only the export of this name
+    #[arg(long)]
+    pub name: Option<String>,
+    /// Even though clients are connected: their connections end
+    #[arg(long)]
+    #[serde(default)]
+    pub in_use: bool,
+}
+
+impl Operation for Unexport {
+    fn effect(&self, _: &PoolName) -> Effect {
+        let Self {
+            volume: _,
+            name: _,
+            in_use: _,
+        } = self;
+        Effect::Change
+    }
+}
+
+impl Verb for Unexport {
+    type Arguments = Self;
+    const ROUTES: &'static [Route] = &[Route::delete(
+        "/pools/{pool}/nbd/{volume}",
+        "Offer a volume no more",
+        schema_of::<Done>,
+        Least::Change,
+    )
+    .with(&[
+        ("volume", Source::Volume),
+        ("name", Source::Query("null")),
+        ("in_use", Source::Query("false")),
+    ])];
+
+    fn from_arguments(arguments: Self) -> Result<(PoolSelector, Self), Failure> {
+        Ok((PoolSelector::Pool(arguments.volume.pool()), arguments))
+    }
+}

@@ -1,0 +1,79 @@
+//! `portal remove`
+
+use std::net::SocketAddr;
+
+use clap::Args;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use units::PoolName;
+
+use super::Change;
+use crate::answer::Done;
+use crate::operations::{Least, Operation, PoolSelector, Route, Source, Verb, schema_of};
+use crate::{Effect, Failure};
+
+/// Listen here no more.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Remove {
+    /// Portals of iSCSI.
+    #[serde(default)]
+    pub iscsi: Vec<SocketAddr>,
+    /// Addresses of NBD.
+    #[serde(default)]
+    pub nbd: Vec<String>,
+    /// Even though clients came in by them: their sessions end.
+    #[serde(default)]
+    pub in_use: bool,
+}
+
+impl Operation for Remove {
+    /// It says from which networks the machine can be reached.
+    fn effect(&self, _: &PoolName) -> Effect {
+        let Self {
+            iscsi: _,
+            nbd: _,
+            in_use: _,
+        } = self;
+        Effect::Govern
+    }
+}
+
+const EXAMPLES: &str = "Examples:
+  bulkhead portal remove tank --iscsi 10.1.0.1:3260
+  bulkhead portal remove tank --nbd 10.1.0.1:10809 --in-use
+
+The next start of the server goes by its own options --iscsi and --nbd: take the address out there, too.";
+
+/// Serve a pool at an address no more; the others go on
+#[derive(Debug, Args)]
+#[command(visible_alias = "rm", after_help = EXAMPLES)]
+pub struct Arguments {
+    #[command(flatten)]
+    change: Change,
+}
+
+impl Verb for Remove {
+    type Arguments = Arguments;
+    const ROUTES: &'static [Route] = &[Route::post(
+        "/pools/{pool}/portals/remove",
+        "Serve the pool at these addresses no more",
+        schema_of::<Done>,
+        Least::Govern,
+    )
+    .with(&[
+        ("iscsi", Source::Default("[]")),
+        ("nbd", Source::Default("[]")),
+        ("in_use", Source::Default("false")),
+    ])];
+
+    fn from_arguments(arguments: Arguments) -> Result<(PoolSelector, Self), Failure> {
+        let Change {
+            pool,
+            places,
+            in_use,
+        } = arguments.change;
+        let (portals, nbd) = places.told();
+        let iscsi = portals.iter().map(|portal| portal.address).collect();
+        Ok((pool.into(), Self { iscsi, nbd, in_use }))
+    }
+}

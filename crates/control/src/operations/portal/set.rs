@@ -1,0 +1,64 @@
+//! `portal set`
+
+use clap::Args;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use units::PoolName;
+
+use super::Change;
+use crate::operations::{Operation, PoolSelector, Verb};
+use crate::portal::IscsiPortal;
+use crate::{Effect, Failure};
+
+/// Listen here, and nowhere else. Addresses may come later, with a takeover.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Set {
+    /// Portals of iSCSI.
+    #[serde(default)]
+    pub iscsi: Vec<IscsiPortal>,
+    /// Addresses of NBD.
+    #[serde(default)]
+    pub nbd: Vec<String>,
+    /// Even though clients came in by what goes: their sessions end.
+    #[serde(default)]
+    pub in_use: bool,
+}
+
+impl Operation for Set {
+    /// It says from which networks the machine can be reached.
+    fn effect(&self, _: &PoolName) -> Effect {
+        let Self {
+            iscsi: _,
+            nbd: _,
+            in_use: _,
+        } = self;
+        Effect::Govern
+    }
+}
+
+const EXAMPLES: &str = "Example:
+  bulkhead portal set tank --iscsi 10.0.0.1:3260,1 --iscsi 10.1.0.1:3260,2 --nbd 10.0.0.1:10809
+
+`bulkhead appliance apply` does this where a pool is served.";
+
+/// Serve a pool at these addresses and no others, which this machine may not have yet
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Arguments {
+    #[command(flatten)]
+    change: Change,
+}
+
+impl Verb for Set {
+    type Arguments = Arguments;
+
+    fn from_arguments(arguments: Arguments) -> Result<(PoolSelector, Self), Failure> {
+        let Change {
+            pool,
+            places,
+            in_use,
+        } = arguments.change;
+        let (iscsi, nbd) = places.told();
+        Ok((pool.into(), Self { iscsi, nbd, in_use }))
+    }
+}

@@ -1,0 +1,62 @@
+//! `target allow`
+
+use clap::Args;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use units::{IscsiName, PoolName};
+
+use super::{WhichTarget, Who, WhoOptions};
+use crate::operations::{Operation, PoolSelector, Verb};
+use crate::{Effect, Failure};
+
+/// Add to the access rule of a target.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Allow {
+    /// Target.
+    pub name: IscsiName,
+    /// Who.
+    pub who: Who,
+}
+
+impl Operation for Allow {
+    fn effect(&self, _: &PoolName) -> Effect {
+        let Self { name: _, who: _ } = self;
+        Effect::Change
+    }
+
+    fn target(&self) -> Option<&IscsiName> {
+        Some(&self.name)
+    }
+}
+
+const EXAMPLES: &str = "Examples:
+  bulkhead target allow iqn.2026-01.org.example:tank --initiator iqn.1993-08.org.debian:01:abc
+  bulkhead target allow iqn.2026-01.org.example:tank --network 10.0.0.0/24
+  bulkhead target allow iqn.2026-01.org.example:tank --everyone
+  bulkhead target allow iqn.2026-01.org.example:tank --network 10.0.0.0/24 --instead-of-everyone";
+
+/// Let initiators use a target
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Arguments {
+    #[command(flatten)]
+    target: WhichTarget,
+    #[command(flatten)]
+    who: WhoOptions,
+    /// Where everyone is let in: only those that are named from now on
+    #[arg(long, conflicts_with = "everyone")]
+    instead_of_everyone: bool,
+}
+
+impl Verb for Allow {
+    type Arguments = Arguments;
+
+    fn from_arguments(arguments: Arguments) -> Result<(PoolSelector, Self), Failure> {
+        let (pool, name) = arguments.target.told();
+        let who = Who {
+            instead_of_everyone: arguments.instead_of_everyone,
+            ..arguments.who.into()
+        };
+        Ok((pool, Self { name, who }))
+    }
+}

@@ -1,0 +1,68 @@
+//! `target chap set`
+
+use clap::Args;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use units::{IscsiName, PoolName};
+
+use super::{ChapOptions, WhichTarget};
+use crate::answer::Done;
+use crate::operations::{Least, Operation, PoolSelector, Route, Source, Verb, schema_of};
+use crate::{Effect, Failure, Secret};
+
+/// Ask initiators for a name and a secret.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ChapSet {
+    /// Target.
+    pub name: IscsiName,
+    /// The initiator's user name.
+    pub user: String,
+    /// Its secret.
+    pub secret: Secret,
+}
+
+impl Operation for ChapSet {
+    fn effect(&self, _: &PoolName) -> Effect {
+        let Self {
+            name: _,
+            user: _,
+            secret: _,
+        } = self;
+        Effect::Change
+    }
+
+    fn target(&self) -> Option<&IscsiName> {
+        Some(&self.name)
+    }
+}
+
+const EXAMPLES: &str = "Examples:
+  bulkhead target chap set iqn.2026-01.org.example:tank --user ann
+  bulkhead target chap set iqn.2026-01.org.example:tank --user ann --secret-file /root/ann.secret";
+
+/// Ask initiators for a user name and a secret; the secret is never an argument
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Arguments {
+    #[command(flatten)]
+    target: WhichTarget,
+    #[command(flatten)]
+    chap: ChapOptions,
+}
+
+impl Verb for ChapSet {
+    type Arguments = Arguments;
+    const ROUTES: &'static [Route] = &[Route::post(
+        "/pools/{pool}/targets/{target}/chap",
+        "Ask initiators for a name and a secret",
+        schema_of::<Done>,
+        Least::Change,
+    )
+    .with(&[("name", Source::Target)])];
+
+    fn from_arguments(arguments: Arguments) -> Result<(PoolSelector, Self), Failure> {
+        let (pool, name) = arguments.target.told();
+        let (user, secret) = arguments.chap.read()?;
+        Ok((pool, Self { name, user, secret }))
+    }
+}

@@ -1,0 +1,49 @@
+//! `target chap show`
+
+use clap::Args;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use units::{IscsiName, PoolName};
+
+use super::WhichTarget;
+use crate::operations::{Operation, PoolSelector, Turn, Verb};
+use crate::{Effect, Failure};
+
+/// Who is asked for a secret, and whether the target proves itself.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ChapShow {
+    /// Target.
+    pub name: IscsiName,
+}
+
+impl Operation for ChapShow {
+    fn effect(&self, _: &PoolName) -> Effect {
+        let Self { name: _ } = self;
+        Effect::Look
+    }
+
+    fn turn(&self) -> Turn {
+        Turn::Looks
+    }
+
+    fn target(&self) -> Option<&IscsiName> {
+        Some(&self.name)
+    }
+}
+
+/// Show the users, without their secrets, and whether the target proves itself
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  bulkhead target chap show iqn.2026-01.org.example:tank")]
+pub struct Arguments {
+    #[command(flatten)]
+    target: WhichTarget,
+}
+
+impl Verb for ChapShow {
+    type Arguments = Arguments;
+
+    fn from_arguments(arguments: Arguments) -> Result<(PoolSelector, Self), Failure> {
+        let (pool, name) = arguments.target.told();
+        Ok((pool, Self { name }))
+    }
+}

@@ -1,0 +1,52 @@
+//! `target deny`
+
+use clap::Args;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use units::{IscsiName, PoolName};
+
+use super::{WhichTarget, Who, WhoOptions};
+use crate::operations::{Operation, PoolSelector, Verb};
+use crate::{Effect, Failure};
+
+/// Take from the access rule of a target. Sessions that it covered end.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Deny {
+    /// Target.
+    pub name: IscsiName,
+    /// Who.
+    pub who: Who,
+}
+
+impl Operation for Deny {
+    fn effect(&self, _: &PoolName) -> Effect {
+        let Self { name: _, who: _ } = self;
+        Effect::Change
+    }
+
+    fn target(&self) -> Option<&IscsiName> {
+        Some(&self.name)
+    }
+}
+
+/// Stop letting initiators use a target
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Example:\n  bulkhead target deny iqn.2026-01.org.example:tank --everyone"
+)]
+pub struct Arguments {
+    #[command(flatten)]
+    target: WhichTarget,
+    #[command(flatten)]
+    who: WhoOptions,
+}
+
+impl Verb for Deny {
+    type Arguments = Arguments;
+
+    fn from_arguments(arguments: Arguments) -> Result<(PoolSelector, Self), Failure> {
+        let (pool, name) = arguments.target.told();
+        let who = arguments.who.into();
+        Ok((pool, Self { name, who }))
+    }
+}

@@ -1,0 +1,63 @@
+//! `target destroy`
+
+use clap::Args;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use units::{IscsiName, PoolName};
+
+use super::WhichTarget;
+use crate::answer::Done;
+use crate::operations::{Least, Operation, PoolSelector, Route, Source, Verb, schema_of};
+use crate::{Effect, Failure};
+
+/// Remove a target and the maps of its volumes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Destroy {
+    /// Which.
+    pub name: IscsiName,
+    /// Even though initiators are connected: their sessions end.
+    #[serde(default)]
+    pub in_use: bool,
+}
+
+impl Operation for Destroy {
+    fn effect(&self, _: &PoolName) -> Effect {
+        let Self { name, in_use: _ } = self;
+        Effect::Destroy(vec![name.to_string()])
+    }
+
+    fn target(&self) -> Option<&IscsiName> {
+        Some(&self.name)
+    }
+}
+
+/// Remove a target; its volumes stay
+#[derive(Debug, Args)]
+#[command(
+    visible_alias = "rm",
+    after_help = "Example:\n  bulkhead target destroy iqn.2026-01.org.example:tank"
+)]
+pub struct Arguments {
+    #[command(flatten)]
+    target: WhichTarget,
+    /// Even though initiators are connected: their sessions end
+    #[arg(long)]
+    in_use: bool,
+}
+
+impl Verb for Destroy {
+    type Arguments = Arguments;
+    const ROUTES: &'static [Route] = &[Route::delete(
+        "/pools/{pool}/targets/{target}",
+        "Remove a target; its name confirms",
+        schema_of::<Done>,
+        Least::Govern,
+    )
+    .with(&[("name", Source::Target), ("in_use", Source::Query("false"))])];
+
+    fn from_arguments(arguments: Arguments) -> Result<(PoolSelector, Self), Failure> {
+        let (pool, name) = arguments.target.told();
+        let in_use = arguments.in_use;
+        Ok((pool, Self { name, in_use }))
+    }
+}

@@ -1,0 +1,56 @@
+//! `target discovery set`
+
+use clap::Args;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use units::PoolName;
+
+use super::ChapOptions;
+use crate::answer::Done;
+use crate::operations::{Least, Operation, PoolSelector, Route, Verb, WhichPool, schema_of};
+use crate::{Effect, Failure, Secret};
+
+/// Ask initiators for a name and a secret.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ChapSet {
+    /// The initiator's user name.
+    pub user: String,
+    /// Its secret.
+    pub secret: Secret,
+}
+
+impl Operation for ChapSet {
+    fn effect(&self, _: &PoolName) -> Effect {
+        let Self { user: _, secret: _ } = self;
+        Effect::Change
+    }
+}
+
+const EXAMPLES: &str = "Examples:
+  bulkhead target discovery set tank --user finder
+  bulkhead target discovery set tank --user finder --secret-file /root/finder.secret";
+
+/// Ask whoever asks for targets for a user name and a secret; the secret is never an argument
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Arguments {
+    #[command(flatten)]
+    pool: WhichPool,
+    #[command(flatten)]
+    chap: ChapOptions,
+}
+
+impl Verb for ChapSet {
+    type Arguments = Arguments;
+    const ROUTES: &'static [Route] = &[Route::post(
+        "/pools/{pool}/discovery/chap",
+        "Ask whoever asks for targets for a name and a secret",
+        schema_of::<Done>,
+        Least::Change,
+    )];
+
+    fn from_arguments(arguments: Arguments) -> Result<(PoolSelector, Self), Failure> {
+        let (user, secret) = arguments.chap.read()?;
+        Ok((arguments.pool.into(), Self { user, secret }))
+    }
+}

@@ -1,0 +1,55 @@
+//! `target discovery mutual`
+
+use clap::Args;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use units::PoolName;
+
+use super::ChapOptions;
+use crate::answer::Done;
+use crate::operations::{Least, Operation, PoolSelector, Route, Verb, WhichPool, schema_of};
+use crate::{Effect, Failure, Secret};
+
+/// Answer the challenges of initiators that want proof, too.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct MutualSet {
+    /// Our user name.
+    pub user: String,
+    /// Its secret, unlike any initiator's.
+    pub secret: Secret,
+}
+
+impl Operation for MutualSet {
+    fn effect(&self, _: &PoolName) -> Effect {
+        let Self { user: _, secret: _ } = self;
+        Effect::Change
+    }
+}
+
+const EXAMPLES: &str = "Example:
+  bulkhead target discovery mutual tank --user tank --secret-file /root/tank.secret";
+
+/// Prove the server to initiators that ask (mutual CHAP)
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Arguments {
+    #[command(flatten)]
+    pool: WhichPool,
+    #[command(flatten)]
+    chap: ChapOptions,
+}
+
+impl Verb for MutualSet {
+    type Arguments = Arguments;
+    const ROUTES: &'static [Route] = &[Route::post(
+        "/pools/{pool}/discovery/mutual",
+        "Prove the server to whoever asks for targets",
+        schema_of::<Done>,
+        Least::Change,
+    )];
+
+    fn from_arguments(arguments: Arguments) -> Result<(PoolSelector, Self), Failure> {
+        let (user, secret) = arguments.chap.read()?;
+        Ok((arguments.pool.into(), Self { user, secret }))
+    }
+}

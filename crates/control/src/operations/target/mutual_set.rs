@@ -1,0 +1,68 @@
+//! `target chap mutual`
+
+use clap::Args;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use units::{IscsiName, PoolName};
+
+use super::{ChapOptions, WhichTarget};
+use crate::answer::Done;
+use crate::operations::{Least, Operation, PoolSelector, Route, Source, Verb, schema_of};
+use crate::{Effect, Failure, Secret};
+
+/// Answer the challenges of initiators that want the target to prove itself.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct MutualSet {
+    /// Target.
+    pub name: IscsiName,
+    /// The target's user name.
+    pub user: String,
+    /// Its secret, unlike any initiator's.
+    pub secret: Secret,
+}
+
+impl Operation for MutualSet {
+    fn effect(&self, _: &PoolName) -> Effect {
+        let Self {
+            name: _,
+            user: _,
+            secret: _,
+        } = self;
+        Effect::Change
+    }
+
+    fn target(&self) -> Option<&IscsiName> {
+        Some(&self.name)
+    }
+}
+
+const EXAMPLES: &str = "Example:
+  bulkhead target chap mutual iqn.2026-01.org.example:tank --user tank \\
+      --secret-file /root/tank.secret";
+
+/// Prove the target to initiators that ask (mutual CHAP)
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Arguments {
+    #[command(flatten)]
+    target: WhichTarget,
+    #[command(flatten)]
+    chap: ChapOptions,
+}
+
+impl Verb for MutualSet {
+    type Arguments = Arguments;
+    const ROUTES: &'static [Route] = &[Route::post(
+        "/pools/{pool}/targets/{target}/mutual",
+        "Prove the target to initiators",
+        schema_of::<Done>,
+        Least::Change,
+    )
+    .with(&[("name", Source::Target)])];
+
+    fn from_arguments(arguments: Arguments) -> Result<(PoolSelector, Self), Failure> {
+        let (pool, name) = arguments.target.told();
+        let (user, secret) = arguments.chap.read()?;
+        Ok((pool, Self { name, user, secret }))
+    }
+}

@@ -1,0 +1,55 @@
+//! `target show`
+
+use clap::Args;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use units::{IscsiName, PoolName};
+
+use super::WhichTarget;
+use crate::answer::TargetView;
+use crate::operations::{Operation, PoolSelector, Route, Source, Turn, Verb, schema_of};
+use crate::{Effect, Failure};
+
+/// One target in detail.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Show {
+    /// Which.
+    pub name: IscsiName,
+}
+
+impl Operation for Show {
+    fn effect(&self, _: &PoolName) -> Effect {
+        let Self { name: _ } = self;
+        Effect::Look
+    }
+
+    fn turn(&self) -> Turn {
+        Turn::Looks
+    }
+
+    fn target(&self) -> Option<&IscsiName> {
+        Some(&self.name)
+    }
+}
+
+/// Show one target
+#[derive(Debug, Args)]
+pub struct Arguments {
+    #[command(flatten)]
+    target: WhichTarget,
+}
+
+impl Verb for Show {
+    type Arguments = Arguments;
+    const ROUTES: &'static [Route] = &[Route::get(
+        "/pools/{pool}/targets/{target}",
+        "A target with its units and sessions",
+        schema_of::<TargetView>,
+    )
+    .with(&[("name", Source::Target)])];
+
+    fn from_arguments(arguments: Arguments) -> Result<(PoolSelector, Self), Failure> {
+        let (pool, name) = arguments.target.told();
+        Ok((pool, Self { name }))
+    }
+}

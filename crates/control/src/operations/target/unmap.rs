@@ -1,0 +1,57 @@
+//! `target unmap`
+
+use clap::Args;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use units::{IscsiName, PoolName, VolumeName};
+
+use crate::answer::Done;
+use crate::operations::{Least, Operation, PoolSelector, Route, Source, Verb, schema_of};
+use crate::{Effect, Failure};
+
+/// Take a volume out of a target
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema, Args)]
+#[command(
+    after_help = "Example:\n  bulkhead target unmap iqn.2026-01.org.example:tank tank/vm0"
+)]
+pub struct Unmap {
+    /// The target's name
+    #[arg(value_name = "TARGET")]
+    pub name: IscsiName,
+    /// The volume
+    pub volume: VolumeName,
+    /// Even though initiators are connected: the unit vanishes under them
+    #[arg(long)]
+    #[serde(default)]
+    pub in_use: bool,
+}
+
+impl Operation for Unmap {
+    fn effect(&self, _: &PoolName) -> Effect {
+        let Self {
+            name: _,
+            volume: _,
+            in_use: _,
+        } = self;
+        Effect::Change
+    }
+
+    fn target(&self) -> Option<&IscsiName> {
+        Some(&self.name)
+    }
+}
+
+impl Verb for Unmap {
+    type Arguments = Self;
+    const ROUTES: &'static [Route] = &[Route::post(
+        "/pools/{pool}/targets/{target}/unmap",
+        "Undo a map",
+        schema_of::<Done>,
+        Least::Change,
+    )
+    .with(&[("name", Source::Target), ("in_use", Source::Default("false"))])];
+
+    fn from_arguments(arguments: Self) -> Result<(PoolSelector, Self), Failure> {
+        Ok((PoolSelector::Pool(arguments.volume.pool()), arguments))
+    }
+}
