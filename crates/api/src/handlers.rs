@@ -6,6 +6,9 @@ use control::answer::Done;
 use control::operations::target::allow::Allow;
 use control::operations::target::deny::Deny;
 use control::operations::target::{TargetRequest, Who};
+use control::operations::volume::rename::Rename;
+use control::operations::volume::resize::Resize;
+use control::operations::volume::set::Set;
 use control::request::{PoolCreate, Properties, VolumeRequest};
 use control::{Answer, Failure, FailureKind, Request};
 use schemars::JsonSchema;
@@ -486,21 +489,22 @@ pub(crate) fn change_volume(api: &Api, call: &Call) -> Result<Reply, Failure> {
         .map_err(|error: units::NameError| Failure::usage(error.to_string()))?;
     let mut requests = Vec::new();
     if let Some(size) = change.size {
-        requests.push(VolumeRequest::Resize {
+        let resize = Resize {
             name: name.clone(),
             size,
             allow_shrink: change.allow_shrink,
-        });
+        };
+        requests.push(VolumeRequest::Resize(resize));
     }
     if !change.properties.is_empty() {
-        requests.push(VolumeRequest::Set {
+        requests.push(VolumeRequest::Set(Set {
             name: path,
             properties: change.properties,
-        });
+        }));
     }
     // Last: the others know the volume by its old name.
     if let Some(to) = change.name {
-        requests.push(VolumeRequest::Rename { from: name, to });
+        requests.push(VolumeRequest::Rename(Rename { from: name, to }));
     }
     ask_all(api, call, requests.into_iter().map(Request::Volume))
 }

@@ -4,15 +4,15 @@
 
 use std::sync::LazyLock;
 
-use control::answer::{Done, Event, ReplacementView, Status, VolumeView};
-use control::key::KeyView;
+use control::answer::{Done, Event, ReplacementView, Status};
+use control::operations::key::KeyRequest;
 use control::operations::nbd::NbdRequest;
 use control::operations::portal::PortalRequest;
 use control::operations::snapshot::SnapshotRequest;
 use control::operations::target::{TargetRequest, Who};
+use control::operations::volume::VolumeRequest;
 use control::operations::{Least, Method, schema_of as of};
 use control::replication::ReplicationView;
-use control::rescue::RescueView;
 use control::{Answer, Failure};
 use schemars::Schema;
 use schemars::generate::SchemaGenerator;
@@ -242,13 +242,14 @@ const ALL: Option<Role> = Some(ADMIN);
 use Input::{Nothing, Strictly, Type};
 use Source::{Default as D, Query as Q};
 
-const VOLUME: (&str, Source) = ("name", Source::Volume);
 const FALSE: &str = "false";
 const NULL: &str = "null";
 
 /// Everything.
 pub static ROUTES: LazyLock<Vec<Route>> = LazyLock::new(|| {
     let of_operations = [
+        VolumeRequest::routes(),
+        KeyRequest::routes(),
         SnapshotRequest::routes(),
         TargetRequest::routes(),
         PortalRequest::routes(),
@@ -316,21 +317,7 @@ fn others() -> Vec<Route> {
     ask("POST", "/pools/{pool}/add", "Widen the pool; with `overwrite` the paths of the new devices confirm", DONE, ADMIN, "pool.add", &[]).taking(LISTS_BYTES_MAX),
     ask("POST", "/pools/{pool}/remove", "Evacuate and remove a device; its path confirms", DONE, ADMIN, "pool.remove", &[]),
     ask("GET", "/pools/{pool}/events", "What happened to the pool", of::<Vec<Event>>, READ, "pool.events", &[("after", Q(NULL))]),
-    // Volumes.
-    ask("GET", "/pools/{pool}/volumes", "Volumes", of::<Vec<VolumeView>>, READ, "volume.list", &[]),
-    ask("POST", "/pools/{pool}/volumes", "Make a volume", DONE, DAILY, "volume.create", &[
-        ("block_size", D(NULL)), ("sparse", D(FALSE)), ("properties", D("{}")), ("parents", D(FALSE)), ("exist_ok", D(FALSE))]),
-    ask("GET", "/pools/{pool}/volumes/{volume}", "A volume", of::<VolumeView>, READ, "volume.show", &[VOLUME]),
     head("PATCH", "/pools/{pool}/volumes/{volume}", "Resize, rename or set properties; with `allow_shrink` the name confirms", Type(of::<h::VolumeChange>), DONE, WORK, h::change_volume),
-    ask("DELETE", "/pools/{pool}/volumes/{volume}", "Destroy a volume; its name confirms", DONE, ADMIN, "volume.destroy", &[
-        VOLUME, ("recursive", Q(FALSE)), ("exported", Q(FALSE))]),
-    // Snapshots.
-    ask("GET", "/pools/{pool}/keys", "Keys of encrypted volumes, and whether they are loaded", of::<Vec<KeyView>>, READ, "key.status", &[("name", Q(NULL))]),
-    // A second look at a volume.
-    ask("GET", "/pools/{pool}/rescues", "Volumes that somebody takes a second look at", of::<Vec<RescueView>>, READ, "volume.rescue.list", &[]),
-    ask("POST", "/pools/{pool}/rescues", "Open a volume that is not in use, or a snapshot, at a socket of the head", of::<RescueView>, ADMIN, "volume.rescue.begin", &[
-        ("snapshot", D(NULL)), ("writable", D(FALSE)), ("lease", D(NULL))]),
-    ask("DELETE", "/pools/{pool}/rescues/{volume}", "End it", DONE, ADMIN, "volume.rescue.end", &[("volume", Source::Volume)]),
     // To another appliance.
     ask("GET", "/pools/{pool}/replication", "What is replicated, how far behind it is, and who may replicate into the pool", of::<ReplicationView>, READ, "replicate.list", &[]),
     ask("POST", "/pools/{pool}/replication/identity", "The same, after a certificate was made for the pool if it has none", of::<ReplicationView>, ADMIN, "replicate.identity", &[]),

@@ -6,13 +6,9 @@ use std::path::{Path, PathBuf};
 
 use units::PoolName;
 
-use crate::key::{KeyLocation, KeyRequest, KeySettings};
+use crate::key::KeyLocation;
 use crate::replication::{Peer, ReplicateRequest};
-use crate::request::{
-    DeviceGroup, PoolCreate, PoolRequest, Properties, Request, ServerRequest, VolumeCreate,
-    VolumeRequest,
-};
-use crate::rescue::{RescueBegin, RescueRequest};
+use crate::request::{DeviceGroup, PoolCreate, PoolRequest, Properties, Request, ServerRequest};
 use crate::transfer::{ReceiveRequest, TransferRequest};
 
 /// What a request does.
@@ -40,14 +36,14 @@ const GOVERNED_PROPERTIES: &[&str] = &[
     "pbkdf2iters",
 ];
 
-fn change_unless(governs: bool) -> Effect {
+pub(crate) fn change_unless(governs: bool) -> Effect {
     match governs {
         true => Effect::Govern,
         false => Effect::Change,
     }
 }
 
-fn governs<'a>(mut properties: impl Iterator<Item = &'a String>) -> bool {
+pub(crate) fn governs<'a>(mut properties: impl Iterator<Item = &'a String>) -> bool {
     properties.any(|name| GOVERNED_PROPERTIES.contains(&name.as_str()))
 }
 
@@ -72,7 +68,7 @@ fn grows(groups: &[DeviceGroup], overwrite: bool) -> Effect {
 }
 
 /// A program gets the words that the request names.
-fn runs_a_program(location: &KeyLocation) -> bool {
+pub(crate) fn runs_a_program(location: &KeyLocation) -> bool {
     match location {
         KeyLocation::Command(_) => true,
         KeyLocation::Prompt | KeyLocation::File(_) => false,
@@ -85,8 +81,8 @@ impl Request {
         match self {
             Self::Status => Effect::Look,
             Self::Pool(request) => request.effect(pool),
-            Self::Volume(request) => request.effect(),
-            Self::Key(request) => request.effect(),
+            Self::Volume(request) => request.operation().effect(pool),
+            Self::Key(request) => request.operation().effect(pool),
             Self::Snapshot(request) => request.operation().effect(pool),
             Self::Target(request) => request.operation().effect(pool),
             Self::Nbd(request) => request.operation().effect(pool),
@@ -170,103 +166,8 @@ impl PoolRequest {
     }
 }
 
-impl VolumeCreate {
-    fn effect(&self) -> Effect {
-        let Self {
-            name: _,
-            size: _,
-            block_size: _,
-            sparse: _,
-            properties,
-            parents: _,
-            exist_ok: _,
-            key,
-        } = self;
-        let runs = key.as_ref().is_some_and(|desired| {
-            let KeySettings {
-                encryption: _,
-                format: _,
-                iterations: _,
-                location,
-                key: _,
-            } = desired;
-            runs_a_program(location)
-        });
-        change_unless(runs || governs(properties.keys()))
-    }
-}
-
-impl VolumeRequest {
-    fn effect(&self) -> Effect {
-        match self {
-            Self::List | Self::Space | Self::Show { name: _ } | Self::Get { name: _, names: _ } => {
-                Effect::Look
-            }
-            Self::Create(create) => create.effect(),
-            Self::Resize {
-                name,
-                size: _,
-                allow_shrink,
-            } => match allow_shrink {
-                true => Effect::Destroy(vec![name.to_string()]),
-                false => Effect::Change,
-            },
-            Self::Destroy {
-                name,
-                recursive: _,
-                exported: _,
-            } => Effect::Destroy(vec![name.to_string()]),
-            Self::DiscardLog { name } => Effect::Destroy(vec![name.to_string()]),
-            Self::Rename { from: _, to: _ } | Self::Promote { name: _ } => Effect::Change,
-            Self::Rollback { to, destroy_newer } => match destroy_newer {
-                true => Effect::Destroy(vec![to.to_string()]),
-                false => Effect::Revert(to.to_string()),
-            },
-            Self::Rescue(request) => request.effect(),
-            Self::Set {
-                name: _,
-                properties,
-            } => set(properties),
-            Self::Inherit { name: _, names } => change_unless(governs(names.iter())),
-        }
-    }
-}
-
 pub(crate) fn set(properties: &Properties) -> Effect {
     change_unless(governs(properties.keys()))
-}
-
-impl RescueRequest {
-    fn effect(&self) -> Effect {
-        match self {
-            Self::List => Effect::Look,
-            Self::Begin(RescueBegin {
-                volume: _,
-                snapshot: _,
-                writable: _,
-                lease: _,
-            })
-            | Self::End { volume: _ } => Effect::Govern,
-        }
-    }
-}
-
-impl KeyRequest {
-    fn effect(&self) -> Effect {
-        match self {
-            Self::Status { name: _ } => Effect::Look,
-            Self::LoadAll => Effect::Change,
-            Self::Load {
-                name: _,
-                location,
-                key: _,
-            } => change_unless(location.as_ref().is_some_and(runs_a_program)),
-            Self::Create { name: _, key: _ }
-            | Self::Unload { name: _ }
-            | Self::Change { name: _, key: _ }
-            | Self::Inherit { name: _ } => Effect::Govern,
-        }
-    }
 }
 
 impl TransferRequest {

@@ -1,4 +1,4 @@
-//! Keys of encrypted volumes: what can be asked, what is answered, and where keys are kept.
+//! Keys of encrypted volumes: what is answered, and where keys are kept.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -6,7 +6,6 @@ use std::str::FromStr;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use units::VolumeName;
 use zeroize::Zeroizing;
 
 use crate::exports::DocumentError;
@@ -224,55 +223,6 @@ pub struct KeySettings {
     /// The key; none reads it at its place now.
     #[serde(default)]
     pub key: Option<KeyBytes>,
-}
-
-/// Requests about keys. A dataset is a volume, or a parent of volumes.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum KeyRequest {
-    /// Make an encrypted parent: volumes made below it share its key.
-    Create {
-        /// Its name.
-        name: VolumeName,
-        /// Its key.
-        key: KeySettings,
-    },
-    /// Load the key of a dataset.
-    Load {
-        /// Which.
-        name: VolumeName,
-        /// Look there, this time only.
-        #[serde(default)]
-        location: Option<KeyLocation>,
-        /// The key; none looks where the key is kept.
-        #[serde(default)]
-        key: Option<KeyBytes>,
-    },
-    /// Load every key that is missing and can be found.
-    LoadAll,
-    /// Forget a key.
-    Unload {
-        /// Which dataset's.
-        name: VolumeName,
-    },
-    /// Give an encrypted dataset another key.
-    Change {
-        /// Which.
-        name: VolumeName,
-        /// The new key.
-        key: KeySettings,
-    },
-    /// Let it share its parent's key again.
-    Inherit {
-        /// Which.
-        name: VolumeName,
-    },
-    /// Which keys there are, which are loaded, and where they are kept.
-    Status {
-        /// Only of this dataset.
-        #[serde(default)]
-        name: Option<VolumeName>,
-    },
 }
 
 /// The key of a dataset.

@@ -6,18 +6,19 @@ use std::path::PathBuf;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use units::{PoolName, SnapshotName, VolumeName};
+use units::PoolName;
 
-pub use crate::key::{KeyRequest, KeySettings};
+pub use crate::operations::key::KeyRequest;
 pub use crate::operations::nbd::NbdRequest;
 pub use crate::operations::portal::PortalRequest;
 pub use crate::operations::snapshot::SnapshotRequest;
 pub use crate::operations::snapshot::schedule::ScheduleRequest;
 pub use crate::operations::target::TargetRequest;
 pub use crate::operations::target::discovery::DiscoveryRequest;
+pub use crate::operations::volume::VolumeRequest;
+pub use crate::operations::volume::rescue::RescueRequest;
 use crate::operations::{Operation, Turn};
 use crate::replication::ReplicateRequest;
-use crate::rescue::RescueRequest;
 use crate::schedule::When;
 use crate::transfer::TransferRequest;
 
@@ -65,14 +66,14 @@ impl Request {
     /// What is true of it, if there is a definition of it.
     pub fn operation(&self) -> Option<&dyn Operation> {
         match self {
+            Self::Volume(request) => Some(request.operation()),
+            Self::Key(request) => Some(request.operation()),
             Self::Snapshot(request) => Some(request.operation()),
             Self::Target(request) => Some(request.operation()),
             Self::Nbd(request) => Some(request.operation()),
             Self::Portal(request) => Some(request.operation()),
             Self::Status
             | Self::Pool(_)
-            | Self::Volume(_)
-            | Self::Key(_)
             | Self::Transfer(_)
             | Self::Replicate(_)
             | Self::Server(_) => None,
@@ -90,14 +91,6 @@ impl Request {
                 request,
                 PoolRequest::Status | PoolRequest::Events { .. } | PoolRequest::Get { .. }
             ),
-            Self::Volume(request) => matches!(
-                request,
-                VolumeRequest::List
-                    | VolumeRequest::Space
-                    | VolumeRequest::Show { .. }
-                    | VolumeRequest::Get { .. }
-            ),
-            Self::Key(request) => matches!(request, KeyRequest::Status { .. }),
             Self::Transfer(request) => matches!(request, TransferRequest::Interrupted { .. }),
             _ => false,
         }
@@ -280,111 +273,6 @@ pub enum PoolRequest {
     Set {
         /// New values.
         properties: Properties,
-    },
-}
-
-/// A volume to be made.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct VolumeCreate {
-    /// Its name.
-    pub name: VolumeName,
-    /// Size in bytes: a multiple of the block size.
-    pub size: u64,
-    /// Block size in bytes: a power of two, 512 to 16M.
-    pub block_size: Option<u32>,
-    /// No space is reserved.
-    pub sparse: bool,
-    /// Native (`compression`, `checksum`, `dedup`, `sync`, ...) and user (`a:b`) properties.
-    pub properties: Properties,
-    /// Make missing parents.
-    pub parents: bool,
-    /// An existing volume of the same size is success.
-    pub exist_ok: bool,
-    /// A key of its own. Without one it is as its parent is: plain, or encrypted with the parent's.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub key: Option<KeySettings>,
-}
-
-/// Requests about volumes.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum VolumeRequest {
-    /// Make one.
-    Create(VolumeCreate),
-    /// All of the pool.
-    List,
-    /// Where the space goes: the pool, what is below it, and all volumes.
-    Space,
-    /// One in detail.
-    Show {
-        /// Which.
-        name: VolumeName,
-    },
-    /// Grow, or shrink with the confirmation.
-    Resize {
-        /// Which.
-        name: VolumeName,
-        /// New size in bytes.
-        size: u64,
-        /// Data beyond a smaller size may be lost.
-        allow_shrink: bool,
-    },
-    /// Destroy it. The caller has seen the confirmation word.
-    Destroy {
-        /// Which.
-        name: VolumeName,
-        /// Its snapshots too.
-        recursive: bool,
-        /// Even though it is exported: its exports end first.
-        exported: bool,
-    },
-    /// Give it another name.
-    Rename {
-        /// Which.
-        from: VolumeName,
-        /// To what, in the same pool.
-        to: VolumeName,
-    },
-    /// Take it back to one of its snapshots, also while it is in use.
-    Rollback {
-        /// The snapshot.
-        to: SnapshotName,
-        /// Destroy the snapshots that are newer.
-        #[serde(default)]
-        destroy_newer: bool,
-    },
-    /// A second look at it, beside its clients.
-    Rescue(RescueRequest),
-    /// Make a clone depend on nothing: swap roles with its origin.
-    Promote {
-        /// The clone.
-        name: VolumeName,
-    },
-    /// Give up what its intent log holds. The caller has seen the confirmation word.
-    DiscardLog {
-        /// Which.
-        name: VolumeName,
-    },
-    /// Read properties.
-    Get {
-        /// Volume, or the pool's name for the root dataset.
-        name: String,
-        /// Which; empty means all.
-        names: Vec<String>,
-    },
-    /// Change properties.
-    Set {
-        /// Volume, or the pool's name for the root dataset.
-        name: String,
-        /// New values.
-        properties: Properties,
-    },
-    /// Take the parent's value again.
-    Inherit {
-        /// Volume.
-        name: String,
-        /// Which properties.
-        names: Vec<String>,
     },
 }
 

@@ -7,38 +7,6 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use units::{SnapshotName, VolumeName};
 
-/// Requests about rescues.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum RescueRequest {
-    /// Begin one.
-    Begin(RescueBegin),
-    /// End the one of a volume; there is at most one.
-    End {
-        /// The volume.
-        volume: VolumeName,
-    },
-    /// All of the pool.
-    List,
-}
-
-/// A rescue to begin.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct RescueBegin {
-    /// The volume.
-    pub volume: VolumeName,
-    /// One of its snapshots; none means the volume itself, which nobody else may use then.
-    #[serde(default)]
-    pub snapshot: Option<SnapshotName>,
-    /// Whether it may be changed; of a snapshot a clone is changed, and thrown away at the end.
-    #[serde(default)]
-    pub writable: bool,
-    /// A file beside which a lock lies; the rescue ends when nobody holds that lock any more. None:
-    /// it lasts until it is ended, or the server ends.
-    #[serde(default)]
-    pub lease: Option<PathBuf>,
-}
-
 /// A rescue that lasts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RescueView {

@@ -7,7 +7,8 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use control::key::KeyRequest;
+use control::operations::key::KeyRequest;
+use control::operations::key::status::Status;
 use control::{Answer, Failure, Request};
 use units::PoolName;
 use zpool::pool::{discover, features};
@@ -109,7 +110,7 @@ fn key_files(common: &Common) -> BTreeSet<(PoolName, String)> {
     for pool in pools.clone() {
         let (common, sender) = (common.clone(), sender.clone());
         std::thread::spawn(move || {
-            let request = Request::Key(KeyRequest::Status { name: None });
+            let request = Request::Key(KeyRequest::Status(Status { name: None }));
             let _ = sender.send((pool_access::ask_server(&common, &pool, request), pool));
         });
     }

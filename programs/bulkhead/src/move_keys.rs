@@ -7,7 +7,9 @@ use std::time::{Duration, Instant};
 
 use api::{MissingKey, Peers};
 use appliance::Appliance;
-use control::key::{KeyLocation, KeyLocationError, KeyRequest, KeyView};
+use control::key::{KeyLocation, KeyLocationError, KeyView};
+use control::operations::key::KeyRequest;
+use control::operations::key::status::Status;
 use control::{Answer, Failure, FailureKind, Request};
 use units::{HeadName, PoolName};
 
@@ -113,7 +115,7 @@ async fn look(
 ) -> Result<Vec<MissingKey>, String> {
     let own = zpool::host_name();
     let keys = if from.as_str() == own {
-        let status = Request::Key(KeyRequest::Status { name: None });
+        let status = Request::Key(KeyRequest::Status(Status { name: None }));
         match pool_access::ask_server(common, pool, status) {
             Ok(Answer::Keys(keys)) => keys,
             Ok(_) => Vec::new(),

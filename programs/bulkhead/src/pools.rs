@@ -7,8 +7,7 @@ use std::time::Instant;
 use control::answer::{PoolStatus, Status};
 use control::operations::snapshot::list::List;
 use control::replication::ReplicateRequest;
-use control::request::{KeyRequest, PoolRequest, SnapshotRequest, TargetRequest, VolumeRequest};
-use control::rescue::RescueRequest;
+use control::request::{PoolRequest, SnapshotRequest, TargetRequest, VolumeRequest};
 use control::{Advice, Answer, Failure, FailureKind, Request, Severity};
 use units::{IscsiName, PoolName};
 
@@ -55,10 +54,6 @@ fn meant(request: &Request) -> Meant<'_> {
     match request {
         Request::Status
         | Request::Pool(PoolRequest::Status)
-        | Request::Volume(
-            VolumeRequest::List | VolumeRequest::Space | VolumeRequest::Rescue(RescueRequest::List),
-        )
-        | Request::Key(KeyRequest::Status { name: None })
         | Request::Replicate(ReplicateRequest::List) => Meant::All,
         _ => Meant::One,
     }

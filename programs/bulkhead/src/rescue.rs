@@ -7,8 +7,10 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Duration;
 
-use control::request::{Request, VolumeRequest};
-use control::rescue::{Partition, RescueBegin, RescueCommand, RescueRequest, RescueView};
+use control::operations::volume::rescue::begin::Begin;
+use control::operations::volume::rescue::end::End;
+use control::request::{Request, RescueRequest, VolumeRequest};
+use control::rescue::{Partition, RescueCommand, RescueView};
 use control::{Answer, Failure, FailureKind, PoolLock};
 use units::{PoolName, VolumeName};
 
@@ -35,7 +37,7 @@ pub fn run(
     let volume = args.volume()?;
     let pool = volume.pool();
     if args.end {
-        let answer = ask(common, &pool, RescueRequest::End { volume })?;
+        let answer = ask(common, &pool, End { volume }.into())?;
         return print(&output::answer(&answer, common.json));
     }
     begin(args, common, volume, print)
@@ -65,13 +67,13 @@ fn begin(
         true => None,
         false => Some(take_lease(&lease_file)?),
     };
-    let begin = RescueBegin {
+    let begin = Begin {
         volume,
         snapshot: args.snapshot().cloned(),
         writable: args.is_writable(),
         lease: lease.as_ref().map(|_| lease_file.clone()),
     };
-    let begun = ask(common, pool, RescueRequest::Begin(begin));
+    let begun = ask(common, pool, begin.into());
     let answer = begun.inspect_err(|_| forget_lease(&lease_file))?;
     let Answer::Rescue(view) = &answer else {
         let message = "the server answered something else";
@@ -131,7 +133,7 @@ fn wait(
         match signals.recv_timeout(LOOK_INTERVAL) {
             Ok(Event::Stop(_)) => {
                 let volume = volume.clone();
-                return match ask(common, pool, RescueRequest::End { volume })? {
+                return match ask(common, pool, End { volume }.into())? {
                     Answer::Done(done) => Ok(done.message),
                     _ => Ok("the rescue has ended".to_owned()),
                 };

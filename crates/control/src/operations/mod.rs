@@ -6,6 +6,7 @@
 //! (`programs/bulkhead/src/operations`).
 
 mod confirmed;
+pub mod key;
 pub mod nbd;
 mod options;
 pub mod portal;
@@ -13,6 +14,7 @@ mod route;
 pub mod secret_input;
 pub mod snapshot;
 pub mod target;
+pub mod volume;
 
 use units::{IscsiName, PoolName};
 
@@ -20,7 +22,8 @@ use crate::{Effect, Failure};
 
 pub use confirmed::{Confirmable, Confirmed};
 pub use options::{
-    PoolOption, PropertyOptions, WhichPool, dataset, one_pool, pool_named, property,
+    PoolOption, PropertyOptions, WhichPool, block_size, bytes, dataset, one_pool, pool_named,
+    pool_or_volume, property,
 };
 pub use route::{Least, Method, Route, SchemaOf, Source, schema_of};
 
@@ -79,6 +82,12 @@ pub trait Verb: Operation + Sized {
     fn from_arguments(arguments: Self::Arguments) -> Result<(PoolSelector, Self), Failure>;
 }
 
+/// An operation that has no command of its own: programs ask for it, or a command that is more than this one request.
+pub trait WireOnly: Operation {
+    /// Its resources below `/api/v1`.
+    const ROUTES: &'static [Route] = &[];
+}
+
 /// Which pool a request is for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PoolSelector {
@@ -96,8 +105,26 @@ impl From<Option<PoolName>> for PoolSelector {
 
 /// The requests and the commands of a noun, from the list of its verbs: each a module with a type. A verb that takes nothing
 /// over the wire stands under `bare`, a noun within the noun under `nouns`. A verb that has another word on the command
-/// line says it with `as`; verbs that only the command line puts into a noun within the noun stand under `groups`.
+/// line says it with `as`; verbs that only the command line puts into a noun within the noun stand under `groups`. A verb
+/// without a command of its own stands under `wire_only` or `bare_wire_only`, a noun within the noun without one under
+/// `wire_only_nouns`. Where no verb has a command, the noun has none either.
 macro_rules! noun {
+    (
+        $(#[doc = $about:literal])*
+        $request:ident, $path:literal;
+        $(wire_only { $($wire_module:ident::$wire:ident),* $(,)? })?
+        $(bare_wire_only { $($bare_wire_module:ident::$bare_wire:ident),* $(,)? })?
+    ) => {
+        $crate::operations::requests! {
+            $(#[doc = $about])*
+            $request, $path;
+            verbs {}
+            bare {}
+            nouns {}
+            wire_only { $($($wire_module::$wire),*)? }
+            bare_wire_only { $($($bare_wire_module::$bare_wire),*)? }
+        }
+    };
     (
         $(#[doc = $about:literal])*
         $request:ident, $command:ident, $path:literal;
@@ -109,57 +136,19 @@ macro_rules! noun {
                 $($group_module:ident::$group_verb:ident as $group_word:literal),* $(,)?
             }
         ),* $(,)? })?
+        $(wire_only { $($wire_module:ident::$wire:ident),* $(,)? })?
+        $(bare_wire_only { $($bare_wire_module:ident::$bare_wire:ident),* $(,)? })?
+        $(wire_only_nouns { $($wire_noun_module:ident::$wire_noun:ident($wire_inner:ident)),* $(,)? })?
     ) => {
-        $(pub mod $module;)*
-        $(pub mod $bare_module;)*
-        $(pub mod $noun_module;)*
-        $($($(pub mod $group_module;)*)*)?
-
-        $(#[doc = $about])*
-        #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
-        #[serde(rename_all = "snake_case")]
-        #[allow(missing_docs, reason = "each verb has its own")]
-        pub enum $request {
-            $($verb($module::$verb),)*
-            $($($($group_verb($group_module::$group_verb),)*)*)?
-            $($bare,)*
-            $($noun($noun_module::$inner),)*
+        $crate::operations::requests! {
+            $(#[doc = $about])*
+            $request, $path;
+            verbs { $($module::$verb,)* $($($($group_module::$group_verb,)*)*)? }
+            bare { $($bare_module::$bare),* }
+            nouns { $($noun_module::$noun($inner),)* $($($wire_noun_module::$wire_noun($wire_inner),)*)? }
+            wire_only { $($($wire_module::$wire),*)? }
+            bare_wire_only { $($($bare_wire_module::$bare_wire),*)? }
         }
-
-        impl $request {
-            /// What is true of it.
-            pub fn operation(&self) -> &dyn $crate::operations::Operation {
-                match self {
-                    $(Self::$verb(operation) => operation,)*
-                    $($($(Self::$group_verb(operation) => operation,)*)*)?
-                    $(Self::$bare => &$bare_module::$bare,)*
-                    $(Self::$noun(inner) => inner.operation(),)*
-                }
-            }
-
-            /// The resources of its verbs, each with the verb's name.
-            pub fn routes() -> Vec<(&'static str, &'static $crate::operations::Route)> {
-                use $crate::operations::Verb;
-                let mut routes = Vec::new();
-                $(routes.extend(<$module::$verb>::ROUTES.iter().map(|route| (concat!($path, ".", stringify!($module)), route)));)*
-                $($($(routes.extend(<$group_module::$group_verb>::ROUTES.iter().map(|route| (concat!($path, ".", stringify!($group_module)), route)));)*)*)?
-                $(routes.extend(<$bare_module::$bare>::ROUTES.iter().map(|route| (concat!($path, ".", stringify!($bare_module)), route)));)*
-                $(routes.extend(<$noun_module::$inner>::routes());)*
-                routes
-            }
-        }
-
-        $(impl From<$module::$verb> for $request {
-            fn from(operation: $module::$verb) -> Self {
-                Self::$verb(operation)
-            }
-        })*
-
-        $($($(impl From<$group_module::$group_verb> for $request {
-            fn from(operation: $group_module::$group_verb) -> Self {
-                Self::$group_verb(operation)
-            }
-        })*)*)?
 
         $(#[doc = $about])*
         #[derive(Debug, clap::Subcommand)]
@@ -220,3 +209,78 @@ macro_rules! noun {
     };
 }
 use noun;
+
+/// The requests of a noun.
+macro_rules! requests {
+    (
+        $(#[doc = $about:literal])*
+        $request:ident, $path:literal;
+        verbs { $($module:ident::$verb:ident),* $(,)? }
+        bare { $($bare_module:ident::$bare:ident),* }
+        nouns { $($noun_module:ident::$noun:ident($inner:ident)),* $(,)? }
+        wire_only { $($wire_module:ident::$wire:ident),* }
+        bare_wire_only { $($bare_wire_module:ident::$bare_wire:ident),* }
+    ) => {
+        $(pub mod $module;)*
+        $(pub mod $bare_module;)*
+        $(pub mod $noun_module;)*
+        $(pub mod $wire_module;)*
+        $(pub mod $bare_wire_module;)*
+
+        $(#[doc = $about])*
+        #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+        #[serde(rename_all = "snake_case")]
+        #[allow(missing_docs, reason = "each verb has its own")]
+        pub enum $request {
+            $($verb($module::$verb),)*
+            $($wire($wire_module::$wire),)*
+            $($bare,)*
+            $($bare_wire,)*
+            $($noun($noun_module::$inner),)*
+        }
+
+        impl $request {
+            /// What is true of it.
+            pub fn operation(&self) -> &dyn $crate::operations::Operation {
+                match self {
+                    $(Self::$verb(operation) => operation,)*
+                    $(Self::$wire(operation) => operation,)*
+                    $(Self::$bare => &$bare_module::$bare,)*
+                    $(Self::$bare_wire => &$bare_wire_module::$bare_wire,)*
+                    $(Self::$noun(inner) => inner.operation(),)*
+                }
+            }
+
+            /// The resources of its verbs, each with the verb's name.
+            pub fn routes() -> Vec<(&'static str, &'static $crate::operations::Route)> {
+                let mut routes = Vec::new();
+                $(routes.extend($crate::operations::named(concat!($path, ".", stringify!($module)), <$module::$verb as $crate::operations::Verb>::ROUTES));)*
+                $(routes.extend($crate::operations::named(concat!($path, ".", stringify!($bare_module)), <$bare_module::$bare as $crate::operations::Verb>::ROUTES));)*
+                $(routes.extend($crate::operations::named(concat!($path, ".", stringify!($wire_module)), <$wire_module::$wire as $crate::operations::WireOnly>::ROUTES));)*
+                $(routes.extend($crate::operations::named(concat!($path, ".", stringify!($bare_wire_module)), <$bare_wire_module::$bare_wire as $crate::operations::WireOnly>::ROUTES));)*
+                $(routes.extend(<$noun_module::$inner>::routes());)*
+                routes
+            }
+        }
+
+        $(impl From<$module::$verb> for $request {
+            fn from(operation: $module::$verb) -> Self {
+                Self::$verb(operation)
+            }
+        })*
+        $(impl From<$wire_module::$wire> for $request {
+            fn from(operation: $wire_module::$wire) -> Self {
+                Self::$wire(operation)
+            }
+        })*
+    };
+}
+use requests;
+
+/// Resources, each with the name of its verb.
+pub(crate) fn named(
+    verb: &'static str,
+    routes: &'static [Route],
+) -> impl Iterator<Item = (&'static str, &'static Route)> {
+    routes.iter().map(move |route| (verb, route))
+}

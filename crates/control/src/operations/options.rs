@@ -1,7 +1,7 @@
 //! Options that several operations take on the command line.
 
 use clap::Args;
-use units::{NameError, PoolName, VolumeName};
+use units::{ByteCount, NameError, PoolName, VolumeName};
 
 use super::PoolSelector;
 use crate::Failure;
@@ -91,6 +91,42 @@ pub fn dataset(text: &str) -> Result<String, NameError> {
 pub fn pool_named(dataset: &str) -> PoolName {
     let pool = dataset.split('/').next().unwrap_or_default();
     pool.parse().expect("checked by the parser")
+}
+
+/// A pool, or a volume and its pool.
+///
+/// # Errors
+///
+/// It is neither.
+pub fn pool_or_volume(text: &str) -> Result<(PoolName, Option<VolumeName>), Failure> {
+    let usage = |error: NameError| Failure::usage(error.to_string());
+    if text.contains('/') {
+        let volume: VolumeName = text.parse().map_err(usage)?;
+        return Ok((volume.pool(), Some(volume)));
+    }
+    Ok((text.parse().map_err(usage)?, None))
+}
+
+/// A size such as 10G, in bytes.
+///
+/// # Errors
+///
+/// It is none.
+pub fn bytes(text: &str) -> Result<u64, String> {
+    let size: ByteCount = text.parse().map_err(|error| format!("{error}"))?;
+    Ok(size.get())
+}
+
+/// A volume's block size.
+///
+/// # Errors
+///
+/// It is none.
+pub fn block_size(text: &str) -> Result<u32, String> {
+    match u32::try_from(bytes(text)?) {
+        Ok(size) if size.is_power_of_two() && (512..=16 << 20).contains(&size) => Ok(size),
+        _ => Err("use a power of two from 512 to 16M".to_owned()),
+    }
 }
 
 /// The pool that all names are in.

@@ -3,7 +3,7 @@
 use clap::{Args, Subcommand};
 use control::Failure;
 
-use super::{Plan, values};
+use super::Plan;
 
 /// The verbs.
 #[derive(Debug, Subcommand)]
@@ -24,7 +24,7 @@ pub struct BenchCryptoArgs {
     #[arg(long, value_name = "SECONDS", default_value_t = 1.0, value_parser = seconds)]
     pub seconds: f64,
     /// What is encrypted at a time: a power of two from 512 to 16M
-    #[arg(long, value_name = "SIZE", default_value = "16K", value_parser = values::block_size)]
+    #[arg(long, value_name = "SIZE", default_value = "16K", value_parser = control::operations::block_size)]
     pub block_size: u32,
 }
 

@@ -1,12 +1,12 @@
 //! `bulkhead snapshot …`
 
 use clap::Subcommand;
-use control::operations::snapshot;
+use control::operations::volume::rollback::Rollback;
+use control::operations::{Verb, snapshot};
 use control::{Failure, Request};
 use units::SnapshotName;
 
 use super::transfer::{self, RECEIVE_EXAMPLES, ReceiveArgs, SEND_EXAMPLES, SendArgs};
-use super::volume::RollbackArgs;
 use super::{Plan, ask};
 
 /// The verbs.
@@ -17,7 +17,7 @@ pub enum SnapshotCommand {
     Request(snapshot::SnapshotCommand),
     /// Take a volume back to a snapshot; the same as `volume rollback`
     #[command(after_help = "Example:\n  bulkhead snapshot rollback tank/vm0@monday")]
-    Rollback(RollbackArgs),
+    Rollback(Rollback),
     /// Write a snapshot to the standard output, as a stream that any ZFS receives
     #[command(after_help = SEND_EXAMPLES)]
     Send(SendArgs),
@@ -39,7 +39,9 @@ impl SnapshotCommand {
     pub fn plan(self) -> Result<Plan, Failure> {
         match self {
             Self::Request(command) => ask(command.request(), Request::Snapshot),
-            Self::Rollback(args) => args.plan(),
+            Self::Rollback(args) => ask(Rollback::from_arguments(args), |rollback| {
+                Request::Volume(rollback.into())
+            }),
             Self::Send(args) => args.plan(),
             Self::Receive(args) => args.plan(),
             Self::Bookmark { snapshot, mark } => Ok(transfer::bookmark(snapshot, mark)),

@@ -2,8 +2,6 @@
 
 use std::path::{Path, PathBuf};
 
-use units::ByteCount;
-
 /// Places to search, joined by colons. A colon of a name has a backslash before it, which a name
 /// that exists as it stands can do without.
 pub fn places(text: &Path) -> Vec<PathBuf> {
@@ -22,15 +20,6 @@ pub fn places(text: &Path) -> Vec<PathBuf> {
     }
     let named = places.into_iter().filter(|place| !place.is_empty());
     named.map(PathBuf::from).collect()
-}
-
-/// A volume's block size.
-pub fn block_size(text: &str) -> Result<u32, String> {
-    let size: ByteCount = text.parse().map_err(|error| format!("{error}"))?;
-    match u32::try_from(size.get()) {
-        Ok(size) if size.is_power_of_two() && (512..=16 << 20).contains(&size) => Ok(size),
-        _ => Err("use a power of two from 512 to 16M".to_owned()),
-    }
 }
 
 #[cfg(test)]

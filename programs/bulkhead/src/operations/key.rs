@@ -4,10 +4,11 @@ use std::collections::BTreeSet;
 
 use control::answer::Done;
 use control::key::{
-    KEY_COMMANDS_PROPERTY, KeyBytes, KeyLocation, KeyRequest, KeySettings, KeyView,
-    decode_commands, encode_commands,
+    KEY_COMMANDS_PROPERTY, KeyBytes, KeyLocation, KeySettings, KeyView, decode_commands,
+    encode_commands,
 };
-use control::request::{Request, VolumeRequest};
+use control::operations::key::KeyRequest;
+use control::request::Request;
 use control::{Answer, Failure, FailureKind};
 use units::VolumeName;
 use zpool::dataset::DatasetErrorKind;
@@ -21,17 +22,16 @@ use crate::key_source;
 /// Performs one request.
 pub fn perform(context: &Context<'_>, request: KeyRequest) -> Result<Answer, Failure> {
     match request {
-        KeyRequest::Create { name, key } => create(context, &name, &key),
-        KeyRequest::Load {
-            name,
-            location,
-            key,
-        } => load(context, &name, location.as_ref(), key.as_ref()),
+        KeyRequest::Create(request) => create(context, &request.name, &request.key),
+        KeyRequest::Load(request) => {
+            let (location, key) = (request.location.as_ref(), request.key.as_ref());
+            load(context, &request.name, location, key)
+        }
         KeyRequest::LoadAll => load_all(context),
-        KeyRequest::Unload { name } => unload(context, &name),
-        KeyRequest::Change { name, key } => change(context, &name, &key),
-        KeyRequest::Inherit { name } => inherit(context, &name),
-        KeyRequest::Status { name } => status(context, name.as_ref()),
+        KeyRequest::Unload(request) => unload(context, &request.name),
+        KeyRequest::Change(request) => change(context, &request.name, &request.key),
+        KeyRequest::Inherit(request) => inherit(context, &request.name),
+        KeyRequest::Status(request) => status(context, request.name.as_ref()),
     }
 }
 
@@ -256,18 +256,8 @@ pub fn load_missing(
 
 /// Whether a request opens volumes, or makes some below an encrypted parent.
 pub fn opens_volumes(request: &Request) -> bool {
-    match request {
-        Request::Volume(request) => matches!(
-            request,
-            VolumeRequest::Create(_) | VolumeRequest::Resize { .. } | VolumeRequest::Show { .. }
-        ),
-        Request::Snapshot(request) => request.operation().opens_volumes(),
-        Request::Key(request) => matches!(
-            request,
-            KeyRequest::Change { .. } | KeyRequest::Inherit { .. } | KeyRequest::Create { .. }
-        ),
-        _ => false,
-    }
+    let operation = request.operation();
+    operation.is_some_and(|operation| operation.opens_volumes())
 }
 
 /// Loads every key that is kept somewhere, for a command that has the pool for a moment. What is

@@ -6,7 +6,9 @@ use control::answer::{Done, Property, SpaceView, VolumeView};
 use control::exports::{
     EXPORT_PROPERTY, IDENTITY_PROPERTY, Identity, PROPERTY_PREFIX, VolumeDocument,
 };
-use control::request::{Properties, VolumeCreate, VolumeRequest};
+use control::operations::volume::VolumeRequest;
+use control::operations::volume::create::Create;
+use control::request::Properties;
 use control::{Answer, Failure, FailureKind};
 use units::{ByteCount, VolumeName};
 use zpool::dataset::{
@@ -21,60 +23,62 @@ use super::{Context, failures, key, rollback};
 /// Performs one request.
 pub fn perform(context: &Context<'_>, request: VolumeRequest) -> Result<Answer, Failure> {
     match request {
-        VolumeRequest::Create(create_this) => create(context, &create_this),
+        VolumeRequest::Create(request) => create(context, &request),
         VolumeRequest::List => list(context),
         VolumeRequest::Space => spaces(context),
-        VolumeRequest::Show { name } => show(context, &name),
-        VolumeRequest::Resize {
-            name,
-            size,
-            allow_shrink,
-        } => resize(context, &name, size, allow_shrink),
-        VolumeRequest::Destroy {
-            name,
-            recursive,
-            exported,
-        } => destroy(context, &name, recursive, exported),
-        VolumeRequest::Rename { from, to } => {
-            super::refuse_space(to.as_str())?;
-            let renamed = context.pool.rename(&from, &to);
-            // Those below it have other names, too.
-            context.documents.forget();
-            renamed.map_err(failures::dataset)?;
-            context.hooks.renamed(&from, &to);
-            context.hooks.exports_changed()?;
-            Ok(Done::changed(format!("renamed {from} to {to}")))
+        VolumeRequest::Show(request) => show(context, &request.name),
+        VolumeRequest::Resize(request) => {
+            resize(context, &request.name, request.size, request.allow_shrink)
         }
-        VolumeRequest::Rollback { to, destroy_newer } => {
-            rollback::perform(context, &to, destroy_newer)
+        VolumeRequest::Destroy(request) => {
+            destroy(context, &request.name, request.recursive, request.exported)
+        }
+        VolumeRequest::Rename(request) => rename(context, &request.from, &request.to),
+        VolumeRequest::Rollback(request) => {
+            rollback::perform(context, &request.to, request.destroy_newer)
         }
         VolumeRequest::Rescue(_) => Err(super::not_here("a rescue")),
-        VolumeRequest::Promote { name } => {
-            let found = context.pool.dataset(&name).map_err(failures::dataset)?;
-            if found.origin.is_none() {
-                return Ok(Done::already(format!("{name} depends on no other volume")));
-            }
-            context.pool.promote(&name).map_err(failures::dataset)?;
-            Ok(Done::changed(format!(
-                "{name} depends on no other volume now"
-            )))
-        }
-        VolumeRequest::DiscardLog { name } => {
-            let discarded = context.pool.discard_log(&name);
-            match discarded.map_err(failures::dataset)? {
-                true => Ok(Done::changed(format!(
-                    "discarded the intent log of {name}: its last acknowledged writes are lost"
-                ))),
-                false => Ok(Done::already(format!("no intent log of {name} waits"))),
-            }
-        }
-        VolumeRequest::Get { name, names } => get(context, &name, &names),
-        VolumeRequest::Set { name, properties } => set(context, &name, properties),
-        VolumeRequest::Inherit { name, names } => inherit(context, &name, &names),
+        VolumeRequest::Promote(request) => promote(context, &request.name),
+        VolumeRequest::DiscardLog(request) => discard_log(context, &request.name),
+        VolumeRequest::Get(request) => get(context, &request.name, &request.names),
+        VolumeRequest::Set(request) => set(context, &request.name, request.properties),
+        VolumeRequest::Inherit(request) => inherit(context, &request.name, &request.names),
     }
 }
 
-fn create(context: &Context<'_>, create: &VolumeCreate) -> Result<Answer, Failure> {
+fn rename(context: &Context<'_>, from: &VolumeName, to: &VolumeName) -> Result<Answer, Failure> {
+    super::refuse_space(to.as_str())?;
+    let renamed = context.pool.rename(from, to);
+    // Those below it have other names, too.
+    context.documents.forget();
+    renamed.map_err(failures::dataset)?;
+    context.hooks.renamed(from, to);
+    context.hooks.exports_changed()?;
+    Ok(Done::changed(format!("renamed {from} to {to}")))
+}
+
+fn promote(context: &Context<'_>, name: &VolumeName) -> Result<Answer, Failure> {
+    let found = context.pool.dataset(name).map_err(failures::dataset)?;
+    if found.origin.is_none() {
+        return Ok(Done::already(format!("{name} depends on no other volume")));
+    }
+    context.pool.promote(name).map_err(failures::dataset)?;
+    Ok(Done::changed(format!(
+        "{name} depends on no other volume now"
+    )))
+}
+
+fn discard_log(context: &Context<'_>, name: &VolumeName) -> Result<Answer, Failure> {
+    let discarded = context.pool.discard_log(name);
+    match discarded.map_err(failures::dataset)? {
+        true => Ok(Done::changed(format!(
+            "discarded the intent log of {name}: its last acknowledged writes are lost"
+        ))),
+        false => Ok(Done::already(format!("no intent log of {name} waits"))),
+    }
+}
+
+fn create(context: &Context<'_>, create: &Create) -> Result<Answer, Failure> {
     let name = &create.name;
     super::refuse_space(name.as_str())?;
     refuse_own(create.properties.keys())?;
@@ -126,7 +130,7 @@ fn create(context: &Context<'_>, create: &VolumeCreate) -> Result<Answer, Failur
 }
 
 /// A volume that reserves its whole size may not fit where one that takes space as it is written does.
-fn without_room(failure: Failure, create: &VolumeCreate) -> Failure {
+fn without_room(failure: Failure, create: &Create) -> Failure {
     match failure.kind {
         FailureKind::NoSpace if !create.sparse => failure.advise(format!(
             "choose a smaller size: `bulkhead volume space {}` shows what is left; or reserve no space with --sparse, \

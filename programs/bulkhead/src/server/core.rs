@@ -497,6 +497,8 @@ impl ServerHooks for Core {
 
 #[cfg(test)]
 mod tests {
+    use control::operations::volume::destroy::Destroy;
+
     use super::*;
 
     #[test]
@@ -512,11 +514,11 @@ mod tests {
         assert!(!run.only_looks() && goes_beside_changes(&run));
         let list = Request::Volume(VolumeRequest::List);
         assert!(list.only_looks() && goes_beside_changes(&list));
-        let destroy = Request::Volume(VolumeRequest::Destroy {
+        let destroy = Request::Volume(VolumeRequest::Destroy(Destroy {
             name: "tank/v".parse().expect("a name"),
             recursive: false,
             exported: false,
-        });
+        }));
         assert!(!goes_beside_changes(&destroy));
     }
 }

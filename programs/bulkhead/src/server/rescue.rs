@@ -20,8 +20,10 @@ use std::time::{Duration, Instant};
 use block_device::{BlockDevice, Extent, SharedDevice, WaitMode};
 use control::answer::Done;
 use control::operations::snapshot::rename::Rename;
-use control::request::{Request, SnapshotRequest, VolumeRequest};
-use control::rescue::{RescueBegin, RescueRequest, RescueView};
+use control::operations::volume::rescue::begin::Begin;
+use control::operations::volume::rescue::end::End;
+use control::request::{Request, RescueRequest, SnapshotRequest, VolumeRequest};
+use control::rescue::RescueView;
 use control::{Answer, Failure, FailureKind, PoolLock};
 use nbd::{Access, DesiredExport, Farewell, NbdServer, ServerLimits};
 use serving::ListenAddress;
@@ -51,7 +53,7 @@ pub struct Rescues {
 }
 
 struct Rescue {
-    begin: RescueBegin,
+    begin: Begin,
     /// `None` while it begins and ends.
     open: Option<Open>,
 }
@@ -161,7 +163,7 @@ impl Core {
                 let _changing = self.changing()?;
                 self.begin_rescue(&begin)
             }
-            RescueRequest::End { volume } => {
+            RescueRequest::End(End { volume }) => {
                 let _changing = self.changing()?;
                 match self.end_rescue(&volume)? {
                     true => Ok(Done::changed(format!("the rescue of {volume} has ended"))),
@@ -185,10 +187,11 @@ impl Core {
         };
         let to_volume;
         let name = match request {
-            VolumeRequest::Destroy { name, .. } | VolumeRequest::Resize { name, .. } => name,
-            VolumeRequest::Rename { from, .. } => from,
-            VolumeRequest::Rollback { to, .. } => {
-                to_volume = to.volume();
+            VolumeRequest::Destroy(destroy) => &destroy.name,
+            VolumeRequest::Resize(resize) => &resize.name,
+            VolumeRequest::Rename(rename) => &rename.from,
+            VolumeRequest::Rollback(rollback) => {
+                to_volume = rollback.to.volume();
                 &to_volume
             }
             _ => return Ok(()),
@@ -196,7 +199,7 @@ impl Core {
         let below = format!("{name}/");
         let is_gone = matches!(
             request,
-            VolumeRequest::Destroy { .. } | VolumeRequest::Rename { .. }
+            VolumeRequest::Destroy(_) | VolumeRequest::Rename(_)
         );
         let held = self.serving.rescues.held(is_gone).into_iter();
         let mut held = held.filter(|(one, _)| one == name || one.as_str().starts_with(&below));
@@ -206,7 +209,7 @@ impl Core {
         }
     }
 
-    fn begin_rescue(&self, begin: &RescueBegin) -> Result<Answer, Failure> {
+    fn begin_rescue(&self, begin: &Begin) -> Result<Answer, Failure> {
         let volume = &begin.volume;
         self.check_rescue(begin)?;
         {
@@ -243,7 +246,7 @@ impl Core {
     }
 
     /// What can be refused before anything is touched.
-    fn check_rescue(&self, begin: &RescueBegin) -> Result<(), Failure> {
+    fn check_rescue(&self, begin: &Begin) -> Result<(), Failure> {
         let volume = &begin.volume;
         let pool = self.pool.require()?;
         let info = pool.dataset(volume).map_err(|error| match error.kind {
@@ -279,7 +282,7 @@ impl Core {
         ))
     }
 
-    fn open_rescue(&self, begin: &RescueBegin) -> Result<Open, Failure> {
+    fn open_rescue(&self, begin: &Begin) -> Result<Open, Failure> {
         let pool = self.pool.require()?;
         let options = OpenOptions {
             read_only: !begin.writable,
@@ -339,7 +342,7 @@ impl Core {
     /// Offers `device` on a socket of its own.
     fn show(
         &self,
-        begin: &RescueBegin,
+        begin: &Begin,
         device: &SharedDevice,
         clone: Option<VolumeName>,
         hex: &str,

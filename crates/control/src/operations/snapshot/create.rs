@@ -14,7 +14,7 @@ use crate::{Effect, Failure};
 #[command(after_help = "Example:\n  bulkhead snapshot create tank/db/data@noon tank/db/log@noon")]
 pub struct Create {
     /// Snapshots, as POOL/NAME@SNAPSHOT
-    #[arg(value_name = "SNAPSHOTS", required = true)]
+    #[arg(id = "snapshots", value_name = "SNAPSHOTS", required = true)]
     pub names: Vec<SnapshotName>,
 }
 

@@ -19,7 +19,7 @@ use crate::{Effect, Failure};
 )]
 pub struct Destroy {
     /// Snapshots, as POOL/NAME@SNAPSHOT
-    #[arg(value_name = "SNAPSHOTS", required = true)]
+    #[arg(id = "snapshots", value_name = "SNAPSHOTS", required = true)]
     pub names: Vec<SnapshotName>,
 }
 

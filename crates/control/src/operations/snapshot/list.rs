@@ -6,7 +6,9 @@ use serde::{Deserialize, Serialize};
 use units::{PoolName, VolumeName};
 
 use crate::answer::SnapshotView;
-use crate::operations::{Operation, PoolOption, PoolSelector, Route, Source, Turn, Verb, schema_of};
+use crate::operations::{
+    Operation, PoolOption, PoolSelector, Route, Source, Turn, Verb, pool_or_volume, schema_of,
+};
 use crate::{Effect, Failure};
 
 /// List the snapshots of a pool or a volume
@@ -48,15 +50,10 @@ impl Verb for List {
             .with(&[("volume", Source::Query("null"))])];
 
     fn from_arguments(arguments: Arguments) -> Result<(PoolSelector, Self), Failure> {
-        let usage = |error: units::NameError| Failure::usage(error.to_string());
-        let (pool, volume) = match arguments.pool.or(arguments.of) {
-            None => (PoolSelector::TheOnlyOne, None),
-            Some(text) if text.contains('/') => {
-                let volume: VolumeName = text.parse().map_err(usage)?;
-                (PoolSelector::Pool(volume.pool()), Some(volume))
-            }
-            Some(text) => (PoolSelector::Pool(text.parse().map_err(usage)?), None),
+        let Some(of) = arguments.pool.or(arguments.of) else {
+            return Ok((PoolSelector::TheOnlyOne, Self { volume: None }));
         };
-        Ok((pool, Self { volume }))
+        let (pool, volume) = pool_or_volume(&of)?;
+        Ok((PoolSelector::Pool(pool), Self { volume }))
     }
 }

@@ -1,0 +1,98 @@
+//! `volume key load`
+
+use clap::Args;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use units::{PoolName, VolumeName};
+
+use super::KeyRequest;
+use crate::effect::{change_unless, runs_a_program};
+use crate::key::{KeyBytes, KeyLocation};
+use crate::operations::{
+    Operation, PoolSelector, WireOnly, dataset, pool_or_volume, secret_input,
+};
+use crate::{Effect, Failure};
+
+/// Load the key of a dataset.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Load {
+    /// Which.
+    pub name: VolumeName,
+    /// Look there, this time only.
+    #[serde(default)]
+    pub location: Option<KeyLocation>,
+    /// The key; none looks where the key is kept.
+    #[serde(default)]
+    pub key: Option<KeyBytes>,
+}
+
+impl Operation for Load {
+    fn effect(&self, _: &PoolName) -> Effect {
+        let Self {
+            name: _,
+            location,
+            key: _,
+        } = self;
+        change_unless(location.as_ref().is_some_and(runs_a_program))
+    }
+}
+
+impl WireOnly for Load {}
+
+const EXAMPLES: &str = "Examples:
+  bulkhead volume key load tank
+  bulkhead volume key load tank/vm0 --prompt
+  bulkhead volume key load tank/vm0 --key-location file:///mnt/stick/vm0.key";
+
+/// Load keys, so that what they open can be served
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Arguments {
+    /// The volume, or the pool for all keys that are missing and can be found
+    #[arg(value_name = "VOLUME|POOL", value_parser = dataset)]
+    of: String,
+    /// Look there this time: file:///PATH or 'command:PROGRAM ARGUMENT...'
+    #[arg(long, value_name = "PLACE", conflicts_with_all = ["prompt", "key_stdin"])]
+    key_location: Option<KeyLocation>,
+    /// Ask for it on this terminal
+    #[arg(long)]
+    prompt: bool,
+    /// Read it from the standard input
+    #[arg(long, conflicts_with = "prompt")]
+    key_stdin: bool,
+}
+
+impl Arguments {
+    /// Of a volume the request to load its key, which it may ask for; of a pool to load all.
+    ///
+    /// # Errors
+    ///
+    /// The arguments contradict each other, or the key cannot be read.
+    pub fn request(self) -> Result<(PoolSelector, KeyRequest), Failure> {
+        let Self {
+            of,
+            key_location: location,
+            prompt,
+            key_stdin,
+        } = self;
+        let (pool, name) = pool_or_volume(&of)?;
+        let pool = PoolSelector::Pool(pool);
+        let Some(name) = name else {
+            if location.is_some() || prompt || key_stdin {
+                return Err(Failure::usage("name the volume whose key this is"));
+            }
+            return Ok((pool, KeyRequest::LoadAll));
+        };
+        let key = match (prompt || location == Some(KeyLocation::Prompt), key_stdin) {
+            (true, _) => Some(secret_input::key_from_prompt(&format!("key of {name}: "))?),
+            (false, true) => Some(secret_input::key_from_stdin()?),
+            (false, false) => None,
+        };
+        let load = Load {
+            name,
+            location,
+            key: key.map(KeyBytes::new),
+        };
+        Ok((pool, load.into()))
+    }
+}

@@ -1,0 +1,18 @@
+//! `volume key load POOL`
+
+use units::PoolName;
+
+use crate::Effect;
+use crate::operations::{Operation, WireOnly};
+
+/// Load every key that is missing and can be found.
+#[derive(Clone, Copy, Debug)]
+pub struct LoadAll;
+
+impl Operation for LoadAll {
+    fn effect(&self, _: &PoolName) -> Effect {
+        Effect::Change
+    }
+}
+
+impl WireOnly for LoadAll {}

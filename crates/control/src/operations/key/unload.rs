@@ -1,0 +1,33 @@
+//! `volume key unload`
+
+use clap::Args;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use units::{PoolName, VolumeName};
+
+use crate::operations::{Operation, PoolSelector, Verb};
+use crate::{Effect, Failure};
+
+/// Forget a loaded key; refused while a volume that it opens is in use
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema, Args)]
+#[command(after_help = "Example:\n  bulkhead volume key unload tank/vm0")]
+pub struct Unload {
+    /// The volume
+    #[arg(id = "volume", value_name = "VOLUME")]
+    pub name: VolumeName,
+}
+
+impl Operation for Unload {
+    fn effect(&self, _: &PoolName) -> Effect {
+        let Self { name: _ } = self;
+        Effect::Govern
+    }
+}
+
+impl Verb for Unload {
+    type Arguments = Self;
+
+    fn from_arguments(arguments: Self) -> Result<(PoolSelector, Self), Failure> {
+        Ok((PoolSelector::Pool(arguments.name.pool()), arguments))
+    }
+}

@@ -1,0 +1,69 @@
+//! `volume destroy`
+
+use clap::Args;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use units::{PoolName, VolumeName};
+
+use crate::answer::Done;
+use crate::operations::{
+    Confirmable, Confirmed, Least, Operation, PoolSelector, Route, Source, Verb, schema_of,
+};
+use crate::{Effect, Failure};
+
+/// Destroy a volume
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema, Args)]
+#[command(
+    visible_alias = "rm",
+    after_help = "Example:\n  bulkhead volume destroy tank/vm0 --yes-destroy-data"
+)]
+pub struct Destroy {
+    /// The volume
+    #[arg(id = "volume", value_name = "VOLUME")]
+    pub name: VolumeName,
+    /// Its snapshots too
+    #[arg(long, short)]
+    pub recursive: bool,
+    /// Even though it is exported, or in use: end its exports first
+    #[arg(long, visible_alias = "in-use")]
+    pub exported: bool,
+}
+
+impl Operation for Destroy {
+    fn effect(&self, _: &PoolName) -> Effect {
+        let Self {
+            name,
+            recursive: _,
+            exported: _,
+        } = self;
+        Effect::Destroy(vec![name.to_string()])
+    }
+}
+
+impl Confirmable for Destroy {
+    const HELP: &'static str = "Yes, its contents shall be lost";
+
+    fn loss(&self) -> String {
+        format!("the contents of {} would be lost", self.name)
+    }
+}
+
+impl Verb for Destroy {
+    type Arguments = Confirmed<Self>;
+    const ROUTES: &'static [Route] = &[Route::delete(
+        "/pools/{pool}/volumes/{volume}",
+        "Destroy a volume; its name confirms",
+        schema_of::<Done>,
+        Least::Govern,
+    )
+    .with(&[
+        ("name", Source::Volume),
+        ("recursive", Source::Query("false")),
+        ("exported", Source::Query("false")),
+    ])];
+
+    fn from_arguments(arguments: Confirmed<Self>) -> Result<(PoolSelector, Self), Failure> {
+        let destroy = arguments.check()?;
+        Ok((PoolSelector::Pool(destroy.name.pool()), destroy))
+    }
+}

@@ -1,0 +1,49 @@
+//! `volume discard-log`
+
+use clap::Args;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use units::{PoolName, VolumeName};
+
+use crate::operations::{Confirmable, Confirmed, Operation, PoolSelector, Verb};
+use crate::{Effect, Failure};
+
+const EXAMPLES: &str = "Example:
+  bulkhead volume discard-log tank/vm0 --yes-lose-acknowledged-writes";
+
+/// Give up the acknowledged writes of a log that cannot be replayed
+///
+/// A volume whose intent log cannot be replayed to its end is not served, and its log is kept: see to the devices
+/// first. This is for devices that never come back. What the log holds was acknowledged as durable, and is lost.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct DiscardLog {
+    /// The volume
+    #[arg(id = "volume", value_name = "VOLUME")]
+    pub name: VolumeName,
+}
+
+impl Operation for DiscardLog {
+    fn effect(&self, _: &PoolName) -> Effect {
+        let Self { name } = self;
+        Effect::Destroy(vec![name.to_string()])
+    }
+}
+
+impl Confirmable for DiscardLog {
+    const OPTION: &'static str = "yes-lose-acknowledged-writes";
+    const HELP: &'static str = "Yes, acknowledged writes shall be lost";
+
+    fn loss(&self) -> String {
+        format!("the last acknowledged writes to {} would be lost", self.name)
+    }
+}
+
+impl Verb for DiscardLog {
+    type Arguments = Confirmed<Self>;
+
+    fn from_arguments(arguments: Confirmed<Self>) -> Result<(PoolSelector, Self), Failure> {
+        let discard = arguments.check()?;
+        Ok((PoolSelector::Pool(discard.name.pool()), discard))
+    }
+}

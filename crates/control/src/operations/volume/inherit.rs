@@ -1,0 +1,37 @@
+//! `volume inherit`
+
+use clap::Args;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use units::PoolName;
+
+use crate::effect::{change_unless, governs};
+use crate::operations::{Operation, PoolSelector, Verb, dataset, pool_named};
+use crate::{Effect, Failure};
+
+/// Forget a property's own value, so that the parent's holds
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema, Args)]
+#[command(after_help = "Example:\n  bulkhead volume inherit tank/vm0 compression")]
+pub struct Inherit {
+    /// The volume
+    #[arg(id = "volume", value_name = "VOLUME", value_parser = dataset)]
+    pub name: String,
+    /// Which properties
+    #[arg(required = true)]
+    pub names: Vec<String>,
+}
+
+impl Operation for Inherit {
+    fn effect(&self, _: &PoolName) -> Effect {
+        let Self { name: _, names } = self;
+        change_unless(governs(names.iter()))
+    }
+}
+
+impl Verb for Inherit {
+    type Arguments = Self;
+
+    fn from_arguments(arguments: Self) -> Result<(PoolSelector, Self), Failure> {
+        Ok((PoolSelector::Pool(pool_named(&arguments.name)), arguments))
+    }
+}

@@ -1,0 +1,54 @@
+//! The begin of a `volume rescue`
+
+use std::path::PathBuf;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use units::{PoolName, SnapshotName, VolumeName};
+
+use crate::Effect;
+use crate::operations::{Least, Operation, Route, Source, WireOnly, schema_of};
+use crate::rescue::RescueView;
+
+/// A rescue to begin.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Begin {
+    /// The volume.
+    pub volume: VolumeName,
+    /// One of its snapshots; none means the volume itself, which nobody else may use then.
+    #[serde(default)]
+    pub snapshot: Option<SnapshotName>,
+    /// Whether it may be changed; of a snapshot a clone is changed, and thrown away at the end.
+    #[serde(default)]
+    pub writable: bool,
+    /// A file beside which a lock lies; the rescue ends when nobody holds that lock any more. None:
+    /// it lasts until it is ended, or the server ends.
+    #[serde(default)]
+    pub lease: Option<PathBuf>,
+}
+
+impl Operation for Begin {
+    fn effect(&self, _: &PoolName) -> Effect {
+        let Self {
+            volume: _,
+            snapshot: _,
+            writable: _,
+            lease: _,
+        } = self;
+        Effect::Govern
+    }
+}
+
+impl WireOnly for Begin {
+    const ROUTES: &'static [Route] = &[Route::post(
+        "/pools/{pool}/rescues",
+        "Open a volume that is not in use, or a snapshot, at a socket of the head",
+        schema_of::<RescueView>,
+        Least::Govern,
+    )
+    .with(&[
+        ("snapshot", Source::Default("null")),
+        ("writable", Source::Default("false")),
+        ("lease", Source::Default("null")),
+    ])];
+}

@@ -1,0 +1,30 @@
+//! `volume rescue --list`
+
+use units::PoolName;
+
+use crate::Effect;
+use crate::operations::{Operation, Route, WireOnly, schema_of};
+use crate::rescue::RescueView;
+
+/// All rescues of the pool. Only its server knows them: its turn is not that of what a pool which is opened for reading
+/// answers.
+#[derive(Clone, Copy, Debug)]
+pub struct List;
+
+impl Operation for List {
+    fn effect(&self, _: &PoolName) -> Effect {
+        Effect::Look
+    }
+
+    fn covers_all_pools(&self) -> bool {
+        true
+    }
+}
+
+impl WireOnly for List {
+    const ROUTES: &'static [Route] = &[Route::get(
+        "/pools/{pool}/rescues",
+        "Volumes that somebody takes a second look at",
+        schema_of::<Vec<RescueView>>,
+    )];
+}

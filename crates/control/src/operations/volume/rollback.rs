@@ -1,0 +1,49 @@
+//! `volume rollback`
+
+use clap::Args;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use units::{PoolName, SnapshotName};
+
+use crate::operations::{Operation, PoolSelector, Verb};
+use crate::{Effect, Failure};
+
+const EXAMPLES: &str = "Examples:
+  bulkhead volume rollback tank/vm0@monday
+  bulkhead volume rollback tank/vm0@monday --destroy-newer";
+
+/// Take a volume back to a snapshot, also while it is exported and in use
+///
+/// What was written since the snapshot is lost. Clients stay connected: iSCSI initiators are told
+/// that the contents changed. What a client has in its own memory is not changed: unmount the
+/// file system, or stop the virtual machine, before.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Rollback {
+    /// The snapshot, as POOL/NAME@SNAPSHOT
+    #[arg(id = "snapshot", value_name = "SNAPSHOT")]
+    pub to: SnapshotName,
+    /// Destroy the volume's newer snapshots
+    #[serde(default)]
+    #[arg(long)]
+    pub destroy_newer: bool,
+}
+
+impl Operation for Rollback {
+    fn effect(&self, _: &PoolName) -> Effect {
+        let Self { to, destroy_newer } = self;
+        match destroy_newer {
+            true => Effect::Destroy(vec![to.to_string()]),
+            false => Effect::Revert(to.to_string()),
+        }
+    }
+}
+
+impl Verb for Rollback {
+    type Arguments = Self;
+
+    fn from_arguments(arguments: Self) -> Result<(PoolSelector, Self), Failure> {
+        let pool = arguments.to.volume().pool();
+        Ok((PoolSelector::Pool(pool), arguments))
+    }
+}

@@ -1,0 +1,47 @@
+//! `volume show`
+
+use clap::Args;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use units::{PoolName, VolumeName};
+
+use crate::answer::VolumeView;
+use crate::operations::{Operation, PoolSelector, Route, Source, Turn, Verb, schema_of};
+use crate::{Effect, Failure};
+
+/// Show one volume with its properties, identity and exports
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema, Args)]
+pub struct Show {
+    /// The volume
+    #[arg(id = "volume", value_name = "VOLUME")]
+    pub name: VolumeName,
+}
+
+impl Operation for Show {
+    fn effect(&self, _: &PoolName) -> Effect {
+        let Self { name: _ } = self;
+        Effect::Look
+    }
+
+    fn turn(&self) -> Turn {
+        Turn::Looks
+    }
+
+    fn opens_volumes(&self) -> bool {
+        true
+    }
+}
+
+impl Verb for Show {
+    type Arguments = Self;
+    const ROUTES: &'static [Route] = &[Route::get(
+        "/pools/{pool}/volumes/{volume}",
+        "A volume",
+        schema_of::<VolumeView>,
+    )
+    .with(&[("name", Source::Volume)])];
+
+    fn from_arguments(arguments: Self) -> Result<(PoolSelector, Self), Failure> {
+        Ok((PoolSelector::Pool(arguments.name.pool()), arguments))
+    }
+}
