@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use control::answer::{Answer, PoolSummary};
 use control::key::KeyView;
-use control::request::PoolCreate;
+use control::operations::pool::create::PoolCreate;
 use control::{Failure, Request};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

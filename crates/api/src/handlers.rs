@@ -3,13 +3,14 @@
 use std::time::Instant;
 
 use control::answer::Done;
+use control::operations::pool::create::PoolCreate;
 use control::operations::target::allow::Allow;
 use control::operations::target::deny::Deny;
 use control::operations::target::{TargetRequest, Who};
 use control::operations::volume::rename::Rename;
 use control::operations::volume::resize::Resize;
 use control::operations::volume::set::Set;
-use control::request::{PoolCreate, Properties, VolumeRequest};
+use control::request::{Properties, VolumeRequest};
 use control::{Answer, Failure, FailureKind, Request};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -106,7 +107,7 @@ pub struct PoolCreateInput {
     /// Its name.
     pub name: units::PoolName,
     /// Its devices.
-    pub groups: Vec<control::request::DeviceGroup>,
+    pub groups: Vec<control::operations::pool::DeviceGroup>,
     /// Its properties.
     #[serde(default)]
     pub properties: Properties,

@@ -7,7 +7,9 @@ use std::time::{Duration, Instant};
 use control::Request;
 use control::answer::{PoolStatus, Status, TargetView};
 use control::exports::AccessRule;
-use control::request::PoolRequest;
+use control::operations::pool::PoolRequest;
+use control::operations::pool::close::Close;
+use control::operations::pool::destroy::Destroy;
 use serde_json::{Value, json};
 
 use crate::Role;
@@ -397,13 +399,13 @@ fn a_pool_is_exported_and_destroyed_under_its_clients_only_with_a_word() {
             "DELETE",
             "/pools/tank?confirm=tank",
             Value::Null,
-            PoolRequest::Destroy { in_use: false },
+            Destroy { in_use: false }.into(),
         ),
         (
             "DELETE",
             "/pools/tank?confirm=tank&in_use=true",
             Value::Null,
-            PoolRequest::Destroy { in_use: true },
+            Destroy { in_use: true }.into(),
         ),
     ] {
         let (status, answer) = head.ask(&admin, method, path, body);
@@ -413,6 +415,6 @@ fn a_pool_is_exported_and_destroyed_under_its_clients_only_with_a_word() {
     }
 }
 
-const fn close(in_use: bool) -> PoolRequest {
-    PoolRequest::Close { in_use }
+fn close(in_use: bool) -> PoolRequest {
+    Close { in_use }.into()
 }

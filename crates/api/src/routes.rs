@@ -4,13 +4,8 @@
 
 use std::sync::LazyLock;
 
-use control::answer::{Done, Event, ReplacementView, Status};
-use control::operations::key::KeyRequest;
-use control::operations::nbd::NbdRequest;
-use control::operations::portal::PortalRequest;
-use control::operations::snapshot::SnapshotRequest;
-use control::operations::target::{TargetRequest, Who};
-use control::operations::volume::VolumeRequest;
+use control::answer::Done;
+use control::operations::target::Who;
 use control::operations::{Least, Method, schema_of as of};
 use control::replication::ReplicationView;
 use control::{Answer, Failure};
@@ -240,26 +235,15 @@ const WORK: Option<Role> = Some(DAILY);
 const ALL: Option<Role> = Some(ADMIN);
 
 use Input::{Nothing, Strictly, Type};
-use Source::{Default as D, Query as Q};
+use Source::Default as D;
 
 const FALSE: &str = "false";
-const NULL: &str = "null";
 
 /// Everything.
 pub static ROUTES: LazyLock<Vec<Route>> = LazyLock::new(|| {
-    let of_operations = [
-        VolumeRequest::routes(),
-        KeyRequest::routes(),
-        SnapshotRequest::routes(),
-        TargetRequest::routes(),
-        PortalRequest::routes(),
-        NbdRequest::routes(),
-    ];
-    let of_operations = of_operations.into_iter().flatten();
-    let mut routes: Vec<Route> = of_operations
-        .map(|(verb, route)| Route::of_operation(verb, route))
-        .collect();
-    routes.extend(others());
+    let mut routes = others();
+    let of_operations = control::Request::routes().into_iter();
+    routes.extend(of_operations.map(|(verb, route)| Route::of_operation(verb, route)));
     routes
 });
 
@@ -298,25 +282,9 @@ fn others() -> Vec<Route> {
     // Pools.
     head("GET", "/pools", "Pools that are served or can be found", Nothing, of::<Vec<PoolFound>>, LOOK, h::pools),
     head("POST", "/pools", "Make a pool; with `overwrite` the paths of its devices confirm", Type(of::<h::NewPool>), DONE, ALL, h::create_pool).taking(LISTS_BYTES_MAX),
-    ask("GET", "/pools/{pool}", "A pool with its devices and exports", of::<Status>, READ, "status", &[]),
     head("POST", "/pools/{pool}/serve", "Start the pool's server here", Nothing, DONE, ALL, h::serve_pool),
     head("POST", "/pools/{pool}/move", "Hand the pool over to another head", Type(of::<h::Move>), of::<Operation>, WORK, h::move_pool).answering(202),
     head("POST", "/pools/{pool}/requests", "Ask the pool anything; the role depends on the request", Type(of::<h::Question>), answer_or_operation, LOOK, h::request).taking(LISTS_BYTES_MAX),
-    ask("DELETE", "/pools/{pool}", "Destroy the pool; its name confirms", DONE, ADMIN, "pool.destroy", &[("in_use", Q(FALSE))]),
-    ask("POST", "/pools/{pool}/export", "Let go of the pool", DONE, ADMIN, "pool.close", &[("in_use", D(FALSE))]),
-    ask("POST", "/pools/{pool}/scrub", "Start, pause or stop a scrub", DONE, DAILY, "pool.scrub", &[("wait", D(FALSE))]),
-    ask("POST", "/pools/{pool}/clear", "Forget errors, and let a suspended pool go on; with `missing_devices_are_not_newer` its name confirms", DONE, DAILY, "pool.clear", &[
-        ("device", D(NULL)), ("missing_devices_are_not_newer", D(FALSE))]),
-    ask("POST", "/pools/{pool}/attach", "Widen a mirror; with `overwrite` the path of the new device confirms", DONE, DAILY, "pool.attach", &[]),
-    ask("POST", "/pools/{pool}/detach", "Take one side off a mirror", DONE, ADMIN, "pool.detach", &[]),
-    ask("POST", "/pools/{pool}/replace", "Put a disk in the place of another; with `overwrite` the path of the new one confirms", DONE, DAILY, "pool.replace", &[("new", D(NULL))]),
-    ask("GET", "/pools/{pool}/replacement", "What `replace_disk` would do: which disk is bad, which ones fit", of::<ReplacementView>, READ, "pool.replace_disk", &[
-        ("device", Q(NULL)), ("with", Q(NULL)), ("overwrite", Q(FALSE)), ("perform", Source::Always(FALSE))]),
-    ask("POST", "/pools/{pool}/online", "Use a device again", DONE, DAILY, "pool.online", &[]),
-    ask("POST", "/pools/{pool}/offline", "Stop using a device", DONE, DAILY, "pool.offline", &[("temporary", D(FALSE))]),
-    ask("POST", "/pools/{pool}/add", "Widen the pool; with `overwrite` the paths of the new devices confirm", DONE, ADMIN, "pool.add", &[]).taking(LISTS_BYTES_MAX),
-    ask("POST", "/pools/{pool}/remove", "Evacuate and remove a device; its path confirms", DONE, ADMIN, "pool.remove", &[]),
-    ask("GET", "/pools/{pool}/events", "What happened to the pool", of::<Vec<Event>>, READ, "pool.events", &[("after", Q(NULL))]),
     head("PATCH", "/pools/{pool}/volumes/{volume}", "Resize, rename or set properties; with `allow_shrink` the name confirms", Type(of::<h::VolumeChange>), DONE, WORK, h::change_volume),
     // To another appliance.
     ask("GET", "/pools/{pool}/replication", "What is replicated, how far behind it is, and who may replicate into the pool", of::<ReplicationView>, READ, "replicate.list", &[]),

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, RwLock};
 use std::time::{Duration, Instant};
 
 use control::answer::{Event, Status};
-use control::request::PoolRequest;
+use control::operations::pool::events::Events;
 use control::{Answer, Request};
 use tokio::sync::broadcast;
 use units::PoolName;
@@ -303,7 +303,7 @@ impl Sampler {
         let known = looking.events.get(pool.as_str()).copied();
         let events: Option<Vec<Event>> = match by {
             None => {
-                let request = Request::Pool(PoolRequest::Events { after: known });
+                let request = Request::Pool(Events { after: known }.into());
                 match self.backend.ask_server(pool, request) {
                     Ok(Answer::Events(events)) => Some(events),
                     _ => None,

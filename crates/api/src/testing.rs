@@ -9,7 +9,7 @@ use axum::body::Body;
 use axum::http::{Request as HttpRequest, Response, StatusCode, header};
 use control::answer::{Answer, Done, PoolSummary, Status};
 use control::key::KeyView;
-use control::request::PoolCreate;
+use control::operations::pool::create::PoolCreate;
 use control::{Failure, Request};
 use http_body_util::BodyExt;
 use hyper::service::Service;

@@ -2,13 +2,13 @@
 //! it, and what has to be said again before it is done. No `match` here has a wildcard, and no pattern
 //! leaves arguments out, so that a new verb or a new argument has to be thought about.
 
-use std::path::{Path, PathBuf};
-
 use units::PoolName;
 
 use crate::key::KeyLocation;
+use crate::operations::Operation;
+use crate::operations::status::Status;
 use crate::replication::{Peer, ReplicateRequest};
-use crate::request::{DeviceGroup, PoolCreate, PoolRequest, Properties, Request, ServerRequest};
+use crate::request::{Properties, Request};
 use crate::transfer::{ReceiveRequest, TransferRequest};
 
 /// What a request does.
@@ -47,26 +47,6 @@ pub(crate) fn governs<'a>(mut properties: impl Iterator<Item = &'a String>) -> b
     properties.any(|name| GOVERNED_PROPERTIES.contains(&name.as_str()))
 }
 
-fn text(path: &Path) -> String {
-    path.to_string_lossy().into_owned()
-}
-
-/// What joins a pool: with `overwrite` whatever is on it is gone.
-fn joins(device: &Path, overwrite: bool) -> Effect {
-    match overwrite {
-        true => Effect::Destroy(vec![text(device)]),
-        false => Effect::Change,
-    }
-}
-
-fn grows(groups: &[DeviceGroup], overwrite: bool) -> Effect {
-    let devices = groups.iter().flat_map(|group| &group.devices);
-    match overwrite {
-        true => Effect::Destroy(devices.map(|device| text(device)).collect()),
-        false => Effect::Govern,
-    }
-}
-
 /// A program gets the words that the request names.
 pub(crate) fn runs_a_program(location: &KeyLocation) -> bool {
     match location {
@@ -79,8 +59,8 @@ impl Request {
     /// What it does when it is asked of `pool`.
     pub fn effect(&self, pool: &PoolName) -> Effect {
         match self {
-            Self::Status => Effect::Look,
-            Self::Pool(request) => request.effect(pool),
+            Self::Status => Status.effect(pool),
+            Self::Pool(request) => request.operation().effect(pool),
             Self::Volume(request) => request.operation().effect(pool),
             Self::Key(request) => request.operation().effect(pool),
             Self::Snapshot(request) => request.operation().effect(pool),
@@ -89,79 +69,7 @@ impl Request {
             Self::Transfer(request) => request.effect(),
             Self::Replicate(request) => request.effect(),
             Self::Portal(request) => request.operation().effect(pool),
-            Self::Server(request) => request.effect(),
-        }
-    }
-}
-
-impl PoolCreate {
-    /// What it does.
-    pub fn effect(&self) -> Effect {
-        let Self {
-            name: _,
-            groups,
-            properties: _,
-            overwrite,
-        } = self;
-        grows(groups, *overwrite)
-    }
-}
-
-impl PoolRequest {
-    fn effect(&self, pool: &PoolName) -> Effect {
-        match self {
-            Self::Status | Self::Events { after: _ } | Self::Get { names: _ } => Effect::Look,
-            Self::Scrub { action: _, wait: _ }
-            | Self::ScrubSchedule { when: _ }
-            | Self::Online { device: _ }
-            | Self::Offline {
-                device: _,
-                temporary: _,
-            } => Effect::Change,
-            Self::Clear {
-                device: _,
-                missing_devices_are_not_newer,
-            } => match missing_devices_are_not_newer {
-                true => Effect::Destroy(vec![pool.to_string()]),
-                false => Effect::Change,
-            },
-            Self::Attach {
-                existing: _,
-                new,
-                overwrite,
-            } => joins(new, *overwrite),
-            Self::Replace {
-                old,
-                new,
-                overwrite,
-            } => joins(new.as_ref().unwrap_or(old), *overwrite),
-            Self::ReplaceDisk {
-                device,
-                with,
-                overwrite,
-                perform,
-            } => match perform {
-                // Who has the disk chosen confirms with what is known of it: whose place it takes.
-                true => {
-                    let whole = PathBuf::from(pool.as_str());
-                    joins(
-                        with.as_ref().or(device.as_ref()).unwrap_or(&whole),
-                        *overwrite,
-                    )
-                }
-                false => Effect::Look,
-            },
-            Self::Add {
-                groups,
-                mismatched: _,
-                overwrite,
-            } => grows(groups, *overwrite),
-            Self::Export
-            | Self::Close { in_use: _ }
-            | Self::Detach { device: _ }
-            | Self::Set { properties: _ } => Effect::Govern,
-            Self::Destroy { in_use: _ } => Effect::Destroy(vec![pool.to_string()]),
-            Self::Remove { device } => Effect::Destroy(vec![text(device)]),
+            Self::Server(request) => request.operation().effect(pool),
         }
     }
 }
@@ -221,15 +129,6 @@ impl ReplicateRequest {
                 dataset: _,
                 original_is_lost: _,
             } => Effect::Govern,
-        }
-    }
-}
-
-impl ServerRequest {
-    fn effect(&self) -> Effect {
-        match self {
-            Self::Ping => Effect::Look,
-            Self::Reload | Self::Settle => Effect::Change,
         }
     }
 }

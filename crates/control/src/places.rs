@@ -4,7 +4,8 @@
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
 use crate::failure::{Failure, FailureKind};
-use crate::request::{PoolRequest, Request, ServerRequest};
+use crate::operations::{Operation, Urgency};
+use crate::request::Request;
 
 /// Connections served at the same time; one more is told to come again.
 pub const CONNECTIONS_MAX: usize = 40;
@@ -124,28 +125,8 @@ pub(crate) fn busy() -> Failure {
     Failure::new(FailureKind::Busy, message).advise("try again in a moment")
 }
 
-/// How long a request may take that is performed in any case.
-enum Urgency {
-    /// It is answered from memory.
-    Brief,
-    /// It may wait for the pool.
-    Long,
-}
-
 /// Whether a request is performed even where there is no place: an agent learns that the server is well and has it stop, and
 /// a person sees what the pool waits for and has it go on.
 fn urgency(request: &Request) -> Option<Urgency> {
-    match request {
-        Request::Status | Request::Server(ServerRequest::Ping) => Some(Urgency::Brief),
-        Request::Server(ServerRequest::Settle) => Some(Urgency::Long),
-        Request::Pool(request) => match request {
-            PoolRequest::Status | PoolRequest::Events { .. } => Some(Urgency::Brief),
-            PoolRequest::Export
-            | PoolRequest::Close { .. }
-            | PoolRequest::Destroy { .. }
-            | PoolRequest::Clear { .. } => Some(Urgency::Long),
-            _ => None,
-        },
-        _ => None,
-    }
+    request.operation().and_then(Operation::urgency)
 }

@@ -9,6 +9,8 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use control::answer::Done;
+use control::operations::pool::close::Close;
+use control::operations::pool::destroy::Destroy;
 use control::places::{CONNECTIONS_MAX, URGENT_MAX};
 use control::request::{PoolRequest, ServerRequest, VolumeRequest};
 use control::server::ListenError;
@@ -237,8 +239,8 @@ fn what_an_agent_asks_gets_through_without_a_place() {
     // On the connection that was refused something, as commands do.
     let export = || Request::Pool(PoolRequest::Export);
     let (close, destroy) = (
-        PoolRequest::Close { in_use: false },
-        PoolRequest::Destroy { in_use: false },
+        Close { in_use: false }.into(),
+        Destroy { in_use: false }.into(),
     );
     let ends = [close, destroy].map(Request::Pool);
     for urgent in [Request::Status, export()].into_iter().chain(ends) {

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use control::answer::Event;
+use control::operations::pool::events::Events;
 use control::request::{PoolRequest, Request, ServerRequest};
 use control::{Answer, Failure, FailureKind};
 use units::PoolName;
@@ -86,7 +87,7 @@ pub fn follow(
     // One that was never there is not waited for.
     let mut was_served = false;
     loop {
-        let request = Request::Pool(PoolRequest::Events { after: None });
+        let request = Request::Pool(Events { after: None }.into());
         match pool_access::ask_server(common, pool, request) {
             Ok(Answer::Events(events)) => {
                 was_served = true;

@@ -8,8 +8,10 @@ use std::time::{Duration, Instant};
 
 use control::answer::{Done, PoolSummary, Status};
 use control::client::SILENCE_SECONDS_MAX;
+use control::operations::Operation;
+use control::operations::pool::create::PoolCreate;
 use control::operations::target::create::Create;
-use control::request::{PoolCreate, PoolRequest, ServerRequest, TargetRequest};
+use control::request::{PoolRequest, ServerRequest, TargetRequest};
 use control::{Answer, Client, ClientError, Failure, FailureKind, PoolLock, Request};
 use units::PoolName;
 use zpool::Pool;
@@ -113,17 +115,7 @@ fn is_about_a_server(request: &Request) -> bool {
 
 /// A device that is no part of the pool any more if the request succeeds, at once or later.
 fn old_device(request: &Request) -> Option<PathBuf> {
-    match request {
-        Request::Pool(PoolRequest::Detach { device } | PoolRequest::Remove { device }) => {
-            Some(device.clone())
-        }
-        Request::Pool(PoolRequest::ReplaceDisk {
-            device,
-            perform: true,
-            ..
-        }) => device.clone(),
-        _ => None,
-    }
+    request.operation().and_then(Operation::leaving_device)
 }
 
 /// Whether `device` is no part of the pool: its data may still be on the way to others.
@@ -163,23 +155,8 @@ pub fn is_served(common: &Common, pool: &PoolName) -> Result<bool, Failure> {
 
 /// Devices that are part of the pool if the request succeeds.
 fn new_devices(request: &Request) -> Vec<PathBuf> {
-    let Request::Pool(request) = request else {
-        return Vec::new();
-    };
-    match request {
-        PoolRequest::Attach { new, .. }
-        | PoolRequest::Replace { new: Some(new), .. }
-        | PoolRequest::ReplaceDisk {
-            with: Some(new),
-            perform: true,
-            ..
-        } => vec![new.clone()],
-        PoolRequest::Add { groups, .. } => {
-            let devices = groups.iter().flat_map(|group| &group.devices);
-            devices.cloned().collect()
-        }
-        _ => Vec::new(),
-    }
+    let operation = request.operation();
+    operation.map_or_else(Vec::new, Operation::joining_devices)
 }
 
 /// Who has the pool.
@@ -394,8 +371,8 @@ pub enum End {
 /// Whether `request` ends it.
 pub fn is_end(request: &Request) -> Option<End> {
     match request {
-        Request::Pool(PoolRequest::Export | PoolRequest::Close { .. }) => Some(End::Export),
-        Request::Pool(PoolRequest::Destroy { .. }) => Some(End::Destroy),
+        Request::Pool(PoolRequest::Export | PoolRequest::Close(_)) => Some(End::Export),
+        Request::Pool(PoolRequest::Destroy(_)) => Some(End::Destroy),
         _ => None,
     }
 }
@@ -619,20 +596,25 @@ pub fn take_over(
 
 #[cfg(test)]
 mod tests {
+    use control::operations::pool::{
+        attach::Attach, destroy::Destroy, detach::Detach, remove::Remove,
+    };
+
     use super::*;
 
     #[test]
     fn devices_that_leave_a_pool_are_forgotten_like_new_ones_are_remembered() {
         let device = || PathBuf::from("/dev/sda");
-        let detach = Request::Pool(PoolRequest::Detach { device: device() });
-        let remove = Request::Pool(PoolRequest::Remove { device: device() });
-        let attach = Request::Pool(PoolRequest::Attach {
+        let detach = Detach { device: device() }.into();
+        let remove = Remove { device: device() }.into();
+        let attach = Attach {
             existing: device(),
             new: "/dev/sdb".into(),
             overwrite: false,
-        });
-        let destroy = Request::Pool(PoolRequest::Destroy { in_use: false });
-        for request in [detach, remove, attach, destroy] {
+        };
+        let destroy = Destroy { in_use: false }.into();
+        for request in [detach, remove, attach.into(), destroy] {
+            let request = Request::Pool(request);
             assert!(is_remembered(&request), "{request:?}");
         }
         assert!(!is_remembered(&Request::Pool(PoolRequest::Status)));

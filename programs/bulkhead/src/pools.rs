@@ -52,9 +52,7 @@ fn meant(request: &Request) -> Meant<'_> {
         };
     }
     match request {
-        Request::Status
-        | Request::Pool(PoolRequest::Status)
-        | Request::Replicate(ReplicateRequest::List) => Meant::All,
+        Request::Replicate(ReplicateRequest::List) => Meant::All,
         _ => Meant::One,
     }
 }

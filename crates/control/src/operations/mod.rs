@@ -9,12 +9,17 @@ mod confirmed;
 pub mod key;
 pub mod nbd;
 mod options;
+pub mod pool;
 pub mod portal;
 mod route;
 pub mod secret_input;
+pub mod server;
 pub mod snapshot;
+pub mod status;
 pub mod target;
 pub mod volume;
+
+use std::path::PathBuf;
 
 use units::{IscsiName, PoolName};
 
@@ -51,6 +56,26 @@ pub trait Operation {
     fn turn(&self) -> Turn {
         Turn::InOrder
     }
+
+    /// Whether it is performed even where all connections are in use, and how long it may take then.
+    fn urgency(&self) -> Option<Urgency> {
+        None
+    }
+
+    /// Whether it goes on where it was when it is asked again, so that a server that ends meanwhile is waited for.
+    fn may_be_asked_again(&self) -> bool {
+        false
+    }
+
+    /// Devices that are part of the pool if it succeeds.
+    fn joining_devices(&self) -> Vec<PathBuf> {
+        Vec::new()
+    }
+
+    /// A device that is no part of the pool any more if it succeeds, at once or later.
+    fn leaving_device(&self) -> Option<PathBuf> {
+        None
+    }
 }
 
 /// How a request is performed beside others about the same pool.
@@ -65,6 +90,15 @@ pub enum Turn {
     Beside,
     /// The same, and it may have a suspended pool go on, on which changes may be stuck.
     Resumes,
+}
+
+/// How long a request may take that is performed in any case.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Urgency {
+    /// It is answered from memory.
+    Brief,
+    /// It may wait for the pool.
+    Long,
 }
 
 /// How an operation is asked for on the command line, and over HTTP.

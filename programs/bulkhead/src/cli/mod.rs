@@ -8,7 +8,6 @@ mod drill;
 mod head;
 mod key;
 mod lab;
-mod layout;
 mod manual;
 mod misunderstood;
 mod pool;
@@ -28,9 +27,10 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand};
 pub use control::operations::PoolSelector;
 use control::operations::nbd::NbdCommand;
+use control::operations::pool::create::PoolCreate;
 use control::operations::portal::PortalCommand;
 use control::operations::target::TargetCommand;
-use control::request::{PoolCreate, PoolRequest, Request};
+use control::request::{PoolRequest, Request};
 use control::transfer::TransferRequest;
 use control::{Failure, FailureKind};
 use units::PoolName;
@@ -179,8 +179,7 @@ pub enum Command {
     /// Replication of volumes to other appliances
     #[command(subcommand)]
     Replicate(replicate::ReplicateCommand),
-    /// Everything at a glance
-    Status(status::StatusArgs),
+    Status(control::operations::status::Arguments),
     /// Own a pool and serve its volumes until told to stop
     #[command(after_help = serve::EXAMPLES)]
     PoolServer(Box<ServeArgs>),
@@ -317,7 +316,7 @@ impl Command {
             Self::Nbd(command) => ask(command.request(), Request::Nbd),
             Self::Portal(command) => ask(command.request(), Request::Portal),
             Self::Replicate(command) => command.plan(),
-            Self::Status(args) => Ok(args.plan()),
+            Self::Status(args) => Ok(status::plan(args)),
             Self::PoolServer(args) => Ok(Plan::Serve(args)),
             Self::Head(command) => Ok(command.plan()),
             Self::User(command) => Ok(Plan::User(command)),
@@ -344,15 +343,6 @@ fn ask<T>(
         pool,
         request: noun(request),
     })
-}
-
-/// Refuses to go on without the word that says that the loss is wanted.
-fn confirmed(given: bool, word: &str, what: &str) -> Result<(), Failure> {
-    if given {
-        return Ok(());
-    }
-    let advice = format!("if that is what you want, add --{word}");
-    Err(Failure::new(FailureKind::NeedsConfirmation, what).advise(advice))
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 
 use std::io::Read;
 
-use control::request::PoolCreate;
+use control::operations::pool::create::PoolCreate;
 use control::{Answer, Failure, Request};
 use serde::{Deserialize, Serialize};
 use units::PoolName;

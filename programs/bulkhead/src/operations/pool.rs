@@ -4,7 +4,13 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use control::answer::{Done, Property};
-use control::request::{DeviceGroup, GroupKind, GroupRole, PoolCreate, PoolRequest, Properties};
+use control::operations::pool::{
+    DeviceGroup, GroupKind, GroupRole, PoolRequest, add::Add, attach::Attach, clear::Clear,
+    create::PoolCreate, detach::Detach, events::Events, get::Get, offline::Offline, online::Online,
+    remove::Remove, replace::Replace, replace_disk::ReplaceDisk, scrub::Scrub,
+    scrub_schedule::ScrubSchedule, set::Set,
+};
+use control::request::Properties;
 use control::{Answer, Failure, FailureKind};
 use zpool::pool::{Anew, DeviceStatus, GoesOn, PoolStatus, Role};
 use zpool::{GroupSpec, PoolError, PoolErrorKind, PoolSpec};
@@ -74,15 +80,18 @@ pub fn perform(
     let name = pool.name();
     match request {
         PoolRequest::Status => Ok(Answer::Pool(Box::new(status::alone(context)?))),
-        PoolRequest::Export | PoolRequest::Close { .. } | PoolRequest::Destroy { .. } => Err(
-            Failure::new(FailureKind::Failed, "only the owner of the pool can end it"),
-        ),
-        PoolRequest::Scrub { action, wait } => scrub::perform(context, action, wait, progress),
-        PoolRequest::ScrubSchedule { when } => scrub::set_schedule(context, when),
-        PoolRequest::Clear {
+        PoolRequest::Export | PoolRequest::Close(_) | PoolRequest::Destroy(_) => Err(Failure::new(
+            FailureKind::Failed,
+            "only the owner of the pool can end it",
+        )),
+        PoolRequest::Scrub(Scrub { action, wait }) => {
+            scrub::perform(context, action, wait, progress)
+        }
+        PoolRequest::ScrubSchedule(ScrubSchedule { when }) => scrub::set_schedule(context, when),
+        PoolRequest::Clear(Clear {
             device,
             missing_devices_are_not_newer,
-        } => {
+        }) => {
             let device = device.as_deref().map(text);
             let goes_on = pool.go_on(device.as_deref(), missing_devices_are_not_newer);
             match goes_on.map_err(failures::pool)? {
@@ -90,23 +99,23 @@ pub fn perform(
                 GoesOn::Anew(anew) => begin_anew(context, anew),
             }
         }
-        PoolRequest::Attach {
+        PoolRequest::Attach(Attach {
             existing,
             new,
             overwrite,
-        } => {
+        }) => {
             joined(pool.attach(&text(&existing), &new, overwrite))?;
             Ok(Done::changed(attached(&text(&existing), &new)))
         }
-        PoolRequest::Detach { device } => {
+        PoolRequest::Detach(Detach { device }) => {
             done(pool.detach(&text(&device)))?;
             Ok(Done::changed(format!("detached {}", device.display())))
         }
-        PoolRequest::Replace {
+        PoolRequest::Replace(Replace {
             old,
             new,
             overwrite,
-        } => {
+        }) => {
             let new = new.unwrap_or_else(|| old.clone());
             joined(pool.replace(&text(&old), &new, overwrite))?;
             let (old, new) = (old.display(), new.display());
@@ -114,12 +123,12 @@ pub fn perform(
                 "{new} takes the place of {old} as soon as it is resilvered"
             )))
         }
-        PoolRequest::ReplaceDisk {
+        PoolRequest::ReplaceDisk(ReplaceDisk {
             device,
             with,
             overwrite,
             perform,
-        } => {
+        }) => {
             let options = replace::ReplaceOptions {
                 device,
                 with,
@@ -130,20 +139,20 @@ pub fn perform(
                 false => replace::plan(context, &options),
             }
         }
-        PoolRequest::Online { device } => {
+        PoolRequest::Online(Online { device }) => {
             done(pool.online(&text(&device), false))?;
             Ok(Done::changed(format!("{} is used again", device.display())))
         }
-        PoolRequest::Offline { device, temporary } => {
+        PoolRequest::Offline(Offline { device, temporary }) => {
             done(pool.offline(&text(&device), temporary))?;
             Ok(Done::changed(format!("{} is not used", device.display())))
         }
-        PoolRequest::Events { after } => events::list(pool, after),
-        PoolRequest::Add {
+        PoolRequest::Events(Events { after }) => events::list(pool, after),
+        PoolRequest::Add(Add {
             groups: new,
             mismatched,
             overwrite,
-        } => {
+        }) => {
             if !mismatched {
                 let status = pool.status().map_err(failures::pool)?;
                 refuse_mismatched(&status, &groups(&new))?;
@@ -151,13 +160,13 @@ pub fn perform(
             joined(pool.add(&groups(&new), overwrite))?;
             Ok(Done::changed(format!("pool {name} is wider")))
         }
-        PoolRequest::Remove { device } => {
+        PoolRequest::Remove(Remove { device }) => {
             done(pool.remove(&text(&device)))?;
             let device = device.display();
             Ok(Done::changed(format!("{device} leaves the pool")))
         }
-        PoolRequest::Get { names } => get(context, &names),
-        PoolRequest::Set { properties } => {
+        PoolRequest::Get(Get { names }) => get(context, &names),
+        PoolRequest::Set(Set { properties }) => {
             done(pool.set_properties(&pairs(&properties)))?;
             let names: Vec<&str> = properties.keys().map(String::as_str).collect();
             Ok(Done::changed(format!("set {} of {name}", names.join(", "))))

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use control::answer::{Done, ScanView, ScrubScheduleView};
-use control::request::ScrubAction;
+use control::operations::pool::scrub::ScrubAction;
 use control::schedule::{SCRUB_PROPERTY, ScrubDocument, When, due};
 use control::{Answer, Failure, FailureKind};
 use zpool::pool::{ScanKind, ScanState, ScanStatus, ScrubCommand};

@@ -8,7 +8,10 @@ use std::time::{Duration, Instant};
 
 use api::audit::Lines;
 use control::answer::{Done, NbdView, ServerStatus, TargetView};
-use control::operations::Turn;
+use control::operations::pool::close::Close;
+use control::operations::pool::destroy::Destroy;
+use control::operations::pool::events::Events;
+use control::operations::{Operation, Turn};
 use control::replication::ReplicateRequest;
 use control::request::{PoolRequest, ServerRequest, VolumeRequest};
 use control::transfer::TransferRequest;
@@ -211,7 +214,8 @@ impl Core {
     /// Refuses to end the pool while clients are connected, unless the request says that it may.
     fn refuse_end_in_use(&self, request: &Request) -> Result<(), Failure> {
         let Request::Pool(
-            PoolRequest::Close { in_use: false } | PoolRequest::Destroy { in_use: false },
+            PoolRequest::Close(Close { in_use: false })
+            | PoolRequest::Destroy(Destroy { in_use: false }),
         ) = request
         else {
             return Ok(());
@@ -286,32 +290,16 @@ fn must_not_wait(request: &Request) -> bool {
     if let Some(operation) = request.operation() {
         return matches!(operation.turn(), Turn::Beside | Turn::Resumes);
     }
-    match request {
-        // Last as long as the other side likes, and keep others out for moments only.
-        Request::Transfer(_) | Request::Replicate(ReplicateRequest::Run { .. }) => true,
-        Request::Pool(request) => matches!(
-            request,
-            // Waits for the scrub, if it is told to.
-            PoolRequest::Scrub { .. }
-                // Resume a suspended pool, on which a change may be stuck.
-                | PoolRequest::Clear { .. }
-                | PoolRequest::Online { .. }
-                // Takes as long as a disk is filled.
-                | PoolRequest::ReplaceDisk { .. }
-        ),
-        _ => false,
-    }
+    // Last as long as the other side likes, and keep others out for moments only.
+    matches!(
+        request,
+        Request::Transfer(_) | Request::Replicate(ReplicateRequest::Run { .. })
+    )
 }
 
 /// Whether a request may have a suspended pool go on.
 fn resumes(request: &Request) -> bool {
-    if let Some(operation) = request.operation() {
-        return operation.turn() == Turn::Resumes;
-    }
-    matches!(
-        request,
-        Request::Pool(PoolRequest::Clear { .. } | PoolRequest::Online { .. })
-    )
+    request.operation().map(Operation::turn) == Some(Turn::Resumes)
 }
 
 impl Handler for Core {
@@ -330,7 +318,7 @@ impl Handler for Core {
         match &request {
             Request::Status => return self.glance(),
             Request::Server(request) => return self.server(request),
-            Request::Pool(PoolRequest::Events { after }) => {
+            Request::Pool(PoolRequest::Events(Events { after })) => {
                 return Ok(self.watch.journal().list(*after));
             }
             Request::Pool(PoolRequest::Status) => {
@@ -497,16 +485,18 @@ impl ServerHooks for Core {
 
 #[cfg(test)]
 mod tests {
+    use control::operations::pool::clear::Clear;
     use control::operations::volume::destroy::Destroy;
 
     use super::*;
 
     #[test]
     fn what_is_said_to_look_only_changes_nothing() {
-        let clear = Request::Pool(PoolRequest::Clear {
+        let clear = Clear {
             device: None,
             missing_devices_are_not_newer: false,
-        });
+        };
+        let clear = Request::Pool(clear.into());
         assert!(!clear.only_looks() && goes_beside_changes(&clear));
         let run = Request::Replicate(ReplicateRequest::Run {
             dataset: "tank/v".parse().expect("a name"),

@@ -2,10 +2,14 @@
 
 use std::path::PathBuf;
 
-use control::Failure;
-use control::request::{DeviceGroup, GroupKind, GroupRole};
+use super::{DeviceGroup, GroupKind, GroupRole};
+use crate::Failure;
 
 /// Reads the words. Devices without a kind stand each for itself.
+///
+/// # Errors
+///
+/// The words make no layout, or a device's path cannot be used.
 pub fn parse(words: &[String]) -> Result<Vec<DeviceGroup>, Failure> {
     let mut groups: Vec<DeviceGroup> = Vec::new();
     let mut role = GroupRole::Data;
@@ -96,6 +100,10 @@ fn differs_by_one(one: &str, other: &str) -> bool {
 }
 
 /// A device of an existing pool: a path, or the name or number that `pool status` shows.
+///
+/// # Errors
+///
+/// The path cannot be used.
 pub fn member_path(word: &str) -> Result<PathBuf, Failure> {
     let plain = !word.contains('/') && !PathBuf::from(word).exists();
     match plain && !PathBuf::from("/dev").join(word).exists() {
@@ -106,6 +114,10 @@ pub fn member_path(word: &str) -> Result<PathBuf, Failure> {
 
 /// A device as a label will remember it: absolute. A name without a slash is a disk in /dev,
 /// unless there is such a file here.
+///
+/// # Errors
+///
+/// The path cannot be used.
 pub fn device_path(word: &str) -> Result<PathBuf, Failure> {
     let path = PathBuf::from(word);
     let disk = PathBuf::from("/dev").join(word);
@@ -150,6 +162,10 @@ fn check(groups: &[DeviceGroup]) -> Result<(), Failure> {
 }
 
 /// A new pool needs a place for data.
+///
+/// # Errors
+///
+/// No group is one of data.
 pub fn has_data(groups: &[DeviceGroup]) -> Result<(), Failure> {
     if groups.iter().any(|group| group.role == GroupRole::Data) {
         return Ok(());

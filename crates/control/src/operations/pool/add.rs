@@ -1,0 +1,80 @@
+//! `pool add`
+
+use std::path::PathBuf;
+
+use clap::Args;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use units::PoolName;
+
+use super::{DeviceGroup, OverwriteOption, grows, layout};
+use crate::answer::Done;
+use crate::operations::{Least, Operation, PoolSelector, Route, Verb, schema_of};
+use crate::{Effect, Failure};
+
+/// Widen the pool.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Add {
+    /// What to add.
+    pub groups: Vec<DeviceGroup>,
+    /// Also if the new groups survive less than those of the pool.
+    #[serde(default)]
+    pub mismatched: bool,
+    /// Also if it carries the label of a pool that is not in use.
+    #[serde(default)]
+    pub overwrite: bool,
+}
+
+impl Operation for Add {
+    fn effect(&self, _: &PoolName) -> Effect {
+        let Self {
+            groups,
+            mismatched: _,
+            overwrite,
+        } = self;
+        grows(groups, *overwrite)
+    }
+
+    fn joining_devices(&self) -> Vec<PathBuf> {
+        let devices = self.groups.iter().flat_map(|group| &group.devices);
+        devices.cloned().collect()
+    }
+}
+
+/// Widen a pool with further devices
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Example:\n  bulkhead pool add tank mirror /dev/disk/by-id/scsi-e /dev/disk/by-id/scsi-f"
+)]
+pub struct Arguments {
+    /// The pool
+    pool: PoolName,
+    /// Devices and group words, as in `pool create`
+    #[arg(required = true, value_name = "DEVICE")]
+    devices: Vec<String>,
+    /// Yes, the new devices shall survive less than those of the pool
+    #[arg(long)]
+    mismatched: bool,
+    #[command(flatten)]
+    old_labels: OverwriteOption,
+}
+
+impl Verb for Add {
+    type Arguments = Arguments;
+    const ROUTES: &'static [Route] = &[Route::post(
+        "/pools/{pool}/add",
+        "Widen the pool; with `overwrite` the paths of the new devices confirm",
+        schema_of::<Done>,
+        Least::Govern,
+    )
+    .with_lists()];
+
+    fn from_arguments(arguments: Arguments) -> Result<(PoolSelector, Self), Failure> {
+        let add = Self {
+            groups: layout::parse(&arguments.devices)?,
+            mismatched: arguments.mismatched,
+            overwrite: arguments.old_labels.overwrite,
+        };
+        Ok((PoolSelector::Pool(arguments.pool), add))
+    }
+}

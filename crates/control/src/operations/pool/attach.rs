@@ -1,0 +1,75 @@
+//! `pool attach`
+
+use std::path::PathBuf;
+
+use clap::Args;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use units::PoolName;
+
+use super::{OverwriteOption, joins, layout};
+use crate::answer::Done;
+use crate::operations::{Least, Operation, PoolSelector, Route, Verb, schema_of};
+use crate::{Effect, Failure};
+
+/// Make a mirror of `existing` and `new`, or widen one.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Attach {
+    /// Device of the pool.
+    pub existing: PathBuf,
+    /// Device to add.
+    pub new: PathBuf,
+    /// Also if it carries the label of a pool that is not in use.
+    #[serde(default)]
+    pub overwrite: bool,
+}
+
+impl Operation for Attach {
+    fn effect(&self, _: &PoolName) -> Effect {
+        let Self {
+            existing: _,
+            new,
+            overwrite,
+        } = self;
+        joins(new, *overwrite)
+    }
+
+    fn joining_devices(&self) -> Vec<PathBuf> {
+        vec![self.new.clone()]
+    }
+}
+
+/// Add a device to a mirror, or make a mirror of a single device
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Example:\n  bulkhead pool attach tank /dev/disk/by-id/scsi-a /dev/disk/by-id/scsi-c"
+)]
+pub struct Arguments {
+    /// The pool
+    pool: PoolName,
+    /// A device of the pool
+    device: String,
+    /// The device to add
+    new_device: String,
+    #[command(flatten)]
+    old_labels: OverwriteOption,
+}
+
+impl Verb for Attach {
+    type Arguments = Arguments;
+    const ROUTES: &'static [Route] = &[Route::post(
+        "/pools/{pool}/attach",
+        "Widen a mirror; with `overwrite` the path of the new device confirms",
+        schema_of::<Done>,
+        Least::Change,
+    )];
+
+    fn from_arguments(arguments: Arguments) -> Result<(PoolSelector, Self), Failure> {
+        let attach = Self {
+            existing: layout::member_path(&arguments.device)?,
+            new: layout::device_path(&arguments.new_device)?,
+            overwrite: arguments.old_labels.overwrite,
+        };
+        Ok((PoolSelector::Pool(arguments.pool), attach))
+    }
+}

@@ -1,0 +1,94 @@
+//! `pool clear`
+
+use std::path::PathBuf;
+
+use clap::Args;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use units::PoolName;
+
+use super::layout;
+use crate::answer::Done;
+use crate::operations::{
+    Least, Operation, PoolSelector, Route, Source, Turn, Urgency, Verb, schema_of,
+};
+use crate::{Effect, Failure};
+
+/// Forget errors and resume a suspended pool.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Clear {
+    /// One device, or all.
+    pub device: Option<PathBuf>,
+    /// A suspended pool may go on without the devices that are still gone, although they may hold what was
+    /// acknowledged and the others lack. That is lost then.
+    #[serde(default)]
+    pub missing_devices_are_not_newer: bool,
+}
+
+impl Operation for Clear {
+    fn effect(&self, pool: &PoolName) -> Effect {
+        let Self {
+            device: _,
+            missing_devices_are_not_newer,
+        } = self;
+        match missing_devices_are_not_newer {
+            true => Effect::Destroy(vec![pool.to_string()]),
+            false => Effect::Change,
+        }
+    }
+
+    fn turn(&self) -> Turn {
+        Turn::Resumes
+    }
+
+    fn urgency(&self) -> Option<Urgency> {
+        Some(Urgency::Long)
+    }
+}
+
+const EXAMPLES: &str = "Example:
+  bulkhead pool clear tank
+
+A suspended pool goes on with the devices that are back, if those that are still gone cannot alone hold what was
+acknowledged; else the word for that is named.";
+
+/// Forget device errors, and resume a suspended pool
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Arguments {
+    /// The pool
+    pool: PoolName,
+    /// Only this device
+    device: Option<String>,
+    /// Go on without the devices that are still gone, although they may hold newer data: what only they hold is lost
+    #[arg(long)]
+    missing_devices_are_not_newer: bool,
+}
+
+impl Verb for Clear {
+    type Arguments = Arguments;
+    const ROUTES: &'static [Route] = &[Route::post(
+        "/pools/{pool}/clear",
+        "Forget errors, and let a suspended pool go on; with `missing_devices_are_not_newer` its name confirms",
+        schema_of::<Done>,
+        Least::Change,
+    )
+    .with(&[
+        ("device", Source::Default("null")),
+        ("missing_devices_are_not_newer", Source::Default("false")),
+    ])];
+
+    fn from_arguments(arguments: Arguments) -> Result<(PoolSelector, Self), Failure> {
+        let Arguments {
+            pool,
+            device,
+            missing_devices_are_not_newer,
+        } = arguments;
+        let device = device.as_deref().map(layout::member_path).transpose()?;
+        let clear = Self {
+            device,
+            missing_devices_are_not_newer,
+        };
+        Ok((PoolSelector::Pool(pool), clear))
+    }
+}

@@ -1,0 +1,56 @@
+//! `pool export`, as a person asks for it.
+
+use clap::Args;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use units::PoolName;
+
+use crate::answer::Done;
+use crate::operations::{Least, Operation, PoolSelector, Route, Source, Urgency, Verb, schema_of};
+use crate::{Effect, Failure};
+
+/// Drain the sessions and export; a server ends.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Close {
+    /// Even though clients are connected: their sessions end.
+    #[serde(default)]
+    pub in_use: bool,
+}
+
+impl Operation for Close {
+    fn effect(&self, _: &PoolName) -> Effect {
+        let Self { in_use: _ } = self;
+        Effect::Govern
+    }
+
+    fn urgency(&self) -> Option<Urgency> {
+        Some(Urgency::Long)
+    }
+}
+
+/// Drain the sessions, close the pool cleanly, and end its server
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  bulkhead pool export tank")]
+pub struct Arguments {
+    /// The pool
+    pool: PoolName,
+    /// Even though clients are connected: their sessions end
+    #[arg(long)]
+    in_use: bool,
+}
+
+impl Verb for Close {
+    type Arguments = Arguments;
+    const ROUTES: &'static [Route] = &[Route::post(
+        "/pools/{pool}/export",
+        "Let go of the pool",
+        schema_of::<Done>,
+        Least::Govern,
+    )
+    .with(&[("in_use", Source::Default("false"))])];
+
+    fn from_arguments(arguments: Arguments) -> Result<(PoolSelector, Self), Failure> {
+        let Arguments { pool, in_use } = arguments;
+        Ok((PoolSelector::Pool(pool), Self { in_use }))
+    }
+}

@@ -1,0 +1,70 @@
+//! `pool destroy`
+
+use clap::Args;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use units::PoolName;
+
+use crate::answer::Done;
+use crate::operations::{
+    Confirmable, Confirmed, Least, Operation, PoolSelector, Route, Source, Urgency, Verb, schema_of,
+};
+use crate::{Effect, Failure};
+
+/// Destroy the pool; a server ends. The caller has seen the confirmation word.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Destroy {
+    /// Even though clients are connected: their sessions end.
+    #[serde(default)]
+    pub in_use: bool,
+}
+
+impl Operation for Destroy {
+    fn effect(&self, pool: &PoolName) -> Effect {
+        let Self { in_use: _ } = self;
+        Effect::Destroy(vec![pool.to_string()])
+    }
+
+    fn urgency(&self) -> Option<Urgency> {
+        Some(Urgency::Long)
+    }
+}
+
+/// Destroy a pool with everything in it
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  bulkhead pool destroy tank --yes-destroy-all-data")]
+pub struct Arguments {
+    /// The pool
+    pool: PoolName,
+    /// Even though clients are connected: their sessions end
+    #[arg(long)]
+    in_use: bool,
+}
+
+impl Confirmable for Arguments {
+    const OPTION: &'static str = "yes-destroy-all-data";
+    const HELP: &'static str = "Yes, every volume and snapshot of the pool shall be lost";
+
+    fn loss(&self) -> String {
+        format!(
+            "pool {} would be lost with every volume and snapshot",
+            self.pool
+        )
+    }
+}
+
+impl Verb for Destroy {
+    type Arguments = Confirmed<Arguments>;
+    const ROUTES: &'static [Route] = &[Route::delete(
+        "/pools/{pool}",
+        "Destroy the pool; its name confirms",
+        schema_of::<Done>,
+        Least::Govern,
+    )
+    .with(&[("in_use", Source::Query("false"))])];
+
+    fn from_arguments(arguments: Confirmed<Arguments>) -> Result<(PoolSelector, Self), Failure> {
+        let Arguments { pool, in_use } = arguments.check()?;
+        Ok((PoolSelector::Pool(pool), Self { in_use }))
+    }
+}

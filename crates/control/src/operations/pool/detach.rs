@@ -1,0 +1,54 @@
+//! `pool detach`
+
+use std::path::PathBuf;
+
+use clap::Args;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use units::PoolName;
+
+use super::DeviceArguments;
+use crate::answer::Done;
+use crate::operations::{Least, Operation, PoolSelector, Route, Verb, schema_of};
+use crate::{Effect, Failure};
+
+/// Take one side off a mirror.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Detach {
+    /// Device of the pool.
+    pub device: PathBuf,
+}
+
+impl Operation for Detach {
+    fn effect(&self, _: &PoolName) -> Effect {
+        let Self { device: _ } = self;
+        Effect::Govern
+    }
+
+    fn leaving_device(&self) -> Option<PathBuf> {
+        Some(self.device.clone())
+    }
+}
+
+/// Take a device off a mirror
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  bulkhead pool detach tank /dev/disk/by-id/scsi-c")]
+pub struct Arguments {
+    #[command(flatten)]
+    device: DeviceArguments,
+}
+
+impl Verb for Detach {
+    type Arguments = Arguments;
+    const ROUTES: &'static [Route] = &[Route::post(
+        "/pools/{pool}/detach",
+        "Take one side off a mirror",
+        schema_of::<Done>,
+        Least::Govern,
+    )];
+
+    fn from_arguments(arguments: Arguments) -> Result<(PoolSelector, Self), Failure> {
+        let (pool, device) = arguments.device.read()?;
+        Ok((pool, Self { device }))
+    }
+}

@@ -1,0 +1,70 @@
+//! `pool events`
+
+use clap::Args;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use units::PoolName;
+
+use super::PoolRequest;
+use crate::Effect;
+use crate::answer::Event;
+use crate::operations::{
+    Operation, PoolSelector, Route, Source, Turn, Urgency, WireOnly, schema_of,
+};
+
+/// What happened to it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Events {
+    /// Only what has a higher number.
+    pub after: Option<u64>,
+}
+
+impl Operation for Events {
+    fn effect(&self, _: &PoolName) -> Effect {
+        let Self { after: _ } = self;
+        Effect::Look
+    }
+
+    fn turn(&self) -> Turn {
+        Turn::Looks
+    }
+
+    fn urgency(&self) -> Option<Urgency> {
+        Some(Urgency::Brief)
+    }
+}
+
+impl WireOnly for Events {
+    const ROUTES: &'static [Route] = &[Route::get(
+        "/pools/{pool}/events",
+        "What happened to the pool",
+        schema_of::<Vec<Event>>,
+    )
+    .with(&[("after", Source::Query("null"))])];
+}
+
+const EXAMPLES: &str = "Examples:
+  bulkhead pool events tank
+  bulkhead pool events tank --follow --json
+
+The pool keeps its events itself: they move with it, and `zpool history` shows them, too. With
+--follow and --json, each event is a line.";
+
+/// Show what happened: devices that failed or came back, repairs, scrubs, suspensions
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Arguments {
+    /// The pool
+    pub pool: PoolName,
+    /// Go on with what happens from now on, until interrupted
+    #[arg(long, short)]
+    pub follow: bool,
+}
+
+impl Arguments {
+    /// The request for what happened until now.
+    pub fn request(self) -> (PoolSelector, PoolRequest) {
+        let events = Events { after: None };
+        (PoolSelector::Pool(self.pool), events.into())
+    }
+}

@@ -1,0 +1,46 @@
+//! `pool get`
+
+use clap::Args;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use units::PoolName;
+
+use crate::operations::{Operation, PoolSelector, Turn, Verb};
+use crate::{Effect, Failure};
+
+/// Read properties of the pool.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Get {
+    /// Which; empty means all.
+    pub names: Vec<String>,
+}
+
+impl Operation for Get {
+    fn effect(&self, _: &PoolName) -> Effect {
+        let Self { names: _ } = self;
+        Effect::Look
+    }
+
+    fn turn(&self) -> Turn {
+        Turn::Looks
+    }
+}
+
+/// Read properties of a pool
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  bulkhead pool get tank autotrim comment")]
+pub struct Arguments {
+    /// The pool
+    pool: PoolName,
+    /// Which properties [default: all]
+    names: Vec<String>,
+}
+
+impl Verb for Get {
+    type Arguments = Arguments;
+
+    fn from_arguments(arguments: Arguments) -> Result<(PoolSelector, Self), Failure> {
+        let Arguments { pool, names } = arguments;
+        Ok((PoolSelector::Pool(pool), Self { names }))
+    }
+}

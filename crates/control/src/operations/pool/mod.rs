@@ -1,0 +1,123 @@
+//! Pools and their devices.
+
+pub mod create;
+pub mod layout;
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use units::PoolName;
+
+use super::{PoolSelector, noun};
+use crate::{Effect, Failure};
+
+noun! {
+    /// Requests about the pool.
+    PoolRequest, PoolCommand, "pool";
+    verbs {
+        close::Close as "export",
+        destroy::Destroy,
+        clear::Clear,
+        attach::Attach,
+        detach::Detach,
+        replace::Replace,
+        replace_disk::ReplaceDisk,
+        online::Online,
+        offline::Offline,
+        add::Add,
+        remove::Remove,
+        get::Get,
+        set::Set,
+    }
+    bare { status::Status }
+    nouns {}
+    wire_only { events::Events, scrub::Scrub, scrub_schedule::ScrubSchedule }
+    bare_wire_only { export::Export }
+}
+
+/// How the devices of one group work together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum GroupKind {
+    /// Each device for itself.
+    Stripe,
+    /// All devices hold the same.
+    Mirror,
+    /// One, two or three devices of the group may fail.
+    Raidz {
+        /// 1, 2 or 3.
+        parity: u8,
+    },
+}
+
+/// What a group is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum GroupRole {
+    /// Holds data.
+    Data,
+    /// Holds the intent log of synchronous writes.
+    Log,
+    /// Second-level read cache.
+    Cache,
+    /// Hot spare.
+    Spare,
+}
+
+/// Devices that are added to a pool together.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct DeviceGroup {
+    /// How they work together.
+    pub kind: GroupKind,
+    /// What they are for.
+    pub role: GroupRole,
+    /// Files or block devices.
+    pub devices: Vec<PathBuf>,
+}
+
+/// A pool and a device of it.
+#[derive(Debug, Args)]
+struct DeviceArguments {
+    /// The pool
+    pool: PoolName,
+    /// A device of the pool
+    device: String,
+}
+
+impl DeviceArguments {
+    fn read(self) -> Result<(PoolSelector, PathBuf), Failure> {
+        let device = layout::member_path(&self.device)?;
+        Ok((PoolSelector::Pool(self.pool), device))
+    }
+}
+
+/// `--overwrite-old-labels`
+#[derive(Debug, Args)]
+struct OverwriteOption {
+    /// Overwrite devices that carry the label of an exported or destroyed pool, were spares, or
+    /// hold a file system or partitions
+    #[arg(long = "overwrite-old-labels")]
+    overwrite: bool,
+}
+
+fn text(path: &Path) -> String {
+    path.to_string_lossy().into_owned()
+}
+
+/// What joins a pool: with `overwrite` whatever is on it is gone.
+fn joins(device: &Path, overwrite: bool) -> Effect {
+    match overwrite {
+        true => Effect::Destroy(vec![text(device)]),
+        false => Effect::Change,
+    }
+}
+
+fn grows(groups: &[DeviceGroup], overwrite: bool) -> Effect {
+    let devices = groups.iter().flat_map(|group| &group.devices);
+    match overwrite {
+        true => Effect::Destroy(devices.map(|device| text(device)).collect()),
+        false => Effect::Govern,
+    }
+}

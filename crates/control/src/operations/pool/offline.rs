@@ -1,0 +1,60 @@
+//! `pool offline`
+
+use std::path::PathBuf;
+
+use clap::Args;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use units::PoolName;
+
+use super::DeviceArguments;
+use crate::answer::Done;
+use crate::operations::{Least, Operation, PoolSelector, Route, Source, Verb, schema_of};
+use crate::{Effect, Failure};
+
+/// Stop using a device.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Offline {
+    /// Device of the pool.
+    pub device: PathBuf,
+    /// Until the next import only.
+    pub temporary: bool,
+}
+
+impl Operation for Offline {
+    fn effect(&self, _: &PoolName) -> Effect {
+        let Self {
+            device: _,
+            temporary: _,
+        } = self;
+        Effect::Change
+    }
+}
+
+/// Stop using a device
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  bulkhead pool offline tank /dev/disk/by-id/scsi-a --temporary")]
+pub struct Arguments {
+    #[command(flatten)]
+    device: DeviceArguments,
+    /// Until the next import only
+    #[arg(long)]
+    temporary: bool,
+}
+
+impl Verb for Offline {
+    type Arguments = Arguments;
+    const ROUTES: &'static [Route] = &[Route::post(
+        "/pools/{pool}/offline",
+        "Stop using a device",
+        schema_of::<Done>,
+        Least::Change,
+    )
+    .with(&[("temporary", Source::Default("false"))])];
+
+    fn from_arguments(arguments: Arguments) -> Result<(PoolSelector, Self), Failure> {
+        let Arguments { device, temporary } = arguments;
+        let (pool, device) = device.read()?;
+        Ok((pool, Self { device, temporary }))
+    }
+}

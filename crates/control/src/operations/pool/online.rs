@@ -1,0 +1,55 @@
+//! `pool online`
+
+use std::path::PathBuf;
+
+use clap::Args;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use units::PoolName;
+
+use super::DeviceArguments;
+use crate::answer::Done;
+use crate::operations::{Least, Operation, PoolSelector, Route, Turn, Verb, schema_of};
+use crate::{Effect, Failure};
+
+/// Use a device again.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Online {
+    /// Device of the pool.
+    pub device: PathBuf,
+}
+
+impl Operation for Online {
+    fn effect(&self, _: &PoolName) -> Effect {
+        let Self { device: _ } = self;
+        Effect::Change
+    }
+
+    /// A change may be stuck on the suspended pool that it has go on.
+    fn turn(&self) -> Turn {
+        Turn::Resumes
+    }
+}
+
+/// Use a device again
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  bulkhead pool online tank /dev/disk/by-id/scsi-a")]
+pub struct Arguments {
+    #[command(flatten)]
+    device: DeviceArguments,
+}
+
+impl Verb for Online {
+    type Arguments = Arguments;
+    const ROUTES: &'static [Route] = &[Route::post(
+        "/pools/{pool}/online",
+        "Use a device again",
+        schema_of::<Done>,
+        Least::Change,
+    )];
+
+    fn from_arguments(arguments: Arguments) -> Result<(PoolSelector, Self), Failure> {
+        let (pool, device) = arguments.device.read()?;
+        Ok((pool, Self { device }))
+    }
+}

@@ -1,0 +1,121 @@
+//! `pool replace-disk`
+
+use std::path::PathBuf;
+
+use clap::Args;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use units::PoolName;
+
+use super::{joins, layout};
+use crate::answer::ReplacementView;
+use crate::operations::{Operation, PoolSelector, Route, Source, Turn, Verb, schema_of};
+use crate::{Effect, Failure};
+
+/// Put a new disk in the place of a bad one, guided. Asked again, it goes on where it was.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ReplaceDisk {
+    /// The bad one; none for the only one that is bad.
+    pub device: Option<PathBuf>,
+    /// Its successor; none for an unused disk that fits.
+    pub with: Option<PathBuf>,
+    /// Also if it carries the label of a pool that is not in use.
+    #[serde(default)]
+    pub overwrite: bool,
+    /// Do it, and answer when the new disk holds everything; otherwise say what would be done.
+    #[serde(default)]
+    pub perform: bool,
+}
+
+impl Operation for ReplaceDisk {
+    fn effect(&self, pool: &PoolName) -> Effect {
+        let Self {
+            device,
+            with,
+            overwrite,
+            perform,
+        } = self;
+        match perform {
+            // Who has the disk chosen confirms with what is known of it: whose place it takes.
+            true => {
+                let whole = PathBuf::from(pool.as_str());
+                let named = with.as_ref().or(device.as_ref());
+                joins(named.unwrap_or(&whole), *overwrite)
+            }
+            false => Effect::Look,
+        }
+    }
+
+    /// It takes as long as a disk is filled.
+    fn turn(&self) -> Turn {
+        Turn::Beside
+    }
+
+    fn may_be_asked_again(&self) -> bool {
+        self.perform
+    }
+
+    fn joining_devices(&self) -> Vec<PathBuf> {
+        let with = self.with.iter().filter(|_| self.perform);
+        with.cloned().collect()
+    }
+
+    fn leaving_device(&self) -> Option<PathBuf> {
+        self.device.clone().filter(|_| self.perform)
+    }
+}
+
+const EXAMPLES: &str = "Examples:
+  bulkhead pool replace-disk tank
+  bulkhead pool replace-disk tank --yes
+  bulkhead pool replace-disk tank /dev/disk/by-id/scsi-a --with /dev/disk/by-id/scsi-d --yes
+
+Clients are served all the time. If it is interrupted, or the server is killed or moves to another
+head, the filling goes on by itself; the same command waits for its end.";
+
+/// Replace a bad disk, step by step: shows what would be done; --yes does it and waits
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Arguments {
+    /// The pool
+    pool: PoolName,
+    /// The disk to replace [default: the one that is bad]
+    device: Option<String>,
+    /// The new disk [default: the smallest unused one that is blank and large enough, else a spare]
+    #[arg(long, value_name = "DISK")]
+    with: Option<String>,
+    /// Do it, and wait until the new disk holds everything
+    #[arg(long)]
+    yes: bool,
+    /// Overwrite a disk that carries the label of an exported or destroyed pool, was a spare, or
+    /// holds a file system or partitions
+    #[arg(long)]
+    overwrite_old_labels: bool,
+}
+
+impl Verb for ReplaceDisk {
+    type Arguments = Arguments;
+    const ROUTES: &'static [Route] = &[Route::get(
+        "/pools/{pool}/replacement",
+        "What `replace_disk` would do: which disk is bad, which ones fit",
+        schema_of::<ReplacementView>,
+    )
+    .with(&[
+        ("device", Source::Query("null")),
+        ("with", Source::Query("null")),
+        ("overwrite", Source::Query("false")),
+        ("perform", Source::Always("false")),
+    ])];
+
+    fn from_arguments(arguments: Arguments) -> Result<(PoolSelector, Self), Failure> {
+        let device = arguments.device.as_deref().map(layout::member_path);
+        let with = arguments.with.as_deref().map(layout::device_path);
+        let replace = Self {
+            device: device.transpose()?,
+            with: with.transpose()?,
+            overwrite: arguments.overwrite_old_labels,
+            perform: arguments.yes,
+        };
+        Ok((PoolSelector::Pool(arguments.pool), replace))
+    }
+}

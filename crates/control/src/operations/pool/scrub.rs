@@ -1,0 +1,126 @@
+//! `pool scrub`
+
+use clap::Args;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use units::PoolName;
+
+use super::PoolRequest;
+use super::scrub_schedule::ScrubSchedule;
+use crate::answer::Done;
+use crate::operations::{Least, Operation, PoolSelector, Route, Source, Turn, WireOnly, schema_of};
+use crate::schedule::ScheduleError;
+use crate::{Effect, Failure};
+
+/// What to do with a scrub.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum ScrubAction {
+    /// Start, or go on after a pause.
+    Start,
+    /// Go on after a pause, if there is one.
+    Resume,
+    /// Stop for now and keep the place.
+    Pause,
+    /// Stop for good.
+    Stop,
+}
+
+/// Check (and repair) every block.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Scrub {
+    /// What to do.
+    pub action: ScrubAction,
+    /// Answer when the scrub has ended.
+    pub wait: bool,
+}
+
+impl Operation for Scrub {
+    fn effect(&self, _: &PoolName) -> Effect {
+        let Self { action: _, wait: _ } = self;
+        Effect::Change
+    }
+
+    /// It waits for the scrub, if it is told to.
+    fn turn(&self) -> Turn {
+        Turn::Beside
+    }
+}
+
+impl WireOnly for Scrub {
+    const ROUTES: &'static [Route] = &[Route::post(
+        "/pools/{pool}/scrub",
+        "Start, pause or stop a scrub",
+        schema_of::<Done>,
+        Least::Change,
+    )
+    .with(&[("wait", Source::Default("false"))])];
+}
+
+const EXAMPLES: &str = "Examples:
+  bulkhead pool scrub tank --wait
+  bulkhead pool scrub tank --pause
+  bulkhead pool scrub tank --schedule monthly
+
+The schedule is kept in the pool. `bulkhead pool status` shows when the next scrub is due.";
+
+/// Read every block, verify it, repair what is damaged
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Arguments {
+    /// The pool
+    pool: PoolName,
+    /// Stop for now and keep the place
+    #[arg(long, conflicts_with_all = ["stop", "wait", "resume"])]
+    pause: bool,
+    /// Go on after a pause
+    #[arg(long, conflicts_with = "stop")]
+    resume: bool,
+    /// Stop for good
+    #[arg(long, conflicts_with = "wait")]
+    stop: bool,
+    /// Return when it has ended, and show the progress
+    #[arg(long)]
+    wait: bool,
+    /// Scrub by itself from now on: `monthly`, `weekly on sunday at 02:00` (UTC); `none` ends it
+    #[arg(long, value_name = "WHEN", conflicts_with_all = ["pause", "resume", "stop", "wait"])]
+    schedule: Option<String>,
+}
+
+impl Arguments {
+    /// The pool, and the request for a scrub or for a schedule of scrubs.
+    ///
+    /// # Errors
+    ///
+    /// The schedule cannot be read.
+    pub fn request(self) -> Result<(PoolSelector, PoolRequest), Failure> {
+        let request = match &self.schedule {
+            Some(when) => schedule(when)?.into(),
+            None => self.scrub().into(),
+        };
+        Ok((PoolSelector::Pool(self.pool), request))
+    }
+
+    fn scrub(&self) -> Scrub {
+        let action = match (self.pause, self.resume, self.stop) {
+            (true, _, _) => ScrubAction::Pause,
+            (_, true, _) => ScrubAction::Resume,
+            (_, _, true) => ScrubAction::Stop,
+            _ => ScrubAction::Start,
+        };
+        Scrub {
+            action,
+            wait: self.wait,
+        }
+    }
+}
+
+fn schedule(when: &str) -> Result<ScrubSchedule, Failure> {
+    let when = match when {
+        "none" => None,
+        when => Some(when.parse()),
+    };
+    let wrong = |error: ScheduleError| Failure::usage(error.to_string());
+    let when = when.transpose().map_err(wrong)?;
+    Ok(ScrubSchedule { when })
+}

@@ -1,0 +1,22 @@
+//! The request `server.ping`
+
+use units::PoolName;
+
+use crate::Effect;
+use crate::operations::{Operation, Urgency, WireOnly};
+
+/// Is it alive, and which pool is it.
+#[derive(Clone, Copy, Debug)]
+pub struct Ping;
+
+impl Operation for Ping {
+    fn effect(&self, _: &PoolName) -> Effect {
+        Effect::Look
+    }
+
+    fn urgency(&self) -> Option<Urgency> {
+        Some(Urgency::Brief)
+    }
+}
+
+impl WireOnly for Ping {}

@@ -1,0 +1,53 @@
+//! `status`
+
+use clap::Args;
+use units::PoolName;
+
+use crate::operations::{Operation, Route, Turn, Urgency, WhichPool, WireOnly, schema_of};
+use crate::{Effect, answer};
+
+/// Everything at a glance.
+#[derive(Clone, Copy, Debug)]
+pub struct Status;
+
+impl Operation for Status {
+    fn effect(&self, _: &PoolName) -> Effect {
+        Effect::Look
+    }
+
+    fn turn(&self) -> Turn {
+        Turn::Looks
+    }
+
+    fn covers_all_pools(&self) -> bool {
+        true
+    }
+
+    fn urgency(&self) -> Option<Urgency> {
+        Some(Urgency::Brief)
+    }
+}
+
+impl WireOnly for Status {
+    const ROUTES: &'static [Route] = &[Route::get(
+        "/pools/{pool}",
+        "A pool with its devices and exports",
+        schema_of::<answer::Status>,
+    )];
+}
+
+/// Everything at a glance
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  bulkhead status
+  bulkhead status tank --json
+  bulkhead status tank --watch 2")]
+pub struct Arguments {
+    /// The pool
+    #[command(flatten)]
+    pub pool: WhichPool,
+    /// Show it again every so many seconds, until interrupted
+    #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "1",
+          value_parser = clap::value_parser!(u64).range(1..=3600))]
+    pub watch: Option<u64>,
+}
