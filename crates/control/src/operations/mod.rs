@@ -187,6 +187,7 @@ macro_rules! noun {
         $(#[doc = $about])*
         #[derive(Debug, clap::Subcommand)]
         #[allow(missing_docs, reason = "each verb has its own")]
+        #[allow(clippy::large_enum_variant, reason = "a command line is one value")]
         pub enum $command {
             $($(#[command(name = $word)])? $verb(<$module::$verb as $crate::operations::Verb>::Arguments),)*
             $($bare(<$bare_module::$bare as $crate::operations::Verb>::Arguments),)*
