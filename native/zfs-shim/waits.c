@@ -10,6 +10,7 @@
 
 #include <sys/dsl_pool.h>
 #include <sys/txg.h>
+#include <sys/zil_impl.h>
 
 /* This thread lets go of a pool. */
 static __thread boolean_t exporting;
@@ -28,11 +29,29 @@ bh_wait_until_written(dsl_pool_t *dp)
 	    __atomic_load_n(&dp->dp_tx.tx_open_txg, __ATOMIC_ACQUIRE));
 }
 
-/* Closes the log of a volume that nobody writes to any more, and whose changes are all on disk. */
+/*
+ * Whether the newest block of the log is open: records are in it that nobody waits for.  A commit whose own records are in the
+ * block before leaves it so for the next commit.
+ */
+static boolean_t
+has_open_block(zilog_t *log)
+{
+	mutex_enter(&log->zl_lock);
+	const lwb_t *newest = list_tail(&log->zl_lwb_list);
+	boolean_t open = newest != NULL && newest->lwb_state == LWB_STATE_OPENED;
+	mutex_exit(&log->zl_lock);
+	return (open);
+}
+
+/*
+ * Closes the log of a volume that nobody writes to any more, and whose changes are all on disk: a commit would write
+ * nothing, but for an open block, which the library does not close without one.
+ */
 void
 bh_log_close(zilog_t *log)
 {
-	closing_clean = log;
+	if (!has_open_block(log))
+		closing_clean = log;
 	zil_close(log);
 	closing_clean = NULL;
 }
