@@ -216,7 +216,7 @@ mod tests {
     fn errors_of_long_ago_do_not_count() {
         let (mut policy, mut now) = (Policy::default(), Instant::now());
         for count in 0..100 {
-            now += PERIOD / 9;
+            now += PERIOD / 8;
             assert_eq!(policy.look(&[("/a", count)], now), None, "{count}");
         }
     }
