@@ -108,6 +108,10 @@ class Child:
         """Whether a signal ended it."""
         return self._process.poll() == -number
 
+    def ended_with(self, status: int) -> bool:
+        """Whether it has ended by itself with this exit status."""
+        return self._process.poll() == status
+
     def failed(self) -> bool:
         """Whether it has ended, and not well."""
         return bool(self._process.poll())

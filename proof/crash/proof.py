@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import random
+import statistics
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from proof.clients.base import Client, ClientError
+from proof.clients.base import Client
 from proof.clients.iscsi import IscsiClient
 from proof.clients.nbd import NbdClient
 from proof.crash.legs import LegFaults
@@ -15,6 +16,7 @@ from proof.crash.verify import verify
 from proof.crash.workload import Volume, Workload
 from proof.ledger import Violation
 from proof.process import Ended
+from proof.rounds import Tally
 from proof.runtime import ProofError
 from proof.servers.base import Server, VolumeSpec
 
@@ -48,25 +50,24 @@ class Plan:
 
 
 @dataclass
-class Tally:
+class CrashTally(Tally):
     """What happened."""
 
-    rounds: int = 0
     acknowledged: int = 0
     durable: int = 0
     lost: int = 0
     starts_killed: int = 0
-    audits: int = 0
     start_seconds: list[float] = field(default_factory=list)
-    complaints: list[str] = field(default_factory=list)
 
     @property
     def good(self) -> bool:
-        """Whether nothing was lost and nothing else was wrong."""
+        """Whether nothing was lost either."""
         return not self.lost and not self.complaints
 
+    def summary(self) -> str:
+        return f"{self.durable} durable, {self.starts_killed} starts killed, {self.audits} audits, {super().summary()}"
+
     def verdict(self) -> str:
-        """The last line."""
         return f"crash: {self.rounds} rounds, {self.acknowledged} acknowledged, {self.lost} lost"
 
 
@@ -79,33 +80,29 @@ class CrashProof:
         self._server = server
         self._plan = plan
         self._faults = faults
-        self._tally = Tally()
+        self._tally = CrashTally()
         self._volumes = [
             Volume(spec.name, tag, spec.size, spec.synchronous)
             for tag, spec in enumerate(server.volumes, 1)
             if plan.volumes is None or spec.name in plan.volumes
         ]
 
-    def run(self) -> Tally:
+    def run(self) -> CrashTally:
         """All rounds; stops at the first broken promise."""
+        tally = self._tally
         if not self._prepared:
             self._server.prepare()
         self._start()
-        for number in range(1, self._plan.rounds + 1):
-            rng = random.Random(f"{self._plan.seed}:{number}")
-            try:
+        for number, rng in tally.each_round(self._plan.rounds, self._plan.seed):
+            with tally.complaining(f"round {number}", self._server):
                 self._round(number, rng)
-            except ProofError as error:
-                self._tally.complaints.append(f"round {number}: {error}")
-            self._tally.rounds = number
             self._count()
-            if not self._tally.good:
-                break
             if number % 10 == 0:
                 self._report(number)
-        if self._tally.good:
-            self._audit()
-        return self._tally
+        if tally.good:
+            with tally.complaining("the end", self._server):
+                self._audit()
+        return tally
 
     def _round(self, number: int, rng: random.Random) -> None:
         workload = Workload(self._volumes, rng)
@@ -117,9 +114,7 @@ class CrashProof:
             self._faults.strike_running(rng)
             seconds -= before
         workload.run(seconds)
-        if dead := self._died_by_itself(workload):
-            self._tally.complaints.append(dead)
-            return
+        self._require_alive(workload)
         if polite:
             self._stop_politely(workload)
         else:
@@ -135,23 +130,23 @@ class CrashProof:
         if number % self._plan.audit_every == 0:
             # One start replays and exports; then stock tools look at the pool.
             self._start(connect=False)
-            self._audit()
+            with self._tally.complaining(f"round {number}", self._server):
+                self._audit()
         self._start()
         self._read_back(rng, everything=number % self._plan.full_every == 0 or number == self._plan.rounds)
         if self._faults:
             self._tally.complaints += self._faults.repair()
 
-    def _died_by_itself(self, workload: Workload) -> str | None:
+    def _require_alive(self, workload: Workload) -> None:
         """Only we may end the server, or drop a connection: anything else is a defect, not a crash test."""
         for child in self._server.children:
             if not child.alive():
                 workload.drain_dead()
-                return f"{child.name} died by itself under load:\n{child.log_tail()}"
+                raise ProofError(f"{child.name} died by itself under load")
         for volume in self._volumes:
             for client in volume.clients:
                 if client.dead:
-                    return f"{client.name}: dropped by a living server: {client.last_error}\n{self._server_words()}"
-        return None
+                    raise ProofError(f"{client.name}: dropped by a living server: {client.last_error}")
 
     def _stop_politely(self, workload: Workload) -> None:
         """After a polite end all that was answered is durable."""
@@ -165,7 +160,7 @@ class CrashProof:
     def _kill_while_starting(self, rng: random.Random) -> None:
         while rng.random() < KILL_WHILE_STARTING:
             # Anywhere in a start of the usual length: replaying, importing, opening listeners.
-            usual = sorted(self._tally.start_seconds)[len(self._tally.start_seconds) // 2]
+            usual = statistics.median(self._tally.start_seconds)
             self._server.start()
             time.sleep(rng.uniform(0, usual * 1.1))
             self._server.kill()
@@ -188,34 +183,24 @@ class CrashProof:
 
     def _connect(self, volume: str) -> list[Client]:
         clients: list[Client] = []
-        try:
-            for index in range(CLIENTS_A_PROTOCOL):
-                if address := self._server.iscsi(volume):
-                    digest = "crc32c" if index else "none"
-                    initiator = f"iqn.2026-01.org.example:proof-{volume}-{index}"
-                    clients.append(IscsiClient(address, initiator, digest))
-                if export := self._server.nbd(volume):
-                    clients.append(NbdClient(export))
-        except ClientError as error:
-            raise ProofError(f"{error}; the server said:\n{self._server_words()}") from error
+        for index in range(CLIENTS_A_PROTOCOL):
+            if address := self._server.iscsi(volume):
+                digest = "crc32c" if index else "none"
+                initiator = f"iqn.2026-01.org.example:proof-{volume}-{index}"
+                clients.append(IscsiClient(address, initiator, digest))
+            if export := self._server.nbd(volume):
+                clients.append(NbdClient(export))
         return clients
 
     def _read_back(self, rng: random.Random, everything: bool) -> None:
         for volume in self._volumes:
-            client = rng.choice(volume.clients)
-            try:
-                self._note(verify(volume, client, everything))
-            except ClientError as error:
-                self._tally.complaints.append(f"{error}; the server said:\n{self._server_words()}")
+            with self._tally.complaining(f"round {self._tally.rounds + 1}, volume {volume.name}", self._server):
+                self._note(verify(volume, rng.choice(volume.clients), everything))
 
     def _audit(self) -> None:
-        """A polite end, then the engine's own checker on the exported pool."""
         for volume in self._volumes:
             volume.disconnect()
-        self._server.stop()
-        if findings := self._server.audit():
-            self._tally.complaints.append(f"the pool's checker found: {findings}")
-        self._tally.audits += 1
+        self._tally.audit(self._server)
 
     def _note(self, violations: list[Violation]) -> None:
         self._tally.lost += len(violations)
@@ -228,15 +213,12 @@ class CrashProof:
         self._tally.durable = sum(ledger.durable for ledger in ledgers)
 
     def _report(self, number: int) -> None:
-        starts = sorted(self._tally.start_seconds)
+        starts = self._tally.start_seconds
         self._plan.say(
             f"round {number}: {self._tally.acknowledged} acknowledged ({self._tally.durable} durable), "
-            f"start {starts[len(starts) // 2]:.2f} s median {starts[-1]:.2f} s longest, "
+            f"start {statistics.median(starts):.2f} s median {max(starts):.2f} s longest, "
             f"{self._tally.starts_killed} starts killed"
         )
-
-    def _server_words(self) -> str:
-        return "\n".join(child.log_tail() for child in self._server.children)
 
 
 def volumes_for_crash() -> list[VolumeSpec]:

@@ -10,9 +10,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from proof.operations.table import Operation, Rest
+from proof.operations.table import OPERATIONS, Operation, Rest
 from proof.operations.world import Words, World
 from proof.process import Child
+from proof.rounds import Tally
 from proof.runtime import ProofError, wait_until
 
 BY_STEP = 0.0
@@ -42,22 +43,21 @@ SHOWN_BYTES = 1200
 
 
 @dataclass
-class Tally:
+class OperationsTally(Tally):
     """What happened."""
 
-    rounds: int = 0
     done: int = 0
     undone: int = 0
     between: int = 0
     offline: int = 0
     by_step: int = 0
     """Rounds that a step ended."""
-    audits: int = 0
     judged: set[str] = field(default_factory=set)
-    complaints: list[str] = field(default_factory=list)
+
+    def summary(self) -> str:
+        return f"{len(self.judged)} of {len(OPERATIONS)} operations, {self.audits} audits, {super().summary()}"
 
     def verdict(self) -> str:
-        """The last line."""
         return (
             f"operations: {self.rounds} rounds, {self.rounds - self.offline} servers and {self.offline} commands killed, "
             f"{self.by_step} at a step, "
@@ -96,19 +96,19 @@ class OperationsProof:
         self._say = say
         self._references: dict[str, Reference] = {}
         self._base: dict[str, Any] = {}
-        self.tally = Tally()
+        self.tally = OperationsTally()
 
-    def run(self) -> Tally:
+    def run(self) -> OperationsTally:
         """All rounds; stops at the first complaint."""
         self._world.prepare()
         self._base = self._observe(())
-        for number in range(1, self._rounds + 1):
-            rng = random.Random(f"{self._seed}:{number}")
-            if not self._try(self._choose(number), lambda operation, rng=rng: self._round(operation, rng), number == self._rounds):
-                break
+        for number, rng in self.tally.each_round(self._rounds, self._seed):
+            operation = self._choose(number)
+            with self._numbered(operation, number == self._rounds):
+                self._round(operation, rng)
         return self.tally
 
-    def run_every_step(self, stride: int) -> Tally:
+    def run_every_step(self, stride: int) -> OperationsTally:
         """Each operation is killed at its first step, at the one after, and so on, until it comes to its end."""
         self._world.prepare()
         self._base = self._observe(())
@@ -118,41 +118,33 @@ class OperationsProof:
             for offline in _ways(operation):
                 began = self.tally.rounds
                 for step in range(0, STEPS_MAX, stride):
-                    fates: list[bool] = []
-                    if not self._try(operation, lambda one, step=step, fates=fates: fates.append(self._step_round(one, step, offline)), False):
+                    killed = self.tally.by_step
+                    with self._numbered(operation):
+                        self._step_round(operation, step, offline)
+                    if not self.tally.good:
                         return self.tally
-                    if not fates[0]:
+                    if self.tally.by_step == killed:
                         break
                 self._say(f"{operation.name}: {self.tally.rounds - began} kills of the {'command' if offline else 'server'}")
-        with self._complaining("the end"):
+        with self.tally.complaining("the end", self._world.server):
             self._audit()
         return self.tally
 
-    def _try(self, operation: Operation, act: Callable[[Operation], None], is_last: bool) -> bool:
-        """One round, and whether to go on."""
+    @contextlib.contextmanager
+    def _numbered(self, operation: Operation, is_last: bool = False) -> Iterator[None]:
+        """One round."""
         number = self.tally.rounds + 1
-        with self._complaining(f"round {number}, {operation.name}"):
-            act(operation)
+        with self.tally.complaining(f"round {number}, {operation.name}", self._world.server):
+            yield
             if number % AUDIT_EVERY == 0 or is_last:
                 self._audit()
         self.tally.rounds = number
-        return not self.tally.complaints
 
-    @contextlib.contextmanager
-    def _complaining(self, where: str) -> Iterator[None]:
-        try:
-            yield
-        except ProofError as error:
-            self.tally.complaints.append(f"{where}: {error}\n{self._world.server_words()}")
-
-    def _step_round(self, operation: Operation, step: int, offline: bool) -> bool:
-        """Whether the operation was over before the step came."""
+    def _step_round(self, operation: Operation, step: int, offline: bool) -> None:
         self._world.do(operation.before)
         reference = self._reference(operation)
-        killed = self.tally.by_step
         begun = self._trap_command(operation, step) if offline else self._trap_server(operation, step)
         self._finish(operation, reference, begun, offline)
-        return self.tally.by_step > killed
 
     def _choose(self, number: int) -> Operation:
         """Every operation once, in an order of the seed's, before one comes again."""
@@ -339,9 +331,5 @@ class OperationsProof:
         return f"{place} is {json.dumps(found)[:300]}, not {json.dumps(wanted)[:300]}"
 
     def _audit(self) -> None:
-        """A polite end, and stock ``zdb`` reads all of it."""
-        self._world.server.stop()
-        self.tally.audits += 1
-        if findings := self._world.server.audit():
-            raise ProofError(f"the pool's checker found: {findings}")
+        self.tally.audit(self._world.server)
         self._world.serve()

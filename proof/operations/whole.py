@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 
 from proof.clients.steady import WellBehaved
 from proof.operations.table import WITH_SERVER, Operation
 from proof.operations.verbs import LOOKS
 from proof.operations.world import Words, World
+from proof.rounds import Tally
 from proof.runtime import ProofError, wait_until
 from proof.servers.base import VolumeSpec
 from proof.servers.bulkhead import POOL
@@ -22,6 +25,23 @@ SLOWEST_ANSWER_SECONDS_MAX = 10.0
 END_SECONDS = 60.0
 
 
+@dataclass
+class WholeTally(Tally):
+    """What happened."""
+
+    asked: int = 0
+    answered: int = 0
+    """Requests of the clients."""
+    slowest: tuple[float, str] = (0.0, "")
+
+    def verdict(self) -> str:
+        seconds, during = self.slowest
+        return (
+            f"operations: {self.asked} done with a server beside {self.answered} writes and reads of clients, "
+            f"the slowest took {seconds:.2f} s ({during}), {len(self.complaints)} wrong"
+        )
+
+
 class WholeProof:
     """Every operation of the table, then every look, then the end of the server."""
 
@@ -29,51 +49,40 @@ class WholeProof:
         self._world = world
         self._operations = [*operations, *WITH_SERVER]
         self._say = say
-        self.complaints: list[str] = []
-        self.asked = 0
-        self.answered = 0
-        """Requests of the clients."""
-        self.slowest = (0.0, "")
+        self.tally = WholeTally()
 
-    def run(self) -> None:
+    def run(self) -> WholeTally:
         """All of them; goes on after a complaint."""
         world = self._world
         world.prepare()
         clients = WellBehaved(world.server.iscsi(BUSY.name), world.server.nbd(BUSY.name))
         try:
             for operation in self._operations:
-                self._beside(clients, operation.name, lambda operation=operation: self._perform(operation))
+                with self._beside(clients, operation.name):
+                    self._perform(operation)
             for verb, words in LOOKS.items():
-                self._beside(clients, verb, lambda words=words: self._look(words))
-            self._try("pool export", self._export)
+                with self._beside(clients, verb):
+                    self._look(words)
+            self.tally.asked += 1
+            with self.tally.complaining("pool export", world.server):
+                self._export()
         finally:
             clients.close()
+        return self.tally
 
-    def verdict(self) -> str:
-        """The last line."""
-        seconds, during = self.slowest
-        return (
-            f"operations: {self.asked} done with a server beside {self.answered} writes and reads of clients, "
-            f"the slowest took {seconds:.2f} s ({during}), {len(self.complaints)} wrong"
-        )
-
-    def _try(self, name: str, act: Callable[[], None]) -> None:
-        self.asked += 1
-        try:
-            act()
-        except ProofError as error:
-            self.complaints.append(f"{name}: {error}\n{self._world.server_words()}")
-
-    def _beside(self, clients: WellBehaved, name: str, act: Callable[[], None]) -> None:
+    @contextlib.contextmanager
+    def _beside(self, clients: WellBehaved, name: str) -> Iterator[None]:
         """The operation, and what clients saw of it."""
-        with clients.at_work():
-            self._try(name, act)
-        self.answered += clients.operations
-        self.slowest = max(self.slowest, (clients.slowest_seconds, name))
+        tally = self.tally
+        tally.asked += 1
+        with clients.at_work(), tally.complaining(name, self._world.server):
+            yield
+        tally.answered += clients.operations
+        tally.slowest = max(tally.slowest, (clients.slowest_seconds, name))
         if clients.failure:
-            self.complaints.append(f"{name}: a client: {clients.failure}")
+            tally.complaints.append(f"{name}: a client: {clients.failure}")
         elif clients.slowest_seconds > SLOWEST_ANSWER_SECONDS_MAX:
-            self.complaints.append(f"{name}: a client waited for {clients.slowest_seconds:.1f} s")
+            tally.complaints.append(f"{name}: a client waited for {clients.slowest_seconds:.1f} s")
 
     def _perform(self, operation: Operation) -> None:
         world = self._world
@@ -96,6 +105,4 @@ class WholeProof:
         self._world.ask("pool", "export", POOL, "--in-use")
         (server,) = self._world.server.children
         wait_until("the end of the server", lambda: not server.alive(), END_SECONDS)
-        self._world.server.stop()
-        if findings := self._world.server.audit():
-            raise ProofError(f"the pool's checker found: {findings}")
+        self.tally.audit(self._world.server)

@@ -231,10 +231,6 @@ class World:
             seen["probe"] = self.try_ask(*probe).ok
         return seen
 
-    def server_words(self) -> str:
-        """The end of what the server said."""
-        return "\n".join(child.log_tail() for child in self.server.children)
-
     def scribble(self) -> None:
         """Overwrites a part of ``v``, always with the same."""
         self._write("v", 0, [bytes([7]) * PART_BYTES])

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import random
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from proof.clients.commands import CommandInitiator
 from proof.clients.nbd import NbdAddress
 from proof.races.worker import BLOCK, COUNTERS, WORKERS_MAX, Worker, counts, read_16, unmap_parameters
+from proof.rounds import Tally
 from proof.runtime import ProofError, wait_until
 from proof.servers.bulkhead import POOL, Bulkhead
 
@@ -21,6 +23,9 @@ except ImportError:  # ``require_nbd`` names the package when a command needs it
 VOLUME = f"{POOL}/v"
 WORK_SECONDS = 1.5
 END_SECONDS = 60.0
+BEGINS_ANEW = 8
+"""Exit code of a server that ended so that the next one goes on with the devices that are back."""
+
 PLAIN_BYTES = 8 << 20
 """What is written and unmapped to see the space come back."""
 
@@ -28,19 +33,16 @@ PLAIN_OFFSET = 64 << 20
 
 
 @dataclass
-class Tally:
+class RacesTally(Tally):
     """What happened."""
 
-    rounds: int = 0
     increments: int = 0
     miscompares: int = 0
     copies: int = 0
     kills: int = 0
     outages: int = 0
-    complaints: list[str] = field(default_factory=list)
 
     def verdict(self) -> str:
-        """The last line."""
         return (
             f"races: {self.rounds} rounds, {self.increments} increments, {self.miscompares} lost races, {self.copies} copies, "
             f"{self.kills} kills, {self.outages} outages of all legs, {len(self.complaints)} wrong"
@@ -48,7 +50,7 @@ class Tally:
 
 
 class RacesProof:
-    """All rounds count in the same blocks."""
+    """All rounds count in the same blocks, which a server that is ready serves."""
 
     def __init__(self, server: Bulkhead, workers: int, rounds: int, seed: int):
         self._server = server
@@ -57,74 +59,77 @@ class RacesProof:
         self._seed = seed
         self._least = [[0] * WORKERS_MAX for _ in range(COUNTERS)]
         self._most = [[0] * WORKERS_MAX for _ in range(COUNTERS)]
-        self.tally = Tally()
+        self.tally = RacesTally()
 
-    def run(self) -> Tally:
+    def run(self) -> RacesTally:
         """All rounds; stops at the first complaint."""
-        server = self._server
-        server.fault_file.write_text("")
-        server.prepare()
-        server.start()
-        server.wait_ready()
-        try:
-            for number in range(self._rounds):
-                self._round(number)
-                self.tally.rounds += 1
-            self._space()
-            self._block_status()
-            server.stop()
-            if findings := server.audit():
-                raise ProofError(f"the pool's checker found: {findings}")
-        except ProofError as error:
-            words = "\n".join(child.log_tail() for child in server.children)
-            self.tally.complaints.append(f"round {self.tally.rounds + 1}: {error}\n{words}")
-        return self.tally
+        tally = self.tally
+        for number, rng in tally.each_round(self._rounds, self._seed):
+            with tally.complaining(f"round {number}", self._server):
+                self._round(number, rng)
+        if tally.good:
+            with tally.complaining("the end", self._server):
+                self._space()
+                self._block_status()
+                tally.audit(self._server)
+        return tally
 
-    def _round(self, number: int) -> None:
-        rng = random.Random(f"{self._seed}:{number}")
+    def _round(self, number: int, rng: random.Random) -> None:
         portals = self._server.iscsi_portals("v")
         seed = f"{self._seed}:{number}"
         workers = [Worker(one, portals[one % len(portals)], seed) for one in range(self._workers)]
         for worker in workers:
             worker.start()
-        event = ("kill", "peace", "outage")[number % 3]
+        event = ("kill", "peace", "outage")[(number - 1) % 3]
         time.sleep(rng.uniform(0.3, 1) * WORK_SECONDS)
+        has_ended = event == "kill"
         if event == "kill":
             self._server.kill()
             self.tally.kills += 1
         elif event == "outage":
-            self._outage()
+            has_ended = self._outage()
             time.sleep(WORK_SECONDS / 3)
         for worker in workers:
             worker.stop()
         for worker in workers:
             worker.join(END_SECONDS)
-        self._collect(workers, event)
-        if event == "kill":
+        self._collect(workers, has_ended)
+        if has_ended:
             self._server.start()
             self._server.wait_ready()
         self._check()
 
-    def _outage(self) -> None:
-        """All legs are gone, and come back: whatever was under way waits, and is done once."""
-        server = self._server
+    def _outage(self) -> bool:
+        """All legs are gone, and come back: whatever was under way waits, and is done once.
+
+        Whether the server has ended: when only some legs were back it begins anew with these, and a supervisor starts it
+        again.
+        """
+        server, child = self._server, self._server.children[0]
         server.fault_file.write_text("".join(f"{leg} gone\n" for leg in server.legs))
         wait_until("the pool is suspended", lambda: bool(server.status()["suspended"]), END_SECONDS, 0.05)
         server.fault_file.write_text("")
 
-        def resumed() -> bool:
-            return server.try_command("pool", "clear", POOL).ok and not server.status()["suspended"]
+        def goes_on() -> bool:
+            # The server may end between two questions.
+            with contextlib.suppress(ProofError):
+                return not child.alive() or (server.try_command("pool", "clear", POOL).ok and not server.status()["suspended"])
+            return False
 
-        wait_until("the pool goes on", resumed, END_SECONDS, 0.05)
+        wait_until("the pool goes on", goes_on, END_SECONDS, 0.05)
         self.tally.outages += 1
+        if child.ended_with(BEGINS_ANEW):
+            return True
+        child.require_alive()
+        return False
 
-    def _collect(self, workers: list[Worker], event: str) -> None:
+    def _collect(self, workers: list[Worker], has_ended: bool) -> None:
         for worker in workers:
             if worker.is_alive():
                 raise ProofError(f"{worker.name} waits for an answer that does not come")
             if worker.failure:
                 raise ProofError(worker.failure)
-            if worker.unsure is not None and event != "kill":
+            if worker.unsure is not None and not has_ended:
                 raise ProofError(f"{worker.name} lost its connection")
             for counter, done in enumerate(worker.acknowledged):
                 self._least[counter][worker.number] += done

@@ -12,6 +12,7 @@ from typing import Any
 
 from proof.control import Control
 from proof.requests.words import Words, name_of
+from proof.rounds import Tally
 from proof.runtime import ProofError
 from proof.servers.bulkhead import POOL, Bulkhead
 
@@ -26,21 +27,19 @@ ANSWERED = "done"
 
 
 @dataclass
-class Tally:
+class RequestsTally(Tally):
     """What happened."""
 
     asked: Counter[str] = field(default_factory=Counter)
-    complaints: list[str] = field(default_factory=list)
 
     def verdict(self) -> str:
-        """The last line."""
         total = sum(self.asked.values())
         refused = total - self.asked[ANSWERED]
         return f"requests: {total} asked, {self.asked[ANSWERED]} done, {refused} refused, {len(self.complaints)} wrong"
 
 
 class RequestsProof:
-    """One server, several administrators."""
+    """One server, which is ready, and several administrators."""
 
     def __init__(self, server: Bulkhead, seconds: float, workers: int, seed: int):
         self._server = server
@@ -53,14 +52,11 @@ class RequestsProof:
         self._journal = (server.directory.parent / JOURNAL).open("w", encoding="utf-8")
         self._begun = time.monotonic()
         self._noted = 0
-        self.tally = Tally()
+        self.tally = RequestsTally()
 
-    def run(self) -> Tally:
+    def run(self) -> RequestsTally:
         """Asks for as long as was said; stops when the server has ended."""
         server = self._server
-        server.prepare()
-        server.start()
-        server.wait_ready()
         try:
             disks = [*server.legs, *self._more_disks()]
             self._ask_all(disks)
@@ -73,8 +69,7 @@ class RequestsProof:
             for disk in disks:
                 if json.dumps(str(disk)) not in members:
                     disk.unlink()
-            if findings := server.audit():
-                raise ProofError(f"the pool's checker found: {findings}")
+            self.tally.audit(server)
         except ProofError as error:
             latest = "\n".join(self._latest)
             self.tally.complaints.append(f"{error}\nthe latest requests:\n{latest}")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import random
+import statistics
 import time
-from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 
@@ -16,6 +16,7 @@ from proof.clients.iscsi import IscsiClient
 from proof.clients.nbd import NbdClient
 from proof.process import Outcome
 from proof.rollback.cells import CELL, Cells, Write
+from proof.rounds import Tally
 from proof.runtime import ProofError
 from proof.servers.base import VolumeSpec
 from proof.servers.bulkhead import POOL, Bulkhead
@@ -41,10 +42,9 @@ READ_BYTES = 1 << 20
 
 
 @dataclass
-class Tally:
+class RollbackTally(Tally):
     """What happened."""
 
-    rounds: int = 0
     killed: int = 0
     killed_old: int = 0
     killed_new: int = 0
@@ -52,14 +52,10 @@ class Tally:
     attentions: int = 0
     pauses_ms: list[int] = field(default_factory=list)
     took_ms: list[int] = field(default_factory=list)
-    complaints: list[str] = field(default_factory=list)
 
     def verdict(self) -> str:
-        """The last line."""
-
         def middle(values: list[int]) -> str:
-            ordered = sorted(values)
-            return f"{ordered[len(ordered) // 2]} ms (longest {ordered[-1]})" if ordered else "-"
+            return f"{statistics.median_high(values)} ms (longest {max(values)})" if values else "-"
 
         return (
             f"rollback: {self.rounds} rounds, {self.written} writes, {self.killed} killed in the middle "
@@ -70,44 +66,32 @@ class Tally:
 
 
 class RollbackProof:
-    """Runs the rounds against one server."""
+    """Runs the rounds against one server, which is ready."""
 
-    def __init__(self, server: Bulkhead, rounds: int, seed: int, say: Callable[[str], None] = print):
+    def __init__(self, server: Bulkhead):
         self._server = server
-        self._rounds = rounds
-        self._seed = seed
-        self._say = say
         self._cells = Cells(1, VOLUME.size // CELL)
         self._busy: set[int] = set()
         self._clients: list[Client] = []
         self._attended: set[int] = set()
-        self.tally = Tally()
+        self.tally = RollbackTally()
 
-    def run(self) -> Tally:
+    def run(self, rounds: int, seed: int) -> RollbackTally:
         """All rounds; stops at the first complaint."""
-        self._server.prepare()
-        self._start()
+        tally = self.tally
+        self._connect()
         with ThreadPoolExecutor(1) as pool:
-            for number in range(1, self._rounds + 1):
-                rng = random.Random(f"{self._seed}:{number}")
-                try:
+            for number, rng in tally.each_round(rounds, seed):
+                with tally.complaining(f"round {number}", self._server):
                     self._round(number, rng, pool)
-                except ProofError as error:
-                    self.tally.complaints.append(f"round {number}: {error}")
-                self.tally.rounds = number
-                if self.tally.complaints:
-                    break
         for client in self._clients:
             client.close()
-        if not self.tally.complaints:
-            self._server.stop()
-            if findings := self._server.audit():
-                self.tally.complaints.append(f"the pool's checker found: {findings}")
-        return self.tally
+        if tally.good:
+            with tally.complaining("the end", self._server):
+                tally.audit(self._server)
+        return tally
 
-    def _start(self) -> None:
-        self._server.start()
-        self._server.wait_ready()
+    def _connect(self) -> None:
         iscsi, name = self._server.iscsi(VOLUME.name), "iqn.2026-01.org.example:proof"
         self._clients = [
             IscsiClient(iscsi, f"{name}-0"),
@@ -131,7 +115,7 @@ class RollbackProof:
         started = time.monotonic()
         command = pool.submit(self._server.try_command, *words, seconds=ANSWER_SECONDS)
         if killed:
-            usual = sorted(self.tally.took_ms)[len(self.tally.took_ms) // 2] / 1000 if self.tally.took_ms else 0.2
+            usual = statistics.median_high(self.tally.took_ms or [200]) / 1000
             self._load(rng, rng.uniform(0, usual * 1.5 + 0.03), asks=not quiet)
             self._killed(number, command, started, newer)
         else:
@@ -166,7 +150,9 @@ class RollbackProof:
                 drive([client], 0.1)
             client.close()
         command.result()
-        self._start()
+        self._server.start()
+        self._server.wait_ready()
+        self._connect()
         found = self._read()
         kept = self._cells.wrong_if_kept(found, started)
         gone = self._cells.wrong_if_gone(found, started, ended)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Self
 
 from proof.clients.iscsi import IscsiAddress
 from proof.clients.nbd import NbdAddress
@@ -89,10 +90,14 @@ class Server(ABC):
         """Resident memory of the server's processes."""
         return sum(child.rss_bytes() for child in self.children)
 
-    def __enter__(self) -> Server:
-        self.prepare()
-        self.start()
-        self.wait_ready()
+    def __enter__(self) -> Self:
+        try:
+            self.prepare()
+            self.start()
+            self.wait_ready()
+        except BaseException:
+            self.kill()
+            raise
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -1,0 +1,81 @@
+"""What the proofs share that act at random: options, the seed that repeats a run, rounds, what is wrong, and the verdict."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import random
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from proof import runtime
+from proof.runtime import ProofError
+from proof.servers.base import Server
+
+
+def options(proof: str, purpose: str | None, rounds: int | None = 50) -> argparse.ArgumentParser:
+    """``--rounds``, unless there are none, ``--seed`` and ``--keep``; a proof adds its own."""
+    parser = argparse.ArgumentParser(prog=f"proof.{proof}", description=purpose)
+    if rounds is not None:
+        parser.add_argument("--rounds", type=int, default=rounds)
+    words = "repeats a run's operations (moments of a kill vary with the machine)"
+    parser.add_argument("--seed", type=int, default=random.randrange(1 << 32), help=words)
+    parser.add_argument("--keep", action="store_true", help="keep the scratch directory")
+    return parser
+
+
+def say_seed(seed: int, target: str) -> None:
+    """How to repeat this run: the target of ``make``, with its variables."""
+    print(f"seed {seed}: make {target} SEED={seed} repeats this run's operations")
+
+
+@dataclass
+class Tally:
+    """What happened; each proof counts more."""
+
+    rounds: int = 0
+    audits: int = 0
+    complaints: list[str] = field(default_factory=list)
+    started: float = field(default_factory=time.monotonic)
+
+    @property
+    def good(self) -> bool:
+        """Whether nothing was wrong."""
+        return not self.complaints
+
+    def summary(self) -> str:
+        """The line before the verdict."""
+        return f"{time.monotonic() - self.started:.0f} s"
+
+    def verdict(self) -> str:
+        """The last line."""
+        raise NotImplementedError
+
+    @contextlib.contextmanager
+    def complaining(self, where: str, server: Server) -> Iterator[None]:
+        """A ``ProofError`` in it is a complaint, with the end of what the server said."""
+        try:
+            yield
+        except ProofError as error:
+            self.complaints.append("\n".join([f"{where}: {error}", *(child.log_tail() for child in server.children)]))
+
+    def each_round(self, count: int, seed: int) -> Iterator[tuple[int, random.Random]]:
+        """Numbers from 1, each with its own random numbers; no more after something was wrong."""
+        for number in range(1, count + 1):
+            yield number, random.Random(f"{seed}:{number}")
+            self.rounds = number
+            if not self.good:
+                return
+
+    def audit(self, server: Server) -> None:
+        """A polite end, then the engine's own checker on the exported pool."""
+        server.stop()
+        self.audits += 1
+        if findings := server.audit():
+            raise ProofError(f"the pool's checker found: {findings}")
+
+    def end(self, *more: str) -> int:
+        """Prints what was wrong, the summary with more lines, and the verdict; returns the exit status."""
+        runtime.verdict(self.complaints, self.summary(), *more, self.verdict())
+        return 0 if self.good else 1
