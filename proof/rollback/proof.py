@@ -133,6 +133,10 @@ class RollbackProof:
         self.tally.pauses_ms.append(answer["pause_ms"])
         self._load(rng, rng.uniform(*LOAD_SECONDS))
         self._drain()
+        # On a busy machine a session may have sent nothing since: it hears of the rollback with its next command.
+        for client in self._clients:
+            self._write(client, rng)
+        self._drain()
         told = sum(isinstance(client, IscsiClient) for client in self._clients)
         if answer["sessions_told"] != told or len(self._attended) != told:
             raise ProofError(f"{answer['sessions_told']} of {told} sessions were told, {len(self._attended)} heard it")
