@@ -213,7 +213,7 @@ pub enum TokenVerb {
     Create {
         /// What it is for
         name: String,
-        /// PoolSelector it is
+        /// Whose it is
         #[arg(long)]
         user: String,
         /// What may be done with it [default: all that its user may]

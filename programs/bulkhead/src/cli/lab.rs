@@ -148,7 +148,7 @@ pub struct ExecArgs {
 /// `lab console`
 #[derive(Debug, Args)]
 pub struct ConsoleArgs {
-    /// PoolSelector [default: all heads]
+    /// Whose [default: all heads]
     pub heads: Vec<HeadName>,
     /// Port of the first head, that of the second is one more [default: ports that are free]
     #[arg(long, value_name = "PORT")]

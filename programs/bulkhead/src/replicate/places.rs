@@ -56,7 +56,7 @@ impl<C> Places<C> {
         (self.next, ended)
     }
 
-    /// PoolSelector the connection of this place is; the connection of the same pool that has to end for it.
+    /// Whose the connection of this place is; the connection of the same pool that has to end for it.
     /// Fails if the place was given to another one meanwhile.
     pub fn identify(&mut self, number: u64, peer: &Fingerprint) -> Result<Option<C>, Lost> {
         let own = Holder::Peer(peer.clone());

@@ -739,7 +739,7 @@ impl Serving {
     }
 }
 
-/// What initiators are asked for by the document `property`. PoolSelector secret cannot be read stays out: never is less
+/// What initiators are asked for by the document `property`. Whose secret cannot be read stays out: never is less
 /// asked for than the document says.
 fn chap(property: &str, users: &ChapUsers, ring: &Ring) -> Chap {
     let credentials = |direction, chap: &ChapUser| {

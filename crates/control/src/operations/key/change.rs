@@ -13,6 +13,7 @@ use crate::{Effect, Failure};
 
 /// Give an encrypted dataset another key.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "KeyChange")]
 pub struct Change {
     /// Which.
     pub name: VolumeName,
@@ -59,7 +60,11 @@ impl Arguments {
     ///
     /// The arguments contradict each other, or the key cannot be read.
     pub fn request(self) -> Result<(PoolSelector, KeyRequest), Failure> {
-        let Self { volume: name, inherit, key } = self;
+        let Self {
+            volume: name,
+            inherit,
+            key,
+        } = self;
         let pool = PoolSelector::Pool(name.pool());
         let request = match inherit {
             true => Inherit { name }.into(),

@@ -12,6 +12,7 @@ use crate::{Effect, Failure};
 
 /// Make an encrypted parent: volumes that are made below it share its key
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "KeyCreate")]
 pub struct Create {
     /// Its name.
     pub name: VolumeName,

@@ -9,6 +9,7 @@ use crate::operations::{Operation, WireOnly};
 
 /// Let a dataset share its parent's key again.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "KeyInherit")]
 pub struct Inherit {
     /// Which.
     pub name: VolumeName,

@@ -8,13 +8,12 @@ use units::{PoolName, VolumeName};
 use super::KeyRequest;
 use crate::effect::{change_unless, runs_a_program};
 use crate::key::{KeyBytes, KeyLocation};
-use crate::operations::{
-    Operation, PoolSelector, WireOnly, dataset, pool_or_volume, secret_input,
-};
+use crate::operations::{Operation, PoolSelector, WireOnly, dataset, pool_or_volume, secret_input};
 use crate::{Effect, Failure};
 
 /// Load the key of a dataset.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "KeyLoad")]
 pub struct Load {
     /// Which.
     pub name: VolumeName,

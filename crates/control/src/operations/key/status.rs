@@ -14,6 +14,7 @@ use crate::{Effect, Failure};
 
 /// Show which keys there are, which are missing, and where they are kept
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "KeyStatus")]
 pub struct Status {
     /// Only of this dataset.
     #[serde(default)]

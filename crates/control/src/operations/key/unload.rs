@@ -10,6 +10,7 @@ use crate::{Effect, Failure};
 
 /// Forget a loaded key; refused while a volume that it opens is in use
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema, Args)]
+#[schemars(rename = "KeyUnload")]
 #[command(after_help = "Example:\n  bulkhead volume key unload tank/vm0")]
 pub struct Unload {
     /// The volume

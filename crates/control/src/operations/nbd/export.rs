@@ -1,9 +1,9 @@
 //! `nbd export`
 
 use clap::Args;
+use rustls_pki_types::ServerName;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use rustls_pki_types::ServerName;
 use units::{Network, PoolName, VolumeName};
 
 use crate::answer::Done;
@@ -16,6 +16,7 @@ const EXPORT_NAME_BYTES_MAX: usize = 4096 / 16;
 
 /// Offer a volume; changes an export of the same name.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "NbdExport")]
 pub struct Export {
     /// Volume.
     pub volume: VolumeName,

@@ -27,7 +27,10 @@ impl Operation for List {
 
 /// List the exports with their clients
 #[derive(Debug, Args)]
-#[command(visible_alias = "ls", after_help = "Example:\n  bulkhead nbd list tank --json")]
+#[command(
+    visible_alias = "ls",
+    after_help = "Example:\n  bulkhead nbd list tank --json"
+)]
 pub struct Arguments {
     #[command(flatten)]
     pool: WhichPool,
@@ -35,8 +38,11 @@ pub struct Arguments {
 
 impl Verb for List {
     type Arguments = Arguments;
-    const ROUTES: &'static [Route] =
-        &[Route::get("/pools/{pool}/nbd", "NBD exports", schema_of::<Vec<NbdView>>)];
+    const ROUTES: &'static [Route] = &[Route::get(
+        "/pools/{pool}/nbd",
+        "NBD exports",
+        schema_of::<Vec<NbdView>>,
+    )];
 
     fn from_arguments(arguments: Arguments) -> Result<(PoolSelector, Self), Failure> {
         Ok((arguments.pool.into(), Self))

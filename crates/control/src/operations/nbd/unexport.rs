@@ -11,7 +11,11 @@ use crate::{Effect, Failure};
 
 /// Stop offering a volume
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema, Args)]
-#[command(visible_alias = "rm", after_help = "Example:\n  bulkhead nbd unexport tank/vm0")]
+#[schemars(rename = "NbdUnexport")]
+#[command(
+    visible_alias = "rm",
+    after_help = "Example:\n  bulkhead nbd unexport tank/vm0"
+)]
 pub struct Unexport {
     /// The volume
     pub volume: VolumeName,

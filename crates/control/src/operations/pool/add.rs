@@ -14,6 +14,7 @@ use crate::{Effect, Failure};
 
 /// Widen the pool.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "PoolAdd")]
 pub struct Add {
     /// What to add.
     pub groups: Vec<DeviceGroup>,

@@ -14,6 +14,7 @@ use crate::{Effect, Failure};
 
 /// Make a mirror of `existing` and `new`, or widen one.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "PoolAttach")]
 pub struct Attach {
     /// Device of the pool.
     pub existing: PathBuf,

@@ -16,6 +16,7 @@ use crate::{Effect, Failure};
 
 /// Forget errors and resume a suspended pool.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "PoolClear")]
 pub struct Clear {
     /// One device, or all.
     pub device: Option<PathBuf>,

@@ -11,6 +11,7 @@ use crate::{Effect, Failure};
 
 /// Drain the sessions and export; a server ends.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "PoolClose")]
 pub struct Close {
     /// Even though clients are connected: their sessions end.
     #[serde(default)]

@@ -13,6 +13,7 @@ use crate::{Effect, Failure};
 
 /// Destroy the pool; a server ends. The caller has seen the confirmation word.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "PoolDestroy")]
 pub struct Destroy {
     /// Even though clients are connected: their sessions end.
     #[serde(default)]

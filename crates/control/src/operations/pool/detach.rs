@@ -14,6 +14,7 @@ use crate::{Effect, Failure};
 
 /// Take one side off a mirror.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "PoolDetach")]
 pub struct Detach {
     /// Device of the pool.
     pub device: PathBuf,

@@ -14,6 +14,7 @@ use crate::operations::{
 
 /// What happened to it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "PoolEvents")]
 pub struct Events {
     /// Only what has a higher number.
     pub after: Option<u64>,

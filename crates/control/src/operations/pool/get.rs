@@ -10,6 +10,7 @@ use crate::{Effect, Failure};
 
 /// Read properties of the pool.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "PoolGet")]
 pub struct Get {
     /// Which; empty means all.
     pub names: Vec<String>,

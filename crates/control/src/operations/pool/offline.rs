@@ -14,6 +14,7 @@ use crate::{Effect, Failure};
 
 /// Stop using a device.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "PoolOffline")]
 pub struct Offline {
     /// Device of the pool.
     pub device: PathBuf,

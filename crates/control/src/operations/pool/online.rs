@@ -14,6 +14,7 @@ use crate::{Effect, Failure};
 
 /// Use a device again.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "PoolOnline")]
 pub struct Online {
     /// Device of the pool.
     pub device: PathBuf,

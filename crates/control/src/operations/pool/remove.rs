@@ -14,6 +14,7 @@ use crate::{Effect, Failure};
 
 /// Evacuate and remove a device.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "PoolRemove")]
 pub struct Remove {
     /// Device of the pool.
     pub device: PathBuf,

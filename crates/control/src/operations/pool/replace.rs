@@ -14,6 +14,7 @@ use crate::{Effect, Failure};
 
 /// Put `new` in the place of `old`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "PoolReplace")]
 pub struct Replace {
     /// Device of the pool.
     pub old: PathBuf,

@@ -14,6 +14,7 @@ use crate::{Effect, Failure};
 
 /// Put a new disk in the place of a bad one, guided. Asked again, it goes on where it was.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "PoolReplaceDisk")]
 pub struct ReplaceDisk {
     /// The bad one; none for the only one that is bad.
     pub device: Option<PathBuf>,

@@ -28,6 +28,7 @@ pub enum ScrubAction {
 
 /// Check (and repair) every block.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "PoolScrub")]
 pub struct Scrub {
     /// What to do.
     pub action: ScrubAction,

@@ -10,6 +10,7 @@ use crate::schedule::When;
 
 /// Scrub on a schedule, or only on request.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "PoolScrubSchedule")]
 pub struct ScrubSchedule {
     /// When; none to forget the schedule.
     pub when: Option<When>,

@@ -11,6 +11,7 @@ use crate::{Effect, Failure};
 
 /// Change properties of the pool.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "PoolSet")]
 pub struct Set {
     /// New values.
     pub properties: Properties,

@@ -15,6 +15,7 @@ use crate::{Effect, Failure};
 
 /// Listen here, too.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "PortalAdd")]
 pub struct Add {
     /// Portals of iSCSI; port 0 takes a free one.
     #[serde(default)]

@@ -27,7 +27,10 @@ impl Operation for List {
 
 /// List where pools are served, with the number of clients that came in there
 #[derive(Debug, Args)]
-#[command(visible_alias = "ls", after_help = "Example:\n  bulkhead portal list tank --json")]
+#[command(
+    visible_alias = "ls",
+    after_help = "Example:\n  bulkhead portal list tank --json"
+)]
 pub struct Arguments {
     #[command(flatten)]
     pool: WhichPool,

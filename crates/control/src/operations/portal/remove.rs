@@ -14,6 +14,7 @@ use crate::{Effect, Failure};
 
 /// Listen here no more.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "PortalRemove")]
 pub struct Remove {
     /// Portals of iSCSI.
     #[serde(default)]

@@ -12,6 +12,7 @@ use crate::{Effect, Failure};
 
 /// Listen here, and nowhere else. Addresses may come later, with a takeover.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "PortalSet")]
 pub struct Set {
     /// Portals of iSCSI.
     #[serde(default)]

@@ -15,6 +15,7 @@ use crate::{Effect, Failure};
 
 /// Make a volume of a snapshot
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "SnapshotClone")]
 pub struct Clone {
     /// The snapshot.
     pub from: SnapshotName,
@@ -26,7 +27,11 @@ pub struct Clone {
 
 impl Operation for Clone {
     fn effect(&self, _: &PoolName) -> Effect {
-        let Self { from: _, to: _, properties } = self;
+        let Self {
+            from: _,
+            to: _,
+            properties,
+        } = self;
         set(properties)
     }
 
@@ -55,11 +60,25 @@ impl Verb for Clone {
         schema_of::<Done>,
         Least::Change,
     )
-    .with(&[("from", Source::Snapshot), ("properties", Source::Default("{}"))])];
+    .with(&[
+        ("from", Source::Snapshot),
+        ("properties", Source::Default("{}")),
+    ])];
 
     fn from_arguments(arguments: Arguments) -> Result<(PoolSelector, Self), Failure> {
-        let Arguments { snapshot: from, volume: to, properties } = arguments;
+        let Arguments {
+            snapshot: from,
+            volume: to,
+            properties,
+        } = arguments;
         let pool = one_pool([from.volume().pool(), to.pool()])?;
-        Ok((pool, Self { from, to, properties: properties.into() }))
+        Ok((
+            pool,
+            Self {
+                from,
+                to,
+                properties: properties.into(),
+            },
+        ))
     }
 }

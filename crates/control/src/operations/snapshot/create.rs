@@ -11,6 +11,7 @@ use crate::{Effect, Failure};
 
 /// Keep the present contents of volumes; several are taken at one moment
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema, Args)]
+#[schemars(rename = "SnapshotCreate")]
 #[command(after_help = "Example:\n  bulkhead snapshot create tank/db/data@noon tank/db/log@noon")]
 pub struct Create {
     /// Snapshots, as POOL/NAME@SNAPSHOT

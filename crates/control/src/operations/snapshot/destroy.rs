@@ -13,6 +13,7 @@ use crate::{Effect, Failure};
 
 /// Destroy snapshots
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema, Args)]
+#[schemars(rename = "SnapshotDestroy")]
 #[command(
     visible_alias = "rm",
     after_help = "Example:\n  bulkhead snapshot destroy tank/vm0@monday --yes-destroy-data"
@@ -38,7 +39,10 @@ impl Confirmable for Destroy {
     const HELP: &'static str = "Yes, what only they hold shall be lost";
 
     fn loss(&self) -> String {
-        format!("what only {} snapshot(s) hold would be lost", self.names.len())
+        format!(
+            "what only {} snapshot(s) hold would be lost",
+            self.names.len()
+        )
     }
 }
 

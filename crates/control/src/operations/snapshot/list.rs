@@ -13,6 +13,7 @@ use crate::{Effect, Failure};
 
 /// List the snapshots of a pool or a volume
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "SnapshotList")]
 pub struct List {
     /// Only of this volume.
     pub volume: Option<VolumeName>,
@@ -35,7 +36,10 @@ impl Operation for List {
 
 /// List the snapshots of a pool or a volume
 #[derive(Debug, Args)]
-#[command(visible_alias = "ls", after_help = "Example:\n  bulkhead snapshot list tank/vm0")]
+#[command(
+    visible_alias = "ls",
+    after_help = "Example:\n  bulkhead snapshot list tank/vm0"
+)]
 pub struct Arguments {
     /// The pool or the volume [default: all pools that are served here, or the only one]
     of: Option<String>,
@@ -45,9 +49,12 @@ pub struct Arguments {
 
 impl Verb for List {
     type Arguments = Arguments;
-    const ROUTES: &'static [Route] =
-        &[Route::get("/pools/{pool}/snapshots", "Snapshots", schema_of::<Vec<SnapshotView>>)
-            .with(&[("volume", Source::Query("null"))])];
+    const ROUTES: &'static [Route] = &[Route::get(
+        "/pools/{pool}/snapshots",
+        "Snapshots",
+        schema_of::<Vec<SnapshotView>>,
+    )
+    .with(&[("volume", Source::Query("null"))])];
 
     fn from_arguments(arguments: Arguments) -> Result<(PoolSelector, Self), Failure> {
         let Some(of) = arguments.pool.or(arguments.of) else {

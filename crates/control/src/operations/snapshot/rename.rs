@@ -11,6 +11,7 @@ use crate::{Effect, Failure};
 
 /// Give a snapshot another name; its clones, and clients of the volume, notice nothing
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "SnapshotRename")]
 pub struct Rename {
     /// Which.
     pub from: SnapshotName,
@@ -47,7 +48,10 @@ impl Verb for Rename {
 
     /// The new name may be written as stock ZFS wants it, too, with the volume in front.
     fn from_arguments(arguments: Arguments) -> Result<(PoolSelector, Self), Failure> {
-        let Arguments { snapshot: from, new_name } = arguments;
+        let Arguments {
+            snapshot: from,
+            new_name,
+        } = arguments;
         let whole = match new_name.contains('@') {
             true => new_name,
             false => format!("{}@{new_name}", from.volume()),

@@ -11,6 +11,7 @@ use crate::{Effect, Failure};
 
 /// Add to the access rule of a target.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "TargetAllow")]
 pub struct Allow {
     /// Target.
     pub name: IscsiName,

@@ -12,6 +12,7 @@ use crate::{Effect, Failure};
 
 /// Forget users and secrets.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "TargetChapClear")]
 pub struct ChapClear {
     /// Target.
     pub name: IscsiName,

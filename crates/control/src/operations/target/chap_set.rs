@@ -12,6 +12,7 @@ use crate::{Effect, Failure, Secret};
 
 /// Ask initiators for a name and a secret.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "TargetChapSet")]
 pub struct ChapSet {
     /// Target.
     pub name: IscsiName,

@@ -11,6 +11,7 @@ use crate::{Effect, Failure};
 
 /// Who is asked for a secret, and whether the target proves itself.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "TargetChapShow")]
 pub struct ChapShow {
     /// Target.
     pub name: IscsiName,

@@ -12,6 +12,7 @@ use crate::{Effect, Failure};
 
 /// Make a target without volumes; nobody but loopback is allowed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "TargetCreate")]
 pub struct Create {
     /// Its name.
     pub name: IscsiName,

@@ -11,6 +11,7 @@ use crate::{Effect, Failure};
 
 /// Take from the access rule of a target. Sessions that it covered end.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "TargetDeny")]
 pub struct Deny {
     /// Target.
     pub name: IscsiName,
@@ -31,9 +32,7 @@ impl Operation for Deny {
 
 /// Stop letting initiators use a target
 #[derive(Debug, Args)]
-#[command(
-    after_help = "Example:\n  bulkhead target deny iqn.2026-01.org.example:tank --everyone"
-)]
+#[command(after_help = "Example:\n  bulkhead target deny iqn.2026-01.org.example:tank --everyone")]
 pub struct Arguments {
     #[command(flatten)]
     target: WhichTarget,

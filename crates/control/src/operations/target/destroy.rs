@@ -12,6 +12,7 @@ use crate::{Effect, Failure};
 
 /// Remove a target and the maps of its volumes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "TargetDestroy")]
 pub struct Destroy {
     /// Which.
     pub name: IscsiName,

@@ -27,7 +27,10 @@ impl Operation for List {
 
 /// List the targets with their volumes
 #[derive(Debug, Args)]
-#[command(visible_alias = "ls", after_help = "Example:\n  bulkhead target list --json")]
+#[command(
+    visible_alias = "ls",
+    after_help = "Example:\n  bulkhead target list --json"
+)]
 pub struct Arguments {
     #[command(flatten)]
     pool: WhichPool,
@@ -35,8 +38,11 @@ pub struct Arguments {
 
 impl Verb for List {
     type Arguments = Arguments;
-    const ROUTES: &'static [Route] =
-        &[Route::get("/pools/{pool}/targets", "iSCSI targets", schema_of::<Vec<TargetView>>)];
+    const ROUTES: &'static [Route] = &[Route::get(
+        "/pools/{pool}/targets",
+        "iSCSI targets",
+        schema_of::<Vec<TargetView>>,
+    )];
 
     fn from_arguments(arguments: Arguments) -> Result<(PoolSelector, Self), Failure> {
         Ok((arguments.pool.into(), Self))

@@ -15,6 +15,7 @@ const EXAMPLES: &str = "Examples:
 
 /// Show a volume in a target as a logical unit
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema, Args)]
+#[schemars(rename = "TargetMap")]
 #[command(after_help = EXAMPLES)]
 pub struct Map {
     /// The target's name

@@ -12,6 +12,7 @@ use crate::{Effect, Failure, Secret};
 
 /// Answer the challenges of initiators that want the target to prove itself.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "TargetMutualSet")]
 pub struct MutualSet {
     /// Target.
     pub name: IscsiName,

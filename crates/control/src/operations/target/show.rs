@@ -12,6 +12,7 @@ use crate::{Effect, Failure};
 
 /// One target in detail.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "TargetShow")]
 pub struct Show {
     /// Which.
     pub name: IscsiName,

@@ -11,9 +11,8 @@ use crate::{Effect, Failure};
 
 /// Take a volume out of a target
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema, Args)]
-#[command(
-    after_help = "Example:\n  bulkhead target unmap iqn.2026-01.org.example:tank tank/vm0"
-)]
+#[schemars(rename = "TargetUnmap")]
+#[command(after_help = "Example:\n  bulkhead target unmap iqn.2026-01.org.example:tank tank/vm0")]
 pub struct Unmap {
     /// The target's name
     #[arg(value_name = "TARGET")]
@@ -49,7 +48,10 @@ impl Verb for Unmap {
         schema_of::<Done>,
         Least::Change,
     )
-    .with(&[("name", Source::Target), ("in_use", Source::Default("false"))])];
+    .with(&[
+        ("name", Source::Target),
+        ("in_use", Source::Default("false")),
+    ])];
 
     fn from_arguments(arguments: Self) -> Result<(PoolSelector, Self), Failure> {
         Ok((PoolSelector::Pool(arguments.volume.pool()), arguments))

@@ -20,6 +20,7 @@ const BLOCK_SIZE_DEFAULT: u32 = 16 << 10;
 
 /// Make a volume
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "VolumeCreate")]
 pub struct Create {
     /// Its name.
     pub name: VolumeName,

@@ -13,6 +13,7 @@ use crate::{Effect, Failure};
 
 /// Destroy a volume
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema, Args)]
+#[schemars(rename = "VolumeDestroy")]
 #[command(
     visible_alias = "rm",
     after_help = "Example:\n  bulkhead volume destroy tank/vm0 --yes-destroy-data"

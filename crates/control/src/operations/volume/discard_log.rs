@@ -16,6 +16,7 @@ const EXAMPLES: &str = "Example:
 /// A volume whose intent log cannot be replayed to its end is not served, and its log is kept: see to the devices
 /// first. This is for devices that never come back. What the log holds was acknowledged as durable, and is lost.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema, Args)]
+#[schemars(rename = "VolumeDiscardLog")]
 #[command(after_help = EXAMPLES)]
 pub struct DiscardLog {
     /// The volume
@@ -35,7 +36,10 @@ impl Confirmable for DiscardLog {
     const HELP: &'static str = "Yes, acknowledged writes shall be lost";
 
     fn loss(&self) -> String {
-        format!("the last acknowledged writes to {} would be lost", self.name)
+        format!(
+            "the last acknowledged writes to {} would be lost",
+            self.name
+        )
     }
 }
 

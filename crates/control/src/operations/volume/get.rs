@@ -10,6 +10,7 @@ use crate::{Effect, Failure};
 
 /// Read properties
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema, Args)]
+#[schemars(rename = "VolumeGet")]
 #[command(after_help = "Example:\n  bulkhead volume get tank/vm0 compression compressratio")]
 pub struct Get {
     /// The volume, or a pool for what its volumes inherit

@@ -11,6 +11,7 @@ use crate::{Effect, Failure};
 
 /// Forget a property's own value, so that the parent's holds
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema, Args)]
+#[schemars(rename = "VolumeInherit")]
 #[command(after_help = "Example:\n  bulkhead volume inherit tank/vm0 compression")]
 pub struct Inherit {
     /// The volume

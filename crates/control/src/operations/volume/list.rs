@@ -27,7 +27,10 @@ impl Operation for List {
 
 /// List the volumes of a pool
 #[derive(Debug, Args)]
-#[command(visible_alias = "ls", after_help = "Example:\n  bulkhead volume list tank --json")]
+#[command(
+    visible_alias = "ls",
+    after_help = "Example:\n  bulkhead volume list tank --json"
+)]
 pub struct Arguments {
     #[command(flatten)]
     pool: WhichPool,
@@ -35,7 +38,11 @@ pub struct Arguments {
 
 impl Verb for List {
     type Arguments = Arguments;
-    const ROUTES: &'static [Route] = &[Route::get("/pools/{pool}/volumes", "Volumes", schema_of::<Vec<VolumeView>>)];
+    const ROUTES: &'static [Route] = &[Route::get(
+        "/pools/{pool}/volumes",
+        "Volumes",
+        schema_of::<Vec<VolumeView>>,
+    )];
 
     fn from_arguments(arguments: Arguments) -> Result<(PoolSelector, Self), Failure> {
         Ok((arguments.pool.into(), Self))

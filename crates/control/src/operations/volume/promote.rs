@@ -10,6 +10,7 @@ use crate::{Effect, Failure};
 
 /// Swap roles with the volume this one was cloned from, so that that one can be destroyed
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema, Args)]
+#[schemars(rename = "VolumePromote")]
 #[command(after_help = "Example:\n  bulkhead volume promote tank/copy")]
 pub struct Promote {
     /// The volume

@@ -10,6 +10,7 @@ use crate::{Effect, Failure};
 
 /// Give a volume another name in its pool; exports and identity stay
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema, Args)]
+#[schemars(rename = "VolumeRename")]
 #[command(after_help = "Example:\n  bulkhead volume rename tank/vm0 tank/web")]
 pub struct Rename {
     /// The volume

@@ -10,6 +10,7 @@ use crate::{Effect, Failure};
 
 /// Change a volume's size; connected clients are told
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema, Args)]
+#[schemars(rename = "VolumeResize")]
 #[command(after_help = "Example:\n  bulkhead volume resize tank/vm0 --size 20G")]
 pub struct Resize {
     /// The volume

@@ -18,6 +18,7 @@ const EXAMPLES: &str = "Examples:
 /// that the contents changed. What a client has in its own memory is not changed: unmount the
 /// file system, or stop the virtual machine, before.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema, Args)]
+#[schemars(rename = "VolumeRollback")]
 #[command(after_help = EXAMPLES)]
 pub struct Rollback {
     /// The snapshot, as POOL/NAME@SNAPSHOT

@@ -12,6 +12,7 @@ use crate::{Effect, Failure};
 
 /// Change properties
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "VolumeSet")]
 pub struct Set {
     /// Volume, or the pool's name for the root dataset.
     pub name: String,
@@ -31,7 +32,9 @@ impl Operation for Set {
 
 /// Change properties
 #[derive(Debug, Args)]
-#[command(after_help = "Example:\n  bulkhead volume set tank/vm0 sync=always org.example:owner=ann")]
+#[command(
+    after_help = "Example:\n  bulkhead volume set tank/vm0 sync=always org.example:owner=ann"
+)]
 pub struct Arguments {
     /// The volume, or a pool for what its volumes inherit
     #[arg(value_parser = dataset)]
@@ -45,8 +48,14 @@ impl Verb for Set {
     type Arguments = Arguments;
 
     fn from_arguments(arguments: Arguments) -> Result<(PoolSelector, Self), Failure> {
-        let Arguments { volume: name, properties } = arguments;
+        let Arguments {
+            volume: name,
+            properties,
+        } = arguments;
         let properties = properties.into_iter().collect();
-        Ok((PoolSelector::Pool(pool_named(&name)), Self { name, properties }))
+        Ok((
+            PoolSelector::Pool(pool_named(&name)),
+            Self { name, properties },
+        ))
     }
 }

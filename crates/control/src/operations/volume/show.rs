@@ -11,6 +11,7 @@ use crate::{Effect, Failure};
 
 /// Show one volume with its properties, identity and exports
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema, Args)]
+#[schemars(rename = "VolumeShow")]
 pub struct Show {
     /// The volume
     #[arg(id = "volume", value_name = "VOLUME")]

@@ -27,7 +27,10 @@ impl Operation for List {
 
 /// List the schedules of a pool and when each rule is due next
 #[derive(Debug, Args)]
-#[command(visible_alias = "ls", after_help = "Example:\n  bulkhead snapshot schedule list tank --json")]
+#[command(
+    visible_alias = "ls",
+    after_help = "Example:\n  bulkhead snapshot schedule list tank --json"
+)]
 pub struct Arguments {
     #[command(flatten)]
     pool: WhichPool,
@@ -35,8 +38,11 @@ pub struct Arguments {
 
 impl Verb for List {
     type Arguments = Arguments;
-    const ROUTES: &'static [Route] =
-        &[Route::get("/pools/{pool}/schedules", "Schedules of snapshots", schema_of::<Vec<ScheduleView>>)];
+    const ROUTES: &'static [Route] = &[Route::get(
+        "/pools/{pool}/schedules",
+        "Schedules of snapshots",
+        schema_of::<Vec<ScheduleView>>,
+    )];
 
     fn from_arguments(arguments: Arguments) -> Result<(PoolSelector, Self), Failure> {
         Ok((arguments.pool.into(), Self))

@@ -10,6 +10,7 @@ use crate::{Effect, Failure};
 
 /// Forget a schedule; the snapshots stay
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema, Args)]
+#[schemars(rename = "ScheduleRemove")]
 #[command(
     visible_alias = "rm",
     after_help = "Example:\n  bulkhead snapshot schedule remove tank/vm0"

@@ -11,6 +11,7 @@ use crate::{Effect, Failure};
 
 /// Take snapshots of a volume, of all volumes below a dataset, or of a whole pool
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "ScheduleSet")]
 pub struct Set {
     /// Of which volumes.
     pub of: String,

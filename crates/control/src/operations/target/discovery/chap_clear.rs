@@ -13,6 +13,7 @@ use crate::{Effect, Failure};
 
 /// Forget users and secrets; without any user everybody may ask.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "DiscoveryChapClear")]
 pub struct ChapClear {
     /// One user, or all with the mutual secret.
     pub user: Option<String>,

@@ -12,6 +12,7 @@ use crate::{Effect, Failure, Secret};
 
 /// Ask initiators for a name and a secret.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "DiscoveryChapSet")]
 pub struct ChapSet {
     /// The initiator's user name.
     pub user: String,

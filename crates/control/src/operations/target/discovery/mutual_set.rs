@@ -12,6 +12,7 @@ use crate::{Effect, Failure, Secret};
 
 /// Answer the challenges of initiators that want proof, too.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "DiscoveryMutualSet")]
 pub struct MutualSet {
     /// Our user name.
     pub user: String,

@@ -12,6 +12,7 @@ use crate::rescue::RescueView;
 
 /// A rescue to begin.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "RescueBegin")]
 pub struct Begin {
     /// The volume.
     pub volume: VolumeName,

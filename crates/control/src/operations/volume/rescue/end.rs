@@ -10,6 +10,7 @@ use crate::operations::{Least, Operation, Route, Source, WireOnly, schema_of};
 
 /// End the rescue of a volume; there is at most one.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "RescueEnd")]
 pub struct End {
     /// The volume.
     pub volume: VolumeName,
