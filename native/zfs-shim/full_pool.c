@@ -93,8 +93,9 @@ bh_kept_back_begin(bh_volume_t *volume, uint64_t offset, uint64_t length, dmu_tx
 }
 
 void
-bh_kept_back_end(dmu_tx_t *tx)
+bh_kept_back_commit(dmu_tx_t *tx, boolean_t kept_back)
 {
 	dmu_tx_commit(tx);
-	VERIFY0(pthread_mutex_unlock(&one_at_a_time));
+	if (kept_back)
+		VERIFY0(pthread_mutex_unlock(&one_at_a_time));
 }

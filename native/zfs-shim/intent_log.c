@@ -200,10 +200,7 @@ replay_bytes(bh_volume_t *volume, uint64_t offset, uint64_t length,
 	dmu_write_by_dnode(volume->bv_dnode, offset, length, data, tx);
 	if (marked)
 		(void) zil_replaying(dmu_objset_zil(volume->bv_os), tx);
-	if (kept_back)
-		bh_kept_back_end(tx);
-	else
-		dmu_tx_commit(tx);
+	bh_kept_back_commit(tx, kept_back);
 	return (0);
 }
 

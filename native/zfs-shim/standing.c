@@ -273,8 +273,9 @@ list_leaves(vdev_t *vd, nvlist_t *places, nvlist_t *told, nvlist_t *errors)
 		fnvlist_add_uint64(places, vd->vdev_path, vd->vdev_guid);
 		if (has_all_told(vd))
 			fnvlist_add_uint64(told, vd->vdev_path, vd->vdev_guid);
-		if (error_of(vd) != 0)
-			fnvlist_add_uint64(errors, vd->vdev_path, error_of(vd));
+		int error = error_of(vd);
+		if (error != 0)
+			fnvlist_add_uint64(errors, vd->vdev_path, error);
 	}
 }
 

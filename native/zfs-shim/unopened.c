@@ -53,10 +53,7 @@ note_unopened(vdev_t *root)
 int
 vdev_open(vdev_t *vd)
 {
-	static int (*library)(vdev_t *);
-
-	if (library == NULL)
-		library = bh_library_function(__func__);
+	int (*library)(vdev_t *) = bh_library_function(__func__);
 	int error = library(vd);
 
 	if (import.unopened != NULL && vd == vd->vdev_spa->spa_root_vdev)

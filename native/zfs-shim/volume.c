@@ -534,7 +534,7 @@ is_permitted(const bh_permit_t *permit)
 
 /*
  * Enters a transaction that writes an extent. `kept_back`: it is one that has its place although the pool is full,
- * which bh_kept_back_end() commits.
+ * as bh_kept_back_commit() is to be told.
  */
 static int
 enter_write(bh_volume_t *volume, uint64_t offset, uint64_t length,
@@ -556,15 +556,6 @@ enter_write(bh_volume_t *volume, uint64_t offset, uint64_t length,
 	return (bh_kept_back_begin(volume, offset, length, out));
 }
 
-static void
-commit_write(dmu_tx_t *tx, boolean_t kept_back)
-{
-	if (kept_back)
-		bh_kept_back_end(tx);
-	else
-		dmu_tx_commit(tx);
-}
-
 /*
  * One transaction: writes segments to blocks that are locked and pinned. The permit comes last: a
  * transaction may have to wait for as long as the pool's devices do.
@@ -581,12 +572,12 @@ write_pinned(bh_volume_t *volume, dmu_buf_impl_t **blocks, uint64_t offset,
 	if (error != 0)
 		return (error);
 	if (!is_permitted(permit)) {
-		commit_write(tx, kept_back);
+		bh_kept_back_commit(tx, kept_back);
 		return (ECANCELED);
 	}
 	write_blocks(volume, blocks, offset, segments, segment_count, tx);
 	bh_log_write(volume, tx, offset, length);
-	commit_write(tx, kept_back);
+	bh_kept_back_commit(tx, kept_back);
 	return (0);
 }
 

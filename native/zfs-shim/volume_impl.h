@@ -97,15 +97,16 @@ void bh_unlogged_record(bh_volume_t *volume);
 void bh_log_close(zilog_t *log);
 
 /*
- * full_pool.c: a write that was refused for want of space, although it has its place. Between begin and end
- * there is no other one; begin has failed if it does not return 0. The first look waits for nothing.
+ * full_pool.c: a write that was refused for want of space, although it has its place. Between begin and its commit
+ * there is no other one; begin has failed if it does not return 0. The first look waits for nothing. The commit is that
+ * of any write.
  */
 boolean_t bh_is_refused_for_space(int error);
 boolean_t bh_has_reservation(const bh_volume_t *volume);
 boolean_t bh_is_reserved_whole(const bh_volume_t *volume);
 int bh_kept_back_begin(bh_volume_t *volume, uint64_t offset, uint64_t length,
     dmu_tx_t **out);
-void bh_kept_back_end(dmu_tx_t *tx);
+void bh_kept_back_commit(dmu_tx_t *tx, boolean_t kept_back);
 
 /* volume.c */
 void bh_note_dirty(bh_volume_t *volume, uint64_t txg);

@@ -294,6 +294,17 @@ impl<'a> NvRef<'a> {
         }
     }
 
+    /// The entries of the list called `name` that are integers, in order; else nothing.
+    pub fn numbers(self, name: &str) -> Vec<(String, u64)> {
+        let entries = self.list(name).map(NvRef::entries);
+        let numbers = entries.into_iter().flatten();
+        let numbers = numbers.filter_map(|(name, value)| match value {
+            NvValue::Unsigned(number) => Some((name, number)),
+            _ => None,
+        });
+        numbers.collect()
+    }
+
     /// All entries, in order.
     pub fn entries(self) -> Vec<(String, NvValue<'a>)> {
         let mut entries = Vec::new();

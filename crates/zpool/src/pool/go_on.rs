@@ -18,7 +18,7 @@ use super::discover::{at_once, discover};
 use super::legs::{Doubt, Evidence, Legs, Record, Verdict, Word};
 use crate::device;
 use crate::error::{PoolError, PoolErrorKind, ZfsError, errno};
-use crate::nvlist::{NvList, NvRef, NvValue};
+use crate::nvlist::NvList;
 
 const DOING: &str = "clear";
 /// Beyond the time that a device may take: then whoever asked is told that it takes longer.
@@ -179,32 +179,20 @@ impl Pool {
         self.understood(unsafe { sys::bh_pool_standings(self.c_name().as_ptr(), &mut raw) })?;
         // SAFETY: the library hands the list over.
         let list = unsafe { NvList::from_raw(raw) }.unwrap_or_default();
-        let places = list.view().list("places").map(NvRef::entries);
-        let places = places.into_iter().flatten();
-        let told = list.view().list("told").map(NvRef::entries);
-        let failed = list.view().list("errors").map(NvRef::entries);
-        let number = |value: &NvValue<'_>| match value {
-            NvValue::Unsigned(number) => Some(*number),
-            _ => None,
-        };
+        let list = list.view();
+        let (places, told) = (list.numbers("places"), list.numbers("told"));
+        let failed = list.numbers("errors").into_iter();
         Ok(Standings {
-            pool_guid: list.view().u64("pool_guid").unwrap_or(0),
+            pool_guid: list.u64("pool_guid").unwrap_or(0),
             places: places
-                .filter_map(|(path, guid)| Some((PathBuf::from(path), number(&guid)?)))
+                .into_iter()
+                .map(|(path, guid)| (PathBuf::from(path), guid))
                 .collect(),
             told: Record {
-                current: told
-                    .into_iter()
-                    .flatten()
-                    .filter_map(|(_, guid)| number(&guid))
-                    .collect(),
+                current: told.into_iter().map(|(_, guid)| guid).collect(),
             },
             failed: failed
-                .into_iter()
-                .flatten()
-                .filter_map(|(path, error)| {
-                    Some((PathBuf::from(path), i32::try_from(number(&error)?).ok()?))
-                })
+                .filter_map(|(path, error)| Some((PathBuf::from(path), i32::try_from(error).ok()?)))
                 .collect(),
         })
     }

@@ -15,7 +15,7 @@ use crate::HostId;
 use crate::device::{self, Guarded, OpenFailure, Previous};
 use crate::engine::Engine;
 use crate::error::{PoolError, PoolErrorKind, ZfsError, errno};
-use crate::nvlist::{NvList, NvRef};
+use crate::nvlist::NvList;
 
 /// Proof that the previous owner of one pool has stopped. Without it a pool cannot be opened: two
 /// owners destroy it.
@@ -160,6 +160,8 @@ pub(super) fn unusable(path: &std::path::Path, failure: OpenFailure) -> PoolErro
 }
 
 const DOING: &str = "import";
+/// The name of the list of devices that could not be opened (`BH_IMPORT_UNOPENED`).
+const UNOPENED: &str = "bulkhead:unopened";
 
 /// How much the clocks of two heads may differ, in seconds.
 const CLOCK_DIFFERENCE_MAX_S: u64 = 60;
@@ -250,7 +252,7 @@ fn load(
         };
         let unopened = unopened(&config);
         // Each round has fewer of them.
-        let Some((guid, aux)) = unopened.iter().find(|(guid, _)| expected.contains(guid)) else {
+        let Some((guid, aux)) = unopened.first() else {
             return Err(explain(candidate, &config, cause));
         };
         legs = legs.without(|leg| unopened.iter().any(|(guid, _)| *guid == leg.guid));
@@ -265,15 +267,11 @@ fn load(
     }
 }
 
-/// The devices that the library could not open, by their numbers, with its reasons.
+/// The devices that the library could not open of those that were expected, by their numbers, with its reasons.
 fn unopened(config: &NvList) -> Vec<(u64, u64)> {
-    let list = config.view().list("bulkhead:unopened");
-    let entries = list.into_iter().flat_map(NvRef::entries);
-    let numbered = entries.filter_map(|(number, _)| {
-        let aux = list?.u64(&number)?;
-        Some((number.parse().ok()?, aux))
-    });
-    numbered.collect()
+    let listed = config.view().numbers(UNOPENED).into_iter();
+    let parsed = listed.filter_map(|(number, aux)| Some((number.parse().ok()?, aux)));
+    parsed.collect()
 }
 
 /// One import by the library; if it fails, what it learnt on the way.

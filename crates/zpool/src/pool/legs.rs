@@ -181,6 +181,11 @@ pub struct Evidence<'a> {
 }
 
 impl Legs {
+    fn all(&self) -> impl Iterator<Item = &Leg> {
+        let members = self.groups.iter().flat_map(|group| &group.members);
+        members.flatten()
+    }
+
     /// Decides whether the pool may be opened with the devices that are present.
     pub fn judge(&self, evidence: &Evidence<'_>) -> Verdict {
         let (doubt, basis) = match evidence.record {
@@ -219,13 +224,8 @@ impl Legs {
 
     /// Where the device of that number is.
     pub(super) fn path_of(&self, guid: u64) -> Option<PathBuf> {
-        let mut legs = self
-            .groups
-            .iter()
-            .flat_map(|group| group.members.iter())
-            .flatten();
-        legs.find(|leg| leg.guid == guid)
-            .map(|leg| leg.path.clone())
+        let leg = self.all().find(|leg| leg.guid == guid);
+        leg.map(|leg| leg.path.clone())
     }
 
     /// Whether enough devices are present for the pool to be opened.
@@ -241,8 +241,7 @@ impl Legs {
 
     /// Where the devices were that are missing.
     pub(super) fn missing_paths(&self) -> Vec<PathBuf> {
-        let legs = self.groups.iter().flat_map(|group| group.members.iter());
-        let missing = legs.flatten().filter(|leg| !leg.is_present);
+        let missing = self.all().filter(|leg| !leg.is_present);
         missing.map(|leg| leg.path.clone()).collect()
     }
 

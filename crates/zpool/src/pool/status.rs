@@ -323,16 +323,8 @@ fn status_of(config: NvRef<'_>) -> PoolStatus {
         let spares = tree.lists("spares").into_iter();
         devices.extend(spares.map(spare_of));
     }
-    let lacking = config.list("lacking").map(NvRef::entries);
-    let lacking: BTreeSet<u64> = lacking
-        .into_iter()
-        .flatten()
-        .filter_map(|(_, guid)| match guid {
-            NvValue::Unsigned(guid) => Some(guid),
-            _ => None,
-        })
-        .collect();
-    note_lacking(&mut devices, &lacking);
+    let lacking = config.numbers("lacking").into_iter();
+    note_lacking(&mut devices, &lacking.map(|(_, guid)| guid).collect());
     let (size, allocated) = (get(counter::SPACE), get(counter::ALLOC));
     let mut status = PoolStatus {
         name: config.text("name").unwrap_or_default(),
