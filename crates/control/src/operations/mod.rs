@@ -245,6 +245,49 @@ macro_rules! noun {
 }
 use noun;
 
+/// A verb that looks at every pool and takes nothing but a pool's name: its help with the attributes of its command, the
+/// type, and its resources.
+macro_rules! look {
+    ($(#[$help:meta])* $verb:ident, $routes:expr) => {
+        /// The request, which takes nothing.
+        #[derive(Clone, Copy, Debug)]
+        pub struct $verb;
+
+        impl $crate::operations::Operation for $verb {
+            fn effect(&self, _: &units::PoolName) -> $crate::Effect {
+                $crate::Effect::Look
+            }
+
+            fn turn(&self) -> $crate::operations::Turn {
+                $crate::operations::Turn::Looks
+            }
+
+            fn covers_all_pools(&self) -> bool {
+                true
+            }
+        }
+
+        #[derive(Debug, clap::Args)]
+        $(#[$help])*
+        pub struct Arguments {
+            #[command(flatten)]
+            pool: $crate::operations::WhichPool,
+        }
+
+        impl $crate::operations::Verb for $verb {
+            type Arguments = Arguments;
+            const ROUTES: &'static [$crate::operations::Route] = $routes;
+
+            fn from_arguments(
+                arguments: Arguments,
+            ) -> Result<($crate::operations::PoolSelector, Self), $crate::Failure> {
+                Ok((arguments.pool.into(), Self))
+            }
+        }
+    };
+}
+use look;
+
 /// The requests of a noun.
 macro_rules! requests {
     (
