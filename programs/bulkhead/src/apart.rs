@@ -1,7 +1,7 @@
 //! Looks at a pool that nobody serves in a process of its own: a process opens one pool, and a disk that hangs holds
 //! up what is told of the others for [`LOOK_WAIT`] at most.
 
-use std::io::{Read, Write};
+use std::io::Write;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
@@ -10,12 +10,10 @@ use control::{Answer, Failure, FailureKind, Request};
 use units::PoolName;
 
 use crate::cli::Common;
-use crate::head::{Question, Ran};
+use crate::head::{Question, Ran, read_output};
 
 /// Longest time that all looks of a command take.
 pub const LOOK_WAIT: Duration = Duration::from_secs(20);
-/// The most that is read of an answer, in bytes.
-const ANSWER_BYTES_MAX: u64 = 64 << 20;
 
 /// A look under way.
 pub struct Look {
@@ -52,11 +50,8 @@ impl Look {
         let (sender, said) = channel();
         let output = child.stdout.take();
         let read = move || {
-            let mut bytes = Vec::new();
-            let output = output.map(|output| output.take(ANSWER_BYTES_MAX));
-            let _ = output.map(|mut output| output.read_to_end(&mut bytes));
             // Nobody may be waiting any more.
-            let _ = sender.send(String::from_utf8_lossy(&bytes).into_owned());
+            let _ = sender.send(read_output(output));
         };
         std::thread::Builder::new()
             .name("look".into())
@@ -77,16 +72,11 @@ impl Look {
                 .advise("see whether its disks answer, and whether another command has it open"));
         };
         let code = self.child.wait().ok().and_then(|status| status.code());
-        match serde_json::from_str(&stdout) {
-            Ok(answer) if code == Some(0) => Ok(answer),
-            _ => {
-                let ran = Ran {
-                    code: code.unwrap_or(-1),
-                    stdout,
-                    last_words: Vec::new(),
-                };
-                Err(ran.failure())
-            }
-        }
+        let ran = Ran {
+            code: code.unwrap_or(-1),
+            stdout,
+            last_words: Vec::new(),
+        };
+        ran.answer()
     }
 }

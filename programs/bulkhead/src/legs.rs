@@ -147,11 +147,9 @@ pub fn refusal(pool: &str, doubt: &Doubt) -> Failure {
 /// The same where a device has its label and cannot be opened.
 fn unopened(pool: &str, doubt: &Doubt, path: &Path, why: &str) -> Failure {
     let message = format!(
-        "pool {pool} may be older than it was: {} cannot be opened ({why}), and nothing says that it failed before the others; \
-         the newest that is present is transaction group {} of {}",
+        "pool {pool} may be older than it was: {} cannot be opened ({why}), and nothing says that it failed before the others; {}",
         path.display(),
-        doubt.newest_txg,
-        calendar::utc(doubt.newest_time_s),
+        newest(doubt),
     );
     Failure::new(FailureKind::NeedsConfirmation, message).advise(format!(
         "mend that device; or, if it is lost for good or certainly not newer, take it out of this head, say so with \
@@ -179,12 +177,14 @@ fn told(doubt: &Doubt) -> String {
         1 => ("is", "it"),
         _ => ("are", "they"),
     };
+    let newest = newest(doubt);
+    format!("{missing} {is} missing, and nothing says that {it} failed before the others; {newest}")
+}
+
+fn newest(doubt: &Doubt) -> String {
     let written = calendar::utc(doubt.newest_time_s);
-    format!(
-        "{missing} {is} missing, and nothing says that {it} failed before the others; the newest that is present is \
-         transaction group {} of {written}",
-        doubt.newest_txg
-    )
+    let txg = doubt.newest_txg;
+    format!("the newest that is present is transaction group {txg} of {written}")
 }
 
 fn file_of(common: &Common, pool: &PoolName) -> PathBuf {

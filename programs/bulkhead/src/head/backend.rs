@@ -81,11 +81,7 @@ impl Machine {
             limit: PERFORM_LIMIT,
             cancel: None,
         };
-        let ran = command::run(run, progress)?;
-        match serde_json::from_str(&ran.stdout) {
-            Ok(answer) if ran.code == 0 => Ok(answer),
-            _ => Err(ran.failure()),
-        }
+        command::run(run, progress)?.answer()
     }
 
     fn run_own(

@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use control::{Failure, FailureKind};
+use control::{Answer, Failure, FailureKind};
 use rustix::process::{Pid, Signal, kill_process};
 
 /// The most that is read of what it prints, in bytes.
@@ -46,6 +46,14 @@ impl Ran {
     /// The JSON document that it printed.
     pub fn document(&self) -> Result<serde_json::Value, Failure> {
         serde_json::from_str(&self.stdout).map_err(|_| self.failure())
+    }
+
+    /// The answer that it printed.
+    pub fn answer(&self) -> Result<Answer, Failure> {
+        match serde_json::from_str(&self.stdout) {
+            Ok(answer) if self.code == 0 => Ok(answer),
+            _ => Err(self.failure()),
+        }
     }
 
     /// The failure that it ended with.
@@ -115,7 +123,8 @@ pub fn run(run: Run<'_>, progress: &mut dyn FnMut(&str)) -> Result<Ran, Failure>
     })
 }
 
-fn read(from: Option<impl Read>) -> String {
+/// What it prints, up to a limit.
+pub fn read(from: Option<impl Read>) -> String {
     let mut bytes = Vec::new();
     if let Some(from) = from {
         let _ = from.take(OUTPUT_BYTES_MAX).read_to_end(&mut bytes);

@@ -23,7 +23,7 @@ use std::time::Duration;
 
 use control::{Failure, FailureKind};
 
-pub(crate) use self::command::Ran;
+pub(crate) use self::command::{Ran, read as read_output};
 pub(crate) use self::perform::Question;
 use crate::cli::{CertificateArgs, Common, HeadArgs, HeadCommand, HeadVerb};
 
