@@ -287,15 +287,6 @@ fn others() -> Vec<Route> {
     head("POST", "/pools/{pool}/requests", "Ask the pool anything; the role depends on the request", Type(of::<h::Question>), answer_or_operation, LOOK, h::request).taking(LISTS_BYTES_MAX),
     head("PATCH", "/pools/{pool}/volumes/{volume}", "Resize, rename or set properties; with `allow_shrink` the name confirms", Type(of::<h::VolumeChange>), DONE, WORK, h::change_volume),
     // To another appliance.
-    ask("GET", "/pools/{pool}/replication", "What is replicated, how far behind it is, and who may replicate into the pool", of::<ReplicationView>, READ, "replicate.list", &[]),
-    ask("POST", "/pools/{pool}/replication/identity", "The same, after a certificate was made for the pool if it has none", of::<ReplicationView>, ADMIN, "replicate.identity", &[]),
-    ask("POST", "/pools/{pool}/replication/set", "Replicate a volume, or all below a dataset", DONE, ADMIN, "replicate.set", &[]),
-    ask("POST", "/pools/{pool}/replication/remove", "Replicate it no more", DONE, ADMIN, "replicate.remove", &[]),
-    ask("POST", "/pools/{pool}/replication/accept", "Let another pool replicate into this one", DONE, ADMIN, "replicate.accept", &[]),
-    ask("POST", "/pools/{pool}/replication/revoke", "Let it no more", DONE, ADMIN, "replicate.revoke", &[]),
-    ask("POST", "/pools/{pool}/replication/run", "Replicate now", DONE, DAILY, "replicate.run", &[]),
-    ask("POST", "/pools/{pool}/replication/promote", "Have a copy take the place of its original", DONE, ADMIN, "replicate.promote", &[
-        ("original_is_lost", D(FALSE))]),
     // iSCSI.
     head("POST", "/pools/{pool}/targets/{target}/allow", "Let initiators in", Type(of::<Who>), DONE, WORK, h::allow),
     head("POST", "/pools/{pool}/targets/{target}/deny", "Let initiators in no more", Type(of::<Who>), DONE, WORK, h::deny),

@@ -5,11 +5,7 @@
 use units::PoolName;
 
 use crate::key::KeyLocation;
-use crate::operations::Operation;
-use crate::operations::status::Status;
-use crate::replication::{Peer, ReplicateRequest};
 use crate::request::{Properties, Request};
-use crate::transfer::{ReceiveRequest, TransferRequest};
 
 /// What a request does.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,79 +54,12 @@ pub(crate) fn runs_a_program(location: &KeyLocation) -> bool {
 impl Request {
     /// What it does when it is asked of `pool`.
     pub fn effect(&self, pool: &PoolName) -> Effect {
-        match self {
-            Self::Status => Status.effect(pool),
-            Self::Pool(request) => request.operation().effect(pool),
-            Self::Volume(request) => request.operation().effect(pool),
-            Self::Key(request) => request.operation().effect(pool),
-            Self::Snapshot(request) => request.operation().effect(pool),
-            Self::Target(request) => request.operation().effect(pool),
-            Self::Nbd(request) => request.operation().effect(pool),
-            Self::Transfer(request) => request.effect(),
-            Self::Replicate(request) => request.effect(),
-            Self::Portal(request) => request.operation().effect(pool),
-            Self::Server(request) => request.operation().effect(pool),
-        }
+        self.operation().effect(pool)
     }
 }
 
 pub(crate) fn set(properties: &Properties) -> Effect {
     change_unless(governs(properties.keys()))
-}
-
-impl TransferRequest {
-    fn effect(&self) -> Effect {
-        match self {
-            Self::Receive(ReceiveRequest {
-                volume,
-                tag: _,
-                force: true,
-                resumable: _,
-                parents: _,
-            }) => Effect::Destroy(vec![volume.to_string()]),
-            Self::Receive(ReceiveRequest {
-                volume: _,
-                tag: _,
-                force: false,
-                resumable: _,
-                parents: _,
-            })
-            | Self::Send(_)
-            | Self::Interrupted { volume: _ }
-            | Self::Abort { volume: _ }
-            | Self::Bookmark {
-                snapshot: _,
-                mark: _,
-            } => Effect::Govern,
-        }
-    }
-}
-
-impl ReplicateRequest {
-    fn effect(&self) -> Effect {
-        match self {
-            Self::List => Effect::Look,
-            // It sends again what an administrator has set up to be sent.
-            Self::Run { dataset: _ } => Effect::Change,
-            Self::Identity
-            | Self::RotateKey
-            | Self::Accept(Peer {
-                fingerprint: _,
-                below: _,
-                retention: _,
-            })
-            | Self::Revoke { fingerprint: _ }
-            | Self::Set {
-                dataset: _,
-                document: _,
-            }
-            | Self::Remove { dataset: _ }
-            | Self::Promote {
-                dataset: _,
-                original_is_lost: _,
-            } => Effect::Govern,
-        }
-    }
 }
 
 #[cfg(test)]

@@ -206,50 +206,6 @@ impl Default for Retention {
     }
 }
 
-/// Requests about replication.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum ReplicateRequest {
-    /// Who the pool is to others; makes its key if it has none.
-    Identity,
-    /// Make another key for the pool, which others know by another fingerprint.
-    RotateKey,
-    /// Let a pool replicate into this one.
-    Accept(Peer),
-    /// Do not let it any more.
-    Revoke {
-        /// Its certificate.
-        fingerprint: Fingerprint,
-    },
-    /// Replicate a volume, or all below a dataset.
-    Set {
-        /// Which.
-        dataset: VolumeName,
-        /// Where to.
-        document: ReplicateDocument,
-    },
-    /// Do not replicate it any more. What has arrived stays there.
-    Remove {
-        /// Which.
-        dataset: VolumeName,
-    },
-    /// Everything about replication.
-    List,
-    /// Have a copy, or all copies below a dataset, take the place of their originals.
-    Promote {
-        /// Which.
-        dataset: VolumeName,
-        /// The originals are served nowhere, and never will be again.
-        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-        original_is_lost: bool,
-    },
-    /// Replicate now.
-    Run {
-        /// Which.
-        dataset: VolumeName,
-    },
-}
-
 /// Everything about replication of a pool.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ReplicationView {

@@ -11,17 +11,17 @@ pub use crate::operations::nbd::NbdRequest;
 pub use crate::operations::pool::PoolRequest;
 use crate::operations::pool::close::Close;
 pub use crate::operations::portal::PortalRequest;
+pub use crate::operations::replicate::ReplicateRequest;
 pub use crate::operations::server::ServerRequest;
 pub use crate::operations::snapshot::SnapshotRequest;
 pub use crate::operations::snapshot::schedule::ScheduleRequest;
 use crate::operations::status::Status;
 pub use crate::operations::target::TargetRequest;
 pub use crate::operations::target::discovery::DiscoveryRequest;
+pub use crate::operations::transfer::TransferRequest;
 pub use crate::operations::volume::VolumeRequest;
 pub use crate::operations::volume::rescue::RescueRequest;
 use crate::operations::{Operation, Route, Turn, WireOnly, named};
-use crate::replication::ReplicateRequest;
-use crate::transfer::TransferRequest;
 
 /// Names and values of properties.
 pub type Properties = BTreeMap<String, String>;
@@ -64,23 +64,24 @@ impl Request {
         }
     }
 
-    /// What is true of it, if there is a definition of it.
-    pub fn operation(&self) -> Option<&dyn Operation> {
+    /// What is true of it.
+    pub fn operation(&self) -> &dyn Operation {
         match self {
-            Self::Status => Some(&Status),
-            Self::Pool(request) => Some(request.operation()),
-            Self::Volume(request) => Some(request.operation()),
-            Self::Key(request) => Some(request.operation()),
-            Self::Snapshot(request) => Some(request.operation()),
-            Self::Target(request) => Some(request.operation()),
-            Self::Nbd(request) => Some(request.operation()),
-            Self::Portal(request) => Some(request.operation()),
-            Self::Server(request) => Some(request.operation()),
-            Self::Transfer(_) | Self::Replicate(_) => None,
+            Self::Status => &Status,
+            Self::Pool(request) => request.operation(),
+            Self::Volume(request) => request.operation(),
+            Self::Key(request) => request.operation(),
+            Self::Snapshot(request) => request.operation(),
+            Self::Target(request) => request.operation(),
+            Self::Nbd(request) => request.operation(),
+            Self::Portal(request) => request.operation(),
+            Self::Server(request) => request.operation(),
+            Self::Transfer(request) => request.operation(),
+            Self::Replicate(request) => request.operation(),
         }
     }
 
-    /// The resources of all that are defined, each with the verb's name.
+    /// The resources of all operations, each with the verb's name.
     pub fn routes() -> Vec<(&'static str, &'static Route)> {
         let status = named("status", Status::ROUTES);
         let nouns = [
@@ -90,6 +91,8 @@ impl Request {
             SnapshotRequest::routes(),
             TargetRequest::routes(),
             NbdRequest::routes(),
+            TransferRequest::routes(),
+            ReplicateRequest::routes(),
             PortalRequest::routes(),
             ServerRequest::routes(),
         ];
@@ -98,13 +101,6 @@ impl Request {
 
     /// Whether it can be answered from a pool that is open for reading only.
     pub fn only_looks(&self) -> bool {
-        if let Some(operation) = self.operation() {
-            return operation.turn() == Turn::Looks;
-        }
-        match self {
-            Self::Replicate(ReplicateRequest::List) => true,
-            Self::Transfer(request) => matches!(request, TransferRequest::Interrupted { .. }),
-            _ => false,
-        }
+        self.operation().turn() == Turn::Looks
     }
 }

@@ -1,38 +1,11 @@
-//! Requests and answers about snapshots that travel: streams sent and received, and replication.
+//! What is said and answered of snapshots that travel: streams sent and received, and replication.
 //!
 //! The stream itself does not go through the control socket: the client passes a descriptor with
 //! its request, and the server reads or writes that (`docs/formats/control.md`).
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use units::{SnapshotName, VolumeName};
-
-/// Requests about streams.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum TransferRequest {
-    /// Write a snapshot's stream to the descriptor that comes with the request.
-    Send(SendRequest),
-    /// Receive the stream that the descriptor holds.
-    Receive(ReceiveRequest),
-    /// What an interrupted receive left.
-    Interrupted {
-        /// The volume.
-        volume: VolumeName,
-    },
-    /// Forget what an interrupted receive left.
-    Abort {
-        /// The volume.
-        volume: VolumeName,
-    },
-    /// Keep a bookmark of a snapshot, to send from when it is destroyed.
-    Bookmark {
-        /// The snapshot.
-        snapshot: SnapshotName,
-        /// The bookmark's name, without the volume's.
-        mark: String,
-    },
-}
+use units::SnapshotName;
 
 /// What to send.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -56,35 +29,6 @@ pub enum SendWhat {
         /// The receiver's token.
         token: String,
     },
-}
-
-/// A snapshot to send.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct SendRequest {
-    /// What.
-    pub what: SendWhat,
-    /// Only say how much it would be.
-    #[serde(default)]
-    pub estimate: bool,
-}
-
-/// Where to receive.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct ReceiveRequest {
-    /// The volume.
-    pub volume: VolumeName,
-    /// The snapshot's name, without the volume's; none takes the stream's.
-    #[serde(default)]
-    pub tag: Option<String>,
-    /// Throw away what was changed since the stream's base.
-    #[serde(default)]
-    pub force: bool,
-    /// Keep what arrived of a stream that is cut off.
-    #[serde(default)]
-    pub resumable: bool,
-    /// Make missing parents.
-    #[serde(default)]
-    pub parents: bool,
 }
 
 /// What was sent or received.

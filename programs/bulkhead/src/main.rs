@@ -47,7 +47,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use control::answer::Event;
-use control::transfer::TransferRequest;
+use control::request::TransferRequest;
 use control::{Answer, Failure};
 
 use crate::cli::{Cli, Common, Plan};

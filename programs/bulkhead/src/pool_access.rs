@@ -115,7 +115,7 @@ fn is_about_a_server(request: &Request) -> bool {
 
 /// A device that is no part of the pool any more if the request succeeds, at once or later.
 fn old_device(request: &Request) -> Option<PathBuf> {
-    request.operation().and_then(Operation::leaving_device)
+    request.operation().leaving_device()
 }
 
 /// Whether `device` is no part of the pool: its data may still be on the way to others.
@@ -155,8 +155,7 @@ pub fn is_served(common: &Common, pool: &PoolName) -> Result<bool, Failure> {
 
 /// Devices that are part of the pool if the request succeeds.
 fn new_devices(request: &Request) -> Vec<PathBuf> {
-    let operation = request.operation();
-    operation.map_or_else(Vec::new, Operation::joining_devices)
+    request.operation().joining_devices()
 }
 
 /// Who has the pool.

@@ -6,7 +6,6 @@ use std::time::Instant;
 
 use control::answer::{PoolStatus, Status};
 use control::operations::snapshot::list::List;
-use control::replication::ReplicateRequest;
 use control::request::{PoolRequest, SnapshotRequest, TargetRequest, VolumeRequest};
 use control::{Advice, Answer, Failure, FailureKind, Request, Severity};
 use units::{IscsiName, PoolName};
@@ -44,16 +43,11 @@ enum Meant<'a> {
 }
 
 fn meant(request: &Request) -> Meant<'_> {
-    if let Some(operation) = request.operation() {
-        return match operation.target() {
-            Some(target) => Meant::With(target),
-            None if operation.covers_all_pools() => Meant::All,
-            None => Meant::One,
-        };
-    }
-    match request {
-        Request::Replicate(ReplicateRequest::List) => Meant::All,
-        _ => Meant::One,
+    let operation = request.operation();
+    match operation.target() {
+        Some(target) => Meant::With(target),
+        None if operation.covers_all_pools() => Meant::All,
+        None => Meant::One,
     }
 }
 

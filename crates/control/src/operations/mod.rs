@@ -11,12 +11,14 @@ pub mod nbd;
 mod options;
 pub mod pool;
 pub mod portal;
+pub mod replicate;
 mod route;
 pub mod secret_input;
 pub mod server;
 pub mod snapshot;
 pub mod status;
 pub mod target;
+pub mod transfer;
 pub mod volume;
 
 use std::path::PathBuf;

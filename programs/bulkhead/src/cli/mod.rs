@@ -11,7 +11,6 @@ mod lab;
 mod manual;
 mod misunderstood;
 mod pool;
-mod replicate;
 mod rescue;
 mod serve;
 mod snapshot;
@@ -31,7 +30,8 @@ use control::operations::pool::create::PoolCreate;
 use control::operations::portal::PortalCommand;
 use control::operations::target::TargetCommand;
 use control::request::{PoolRequest, Request};
-use control::transfer::TransferRequest;
+use control::operations::replicate::ReplicateCommand;
+use control::request::TransferRequest;
 use control::{Failure, FailureKind};
 use units::PoolName;
 
@@ -178,7 +178,7 @@ pub enum Command {
     Portal(PortalCommand),
     /// Replication of volumes to other appliances
     #[command(subcommand)]
-    Replicate(replicate::ReplicateCommand),
+    Replicate(ReplicateCommand),
     Status(control::operations::status::Arguments),
     /// Own a pool and serve its volumes until told to stop
     #[command(after_help = serve::EXAMPLES)]
@@ -315,7 +315,7 @@ impl Command {
             Self::Target(command) => ask(command.request(), Request::Target),
             Self::Nbd(command) => ask(command.request(), Request::Nbd),
             Self::Portal(command) => ask(command.request(), Request::Portal),
-            Self::Replicate(command) => command.plan(),
+            Self::Replicate(command) => ask(command.request(), Request::Replicate),
             Self::Status(args) => Ok(status::plan(args)),
             Self::PoolServer(args) => Ok(Plan::Serve(args)),
             Self::Head(command) => Ok(command.plan()),

@@ -2,7 +2,13 @@
 
 use clap::Args;
 use control::request::Request;
-use control::transfer::{ReceiveRequest, SendRequest, SendWhat, TransferRequest};
+use control::operations::transfer::TransferRequest;
+use control::operations::transfer::abort::Abort;
+use control::operations::transfer::bookmark::Bookmark;
+use control::operations::transfer::interrupted::Interrupted;
+use control::operations::transfer::receive::Receive;
+use control::operations::transfer::send::Send;
+use control::transfer::SendWhat;
 use control::{Failure, FailureKind};
 use units::{SnapshotName, VolumeName};
 use zpool::transfer::ResumeToken;
@@ -72,7 +78,7 @@ impl SendArgs {
             (None, None) => return Err(Failure::usage("name a snapshot")),
         };
         let estimate = self.estimate;
-        let request = TransferRequest::Send(SendRequest { what, estimate });
+        let request: TransferRequest = Send { what, estimate }.into();
         match estimate {
             true => Ok(ask(PoolSelector::Pool(pool), request)),
             false => Ok(Plan::Stream { pool, request }),
@@ -116,22 +122,23 @@ impl ReceiveArgs {
         };
         let pool = volume.pool();
         if self.token {
-            let request = TransferRequest::Interrupted { volume };
+            let request = Interrupted { volume }.into();
             return Ok(ask(PoolSelector::Pool(pool), request));
         }
         if self.abort {
             return Ok(ask(
                 PoolSelector::Pool(pool),
-                TransferRequest::Abort { volume },
+                Abort { volume }.into(),
             ));
         }
-        let request = TransferRequest::Receive(ReceiveRequest {
+        let receive = Receive {
             volume,
             tag,
             force: self.force,
             resumable: self.resumable,
             parents: self.parents,
-        });
+        };
+        let request = receive.into();
         Ok(Plan::Stream { pool, request })
     }
 }
@@ -139,7 +146,7 @@ impl ReceiveArgs {
 /// Makes a bookmark.
 pub fn bookmark(snapshot: SnapshotName, mark: String) -> Plan {
     let pool = PoolSelector::Pool(snapshot.volume().pool());
-    ask(pool, TransferRequest::Bookmark { snapshot, mark })
+    ask(pool, Bookmark { snapshot, mark }.into())
 }
 
 fn ask(pool: PoolSelector, request: TransferRequest) -> Plan {

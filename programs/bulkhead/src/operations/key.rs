@@ -256,8 +256,7 @@ pub fn load_missing(
 
 /// Whether a request opens volumes, or makes some below an encrypted parent.
 pub fn opens_volumes(request: &Request) -> bool {
-    let operation = request.operation();
-    operation.is_some_and(|operation| operation.opens_volumes())
+    request.operation().opens_volumes()
 }
 
 /// Loads every key that is kept somewhere, for a command that has the pool for a moment. What is

@@ -5,9 +5,13 @@ use std::os::fd::OwnedFd;
 use control::exports::PROPERTY_PREFIX;
 use control::failure::chain;
 use control::request::Properties;
-use control::transfer::{
-    InterruptedView, ReceiveRequest, SendRequest, SendWhat, TransferRequest, TransferView,
-};
+use control::operations::transfer::TransferRequest;
+use control::operations::transfer::abort::Abort;
+use control::operations::transfer::bookmark::Bookmark;
+use control::operations::transfer::interrupted::Interrupted;
+use control::operations::transfer::receive::Receive;
+use control::operations::transfer::send::Send;
+use control::transfer::{InterruptedView, SendWhat, TransferView};
 use control::{Answer, Failure, FailureKind};
 use send_stream::StreamErrorKind;
 use units::VolumeName;
@@ -48,15 +52,15 @@ pub fn perform(
         TransferRequest::Send(request) if request.estimate => estimate(context, &request),
         TransferRequest::Send(request) => send(context, &request, with(data)?, progress),
         TransferRequest::Receive(request) => receive(context, &request, with(data)?, progress),
-        TransferRequest::Interrupted { volume } => interrupted(context, &volume),
-        TransferRequest::Abort { volume } => {
+        TransferRequest::Interrupted(Interrupted { volume }) => interrupted(context, &volume),
+        TransferRequest::Abort(Abort { volume }) => {
             let aborted = context.pool.abort_receive(&volume);
             context.documents.changed(volume.as_str());
             aborted.map_err(failure)?;
             let message = format!("forgot the interrupted receive of {volume}");
             Ok(control::answer::Done::changed(message))
         }
-        TransferRequest::Bookmark { snapshot, mark } => {
+        TransferRequest::Bookmark(Bookmark { snapshot, mark }) => {
             let made = context.pool.create_bookmark(&snapshot, &mark);
             made.map_err(failure)?;
             let message = format!("created bookmark {}#{mark}", snapshot.volume());
@@ -108,7 +112,7 @@ fn spec_of(context: &Context<'_>, what: &SendWhat) -> Result<(SendSpec, u64), Fa
     }
 }
 
-fn estimate(context: &Context<'_>, request: &SendRequest) -> Result<Answer, Failure> {
+fn estimate(context: &Context<'_>, request: &Send) -> Result<Answer, Failure> {
     let (spec, before) = spec_of(context, &request.what)?;
     let bytes = context.pool.send_estimate(&spec).map_err(failure)?;
     Ok(Answer::Transfer(TransferView {
@@ -129,7 +133,7 @@ fn reason_to_stop(context: &Context<'_>, data: &Data<'_>) -> Option<&'static str
 
 fn send(
     context: &Context<'_>,
-    request: &SendRequest,
+    request: &Send,
     data: Data<'_>,
     progress: &mut dyn FnMut(&str),
 ) -> Result<Answer, Failure> {
@@ -154,7 +158,7 @@ fn no_descriptor(error: std::io::Error) -> Failure {
 
 fn receive(
     context: &Context<'_>,
-    request: &ReceiveRequest,
+    request: &Receive,
     data: Data<'_>,
     progress: &mut dyn FnMut(&str),
 ) -> Result<Answer, Failure> {
@@ -174,7 +178,7 @@ fn receive(
 /// Receives what `source` has. The new volume gets an identity of its own and no exports.
 pub fn receive_from(
     context: &Context<'_>,
-    request: &ReceiveRequest,
+    request: &Receive,
     source: &mut dyn std::io::Read,
 ) -> Result<Received, Failure> {
     let is_new = {
@@ -209,7 +213,7 @@ pub fn receive_from(
 }
 
 /// Nobody may use the volume, and nothing of it may be in its log only. Whether it is a new one.
-fn prepare(context: &Context<'_>, request: &ReceiveRequest) -> Result<bool, Failure> {
+fn prepare(context: &Context<'_>, request: &Receive) -> Result<bool, Failure> {
     let name = &request.volume;
     if request.parents {
         let made = context.pool.create_parents(name);
@@ -299,7 +303,7 @@ pub fn replace_properties(
 }
 
 /// A failure, with the token to go on with if there is one.
-fn with_token(context: &Context<'_>, request: &ReceiveRequest, error: TransferError) -> Failure {
+fn with_token(context: &Context<'_>, request: &Receive, error: TransferError) -> Failure {
     let failure = failure(error);
     let left = context.pool.interrupted(&request.volume);
     match left.ok().flatten().and_then(|left| left.token) {

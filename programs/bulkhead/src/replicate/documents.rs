@@ -4,8 +4,15 @@ use control::answer::Done;
 use control::replication::{
     EVERY_SECONDS_MAX, EVERY_SECONDS_MIN, KEEP_DAYS_MAX, KEEP_MAX, Peer, PeersDocument,
     REPLICATE_PROPERTY, REPLICATE_STATE_PROPERTY, REPLICATION_PEERS_PROPERTY, ReplicateDocument,
-    ReplicateRequest, ReplicateState, ReplicatedView, ReplicationView, Retention,
+    ReplicateState, ReplicatedView, ReplicationView, Retention,
 };
+use control::operations::replicate::ReplicateRequest;
+use control::operations::replicate::accept::Accept;
+use control::operations::replicate::promote::Promote;
+use control::operations::replicate::remove::Remove;
+use control::operations::replicate::revoke::Revoke;
+use control::operations::replicate::run::Run;
+use control::operations::replicate::set::Set;
 use control::{Answer, Failure, FailureKind};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -30,8 +37,8 @@ pub fn perform(
             view(context)
         }
         ReplicateRequest::RotateKey => key::rotate(context),
-        ReplicateRequest::Accept(peer) => accept(context, peer),
-        ReplicateRequest::Revoke { fingerprint } => {
+        ReplicateRequest::Accept(Accept(peer)) => accept(context, peer),
+        ReplicateRequest::Revoke(Revoke { fingerprint }) => {
             let mut document = peers(context)?;
             let before = document.peers.len();
             document
@@ -51,8 +58,8 @@ pub fn perform(
                 "{fingerprint} is not accepted any more"
             )))
         }
-        ReplicateRequest::Set { dataset, document } => set(context, &dataset, document),
-        ReplicateRequest::Remove { dataset } => {
+        ReplicateRequest::Set(Set { dataset, document }) => set(context, &dataset, document),
+        ReplicateRequest::Remove(Remove { dataset }) => {
             if document_of(context, &dataset)?.is_none() {
                 return Ok(Done::already(format!("{dataset} is not replicated")));
             }
@@ -64,11 +71,11 @@ pub fn perform(
             )))
         }
         ReplicateRequest::List => view(context),
-        ReplicateRequest::Promote {
+        ReplicateRequest::Promote(Promote {
             dataset,
             original_is_lost,
-        } => promote::perform(context, &dataset, original_is_lost),
-        ReplicateRequest::Run { dataset } => {
+        }) => promote::perform(context, &dataset, original_is_lost),
+        ReplicateRequest::Run(Run { dataset }) => {
             let document = document_of(context, &dataset)?.ok_or_else(|| {
                 let advice = format!("`bulkhead replicate set {dataset}` says where to");
                 Failure::not_found(format!("{dataset} is not replicated")).advise(advice)

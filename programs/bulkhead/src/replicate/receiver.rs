@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use control::exports::PROPERTY_PREFIX;
 use control::replication::{Fingerprint, Peer};
-use control::transfer::ReceiveRequest;
+use control::operations::transfer::receive::Receive;
 use control::{Failure, FailureKind};
 use rustls::{ServerConnection, StreamOwned};
 use units::{SnapshotName, VolumeName};
@@ -294,7 +294,7 @@ fn receive(
         let forgotten = context.pool.abort_receive(&offer.volume);
         forgotten.map_err(operations::transfer::failure)?;
     }
-    let request = ReceiveRequest {
+    let request = Receive {
         volume: offer.volume.clone(),
         tag: Some(offer.tag.clone()),
         force: false,

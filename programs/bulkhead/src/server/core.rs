@@ -12,9 +12,7 @@ use control::operations::pool::close::Close;
 use control::operations::pool::destroy::Destroy;
 use control::operations::pool::events::Events;
 use control::operations::{Operation, Turn};
-use control::replication::ReplicateRequest;
 use control::request::{PoolRequest, ServerRequest, VolumeRequest};
-use control::transfer::TransferRequest;
 use control::{Answer, Asker, Attached, Failure, FailureKind, Handler, Request, Witness};
 use units::{PoolName, VolumeName};
 use zpool::pool::Anew;
@@ -287,19 +285,12 @@ fn goes_beside_changes(request: &Request) -> bool {
 /// Whether a request changes something, and must neither wait for others nor hold them up: it reads nothing that
 /// another could change between, or holds others off by itself where it must.
 fn must_not_wait(request: &Request) -> bool {
-    if let Some(operation) = request.operation() {
-        return matches!(operation.turn(), Turn::Beside | Turn::Resumes);
-    }
-    // Last as long as the other side likes, and keep others out for moments only.
-    matches!(
-        request,
-        Request::Transfer(_) | Request::Replicate(ReplicateRequest::Run { .. })
-    )
+    matches!(request.operation().turn(), Turn::Beside | Turn::Resumes)
 }
 
 /// Whether a request may have a suspended pool go on.
 fn resumes(request: &Request) -> bool {
-    request.operation().map(Operation::turn) == Some(Turn::Resumes)
+    request.operation().turn() == Turn::Resumes
 }
 
 impl Handler for Core {
@@ -498,9 +489,9 @@ mod tests {
         };
         let clear = Request::Pool(clear.into());
         assert!(!clear.only_looks() && goes_beside_changes(&clear));
-        let run = Request::Replicate(ReplicateRequest::Run {
+        let run = Request::Replicate(ReplicateRequest::Run(Run {
             dataset: "tank/v".parse().expect("a name"),
-        });
+        }));
         assert!(!run.only_looks() && goes_beside_changes(&run));
         let list = Request::Volume(VolumeRequest::List);
         assert!(list.only_looks() && goes_beside_changes(&list));

@@ -1,0 +1,71 @@
+//! `replicate accept`
+
+use clap::Args;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use units::{PoolName, VolumeName};
+
+use crate::answer::Done;
+use crate::operations::{Least, Operation, PoolSelector, Route, Verb, schema_of};
+use crate::replication::{Fingerprint, Peer, Retention};
+use crate::{Effect, Failure};
+
+/// Let a pool replicate into this one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "ReplicateAccept")]
+#[serde(transparent)]
+pub struct Accept(pub Peer);
+
+impl Operation for Accept {
+    fn effect(&self, _: &PoolName) -> Effect {
+        let Self(Peer {
+            fingerprint: _,
+            below: _,
+            retention: _,
+        }) = self;
+        Effect::Govern
+    }
+}
+
+const EXAMPLE: &str = "Example:
+  bulkhead replicate accept \\
+      5f0c1b6ad2e98a7c3b4d5e6f708192a3b4c5d6e7f8091a2b3c4d5e6f708192a3 --below vault/from-tank";
+
+/// Let another pool replicate into this one
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLE)]
+pub struct Arguments {
+    /// The other pool's fingerprint
+    fingerprint: Fingerprint,
+    /// The dataset below which it may write, or the one volume
+    #[arg(long, value_name = "POOL/NAME")]
+    below: VolumeName,
+    /// Snapshots of replication that stay of each volume, even if the other pool asks for fewer
+    #[arg(long, value_name = "NUMBER", default_value_t = Retention::default().newest)]
+    keep: u32,
+    /// Of so many last days on which some arrived, the first one stays as well
+    #[arg(long, value_name = "NUMBER", default_value_t = Retention::default().days)]
+    keep_days: u32,
+}
+
+impl Verb for Accept {
+    type Arguments = Arguments;
+    const ROUTES: &'static [Route] = &[Route::post(
+        "/pools/{pool}/replication/accept",
+        "Let another pool replicate into this one",
+        schema_of::<Done>,
+        Least::Govern,
+    )];
+
+    fn from_arguments(arguments: Arguments) -> Result<(PoolSelector, Self), Failure> {
+        let peer = Peer {
+            fingerprint: arguments.fingerprint,
+            below: arguments.below,
+            retention: Retention {
+                newest: arguments.keep,
+                days: arguments.keep_days,
+            },
+        };
+        Ok((PoolSelector::Pool(peer.below.pool()), Self(peer)))
+    }
+}

@@ -1,0 +1,40 @@
+//! `replicate identity`
+
+use clap::Args;
+use units::PoolName;
+
+use crate::operations::{Least, Operation, PoolSelector, Route, Verb, WhichPool, schema_of};
+use crate::replication::ReplicationView;
+use crate::{Effect, Failure};
+
+/// Who the pool is to others; makes its key if it has none.
+#[derive(Clone, Copy, Debug)]
+pub struct Identity;
+
+impl Operation for Identity {
+    fn effect(&self, _: &PoolName) -> Effect {
+        Effect::Govern
+    }
+}
+
+/// Print the fingerprint by which other pools know this one; make its key if it has none
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  bulkhead replicate identity tank")]
+pub struct Arguments {
+    #[command(flatten)]
+    pool: WhichPool,
+}
+
+impl Verb for Identity {
+    type Arguments = Arguments;
+    const ROUTES: &'static [Route] = &[Route::post(
+        "/pools/{pool}/replication/identity",
+        "The same, after a certificate was made for the pool if it has none",
+        schema_of::<ReplicationView>,
+        Least::Govern,
+    )];
+
+    fn from_arguments(arguments: Arguments) -> Result<(PoolSelector, Self), Failure> {
+        Ok((arguments.pool.into(), Self))
+    }
+}

@@ -1,0 +1,57 @@
+//! `replicate promote`
+
+use clap::Args;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use units::{PoolName, VolumeName};
+
+use crate::answer::Done;
+use crate::operations::{Least, Operation, PoolSelector, Route, Source, Verb, schema_of};
+use crate::{Effect, Failure};
+
+const EXAMPLES: &str = "Examples:
+  bulkhead replicate promote vault/from-tank
+  bulkhead replicate promote vault/from-tank --original-is-lost
+
+The first says what would be served, and how old it is.";
+
+/// The site of the originals is lost: the copies take their place, with identities and exports
+///
+/// Initiators find the same disks under the same names. What is missing of the targets is made.
+/// Afterwards nothing is replicated into these volumes any more.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Args)]
+#[schemars(rename = "ReplicatePromote")]
+#[command(after_help = EXAMPLES)]
+pub struct Promote {
+    /// The copy, or the dataset above copies
+    pub dataset: VolumeName,
+    /// Yes, the originals are served nowhere, and never will be again
+    #[arg(long)]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub original_is_lost: bool,
+}
+
+impl Operation for Promote {
+    fn effect(&self, _: &PoolName) -> Effect {
+        let Self {
+            dataset: _,
+            original_is_lost: _,
+        } = self;
+        Effect::Govern
+    }
+}
+
+impl Verb for Promote {
+    type Arguments = Self;
+    const ROUTES: &'static [Route] = &[Route::post(
+        "/pools/{pool}/replication/promote",
+        "Have a copy take the place of its original",
+        schema_of::<Done>,
+        Least::Govern,
+    )
+    .with(&[("original_is_lost", Source::Default("false"))])];
+
+    fn from_arguments(arguments: Self) -> Result<(PoolSelector, Self), Failure> {
+        Ok((PoolSelector::Pool(arguments.dataset.pool()), arguments))
+    }
+}

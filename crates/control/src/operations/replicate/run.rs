@@ -1,0 +1,46 @@
+//! `replicate run`
+
+use clap::Args;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use units::{PoolName, VolumeName};
+
+use crate::answer::Done;
+use crate::operations::{Least, Operation, PoolSelector, Route, Turn, Verb, schema_of};
+use crate::{Effect, Failure};
+
+/// Replicate now
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Args)]
+#[schemars(rename = "ReplicateRun")]
+#[command(after_help = "Example:\n  bulkhead replicate run tank/vm0")]
+pub struct Run {
+    /// The volume or dataset
+    pub dataset: VolumeName,
+}
+
+impl Operation for Run {
+    /// It sends again what an administrator has set up to be sent.
+    fn effect(&self, _: &PoolName) -> Effect {
+        let Self { dataset: _ } = self;
+        Effect::Change
+    }
+
+    /// It lasts as long as the other side likes, and keeps others out for moments only.
+    fn turn(&self) -> Turn {
+        Turn::Beside
+    }
+}
+
+impl Verb for Run {
+    type Arguments = Self;
+    const ROUTES: &'static [Route] = &[Route::post(
+        "/pools/{pool}/replication/run",
+        "Replicate now",
+        schema_of::<Done>,
+        Least::Change,
+    )];
+
+    fn from_arguments(arguments: Self) -> Result<(PoolSelector, Self), Failure> {
+        Ok((PoolSelector::Pool(arguments.dataset.pool()), arguments))
+    }
+}

@@ -1,0 +1,50 @@
+//! The request `transfer.receive`
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use units::{PoolName, VolumeName};
+
+use crate::Effect;
+use crate::operations::{Operation, Turn, WireOnly};
+
+/// Receive the stream that the descriptor holds. It lasts as long as the other side likes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "TransferReceive")]
+pub struct Receive {
+    /// The volume.
+    pub volume: VolumeName,
+    /// The snapshot's name, without the volume's; none takes the stream's.
+    #[serde(default)]
+    pub tag: Option<String>,
+    /// Throw away what was changed since the stream's base.
+    #[serde(default)]
+    pub force: bool,
+    /// Keep what arrived of a stream that is cut off.
+    #[serde(default)]
+    pub resumable: bool,
+    /// Make missing parents.
+    #[serde(default)]
+    pub parents: bool,
+}
+
+impl Operation for Receive {
+    fn effect(&self, _: &PoolName) -> Effect {
+        let Self {
+            volume,
+            tag: _,
+            force,
+            resumable: _,
+            parents: _,
+        } = self;
+        match force {
+            true => Effect::Destroy(vec![volume.to_string()]),
+            false => Effect::Govern,
+        }
+    }
+
+    fn turn(&self) -> Turn {
+        Turn::Beside
+    }
+}
+
+impl WireOnly for Receive {}

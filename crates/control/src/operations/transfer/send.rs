@@ -1,0 +1,36 @@
+//! The request `transfer.send`
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use units::PoolName;
+
+use crate::Effect;
+use crate::operations::{Operation, Turn, WireOnly};
+use crate::transfer::SendWhat;
+
+/// Write the stream of a snapshot to the descriptor that comes with the request. It lasts as long as the other side likes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "TransferSend")]
+pub struct Send {
+    /// What.
+    pub what: SendWhat,
+    /// Only say how much it would be.
+    #[serde(default)]
+    pub estimate: bool,
+}
+
+impl Operation for Send {
+    fn effect(&self, _: &PoolName) -> Effect {
+        let Self {
+            what: _,
+            estimate: _,
+        } = self;
+        Effect::Govern
+    }
+
+    fn turn(&self) -> Turn {
+        Turn::Beside
+    }
+}
+
+impl WireOnly for Send {}
