@@ -16,7 +16,7 @@ from proof.process import Child
 from proof.rounds import Tally
 from proof.runtime import ProofError, wait_until
 
-BY_STEP = 0.0
+BY_STEP = 0.5
 """Share of the rounds in which the kill comes in the place of a write, discard or flush of a device."""
 
 STEPS_MAX = 1000

@@ -7,7 +7,6 @@ use std::sync::LazyLock;
 use control::answer::Done;
 use control::operations::target::Who;
 use control::operations::{Least, Method, schema_of as of};
-use control::replication::ReplicationView;
 use control::{Answer, Failure};
 use schemars::Schema;
 use schemars::generate::SchemaGenerator;
@@ -235,9 +234,6 @@ const WORK: Option<Role> = Some(DAILY);
 const ALL: Option<Role> = Some(ADMIN);
 
 use Input::{Nothing, Strictly, Type};
-use Source::Default as D;
-
-const FALSE: &str = "false";
 
 /// Everything.
 pub static ROUTES: LazyLock<Vec<Route>> = LazyLock::new(|| {

@@ -4,7 +4,7 @@
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
 use crate::failure::{Failure, FailureKind};
-use crate::operations::{Operation, Urgency};
+use crate::operations::Urgency;
 use crate::request::Request;
 
 /// Connections served at the same time; one more is told to come again.
@@ -128,5 +128,5 @@ pub(crate) fn busy() -> Failure {
 /// Whether a request is performed even where there is no place: an agent learns that the server is well and has it stop, and
 /// a person sees what the pool waits for and has it go on.
 fn urgency(request: &Request) -> Option<Urgency> {
-    request.operation().and_then(Operation::urgency)
+    request.operation().urgency()
 }

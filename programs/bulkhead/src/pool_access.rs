@@ -8,7 +8,6 @@ use std::time::{Duration, Instant};
 
 use control::answer::{Done, PoolSummary, Status};
 use control::client::SILENCE_SECONDS_MAX;
-use control::operations::Operation;
 use control::operations::pool::create::PoolCreate;
 use control::operations::target::create::Create;
 use control::request::{PoolRequest, ServerRequest, TargetRequest};

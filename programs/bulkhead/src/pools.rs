@@ -394,6 +394,7 @@ mod tests {
     use control::request::{DiscoveryRequest, NbdRequest};
 
     use super::*;
+    use control::operations::replicate::ReplicateRequest;
 
     fn here(served: &[&str], unserved: &[&str], left: &[&str]) -> Here {
         let names = |all: &[&str]| -> Vec<PoolName> {

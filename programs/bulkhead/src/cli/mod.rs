@@ -28,10 +28,10 @@ pub use control::operations::PoolSelector;
 use control::operations::nbd::NbdCommand;
 use control::operations::pool::create::PoolCreate;
 use control::operations::portal::PortalCommand;
-use control::operations::target::TargetCommand;
-use control::request::{PoolRequest, Request};
 use control::operations::replicate::ReplicateCommand;
+use control::operations::target::TargetCommand;
 use control::request::TransferRequest;
+use control::request::{PoolRequest, Request};
 use control::{Failure, FailureKind};
 use units::PoolName;
 

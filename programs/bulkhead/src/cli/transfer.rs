@@ -1,13 +1,13 @@
 //! `bulkhead snapshot send`, `receive` and `bookmark`.
 
 use clap::Args;
-use control::request::Request;
 use control::operations::transfer::TransferRequest;
 use control::operations::transfer::abort::Abort;
 use control::operations::transfer::bookmark::Bookmark;
 use control::operations::transfer::interrupted::Interrupted;
 use control::operations::transfer::receive::Receive;
 use control::operations::transfer::send::Send;
+use control::request::Request;
 use control::transfer::SendWhat;
 use control::{Failure, FailureKind};
 use units::{SnapshotName, VolumeName};
@@ -126,10 +126,7 @@ impl ReceiveArgs {
             return Ok(ask(PoolSelector::Pool(pool), request));
         }
         if self.abort {
-            return Ok(ask(
-                PoolSelector::Pool(pool),
-                Abort { volume }.into(),
-            ));
+            return Ok(ask(PoolSelector::Pool(pool), Abort { volume }.into()));
         }
         let receive = Receive {
             volume,

@@ -4,13 +4,13 @@ use std::os::fd::OwnedFd;
 
 use control::exports::PROPERTY_PREFIX;
 use control::failure::chain;
-use control::request::Properties;
 use control::operations::transfer::TransferRequest;
 use control::operations::transfer::abort::Abort;
 use control::operations::transfer::bookmark::Bookmark;
 use control::operations::transfer::interrupted::Interrupted;
 use control::operations::transfer::receive::Receive;
 use control::operations::transfer::send::Send;
+use control::request::Properties;
 use control::transfer::{InterruptedView, SendWhat, TransferView};
 use control::{Answer, Failure, FailureKind};
 use send_stream::StreamErrorKind;

@@ -1,11 +1,6 @@
 //! Requests about replication, and the properties that hold what they say.
 
 use control::answer::Done;
-use control::replication::{
-    EVERY_SECONDS_MAX, EVERY_SECONDS_MIN, KEEP_DAYS_MAX, KEEP_MAX, Peer, PeersDocument,
-    REPLICATE_PROPERTY, REPLICATE_STATE_PROPERTY, REPLICATION_PEERS_PROPERTY, ReplicateDocument,
-    ReplicateState, ReplicatedView, ReplicationView, Retention,
-};
 use control::operations::replicate::ReplicateRequest;
 use control::operations::replicate::accept::Accept;
 use control::operations::replicate::promote::Promote;
@@ -13,6 +8,11 @@ use control::operations::replicate::remove::Remove;
 use control::operations::replicate::revoke::Revoke;
 use control::operations::replicate::run::Run;
 use control::operations::replicate::set::Set;
+use control::replication::{
+    EVERY_SECONDS_MAX, EVERY_SECONDS_MIN, KEEP_DAYS_MAX, KEEP_MAX, Peer, PeersDocument,
+    REPLICATE_PROPERTY, REPLICATE_STATE_PROPERTY, REPLICATION_PEERS_PROPERTY, ReplicateDocument,
+    ReplicateState, ReplicatedView, ReplicationView, Retention,
+};
 use control::{Answer, Failure, FailureKind};
 use serde::Serialize;
 use serde::de::DeserializeOwned;

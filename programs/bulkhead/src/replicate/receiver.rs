@@ -8,8 +8,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::Duration;
 
 use control::exports::PROPERTY_PREFIX;
-use control::replication::{Fingerprint, Peer};
 use control::operations::transfer::receive::Receive;
+use control::replication::{Fingerprint, Peer};
 use control::{Failure, FailureKind};
 use rustls::{ServerConnection, StreamOwned};
 use units::{SnapshotName, VolumeName};

@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 
 use api::audit::Lines;
 use control::answer::{Done, NbdView, ServerStatus, TargetView};
+use control::operations::Turn;
 use control::operations::pool::close::Close;
 use control::operations::pool::destroy::Destroy;
 use control::operations::pool::events::Events;
-use control::operations::{Operation, Turn};
 use control::request::{PoolRequest, ServerRequest, VolumeRequest};
 use control::{Answer, Asker, Attached, Failure, FailureKind, Handler, Request, Witness};
 use units::{PoolName, VolumeName};
@@ -368,7 +368,7 @@ impl Core {
     /// A request about a stream, with the descriptor that came along.
     fn transfer(
         &self,
-        request: TransferRequest,
+        request: control::request::TransferRequest,
         attached: Attached<'_>,
         progress: &mut dyn FnMut(&str),
     ) -> Result<Answer, Failure> {
@@ -480,6 +480,8 @@ mod tests {
     use control::operations::volume::destroy::Destroy;
 
     use super::*;
+    use control::operations::replicate::ReplicateRequest;
+    use control::operations::replicate::run::Run;
 
     #[test]
     fn what_is_said_to_look_only_changes_nothing() {
