@@ -22,6 +22,7 @@ use super::io::{DeviceIo, IoKind, LentPiece, Place};
 use super::lock::{LockedFile, acquire};
 use super::past_cache::{PastCache, reopen_cached};
 use super::ring::{Buffer, Otherwise, Ring};
+use super::turns::Turn;
 use super::workers::{Blocking, Lane, Workers, complete_on_worker};
 use super::{Access, DIRECT_FILE_BLOCK, Device, Driver, OpenFailure, Shape, disk};
 
@@ -99,6 +100,12 @@ impl Driver for FileDriver {
         _guid: u64,
         access: Access,
     ) -> Result<Arc<dyn Device>, OpenFailure> {
+        Ok(Arc::new(self.open_file(path, access)?))
+    }
+}
+
+impl FileDriver {
+    fn open_file(&self, path: &Path, access: Access) -> Result<FileDevice, OpenFailure> {
         let file = open_locked(path, access, self.options)?;
         let backing = Backing::of(&file);
         let way = self.options.way(file.is_disk);
@@ -118,13 +125,13 @@ impl Driver for FileDriver {
             file,
             direct,
         });
-        Ok(Arc::new(FileDevice {
+        Ok(FileDevice {
             lane: Lane::new(Box::new(OnWorker(Arc::clone(&core)))),
             workers: Arc::clone(&self.workers),
             ring,
             try_cache: AtomicBool::new(!direct),
             core,
-        }))
+        })
     }
 }
 
@@ -202,8 +209,8 @@ impl Device for FileDevice {
                 return complete_on_submitter(io, Ok(()));
             }
             IoKind::Write if self.core.writes_are_copies => {
-                if let Some((ring, pieces)) = self.lend_large(&io) {
-                    return ring.submit_lent(&self.core.file, io, pieces, self.otherwise());
+                if let Some((ring, pieces, turn)) = self.lend_large(&io) {
+                    return ring.submit_lent(&self.core.file, io, pieces, self.otherwise(turn));
                 }
                 let durable = self.core.write_durably(&io);
                 if let Some(result) = durable.or_else(|| self.core.write_in_place(&io)) {
@@ -242,27 +249,30 @@ impl FileDevice {
     }
 
     /// The memory of a large write, for the kernel to write past the page cache. `None` if that is not wanted
-    /// or not possible.
-    fn lend_large(&self, io: &DeviceIo) -> Option<(&Ring, Vec<LentPiece>)> {
+    /// or not possible now.
+    fn lend_large(&self, io: &DeviceIo) -> Option<(&Ring, Vec<LentPiece>, Turn)> {
         let (ring, past_cache) = (self.ring.as_ref()?, self.core.past_cache.as_ref()?);
         if io.submitter_may_wait || io.length() < LARGE_WRITE_BYTES_MIN {
             return None;
         }
+        let turn = past_cache.try_begin(Way::Direct, io)?;
         let pieces = io.lend(|pieces| {
             io.length() >= pieces.len() * LARGE_WRITE_PIECE_BYTES
                 && past_cache.suits(io.offset(), pieces)
         })?;
-        Some((ring, pieces))
+        Some((ring, pieces, turn))
     }
 
-    /// What becomes of a write that was to bypass the page cache and is refused: a worker carries it out.
-    fn otherwise(&self) -> Otherwise {
+    /// What becomes of a write that was to bypass the page cache and is refused: a worker carries it out. The turn
+    /// ends with the write, or here.
+    fn otherwise(&self, turn: Turn) -> Otherwise {
         let (core, lane, workers) = (
             Arc::clone(&self.core),
             Arc::clone(&self.lane),
             Arc::clone(&self.workers),
         );
         Box::new(move |io| {
+            drop(turn);
             if let Some(past_cache) = &core.past_cache {
                 past_cache.refuse();
             }
@@ -311,8 +321,12 @@ impl Core {
         Ok(())
     }
 
-    /// Writes from the library's own memory. `None` if that is in too many pieces.
+    /// Writes from the library's own memory. `None` if that is in too many pieces, or if it would have to wait.
     fn write_in_place(&self, io: &DeviceIo) -> Option<Result<(), Errno>> {
+        let _turn = match &self.past_cache {
+            Some(past_cache) => Some(past_cache.try_begin(Way::Cached, io)?),
+            None => None,
+        };
         let result = io.in_place(|pieces| {
             let mut slices: Vec<_> = pieces.iter().map(|piece| IoSlice::new(piece)).collect();
             self.write(io.offset(), &mut slices)
@@ -329,6 +343,7 @@ impl Core {
         if !io.submitter_may_wait || io.length() > DURABLE_WRITE_BYTES_MAX {
             return None;
         }
+        let _turn = past_cache.try_begin(Way::Direct, io)?;
         let result = io.in_place(|pieces| match pieces {
             [piece] => past_cache.write_durably(io.offset(), piece),
             _ => None,
@@ -411,6 +426,10 @@ impl Blocking for OnWorker {
             IoKind::Write => {
                 let bytes = buffer.bytes(io.length());
                 if io.copy_to(bytes) {
+                    let _turn = core
+                        .past_cache
+                        .as_ref()
+                        .map(|one| one.begin(Way::Cached, &io));
                     core.write(io.offset(), &mut [IoSlice::new(bytes)])
                 } else {
                     Err(Errno::NXIO)
@@ -549,6 +568,57 @@ mod tests {
                 Err(errno) => assert_eq!((errno, shift), (Errno::INVAL, 1)),
             }
         }
+    }
+
+    /// As a resilver does it. The kernel fails a flush when a page is written to that has just been written past it.
+    #[test]
+    fn a_block_that_is_written_in_both_ways_at_a_time_fails_no_flush() {
+        const BYTES: usize = 256 << 10;
+        const BLOCK: usize = 4096;
+        const ROUNDS: u64 = 2000;
+        let (file, _) = open_file(Way::Cached);
+        let driver = FileDriver::new(AccessOptions::default()).expect("start");
+        let device = driver.open_file(file.path(), Access::ReadWrite);
+        let device = device.expect("open");
+        // Only on a file system where the two are mixed.
+        let (Some(ring), Some(past_cache)) = (&device.ring, &device.core.past_cache) else {
+            return;
+        };
+        let (mut memory, start) = paged(BYTES, &mut fastrand::Rng::with_seed(5));
+        let data = &mut memory[start..start + BYTES];
+        let (sender, receiver) = mpsc::channel();
+        for round in 0..ROUNDS {
+            let (large, small) = (sender.clone(), sender.clone());
+            let end = move |sender: mpsc::Sender<_>, result| {
+                sender.send(result).expect("somebody waits");
+            };
+            let io = DeviceIo::on_memory(IoKind::Write, 0, vec![0; BYTES], move |result, _| {
+                end(large, result);
+            });
+            match past_cache.try_begin(Way::Direct, &io) {
+                Some(turn) => {
+                    let piece = LentPiece {
+                        data: data.as_mut_ptr(),
+                        length: BYTES,
+                    };
+                    ring.submit_lent(&device.core.file, io, vec![piece], device.otherwise(turn));
+                }
+                None => device.workers.submit(&device.lane, io),
+            }
+            let offset = (round % 16) * BLOCK as u64;
+            device.submit(DeviceIo::on_memory(
+                IoKind::Write,
+                offset,
+                vec![9; BLOCK],
+                move |result, _| end(small, result),
+            ));
+            if round % 4 == 3 {
+                for _ in 0..8 {
+                    receiver.recv().expect("completed").expect("written");
+                }
+            }
+        }
+        carry_out(&device, IoKind::Flush, 0, Vec::new()).expect("flush");
     }
 
     #[test]

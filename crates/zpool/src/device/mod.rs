@@ -29,6 +29,7 @@ mod past_cache;
 mod probe;
 mod reservation;
 mod ring;
+mod turns;
 mod workers;
 
 use std::fmt;

@@ -1,9 +1,8 @@
 //! Writes past the page cache to a file that is read through it.
 //!
 //! The kernel drops what its page cache has of a range that is written so, before and after. It cannot drop a
-//! page that somebody writes to meanwhile, so nobody may: the library has one I/O at a time on
-//! a block, blocks begin and end at pages here, and the file's readers do not read ahead, which
-//! would bring pages of several blocks as one.
+//! page that somebody writes to meanwhile, so nobody may: writes of the two ways take turns where they meet
+//! ([`Turns`]). Nor does the page cache get pages of several blocks as one there: the file's readers do not read ahead.
 //!
 //! What remains is another program that reads ahead in the file of a pool in use, just where a large write is under way and a
 //! small one comes beside it. That was tried, with asynchronous direct writes, two such readers and small writes next to them,
@@ -21,7 +20,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use rustix::fs::{Advice, Mode, OFlags, fadvise};
 use rustix::io::{Errno, ReadWriteFlags, pwritev2};
 
+use super::file::Way;
+use super::io::DeviceIo;
 use super::lock::LockedFile;
+use super::turns::{Turn, Turns};
 use super::{Access, DIRECT_FILE_BLOCK};
 
 /// A file whose locked descriptor bypasses the page cache, for one that does not.
@@ -29,6 +31,7 @@ pub(super) struct PastCache {
     file: Arc<LockedFile>,
     /// The file system has refused it.
     refused: AtomicBool,
+    turns: Arc<Turns>,
 }
 
 impl PastCache {
@@ -37,7 +40,18 @@ impl PastCache {
         (file.is_direct() && file.access == Access::ReadWrite).then(|| Self {
             file: Arc::clone(file),
             refused: AtomicBool::new(false),
+            turns: Arc::default(),
         })
+    }
+
+    /// Before a write, which is over when the turn is dropped. `None` while it meets one that goes the other way.
+    pub(super) fn try_begin(&self, way: Way, io: &DeviceIo) -> Option<Turn> {
+        self.turns.try_begin(way, io.offset(), io.length())
+    }
+
+    /// The same on a thread that may wait for the other one.
+    pub(super) fn begin(&self, way: Way, io: &DeviceIo) -> Turn {
+        self.turns.begin(way, io.offset(), io.length())
     }
 
     /// Whether memory in these pieces can be written at `offset`.

@@ -338,7 +338,8 @@ impl Ring {
             Memory::Lent(lent) if matches!(outcome, Err(Errno::INVAL | Errno::OPNOTSUPP)) => {
                 return (lent.otherwise)(io);
             }
-            Memory::Lent(_) => {}
+            // Before the library goes on: another write may wait for the end of this one.
+            Memory::Lent(lent) => drop(lent),
         }
         io.complete(outcome, Place::Here);
     }

@@ -258,6 +258,15 @@ impl Drop for ServerProcess {
     }
 }
 
+impl Drop for Machine {
+    /// A failure is explained by what the servers logged before it.
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("--- log of the servers\n{}--- end of the log", self.log());
+        }
+    }
+}
+
 /// Makes a program of a shell's script.
 pub fn program(path: &Path, script: &str) {
     executable(path, &format!("#!/bin/sh\n{script}\n"));
