@@ -260,6 +260,10 @@ impl Drop for ServerProcess {
 
 impl Drop for Machine {
     /// A failure is explained by what the servers logged before it.
+    #[allow(
+        clippy::print_stderr,
+        reason = "shown by the test runner with a failure"
+    )]
     fn drop(&mut self) {
         if std::thread::panicking() {
             eprintln!("--- log of the servers\n{}--- end of the log", self.log());
