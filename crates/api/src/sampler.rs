@@ -370,7 +370,10 @@ fn pool_overview(
     let sessions = |status: &Status| {
         let targets = status.targets.iter().map(|target| target.sessions.len());
         let exports = status.nbd.iter().map(|export| export.sessions.len());
-        targets.chain(exports).sum::<usize>() as u64
+        let others = status.other_protocols.iter();
+        let others = others.flat_map(|protocol| protocol.exports.iter());
+        let others = others.map(|export| export.sessions.len());
+        targets.chain(exports).chain(others).sum::<usize>() as u64
     };
     PoolOverview {
         name: name.to_owned(),

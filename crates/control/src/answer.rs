@@ -507,6 +507,29 @@ pub struct TargetView {
     pub sessions: Vec<SessionView>,
 }
 
+/// What a protocol shows that has no document of its own here: one beside iSCSI and NBD.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ProtocolView {
+    /// The protocol.
+    pub name: String,
+    /// Where it listens.
+    pub listeners: Vec<String>,
+    /// What it shows.
+    pub exports: Vec<ExportView>,
+}
+
+/// What clients of a protocol can connect to.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ExportView {
+    /// Its name.
+    pub name: String,
+    /// The volumes that it shows.
+    pub volumes: Vec<VolumeName>,
+    /// Sessions now.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sessions: Vec<SessionView>,
+}
+
 /// What whoever asks for the targets of a pool has to prove. Secrets are never part of an answer.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DiscoveryView {
@@ -582,6 +605,9 @@ pub struct Status {
     pub targets: Vec<TargetView>,
     /// NBD exports with their clients.
     pub nbd: Vec<NbdView>,
+    /// What other protocols show.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub other_protocols: Vec<ProtocolView>,
     /// Who may ask for the targets.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub discovery: Option<DiscoveryView>,

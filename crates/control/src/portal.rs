@@ -88,6 +88,11 @@ pub fn socket_address(text: &str) -> Result<SocketAddr, String> {
     })
 }
 
+/// Name of iSCSI among the protocols of a server.
+pub const ISCSI: &str = "iscsi";
+/// Name of NBD.
+pub const NBD: &str = "nbd";
+
 /// A protocol of clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]

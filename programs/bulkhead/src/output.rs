@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 
 use control::answer::{
     ChapView, DeviceView, DiscoveryView, Event, NbdView, PoolStatus, PoolSummary, Property,
-    RolledBack, ServerStatus, SnapshotView, Status, TargetView, VolumeView,
+    ProtocolView, RolledBack, ServerStatus, SnapshotView, Status, TargetView, VolumeView,
 };
 use control::rescue::RescueView;
 use control::{Answer, Failure};
@@ -273,6 +273,9 @@ fn status(status: &Status) -> String {
     }
     if !status.nbd.is_empty() {
         let _ = write!(text, "\n{}", nbd_list(&status.nbd));
+    }
+    if !status.other_protocols.is_empty() {
+        let _ = write!(text, "\n{}", other_exports(&status.other_protocols));
     }
     for problem in &status.problems {
         let _ = write!(text, "\n{}", wrap::line("problem:", problem));
@@ -553,6 +556,22 @@ fn target_detail(target: &TargetView) -> String {
         );
     }
     text
+}
+
+fn other_exports(protocols: &[ProtocolView]) -> String {
+    let mut table = Table::new(&["PROTOCOL", "EXPORT", "VOLUMES", ">CLIENTS"]);
+    for protocol in protocols {
+        for export in &protocol.exports {
+            let volumes = export.volumes.iter().map(ToString::to_string);
+            table.row([
+                protocol.name.clone(),
+                export.name.clone(),
+                volumes.collect::<Vec<_>>().join(" "),
+                export.sessions.len().to_string(),
+            ]);
+        }
+    }
+    table.render()
 }
 
 fn nbd_list(exports: &[NbdView]) -> String {

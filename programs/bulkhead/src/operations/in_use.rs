@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use control::operations::nbd::unexport::Unexport;
 use control::operations::target::destroy::Destroy;
 use control::operations::target::unmap::Unmap;
+use control::portal::{ISCSI, NBD};
 use control::request::{NbdRequest, Request, TargetRequest};
 use control::{Failure, FailureKind};
 use units::{IscsiName, VolumeName};
@@ -22,10 +23,8 @@ const NAMES_MAX: usize = 4;
 
 /// What clients may be connected to.
 pub enum Used<'a> {
-    /// A target.
-    Target(&'a IscsiName),
-    /// An NBD export.
-    Nbd(&'a str),
+    /// What a protocol, named first, shows under a name.
+    Export(&'static str, &'a str),
     /// A volume, by any of its exports.
     Volume(&'a VolumeName),
 }
@@ -38,14 +37,14 @@ pub fn refuse(context: &Context<'_>, request: &Request) -> Result<(), Failure> {
     };
     match request {
         Request::Target(TargetRequest::Destroy(Destroy { name, in_use })) if !in_use => {
-            unused(&name.to_string(), || users_of(&[Used::Target(name)]))
+            unused_target(name, users_of)
         }
         Request::Target(TargetRequest::Unmap(Unmap {
             name,
             volume,
             in_use,
         })) if !in_use => match is_shown(context, volume, name)? {
-            true => unused(&name.to_string(), || users_of(&[Used::Target(name)])),
+            true => unused_target(name, users_of),
             false => Ok(()),
         },
         Request::Nbd(NbdRequest::Unexport(Unexport {
@@ -59,11 +58,21 @@ pub fn refuse(context: &Context<'_>, request: &Request) -> Result<(), Failure> {
                 let is_it = |name: &String| export.name == *name;
                 name.as_ref().is_none_or(is_it)
             });
-            let meant: Vec<Used<'_>> = meant.map(|export| Used::Nbd(&export.name)).collect();
+            let meant: Vec<Used<'_>> = meant
+                .map(|export| Used::Export(NBD, &export.name))
+                .collect();
             unused(of.as_str(), || users_of(&meant))
         }
         _ => Ok(()),
     }
+}
+
+fn unused_target(
+    name: &IscsiName,
+    users_of: impl Fn(&[Used<'_>]) -> Vec<String>,
+) -> Result<(), Failure> {
+    let name = name.to_string();
+    unused(&name, || users_of(&[Used::Export(ISCSI, &name)]))
 }
 
 fn is_shown(context: &Context<'_>, of: &VolumeName, target: &IscsiName) -> Result<bool, Failure> {

@@ -37,6 +37,7 @@ pub fn status(context: &Context<'_>, pool: PoolStatus) -> Result<Status, Failure
             .map(|(name, desired)| target::view(name, desired))
             .collect(),
         nbd: desired.nbd.values().map(nbd::view).collect(),
+        other_protocols: Vec::new(),
         problems: problems.iter().map(ToString::to_string).collect(),
         activity: Vec::new(),
     })

@@ -12,6 +12,7 @@ use control::operations::Turn;
 use control::operations::pool::close::Close;
 use control::operations::pool::destroy::Destroy;
 use control::operations::pool::events::Events;
+use control::portal::{ISCSI, NBD};
 use control::request::{PoolRequest, ServerRequest, VolumeRequest};
 use control::{Answer, Asker, Attached, Failure, FailureKind, Handler, Request, Witness};
 use units::{PoolName, VolumeName};
@@ -151,7 +152,9 @@ impl Core {
     }
 
     fn server_status(&self) -> ServerStatus {
-        let (iscsi_portals, nbd_listeners) = self.serving.addresses();
+        let mut listeners = self.serving.listeners();
+        let mut of = |protocol| listeners.remove(protocol).unwrap_or_default();
+        let (iscsi_portals, nbd_listeners) = (of(ISCSI), of(NBD));
         let noted = |after_ms: &AtomicU64| {
             let after_ms = after_ms.load(Ordering::Relaxed);
             (after_ms != NOT_YET).then_some(after_ms)
@@ -201,11 +204,12 @@ impl Core {
     fn add_sessions(&self, targets: &mut [TargetView], exports: &mut [NbdView]) {
         let mut sessions = self.serving.sessions();
         for target in targets {
-            target.sessions = sessions.iscsi.remove(&target.name).unwrap_or_default();
+            let of_it = (ISCSI, target.name.to_string());
+            target.sessions = sessions.remove(&of_it).unwrap_or_default();
         }
         for export in exports {
-            let found = sessions.nbd.remove(&export.export.name);
-            export.sessions = found.unwrap_or_default();
+            let of_it = (NBD, export.export.name.clone());
+            export.sessions = sessions.remove(&of_it).unwrap_or_default();
         }
     }
 

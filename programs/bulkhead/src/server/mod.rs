@@ -13,6 +13,7 @@ mod keys;
 mod lazy;
 mod pending_events;
 mod portals;
+mod protocols;
 mod registration;
 mod replay;
 mod rescue;
@@ -40,7 +41,7 @@ use ::serving::{
 };
 use cluster::agent::CLAIMED_LINE;
 use control::answer::{Done, ServerStatus};
-use control::portal::{IscsiPortal, NbdAddress};
+use control::portal::{ISCSI, IscsiPortal, NBD, NbdAddress};
 use control::server::ListenError;
 use control::{Answer, Failure, FailureKind};
 use nbd::{TlsMode, TlsSettings};
@@ -55,8 +56,9 @@ use self::deferred_start::Awaited;
 pub(crate) use self::faults::once as device_faults;
 use self::journal::Journal;
 use self::portals::Addresses;
+use self::protocols::check_tls;
 use self::rescue::Rescues;
-use self::serving::{Serving, Setup, check_tls};
+use self::serving::{Serving, Setup};
 use self::shared_pool::SharedPool;
 use self::watch::Watch;
 use crate::cli::{ClaimsWord, Common, ServeArgs};
@@ -155,8 +157,9 @@ pub fn run(args: ServeArgs, common: &Common) -> Result<(), Failure> {
         control.path().parent().unwrap_or(&common.settings.run_dir),
         &args.pool,
     );
-    let known = DocumentCache::with_seals(places::seals(common));
-    let serving = Serving::new(setup, Arc::clone(&pool), known, rescues, started);
+    let known = Arc::new(DocumentCache::with_seals(places::seals(common)));
+    let protocols = protocols::all(&setup, &pool, &known);
+    let serving = Serving::new(setup, protocols, Arc::clone(&pool), known, rescues, started);
     let name = args.pool.clone();
     let audit = api::audit::Lines::new(&crate::audit::path(common));
     let core = Core::new(name, pool, serving, watch, started, sender, audit);
@@ -492,11 +495,16 @@ fn announce(
     core.serving.rescues.forget_sockets();
     connections::keep(core).map_err(failed)?;
     control.serve(Arc::clone(core) as Arc<_>).map_err(failed)?;
-    let (iscsi, nbd) = core.serving.addresses();
+    let listeners = core.serving.listeners();
+    let of = |protocol| {
+        listeners
+            .get(protocol)
+            .map(|all: &Vec<String>| all.join(" "))
+    };
     tracing::info!(
         pool = %args.pool,
-        iscsi = iscsi.join(" "),
-        nbd = nbd.join(" "),
+        iscsi = of(ISCSI),
+        nbd = of(NBD),
         control = %control.path().display(),
         after_ms,
         "listening"

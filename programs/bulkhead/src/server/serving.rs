@@ -1,54 +1,32 @@
-//! Serves what the pool's documents say: reads them, and has both protocol servers change what
-//! differs.
+//! Serves what the pool's documents say: reads them, and has every protocol change what differs.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use block_device::SharedDevice;
-use control::answer::Status;
-use control::exports::{
-    Change, ChapUser, ChapUsers, DISCOVERY_PROPERTY, DesiredState, DesiredTarget, DesiredUnit,
-    Problem, TargetDocument, difference, target_property,
-};
-use control::failure::chain;
-use control::portal::{PortalView, Protocol};
+use control::answer::{ExportView, ProtocolView, SessionView, Status};
+use control::exports::{Change, DesiredState, Problem, difference};
+use control::portal::{ISCSI, NBD, PortalView};
 use control::{Failure, FailureKind};
-use iscsi::{
-    Access as IscsiAccess, Chap, Credentials, DesiredPortal, Initiators, IscsiServer, Limits,
-};
-use nbd::{Access as NbdAccess, DesiredExport, Farewell, NbdServer, ServerLimits, TlsSettings};
-use serving::{
-    Budget, ConnectionLimits, EarlySockets, ListenAddress, Peer, StaleConnection, Workers,
-};
-use units::{IscsiName, PoolName, VolumeName};
+use nbd::TlsSettings;
+use serving::{ConnectionLimits, EarlySockets, Peer, StaleConnection};
+use units::{PoolName, VolumeName};
 
 use super::connections;
 use super::portals::{self, Addresses};
+use super::protocols::{Client, ContentsTold, Export, Protocol, Wanted};
 use super::rescue::Rescues;
 use super::shared_pool::SharedPool;
-use super::unit_store::UnitStore;
 use super::volumes::Volumes;
-use crate::operations::documents::All;
 use crate::operations::in_use::Used;
-use crate::operations::secrets::{self, Direction};
+use crate::operations::secrets;
 use crate::operations::{self, DocumentCache, discovery_glance, documents, nbd_view, target_view};
 use crate::seals::Ring;
 
-/// Bytes of writes in memory over all iSCSI connections.
-const ISCSI_PAYLOAD_BYTES_MAX: u64 = 512 << 20;
-/// Shown to initiators in the standard INQUIRY data.
-const VENDOR: &str = "BULKHEAD";
-/// INQUIRY has room for four characters.
-const REVISION: &str = concat!(
-    env!("CARGO_PKG_VERSION_MAJOR"),
-    ".",
-    env!("CARGO_PKG_VERSION_MINOR")
-);
-const PRODUCT: &str = "ZFS VOLUME";
-
 /// Where and how to serve.
+#[derive(Default)]
 pub struct Setup {
     /// Where to listen at first.
     pub addresses: Addresses,
@@ -66,7 +44,7 @@ pub struct Setup {
     pub all_to_everyone: bool,
 }
 
-/// Both protocol servers, and what they serve.
+/// The protocols, and what they serve.
 pub struct Serving {
     setup: Setup,
     pool: Arc<SharedPool>,
@@ -76,8 +54,7 @@ pub struct Serving {
     pub documents: Arc<DocumentCache>,
     /// What is looked at beside the exports.
     pub rescues: Rescues,
-    iscsi: IscsiServer,
-    nbd: NbdServer,
+    protocols: Vec<Box<dyn Protocol>>,
     served: Mutex<Served>,
 }
 
@@ -86,48 +63,36 @@ struct Served {
     /// Where to listen, with real ports. Whoever changes it makes it so before another can.
     addresses: Addresses,
     desired: DesiredState,
+    /// What each protocol serves, by its name.
+    exports: BTreeMap<&'static str, Vec<Export>>,
     problems: Vec<Problem>,
     /// Volumes with documents.
     volume_count: u64,
     /// Volumes without any: made by other software, and not exported yet.
     other_count: u64,
-    targets: BTreeMap<IscsiName, Arc<scsi::Target>>,
-    reservations: BTreeMap<(IscsiName, u16), Arc<UnitStore>>,
 }
 
 impl Serving {
     /// Serves nothing yet.
     pub fn new(
         setup: Setup,
+        protocols: Vec<Box<dyn Protocol>>,
         pool: Arc<SharedPool>,
-        documents: DocumentCache,
+        documents: Arc<DocumentCache>,
         rescues: Rescues,
         started: Instant,
     ) -> Self {
-        let workers = Arc::new(Workers::new("iscsi-worker", setup.workers));
-        let budget = Budget::new(ISCSI_PAYLOAD_BYTES_MAX);
-        let iscsi_limits = Limits {
-            connections: setup.connections,
-            ..Limits::default()
-        };
-        let limits = ServerLimits {
-            connections: setup.connections,
-            workers_max: setup.workers,
-            ..ServerLimits::default()
-        };
         let served = Served {
             addresses: setup.addresses.clone(),
             ..Served::default()
         };
-        let (iscsi_early, nbd_early) = (Arc::clone(&setup.early), Arc::clone(&setup.early));
         Self {
             volumes: Volumes::new(Arc::clone(&pool), started),
-            documents: Arc::new(documents),
+            documents,
             rescues,
             setup,
             pool,
-            iscsi: IscsiServer::new(iscsi_limits, workers, budget).with_early(iscsi_early),
-            nbd: NbdServer::new(limits).with_early(nbd_early),
+            protocols,
             served: Mutex::new(served),
         }
     }
@@ -157,7 +122,25 @@ impl Serving {
         };
         let read_us = begun.elapsed().as_micros() as u64;
         let (desired, mut problems) = documents::desired_state(&root, &all);
-        let locked = self.locked(&desired)?;
+        let ring = self.ring(&desired);
+        let rescued = self.rescues.exclusive();
+        let mut wanted = Wanted {
+            documents: &all,
+            desired: &desired,
+            locked: &BTreeMap::new(),
+            rescued: &rescued,
+            ring: &ring,
+            volumes: &self.volumes,
+            addresses: &served.addresses,
+        };
+        let protocols = self.protocols.iter();
+        let exports: BTreeMap<_, _> = protocols
+            .map(|protocol| (protocol.name(), protocol.exports(&wanted)))
+            .collect();
+        let volumes = exports.values().flatten();
+        let volumes: BTreeSet<&VolumeName> = volumes.flat_map(|one| &one.volumes).collect();
+        let locked = self.locked(&volumes)?;
+        wanted.locked = &locked;
         problems.extend(locked.iter().map(|(volume, key)| Problem {
             subject: volume.to_string(),
             sentence: format!(
@@ -165,143 +148,27 @@ impl Serving {
                  status {volume}` shows where the key is kept"
             ),
         }));
-        let ring = self.ring(&desired);
         problems.extend(secrets::problems(&desired, &ring));
         let changes = difference(&served.desired, &desired);
         for problem in problems.iter().filter(|p| !served.problems.contains(p)) {
             tracing::error!(subject = problem.subject, "{}", problem.sentence);
         }
         report(&changes);
-        served.volume_count = all.volumes().count() as u64;
+        let volume_count = all.volumes().count() as u64;
         let decided_us = begun.elapsed().as_micros() as u64;
-        let iscsi = self.iscsi_desired(served, &desired, &all, &ring);
-        let nbd = self.nbd_desired(&desired, &locked, served.addresses.nbd.clone());
-        let applied = self.iscsi.apply(iscsi);
-        let nbd_applied = self.nbd.apply(nbd);
-        let rescued = self.rescues.exclusive();
-        let mut wanted = desired.volumes();
-        wanted.extend(&rescued);
-        self.volumes.keep_only(&wanted);
-        served
-            .targets
-            .retain(|name, _| desired.targets.contains_key(name));
-        served.reservations.retain(|(name, lun), _| {
-            let target = desired.targets.get(name);
-            target.is_some_and(|target| target.units.contains_key(lun))
-        });
+        let protocols = self.protocols.iter();
+        // All of them, also after one that failed.
+        let applied: Vec<_> = protocols.map(|protocol| protocol.apply(&wanted)).collect();
+        let mut kept = volumes;
+        kept.extend(&rescued);
+        self.volumes.keep_only(&kept);
         let applied_us = begun.elapsed().as_micros() as u64;
         tracing::debug!(read_us, decided_us, applied_us, "exports read and applied");
+        served.volume_count = volume_count;
         served.desired = desired;
+        served.exports = exports;
         served.problems = problems;
-        if let Some(error) = applied.failed.first() {
-            return Err(portals::refused(error));
-        }
-        nbd_applied.map(drop).map_err(|error| match &error {
-            nbd::ApplyError::Listen(listen) => portals::refused(listen),
-            _ => Failure::from_chain(FailureKind::Usage, &error),
-        })
-    }
-
-    fn iscsi_desired(
-        &self,
-        served: &mut Served,
-        desired: &DesiredState,
-        properties: &All,
-        ring: &Ring,
-    ) -> iscsi::DesiredState {
-        let mut targets = Vec::new();
-        let rescued = self.rescues.exclusive();
-        for (name, wanted) in &desired.targets {
-            let groups = groups_of(wanted, &served.addresses.iscsi);
-            let target = served.targets.entry(name.clone()).or_insert_with(|| {
-                scsi::Target::new(scsi::TargetConfig {
-                    name: name.clone(),
-                    vendor: VENDOR.to_owned(),
-                    product: PRODUCT.to_owned(),
-                    revision: REVISION.to_owned(),
-                    portal_groups: groups.clone(),
-                })
-            });
-            let target = Arc::clone(target);
-            target.set_portal_groups(groups);
-            let units = wanted.units.iter().map(|(lun, unit)| {
-                let key = (name.clone(), *lun);
-                let store = self.store(served, key, &unit.volume, properties);
-                let ready = !rescued.contains(&unit.volume);
-                self.unit(*lun, unit, ready, store)
-            });
-            let changes = target.apply(units.collect());
-            for (lun, error) in &changes.refused {
-                let error = chain(error);
-                tracing::error!(target = %name, lun, error, "unit not served without its reservations");
-            }
-            // A resize is no change of the desired state.
-            target.check_capacities();
-            targets.push(iscsi::DesiredTarget {
-                name: name.clone(),
-                portal_groups: wanted.document.portal_groups.clone(),
-                access: self.iscsi_access(name, &wanted.document, ring),
-                target,
-            });
-        }
-        iscsi::DesiredState {
-            targets,
-            portals: served.addresses.iscsi.clone(),
-            discovery: desired
-                .discovery
-                .as_ref()
-                .map(|users| chap(DISCOVERY_PROPERTY, users, ring)),
-        }
-    }
-
-    /// The place of a unit's reservations; the same one while the unit lives.
-    fn store(
-        &self,
-        served: &mut Served,
-        key: (IscsiName, u16),
-        volume: &VolumeName,
-        properties: &All,
-    ) -> Arc<UnitStore> {
-        let (target, lun) = key.clone();
-        let own = properties.own(volume.as_str());
-        let kept = |name: &str| own?.get(name).cloned();
-        if let Some(store) = served.reservations.get(&key) {
-            if store.volume() == *volume {
-                return Arc::clone(store);
-            }
-        }
-        let pool = (Arc::clone(&self.pool), Arc::clone(&self.documents));
-        let store = UnitStore::new(pool, target, lun, volume.clone(), kept);
-        let store = Arc::new(store);
-        served.reservations.insert(key, Arc::clone(&store));
-        store
-    }
-
-    fn unit(
-        &self,
-        lun: u16,
-        unit: &DesiredUnit,
-        ready: bool,
-        store: Arc<UnitStore>,
-    ) -> scsi::UnitConfig {
-        scsi::UnitConfig {
-            lun,
-            device: self.volumes.device(&unit.volume),
-            identity: scsi::Identity {
-                naa: unit.identity.naa_bits().to_be_bytes().to_vec(),
-                serial: unit.identity.serial.clone(),
-                eui: Some(unit.identity.eui_bits().to_be_bytes()),
-            },
-            write_cache: unit.write_cache,
-            read_only: unit.read_only,
-            ready,
-            // A reservation keeps room for writes; what is unmapped is free for snapshots all the same.
-            thin: true,
-            show_physical_block: false,
-            visibility: scsi::Visibility::All,
-            reservations: store.clone(),
-            modes: store,
-        }
+        applied.into_iter().collect()
     }
 
     /// The keys of the secrets. Without them nobody logs in where a secret is asked for.
@@ -324,38 +191,13 @@ impl Serving {
         })
     }
 
-    fn iscsi_access(
-        &self,
-        name: &IscsiName,
-        document: &TargetDocument,
-        ring: &Ring,
-    ) -> IscsiAccess {
-        let rule = &document.access;
-        let everyone = rule.everyone || self.setup.all_to_everyone;
-        let initiators = match (everyone, rule.initiators.is_empty()) {
-            (true, _) => Initiators::Everyone,
-            (false, false) => Initiators::Listed(rule.initiators.clone()),
-            (false, true) => Initiators::Unspecified,
-        };
-        let networks = if everyone {
-            Vec::new()
-        } else {
-            rule.networks.clone()
-        };
-        let users = &document.users;
-        let chap = (!users.chap.is_empty()).then(|| chap(&target_property(name), users, ring));
-        IscsiAccess {
-            initiators,
-            networks,
-            chap,
-        }
-    }
-
     /// The volumes that shall be shown and whose keys are missing, and what the keys are those of.
-    fn locked(&self, desired: &DesiredState) -> Result<BTreeMap<VolumeName, String>, Failure> {
+    fn locked(
+        &self,
+        wanted: &BTreeSet<&VolumeName>,
+    ) -> Result<BTreeMap<VolumeName, String>, Failure> {
         let pool = self.pool.require()?;
         let encrypted = pool.encrypted_datasets();
-        let wanted = desired.volumes();
         let locked = encrypted.map_err(operations::dataset_failure)?.into_iter();
         let locked = locked
             .filter(zpool::keys::KeyInfo::is_locked)
@@ -366,114 +208,44 @@ impl Serving {
         Ok(locked.collect())
     }
 
-    /// An iSCSI unit without its key says that it is not ready, and initiators wait. NBD knows no
-    /// such word: there is no export, and clients come again.
-    fn nbd_desired(
-        &self,
-        desired: &DesiredState,
-        locked: &BTreeMap<VolumeName, String>,
-        listeners: Vec<ListenAddress>,
-    ) -> nbd::DesiredState {
-        let rescued = self.rescues.exclusive();
-        let ready = desired.nbd.values().filter(|wanted| {
-            !locked.contains_key(&wanted.volume) && !rescued.contains(&wanted.volume)
-        });
-        let exports = ready.map(|wanted| {
-            let rule = &wanted.export.access;
-            let access = if rule.everyone || self.setup.all_to_everyone {
-                NbdAccess::Everyone
-            } else if rule.networks.is_empty() && rule.identities.is_empty() {
-                NbdAccess::Local
-            } else {
-                NbdAccess::Listed {
-                    networks: rule.networks.clone(),
-                    identities: rule.identities.clone(),
-                }
-            };
-            DesiredExport {
-                name: wanted.export.name.clone(),
-                description: wanted.volume.to_string(),
-                device: self.volumes.device(&wanted.volume) as SharedDevice,
-                read_only: wanted.export.read_only,
-                access,
-            }
-        });
-        nbd::DesiredState {
-            exports: exports.collect(),
-            listeners,
-            tls: self.setup.nbd_tls.clone(),
-        }
-    }
-
-    /// `from`, and all below it, has another name: devices and reservations follow it.
+    /// `from`, and all below it, has another name.
     pub fn renamed(&self, from: &VolumeName, to: &VolumeName) {
         self.volumes.renamed(from, to);
-        let served = self.served();
-        for store in served.reservations.values() {
-            if let Some(name) = store.volume().moved(from, to) {
-                store.renamed(name);
-            }
+        for protocol in &self.protocols {
+            protocol.renamed(from, to);
         }
     }
 
-    /// Tells the initiators that see `volume` that its contents, and perhaps its size, are
-    /// others; how many sessions there are.
-    pub(super) fn tell_contents_changed(&self, volume: &VolumeName) -> u64 {
-        let served = self.served();
-        let mut told = 0;
-        for (name, desired) in &served.desired.targets {
-            let Some(target) = served.targets.get(name) else {
-                continue;
-            };
-            let shown = desired
-                .units
-                .iter()
-                .filter(|(_, unit)| unit.volume == *volume);
-            for (lun, _) in shown {
-                told += target.contents_changed(*lun) as u64;
-                target.check_capacities();
-            }
+    /// Lets clients of `volume` know that its contents, and perhaps its size, are others.
+    pub(super) fn tell_contents_changed(
+        &self,
+        volume: &VolumeName,
+        was_resized: bool,
+    ) -> ContentsTold {
+        let device = self.volumes.device(volume) as SharedDevice;
+        let mut told = ContentsTold::default();
+        for protocol in &self.protocols {
+            told += protocol.contents_changed(volume, &device, was_resized);
         }
         told
     }
 
-    /// Who is connected to an export, in words; of a volume, also to a target that shows it.
+    /// Who is connected to an export, in words; of a volume, to any that shows it.
     pub(super) fn users_of(&self, used: &Used<'_>) -> Vec<String> {
-        let sessions = self.sessions();
         let served = self.served();
-        let is_meant = |target: &IscsiName, desired: &DesiredTarget| match used {
-            Used::Target(name) => *name == target,
-            Used::Volume(volume) => desired.units.values().any(|unit| unit.volume == **volume),
-            Used::Nbd(_) => false,
-        };
         let mut users = Vec::new();
-        let targets = served.desired.targets.iter();
-        for (name, _) in targets.filter(|(name, desired)| is_meant(name, desired)) {
-            let found = sessions.iscsi.get(name).into_iter().flatten();
-            users.extend(found.map(|one| {
-                format!(
-                    "initiator {} from {} at {name}",
-                    one.name,
-                    one.peers.join(" ")
-                )
-            }));
-        }
-        let exports = served.desired.nbd.values().filter(|one| match used {
-            Used::Nbd(name) => one.export.name == *name,
-            Used::Volume(volume) => one.volume == **volume,
-            Used::Target(_) => false,
-        });
-        for export in exports {
-            let name = &export.export.name;
-            let found = sessions.nbd.get(name).into_iter().flatten();
-            users.extend(found.map(|one| format!("NBD client {} at {name}", one.peers.join(" "))));
+        for protocol in &self.protocols {
+            let exports = served.exports.get(protocol.name()).into_iter().flatten();
+            let meant = exports.filter(|export| match used {
+                Used::Export(of, name) => *of == protocol.name() && *name == export.name,
+                Used::Volume(volume) => export.volumes.contains(volume),
+            });
+            let meant: BTreeSet<&str> = meant.map(|export| export.name.as_str()).collect();
+            let clients = protocol.clients().into_iter();
+            let clients = clients.filter(|client| meant.contains(client.export.as_str()));
+            users.extend(clients.map(|client| client.to_string()));
         }
         users
-    }
-
-    /// Closes the NBD connections on exports of a device; their number.
-    pub(super) fn drop_nbd_sessions(&self, device: &SharedDevice) -> u64 {
-        self.nbd.drop_sessions_of(device) as u64
     }
 
     /// Whether the appliance file says where this server listens.
@@ -489,7 +261,9 @@ impl Serving {
     /// Listens at `wanted`, and nowhere else; where that is, with real ports. What fails changes nothing.
     pub fn listen_at(&self, mut wanted: Addresses) -> Result<Addresses, Failure> {
         let mut served = self.served();
-        check_tls(self.setup.nbd_tls.as_ref())?;
+        for protocol in &self.protocols {
+            protocol.check()?;
+        }
         let early = &self.setup.early;
         let opened = wanted.open_new(&served.addresses, early);
         let opened = opened.map_err(|error| portals::refused(&error))?;
@@ -512,66 +286,25 @@ impl Serving {
 
     /// Who is connected by an address that is not among `wanted`, in words.
     pub fn users_beyond(&self, wanted: &Addresses) -> Vec<String> {
-        let mut users = Vec::new();
-        for session in self.iscsi.status().sessions {
-            let (Some(target), Some(group)) = (&session.target, session.portal_group) else {
-                continue;
-            };
-            let peers = session.connections.iter().map(|one| one.peer);
-            let lost = peers.filter(|peer| !wanted.iscsi.iter().any(|one| is_by(one, group, peer)));
-            users.extend(
-                lost.map(|peer| format!("initiator {} from {peer} at {target}", session.initiator)),
-            );
-        }
-        let clients = self.nbd.sessions().into_iter();
-        let lost = clients.filter(|client| !wanted.nbd.contains(&client.listener));
-        users.extend(lost.map(|one| format!("NBD client {} at {}", one.peer, one.export)));
-        users
+        let protocols = self.protocols.iter();
+        let clients = protocols.flat_map(|protocol| protocol.clients_beyond(wanted));
+        clients.map(|client| client.to_string()).collect()
     }
 
     /// Where the server of `pool` listens, and how many came in there.
     pub fn portals(&self, pool: &PoolName) -> Vec<PortalView> {
-        let (sessions, clients) = (self.iscsi.status().sessions, self.nbd.sessions());
         let addresses = self.listens_at();
-        let portals = addresses.iscsi.iter().map(|portal| {
-            let came = sessions.iter().filter(|session| {
-                let group = session.target.as_ref().and(session.portal_group);
-                let mut peers = session.connections.iter().map(|one| one.peer);
-                group.is_some_and(|group| peers.any(|peer| is_by(portal, group, &peer)))
-            });
-            PortalView {
-                pool: pool.clone(),
-                protocol: Protocol::Iscsi,
-                address: portal.address.to_string(),
-                group: Some(portal.group),
-                is_here: serving::is_here(portal.address.ip()),
-                clients: came.count() as u64,
-            }
-        });
-        let listeners = addresses.nbd.iter().map(|listener| PortalView {
-            pool: pool.clone(),
-            protocol: Protocol::Nbd,
-            address: listener.to_string(),
-            group: None,
-            is_here: match listener {
-                ListenAddress::Tcp(address) => serving::is_here(address.ip()),
-                ListenAddress::Unix(_) => true,
-            },
-            clients: clients
-                .iter()
-                .filter(|one| one.listener == *listener)
-                .count() as u64,
-        });
-        portals.chain(listeners).collect()
+        let protocols = self.protocols.iter();
+        let portals = protocols.flat_map(|protocol| protocol.portals(pool, &addresses));
+        portals.collect()
     }
 
-    /// Bound portals and listeners, as text.
-    pub fn addresses(&self) -> (Vec<String>, Vec<String>) {
-        let portals = self.iscsi.portals().into_iter();
-        let portals = portals.map(|(address, group)| format!("{address},{group}"));
-        let listeners = self.nbd.listeners();
-        let listeners = listeners.iter().map(ToString::to_string);
-        (portals.collect(), listeners.collect())
+    /// Where it listens, as text, by the name of the protocol.
+    pub fn listeners(&self) -> BTreeMap<&'static str, Vec<String>> {
+        let protocols = self.protocols.iter();
+        protocols
+            .map(|protocol| (protocol.name(), protocol.listeners()))
+            .collect()
     }
 
     /// Counts the volumes again, after one may have come or gone without any export of it.
@@ -618,52 +351,69 @@ impl Serving {
                 .map(|(name, desired)| target_view(name, desired))
                 .collect(),
             nbd: served.desired.nbd.values().map(nbd_view).collect(),
+            other_protocols: self.others(&served),
             problems: served.problems.iter().map(ToString::to_string).collect(),
             activity: self.volumes.activity(),
             ..Status::default()
         }
     }
 
-    /// Sessions by target, and connections by NBD export: name and peers.
-    pub fn sessions(&self) -> Sessions {
-        let mut sessions = Sessions::default();
-        for session in self.iscsi.status().sessions {
-            let peers = session.connections.iter();
-            let peers = peers
-                .map(|connection| connection.peer.to_string())
-                .collect();
-            let view = control::answer::SessionView {
-                name: session.initiator.to_string(),
-                peers,
-            };
-            if let Some(target) = session.target {
-                sessions.iscsi.entry(target).or_default().push(view);
+    /// What is shown by protocols that have no views of their own.
+    fn others(&self, served: &Served) -> Vec<ProtocolView> {
+        let protocols = self.protocols.iter();
+        let protocols = protocols.map(|one| &**one);
+        let others = protocols.filter(|one| ![ISCSI, NBD].contains(&one.name()));
+        let mut sessions = self.sessions();
+        let view = |protocol: &dyn Protocol| {
+            let name = protocol.name();
+            let exports = served.exports.get(name).into_iter().flatten();
+            let exports = exports.map(|export| ExportView {
+                name: export.name.clone(),
+                volumes: export.volumes.iter().cloned().collect(),
+                sessions: sessions
+                    .remove(&(name, export.name.clone()))
+                    .unwrap_or_default(),
+            });
+            ProtocolView {
+                exports: exports.collect(),
+                name: name.to_owned(),
+                listeners: protocol.listeners(),
             }
-        }
-        for connection in self.nbd.sessions() {
-            let view = control::answer::SessionView {
-                name: connection.export.clone(),
-                peers: vec![connection.peer.to_string()],
-            };
-            sessions
-                .nbd
-                .entry(connection.export)
-                .or_default()
-                .push(view);
+        };
+        others.map(view).collect()
+    }
+
+    /// Who is connected, by the protocol's name and the export's.
+    pub fn sessions(&self) -> BTreeMap<(&'static str, String), Vec<SessionView>> {
+        let mut sessions: BTreeMap<_, Vec<SessionView>> = BTreeMap::new();
+        for protocol in &self.protocols {
+            for client in protocol.clients() {
+                let peers = client.peers.iter().map(ToString::to_string);
+                let view = SessionView {
+                    name: client.name,
+                    peers: peers.collect(),
+                };
+                let export = (protocol.name(), client.export);
+                sessions.entry(export).or_default().push(view);
+            }
         }
         sessions
     }
 
-    /// Connections that have logged in, over all protocols.
-    pub fn session_count(&self) -> usize {
-        let status = self.iscsi.status();
-        let iscsi = status.sessions.iter().map(|one| one.connections.len());
-        iscsi.sum::<usize>() + self.nbd.sessions().len()
+    fn clients(&self) -> impl Iterator<Item = Client> + '_ {
+        let protocols = self.protocols.iter();
+        protocols.flat_map(|protocol| protocol.clients())
     }
 
-    /// Who is connected, over all protocols.
+    /// Connections that use an export.
+    pub fn session_count(&self) -> usize {
+        self.clients().map(|client| client.peers.len()).sum()
+    }
+
+    /// The other ends of all connections.
     pub fn peers(&self) -> Vec<Peer> {
-        [self.iscsi.peers(), self.nbd.peers()].concat()
+        let protocols = self.protocols.iter();
+        protocols.flat_map(|protocol| protocol.peers()).collect()
     }
 
     /// Tells the clients of the pool's previous server that their connections are gone, but for those that
@@ -689,25 +439,25 @@ impl Serving {
 
     /// The TCP addresses that take connections.
     fn listening(&self) -> Vec<SocketAddr> {
-        let portals = self.iscsi.portals().into_iter().map(|(address, _)| address);
-        let listeners = self.nbd.listeners().into_iter();
-        let listeners = listeners.filter_map(|listener| match listener {
-            ListenAddress::Tcp(address) => Some(address),
-            ListenAddress::Unix(_) => None,
-        });
-        portals.chain(listeners).collect()
+        let protocols = self.protocols.iter();
+        protocols
+            .flat_map(|protocol| protocol.tcp_listeners())
+            .collect()
     }
 
-    /// Says to initiators that their sessions are about to end, and that they may come back at once. NBD has no
+    /// Says to clients that their sessions are about to end, and that they may come back at once, where there is a
     /// word for it.
     pub fn announce_end(&self) {
-        self.iscsi.announce_end();
+        for protocol in &self.protocols {
+            protocol.announce_end();
+        }
     }
 
     /// Clients whose address is another head's by now hear nothing of what follows: they would come back
     /// before that head serves them.
     fn silence_withdrawn(&self) {
-        let silenced = self.iscsi.silence_withdrawn() + self.nbd.silence_withdrawn();
+        let protocols = self.protocols.iter();
+        let silenced: usize = protocols.map(|protocol| protocol.silence_withdrawn()).sum();
         if silenced > 0 {
             tracing::info!(
                 connections = silenced,
@@ -719,8 +469,9 @@ impl Serving {
     /// Ends all sessions without another answer, and leaves the volumes as they are.
     pub fn drop_sessions(&self) {
         self.silence_withdrawn();
-        self.nbd.drop_all();
-        self.iscsi.drop_all_sessions();
+        for protocol in &self.protocols {
+            protocol.drop_all();
+        }
     }
 
     /// Lets clients finish and log out until `wait` has passed, then ends what is left.
@@ -728,8 +479,9 @@ impl Serving {
         self.silence_withdrawn();
         let deadline = Instant::now() + wait;
         std::thread::scope(|scope| {
-            scope.spawn(|| self.iscsi.drain(deadline));
-            self.nbd.drain(deadline, Farewell::HandOver);
+            for protocol in &self.protocols {
+                scope.spawn(|| protocol.drain(deadline));
+            }
         });
     }
 
@@ -737,64 +489,6 @@ impl Serving {
     pub fn close_volumes(&self) {
         self.volumes.close_all();
     }
-}
-
-/// What initiators are asked for by the document `property`. Whose secret cannot be read stays out: never is less
-/// asked for than the document says.
-fn chap(property: &str, users: &ChapUsers, ring: &Ring) -> Chap {
-    let credentials = |direction, chap: &ChapUser| {
-        let secret = secrets::open(ring, property, direction, chap).ok()?;
-        Some(Credentials {
-            user: chap.user.clone(),
-            secret: iscsi::Secret::new(secret.reveal().as_bytes().to_vec()),
-        })
-    };
-    let initiators = users.chap.iter();
-    let mutual = users.mutual.as_ref();
-    Chap {
-        initiators: initiators
-            .filter_map(|chap| credentials(Direction::Initiator, chap))
-            .collect(),
-        mutual: mutual.and_then(|chap| credentials(Direction::Target, chap)),
-    }
-}
-
-/// Who is connected.
-#[derive(Default)]
-pub struct Sessions {
-    /// Sessions by target.
-    pub iscsi: BTreeMap<IscsiName, Vec<control::answer::SessionView>>,
-    /// Connections by export.
-    pub nbd: BTreeMap<String, Vec<control::answer::SessionView>>,
-}
-
-/// The portal groups that offer a target: those it names, or all.
-fn groups_of(wanted: &DesiredTarget, portals: &[DesiredPortal]) -> Vec<u16> {
-    if !wanted.document.portal_groups.is_empty() {
-        return wanted.document.portal_groups.clone();
-    }
-    let mut groups: Vec<u16> = portals.iter().map(|portal| portal.group).collect();
-    groups.sort_unstable();
-    groups.dedup();
-    groups
-}
-
-/// Whether `peer`, who logged in by `group`, may have come in by `portal`.
-fn is_by(portal: &DesiredPortal, group: u16, peer: &Peer) -> bool {
-    match peer {
-        Peer::Tcp { local, .. } => portal.group == group && portal.takes(*local),
-        Peer::Unix { .. } => false,
-    }
-}
-
-/// Whether NBD could do TLS with the files as they are now.
-pub fn check_tls(tls: Option<&TlsSettings>) -> Result<(), Failure> {
-    tls.map_or(Ok(()), TlsSettings::check).map_err(|error| {
-        Failure::from_chain(FailureKind::Usage, &error).advise(
-            "give PEM files that fit together: --nbd-tls-cert, --nbd-tls-key and, for the \
-             authority of the clients, --nbd-tls-ca",
-        )
-    })
 }
 
 /// A listener that could not be had.

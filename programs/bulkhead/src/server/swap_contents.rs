@@ -3,7 +3,6 @@
 
 use std::time::{Duration, Instant};
 
-use block_device::SharedDevice;
 use control::{Failure, FailureKind};
 use units::VolumeName;
 use zpool::dataset::DatasetErrorKind;
@@ -39,16 +38,12 @@ impl Serving {
         swap(&paused)?;
         self.volumes.resized(name);
         // Told before anybody can see the new contents.
-        let sessions_told = self.tell_contents_changed(name);
-        let connections_closed = match paused.size() == size_before {
-            true => 0,
-            false => self.drop_nbd_sessions(&(self.volumes.device(name) as SharedDevice)),
-        };
+        let told = self.tell_contents_changed(name, paused.size() != size_before);
         drop(paused);
         Ok(Some(ContentsSwapped {
             pause: begun.elapsed(),
-            sessions_told,
-            connections_closed,
+            sessions_told: told.sessions,
+            connections_closed: told.closed,
         }))
     }
 }

@@ -1,0 +1,193 @@
+//! NBD.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Instant;
+
+use block_device::SharedDevice;
+use control::portal::{self, NBD, PortalView};
+use control::{Failure, FailureKind};
+use nbd::{
+    Access, ApplyError, DesiredExport, DesiredState, Farewell, NbdServer, ServerLimits, TlsSettings,
+};
+use serving::{ListenAddress, Peer};
+use units::{PoolName, VolumeName};
+
+use super::super::portals::{self, Addresses};
+use super::super::serving::Setup;
+use super::{Client, ContentsTold, Export, Protocol, Wanted};
+
+/// The NBD server of a pool.
+pub struct NbdProtocol {
+    server: NbdServer,
+    tls: Option<TlsSettings>,
+    all_to_everyone: bool,
+}
+
+impl NbdProtocol {
+    /// Serves nothing yet.
+    pub fn new(setup: &Setup) -> Self {
+        let limits = ServerLimits {
+            connections: setup.connections,
+            workers_max: setup.workers,
+            ..ServerLimits::default()
+        };
+        Self {
+            server: NbdServer::new(limits).with_early(Arc::clone(&setup.early)),
+            tls: setup.nbd_tls.clone(),
+            all_to_everyone: setup.all_to_everyone,
+        }
+    }
+
+    fn client(one: nbd::ConnectionStatus) -> Client {
+        Client {
+            name: one.export.clone(),
+            export: one.export,
+            title: "NBD client".to_owned(),
+            peers: vec![one.peer],
+        }
+    }
+
+    fn access(&self, rule: &control::exports::AccessRule) -> Access {
+        if rule.everyone || self.all_to_everyone {
+            Access::Everyone
+        } else if rule.networks.is_empty() && rule.identities.is_empty() {
+            Access::Local
+        } else {
+            Access::Listed {
+                networks: rule.networks.clone(),
+                identities: rule.identities.clone(),
+            }
+        }
+    }
+}
+
+impl Protocol for NbdProtocol {
+    fn name(&self) -> &'static str {
+        NBD
+    }
+
+    fn check(&self) -> Result<(), Failure> {
+        check_tls(self.tls.as_ref())
+    }
+
+    fn exports(&self, wanted: &Wanted<'_>) -> Vec<Export> {
+        let exports = wanted.desired.nbd.iter().map(|(name, export)| Export {
+            name: name.clone(),
+            volumes: [export.volume.clone()].into(),
+        });
+        exports.collect()
+    }
+
+    /// NBD has no word for a volume that cannot be read yet: there is no export then, and clients come again.
+    fn apply(&self, wanted: &Wanted<'_>) -> Result<(), Failure> {
+        let ready = wanted.desired.nbd.values().filter(|one| {
+            !wanted.locked.contains_key(&one.volume) && !wanted.rescued.contains(&one.volume)
+        });
+        let exports = ready.map(|one| DesiredExport {
+            name: one.export.name.clone(),
+            description: one.volume.to_string(),
+            device: wanted.volumes.device(&one.volume) as SharedDevice,
+            read_only: one.export.read_only,
+            access: self.access(&one.export.access),
+        });
+        let desired = DesiredState {
+            exports: exports.collect(),
+            listeners: wanted.addresses.nbd.clone(),
+            tls: self.tls.clone(),
+        };
+        let applied = self.server.apply(desired);
+        applied.map(drop).map_err(|error| match &error {
+            ApplyError::Listen(listen) => portals::refused(listen),
+            _ => Failure::from_chain(FailureKind::Usage, &error),
+        })
+    }
+
+    /// NBD clients cannot be told. Only another size makes what they know wrong.
+    fn contents_changed(
+        &self,
+        _volume: &VolumeName,
+        device: &SharedDevice,
+        was_resized: bool,
+    ) -> ContentsTold {
+        let closed = match was_resized {
+            true => self.server.drop_sessions_of(device) as u64,
+            false => 0,
+        };
+        ContentsTold {
+            sessions: 0,
+            closed,
+        }
+    }
+
+    fn clients(&self) -> Vec<Client> {
+        let sessions = self.server.sessions().into_iter();
+        sessions.map(Self::client).collect()
+    }
+
+    fn clients_beyond(&self, addresses: &Addresses) -> Vec<Client> {
+        let sessions = self.server.sessions().into_iter();
+        let lost = sessions.filter(|one| !addresses.nbd.contains(&one.listener));
+        lost.map(Self::client).collect()
+    }
+
+    fn portals(&self, pool: &PoolName, addresses: &Addresses) -> Vec<PortalView> {
+        let sessions = self.server.sessions();
+        let came_by = |listener: &ListenAddress| {
+            let came = sessions.iter().filter(|one| one.listener == *listener);
+            came.count() as u64
+        };
+        let listeners = addresses.nbd.iter().map(|listener| PortalView {
+            pool: pool.clone(),
+            protocol: portal::Protocol::Nbd,
+            address: listener.to_string(),
+            group: None,
+            is_here: match listener {
+                ListenAddress::Tcp(address) => serving::is_here(address.ip()),
+                ListenAddress::Unix(_) => true,
+            },
+            clients: came_by(listener),
+        });
+        listeners.collect()
+    }
+
+    fn listeners(&self) -> Vec<String> {
+        let listeners = self.server.listeners();
+        listeners.iter().map(ToString::to_string).collect()
+    }
+
+    fn tcp_listeners(&self) -> Vec<SocketAddr> {
+        let listeners = self.server.listeners().into_iter();
+        let tcp = listeners.filter_map(|listener| match listener {
+            ListenAddress::Tcp(address) => Some(address),
+            ListenAddress::Unix(_) => None,
+        });
+        tcp.collect()
+    }
+
+    fn peers(&self) -> Vec<Peer> {
+        self.server.peers()
+    }
+
+    fn silence_withdrawn(&self) -> usize {
+        self.server.silence_withdrawn()
+    }
+
+    fn drop_all(&self) {
+        self.server.drop_all();
+    }
+
+    fn drain(&self, deadline: Instant) {
+        self.server.drain(deadline, Farewell::HandOver);
+    }
+}
+
+/// Whether NBD could do TLS with the files as they are now.
+pub fn check_tls(tls: Option<&TlsSettings>) -> Result<(), Failure> {
+    tls.map_or(Ok(()), TlsSettings::check).map_err(|error| {
+        Failure::from_chain(FailureKind::Usage, &error).advise(
+            "give PEM files that fit together: --nbd-tls-cert, --nbd-tls-key and, for the \
+             authority of the clients, --nbd-tls-ca",
+        )
+    })
+}
