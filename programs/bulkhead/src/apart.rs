@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use control::{Answer, Failure, FailureKind, Request};
 use units::PoolName;
 
-use crate::cli::Common;
-use crate::head::{Question, Ran, read_output};
+use crate::child::{Question, Ran, read as read_output};
+use crate::common::Common;
 
 /// Longest time that all looks of a command take.
 pub const LOOK_WAIT: Duration = Duration::from_secs(20);

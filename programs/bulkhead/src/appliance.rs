@@ -3,15 +3,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
-use std::io::{Read, Write as _};
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use appliance::facts::HeadFacts;
 use appliance::plan::DesiredState;
-use appliance::{
-    Appliance, FILE_BYTES_MAX, Facts, Finding, Layout, Parsed, Plan, Severity, reference,
-};
+use appliance::{Appliance, Facts, Finding, Layout, Parsed, Plan, Severity, reference};
 use cluster::Depth;
 use cluster::machine::{Local, Machine, Machines, Ssh};
 use control::failure::chain;
@@ -19,7 +17,9 @@ use control::{Failure, FailureKind};
 use serde_json::json;
 use units::HeadName;
 
-use crate::cli::{ApplianceCommand, ChangeArgs, CheckArgs, Common, Way, Ways};
+use crate::appliance_file;
+use crate::cli::{ApplianceCommand, ChangeArgs, CheckArgs, Way, Ways};
+use crate::common::Common;
 
 /// Warnings were found.
 const EXIT_WARNINGS: u8 = 11;
@@ -55,36 +55,6 @@ pub fn run(
             Ok(ExitCode::SUCCESS)
         }
     }
-}
-
-/// The text of the file; one that is far too long is not read to its end.
-pub fn read(path: &Path) -> Result<String, Failure> {
-    let mut bytes = Vec::new();
-    let limit = FILE_BYTES_MAX as u64 + 1;
-    std::fs::File::open(path)
-        .and_then(|file| file.take(limit).read_to_end(&mut bytes))
-        .map_err(|error| {
-            let kind = match error.kind() {
-                std::io::ErrorKind::NotFound => FailureKind::NotFound,
-                std::io::ErrorKind::PermissionDenied => FailureKind::Denied,
-                _ => FailureKind::Failed,
-            };
-            Failure::new(kind, format!("read {}: {error}", path.display()))
-        })?;
-    String::from_utf8(bytes).map_err(|_| {
-        let message = format!("{} is no text in UTF-8", path.display());
-        Failure::usage(message).advise("an appliance file is TOML; start from one of the examples")
-    })
-}
-
-/// The appliance that a file describes.
-pub fn load(path: &Path) -> Result<Appliance, Failure> {
-    let parsed = appliance::parse(&read(path)?);
-    let parsed = parsed.map_err(|finding| {
-        let (shown, line) = (path.display(), finding.place.line.unwrap_or(1));
-        Failure::usage(format!("{shown}, line {line}: {}", finding.what)).advise(finding.mend)
-    })?;
-    Ok(parsed.appliance)
 }
 
 /// Whether a head was asked, and what stayed unknown.
@@ -214,7 +184,7 @@ fn unknown(facts: &HeadFacts) -> Vec<&'static str> {
 }
 
 fn check(args: &CheckArgs, json: bool, print: Print<'_>) -> Result<ExitCode, Failure> {
-    let text = read(&args.file)?;
+    let text = appliance_file::read(&args.file)?;
     let (findings, answers) = match appliance::parse(&text) {
         Ok(parsed) => {
             refuse_unknown_heads(&parsed.appliance, &args.ways)?;
@@ -318,7 +288,7 @@ fn prepare(
     json: bool,
     print: Print<'_>,
 ) -> Result<Result<Prepared, ExitCode>, Failure> {
-    let text = read(&args.file)?;
+    let text = appliance_file::read(&args.file)?;
     let parsed: Parsed = match appliance::parse(&text) {
         Ok(parsed) => parsed,
         Err(finding) => {
@@ -368,7 +338,7 @@ fn all_machines(appliance: &Appliance, ways: &Ways) -> Result<Machines, Failure>
 
 /// Whatever the check finds: a key that others know must not stay because of a mistake elsewhere.
 fn rotate_key(args: &ChangeArgs, json: bool, print: Print<'_>) -> Result<ExitCode, Failure> {
-    let appliance = load(&args.file)?;
+    let appliance = appliance_file::load(&args.file)?;
     refuse_unknown_heads(&appliance, &args.ways)?;
     let machines = all_machines(&appliance, &args.ways)?;
     let mut printed = Ok(());

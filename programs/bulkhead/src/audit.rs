@@ -9,7 +9,7 @@ use api::audit::{Entry, Lines};
 use control::{Asker, Effect, Failure, Request};
 use units::PoolName;
 
-use crate::cli::Common;
+use crate::common::Common;
 
 /// "No login", in `/proc/PID/loginuid`.
 const NO_LOGIN: u32 = u32::MAX;

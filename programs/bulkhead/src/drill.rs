@@ -9,7 +9,8 @@ use drills::{Clients, Drill, DrillError, JudgedRound, Options, Progress, Report}
 use lab::{Lab, LabError, UpOptions};
 use serde_json::json;
 
-use crate::cli::{Common, DrillArgs};
+use crate::cli::DrillArgs;
+use crate::common::Common;
 use crate::server::signals;
 use crate::table::Table;
 
@@ -75,7 +76,7 @@ fn options(args: &DrillArgs) -> Result<Options, Failure> {
     let program = std::env::current_exe().map_err(|error| failed("find this program", error))?;
     let base = std::path::absolute(&args.labs.dir).map_err(|error| failed("--dir", error))?;
     let mut text = match &args.file {
-        Some(file) => crate::appliance::read(file)?,
+        Some(file) => crate::appliance_file::read(file)?,
         None => drills::EXAMPLE.to_owned(),
     };
     if let Some(profile) = &args.profile {

@@ -5,12 +5,13 @@ use cluster::{HandOverError, HandedOver};
 use control::answer::Done;
 use control::{Answer, Failure, FailureKind};
 
-use crate::cli::{Common, MoveArgs};
-use crate::{appliance, move_keys};
+use crate::cli::MoveArgs;
+use crate::common::Common;
+use crate::{appliance_file, move_keys};
 
 /// Moves the pool and waits until it is served there.
 pub fn run(args: &MoveArgs, common: &Common) -> Result<Answer, Failure> {
-    let appliance = appliance::load(&args.appliance.file)?;
+    let appliance = appliance_file::load(&args.appliance.file)?;
     let (pool, head) = (&args.pool, &args.head);
     let here = Local::default();
     let from = cluster::server_before(&here, &appliance, pool, head);

@@ -14,7 +14,8 @@ use units::PoolName;
 use zpool::pool::{discover, features};
 use zpool::{EngineOptions, HostId};
 
-use crate::cli::Common;
+use crate::common::Common;
+use crate::sockets;
 use crate::{open, pool_access, validity};
 
 /// Longest list of disks that is read, in bytes.
@@ -106,7 +107,7 @@ fn tell_tls(lines: &mut String, files: &str) {
 /// in time says nothing.
 fn key_files(common: &Common) -> BTreeSet<(PoolName, String)> {
     let (sender, answers) = std::sync::mpsc::channel();
-    let pools = pool_access::sockets(common);
+    let pools = sockets::served(common);
     for pool in pools.clone() {
         let (common, sender) = (common.clone(), sender.clone());
         std::thread::spawn(move || {

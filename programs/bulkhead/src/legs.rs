@@ -12,8 +12,8 @@ use zpool::pool::Candidate;
 use zpool::pool::legs::{Basis, Doubt, Evidence, Verdict, Word};
 use zpool::{PoolError, PoolErrorKind, discover};
 
-use crate::cli::Common;
-use crate::{places, pool_access};
+use crate::common::Common;
+use crate::{places, sockets};
 
 /// Pause between two looks for late devices.
 const LOOK_INTERVAL: Duration = Duration::from_millis(200);
@@ -232,7 +232,7 @@ pub struct Said {
 
 /// Takes an administrator's word about the state that `pool` is in.
 pub fn confirm(common: &Common, pool: &PoolName, said: Said) -> Result<Answer, Failure> {
-    if pool_access::is_served(common, pool)? {
+    if sockets::is_served(common, pool)? {
         return Ok(Done::already(format!("pool {pool} is served here")));
     }
     let legs = places::candidate(common, pool)?.legs;

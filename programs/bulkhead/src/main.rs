@@ -12,11 +12,15 @@
 mod accounts;
 mod apart;
 mod appliance;
+mod appliance_file;
 mod audit;
 mod bench_crypto;
 mod block_class;
+mod child;
 mod cli;
+mod common;
 mod confine;
+mod device_faults;
 mod drill;
 mod hand_over;
 mod head;
@@ -38,6 +42,7 @@ mod replicate;
 mod rescue;
 mod seals;
 mod server;
+mod sockets;
 mod stream;
 mod table;
 mod validity;
@@ -50,7 +55,8 @@ use control::answer::Event;
 use control::request::TransferRequest;
 use control::{Answer, Failure};
 
-use crate::cli::{Cli, Common, Plan};
+use crate::cli::{Cli, Plan};
+use crate::common::Common;
 
 fn main() -> ExitCode {
     if let Some(code) = lab::inside() {

@@ -8,18 +8,18 @@ use cluster::standing::{PoolStanding, pool_standing};
 use control::{Failure, FailureKind};
 use units::PoolName;
 
-use crate::appliance;
-use crate::cli::Common;
+use crate::appliance_file;
+use crate::common::Common;
 
 /// The appliance file of this machine, for commands that do not name one.
-fn appliance_file() -> PathBuf {
+fn path() -> PathBuf {
     let named = std::env::var_os("BULKHEAD_APPLIANCE");
     named.map_or_else(|| ::appliance::plan::APPLIANCE_PATH.into(), PathBuf::from)
 }
 
 /// The disks that the appliance file lists for `pool`; `None` if it describes no such pool.
 pub fn disks(pool: &PoolName) -> Option<Vec<PathBuf>> {
-    let appliance = appliance::load(&appliance_file()).ok()?;
+    let appliance = appliance_file::load(&path()).ok()?;
     let described = appliance.pools.get(pool)?;
     Some(described.disks.clone())
 }

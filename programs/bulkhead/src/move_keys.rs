@@ -13,7 +13,7 @@ use control::operations::key::status::Status;
 use control::{Answer, Failure, FailureKind, Request};
 use units::{HeadName, PoolName};
 
-use crate::cli::Common;
+use crate::common::Common;
 use crate::{key_source, pool_access};
 
 /// Longest wait for the other head, which may have to run key programs.

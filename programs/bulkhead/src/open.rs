@@ -7,7 +7,7 @@ use zpool::pool::legs::Basis;
 use zpool::pool::{Candidate, Claims, ImportOptions, SafeToOwn};
 use zpool::{Engine, EngineError, EngineOptions, HostId, Pool, PoolErrorKind};
 
-use crate::cli::Common;
+use crate::common::Common;
 use crate::legs::{self, Late};
 use crate::operations;
 use crate::places;
@@ -43,7 +43,7 @@ pub fn small_engine(common: &Common, pool: &PoolName) -> EngineOptions {
     let mut options = EngineOptions::new(host_id(common, pool));
     options.arc_bytes_max = options.arc_bytes_max.min(units::ByteCount::mib(256));
     if let Some(file) = &common.command_faults {
-        options.devices.wrap = Some(crate::server::device_faults(file).wrap());
+        options.devices.wrap = Some(crate::device_faults::once(file).wrap());
     }
     options
 }

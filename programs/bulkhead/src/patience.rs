@@ -6,12 +6,13 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use control::answer::Event;
+use control::operations::PoolSelector;
 use control::operations::pool::events::Events;
 use control::request::{PoolRequest, Request, ServerRequest};
 use control::{Answer, Failure, FailureKind};
 use units::PoolName;
 
-use crate::cli::{Common, PoolSelector};
+use crate::common::Common;
 use crate::pool_access;
 
 /// Longest time that a server is waited for.

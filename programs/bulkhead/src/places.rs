@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use units::PoolName;
 use zpool::pool::{Candidate, LabelState, discover};
 
-use crate::cli::Common;
+use crate::common::Common;
 use crate::managed;
 use crate::seals::Seals;
 
@@ -49,7 +49,7 @@ pub fn known_pools(common: &Common) -> BTreeSet<PoolName> {
 /// The pools that are served or were seen on this machine, in words.
 pub fn known_words(common: &Common) -> Option<String> {
     let mut known = known_pools(common);
-    known.extend(crate::pool_access::sockets(common));
+    known.extend(crate::sockets::served(common));
     let names: Vec<&str> = known.iter().map(PoolName::as_str).collect();
     (!names.is_empty()).then(|| names.join(" "))
 }

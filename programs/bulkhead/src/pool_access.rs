@@ -7,36 +7,28 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use control::answer::{Done, PoolSummary, Status};
-use control::client::SILENCE_SECONDS_MAX;
+use control::operations::PoolSelector;
 use control::operations::pool::create::PoolCreate;
 use control::operations::target::create::Create;
-use control::request::{PoolRequest, ServerRequest, TargetRequest};
-use control::{Answer, Client, ClientError, Failure, FailureKind, PoolLock, Request};
+use control::request::{PoolRequest, TargetRequest};
+use control::{Answer, Client, Failure, FailureKind, PoolLock, Request};
 use units::PoolName;
 use zpool::Pool;
 use zpool::pool::LabelState;
 
 use crate::audit;
-use crate::cli::{Common, PoolSelector};
+use crate::common::Common;
 use crate::open::{self, Access, PreviousOwner};
 use crate::operations::{self, Context, DocumentCache, NoServer};
+use crate::sockets::{self, Sockets};
 use crate::{managed, places};
 
-/// How long a living server may take to say that it lives, on a machine with much else to do.
-const ALIVE_WAIT: Duration = Duration::from_secs(15);
 /// How long a server may take for an answer that a question to another one could do with.
 const BRIEF_WAIT: Duration = Duration::from_secs(2);
 /// Longest time that a command waits for another that has the pool open.
 const HOLD_WAIT: Duration = Duration::from_secs(30);
-/// What to do where a socket lets nobody in.
-const OTHER_USER: &str = "run it as root, or as the server's user";
 /// Pause between two looks.
 const HOLD_LOOK_INTERVAL: Duration = Duration::from_millis(20);
-
-/// Where the server of `pool` listens.
-pub fn socket(common: &Common, pool: &PoolName) -> PathBuf {
-    common.settings.run_dir.join(format!("{pool}.sock"))
-}
 
 /// Asks the server of `pool`, or opens the pool.
 pub fn ask(
@@ -67,7 +59,7 @@ pub fn ask_with(
     refuse_taken_target(common, pool, &request)?;
     let (new_devices, old_device) = (new_devices(&request), old_device(&request));
     let held = match is_about_a_server(&request) {
-        true => Hold::Server(connect(common, pool)?.ok_or_else(|| no_server(pool))?),
+        true => Hold::Server(sockets::connect(common, pool)?.ok_or_else(|| no_server(pool))?),
         false => hold(common, pool)?,
     };
     let answer = match held {
@@ -91,7 +83,7 @@ pub fn ask_with(
             })?;
             if ends.is_some() {
                 // A server that was killed left it. Nobody looks for that server any more.
-                let _ = std::fs::remove_file(socket(common, pool));
+                let _ = std::fs::remove_file(sockets::socket(common, pool));
             }
             answer
         }
@@ -136,7 +128,7 @@ fn has_left(common: &Common, pool: &PoolName, device: &Path) -> bool {
 
 /// Asks the server of `pool`, which must have one.
 pub fn ask_server(common: &Common, pool: &PoolName, request: Request) -> Result<Answer, Failure> {
-    let mut client = connect(common, pool)?.ok_or_else(|| no_server(pool))?;
+    let mut client = sockets::connect(common, pool)?.ok_or_else(|| no_server(pool))?;
     client.call(request, &mut |_| ())
 }
 
@@ -145,11 +137,6 @@ pub fn no_server(pool: &PoolName) -> Failure {
     let message = format!("no server of pool {pool} runs");
     Failure::new(FailureKind::Unreachable, message)
         .advise(format!("`bulkhead pool-server {pool}` starts one"))
-}
-
-/// Whether `pool` has a server.
-pub fn is_served(common: &Common, pool: &PoolName) -> Result<bool, Failure> {
-    connect(common, pool).map(|client| client.is_some())
 }
 
 /// Devices that are part of the pool if the request succeeds.
@@ -168,10 +155,10 @@ enum Hold {
 /// Connects to the pool's server, or takes its place for a moment. Waits for another command that
 /// does so, and for a server that is just starting.
 fn hold(common: &Common, pool: &PoolName) -> Result<Hold, Failure> {
-    let socket = socket(common, pool);
+    let socket = sockets::socket(common, pool);
     let deadline = Instant::now() + HOLD_WAIT;
     loop {
-        if let Some(client) = connect(common, pool)? {
+        if let Some(client) = sockets::connect(common, pool)? {
             return Ok(Hold::Server(client));
         }
         let lock = PoolLock::try_take(&socket).map_err(|error| {
@@ -194,49 +181,6 @@ fn hold(common: &Common, pool: &PoolName) -> Result<Hold, Failure> {
     }
 }
 
-/// A connection to the pool's server; `None` if it has none.
-fn connect(common: &Common, pool: &PoolName) -> Result<Option<Client>, Failure> {
-    match Client::connect(&socket(common, pool)) {
-        Ok(client) => alive(client, pool).map(Some),
-        Err(error) if error.is_absent() => Ok(None),
-        Err(error) => {
-            let (kind, advice) = match error.cause.kind() {
-                std::io::ErrorKind::WouldBlock => (FailureKind::Unreachable, standstill(pool)),
-                std::io::ErrorKind::PermissionDenied => (FailureKind::Denied, OTHER_USER.into()),
-                _ => (FailureKind::Unreachable, OTHER_USER.into()),
-            };
-            Err(Failure::from_chain(kind, &error).advise(advice))
-        }
-    }
-}
-
-/// The same connection, if its server is alive: it answers this question from memory, whatever its
-/// disks do. Otherwise each command would wait for as long as real work may take.
-fn alive(client: Client, pool: &PoolName) -> Result<Client, Failure> {
-    let patient = |client: Client, patience: Duration| {
-        let fail =
-            |error| Failure::new(FailureKind::Failed, format!("wait for an answer: {error}"));
-        client.patient_for(patience).map_err(fail)
-    };
-    let mut client = patient(client, ALIVE_WAIT)?;
-    let ping = Request::Server(ServerRequest::Ping);
-    match client.call(ping, &mut |_| ()) {
-        Err(failure) if failure.kind == FailureKind::Unreachable => {
-            Err(failure.advise(standstill(pool)))
-        }
-        // One that refuses is alive, too.
-        _ => patient(client, Duration::from_secs(SILENCE_SECONDS_MAX)),
-    }
-}
-
-/// What to do about a server that does nothing any more.
-fn standstill(pool: &PoolName) -> String {
-    format!(
-        "a server that stands still may be killed (-9): what it acknowledged is safe, and \
-         `bulkhead pool-server {pool}` or its service manager starts it again"
-    )
-}
-
 /// Refuses to make a target that another server of this machine has: an initiator tells targets apart by their names
 /// only, and would take the units of both for its own.
 pub fn refuse_taken_target(
@@ -251,7 +195,9 @@ pub fn refuse_taken_target(
         let glance = ask_briefly(common, other);
         glance.is_some_and(|status| status.targets.iter().any(|one| one.name == *name))
     };
-    let mut others = sockets(common).into_iter().filter(|other| other != pool);
+    let mut others = sockets::served(common)
+        .into_iter()
+        .filter(|other| other != pool);
     match others.find(has_it) {
         None => Ok(()),
         Some(other) => {
@@ -265,7 +211,7 @@ pub fn refuse_taken_target(
 
 /// What the server of `pool` tells from memory, whatever its disks do; `None` if it does not answer soon.
 pub fn ask_briefly(common: &Common, pool: &PoolName) -> Option<Status> {
-    let client = Client::connect(&socket(common, pool)).ok()?;
+    let client = Client::connect(&sockets::socket(common, pool)).ok()?;
     let mut client = client.patient_for(BRIEF_WAIT).ok()?;
     match client.call(Request::Status, &mut |_| ()) {
         Ok(Answer::Status(status)) => Some(*status),
@@ -275,7 +221,7 @@ pub fn ask_briefly(common: &Common, pool: &PoolName) -> Option<Status> {
 
 /// The pool that a command without a pool's name is about.
 fn the_only_one(common: &Common) -> Result<PoolName, Failure> {
-    let sockets = look_at_sockets(common);
+    let sockets = sockets::look(common);
     let mut found = match sockets.served.is_empty() {
         true => unserved(common, &sockets)?,
         false => sockets.served,
@@ -297,15 +243,6 @@ pub fn is_remembered(request: &Request) -> bool {
     changes_devices || is_end(request) == Some(End::Destroy)
 }
 
-/// The sockets in the run directory, by pool.
-#[derive(Default)]
-pub struct Sockets {
-    /// Somebody listens there, whether he answers or not.
-    pub served: BTreeSet<PoolName>,
-    /// Nobody does: the server was killed. The cluster sees to its own pools.
-    pub left: BTreeSet<PoolName>,
-}
-
 /// Pools that nobody serves here and that may be here: those that were seen on this machine, and those whose servers
 /// were killed; where nobody serves any, those that are where the command is told to look, or usually are. Beside
 /// servers no disk is read for it: what they know is told while disks hang.
@@ -323,38 +260,6 @@ pub fn unserved(common: &Common, sockets: &Sockets) -> Result<BTreeSet<PoolName>
     found.extend(sockets.left.iter().cloned());
     found.retain(|pool| !sockets.served.contains(pool));
     Ok(found)
-}
-
-/// Pools that have a socket in the run directory, whether their servers answer or not.
-pub fn sockets(common: &Common) -> Vec<PoolName> {
-    look_at_sockets(common).served.into_iter().collect()
-}
-
-/// Tries every socket in the run directory once.
-pub fn look_at_sockets(common: &Common) -> Sockets {
-    let entries = std::fs::read_dir(&common.settings.run_dir);
-    let entries = entries.into_iter().flatten().flatten();
-    let mut found = Sockets::default();
-    for entry in entries {
-        let name = entry.file_name().into_string().ok();
-        let name = name.as_deref().and_then(|name| name.strip_suffix(".sock"));
-        let Some(pool) = name.and_then(|name| name.parse::<PoolName>().ok()) else {
-            continue;
-        };
-        let is_absent = |error: ClientError| error.is_absent();
-        match Client::connect(&entry.path()).is_err_and(is_absent) {
-            false => found.served.insert(pool),
-            true if is_left(&entry.path(), &pool) => found.left.insert(pool),
-            true => false,
-        };
-    }
-    found
-}
-
-/// Whether a socket without a server is one of a killed server that a person starts again. Clients' sockets may be in
-/// the same folder, and have no lock beside them.
-fn is_left(socket: &Path, pool: &PoolName) -> bool {
-    PoolLock::path(socket).exists() && managed::disks(pool).is_none()
 }
 
 /// What ends a pool's being open.
@@ -502,7 +407,7 @@ fn exists(name: &PoolName) -> Failure {
 /// Lists the pools that are served or can be found.
 pub fn discover(common: &Common) -> Result<Answer, Failure> {
     let mut pools: Vec<PoolSummary> = Vec::new();
-    for name in sockets(common) {
+    for name in sockets::served(common) {
         pools.extend(served(common, &name));
     }
     for candidate in places::candidates(common, None)? {
@@ -541,7 +446,7 @@ pub fn discover(common: &Common) -> Result<Answer, Failure> {
 
 /// A pool as its server describes it.
 fn served(common: &Common, name: &PoolName) -> Option<PoolSummary> {
-    let mut client = connect(common, name).ok()??;
+    let mut client = sockets::connect(common, name).ok()??;
     let request = Request::Pool(PoolRequest::Status);
     let Ok(Answer::Pool(status)) = client.call(request, &mut |_| ()) else {
         return None;

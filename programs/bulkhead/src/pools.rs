@@ -5,13 +5,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
 use control::answer::{PoolStatus, Status};
+use control::operations::PoolSelector;
 use control::operations::snapshot::list::List;
 use control::request::{PoolRequest, SnapshotRequest, TargetRequest, VolumeRequest};
 use control::{Advice, Answer, Failure, FailureKind, Request, Severity};
 use units::{IscsiName, PoolName};
 
 use crate::apart::{LOOK_WAIT, Look};
-use crate::cli::{Common, PoolSelector};
+use crate::common::Common;
+use crate::sockets;
 use crate::{managed, pool_access};
 
 /// What was answered.
@@ -64,7 +66,7 @@ struct Here {
 
 impl Here {
     fn look(common: &Common) -> Result<Self, Failure> {
-        let sockets = pool_access::look_at_sockets(common);
+        let sockets = sockets::look(common);
         Ok(Self {
             unserved: pool_access::unserved(common, &sockets)?,
             served: sockets.served,
@@ -99,7 +101,7 @@ pub fn ask(
         PoolSelector::TheOnlyOne => ask_those_meant(common, request, progress)?,
     };
     if asked.answers.iter_mut().any(|one| unserved(one).is_some()) {
-        let left = pool_access::look_at_sockets(common).left;
+        let left = sockets::look(common).left;
         for answer in &mut asked.answers {
             advise_to_serve(answer, &left);
         }
@@ -358,7 +360,7 @@ fn the_one_with(target: &IscsiName, found: Vec<PoolName>) -> Result<Option<PoolN
 /// The names that begin like `word`, for completions: quick, and silent where something fails.
 pub fn names(common: &Common, word: &str) -> Vec<String> {
     let here = Here {
-        served: pool_access::look_at_sockets(common).served,
+        served: sockets::look(common).served,
         ..Here::default()
     };
     let mut names: Vec<String> = here.served.iter().map(PoolName::to_string).collect();

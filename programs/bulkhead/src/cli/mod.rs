@@ -16,14 +16,12 @@ mod serve;
 mod snapshot;
 mod status;
 mod transfer;
-pub mod values;
-mod volume;
+pub mod volume;
 
-use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Parser, Subcommand};
 pub use control::operations::PoolSelector;
 use control::operations::nbd::NbdCommand;
 use control::operations::pool::create::PoolCreate;
@@ -54,6 +52,7 @@ pub use rescue::RescueArgs;
 pub use serve::{ClaimsWord, ServeArgs};
 pub use transfer::refuse_terminal;
 
+use crate::common::Common;
 use crate::legs::Said;
 
 /// The whole command line.
@@ -94,65 +93,6 @@ fn after_long_help() -> String {
         text.push_str(&format!("  {:<3} {}\n", kind.exit_code(), kind.meaning()));
     }
     text
-}
-
-/// Options of every command.
-#[derive(Clone, Debug, Args)]
-pub struct Common {
-    /// Print the answer, or the failure, as one JSON document
-    #[arg(long, global = true, help_heading = "Common options")]
-    pub json: bool,
-    /// What the agents go by, too.
-    #[command(flatten, next_help_heading = "Common options")]
-    pub settings: agents::Settings,
-    /// Directory or device to search for pools; may be repeated. Several may be joined by
-    /// colons; in a name that has colons, write `\:` for each [default: where the pool was seen
-    /// last, and /dev/disk/by-id]
-    #[arg(
-        long,
-        global = true,
-        value_name = "PATH",
-        env = "BULKHEAD_SEARCH",
-        help_heading = "Common options"
-    )]
-    search: Vec<PathBuf>,
-    /// Open a pool of the appliance although the cluster manages it: it is stopped there, and stays so
-    /// until the command is over
-    #[arg(long, global = true, help_heading = "Common options")]
-    pub maintenance: bool,
-    /// For tests only: devices named in this file fail a command that opens the pool itself
-    #[arg(
-        long,
-        global = true,
-        value_name = "FILE",
-        env = "BULKHEAD_COMMAND_FAULTS",
-        hide = true
-    )]
-    pub command_faults: Option<PathBuf>,
-}
-
-impl Common {
-    /// Where to search for pools; empty if nothing was said.
-    pub fn search(&self) -> Vec<PathBuf> {
-        let words = self.search.iter();
-        words.flat_map(|word| values::places(word)).collect()
-    }
-
-    /// The same options again, for a program that is started.
-    pub fn as_options(&self) -> Vec<OsString> {
-        let mut options: Vec<OsString> = Vec::new();
-        let mut add = |name: &str, value: OsString| options.extend([name.into(), value]);
-        add("--run-dir", self.settings.run_dir.clone().into());
-        add("--state-dir", self.settings.state_dir.clone().into());
-        add("--cluster-key", self.settings.cluster_key.clone().into());
-        for place in &self.search {
-            add("--search", place.clone().into());
-        }
-        if let Some(zpool::HostId(id)) = self.settings.host_id {
-            add("--host-id", format!("{id:08x}").into());
-        }
-        options
-    }
 }
 
 /// The nouns.

@@ -26,13 +26,14 @@ use takeover::timeline::Told;
 use units::{HeadName, PoolName};
 
 use super::clients::Clients;
-use super::command::{self, Ran, Run};
 use super::heartbeats::Heartbeats;
-use super::perform::Question;
 use super::sensors::Sensors;
 use super::{cluster_view, console, disks, host_losses, interfaces, logs};
-use crate::cli::{API_PORT, ApplianceFile, Common, HeadArgs, MoveArgs};
+use crate::child::{self, Question, Ran, Run};
+use crate::cli::{API_PORT, ApplianceFile, HeadArgs, MoveArgs};
+use crate::common::Common;
 use crate::pool_access;
+use crate::sockets;
 
 /// Longest time that a question which opens a pool, or looks for pools, may take.
 const PERFORM_LIMIT: Duration = Duration::from_secs(600);
@@ -81,7 +82,7 @@ impl Machine {
             limit: PERFORM_LIMIT,
             cancel: None,
         };
-        command::run(run, progress)?.answer()
+        child::run(run, progress)?.answer()
     }
 
     fn run_own(
@@ -99,12 +100,12 @@ impl Machine {
             limit,
             cancel,
         };
-        command::run(run, progress)
+        child::run(run, progress)
     }
 
     /// Whether the cluster decides where the pool is served.
     fn is_clustered(&self, pool: &PoolName) -> bool {
-        crate::appliance::load(&self.args.file)
+        crate::appliance_file::load(&self.args.file)
             .is_ok_and(|appliance| appliance.pools.contains_key(pool))
     }
 
@@ -211,14 +212,11 @@ impl Backend for Machine {
     }
 
     fn served(&self) -> Vec<PoolName> {
-        pool_access::sockets(&self.common)
+        sockets::served(&self.common)
     }
 
     fn left(&self) -> Vec<PoolName> {
-        pool_access::look_at_sockets(&self.common)
-            .left
-            .into_iter()
-            .collect()
+        sockets::look(&self.common).left.into_iter().collect()
     }
 
     fn ask(
@@ -228,7 +226,7 @@ impl Backend for Machine {
         progress: Progress<'_>,
     ) -> Result<Answer, Failure> {
         pool_access::refuse_taken_target(&self.common, pool, &request)?;
-        match Client::connect(&pool_access::socket(&self.common, pool)) {
+        match Client::connect(&sockets::socket(&self.common, pool)) {
             // What a request's new devices are is remembered where the command line would.
             Ok(client) if !pool_access::is_remembered(&request) => {
                 client.noted().call(request, progress)
@@ -241,7 +239,7 @@ impl Backend for Machine {
     }
 
     fn ask_server(&self, pool: &PoolName, request: Request) -> Result<Answer, Failure> {
-        let socket = pool_access::socket(&self.common, pool);
+        let socket = sockets::socket(&self.common, pool);
         let client = Client::connect(&socket)
             .map_err(|error| Failure::from_chain(FailureKind::Unreachable, &error))?;
         let client = client.patient_for(LOOK_PATIENCE);
@@ -309,7 +307,7 @@ impl Backend for Machine {
     }
 
     fn takeover_steps(&self, pool: &str) -> Vec<Told> {
-        let appliance = crate::appliance::load(&self.args.file);
+        let appliance = crate::appliance_file::load(&self.args.file);
         match (appliance, pool.parse()) {
             (Ok(appliance), Ok(pool)) => {
                 logs::takeover_steps(&appliance, &pool, &self.common.settings.state_dir)
@@ -320,7 +318,7 @@ impl Backend for Machine {
     }
 
     fn appliance(&self, with_secrets: bool) -> Result<Value, Failure> {
-        let mut text = crate::appliance::read(&self.args.file)?;
+        let mut text = crate::appliance_file::read(&self.args.file)?;
         let mut parsed = appliance::parse(&text).ok().map(|parsed| parsed.appliance);
         if !with_secrets {
             text = appliance::secret::hide_text(&text);
@@ -447,7 +445,7 @@ impl Backend for Machine {
     }
 
     fn interfaces(&self) -> Vec<InterfaceCounters> {
-        let appliance = crate::appliance::load(&self.args.file).ok();
+        let appliance = crate::appliance_file::load(&self.args.file).ok();
         interfaces::counters(appliance.as_ref(), &self.head())
     }
 

@@ -28,7 +28,7 @@ pub fn look(file: &Path, own: &str, heartbeats: &Heartbeats) -> Surroundings {
     if !file.exists() {
         return alone(own);
     }
-    let appliance = match crate::appliance::load(file) {
+    let appliance = match crate::appliance_file::load(file) {
         Ok(appliance) => appliance,
         Err(failure) => {
             return Surroundings {

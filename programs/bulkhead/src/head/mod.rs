@@ -5,14 +5,12 @@
 mod backend;
 mod clients;
 mod cluster_view;
-mod command;
 mod console;
 mod disks;
 mod heartbeats;
 mod host_losses;
 mod interfaces;
 mod logs;
-mod perform;
 mod sensors;
 
 use std::collections::BTreeMap;
@@ -23,9 +21,9 @@ use std::time::Duration;
 
 use control::{Failure, FailureKind};
 
-pub(crate) use self::command::{Ran, read as read_output};
-pub(crate) use self::perform::Question;
-use crate::cli::{CertificateArgs, Common, HeadArgs, HeadCommand, HeadVerb};
+use crate::child;
+use crate::cli::{CertificateArgs, HeadArgs, HeadCommand, HeadVerb};
+use crate::common::Common;
 
 /// Threads for what may block; further work waits.
 const BLOCKING_THREADS_MAX: usize = 96;
@@ -43,7 +41,7 @@ pub fn run(command: &HeadCommand, common: &Common, print: Print<'_>) -> Result<(
     match &command.verb {
         None => serve(command, common),
         Some(HeadVerb::Openapi) => print(&format!("{:#}\n", api::openapi())),
-        Some(HeadVerb::Perform) => perform::run(common, print),
+        Some(HeadVerb::Perform) => child::perform(common, print),
         Some(HeadVerb::Certificate(args)) => {
             let message = certificate(args, folder)?;
             let answer = control::answer::Done::changed(message);
@@ -133,7 +131,7 @@ async fn follow_peers(peers: api::Peers, args: HeadArgs) {
 }
 
 fn peer_addresses(args: &HeadArgs, own: &str) -> Option<BTreeMap<String, Vec<SocketAddr>>> {
-    let appliance = crate::appliance::load(&args.file).ok()?;
+    let appliance = crate::appliance_file::load(&args.file).ok()?;
     let port = args
         .peer_port
         .or_else(|| Some(args.listen.first()?.port()))?;

@@ -6,7 +6,6 @@ mod connections;
 mod core;
 mod deferred_start;
 mod diagnosis;
-mod faults;
 mod headroom;
 mod journal;
 mod keys;
@@ -17,6 +16,7 @@ mod protocols;
 mod registration;
 mod replay;
 mod rescue;
+mod rescue_commands;
 mod room;
 mod schedules;
 mod secrets;
@@ -53,7 +53,6 @@ use zpool::pool::Anew;
 
 use self::core::Core;
 use self::deferred_start::Awaited;
-pub(crate) use self::faults::once as device_faults;
 use self::journal::Journal;
 use self::portals::Addresses;
 use self::protocols::check_tls;
@@ -61,8 +60,10 @@ use self::rescue::Rescues;
 use self::serving::{Serving, Setup};
 use self::shared_pool::SharedPool;
 use self::watch::Watch;
-use crate::cli::{ClaimsWord, Common, ServeArgs};
+use crate::cli::{ClaimsWord, ServeArgs};
+use crate::common::Common;
 use crate::confine;
+use crate::device_faults;
 use crate::legs;
 use crate::open;
 use crate::operations::DocumentCache;
@@ -70,6 +71,7 @@ use crate::operations::events::News;
 use crate::places;
 use crate::pool_access::{self, End};
 use crate::replicate;
+use crate::sockets;
 
 /// Pause between two signs of life.
 const TICK: Duration = Duration::from_millis(500);
@@ -220,7 +222,7 @@ fn log_to_stderr(json: bool) {
 fn claim_socket(args: &ServeArgs, common: &Common) -> Result<control::Server, Failure> {
     let path = match &args.control {
         Some(path) => path.clone(),
-        None => pool_access::socket(common, &args.pool),
+        None => sockets::socket(common, &args.pool),
     };
     control::Server::bind(&path).map_err(|error| {
         let kind = match &error {
@@ -318,7 +320,7 @@ fn taken(args: &ServeArgs, address: SocketAddr, other: Option<(PoolName, String)
 
 /// The other pool of this machine whose server listens there, and the option of `portal remove` that ends that.
 fn taken_by(common: &Common, own: &PoolName, address: SocketAddr) -> Option<(PoolName, String)> {
-    let others = pool_access::sockets(common).into_iter();
+    let others = sockets::served(common).into_iter();
     others.filter(|pool| pool != own).find_map(|pool| {
         let server = pool_access::ask_briefly(common, &pool)?.server?;
         Some((pool, listens_as(&server, &address)?))
@@ -386,7 +388,7 @@ fn engine_options(args: &ServeArgs, common: &Common) -> Result<EngineOptions, Fa
     if let Some(file) = &args.leg_faults {
         let faults = zpool::device::faults::Faults::new();
         options.devices.wrap = Some(faults.wrap());
-        faults::obey(file.clone(), faults).map_err(|error| {
+        device_faults::obey(file.clone(), faults).map_err(|error| {
             Failure::new(
                 FailureKind::Failed,
                 format!("obey the faults file: {error}"),

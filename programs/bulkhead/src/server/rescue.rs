@@ -33,11 +33,12 @@ use zpool::{OpenOptions, Volume};
 
 use super::core::Core;
 use super::lazy::LOGICAL_BLOCK;
+use super::rescue_commands::commands;
 use super::serving::listen_failure;
 use crate::operations::documents::no_volume;
 use crate::operations::in_use::Used;
 use crate::operations::{Context, dataset_failure, refuse_locked, rescue_clones};
-use crate::{partitions, rescue};
+use crate::partitions;
 
 /// Rescues at a time.
 const RESCUES_MAX: usize = 16;
@@ -390,7 +391,7 @@ impl Core {
             partitions: found.partitions,
             commands: Vec::new(),
         };
-        view.commands = rescue::commands(&view);
+        view.commands = commands(&view);
         Ok((view, server))
     }
 

@@ -3,12 +3,13 @@
 
 use std::io::Read;
 
+use control::operations::PoolSelector;
 use control::operations::pool::create::PoolCreate;
 use control::{Answer, Failure, Request};
 use serde::{Deserialize, Serialize};
 use units::PoolName;
 
-use crate::cli::{Common, PoolSelector};
+use crate::common::Common;
 use crate::pool_access;
 
 /// Longest question, in bytes.
@@ -32,7 +33,10 @@ pub enum Question {
 }
 
 /// Does it.
-pub fn run(common: &Common, print: super::Print<'_>) -> Result<(), Failure> {
+pub fn perform(
+    common: &Common,
+    print: &mut dyn FnMut(&str) -> Result<(), Failure>,
+) -> Result<(), Failure> {
     let mut text = String::new();
     std::io::stdin()
         .take(QUESTION_BYTES_MAX)

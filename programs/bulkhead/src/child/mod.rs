@@ -1,6 +1,8 @@
 //! Runs this program again for what the head must not do itself, with a bound on time and on what it
 //! prints, and reads what came of it.
 
+mod question;
+
 use std::ffi::OsString;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::process::ExitStatusExt;
@@ -10,6 +12,8 @@ use std::time::{Duration, Instant};
 
 use control::{Answer, Failure, FailureKind};
 use rustix::process::{Pid, Signal, kill_process};
+
+pub use self::question::{Question, perform};
 
 /// The most that is read of what it prints, in bytes.
 const OUTPUT_BYTES_MAX: u64 = 64 << 20;
