@@ -519,20 +519,14 @@ fn ask_all(
     for request in &requests {
         may(call, &request.effect(&pool), call.query.get("confirm"))?;
     }
-    let (mut changed, mut messages) = (false, Vec::new());
+    let mut all = Vec::new();
     for request in requests {
         if let Answer::Done(done) = api.backend.ask(&pool, request, &mut |_| ())? {
-            changed |= done.changed;
-            messages.push(done.message);
+            all.push(done);
         }
     }
-    if messages.is_empty() {
-        return Err(Failure::usage("the body asks for no change"));
-    }
-    Reply::of(Done {
-        changed,
-        message: messages.join("; "),
-    })
+    let done = Done::joined(all);
+    Reply::of(done.ok_or_else(|| Failure::usage("the body asks for no change"))?)
 }
 
 fn target(call: &Call) -> Result<IscsiName, Failure> {

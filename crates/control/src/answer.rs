@@ -82,6 +82,15 @@ pub struct Done {
 }
 
 impl Done {
+    /// Several answers as one; none of none.
+    pub fn joined(all: Vec<Self>) -> Option<Self> {
+        let messages: Vec<&str> = all.iter().map(|done| done.message.as_str()).collect();
+        (!all.is_empty()).then(|| Self {
+            changed: all.iter().any(|done| done.changed),
+            message: messages.join("; "),
+        })
+    }
+
     /// Something was changed.
     pub fn changed(message: impl Into<String>) -> Answer {
         Answer::Done(Self {
