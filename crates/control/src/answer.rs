@@ -79,23 +79,33 @@ pub struct Done {
     pub changed: bool,
     /// What was done, or was already so.
     pub message: String,
+    /// The names of what was made, where several can be.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub made: Vec<String>,
 }
 
 impl Done {
+    /// Something was changed.
+    pub fn changed(message: impl Into<String>) -> Answer {
+        Self::made(Vec::new(), message)
+    }
+
     /// Several answers as one; none of none.
     pub fn joined(all: Vec<Self>) -> Option<Self> {
         let messages: Vec<&str> = all.iter().map(|done| done.message.as_str()).collect();
         (!all.is_empty()).then(|| Self {
             changed: all.iter().any(|done| done.changed),
             message: messages.join("; "),
+            made: all.iter().flat_map(|done| done.made.clone()).collect(),
         })
     }
 
-    /// Something was changed.
-    pub fn changed(message: impl Into<String>) -> Answer {
+    /// These were made.
+    pub fn made(made: Vec<String>, message: impl Into<String>) -> Answer {
         Answer::Done(Self {
             changed: true,
             message: message.into(),
+            made,
         })
     }
 
@@ -104,6 +114,7 @@ impl Done {
         Answer::Done(Self {
             changed: false,
             message: message.into(),
+            made: Vec::new(),
         })
     }
 }

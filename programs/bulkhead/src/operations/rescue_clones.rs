@@ -89,6 +89,12 @@ pub fn clean_up(context: &Context<'_>, in_use: &BTreeSet<VolumeName>) {
     }
 }
 
+/// The clones that there are for rescues only.
+pub fn names(context: &Context<'_>) -> Result<BTreeSet<VolumeName>, Failure> {
+    let marks = marks(context)?.into_iter();
+    Ok(marks.map(|mark| mark.clone).collect())
+}
+
 /// Only the root dataset is read: this must not grow with the number of volumes.
 fn marks(context: &Context<'_>) -> Result<Vec<Mark>, Failure> {
     let pool = context.pool;

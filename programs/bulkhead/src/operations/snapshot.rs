@@ -4,22 +4,27 @@ use std::collections::BTreeSet;
 
 use control::answer::{Done, SnapshotView};
 use control::operations::snapshot::SnapshotRequest;
+use control::operations::snapshot::create::{Create, NewSnapshot};
 use control::operations::snapshot::destroy::Destroy;
 use control::operations::snapshot::list::List;
 use control::operations::snapshot::rename::Rename;
 use control::request::Properties;
 use control::{Answer, Failure, FailureKind};
 use units::{SnapshotName, VolumeName};
-use zpool::dataset::{DatasetErrorKind, DatasetInfo, DatasetRef, Snapshots, Value};
+use zpool::dataset::{DatasetErrorKind, DatasetInfo, DatasetKind, DatasetRef, Snapshots, Value};
 
+use super::datasets::Dataset;
 use super::documents::new_identity;
-use super::{Context, failures, schedule, volume};
+use super::{Context, failures, rescue_clones, schedule, volume};
 use crate::replicate;
+
+/// Longest name of a snapshot, with that of its volume.
+const NAME_BYTES_MAX: usize = 255;
 
 /// Performs one request.
 pub fn perform(context: &Context<'_>, request: SnapshotRequest) -> Result<Answer, Failure> {
     match request {
-        SnapshotRequest::Create(request) => create(context, request.names),
+        SnapshotRequest::Create(request) => create(context, &request),
         SnapshotRequest::List(List { volume }) => list(context, volume.as_ref()),
         SnapshotRequest::Destroy(Destroy { names }) => {
             let destroyed = context.pool.destroy_snapshots(&names);
@@ -38,7 +43,11 @@ pub fn perform(context: &Context<'_>, request: SnapshotRequest) -> Result<Answer
     }
 }
 
-fn create(context: &Context<'_>, mut names: Vec<SnapshotName>) -> Result<Answer, Failure> {
+fn create(context: &Context<'_>, request: &Create) -> Result<Answer, Failure> {
+    let (mut names, left_out) = match request.recursive {
+        true => all_in(context, &request.names)?,
+        false => (those_named(context, &request.names)?, 0),
+    };
     let mut seen = BTreeSet::new();
     names.retain(|name| seen.insert(name.clone()));
     names
@@ -46,7 +55,89 @@ fn create(context: &Context<'_>, mut names: Vec<SnapshotName>) -> Result<Answer,
         .try_for_each(|name| super::refuse_space(name.as_str()))?;
     replay(context, &names)?;
     context.pool.snapshot(&names).map_err(failures::dataset)?;
-    Ok(Done::changed(format!("created {}", list_of(&names))))
+    let list = list_of(&names);
+    let message = match (request.recursive, left_out) {
+        (false, _) => format!("created {list}"),
+        (true, 0) => format!("created {} snapshot(s) at one moment: {list}", names.len()),
+        (true, _) => format!(
+            "created {} snapshot(s) at one moment: {list}; left out {left_out} volume(s) that replication fills or \
+             that are there for a rescue only",
+            names.len()
+        ),
+    };
+    let made = names.into_iter().map(String::from).collect();
+    Ok(Done::made(made, message))
+}
+
+fn those_named(context: &Context<'_>, names: &[NewSnapshot]) -> Result<Vec<SnapshotName>, Failure> {
+    let each = names.iter().map(|name| {
+        let of = Dataset::parse(name.of())?;
+        // One that cannot be looked at is told of when its snapshot is made.
+        let is_tree = match &of {
+            Dataset::Root(_) => true,
+            Dataset::Volume(_) => {
+                let found = context.pool.dataset(&of);
+                found.is_ok_and(|info| info.kind == DatasetKind::Filesystem)
+            }
+        };
+        match is_tree {
+            true => Err(not_a_volume(name.of())),
+            false => snapshot_of(name.of(), name.tag()),
+        }
+    });
+    each.collect()
+}
+
+fn not_a_volume(name: &str) -> Failure {
+    let message = format!("{name} is no volume");
+    Failure::usage(message).advise(
+        "--recursive (-r) takes a snapshot of every volume in it, all at one moment; in the API the member `recursive`",
+    )
+}
+
+/// A snapshot of every volume in what is named, and how many volumes get none. What only holds volumes has no contents
+/// to keep.
+fn all_in(
+    context: &Context<'_>,
+    wanted: &[NewSnapshot],
+) -> Result<(Vec<SnapshotName>, usize), Failure> {
+    let mut not_ours = rescue_clones::names(context)?;
+    not_ours.extend(replicate::copies(context)?);
+    let is_not_ours = |name: &str| not_ours.iter().any(|one| one.as_str() == name);
+    let (mut names, mut left_out) = (Vec::new(), BTreeSet::new());
+    for one in wanted {
+        let of = Dataset::parse(one.of())?;
+        let all = context.pool.datasets(&of, Snapshots::Skip);
+        let all = all.map_err(failures::dataset)?;
+        let volumes = all.into_iter().filter(|info| info.volume.is_some());
+        // What is named itself is meant.
+        let (out, meant): (Vec<DatasetInfo>, _) =
+            volumes.partition(|info| info.name != one.of() && is_not_ours(&info.name));
+        if meant.is_empty() {
+            let message = format!("there is no volume in {} to take a snapshot of", one.of());
+            return Err(Failure::not_found(message)
+                .advise(format!("`bulkhead volume list {}` shows all", one.pool())));
+        }
+        left_out.extend(out.into_iter().map(|info| info.name));
+        for info in meant {
+            names.push(snapshot_of(&info.name, one.tag())?);
+        }
+    }
+    Ok((names, left_out.len()))
+}
+
+fn snapshot_of(volume: &str, tag: &str) -> Result<SnapshotName, Failure> {
+    let name = format!("{volume}@{tag}");
+    name.parse().map_err(|error: units::NameError| {
+        let length = name.len();
+        match length > NAME_BYTES_MAX {
+            true => Failure::usage(format!(
+                "the snapshot of {volume} would have a name of {length} characters, and ZFS takes {NAME_BYTES_MAX}"
+            ))
+            .advise("nothing was made: choose a shorter name after the @"),
+            false => Failure::usage(error.to_string()),
+        }
+    })
 }
 
 /// After a crash a volume lacks what only its intent log holds until it is opened, and a

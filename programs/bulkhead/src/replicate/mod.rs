@@ -25,13 +25,30 @@ pub use documents::perform;
 pub use key::seal_key;
 pub use service::{Access, Service};
 
+use std::collections::BTreeSet;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use units::SnapshotName;
+use control::Failure;
+use units::{SnapshotName, VolumeName};
+
+use crate::operations::Context;
+use crate::operations::documents::Documents;
 
 /// Whether a snapshot is called as those are that replication makes, finds again and destroys.
 pub fn is_own(name: &SnapshotName) -> bool {
     name.tag().starts_with(sender::TAG_PREFIX)
+}
+
+/// The volumes that another pool's replication fills: after a snapshot of this side's own it could not go on.
+pub fn copies(context: &Context<'_>) -> Result<BTreeSet<VolumeName>, Failure> {
+    let mut filled = BTreeSet::new();
+    for replica in promote::replicas(context, &context.root())? {
+        // Others were received once, by hand, and are volumes like any.
+        if copies::newest_moment(context, &replica.name)?.is_some() {
+            filled.insert(replica.name);
+        }
+    }
+    Ok(filled)
 }
 
 /// Seconds since 1970, for what is kept in the pool.
