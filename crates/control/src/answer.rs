@@ -216,6 +216,53 @@ pub struct PoolStatus {
     /// What is damaged beyond repair, the first hundred places.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub damaged: Vec<DamageView>,
+    /// What the devices did; an answer of its own for whoever asks.
+    #[serde(skip)]
+    pub load: PoolLoad,
+}
+
+/// What a pool and its devices did since the pool was opened. All counts only grow: the difference between two looks is
+/// what happened in between.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct PoolLoad {
+    /// The process that has the pool open: where another one has, it counts anew.
+    pub pid: u32,
+    /// Nanoseconds for which it was counted, on a clock that only goes forward: compare two looks by it.
+    pub counted_ns: u64,
+    /// Whether all I/O waits for devices.
+    pub suspended: bool,
+    /// The pool as a whole; its members are the groups and devices.
+    pub whole: DeviceLoad,
+}
+
+/// What a pool, a group or a device did. Counts of a group and of the pool are the sums of their devices'.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct DeviceLoad {
+    /// As [`DeviceView::name`]; the pool's.
+    pub name: String,
+    /// Bytes in use; 0 of a device in a group.
+    pub allocated: u64,
+    /// Bytes in all; 0 of a device in a group.
+    pub size: u64,
+    /// Reads.
+    pub reads: u64,
+    /// Writes.
+    pub writes: u64,
+    /// Bytes read.
+    pub read_bytes: u64,
+    /// Bytes written.
+    pub written_bytes: u64,
+    /// How many reads took from 2^n nanoseconds to twice that on a device, by n; zeros at the end are left out.
+    pub read_waits: Vec<u64>,
+    /// The same of writes.
+    pub write_waits: Vec<u64>,
+    /// Requests that wait to be sent to devices at this moment.
+    pub pending: u64,
+    /// Requests that devices are at, at this moment.
+    pub active: u64,
+    /// Members of a group.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub members: Vec<DeviceLoad>,
 }
 
 /// When a pool is scrubbed.

@@ -25,8 +25,8 @@ pub use import::{ClaimedPool, Claims, ImportOptions, SafeToOwn};
 pub use labels::LabelState;
 pub use spec::{GroupKind, GroupRole, GroupSpec, PoolSpec, features};
 pub use status::{
-    DedupStatus, DeviceState, DeviceStatus, FeatureStatus, PoolHealth, PoolStatus, Role, ScanKind,
-    ScanState, ScanStatus, Suspension,
+    DedupStatus, DeviceState, DeviceStatus, FeatureStatus, Load, PoolHealth, PoolStatus, Role,
+    ScanKind, ScanState, ScanStatus, Suspension,
 };
 
 use crate::device::{self, Owner};

@@ -16,6 +16,8 @@ use crate::nvlist::{NvList, NvRef, NvValue};
 /// with the header by a test of `zpool-sys`.
 mod counter {
     pub(super) use zpool_sys::vdev_stat::*;
+    /// The first member: how long ago the counting began.
+    pub(super) const TIMESTAMP: usize = 0;
 }
 /// Places in the array that describes a scan (`pool_scan_stat_t`).
 mod scan_field {
@@ -123,6 +125,38 @@ pub struct DeviceStatus {
     /// Devices of the group.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub children: Vec<DeviceStatus>,
+}
+
+/// What a pool, a group or a device did since the pool was opened. The counts only grow; those of a group are the sums
+/// of its devices'.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Load {
+    /// As [`DeviceStatus::name`]; the pool's.
+    pub name: String,
+    /// Nanoseconds for which it was counted, on a clock that only goes forward.
+    pub counted_ns: u64,
+    /// Bytes in use (of a group).
+    pub allocated_bytes: u64,
+    /// Bytes in all (of a group).
+    pub size_bytes: u64,
+    /// Reads.
+    pub read_count: u64,
+    /// Writes.
+    pub write_count: u64,
+    /// Bytes read.
+    pub read_bytes: u64,
+    /// Bytes written.
+    pub write_bytes: u64,
+    /// How many reads took from 2^n ns to twice that on the device, by n.
+    pub read_waits: Vec<u64>,
+    /// The same of writes.
+    pub write_waits: Vec<u64>,
+    /// Requests that wait to be sent to devices now.
+    pub pending: u64,
+    /// Requests that devices are at now.
+    pub active: u64,
+    /// Devices of the group.
+    pub members: Vec<Load>,
 }
 
 /// What a scan looks for.
@@ -235,6 +269,8 @@ pub struct PoolStatus {
     pub scan: Option<ScanStatus>,
     /// Groups and devices, caches and spares last.
     pub devices: Vec<DeviceStatus>,
+    /// What they did since the pool was opened.
+    pub load: Load,
     /// Features that are enabled.
     pub features: Vec<FeatureStatus>,
     /// What somebody should do.
@@ -326,8 +362,10 @@ fn status_of(config: NvRef<'_>) -> PoolStatus {
     let lacking = config.numbers("lacking").into_iter();
     note_lacking(&mut devices, &lacking.map(|(_, guid)| guid).collect());
     let (size, allocated) = (get(counter::SPACE), get(counter::ALLOC));
+    let name = config.text("name").unwrap_or_default();
+    let load = tree.map(|tree| load_of_pool(tree, name.clone()));
     let mut status = PoolStatus {
-        name: config.text("name").unwrap_or_default(),
+        name,
         guid: config.u64("pool_guid").unwrap_or(0),
         state: with_groups(DeviceState::from_raw(get(counter::STATE)), &devices),
         suspended: config.u64("suspended_reason").and_then(suspension),
@@ -339,6 +377,7 @@ fn status_of(config: NvRef<'_>) -> PoolStatus {
         dedup: dedup_of(config.u64s("ddt_stats")),
         scan: tree.and_then(|tree| scan_of(tree.u64s("scan_stats"))),
         devices,
+        load: load.unwrap_or_default(),
         features: features_of(config),
         advice: Vec::new(),
     };
@@ -357,6 +396,71 @@ fn note_lacking(devices: &mut [DeviceStatus], lacking: &BTreeSet<u64>) {
             device.reason = Some(LACKS.into());
         }
         note_lacking(&mut device.children, lacking);
+    }
+}
+
+/// Names of what the library counts per kind of request that waits.
+const KINDS_OF_REQUESTS: [&str; 7] = [
+    "sync_r",
+    "sync_w",
+    "async_r",
+    "async_w",
+    "async_scrub",
+    "async_trim",
+    "rebuild",
+];
+
+/// What the pool of this tree did.
+fn load_of_pool(tree: NvRef<'_>, name: String) -> Load {
+    let groups = tree.lists("children").into_iter();
+    let groups = groups.filter(|group| !is_hole(group));
+    let caches = tree.lists("l2cache").into_iter();
+    let members = groups.chain(caches).map(load_of).collect();
+    load_with(tree, name, members)
+}
+
+fn load_of(vdev: NvRef<'_>) -> Load {
+    let kind = vdev.text("type").unwrap_or_default();
+    let name = vdev.text("path");
+    let members = vdev.lists("children").into_iter().map(load_of);
+    let members = members.collect();
+    load_with(
+        vdev,
+        name.unwrap_or_else(|| group_name(vdev, &kind)),
+        members,
+    )
+}
+
+fn load_with(vdev: NvRef<'_>, name: String, members: Vec<Load>) -> Load {
+    let counters = Counters(vdev.u64s("vdev_stats"));
+    let get = |index| counters.get(index);
+    let more = vdev.list("vdev_stats_ex");
+    let waits = |name: &str| {
+        let counts = more.map_or(&[][..], |more| more.u64s(name));
+        let used = counts.iter().rposition(|count| *count > 0);
+        counts[..used.map_or(0, |last| last + 1)].to_vec()
+    };
+    let queued = |state: &str, of: fn(&Load) -> u64| match members.is_empty() {
+        true => KINDS_OF_REQUESTS
+            .iter()
+            .filter_map(|kind| more?.u64(&format!("vdev_{kind}_{state}_queue")))
+            .sum(),
+        false => members.iter().map(of).sum(),
+    };
+    Load {
+        name,
+        counted_ns: get(counter::TIMESTAMP),
+        allocated_bytes: get(counter::ALLOC),
+        size_bytes: get(counter::SPACE),
+        read_count: get(counter::OPS + 1),
+        write_count: get(counter::OPS + 2),
+        read_bytes: get(counter::BYTES + 1),
+        write_bytes: get(counter::BYTES + 2),
+        read_waits: waits("vdev_disk_r_lat_histo"),
+        write_waits: waits("vdev_disk_w_lat_histo"),
+        pending: queued("pend", |member| member.pending),
+        active: queued("active", |member| member.active),
+        members,
     }
 }
 

@@ -36,7 +36,7 @@ use zpool::volume::Paused;
 pub use document_cache::DocumentCache;
 pub use failures::{dataset as dataset_failure, pool as pool_failure};
 pub use next_step::suspended_step;
-pub use pool::spec as pool_spec;
+pub use pool::{of_state as of_pool_state, spec as pool_spec};
 pub use rollback::ContentsSwapped;
 pub use snapshot::replay as replay_before_snapshot;
 pub use status::pool_status;

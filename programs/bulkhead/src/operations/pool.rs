@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use control::answer::{Done, Property};
+use control::answer::{Done, PoolStatus as PoolState, Property};
 use control::operations::pool::{
     DeviceGroup, GroupKind, GroupRole, PoolRequest, add::Add, attach::Attach, clear::Clear,
     create::PoolCreate, detach::Detach, events::Events, get::Get, offline::Offline, online::Online,
@@ -70,6 +70,15 @@ fn begin_anew(context: &Context<'_>, anew: Anew) -> Result<Answer, Failure> {
     )))
 }
 
+/// What answers `request` from the state of the pool: of a server that is what was seen last, so that it never waits for
+/// a device.
+pub fn of_state(request: &PoolRequest) -> Option<fn(PoolState) -> Answer> {
+    match request {
+        PoolRequest::Status => Some(|state| Answer::Pool(Box::new(state))),
+        _ => None,
+    }
+}
+
 /// Performs one request; the caller has performed those that end the pool.
 pub fn perform(
     context: &Context<'_>,
@@ -78,8 +87,10 @@ pub fn perform(
 ) -> Result<Answer, Failure> {
     let pool = context.pool;
     let name = pool.name();
+    if let Some(answer) = of_state(&request) {
+        return status::alone(context).map(answer);
+    }
     match request {
-        PoolRequest::Status => Ok(Answer::Pool(Box::new(status::alone(context)?))),
         PoolRequest::Export | PoolRequest::Close(_) | PoolRequest::Destroy(_) => Err(Failure::new(
             FailureKind::Failed,
             "only the owner of the pool can end it",
@@ -166,6 +177,7 @@ pub fn perform(
             Ok(Done::changed(format!("{device} leaves the pool")))
         }
         PoolRequest::Get(Get { names }) => get(context, &names),
+        PoolRequest::Status => unreachable!("answered from the pool's state"),
         PoolRequest::Set(Set { properties }) => {
             done(pool.set_properties(&pairs(&properties)))?;
             let names: Vec<&str> = properties.keys().map(String::as_str).collect();

@@ -341,6 +341,7 @@ mod tests {
             dedup: None,
             scan: None,
             devices: vec![group, spare],
+            load: zpool::pool::Load::default(),
             features: Vec::new(),
             advice: Vec::new(),
         }

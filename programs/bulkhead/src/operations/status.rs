@@ -2,13 +2,16 @@
 
 use std::collections::BTreeMap;
 
-use control::answer::{DamageView, DedupView, DeviceView, PoolSpace, PoolStatus, ScanView, Status};
+use control::answer::{
+    DamageView, DedupView, DeviceLoad, DeviceView, PoolLoad, PoolSpace, PoolStatus, ScanView,
+    Status,
+};
 use control::{Advice, Answer, Button, Failure, Severity};
 use units::{SnapshotName, VolumeName};
 use zpool::Pool;
 use zpool::dataset::{Damage, DatasetInfo, Snapshots};
 use zpool::pool::{
-    DedupStatus, DeviceState, DeviceStatus, Role, ScanKind, ScanState, ScanStatus, Suspension,
+    DedupStatus, DeviceState, DeviceStatus, Load, Role, ScanKind, ScanState, ScanStatus, Suspension,
 };
 
 use super::documents::Documents;
@@ -80,6 +83,12 @@ pub fn pool_status(context: &Context<'_>, space: Option<PoolSpace>) -> Result<Po
         scrub_schedule: scrub::schedule_view(context.pool),
         advice: Vec::new(),
         damaged,
+        load: PoolLoad {
+            pid: std::process::id(),
+            counted_ns: status.load.counted_ns,
+            suspended: status.suspended.is_some(),
+            whole: load(status.load),
+        },
     };
     view.advice = match status.suspended {
         Some(Suspension::OtherHost) => vec![Advice::new(
@@ -175,6 +184,23 @@ fn dedup(status: DedupStatus) -> DedupView {
     DedupView {
         percent: u64::try_from(percent).unwrap_or(u64::MAX),
         saved: referenced.saturating_sub(stored),
+    }
+}
+
+fn load(load_seen: Load) -> DeviceLoad {
+    DeviceLoad {
+        name: load_seen.name,
+        allocated: load_seen.allocated_bytes,
+        size: load_seen.size_bytes,
+        reads: load_seen.read_count,
+        writes: load_seen.write_count,
+        read_bytes: load_seen.read_bytes,
+        written_bytes: load_seen.write_bytes,
+        read_waits: load_seen.read_waits,
+        write_waits: load_seen.write_waits,
+        pending: load_seen.pending,
+        active: load_seen.active,
+        members: load_seen.members.into_iter().map(load).collect(),
     }
 }
 

@@ -316,9 +316,12 @@ impl Handler for Core {
             Request::Pool(PoolRequest::Events(Events { after })) => {
                 return Ok(self.watch.journal().list(*after));
             }
-            Request::Pool(PoolRequest::Status) => {
-                let (status, _) = self.pool_status()?;
-                return Ok(Answer::Pool(Box::new(status)));
+            Request::Pool(request) => {
+                if let Some(answer) = operations::of_pool_state(request) {
+                    let (mut state, _) = self.pool_status()?;
+                    state.load.suspended = state.suspended;
+                    return Ok(answer(state));
+                }
             }
             _ => {}
         }
