@@ -46,6 +46,7 @@ mod sockets;
 mod stream;
 mod table;
 mod validity;
+mod watch;
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -137,11 +138,11 @@ fn run(plan: Plan, common: &Common) -> Result<ExitCode, Failure> {
                 Failure::new(control::FailureKind::Failed, message)
             });
         }
-        Plan::Watch { pool, interval } => loop {
-            let status = control::Request::Status;
-            show_all(&pools::ask(common, &pool, status, &mut progress)?, common)?;
-            std::thread::sleep(interval);
-        },
+        Plan::Watch {
+            pool,
+            request,
+            again,
+        } => return watch::run(common, &pool, &request, again, &mut progress).map(done),
         Plan::Follow(pool) => {
             let mut line = |event: &Event| print(output::event_line(event, common.json).as_bytes());
             return patience::follow(common, &pool, &mut line, &mut progress);

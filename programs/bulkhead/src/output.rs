@@ -89,6 +89,11 @@ pub fn answers(answers: &[Answer], json: bool) -> String {
     texts.join("\n")
 }
 
+/// The same, of a look after one that was answered with `before`.
+pub fn answers_after(_before: &[Answer], now: &[Answer], json: bool) -> String {
+    answers(now, json)
+}
+
 /// Lists of one kind as one list, so that they are one table.
 fn joined(answers: &[Answer]) -> Vec<Answer> {
     let mut all: Vec<Answer> = Vec::new();

@@ -22,6 +22,7 @@ pub mod transfer;
 pub mod volume;
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use units::{IscsiName, PoolName};
 
@@ -103,6 +104,15 @@ pub enum Urgency {
     Long,
 }
 
+/// How a command asks again and again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Again {
+    /// Pause between two questions.
+    pub interval: Duration,
+    /// How many; none for as many as there are until it is interrupted.
+    pub count: Option<u64>,
+}
+
 /// How an operation is asked for on the command line, and over HTTP.
 pub trait Verb: Operation + Sized {
     /// What the command line takes: the operation itself where both are the same.
@@ -116,6 +126,11 @@ pub trait Verb: Operation + Sized {
     ///
     /// The arguments contradict each other, or a confirmation is missing.
     fn from_arguments(arguments: Self::Arguments) -> Result<(PoolSelector, Self), Failure>;
+
+    /// Whether the command goes on asking.
+    fn again(_: &Self::Arguments) -> Option<Again> {
+        None
+    }
 }
 
 /// An operation that has no command of its own: programs ask for it, or a command that is more than this one request.
@@ -198,6 +213,17 @@ macro_rules! noun {
         }
 
         impl $command {
+            /// Whether it goes on asking.
+            pub fn again(&self) -> Option<$crate::operations::Again> {
+                use $crate::operations::Verb;
+                match self {
+                    $(Self::$verb(arguments) => <$module::$verb>::again(arguments),)*
+                    $(Self::$bare(arguments) => <$bare_module::$bare>::again(arguments),)*
+                    $($(Self::$group(_) => None,)*)?
+                    $(Self::$noun(inner) => inner.again(),)*
+                }
+            }
+
             /// The pool that it is about, and the request.
             ///
             /// # Errors

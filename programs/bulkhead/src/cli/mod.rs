@@ -19,9 +19,9 @@ mod transfer;
 pub mod volume;
 
 use std::path::PathBuf;
-use std::time::Duration;
 
 use clap::{Parser, Subcommand};
+use control::operations::Again;
 pub use control::operations::PoolSelector;
 use control::operations::nbd::NbdCommand;
 use control::operations::pool::create::PoolCreate;
@@ -176,12 +176,14 @@ pub enum Plan {
         /// What.
         request: Request,
     },
-    /// Ask again and again, until interrupted.
+    /// Ask again and again, until interrupted or often enough.
     Watch {
         /// Which pool.
         pool: PoolSelector,
-        /// Pause between two questions.
-        interval: Duration,
+        /// What.
+        request: Request,
+        /// How often.
+        again: Again,
     },
     /// Ask a pool, again where its server ends meanwhile.
     Patiently(PoolName, PoolRequest),

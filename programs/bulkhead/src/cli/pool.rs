@@ -121,7 +121,18 @@ impl PoolCommand {
     /// What to do.
     pub fn plan(self) -> Result<Plan, Failure> {
         match self {
-            Self::Request(command) => Ok(patiently(command.request()?)),
+            Self::Request(command) => {
+                let again = command.again();
+                let (pool, request) = command.request()?;
+                Ok(match again {
+                    Some(again) => Plan::Watch {
+                        pool,
+                        request: Request::Pool(request),
+                        again,
+                    },
+                    None => patiently(pool, request),
+                })
+            }
             Self::Create(args) => args.plan(),
             Self::List => Ok(Plan::Discover),
             Self::Import(args) => Ok(args.plan()),
@@ -135,7 +146,7 @@ impl PoolCommand {
 }
 
 /// Asks again where the server ends meanwhile, if the request goes on where it was.
-fn patiently((pool, request): (PoolSelector, PoolRequest)) -> Plan {
+fn patiently(pool: PoolSelector, request: PoolRequest) -> Plan {
     match pool {
         PoolSelector::Pool(pool) if request.operation().may_be_asked_again() => {
             Plan::Patiently(pool, request)

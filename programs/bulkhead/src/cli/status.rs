@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use control::operations::Again;
 use control::operations::status::Arguments;
 use control::request::Request;
 
@@ -13,7 +14,11 @@ pub fn plan(arguments: Arguments) -> Plan {
     match arguments.watch {
         Some(seconds) => Plan::Watch {
             pool,
-            interval: Duration::from_secs(seconds),
+            request: Request::Status,
+            again: Again {
+                interval: Duration::from_secs(seconds),
+                count: None,
+            },
         },
         None => Plan::Ask {
             pool,

@@ -1,0 +1,138 @@
+//! Commands that ask again and again: until they are interrupted, which is their usual end and no failure, or often enough.
+
+use std::io::{ErrorKind, Write};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::Instant;
+
+use control::operations::Again;
+use control::{Answer, Failure, FailureKind, Request};
+use units::PoolName;
+
+use crate::apart::{LOOK_WAIT, Look};
+use crate::cli::{Common, PoolSelector};
+use crate::server::{Event, signals};
+use crate::{managed, output, pool_access, pools};
+
+/// Asks `request` as often as `again` says, and prints the answers.
+pub fn run(
+    common: &Common,
+    pool: &PoolSelector,
+    request: &Request,
+    again: Again,
+    progress: &mut dyn FnMut(&str),
+) -> Result<(), Failure> {
+    let interrupted = catch_signals()?;
+    let mut before: Vec<Answer> = Vec::new();
+    let (mut asked, mut next) = (0, Instant::now());
+    let mut was_served = false;
+    loop {
+        let answers = match ask(common, pool, request, &mut was_served, progress) {
+            Ok(answers) => answers,
+            // A process that looked for this one was interrupted with it.
+            Err(_) if interrupted.try_recv().is_ok() => return Ok(()),
+            // Who was told something already learns that a server starts again.
+            Err(failure) if !before.is_empty() && may_pass(&failure) => {
+                progress(&format!("no answer: {}", failure.message));
+                Vec::new()
+            }
+            Err(failure) => return Err(failure),
+        };
+        if !answers.is_empty() {
+            let text = output::answers_after(&before, &answers, common.json);
+            if !is_read(&text)? {
+                return Ok(());
+            }
+            before = answers;
+        }
+        asked += 1;
+        if again.count.is_some_and(|count| asked >= count) {
+            return Ok(());
+        }
+        next = (next + again.interval).max(Instant::now());
+        let pause = next.saturating_duration_since(Instant::now());
+        match interrupted.recv_timeout(pause) {
+            Err(RecvTimeoutError::Timeout) => {}
+            Ok(_) | Err(RecvTimeoutError::Disconnected) => return Ok(()),
+        }
+    }
+}
+
+fn catch_signals() -> Result<Receiver<Event>, Failure> {
+    let failed = |error: std::io::Error| {
+        Failure::new(FailureKind::Failed, format!("wait for signals: {error}"))
+    };
+    let (sender, events) = channel();
+    signals::block().map_err(failed)?;
+    signals::forward(sender).map_err(failed)?;
+    Ok(events)
+}
+
+fn ask(
+    common: &Common,
+    pool: &PoolSelector,
+    request: &Request,
+    was_served: &mut bool,
+    progress: &mut dyn FnMut(&str),
+) -> Result<Vec<Answer>, Failure> {
+    match serving(common, pool)? {
+        Serving::Somebody => *was_served = true,
+        // A look would open the pool, and hold up the server that comes back.
+        Serving::Nobody(pool) if *was_served => return Err(pool_access::no_server(&pool)),
+        Serving::Nobody(pool) => {
+            let look = Look::begin(common, &pool, request)?;
+            return Ok(vec![look.answer(Instant::now() + LOOK_WAIT)?]);
+        }
+        Serving::Unclear => {}
+    }
+    let asked = pools::ask(common, pool, request.clone(), progress)?;
+    match asked.failure {
+        None => Ok(asked.answers),
+        // As with one question: a script must not take a part for the whole.
+        Some(failure) if common.json || asked.answers.is_empty() => Err(failure),
+        Some(failure) => {
+            progress(&failure.message);
+            Ok(asked.answers)
+        }
+    }
+}
+
+/// Who has what is asked about.
+enum Serving {
+    /// A server.
+    Somebody,
+    /// Nobody has this pool: a process opens a pool once, so each look at it needs its own.
+    Nobody(PoolName),
+    /// There are several pools, or none, or the cluster has it: who asks without a name sees to that.
+    Unclear,
+}
+
+fn serving(common: &Common, pool: &PoolSelector) -> Result<Serving, Failure> {
+    let Ok(pool) = pool_access::named(common, pool) else {
+        return Ok(Serving::Unclear);
+    };
+    Ok(match pool_access::is_served(common, &pool)? {
+        true => Serving::Somebody,
+        false if managed::disks(&pool).is_some() && !common.maintenance => Serving::Unclear,
+        false => Serving::Nobody(pool),
+    })
+}
+
+fn may_pass(failure: &Failure) -> bool {
+    matches!(
+        failure.kind,
+        FailureKind::Unreachable | FailureKind::Unavailable | FailureKind::Busy
+    )
+}
+
+/// Prints, and says whether somebody still reads.
+fn is_read(text: &str) -> Result<bool, Failure> {
+    let mut out = std::io::stdout();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(false),
+        Err(error) => {
+            let message = format!("print the answer: {error}");
+            Err(Failure::new(FailureKind::Failed, message))
+        }
+    }
+}
