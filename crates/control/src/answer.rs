@@ -26,6 +26,8 @@ pub enum Answer {
     Status(Box<Status>),
     /// A pool in detail.
     Pool(Box<PoolStatus>),
+    /// What the devices of a pool did.
+    Load(Box<PoolLoad>),
     /// Pools that were found.
     Pools(Vec<PoolSummary>),
     /// Volumes of a pool.

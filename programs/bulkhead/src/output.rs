@@ -1,6 +1,7 @@
 //! Answers as people read them, or as one JSON document.
 
 mod keys;
+mod load;
 mod progress;
 mod transfer;
 
@@ -8,8 +9,8 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use control::answer::{
-    ChapView, DeviceView, DiscoveryView, Event, NbdView, PoolStatus, PoolSummary, Property,
-    ProtocolView, RolledBack, ServerStatus, SnapshotView, Status, TargetView, VolumeView,
+    ChapView, DeviceView, DiscoveryView, Event, NbdView, PoolLoad, PoolStatus, PoolSummary,
+    Property, ProtocolView, RolledBack, ServerStatus, SnapshotView, Status, TargetView, VolumeView,
 };
 use control::rescue::RescueView;
 use control::{Answer, Failure};
@@ -36,6 +37,7 @@ pub fn answer(answer: &Answer, json: bool) -> String {
         Answer::Done(done) => format!("{}\n", done.message),
         Answer::Status(found) => status(found),
         Answer::Pool(pool) => pool_status(pool),
+        Answer::Load(load) => load::table(None, load),
         Answer::Pools(pools) => pool_list(pools),
         Answer::Volumes(volumes) => volume_list(volumes),
         Answer::Replacement(view) => daily::replacement(view),
@@ -89,9 +91,26 @@ pub fn answers(answers: &[Answer], json: bool) -> String {
     texts.join("\n")
 }
 
-/// The same, of a look after one that was answered with `before`.
-pub fn answers_after(_before: &[Answer], now: &[Answer], json: bool) -> String {
-    answers(now, json)
+/// The same, of a look after one that was answered with `before`: of what is counted, people see what came since.
+pub fn answers_after(before: &[Answer], now: &[Answer], json: bool) -> String {
+    let loads = now.iter().map(|answer| match answer {
+        Answer::Load(load) if !json => Some(load),
+        _ => None,
+    });
+    let Some(loads) = loads.collect::<Option<Vec<_>>>() else {
+        return answers(now, json);
+    };
+    let before = |load: &PoolLoad| {
+        before.iter().find_map(|answer| match answer {
+            Answer::Load(old) if old.whole.name == load.whole.name => Some(&**old),
+            _ => None,
+        })
+    };
+    let tables = loads
+        .into_iter()
+        .map(|load| load::table(before(load), load));
+    // A blank line stands between two looks, too.
+    tables.map(|table| table + "\n").collect()
 }
 
 /// Lists of one kind as one list, so that they are one table.

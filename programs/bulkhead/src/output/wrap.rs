@@ -9,7 +9,7 @@ const COLUMNS_MIN: usize = 40;
 const MARGIN: usize = 10;
 
 /// Columns of the terminal that is printed to. Where there is none, `grep` finds whole sentences.
-fn columns() -> usize {
+pub fn columns() -> usize {
     match rustix::termios::tcgetwinsize(std::io::stdout()) {
         Err(_) => usize::MAX,
         Ok(size) if size.ws_col == 0 => COLUMNS_DEFAULT,
