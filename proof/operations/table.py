@@ -162,6 +162,12 @@ def _take_leg_back(world: World) -> None:
     _blank_spare(world)
 
 
+def _forget_moment(world: World) -> None:
+    """Destroys the snapshots `s` of all volumes, whichever there are."""
+    names = [one["name"] for one in world.look("snapshot", "list", POOL)]
+    world.ask("snapshot", "destroy", *(name for name in names if name.endswith("@s")), YES)
+
+
 def _see_schedule_at_work(world: World) -> None:
     """Whatever was interrupted, there are soon as many snapshots as the rule keeps, and no more."""
 
@@ -187,6 +193,11 @@ OPERATIONS: tuple[Operation, ...] = (
         "snapshot create",
         ("snapshot", "create", f"{V}@s", f"{W}@s", f"{E}@s"),
         after=(("snapshot", "destroy", f"{V}@s", f"{W}@s", f"{E}@s", YES),),
+    ),
+    Operation(
+        "snapshot create recursive",
+        ("snapshot", "create", "--recursive", f"{POOL}@s"),
+        after=(_forget_moment,),
     ),
     Operation(
         "snapshot destroy",
