@@ -20,6 +20,7 @@ LOOKS: dict[str, Words] = {
     "nbd list": ("nbd", "list"),
     "pool events": ("pool", "events", POOL),
     "pool get": ("pool", "get", POOL, "size"),
+    "pool iostat": ("pool", "iostat", POOL),
     "pool list": ("pool", "list"),
     "pool status": ("pool", "status", POOL),
     "portal list": ("portal", "list", POOL),

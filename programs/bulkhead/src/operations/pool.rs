@@ -75,6 +75,7 @@ fn begin_anew(context: &Context<'_>, anew: Anew) -> Result<Answer, Failure> {
 pub fn of_state(request: &PoolRequest) -> Option<fn(PoolState) -> Answer> {
     match request {
         PoolRequest::Status => Some(|state| Answer::Pool(Box::new(state))),
+        PoolRequest::Iostat => Some(|state| Answer::Load(Box::new(state.load))),
         _ => None,
     }
 }
@@ -177,7 +178,7 @@ pub fn perform(
             Ok(Done::changed(format!("{device} leaves the pool")))
         }
         PoolRequest::Get(Get { names }) => get(context, &names),
-        PoolRequest::Status => unreachable!("answered from the pool's state"),
+        PoolRequest::Status | PoolRequest::Iostat => unreachable!("answered from the pool's state"),
         PoolRequest::Set(Set { properties }) => {
             done(pool.set_properties(&pairs(&properties)))?;
             let names: Vec<&str> = properties.keys().map(String::as_str).collect();

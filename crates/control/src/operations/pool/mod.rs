@@ -31,7 +31,7 @@ noun! {
         get::Get,
         set::Set,
     }
-    bare { status::Status }
+    bare { status::Status, iostat::Iostat }
     nouns {}
     wire_only { events::Events, scrub::Scrub, scrub_schedule::ScrubSchedule }
     bare_wire_only { export::Export }

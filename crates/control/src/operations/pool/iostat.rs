@@ -1,0 +1,86 @@
+//! `pool iostat`
+
+use std::time::Duration;
+
+use clap::Args;
+use units::PoolName;
+
+use crate::answer::PoolLoad;
+use crate::operations::{
+    Again, Operation, PoolSelector, Route, Turn, Urgency, Verb, WhichPool, schema_of,
+};
+use crate::{Effect, Failure};
+
+/// What the devices did: counters, of which two looks tell what happened in between.
+#[derive(Clone, Copy, Debug)]
+pub struct Iostat;
+
+impl Operation for Iostat {
+    fn effect(&self, _: &PoolName) -> Effect {
+        Effect::Look
+    }
+
+    fn turn(&self) -> Turn {
+        Turn::Looks
+    }
+
+    fn covers_all_pools(&self) -> bool {
+        true
+    }
+
+    fn urgency(&self) -> Option<Urgency> {
+        Some(Urgency::Brief)
+    }
+}
+
+/// Pause between two looks where only their number is given.
+const INTERVAL_DEFAULT: Duration = Duration::from_secs(1);
+
+const EXAMPLES: &str = "Examples:
+  bulkhead pool iostat tank
+  bulkhead pool iostat tank --interval 1 --count 2
+  bulkhead pool iostat --json
+
+The first table is about the time since the pool was opened, each later one about the time since the one before.
+OPS are reads and writes per second, BW bytes per second. WAIT is how long the devices took on average, P99 what 99
+of 100 stayed below; both are shown where the terminal is wide enough. QUEUE is what waits and what is under way now.
+With --json the counters themselves are printed, all of them since the pool was opened.";
+
+/// Show what each device does: operations, bytes, waiting times
+#[derive(Debug, Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Arguments {
+    #[command(flatten)]
+    pool: WhichPool,
+    /// Show it again every so many seconds, until interrupted
+    #[arg(long, short, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=3600))]
+    interval: Option<u64>,
+    /// Show it so many times; every second if no interval is given
+    #[arg(long, short, value_name = "TIMES", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    count: Option<u64>,
+}
+
+impl Verb for Iostat {
+    type Arguments = Arguments;
+    const ROUTES: &'static [Route] = &[Route::get(
+        "/pools/{pool}/iostat",
+        "What the devices of the pool did, in counters",
+        schema_of::<PoolLoad>,
+    )];
+
+    fn from_arguments(arguments: Arguments) -> Result<(PoolSelector, Self), Failure> {
+        Ok((arguments.pool.into(), Self))
+    }
+
+    fn again(arguments: &Arguments) -> Option<Again> {
+        let Arguments {
+            pool: _,
+            interval,
+            count,
+        } = arguments;
+        (interval.is_some() || count.is_some()).then(|| Again {
+            interval: interval.map_or(INTERVAL_DEFAULT, Duration::from_secs),
+            count: *count,
+        })
+    }
+}
