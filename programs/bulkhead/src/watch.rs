@@ -5,13 +5,14 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Instant;
 
 use control::operations::Again;
+use control::operations::PoolSelector;
 use control::{Answer, Failure, FailureKind, Request};
 use units::PoolName;
 
 use crate::apart::{LOOK_WAIT, Look};
-use crate::cli::{Common, PoolSelector};
+use crate::common::Common;
 use crate::server::{Event, signals};
-use crate::{managed, output, pool_access, pools};
+use crate::{managed, output, pool_access, pools, sockets};
 
 /// Asks `request` as often as `again` says, and prints the answers.
 pub fn run(
@@ -110,7 +111,7 @@ fn serving(common: &Common, pool: &PoolSelector) -> Result<Serving, Failure> {
     let Ok(pool) = pool_access::named(common, pool) else {
         return Ok(Serving::Unclear);
     };
-    Ok(match pool_access::is_served(common, &pool)? {
+    Ok(match sockets::is_served(common, &pool)? {
         true => Serving::Somebody,
         false if managed::disks(&pool).is_some() && !common.maintenance => Serving::Unclear,
         false => Serving::Nobody(pool),
