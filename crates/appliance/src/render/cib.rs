@@ -19,8 +19,8 @@ const SCORE_HOME: i32 = 100;
 const SCORE_STEP: i32 = 10;
 /// More than any preference: nothing moves back by itself.
 const STICKINESS: i32 = 1_000;
-/// Failures on one head, as Pacemaker counts them, after which a pool tries another, and how long they count. It counts
-/// what the watch reports twice, as the last operation and as the last failure, and a monitor that finds the same once
+/// Failures on one head, as Pacemaker counts them, after which a pool tries another, and how long they count. It can
+/// count what the watch reports twice, as the last operation and as the last failure, and a monitor that finds the same once
 /// more. So one failure counts for three at most, and must not move the pool.
 const FAILURES_MAX: u32 = 6;
 const FAILURES_FORGOTTEN_S: u32 = 600;
