@@ -221,13 +221,7 @@ fn show_all(asked: &pools::Asked, common: &Common) -> Result<(), Failure> {
 
 /// Prints; a reader that went away (`| head`) is no failure.
 fn print(text: &[u8]) -> Result<(), Failure> {
-    match std::io::stdout().write_all(text) {
-        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
-            let message = format!("print the answer: {error}");
-            Err(Failure::new(control::FailureKind::Failed, message))
-        }
-        _ => Ok(()),
-    }
+    output::print(text).map(drop)
 }
 
 /// Shows progress on the standard error, unless a script listens. Whoever does not read it does not stop the work, for

@@ -617,6 +617,20 @@ fn nbd_list(exports: &[NbdView]) -> String {
     table.render()
 }
 
+/// Prints, and says whether somebody still reads.
+pub fn print(text: &[u8]) -> Result<bool, Failure> {
+    use std::io::{ErrorKind, Write};
+    let mut out = std::io::stdout();
+    match out.write_all(text).and_then(|()| out.flush()) {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(false),
+        Err(error) => {
+            let message = format!("print the answer: {error}");
+            Err(Failure::new(control::FailureKind::Failed, message))
+        }
+    }
+}
+
 /// One event, on one line.
 pub fn event_line(event: &Event, json: bool) -> String {
     if json {

@@ -319,7 +319,7 @@ fn open_and_perform(
             if access == Access::Change {
                 operations::rescue_clones::clean_up(&context, &BTreeSet::new());
             }
-            if operations::key::opens_volumes(&request) {
+            if request.operation().opens_volumes() {
                 operations::key::load_what_is_kept(&context);
             }
             let answer = match request {

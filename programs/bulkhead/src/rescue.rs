@@ -4,7 +4,7 @@
 
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Command, Stdio};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
 use control::operations::volume::rescue::begin::Begin;
@@ -55,7 +55,7 @@ fn begin(
     print: &mut dyn FnMut(&str) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
     let pool = &volume.pool();
-    let signals = catch_signals()?;
+    let signals = signals::catch()?;
     let own_server = match sockets::is_served(common, pool)? {
         true => None,
         false if args.background => return Err(pool_access::no_server(pool)),
@@ -97,16 +97,6 @@ fn begin(
         true => Ok(()),
         false => print(&format!("{message}\n")),
     }
-}
-
-fn catch_signals() -> Result<Receiver<Event>, Failure> {
-    let failed = |error: std::io::Error| {
-        Failure::new(FailureKind::Failed, format!("wait for signals: {error}"))
-    };
-    let (sender, events) = channel();
-    signals::block().map_err(failed)?;
-    signals::forward(sender).map_err(failed)?;
-    Ok(events)
 }
 
 fn take_lease(file: &std::path::Path) -> Result<PoolLock, Failure> {

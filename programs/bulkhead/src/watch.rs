@@ -1,7 +1,6 @@
 //! Commands that ask again and again: until they are interrupted, which is their usual end and no failure, or often enough.
 
-use std::io::{ErrorKind, Write};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::mpsc::RecvTimeoutError;
 use std::time::Instant;
 
 use control::operations::Again;
@@ -11,7 +10,7 @@ use units::PoolName;
 
 use crate::apart::{LOOK_WAIT, Look};
 use crate::common::Common;
-use crate::server::{Event, signals};
+use crate::server::signals;
 use crate::{managed, output, pool_access, pools, sockets};
 
 /// Asks `request` as often as `again` says, and prints the answers.
@@ -22,7 +21,7 @@ pub fn run(
     again: Again,
     progress: &mut dyn FnMut(&str),
 ) -> Result<(), Failure> {
-    let interrupted = catch_signals()?;
+    let interrupted = signals::catch()?;
     let mut before: Vec<Answer> = Vec::new();
     let (mut asked, mut next) = (0, Instant::now());
     let mut was_served = false;
@@ -40,7 +39,7 @@ pub fn run(
         };
         if !answers.is_empty() {
             let text = output::answers_after(&before, &answers, common.json);
-            if !is_read(&text)? {
+            if !output::print(text.as_bytes())? {
                 return Ok(());
             }
             before = answers;
@@ -56,16 +55,6 @@ pub fn run(
             Ok(_) | Err(RecvTimeoutError::Disconnected) => return Ok(()),
         }
     }
-}
-
-fn catch_signals() -> Result<Receiver<Event>, Failure> {
-    let failed = |error: std::io::Error| {
-        Failure::new(FailureKind::Failed, format!("wait for signals: {error}"))
-    };
-    let (sender, events) = channel();
-    signals::block().map_err(failed)?;
-    signals::forward(sender).map_err(failed)?;
-    Ok(events)
 }
 
 fn ask(
@@ -123,17 +112,4 @@ fn may_pass(failure: &Failure) -> bool {
         failure.kind,
         FailureKind::Unreachable | FailureKind::Unavailable | FailureKind::Busy
     )
-}
-
-/// Prints, and says whether somebody still reads.
-fn is_read(text: &str) -> Result<bool, Failure> {
-    let mut out = std::io::stdout();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Ok(()) => Ok(true),
-        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(false),
-        Err(error) => {
-            let message = format!("print the answer: {error}");
-            Err(Failure::new(FailureKind::Failed, message))
-        }
-    }
 }

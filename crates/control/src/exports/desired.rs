@@ -213,15 +213,6 @@ impl DesiredState {
             target.units.insert(map.lun, unit);
         }
     }
-
-    /// Names of all volumes that are exported at all.
-    pub fn volumes(&self) -> std::collections::BTreeSet<&VolumeName> {
-        let units = self.targets.values().flat_map(|t| t.units.values());
-        units
-            .map(|unit| &unit.volume)
-            .chain(self.nbd.values().map(|export| &export.volume))
-            .collect()
-    }
 }
 
 fn identity_of(facts: &VolumeFacts) -> Result<Identity, String> {
@@ -342,6 +333,14 @@ fn steps<'a, K: Ord, V: PartialEq>(
 mod tests {
     use super::*;
 
+    fn volumes(desired: &DesiredState) -> std::collections::BTreeSet<&VolumeName> {
+        let units = desired.targets.values().flat_map(|t| t.units.values());
+        units
+            .map(|unit| &unit.volume)
+            .chain(desired.nbd.values().map(|export| &export.volume))
+            .collect()
+    }
+
     const TARGET: &str = "iqn.2026-01.org.example:a";
 
     fn facts(name: &str, export: &str) -> VolumeFacts {
@@ -391,7 +390,7 @@ mod tests {
                 nbd("tank/d", "x"),
             ],
         );
-        assert_eq!(desired.volumes().len(), 2);
+        assert_eq!(volumes(&desired).len(), 2);
         let subjects: Vec<_> = problems.iter().map(|p| p.subject.as_str()).collect();
         assert_eq!(subjects, ["tank/a", "tank/d"]);
     }

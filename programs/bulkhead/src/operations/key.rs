@@ -8,7 +8,6 @@ use control::key::{
     encode_commands,
 };
 use control::operations::key::KeyRequest;
-use control::request::Request;
 use control::{Answer, Failure, FailureKind};
 use units::VolumeName;
 use zpool::dataset::DatasetErrorKind;
@@ -252,11 +251,6 @@ pub fn load_missing(
         }
     }
     Ok((loaded, left))
-}
-
-/// Whether a request opens volumes, or makes some below an encrypted parent.
-pub fn opens_volumes(request: &Request) -> bool {
-    request.operation().opens_volumes()
 }
 
 /// Loads every key that is kept somewhere, for a command that has the pool for a moment. What is

@@ -1,8 +1,9 @@
 //! Signals as events: blocked in every thread, waited for in one.
 
 use std::io;
-use std::sync::mpsc::Sender;
+use std::sync::mpsc::{Receiver, Sender, channel};
 
+use control::{Failure, FailureKind};
 use nix::sys::signal::{SigSet, Signal};
 
 use super::Event;
@@ -44,6 +45,16 @@ pub fn forward(events: Sender<Event>) -> io::Result<()> {
             }
         })?;
     Ok(())
+}
+
+/// Blocks the signals, and turns them into events, for a command that ends in its own way.
+pub fn catch() -> Result<Receiver<Event>, Failure> {
+    let failed =
+        |error: io::Error| Failure::new(FailureKind::Failed, format!("wait for signals: {error}"));
+    let (sender, events) = channel();
+    block().map_err(failed)?;
+    forward(sender).map_err(failed)?;
+    Ok(events)
 }
 
 /// Starts the thread that takes the end of the standard input for a request to stop.
