@@ -32,7 +32,10 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("certificates", &[]),
     ("appliance", &["units"]),
     ("takeover", &["units"]),
-    ("api", &["units", "certificates", "control", "takeover"]),
+    (
+        "api",
+        &["units", "certificates", "control", "appliance", "takeover"],
+    ),
     ("cluster", &["units", "appliance", "takeover"]),
     ("lab", &["units", "certificates", "appliance", "cluster"]),
     (

@@ -32,6 +32,7 @@ const OTHERS: &str = "others";
 
 /// One line.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "AuditEntry")]
 pub struct Entry {
     /// When, in milliseconds since 1970; of several the last one.
     pub at_ms: u64,

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
+use appliance::Appliance;
 use control::answer::{Answer, PoolSummary};
 use control::key::KeyView;
 use control::operations::pool::create::PoolCreate;
@@ -16,7 +17,7 @@ use takeover::timeline::Told;
 use units::{HeadName, PoolName};
 
 use crate::peer_keys::MissingKey;
-use crate::view::{DiskView, HeadView, LinkView, Sensor};
+use crate::view::{ApplianceFile, DiskView, DrillView, HeadView, LinkView, Said, Sensor};
 
 /// Tells how far something is.
 pub type Progress<'a> = &'a mut dyn FnMut(&str);
@@ -120,6 +121,7 @@ pub struct ApplianceInput {
     pub text: Option<String>,
     /// The same as JSON.
     #[serde(default)]
+    #[schemars(with = "Option<Appliance>")]
     pub appliance: Option<Value>,
     /// Also ask the other heads, by ssh.
     #[serde(default)]
@@ -191,19 +193,19 @@ pub trait Backend: Send + Sync + 'static {
     fn surroundings(&self) -> Surroundings;
     /// What the logs of this head tell of takeovers of a pool, by this head or another.
     fn takeover_steps(&self, pool: &str) -> Vec<Told>;
-    /// The appliance file: where it is, its text, and what it says.
-    fn appliance(&self, with_secrets: bool) -> Result<Value, Failure>;
+    /// The appliance file.
+    fn appliance(&self, with_secrets: bool) -> Result<ApplianceFile, Failure>;
     /// Checks, plans or applies an appliance file.
     fn appliance_do(
         &self,
         verb: ApplianceVerb,
         input: &ApplianceInput,
         progress: Progress<'_>,
-    ) -> Result<Value, Failure>;
+    ) -> Result<Said<Value>, Failure>;
     /// The JSON schema of the file.
     fn appliance_schema(&self) -> Value;
     /// The drills that there are.
-    fn drills(&self) -> Value;
+    fn drills(&self) -> Vec<DrillView>;
     /// Runs drills until done or `cancel` is set.
     fn drill(
         &self,

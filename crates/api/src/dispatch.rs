@@ -21,6 +21,7 @@ use crate::audit::{self, Entry};
 use crate::caller::{self, By, Caller, Link};
 use crate::role::{confirmation, role_of, verb};
 use crate::routes::{Input, ROUTES, Reply, Route, Source, Work};
+use crate::view::Refusal;
 
 /// How much of the name that a login was tried with is written down.
 const LOGIN_CHARS_MAX: usize = 64;
@@ -307,7 +308,7 @@ pub(crate) fn log_in_first(api: &Api) -> Response {
         false => "POST /api/v1/login begins a session; a token goes into `Authorization: Bearer`",
     };
     let failure = Failure::new(FailureKind::Denied, "log in first").advise(advice);
-    let document = json!({"failure": failure, "no_users": no_users});
+    let document = Refusal { failure, no_users };
     let mut response = (StatusCode::UNAUTHORIZED, axum::Json(document)).into_response();
     let scheme = HeaderValue::from_static("Bearer");
     response
@@ -646,7 +647,12 @@ pub(crate) const fn status_of(kind: FailureKind) -> StatusCode {
 /// A failure as an answer.
 pub(crate) fn failure_response(failure: &Failure, status: Option<StatusCode>) -> Response {
     let status = status.unwrap_or_else(|| status_of(failure.kind));
-    (status, axum::Json(json!({"failure": failure}))).into_response()
+    let failure = failure.clone();
+    let document = Refusal {
+        failure,
+        no_users: false,
+    };
+    (status, axum::Json(document)).into_response()
 }
 
 #[cfg(test)]

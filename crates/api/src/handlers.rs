@@ -41,6 +41,7 @@ pub struct Login {
 
 /// A session as a page sees it.
 #[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Session")]
 pub struct SessionView {
     /// The user.
     pub user: String,
@@ -375,7 +376,8 @@ pub(crate) fn appliance_apply(api: &Api, call: &Call) -> Result<Reply, Failure> 
         who: call.caller()?.user.clone(),
     };
     let work = move |progress: &mut dyn FnMut(&str), _: &_| {
-        backend.appliance_do(ApplianceVerb::Apply, &input, progress)
+        let applied = backend.appliance_do(ApplianceVerb::Apply, &input, progress)?;
+        Ok(json!(applied))
     };
     Reply::of(api.operations.start(wanted, Box::new(work))?)
 }

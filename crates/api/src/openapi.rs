@@ -2,11 +2,12 @@
 //! requests to pools need no second description: what a path takes is cut out of the schema of
 //! [`Request`].
 
-use control::{Failure, Request};
+use control::Request;
 use schemars::generate::{SchemaGenerator, SchemaSettings};
 use serde_json::{Map, Value, json};
 
 use crate::role::Role;
+use crate::view::{Refusal, Streamed};
 use control::operations::schema_of as of;
 
 use crate::routes::{Input, ROUTES, Route, Source, Work};
@@ -23,7 +24,7 @@ pub fn document() -> Value {
         })
         .into_generator();
     // Named before any path needs them.
-    let failure = of::<Failure>(&mut generator).to_value();
+    let refusal = of::<Refusal>(&mut generator).to_value();
     let _ = of::<Request>(&mut generator);
     let mut paths: Map<String, Value> = Map::new();
     for route in ROUTES.iter() {
@@ -46,11 +47,7 @@ pub fn document() -> Value {
             "schemas": generator.take_definitions(true),
             "responses": {"failure": {
                 "description": "It failed: why, and what to do.",
-                "content": {"application/json": {"schema": {
-                    "type": "object",
-                    "required": ["failure"],
-                    "properties": {"failure": failure},
-                }}},
+                "content": {"application/json": {"schema": refusal}},
             }},
             "securitySchemes": {
                 "session": {"type": "apiKey", "in": "cookie", "name": crate::caller::COOKIE},
@@ -116,8 +113,8 @@ fn operation_id(route: &Route) -> String {
 fn success(route: &Route, generator: &mut SchemaGenerator) -> Value {
     if matches!(route.work, Work::Stream) {
         return json!({
-            "description": "Events named overview, metrics, event and operation.",
-            "content": {"text/event-stream": {"schema": {"type": "string"}}},
+            "description": "Events: of each, its name and its data.",
+            "content": {"text/event-stream": {"schema": of::<Streamed>(generator).to_value()}},
         });
     }
     if route.status == 204 {
@@ -272,6 +269,18 @@ mod tests {
         assert_eq!(schema["required"], json!(["volume"]));
         assert!(schema["properties"]["lun"].is_object());
         assert!(schema["properties"]["name"].is_null());
+    }
+
+    /// Where two types have one name, the second gets a number behind it.
+    #[test]
+    fn no_two_schemas_have_the_same_name() {
+        let document = document();
+        let schemas = document["components"]["schemas"].as_object();
+        let names = schemas.expect("schemas").keys();
+        let numbered: Vec<_> = names
+            .filter(|name| name.ends_with(char::is_numeric))
+            .collect();
+        assert_eq!(numbered, [""; 0]);
     }
 
     #[test]

@@ -4,6 +4,7 @@
 
 use std::sync::LazyLock;
 
+use appliance::CheckReport;
 use control::answer::Done;
 use control::operations::target::Who;
 use control::operations::{Least, Method, schema_of as of};
@@ -23,7 +24,9 @@ use crate::backend::{ApplianceInput, DrillInput};
 use crate::dispatch::Call;
 use crate::handlers as h;
 use crate::role::Role;
-use crate::view::{DiskView, Operation, Overview, PoolFound};
+use crate::view::{
+    ApplianceFile, DiskView, DrillView, Operation, Overview, Planned, PoolFound, Said,
+};
 
 /// One resource and one thing to do with it.
 pub struct Route {
@@ -268,12 +271,12 @@ fn others() -> Vec<Route> {
     head("GET", "/operations/{operation}", "One operation", Nothing, of::<Operation>, LOOK, h::operation),
     head("DELETE", "/operations/{operation}", "Ask a drill to end early", Nothing, nothing, WORK, h::cancel).answering(204),
     // The appliance.
-    head("GET", "/appliance", "The appliance file", Nothing, of::<Value>, LOOK, h::appliance),
+    head("GET", "/appliance", "The appliance file", Nothing, of::<ApplianceFile>, LOOK, h::appliance),
     head("GET", "/appliance/schema", "The JSON schema of the appliance file", Nothing, of::<Value>, LOOK, h::appliance_schema),
-    head("POST", "/appliance/check", "Find mistakes in an appliance file", Type(of::<ApplianceInput>), of::<Value>, WORK, h::appliance_check).taking(APPLIANCE_BYTES_MAX),
-    head("POST", "/appliance/plan", "The difference between an appliance file and the heads", Type(of::<ApplianceInput>), of::<Value>, ALL, h::appliance_plan).taking(APPLIANCE_BYTES_MAX),
+    head("POST", "/appliance/check", "Find mistakes in an appliance file", Type(of::<ApplianceInput>), of::<Said<CheckReport>>, WORK, h::appliance_check).taking(APPLIANCE_BYTES_MAX),
+    head("POST", "/appliance/plan", "The difference between an appliance file and the heads", Type(of::<ApplianceInput>), of::<Planned>, ALL, h::appliance_plan).taking(APPLIANCE_BYTES_MAX),
     head("POST", "/appliance/apply", "Make the heads what an appliance file says", Type(of::<ApplianceInput>), of::<Operation>, ALL, h::appliance_apply).answering(202).taking(APPLIANCE_BYTES_MAX),
-    head("GET", "/drills", "The drills that there are", Nothing, of::<Value>, LOOK, h::drills),
+    head("GET", "/drills", "The drills that there are", Nothing, of::<Vec<DrillView>>, LOOK, h::drills),
     head("POST", "/drills", "Run drills in a lab on this head", Type(of::<DrillInput>), of::<Operation>, WORK, h::drill).answering(202),
     // Pools.
     head("GET", "/pools", "Pools that are served or can be found", Nothing, of::<Vec<PoolFound>>, LOOK, h::pools),

@@ -23,7 +23,7 @@ use crate::backend::{
     PeerLosses, Progress, Surroundings,
 };
 use crate::caller::{CSRF_HEADER, Link};
-use crate::view::{DiskView, Sensor};
+use crate::view::{ApplianceFile, DiskView, DrillView, Said, Sensor};
 use crate::{Api, MissingKey, Peers, Role};
 
 pub(crate) const PASSWORD: &str = "three short words";
@@ -102,22 +102,26 @@ impl Backend for Machine {
     fn takeover_steps(&self, _: &str) -> Vec<Told> {
         Vec::new()
     }
-    fn appliance(&self, _: bool) -> Result<Value, Failure> {
-        Ok(json!({}))
+    fn appliance(&self, _: bool) -> Result<ApplianceFile, Failure> {
+        Ok(ApplianceFile::default())
     }
     fn appliance_do(
         &self,
         _: ApplianceVerb,
         _: &ApplianceInput,
         _: Progress<'_>,
-    ) -> Result<Value, Failure> {
-        Ok(json!({}))
+    ) -> Result<Said<Value>, Failure> {
+        Ok(Said {
+            document: json!({}),
+            toml: String::new(),
+            exit_code: 0,
+        })
     }
     fn appliance_schema(&self) -> Value {
         json!({})
     }
-    fn drills(&self) -> Value {
-        json!([])
+    fn drills(&self) -> Vec<DrillView> {
+        Vec::new()
     }
     fn drill(&self, _: &DrillInput, _: &AtomicBool, _: Progress<'_>) -> Result<Value, Failure> {
         Ok(json!({}))

@@ -1,7 +1,12 @@
 //! What the API shows beside the answers of pool servers: everything at a glance, what takes long,
 //! what is measured each second.
 
-use control::answer::{Event, PoolStatus, PoolSummary, VolumeActivity};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use appliance::plan::Change;
+use appliance::{Appliance, CheckReport, Plan};
+use control::answer::{Answer, Event, PoolStatus, PoolSummary, VolumeActivity};
 use control::{Advice, Failure};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -160,9 +165,188 @@ pub struct Operation {
     /// What it said, the newest line last.
     pub progress: Vec<String>,
     /// What came of it.
+    #[schemars(with = "Option<Outcome>")]
     pub result: Option<Value>,
     /// Why it failed.
     pub failure: Option<Failure>,
+}
+
+/// The appliance file of this head.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
+pub struct ApplianceFile {
+    /// Where it is.
+    pub path: PathBuf,
+    /// Its text (TOML).
+    pub text: String,
+    /// What it says, if it can be read.
+    pub appliance: Option<Appliance>,
+}
+
+/// What the command says of an appliance file, with what was given to it.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[schemars(rename = "Appliance{T}")]
+pub struct Said<T> {
+    /// What it says.
+    #[serde(flatten)]
+    pub document: T,
+    /// The file (TOML).
+    pub toml: String,
+    /// How the command ended.
+    pub exit_code: i32,
+}
+
+/// What a plan comes to: errors in the file leave none.
+#[derive(JsonSchema)]
+#[serde(untagged)]
+#[allow(dead_code, reason = "a schema")]
+pub enum Planned {
+    /// What is to be done.
+    Plan(Said<Plan>),
+    /// What is wrong.
+    Errors(Said<CheckReport>),
+}
+
+/// What comes of an operation.
+#[derive(JsonSchema)]
+#[serde(untagged)]
+#[allow(dead_code, reason = "a schema")]
+pub enum Outcome {
+    /// Of a move or a request.
+    Answered(Answer),
+    /// Of a drill.
+    Drilled(DrillsReport),
+    /// Of an appliance file that was applied.
+    Applied(Said<Applied>),
+}
+
+/// What was done to make the heads what an appliance file says.
+#[derive(JsonSchema)]
+#[allow(dead_code, reason = "a schema")]
+pub struct Applied {
+    /// Whether anything was not as the file says.
+    pub changed: bool,
+    /// What was.
+    pub changes: Vec<Change>,
+}
+
+/// A drill that can be run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct DrillView {
+    /// Its name.
+    pub name: String,
+    /// What is done.
+    pub about: String,
+    /// What must come of it.
+    pub expectation: DrillExpectation,
+}
+
+/// What must come of a drill.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct DrillExpectation {
+    /// Which promise counts.
+    pub kind: DrillKind,
+    /// Where the pool is afterwards: `elsewhere`, `same` or `anywhere`.
+    pub place: String,
+    /// Whether a head is powered off: `required`, `forbidden` or `allowed`.
+    pub fencing: String,
+    /// How it is noticed, such as `cluster` or `monitor`.
+    pub notice: String,
+    /// What the fault itself adds to every pause, in milliseconds.
+    pub added_ms: u32,
+}
+
+/// What a drill's fault does to the appliance.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum DrillKind {
+    /// A head or a server is gone from one moment to the next.
+    Crash,
+    /// It stands still, or nobody hears it.
+    CutOff,
+    /// A pool is moved on purpose.
+    Move,
+    /// Redundancy hides it: the pool stays where it is.
+    Hidden,
+    /// Nothing is promised but that it comes back, and that nothing is lost.
+    Unbounded,
+}
+
+/// What came of drills; the report has more.
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+pub struct DrillsReport {
+    /// Each.
+    pub drills: Vec<DrillReport>,
+}
+
+/// All rounds of one drill, judged; the report has more.
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+pub struct DrillReport {
+    /// Its name.
+    pub drill: String,
+    /// Why it was not run.
+    pub skipped: Option<String>,
+    /// The bounds on its pauses.
+    pub bounds: Option<DrillBounds>,
+    /// The middle of the pauses, in seconds.
+    pub median_s: Option<f64>,
+    /// The longest, in seconds.
+    pub worst_s: Option<f64>,
+    /// The middle of each step's time after the fault, in seconds.
+    pub steps_s: BTreeMap<String, f64>,
+    /// How the median broke its promise.
+    pub broken: Option<Value>,
+    /// The rounds.
+    pub rounds: Vec<DrillRound>,
+}
+
+/// Bounds on the pause that a client sees, in seconds.
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+pub struct DrillBounds {
+    /// Of the median of all rounds.
+    pub median_s: f64,
+    /// Of each.
+    pub worst_s: f64,
+}
+
+/// What came of a fault; the report has more.
+#[derive(Clone, Debug, PartialEq, Deserialize, JsonSchema)]
+pub struct DrillRound {
+    /// Errors that an application saw.
+    pub errors: Vec<String>,
+    /// Acknowledged writes that are not there, or contents that nobody wrote.
+    pub violations: Vec<String>,
+    /// Moments at which the pool was open in two processes.
+    pub double_imports: Vec<String>,
+    /// What was not as promised.
+    pub broken: Vec<Value>,
+}
+
+/// A change as it is streamed: the name of the event, and its data.
+#[derive(Serialize, JsonSchema)]
+#[serde(tag = "event", content = "data", rename_all = "snake_case")]
+#[allow(dead_code, reason = "a schema")]
+pub enum Streamed {
+    /// Everything, when something of it has changed.
+    Overview(Overview),
+    /// What volumes do, each second.
+    Metrics(Metrics),
+    /// Something that happened to a pool.
+    Event(PoolEvent),
+    /// An operation has begun, says something, or has ended.
+    Operation(Operation),
+}
+
+/// A refusal.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct Refusal {
+    /// Why, and what to do.
+    pub failure: Failure,
+    /// Whether nobody can log in, since there is no user.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    #[schemars(default)]
+    pub no_users: bool,
 }
 
 /// What volumes do, measured over about a second.

@@ -22,7 +22,7 @@ mod subnet;
 mod timeouts;
 pub mod xml;
 
-pub use check::{Code, Finding, Place, Severity, check};
+pub use check::{CheckReport, Code, Finding, HeadAsked, Place, Severity, check};
 pub use facts::Facts;
 pub use file::{
     Appliance, Bmc, Claims, Clients, Fencing, Head, Link, NbdTls, Network, Outlet, Pdu, Pool,

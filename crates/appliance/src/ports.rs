@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::file::Pool;
@@ -13,7 +14,7 @@ pub const ISCSI_PORT: u16 = 3260;
 pub const NBD_PORT: u16 = 10809;
 
 /// Where the server of a pool listens, as options of `bulkhead pool-server` and `bulkhead portal` say it.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Portals {
     /// Portals of iSCSI: `ADDRESS:PORT,GROUP`.
     pub iscsi: BTreeSet<String>,

@@ -19,6 +19,7 @@ use std::str::FromStr;
     schemars::JsonSchema,
 )]
 #[serde(try_from = "String", into = "String")]
+#[schemars(rename = "Subnet")]
 pub struct Network {
     address: IpAddr,
     prefix_bits: u8,

@@ -9,7 +9,9 @@ use std::process::ExitCode;
 
 use appliance::facts::HeadFacts;
 use appliance::plan::DesiredState;
-use appliance::{Appliance, Facts, Finding, Layout, Parsed, Plan, Severity, reference};
+use appliance::{
+    Appliance, CheckReport, Facts, Finding, HeadAsked, Layout, Parsed, Plan, Severity, reference,
+};
 use cluster::Depth;
 use cluster::machine::{Local, Machine, Machines, Ssh};
 use control::failure::chain;
@@ -222,21 +224,29 @@ fn document(value: &serde_json::Value) -> String {
 
 fn report(path: &Path, findings: &[Finding], answers: &Answers, json: bool) -> String {
     if json {
-        let heads: BTreeMap<&str, _> = answers
+        let heads = answers
             .iter()
             .map(|(name, asked)| {
-                let head = match asked {
-                    Asked::Yes(facts) => json!({"asked": true, "unknown": unknown(facts)}),
-                    Asked::No(why) => json!({"asked": false, "why": why}),
+                let (why, unknown) = match asked {
+                    Asked::Yes(facts) => (None, Some(unknown(facts))),
+                    Asked::No(why) => (Some(why.clone()), None),
                 };
-                (name.as_str(), head)
+                let asked = unknown.is_some();
+                (
+                    name.clone(),
+                    HeadAsked {
+                        asked,
+                        why,
+                        unknown,
+                    },
+                )
             })
             .collect();
-        return document(&json!({
-            "file": path.display().to_string(),
-            "worst": appliance::check::worst(findings),
-            "findings": findings,
-            "heads": heads,
+        return document(&json!(CheckReport {
+            file: path.to_owned(),
+            worst: appliance::check::worst(findings),
+            findings: findings.to_vec(),
+            heads,
         }));
     }
     let mut text = String::new();

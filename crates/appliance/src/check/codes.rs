@@ -1,10 +1,12 @@
 //! Every kind of mistake, with its weight and the experience behind it.
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// How much a finding matters.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
+#[schemars(rename = "FindingSeverity")]
 pub enum Severity {
     /// Worth knowing.
     Hint,

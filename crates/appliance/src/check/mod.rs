@@ -15,9 +15,13 @@ mod services;
 mod tests;
 mod times;
 
+use std::collections::BTreeMap;
 use std::fmt;
+use std::path::PathBuf;
 
+use schemars::JsonSchema;
 use serde::Serialize;
+use units::HeadName;
 
 pub use codes::{Code, Severity};
 
@@ -27,7 +31,7 @@ use crate::key::{Key, SourceMap};
 use crate::parse::Parsed;
 
 /// Where a finding points.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Place {
     /// The key, such as `heads.left.fencing.delay_s`; empty for the file as a whole.
     pub key: String,
@@ -36,9 +40,10 @@ pub struct Place {
 }
 
 /// One mistake.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Finding {
     /// Its kind.
+    #[schemars(with = "String")]
     pub code: Code,
     /// How much it matters.
     pub severity: Severity,
@@ -74,6 +79,33 @@ impl fmt::Display for Finding {
             self.what, self.why, self.mend
         )
     }
+}
+
+/// What a check of a file comes to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct CheckReport {
+    /// The file.
+    pub file: PathBuf,
+    /// How much the worst finding matters.
+    pub worst: Option<Severity>,
+    /// The mistakes.
+    pub findings: Vec<Finding>,
+    /// What was learnt of each head.
+    #[schemars(with = "BTreeMap<String, HeadAsked>")]
+    pub heads: BTreeMap<HeadName, HeadAsked>,
+}
+
+/// Whether a head was asked.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct HeadAsked {
+    /// Whether it answered.
+    pub asked: bool,
+    /// Why it was not asked, or did not answer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
+    /// What it did not tell, in words.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unknown: Option<Vec<&'static str>>,
 }
 
 /// What the single checks read and where they put their findings.

@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::render::Cib;
@@ -33,7 +34,7 @@ const SCHEMA: &str = "pacemaker-3.0";
 const FEATURE_SET: &str = "3.16.1";
 
 /// What happens to one thing that Pacemaker knows.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case", tag = "change")]
 pub enum CibChange {
     /// It is new.
@@ -56,7 +57,7 @@ pub enum CibChange {
 }
 
 /// One value before and after; none where there is no such value.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ValueChange {
     /// Its name.
     pub name: String,

@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use schemars::JsonSchema;
 use serde::Serialize;
 use similar::{ChangeTag, TextDiff};
 use units::{HeadName, PoolName};
@@ -141,7 +142,7 @@ pub struct HeadActual {
 pub struct Fingerprint(pub String);
 
 /// Where the secret of the cluster comes from.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum AuthkeySource {
     /// None has one: make it.
@@ -151,7 +152,7 @@ pub enum AuthkeySource {
 }
 
 /// One thing to do.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case", tag = "action")]
 pub enum Change {
     /// Write a file.
@@ -232,7 +233,7 @@ pub enum Change {
 }
 
 /// Why nothing can be done as long as the cluster runs.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Obstacle {
     /// What is in the way.
     pub what: String,
@@ -241,7 +242,7 @@ pub struct Obstacle {
 }
 
 /// Everything to do, in order. With obstacles there is nothing to do but to remove them.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Plan {
     /// What is in the way.
     pub obstacles: Vec<Obstacle>,

@@ -69,6 +69,7 @@ pub struct IscsiMap {
 /// A volume's NBD export.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(rename = "NbdExportDocument")]
 pub struct NbdExport {
     /// Export name.
     pub name: String,

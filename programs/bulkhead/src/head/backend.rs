@@ -13,7 +13,7 @@ use api::backend::{
     ApplianceInput, ApplianceVerb, DrillInput, HostLosses, InterfaceCounters, Listener, PeerLosses,
     Progress, Surroundings,
 };
-use api::view::{DiskView, Sensor};
+use api::view::{DiskView, DrillView, Said, Sensor};
 use cluster::machine::{Local, Machine as _};
 use cluster::process::Invocation;
 use control::answer::{Done, PoolSummary};
@@ -317,14 +317,18 @@ impl Backend for Machine {
         }
     }
 
-    fn appliance(&self, with_secrets: bool) -> Result<Value, Failure> {
+    fn appliance(&self, with_secrets: bool) -> Result<api::view::ApplianceFile, Failure> {
         let mut text = crate::appliance_file::read(&self.args.file)?;
         let mut parsed = appliance::parse(&text).ok().map(|parsed| parsed.appliance);
         if !with_secrets {
             text = appliance::secret::hide_text(&text);
             parsed.iter_mut().for_each(appliance::secret::hide);
         }
-        Ok(json!({"path": self.args.file, "text": text, "appliance": parsed}))
+        Ok(api::view::ApplianceFile {
+            path: self.args.file.clone(),
+            text,
+            appliance: parsed,
+        })
     }
 
     fn appliance_do(
@@ -332,7 +336,7 @@ impl Backend for Machine {
         verb: ApplianceVerb,
         input: &ApplianceInput,
         progress: Progress<'_>,
-    ) -> Result<Value, Failure> {
+    ) -> Result<Said<Value>, Failure> {
         let text = text_of(input)?;
         let failed = |error: std::io::Error| {
             Failure::new(
@@ -360,28 +364,31 @@ impl Backend for Machine {
             words.push("--progress");
         }
         let ran = self.run_own(&words, APPLIANCE_LIMIT, None, progress)?;
-        let mut document = ran.document()?;
+        let document = ran.document()?;
         if document.get("failure").is_some() {
             return Err(ran.failure());
         }
-        document["toml"] = json!(text);
-        document["exit_code"] = json!(ran.code);
         if verb == ApplianceVerb::Apply && ran.code != 0 {
             let message = "the file was not applied: it has errors, or something is in the way";
             return Err(
                 Failure::new(FailureKind::Failed, message).advise("check it, and look at the plan")
             );
         }
-        Ok(document)
+        Ok(Said {
+            document,
+            toml: text,
+            exit_code: ran.code,
+        })
     }
 
     fn appliance_schema(&self) -> Value {
         serde_json::from_str(&appliance::reference::schema_text()).unwrap_or_default()
     }
 
-    fn drills(&self) -> Value {
+    fn drills(&self) -> Vec<DrillView> {
         let about = |drill: &drills::Drill| json!({"name": drill, "about": drill.about(), "expectation": drill.expectation()});
-        drills::Drill::ALL.iter().map(about).collect()
+        let all = drills::Drill::ALL.iter().map(about).collect();
+        serde_json::from_value(all).expect("the view has the same members")
     }
 
     fn drill(
@@ -465,6 +472,25 @@ impl Backend for Machine {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn drills_and_their_reports_are_what_the_api_describes() {
+        let mut round = drills::Round::new("move", 1, "left".parse().expect("a name"));
+        round.pauses_s.insert("iscsi".to_owned(), 9e9);
+        for drill in drills::Drill::ALL {
+            let view =
+                json!({"name": drill, "about": drill.about(), "expectation": drill.expectation()});
+            serde_json::from_value::<DrillView>(view).expect("a view");
+            let promise = drills::Promise::Published;
+            let round = drills::JudgedRound::new(round.clone(), &drill.expectation(), promise);
+            let reports = [
+                drills::DrillReport::new(*drill, promise, vec![round]),
+                drills::DrillReport::skipped(*drill, promise, "no lab"),
+            ];
+            let report = json!({"drills": reports});
+            serde_json::from_value::<api::view::DrillsReport>(report).expect("a report");
+        }
+    }
 
     #[test]
     fn json_becomes_toml_without_its_nulls() {
