@@ -1,6 +1,6 @@
 // Asks the head. Every failure becomes an `ApiError` that carries the server's own sentences.
 
-import type { Failure, Session } from "./types";
+import type { Failure, Refusal, Session } from "./types";
 
 /** A head that is taken over or restarted answers again within this time, or is given up. */
 const REQUEST_TIMEOUT_MS = 60_000;
@@ -33,15 +33,10 @@ export function whenLoggedOut(callback: () => void): void {
   onLoggedOut = callback;
 }
 
-interface FailureBody {
-  failure?: Failure;
-  no_users?: boolean;
-}
-
 async function failureOf(response: Response): Promise<ApiError> {
-  let body: FailureBody = {};
+  let body: Partial<Refusal> = {};
   try {
-    body = (await response.json()) as FailureBody;
+    body = (await response.json()) as Refusal;
   } catch {
     // Not JSON: something between us and the head answered.
   }

@@ -1,7 +1,7 @@
 // Dialogs that put a disk into a pool.
 
 import { useState } from "preact/hooks";
-import type { DeviceView, Disk, Done } from "../api/types";
+import type { DeviceView, DiskView, Done } from "../api/types";
 import { mistake, post } from "../api/client";
 import { confirmed, poolPath } from "../api/paths";
 import { FormDialog } from "../parts/dialog";
@@ -18,7 +18,7 @@ interface Props {
 }
 
 function useFreeDisks(): { paths: string[]; text: string } {
-  const disks = useLoaded<Disk[]>("/disks");
+  const disks = useLoaded<DiskView[]>("/disks");
   const free = (disks.data ?? []).filter((disk) => !disk.used_by);
   const text = free.length === 0
     ? "This head sees no unused disk; a path can be typed."

@@ -1,7 +1,7 @@
 // Faults made on purpose, in a lab on this machine, and what clients saw of them.
 
 import { useState } from "preact/hooks";
-import type { Drill, DrillReport, Operation } from "../api/types";
+import type { DrillKind, DrillReport, DrillsReport, DrillView, Operation } from "../api/types";
 import { post, remove } from "../api/client";
 import { Button, Card, Page, Table } from "../parts/basics";
 import { FormDialog } from "../parts/dialog";
@@ -13,7 +13,7 @@ import { operations } from "../state/live";
 import { useLoaded } from "../state/loaded";
 import { complain } from "../state/notices";
 
-const EXPECTED: Record<Drill["expectation"]["kind"], string> = {
+const EXPECTED: Record<DrillKind, string> = {
   crash: "clients pause for a moment, none sees an error",
   "cut-off": "clients pause for some moments, none sees an error",
   move: "clients hardly notice",
@@ -22,8 +22,8 @@ const EXPECTED: Record<Drill["expectation"]["kind"], string> = {
 };
 
 export function DrillsPage() {
-  const drills = useLoaded<Drill[]>("/drills");
-  const [asked, setAsked] = useState<Drill | null>(null);
+  const drills = useLoaded<DrillView[]>("/drills");
+  const [asked, setAsked] = useState<DrillView | null>(null);
   const runs = operations.value.filter((operation) => operation.kind === "drill");
   return (
     <Page title="Drills">
@@ -35,7 +35,7 @@ export function DrillsPage() {
       <div class="grid">
         {runs.slice(0, 5).map((run) => <Run key={run.id} run={run} />)}
         <Card title="Faults to try" wide>
-          <Table<Drill>
+          <Table<DrillView>
             caption="Drills"
             rows={drills.data ?? []}
             keyOf={(drill) => drill.name}
@@ -62,7 +62,7 @@ export function DrillsPage() {
   );
 }
 
-function RunDrill({ drill, onClose }: { drill: Drill; onClose: () => void }) {
+function RunDrill({ drill, onClose }: { drill: DrillView; onClose: () => void }) {
   const [rounds, setRounds] = useState("1");
   const [profile, setProfile] = useState("fast");
   return (
@@ -109,9 +109,8 @@ function Run({ run }: { run: Operation }) {
 }
 
 /** The report of a drill that has ended, if it is one. */
-function reportOf(run: Operation): { drills: DrillReport[] } | null {
-  const result = run.result as { drills?: unknown } | null | undefined;
-  return Array.isArray(result?.drills) ? { drills: result.drills as DrillReport[] } : null;
+function reportOf(run: Operation): DrillsReport | null {
+  return run.result && "drills" in run.result ? run.result : null;
 }
 
 const seconds = (value: number | null | undefined): string =>

@@ -1,6 +1,6 @@
 // Everything at a glance: what needs somebody, who serves what, how full, how fast.
 
-import type { Alert, HeadState, LinkState, Overview, PoolState, PoolStatus } from "../api/types";
+import type { Alert, HeadView, LinkView, Overview, PoolOverview, PoolStatus } from "../api/types";
 import { AdviceLine } from "../parts/advice";
 import { Card, Page } from "../parts/basics";
 import { Chart } from "../parts/chart";
@@ -114,7 +114,7 @@ function Appliance({ now }: { now: Overview }) {
   );
 }
 
-function Head({ head, pools: all }: { head: HeadState; pools: PoolState[] }) {
+function Head({ head, pools: all }: { head: HeadView; pools: PoolOverview[] }) {
   const pools = all.filter((pool) => pool.served_by === head.name);
   const away = all.filter((pool) => pool.home === head.name && pool.served_by !== head.name);
   return (
@@ -136,7 +136,7 @@ function Head({ head, pools: all }: { head: HeadState; pools: PoolState[] }) {
   );
 }
 
-function PoolChips({ pools }: { pools: PoolState[] }) {
+function PoolChips({ pools }: { pools: PoolOverview[] }) {
   return (
     <ul class="chips">
       {pools.map((pool) => (
@@ -155,7 +155,7 @@ function PoolChips({ pools }: { pools: PoolState[] }) {
   );
 }
 
-function Links({ links }: { links: LinkState[] }) {
+function Links({ links }: { links: LinkView[] }) {
   if (links.length === 0) return null;
   return (
     <div class="links">
@@ -176,7 +176,7 @@ function Links({ links }: { links: LinkState[] }) {
   );
 }
 
-function PoolCard({ pool }: { pool: PoolState }) {
+function PoolCard({ pool }: { pool: PoolOverview }) {
   const status = pool.pool;
   if (!status) return null;
   return (

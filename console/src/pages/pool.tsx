@@ -1,7 +1,7 @@
 // One pool: its devices, what to do about them, its volumes and events.
 
 import { useState } from "preact/hooks";
-import type { Advice, DamageView, DeviceView, Done, Operation, PoolState, PoolStatus } from "../api/types";
+import type { Advice, DamageView, DeviceView, Done, Operation, PoolOverview, PoolStatus } from "../api/types";
 import { post, remove } from "../api/client";
 import { confirmed, poolPath } from "../api/paths";
 import { AdviceLine } from "../parts/advice";
@@ -123,7 +123,7 @@ function AdviceList({ pool, problems }: { pool: PoolStatus; problems: string[] }
   );
 }
 
-function Summary({ state }: { state: PoolState }) {
+function Summary({ state }: { state: PoolOverview }) {
   const pool = state.pool;
   return (
     <Card title="Summary">
@@ -225,7 +225,7 @@ function DiskButtons({ pool, device, group, ask }: DiskButtonsProps) {
   );
 }
 
-function Dialogs({ state, asked, onClose }: { state: PoolState; asked: Asked; onClose: () => void }) {
+function Dialogs({ state, asked, onClose }: { state: PoolOverview; asked: Asked; onClose: () => void }) {
   const path = poolPath(state.name);
   const [inUse, setInUse] = useState(false);
   const users = <InUseBy count={state.session_count} checked={inUse} onValue={setInUse} />;
@@ -276,7 +276,7 @@ function Dialogs({ state, asked, onClose }: { state: PoolState; asked: Asked; on
   }
 }
 
-function MovePool({ state, onClose }: { state: PoolState; onClose: () => void }) {
+function MovePool({ state, onClose }: { state: PoolOverview; onClose: () => void }) {
   const others = state.heads.filter((head) => head !== state.served_by);
   const [to, setTo] = useState(others[0] ?? "");
   const [withoutKeys, setWithoutKeys] = useState(false);

@@ -1,7 +1,7 @@
 // All pools, and a new one.
 
 import { useState } from "preact/hooks";
-import type { Disk, Done, PoolState, PoolSummary } from "../api/types";
+import type { DiskView, Done, PoolFound, PoolOverview } from "../api/types";
 import { mistake, post } from "../api/client";
 import { confirmed } from "../api/paths";
 import { Button, Card, Page, Table } from "../parts/basics";
@@ -20,7 +20,7 @@ import { lost, Overwrite } from "./overwrite";
 export function PoolsPage() {
   const [creating, setCreating] = useState(false);
   const pools = overview.value?.pools ?? [];
-  const found = useLoaded<PoolSummary[]>("/pools");
+  const found = useLoaded<PoolFound[]>("/pools");
   const others = (found.data ?? []).filter((pool) => !pools.some((known) => known.name === pool.name));
   return (
     <Page
@@ -28,7 +28,7 @@ export function PoolsPage() {
       actions={<Button kind="primary" icon="plus" needs="admin" onClick={() => setCreating(true)}>Create a pool</Button>}
     >
       <Card title="Pools of this appliance" wide>
-        <Table<PoolState>
+        <Table<PoolOverview>
           caption="Pools of this appliance"
           rows={pools}
           keyOf={(pool) => pool.name}
@@ -48,13 +48,13 @@ export function PoolsPage() {
   );
 }
 
-function Space({ pool }: { pool: PoolState }) {
+function Space({ pool }: { pool: PoolOverview }) {
   const status = pool.pool;
   if (!status) return <>–</>;
   return <SpaceMeter label={`Space of ${pool.name} in use`} pool={status} />;
 }
 
-function Found({ pools, reload }: { pools: PoolSummary[]; reload: () => Promise<void> }) {
+function Found({ pools, reload }: { pools: PoolFound[]; reload: () => Promise<void> }) {
   const serve = async (name: string): Promise<void> => {
     try {
       tell((await post<Done>(`/pools/${encodeURIComponent(name)}/serve`)).message);
@@ -65,7 +65,7 @@ function Found({ pools, reload }: { pools: PoolSummary[]; reload: () => Promise<
   };
   return (
     <Card title="Found on disks, not served" wide>
-      <Table<PoolSummary>
+      <Table<PoolFound>
         caption="Pools that were found on disks"
         rows={pools}
         keyOf={(pool) => pool.guid}
@@ -82,7 +82,7 @@ function Found({ pools, reload }: { pools: PoolSummary[]; reload: () => Promise<
 }
 
 function CreatePool({ onClose }: { onClose: () => void }) {
-  const disks = useLoaded<Disk[]>("/disks");
+  const disks = useLoaded<DiskView[]>("/disks");
   const [name, setName] = useState("tank");
   const [layout, setLayout] = useState<Layout>("mirror");
   const [chosen, setChosen] = useState<string[]>([]);

@@ -1,7 +1,7 @@
 // Volumes that are copied to another appliance, how far behind they are, and what comes in from others.
 
 import { useState } from "preact/hooks";
-import type { CopyView, Done, ReplicatedView, ReplicationPeer, ReplicationView } from "../api/types";
+import type { CopyView, Done, Peer, ReplicatedView, ReplicationView } from "../api/types";
 import { mistake, post, type ApiError } from "../api/client";
 import { poolPath } from "../api/paths";
 import { Button, Card, Page, Table } from "../parts/basics";
@@ -21,7 +21,7 @@ type Asked =
   | { kind: "set" | "accept" }
   | { kind: "promote"; dataset: string }
   | { kind: "remove"; of: ReplicatedView }
-  | { kind: "revoke"; peer: ReplicationPeer };
+  | { kind: "revoke"; peer: Peer };
 
 const path = (pool: string, verb = ""): string => `${poolPath(pool)}/replication${verb === "" ? "" : `/${verb}`}`;
 
@@ -78,7 +78,7 @@ function OfPool({ pool }: { pool: string }) {
           <h3>Has come in</h3>
           <Copies pool={pool} rows={now.copies ?? []} ask={setAsked} />
           <h3>May come in</h3>
-          <Table<ReplicationPeer>
+          <Table<Peer>
             caption={`Pools that may replicate into ${pool}`}
             rows={now.peers}
             keyOf={(peer) => `${peer.fingerprint} ${peer.below}`}

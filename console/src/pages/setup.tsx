@@ -3,7 +3,7 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { ApiError } from "../api/client";
 import { post } from "../api/client";
-import type { ApplianceDocument, ApplianceFile, CheckReport, Change, Disk, Finding, Operation, Plan } from "../api/types";
+import type { Appliance, ApplianceCheckReport, ApplianceFile, AppliancePlan, Change, DiskView, Finding, Operation } from "../api/types";
 import { Button, Card, Page } from "../parts/basics";
 import { FormDialog } from "../parts/dialog";
 import { plural } from "../parts/format";
@@ -24,7 +24,7 @@ import { HeadsAsked, WayToHeads } from "./setup/ways";
 const CHECK_AFTER_MS = 500;
 
 interface Checked {
-  report: CheckReport | null;
+  report: ApplianceCheckReport | null;
   refusal: ApiError | null;
   isChecking: boolean;
 }
@@ -35,7 +35,7 @@ interface Checking extends Checked {
 }
 
 /** Has the document checked by the head whenever it changed. */
-function useCheck(document: ApplianceDocument | null): Checking {
+function useCheck(document: Appliance | null): Checking {
   const [checked, setChecked] = useState<Checked>({ report: null, refusal: null, isChecking: false });
   const latest = useRef(0);
   const timer = useRef(0);
@@ -47,7 +47,7 @@ function useCheck(document: ApplianceDocument | null): Checking {
     const mine = latest.current;
     setChecked((before) => ({ ...before, isChecking: true }));
     try {
-      const report = await post<CheckReport>("/appliance/check", { appliance: cleaned(document), reach_heads });
+      const report = await post<ApplianceCheckReport>("/appliance/check", { appliance: cleaned(document), reach_heads });
       if (mine === latest.current) setChecked({ report, refusal: null, isChecking: false });
     } catch (error) {
       if (mine === latest.current) setChecked({ report: null, refusal: error as ApiError, isChecking: false });
@@ -64,8 +64,8 @@ function useCheck(document: ApplianceDocument | null): Checking {
 
 export function SetupPage() {
   const file = useLoaded<ApplianceFile>("/appliance");
-  const disks = useLoaded<Disk[]>("/disks");
-  const [draft, setDraft] = useState<ApplianceDocument | null>(null);
+  const disks = useLoaded<DiskView[]>("/disks");
+  const [draft, setDraft] = useState<Appliance | null>(null);
   const document = draft ?? file.data?.appliance ?? null;
   const isNew = file.data !== null && !file.data.appliance || file.error?.failure.kind === "not_found";
   const checked = useCheck(document);
@@ -101,7 +101,7 @@ export function SetupPage() {
 }
 
 interface CheckProps {
-  document: ApplianceDocument;
+  document: Appliance;
   checked: Checking;
   whole: Finding[];
   /** About fields that nobody has filled in yet: no mistakes of anybody. */
@@ -144,8 +144,8 @@ function CheckCard({ document, checked, whole, open }: CheckProps) {
   );
 }
 
-function PlanCard({ document, checked }: { document: ApplianceDocument; checked: Checked }) {
-  const [plan, setPlan] = useState<Plan | null>(null);
+function PlanCard({ document, checked }: { document: Appliance; checked: Checked }) {
+  const [plan, setPlan] = useState<AppliancePlan | null>(null);
   const [found, setFound] = useState<Finding[]>([]);
   const [refusal, setRefusal] = useState<ApiError | null>(null);
   const [isPlanning, setPlanning] = useState(false);
@@ -160,7 +160,7 @@ function PlanCard({ document, checked }: { document: ApplianceDocument; checked:
     setPlanning(true);
     setRefusal(null);
     try {
-      const answer = await post<Plan | CheckReport>("/appliance/plan", { appliance: cleaned(document) });
+      const answer = await post<AppliancePlan | ApplianceCheckReport>("/appliance/plan", { appliance: cleaned(document) });
       // Heads that could be asked may know of errors that the file does not show.
       if ("findings" in answer) setFound(answer.findings);
       else setPlan(answer);
@@ -198,7 +198,7 @@ function PlanCard({ document, checked }: { document: ApplianceDocument; checked:
   );
 }
 
-function PlanView({ document, plan }: { document: ApplianceDocument; plan: Plan }) {
+function PlanView({ document, plan }: { document: Appliance; plan: AppliancePlan }) {
   if (plan.obstacles.length > 0) {
     return (
       <>
@@ -217,7 +217,7 @@ function PlanView({ document, plan }: { document: ApplianceDocument; plan: Plan 
 }
 
 function words(change: Change): string {
-  const where = change.head ? ` on ${change.head}` : "";
+  const where = "head" in change ? ` on ${change.head}` : "";
   switch (change.action) {
     case "write_file":
       return `${change.is_new ? "write" : "change"} ${change.path}${where}`;
@@ -232,18 +232,18 @@ function words(change: Change): string {
     case "make_certificate":
       return `make a certificate for the console${where}`;
     case "configure_pacemaker":
-      return `change Pacemaker's configuration in one step (${plural(change.changes?.length ?? 0, "change")})`;
+      return `change Pacemaker's configuration in one step (${plural(change.changes.length, "change")})`;
     default:
       return `${change.action.replace(/_/g, " ")}${where}`;
   }
 }
 
-function Applied({ run, document }: { run: Operation; document: ApplianceDocument }) {
+function Applied({ run, document }: { run: Operation; document: Appliance }) {
   return (
     <div>
       <p><State word={run.state} /> {run.title}</p>
       {run.failure && <p class="alert tone-bad">{run.failure.message} {run.failure.advice}</p>}
-      {run.state === "done" && <InService names={Object.keys(document.pools)} />}
+      {run.state === "done" && <InService names={Object.keys(document.pools ?? {})} />}
       <Log lines={run.progress} label="Progress" isLive={run.state === "running"} />
     </div>
   );

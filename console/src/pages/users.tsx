@@ -1,7 +1,7 @@
 // Who may use this head's console and API, and what was done with it.
 
 import { useState } from "preact/hooks";
-import type { AuditEntry, Role, Token, User } from "../api/types";
+import type { AuditEntry, Role, TokenView, UserView } from "../api/types";
 import { mistake, patch, post, remove } from "../api/client";
 import { Button, Card, Page, Table } from "../parts/basics";
 import { Dialog, FormDialog } from "../parts/dialog";
@@ -17,11 +17,11 @@ const ROLES: [Role, string][] = [
   ["admin", "admin: everything"],
 ];
 
-type Asked = { kind: "add" | "token" } | { kind: "remove" | "change"; user: User } | { kind: "revoke"; token: Token } | { kind: "shown"; secret: string };
+type Asked = { kind: "add" | "token" } | { kind: "remove" | "change"; user: UserView } | { kind: "revoke"; token: TokenView } | { kind: "shown"; secret: string };
 
 export function UsersPage() {
-  const users = useLoaded<User[]>("/users");
-  const tokens = useLoaded<Token[]>("/tokens");
+  const users = useLoaded<UserView[]>("/users");
+  const tokens = useLoaded<TokenView[]>("/tokens");
   const audit = useLoaded<AuditEntry[]>("/audit?limit=100");
   const [asked, setAsked] = useState<Asked | null>(null);
   const close = (): void => {
@@ -34,7 +34,7 @@ export function UsersPage() {
     <Page title="Access">
       <div class="grid">
         <Card title="Users" wide actions={<Button kind="primary" icon="plus" needs="admin" onClick={() => setAsked({ kind: "add" })}>Add a user</Button>}>
-          <Table<User>
+          <Table<UserView>
             caption="Users"
             rows={users.data ?? []}
             keyOf={(user) => user.name}
@@ -57,7 +57,7 @@ export function UsersPage() {
           />
         </Card>
         <Card title="Tokens for programs" wide actions={<Button icon="plus" onClick={() => setAsked({ kind: "token" })}>Make a token</Button>}>
-          <Table<Token>
+          <Table<TokenView>
             caption="Tokens"
             rows={tokens.data ?? []}
             keyOf={(token) => token.id}
@@ -164,7 +164,7 @@ function AddUser({ onClose }: { onClose: () => void }) {
   );
 }
 
-function ChangeUser({ user, onClose }: { user: User; onClose: () => void }) {
+function ChangeUser({ user, onClose }: { user: UserView; onClose: () => void }) {
   const [role, setRole] = useState<Role>(user.role);
   const [password, setPassword] = useState("");
   const [current, setCurrent] = useState("");
@@ -193,7 +193,7 @@ function MakeToken({ onClose, onShown }: { onClose: () => void; onShown: (secret
     <FormDialog title="Make a token" action="Make it" onClose={onClose}
       submit={async () => {
         if (name === "") throw mistake("say what the token is for");
-        const made = await post<Token>("/tokens", { name, role, expires_in_s: Math.max(1, Number(days) || 90) * DAY_S });
+        const made = await post<TokenView>("/tokens", { name, role, expires_in_s: Math.max(1, Number(days) || 90) * DAY_S });
         onShown(made.token ?? "");
       }}>
       <Input label="What it is for" value={name} onValue={setName} required />

@@ -1,6 +1,6 @@
 // What happened to pools, newest first.
 
-import type { PoolEventOf } from "../state/live";
+import type { PoolEvent } from "../api/types";
 import { fullMoment, moment } from "./format";
 import { ToneIcon, type Tone } from "./state";
 
@@ -16,7 +16,7 @@ const TONES: Record<string, Tone> = {
 };
 
 interface EventListProps {
-  events: PoolEventOf[];
+  events: PoolEvent[];
   /** What is said where there is none. */
   empty?: string;
 }

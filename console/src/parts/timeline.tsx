@@ -1,6 +1,6 @@
 // The steps of a takeover, each a bar as long as the time until it.
 
-import type { Takeover, TakeoverStep } from "../api/types";
+import type { Step, Takeover } from "../api/types";
 import { duration, fullMoment } from "./format";
 
 /** What each step means to somebody who does not know Corosync and Pacemaker. */
@@ -32,7 +32,7 @@ export function Timeline({ takeover }: { takeover: Takeover }) {
 }
 
 /** Steps with the time until each, counted from the first sign. */
-export function Steps({ steps, whole_ms }: { steps: TakeoverStep[]; whole_ms: number }) {
+export function Steps({ steps, whole_ms }: { steps: Step[]; whole_ms: number }) {
   const whole = Math.max(whole_ms, ...steps.map((step) => step.after_ms), 1);
   return (
     <ol class="timeline">

@@ -2,7 +2,7 @@
 // browser connects again by itself; until then the console says so and shows what it knew.
 
 import { computed, signal } from "@preact/signals";
-import type { Metrics, Operation, Overview, PoolEvent, VolumeRates } from "../api/types";
+import type { Event, Metrics, Operation, Overview, PoolEvent, Streamed, VolumeRates } from "../api/types";
 import { get } from "../api/client";
 import { resume } from "./session";
 
@@ -17,15 +17,10 @@ const RETRY_MS = 1_000;
 
 export type Connection = "connecting" | "connected" | "reconnecting";
 
-export interface PoolEventOf {
-  pool: string;
-  event: PoolEvent;
-}
-
 export const connection = signal<Connection>("connecting");
 export const overview = signal<Overview | null>(null);
 export const metrics = signal<Metrics | null>(null);
-export const events = signal<PoolEventOf[]>([]);
+export const events = signal<PoolEvent[]>([]);
 export const operations = signal<Operation[]>([]);
 
 /** Changes when something appears, goes or changes its state, not with every byte that is written. */
@@ -76,7 +71,7 @@ function takeOverview(next: Overview): void {
   next.operations.forEach(takeOperation);
 }
 
-function takeEvents(more: PoolEventOf[]): void {
+function takeEvents(more: PoolEvent[]): void {
   const known = new Set(events.value.map((one) => `${one.pool} ${one.event.number}`));
   const fresh = more.filter((one) => !known.has(`${one.pool} ${one.event.number}`));
   if (fresh.length === 0) return;
@@ -87,7 +82,7 @@ function takeEvents(more: PoolEventOf[]): void {
 
 /** Asks for the events that a pool has kept from before. */
 export async function loadEvents(pool: string): Promise<void> {
-  const older = await get<PoolEvent[]>(`/pools/${encodeURIComponent(pool)}/events`);
+  const older = await get<Event[]>(`/pools/${encodeURIComponent(pool)}/events`);
   takeEvents(older.map((event) => ({ pool, event })));
 }
 
@@ -112,10 +107,12 @@ function reconnect(): void {
   }, RETRY_MS);
 }
 
-function listen<T>(stream: EventSource, name: string, take: (data: T) => void): void {
+type Data<Name> = Extract<Streamed, { event: Name }>["data"];
+
+function listen<Name extends Streamed["event"]>(stream: EventSource, name: Name, take: (data: Data<Name>) => void): void {
   stream.addEventListener(name, (message) => {
     heard();
-    take(JSON.parse((message as MessageEvent<string>).data) as T);
+    take(JSON.parse(message.data) as Data<Name>);
   });
 }
 
@@ -127,13 +124,13 @@ export function connect(): void {
   watchdog = window.setTimeout(reconnect, SILENCE_MAX_MS);
   stream.onopen = heard;
   stream.onerror = reconnect;
-  listen<Overview>(stream, "overview", takeOverview);
-  listen<Metrics>(stream, "metrics", (sample) => {
+  listen(stream, "overview", takeOverview);
+  listen(stream, "metrics", (sample) => {
     remember(sample);
     metrics.value = sample;
   });
-  listen<PoolEventOf>(stream, "event", (one) => takeEvents([one]));
-  listen<Operation>(stream, "operation", takeOperation);
+  listen(stream, "event", (one) => takeEvents([one]));
+  listen(stream, "operation", takeOperation);
 }
 
 export function disconnect(): void {

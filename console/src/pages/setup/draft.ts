@@ -1,14 +1,14 @@
 // The appliance file while it is being written: a new one to start from, and small changes that
 // leave everything else of the document as it is.
 
-import type { ApplianceDocument, Finding, HeadDocument, NetworkDocument, PduDocument, PoolDocument } from "../../api/types";
+import type { Appliance, Finding, Head, Network, Outlet, Pdu, Pool, QuorumRule } from "../../api/types";
 
 const NETWORKS: [string, string][] = [["storage-a", "10.77.1.0/24"], ["storage-b", "10.77.2.0/24"], ["management", "10.77.9.0/24"]];
 
 /** Two heads that share a shelf of disks: what most people build. */
-export function newDocument(): ApplianceDocument {
+export function newDocument(): Appliance {
   const networks = Object.fromEntries(
-    NETWORKS.map(([name, subnet], index): [string, NetworkDocument] => [name, { subnets: [subnet], heartbeat: index, mtu: 1500 }]),
+    NETWORKS.map(([name, subnet], index): [string, Network] => [name, { subnets: [subnet], heartbeat: index, mtu: 1500 }]),
   );
   return {
     format: 1,
@@ -20,7 +20,7 @@ export function newDocument(): ApplianceDocument {
   };
 }
 
-export function newHead(number: number, networks: string[]): HeadDocument {
+export function newHead(number: number, networks: string[]): Head {
   return {
     number,
     links: Object.fromEntries(networks.map((name) => [name, { interface: "", addresses: [] }])),
@@ -31,34 +31,32 @@ export function newHead(number: number, networks: string[]): HeadDocument {
   };
 }
 
-export function newPool(networks: string[]): PoolDocument {
+export function newPool(networks: string[]): Pool {
   const forClients = networks.filter((name) => name !== "management");
   return { disks: [], addresses: forClients.map((network) => ({ network, address: "" })) };
 }
 
-export function newPdu(): PduDocument {
+export function newPdu(): Pdu {
   return { agent: "fence_apc_snmp", address: "", user: "fence", password_file: "/etc/bulkhead/secrets/pdu" };
 }
 
 /** Another rule; only one with a witness keeps what is known of it. */
-export function withRule(document: ApplianceDocument, rule: string): ApplianceDocument {
+export function withRule(document: Appliance, rule: QuorumRule | ""): Appliance {
   if (rule === "") return { ...document, quorum: null };
   const witness = rule === "witness" ? document.quorum?.witness ?? { address: "" } : null;
   return { ...document, quorum: { ...document.quorum, rule, witness } };
 }
 
-function withOutlets(document: ApplianceDocument, change: (outlets: Outlets) => Outlets): ApplianceDocument["heads"] {
-  const heads = Object.entries(document.heads).map(([name, head]): [string, HeadDocument] => [
+function withOutlets(document: Appliance, change: (outlets: Outlet[]) => Outlet[]): Appliance["heads"] {
+  const heads = Object.entries(document.heads).map(([name, head]): [string, Head] => [
     name,
     head.fencing?.outlets ? { ...head, fencing: { ...head.fencing, outlets: change(head.fencing.outlets) } } : head,
   ]);
   return Object.fromEntries(heads);
 }
 
-type Outlets = { pdu: string; outlet: string }[];
-
 /** Renames a power distribution unit everywhere. */
-export function withPduRenamed(document: ApplianceDocument, from: string, to: string): ApplianceDocument {
+export function withPduRenamed(document: Appliance, from: string, to: string): Appliance {
   const pdus = document.pdus ?? {};
   if (to in pdus) return document;
   const heads = withOutlets(document, (outlets) => outlets.map((one) => (one.pdu === from ? { ...one, pdu: to } : one)));
@@ -66,7 +64,7 @@ export function withPduRenamed(document: ApplianceDocument, from: string, to: st
 }
 
 /** Removes a power distribution unit, and what heads have at it. */
-export function withoutPdu(document: ApplianceDocument, name: string): ApplianceDocument {
+export function withoutPdu(document: Appliance, name: string): Appliance {
   const heads = withOutlets(document, (outlets) => outlets.filter((one) => one.pdu !== name));
   return { ...document, pdus: without(document.pdus ?? {}, name), heads };
 }
@@ -89,10 +87,10 @@ export function freeName(entries: Record<string, unknown>, stem: string): string
 }
 
 /** Renames a network everywhere. */
-export function withNetworkRenamed(document: ApplianceDocument, from: string, to: string): ApplianceDocument {
-  const heads = Object.entries(document.heads).map(([name, head]): [string, HeadDocument] =>
+export function withNetworkRenamed(document: Appliance, from: string, to: string): Appliance {
+  const heads = Object.entries(document.heads).map(([name, head]): [string, Head] =>
     [name, { ...head, links: renamed(head.links, from, to) }]);
-  const pools = Object.entries(document.pools).map(([name, pool]): [string, PoolDocument] =>
+  const pools = Object.entries(document.pools ?? {}).map(([name, pool]): [string, Pool] =>
     [name, { ...pool, addresses: pool.addresses.map((one) => (one.network === from ? { ...one, network: to } : one)) }]);
   return {
     ...document,
@@ -102,28 +100,28 @@ export function withNetworkRenamed(document: ApplianceDocument, from: string, to
   };
 }
 
-function withWitness(document: ApplianceDocument): ApplianceDocument {
+function withWitness(document: Appliance): Appliance {
   const { quorum } = document;
   return quorum?.witness?.address === "" ? { ...document, quorum: { ...quorum, witness: null } } : document;
 }
 
 /** Leaves empty texts out, which the file has no use for, and devices and a witness without an address. */
-export function cleaned(whole: ApplianceDocument): ApplianceDocument {
+export function cleaned(whole: Appliance): Appliance {
   const unfinished = Object.entries(whole.pdus ?? {}).filter(([, pdu]) => pdu.address === "");
   const document = unfinished.reduce((rest, [name]) => withoutPdu(rest, name), withWitness(whole));
-  const heads = Object.entries(document.heads).map(([name, head]): [string, HeadDocument] => {
+  const heads = Object.entries(document.heads).map(([name, head]): [string, Head] => {
     const links = Object.entries(head.links).filter(([, link]) => link.interface !== "" || link.addresses.length > 0);
     const bmc = head.fencing?.bmc;
     const fencing = bmc && bmc.address === "" ? { ...head.fencing, bmc: null } : head.fencing;
     return [name, { ...head, links: Object.fromEntries(links), fencing }];
   });
-  const pools = Object.entries(document.pools).map(([name, pool]): [string, PoolDocument] => [
+  const pools = Object.entries(document.pools ?? {}).map(([name, pool]): [string, Pool] => [
     name,
     { ...pool, addresses: pool.addresses.filter((one) => one.address !== "") },
   ]);
   const filled = { ...document, heads: Object.fromEntries(heads), pools: Object.fromEntries(pools) };
   const isEmpty = (value: unknown): boolean => value === null || value === "";
-  return JSON.parse(JSON.stringify(filled, (_key, value: unknown) => (isEmpty(value) ? undefined : value))) as ApplianceDocument;
+  return JSON.parse(JSON.stringify(filled, (_key, value: unknown) => (isEmpty(value) ? undefined : value))) as Appliance;
 }
 
 /** Splits lists as people write them. */
@@ -150,7 +148,7 @@ export function sortFindings(findings: Finding[], fields: string[]): Map<string,
 }
 
 /** Whether an error is about a place of the form that is not filled in yet, which is nobody's mistake. */
-export function isToFillIn(document: ApplianceDocument, finding: Finding): boolean {
+export function isToFillIn(document: Appliance, finding: Finding): boolean {
   const key = finding.where.key ?? "";
   return finding.severity === "error" && key !== "" && isUnfinished(valueAt(document, key));
 }
@@ -171,7 +169,7 @@ function isUnfinished(value: unknown): boolean {
 }
 
 /** The keys of all fields that the form shows. */
-export function fieldsOf(document: ApplianceDocument): string[] {
+export function fieldsOf(document: Appliance): string[] {
   const networks = Object.keys(document.networks).flatMap((name) => {
     const key = keyOf("networks", name);
     return [key, `${key}.subnets`, `${key}.mtu`, `${key}.heartbeat`];
@@ -192,7 +190,7 @@ export function fieldsOf(document: ApplianceDocument): string[] {
     return [key, ...["agent", "address", "user", "password_file"].map((field) => `${key}.${field}`)];
   });
   const quorum = document.quorum?.rule === "witness" ? ["quorum.witness.address", "quorum.witness.reach"] : [];
-  const pools = Object.keys(document.pools).flatMap((name) => {
+  const pools = Object.keys(document.pools ?? {}).flatMap((name) => {
     const key = keyOf("pools", name);
     return [key, `${key}.home`, `${key}.disks`, `${key}.arc`, `${key}.addresses`];
   });

@@ -1,7 +1,7 @@
 // The form that describes an appliance: networks, heads, pools.
 
 import type { ComponentChildren } from "preact";
-import type { ApplianceDocument, Disk, HeadDocument, NetworkDocument, PoolDocument } from "../../api/types";
+import type { Appliance, DiskView, Head, Network, Pool, QuorumRule } from "../../api/types";
 import { Button, Card } from "../../parts/basics";
 import { DiskChoice, Select, TextArea } from "../../parts/fields";
 import { bytes } from "../../parts/format";
@@ -11,9 +11,9 @@ import { Keyed, KeyedList } from "./keyed";
 import { PduFields, PowerFields } from "./power";
 
 export interface FormProps {
-  document: ApplianceDocument;
-  onChange: (document: ApplianceDocument) => void;
-  disks: Disk[];
+  document: Appliance;
+  onChange: (document: Appliance) => void;
+  disks: DiskView[];
 }
 
 export function ApplianceForm(props: FormProps) {
@@ -27,7 +27,7 @@ export function ApplianceForm(props: FormProps) {
         <Select
           label="When heads do not see each other"
           value={rule}
-          onValue={(value) => onChange(withRule(document, value))}
+          onValue={(value) => onChange(withRule(document, value as QuorumRule | ""))}
           options={[
             ["", "there is one head"],
             ["two-node", "two heads: the one that powers the other off goes on"],
@@ -88,7 +88,7 @@ function Entry({ title, remove, children }: { title: string; remove: () => void;
 }
 
 function Networks({ document, onChange }: FormProps) {
-  const change = (name: string, network: NetworkDocument): void =>
+  const change = (name: string, network: Network): void =>
     onChange({ ...document, networks: { ...document.networks, [name]: network } });
   const add = (): void => {
     const name = freeName(document.networks, "network-");
@@ -145,9 +145,9 @@ function Heads(props: FormProps) {
   );
 }
 
-function HeadEntry({ document, onChange, name, head }: FormProps & { name: string; head: HeadDocument }) {
+function HeadEntry({ document, onChange, name, head }: FormProps & { name: string; head: Head }) {
   const key = keyOf("heads", name);
-  const change = (next: HeadDocument): void => onChange({ ...document, heads: { ...document.heads, [name]: next } });
+  const change = (next: Head): void => onChange({ ...document, heads: { ...document.heads, [name]: next } });
   return (
     <Entry title={`head ${name}`} remove={() => onChange({ ...document, heads: without(document.heads, name) })}>
       <Keyed of={key} label="Name of the head" value={name} hint="as uname -n prints it there"
@@ -179,20 +179,20 @@ function Pools(props: FormProps) {
   const { document, onChange } = props;
   const add = (): void => {
     const pool = newPool(Object.keys(document.networks));
-    onChange({ ...document, pools: { ...document.pools, [freeName(document.pools, "pool")]: pool } });
+    onChange({ ...document, pools: { ...document.pools, [freeName(document.pools ?? {}, "pool")]: pool } });
   };
   return (
     <Section title="Pools" about="What is served, on which disks, at which addresses. Addresses move with their pool." add="Add a pool" onAdd={add}>
-      {Object.entries(document.pools).map(([name, pool], index) => (
+      {Object.entries(document.pools ?? {}).map(([name, pool], index) => (
         <PoolEntry key={index} {...props} name={name} pool={pool} />
       ))}
     </Section>
   );
 }
 
-function PoolEntry({ document, onChange, disks, name, pool }: FormProps & { name: string; pool: PoolDocument }) {
+function PoolEntry({ document, onChange, disks, name, pool }: FormProps & { name: string; pool: Pool }) {
   const key = keyOf("pools", name);
-  const change = (next: PoolDocument): void => onChange({ ...document, pools: { ...document.pools, [name]: next } });
+  const change = (next: Pool): void => onChange({ ...document, pools: { ...document.pools, [name]: next } });
   const heads = Object.keys(document.heads);
   const seen = disks.map((disk) => disk.path);
   const addressesIn = (network: string): string[] =>
@@ -200,8 +200,8 @@ function PoolEntry({ document, onChange, disks, name, pool }: FormProps & { name
   const setAddresses = (network: string, addresses: string[]): void =>
     change({ ...pool, addresses: [...pool.addresses.filter((one) => one.network !== network), ...addresses.map((address) => ({ network, address }))] });
   return (
-    <Entry title={`pool ${name}`} remove={() => onChange({ ...document, pools: without(document.pools, name) })}>
-      <Keyed of={key} label="Name of the pool" value={name} onValue={(to) => onChange({ ...document, pools: renamed(document.pools, name, to) })} />
+    <Entry title={`pool ${name}`} remove={() => onChange({ ...document, pools: without(document.pools ?? {}, name) })}>
+      <Keyed of={key} label="Name of the pool" value={name} onValue={(to) => onChange({ ...document, pools: renamed(document.pools ?? {}, name, to) })} />
       <Select label="Home" value={pool.home ?? ""} onValue={(home) => change({ ...pool, home })}
         options={[["", "any head"], ...heads.map((head): [string, string] => [head, head])]}
         hint="where it starts when it may choose" wrong={useFindings(`${key}.home`)} />

@@ -2,7 +2,7 @@
 // before the plan is applied, because the cluster serves what it finds.
 
 import { useState } from "preact/hooks";
-import type { ApplianceDocument, Done, PoolDocument, PoolSummary } from "../../api/types";
+import type { Appliance, Done, Pool, PoolFound } from "../../api/types";
 import { mistake, post } from "../../api/client";
 import { confirmed } from "../../api/paths";
 import { Button, Card } from "../../parts/basics";
@@ -18,15 +18,15 @@ import { lost, Overwrite } from "../overwrite";
 const SECTOR_BYTES = 4096;
 
 /** Whether the pool that was found is on these disks, whole or by a partition. */
-const isOn = (found: PoolSummary, disks: string[]): boolean =>
+const isOn = (found: PoolFound, disks: string[]): boolean =>
   [...found.devices, ...(found.missing ?? [])].some((device) =>
     disks.some((disk) => disk !== "" && (device === disk || device.startsWith(`${disk}-part`))));
 
-export function PoolsCard({ document }: { document: ApplianceDocument }) {
+export function PoolsCard({ document }: { document: Appliance }) {
   const [asked, setAsked] = useState<string | null>(null);
-  const found = useLoaded<PoolSummary[]>("/pools");
-  const pools = Object.entries(document.pools);
-  const wanted = asked === null ? undefined : document.pools[asked];
+  const found = useLoaded<PoolFound[]>("/pools");
+  const pools = Object.entries(document.pools ?? {});
+  const wanted = asked === null ? undefined : document.pools?.[asked];
   const close = (): void => {
     setAsked(null);
     void found.reload();
@@ -57,7 +57,7 @@ export function PoolsCard({ document }: { document: ApplianceDocument }) {
   );
 }
 
-function MakePool({ name, pool, onClose }: { name: string; pool: PoolDocument; onClose: () => void }) {
+function MakePool({ name, pool, onClose }: { name: string; pool: Pool; onClose: () => void }) {
   const devices = pool.disks.filter(Boolean);
   const [layout, setLayout] = useState<Layout>(devices.length === 1 ? "stripe" : devices.length % 2 === 0 ? "mirror-pairs" : "mirror");
   const [overwrite, setOverwrite] = useState(false);

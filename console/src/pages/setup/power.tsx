@@ -1,6 +1,6 @@
 // What powers a head off, in the order in which it is tried: its BMC, then all outlets that feed it.
 
-import type { ApplianceDocument, FencingDocument, HeadDocument, PduDocument } from "../../api/types";
+import type { Appliance, Fencing, Head, Pdu } from "../../api/types";
 import { keyOf } from "./draft";
 import { FindingsOf } from "./findings";
 import { Keyed, KeyedList } from "./keyed";
@@ -8,7 +8,7 @@ import { Keyed, KeyedList } from "./keyed";
 /** Agents of units that are common; any other name can be typed. */
 const AGENTS = ["fence_apc_snmp", "fence_apc", "fence_eaton_snmp", "fence_raritan", "fence_ipdu"];
 
-export function PduFields({ of, pdu, onChange }: { of: string; pdu: PduDocument; onChange: (pdu: PduDocument) => void }) {
+export function PduFields({ of, pdu, onChange }: { of: string; pdu: Pdu; onChange: (pdu: Pdu) => void }) {
   return (
     <>
       <Keyed of={`${of}.agent`} label="Fence agent" value={pdu.agent} mono list={AGENTS} hint="the one that knows the model"
@@ -24,10 +24,10 @@ export function PduFields({ of, pdu, onChange }: { of: string; pdu: PduDocument;
 }
 
 interface PowerProps {
-  document: ApplianceDocument;
+  document: Appliance;
   name: string;
-  head: HeadDocument;
-  onChange: (fencing: FencingDocument) => void;
+  head: Head;
+  onChange: (fencing: Fencing) => void;
 }
 
 export function PowerFields({ document, name, head, onChange }: PowerProps) {

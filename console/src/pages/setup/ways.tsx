@@ -1,11 +1,11 @@
 // How this head reaches the others while an appliance is set up: by ssh, as who installed them does.
 
-import type { ApplianceDocument, CheckReport } from "../../api/types";
+import type { Appliance, ApplianceCheckReport } from "../../api/types";
 import { State } from "../../parts/state";
 import { overview } from "../../state/live";
 
 /** Which heads were asked, and what to do about those that could not be. */
-export function HeadsAsked({ document, report }: { document: ApplianceDocument; report: CheckReport | null }) {
+export function HeadsAsked({ document, report }: { document: Appliance; report: ApplianceCheckReport | null }) {
   const heads = Object.entries(report?.heads ?? {});
   if (heads.length === 0) return null;
   const isTried = heads.some(([, head]) => !head.asked && !/--ssh or --reach/.test(head.why ?? ""));
@@ -25,14 +25,14 @@ export function HeadsAsked({ document, report }: { document: ApplianceDocument; 
 }
 
 /** The first address of a head in a network without clients, or else any. */
-function addressOf(document: ApplianceDocument, name: string): string | undefined {
-  const forClients = new Set(Object.values(document.pools).flatMap((pool) => pool.addresses.map((one) => one.network)));
+function addressOf(document: Appliance, name: string): string | undefined {
+  const forClients = new Set(Object.values(document.pools ?? {}).flatMap((pool) => pool.addresses.map((one) => one.network)));
   const links = Object.entries(document.heads[name]?.links ?? {}).filter(([, link]) => link.addresses.length > 0);
   const best = links.find(([network]) => !forClients.has(network)) ?? links[0];
   return best?.[1].addresses[0];
 }
 
-export function WayToHeads({ document }: { document: ApplianceDocument }) {
+export function WayToHeads({ document }: { document: Appliance }) {
   const own = overview.value?.this_head ?? "";
   const others = Object.keys(document.heads).filter((name) => name !== own);
   const lines = [
