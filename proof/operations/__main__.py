@@ -5,7 +5,7 @@ from __future__ import annotations
 from proof import rounds, runtime
 from proof.operations.proof import OperationsProof
 from proof.operations.table import OPERATIONS
-from proof.operations.verbs import all_verbs, complaints
+from proof.operations.verbs import complaints, defined
 from proof.operations.whole import BUSY, WholeProof
 from proof.operations.world import LEG_BYTES, World
 from proof.servers.bulkhead import program
@@ -20,13 +20,15 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--only", action="append", help="operations whose names contain this; may be repeated")
     parser.add_argument("--list", action="store_true", help="print the operations")
     arguments = parser.parse_args(argv)
-    chosen = [one for one in OPERATIONS if not arguments.only or any(part in one.name for part in arguments.only)]
+    verbs, operations = defined(program(), OPERATIONS)
+    if wrong := complaints(verbs, operations):
+        raise runtime.ProofError("; ".join(wrong))
+    chosen = [one for one in operations if not arguments.only or any(part in one.name for part in arguments.only)]
+    killed = [one for one in chosen if one.is_killed and not one.looks]
     if arguments.list:
-        print("\n".join(one.name for one in chosen))
+        print("\n".join(one.name for one in killed))
         return 0
     runtime.require_nbd()
-    if wrong := complaints(all_verbs(program())):
-        raise runtime.ProofError("; ".join(wrong))
     seed = arguments.seed
     if arguments.every_step:
         rounds.say_seed(seed, f"operations-steps STRIDE={arguments.stride}")
@@ -39,9 +41,9 @@ def main(argv: list[str]) -> int:
             if arguments.whole:
                 tally = WholeProof(world, chosen).run()
             elif arguments.every_step:
-                tally = OperationsProof(world, chosen, len(OPERATIONS), seed).run_every_step(arguments.stride)
+                tally = OperationsProof(world, killed, len(killed), seed).run_every_step(arguments.stride)
             else:
-                tally = OperationsProof(world, chosen, arguments.rounds, seed).run()
+                tally = OperationsProof(world, killed, arguments.rounds, seed).run()
         finally:
             world.kill()
     return tally.end()

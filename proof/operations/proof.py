@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from proof.operations.table import OPERATIONS, Operation, Rest
+from proof.operations.table import Operation, Rest
 from proof.operations.world import Words, World
 from proof.process import Child
 from proof.rounds import Tally
@@ -46,6 +46,8 @@ SHOWN_BYTES = 1200
 class OperationsTally(Tally):
     """What happened."""
 
+    operations: int = 0
+    """How many there are."""
     done: int = 0
     undone: int = 0
     between: int = 0
@@ -55,7 +57,7 @@ class OperationsTally(Tally):
     judged: set[str] = field(default_factory=set)
 
     def summary(self) -> str:
-        return f"{len(self.judged)} of {len(OPERATIONS)} operations, {self.audits} audits, {super().summary()}"
+        return f"{len(self.judged)} of {self.operations} operations, {self.audits} audits, {super().summary()}"
 
     def verdict(self) -> str:
         return (
@@ -96,7 +98,7 @@ class OperationsProof:
         self._say = say
         self._references: dict[str, Reference] = {}
         self._base: dict[str, Any] = {}
-        self.tally = OperationsTally()
+        self.tally = OperationsTally(operations=len(operations))
 
     def run(self) -> OperationsTally:
         """All rounds; stops at the first complaint."""

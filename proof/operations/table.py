@@ -1,4 +1,4 @@
-"""The operations, each with what comes before it and what takes it back."""
+"""An example of each operation, with what comes before it and what takes it back."""
 
 from __future__ import annotations
 
@@ -34,10 +34,11 @@ class Rest(Enum):
 
 @dataclass(frozen=True)
 class Operation:
-    """One operation."""
+    """One operation. What it does by its definition is asked of the program (``verbs.defined``)."""
 
-    name: str
     words: Words
+    variant: str = ""
+    """What it shows beside another example of its verb."""
     before: tuple[Step, ...] = ()
     """Makes what it needs."""
     after: tuple[Step, ...] = ()
@@ -58,6 +59,17 @@ class Operation:
     """It is about a pool of its own on the spare disk, which no server serves: only the command is killed."""
     slow: bool = False
     """Left out of short runs."""
+    is_killed: bool = True
+    """Not if it asks by other words for what another example asks for."""
+    verb: str = ""
+    """By its definition."""
+    looks: bool = False
+    """By its definition: it changes nothing."""
+
+    @property
+    def name(self) -> str:
+        """The verb and the variant."""
+        return f"{self.verb} {self.variant}".rstrip()
 
 
 def _destroy(name: str) -> Step:
@@ -189,23 +201,10 @@ LIMITS = ("-o", "quota=96M", "-o", "refquota=64M", "-o", "reservation=32M")
 KEEP = ("--key-format", "raw", "--key-location")
 
 OPERATIONS: tuple[Operation, ...] = (
+    Operation(("snapshot", "create", f"{V}@s", f"{W}@s", f"{E}@s"), after=(("snapshot", "destroy", f"{V}@s", f"{W}@s", f"{E}@s", YES),)),
+    Operation(("snapshot", "create", "--recursive", f"{POOL}@s"), "recursive", after=(_forget_moment,)),
+    Operation(("snapshot", "destroy", f"{V}@s", f"{W}@s", YES), before=(("snapshot", "create", f"{V}@s", f"{W}@s"),)),
     Operation(
-        "snapshot create",
-        ("snapshot", "create", f"{V}@s", f"{W}@s", f"{E}@s"),
-        after=(("snapshot", "destroy", f"{V}@s", f"{W}@s", f"{E}@s", YES),),
-    ),
-    Operation(
-        "snapshot create recursive",
-        ("snapshot", "create", "--recursive", f"{POOL}@s"),
-        after=(_forget_moment,),
-    ),
-    Operation(
-        "snapshot destroy",
-        ("snapshot", "destroy", f"{V}@s", f"{W}@s", YES),
-        before=(("snapshot", "create", f"{V}@s", f"{W}@s"),),
-    ),
-    Operation(
-        "snapshot rename",
         ("snapshot", "rename", f"{V}@s", "t"),
         # A clone knows it by its number, and is made of it by either name.
         before=(("snapshot", "create", f"{V}@s"), ("snapshot", "clone", f"{V}@s", COPY)),
@@ -213,7 +212,6 @@ OPERATIONS: tuple[Operation, ...] = (
         reads=("copy",),
     ),
     Operation(
-        "snapshot bookmark",
         ("snapshot", "bookmark", f"{V}@s", "mark"),
         before=(("snapshot", "create", f"{V}@s"),),
         # The bookmark, newer than the snapshot, goes with the roll back, which changes nothing else.
@@ -221,43 +219,39 @@ OPERATIONS: tuple[Operation, ...] = (
         probe=("snapshot", "send", f"{V}@s", "--from", "#mark", "--estimate"),
     ),
     Operation(
-        "snapshot schedule set",
         ("snapshot", "schedule", "set", W, "--daily", "7", "--weekly", "4"),
         after=(("snapshot", "schedule", "remove", W), lambda world: world.destroy_snapshots("w", "auto-")),
     ),
     Operation(
-        "snapshot schedule remove",
         ("snapshot", "schedule", "remove", W),
         before=(("snapshot", "schedule", "set", W, "--monthly", "1"),),
         after=(lambda world: world.destroy_snapshots("w", "auto-"),),
     ),
     Operation(
-        "snapshot schedule at work",
         ("snapshot", "list", W),
+        "while a schedule works",
         before=(("snapshot", "schedule", "set", W, "every 5s keep 2"), lambda _: time.sleep(5)),
         after=(_see_schedule_at_work, _forget_schedule),
         needs_server=True,
         slow=True,
     ),
-    Operation("clone", ("snapshot", "clone", f"{V}@base", COPY, "-o", "org.example:a=1"), after=(_destroy("copy"),), reads=("copy",)),
-    Operation("clone with limits", ("snapshot", "clone", f"{V}@base", COPY, *LIMITS), after=(_destroy("copy"),)),
+    Operation(("snapshot", "clone", f"{V}@base", COPY, "-o", "org.example:a=1"), after=(_destroy("copy"),), reads=("copy",)),
+    Operation(("snapshot", "clone", f"{V}@base", COPY, *LIMITS), "with limits", after=(_destroy("copy"),)),
     Operation(
-        "promote",
         ("volume", "promote", COPY),
         before=(("snapshot", "clone", f"{V}@base", COPY),),
         after=(("volume", "promote", V), _destroy("copy")),
         reads=("v", "copy"),
     ),
     Operation(
-        "rollback",
         ("volume", "rollback", f"{V}@s"),
         before=(("snapshot", "create", f"{V}@s"), lambda world: world.scribble()),
         after=(("snapshot", "destroy", f"{V}@s", YES),),
         reads=("v",),
     ),
     Operation(
-        "rollback past newer",
         ("volume", "rollback", f"{V}@s", "--destroy-newer"),
+        "past newer",
         before=(
             ("snapshot", "create", f"{V}@s"),
             lambda world: world.scribble(),
@@ -270,42 +264,26 @@ OPERATIONS: tuple[Operation, ...] = (
         reads=("v",),
     ),
     Operation(
-        "rescue begin",
         ("volume", "rescue", f"{V}@base", "--writable", "--background"),
+        "begin",
         after=(("volume", "rescue", V, "--end"),),
         rest=Rest.AS_BEFORE,
         needs_server=True,
     ),
     Operation(
-        "rescue end",
         ("volume", "rescue", V, "--end"),
+        "end",
         before=(("volume", "rescue", f"{V}@base", "--writable", "--background"),),
         rest=Rest.AS_BEFORE,
         needs_server=True,
     ),
+    Operation(("volume", "key", "create", f"{POOL}/vms", *KEEP, "file://KEY1"), after=(("volume", "destroy", f"{POOL}/vms", YES),)),
+    Operation(("volume", "key", "load", E), before=(("volume", "key", "unload", E),), rest=Rest.AS_BEFORE, reads=("e",), needs_server=True),
+    Operation(("volume", "key", "unload", E), after=(("volume", "key", "load", E),), rest=Rest.AS_BEFORE, reads=("e",), needs_server=True),
+    Operation(("volume", "key", "change", E, *KEEP, "file://KEY1"), after=(("volume", "key", "change", E, *KEEP, "file://KEY0"),), reads=("e",)),
     Operation(
-        "key create",
-        ("volume", "key", "create", f"{POOL}/vms", *KEEP, "file://KEY1"),
-        after=(("volume", "destroy", f"{POOL}/vms", YES),),
-    ),
-    Operation(
-        "key load",
-        ("volume", "key", "load", E),
-        before=(("volume", "key", "unload", E),),
-        rest=Rest.AS_BEFORE,
-        reads=("e",),
-        needs_server=True,
-    ),
-    Operation("key unload", ("volume", "key", "unload", E), after=(("volume", "key", "load", E),), rest=Rest.AS_BEFORE, reads=("e",), needs_server=True),
-    Operation(
-        "key change",
-        ("volume", "key", "change", E, *KEEP, "file://KEY1"),
-        after=(("volume", "key", "change", E, *KEEP, "file://KEY0"),),
-        reads=("e",),
-    ),
-    Operation(
-        "key change inherit",
         ("volume", "key", "change", f"{POOL}/vms/a", "--inherit"),
+        "inherit",
         before=(
             ("volume", "key", "create", f"{POOL}/vms", *KEEP, "file://KEY1"),
             ("volume", "create", f"{POOL}/vms/a", "--size", "1M", "--sparse", *KEEP, "file://KEY2"),
@@ -313,182 +291,91 @@ OPERATIONS: tuple[Operation, ...] = (
         after=(_destroy("vms/a"), ("volume", "destroy", f"{POOL}/vms", YES)),
         reads=("vms/a",),
     ),
-    Operation("send", ("snapshot", "send", f"{V}@next"), stdout="sent"),
-    Operation("send raw", ("snapshot", "send", f"{E}@next", "--from", "@base", "--raw"), stdout="sent"),
-    Operation("receive", ("snapshot", "receive", COPY), stdin="v-base", after=(_destroy("copy"),), reads=("copy",)),
+    Operation(("snapshot", "send", f"{V}@next"), stdout="sent"),
+    Operation(("snapshot", "send", f"{E}@next", "--from", "@base", "--raw"), "raw", stdout="sent"),
+    Operation(("snapshot", "receive", COPY), stdin="v-base", after=(_destroy("copy"),), reads=("copy",)),
+    Operation(("snapshot", "receive", COPY), "incremental", before=(_receive_base("v"),), stdin="v-next", after=(_destroy("copy"),), reads=("copy",)),
+    Operation(("snapshot", "receive", COPY), "raw", stdin="e-base", after=(_destroy("copy"),)),
+    Operation(("snapshot", "receive", COPY), "raw incremental", before=(_receive_base("e"),), stdin="e-next", after=(_destroy("copy"),)),
     Operation(
-        "receive incremental",
-        ("snapshot", "receive", COPY),
-        before=(_receive_base("v"),),
-        stdin="v-next",
-        after=(_destroy("copy"),),
-        reads=("copy",),
-    ),
-    Operation("receive raw", ("snapshot", "receive", COPY), stdin="e-base", after=(_destroy("copy"),)),
-    Operation(
-        "receive raw incremental",
-        ("snapshot", "receive", COPY),
-        before=(_receive_base("e"),),
-        stdin="e-next",
-        after=(_destroy("copy"),),
-    ),
-    Operation(
-        "receive resumable",
         ("snapshot", "receive", COPY, "--resumable"),
+        "resumable",
         stdin="v-base",
         again=_resume,
         after=(_destroy("copy"),),
         rest=Rest.COMPLETED,
         reads=("copy",),
     ),
+    Operation(("replicate", "run", V), before=(_replicate,), after=(_stop_replicating,), rest=Rest.COMPLETED, reads=("far/v",), needs_server=True),
+    Operation(("replicate", "set", V, "--to", "127.0.0.1:1", "--peer", "PEER", "--into", f"{POOL}/far/v"), after=(("replicate", "remove", V),)),
+    Operation(("replicate", "remove", W), before=(("replicate", "set", W, "--to", "127.0.0.1:1", "--peer", "PEER", "--into", f"{POOL}/far/w"),)),
+    Operation(("replicate", "accept", STRANGER, "--below", f"{POOL}/near"), after=(("replicate", "revoke", STRANGER, "--pool", POOL),)),
+    Operation(("replicate", "revoke", STRANGER, "--pool", POOL), before=(("replicate", "accept", STRANGER, "--below", f"{POOL}/near"),)),
     Operation(
-        "replicate",
-        ("replicate", "run", V),
-        before=(_replicate,),
-        after=(_stop_replicating,),
-        rest=Rest.COMPLETED,
-        reads=("far/v",),
-        needs_server=True,
-    ),
-    Operation("replicate set", ("replicate", "set", V, "--to", "127.0.0.1:1", "--peer", "PEER", "--into", f"{POOL}/far/v"), after=(("replicate", "remove", V),)),
-    Operation("replicate remove", ("replicate", "remove", W), before=(("replicate", "set", W, "--to", "127.0.0.1:1", "--peer", "PEER", "--into", f"{POOL}/far/w"),)),
-    Operation(
-        "replicate accept",
-        ("replicate", "accept", STRANGER, "--below", f"{POOL}/near"),
-        after=(("replicate", "revoke", STRANGER, "--pool", POOL),),
-    ),
-    Operation(
-        "replicate revoke",
-        ("replicate", "revoke", STRANGER, "--pool", POOL),
-        before=(("replicate", "accept", STRANGER, "--below", f"{POOL}/near"),),
-    ),
-    Operation(
-        "replicate promote",
         ("replicate", "promote", f"{POOL}/far/lost", "--original-is-lost"),
         before=(_lose_an_original,),
         after=(_destroy("far/lost"), ("volume", "destroy", f"{POOL}/far", YES)),
         reads=("far/lost",),
     ),
+    Operation(("replicate", "identity", SECOND), before=(_make_second,), after=(_blank_spare,), probe=("pool", "status", SECOND), on_spare=True),
+    Operation(("replicate", "rotate-key", SECOND), before=(_make_second,), after=(_blank_spare,), probe=("pool", "status", SECOND), on_spare=True),
+    Operation(("pool", "scrub", POOL, "--wait")),
+    Operation(("pool", "scrub", POOL, "--pause"), "pause", before=(_begin_slow_scrub,), after=(_end_scrub,), again=_pause_scrub),
+    Operation(("pool", "scrub", POOL, "--resume"), "resume", before=(_pause_scrub,), after=(_end_scrub,)),
+    Operation(("pool", "scrub", POOL, "--stop"), "stop", before=(_pause_scrub,), after=(_end_scrub,)),
+    Operation(("pool", "scrub", POOL, "--schedule", "monthly"), "schedule", after=(("pool", "scrub", POOL, "--schedule", "none"),)),
+    Operation(("pool", "replace-disk", POOL, "LEG0", "--with", "SPARE", "--yes"), before=(_blank_spare,), after=(_take_leg_back,), rest=Rest.COMPLETED),
+    Operation(("target", "create", IQN, "--pool", POOL), after=(("target", "destroy", IQN, "--pool", POOL),)),
+    Operation(("target", "map", IQN, W), before=(("target", "create", IQN, "--pool", POOL),), after=(("target", "destroy", IQN, "--pool", POOL),)),
     Operation(
-        "replicate identity",
-        ("replicate", "identity", SECOND),
-        before=(_make_second,),
-        after=(_blank_spare,),
-        probe=("pool", "status", SECOND),
-        on_spare=True,
-    ),
-    Operation(
-        "replicate rotate-key",
-        ("replicate", "rotate-key", SECOND),
-        before=(_make_second,),
-        after=(_blank_spare,),
-        probe=("pool", "status", SECOND),
-        on_spare=True,
-    ),
-    Operation("scrub", ("pool", "scrub", POOL, "--wait")),
-    Operation(
-        "scrub pause",
-        ("pool", "scrub", POOL, "--pause"),
-        before=(_begin_slow_scrub,),
-        after=(_end_scrub,),
-        again=_pause_scrub,
-    ),
-    Operation("scrub resume", ("pool", "scrub", POOL, "--resume"), before=(_pause_scrub,), after=(_end_scrub,)),
-    Operation("scrub stop", ("pool", "scrub", POOL, "--stop"), before=(_pause_scrub,), after=(_end_scrub,)),
-    Operation("scrub schedule", ("pool", "scrub", POOL, "--schedule", "monthly"), after=(("pool", "scrub", POOL, "--schedule", "none"),)),
-    Operation(
-        "replace-disk",
-        ("pool", "replace-disk", POOL, "LEG0", "--with", "SPARE", "--yes"),
-        before=(_blank_spare,),
-        after=(_take_leg_back,),
-        rest=Rest.COMPLETED,
-    ),
-    Operation("target create", ("target", "create", IQN, "--pool", POOL), after=(("target", "destroy", IQN, "--pool", POOL),)),
-    Operation(
-        "target map",
-        ("target", "map", IQN, W),
-        before=(("target", "create", IQN, "--pool", POOL),),
-        after=(("target", "destroy", IQN, "--pool", POOL),),
-    ),
-    Operation(
-        "target allow",
         ("target", "allow", IQN, "--pool", POOL, "--network", "10.0.0.0/24", "--initiator", "iqn.2026-01.org.example:ann"),
         before=(("target", "create", IQN, "--pool", POOL),),
         after=(("target", "destroy", IQN, "--pool", POOL),),
     ),
     Operation(
-        "target destroy",
         ("target", "destroy", IQN, "--pool", POOL),
         before=(("target", "create", IQN, "--pool", POOL), ("target", "map", IQN, V), ("target", "map", IQN, W)),
     ),
     Operation(
-        "target unmap",
         ("target", "unmap", IQN, W),
         before=(("target", "create", IQN, "--pool", POOL), ("target", "map", IQN, W)),
         after=(("target", "destroy", IQN, "--pool", POOL),),
     ),
     Operation(
-        "target deny",
         ("target", "deny", IQN, "--pool", POOL, "--network", "10.0.0.0/24"),
         before=(("target", "create", IQN, "--pool", POOL), ("target", "allow", IQN, "--pool", POOL, "--network", "10.0.0.0/24")),
         after=(("target", "destroy", IQN, "--pool", POOL),),
     ),
     Operation(
-        "target chap set",
         ("target", "chap", "set", IQN, "--pool", POOL, "--user", "ann", "--secret-file", "SECRET"),
         before=(("target", "create", IQN, "--pool", POOL),),
         after=(("target", "destroy", IQN, "--pool", POOL),),
     ),
     Operation(
-        "target chap mutual",
         ("target", "chap", "mutual", IQN, "--pool", POOL, "--user", "proof", "--secret-file", "SECRET"),
         before=(("target", "create", IQN, "--pool", POOL), ("target", "chap", "set", IQN, "--pool", POOL, "--user", "ann", "--secret-file", "PASSWORD")),
         after=(("target", "destroy", IQN, "--pool", POOL),),
     ),
     Operation(
-        "target chap clear",
         ("target", "chap", "clear", IQN, "--pool", POOL),
         before=(("target", "create", IQN, "--pool", POOL), ("target", "chap", "set", IQN, "--pool", POOL, "--user", "ann", "--secret-file", "SECRET")),
         after=(("target", "destroy", IQN, "--pool", POOL),),
     ),
+    Operation(("target", "discovery", "set", POOL, "--user", "finder", "--secret-file", "SECRET"), after=(("target", "discovery", "clear", POOL),)),
     Operation(
-        "target discovery set",
-        ("target", "discovery", "set", POOL, "--user", "finder", "--secret-file", "SECRET"),
-        after=(("target", "discovery", "clear", POOL),),
-    ),
-    Operation(
-        "target discovery mutual",
         ("target", "discovery", "mutual", POOL, "--user", "proof", "--secret-file", "SECRET"),
         before=(("target", "discovery", "set", POOL, "--user", "finder", "--secret-file", "PASSWORD"),),
         after=(("target", "discovery", "clear", POOL),),
     ),
+    Operation(("target", "discovery", "clear", POOL), before=(("target", "discovery", "set", POOL, "--user", "finder", "--secret-file", "SECRET"),)),
+    Operation(("nbd", "unexport", W), before=(("nbd", "export", W, "--name", "w"),)),
+    Operation(("nbd", "export", W, "--name", "w", "--read-only"), after=(("nbd", "unexport", W),)),
+    Operation(("volume", "create", COPY, "--size", "8M", "-o", "org.example:a=1", "--compression", "zstd"), after=(_destroy("copy"),)),
+    Operation(("volume", "create", COPY, "--size", "8M", *LIMITS), "with limits", after=(_destroy("copy"),)),
+    Operation(("volume", "create", COPY, "--size", "8M", "--sparse", *KEEP, "file://KEY2"), "encrypted", after=(_destroy("copy"),), reads=("copy",)),
+    Operation(("volume", "resize", V, "--size", "20M"), after=(("volume", "resize", V, "--size", "12M", "--allow-shrink"),)),
+    Operation(("volume", "rename", V, f"{POOL}/x"), after=(("volume", "rename", f"{POOL}/x", V),)),
     Operation(
-        "target discovery clear",
-        ("target", "discovery", "clear", POOL),
-        before=(("target", "discovery", "set", POOL, "--user", "finder", "--secret-file", "SECRET"),),
-    ),
-    Operation("nbd unexport", ("nbd", "unexport", W), before=(("nbd", "export", W, "--name", "w"),)),
-    Operation("nbd export", ("nbd", "export", W, "--name", "w", "--read-only"), after=(("nbd", "unexport", W),)),
-    Operation("volume create", ("volume", "create", COPY, "--size", "8M", "-o", "org.example:a=1", "--compression", "zstd"), after=(_destroy("copy"),)),
-    Operation(
-        "volume create with limits",
-        ("volume", "create", COPY, "--size", "8M", *LIMITS),
-        after=(_destroy("copy"),),
-    ),
-    Operation(
-        "volume create encrypted",
-        ("volume", "create", COPY, "--size", "8M", "--sparse", *KEEP, "file://KEY2"),
-        after=(_destroy("copy"),),
-        reads=("copy",),
-    ),
-    Operation(
-        "volume resize",
-        ("volume", "resize", V, "--size", "20M"),
-        after=(("volume", "resize", V, "--size", "12M", "--allow-shrink"),),
-    ),
-    Operation("volume rename", ("volume", "rename", V, f"{POOL}/x"), after=(("volume", "rename", f"{POOL}/x", V),)),
-    Operation(
-        "volume destroy",
         ("volume", "destroy", COPY, "--recursive", "--exported", YES),
         before=(
             ("volume", "create", COPY, "--size", "8M"),
@@ -500,42 +387,28 @@ OPERATIONS: tuple[Operation, ...] = (
         rest=Rest.COMPLETED,
     ),
     Operation(
-        "volume set",
         ("volume", "set", W, "compression=zstd", "org.example:a=1", "sync=always"),
         after=(("volume", "inherit", W, "compression", "org.example:a", "sync"),),
     ),
     Operation(
-        "volume inherit",
         ("volume", "inherit", W, "compression", "org.example:a"),
         # One property after the other.
         rest=Rest.COMPLETED,
         before=(("volume", "set", W, "compression=zstd", "org.example:a=1"),),
     ),
-    Operation("volume set quota", ("volume", "set", POOL, "quota=400M"), after=(("volume", "set", POOL, "quota=none"),)),
+    Operation(("volume", "set", POOL, "quota=400M"), "quota", after=(("volume", "set", POOL, "quota=none"),)),
+    Operation(("pool", "attach", POOL, "LEG0", "SPARE"), before=(_blank_spare,), after=(("pool", "detach", POOL, "SPARE"), _blank_spare)),
+    Operation(("pool", "detach", POOL, "SPARE"), before=(_blank_spare, _attach_spare), after=(_blank_spare,)),
     Operation(
-        "pool attach",
-        ("pool", "attach", POOL, "LEG0", "SPARE"),
-        before=(_blank_spare,),
-        after=(("pool", "detach", POOL, "SPARE"), _blank_spare),
-    ),
-    Operation("pool detach", ("pool", "detach", POOL, "SPARE"), before=(_blank_spare, _attach_spare), after=(_blank_spare,)),
-    Operation(
-        "pool add",
         ("pool", "add", POOL, "spare", "SPARE"),
         before=(_blank_spare,),
         again=_overwriting("pool", "add", POOL, "spare", "SPARE"),
         after=(("pool", "remove", POOL, "SPARE"), _blank_spare),
     ),
+    Operation(("pool", "remove", POOL, "SPARE"), before=(_blank_spare, ("pool", "add", POOL, "spare", "SPARE")), after=(_blank_spare,)),
+    Operation(("pool", "offline", POOL, "LEG0"), after=(_bring_leg_back,)),
+    Operation(("pool", "online", POOL, "LEG0"), before=(("pool", "offline", POOL, "LEG0"),), after=(_bring_leg_back,)),
     Operation(
-        "pool remove",
-        ("pool", "remove", POOL, "SPARE"),
-        before=(_blank_spare, ("pool", "add", POOL, "spare", "SPARE")),
-        after=(_blank_spare,),
-    ),
-    Operation("pool offline", ("pool", "offline", POOL, "LEG0"), after=(_bring_leg_back,)),
-    Operation("pool online", ("pool", "online", POOL, "LEG0"), before=(("pool", "offline", POOL, "LEG0"),), after=(_bring_leg_back,)),
-    Operation(
-        "pool create",
         ("pool", "create", SECOND, "SPARE"),
         before=(_blank_spare,),
         again=_overwriting("pool", "create", SECOND, "SPARE"),
@@ -544,7 +417,6 @@ OPERATIONS: tuple[Operation, ...] = (
         on_spare=True,
     ),
     Operation(
-        "pool destroy",
         ("pool", "destroy", SECOND, "--yes-destroy-all-data"),
         before=(_make_second,),
         after=(_blank_spare,),
@@ -552,7 +424,6 @@ OPERATIONS: tuple[Operation, ...] = (
         on_spare=True,
     ),
     Operation(
-        "pool import",
         ("pool", "import", SECOND),
         before=(_make_second, ("--host-id", "00000002", "volume", "list", SECOND)),
         after=(_blank_spare,),
@@ -560,17 +431,34 @@ OPERATIONS: tuple[Operation, ...] = (
         probe=("pool", "status", SECOND),
         on_spare=True,
     ),
-    Operation("pool clear", ("pool", "clear", POOL)),
-    Operation("pool set", ("pool", "set", POOL, "comment=rack-7"), after=(("pool", "set", POOL, "comment="),)),
-)
-
-WITH_SERVER: tuple[Operation, ...] = (
-    Operation("volume clone", ("volume", "clone", f"{V}@base", COPY), after=(_destroy("copy"),)),
+    Operation(("pool", "clear", POOL)),
+    Operation(("pool", "set", POOL, "comment=rack-7"), after=(("pool", "set", POOL, "comment="),)),
+    Operation(("volume", "clone", f"{V}@base", COPY), is_killed=False, after=(_destroy("copy"),)),
+    Operation(("snapshot", "rollback", f"{V}@s"), is_killed=False, before=(("snapshot", "create", f"{V}@s"),), after=(("snapshot", "destroy", f"{V}@s", YES),)),
     Operation(
-        "pool replace",
         ("pool", "replace", POOL, "LEG0", "SPARE"),
+        is_killed=False,
         before=(_blank_spare,),
         after=(("pool", "scrub", POOL, "--wait"), _take_leg_back),
     ),
+    Operation(("nbd", "list")),
+    Operation(("pool", "events", POOL)),
+    Operation(("pool", "get", POOL, "size")),
+    Operation(("pool", "iostat", POOL)),
+    Operation(("pool", "list")),
+    Operation(("pool", "status", POOL)),
+    Operation(("portal", "list", POOL)),
+    Operation(("replicate", "list", POOL)),
+    Operation(("snapshot", "list", V)),
+    Operation(("snapshot", "schedule", "list", POOL)),
+    Operation(("status", POOL)),
+    Operation(("target", "chap", "show", TARGET)),
+    Operation(("target", "discovery", "show", POOL)),
+    Operation(("target", "list")),
+    Operation(("target", "show", TARGET)),
+    Operation(("volume", "get", V)),
+    Operation(("volume", "key", "status", E)),
+    Operation(("volume", "list", POOL)),
+    Operation(("volume", "show", V)),
+    Operation(("volume", "space", POOL)),
 )
-"""Other words for what is above: not killed, but asked."""

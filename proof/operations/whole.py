@@ -8,9 +8,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from proof.clients.steady import WellBehaved
-from proof.operations.table import WITH_SERVER, Operation
-from proof.operations.verbs import LOOKS
-from proof.operations.world import Words, World
+from proof.operations.table import Operation
+from proof.operations.world import World
 from proof.rounds import Tally
 from proof.runtime import ProofError, wait_until
 from proof.servers.base import VolumeSpec
@@ -43,11 +42,11 @@ class WholeTally(Tally):
 
 
 class WholeProof:
-    """Every operation of the table, then every look, then the end of the server."""
+    """Every operation of the table, then the end of the server."""
 
     def __init__(self, world: World, operations: Sequence[Operation], say: Callable[[str], None] = print):
         self._world = world
-        self._operations = [*operations, *WITH_SERVER]
+        self._operations = operations
         self._say = say
         self.tally = WholeTally()
 
@@ -60,9 +59,6 @@ class WholeProof:
             for operation in self._operations:
                 with self._beside(clients, operation.name):
                     self._perform(operation)
-            for verb, words in LOOKS.items():
-                with self._beside(clients, verb):
-                    self._look(words)
             self.tally.asked += 1
             with self.tally.complaining("pool export", world.server):
                 self._export()
@@ -86,6 +82,11 @@ class WholeProof:
 
     def _perform(self, operation: Operation) -> None:
         world = self._world
+        if operation.looks:
+            if not world.ask(*operation.words).strip():
+                raise ProofError("it says nothing")
+            world.look(*operation.words)
+            return
         started = time.monotonic()
         world.do(operation.before)
         stdin = world.stream(operation.stdin) if operation.stdin else None
@@ -94,11 +95,6 @@ class WholeProof:
         world.observe(operation.reads)
         world.do(operation.after)
         self._say(f"{operation.name}: {time.monotonic() - started:.1f} s")
-
-    def _look(self, words: Words) -> None:
-        if not self._world.ask(*words).strip():
-            raise ProofError("it says nothing")
-        self._world.look(*words)
 
     def _export(self) -> None:
         """The clients are still connected: with its word it asks them to leave, closes the pool, and ends the server."""

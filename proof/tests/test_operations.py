@@ -4,8 +4,8 @@ import unittest
 from typing import Any, cast
 
 from proof.operations.proof import OperationsProof, Reference
-from proof.operations.table import OPERATIONS, Operation, Rest
-from proof.operations.verbs import ELSEWHERE, LOOK_ONLY, complaints, verbs_of
+from proof.operations.table import Operation, Rest
+from proof.operations.verbs import ELSEWHERE, complaints, with_definition
 from proof.operations.world import Words, World
 from proof.runtime import ProofError
 
@@ -30,7 +30,7 @@ class FoundWorld:
 
 
 def judged(found: dict[str, Any], then: dict[str, Any] = AFTER, said_done: bool = False, rest: Rest = Rest.EITHER) -> OperationsProof:
-    operation = Operation("one", ("do",), again=("do",), rest=rest)
+    operation = Operation(("do",), again=("do",), rest=rest)
     proof = OperationsProof(cast(World, FoundWorld(found, then)), [operation], 1, 1)
     proof._judge(operation, Reference(BEFORE, AFTER, 1.0), said_done, offline=False)
     return proof
@@ -56,23 +56,25 @@ class OperationsTest(unittest.TestCase):
     def test_what_goes_on_may_be_in_between(self) -> None:
         self.assertEqual(judged(HALF, rest=Rest.COMPLETED).tally.between, 1)
 
-    def test_every_operation_has_a_name_of_its_own(self) -> None:
-        names = [one.name for one in OPERATIONS]
-        self.assertEqual(len(names), len(set(names)))
-
-    def test_a_verb_that_nobody_kills_is_told(self) -> None:
-        verbs = {*LOOK_ONLY, *ELSEWHERE, "pool shrink", "pool set"}
-        (complaint,) = complaints(verbs, [("pool", "set", "proof", "a=b")])
-        self.assertIn("`bulkhead pool shrink` is not killed", complaint)
+    def test_a_verb_without_an_example_is_told(self) -> None:
+        verbs = [*ELSEWHERE, "lab down", "pool shrink", "pool set"]
+        (complaint,) = complaints(verbs, [with_definition(Operation(("pool", "set", "proof", "a=b")), verbs, "change")])
+        self.assertIn("`bulkhead pool shrink` has no example", complaint)
 
     def test_a_verb_that_is_no_more_is_told(self) -> None:
-        (complaint,) = complaints({*LOOK_ONLY, *ELSEWHERE} - {"pool move"}, [])
+        (complaint,) = complaints({*ELSEWHERE} - {"pool move"}, [])
         self.assertIn("`bulkhead pool move` is named", complaint)
 
-    def test_verbs_are_read_from_manual_pages(self) -> None:
-        parent = ".SH SYNOPSIS\n\\fBbulkhead pool\\fR [...]\n.SH SUBCOMMANDS\n"
-        leaf = ".SH SYNOPSIS\n\\fBbulkhead pool replace\\-disk\\fR [\\fB\\-\\-json\\fR]\n"
-        self.assertEqual(verbs_of([parent, leaf]), {"pool replace-disk"})
+    def test_two_examples_of_one_name_are_told(self) -> None:
+        verbs = [*ELSEWHERE, "pool clear"]
+        clear = with_definition(Operation(("pool", "clear", "proof")), verbs, "change")
+        (complaint,) = complaints(verbs, [clear, clear])
+        self.assertIn("two examples are named `pool clear`", complaint)
+
+    def test_a_look_is_killed_only_for_what_goes_on_beside_it(self) -> None:
+        words = ("snapshot", "list", "proof/w")
+        looks = [with_definition(Operation(words, before=before), ["snapshot list"], "look").looks for before in ((), (words,))]
+        self.assertEqual(looks, [True, False])
 
 
 if __name__ == "__main__":

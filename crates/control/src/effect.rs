@@ -2,13 +2,15 @@
 //! it, and what has to be said again before it is done. No `match` here has a wildcard, and no pattern
 //! leaves arguments out, so that a new verb or a new argument has to be thought about.
 
+use serde::Serialize;
 use units::PoolName;
 
 use crate::key::KeyLocation;
 use crate::request::{Properties, Request};
 
 /// What a request does.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Effect {
     /// Nothing changes.
     Look,

@@ -157,6 +157,10 @@ fn run(plan: Plan, common: &Common) -> Result<ExitCode, Failure> {
             let names = pools::names(common, &word);
             return print(names.join("\n").as_bytes()).map(done);
         }
+        Plan::Definitions { examples } => {
+            let told = cli::definitions(&examples)?.to_string();
+            return print(told.as_bytes()).map(done);
+        }
         Plan::Move(args) => hand_over::run(&args, common)?,
         Plan::Create(create) => pool_access::create(common, create)?,
         Plan::Discover => pool_access::discover(common)?,

@@ -4,6 +4,7 @@
 mod appliance;
 mod bench;
 mod completion;
+mod definitions;
 mod drill;
 mod head;
 mod key;
@@ -36,6 +37,7 @@ use units::PoolName;
 pub use appliance::{ApplianceCommand, ApplianceFile, ChangeArgs, CheckArgs, Way, Ways};
 pub use bench::BenchCryptoArgs;
 pub use completion::write as completions;
+pub use definitions::tell as definitions;
 pub use drill::DrillArgs;
 pub use head::{
     API_PORT, CertificateArgs, HeadArgs, HeadCommand, HeadVerb, PasswordArgs, TokenCommand,
@@ -159,6 +161,12 @@ pub enum Command {
         #[arg(default_value = "", allow_hyphen_values = true)]
         word: String,
     },
+    /// Print the verbs, and what the definitions say of command lines: for proofs
+    #[command(hide = true)]
+    Definitions {
+        /// Command lines, each an array of words as JSON
+        examples: Vec<String>,
+    },
     /// Write the manual pages into a directory
     Man {
         /// The directory; it must exist
@@ -243,6 +251,11 @@ pub enum Plan {
         /// It.
         word: String,
     },
+    /// Print what the definitions say of these command lines.
+    Definitions {
+        /// Arrays of words as JSON.
+        examples: Vec<String>,
+    },
     /// Write manual pages.
     Man(PathBuf),
 }
@@ -270,6 +283,7 @@ impl Command {
             Self::Agent(command) => Ok(Plan::Agent(command)),
             Self::Completion { shell } => Ok(Plan::Completion(shell)),
             Self::Names { word } => Ok(Plan::Names { word }),
+            Self::Definitions { examples } => Ok(Plan::Definitions { examples }),
             Self::Man { directory } => Ok(Plan::Man(directory)),
         }
     }
