@@ -1,0 +1,342 @@
+//! What a member has on stable storage, in bytes. The format is written down in `docs/formats/leg-record.md`.
+
+use super::member::Memory;
+use super::record::{Ballot, DiskId, Marks, MemberId, Record, Session, Stale, Version};
+use std::collections::{BTreeMap, BTreeSet};
+
+const MAGIC: &[u8; 8] = b"BULKLEGS";
+const VERSION: u32 = 1;
+/// Magic, version, length, checksum.
+const HEADER_BYTES: usize = 20;
+/// Of a pool, in all places together.
+const DISKS_MAX: usize = 1024;
+/// The longest memory: a header, the fixed members, and the longest entry for each disk.
+pub const RECORD_BYTES_MAX: usize = HEADER_BYTES + 128 + DISKS_MAX * 65;
+
+/// Why bytes are no memory of a member. A member with such bytes does not answer: it may have promised anything.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum DecodeError {
+    /// Something else, or too short.
+    #[error("no record of legs")]
+    Unrecognised,
+    /// Written by a later program.
+    #[error("a record of legs of version {0}, which this program does not know")]
+    UnknownVersion(u32),
+    /// Longer than any record may be, or not as long as it says.
+    #[error("a record of legs of the wrong length")]
+    Length,
+    /// Damaged.
+    #[error("a record of legs with a wrong checksum")]
+    Checksum,
+    /// The checksum is right, and the content is not: written by a faulty program.
+    #[error("a record of legs that contradicts itself")]
+    Content,
+}
+
+/// The bytes of a memory.
+///
+/// # Panics
+///
+/// A record has more than 1,024 disks.
+pub fn encode_memory(memory: &Memory) -> Vec<u8> {
+    let mut body = Vec::new();
+    put_ballot(&mut body, memory.promised);
+    put(&mut body, memory.committed.epoch);
+    put(&mut body, memory.committed.sequence);
+    body.push(u8::from(memory.accepted.is_some()));
+    if let Some(record) = &memory.accepted {
+        put_record(&mut body, record);
+    }
+    let mut bytes = MAGIC.to_vec();
+    bytes.extend(VERSION.to_le_bytes());
+    bytes.extend((body.len() as u32).to_le_bytes());
+    let sum = crc32c::crc32c_append(crc32c::crc32c(&bytes), &body);
+    bytes.extend(sum.to_le_bytes());
+    bytes.extend(body);
+    bytes
+}
+
+/// The memory that `bytes` are.
+///
+/// # Errors
+///
+/// They are none, or one of a later version, damaged, too long, or followed by anything.
+pub fn decode_memory(bytes: &[u8]) -> Result<Memory, DecodeError> {
+    if bytes.len() < HEADER_BYTES || &bytes[..8] != MAGIC {
+        return Err(DecodeError::Unrecognised);
+    }
+    let number = |at: usize| {
+        let four = [bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]];
+        u32::from_le_bytes(four)
+    };
+    if number(8) != VERSION {
+        return Err(DecodeError::UnknownVersion(number(8)));
+    }
+    let body = &bytes[HEADER_BYTES..];
+    if bytes.len() > RECORD_BYTES_MAX || body.len() != number(12) as usize {
+        return Err(DecodeError::Length);
+    }
+    if crc32c::crc32c_append(crc32c::crc32c(&bytes[..16]), body) != number(16) {
+        return Err(DecodeError::Checksum);
+    }
+    let mut reader = Reader { rest: body };
+    let memory = reader.memory().ok_or(DecodeError::Content)?;
+    match reader.rest.is_empty() {
+        true => Ok(memory),
+        false => Err(DecodeError::Content),
+    }
+}
+
+fn put(out: &mut Vec<u8>, number: u64) {
+    out.extend(number.to_le_bytes());
+}
+
+fn put_ballot(out: &mut Vec<u8>, ballot: Ballot) {
+    put(out, ballot.epoch);
+    put(out, ballot.nonce);
+}
+
+fn put_session(out: &mut Vec<u8>, session: Session) {
+    put_ballot(out, session.ballot);
+    out.extend(session.number.to_le_bytes());
+}
+
+fn put_count(out: &mut Vec<u8>, count: usize) {
+    out.extend((count as u32).to_le_bytes());
+}
+
+fn put_record(out: &mut Vec<u8>, record: &Record) {
+    let disks = record.current.len() + record.stale.len() + record.divergent.len();
+    assert!(disks <= DISKS_MAX, "{disks} disks in one pool");
+    put(out, record.pool);
+    put_ballot(out, record.ballot);
+    put(out, record.sequence);
+    out.push(u8::from(record.owner.is_some()));
+    put(out, record.owner.map_or(0, |owner| owner.0));
+    put_count(out, record.current.len());
+    for (disk, mark) in &record.current {
+        put(out, disk.0);
+        put_session(out, *mark);
+    }
+    put_count(out, record.stale.len());
+    for (disk, stale) in &record.stale {
+        put(out, disk.0);
+        put(out, stale.since);
+        put_session(out, stale.marks.confirmed);
+        put_session(out, stale.marks.possible);
+        put(out, stale.newest);
+        out.push(u8::from(stale.is_written));
+    }
+    put_count(out, record.divergent.len());
+    for disk in &record.divergent {
+        put(out, disk.0);
+    }
+}
+
+struct Reader<'a> {
+    rest: &'a [u8],
+}
+
+impl Reader<'_> {
+    fn take<const N: usize>(&mut self) -> Option<[u8; N]> {
+        let (taken, rest) = self.rest.split_first_chunk::<N>()?;
+        self.rest = rest;
+        Some(*taken)
+    }
+
+    fn number(&mut self) -> Option<u64> {
+        self.take().map(u64::from_le_bytes)
+    }
+
+    fn flag(&mut self) -> Option<bool> {
+        match self.take()? {
+            [0] => Some(false),
+            [1] => Some(true),
+            _ => None,
+        }
+    }
+
+    fn count(&mut self) -> Option<usize> {
+        let count = u32::from_le_bytes(self.take()?) as usize;
+        (count <= DISKS_MAX).then_some(count)
+    }
+
+    fn ballot(&mut self) -> Option<Ballot> {
+        Some(Ballot {
+            epoch: self.number()?,
+            nonce: self.number()?,
+        })
+    }
+
+    fn session(&mut self) -> Option<Session> {
+        Some(Session {
+            ballot: self.ballot()?,
+            number: u32::from_le_bytes(self.take()?),
+        })
+    }
+
+    fn memory(&mut self) -> Option<Memory> {
+        let promised = self.ballot()?;
+        let committed = Version {
+            epoch: self.number()?,
+            sequence: self.number()?,
+        };
+        let accepted = match self.flag()? {
+            true => Some(self.record()?),
+            false => None,
+        };
+        Some(Memory {
+            promised,
+            accepted,
+            committed,
+        })
+    }
+
+    fn record(&mut self) -> Option<Record> {
+        let pool = self.number()?;
+        let ballot = self.ballot()?;
+        let sequence = self.number()?;
+        let owner = match (self.flag()?, self.number()?) {
+            (true, owner) => Some(MemberId(owner)),
+            (false, 0) => None,
+            (false, _) => return None,
+        };
+        let current = self.sorted(|reader| Some((reader.disk()?, reader.session()?)))?;
+        let stale = self.sorted(|reader| Some((reader.disk()?, reader.stale()?)))?;
+        let divergent = self.sorted(|reader| Some((reader.disk()?, ())))?;
+        let (current, stale): (BTreeMap<_, _>, BTreeMap<_, _>) =
+            (current.into_iter().collect(), stale.into_iter().collect());
+        let divergent: BTreeSet<DiskId> = divergent.into_iter().map(|(disk, ())| disk).collect();
+        let mut twice = stale.keys().chain(&divergent);
+        let is_twice = |disk: &DiskId| {
+            current.contains_key(disk) || (stale.contains_key(disk) && divergent.contains(disk))
+        };
+        if twice.any(is_twice) {
+            return None;
+        }
+        Some(Record {
+            pool,
+            ballot,
+            sequence,
+            owner,
+            current,
+            stale,
+            divergent,
+        })
+    }
+
+    fn disk(&mut self) -> Option<DiskId> {
+        self.number().map(DiskId)
+    }
+
+    fn stale(&mut self) -> Option<Stale> {
+        Some(Stale {
+            since: self.number()?,
+            marks: Marks {
+                confirmed: self.session()?,
+                possible: self.session()?,
+            },
+            newest: self.number()?,
+            is_written: self.flag()?,
+        })
+    }
+
+    /// A count and as many entries, in strictly ascending order of their disks.
+    fn sorted<T>(
+        &mut self,
+        entry: impl Fn(&mut Self) -> Option<(DiskId, T)>,
+    ) -> Option<Vec<(DiskId, T)>> {
+        let count = self.count()?;
+        let entries: Vec<_> = (0..count).map_while(|_| entry(self)).collect();
+        let is_sorted = entries.windows(2).all(|two| two[0].0 < two[1].0);
+        (entries.len() == count && is_sorted).then_some(entries)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn memory() -> Memory {
+        let ballot = Ballot { epoch: 3, nonce: 7 };
+        let mut record = Record::new(42, ballot, (1..=4).map(DiskId));
+        record.owner = Some(MemberId(5));
+        record.drop_disk(DiskId(2), 90);
+        record.diverge(DiskId(3));
+        Memory::new(record)
+    }
+
+    #[test]
+    fn a_memory_comes_back() {
+        for memory in [memory(), Memory::default()] {
+            assert_eq!(decode_memory(&encode_memory(&memory)), Ok(memory));
+        }
+    }
+
+    /// The bytes of `docs/formats/leg-record.md`, as they were written down.
+    #[test]
+    fn the_bytes_are_those_of_the_format() {
+        let bytes = encode_memory(&Memory {
+            promised: Ballot { epoch: 2, nonce: 9 },
+            committed: Version {
+                epoch: 1,
+                sequence: 4,
+            },
+            accepted: None,
+        });
+        let mut expected = b"BULKLEGS\x01\0\0\0\x21\0\0\0".to_vec();
+        let mut body = Vec::new();
+        for number in [2_u64, 9, 1, 4] {
+            body.extend(number.to_le_bytes());
+        }
+        body.push(0);
+        let sum = crc32c::crc32c_append(crc32c::crc32c(&expected), &body);
+        expected.extend(sum.to_le_bytes());
+        expected.extend(body);
+        assert_eq!(bytes, expected);
+    }
+
+    #[test]
+    fn every_changed_bit_is_noticed() {
+        let bytes = encode_memory(&memory());
+        for bit in 0..bytes.len() * 8 {
+            let mut changed = bytes.clone();
+            changed[bit / 8] ^= 1 << (bit % 8);
+            assert!(decode_memory(&changed).is_err(), "bit {bit}");
+        }
+    }
+
+    #[test]
+    fn every_cut_and_every_tail_is_refused() {
+        let bytes = encode_memory(&memory());
+        for length in 0..bytes.len() {
+            assert!(decode_memory(&bytes[..length]).is_err(), "{length} bytes");
+        }
+        let mut longer = bytes;
+        longer.push(0);
+        assert_eq!(decode_memory(&longer), Err(DecodeError::Length));
+        assert_eq!(
+            decode_memory(&vec![0; RECORD_BYTES_MAX + 1]),
+            Err(DecodeError::Unrecognised)
+        );
+    }
+
+    #[test]
+    fn a_later_version_is_refused_before_its_checksum() {
+        let mut bytes = encode_memory(&memory());
+        bytes[8] = 2;
+        assert_eq!(decode_memory(&bytes), Err(DecodeError::UnknownVersion(2)));
+    }
+
+    #[test]
+    fn the_longest_record_fits() {
+        let ballot = Ballot { epoch: 3, nonce: 7 };
+        let mut record = Record::new(42, ballot, (0..DISKS_MAX as u64).map(DiskId));
+        for disk in 0..DISKS_MAX as u64 {
+            record.drop_disk(DiskId(disk), 90);
+        }
+        let bytes = encode_memory(&Memory::new(record));
+        assert!(bytes.len() <= RECORD_BYTES_MAX, "{}", bytes.len());
+        assert!(decode_memory(&bytes).is_ok());
+    }
+}

@@ -1,0 +1,333 @@
+//! The table of cases: what becomes of a pool in each fault, with two heads, with a witness, and with three heads.
+
+use super::search::last_notice;
+use super::steps::Step;
+use super::world::{Fault, Kind, Setup, Start, World, disk_id, member_id};
+use crate::legs::{Newer, Notice, Refusal};
+
+const KINDS: [Kind; 3] = [Kind::TwoHeads, Kind::Witness, Kind::ThreeHeads];
+
+fn begin(kind: Kind, start: Start) -> (Setup, World) {
+    let setup = Setup::new(kind, 9, 9, 6).with(&[Fault::Cut]).from(start);
+    let world = setup.world();
+    assert_eq!(world.violation, None);
+    let _ = last_notice();
+    (setup, world)
+}
+
+/// Cuts head 1 off from the other heads, and sees the witness still.
+fn part(kind: Kind, world: &mut World) {
+    world.toggle_cut(0, 1);
+    if kind == Kind::ThreeHeads {
+        world.toggle_cut(1, 2);
+    }
+}
+
+fn is_open(world: &World, head: usize) -> bool {
+    let server = world.heads[head].server.as_ref();
+    server.is_some_and(|server| server.is_open)
+}
+
+/// Whether a write on head 0 or another is acknowledged in the end.
+fn write(setup: &Setup, world: &mut World, head: u8) -> bool {
+    world.then(setup, Step::Issue(head));
+    assert_eq!(world.violation, None);
+    world.acknowledged & (1 << world.issued) != 0
+}
+
+fn refusal(setup: &Setup, world: &mut World, head: u8) -> Refusal {
+    world.then(setup, Step::Open(head));
+    assert!(!is_open(world, head.into()), "it was opened");
+    match last_notice() {
+        Some(Notice::Refused(refusal)) => refusal,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn opens(setup: &Setup, world: &mut World, head: u8) {
+    world.then(setup, Step::Open(head));
+    assert_eq!(world.violation, None);
+    assert!(is_open(world, head.into()), "{:?}", last_notice());
+}
+
+/// Head 0 has all of it, and disk 1 lacks groups from 12 on.
+fn newer() -> Newer {
+    Newer {
+        epoch: 2,
+        disks: [(disk_id(0), Some(member_id(0)))].into(),
+        since: [(disk_id(1), 12)].into(),
+    }
+}
+
+#[test]
+fn link_of_a_leg_cut_another_member_signs_and_nobody_is_shot() {
+    for kind in KINDS {
+        let (setup, mut world) = begin(kind, Start::Served);
+        world.take(&setup, Step::DiskFails(1));
+        assert!(write(&setup, &mut world, 0), "{kind:?}");
+        assert!(!world.committed.current.contains_key(&disk_id(1)));
+        assert!(world.heads.iter().all(|head| head.is_up && head.boots == 1));
+    }
+}
+
+#[test]
+fn partition_with_fencing_the_owner_goes_on() {
+    for kind in KINDS {
+        let (setup, mut world) = begin(kind, Start::Served);
+        part(kind, &mut world);
+        assert!(write(&setup, &mut world, 0), "{kind:?}");
+        // Two heads go on after the fence; others before it, and need none.
+        assert_eq!(world.heads[1].is_up, kind != Kind::TwoHeads, "{kind:?}");
+    }
+}
+
+#[test]
+fn partition_without_fencing_two_heads_wait_and_nobody_takes_over() {
+    for kind in KINDS {
+        let (setup, mut world) = begin(kind, Start::Served);
+        part(kind, &mut world);
+        // The other head wants the pool first.
+        world.take(&setup, Step::Open(1));
+        fail_fences(&setup, &mut world);
+        let told = last_notice();
+        let expected = match kind {
+            Kind::TwoHeads => Refusal::OtherHeadUnheard {
+                head: member_id(0),
+                known: Newer {
+                    disks: [
+                        (disk_id(0), Some(member_id(0))),
+                        (disk_id(1), Some(member_id(1))),
+                    ]
+                    .into(),
+                    since: [].into(),
+                    ..newer()
+                },
+            },
+            Kind::Witness => Refusal::OwnerUnconfirmed(member_id(0)),
+            _ => Refusal::NoQuorum {
+                heard: [member_id(1)].into(),
+            },
+        };
+        assert_eq!(told, Some(Notice::Refused(expected)), "{kind:?}");
+        world.take(&setup, Step::Issue(0));
+        fail_fences(&setup, &mut world);
+        let is_acknowledged = world.acknowledged & (1 << world.issued) != 0;
+        assert_eq!(is_acknowledged, kind != Kind::TwoHeads, "{kind:?}");
+        if kind == Kind::TwoHeads {
+            assert!(matches!(last_notice(), Some(Notice::WritesWait { .. })));
+            assert!(is_open(&world, 0), "reads go on");
+        }
+    }
+}
+
+/// Lets everything happen, and every fence fail.
+fn fail_fences(setup: &Setup, world: &mut World) {
+    for _ in 0..3 {
+        world.settle_by(setup, |_, step| !matches!(step, Step::PowerOff(_)));
+        if world.fences.is_empty() {
+            return;
+        }
+        world.take(setup, Step::FenceFails(0));
+    }
+}
+
+#[test]
+fn power_lost_and_only_the_stale_returns_is_refused_with_who_is_newer() {
+    for kind in KINDS {
+        let (setup, mut world) = begin(kind, Start::Degraded);
+        world.take(&setup, Step::PowerLoss);
+        world.take(&setup, Step::Boot(1));
+        let found = refusal(&setup, &mut world, 1);
+        let expected = match kind {
+            Kind::TwoHeads => Refusal::OtherHeadUnheard {
+                head: member_id(0),
+                known: newer(),
+            },
+            Kind::Witness => Refusal::Stale(newer()),
+            _ => Refusal::NoQuorum {
+                heard: [member_id(1)].into(),
+            },
+        };
+        assert_eq!(found, expected, "{kind:?}");
+        if kind == Kind::ThreeHeads {
+            world.take(&setup, Step::Boot(2));
+            assert_eq!(refusal(&setup, &mut world, 1), Refusal::Stale(newer()));
+        }
+        // With the newer leg it starts, wherever.
+        world.take(&setup, Step::Boot(0));
+        opens(&setup, &mut world, 1);
+    }
+}
+
+#[test]
+fn power_lost_and_the_only_current_leg_returns_it_starts_by_itself() {
+    for kind in [Kind::TwoHeads, Kind::Witness] {
+        let (setup, mut world) = begin(kind, Start::Degraded);
+        world.take(&setup, Step::PowerLoss);
+        world.take(&setup, Step::Boot(0));
+        opens(&setup, &mut world, 0);
+    }
+}
+
+#[test]
+fn power_lost_and_one_of_two_current_legs_returns() {
+    for head in [0, 1] {
+        let (setup, mut world) = begin(Kind::TwoHeads, Start::Served);
+        world.take(&setup, Step::PowerLoss);
+        world.take(&setup, Step::Boot(head));
+        let found = refusal(&setup, &mut world, head);
+        assert!(
+            matches!(found, Refusal::OtherHeadUnheard { .. }),
+            "{found:?}"
+        );
+        // A person's word.
+        let setup = setup.by_word();
+        world.then(&setup, Step::OpenByWord(head));
+        assert!(is_open(&world, head.into()), "{:?}", last_notice());
+
+        let (setup, mut world) = begin(Kind::Witness, Start::Served);
+        world.take(&setup, Step::PowerLoss);
+        world.take(&setup, Step::Boot(head));
+        opens(&setup, &mut world, head);
+
+        let (setup, mut world) = begin(Kind::ThreeHeads, Start::Served);
+        world.take(&setup, Step::PowerLoss);
+        world.take(&setup, Step::Boot(head));
+        let found = refusal(&setup, &mut world, head);
+        assert!(matches!(found, Refusal::NoQuorum { .. }), "{found:?}");
+        world.take(&setup, Step::Boot(2));
+        opens(&setup, &mut world, head);
+    }
+}
+
+#[test]
+fn leg_lost_and_then_the_owner_is_unavailable_and_told() {
+    for kind in KINDS {
+        let (setup, mut world) = begin(kind, Start::Degraded);
+        world.take(&setup, Step::Crash(0));
+        let found = refusal(&setup, &mut world, 1);
+        let expected = match kind {
+            Kind::TwoHeads => Refusal::OtherHeadUnheard {
+                head: member_id(0),
+                known: newer(),
+            },
+            _ => Refusal::Stale(newer()),
+        };
+        assert_eq!(found, expected, "{kind:?}");
+    }
+}
+
+#[test]
+fn raidz_over_three_heads_stops_below_two_legs() {
+    let (setup, mut world) = begin(Kind::Raidz, Start::Degraded);
+    assert_eq!(world.committed.current.len(), 2);
+    world.take(&setup, Step::Crash(0));
+    let found = refusal(&setup, &mut world, 2);
+    assert!(matches!(found, Refusal::Stale(_)), "{found:?}");
+    let (setup, mut world) = begin(Kind::Raidz, Start::Served);
+    world.take(&setup, Step::Crash(0));
+    opens(&setup, &mut world, 2);
+    assert!(write(&setup, &mut world, 2), "two of three legs");
+}
+
+#[test]
+fn owner_dies_during_the_resilver() {
+    for kind in KINDS {
+        let (setup, mut world) = begin(kind, Start::Degraded);
+        world.take(&setup, Step::LegBack { head: 0, disk: 1 });
+        world.settle_by(&setup, |_, step| !matches!(step, Step::Copy { .. }));
+        assert!(write_during_copy(&setup, &mut world), "{kind:?}");
+        world.take(&setup, Step::Crash(0));
+        let found = refusal(&setup, &mut world, 1);
+        assert!(
+            matches!(found, Refusal::Stale(_) | Refusal::OtherHeadUnheard { .. }),
+            "{kind:?}: {found:?}"
+        );
+    }
+    // The owner has no leg: the current one suffices.
+    let (setup, mut world) = begin(Kind::ThreeHeads, Start::Degraded);
+    world.then(&setup, Step::Export(0));
+    opens(&setup, &mut world, 2);
+    world.take(&setup, Step::LegBack { head: 2, disk: 1 });
+    world.settle_by(&setup, |_, step| !matches!(step, Step::Copy { .. }));
+    world.take(&setup, Step::Crash(2));
+    opens(&setup, &mut world, 1);
+}
+
+fn write_during_copy(setup: &Setup, world: &mut World) -> bool {
+    world.take(setup, Step::Issue(0));
+    world.settle_by(setup, |_, step| !matches!(step, Step::Copy { .. }));
+    world.acknowledged & (1 << world.issued) != 0
+}
+
+#[test]
+fn a_leg_comes_back_by_itself() {
+    for kind in KINDS {
+        let (setup, mut world) = begin(kind, Start::Degraded);
+        world.then(&setup, Step::LegBack { head: 0, disk: 1 });
+        assert_eq!(world.committed.current.len(), 2, "{kind:?}");
+        assert!(write(&setup, &mut world, 0));
+        // And the other head can do without the first.
+        world.take(&setup, Step::Crash(0));
+        if kind == Kind::TwoHeads {
+            // It has not heard the other head since it booted.
+            let found = refusal(&setup, &mut world, 1);
+            assert!(matches!(found, Refusal::OtherHeadUnheard { .. }));
+        } else {
+            opens(&setup, &mut world, 1);
+        }
+    }
+}
+
+#[test]
+fn a_leg_that_fails_again_and_again_during_its_return_comes_back() {
+    for kind in KINDS {
+        let (setup, mut world) = begin(kind, Start::Relapsed);
+        for _ in 0..2 {
+            world.take(&setup, Step::LegBack { head: 0, disk: 1 });
+            world.settle_by(&setup, |_, step| !matches!(step, Step::Copy { .. }));
+            world.take(&setup, Step::DiskFails(1));
+            assert!(write(&setup, &mut world, 0), "{kind:?}");
+            world.take(&setup, Step::DiskHeals(1));
+        }
+        world.then(&setup, Step::LegBack { head: 0, disk: 1 });
+        assert_eq!(world.committed.current.len(), 2, "{kind:?}");
+        assert_eq!(world.violation, None);
+    }
+}
+
+#[test]
+fn two_heads_take_over_after_a_fence_if_they_have_heard_each_other() {
+    let (setup, mut world) = begin(Kind::TwoHeads, Start::Served);
+    world.then(&setup, Step::Listen(1));
+    world.take(&setup, Step::Crash(0));
+    opens(&setup, &mut world, 1);
+    assert!(write(&setup, &mut world, 1));
+}
+
+#[test]
+fn a_pool_that_was_exported_opens_elsewhere_without_a_fence() {
+    for kind in KINDS {
+        let (setup, mut world) = begin(kind, Start::Served);
+        world.then(&setup, Step::Export(0));
+        opens(&setup, &mut world, 1);
+        assert!(world.heads.iter().all(|head| head.is_up && head.boots == 1));
+    }
+}
+
+#[test]
+fn a_disk_that_was_written_elsewhere_is_left_alone_until_a_person_gives_it_up() {
+    for kind in KINDS {
+        let (setup, mut world) = begin(kind, Start::Degraded);
+        world.take(&setup, Step::Crash(1));
+        world.take(&setup, Step::ForeignImport(1));
+        world.take(&setup, Step::Boot(1));
+        world.then(&setup, Step::LegBack { head: 0, disk: 1 });
+        assert!(world.committed.divergent.contains(&disk_id(1)), "{kind:?}");
+        assert_eq!(last_notice(), Some(Notice::Divergent(disk_id(1))));
+        world.then(&setup, Step::Discard { head: 0, disk: 1 });
+        world.then(&setup, Step::LegBack { head: 0, disk: 1 });
+        assert_eq!(world.committed.current.len(), 2, "{kind:?}");
+        assert_eq!(world.violation, None);
+    }
+}

@@ -1,0 +1,108 @@
+//! What must hold in every state, by name.
+
+use super::world::{Content, FOREIGN, Setup, World, disk_id, disk_of};
+use crate::legs::Record;
+
+/// Looked at after every step.
+pub(super) fn check(world: &mut World) {
+    let acknowledged = world.acknowledged;
+    for disk in world.committed.current_disks() {
+        let content = world.disks[usize::from(disk_of(disk))].durable;
+        if !has(content, acknowledged) {
+            world.violate("acknowledged_writes_are_on_every_current_leg");
+        }
+    }
+    let servers = world.heads.iter().filter(|head| head.server.is_some());
+    if servers.count() > 1 && !world.has_lie {
+        world.violate("no_two_owners_have_the_pool");
+    }
+}
+
+fn has(content: Content, acknowledged: u16) -> bool {
+    content.history & acknowledged == acknowledged && content.blocks & acknowledged == acknowledged
+}
+
+pub(super) fn on_import(world: &mut World, disks: &[u8], newest: Content) {
+    let acknowledged = world.acknowledged;
+    if newest.history & acknowledged != acknowledged {
+        world.violate("imported_state_has_every_acknowledged_write");
+    }
+    let contents = disks
+        .iter()
+        .map(|disk| world.disks[usize::from(*disk)].visible());
+    let contents: Vec<Content> = contents.collect();
+    if !contents.iter().all(|content| has(*content, acknowledged)) {
+        world.violate("a_stale_leg_is_never_imported");
+    }
+    if contents
+        .iter()
+        .any(|content| content.history & FOREIGN != 0)
+    {
+        world.violate("divergence_is_never_resolved_by_itself");
+    }
+}
+
+/// Nobody may be able to act on a record that still lists the leg.
+pub(super) fn on_release(world: &mut World, setup: &Setup, head: u8, disk: u8) {
+    let disk = disk_id(disk);
+    let is_out = |record: &Record| !record.current.contains_key(&disk);
+    let knows = |index: usize| {
+        let accepted = world.heads[index].memory.accepted.as_ref();
+        accepted.is_some_and(is_out)
+    };
+    let heads = (0..world.heads.len()).filter(|index| knows(*index)).count();
+    let witness = world
+        .witness
+        .as_ref()
+        .and_then(|one| one.memory.accepted.as_ref());
+    let count = heads + usize::from(witness.is_some_and(is_out));
+    let is_durable = match setup.configs[usize::from(head)].other_of_two() {
+        None => count >= 2,
+        Some(_) => {
+            let other = &world.heads[usize::from(1 - head)];
+            let heard = other.owner.heard_record();
+            knows(usize::from(head)) && (!other.is_up || heard.is_none_or(is_out)) || count >= 2
+        }
+    };
+    if !is_durable {
+        world.violate("an_error_of_a_leg_is_released_only_after_its_exclusion_is_durable");
+    }
+}
+
+pub(super) fn on_proposal(world: &mut World, record: &Record) {
+    // Of a tenure that is over and does not know it: no quorum accepts that any more.
+    if record.ballot.epoch < world.committed.ballot.epoch {
+        return;
+    }
+    for disk in record.current_disks() {
+        let is_new = !world.committed.current.contains_key(&disk);
+        let content = world.disks[usize::from(disk_of(disk))].durable;
+        if is_new && !has(content, world.acknowledged) {
+            world.violate("return_is_complete_before_current");
+        }
+    }
+}
+
+pub(super) fn on_commit(world: &mut World, setup: &Setup, record: &Record) {
+    let known = &world.committed;
+    if known.ballot.epoch == record.ballot.epoch && known.ballot != record.ballot {
+        world.violate("one_owner_for_each_epoch");
+    }
+    if !setup.configs[0].is_readable(&record.current_disks()) {
+        world.violate("current_legs_can_be_read");
+    }
+}
+
+/// A write is about to replace what is on a disk.
+pub(super) fn on_landing(world: &mut World, disk: u8) {
+    let one = &world.disks[usize::from(disk)];
+    if one.visible().history & FOREIGN != 0 && !one.is_given_up {
+        world.violate("divergence_is_never_resolved_by_itself");
+    }
+}
+
+pub(super) fn on_divergence(world: &mut World, disk: u8) {
+    if world.disks[usize::from(disk)].visible().history & FOREIGN == 0 {
+        world.violate("own_history_is_not_called_divergent");
+    }
+}

@@ -1,0 +1,11 @@
+//! Explores the state machines of this folder in a world in which everything fails that can.
+
+mod actions;
+mod cases;
+mod digest;
+mod invariants;
+mod mutations;
+mod runs;
+mod search;
+mod steps;
+mod world;

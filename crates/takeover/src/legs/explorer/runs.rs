@@ -1,0 +1,172 @@
+//! The explorations of a test run: what is bounded is named here, and what was seen is printed.
+//!
+//! `BULKHEAD_LEGS_TIMES=100` looks at a hundred times as many states and walks.
+
+use super::search::{Found, explore, shorten, walk};
+use super::world::{Fault, Kind, Setup, Start};
+use std::collections::BTreeSet;
+use std::io::Write as _;
+
+/// Of one exploration.
+const STATES_MAX: u64 = 30_000;
+const WALKS_MAX: u64 = 300;
+const WALK_STEPS_MAX: usize = 300;
+
+const KINDS: [Kind; 4] = [Kind::TwoHeads, Kind::Witness, Kind::ThreeHeads, Kind::Raidz];
+
+const FAULTS: [Fault; 14] = [
+    Fault::Crash,
+    Fault::ServerCrash,
+    Fault::LenderRestart,
+    Fault::Cut,
+    Fault::Lose,
+    Fault::Duplicate,
+    Fault::DiskFails,
+    Fault::LinkLost,
+    Fault::FenceFails,
+    Fault::PowerLoss,
+    Fault::ForeignImport,
+    Fault::Hurry,
+    Fault::Discard,
+    Fault::Close,
+];
+
+/// So many, or more in a longer run.
+pub(super) fn longer(count: u64) -> u64 {
+    let times = std::env::var("BULKHEAD_LEGS_TIMES").ok();
+    count * times.and_then(|text| text.parse().ok()).unwrap_or(1_u64)
+}
+
+/// Says something that the test runner prints with `--nocapture`.
+pub(super) fn report(line: &str) {
+    let _ = writeln!(std::io::stderr(), "{line}");
+}
+
+fn pass(setup: &Setup, found: Found, what: &str) -> BTreeSet<&'static str> {
+    if let Some(violation) = found.violation {
+        let violation = shorten(setup, violation);
+        panic!("{what}: {}", violation.text(setup));
+    }
+    found.covered
+}
+
+/// All states with these bounds, or as many as are allowed.
+fn look_at(setup: &Setup, what: &str) {
+    let found = explore(setup, longer(STATES_MAX) as usize);
+    let all = match found.is_exhausted {
+        true => "all",
+        false => "the first",
+    };
+    report(&format!(
+        "{:?}, {what}: {all} {} states, {} steps deep",
+        setup.kind, found.states, found.depth
+    ));
+    pass(setup, found, what);
+}
+
+#[test]
+fn no_state_near_a_start_violates_anything() {
+    for kind in KINDS {
+        let one_opens = Setup::new(kind, 0, 1, 1).by(&[0]);
+        look_at(&one_opens, "new, no fault, one open, one write");
+        let two_open = Setup::new(kind, 0, 2, 0).by(&[0, 1]);
+        look_at(&two_open, "new, no fault, two opens");
+        let goes_on = Setup::new(kind, 0, 0, 2).from(Start::Degraded);
+        look_at(&goes_on, "a leg returns, no fault, one write");
+        for fault in FAULTS {
+            for start in [Start::Served, Start::Degraded] {
+                let setup = Setup::new(kind, 1, 0, 2).with(&[fault]).from(start);
+                let found = explore(&setup, longer(STATES_MAX / 8) as usize);
+                let what = format!("{start:?}, one {fault:?}, no open");
+                if !found.is_exhausted {
+                    report(&format!(
+                        "{kind:?}, {what}: the first {} states",
+                        found.states
+                    ));
+                }
+                pass(&setup, found, &what);
+            }
+        }
+        let opened = Setup::new(kind, 1, 1, 2).with(&FAULTS).by(&[1]);
+        look_at(
+            &opened.clone().from(Start::Served),
+            "served, any fault, another opens",
+        );
+        look_at(
+            &opened.from(Start::Degraded),
+            "degraded, any fault, another opens",
+        );
+    }
+}
+
+/// An old owner that lives, though its fence was reported, can write to no current leg where a quorum remembers.
+#[test]
+fn a_fence_that_lies_loses_no_acknowledged_write() {
+    for kind in [Kind::Witness, Kind::ThreeHeads] {
+        let faults = [Fault::LinkLost, Fault::DiskFails, Fault::Cut, Fault::Hurry];
+        let setup = Setup::new(kind, 2, 1, 3).with(&faults).from(Start::Usurped);
+        look_at(&setup, "usurped, two faults");
+        for seed in 0..longer(WALKS_MAX) {
+            let found = walk(&setup, seed, WALK_STEPS_MAX);
+            pass(&setup, found, &format!("seed {seed}"));
+        }
+    }
+}
+
+#[test]
+fn no_walk_violates_anything() {
+    const EXPECTED: [&str; 10] = [
+        "a record is committed",
+        "a pool is served",
+        "a pool is given up in order",
+        "a write is acknowledged",
+        "an error is released",
+        "a leg fails",
+        "a resilver begins",
+        "a connection is resumed",
+        "a disk diverges",
+        "writes wait",
+    ];
+    for kind in KINDS {
+        let mut covered = BTreeSet::new();
+        let mut steps = 0;
+        for start in [Start::New, Start::Served, Start::Degraded, Start::Abroad] {
+            let setup = Setup::new(kind, 5, 4, 6)
+                .with(&FAULTS)
+                .from(start)
+                .by_word();
+            for seed in 0..longer(WALKS_MAX) {
+                let found = walk(&setup, seed, WALK_STEPS_MAX);
+                steps += found.states;
+                covered.extend(pass(
+                    &setup,
+                    found,
+                    &format!("{kind:?}, {start:?}, seed {seed}"),
+                ));
+            }
+        }
+        let walks = longer(WALKS_MAX) * 4;
+        report(&format!(
+            "{kind:?}: {walks} walks with up to 5 faults, {steps} steps"
+        ));
+        let missing: Vec<_> = EXPECTED
+            .iter()
+            .filter(|one| !covered.contains(*one))
+            .collect();
+        assert!(missing.is_empty(), "{kind:?}: never seen: {missing:?}");
+    }
+}
+
+/// A trace that the explorer prints can be taken again.
+#[test]
+fn a_trace_can_be_replayed() {
+    use crate::legs::rules::{Rule, without};
+    without(Rule::ErrorsAreWithheld, || {
+        let setup = Setup::new(Kind::Witness, 1, 0, 2)
+            .with(&[Fault::DiskFails])
+            .from(Start::Served);
+        let violation = explore(&setup, 10_000).violation.expect("found");
+        let world = super::search::replay(&setup, &violation.trace);
+        assert_eq!(world.violation, Some(violation.name));
+    });
+}

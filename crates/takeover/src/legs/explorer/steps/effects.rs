@@ -1,0 +1,365 @@
+//! What follows from a step.
+
+use super::Step;
+use crate::legs::explorer::world::{
+    Content, Envelope, FOREIGN, Io, Operation, Payload, Resilver, Sent, Setup, World, disk_id,
+    member_id,
+};
+use crate::legs::explorer::{invariants, search::cover};
+use crate::legs::rules::{Rule, holds};
+use crate::legs::{Event, LenderAnswer, Owner, Request, Version};
+use std::rc::Rc;
+
+impl World {
+    /// Takes a step.
+    pub(in crate::legs::explorer) fn take(&mut self, setup: &Setup, step: Step) {
+        match step {
+            Step::Deliver(at) => {
+                if let Some(envelope) = self.sent(at) {
+                    self.net.retain(|sent| sent.key != at);
+                    self.deliver(setup, &envelope);
+                }
+            }
+            Step::Duplicate(at) => {
+                self.faults += 1;
+                if let Some(envelope) = self.sent(at) {
+                    self.deliver(setup, &envelope);
+                }
+            }
+            Step::Lose(at) => {
+                self.faults += 1;
+                self.net.retain(|sent| sent.key != at);
+            }
+            Step::Open(head) => self.open(setup, head, None),
+            Step::OpenByWord(head) => {
+                let word = self.true_word(setup, head);
+                self.open(setup, head, word);
+            }
+            Step::Listen(head) => self.event(setup, head, Event::Listen),
+            Step::Issue(head) => self.client_write(head),
+            Step::Land { disk, at } => self.land(setup, disk, at),
+            Step::Written(head) => {
+                let one = self.head(head);
+                one.memory = one.unwritten.take().unwrap_or_else(|| one.memory.clone());
+            }
+            Step::Deadline(head) => {
+                self.faults += u8::from(!self.is_quiet(head));
+                self.event(setup, head, Event::Deadline);
+            }
+            Step::LegDeadline { head, disk } => {
+                self.faults += u8::from(self.is_io_under_way(head, disk));
+                self.leg_failed(setup, head, disk);
+            }
+            Step::LinkLost { head, disk } => self.lose_link(setup, head, disk),
+            Step::LegBack { head, disk } => self.leg_back(setup, head, disk),
+            Step::Copy { head, disk } => self.copy(head, disk),
+            _ => self.take_fault(setup, step),
+        }
+        self.prune(setup);
+        invariants::check(self);
+    }
+
+    fn take_fault(&mut self, setup: &Setup, step: Step) {
+        let is_free = matches!(
+            step,
+            Step::Boot(_)
+                | Step::Heal(..)
+                | Step::DiskHeals(_)
+                | Step::PowerOff(_)
+                | Step::FenceReport(_)
+        );
+        self.faults += u8::from(!is_free);
+        match step {
+            Step::Crash(head) => self.crash(head),
+            Step::Boot(head) => self.boot(head),
+            Step::ServerCrash(head) => self.server_crash(head),
+            Step::LenderRestart(disk) => {
+                let keeps_epoch = holds(Rule::LendersKeepTheirEpoch);
+                self.disk(disk).restart(keeps_epoch);
+            }
+            Step::Cut(one, other) | Step::Heal(one, other) => self.toggle_cut(one, other),
+            Step::DiskFails(disk) => self.disk(disk).fails = true,
+            Step::DiskHeals(disk) => self.disk(disk).fails = false,
+            Step::PowerOff(at) => {
+                cover("a head is powered off");
+                self.fences[usize::from(at)].is_done = true;
+                let head = self.fences[usize::from(at)].head;
+                self.crash(head);
+            }
+            Step::FenceFails(at) => {
+                let order = self.fences.remove(at.into());
+                self.event(setup, order.by, Event::FenceFailed(order.number));
+            }
+            Step::FenceLies(at) => {
+                self.fences[usize::from(at)].is_done = true;
+                self.has_lie = true;
+            }
+            Step::FenceReport(at) => {
+                let order = self.fences.remove(at.into());
+                self.event(setup, order.by, Event::Fenced(order.number));
+            }
+            Step::PowerLoss => {
+                for head in 0..self.heads.len() as u8 {
+                    self.crash(head);
+                }
+                self.net.clear();
+            }
+            Step::ForeignImport(disk) => {
+                let content = &mut self.disk(disk).durable;
+                content.history |= FOREIGN;
+                content.blocks |= FOREIGN;
+                content.group += 3;
+            }
+            Step::Discard { head, disk } => {
+                // Its labels are cleared: it is copied in full.
+                let one = self.disk(disk);
+                one.is_given_up = true;
+                one.cache = None;
+                one.durable = Content {
+                    blocks: 0,
+                    history: 0,
+                    group: 0,
+                };
+                self.event(setup, head, Event::Discard(disk_id(disk)));
+            }
+            Step::Export(head) => {
+                self.head(head).server = None;
+                self.event(setup, head, Event::Exported);
+            }
+            _ => {}
+        }
+    }
+
+    /// Takes out messages that nobody waits for: to lose them says nothing else, and fewer states are left.
+    fn prune(&mut self, setup: &Setup) {
+        if !holds(Rule::AnswersOfThisBoot) {
+            return;
+        }
+        let mut net = std::mem::take(&mut self.net);
+        net.retain(|sent| self.is_of_use(setup, &sent.envelope));
+        self.net = net;
+    }
+
+    fn is_of_use(&self, setup: &Setup, envelope: &Envelope) -> bool {
+        let to = usize::from(envelope.to);
+        match &envelope.payload {
+            Payload::Answer(answer) => self.heads[to].owner.awaits(&setup.configs[to], answer),
+            Payload::LenderAnswer(_, answer) => {
+                let session = answer.session();
+                self.heads[to].owner.claims(session.ballot)
+            }
+            Payload::IoDone(io, _) => {
+                let server = self.heads[to].server.as_ref();
+                let leg = server.and_then(|server| server.legs.get(&io.disk));
+                leg.is_some_and(|leg| leg.session == io.session)
+            }
+            Payload::Request(Request::Read(tag)) => {
+                self.heads[usize::from(envelope.from)].owner.reads(*tag)
+            }
+            _ => true,
+        }
+    }
+
+    fn open(&mut self, setup: &Setup, head: u8, word: Option<Version>) {
+        self.opens += 1;
+        let nonce = u64::from(self.opens);
+        self.event(setup, head, Event::Open { nonce, word });
+    }
+
+    fn client_write(&mut self, head: u8) {
+        self.issued += 1;
+        let number = self.issued;
+        let Some(server) = &mut self.head(head).server else {
+            return;
+        };
+        server.group += 1;
+        server.history |= 1 << number;
+        server.write = Some(number);
+        self.births[usize::from(number)] = server.group;
+        self.issue_write(head);
+    }
+
+    pub(super) fn sent(&self, key: u64) -> Option<Rc<Envelope>> {
+        let found = self.net.iter().find(|sent| sent.key == key);
+        found.map(|sent| sent.envelope.clone())
+    }
+
+    fn deliver(&mut self, setup: &Setup, envelope: &Envelope) {
+        let Envelope { from, to, payload } = envelope.clone();
+        if from != to && usize::from(to) < self.heads.len() {
+            self.event(setup, to, Event::Heard(member_id(from)));
+        }
+        match payload {
+            Payload::Request(request) => {
+                let answer = self.answer(to, request);
+                match answer {
+                    Some(answer) if from == to => {
+                        let event = Event::Answered(member_id(to), answer);
+                        self.event(setup, to, event);
+                    }
+                    Some(answer) => self.send(to, from, Payload::Answer(answer)),
+                    None => {}
+                }
+            }
+            Payload::Answer(answer) => {
+                self.event(setup, to, Event::Answered(member_id(from), answer));
+            }
+            Payload::LenderRequest(disk, request) => {
+                let one = self.disk(disk);
+                let group = one.visible().group.into();
+                let reply = one.lender.handle(request, group);
+                one.kept = reply.write.unwrap_or(one.kept);
+                if let Some(answer) = reply.answer {
+                    self.lender_answer(disk, from, answer);
+                }
+            }
+            Payload::LenderAnswer(disk, answer) => {
+                self.event(setup, to, Event::Lent(disk_id(disk), answer));
+            }
+            Payload::Io(io) => self.arrive(io),
+            Payload::IoDone(io, is_good) => self.io_done(setup, io, is_good),
+        }
+    }
+
+    fn lender_answer(&mut self, disk: u8, to: u8, answer: LenderAnswer) {
+        self.send(disk, to, Payload::LenderAnswer(disk, answer));
+    }
+
+    /// I/O that the lender took ends.
+    fn land(&mut self, setup: &Setup, disk: u8, at: u8) {
+        let io = self.disk(disk).in_flight.remove(at.into());
+        let one = self.disk(disk);
+        one.lender.io_ended();
+        let is_good = !one.fails;
+        if is_good {
+            self.apply(io);
+        }
+        let one = self.disk(disk);
+        let group = one.visible().group.into();
+        if let Some(answer) = one.lender.admit(group) {
+            let session = answer.session();
+            // Who claimed it is found by the tenure: each open has a nonce of its own.
+            for head in 0..self.heads.len() as u8 {
+                if self.heads[usize::from(head)].owner.claims(session.ballot) {
+                    self.lender_answer(disk, head, answer);
+                }
+            }
+        }
+        match io.from == io.disk {
+            true => self.io_done(setup, io, is_good),
+            false => self.send(io.disk, io.from, Payload::IoDone(io, is_good)),
+        }
+    }
+
+    fn apply(&mut self, io: Io) {
+        if matches!(io.operation, Operation::Write(_) | Operation::Copy(_)) {
+            invariants::on_landing(self, io.disk);
+        }
+        let disk = self.disk(io.disk);
+        let mut content = disk.visible();
+        match io.operation {
+            Operation::Write(new) => {
+                content = Content {
+                    blocks: content.blocks | new.blocks,
+                    ..new
+                };
+            }
+            Operation::Copy(new) => {
+                content.blocks |= new.blocks;
+                // Roots have places of their own, and the newest counts.
+                if new.group > content.group {
+                    (content.history, content.group) = (new.history, new.group);
+                }
+            }
+            Operation::Flush | Operation::CopyFlush => {}
+        }
+        let is_flush = matches!(io.operation, Operation::Flush | Operation::CopyFlush);
+        match is_flush || io.from == io.disk {
+            true => (disk.durable, disk.cache) = (content, None),
+            false => disk.cache = Some(content),
+        }
+    }
+
+    fn lose_link(&mut self, setup: &Setup, head: u8, disk: u8) {
+        self.faults += 1;
+        self.net
+            .retain(|Sent { envelope, .. }| match &envelope.payload {
+                // What was sent may still arrive.
+                Payload::IoDone(io, _) => io.from != head || io.disk != disk,
+                _ => true,
+            });
+        let Some(server) = &mut self.head(head).server else {
+            return;
+        };
+        let Some(leg) = server.legs.get_mut(&disk) else {
+            return;
+        };
+        leg.is_parted = true;
+        let event = Event::LinkLost {
+            disk: disk_id(disk),
+            flushed: leg.flushed.map(u64::from),
+        };
+        self.event(setup, head, event);
+    }
+
+    fn leg_back(&mut self, setup: &Setup, head: u8, disk: u8) {
+        let server = self.heads[usize::from(head)].server.as_ref();
+        let event = Event::LegBack {
+            disk: disk_id(disk),
+            newest_group: server.map_or(0, |server| server.group.into()),
+        };
+        self.event(setup, head, event);
+    }
+
+    fn copy(&mut self, head: u8, disk: u8) {
+        let Some(server) = &mut self.head(head).server else {
+            return;
+        };
+        if let Some(leg) = server.legs.get_mut(&disk) {
+            if let Resilver::Due { since } = leg.resilver {
+                leg.resilver = Resilver::Copying { since };
+                self.issue(head, disk, true);
+            }
+        }
+    }
+
+    fn crash(&mut self, head: u8) {
+        let one = self.head(head);
+        one.is_up = false;
+        one.server = None;
+        one.unwritten = None;
+        one.owner = Owner::new(one.boots.into());
+        self.fences.retain(|order| order.by != head);
+        if let Some(disk) = self.disks.get_mut(usize::from(head)) {
+            Rc::make_mut(disk).restart(holds(Rule::LendersKeepTheirEpoch));
+        }
+        // Connections of I/O end; what was on its way to others may still arrive there.
+        self.net
+            .retain(|Sent { envelope, .. }| match &envelope.payload {
+                Payload::Io(_) | Payload::IoDone(..) => envelope.to != head,
+                Payload::Request(_) => envelope.from != envelope.to || envelope.to != head,
+                _ => true,
+            });
+    }
+
+    fn boot(&mut self, head: u8) {
+        let one = self.head(head);
+        one.is_up = true;
+        one.boots += 1;
+        one.owner = Owner::new(one.boots.into());
+    }
+
+    fn server_crash(&mut self, head: u8) {
+        let one = self.head(head);
+        one.server = None;
+        one.boots += 1;
+        one.owner = Owner::new(one.boots.into());
+        self.fences.retain(|order| order.by != head);
+        self.net
+            .retain(|Sent { envelope, .. }| match &envelope.payload {
+                Payload::Request(_) => envelope.from != envelope.to || envelope.to != head,
+                Payload::IoDone(..) => envelope.to != head,
+                _ => true,
+            });
+    }
+}

@@ -1,0 +1,146 @@
+//! Where explorations begin, and how the world goes on by itself.
+
+use super::Step;
+use crate::legs::Request;
+use crate::legs::explorer::world::{Payload, Setup, Start, World, digest};
+use std::collections::BTreeSet;
+
+impl Step {
+    /// What comes first when everything goes well. Nothing that needs a cause.
+    fn order(self) -> Option<u8> {
+        match self {
+            Self::Written(_) => Some(0),
+            Self::Deliver(_) => Some(1),
+            Self::Land { .. } | Self::Copy { .. } => Some(2),
+            Self::PowerOff(_) | Self::FenceReport(_) => Some(3),
+            Self::LegDeadline { .. } => Some(4),
+            Self::Deadline(_) => Some(5),
+            _ => None,
+        }
+    }
+}
+
+impl Setup {
+    /// Where the exploration begins.
+    pub(in crate::legs::explorer) fn world(&self) -> World {
+        let mut world = self.new_world();
+        if self.start == Start::New {
+            return world;
+        }
+        world.then(self, Step::Open(0));
+        if self.start == Start::Usurped {
+            world.toggle_cut(0, 1);
+            world.take(self, Step::Open(1));
+            world.settle_by(self, |_, step| !matches!(step, Step::PowerOff(_)));
+            world.then(self, Step::FenceLies(0));
+            world.then(self, Step::Issue(1));
+            world.toggle_cut(0, 1);
+        }
+        if self.start == Start::Alone {
+            world.toggle_cut(0, 1);
+        }
+        if self.start == Start::Torn {
+            world.then(self, Step::Listen(1));
+            world.toggle_cut(0, 1);
+            world.take(self, Step::Issue(0));
+            world.settle_by(self, |_, step| !matches!(step, Step::Deadline(_)));
+            world.take(self, Step::Crash(0));
+            world.toggle_cut(0, 1);
+            world.net.clear();
+        }
+        if !matches!(self.start, Start::Served | Start::Usurped | Start::Torn) {
+            world.then(self, Step::DiskFails(1));
+            world.then(self, Step::Issue(0));
+            world.then(self, Step::DiskHeals(1));
+        }
+        if self.start == Start::Alone {
+            world.toggle_cut(0, 1);
+            world.net.clear();
+            world.then(self, Step::Boot(1));
+        }
+        if self.start == Start::Relapsed {
+            world.take(self, Step::LegBack { head: 0, disk: 1 });
+            world.settle_by(self, |_, step| !matches!(step, Step::Copy { .. }));
+            world.take(self, Step::Issue(0));
+            world.settle_by(self, |_, step| !matches!(step, Step::Copy { .. }));
+            world.take(self, Step::DiskFails(1));
+            world.take(self, Step::Issue(0));
+            world.settle_by(self, |_, step| !matches!(step, Step::Copy { .. }));
+            world.take(self, Step::DiskHeals(1));
+        }
+        if self.start == Start::Abroad {
+            world.then(self, Step::Export(0));
+            world.then(self, Step::Open(1));
+        }
+        if matches!(self.start, Start::Proposed | Start::Grown) {
+            self.propose_growth(&mut world);
+        }
+        (world.faults, world.opens) = (0, 0);
+        world
+    }
+
+    fn propose_growth(&self, world: &mut World) {
+        if self.start == Start::Grown {
+            world.then(self, Step::Listen(1));
+        }
+        world.take(self, Step::LegBack { head: 0, disk: 1 });
+        world.settle_by(self, |_, step| !matches!(step, Step::Copy { .. }));
+        world.take(self, Step::Copy { head: 0, disk: 1 });
+        let is_proposal = |world: &World, key| {
+            let sent = world.sent(key);
+            sent.is_some_and(|one| matches!(one.payload, Payload::Request(Request::Propose(_))))
+        };
+        world.settle_by(self, |world, step| match step {
+            Step::Deliver(key) => !is_proposal(world, *key),
+            _ => !matches!(step, Step::Deadline(_)),
+        });
+        if self.start == Start::Grown {
+            let sent = world.net.iter().find(|sent| sent.envelope.to == 1);
+            if let Some(key) = sent.map(|sent| sent.key) {
+                world.take(self, Step::Deliver(key));
+            }
+            world.take(self, Step::Crash(0));
+            world.net.clear();
+            world.take(self, Step::Boot(0));
+        }
+    }
+}
+
+impl World {
+    /// Takes steps that are no faults until nothing happens by itself any more.
+    pub(in crate::legs::explorer) fn settle(&mut self, setup: &Setup) {
+        self.settle_by(setup, |_, _| true);
+    }
+
+    /// The same, with some of these steps only.
+    pub(in crate::legs::explorer) fn settle_by(
+        &mut self,
+        setup: &Setup,
+        may: impl Fn(&Self, &Step) -> bool,
+    ) {
+        let mut seen = BTreeSet::new();
+        loop {
+            let mut steps = self.steps(&Setup {
+                faults_max: 0,
+                ..setup.clone()
+            });
+            steps.retain(|step| step.order().is_some() && may(self, step));
+            steps.sort_by_key(|step| step.order());
+            let next = steps.into_iter().find_map(|step| {
+                let mut next = self.clone();
+                next.take(setup, step);
+                seen.insert(digest(&next)).then_some(next)
+            });
+            match next {
+                Some(next) => *self = next,
+                None => return,
+            }
+        }
+    }
+
+    /// Takes a step, and those that follow by themselves.
+    pub(in crate::legs::explorer) fn then(&mut self, setup: &Setup, step: Step) {
+        self.take(setup, step);
+        self.settle(setup);
+    }
+}

@@ -1,0 +1,498 @@
+//! The world around the state machines: heads that crash, disks with caches, a network without promises, fences,
+//! and clients whose acknowledged writes are counted.
+
+use crate::legs::{
+    Answer, Ballot, Config, DiskId, Kept, LegGroup, Lender, LenderAnswer, LenderRequest, MemberId,
+    Membership, Memory, Owner, Record, Request, Session,
+};
+use std::collections::BTreeMap;
+use std::hash::Hash;
+use std::rc::Rc;
+
+pub(super) use super::digest::{Mixing, digest};
+
+pub(super) const POOL: u64 = 77;
+/// The group that the pool is made in.
+pub(super) const FIRST_GROUP: u8 = 10;
+/// The number of a write that is of no client and of no owner of this pool.
+pub(super) const FOREIGN: u16 = 1 << 15;
+const WITNESS: u8 = 8;
+
+/// Writes by their numbers, one bit each.
+pub(super) type Writes = u16;
+
+/// What is on a disk: blocks, and a root that names the blocks of its history.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Content {
+    pub(super) blocks: Writes,
+    pub(super) history: Writes,
+    pub(super) group: u8,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Operation {
+    /// Blocks, and the root that names them.
+    Write(Content),
+    Flush,
+    /// Of a resilver: blocks, and the root of a group that was synced after them.
+    Copy(Content),
+    CopyFlush,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Io {
+    pub(super) from: u8,
+    pub(super) disk: u8,
+    pub(super) session: Session,
+    pub(super) incarnation: u64,
+    pub(super) operation: Operation,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Payload {
+    Request(Request),
+    Answer(Answer),
+    LenderRequest(u8, LenderRequest),
+    LenderAnswer(u8, LenderAnswer),
+    Io(Io),
+    IoDone(Io, bool),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Envelope {
+    pub(super) from: u8,
+    pub(super) to: u8,
+    pub(super) payload: Payload,
+}
+
+impl Envelope {
+    /// From whom to whom, and roughly what.
+    pub(super) fn kind(&self) -> (u8, u8, u8) {
+        let kind = match &self.payload {
+            Payload::Request(Request::Read(_)) => 0,
+            Payload::Request(Request::Claim { .. }) => 1,
+            Payload::Request(Request::Propose(_)) => 2,
+            Payload::Request(Request::Committed(..)) => 3,
+            Payload::Answer(_) => 4,
+            Payload::LenderRequest(..) => 5,
+            Payload::LenderAnswer(..) => 6,
+            Payload::Io(_) => 7,
+            Payload::IoDone(..) => 8,
+        };
+        (self.from, self.to, kind)
+    }
+}
+
+/// A message under way, by the digest of all of it.
+#[derive(Clone, Debug)]
+pub(super) struct Sent {
+    pub(super) key: u64,
+    pub(super) envelope: Rc<Envelope>,
+}
+
+impl Hash for Sent {
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        state.write_u64(self.key);
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Disk {
+    pub(super) durable: Content,
+    /// What was answered and not flushed, on top.
+    pub(super) cache: Option<Content>,
+    pub(super) lender: Lender,
+    pub(super) kept: Kept,
+    pub(super) starts: u8,
+    pub(super) in_flight: Vec<Io>,
+    pub(super) fails: bool,
+    /// A person said that its content may go.
+    pub(super) is_given_up: bool,
+}
+
+impl Disk {
+    pub(super) fn visible(&self) -> Content {
+        self.cache.unwrap_or(self.durable)
+    }
+
+    /// Loses what nobody flushed. The lender starts anew with what it kept.
+    pub(super) fn restart(&mut self, keeps_epoch: bool) {
+        self.cache = None;
+        self.in_flight.clear();
+        self.starts += 1;
+        if !keeps_epoch {
+            self.kept.enforced = Ballot::default();
+        }
+        self.lender = Lender::start(self.kept, self.starts.into());
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Progress {
+    Writing,
+    Flushing,
+    Done,
+    /// Its error is withheld.
+    Failed,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Resilver {
+    No,
+    Due { since: u64 },
+    Copying { since: u64 },
+    Flushing { group: u8 },
+    Done,
+}
+
+/// A leg, as the pool server's driver sees it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct DriverLeg {
+    pub(super) session: Session,
+    pub(super) incarnation: u64,
+    pub(super) progress: Progress,
+    pub(super) resilver: Resilver,
+    pub(super) flushed: Option<u8>,
+    /// The connection is being resumed.
+    pub(super) is_parted: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Server {
+    pub(super) history: Writes,
+    pub(super) group: u8,
+    pub(super) is_open: bool,
+    /// The number of the client's write that is under way; 0 is the first group of an import.
+    pub(super) write: Option<u8>,
+    pub(super) legs: BTreeMap<u8, DriverLeg>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Head {
+    pub(super) is_up: bool,
+    pub(super) boots: u8,
+    pub(super) memory: Memory,
+    /// Answered and not written, where a member does not write before it answers.
+    pub(super) unwritten: Option<Memory>,
+    pub(super) owner: Owner,
+    pub(super) server: Option<Server>,
+}
+
+impl Head {
+    pub(super) fn known(&self) -> &Memory {
+        self.unwritten.as_ref().unwrap_or(&self.memory)
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct FenceOrder {
+    pub(super) by: u8,
+    pub(super) head: u8,
+    pub(super) number: u32,
+    /// The head was powered off, and nobody was told yet.
+    pub(super) is_done: bool,
+}
+
+#[derive(Clone, Debug, Hash)]
+pub(super) struct World {
+    pub(super) heads: Vec<Rc<Head>>,
+    pub(super) witness: Option<Rc<Head>>,
+    pub(super) disks: Vec<Rc<Disk>>,
+    pub(super) net: Vec<Sent>,
+    /// Pairs of members that do not hear each other.
+    pub(super) cuts: u16,
+    pub(super) fences: Vec<FenceOrder>,
+    pub(super) faults: u8,
+    pub(super) opens: u8,
+    pub(super) issued: u8,
+    pub(super) acknowledged: Writes,
+    /// The group that each write was issued in.
+    pub(super) births: [u8; 8],
+    /// The newest record that an owner knows to be committed.
+    pub(super) committed: Rc<Record>,
+    /// A fence was reported and not done.
+    pub(super) has_lie: bool,
+    pub(super) violation: Option<&'static str>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    TwoHeads,
+    Witness,
+    ThreeHeads,
+    /// Three heads, and any two of three disks hold everything.
+    Raidz,
+}
+
+/// What may go wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fault {
+    Crash,
+    ServerCrash,
+    LenderRestart,
+    Cut,
+    Lose,
+    Duplicate,
+    DiskFails,
+    LinkLost,
+    FenceFails,
+    /// It is reported and not done. Whoever was fenced lives.
+    FenceLies,
+    PowerLoss,
+    ForeignImport,
+    Hurry,
+    Discard,
+    Close,
+}
+
+/// Bounds of one exploration.
+#[derive(Clone, Debug)]
+pub(super) struct Setup {
+    pub(super) kind: Kind,
+    pub(super) configs: Vec<Config>,
+    pub(super) faults_max: u8,
+    pub(super) opens_max: u8,
+    pub(super) writes_max: u8,
+    pub(super) faults: Vec<Fault>,
+    /// Heads that the cluster may start the pool on.
+    pub(super) openers: Vec<u8>,
+    /// Two heads: whether a person may give a word, if it is true.
+    pub(super) has_words: bool,
+    pub(super) start: Start,
+}
+
+/// Where an exploration begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Start {
+    /// A new pool that nobody serves.
+    New,
+    /// Head 0 serves it.
+    Served,
+    /// The same, and the leg of head 1 failed, was dropped, and works again; one write was made since.
+    Degraded,
+    /// The same, and head 1 was powered off for that and is back.
+    Alone,
+    /// As served; then head 1 was told that head 0 is off, which is not so, and serves it by its own leg. One write was
+    /// made there. The heads see each other again.
+    Usurped,
+    /// As degraded; then the leg of head 1 came back, got one write, and failed before the copy of what it lacked.
+    Relapsed,
+    /// As served, and head 1 has heard head 0; then the leg of head 1 failed, and head 0 crashed with a record without it that
+    /// only its own member had accepted.
+    Torn,
+    /// As degraded; then the leg of head 1 came back and is complete, and the record that says so is on its way.
+    Proposed,
+    /// Two heads: the same, and head 1 has heard head 0 before; then head 0 crashed. Nobody was asked after those who were asked
+    /// first.
+    Grown,
+    /// As degraded; then head 1 serves it, by the leg of head 0.
+    Abroad,
+}
+
+pub(super) fn disk_id(disk: u8) -> DiskId {
+    DiskId(10 + u64::from(disk))
+}
+
+pub(super) fn disk_of(id: DiskId) -> u8 {
+    (id.0 - 10) as u8
+}
+
+pub(super) fn member_id(member: u8) -> MemberId {
+    MemberId(1 + u64::from(member))
+}
+
+pub(super) fn member_of(id: MemberId) -> u8 {
+    (id.0 - 1) as u8
+}
+
+impl Setup {
+    pub(super) fn new(kind: Kind, faults_max: u8, opens_max: u8, writes_max: u8) -> Self {
+        let count: u8 = match kind {
+            Kind::TwoHeads | Kind::Witness => 2,
+            Kind::ThreeHeads | Kind::Raidz => 3,
+        };
+        let heads: Vec<MemberId> = (0..count).map(member_id).collect();
+        let membership = match kind {
+            Kind::TwoHeads => Membership::TwoHeads([heads[0], heads[1]]),
+            Kind::Witness => Membership::TwoHeadsAndWitness {
+                heads: [heads[0], heads[1]],
+                witness: member_id(WITNESS),
+            },
+            _ => Membership::ThreeHeads([heads[0], heads[1], heads[2]]),
+        };
+        let disks = match kind {
+            Kind::Raidz => 3,
+            _ => 2,
+        };
+        let group = LegGroup {
+            lenders: (0..disks).map(|at| (disk_id(at), member_id(at))).collect(),
+            needed: if kind == Kind::Raidz { 2 } else { 1 },
+        };
+        let config = |me: &MemberId| Config {
+            me: *me,
+            pool: POOL,
+            membership: membership.clone(),
+            groups: vec![group.clone()],
+        };
+        Self {
+            kind,
+            configs: heads.iter().map(config).collect(),
+            faults_max,
+            opens_max,
+            writes_max,
+            faults: Vec::new(),
+            openers: (0..count).collect(),
+            has_words: false,
+            start: Start::New,
+        }
+    }
+
+    pub(super) fn with(mut self, faults: &[Fault]) -> Self {
+        self.faults = faults.to_vec();
+        self
+    }
+
+    pub(super) fn from(mut self, start: Start) -> Self {
+        self.start = start;
+        self
+    }
+
+    pub(super) fn by_word(mut self) -> Self {
+        self.has_words = true;
+        self
+    }
+
+    pub(super) fn by(mut self, openers: &[u8]) -> Self {
+        self.openers = openers.to_vec();
+        self
+    }
+
+    /// A new pool, all heads up, nobody serves it.
+    pub(super) fn new_world(&self) -> World {
+        let first = Ballot { epoch: 1, nonce: 0 };
+        let group = &self.configs[0].groups[0];
+        let record = Record::new(POOL, first, group.lenders.keys().copied());
+        let head = |boots: u8| Head {
+            is_up: true,
+            boots,
+            memory: Memory::new(record.clone()),
+            unwritten: None,
+            owner: Owner::new(boots.into()),
+            server: None,
+        };
+        let content = Content {
+            blocks: 0,
+            history: 0,
+            group: FIRST_GROUP,
+        };
+        let kept = Kept {
+            enforced: first,
+            mark: Session {
+                ballot: first,
+                number: 1,
+            },
+        };
+        let disk = Disk {
+            durable: content,
+            cache: None,
+            lender: Lender::start(kept, 1),
+            kept,
+            starts: 1,
+            in_flight: Vec::new(),
+            fails: false,
+            is_given_up: false,
+        };
+        World {
+            heads: self.configs.iter().map(|_| Rc::new(head(1))).collect(),
+            witness: (self.kind == Kind::Witness).then(|| Rc::new(head(1))),
+            disks: group
+                .lenders
+                .keys()
+                .map(|_| Rc::new(disk.clone()))
+                .collect(),
+            net: Vec::new(),
+            cuts: 0,
+            fences: Vec::new(),
+            faults: 0,
+            opens: 0,
+            issued: 0,
+            acknowledged: 0,
+            births: [0; 8],
+            committed: Rc::new(record),
+            has_lie: false,
+            violation: None,
+        }
+    }
+}
+
+impl World {
+    pub(super) fn member(&mut self, member: u8) -> Option<&mut Head> {
+        match member {
+            WITNESS => self.witness.as_mut().map(Rc::make_mut),
+            _ => self.heads.get_mut(usize::from(member)).map(Rc::make_mut),
+        }
+    }
+
+    pub(super) fn head(&mut self, head: u8) -> &mut Head {
+        Rc::make_mut(&mut self.heads[usize::from(head)])
+    }
+
+    pub(super) fn disk(&mut self, disk: u8) -> &mut Disk {
+        Rc::make_mut(&mut self.disks[usize::from(disk)])
+    }
+
+    pub(super) fn is_up(&self, member: u8) -> bool {
+        let head = self.heads.get(usize::from(member));
+        head.or(self.witness.as_ref())
+            .is_some_and(|head| head.is_up)
+    }
+
+    fn pair(one: u8, other: u8) -> u16 {
+        let bit = |member: u8| if member == WITNESS { 3 } else { member };
+        let (low, high) = (bit(one).min(bit(other)), bit(one).max(bit(other)));
+        1 << (low * 4 + high)
+    }
+
+    pub(super) fn is_cut(&self, one: u8, other: u8) -> bool {
+        one != other && self.cuts & Self::pair(one, other) != 0
+    }
+
+    /// Cuts a head off from all others, or ends that.
+    pub(super) fn toggle_cut(&mut self, one: u8, other: u8) {
+        self.cuts ^= Self::pair(one, other);
+    }
+
+    pub(super) fn pairs(&self) -> Vec<(u8, u8)> {
+        let mut members: Vec<u8> = (0..self.heads.len() as u8).collect();
+        members.extend(self.witness.as_ref().map(|_| WITNESS));
+        let pairs = members
+            .iter()
+            .flat_map(|one| members.iter().map(|other| (*one, *other)));
+        pairs.filter(|(one, other)| one < other).collect()
+    }
+
+    pub(super) fn is_deliverable(&self, envelope: &Envelope) -> bool {
+        self.is_up(envelope.to) && !self.is_cut(envelope.from, envelope.to)
+    }
+
+    /// Sends a message. One that is under way already is not sent twice: it may arrive twice anyway.
+    pub(super) fn send(&mut self, from: u8, to: u8, payload: Payload) {
+        let envelope = Envelope { from, to, payload };
+        let key = digest(&envelope);
+        if let Err(at) = self.net.binary_search_by_key(&key, |sent| sent.key) {
+            let envelope = Rc::new(envelope);
+            self.net.insert(at, Sent { key, envelope });
+        }
+    }
+
+    /// The blocks of `history` that were written in `since` or later.
+    pub(super) fn born_since(&self, history: Writes, since: u64) -> Writes {
+        let is_due = |number: &usize| u64::from(self.births[*number]) >= since;
+        let due = (0..self.births.len()).filter(is_due);
+        due.fold(0, |set, number| set | (1 << number)) & history
+    }
+
+    pub(super) fn violate(&mut self, name: &'static str) {
+        self.violation.get_or_insert(name);
+    }
+}

@@ -1,0 +1,204 @@
+//! Who remembers, and how many of them are enough.
+
+use super::record::{DiskId, MemberId, Record};
+use super::rules::{Rule, holds};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The members of an appliance.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Membership {
+    /// Two heads and nobody else. A commit needs both, or one and the confirmed fence of the other.
+    TwoHeads([MemberId; 2]),
+    /// Two heads, and a witness that remembers. A commit needs any two.
+    TwoHeadsAndWitness {
+        /// The heads.
+        heads: [MemberId; 2],
+        /// The witness.
+        witness: MemberId,
+    },
+    /// Three heads. A commit needs any two.
+    ThreeHeads([MemberId; 3]),
+}
+
+/// How many of three members are a quorum.
+const QUORUM: usize = 2;
+
+/// Disks that work together: a top-level device of the pool.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LegGroup {
+    /// The disks, each with the head that lends it.
+    pub lenders: BTreeMap<DiskId, MemberId>,
+    /// How many disks hold everything.
+    pub needed: usize,
+}
+
+/// What a head knows of one pool without asking.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// This head.
+    pub me: MemberId,
+    /// The pool's number.
+    pub pool: u64,
+    /// Who remembers.
+    pub membership: Membership,
+    /// Where the disks are.
+    pub groups: Vec<LegGroup>,
+}
+
+/// What stands in for answers, with two heads.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct StandIn {
+    /// The other head is confirmed to be off, by a fence or a person, and was not heard since.
+    pub is_other_fenced: bool,
+    /// The own, committed copy names no disk of another head as current.
+    pub is_sole: bool,
+}
+
+impl Config {
+    /// All members.
+    pub fn members(&self) -> Vec<MemberId> {
+        match &self.membership {
+            Membership::TwoHeads(heads) => heads.to_vec(),
+            Membership::TwoHeadsAndWitness { heads, witness } => {
+                heads.iter().chain([witness]).copied().collect()
+            }
+            Membership::ThreeHeads(heads) => heads.to_vec(),
+        }
+    }
+
+    /// The other one of two heads that have no witness.
+    pub fn other_of_two(&self) -> Option<MemberId> {
+        match &self.membership {
+            Membership::TwoHeads(heads) => heads.iter().copied().find(|head| *head != self.me),
+            _ => None,
+        }
+    }
+
+    /// Who lends a disk.
+    pub fn lender(&self, disk: DiskId) -> Option<MemberId> {
+        let mut groups = self.groups.iter();
+        groups.find_map(|group| group.lenders.get(&disk).copied())
+    }
+
+    /// Whether everything can be read from these disks.
+    pub fn is_readable(&self, disks: &BTreeSet<DiskId>) -> bool {
+        self.groups.iter().all(|group| {
+            let present = group.lenders.keys().filter(|disk| disks.contains(disk));
+            present.count() >= group.needed
+        })
+    }
+
+    /// Whether every current disk is one of this head.
+    pub fn is_sole<'a>(&self, mut current: impl Iterator<Item = &'a DiskId>) -> bool {
+        current.all(|disk| self.lender(*disk) == Some(self.me))
+    }
+
+    /// Two heads: whether the fence of the other one is a vote: not if it has the only current disks, for then it may go on
+    /// by itself when it is back, and knows nothing of what was voted for without it.
+    pub fn may_vote_by_fence<'a>(&self, current: impl Iterator<Item = &'a DiskId>) -> bool {
+        let mut lenders = current.map(|disk| self.lender(*disk));
+        lenders.any(|lender| lender == Some(self.me)) || !holds(Rule::NoFenceAgainstTheSole)
+    }
+
+    /// Whether promises of these members make an owner.
+    pub fn may_claim(&self, promised: &BTreeSet<MemberId>, by: StandIn) -> bool {
+        if !holds(Rule::PromisesOfAQuorum) {
+            return promised.contains(&self.me);
+        }
+        self.is_quorum(promised, by)
+    }
+
+    /// Whether a record that these members accepted is committed.
+    pub fn is_committed(&self, accepted: &BTreeSet<MemberId>, by: StandIn) -> bool {
+        if !holds(Rule::CommitByAQuorum) {
+            return accepted.contains(&self.me);
+        }
+        self.is_quorum(accepted, by)
+    }
+
+    fn is_quorum(&self, members: &BTreeSet<MemberId>, by: StandIn) -> bool {
+        if members.len() >= QUORUM {
+            return true;
+        }
+        let is_replaced = by.is_other_fenced || by.is_sole;
+        self.other_of_two().is_some() && members.contains(&self.me) && is_replaced
+    }
+
+    /// Who is asked first to accept `proposed` after `before`, where the order matters: with two heads, those whose disks
+    /// alone are current must know that they no longer are before the other one may act on it.
+    pub fn first_to_accept(&self, before: &Record, proposed: &Record) -> BTreeSet<MemberId> {
+        let all = self.members().into_iter().collect();
+        let is_growth = proposed
+            .current
+            .keys()
+            .any(|disk| !before.current.contains_key(disk));
+        if self.other_of_two().is_none() || !is_growth || !holds(Rule::GrowthBeginsAtTheSole) {
+            return all;
+        }
+        let lenders = before.current.keys();
+        lenders.filter_map(|disk| self.lender(*disk)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::legs::record::Ballot;
+
+    const A: MemberId = MemberId(1);
+    const B: MemberId = MemberId(2);
+
+    fn two_heads() -> Config {
+        let lenders = [(DiskId(1), A), (DiskId(2), B)].into();
+        Config {
+            me: A,
+            pool: 1,
+            membership: Membership::TwoHeads([A, B]),
+            groups: vec![LegGroup { lenders, needed: 1 }],
+        }
+    }
+
+    #[test]
+    fn two_heads_need_both_or_a_fence_and_none_counts_against_the_sole() {
+        let config = two_heads();
+        let fence = StandIn {
+            is_other_fenced: true,
+            ..StandIn::default()
+        };
+        let none = StandIn::default();
+        assert!(config.is_committed(&[A, B].into(), none));
+        assert!(!config.is_committed(&[A].into(), none));
+        assert!(config.is_committed(&[A].into(), fence));
+        assert!(!config.is_committed(&[B].into(), fence));
+        assert!(config.may_vote_by_fence([DiskId(1), DiskId(2)].iter()));
+        assert!(!config.may_vote_by_fence([DiskId(2)].iter()));
+    }
+
+    #[test]
+    fn a_witness_makes_fences_no_votes() {
+        let witness = MemberId(9);
+        let config = Config {
+            membership: Membership::TwoHeadsAndWitness {
+                heads: [A, B],
+                witness,
+            },
+            ..two_heads()
+        };
+        let fence = StandIn {
+            is_other_fenced: true,
+            ..StandIn::default()
+        };
+        assert!(!config.may_claim(&[A].into(), fence));
+        assert!(config.may_claim(&[A, witness].into(), StandIn::default()));
+    }
+
+    #[test]
+    fn whose_disks_alone_are_current_is_asked_first_for_more() {
+        let config = two_heads();
+        let ballot = Ballot::default();
+        let before = Record::new(1, ballot, [DiskId(2)]);
+        let after = Record::new(1, ballot, [DiskId(1), DiskId(2)]);
+        assert_eq!(config.first_to_accept(&before, &after), [B].into());
+        assert_eq!(config.first_to_accept(&after, &before), [A, B].into());
+    }
+}

@@ -1,0 +1,393 @@
+//! The head that owns a pool, or wants to: events in, actions out.
+//!
+//! ```text
+//! Idle -> Reading -> [Fencing] -> Claiming -> Admitting -> Tenure: Committing -> Stamping -> Importing -> Serving
+//! ```
+//!
+//! A candidate reads a quorum, has the owner before proven stopped, has its epoch promised by a quorum, has its sessions
+//! admitted by the lenders, commits the first record of its tenure, stamps the legs, and imports.
+
+mod opening;
+mod tenure;
+
+use super::lender::{LenderAnswer, LenderRequest};
+use super::member::{Answer, Memory, Request, Tag};
+use super::membership::{Config, StandIn};
+use super::record::{DiskId, MemberId, Record, Session, Version};
+use super::refusal::{Notice, Refusal};
+use super::rules::{Rule, holds};
+use opening::{Admitting, Claiming, Fencing, Reading};
+use std::collections::BTreeMap;
+use tenure::Tenure;
+
+/// What happened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// The cluster wants the pool to be served here. `nonce`: random.
+    Open {
+        /// For the tenure that may come of it.
+        nonce: u64,
+        /// Two heads: a person's word that the other head is off and has nothing newer than this record.
+        word: Option<Version>,
+    },
+    /// Two heads: time to ask the other one what it knows. Does no harm at any time.
+    Listen,
+    /// Something arrived from another head, of whatever kind. Given before that itself is.
+    Heard(MemberId),
+    /// A member answered.
+    Answered(MemberId, Answer),
+    /// A lender answered.
+    Lent(DiskId, LenderAnswer),
+    /// The fence of this number is confirmed: the head was off at a moment after it was asked for.
+    Fenced(u32),
+    /// The fence of this number failed.
+    FenceFailed(u32),
+    /// What is waited for has had its time.
+    Deadline,
+    /// The pool is open, and its first transaction group is on all legs.
+    Imported,
+    /// A leg failed I/O or a flush, or passed a deadline. Its errors are withheld from now on.
+    LegFailed {
+        /// Which.
+        disk: DiskId,
+        /// The last transaction group that a flush confirmed there; none since the import.
+        flushed: Option<u64>,
+    },
+    /// The connection to a leg ended within its deadline. Nothing has failed yet.
+    LinkLost {
+        /// Which.
+        disk: DiskId,
+        /// As above.
+        flushed: Option<u64>,
+    },
+    /// A disk that is not in use answers again.
+    LegBack {
+        /// Which.
+        disk: DiskId,
+        /// The newest transaction group of the pool.
+        newest_group: u64,
+    },
+    /// The resilver of a disk has come to an end.
+    Returned(DiskId, Completeness),
+    /// A person said that a divergent disk may be overwritten.
+    Discard(DiskId),
+    /// The pool is exported.
+    Exported,
+}
+
+/// What is known of a disk whose resilver ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Completeness {
+    /// Its DTL is empty.
+    pub lacks_nothing: bool,
+    /// Transaction groups were synced since.
+    pub are_groups_synced: bool,
+    /// And a flush after them is confirmed.
+    pub is_flushed: bool,
+    /// The last of these groups.
+    pub group: u64,
+}
+
+/// What is to be done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Send this to a member; this head is one.
+    Ask(MemberId, Request),
+    /// Send this to the lender of a disk; this head may be it.
+    AskLender(DiskId, LenderRequest),
+    /// Power a head off, and report under this number. Asked for before, it has to be done again.
+    Fence(MemberId, u32),
+    /// Open the pool with these legs only.
+    Import {
+        /// Sessions, with incarnations, of the legs that hold everything.
+        legs: BTreeMap<DiskId, (Session, u64)>,
+        /// What others lack, from which group on.
+        lacking: BTreeMap<DiskId, u64>,
+    },
+    /// The errors of this leg may be told to ZFS, and those that come.
+    ReleaseErrors(DiskId),
+    /// Send again what was not answered.
+    Resume(DiskId, Session),
+    /// Write to this disk, and copy what it lacks from this group on.
+    Resilver {
+        /// Which.
+        disk: DiskId,
+        /// The first group.
+        since: u64,
+        /// For the I/O.
+        session: Session,
+        /// Of the lender.
+        incarnation: u64,
+    },
+    /// This record is committed.
+    Committed(Record),
+    /// The pool has another owner: end without an answer to anybody.
+    Stop,
+    /// The pool is given up for others to take without a fence.
+    Closed,
+    /// Tell the operator.
+    Tell(Notice),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Fence {
+    None,
+    Asked(MemberId, u32),
+    Confirmed(MemberId),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Phase {
+    Idle,
+    Reading(Reading),
+    Fencing(Fencing),
+    Claiming(Claiming),
+    Admitting(Admitting),
+    Tenure(Box<Tenure>),
+}
+
+/// The state of one head and one pool. Lost with the process; nothing here has to outlive it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Owner {
+    boot: u64,
+    asked: u32,
+    /// Two heads: the newest record that the other head named to this boot. While there is one, this head knows of every
+    /// change: the other head cannot commit without it, or without a fence that ends this boot.
+    heard: Option<Record>,
+    fence: Fence,
+    fence_number: u32,
+    phase: Phase,
+}
+
+type Actions = Vec<Action>;
+
+impl Owner {
+    /// After the start of the machine. `boot` never repeats.
+    ///
+    /// It has to be made anew whenever the machine starts, and may be made anew with the process.
+    pub fn new(boot: u64) -> Self {
+        Self {
+            boot,
+            asked: 0,
+            heard: None,
+            fence: Fence::None,
+            fence_number: 0,
+            phase: Phase::Idle,
+        }
+    }
+
+    /// Whether this head has the pool, or is about to: it has proposed a record of its own.
+    pub fn has_tenure(&self) -> bool {
+        matches!(self.phase, Phase::Tenure(_))
+    }
+
+    /// Whether nothing is under way.
+    pub fn is_idle(&self) -> bool {
+        matches!(self.phase, Phase::Idle)
+    }
+
+    /// Two heads: the newest record that the other one named to this boot.
+    #[cfg(test)]
+    pub(super) fn heard_record(&self) -> Option<&Record> {
+        self.heard.as_ref()
+    }
+
+    /// Whether an answer may still mean something here.
+    #[cfg(test)]
+    pub(super) fn awaits(&self, config: &Config, answer: &Answer) -> bool {
+        match (answer, &self.phase) {
+            (Answer::Known(tag, _), Phase::Reading(_)) => tag.boot == self.boot,
+            (Answer::Known(tag, _), _) => tag.boot == self.boot && config.other_of_two().is_some(),
+            (Answer::Promised(ballot, _) | Answer::Serves(ballot), Phase::Claiming(one)) => {
+                one.ballot() == *ballot
+            }
+            (Answer::Refused { asked, .. }, Phase::Claiming(one)) => one.ballot() == *asked,
+            (Answer::Refused { asked, .. }, Phase::Tenure(one)) => one.ballot() == *asked,
+            (Answer::Accepted(ballot, version), Phase::Tenure(one)) => {
+                one.awaits(*ballot, *version)
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether the read of this tag is of use.
+    #[cfg(test)]
+    pub(super) fn reads(&self, tag: Tag) -> bool {
+        tag.boot == self.boot
+    }
+
+    /// Whether a claim or a tenure of that ballot is under way here.
+    #[cfg(test)]
+    pub(super) fn claims(&self, ballot: super::record::Ballot) -> bool {
+        match &self.phase {
+            Phase::Admitting(one) => one.ballot() == ballot,
+            Phase::Tenure(tenure) => tenure.ballot() == ballot,
+            _ => false,
+        }
+    }
+
+    /// Takes an event. `own`: what this head's own member has on stable storage now.
+    pub fn handle(&mut self, config: &Config, own: &Memory, event: Event) -> Vec<Action> {
+        let mut actions = Vec::new();
+        self.take(config, own, event, &mut actions);
+        actions
+    }
+
+    fn take(&mut self, config: &Config, own: &Memory, event: Event, out: &mut Actions) {
+        match event {
+            Event::Open { nonce, word } if self.is_idle() => self.open(config, nonce, word, out),
+            Event::Open { .. } => {}
+            Event::Listen => self.listen(config, out),
+            Event::Heard(head) => self.on_heard(config, head, out),
+            Event::Answered(from, answer) => self.on_answer(config, own, from, answer, out),
+            Event::Lent(disk, answer) => self.on_lent(config, own, disk, answer, out),
+            Event::Fenced(number) => self.on_fence(config, own, number, true, out),
+            Event::FenceFailed(number) => self.on_fence(config, own, number, false, out),
+            Event::Deadline if self.has_tenure() => {
+                if let Some(head) = self.in_tenure(config, out, Tenure::on_deadline).flatten() {
+                    self.ask_for_vote(head, out);
+                }
+            }
+            Event::Deadline => self.on_opening_deadline(config, own, out),
+            Event::Imported
+            | Event::LegFailed { .. }
+            | Event::LinkLost { .. }
+            | Event::LegBack { .. }
+            | Event::Returned(..)
+            | Event::Discard(_)
+            | Event::Exported => {
+                self.in_tenure(config, out, |tenure, step| tenure.take(step, event));
+            }
+        }
+    }
+
+    /// What stands in for the vote of the other one of two heads.
+    fn stand_in(&self, config: &Config) -> StandIn {
+        let other = config.other_of_two();
+        StandIn {
+            is_other_fenced: other.is_some_and(|head| self.fence == Fence::Confirmed(head)),
+            is_sole: false,
+        }
+    }
+
+    /// Runs `body` on the tenure, if there is one, and ends it if that says so.
+    fn in_tenure<T>(
+        &mut self,
+        config: &Config,
+        out: &mut Actions,
+        body: impl FnOnce(&mut Tenure, &mut tenure::Step<'_>) -> T,
+    ) -> Option<T> {
+        let fence = self.stand_in(config);
+        let Phase::Tenure(tenure) = &mut self.phase else {
+            return None;
+        };
+        let mut step = tenure::Step { config, fence, out };
+        let outcome = body(tenure, &mut step);
+        tenure.advance(&mut step);
+        if tenure.is_over() {
+            self.phase = Phase::Idle;
+        }
+        Some(outcome)
+    }
+
+    fn refuse(&mut self, refusal: Refusal, out: &mut Actions) {
+        self.phase = Phase::Idle;
+        out.push(Action::Tell(Notice::Refused(refusal)));
+    }
+
+    fn next_tag(&mut self) -> Tag {
+        self.asked += 1;
+        Tag {
+            boot: self.boot,
+            number: self.asked,
+        }
+    }
+
+    fn listen(&mut self, config: &Config, out: &mut Actions) {
+        if let (Some(other), true) = (config.other_of_two(), self.is_idle()) {
+            let tag = Tag {
+                boot: self.boot,
+                number: 0,
+            };
+            out.push(Action::Ask(other, Request::Read(tag)));
+        }
+    }
+
+    fn ask_for_fence(&mut self, head: MemberId, out: &mut Actions) -> u32 {
+        self.fence_number += 1;
+        self.fence = Fence::Asked(head, self.fence_number);
+        out.push(Action::Fence(head, self.fence_number));
+        self.fence_number
+    }
+
+    fn ask_for_vote(&mut self, head: MemberId, out: &mut Actions) {
+        if !matches!(self.fence, Fence::Asked(..)) {
+            self.ask_for_fence(head, out);
+        }
+    }
+
+    /// A head that is heard is not off, whatever was confirmed of it: it may have started since, and it may
+    /// take what it is told now for the newest.
+    fn on_heard(&mut self, config: &Config, head: MemberId, out: &mut Actions) {
+        if config.other_of_two() != Some(head) || !holds(Rule::FenceEndsWhenHeard) {
+            return;
+        }
+        if self.fence != Fence::None && matches!(self.phase, Phase::Fencing(_) | Phase::Claiming(_))
+        {
+            self.refuse(Refusal::Changed, out);
+        }
+        self.fence = Fence::None;
+    }
+
+    fn on_fence(
+        &mut self,
+        config: &Config,
+        own: &Memory,
+        number: u32,
+        is_off: bool,
+        out: &mut Actions,
+    ) {
+        let Fence::Asked(head, asked) = self.fence else {
+            return;
+        };
+        if asked != number {
+            return;
+        }
+        self.fence = match is_off {
+            true => Fence::Confirmed(head),
+            false => Fence::None,
+        };
+        if matches!(self.phase, Phase::Fencing(_)) {
+            return self.after_fence(config, own, head, is_off, out);
+        }
+        self.in_tenure(config, out, |tenure, step| tenure.on_fence(step, is_off));
+    }
+
+    fn on_answer(
+        &mut self,
+        config: &Config,
+        own: &Memory,
+        from: MemberId,
+        answer: Answer,
+        out: &mut Actions,
+    ) {
+        match answer {
+            Answer::Known(tag, memory) => self.on_known(config, own, from, tag, memory, out),
+            Answer::Promised(ballot, record) => {
+                self.on_promise(config, own, from, ballot, record, out);
+            }
+            Answer::Serves(ballot) => self.on_serves(from, ballot, out),
+            Answer::Accepted(ballot, version) => {
+                self.in_tenure(config, out, |tenure, step| {
+                    tenure.on_accepted(step, from, ballot, version);
+                });
+            }
+            Answer::Refused { asked, .. } => {
+                self.on_outbid(asked, out);
+                self.in_tenure(config, out, |tenure, step| {
+                    tenure.on_refused(step, from, asked);
+                });
+            }
+        }
+    }
+}

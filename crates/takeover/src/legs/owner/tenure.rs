@@ -1,0 +1,520 @@
+//! A tenure: from the proposal of its first record to its end. Drops legs, takes them back, and commits each change.
+
+mod returns;
+
+use super::{Action, Actions, Event};
+use crate::legs::lender::LenderRequest;
+use crate::legs::member::Request;
+use crate::legs::membership::{Config, StandIn};
+use crate::legs::record::{Ballot, DiskId, Marks, MemberId, Record, Session, Stale, Version};
+use crate::legs::refusal::Notice;
+use crate::legs::rules::{Rule, holds};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What a step has at hand.
+pub(super) struct Step<'a> {
+    pub(super) config: &'a Config,
+    pub(super) fence: StandIn,
+    pub(super) out: &'a mut Actions,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Stage {
+    Committing,
+    Stamping,
+    Importing,
+    Serving,
+    Closing,
+    Over,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum LegState {
+    /// Open: admitted, not stamped yet.
+    Admitted,
+    /// Holds everything, as far as is known.
+    Current,
+    /// The connection ended; the lender is asked whether it is the same incarnation.
+    Resuming { flushed: Option<u64> },
+    /// Failed. Its errors are withheld until a record without it is committed.
+    Failing { since: u64 },
+    /// Back: the lender is asked.
+    Claiming { pool_group: u64 },
+    /// Its history is another one. That is to be committed.
+    Foreign,
+    /// A person gave it up. That is to be committed.
+    Discarded,
+    /// That it will be written is to be committed.
+    Marking { seen: Session, newest: u64 },
+    /// It is stamped.
+    Stamping,
+    /// What it lacks is copied.
+    Resilvering,
+    /// It holds everything. That is to be committed, and from the proposal on its errors are withheld.
+    Complete,
+}
+
+/// A leg with a session, or about to have one.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Leg {
+    number: u32,
+    incarnation: u64,
+    state: LegState,
+    /// The first group of which something may be missing there, as long as no flush was confirmed since it came.
+    floor: u64,
+}
+
+impl Leg {
+    /// Of which a lender admitted the first session.
+    pub(super) fn current(incarnation: u64, newest_group: u64) -> Self {
+        Self {
+            number: 1,
+            incarnation,
+            state: LegState::Admitted,
+            floor: newest_group,
+        }
+    }
+
+    /// The first group of which something may be missing there. `flushed`: the last that a flush confirmed.
+    fn since(&self, flushed: Option<u64>) -> u64 {
+        let since = flushed.map_or(self.floor, |group| self.floor.max(group + 1));
+        match holds(Rule::SinceTheFirstUnconfirmed) {
+            true => since,
+            false => since + 1,
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Proposal {
+    record: Record,
+    first: BTreeSet<MemberId>,
+    asked_all: bool,
+    accepted: BTreeSet<MemberId>,
+    refused: BTreeSet<MemberId>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Tenure {
+    stage: Stage,
+    /// The last committed record; of the tenure before as long as there is none.
+    committed: Record,
+    /// Whether the own member knows that to be committed.
+    is_committed_sure: bool,
+    /// Every disk that a record called current that somebody may have accepted since the last commit.
+    widest: BTreeSet<DiskId>,
+    proposal: Option<Proposal>,
+    legs: BTreeMap<DiskId, Leg>,
+    /// The last session numbers of legs that are gone.
+    numbers: BTreeMap<DiskId, u32>,
+}
+
+impl Tenure {
+    pub(super) fn new(base: Record, is_base_sure: bool, legs: BTreeMap<DiskId, Leg>) -> Self {
+        Self {
+            stage: Stage::Committing,
+            widest: base.current_disks(),
+            committed: base,
+            is_committed_sure: is_base_sure,
+            proposal: None,
+            legs,
+            numbers: BTreeMap::new(),
+        }
+    }
+
+    pub(super) fn is_over(&self) -> bool {
+        self.stage == Stage::Over
+    }
+
+    /// The newest record that somebody may have accepted.
+    fn latest(&self) -> &Record {
+        let proposed = self.proposal.as_ref().map(|proposal| &proposal.record);
+        proposed.unwrap_or(&self.committed)
+    }
+
+    pub(super) fn ballot(&self) -> Ballot {
+        self.latest().ballot
+    }
+
+    fn session(&self, number: u32) -> Session {
+        let ballot = self.ballot();
+        Session { ballot, number }
+    }
+
+    #[cfg(test)]
+    pub(super) fn awaits(&self, ballot: Ballot, version: Version) -> bool {
+        let proposal = self.proposal.as_ref();
+        proposal.is_some_and(|one| one.record.ballot == ballot && one.record.version() == version)
+    }
+
+    pub(super) fn propose(&mut self, step: &mut Step<'_>, record: Record) {
+        self.widest.extend(record.current.keys());
+        let before = self.latest();
+        let first = step.config.first_to_accept(before, &record);
+        for member in &first {
+            step.out
+                .push(Action::Ask(*member, Request::Propose(record.clone())));
+        }
+        self.proposal = Some(Proposal {
+            asked_all: first.len() == step.config.members().len(),
+            first,
+            accepted: BTreeSet::new(),
+            refused: BTreeSet::new(),
+            record,
+        });
+        if self.stage == Stage::Committing && !holds(Rule::CommitBeforeImport) {
+            self.begin_stamps(step);
+        }
+    }
+
+    pub(super) fn on_accepted(
+        &mut self,
+        step: &mut Step<'_>,
+        from: MemberId,
+        ballot: Ballot,
+        version: Version,
+    ) {
+        let Some(proposal) = &mut self.proposal else {
+            return;
+        };
+        if proposal.record.ballot != ballot || proposal.record.version() != version {
+            return;
+        }
+        proposal.accepted.insert(from);
+        if !proposal.asked_all && proposal.first.is_subset(&proposal.accepted) {
+            proposal.asked_all = true;
+            proposal.ask_others(step);
+        }
+        self.look_for_commit(step);
+    }
+
+    pub(super) fn on_refused(&mut self, step: &mut Step<'_>, from: MemberId, asked: Ballot) {
+        let members = step.config.members().len();
+        let Some(proposal) = &mut self.proposal else {
+            return;
+        };
+        if proposal.record.ballot != asked {
+            return;
+        }
+        proposal.refused.insert(from);
+        let is_lost = from == step.config.me || members - proposal.refused.len() < 2;
+        if is_lost {
+            self.stage = Stage::Over;
+            step.out.push(Action::Stop);
+        }
+    }
+
+    pub(super) fn on_fence(&mut self, step: &mut Step<'_>, is_off: bool) {
+        match is_off {
+            true => self.look_for_commit(step),
+            false => self.tell_of_wait(step),
+        }
+    }
+
+    fn tell_of_wait(&self, step: &mut Step<'_>) {
+        if let Some(proposal) = &self.proposal {
+            let accepted = proposal.accepted.clone();
+            step.out.push(Action::Tell(Notice::WritesWait { accepted }));
+        }
+    }
+
+    fn look_for_commit(&mut self, step: &mut Step<'_>) {
+        let Some(proposal) = &self.proposal else {
+            return;
+        };
+        let counted = match holds(Rule::SoleCountsProposals) {
+            true => self.widest.clone(),
+            false => self.committed.current_disks(),
+        };
+        let by = StandIn {
+            is_sole: self.is_committed_sure && step.config.is_sole(counted.iter()),
+            is_other_fenced: step.fence.is_other_fenced && self.may_vote_by_fence(step.config),
+        };
+        if step.config.is_committed(&proposal.accepted, by) {
+            let record = proposal.record.clone();
+            self.commit(step, record);
+        }
+    }
+
+    fn may_vote_by_fence(&self, config: &Config) -> bool {
+        config.may_vote_by_fence(self.committed.current.keys())
+    }
+
+    fn commit(&mut self, step: &mut Step<'_>, record: Record) {
+        self.proposal = None;
+        self.is_committed_sure = true;
+        self.widest = record.current_disks();
+        self.committed = record.clone();
+        // Of three members, a quorum is asked whenever it matters.
+        if step.config.other_of_two().is_some() {
+            for member in step.config.members() {
+                let request = Request::Committed(record.ballot, record.version());
+                step.out.push(Action::Ask(member, request));
+            }
+        }
+        step.out.push(Action::Committed(record.clone()));
+        let disks: Vec<DiskId> = self.legs.keys().copied().collect();
+        for disk in disks {
+            self.after_commit(step, disk, &record);
+        }
+        match self.stage {
+            Stage::Committing => self.begin_stamps(step),
+            Stage::Closing if record.owner.is_none() => {
+                self.stage = Stage::Over;
+                step.out.push(Action::Closed);
+            }
+            _ => {}
+        }
+    }
+
+    /// What a commit means for one leg.
+    fn after_commit(&mut self, step: &mut Step<'_>, disk: DiskId, record: &Record) {
+        let Some(leg) = self.legs.get_mut(&disk) else {
+            return;
+        };
+        let is_current = record.current.contains_key(&disk);
+        let next = Session {
+            ballot: record.ballot,
+            number: leg.number,
+        };
+        match leg.state {
+            LegState::Failing { .. } if !is_current => {
+                self.forget(disk);
+                step.out.push(Action::ReleaseErrors(disk));
+            }
+            LegState::Foreign if record.divergent.contains(&disk) => {
+                self.forget(disk);
+                step.out.push(Action::Tell(Notice::Divergent(disk)));
+            }
+            LegState::Discarded if record.stale.contains_key(&disk) => self.forget(disk),
+            LegState::Marking { .. } if is_marked(record, disk, next) => {
+                leg.state = LegState::Stamping;
+                self.stamp(step, disk);
+            }
+            LegState::Complete if is_current => leg.state = LegState::Current,
+            _ => {}
+        }
+    }
+
+    fn forget(&mut self, disk: DiskId) {
+        if let Some(leg) = self.legs.remove(&disk) {
+            self.numbers.insert(disk, leg.number);
+        }
+    }
+
+    fn begin_stamps(&mut self, step: &mut Step<'_>) {
+        self.stage = Stage::Stamping;
+        let legs = self.legs.iter();
+        let open = legs.filter(|(_, leg)| leg.state == LegState::Admitted);
+        let disks: Vec<DiskId> = open.map(|(disk, _)| *disk).collect();
+        for disk in disks {
+            self.stamp(step, disk);
+        }
+    }
+
+    fn stamp(&self, step: &mut Step<'_>, disk: DiskId) {
+        if let Some(leg) = self.legs.get(&disk) {
+            let request = LenderRequest::Begin(self.session(leg.number), leg.incarnation);
+            step.out.push(Action::AskLender(disk, request));
+        }
+    }
+
+    pub(super) fn on_deadline(&mut self, step: &mut Step<'_>) -> Option<MemberId> {
+        let legs: Vec<(DiskId, LegState)> = self
+            .legs
+            .iter()
+            .map(|(disk, leg)| (*disk, leg.state))
+            .collect();
+        for (disk, state) in legs {
+            match state {
+                LegState::Admitted if self.stage == Stage::Stamping => self.fail(step, disk, None),
+                LegState::Resuming { flushed } => self.fail(step, disk, flushed),
+                LegState::Claiming { .. } | LegState::Stamping => self.forget(disk),
+                _ => {}
+            }
+        }
+        let proposal = self.proposal.as_ref()?;
+        proposal.ask_again(step);
+        let is_votable = self.may_vote_by_fence(step.config);
+        let other = step.config.other_of_two();
+        let silent = other.filter(|head| !proposal.accepted.contains(head));
+        match silent {
+            Some(head) if is_votable && !step.fence.is_other_fenced => Some(head),
+            _ => {
+                self.tell_of_wait(step);
+                None
+            }
+        }
+    }
+
+    pub(super) fn take(&mut self, step: &mut Step<'_>, event: Event) {
+        match event {
+            Event::Imported if self.stage == Stage::Importing => self.stage = Stage::Serving,
+            Event::LegFailed { disk, flushed } => self.fail(step, disk, flushed),
+            Event::LinkLost { disk, flushed } => self.on_link_lost(step, disk, flushed),
+            Event::LegBack { disk, newest_group } => self.on_leg_back(step, disk, newest_group),
+            Event::Returned(disk, completeness) => self.on_returned(disk, completeness),
+            Event::Discard(disk) if self.committed.divergent.contains(&disk) => {
+                let number = self.numbers.get(&disk).copied().unwrap_or_default();
+                self.legs.entry(disk).or_insert(Leg {
+                    number,
+                    incarnation: 0,
+                    state: LegState::Discarded,
+                    floor: 0,
+                });
+            }
+            Event::Exported if self.stage == Stage::Serving => self.stage = Stage::Closing,
+            _ => {}
+        }
+    }
+
+    fn fail(&mut self, step: &mut Step<'_>, disk: DiskId, flushed: Option<u64>) {
+        let is_listed = self.widest.contains(&disk);
+        let binds = holds(Rule::GrowthBindsFromItsProposal);
+        let Some(leg) = self.legs.get_mut(&disk) else {
+            return;
+        };
+        let since = leg.since(flushed);
+        let was_complete = leg.state == LegState::Complete;
+        match leg.state {
+            LegState::Failing { .. } => return,
+            LegState::Admitted | LegState::Current | LegState::Resuming { .. } => {
+                leg.state = LegState::Failing { since };
+            }
+            LegState::Complete if is_listed && binds => {
+                leg.state = LegState::Failing { since };
+            }
+            LegState::Resilvering if !holds(Rule::SinceOutlivesTheResilver) => {
+                if let Some(stale) = self.committed.stale.get_mut(&disk) {
+                    stale.since = since;
+                }
+                self.forget(disk);
+                step.out.push(Action::ReleaseErrors(disk));
+            }
+            _ => {
+                self.forget(disk);
+                step.out.push(Action::ReleaseErrors(disk));
+            }
+        }
+        if !holds(Rule::ErrorsAreWithheld) && !was_complete {
+            step.out.push(Action::ReleaseErrors(disk));
+        }
+    }
+
+    /// Does what is due: a new record, the import.
+    pub(super) fn advance(&mut self, step: &mut Step<'_>) {
+        if matches!(self.stage, Stage::Over) {
+            return;
+        }
+        let (record, is_urgent) = self.next_record(step);
+        let is_free = self.proposal.is_none() || is_urgent;
+        let is_open = self.stage != Stage::Committing || is_urgent;
+        if let (Some(record), true, true) = (record, is_free, is_open) {
+            self.propose(step, record);
+            return self.look_for_commit(step);
+        }
+        let is_stamped = |leg: &Leg| leg.state == LegState::Current;
+        let may_import = self.proposal.is_none() || !holds(Rule::CommitBeforeImport);
+        if self.stage == Stage::Stamping && may_import && self.legs.values().all(is_stamped) {
+            self.stage = Stage::Importing;
+            self.import(step);
+        }
+    }
+
+    fn import(&self, step: &mut Step<'_>) {
+        let legs = self.legs.iter();
+        let legs = legs.map(|(disk, leg)| (*disk, (self.session(leg.number), leg.incarnation)));
+        let stale = self.latest().stale.iter();
+        step.out.push(Action::Import {
+            legs: legs.collect(),
+            lacking: stale.map(|(disk, stale)| (*disk, stale.since)).collect(),
+        });
+    }
+
+    /// The record that is due after the latest one, and whether it replaces a proposal that is under way: only one
+    /// without a failed leg does.
+    fn next_record(&self, step: &mut Step<'_>) -> (Option<Record>, bool) {
+        let latest = self.latest();
+        let mut record = latest.clone();
+        let mut is_urgent = false;
+        for (disk, leg) in &self.legs {
+            match leg.state {
+                LegState::Failing { since } if record.current.contains_key(disk) => {
+                    is_urgent |= drop_leg(step, &mut record, *disk, since);
+                }
+                LegState::Foreign => record.diverge(*disk),
+                LegState::Discarded => discard(&mut record, *disk),
+                LegState::Marking { seen, newest } => {
+                    record.begin_return(*disk, seen, newest, self.session(leg.number));
+                }
+                LegState::Complete => record.complete_return(*disk),
+                _ => {}
+            }
+        }
+        if self.stage == Stage::Closing {
+            record.owner = None;
+        }
+        let is_new = record != *latest;
+        record.sequence += 1;
+        (is_new.then_some(record), is_urgent)
+    }
+}
+
+impl Proposal {
+    fn ask_others(&self, step: &mut Step<'_>) {
+        for member in step.config.members() {
+            if !self.first.contains(&member) {
+                let request = Request::Propose(self.record.clone());
+                step.out.push(Action::Ask(member, request));
+            }
+        }
+    }
+
+    fn ask_again(&self, step: &mut Step<'_>) {
+        for member in step.config.members() {
+            let is_asked = self.asked_all || self.first.contains(&member);
+            if is_asked && !self.accepted.contains(&member) {
+                let request = Request::Propose(self.record.clone());
+                step.out.push(Action::Ask(member, request));
+            }
+        }
+    }
+}
+
+/// Whether the record says that the owner of its tenure writes to a stale disk.
+fn is_marked(record: &Record, disk: DiskId, next: Session) -> bool {
+    let stale = record.stale.get(&disk);
+    stale.is_some_and(|stale| stale.is_written && stale.marks.possible == next)
+}
+
+/// Takes a failed leg out, unless nothing could be read then. Tells whether it did.
+fn drop_leg(step: &mut Step<'_>, record: &mut Record, disk: DiskId, since: u64) -> bool {
+    let mut left = record.current_disks();
+    left.remove(&disk);
+    if !step.config.is_readable(&left) && holds(Rule::LastLegsStay) {
+        step.out.push(Action::Tell(Notice::LastLeg(disk)));
+        return false;
+    }
+    record.drop_disk(disk, since);
+    true
+}
+
+/// A person gave up what is on a divergent disk: everything is copied to it.
+fn discard(record: &mut Record, disk: DiskId) {
+    if record.divergent.remove(&disk) {
+        let none = Session {
+            ballot: record.ballot,
+            number: 0,
+        };
+        let stale = Stale {
+            since: 0,
+            marks: Marks {
+                confirmed: none,
+                possible: none,
+            },
+            newest: 0,
+            is_written: true,
+        };
+        record.stale.insert(disk, stale);
+    }
+}

@@ -1,0 +1,155 @@
+//! What becomes of legs whose connection ended, and of disks that come back.
+
+use super::{Leg, LegState, Stage, Step, Tenure};
+use crate::legs::lender::{LenderAnswer, LenderRequest, Observed};
+use crate::legs::owner::{Action, Completeness};
+use crate::legs::record::{DiskId, Session};
+use crate::legs::rules::{Rule, holds};
+
+impl Tenure {
+    pub(super) fn on_link_lost(&mut self, step: &mut Step<'_>, disk: DiskId, flushed: Option<u64>) {
+        let Some(leg) = self.legs.get_mut(&disk) else {
+            return;
+        };
+        if leg.state != LegState::Current {
+            return self.fail(step, disk, flushed);
+        }
+        leg.number += 1;
+        leg.state = LegState::Resuming { flushed };
+        let number = leg.number;
+        let request = LenderRequest::Claim(self.session(number));
+        step.out.push(Action::AskLender(disk, request));
+    }
+
+    pub(super) fn on_leg_back(&mut self, step: &mut Step<'_>, disk: DiskId, pool_group: u64) {
+        let is_free = !self.legs.contains_key(&disk) && self.committed.stale.contains_key(&disk);
+        if self.stage != Stage::Serving || !is_free {
+            return;
+        }
+        let number = self.numbers.get(&disk).copied().unwrap_or_default() + 1;
+        self.legs.insert(
+            disk,
+            Leg {
+                number,
+                incarnation: 0,
+                state: LegState::Claiming { pool_group },
+                floor: 0,
+            },
+        );
+        let request = LenderRequest::Claim(self.session(number));
+        step.out.push(Action::AskLender(disk, request));
+    }
+
+    pub(super) fn on_returned(&mut self, disk: DiskId, completeness: Completeness) {
+        let is_complete =
+            completeness.lacks_nothing && completeness.are_groups_synced && completeness.is_flushed;
+        let leg = self.legs.get_mut(&disk);
+        if let Some(leg) = leg.filter(|leg| leg.state == LegState::Resilvering) {
+            if is_complete || !holds(Rule::ReturnIsComplete) {
+                leg.state = LegState::Complete;
+                leg.floor = completeness.group + 1;
+            }
+        }
+    }
+
+    pub(in crate::legs::owner) fn on_lent(
+        &mut self,
+        step: &mut Step<'_>,
+        disk: DiskId,
+        answer: LenderAnswer,
+    ) {
+        let ballot = self.ballot();
+        let Some(leg) = self.legs.get_mut(&disk) else {
+            return;
+        };
+        let expected = Session {
+            ballot,
+            number: leg.number,
+        };
+        let state = leg.state;
+        match answer {
+            LenderAnswer::Admitted(session, seen) if session == expected => match state {
+                LegState::Resuming { flushed } => self.resume(step, disk, flushed, seen),
+                LegState::Claiming { pool_group } => {
+                    self.judge_return(step, disk, pool_group, seen)
+                }
+                _ => {}
+            },
+            LenderAnswer::Begun(session) if session == expected => match state {
+                LegState::Admitted => leg.state = LegState::Current,
+                LegState::Stamping => self.begin_resilver(step, disk),
+                _ => {}
+            },
+            LenderAnswer::Refused(session) if session == expected => match state {
+                LegState::Resuming { flushed } => self.fail(step, disk, flushed),
+                LegState::Admitted => self.fail(step, disk, None),
+                LegState::Claiming { .. } | LegState::Stamping => self.forget(disk),
+                _ => {}
+            },
+            _ => {}
+        }
+    }
+
+    fn resume(&mut self, step: &mut Step<'_>, disk: DiskId, flushed: Option<u64>, seen: Observed) {
+        let Some(leg) = self.legs.get_mut(&disk) else {
+            return;
+        };
+        if leg.incarnation != seen.incarnation && holds(Rule::SameIncarnation) {
+            return self.fail(step, disk, flushed);
+        }
+        leg.state = LegState::Current;
+        let number = leg.number;
+        step.out.push(Action::Resume(disk, self.session(number)));
+    }
+
+    /// A stale disk is back: whether its history is this pool's.
+    fn judge_return(&mut self, step: &mut Step<'_>, disk: DiskId, pool_group: u64, seen: Observed) {
+        let stale = self.committed.stale.get(&disk).copied();
+        let (Some(stale), Some(leg)) = (stale, self.legs.get_mut(&disk)) else {
+            return;
+        };
+        let is_written = stale.is_written && seen.mark == stale.marks.possible;
+        let newest_own = match is_written {
+            true => pool_group,
+            false => stale.newest,
+        };
+        // After a word, everything is copied.
+        let is_given_up = stale.since == 0;
+        let is_own = stale.marks.know(seen.mark) && seen.newest_group <= newest_own;
+        leg.incarnation = seen.incarnation;
+        leg.state = match is_own || is_given_up || !holds(Rule::ForeignHistoryIsDivergent) {
+            true => LegState::Marking {
+                seen: seen.mark,
+                newest: seen.newest_group,
+            },
+            false => LegState::Foreign,
+        };
+        let is_own = leg.state != LegState::Foreign;
+        if is_own && !holds(Rule::ResilversAreOnRecord) {
+            leg.state = LegState::Stamping;
+            self.stamp(step, disk);
+        }
+    }
+
+    fn begin_resilver(&mut self, step: &mut Step<'_>, disk: DiskId) {
+        let session = self.legs.get(&disk).map(|leg| self.session(leg.number));
+        let stale = self.committed.stale.get(&disk);
+        let (Some(session), Some(stale)) = (session, stale) else {
+            return;
+        };
+        let since = stale.since;
+        if let Some(leg) = self.legs.get_mut(&disk) {
+            leg.state = match holds(Rule::FailedLegsStayOut) {
+                true => LegState::Resilvering,
+                false => LegState::Complete,
+            };
+            let incarnation = leg.incarnation;
+            step.out.push(Action::Resilver {
+                disk,
+                since,
+                session,
+                incarnation,
+            });
+        }
+    }
+}
