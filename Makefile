@@ -46,7 +46,7 @@ demo-single: build ## one head: a pool, volumes, stock clients, kill -9, nothing
 lint: ## formatting, clippy, layers, house rules
 	@scripts/deps.sh build
 # cargo fmt does not see modules that a macro declares.
-	$(CARGO) fmt --check -- $$(find crates/control/src/operations -name '*.rs')
+	$(CARGO) fmt --check -- $$(find core/control/src/operations -name '*.rs')
 	cd fuzz && ../$(CARGO) metadata --locked --format-version 1 > /dev/null
 	scripts/lint.sh
 	scripts/audit.sh

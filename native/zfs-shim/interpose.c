@@ -27,7 +27,7 @@ bh_library_function(const char *name)
  * limits how much a rewinding import verifies at a time, at most half of the cache.
  *
  * In turns with tgt on a loaded machine with two cores, all at real-time priority, on tmpfs, medians of the ratio to tgt's
- * CPU per operation, together with the congestion control of local connections (crates/serving/src/stream.rs):
+ * CPU per operation, together with the congestion control of local connections (protocols/serving/src/stream.rs):
  * 4k random reads at depth 32 0.35 before, 0.23 after; at depth 1 0.48 and 0.43; 1 MiB reads 0.62 and 0.46.
  * `make bench` measures the same points.  Were the function renamed by a later library, only the gain would be lost.
  */

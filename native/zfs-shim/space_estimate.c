@@ -20,7 +20,7 @@
  * still 24 times its size.  Not one place for data, although a volume without further copies takes no more: the
  * number of copies can be raised while data that was counted with the lower one is dirty.
  *
- * crates/zpool/tests/volume_space.rs fills a pool in which blocks take twelve times their size.  With the parity left
+ * engines/zpool/tests/volume_space.rs fills a pool in which blocks take twelve times their size.  With the parity left
  * out, that pool stops in the middle of a transaction group.
  */
 #include "internal.h"

@@ -16,11 +16,11 @@ DEFINITIONS_SECONDS = 60.0
 
 ELSEWHERE = {
     "agent": "Pacemaker starts it again: programs/bulkhead/tests/agent.rs, and it is killed in the drills",
-    "appliance": "a second run completes it: programs/bulkhead/tests/appliance.rs, crates/cluster/tests/apply.rs",
+    "appliance": "a second run completes it: programs/bulkhead/tests/appliance.rs, services/cluster/tests/apply.rs",
     "bench": "changes no pool",
     "completion": "changes nothing",
     "drill": "its lab is removed by the next: programs/bulkhead/tests/lab.rs",
-    "head": "each file of a head is replaced as a whole: crates/api",
+    "head": "each file of a head is replaced as a whole: services/api",
     "lab": "changes no pool, and `lab down` removes what was begun: programs/bulkhead/tests/lab.rs",
     "man": "changes no pool",
     "pool confirm": "a torn word is none: programs/bulkhead/tests/stale_leg.rs",
@@ -30,9 +30,9 @@ ELSEWHERE = {
     "portal add": "lasts no longer than its server: programs/bulkhead/tests/portals.rs",
     "portal remove": "lasts no longer than its server: programs/bulkhead/tests/portals.rs",
     "portal set": "lasts no longer than its server: programs/bulkhead/tests/portals.rs",
-    "token": "each file of a head is replaced as a whole: crates/api",
-    "user": "each file of a head is replaced as a whole: crates/api",
-    "volume discard-log": "one transaction group destroys the log: crates/zpool/tests/unreadable_log.rs",
+    "token": "each file of a head is replaced as a whole: services/api",
+    "user": "each file of a head is replaced as a whole: services/api",
+    "volume discard-log": "one transaction group destroys the log: engines/zpool/tests/unreadable_log.rs",
 }
 """Verbs, or nouns with all of theirs, that have no example here; why."""
 

@@ -8,7 +8,7 @@ use std::path::Path;
 const LINES_MAX: usize = 1000;
 
 /// The crates that talk to the C library.
-const UNSAFE_ALLOWED: &[&str] = &["crates/zpool-sys/", "crates/zpool/"];
+const UNSAFE_ALLOWED: &[&str] = &["engines/zpool-sys/", "engines/zpool/"];
 
 fn sources() -> Vec<(std::path::PathBuf, String)> {
     let mut all = Vec::new();
@@ -22,12 +22,16 @@ fn report(wrong: &[String]) {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
+/// Files that a program makes, which nobody reads from top to bottom.
+const MADE: &[&str] = &["console/src/api/types.ts"];
+
 #[test]
 fn no_file_is_longer_than_a_reader_can_hold_in_mind() {
     let mut wrong = Vec::new();
     for (path, text) in sources() {
         let count = text.lines().count();
-        if count > LINES_MAX {
+        let is_made = MADE.iter().any(|made| path == Path::new(made));
+        if count > LINES_MAX && !is_made {
             wrong.push(format!(
                 "{}: {count} lines, at most {LINES_MAX}",
                 path.display()

@@ -14,12 +14,18 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("labels", &[]),
     ("zpool-sys", &[]),
     (
+        "engine",
+        &["units", "block-device", "labels", "send-stream"],
+    ),
+    ("memory-engine", &["units", "block-device", "engine"]),
+    (
         "zpool",
         &[
             "units",
             "block-device",
             "labels",
             "send-stream",
+            "engine",
             "zpool-sys",
         ],
     ),
@@ -55,33 +61,97 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
         ],
     ),
     (
-        "bulkhead",
+        "operations",
         &[
-            "units",
+            "appliance",
             "certificates",
-            "block-device",
-            "serving",
-            "telling",
-            "send-stream",
-            "zpool",
-            "scsi",
-            "iscsi",
-            "nbd",
             "control",
+            "engine",
+            "nbd",
+            "send-stream",
+            "serving",
+            "units",
+        ],
+    ),
+    (
+        "pool-access",
+        &[
+            "agents",
             "api",
             "appliance",
-            "takeover",
             "cluster",
+            "control",
+            "engine",
+            "labels",
+            "operations",
+            "serving",
+            "units",
+            "zpool",
+        ],
+    ),
+    (
+        "pool-server",
+        &[
+            "api",
+            "block-device",
+            "cluster",
+            "control",
+            "engine",
+            "iscsi",
+            "nbd",
+            "operations",
+            "pool-access",
+            "scsi",
+            "serving",
+            "telling",
+            "units",
+            "zpool",
+        ],
+    ),
+    (
+        "head",
+        &[
             "agents",
+            "api",
+            "appliance",
+            "cluster",
+            "control",
             "drills",
+            "engine",
+            "operations",
+            "pool-access",
+            "takeover",
+            "telling",
+            "units",
+        ],
+    ),
+    (
+        "bulkhead",
+        &[
+            "agents",
+            "api",
+            "appliance",
+            "certificates",
+            "cluster",
+            "control",
+            "drills",
+            "engine",
+            "head",
             "lab",
+            "nbd",
+            "pool-access",
+            "pool-server",
+            "takeover",
+            "telling",
+            "units",
+            "zpool",
         ],
     ),
     ("xtask", &[]),
 ];
 
-/// Faults on purpose are for tests (and drills): any crate may import them there.
-const FOR_TESTS: &[&str] = &["storage-faults"];
+/// Faults on purpose, and a pool in memory, are for tests (and drills): any crate may import them there.
+const FOR_TESTS: &[&str] = &["storage-faults", "memory-engine"];
 
 struct Import {
     from: String,
@@ -157,4 +227,41 @@ fn the_table_itself_goes_downward() {
             );
         }
     }
+}
+
+/// Where the library of an engine may be named: in its own crate, in the folder that starts it, and in tests that look
+/// beneath the program.
+const NAME_ZFS: &[&str] = &[
+    "engines/zpool/",
+    "engines/memory-engine/tests/",
+    "services/pool-access/src/engines/zfs/",
+    "programs/bulkhead/tests/",
+];
+
+#[test]
+fn only_the_engines_folder_names_its_library() {
+    let Some(texts) = xtask::texts("rs") else {
+        return;
+    };
+    let may = |path: &std::path::Path| NAME_ZFS.iter().any(|place| path.starts_with(place));
+    let code = |line: &str| line.split("//").next().unwrap_or_default().to_owned();
+    let names = |line: &&str| {
+        ["zpool::", "zpool_sys::"]
+            .iter()
+            .any(|name| code(line).contains(name))
+    };
+    let others = texts
+        .iter()
+        .filter(|(path, _)| !may(path) && !path.ends_with("layers.rs"));
+    let found: Vec<_> = others
+        .flat_map(|(path, text)| {
+            text.lines()
+                .filter(names)
+                .map(move |line| (path.clone(), line.trim().to_owned()))
+        })
+        .collect();
+    assert!(
+        found.is_empty(),
+        "only an engine's folder names its library: {found:#?}"
+    );
 }

@@ -2,15 +2,14 @@
 //! each change at once.
 
 use std::io::IsTerminal;
-use std::path::Path;
 
 use api::Accounts;
 use control::Failure;
 use control::answer::Done;
 use control::operations::secret_input;
+use pool_access::audit::noted;
 use serde_json::json;
 
-use crate::audit::noted;
 use crate::cli::{PasswordArgs, TokenCommand, TokenVerb, UserCommand, UserVerb};
 use crate::output;
 use crate::table::Table;
@@ -110,13 +109,5 @@ pub fn token(command: &TokenCommand, json: bool, print: Print<'_>) -> Result<(),
             }
             print(&table.render())
         }
-    }
-}
-
-/// Names the folder in what a head says at its start.
-pub fn advice(folder: &Path) -> String {
-    match Accounts::new(folder).has_users() {
-        true => String::new(),
-        false => "there is no user yet: `bulkhead user add NAME --role admin` adds one".to_owned(),
     }
 }

@@ -7,10 +7,9 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
 use control::{Answer, Failure, FailureKind, Request};
+use head::child::{Question, Ran, read as read_output};
+use pool_access::common::Common;
 use units::PoolName;
-
-use crate::child::{Question, Ran, read as read_output};
-use crate::common::Common;
 
 /// Longest time that all looks of a command take.
 pub const LOOK_WAIT: Duration = Duration::from_secs(20);

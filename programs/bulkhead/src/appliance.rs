@@ -16,12 +16,12 @@ use cluster::Depth;
 use cluster::machine::{Local, Machine, Machines, Ssh};
 use control::failure::chain;
 use control::{Failure, FailureKind};
+use pool_access::appliance_file;
+use pool_access::common::Common;
 use serde_json::json;
 use units::HeadName;
 
-use crate::appliance_file;
 use crate::cli::{ApplianceCommand, ChangeArgs, CheckArgs, Way, Ways};
-use crate::common::Common;
 
 /// Warnings were found.
 const EXIT_WARNINGS: u8 = 11;
@@ -72,7 +72,7 @@ type Answers = BTreeMap<HeadName, Asked>;
 
 /// Ways to all heads, as far as there are any; and why there is none to the others.
 fn machines(appliance: &Appliance, ways: &Ways) -> (Machines, BTreeMap<HeadName, String>) {
-    let own_name = zpool::host_name();
+    let own_name = engine::host_name();
     let mut machines = Machines::new();
     let mut unreachable = BTreeMap::new();
     for name in appliance.heads.keys() {

@@ -7,11 +7,11 @@ use std::process::ExitCode;
 use control::{Failure, FailureKind};
 use drills::{Clients, Drill, DrillError, JudgedRound, Options, Progress, Report};
 use lab::{Lab, LabError, UpOptions};
+use pool_access::common::Common;
+use pool_server::signals;
 use serde_json::json;
 
 use crate::cli::DrillArgs;
-use crate::common::Common;
-use crate::server::signals;
 use crate::table::Table;
 
 /// This machine cannot run a lab.
@@ -76,7 +76,7 @@ fn options(args: &DrillArgs) -> Result<Options, Failure> {
     let program = std::env::current_exe().map_err(|error| failed("find this program", error))?;
     let base = std::path::absolute(&args.labs.dir).map_err(|error| failed("--dir", error))?;
     let mut text = match &args.file {
-        Some(file) => crate::appliance_file::read(file)?,
+        Some(file) => pool_access::appliance_file::read(file)?,
         None => drills::EXAMPLE.to_owned(),
     };
     if let Some(profile) = &args.profile {

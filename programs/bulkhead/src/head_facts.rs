@@ -10,13 +10,13 @@ use std::time::{Duration, Instant};
 use control::operations::key::KeyRequest;
 use control::operations::key::status::Status;
 use control::{Answer, Failure, Request};
+use engine::HostId;
+use pool_access::common::Common;
+use pool_access::engines::{self, EngineOptions, discover, features};
+use pool_access::sockets;
 use units::PoolName;
-use zpool::pool::{discover, features};
-use zpool::{EngineOptions, HostId};
 
-use crate::common::Common;
-use crate::sockets;
-use crate::{open, pool_access, validity};
+use crate::validity;
 
 /// Longest list of disks that is read, in bytes.
 const QUESTION_BYTES_MAX: u64 = 1 << 20;
@@ -52,7 +52,7 @@ pub fn tell(common: &Common, stalls: bool) -> Result<String, Failure> {
     }
     let is_disk = |line: &&str| !line.is_empty() && !line.starts_with(TLS_QUESTION);
     for disk in disks.lines().filter(is_disk) {
-        if let Some(known) = zpool::device::knows_reservations(Path::new(disk)) {
+        if let Some(known) = engines::knows_reservations(Path::new(disk)) {
             let answer = if known { "yes" } else { "no" };
             let _ = writeln!(lines, "reservations\t{disk}\t{answer}");
         }
@@ -68,7 +68,7 @@ pub fn tell(common: &Common, stalls: bool) -> Result<String, Failure> {
     }
     let mut options = EngineOptions::new(NO_HOST);
     options.arc_bytes_max = units::ByteCount::mib(64);
-    match open::start(options) {
+    match engines::start(options) {
         Ok(_) => {
             for feature in features() {
                 let _ = writeln!(lines, "zfs_feature\t{feature}");

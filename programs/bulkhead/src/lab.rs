@@ -12,14 +12,14 @@ use std::time::Duration;
 
 use control::{Failure, FailureKind};
 use lab::{CONSOLE_USER, ClusterState, Lab, LabError, State, UpOptions, Who};
+use pool_access::common::Common;
+use pool_server::signals;
 use serde_json::json;
 
 use crate::cli::{
     BmcArgs, CableArgs, ConsoleArgs, ExecArgs, LabCommand, OnOff, OutletArgs, PowerArgs, UpArgs,
     WhichLab,
 };
-use crate::common::Common;
-use crate::server::signals;
 
 /// The check finds errors in the file: the same as for `appliance check`.
 const EXIT_ERRORS: u8 = 12;
@@ -147,7 +147,7 @@ fn up(
     let program = std::env::current_exe().map_err(|error| {
         Failure::new(FailureKind::Failed, format!("find this program: {error}"))
     })?;
-    let text = crate::appliance_file::read(&args.file)?;
+    let text = pool_access::appliance_file::read(&args.file)?;
     let base = std::path::absolute(&args.which.labs.dir)
         .map_err(|error| Failure::usage(format!("--dir: {error}")))?;
     let options = UpOptions {

@@ -12,38 +12,14 @@
 mod accounts;
 mod apart;
 mod appliance;
-mod appliance_file;
-mod audit;
-mod bench_crypto;
-mod block_class;
-mod child;
 mod cli;
-mod common;
-mod confine;
-mod device_faults;
 mod drill;
-mod hand_over;
-mod head;
 mod head_facts;
-mod key_source;
 mod lab;
-mod legs;
-mod managed;
-mod move_keys;
-mod open;
-mod operations;
 mod output;
-mod partitions;
 mod patience;
-mod places;
-mod pool_access;
 mod pools;
-mod replicate;
 mod rescue;
-mod seals;
-mod server;
-mod sockets;
-mod stream;
 mod table;
 mod validity;
 mod watch;
@@ -55,9 +31,10 @@ use clap::Parser;
 use control::answer::Event;
 use control::request::TransferRequest;
 use control::{Answer, Failure};
+use pool_access::common::Common;
+use pool_access::engines;
 
 use crate::cli::{Cli, Plan};
-use crate::common::Common;
 
 fn main() -> ExitCode {
     if let Some(code) = lab::inside() {
@@ -95,11 +72,15 @@ fn run(plan: Plan, common: &Common) -> Result<ExitCode, Failure> {
     let done = |()| ExitCode::SUCCESS;
     let mut progress = progress_line(common.json);
     let answer = match plan {
-        Plan::Serve(args) => return server::run(*args, common).map(done),
+        Plan::Serve(args) => return pool_server::run(*args, common).map(done),
         Plan::Agent(command) => return Ok(command.run(&common.settings)),
         Plan::Head(command) => {
             let mut print = |text: &str| print(text.as_bytes());
-            return head::run(&command, common, &mut print).map(done);
+            let answer = head::run(&command, common, &mut print)?;
+            return match answer {
+                Some(answer) => print(&output::answer(&answer, common.json)).map(done),
+                None => Ok(done(())),
+            };
         }
         Plan::User(command) => {
             let mut print = |text: &str| print(text.as_bytes());
@@ -126,8 +107,8 @@ fn run(plan: Plan, common: &Common) -> Result<ExitCode, Failure> {
             return rescue::run(&args, common, &mut print).map(done);
         }
         Plan::BenchCrypto(args) => {
-            let mut print = |text: &str| print(text.as_bytes());
-            return bench_crypto::run(&args, common.json, &mut print).map(done);
+            let report = engines::bench_crypto::run(args.time(), args.block_size as usize)?;
+            return print(output::bench::crypto(&report, common.json).as_bytes()).map(done);
         }
         Plan::Completion(shell) => {
             return print(cli::completions(shell).as_bytes()).map(done);
@@ -161,14 +142,14 @@ fn run(plan: Plan, common: &Common) -> Result<ExitCode, Failure> {
             let told = cli::definitions(&examples)?.to_string();
             return print(told.as_bytes()).map(done);
         }
-        Plan::Move(args) => hand_over::run(&args, common)?,
+        Plan::Move(args) => head::hand_over::run(&args, common)?,
         Plan::Create(create) => pool_access::create(common, create)?,
         Plan::Discover => pool_access::discover(common)?,
         Plan::TakeOver {
             pool,
             previous_owner_is_stopped,
         } => pool_access::take_over(common, &pool, previous_owner_is_stopped)?,
-        Plan::Confirm { pool, said } => legs::confirm(common, &pool, said)?,
+        Plan::Confirm { pool, said } => pool_access::legs::confirm(common, &pool, said)?,
     };
     show(&answer, common).map(done)
 }

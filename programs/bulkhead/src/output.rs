@@ -1,5 +1,6 @@
 //! Answers as people read them, or as one JSON document.
 
+pub mod bench;
 mod keys;
 mod load;
 mod progress;
@@ -16,7 +17,6 @@ use control::rescue::RescueView;
 use control::{Answer, Failure};
 
 pub use self::progress::ProgressBar;
-use units::ByteCount;
 
 use crate::table::Table;
 
@@ -24,7 +24,7 @@ mod daily;
 mod properties;
 mod wrap;
 
-pub use daily::scan_line;
+use control::words::{bytes, scan_line};
 
 /// What is printed for an answer.
 pub fn answer(answer: &Answer, json: bool) -> String {
@@ -164,24 +164,6 @@ pub fn failure(failure: &Failure, json: bool) -> String {
         let _ = writeln!(text, "  {advice}");
     }
     text
-}
-
-/// A number of bytes, rounded for people.
-pub fn bytes(count: u64) -> String {
-    let count = ByteCount(count);
-    // An exact number of kilobytes is harder to read than a rounded number of gigabytes.
-    const UNITS: [(&str, u32); 5] = [("P", 50), ("T", 40), ("G", 30), ("M", 20), ("K", 10)];
-    for (name, shift) in UNITS {
-        if count.get() >> shift > 0 {
-            let value = count.get() as f64 / (1_u64 << shift) as f64;
-            return match value.fract() == 0.0 || value >= 100.0 {
-                true => format!("{value:.0}{name}"),
-                false => format!("{value:.1}{name}"),
-            };
-        }
-    }
-    // A bare number could be anything.
-    format!("{count}B")
 }
 
 fn rolled_back(done: &RolledBack) -> String {

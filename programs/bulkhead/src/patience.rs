@@ -10,10 +10,8 @@ use control::operations::PoolSelector;
 use control::operations::pool::events::Events;
 use control::request::{PoolRequest, Request, ServerRequest};
 use control::{Answer, Failure, FailureKind};
+use pool_access::common::Common;
 use units::PoolName;
-
-use crate::common::Common;
-use crate::pool_access;
 
 /// Longest time that a server is waited for.
 const SERVER_WAIT: Duration = Duration::from_secs(120);

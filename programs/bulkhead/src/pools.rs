@@ -9,12 +9,12 @@ use control::operations::PoolSelector;
 use control::operations::snapshot::list::List;
 use control::request::{PoolRequest, SnapshotRequest, TargetRequest, VolumeRequest};
 use control::{Advice, Answer, Failure, FailureKind, Request, Severity};
+use pool_access::common::Common;
+use pool_access::managed;
+use pool_access::sockets;
 use units::{IscsiName, PoolName};
 
 use crate::apart::{LOOK_WAIT, Look};
-use crate::common::Common;
-use crate::sockets;
-use crate::{managed, pool_access};
 
 /// What was answered.
 pub struct Asked {

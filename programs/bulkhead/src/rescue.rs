@@ -11,13 +11,15 @@ use control::operations::volume::rescue::begin::Begin;
 use control::operations::volume::rescue::end::End;
 use control::request::{Request, RescueRequest, VolumeRequest};
 use control::{Answer, Failure, FailureKind, PoolLock};
+use pool_access::common::Common;
+use pool_access::sockets;
+use pool_server::Event;
+use pool_server::signals;
 use units::{PoolName, VolumeName};
 
 use crate::cli::RescueArgs;
-use crate::common::Common;
-use crate::server::Event;
-use crate::server::signals;
-use crate::{output, pool_access, pools, sockets};
+use crate::output;
+use crate::pools;
 
 /// Pause between two looks whether the rescue still lasts.
 const LOOK_INTERVAL: Duration = Duration::from_millis(500);

@@ -6,12 +6,15 @@ use std::time::Instant;
 use control::operations::Again;
 use control::operations::PoolSelector;
 use control::{Answer, Failure, FailureKind, Request};
+use pool_access::common::Common;
+use pool_access::managed;
+use pool_access::sockets;
+use pool_server::signals;
 use units::PoolName;
 
 use crate::apart::{LOOK_WAIT, Look};
-use crate::common::Common;
-use crate::server::signals;
-use crate::{managed, output, pool_access, pools, sockets};
+use crate::output;
+use crate::pools;
 
 /// Asks `request` as often as `again` says, and prints the answers.
 pub fn run(

@@ -8,8 +8,11 @@ use std::process::Command;
 
 use common::tools::{installed, try_run};
 use common::{Machine, contains, eventually};
-use zpool::pool::{SafeToOwn, discover};
-use zpool::{Engine, EngineOptions, HostId, Pool};
+use engine::HostId;
+use engine::capabilities::Properties;
+use engine::pool::SafeToOwn;
+use zpool::pool::discover;
+use zpool::{Engine, EngineOptions, Pool};
 
 const TARGET: &str = "iqn.2026-01.org.example:tank";
 const SECRET: &str = "correct-horse-battery";
@@ -156,13 +159,13 @@ fn write_in_the_clear(folder: &Path) {
         .find(|one| one.name == "tank")
         .expect("the pool");
     let proof = SafeToOwn::exported(candidate).expect("exported");
-    let options = zpool::pool::ImportOptions::default();
+    let options = engine::pool::ImportOptions::default();
     let claimed = Pool::claim(engine, candidate, proof, &options).expect("claimed");
     let pool = claimed.open().expect("opened");
     let value = format!(r#"{{"version":1,"chap":[{{"user":"ann","secret":"{SECRET}"}}]}}"#);
     let edit = (format!("bulkhead:target:{TARGET}"), Some(value));
     let root = pool.name().clone();
-    pool.edit_user_properties([((&root).into(), vec![edit])])
+    pool.edit_user_properties(vec![((&root).into(), vec![edit])])
         .expect("written");
     pool.export().map_err(|(_, error)| error).expect("exported");
 }

@@ -8,8 +8,6 @@ use units::HeadName;
 
 use super::Plan;
 
-pub use agents::ApplianceFile;
-
 /// `appliance`
 #[derive(Debug, Subcommand)]
 pub enum ApplianceCommand {

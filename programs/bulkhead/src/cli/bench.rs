@@ -1,5 +1,7 @@
 //! `bulkhead bench …`
 
+use std::time::Duration;
+
 use clap::{Args, Subcommand};
 use control::Failure;
 
@@ -26,6 +28,13 @@ pub struct BenchCryptoArgs {
     /// What is encrypted at a time: a power of two from 512 to 16M
     #[arg(long, value_name = "SIZE", default_value = "16K", value_parser = control::operations::block_size)]
     pub block_size: u32,
+}
+
+impl BenchCryptoArgs {
+    /// How long each cipher runs.
+    pub fn time(&self) -> Duration {
+        Duration::from_secs_f64(self.seconds)
+    }
 }
 
 fn seconds(text: &str) -> Result<f64, String> {

@@ -1,18 +1,19 @@
 //! The grammar of the command line: noun, then verb. Words in, a [`Plan`] out; nothing is
 //! touched here, so every command line can be tested without a pool.
 
+mod accounts;
 mod appliance;
 mod bench;
 mod completion;
 mod definitions;
 mod drill;
-mod head;
 mod key;
 mod lab;
 mod manual;
 mod misunderstood;
 mod pool;
 mod rescue;
+#[cfg(test)]
 mod serve;
 mod snapshot;
 mod status;
@@ -34,28 +35,25 @@ use control::request::{PoolRequest, Request};
 use control::{Failure, FailureKind};
 use units::PoolName;
 
-pub use appliance::{ApplianceCommand, ApplianceFile, ChangeArgs, CheckArgs, Way, Ways};
+pub use accounts::{PasswordArgs, TokenCommand, TokenVerb, UserCommand, UserVerb};
+pub use appliance::{ApplianceCommand, ChangeArgs, CheckArgs, Way, Ways};
 pub use bench::BenchCryptoArgs;
 pub use completion::write as completions;
 pub use definitions::tell as definitions;
 pub use drill::DrillArgs;
-pub use head::{
-    API_PORT, CertificateArgs, HeadArgs, HeadCommand, HeadVerb, PasswordArgs, TokenCommand,
-    TokenVerb, UserCommand, UserVerb,
-};
+pub use head::args::{HeadCommand, MoveArgs};
 pub use lab::{
     BmcArgs, CableArgs, ConsoleArgs, ExecArgs, LabCommand, OnOff, OutletArgs, PowerArgs, UpArgs,
     WhichLab,
 };
 pub use manual::write as manual_pages;
 pub use misunderstood::{misunderstood, without_odd_tips};
-pub use pool::MoveArgs;
+pub use pool_server::args::ServeArgs;
 pub use rescue::RescueArgs;
-pub use serve::{ClaimsWord, ServeArgs};
 pub use transfer::refuse_terminal;
 
-use crate::common::Common;
-use crate::legs::Said;
+use pool_access::common::Common;
+use pool_access::legs::Said;
 
 /// The whole command line.
 #[derive(Debug, Parser)]
@@ -123,10 +121,10 @@ pub enum Command {
     Replicate(ReplicateCommand),
     Status(control::operations::status::Arguments),
     /// Own a pool and serve its volumes until told to stop
-    #[command(after_help = serve::EXAMPLES)]
+    #[command(after_help = pool_server::args::EXAMPLES)]
     PoolServer(Box<ServeArgs>),
     /// Serve the HTTP API and the console of this machine
-    #[command(after_help = head::EXAMPLES)]
+    #[command(after_help = head::args::EXAMPLES)]
     Head(Box<HeadCommand>),
     /// Users of the API and the console
     User(UserCommand),
@@ -273,7 +271,7 @@ impl Command {
             Self::Replicate(command) => ask(command.request(), Request::Replicate),
             Self::Status(args) => Ok(status::plan(args)),
             Self::PoolServer(args) => Ok(Plan::Serve(args)),
-            Self::Head(command) => Ok(command.plan()),
+            Self::Head(command) => Ok(Plan::Head(command)),
             Self::User(command) => Ok(Plan::User(command)),
             Self::Token(command) => Ok(Plan::Token(command)),
             Self::Appliance(command) => Ok(command.plan()),

@@ -1,17 +1,14 @@
 //! `bulkhead pool …`
 
-use std::path::PathBuf;
-
 use clap::{Args, Subcommand};
 use control::Failure;
 use control::operations::pool::{self, create::PoolCreate, events, layout, scrub};
 use control::request::{PoolRequest, Request};
-use units::{HeadName, PoolName};
+use head::args::MoveArgs;
+use pool_access::legs::Said;
+use units::PoolName;
 
-use super::appliance::ApplianceFile;
-use super::head::API_PORT;
 use super::{Plan, PoolSelector, ask};
-use crate::legs::Said;
 
 /// The verbs.
 #[derive(Debug, Subcommand)]
@@ -69,26 +66,6 @@ const MOVE_EXAMPLES: &str = "Example:
 
 Run it on any head. It asks Pacemaker, waits until the pool and its addresses are served by that
 head, and leaves no constraint behind.";
-
-/// `pool move`
-#[derive(Debug, Args)]
-pub struct MoveArgs {
-    /// The pool
-    pub pool: PoolName,
-    /// The head that shall serve it
-    pub head: HeadName,
-    #[command(flatten)]
-    pub appliance: ApplianceFile,
-    /// Also when that head lacks keys of volumes that are served now
-    #[arg(long)]
-    pub without_keys: bool,
-    /// What the heads of the appliance know, to recognise each other by
-    #[arg(long, value_name = "FILE", default_value = appliance::plan::AUTHKEY_PATH)]
-    pub peer_key: PathBuf,
-    /// Port of the API of the other heads
-    #[arg(long, value_name = "PORT", default_value_t = API_PORT)]
-    pub peer_port: u16,
-}
 
 /// `pool create`
 #[derive(Debug, Args)]

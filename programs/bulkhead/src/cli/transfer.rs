@@ -11,7 +11,6 @@ use control::request::Request;
 use control::transfer::SendWhat;
 use control::{Failure, FailureKind};
 use units::{SnapshotName, VolumeName};
-use zpool::transfer::ResumeToken;
 
 use super::{Plan, PoolSelector};
 
@@ -58,7 +57,7 @@ impl SendArgs {
     pub fn plan(self) -> Result<Plan, Failure> {
         let (pool, what) = match (self.resume, self.snapshot) {
             (Some(token), _) => {
-                let parsed = ResumeToken::parse(&token);
+                let parsed = pool_access::engines::parse_token(&token);
                 let parsed = parsed.map_err(|error| Failure::usage(error.to_string()))?;
                 let name: SnapshotName = parsed.to_name.parse().map_err(|_| {
                     Failure::usage(format!("the token is for {}, no snapshot", parsed.to_name))

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use control::answer::{
-    DamageView, DeviceView, PoolStatus, ReplacementView, ScanView, ScheduleView, SpaceView,
+    DamageView, DeviceView, PoolStatus, ReplacementView, ScheduleView, SpaceView,
 };
 use control::calendar::utc;
 use control::portal::{PortalView, Protocol};
@@ -207,34 +207,6 @@ pub fn times(percent: u64) -> String {
     format!("{}.{:02}x", percent / 100, percent % 100)
 }
 
-/// One line about a scan.
-pub fn scan_line(scan: &ScanView) -> String {
-    let mut line = format!(
-        "{} {}, {}%, {} repaired, {} errors",
-        scan.function,
-        scan.state,
-        scan.percent(),
-        bytes(scan.repaired),
-        scan.errors
-    );
-    if let Some(seconds) = scan.remaining_s {
-        let _ = write!(line, ", {} to go", duration(seconds));
-    }
-    if scan.ended > 0 && scan.state != "running" {
-        let _ = write!(line, ", ended {}", utc(scan.ended));
-    }
-    line
-}
-
-/// Such as `1 h 20 min`.
-pub fn duration(seconds: u64) -> String {
-    match (seconds / 3600, seconds / 60 % 60, seconds % 60) {
-        (0, 0, seconds) => format!("{seconds} s"),
-        (0, minutes, seconds) => format!("{minutes} min {seconds} s"),
-        (hours, minutes, _) => format!("{hours} h {minutes} min"),
-    }
-}
-
 /// What the last scrub repaired, the schedule of scrubs, damage, and what to do next.
 pub fn care_lines(pool: &PoolStatus, text: &mut String) {
     if pool
@@ -347,42 +319,5 @@ mod tests {
             many.ends_with("90 more places: `bulkhead pool status tank --json` lists them\n"),
             "{many}"
         );
-    }
-
-    #[test]
-    fn durations_are_read_at_a_glance() {
-        for (seconds, text) in [
-            (0, "0 s"),
-            (59, "59 s"),
-            (61, "1 min 1 s"),
-            (3600, "1 h 0 min"),
-            (100_000, "27 h 46 min"),
-        ] {
-            assert_eq!(duration(seconds), text);
-        }
-    }
-
-    #[test]
-    fn a_running_scrub_says_how_long_it_takes_and_an_ended_one_when() {
-        let mut scan = ScanView {
-            function: "scrub".to_owned(),
-            state: "running".to_owned(),
-            examined: 25,
-            to_examine: 100,
-            remaining_s: Some(90),
-            ..ScanView::default()
-        };
-        assert_eq!(
-            scan_line(&scan),
-            "scrub running, 25%, 0B repaired, 0 errors, 1 min 30 s to go"
-        );
-        scan = ScanView {
-            state: "finished".to_owned(),
-            ended: 951_782_400,
-            remaining_s: None,
-            examined: 100,
-            ..scan
-        };
-        assert!(scan_line(&scan).ends_with("ended 2000-02-29T00:00:00Z"));
     }
 }

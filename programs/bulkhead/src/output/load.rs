@@ -1,8 +1,8 @@
 //! What the devices of a pool did between two looks, or since the pool was opened.
 
 use control::answer::{DeviceLoad, PoolLoad};
+use control::words::duration;
 
-use super::daily::duration;
 use super::{bytes, dash, wrap};
 use crate::table::Table;
 

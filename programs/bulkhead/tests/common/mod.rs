@@ -4,7 +4,7 @@
 
 pub mod heads;
 pub mod nbd;
-#[path = "../../../../crates/nbd/tests/support/tools.rs"]
+#[path = "../../../../protocols/nbd/tests/support/tools.rs"]
 pub mod tools;
 
 use std::io::{BufRead, BufReader};

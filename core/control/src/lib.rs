@@ -1,0 +1,43 @@
+//! The control API of a pool server: what can be asked, what is answered, and how both travel
+//! over a Unix socket. The export documents that live in the pool are here too, because the
+//! command line, the server and the tests must agree on them byte for byte.
+//!
+//! Nothing here touches a pool: the program performs the requests.
+//!
+//! The bytes are written down in `docs/formats/control.md` and `docs/formats/exports.md`.
+
+#![forbid(unsafe_code)]
+
+pub mod advice;
+pub mod answer;
+pub mod calendar;
+pub mod client;
+pub mod descriptor;
+pub mod effect;
+pub mod exports;
+pub mod failure;
+pub mod frame;
+pub mod key;
+pub mod lock;
+pub mod operations;
+pub mod places;
+pub mod portal;
+pub mod replication;
+pub mod request;
+pub mod rescue;
+pub mod schedule;
+pub mod secret;
+pub mod server;
+pub mod space;
+pub mod transfer;
+pub mod words;
+
+pub use advice::{Advice, Button, Severity};
+pub use answer::Answer;
+pub use client::{Client, ClientError};
+pub use effect::Effect;
+pub use failure::{Failure, FailureKind};
+pub use lock::PoolLock;
+pub use request::Request;
+pub use secret::Secret;
+pub use server::{Asker, Attached, Handler, Server, Witness};

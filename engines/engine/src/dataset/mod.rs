@@ -1,0 +1,160 @@
+//! Datasets of a pool: volumes, their snapshots and clones.
+
+mod error;
+mod property;
+mod reference;
+
+use serde::Serialize;
+use units::{ByteCount, VolumeName};
+
+pub use error::{DatasetError, DatasetErrorKind};
+pub use property::{Property, PropertyEdits, PropertySource, UserProperties, Value};
+pub use reference::DatasetRef;
+
+use crate::keys::NewKey;
+
+/// What a dataset holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum DatasetKind {
+    /// Files, or only other datasets.
+    Filesystem,
+    /// A block device.
+    Volume,
+    /// Something that this program does not know, or that a receive has not finished.
+    Other,
+}
+
+/// A dataset or snapshot as a listing shows it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct DatasetInfo {
+    /// Full name, `POOL/NAME` or `POOL/NAME@SNAPSHOT`.
+    pub name: String,
+    /// What it holds; of a snapshot: what the original held.
+    pub kind: DatasetKind,
+    /// Whether it is a snapshot.
+    pub snapshot: bool,
+    /// The snapshot a clone came from.
+    pub origin: Option<String>,
+    /// Stays the same when it is renamed or the pool moves.
+    pub guid: u64,
+    /// The transaction group it was made in.
+    pub creation_txg: u64,
+    /// Seconds since 1970.
+    pub creation_time_s: u64,
+    /// Space charged to it and to what is below it; of a snapshot: what destroying it would free.
+    pub used: ByteCount,
+    /// Space that its current contents take.
+    pub referenced: ByteCount,
+    /// Space that it could still take; zero for snapshots.
+    pub available: ByteCount,
+    /// Contents before compression.
+    pub logical_referenced: ByteCount,
+    /// Space set aside for it.
+    pub refreservation: ByteCount,
+    /// What it is made of, and its limits; zero for snapshots, but for what they wrote.
+    pub space: SpaceUse,
+    /// Of a volume that is complete; zeros while its key is missing.
+    pub volume: Option<VolumeShape>,
+}
+
+/// Where a dataset's space goes, and its limits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct SpaceUse {
+    /// Its present contents.
+    pub by_data: ByteCount,
+    /// What only its snapshots hold.
+    pub by_snapshots: ByteCount,
+    /// What is below it.
+    pub by_children: ByteCount,
+    /// Set aside and not used yet.
+    pub by_reservation: ByteCount,
+    /// Before compression, with all that is below it.
+    pub logical: ByteCount,
+    /// Most that it and what is below it may take; zero for no limit.
+    pub quota: ByteCount,
+    /// Set aside for it and what is below it.
+    pub reservation: ByteCount,
+    /// Most that its own contents may take; zero for no limit.
+    pub ref_quota: ByteCount,
+    /// Written since the snapshot before it.
+    pub written: ByteCount,
+    /// Size before compression in percent of that after it.
+    pub compress_percent: u64,
+}
+
+/// The two fixed numbers of a volume.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct VolumeShape {
+    /// What clients see.
+    pub size: ByteCount,
+    /// What is stored, checksummed and compressed as one; never changes.
+    pub block_size: ByteCount,
+}
+
+/// Whether a listing goes into snapshots.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Snapshots {
+    /// List them after their dataset.
+    Include,
+    /// Leave them out.
+    Skip,
+}
+
+/// Whether an operation takes everything below along.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Depth {
+    /// Only the dataset itself; refuse if something depends on it.
+    One,
+    /// With its snapshots and everything below it.
+    Recursive,
+}
+
+/// A volume to be made.
+#[derive(Clone, Debug)]
+pub struct VolumeSpec {
+    /// Its name.
+    pub name: VolumeName,
+    /// Its size, a multiple of the block size.
+    pub size: ByteCount,
+    /// Its block size. Small blocks suit random writes, large ones compress better; 16K is
+    /// what kernel ZFS takes.
+    pub block_size: ByteCount,
+    /// Take space only as it is written. Otherwise enough is reserved for the whole volume.
+    pub sparse: bool,
+    /// Native properties such as `compression` = `zstd-3`, and user properties such as
+    /// `bulkhead:target` = `...`.
+    pub properties: Vec<(String, Value)>,
+    /// A key of its own. Without one it is as its parent is: plain, or encrypted with the
+    /// parent's key.
+    pub key: Option<NewKey>,
+}
+
+impl VolumeSpec {
+    /// What kernel ZFS takes, too.
+    pub const BLOCK_SIZE_DEFAULT: ByteCount = ByteCount::kib(16);
+
+    /// A sparse volume with default block size and properties.
+    pub fn sparse(name: VolumeName, size: ByteCount) -> Self {
+        Self {
+            name,
+            size,
+            block_size: Self::BLOCK_SIZE_DEFAULT,
+            sparse: true,
+            properties: Vec::new(),
+            key: None,
+        }
+    }
+}
+
+/// A damaged place.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Damage {
+    /// The dataset or snapshot; `None` for the pool's own metadata, and for what is gone.
+    pub dataset: Option<String>,
+    /// First byte and length, of a volume's data; `None` for anything else.
+    pub extent: Option<(u64, ByteCount)>,
+    /// The transaction group in which it was written, if that is known: older snapshots do not
+    /// share it.
+    pub birth_txg: Option<u64>,
+}

@@ -1,0 +1,74 @@
+//! Properties of datasets: the engine's own, and the users', in which this project keeps what a pool exports.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use units::ByteCount;
+
+/// What a property is set to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(untagged)]
+pub enum Value {
+    /// A size, a count, a limit.
+    Number(u64),
+    /// A named value such as `lz4`, or text.
+    Text(String),
+}
+
+impl From<&str> for Value {
+    fn from(text: &str) -> Self {
+        Self::Text(text.to_owned())
+    }
+}
+
+impl From<u64> for Value {
+    fn from(number: u64) -> Self {
+        Self::Number(number)
+    }
+}
+
+impl From<ByteCount> for Value {
+    fn from(bytes: ByteCount) -> Self {
+        Self::Number(bytes.get())
+    }
+}
+
+impl std::fmt::Display for Value {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Number(number) => write!(f, "{number}"),
+            Self::Text(text) => f.write_str(text),
+        }
+    }
+}
+
+/// Where a value comes from.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PropertySource {
+    /// A number that ZFS keeps itself.
+    Native,
+    /// Set nowhere: what ZFS takes then.
+    Default,
+    /// Set on the dataset.
+    Local,
+    /// Set by a received stream.
+    Received,
+    /// Set on this dataset above it.
+    Inherited(String),
+}
+
+/// A property in effect.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Property {
+    /// Its value.
+    pub value: Value,
+    /// Where it comes from.
+    pub source: PropertySource,
+}
+
+/// Changes of one dataset's user properties; `None` removes one.
+pub type PropertyEdits = Vec<(String, Option<String>)>;
+
+/// Text properties by dataset and name.
+pub type UserProperties = BTreeMap<String, BTreeMap<String, String>>;

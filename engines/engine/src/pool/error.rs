@@ -1,0 +1,302 @@
+//! Errors of pools: what a caller matches on, and a sentence that says what to do.
+
+use std::path::PathBuf;
+
+use super::legs::Doubt;
+use crate::error::{SystemError, errno};
+
+/// What a caller matches on when a pool operation fails. The text says what to do.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PoolErrorKind {
+    /// The name is taken in this process.
+    #[error("a pool of this name is open already: choose another name")]
+    Exists,
+    /// No such pool in this process.
+    #[error("no such pool is open here")]
+    NotFound,
+    /// A device does not exist.
+    #[error("device {} does not exist", path.display())]
+    DeviceMissing {
+        /// Which.
+        path: PathBuf,
+    },
+    /// A device is used by another process, or twice in one command.
+    #[error("device {} is in use by {by}: stop that first", path.display())]
+    DeviceInUse {
+        /// Which.
+        path: PathBuf,
+        /// Who holds it.
+        by: String,
+    },
+    /// A device belongs to a pool.
+    #[error(
+        "device {} belongs to pool {pool} ({state}): destroy or detach it there, or say that it \
+         may be overwritten", path.display()
+    )]
+    DeviceInPool {
+        /// Which.
+        path: PathBuf,
+        /// The pool's name.
+        pool: String,
+        /// "active", "exported", ...
+        state: String,
+    },
+    /// A device belongs to a pool that another host has not let go of: no word makes it free.
+    #[error(
+        "device {} belongs to pool {pool}, which {host} has not exported and may still use",
+        path.display()
+    )]
+    DeviceActive {
+        /// Which.
+        path: PathBuf,
+        /// The pool's name.
+        pool: Box<str>,
+        /// Who used it last.
+        host: Box<str>,
+    },
+    /// A label of a spare or cache does not name the pool.
+    #[error(
+        "device {} is, or was, the {word} of a pool: remove it there, or say that it may be \
+         overwritten", path.display()
+    )]
+    DeviceKept {
+        /// Which.
+        path: PathBuf,
+        /// "spare" or "cache".
+        word: &'static str,
+    },
+    /// A device has contents that are not of ZFS.
+    #[error(
+        "device {} holds {what}, which would be lost: say that it may be overwritten", path.display()
+    )]
+    DeviceHolds {
+        /// Which.
+        path: PathBuf,
+        /// In words.
+        what: &'static str,
+    },
+    /// A device is smaller than ZFS allows, or smaller than the one it shall stand in for.
+    #[error("device {} is too small: it needs {needed}", path.display())]
+    DeviceTooSmall {
+        /// Which.
+        path: PathBuf,
+        /// In words.
+        needed: String,
+    },
+    /// A device cannot be opened or used.
+    #[error("device {} cannot be used: {why}", path.display())]
+    DeviceUnusable {
+        /// Which.
+        path: PathBuf,
+        /// In words.
+        why: String,
+    },
+    /// The pool has no such device.
+    #[error("the pool has no device {device}: `status` lists them")]
+    NoSuchDevice {
+        /// As given.
+        device: String,
+    },
+    /// The last copy of something would go away.
+    #[error("the pool would lose data: no other device holds a valid copy")]
+    NoReplicas,
+    /// The pool's shape does not allow it.
+    #[error("not possible with this pool: {why}")]
+    Shape {
+        /// In words.
+        why: String,
+    },
+    /// No such property, or it cannot be set, or not to this.
+    #[error("property {property}: {why}")]
+    Property {
+        /// Name.
+        property: String,
+        /// In words.
+        why: String,
+    },
+    /// Volumes are open, or an operation is under way.
+    #[error("the pool is busy: close its volumes and let running operations finish first")]
+    Busy,
+    /// All devices failed; I/O waits.
+    #[error("the pool is suspended: bring its devices back, then clear it")]
+    Suspended,
+    /// It was resumed, and suspended again.
+    #[error(
+        "the pool went on and was suspended again, because its devices still fail{}: see to the cause, then clear it once \
+         more", causes(.failed)
+    )]
+    SuspendedAgain {
+        /// The devices that fail, each with its latest error.
+        failed: Vec<(PathBuf, i32)>,
+    },
+    /// Devices that it cannot do without do not say whether what they were given is durable.
+    #[error(
+        "the pool is suspended: {} owes an answer whether what it was given is durable, and no other device is known to \
+         hold that. When it answers again the pool goes on by itself: see to it, its cable and its controller",
+        .paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ")
+    )]
+    FlushOwed {
+        /// Which.
+        paths: Vec<PathBuf>,
+    },
+    /// Devices that are gone may hold what those that are back lack, and nothing proves that they do not.
+    #[error(
+        "the devices of the pool that are back may lack writes that were acknowledged: {} may alone hold them",
+        .0.missing_paths()
+    )]
+    MayLack(Box<Doubt>),
+    /// What was asked of its devices before is not answered.
+    #[error(
+        "its devices have not answered yet what they were asked before: the pool goes on by itself when they \
+         have, and `bulkhead pool status` shows which do not; ask again in a moment"
+    )]
+    Waits,
+    /// Its devices answer, but so late that nothing could be learnt in time.
+    #[error("the devices of the pool answer very slowly: try again in a moment")]
+    Slow,
+    /// Another machine uses the pool.
+    #[error("the pool is in use by another host: stop it there first")]
+    ActiveElsewhere,
+    /// Devices are missing so that the pool cannot work.
+    #[error("too many devices of the pool are missing: {missing}")]
+    DevicesMissing {
+        /// Their former paths.
+        missing: String,
+    },
+    /// What is present may be older than what is missing.
+    #[error(
+        "{} missing and not marked as failed, so that what is present may be older: its newest \
+         transaction group is {}", match .0.missing.len() {
+            1 => format!("device {} is", .0.missing_paths()),
+            _ => format!("devices {} are", .0.missing_paths()),
+        }, .0.newest_txg
+    )]
+    MayBeStale(Box<Doubt>),
+    /// A device that has its label cannot be opened, and may be newer than those that can.
+    #[error("{} cannot be opened: {why}; what the other devices hold may be older", .path.display())]
+    UnopenedMayBeNewer {
+        /// The devices that may be newer.
+        doubt: Box<Doubt>,
+        /// The device.
+        path: PathBuf,
+        /// In words.
+        why: String,
+    },
+    /// Its disks have lost what they had said was written. An older state can be read.
+    #[error(
+        "what the newest transaction groups wrote cannot be read: the disks lost it, though they had said that \
+         it was written"
+    )]
+    NewestUnreadable {
+        /// The newest transaction group.
+        newest_txg: u64,
+        /// When that was written, in seconds since 1970.
+        newest_time_s: u64,
+        /// When the state that can be read was written.
+        readable_time_s: u64,
+    },
+    /// Somebody has written to it since its labels were read.
+    #[error("another process or head has just written to the pool")]
+    Changed,
+    /// A log device is missing.
+    #[error(
+        "log devices are missing: bring them back, or import without them and lose the last \
+         seconds of synchronous writes"
+    )]
+    LogMissing,
+    /// The pool uses features that this library lacks.
+    #[error("the pool uses features that this version does not know: {features}")]
+    FeatureUnknown {
+        /// Their names.
+        features: String,
+    },
+    /// The data that describes the pool is damaged.
+    #[error("the pool's own records are damaged")]
+    Damaged,
+    /// The pool is full.
+    #[error("the pool is full")]
+    NoSpace,
+    /// The pool is open for reading only.
+    #[error("the pool is open for reading only")]
+    ReadOnly,
+    /// The operation was under way or done already, or there is nothing to do.
+    #[error("nothing to do: {why}")]
+    NothingToDo {
+        /// In words.
+        why: String,
+    },
+    /// Anything else.
+    #[error("the ZFS library failed")]
+    Library,
+}
+
+/// A pool operation that failed.
+#[derive(Debug, thiserror::Error)]
+#[error("{doing} pool {pool}: {kind}")]
+pub struct PoolError {
+    /// The step: "create", "import", "attach a device to", ...
+    pub doing: &'static str,
+    /// The pool's name.
+    pub pool: String,
+    /// What a caller matches on.
+    pub kind: PoolErrorKind,
+    /// What the library said.
+    #[source]
+    pub cause: Option<SystemError>,
+}
+
+impl PoolError {
+    /// Of the step `doing`.
+    pub fn new(doing: &'static str, pool: &str, kind: PoolErrorKind) -> Self {
+        Self {
+            doing,
+            pool: pool.to_owned(),
+            kind,
+            cause: None,
+        }
+    }
+
+    /// With what the engine said.
+    pub fn because(
+        doing: &'static str,
+        pool: &str,
+        kind: PoolErrorKind,
+        cause: SystemError,
+    ) -> Self {
+        Self {
+            cause: Some(cause),
+            ..Self::new(doing, pool, kind)
+        }
+    }
+
+    /// With the meaning an errno has in most pool operations.
+    pub fn common(doing: &'static str, pool: &str, cause: SystemError) -> Self {
+        use rustix::io::Errno;
+        let kind = match errno(cause.0) {
+            Errno::NOENT => PoolErrorKind::NotFound,
+            Errno::EXIST => PoolErrorKind::Exists,
+            Errno::BUSY => PoolErrorKind::Busy,
+            Errno::NOSPC | Errno::DQUOT => PoolErrorKind::NoSpace,
+            Errno::ROFS => PoolErrorKind::ReadOnly,
+            Errno::AGAIN => PoolErrorKind::Suspended,
+            Errno::REMOTEIO => PoolErrorKind::ActiveElsewhere,
+            _ => PoolErrorKind::Library,
+        };
+        Self::because(doing, pool, kind, cause)
+    }
+}
+
+/// Devices with their errors, in parentheses.
+fn causes(failed: &[(PathBuf, i32)]) -> String {
+    let cause = |(path, error): &(PathBuf, i32)| {
+        let error = std::io::Error::from_raw_os_error(*error);
+        format!("{}: {error}", path.display())
+    };
+    match failed {
+        [] => String::new(),
+        failed => format!(
+            " ({})",
+            failed.iter().map(cause).collect::<Vec<_>>().join(", ")
+        ),
+    }
+}

@@ -1,0 +1,468 @@
+//! Whether the devices of a pool that are present may be older than those that are missing.
+//!
+//! The library opens a pool at the newest transaction group among the devices that it can open, and
+//! asks about no other. A leg of a mirror that failed, while the other one went on, looks like a good
+//! pool when it is alone: acknowledged writes are not there, and when the newer leg comes back it is
+//! overwritten. Labels tell which devices had failed when they were written. So a missing device
+//! that the labels of its group name as failed is older than they are, and any other one may be newer.
+//! Pure: the labels in, a [`Verdict`] out.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+/// The library writes the root of a transaction group to so many groups of devices, or to all if there are
+/// fewer (`SPA_SYNC_MIN_VDEVS`).
+const ROOT_GROUPS: usize = 3;
+
+/// What a group of devices holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GroupContent {
+    /// Data, and roots of transaction groups.
+    Data,
+    /// Records of synchronous writes only. The end of a log is the first record that cannot be read: on an older
+    /// leg, everything that came later seems never to have been written.
+    Log,
+}
+
+/// A device that holds a part of a pool.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Leg {
+    /// Its number.
+    pub guid: u64,
+    /// Where it is, or was when the label was written.
+    pub path: PathBuf,
+    /// Whether it was found.
+    pub is_present: bool,
+    /// Whether the newest label of its group names it as failed, offline, removed or absent.
+    pub is_marked: bool,
+}
+
+/// Devices that work together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LegGroup {
+    /// What they hold.
+    pub content: GroupContent,
+    /// Each with its devices: more than one while a device is replaced, or a spare stands in.
+    pub members: Vec<Vec<Leg>>,
+    /// How many members hold everything.
+    pub needed: usize,
+}
+
+impl LegGroup {
+    fn missing(&self) -> impl Iterator<Item = &Leg> {
+        let legs = self.members.iter().flatten();
+        legs.filter(|leg| !leg.is_present && !leg.is_marked)
+    }
+
+    /// Whether missing devices could hold everything, while those that are present fell behind.
+    fn is_doubtful(&self) -> bool {
+        let may_be_newer = |legs: &&Vec<Leg>| {
+            let mut legs = legs.iter();
+            legs.any(|leg| !leg.is_present && !leg.is_marked)
+        };
+        self.members.iter().filter(may_be_newer).count() >= self.needed
+    }
+
+    /// Whether enough members have a device that is present and for which `holds` is true.
+    fn is_held(&self, holds: impl Fn(&Leg) -> bool) -> bool {
+        let has_one = |legs: &&Vec<Leg>| legs.iter().any(|leg| leg.is_present && holds(leg));
+        self.members.iter().filter(has_one).count() >= self.needed
+    }
+}
+
+/// The devices of a pool, as far as the labels of those that are present tell.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Legs {
+    /// Those of which a label was found.
+    pub groups: Vec<LegGroup>,
+    /// Others. No pool opens without all of its data.
+    pub groups_missing: usize,
+    /// The pool.
+    pub pool_guid: u64,
+    /// The newest transaction group that is present.
+    pub newest_txg: u64,
+    /// When that was written, in seconds since 1970.
+    pub newest_time_s: u64,
+}
+
+/// What is known elsewhere, such as on another head or a witness: the devices that hold everything.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Record {
+    /// Their numbers.
+    pub current: BTreeSet<u64>,
+}
+
+/// An administrator's word about one state of one pool. An import changes that state, so no word serves twice.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Word {
+    /// The pool.
+    pub pool_guid: u64,
+    /// The newest transaction group that was present.
+    pub newest_txg: u64,
+    /// Numbers of devices that are missing and not newer.
+    pub missing: BTreeSet<u64>,
+    /// Whether the newest transaction groups may be lost, where they cannot be read.
+    #[serde(default)]
+    pub may_lose_newest: bool,
+}
+
+impl Word {
+    fn dispels(&self, doubt: &Doubt) -> bool {
+        let missing = doubt.missing.iter().map(|leg| leg.guid);
+        self.pool_guid == doubt.pool_guid
+            && self.newest_txg == doubt.newest_txg
+            && self.missing == missing.collect()
+    }
+}
+
+/// What stands against opening a pool.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Doubt {
+    /// The pool.
+    pub pool_guid: u64,
+    /// The newest transaction group that is present.
+    pub newest_txg: u64,
+    /// When that was written, in seconds since 1970.
+    pub newest_time_s: u64,
+    /// The devices that may be newer.
+    pub missing: Vec<Leg>,
+}
+
+impl Doubt {
+    /// The word that would dispel it.
+    pub fn word(&self) -> Word {
+        Word {
+            pool_guid: self.pool_guid,
+            newest_txg: self.newest_txg,
+            missing: self.missing.iter().map(|leg| leg.guid).collect(),
+            may_lose_newest: false,
+        }
+    }
+
+    /// The devices that may be newer, by their places.
+    pub fn missing_paths(&self) -> String {
+        let paths: Vec<_> = self.missing.iter().map(|leg| leg.path.display()).collect();
+        let paths: Vec<String> = paths.iter().map(ToString::to_string).collect();
+        paths.join(", ")
+    }
+}
+
+/// Why a pool may be opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Basis {
+    /// By their labels, devices that are present hold everything.
+    Labels,
+    /// By a record kept elsewhere.
+    Record,
+    /// By an administrator's word, which is used up by that.
+    Word,
+}
+
+/// What to do with a pool.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Open it.
+    Import(Basis),
+    /// Look again in a moment: a device may only be late.
+    Wait,
+    /// Leave it alone.
+    Refuse(Doubt),
+}
+
+/// What is known beside the labels.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Evidence<'a> {
+    /// A record that is kept elsewhere. It overrules the labels.
+    pub record: Option<&'a Record>,
+    /// What an administrator said.
+    pub word: Option<&'a Word>,
+    /// Whether late devices had their time.
+    pub has_waited: bool,
+}
+
+impl Legs {
+    fn all(&self) -> impl Iterator<Item = &Leg> {
+        let members = self.groups.iter().flat_map(|group| &group.members);
+        members.flatten()
+    }
+
+    /// Decides whether the pool may be opened with the devices that are present.
+    pub fn judge(&self, evidence: &Evidence<'_>) -> Verdict {
+        let (doubt, basis) = match evidence.record {
+            Some(record) => (self.against(record), Basis::Record),
+            None => (self.doubt(), Basis::Labels),
+        };
+        match doubt {
+            Some(doubt) if evidence.word.is_some_and(|word| word.dispels(&doubt)) => {
+                Verdict::Import(Basis::Word)
+            }
+            Some(doubt) if evidence.has_waited => Verdict::Refuse(doubt),
+            Some(_) => Verdict::Wait,
+            // Whether it opens without them the library knows.
+            None if self.groups_missing > 0 && !evidence.has_waited => Verdict::Wait,
+            None => Verdict::Import(basis),
+        }
+    }
+
+    /// Numbers of the devices whose contents count: none of their group is known to be newer.
+    pub fn expected(&self) -> Vec<u64> {
+        let legs = self.groups.iter().flat_map(|group| group.members.iter());
+        let expected = legs
+            .flatten()
+            .filter(|leg| leg.is_present && !leg.is_marked);
+        expected.map(|leg| leg.guid).collect()
+    }
+
+    /// The same pool while those devices are missing.
+    pub fn without(mut self, is_missing: impl Fn(&Leg) -> bool) -> Self {
+        let groups = self.groups.iter_mut();
+        for leg in groups.flat_map(|group| group.members.iter_mut()).flatten() {
+            leg.is_present &= !is_missing(leg);
+        }
+        self
+    }
+
+    /// Where the device of that number is.
+    pub fn path_of(&self, guid: u64) -> Option<PathBuf> {
+        let leg = self.all().find(|leg| leg.guid == guid);
+        leg.map(|leg| leg.path.clone())
+    }
+
+    /// Whether enough devices are present for the pool to be opened.
+    pub fn is_enough(&self) -> bool {
+        self.groups_missing == 0 && self.groups.iter().all(|one| one.is_held(|_| true))
+    }
+
+    /// Whether devices that are present and in `record` hold everything.
+    pub fn are_held_by(&self, record: &Record) -> bool {
+        let is_current = |leg: &Leg| record.current.contains(&leg.guid);
+        self.groups.iter().all(|one| one.is_held(is_current))
+    }
+
+    /// Where the devices were that are missing.
+    pub fn missing_paths(&self) -> Vec<PathBuf> {
+        let missing = self.all().filter(|leg| !leg.is_present);
+        missing.map(|leg| leg.path.clone()).collect()
+    }
+
+    /// Whether `word` says of this state that its newest transaction groups may be lost.
+    pub fn may_lose_newest(&self, word: &Word) -> bool {
+        word.may_lose_newest
+            && word.pool_guid == self.pool_guid
+            && word.newest_txg == self.newest_txg
+    }
+
+    /// By the labels alone.
+    fn doubt(&self) -> Option<Doubt> {
+        let is_data = |group: &&LegGroup| group.content == GroupContent::Data;
+        let doubtful: Vec<&LegGroup> = self.groups.iter().filter(|one| one.is_doubtful()).collect();
+        let data_count = self.groups.iter().filter(is_data).count() + self.groups_missing;
+        let doubtful_data = doubtful.iter().copied().filter(is_data).count();
+        // A root that went to groups without doubt is present, and with it a list of what each device lacks.
+        let root_is_here = doubtful_data < data_count.clamp(1, ROOT_GROUPS);
+        let missing = doubtful.into_iter().filter(|group| {
+            let is_held = group.is_held(|leg| !leg.is_marked);
+            !(root_is_here && is_held && group.content == GroupContent::Data)
+        });
+        self.doubt_about(missing.flat_map(LegGroup::missing).cloned().collect())
+    }
+
+    /// By a record.
+    fn against(&self, record: &Record) -> Option<Doubt> {
+        let is_current = |leg: &Leg| record.current.contains(&leg.guid);
+        let short = self.groups.iter().filter(|one| !one.is_held(is_current));
+        let legs = short.flat_map(|group| group.members.iter().flatten());
+        let missing = legs.filter(|leg| !leg.is_present && is_current(leg));
+        self.doubt_about(missing.cloned().collect())
+    }
+
+    fn doubt_about(&self, missing: Vec<Leg>) -> Option<Doubt> {
+        (!missing.is_empty()).then_some(Doubt {
+            pool_guid: self.pool_guid,
+            newest_txg: self.newest_txg,
+            newest_time_s: self.newest_time_s,
+            missing,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A leg by a letter: `p` present, `P` present and named as failed by a newer label, `m` missing, `M` missing
+    /// and marked.
+    fn leg(letter: char, guid: u64) -> Leg {
+        Leg {
+            guid,
+            path: PathBuf::from(format!("/{guid}")),
+            is_present: letter.eq_ignore_ascii_case(&'p'),
+            is_marked: letter.is_ascii_uppercase(),
+        }
+    }
+
+    /// Such as `1:pm`, `log 1:pp`, `2:p(pm)m`: how many members hold everything, and the members; those of one
+    /// replacement in brackets.
+    fn group(text: &str, first_guid: u64) -> LegGroup {
+        let (content, text) = match text.strip_prefix("log ") {
+            Some(text) => (GroupContent::Log, text),
+            None => (GroupContent::Data, text),
+        };
+        let (needed, letters) = text.split_once(':').expect("a number");
+        let mut members: Vec<Vec<Leg>> = Vec::new();
+        let mut is_inside = false;
+        for (guid, letter) in (first_guid..).zip(letters.chars()) {
+            match letter {
+                '(' => members.push(Vec::new()),
+                ')' => {}
+                _ if is_inside => members.last_mut().expect("begun").push(leg(letter, guid)),
+                _ => members.push(vec![leg(letter, guid)]),
+            }
+            is_inside = letter != ')' && (is_inside || letter == '(');
+        }
+        LegGroup {
+            content,
+            members,
+            needed: needed.parse().expect("a number"),
+        }
+    }
+
+    fn legs(groups: &[&str]) -> Legs {
+        let firsts = (1..).map(|index| index * 100);
+        Legs {
+            groups: firsts
+                .zip(groups)
+                .map(|(first, text)| group(text, first))
+                .collect(),
+            groups_missing: 0,
+            pool_guid: 5,
+            newest_txg: 77,
+            newest_time_s: 1_800_000_000,
+        }
+    }
+
+    const WAITED: Evidence<'_> = Evidence {
+        record: None,
+        word: None,
+        has_waited: true,
+    };
+
+    fn doubted(groups: &[&str]) -> Option<Vec<u64>> {
+        match legs(groups).judge(&WAITED) {
+            Verdict::Import(basis) => {
+                assert_eq!(basis, Basis::Labels);
+                None
+            }
+            Verdict::Wait => panic!("it has waited"),
+            Verdict::Refuse(doubt) => Some(doubt.missing.iter().map(|leg| leg.guid).collect()),
+        }
+    }
+
+    #[test]
+    fn a_pool_is_refused_where_what_is_present_may_have_fallen_behind() {
+        for (groups, expected) in [
+            // Nothing is missing, or what is missing is known to have failed.
+            (&["1:pp"][..], None),
+            (&["1:pM"], None),
+            (&["1:Pp"], None),
+            (&["1:pMM"], None),
+            // The other leg, or legs, may have gone on alone.
+            (&["1:pm"], Some(vec![101])),
+            (&["1:ppm"], Some(vec![102])),
+            (&["1:pMm"], Some(vec![102])),
+            (&["1:pmm"], Some(vec![101, 102])),
+            // Of raidz, as many have to hold everything as are not parity: some of them are present.
+            (&["2:ppm"], None),
+            (&["4:ppppmm"], None),
+            (&["4:ppppmmm"], None),
+            // Unless the missing ones are enough.
+            (&["1:mp"], Some(vec![100])),
+            (&["2:ppmm"], Some(vec![102, 103])),
+            (&["2:pppmm"], Some(vec![103, 104])),
+            (&["2:ppmM"], None),
+            // With another group whole, the newest root and the list of who lacks what are present.
+            (&["1:pm", "1:pp"], None),
+            (&["1:pm", "1:pm"], Some(vec![101, 201])),
+            (&["1:pm", "1:pm", "1:pp"], None),
+            // The newest root went to three groups, which may be the three in doubt.
+            (&["1:pm", "1:pm", "1:pp", "1:pp"], None),
+            (&["1:pm", "1:pm", "1:pm", "1:pp"], Some(vec![101, 201, 301])),
+            // It is certain that what is present lacks something.
+            (&["1:Pm", "1:pp"], Some(vec![101])),
+            // A log ends at the first record that cannot be read.
+            (&["1:pp", "log 1:pm"], Some(vec![201])),
+            (&["1:pp", "log 1:pM"], None),
+            (&["1:pp", "log 1:pp"], None),
+            // No roots are on logs.
+            (&["1:pm", "log 1:pp"], Some(vec![101])),
+            // While a device is replaced, either may be the one that is whole.
+            (&["1:p(pm)"], Some(vec![103])),
+            (&["1:p(Mp)"], None),
+            (&["2:pp(pm)"], None),
+        ] {
+            assert_eq!(doubted(groups), expected, "{groups:?}");
+        }
+    }
+
+    #[test]
+    fn late_devices_have_their_time() {
+        let patient = Evidence::default();
+        assert_eq!(legs(&["1:pm"]).judge(&patient), Verdict::Wait);
+        let good = Verdict::Import(Basis::Labels);
+        assert_eq!(legs(&["1:pp"]).judge(&patient), good, "at once");
+        // The library tells better what it lacks.
+        let mut without = legs(&["1:pp"]);
+        without.groups_missing = 1;
+        assert_eq!(without.judge(&patient), Verdict::Wait);
+        assert_eq!(without.judge(&WAITED), good);
+    }
+
+    #[test]
+    fn a_word_serves_for_the_state_that_it_was_said_of() {
+        let said = match legs(&["1:pm"]).judge(&WAITED) {
+            Verdict::Refuse(doubt) => doubt.word(),
+            other => panic!("{other:?}"),
+        };
+        let with_word = |legs: &Legs| {
+            legs.judge(&Evidence {
+                word: Some(&said),
+                ..WAITED
+            })
+        };
+        assert_eq!(with_word(&legs(&["1:pm"])), Verdict::Import(Basis::Word));
+        let mut later = legs(&["1:pm"]);
+        later.newest_txg += 1;
+        let mut other = legs(&["1:pm"]);
+        other.pool_guid += 1;
+        for changed in [later, other, legs(&["1:mp"]), legs(&["1:pmm"])] {
+            assert!(
+                matches!(with_word(&changed), Verdict::Refuse(_)),
+                "{changed:?}"
+            );
+        }
+        // Not needed, and not used.
+        assert_eq!(with_word(&legs(&["1:pp"])), Verdict::Import(Basis::Labels));
+    }
+
+    #[test]
+    fn a_record_kept_elsewhere_overrules_labels() {
+        let judged = |groups: &[&str], current: &[u64]| {
+            let record = Record {
+                current: current.iter().copied().collect(),
+            };
+            legs(groups).judge(&Evidence {
+                record: Some(&record),
+                ..WAITED
+            })
+        };
+        let good = Verdict::Import(Basis::Record);
+        assert_eq!(judged(&["1:pm"], &[100]), good);
+        assert_eq!(judged(&["1:pm"], &[100, 101]), good);
+        assert_eq!(judged(&["2:ppm"], &[100, 101]), good);
+        // The label marks what the record knows to be the better one.
+        for (groups, current) in [(&["1:pM"], &[101][..]), (&["2:ppm"], &[101, 102])] {
+            let refused = judged(groups, current);
+            assert!(matches!(refused, Verdict::Refuse(_)), "{refused:?}");
+        }
+    }
+}

@@ -1,0 +1,22 @@
+//! Pools: what they are made of, how they are doing, who may open one.
+
+mod error;
+mod go_on;
+pub mod legs;
+mod ownership;
+mod spec;
+mod status;
+
+pub use error::{PoolError, PoolErrorKind};
+pub use go_on::{Anew, Attempt, GoesOn};
+pub use labels::LabelState;
+pub use ownership::{
+    Candidate, CandidateDevice, Claims, Detail, DiscoverError, ImportOptions, Previous, SafeToOwn,
+};
+pub use spec::{
+    GroupKind, GroupRole, GroupSpec, PoolProperty, PoolSpec, ScrubCommand, TrimCommand,
+};
+pub use status::{
+    DedupStatus, DeviceState, DeviceStatus, FeatureStatus, Load, PoolHealth, PoolStatus, Role,
+    ScanKind, ScanState, ScanStatus, Suspension,
+};

@@ -1,0 +1,257 @@
+//! Pools that could be opened, and the proof that nobody else has one.
+
+use std::any::Any;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use labels::{HostId, LabelState};
+use units::PoolName;
+
+use super::legs::{Evidence, Legs, Record, Word};
+
+/// A pool that could be opened.
+#[derive(Clone, Debug, serde::Serialize)]
+pub struct Candidate {
+    /// The name it was made or last opened with.
+    pub name: String,
+    /// Its number, which never changes.
+    pub guid: u64,
+    /// Whether it was exported.
+    pub state: LabelState,
+    /// Number of the host that used it last.
+    pub host_id: Option<u32>,
+    /// Name of that host.
+    pub host_name: Option<String>,
+    /// The newest transaction group that a label names.
+    pub txg: u64,
+    /// Whether its last owner left signs of life on the devices while it lived, as it does with
+    /// `multihost=on`: an import then waits for them.
+    pub is_watched: bool,
+    /// Its devices, as far as labels tell: of a group without any readable label, nothing is
+    /// known.
+    pub devices: Vec<CandidateDevice>,
+    /// Groups of which no device was found.
+    pub groups_missing: usize,
+    /// Features without which software cannot even read it, by their short names. Those that only
+    /// writing needs are inside the pool, not in its labels.
+    pub features_for_read: Vec<String>,
+    /// What its last owner left in the labels for the next, by [`note_in_labels`](crate::Ownership::note_in_labels).
+    #[serde(skip)]
+    pub note: Option<String>,
+    /// The devices that hold its data, for who decides whether they are the newest.
+    #[serde(skip)]
+    pub legs: Legs,
+    /// What else the engine read, for its own import.
+    #[serde(skip)]
+    pub detail: Detail,
+}
+
+/// A device of a pool that could be opened.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct CandidateDevice {
+    /// Where it is, or was when it was last seen.
+    pub path: PathBuf,
+    /// Its number.
+    pub guid: u64,
+    /// Whether it was found.
+    pub present: bool,
+}
+
+/// Why a place could not be searched.
+#[derive(Debug, thiserror::Error)]
+#[error("search {} for pools", path.display())]
+pub struct DiscoverError {
+    /// What was given.
+    pub path: PathBuf,
+    /// Why.
+    #[source]
+    pub cause: std::io::Error,
+}
+
+/// What an engine keeps of a candidate for itself.
+#[derive(Clone)]
+pub struct Detail(Arc<dyn Any + Send + Sync>);
+
+impl Detail {
+    /// Keeps `detail`.
+    pub fn new(detail: impl Any + Send + Sync) -> Self {
+        Self(Arc::new(detail))
+    }
+
+    /// What was kept.
+    ///
+    /// # Panics
+    /// If another engine, which keeps other things, found the candidate.
+    pub fn get<T: Any>(&self) -> &T {
+        self.0
+            .downcast_ref()
+            .expect("found by the engine that imports it")
+    }
+}
+
+impl std::fmt::Debug for Detail {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Detail")
+    }
+}
+
+/// Whose registrations may be removed from the disks of a pool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Previous {
+    /// Nobody's: nobody is known to have stopped.
+    Nobody,
+    /// This host's, which is proven to have stopped.
+    Host(HostId),
+    /// Everybody's, as an administrator says.
+    Everybody,
+}
+
+/// Locks of devices, held until it is dropped.
+type Locks = Box<dyn Any + Send + Sync>;
+
+/// Proof that the previous owner of one pool has stopped. Without it a pool cannot be opened: two
+/// owners destroy it.
+pub struct SafeToOwn {
+    pool_guid: u64,
+    /// Locks taken as part of the proof, kept until the engine holds its own.
+    _locks: Option<Locks>,
+    previous: Previous,
+    may_skip_watch: bool,
+    is_by_silence: bool,
+}
+
+impl std::fmt::Debug for SafeToOwn {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SafeToOwn")
+            .field("pool_guid", &self.pool_guid)
+            .field("previous", &self.previous)
+            .finish_non_exhaustive()
+    }
+}
+
+impl SafeToOwn {
+    /// The pool was exported: its owner let go of it in good order.
+    pub fn exported(candidate: &Candidate) -> Option<Self> {
+        (candidate.state == LabelState::Exported).then(|| Self {
+            may_skip_watch: true,
+            ..Self::host_is_stopped(candidate)
+        })
+    }
+
+    /// The pool was last used by this host, and every device's lock could be taken, so that the
+    /// process that used it is gone.
+    ///
+    /// Made by engines, which take the `locks`.
+    pub fn same_host_and_locked(candidate: &Candidate, locks: impl Any + Send + Sync) -> Self {
+        Self {
+            _locks: Some(Box::new(locks)),
+            ..Self::of(candidate)
+        }
+    }
+
+    /// A person vouches for it: nobody uses the pool, nor will anybody write to it again. A pool
+    /// with `multihost=on` is still watched for another host's writes before it is opened.
+    pub fn operator_confirms(candidate: &Candidate) -> Self {
+        Self {
+            previous: Previous::Everybody,
+            ..Self::of(candidate)
+        }
+    }
+
+    /// The host that the label names has no process any more that has the pool open, such as
+    /// after a crash of its server. Says nothing about any other host.
+    pub fn host_is_stopped(candidate: &Candidate) -> Self {
+        let number = candidate.host_id.and_then(std::num::NonZeroU32::new);
+        Self {
+            previous: number.map_or(Previous::Nobody, |number| Previous::Host(HostId(number))),
+            ..Self::of(candidate)
+        }
+    }
+
+    /// The host that the label names was powered off. Says nothing about any other host.
+    pub fn host_is_off(candidate: &Candidate) -> Self {
+        Self {
+            may_skip_watch: true,
+            ..Self::host_is_stopped(candidate)
+        }
+    }
+
+    /// Nothing is certain, but the pool has `multihost=on`: the import waits for signs of life of
+    /// its owner, and fails if there are any.
+    pub fn watched(candidate: &Candidate) -> Option<Self> {
+        candidate.is_watched.then(|| Self {
+            is_by_silence: true,
+            ..Self::of(candidate)
+        })
+    }
+
+    /// The number of the pool that it is about.
+    pub const fn pool_guid(&self) -> u64 {
+        self.pool_guid
+    }
+
+    /// Whose reservations of its disks are void.
+    pub const fn previous(&self) -> Previous {
+        self.previous
+    }
+
+    /// Whether nobody can leave a sign of life, so that waiting for one is time lost.
+    pub const fn may_skip_watch(&self) -> bool {
+        self.may_skip_watch
+    }
+
+    /// Whether the import itself has to find out that nobody leaves signs of life.
+    pub const fn is_by_silence(&self) -> bool {
+        self.is_by_silence
+    }
+
+    fn of(candidate: &Candidate) -> Self {
+        Self {
+            pool_guid: candidate.guid,
+            _locks: None,
+            previous: Previous::Nobody,
+            may_skip_watch: false,
+            is_by_silence: false,
+        }
+    }
+}
+
+/// How a pool's disks are kept from other heads while it is open.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Claims {
+    /// By reservations if all of its disks can be reserved, else by locks.
+    #[default]
+    Auto,
+    /// By advisory locks, which other processes of this machine respect.
+    Locks,
+    /// By persistent reservations, which the disks enforce against other machines, and locks.
+    Reservations,
+}
+
+/// How to open a pool.
+#[derive(Clone, Debug, Default)]
+pub struct ImportOptions {
+    /// Write nothing, not even that it is open.
+    pub read_only: bool,
+    /// Open it although a log device is missing, and lose what only that held.
+    pub without_log: bool,
+    /// Under another name, from now on.
+    pub rename: Option<PoolName>,
+    /// How its disks are kept from other heads.
+    pub claims: Claims,
+    /// What is known elsewhere of the devices that hold everything.
+    pub record: Option<Record>,
+    /// What an administrator said of devices that are missing.
+    pub word: Option<Word>,
+}
+
+impl ImportOptions {
+    /// What is known beside the labels.
+    pub fn evidence(&self) -> Evidence<'_> {
+        Evidence {
+            record: self.record.as_ref(),
+            word: self.word.as_ref(),
+            has_waited: true,
+        }
+    }
+}

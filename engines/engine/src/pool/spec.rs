@@ -1,0 +1,136 @@
+//! What a pool is to be made of, and what is done for its upkeep.
+
+use std::path::PathBuf;
+
+use units::PoolName;
+
+/// How the devices of a group keep data safe.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum GroupKind {
+    /// Each device on its own: none may fail.
+    Stripe,
+    /// Each device holds everything: all but one may fail.
+    Mirror,
+    /// One may fail.
+    Raidz1,
+    /// Two may fail.
+    Raidz2,
+    /// Three may fail.
+    Raidz3,
+}
+
+impl GroupKind {
+    /// Devices that carry redundancy in a raidz.
+    pub const fn parity(self) -> Option<u64> {
+        match self {
+            Self::Stripe | Self::Mirror => None,
+            Self::Raidz1 => Some(1),
+            Self::Raidz2 => Some(2),
+            Self::Raidz3 => Some(3),
+        }
+    }
+
+    /// Fewest devices.
+    pub const fn devices_min(self) -> usize {
+        match self {
+            Self::Stripe => 1,
+            Self::Mirror | Self::Raidz1 => 2,
+            Self::Raidz2 => 3,
+            Self::Raidz3 => 4,
+        }
+    }
+}
+
+/// What a group of devices is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum GroupRole {
+    /// Holds the pool's data.
+    Data,
+    /// Holds the intent log: makes synchronous writes fast.
+    Log,
+    /// Caches reads; may fail without loss.
+    Cache,
+    /// Waits to replace a device.
+    Spare,
+}
+
+/// Devices that work together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GroupSpec {
+    /// How they keep data safe.
+    pub kind: GroupKind,
+    /// What they are for.
+    pub role: GroupRole,
+    /// Absolute paths of files or block devices.
+    pub devices: Vec<PathBuf>,
+}
+
+/// A pool to be made.
+#[derive(Clone, Debug)]
+pub struct PoolSpec {
+    /// Its name.
+    pub name: PoolName,
+    /// Its devices.
+    pub groups: Vec<GroupSpec>,
+    /// Properties such as `autotrim=on`, `failmode=wait`, `comment=...`, `ashift=12`, as text.
+    /// All features of the library are enabled unless one is named `feature@x=disabled` here.
+    pub properties: Vec<(String, String)>,
+    /// Overwrite devices that belong to a pool that is not in use.
+    pub overwrite: bool,
+}
+
+impl PoolSpec {
+    /// A pool of one group.
+    pub fn new(name: PoolName, kind: GroupKind, devices: Vec<PathBuf>) -> Self {
+        Self {
+            name,
+            groups: vec![GroupSpec {
+                kind,
+                role: GroupRole::Data,
+                devices,
+            }],
+            properties: Vec::new(),
+            overwrite: false,
+        }
+    }
+
+    /// All devices, in order.
+    pub fn devices(&self) -> impl Iterator<Item = &PathBuf> {
+        self.groups.iter().flat_map(|group| &group.devices)
+    }
+}
+
+/// What to do about a scrub.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ScrubCommand {
+    /// Start, or go on after a pause.
+    Start,
+    /// Pause; survives a restart.
+    Pause,
+    /// Stop.
+    Cancel,
+}
+
+/// What to do about a trim.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TrimCommand {
+    /// Tell the devices about all free space.
+    Start,
+    /// Pause.
+    Pause,
+    /// Stop.
+    Cancel,
+}
+
+/// A property of a pool.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct PoolProperty {
+    /// Its name.
+    pub name: String,
+    /// Its value, in words where it has some.
+    pub value: String,
+    /// Whether somebody set it.
+    pub is_set: bool,
+}

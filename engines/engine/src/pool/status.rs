@@ -1,0 +1,331 @@
+//! How a pool is doing.
+
+use std::time::{Duration, UNIX_EPOCH};
+
+use serde::Serialize;
+
+/// State of a device, a group, or the pool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum DeviceState {
+    /// Works.
+    Online,
+    /// Works, with less redundancy than it should have.
+    Degraded,
+    /// Given up because of errors.
+    Faulted,
+    /// Taken out of use by an administrator.
+    Offline,
+    /// Taken out of the machine.
+    Removed,
+    /// Cannot be opened.
+    Unavailable,
+    /// Not in use now (a spare).
+    Available,
+}
+
+/// What the device or group is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Role {
+    /// The pool's data.
+    Data,
+    /// The intent log.
+    Log,
+    /// Metadata and small blocks.
+    Special,
+    /// Tables of deduplication.
+    Dedup,
+    /// Caches reads.
+    Cache,
+    /// Stands by.
+    Spare,
+}
+
+/// A device, or a group of devices.
+#[derive(Clone, Debug, Serialize)]
+pub struct DeviceStatus {
+    /// A path, or such as `mirror-0`.
+    pub name: String,
+    /// `disk`, `file`, `mirror`, `raidz`, `replacing`, `spare`, ...
+    pub kind: String,
+    /// Its number: operations take it where a path would be ambiguous.
+    pub guid: u64,
+    /// What it is for.
+    pub role: Role,
+    /// Its state.
+    pub state: DeviceState,
+    /// Why it is in that state, if there is more to say.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// Reads that failed.
+    pub read_errors: u64,
+    /// Writes that failed.
+    pub write_errors: u64,
+    /// Blocks that came back with wrong contents.
+    pub checksum_errors: u64,
+    /// I/O that took longer than 30 s.
+    pub slow_io: u64,
+    /// Reads so far.
+    pub read_count: u64,
+    /// Writes so far.
+    pub write_count: u64,
+    /// Bytes read so far.
+    pub read_bytes: u64,
+    /// Bytes written so far.
+    pub write_bytes: u64,
+    /// Bytes in use (of a group).
+    pub allocated_bytes: u64,
+    /// Bytes in all (of a group).
+    pub size_bytes: u64,
+    /// Bytes that a device in its place needs (of a device).
+    pub needed_bytes: u64,
+    /// Bytes that the device could hold more if it were expanded.
+    pub expandable_bytes: u64,
+    /// Free space in small pieces, percent (of a group).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fragmentation_percent: Option<u64>,
+    /// Bytes that the last scan wrote here because they were wrong or missing.
+    pub repaired_bytes: u64,
+    /// Being rebuilt by the scan that runs.
+    pub resilvering: bool,
+    /// Devices of the group.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub children: Vec<DeviceStatus>,
+}
+
+/// What a pool, a group or a device did since the pool was opened. The counts only grow; those of a group are the sums
+/// of its devices'.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Load {
+    /// As [`DeviceStatus::name`]; the pool's.
+    pub name: String,
+    /// Nanoseconds for which it was counted, on a clock that only goes forward.
+    pub counted_ns: u64,
+    /// Bytes in use (of a group).
+    pub allocated_bytes: u64,
+    /// Bytes in all (of a group).
+    pub size_bytes: u64,
+    /// Reads.
+    pub read_count: u64,
+    /// Writes.
+    pub write_count: u64,
+    /// Bytes read.
+    pub read_bytes: u64,
+    /// Bytes written.
+    pub write_bytes: u64,
+    /// How many reads took from 2^n ns to twice that on the device, by n.
+    pub read_waits: Vec<u64>,
+    /// The same of writes.
+    pub write_waits: Vec<u64>,
+    /// Requests that wait to be sent to devices now.
+    pub pending: u64,
+    /// Requests that devices are at now.
+    pub active: u64,
+    /// Devices of the group.
+    pub members: Vec<Load>,
+}
+
+/// What a scan looks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ScanKind {
+    /// Reads everything and repairs what is wrong.
+    Scrub,
+    /// Fills a new or returned device.
+    Resilver,
+    /// Looks at known errors again.
+    ErrorScrub,
+}
+
+/// How far a scan is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ScanState {
+    /// Under way.
+    Running,
+    /// Stopped for now.
+    Paused,
+    /// Done.
+    Finished,
+    /// Given up.
+    Canceled,
+}
+
+/// The latest scan.
+#[derive(Clone, Debug, Serialize)]
+pub struct ScanStatus {
+    /// What for.
+    pub kind: ScanKind,
+    /// How far.
+    pub state: ScanState,
+    /// When it began, seconds since 1970.
+    pub started_s: u64,
+    /// When it ended, seconds since 1970; 0 before.
+    pub ended_s: u64,
+    /// Bytes to look at.
+    pub total_bytes: u64,
+    /// Bytes looked at.
+    pub done_bytes: u64,
+    /// Bytes repaired or filled in.
+    pub repaired_bytes: u64,
+    /// Blocks that could not be repaired.
+    pub errors: u64,
+    /// Seconds that it will still take, while it runs and its speed is known.
+    pub remaining_s: Option<u64>,
+    /// Share done.
+    pub percent: f64,
+}
+
+/// Why a pool does not answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Suspension {
+    /// Its devices failed.
+    DevicesFailed,
+    /// Another host may have taken it.
+    OtherHost,
+}
+
+/// A feature that is enabled.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct FeatureStatus {
+    /// Its full name, such as `org.openzfs:block_cloning`.
+    pub name: String,
+    /// Whether something in the pool uses it.
+    pub active: bool,
+}
+
+/// What deduplication does, over all blocks written with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct DedupStatus {
+    /// Space that the blocks take.
+    pub stored_bytes: u64,
+    /// Space that they would take without it.
+    pub referenced_bytes: u64,
+}
+
+/// How a pool is doing.
+#[derive(Clone, Debug, Serialize)]
+pub struct PoolStatus {
+    /// Its name.
+    pub name: String,
+    /// Its number.
+    pub guid: u64,
+    /// Its state.
+    pub state: DeviceState,
+    /// Whether I/O waits, and why.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub suspended: Option<Suspension>,
+    /// Files and blocks known to be damaged beyond repair.
+    pub damaged: u64,
+    /// Bytes of all groups for data, with redundancy.
+    pub size_bytes: u64,
+    /// Bytes in use.
+    pub allocated_bytes: u64,
+    /// Bytes free.
+    pub free_bytes: u64,
+    /// Free space in small pieces, percent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fragmentation_percent: Option<u64>,
+    /// What deduplication saves, if it was ever used.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dedup: Option<DedupStatus>,
+    /// The latest scan.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub scan: Option<ScanStatus>,
+    /// Groups and devices, caches and spares last.
+    pub devices: Vec<DeviceStatus>,
+    /// What they did since the pool was opened.
+    pub load: Load,
+    /// Features that are enabled.
+    pub features: Vec<FeatureStatus>,
+    /// What somebody should do.
+    pub advice: Vec<String>,
+}
+
+/// What can be asked without ever waiting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct PoolHealth {
+    /// State of the whole.
+    pub state: DeviceState,
+    /// Whether I/O waits, and why.
+    pub suspended: Option<Suspension>,
+    /// The newest transaction group on disk.
+    pub synced_txg: u64,
+    /// Since the latest transaction group began to be written.
+    pub since_sync: Duration,
+}
+
+fn collect_leaves<'a>(device: &'a DeviceStatus, leaves: &mut Vec<&'a DeviceStatus>) {
+    if device.children.is_empty() {
+        leaves.push(device);
+    }
+    for child in &device.children {
+        collect_leaves(child, leaves);
+    }
+}
+
+impl PoolStatus {
+    /// The advice that concerns no single device.
+    pub fn general_advice(&self) -> Vec<String> {
+        let mut advice = Vec::new();
+        match self.suspended {
+            Some(Suspension::DevicesFailed) => advice.push(
+                "I/O waits because too many devices failed: bring them back, then clear the pool"
+                    .to_owned(),
+            ),
+            Some(Suspension::OtherHost) => advice.push(
+                "I/O is stopped because another host may use the pool: export it there, or stop \
+                 this server"
+                    .to_owned(),
+            ),
+            None => {}
+        }
+        if self.damaged > 0 {
+            advice.push("some data is lost: restore it from a backup, then scrub".to_owned());
+        }
+        advice
+    }
+
+    /// All devices that are no groups.
+    pub fn leaves(&self) -> Vec<&DeviceStatus> {
+        let mut leaves = Vec::new();
+        for device in &self.devices {
+            collect_leaves(device, &mut leaves);
+        }
+        leaves
+    }
+
+    /// The device or group called `name` (a path, a name such as `mirror-0`, or a number).
+    pub fn find(&self, name: &str) -> Option<&DeviceStatus> {
+        fn find_in<'a>(
+            devices: &'a [DeviceStatus],
+            is_it: &dyn Fn(&DeviceStatus) -> bool,
+        ) -> Option<&'a DeviceStatus> {
+            devices.iter().find_map(|device| {
+                if is_it(device) {
+                    Some(device)
+                } else {
+                    find_in(&device.children, is_it)
+                }
+            })
+        }
+        let guid = name.parse::<u64>().ok();
+        find_in(&self.devices, &|device| {
+            device.name == name || guid == Some(device.guid)
+        })
+    }
+}
+
+impl ScanStatus {
+    /// How long it has run, or ran.
+    pub fn duration(&self) -> Duration {
+        let end = if self.ended_s == 0 {
+            UNIX_EPOCH.elapsed().unwrap_or_default().as_secs()
+        } else {
+            self.ended_s
+        };
+        Duration::from_secs(end.saturating_sub(self.started_s))
+    }
+}

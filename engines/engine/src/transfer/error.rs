@@ -1,0 +1,124 @@
+//! Why a snapshot was not sent or received: what a caller matches on, and a sentence that says what to do.
+
+use send_stream::{StreamError, StreamErrorKind};
+
+use crate::dataset::{DatasetError, DatasetErrorKind};
+use crate::error::SystemError;
+
+/// What a caller matches on.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TransferErrorKind {
+    /// As with any dataset.
+    #[error("{0}")]
+    Dataset(DatasetErrorKind),
+    /// The stream is cut off, damaged, or of something else.
+    #[error("{0}")]
+    Stream(StreamErrorKind),
+    /// The snapshot that the stream builds on is not here.
+    #[error(
+        "the volume lacks the snapshot that the stream builds on: send from one that both have, \
+         or all of it"
+    )]
+    NoBase,
+    /// The base of a send is no ancestor of the snapshot.
+    #[error("the base is not an earlier snapshot of the same volume")]
+    NotAncestor,
+    /// The volume was written since the base.
+    #[error(
+        "the volume was changed since the snapshot that the stream builds on: receive into another \
+         one, or ask for the changes to be thrown away"
+    )]
+    Diverged,
+    /// There is something of the name.
+    #[error("the volume or the snapshot exists already")]
+    Exists,
+    /// An earlier receive was interrupted.
+    #[error("an interrupted receive is left: resume it with its token, or abort it")]
+    Partial,
+    /// No receive was interrupted.
+    #[error("there is no interrupted receive of it")]
+    NothingPartial,
+    /// Encrypted blocks on top of others, or the other way round.
+    #[error(
+        "encrypted and plain contents cannot follow each other: send the volume in the same form \
+         as before, or all of it to a new name"
+    )]
+    EncryptionDiffers,
+    /// The pool cannot keep what the stream holds.
+    #[error("the pool lacks a feature that the stream needs: enable it, or send without it")]
+    FeatureMissing,
+    /// The stream does not make a volume.
+    #[error("what the stream makes is no usable volume")]
+    NotAVolume,
+    /// A text that is no resume token.
+    #[error("this is no resume token: {0}")]
+    Token(&'static str),
+    /// The snapshot of a token is gone.
+    #[error("the snapshot that the token is for is not here any more")]
+    TokenSnapshotGone,
+    /// Whoever takes the stream does not take it any more.
+    #[error("the stream is not taken any more")]
+    Sink,
+    /// Anything else.
+    #[error("the ZFS library failed")]
+    Library,
+}
+
+/// A snapshot that was not sent or received.
+#[derive(Debug, thiserror::Error)]
+#[error("{doing} {dataset}: {kind}")]
+pub struct TransferError {
+    /// The step: "send", "receive", ...
+    pub doing: &'static str,
+    /// The volume or snapshot.
+    pub dataset: String,
+    /// What a caller matches on.
+    pub kind: TransferErrorKind,
+    /// What the library or the system said.
+    #[source]
+    pub cause: Option<Box<dyn std::error::Error + Send + Sync>>,
+}
+
+impl TransferError {
+    /// Of the step `doing`.
+    pub fn new(doing: &'static str, dataset: &str, kind: TransferErrorKind) -> Self {
+        Self {
+            doing,
+            dataset: dataset.to_owned(),
+            kind,
+            cause: None,
+        }
+    }
+
+    /// With what the engine said.
+    pub fn because(
+        doing: &'static str,
+        dataset: &str,
+        kind: TransferErrorKind,
+        cause: SystemError,
+    ) -> Self {
+        Self {
+            cause: Some(Box::new(cause)),
+            ..Self::new(doing, dataset, kind)
+        }
+    }
+
+    /// A stream that cannot be received.
+    pub fn stream(dataset: &str, error: StreamError) -> Self {
+        Self {
+            kind: TransferErrorKind::Stream(error.kind),
+            cause: error.cause.map(|cause| Box::new(cause) as Box<_>),
+            ..Self::new("receive", dataset, TransferErrorKind::Library)
+        }
+    }
+
+    /// What went wrong with the dataset.
+    pub fn dataset(error: DatasetError) -> Self {
+        Self {
+            doing: error.doing,
+            dataset: error.dataset,
+            kind: TransferErrorKind::Dataset(error.kind),
+            cause: error.cause.map(|cause| Box::new(cause) as Box<_>),
+        }
+    }
+}

@@ -1,0 +1,186 @@
+//! How the library reaches its devices.
+//!
+//! A [`Driver`] opens a path and returns a [`Device`], which takes each I/O ([`DeviceIo`]) over
+//! and completes it later, on any thread. [`file::FileDriver`] serves files and block devices of
+//! this machine; a device on another head would be one more implementation.
+//!
+//! **A device that hangs** must not stop a mirror. Each I/O has a deadline, kept here and not by
+//! the drivers: when it passes, the library gets all I/O of the device back with an error, faults the device
+//! and goes on with the others. The driver still holds its half of the I/O, whose memory it can no
+//! longer reach: drivers hand a kernel (or a network) only memory of their own, so that an answer
+//! that comes after all harms nobody. Until it comes, new I/O fails at once, and the device is not opened again.
+//! Files of a local file system are the exception: no deadline ends a write to one.
+//!
+//! **A flush that fails**, by its deadline or with an error, leaves unknown what the device holds. The library would go
+//! on as if it had succeeded. So the device is given up, and commits wait until the others have that on record.
+//! A flush of a device that the pool cannot do without never ends before it has succeeded, and the pool is suspended
+//! meanwhile. If the device had answered with an error, this process ends when it flushes again: the next one
+//! begins with what is on the device.
+
+mod backing;
+mod bridge;
+mod disk;
+pub mod faults;
+pub mod file;
+mod io;
+mod lock;
+mod ownership;
+mod past_cache;
+mod probe;
+mod reservation;
+mod ring;
+mod turns;
+mod workers;
+
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+pub use bridge::{Claim, claim, open_failure};
+pub(crate) use bridge::{install, is_there, open_paths, owing_flushes, timeout};
+pub use io::{DeviceIo, IoKind, Place};
+pub(crate) use lock::{Guarded, guard, unguard};
+pub use ownership::EXIT_OWNERSHIP_LOST;
+pub(crate) use ownership::{INATTENTION_MAX, Owner, attend, is_attentive, retire, watch};
+pub use probe::{ProbeFailure, probe};
+pub use reservation::knows_reservations;
+
+/// What a device is like. Sizes in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shape {
+    /// Capacity.
+    pub bytes: u64,
+    /// Smallest I/O, a power of two.
+    pub logical_block: u32,
+    /// Smallest I/O that the device carries out without reading first, a power of two.
+    pub physical_block: u32,
+    /// Whether I/O that adjoins is merged up to 1 MiB, in place of 128 KiB: a call, or a seek, costs more
+    /// than such a merger.
+    pub merges: bool,
+    /// Whether it can be told that contents are not needed any more.
+    pub trim: bool,
+}
+
+/// What is written on a disk about who owns its pool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct OwnerOnDisk {
+    /// The pool.
+    pub(crate) pool_guid: u64,
+    /// Number of the host that wrote the label.
+    pub(crate) host_id: Option<u32>,
+    /// When that was.
+    pub(crate) label_txg: u64,
+    /// The newest transaction group on the disk.
+    pub(crate) newest_txg: u64,
+}
+
+/// Whether writes will come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// Reads only.
+    Read,
+    /// Reads and writes.
+    ReadWrite,
+}
+
+/// Why a device could not be opened.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum OpenFailure {
+    /// Nothing is there.
+    #[error("it does not exist")]
+    Missing,
+    /// Another process has it.
+    #[error("it is in use by {by}")]
+    InUse {
+        /// Such as "process 123 (bulkhead)".
+        by: String,
+    },
+    /// It has not answered what it was asked before it was closed.
+    #[error("it has not answered earlier requests yet")]
+    Hangs,
+    /// It is neither a file nor a block device.
+    #[error("it is neither a file nor a block device")]
+    NotADevice,
+    /// The system refused.
+    #[error("{0}")]
+    System(rustix::io::Errno),
+}
+
+impl OpenFailure {
+    /// For the library, which knows numbers only.
+    fn errno(&self) -> i32 {
+        use rustix::io::Errno;
+        match self {
+            Self::Missing => Errno::NOENT,
+            Self::Hangs => Errno::NXIO,
+            Self::InUse { .. } => Errno::BUSY,
+            Self::NotADevice => Errno::NOTBLK,
+            Self::System(errno) => *errno,
+        }
+        .raw_os_error()
+    }
+}
+
+/// An open device. Dropping it closes it.
+pub trait Device: Send + Sync {
+    /// What it is like now: it may have grown.
+    fn shape(&self) -> Result<Shape, OpenFailure>;
+
+    /// Takes over `io`. Must neither wait for the device nor hold a lock while it completes an
+    /// I/O: what follows may submit the next one.
+    fn submit(&self, io: DeviceIo);
+}
+
+/// Opens devices.
+pub trait Driver: Send + Sync {
+    /// Opens `path` for a device that the pool knows as `guid`.
+    fn open(&self, path: &Path, guid: u64, access: Access) -> Result<Arc<dyn Device>, OpenFailure>;
+
+    /// Whether anything is at `path`, for who looks for pools: a test may hide a device.
+    fn is_there(&self, _: &Path) -> bool {
+        true
+    }
+}
+
+/// Smallest I/O on a file that bypasses the page cache, where its file system does not say.
+const DIRECT_FILE_BLOCK: u32 = 4096;
+
+/// Settings of the devices.
+#[derive(Clone)]
+pub struct DeviceOptions {
+    /// An I/O that takes longer is completed with an error, and the device counts as failed.
+    pub timeout: Duration,
+    /// How block devices and files are accessed.
+    pub access: file::AccessOptions,
+    /// Takes the place of the built-in driver, to which it can delegate: tests inject faults,
+    /// and other kinds of devices plug in here.
+    pub wrap: Option<Wrap>,
+}
+
+/// Makes a driver around the built-in one.
+pub type Wrap = Arc<dyn Fn(Arc<dyn Driver>) -> Arc<dyn Driver> + Send + Sync>;
+
+/// Longer than any healthy disk's own error recovery (typically 7 s on RAID disks), shorter than
+/// the patience of an initiator.
+const TIMEOUT_DEFAULT: Duration = Duration::from_secs(20);
+
+impl Default for DeviceOptions {
+    fn default() -> Self {
+        Self {
+            timeout: TIMEOUT_DEFAULT,
+            access: file::AccessOptions::default(),
+            wrap: None,
+        }
+    }
+}
+
+impl fmt::Debug for DeviceOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DeviceOptions")
+            .field("timeout", &self.timeout)
+            .field("access", &self.access)
+            .field("wrapped", &self.wrap.is_some())
+            .finish()
+    }
+}

@@ -1,0 +1,64 @@
+//! Why the engine does not start, and the errors of the seam.
+
+use std::ffi::CStr;
+
+pub use engine::error::{SystemError, errno};
+pub use engine::pool::{PoolError, PoolErrorKind};
+
+/// Why the engine did not start.
+#[derive(Debug, thiserror::Error)]
+pub enum EngineError {
+    /// The library's state is one per process.
+    #[error("the ZFS engine runs already: one process has one engine")]
+    AlreadyStarted,
+    /// The library is not the one this program was built for.
+    #[error(
+        "the installed libzpool was built differently from this program: install the version \
+         that `make deps` installs, and build again ({what})"
+    )]
+    OtherLibrary {
+        /// The check that failed.
+        what: &'static str,
+    },
+    /// The library is of another version than this program was built for.
+    #[error(
+        "this bulkhead was built for OpenZFS {known}, and the library on this machine is {found}: \
+         their inner structures may differ, so no pool is touched; install the bulkhead that was \
+         built for it, or build it here again (`make build`)"
+    )]
+    OtherVersion {
+        /// What was compiled for.
+        known: &'static str,
+        /// What is installed.
+        found: String,
+    },
+    /// An option is out of bounds.
+    #[error("engine option {option}: {rule}")]
+    Option {
+        /// Which.
+        option: &'static str,
+        /// What it must be.
+        rule: &'static str,
+    },
+    /// Signals could not be blocked for the library's threads.
+    #[error("block signals")]
+    Signals(#[source] std::io::Error),
+    /// The device driver could not start.
+    #[error("start the device driver")]
+    Driver(#[source] std::io::Error),
+    /// The library refused.
+    #[error("start the ZFS library")]
+    Library(#[source] SystemError),
+}
+
+/// Text that the library holds for ever.
+///
+/// # Safety
+/// `text` is NULL or a NUL-terminated string that is never freed.
+pub(crate) unsafe fn static_text(text: *const std::ffi::c_char) -> Option<&'static str> {
+    if text.is_null() {
+        return None;
+    }
+    // SAFETY: promised by the caller.
+    unsafe { CStr::from_ptr(text) }.to_str().ok()
+}

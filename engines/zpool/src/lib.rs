@@ -1,0 +1,33 @@
+//! Pools and volumes of real OpenZFS, in this process: a safe layer over the packaged library.
+//!
+//! * [`Engine`] is the library itself, started once.
+//! * [`Pool`] is an open pool; [`PoolSpec`] describes one to be made.
+//! * Datasets, volumes and their I/O are in [`dataset`] and [`volume`].
+//! * [`keys`] are those of encrypted datasets, [`crypto`] is what encrypts them.
+//! * [`device`] is the driver through which the library reaches disks.
+//!
+//! All functions that take time say so in their names or documentation; none may be called from
+//! an asynchronous executor's thread.
+
+#![deny(unsafe_op_in_unsafe_fn)]
+
+pub mod crypto;
+pub mod dataset;
+pub mod device;
+mod error;
+pub mod keys;
+mod library;
+mod nvlist;
+pub mod pool;
+mod runtime;
+mod seam;
+pub mod transfer;
+pub mod volume;
+
+pub use ::engine::error::SystemError;
+pub use error::EngineError;
+pub use labels::{HostId, host_name};
+pub use nvlist::{NvList, NvRef, NvValue};
+pub use pool::{Pool, discover};
+pub use runtime::{Engine, EngineOptions};
+pub use volume::Volume;

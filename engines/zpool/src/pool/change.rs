@@ -1,0 +1,522 @@
+//! Changes to an open pool: its devices, its properties, its upkeep.
+
+use std::path::{Path, PathBuf};
+
+use engine::capabilities::{Devices, Health, Upkeep};
+use engine::pool::{
+    DeviceState, DeviceStatus, GroupSpec, PoolProperty, PoolSpec, Role, ScrubCommand, TrimCommand,
+};
+use labels::{DEVICE_BYTES_MIN, Label, LabelState};
+use rustix::io::Errno;
+use zpool_sys as sys;
+
+use super::import::unusable;
+use super::spec::{self, add_property, features};
+use super::{Pool, c_text};
+use crate::HostId;
+use crate::device;
+use crate::error::{PoolError, PoolErrorKind, SystemError, errno, static_text};
+use crate::nvlist::{NvList, NvValue};
+
+/// Who may be known to have stopped using a device that is to be overwritten.
+#[derive(Clone, Copy)]
+pub(super) struct Overwriter {
+    /// Whether it may be overwritten at all.
+    pub(super) is_asked: bool,
+    /// The host that overwrites: no process of it holds the lock of a device that it claimed.
+    pub(super) host: HostId,
+    /// The pool that is open here, so that nobody else uses its devices.
+    pub(super) pool_guid: Option<u64>,
+}
+
+impl Overwriter {
+    /// Whether whoever wrote this label has surely stopped.
+    fn outlived(self, label: &Label) -> bool {
+        let is_ours = |host: u32| {
+            // Where nobody chose a number, each pool gives the host another one.
+            let of_pool = HostId::of_this_machine(&label.pool_name);
+            [self.host, of_pool].iter().any(|own| own.0.get() == host)
+        };
+        self.pool_guid == Some(label.pool_guid) || label.host_id.is_some_and(is_ours)
+    }
+}
+
+/// Refuses devices that a command must not overwrite.
+pub(super) fn check_new_devices<'a>(
+    doing: &'static str,
+    pool: &str,
+    devices: impl Iterator<Item = &'a PathBuf>,
+    overwriter: Overwriter,
+) -> Result<(), PoolError> {
+    let mut seen = std::collections::HashSet::new();
+    for path in devices {
+        let twice = !seen.insert(std::fs::canonicalize(path).unwrap_or_else(|_| path.clone()));
+        let checked = if twice {
+            Err(PoolErrorKind::DeviceUnusable {
+                path: path.clone(),
+                why: "it is named twice".into(),
+            })
+        } else {
+            check_new_device(path, overwriter)
+        };
+        checked.map_err(|kind| PoolError::new(doing, pool, kind))?;
+    }
+    Ok(())
+}
+
+/// Once the pool has the devices: what was on them before must not ask for a flag when the pool is gone.
+pub(super) fn forget_other_contents<'a>(devices: impl Iterator<Item = &'a PathBuf>) {
+    for path in devices {
+        let forgotten = labels::other_contents(path).and_then(|found| match found {
+            Some(_) => labels::forget_other_contents(path),
+            None => Ok(()),
+        });
+        if let Err(error) = forgotten {
+            tracing::warn!(path = %path.display(), %error, "an old mark is left on the device");
+        }
+    }
+}
+
+fn check_new_device(path: &Path, overwriter: Overwriter) -> Result<(), PoolErrorKind> {
+    if !path.is_absolute() {
+        return Err(PoolErrorKind::DeviceUnusable {
+            path: path.to_owned(),
+            why: "write its absolute path".to_owned(),
+        });
+    }
+    drop(device::claim(path).map_err(|failure| unusable(path, failure))?);
+    let failed = |error: Errno| PoolErrorKind::DeviceUnusable {
+        path: path.to_owned(),
+        why: error.to_string(),
+    };
+    if size_of(path).map_err(failed)? < DEVICE_BYTES_MIN {
+        return Err(PoolErrorKind::DeviceTooSmall {
+            path: path.to_owned(),
+            needed: "at least 64M".to_owned(),
+        });
+    }
+    let label = Label::read(path).map_err(failed)?;
+    let label = label.filter(|label| !matches!(label.state, LabelState::Destroyed));
+    let Some(label) = label else {
+        let path = path.to_owned();
+        return match labels::other_contents(&path).map_err(failed)? {
+            Some(what) if !overwriter.is_asked => Err(PoolErrorKind::DeviceHolds { path, what }),
+            _ => Ok(()),
+        };
+    };
+    let path = path.to_owned();
+    let state = match label.state {
+        LabelState::Destroyed => return Ok(()),
+        LabelState::Active if overwriter.is_asked && !overwriter.outlived(&label) => {
+            let unnamed = || "another host".to_owned();
+            return Err(PoolErrorKind::DeviceActive {
+                path,
+                pool: label.pool_name.into(),
+                host: label.host_name.unwrap_or_else(unnamed).into(),
+            });
+        }
+        _ if overwriter.is_asked => return Ok(()),
+        LabelState::Active => "not exported",
+        LabelState::Exported => "exported",
+        LabelState::Spare => {
+            return Err(PoolErrorKind::DeviceKept {
+                path,
+                word: "spare",
+            });
+        }
+        LabelState::Cache => {
+            return Err(PoolErrorKind::DeviceKept {
+                path,
+                word: "cache",
+            });
+        }
+    };
+    Err(PoolErrorKind::DeviceInPool {
+        path,
+        pool: label.pool_name,
+        state: state.to_owned(),
+    })
+}
+
+/// Whether both paths lead to one device.
+fn is_same(one: &Path, other: &Path) -> bool {
+    let real = |path: &Path| std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    one == other || real(one) == real(other)
+}
+
+fn size_of(path: &Path) -> rustix::io::Result<u64> {
+    use rustix::fs::{Mode, OFlags, SeekFrom, open, seek};
+    let fd = open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
+    seek(&fd, SeekFrom::End(0))
+}
+
+impl Pool {
+    fn checked(&self, doing: &'static str, code: i32) -> Result<(), PoolError> {
+        SystemError::check(code)
+            .map_err(|cause| PoolError::common(doing, self.name().as_str(), cause))
+    }
+
+    fn refuse<T>(&self, doing: &'static str, kind: PoolErrorKind) -> Result<T, PoolError> {
+        Err(PoolError::new(doing, self.name().as_str(), kind))
+    }
+
+    /// The device called `device`: a path, a name such as `mirror-0`, or a number.
+    fn find(&self, doing: &'static str, device: &str) -> Result<DeviceStatus, PoolError> {
+        let status = self.status()?;
+        match status.find(device) {
+            Some(found) => Ok(found.clone()),
+            None => self.refuse(
+                doing,
+                PoolErrorKind::NoSuchDevice {
+                    device: device.to_owned(),
+                },
+            ),
+        }
+    }
+
+    /// The same, and what failed is tried again where the pool `resumes`. Waits for devices that are asked something.
+    pub(super) fn clear_and(&self, device: Option<&str>, resumes: bool) -> Result<(), PoolError> {
+        const DOING: &str = "clear";
+        let guid = match device {
+            Some(device) => self.find(DOING, device)?.guid,
+            None => 0,
+        };
+        // SAFETY: the library runs; the name is copied.
+        let code = unsafe { sys::bh_pool_clear(self.c_name().as_ptr(), guid, u32::from(resumes)) };
+        match errno(code) {
+            Errno::IO => self.refuse(DOING, PoolErrorKind::Suspended),
+            _ => self.checked(DOING, code),
+        }
+    }
+
+    fn overwriter(&self, is_asked: bool, guid: u64) -> Overwriter {
+        Overwriter {
+            is_asked,
+            host: self.engine.host_id(),
+            pool_guid: Some(guid),
+        }
+    }
+
+    /// The property, if it is set: what new groups are made with.
+    fn ashift(&self) -> Option<u64> {
+        let properties = self.properties().ok()?;
+        let found = properties
+            .iter()
+            .find(|property| property.name == "ashift")?;
+        let shift = found.value.parse().ok()?;
+        // Other software may have stored anything.
+        spec::ASHIFT_RANGE.contains(&shift).then_some(shift)
+    }
+
+    fn attach_as(
+        &self,
+        doing: &'static str,
+        device: &str,
+        new: &Path,
+        overwrite: bool,
+        replacing: bool,
+    ) -> Result<(), PoolError> {
+        let old = self.find(doing, device)?;
+        let path = new.to_owned();
+        let status = self.status()?;
+        let is_own = |role: Role| {
+            let mut kept = status.devices.iter().filter(|device| device.role == role);
+            kept.any(|device| is_same(Path::new(&device.name), new))
+        };
+        // The library takes it in twice, and ends the process at the next write.
+        if is_own(Role::Cache) {
+            let why = "it is a cache of this pool: remove it there first".to_owned();
+            return self.refuse(doing, PoolErrorKind::DeviceUnusable { path, why });
+        }
+        if !(replacing && is_own(Role::Spare)) {
+            let name = self.name().as_str();
+            let overwriter = self.overwriter(overwrite, status.guid);
+            check_new_devices(doing, name, std::iter::once(&path), overwriter)?;
+        }
+        let mut tree = NvList::new();
+        tree.set_text("type", "root");
+        tree.set_lists("children", &[spec::leaf(new, None)]);
+        // SAFETY: the library runs; name and list live for the call and are copied.
+        let code = unsafe {
+            sys::bh_vdev_attach(
+                self.c_name().as_ptr(),
+                old.guid,
+                tree.as_raw(),
+                replacing.into(),
+            )
+        };
+        self.device_result(doing, code, Some(&path))?;
+        forget_other_contents(std::iter::once(&path));
+        Ok(())
+    }
+
+    /// What an errno means in operations on devices.
+    fn device_result(
+        &self,
+        doing: &'static str,
+        code: i32,
+        path: Option<&PathBuf>,
+    ) -> Result<(), PoolError> {
+        let Err(cause) = SystemError::check(code) else {
+            return Ok(());
+        };
+        let path = path.cloned().unwrap_or_default();
+        let shape = |why: &str| PoolErrorKind::Shape { why: why.into() };
+        let kind = match errno(code) {
+            Errno::OVERFLOW => PoolErrorKind::DeviceTooSmall {
+                path,
+                needed: "at least the size of the devices it joins".into(),
+            },
+            Errno::NOTSUP => shape("only single devices and mirrors can be joined or parted"),
+            Errno::INVAL => shape("the devices do not fit together"),
+            Errno::DOM => shape("the device's smallest block is larger than the pool's"),
+            Errno::BUSY => PoolErrorKind::Busy,
+            Errno::NODEV => PoolErrorKind::NoSuchDevice {
+                device: path.display().to_string(),
+            },
+            Errno::NXIO | Errno::NOTBLK => match device::open_failure(&path) {
+                Some(failure) => unusable(&path, failure),
+                None => PoolErrorKind::DeviceUnusable {
+                    path,
+                    why: "it cannot be opened".into(),
+                },
+            },
+            _ => return Err(PoolError::common(doing, self.name().as_str(), cause)),
+        };
+        Err(PoolError::because(doing, self.name().as_str(), kind, cause))
+    }
+}
+
+impl Upkeep for Pool {
+    fn scrub(&self, command: ScrubCommand) -> Result<(), PoolError> {
+        const DOING: &str = "scrub";
+        let raw = match command {
+            ScrubCommand::Start => sys::BH_SCRUB_START,
+            ScrubCommand::Pause => sys::BH_SCRUB_PAUSE,
+            ScrubCommand::Cancel => sys::BH_SCRUB_CANCEL,
+        };
+        // SAFETY: the library runs; the name is copied.
+        let code = unsafe { sys::bh_pool_scrub(self.c_name().as_ptr(), raw) };
+        let why = match errno(code) {
+            Errno::BUSY => "a scrub or resilver is under way",
+            Errno::NOENT if command != ScrubCommand::Start => "no scrub is under way",
+            Errno::CANCELED => return Ok(()),
+            _ => return self.checked(DOING, code),
+        };
+        self.refuse(DOING, PoolErrorKind::NothingToDo { why: why.into() })
+    }
+
+    fn trim(&self, command: TrimCommand) -> Result<(), PoolError> {
+        let status = self.status()?;
+        let guids: Vec<u64> = status
+            .leaves()
+            .into_iter()
+            .filter(|leaf| !matches!(leaf.role, Role::Spare | Role::Cache))
+            .filter(|leaf| leaf.state == DeviceState::Online)
+            .map(|leaf| leaf.guid)
+            .collect();
+        let raw = match command {
+            TrimCommand::Start => sys::BH_TRIM_START,
+            TrimCommand::Pause => sys::BH_TRIM_SUSPEND,
+            TrimCommand::Cancel => sys::BH_TRIM_CANCEL,
+        };
+        // SAFETY: the library runs; the name is copied, the numbers are read during the call.
+        let code = unsafe {
+            sys::bh_pool_trim(
+                self.c_name().as_ptr(),
+                guids.as_ptr(),
+                guids.len() as u32,
+                raw,
+            )
+        };
+        self.checked("trim", code)
+    }
+
+    fn clear(&self, device: Option<&str>) -> Result<(), PoolError> {
+        self.clear_and(device, false)
+    }
+}
+
+impl Devices for Pool {
+    fn add(&self, groups: &[GroupSpec], overwrite: bool) -> Result<(), PoolError> {
+        const DOING: &str = "add devices to";
+        let name = self.name().as_str();
+        let devices = groups.iter().flat_map(|group| &group.devices);
+        let overwriter = self.overwriter(overwrite, self.status()?.guid);
+        check_new_devices(DOING, name, devices, overwriter)?;
+        let tree = spec::vdev_tree(groups, self.ashift())
+            .map_err(|kind| PoolError::new(DOING, name, kind))?;
+        // SAFETY: the library runs; name and list live for the call and are copied.
+        let code = unsafe { sys::bh_vdev_add(self.c_name().as_ptr(), tree.as_raw()) };
+        self.device_result(DOING, code, groups.first().and_then(|g| g.devices.first()))?;
+        forget_other_contents(groups.iter().flat_map(|group| &group.devices));
+        Ok(())
+    }
+
+    fn attach(&self, device: &str, new: &Path, overwrite: bool) -> Result<(), PoolError> {
+        self.attach_as("attach a device to", device, new, overwrite, false)
+    }
+
+    fn replace(&self, device: &str, new: &Path, overwrite: bool) -> Result<(), PoolError> {
+        self.attach_as("replace a device of", device, new, overwrite, true)
+    }
+
+    fn detach(&self, device: &str) -> Result<(), PoolError> {
+        const DOING: &str = "detach a device from";
+        let found = self.find(DOING, device)?;
+        // SAFETY: the library runs; the name is copied.
+        let code = unsafe { sys::bh_vdev_detach(self.c_name().as_ptr(), found.guid) };
+        match errno(code) {
+            Errno::BUSY => self.refuse(DOING, PoolErrorKind::NoReplicas),
+            Errno::NOTSUP => self.refuse(
+                DOING,
+                PoolErrorKind::Shape {
+                    why: "only devices of mirrors can be detached".into(),
+                },
+            ),
+            _ => self.checked(DOING, code),
+        }
+    }
+
+    fn remove(&self, device: &str) -> Result<(), PoolError> {
+        const DOING: &str = "remove a device from";
+        let found = self.find(DOING, device)?;
+        // SAFETY: the library runs; the name is copied.
+        let code = unsafe { sys::bh_vdev_remove(self.c_name().as_ptr(), found.guid) };
+        let why = match errno(code) {
+            Errno::NOTSUP | Errno::INVAL => {
+                "only caches, spares, logs and groups in a pool without raidz can be removed"
+            }
+            Errno::NOSPC => "the other groups have no room for its data",
+            Errno::BUSY => return self.refuse(DOING, PoolErrorKind::Busy),
+            _ => return self.checked(DOING, code),
+        };
+        self.refuse(DOING, PoolErrorKind::Shape { why: why.into() })
+    }
+
+    fn online(&self, device: &str, expand: bool) -> Result<DeviceState, PoolError> {
+        const DOING: &str = "bring online a device of";
+        let found = self.find(DOING, device)?;
+        let mut state = 0;
+        // SAFETY: the library runs; the name is copied; `state` is a valid place.
+        let code = unsafe {
+            sys::bh_vdev_online(
+                self.c_name().as_ptr(),
+                found.guid,
+                expand.into(),
+                &mut state,
+            )
+        };
+        self.device_result(DOING, code, Some(&PathBuf::from(device)))?;
+        let status = self.find(DOING, device)?;
+        Ok(status.state)
+    }
+
+    fn offline(&self, device: &str, temporary: bool) -> Result<(), PoolError> {
+        const DOING: &str = "take offline a device of";
+        let found = self.find(DOING, device)?;
+        // SAFETY: the library runs; the name is copied.
+        let code =
+            unsafe { sys::bh_vdev_offline(self.c_name().as_ptr(), found.guid, temporary.into()) };
+        match errno(code) {
+            Errno::BUSY => self.refuse(DOING, PoolErrorKind::NoReplicas),
+            _ => self.device_result(DOING, code, Some(&PathBuf::from(device))),
+        }
+    }
+
+    fn fault(&self, device: &str) -> Result<(), PoolError> {
+        const DOING: &str = "stop to use a device of";
+        let found = self.find(DOING, device)?;
+        // SAFETY: the library runs; the name is copied.
+        let code = unsafe { sys::bh_vdev_fault(self.c_name().as_ptr(), found.guid) };
+        match errno(code) {
+            Errno::BUSY => self.refuse(DOING, PoolErrorKind::NoReplicas),
+            _ => self.device_result(DOING, code, Some(&PathBuf::from(device))),
+        }
+    }
+
+    fn set_properties(&self, properties: &[(String, String)]) -> Result<(), PoolError> {
+        const DOING: &str = "set properties of";
+        let mut list = NvList::new();
+        for (name, value) in properties {
+            add_property(&mut list, name, value, false)
+                .map_err(|kind| PoolError::new(DOING, self.name().as_str(), kind))?;
+        }
+        // SAFETY: the library runs; name and list live for the call and are copied.
+        let code = unsafe { sys::bh_pool_set_properties(self.c_name().as_ptr(), list.as_raw()) };
+        match errno(code) {
+            Errno::INVAL | Errno::NOTSUP => self.refuse(
+                DOING,
+                PoolErrorKind::Property {
+                    property: properties
+                        .iter()
+                        .map(|(name, _)| name.as_str())
+                        .collect::<Vec<_>>()
+                        .join(", "),
+                    why: "the pool does not take this value".into(),
+                },
+            ),
+            _ => self.checked(DOING, code),
+        }
+    }
+
+    fn properties(&self) -> Result<Vec<PoolProperty>, PoolError> {
+        let mut raw = std::ptr::null_mut();
+        // SAFETY: the library runs; the name is copied; `raw` is a valid place.
+        let code = unsafe { sys::bh_pool_properties(self.c_name().as_ptr(), &mut raw) };
+        self.checked("read properties of", code)?;
+        // SAFETY: the library hands the list over.
+        let list = unsafe { NvList::from_raw(raw) }.unwrap_or_default();
+        let entries = list.view().entries().into_iter();
+        Ok(entries
+            .filter_map(|(name, entry)| property_of(name, entry))
+            .collect())
+    }
+
+    fn upgrade(&self) -> Result<(), PoolError> {
+        let allowed = spec::allowed(&self.properties()?)
+            .map_err(|kind| PoolError::new("upgrade", self.name().as_str(), kind))?;
+        let all: Vec<(String, String)> = features()
+            .filter(|feature| allowed.has(feature))
+            .map(|feature| (format!("feature@{feature}"), "enabled".to_owned()))
+            .collect();
+        self.set_properties(&all)
+    }
+}
+
+/// An entry is a list of a value and where it comes from.
+fn property_of(name: String, entry: NvValue<'_>) -> Option<PoolProperty> {
+    /// `ZPROP_SRC_DEFAULT` and `ZPROP_SRC_NONE` of the library.
+    const NOT_SET: [u64; 2] = [1, 2];
+    let NvValue::List(entry) = entry else {
+        return None;
+    };
+    let value = match entry.get("value")? {
+        NvValue::Text(text) => text,
+        NvValue::Unsigned(number) => {
+            let c_name = c_text(&name);
+            // SAFETY: the name is read only; the word is a constant of the library.
+            let word = unsafe { static_text(sys::bh_pool_property_word(c_name.as_ptr(), number)) };
+            word.map_or_else(|| number.to_string(), str::to_owned)
+        }
+        _ => return None,
+    };
+    let is_set = entry
+        .u64("source")
+        .is_some_and(|source| !NOT_SET.contains(&source));
+    Some(PoolProperty {
+        name,
+        value,
+        is_set,
+    })
+}
+
+/// Refuses devices of `spec` that are missing, too small, in use, or in a pool already.
+pub(super) fn check_devices(spec: &PoolSpec, host: HostId) -> Result<(), PoolError> {
+    let overwriter = Overwriter {
+        is_asked: spec.overwrite,
+        host,
+        pool_guid: None,
+    };
+    check_new_devices("create", spec.name.as_str(), spec.devices(), overwriter)
+}

@@ -1,0 +1,426 @@
+//! Finds pools by the labels on their devices, and puts together from them what the library
+//! needs to open one. No cache file is ever consulted: on a head that was down it would be stale.
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::{Path, PathBuf};
+
+use engine::pool::legs::{GroupContent, Leg, LegGroup, Legs};
+use engine::pool::{Candidate, CandidateDevice, Detail, DiscoverError};
+use labels::{LabelState, Uberblock, newest_settled};
+
+use super::label::{self, Label, Written};
+use crate::device;
+use crate::nvlist::{NvList, NvRef};
+
+/// Deepest nesting of devices that ZFS makes: a root, a group, a replacement under way, a spare
+/// standing in.
+const DEPTH_MAX: usize = 8;
+/// Groups a pool may name in its labels; more would be garbage.
+const GROUPS_MAX: u64 = 4096;
+/// The name of our own text in labels (`BH_LABEL_NOTE`).
+const LABEL_NOTE: &str = "bulkhead:connections";
+/// The name of our own list of devices that have failed (`BH_LABEL_FAILED`).
+const LABEL_FAILED: &str = "bulkhead:failed";
+/// Marks of the library's own on a device that cannot be used.
+const FAILED_MARKS: [&str; 4] = ["offline", "faulted", "removed", "not_present"];
+/// Words of the library's in `aux_state`: a device had too many errors, or an administrator gave it up.
+const FAILED_WORDS: [&str; 2] = ["err_exceeded", "external"];
+/// Devices that are read at the same time.
+const READERS_MAX: usize = 32;
+
+/// What the import needs of a candidate.
+#[derive(Clone, Debug)]
+pub(super) struct Contents {
+    pub(super) config: NvList,
+    /// Spares and caches that were found, of whatever pool: number and place.
+    aux: Vec<(u64, PathBuf)>,
+}
+
+impl Contents {
+    /// What was found of `candidate`.
+    pub(super) fn of(candidate: &Candidate) -> &Self {
+        candidate.detail.get()
+    }
+
+    /// Places of spares and caches, by their numbers as text: their labels do not name the pool,
+    /// the pool names them.
+    pub(super) fn aux_paths(&self) -> NvList {
+        let mut paths = NvList::new();
+        for (guid, path) in &self.aux {
+            paths.set_text(&guid.to_string(), &path.to_string_lossy());
+        }
+        paths
+    }
+}
+
+/// Searches `places`: folders (not their subfolders), files and block devices. Reads labels only;
+/// takes as long as the slowest device takes to answer.
+pub fn discover(places: &[PathBuf]) -> Result<Vec<Candidate>, DiscoverError> {
+    Ok(candidates(written_in(places)?))
+}
+
+/// What is on the devices of `places`.
+fn written_in(places: &[PathBuf]) -> Result<Vec<Written>, DiscoverError> {
+    let mut paths = Vec::new();
+    for place in places {
+        let failed = |cause: std::io::Error| DiscoverError {
+            path: place.clone(),
+            cause,
+        };
+        let place = std::path::absolute(place).map_err(failed)?;
+        if std::fs::metadata(&place).map_err(failed)?.is_dir() {
+            let entries = std::fs::read_dir(&place).map_err(failed)?;
+            let mut found: Vec<_> = entries.flatten().map(|entry| entry.path()).collect();
+            found.sort();
+            found.retain(|path| is_device(path));
+            paths.extend(found.into_iter().map(|path| (path, Found::InFolder)));
+        } else {
+            paths.push((place, Found::ByName));
+        }
+    }
+    paths.retain(|(path, _)| device::is_there(path));
+    let mut written = Vec::new();
+    for ((path, found), read) in paths
+        .iter()
+        .zip(at_once(&paths, |(path, _)| label::read(path)))
+    {
+        match (read, found) {
+            (Ok(read), _) => written.extend(read),
+            // In a folder there may be anything; what cannot be read is no device of ours.
+            (Err(_), Found::InFolder) => {}
+            (Err(errno), Found::ByName) => {
+                return Err(DiscoverError {
+                    path: path.clone(),
+                    cause: errno.into(),
+                });
+            }
+        }
+    }
+    Ok(written)
+}
+
+/// How a device comes to be read.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Found {
+    InFolder,
+    ByName,
+}
+
+/// Does something with all of them, with several at the same time: each waits for its disk.
+pub(super) fn at_once<T: Sync, R: Send>(all: &[T], act: impl Fn(&T) -> R + Sync) -> Vec<R> {
+    let share = all.len().div_ceil(READERS_MAX).max(1);
+    let act = &act;
+    std::thread::scope(|scope| {
+        let parts = all.chunks(share);
+        let workers: Vec<_> = parts
+            .map(|part| scope.spawn(move || part.iter().map(act).collect::<Vec<R>>()))
+            .collect();
+        let parts = workers.into_iter().map(|worker| worker.join());
+        parts
+            .flat_map(|part| part.expect("no worker panics"))
+            .collect()
+    })
+}
+
+fn is_device(path: &Path) -> bool {
+    use std::os::unix::fs::FileTypeExt;
+    std::fs::metadata(path).is_ok_and(|meta| meta.is_file() || meta.file_type().is_block_device())
+}
+
+/// Groups devices by pool. A device seen under two paths counts once.
+fn candidates(written: Vec<Written>) -> Vec<Candidate> {
+    let mut pools: BTreeMap<u64, Vec<Written>> = BTreeMap::new();
+    let mut aux = Vec::new();
+    for device in written {
+        let label = device.last();
+        if matches!(label.state, LabelState::Spare | LabelState::Cache) {
+            aux.push((label.guid, label.path.clone()));
+        } else {
+            pools.entry(label.pool_guid).or_default().push(device);
+        }
+    }
+    let pools = pools.into_values();
+    pools
+        .filter_map(|written| assemble(written, &aux))
+        .collect()
+}
+
+/// One pool from what is on its devices.
+fn assemble(written: Vec<Written>, aux: &[(u64, PathBuf)]) -> Option<Candidate> {
+    let uberblocks = written.iter().filter_map(|device| device.newest);
+    let root = uberblocks.max_by_key(|uberblock| uberblock.txg);
+    let labels: Vec<Label> = written
+        .into_iter()
+        .filter_map(|device| newest_settled(device.labels, |label| label.txg, root))
+        .collect();
+    let newest = labels.iter().max_by_key(|label| label.txg)?;
+    let view = newest.list.view();
+    let groups = newest_groups(&labels);
+    let count = view
+        .u64("vdev_children")
+        .or_else(|| groups.keys().max().map(|id| id + 1))?;
+    if count > GROUPS_MAX {
+        return None;
+    }
+    let paths: HashMap<u64, &Label> = labels.iter().fold(HashMap::new(), |mut paths, label| {
+        let best = paths.entry(label.guid).or_insert(label);
+        if best.txg < label.txg {
+            *best = label;
+        }
+        paths
+    });
+
+    let holes = view.u64s("hole_array");
+    let mut devices = Vec::new();
+    let mut groups_missing = 0;
+    let children: Vec<NvList> = (0..count)
+        .map(|id| match groups.get(&id) {
+            Some(label) => {
+                let tree = label.list.view().list("vdev_tree");
+                with_paths(tree, &paths, &mut devices, 0)
+            }
+            None if holes.contains(&id) => placeholder("hole", id),
+            None => {
+                groups_missing += 1;
+                placeholder("missing", id)
+            }
+        })
+        .collect();
+
+    Some(Candidate {
+        name: newest.pool_name.clone(),
+        guid: newest.pool_guid,
+        state: newest.state,
+        host_id: newest.host_id,
+        host_name: newest.host_name.clone(),
+        txg: newest.txg,
+        is_watched: root.is_some_and(|root| root.is_watched),
+        features_for_read: features_for_read(view),
+        note: view.text(LABEL_NOTE),
+        legs: legs(newest, root, &groups, &paths, groups_missing),
+        detail: Detail::new(Contents {
+            config: pool_config(newest, &children),
+            aux: aux.to_vec(),
+        }),
+        devices,
+        groups_missing,
+    })
+}
+
+/// Labels name features with the organisation that made them, as in `org.freebsd:zstd_compress`.
+fn features_for_read(label: NvRef<'_>) -> Vec<String> {
+    let entries = label.list("features_for_read").map(NvRef::entries);
+    let names = entries.into_iter().flatten().map(|(name, _)| name);
+    names
+        .map(|name| match name.split_once(':') {
+            Some((_, short)) => short.to_owned(),
+            None => name,
+        })
+        .collect()
+}
+
+/// The devices that hold the pool's data.
+fn legs(
+    newest: &Label,
+    root: Option<Uberblock>,
+    groups: &BTreeMap<u64, &Label>,
+    found: &HashMap<u64, &Label>,
+    groups_missing: usize,
+) -> Legs {
+    let gone = newest.list.view().u64s(LABEL_FAILED);
+    let groups = groups.values().filter_map(|label| {
+        let view = label.list.view();
+        let marks = Marks {
+            gone,
+            // A device that has fallen behind does not know what came back since.
+            failed: (!gone.contains(&label.guid)).then(|| view.u64s(LABEL_FAILED)),
+        };
+        leg_group(view.list("vdev_tree")?, found, &marks)
+    });
+    Legs {
+        groups: groups.collect(),
+        groups_missing,
+        pool_guid: newest.pool_guid,
+        newest_txg: root.map_or(0, |root| root.txg),
+        newest_time_s: root.map_or(0, |root| root.time_s),
+    }
+}
+
+/// What labels tell of devices that failed, by numbers.
+struct Marks<'a> {
+    /// The newest label of the pool.
+    gone: &'a [u64],
+    /// The newest label of the group, beside the marks of the library's own in it; `None` if they tell nothing.
+    failed: Option<&'a [u64]>,
+}
+
+impl Marks<'_> {
+    fn are_on(&self, guid: u64, vdev: NvRef<'_>) -> bool {
+        let is_named = |word: String| FAILED_WORDS.contains(&word.as_str());
+        let by_library = || {
+            FAILED_MARKS.iter().any(|mark| vdev.u64(mark) == Some(1))
+                || vdev.text("aux_state").is_some_and(is_named)
+        };
+        let by_group = |failed: &[u64]| failed.contains(&guid) || by_library();
+        self.gone.contains(&guid) || self.failed.is_some_and(by_group)
+    }
+}
+
+/// A group that holds data; `None` if it holds none, such as one that was removed.
+fn leg_group(tree: NvRef<'_>, found: &HashMap<u64, &Label>, marks: &Marks<'_>) -> Option<LegGroup> {
+    let kind = tree.text("type")?;
+    let members: Vec<Vec<Leg>> = match tree.lists("children") {
+        children if children.is_empty() => vec![legs_below(tree, found, marks, 0)],
+        children => children
+            .into_iter()
+            .map(|child| legs_below(child, found, marks, 1))
+            .collect(),
+    };
+    let spare_parts = tree.u64("nparity").unwrap_or(0) + tree.u64("draid_nspares").unwrap_or(0);
+    let needed = match kind.as_str() {
+        "raidz" | "draid" => members.len().saturating_sub(spare_parts as usize).max(1),
+        "indirect" | "hole" | "missing" => return None,
+        _ => 1,
+    };
+    let is_log = tree.u64("is_log") == Some(1);
+    Some(LegGroup {
+        content: if is_log {
+            GroupContent::Log
+        } else {
+            GroupContent::Data
+        },
+        members,
+        needed,
+    })
+}
+
+/// The devices of `vdev`.
+fn legs_below(
+    vdev: NvRef<'_>,
+    found: &HashMap<u64, &Label>,
+    marks: &Marks<'_>,
+    depth: usize,
+) -> Vec<Leg> {
+    let children = vdev.lists("children");
+    if !children.is_empty() && depth < DEPTH_MAX {
+        let below = children.into_iter();
+        return below
+            .flat_map(|child| legs_below(child, found, marks, depth + 1))
+            .collect();
+    }
+    // A distributed spare is on the other devices of its group.
+    let place = vdev.u64("guid").zip(vdev.text("path"));
+    // A distributed spare is on the other devices of its group.
+    let Some((guid, path)) = place.filter(|_| vdev.text("type").as_deref() != Some("dspare"))
+    else {
+        return Vec::new();
+    };
+    let label = found.get(&guid);
+    vec![Leg {
+        guid,
+        path: label.map_or_else(|| PathBuf::from(path), |label| label.path.clone()),
+        is_present: label.is_some(),
+        is_marked: marks.are_on(guid, vdev),
+    }]
+}
+
+/// The newest label of each group, by the group's place in the pool.
+fn newest_groups(labels: &[Label]) -> BTreeMap<u64, &Label> {
+    let mut groups: BTreeMap<u64, &Label> = BTreeMap::new();
+    for label in labels {
+        let Some(tree) = label.list.view().list("vdev_tree") else {
+            continue;
+        };
+        // The tree in a label is that of its device's group.
+        let Some(id) = tree
+            .u64("id")
+            .filter(|_| tree.u64("guid") == Some(label.top_guid))
+        else {
+            continue;
+        };
+        let best = groups.entry(id).or_insert(label);
+        if best.txg < label.txg {
+            *best = label;
+        }
+    }
+    groups
+}
+
+/// The part of a label that describes the pool, with the groups under one root.
+fn pool_config(newest: &Label, children: &[NvList]) -> NvList {
+    const KEPT: [&str; 10] = [
+        "version",
+        "name",
+        "pool_guid",
+        "state",
+        "txg",
+        "hostid",
+        "hostname",
+        "comment",
+        "compatibility",
+        "features_for_read",
+    ];
+    let view = newest.list.view();
+    let mut config = NvList::new();
+    for name in KEPT {
+        if let Some(value) = view.u64(name) {
+            config.set_u64(name, value);
+        } else if let Some(value) = view.text(name) {
+            config.set_text(name, &value);
+        } else if let Some(value) = view.list(name) {
+            config.set_list(name, value);
+        }
+    }
+    config.set_u64("vdev_children", children.len() as u64);
+    let mut root = NvList::new();
+    root.set_text("type", "root")
+        .set_u64("id", 0)
+        .set_u64("guid", newest.pool_guid)
+        .set_lists("children", children);
+    config.set_list("vdev_tree", root.view());
+    config
+}
+
+fn placeholder(kind: &str, id: u64) -> NvList {
+    let mut vdev = NvList::new();
+    vdev.set_text("type", kind)
+        .set_u64("id", id)
+        .set_u64("guid", 0);
+    vdev
+}
+
+/// `vdev` with the paths where its devices were found; notes the devices.
+fn with_paths(
+    vdev: Option<NvRef<'_>>,
+    found: &HashMap<u64, &Label>,
+    devices: &mut Vec<CandidateDevice>,
+    depth: usize,
+) -> NvList {
+    let Some(vdev) = vdev.filter(|_| depth < DEPTH_MAX) else {
+        return NvList::new();
+    };
+    let mut copy = vdev.to_owned();
+    let children = vdev.lists("children");
+    if !children.is_empty() {
+        let children: Vec<NvList> = children
+            .into_iter()
+            .map(|child| with_paths(Some(child), found, devices, depth + 1))
+            .collect();
+        copy.set_lists("children", &children);
+        return copy;
+    }
+    let (Some(guid), Some(recorded)) = (vdev.u64("guid"), vdev.text("path")) else {
+        return copy;
+    };
+    let label = found.get(&guid);
+    let path = label.map_or_else(|| PathBuf::from(recorded), |label| label.path.clone());
+    copy.set_text("path", &path.to_string_lossy());
+    // Where it was plugged in elsewhere; the library would prefer these to the path.
+    copy.remove("devid").remove("phys_path");
+    devices.push(CandidateDevice {
+        path,
+        guid,
+        present: label.is_some(),
+    });
+    copy
+}

@@ -1,0 +1,402 @@
+//! Opens a pool that was found, given proof that nobody else has it.
+
+use std::path::PathBuf;
+
+use engine::pool::legs::Verdict;
+use engine::pool::{Candidate, CandidateDevice, Claims, DeviceState, ImportOptions, SafeToOwn};
+use units::PoolName;
+use zpool_sys as sys;
+
+use super::discover::{Contents, at_once};
+use super::label;
+use super::status::reason;
+use super::{Pool, c_text};
+use crate::device::{self, Guarded, OpenFailure};
+use crate::error::{PoolError, PoolErrorKind, SystemError, errno};
+use crate::nvlist::NvList;
+use crate::runtime::Engine;
+
+/// What a device that cannot be opened means for the user.
+pub(super) fn unusable(path: &std::path::Path, failure: OpenFailure) -> PoolErrorKind {
+    let path = path.to_owned();
+    match failure {
+        OpenFailure::Missing => PoolErrorKind::DeviceMissing { path },
+        OpenFailure::InUse { by } => PoolErrorKind::DeviceInUse { path, by },
+        other => PoolErrorKind::DeviceUnusable {
+            path,
+            why: other.to_string(),
+        },
+    }
+}
+
+const DOING: &str = "import";
+/// The name of the list of devices that could not be opened (`BH_IMPORT_UNOPENED`).
+const UNOPENED: &str = "bulkhead:unopened";
+
+/// How much the clocks of two heads may differ, in seconds.
+const CLOCK_DIFFERENCE_MAX_S: u64 = 60;
+
+/// A pool whose disks this process keeps from others, and that it has not opened yet.
+pub struct ClaimedPool<'a> {
+    engine: &'static Engine,
+    candidate: &'a Candidate,
+    proof: SafeToOwn,
+    options: &'a ImportOptions,
+    name: PoolName,
+    guarded: Guarded,
+}
+
+impl ClaimedPool<'_> {
+    /// Whether the pool is ours whatever the import finds: nothing is left to find out about its
+    /// previous owner, and if the import fails, then for another reason.
+    pub fn is_certain(&self) -> bool {
+        !self.proof.is_by_silence()
+    }
+
+    /// What the owner before left in the labels.
+    pub fn note(&self) -> Option<&str> {
+        self.candidate.note.as_deref()
+    }
+
+    /// Opens the pool. Takes from 50 ms to some seconds, the longer the more its intent logs hold.
+    pub fn open(self) -> Result<Pool, PoolError> {
+        let (candidate, options, proof) = (self.candidate, self.options, self.proof);
+        let mut properties = NvList::new();
+        if options.read_only {
+            properties.set_u64("readonly", 1);
+        }
+        let mut flags = 0;
+        if options.without_log {
+            flags |= sys::BH_IMPORT_MISSING_LOG;
+        }
+        if proof.may_skip_watch() {
+            flags |= sys::BH_IMPORT_SKIP_ACTIVITY_CHECK;
+        }
+        let word = options.word.as_ref();
+        if word.is_some_and(|word| candidate.legs.may_lose_newest(word)) {
+            flags |= sys::BH_IMPORT_REWIND;
+        } else if may_have_lost_power_since(candidate.legs.newest_time_s) {
+            flags |= sys::BH_IMPORT_CHECK_NEWEST;
+        }
+        let note = c_text(candidate.note.as_deref().unwrap_or_default());
+        // The import writes labels: what was noted in them holds until somebody notes something else.
+        // SAFETY: the text is copied.
+        unsafe { sys::bh_label_note(candidate.guid, note.as_ptr()) };
+        let load = |flags| load(candidate, &self.name, &properties, flags, options);
+        let imported = load(flags);
+        let checks = sys::BH_IMPORT_CHECK_NEWEST | sys::BH_IMPORT_REWIND;
+        match imported {
+            // Whether an older state could be read is told by a load that looks for one.
+            Err(error) if error.kind == PoolErrorKind::Damaged && flags & checks == 0 => {
+                let flags = flags | sys::BH_IMPORT_CHECK_NEWEST;
+                load(flags)?;
+            }
+            imported => imported?,
+        }
+        drop(proof);
+        if let Some(guard) = self.guarded.guard {
+            guard.keep();
+        }
+        let mut pool = Pool::opened(self.engine, &self.name, DOING)?;
+        if !options.read_only {
+            pool.owner = pool.watch_ownership(candidate);
+        }
+        Ok(pool)
+    }
+}
+
+/// Has the library open the pool, with every device whose label counts. Those that it cannot open count as missing.
+fn load(
+    candidate: &Candidate,
+    name: &PoolName,
+    properties: &NvList,
+    flags: u32,
+    options: &ImportOptions,
+) -> Result<(), PoolError> {
+    let mut legs = candidate.legs.clone();
+    loop {
+        let expected = legs.expected();
+        let (config, cause) = match attempt(candidate, name, properties, flags, &expected) {
+            Ok(()) => return Ok(()),
+            Err(failed) => failed,
+        };
+        let unopened = unopened(&config);
+        // Each round has fewer of them.
+        let Some((guid, aux)) = unopened.first() else {
+            return Err(explain(candidate, &config, cause));
+        };
+        legs = legs.without(|leg| unopened.iter().any(|(guid, _)| *guid == leg.guid));
+        let path = legs.path_of(*guid).unwrap_or_default();
+        let why = reason(DeviceState::Unavailable, *aux, Some(path.clone())).unwrap_or_default();
+        tracing::warn!(pool = candidate.name, path = %path.display(), why, "a device that has a label cannot be opened");
+        if let Verdict::Refuse(doubt) = legs.judge(&options.evidence()) {
+            let doubt = Box::new(doubt);
+            let kind = PoolErrorKind::UnopenedMayBeNewer { doubt, path, why };
+            return Err(PoolError::because(DOING, &candidate.name, kind, cause));
+        }
+    }
+}
+
+/// The devices that the library could not open of those that were expected, by their numbers, with its reasons.
+fn unopened(config: &NvList) -> Vec<(u64, u64)> {
+    let listed = config.view().numbers(UNOPENED).into_iter();
+    let parsed = listed.filter_map(|(number, aux)| Some((number.parse().ok()?, aux)));
+    parsed.collect()
+}
+
+/// One import by the library; if it fails, what it learnt on the way.
+fn attempt(
+    candidate: &Candidate,
+    name: &PoolName,
+    properties: &NvList,
+    flags: u32,
+    expected: &[u64],
+) -> Result<(), (NvList, SystemError)> {
+    let found = Contents::of(candidate);
+    let (config, aux_paths) = (found.config.clone(), found.aux_paths());
+    let c_name = c_text(name.as_str());
+    // SAFETY: the library runs; name, numbers and lists live for the call. It adds what it learns to
+    // `config`, which is ours alone.
+    let code = unsafe {
+        sys::bh_pool_import(
+            c_name.as_ptr(),
+            config.as_raw(),
+            properties.as_raw(),
+            aux_paths.as_raw(),
+            flags,
+            expected.as_ptr(),
+            expected.len() as u32,
+        )
+    };
+    SystemError::check(code).map_err(|cause| (config, cause))
+}
+
+/// Whether this machine may have lost power after `time_s`, in seconds since 1970, and with it the pool's disks: it was
+/// started after that. Clocks of heads are not the same to the second.
+fn may_have_lost_power_since(time_s: u64) -> bool {
+    use rustix::time::{ClockId, clock_gettime};
+    let now_s = clock_gettime(ClockId::Realtime).tv_sec;
+    let up_s = clock_gettime(ClockId::Boottime).tv_sec;
+    let started_s = u64::try_from(now_s - up_s).unwrap_or(0);
+    time_s < started_s.saturating_add(CLOCK_DIFFERENCE_MAX_S)
+}
+
+impl Pool {
+    /// Claims the disks of `candidate` and opens the pool on them.
+    ///
+    /// # Panics
+    /// If the proof is about another pool.
+    pub fn import(
+        engine: &'static Engine,
+        candidate: &Candidate,
+        proof: SafeToOwn,
+        options: &ImportOptions,
+    ) -> Result<Self, PoolError> {
+        Self::claim(engine, candidate, proof, options)?.open()
+    }
+
+    /// Keeps the disks of `candidate` from other processes and, where they know reservations, from other
+    /// hosts; until the claimed pool is dropped. Refuses a pool whose newest state may be on devices that are
+    /// missing, and one that somebody wrote to after its labels had been read.
+    ///
+    /// # Panics
+    /// If the proof is about another pool.
+    pub fn claim<'a>(
+        engine: &'static Engine,
+        candidate: &'a Candidate,
+        proof: SafeToOwn,
+        options: &'a ImportOptions,
+    ) -> Result<ClaimedPool<'a>, PoolError> {
+        assert_eq!(
+            proof.pool_guid(),
+            candidate.guid,
+            "proof about another pool"
+        );
+        let name = match &options.rename {
+            Some(name) => name.clone(),
+            None => name_of(candidate)?,
+        };
+        if let Verdict::Refuse(doubt) = candidate.legs.judge(&options.evidence()) {
+            let kind = PoolErrorKind::MayBeStale(Box::new(doubt));
+            return Err(PoolError::new(DOING, &candidate.name, kind));
+        }
+        let guarded = guard(engine, candidate, &proof, options)?;
+        still_the_same(candidate)?;
+        Ok(ClaimedPool {
+            engine,
+            candidate,
+            proof,
+            options,
+            name,
+            guarded,
+        })
+    }
+}
+
+/// Locks, and where that is wanted reserves, the devices of `candidate`.
+fn guard(
+    engine: &Engine,
+    candidate: &Candidate,
+    proof: &SafeToOwn,
+    options: &ImportOptions,
+) -> Result<Guarded, PoolError> {
+    let refused = |kind| PoolError::new(DOING, &candidate.name, kind);
+    let (paths, claims) = lock_devices(candidate)?;
+    if options.read_only || options.claims == Claims::Locks {
+        return Ok(Guarded {
+            guard: None,
+            // A reader of the library's would not share them.
+            claims: if options.read_only {
+                Vec::new()
+            } else {
+                claims
+            },
+        });
+    }
+    let guarded = device::guard(claims, engine.host_id(), proof.previous())
+        .map_err(|(index, failure)| refused(unusable(&paths[index], failure)))?;
+    if guarded.guard.is_none() && options.claims == Claims::Reservations {
+        let why = "not every disk of the pool knows persistent reservations".to_owned();
+        let path = paths.first().cloned().unwrap_or_default();
+        return Err(refused(PoolErrorKind::DeviceUnusable { path, why }));
+    }
+    let by = if guarded.guard.is_some() {
+        "reservations"
+    } else {
+        "locks"
+    };
+    tracing::info!(
+        pool = candidate.name,
+        by,
+        "the disks are kept from other heads"
+    );
+    Ok(guarded)
+}
+
+/// Whoever opened the pool between the reading of its labels and the claim has written a newer uberblock, or a
+/// device that was locked then has been let go of since.
+fn still_the_same(candidate: &Candidate) -> Result<(), PoolError> {
+    let present = candidate.devices.iter().filter(|device| device.present);
+    let paths: Vec<&PathBuf> = present.map(|device| &device.path).collect();
+    let found = at_once(&paths, |path| label::newest_uberblock(path));
+    let newest = found.into_iter().flatten().map(|root| root.txg).max();
+    match newest.unwrap_or(0) > candidate.legs.newest_txg {
+        true => Err(PoolError::new(
+            DOING,
+            &candidate.name,
+            PoolErrorKind::Changed,
+        )),
+        false => Ok(()),
+    }
+}
+
+fn name_of(candidate: &Candidate) -> Result<PoolName, PoolError> {
+    candidate.name.parse().map_err(|_| {
+        let why = "its name is none that this program accepts: import it under another".into();
+        PoolError::new(DOING, &candidate.name, PoolErrorKind::Shape { why })
+    })
+}
+
+/// A device locked by another process would merely count as missing, and a mirror be opened
+/// without it while that process writes to it.
+fn lock_devices(candidate: &Candidate) -> Result<(Vec<PathBuf>, Vec<device::Claim>), PoolError> {
+    let (mut paths, mut claims) = (Vec::new(), Vec::new());
+    for device in candidate.devices.iter().filter(|device| device.present) {
+        match device::claim(&device.path) {
+            Ok(claim) => {
+                paths.push(device.path.clone());
+                claims.push(claim);
+            }
+            Err(failure @ OpenFailure::InUse { .. }) => {
+                let kind = unusable(&device.path, failure);
+                return Err(PoolError::new(DOING, &candidate.name, kind));
+            }
+            // The library finds out, and goes on without it if it can.
+            Err(_) => {}
+        }
+    }
+    Ok((paths, claims))
+}
+
+/// What the library has learnt while it failed is in the configuration.
+fn explain(candidate: &Candidate, config: &NvList, cause: SystemError) -> PoolError {
+    use rustix::io::Errno;
+    let info = config.view().list("load_info");
+    let missing: Vec<String> = candidate
+        .devices
+        .iter()
+        .filter(|device| !device.present)
+        .map(|device| device.path.display().to_string())
+        .collect();
+    let unknown: Vec<String> = info
+        .and_then(|info| info.list("unsup_feat"))
+        .map(|list| list.entries().into_iter().map(|(name, _)| name).collect())
+        .unwrap_or_default();
+    let log_missing = info
+        .and_then(|info| info.list("missing_vdevs"))
+        .is_some_and(|tree| tree.lists("children").iter().any(is_log));
+    let readable_time_s = info
+        .and_then(|info| info.list("rewind_info"))
+        .and_then(|older| older.u64("rewind_txg_ts"));
+    if let Some(readable_time_s) = readable_time_s {
+        let kind = PoolErrorKind::NewestUnreadable {
+            newest_txg: candidate.legs.newest_txg,
+            newest_time_s: candidate.legs.newest_time_s,
+            readable_time_s,
+        };
+        return PoolError::because(DOING, &candidate.name, kind, cause);
+    }
+    let kind = match errno(cause.0) {
+        Errno::NOTSUP if !unknown.is_empty() => PoolErrorKind::FeatureUnknown {
+            features: unknown.join(", "),
+        },
+        Errno::REMOTEIO => PoolErrorKind::ActiveElsewhere,
+        Errno::NXIO | Errno::NOENT if log_missing => PoolErrorKind::LogMissing,
+        Errno::NXIO | Errno::NOENT | Errno::OVERFLOW => PoolErrorKind::DevicesMissing {
+            missing: if missing.is_empty() {
+                "the labels do not tell which".to_owned()
+            } else {
+                missing.join(", ")
+            },
+        },
+        Errno::IO => PoolErrorKind::Damaged,
+        _ => return PoolError::common(DOING, &candidate.name, cause),
+    };
+    PoolError::because(DOING, &candidate.name, kind, cause)
+}
+
+fn is_log(vdev: &crate::nvlist::NvRef<'_>) -> bool {
+    vdev.u64("is_log") == Some(1)
+}
+
+/// The proof that this host used the pool last, and that the process which did is gone.
+pub fn same_host_and_locked(
+    engine: &Engine,
+    candidate: &Candidate,
+) -> Result<SafeToOwn, PoolError> {
+    let refused = |kind| PoolError::new("claim", &candidate.name, kind);
+    if candidate.host_id != Some(engine.host_id().0.get()) {
+        return Err(refused(PoolErrorKind::ActiveElsewhere));
+    }
+    let present = candidate.devices.iter().filter(|device| device.present);
+    let claim = |device: &CandidateDevice| {
+        device::claim(&device.path).map_err(|failure| refused(unusable(&device.path, failure)))
+    };
+    let claims: Vec<device::Claim> = present.map(claim).collect::<Result<_, _>>()?;
+    Ok(SafeToOwn::same_host_and_locked(candidate, claims))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_state_from_before_the_start_of_this_machine_may_have_seen_a_power_cut() {
+        let now_s = rustix::time::clock_gettime(rustix::time::ClockId::Realtime).tv_sec as u64;
+        assert!(may_have_lost_power_since(0));
+        assert!(may_have_lost_power_since(1_800_000));
+        assert!(!may_have_lost_power_since(
+            now_s + 2 * CLOCK_DIFFERENCE_MAX_S
+        ));
+    }
+}

@@ -1,0 +1,179 @@
+//! Pools: made, opened, watched, changed, closed.
+
+mod change;
+mod compatibility;
+mod discover;
+mod go_on;
+mod history;
+mod import;
+mod label;
+mod owner;
+mod spec;
+mod status;
+
+use std::ffi::{CStr, CString};
+use std::sync::Arc;
+
+use engine::capabilities::Ownership;
+use units::PoolName;
+use zpool_sys as sys;
+
+pub use discover::discover;
+pub use import::{ClaimedPool, same_host_and_locked};
+pub use spec::features;
+
+use crate::device::{self, Owner};
+use crate::error::{PoolError, SystemError};
+use crate::runtime::Engine;
+use engine::pool::PoolSpec;
+
+/// A pool that this process has open. Dropping it leaves it open: a pool is closed by
+/// [`Pool::export`], whose failure somebody has to see, or by the end of the process.
+#[derive(Debug)]
+pub struct Pool {
+    engine: &'static Engine,
+    name: PoolName,
+    c_name: CString,
+    /// Whether it is still ours is watched, except while a pool is new.
+    owner: Option<Arc<dyn Owner>>,
+}
+
+impl Pool {
+    /// Makes a pool on the devices of `spec`. What they hold is lost.
+    pub fn create(engine: &'static Engine, spec: &PoolSpec) -> Result<Self, PoolError> {
+        const DOING: &str = "create";
+        let name = spec.name.as_str();
+        change::check_devices(spec, engine.host_id())?;
+        let tree = spec::tree_of(spec).map_err(|kind| PoolError::new(DOING, name, kind))?;
+        let properties = spec::create_properties(spec)?;
+        let c_name = c_text(name);
+        // SAFETY: the library runs; name and lists live for the call and are copied.
+        let code =
+            unsafe { sys::bh_pool_create(c_name.as_ptr(), tree.as_raw(), properties.as_raw()) };
+        SystemError::check(code).map_err(|cause| PoolError::common(DOING, name, cause))?;
+        change::forget_other_contents(spec.devices());
+        Self::opened(engine, &spec.name, DOING)
+    }
+
+    fn opened(
+        engine: &'static Engine,
+        name: &PoolName,
+        doing: &'static str,
+    ) -> Result<Self, PoolError> {
+        let pool = Self {
+            engine,
+            name: name.clone(),
+            c_name: c_text(name.as_str()),
+            owner: None,
+        };
+        match pool.engine.check_layout(name.as_str()) {
+            Ok(()) => Ok(pool),
+            Err(_) => panic!("{doing} pool {name}: libzpool and this program do not match"),
+        }
+    }
+
+    /// Another handle on the same open pool.
+    fn alias(&self) -> Self {
+        Self {
+            engine: self.engine,
+            name: self.name.clone(),
+            c_name: self.c_name.clone(),
+            owner: None,
+        }
+    }
+
+    /// From now on the pool may become another head's by right.
+    fn retire(&self) {
+        if let Some(owner) = &self.owner {
+            device::retire(owner);
+        }
+    }
+
+    /// The engine it is open in.
+    pub fn engine(&self) -> &'static Engine {
+        self.engine
+    }
+
+    pub(crate) fn c_name(&self) -> &CStr {
+        &self.c_name
+    }
+}
+
+impl Pool {
+    /// Its name.
+    pub fn name(&self) -> &PoolName {
+        &self.name
+    }
+
+    /// As [`Ownership::export`].
+    #[expect(
+        clippy::result_large_err,
+        reason = "a pool that stays open is handed back"
+    )]
+    pub fn export(self) -> Result<(), (Self, PoolError)> {
+        self.retire();
+        // SAFETY: the library runs; the name is copied.
+        let code = unsafe { sys::bh_pool_export(self.c_name.as_ptr(), 0) };
+        match SystemError::check(code) {
+            Ok(()) => {
+                device::unguard();
+                Ok(())
+            }
+            Err(cause) => {
+                let error = PoolError::common("export", self.name.as_str(), cause);
+                Err((self, error))
+            }
+        }
+    }
+
+    /// As [`Ownership::destroy`].
+    #[expect(
+        clippy::result_large_err,
+        reason = "a pool that stays open is handed back"
+    )]
+    pub fn destroy(self) -> Result<(), (Self, PoolError)> {
+        self.retire();
+        // SAFETY: the library runs; the name is copied.
+        let code = unsafe { sys::bh_pool_destroy(self.c_name.as_ptr()) };
+        match SystemError::check(code) {
+            Ok(()) => Ok(()),
+            Err(cause) => {
+                let error = PoolError::common("destroy", self.name.as_str(), cause);
+                Err((self, error))
+            }
+        }
+    }
+}
+
+impl Ownership for Pool {
+    fn name(&self) -> &PoolName {
+        &self.name
+    }
+
+    fn export(self: Box<Self>) -> Result<(), (Box<dyn engine::Pool>, PoolError)> {
+        Self::export(*self).map_err(|(pool, error)| (Box::new(pool) as Box<_>, error))
+    }
+
+    fn destroy(self: Box<Self>) -> Result<(), (Box<dyn engine::Pool>, PoolError)> {
+        Self::destroy(*self).map_err(|(pool, error)| (Box::new(pool) as Box<_>, error))
+    }
+
+    fn note_in_labels(&self, text: &str) -> Result<(), PoolError> {
+        let text = c_text(text);
+        // SAFETY: the library runs; both texts are copied.
+        let code = unsafe { sys::bh_pool_label_note(self.c_name.as_ptr(), text.as_ptr()) };
+        SystemError::check(code)
+            .map_err(|cause| PoolError::common("write labels", self.name.as_str(), cause))
+    }
+
+    fn sync(&self) -> Result<(), PoolError> {
+        // SAFETY: the library runs; the name is copied.
+        SystemError::check(unsafe { sys::bh_pool_sync(self.c_name.as_ptr()) })
+            .map_err(|cause| PoolError::common("sync", self.name.as_str(), cause))
+    }
+}
+
+/// For names that were checked, which have no NUL.
+pub(crate) fn c_text(text: &str) -> CString {
+    CString::new(text.split('\0').next().unwrap_or_default()).expect("no NUL is left")
+}

@@ -1,0 +1,499 @@
+//! Devices that fail, or do not answer, when writes have to be made durable. Nobody may be told that a write is
+//! durable before it is, nor before it is on record where it is not.
+
+mod support;
+
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Arc, MutexGuard};
+use std::time::Duration;
+
+use block_device::{BlockDevice, Extent, WaitMode};
+use engine::Volume as _;
+use engine::capabilities::{Datasets, Devices, Health, Ownership, Upkeep};
+use engine::dataset::VolumeSpec;
+use engine::pool::{DeviceState, GroupKind, ImportOptions, PoolSpec, ScrubCommand};
+use engine::volume::OpenOptions;
+use rustix::io::Errno;
+use support::{
+    Parts, disks, export, folder, isolated, mirror, options, part, tank, wait_for_scan, wait_until,
+    write_something,
+};
+use units::{ByteCount, VolumeName};
+use zpool::device::faults::{Fault, Faults};
+use zpool::device::{
+    Access, Device, DeviceIo, Driver, EXIT_OWNERSHIP_LOST, IoKind, OpenFailure, Place, Shape, Wrap,
+    open_failure,
+};
+use zpool::pool::discover;
+use zpool::{Engine, Pool, Volume};
+
+/// Longer than a disk of a busy machine takes for a request.
+const DEADLINE: Duration = Duration::from_secs(2);
+const BLOCK: u64 = 16 << 10;
+/// Blocks that are written while a device fails.
+const BLOCKS: u64 = 40;
+
+fn engine(wrap: Wrap) -> &'static Engine {
+    let mut options = options();
+    options.devices.timeout = DEADLINE;
+    options.devices.wrap = Some(wrap);
+    Engine::start(options).expect("start")
+}
+
+fn volume_name() -> VolumeName {
+    "tank/v".parse().expect("a name")
+}
+
+fn make_volume(pool: &Pool) -> Volume {
+    let spec = VolumeSpec::sparse(volume_name(), ByteCount::mib(16));
+    pool.create_volume(&spec).expect("create a volume");
+    open(pool)
+}
+
+fn open(pool: &Pool) -> Volume {
+    pool.open_volume(&volume_name(), OpenOptions::default())
+        .expect("open the volume")
+}
+
+fn write(volume: &Volume, block: u64) {
+    let data = vec![block as u8 + 1; BLOCK as usize];
+    volume
+        .write(block * BLOCK, &data, WaitMode::MayBlock)
+        .expect("write");
+}
+
+fn shows(volume: &Volume, block: u64) -> bool {
+    let loan = volume.read(Extent::new(block * BLOCK, BLOCK), WaitMode::MayBlock);
+    let loan = loan.expect("read");
+    let mut parts = Vec::new();
+    loan.append_parts(&mut parts);
+    parts.concat() == vec![block as u8 + 1; BLOCK as usize]
+}
+
+fn single(engine: &'static Engine, device: &Path) -> Pool {
+    let spec = PoolSpec::new(tank(), GroupKind::Stripe, vec![device.to_owned()]);
+    Pool::create(engine, &spec).expect("create")
+}
+
+fn import(engine: &'static Engine) -> Pool {
+    let found = discover(&[folder()]).expect("search");
+    let candidate = found.first().expect("a pool");
+    let proof = zpool::pool::same_host_and_locked(engine, candidate).expect("its owner has died");
+    Pool::import(engine, candidate, proof, &ImportOptions::default()).expect("import")
+}
+
+fn state_of(pool: &Pool, device: &Path) -> DeviceState {
+    let status = pool.status().expect("status");
+    let name = device.to_str().expect("UTF-8");
+    status.find(name).expect("known device").state
+}
+
+fn is_suspended(pool: &Pool) -> bool {
+    let health = pool.health();
+    health.is_some_and(|health| health.suspended.is_some())
+}
+
+/// Writes and flushes on a thread of its own; receives when the flush has returned.
+fn write_durably<'scope>(
+    scope: &'scope std::thread::Scope<'scope, '_>,
+    volume: &'scope Volume,
+) -> Receiver<bool> {
+    let (sender, receiver) = channel();
+    scope.spawn(move || {
+        write(volume, 0);
+        let _ = sender.send(volume.flush().is_ok());
+    });
+    receiver
+}
+
+fn kill_oneself() -> ! {
+    let own = rustix::process::getpid();
+    let _ = rustix::process::kill_process(own, rustix::process::Signal::KILL);
+    unreachable!("killed")
+}
+
+/// While one leg fails flushes, writes are durable on the other one alone. A leg that lost all that it had not made durable
+/// is known to lack it, however early the process dies.
+fn leg_fails_flushes(test: &'static str, fault: Fault) {
+    match part().as_deref() {
+        None => {
+            let parts = Parts::of(test);
+            let mut writer = parts.start("write");
+            let ended = writer.wait().expect("wait");
+            assert_eq!(ended.signal(), Some(9), "it ends by its own hand");
+            let place = |name: &str| parts.folder().join(name);
+            let labels = std::process::Command::new("/usr/sbin/zdb")
+                .args(["-l", place("b").to_str().expect("UTF-8")])
+                .output()
+                .expect("zdb");
+            let labels = String::from_utf8_lossy(&labels.stdout).into_owned();
+            assert!(labels.contains("faulted: 1"), "{labels}");
+            std::fs::rename(place("a.before"), place("a")).expect("power is lost");
+            parts.pass("return");
+            parts.zdb_is_content("tank");
+        }
+        Some("write") => {
+            let faults = Faults::new();
+            let engine = engine(faults.wrap());
+            let devices = disks(&["a", "b"]);
+            let pool = mirror(engine, &devices);
+            let volume = make_volume(&pool);
+            write(&volume, 0);
+            volume.flush().expect("flush");
+            faults.set(&devices[0], fault);
+            // What is flushed from now on, this copy lacks.
+            std::fs::copy(&devices[0], folder().join("copy")).expect("copy");
+            for block in 1..BLOCKS {
+                write(&volume, block);
+                volume.flush().expect("flush");
+            }
+            std::fs::rename(folder().join("copy"), folder().join("a.before")).expect("rename");
+            let healthy = [DeviceState::Online, DeviceState::Degraded];
+            assert!(!healthy.contains(&state_of(&pool, &devices[0])));
+            assert_eq!(state_of(&pool, &devices[1]), DeviceState::Online);
+            assert!(!is_suspended(&pool));
+            kill_oneself();
+        }
+        Some(_) => {
+            let engine = engine(Faults::new().wrap());
+            let pool = import(engine);
+            let volume = open(&pool);
+            assert!((0..BLOCKS).all(|block| shows(&volume, block)));
+            wait_for_scan(&pool);
+            pool.sync().expect("sync");
+            pool.scrub(ScrubCommand::Start).expect("scrub");
+            wait_until("the scrub is over", || {
+                let status = wait_for_scan(&pool);
+                status
+                    .scan
+                    .is_some_and(|scan| scan.kind == engine::pool::ScanKind::Scrub)
+            });
+            let status = pool.status().expect("status");
+            assert_eq!(status.state, DeviceState::Online, "{status:#?}");
+            let scan = status.scan.clone().expect("a scrub");
+            assert_eq!((scan.errors, scan.repaired_bytes), (0, 0), "{status:#?}");
+            volume.close();
+            export(pool);
+        }
+    }
+}
+
+#[test]
+fn a_leg_whose_flush_hangs_is_on_record_before_a_write_counts() {
+    let fault = Fault {
+        flushes_hang: true,
+        ..Fault::default()
+    };
+    leg_fails_flushes(
+        "a_leg_whose_flush_hangs_is_on_record_before_a_write_counts",
+        fault,
+    );
+}
+
+#[test]
+fn a_leg_whose_flush_fails_is_on_record_before_a_write_counts() {
+    let fault = Fault {
+        flushes_fail: true,
+        ..Fault::default()
+    };
+    leg_fails_flushes(
+        "a_leg_whose_flush_fails_is_on_record_before_a_write_counts",
+        fault,
+    );
+}
+
+/// The record of a leg waits until the import is over: the library counts who holds the pool then.
+#[test]
+fn a_leg_that_fails_its_flushes_during_an_import_ends_no_process() {
+    let test = "a_leg_that_fails_its_flushes_during_an_import_ends_no_process";
+    match part().as_deref() {
+        None => {
+            let parts = Parts::of(test);
+            let ended = parts.start("write").wait().expect("wait");
+            assert_eq!(ended.signal(), Some(9), "it ends by its own hand");
+            parts.pass("import");
+            parts.zdb_is_content("tank");
+        }
+        Some("write") => {
+            let engine = engine(Faults::new().wrap());
+            let pool = mirror(engine, &disks(&["a", "b"]));
+            let volume = make_volume(&pool);
+            write(&volume, 0);
+            volume.flush().expect("flush");
+            kill_oneself();
+        }
+        Some(_) => {
+            let faults = Faults::new();
+            let engine = engine(faults.wrap());
+            let place = |name: &str| folder().join(name);
+            let flushes_fail = Fault {
+                flushes_fail: true,
+                ..Fault::default()
+            };
+            // The record takes longer than what is left of the import.
+            let slow = Fault {
+                delay: Duration::from_millis(30),
+                ..Fault::default()
+            };
+            faults.set(&place("a"), flushes_fail);
+            faults.set(&place("b"), slow);
+            let pool = import(engine);
+            faults.lift(&place("b"));
+            wait_until("it is on record", || {
+                state_of(&pool, &place("a")) == DeviceState::Faulted
+            });
+            assert!(shows(&open(&pool), 0));
+            export(pool);
+        }
+    }
+}
+
+#[test]
+fn a_leg_that_failed_a_flush_comes_back_when_it_is_brought_online() {
+    isolated(
+        "a_leg_that_failed_a_flush_comes_back_when_it_is_brought_online",
+        || {
+            let faults = Faults::new();
+            let engine = engine(faults.wrap());
+            let devices = disks(&["a", "b"]);
+            let pool = mirror(engine, &devices);
+            let flushes_fail = true;
+            faults.set(
+                &devices[0],
+                Fault {
+                    flushes_fail,
+                    ..Fault::default()
+                },
+            );
+            wait_until("the leg is given up", || {
+                write_something(&pool, 1);
+                state_of(&pool, &devices[0]) == DeviceState::Faulted
+            });
+            faults.lift(&devices[0]);
+            let name = devices[0].to_str().expect("UTF-8");
+            let state = pool.online(name, false).expect("online");
+            assert_eq!(state, DeviceState::Online);
+            wait_for_scan(&pool);
+            write_something(&pool, 1);
+            export(pool);
+        },
+    );
+}
+
+/// The only device: waiting is all that is left.
+#[test]
+fn a_flush_of_the_only_device_hangs_as_long_as_the_device() {
+    isolated(
+        "a_flush_of_the_only_device_hangs_as_long_as_the_device",
+        || {
+            let faults = Faults::new();
+            let engine = engine(faults.wrap());
+            let device = &disks(&["a"])[0];
+            let pool = single(engine, device);
+            let volume = make_volume(&pool);
+            volume.flush().expect("flush");
+            let flushes_hang = true;
+            faults.set(
+                device,
+                Fault {
+                    flushes_hang,
+                    ..Fault::default()
+                },
+            );
+            std::thread::scope(|scope| {
+                let answered = write_durably(scope, &volume);
+                wait_until("the deadline has passed", || is_suspended(&pool));
+                assert!(answered.try_recv().is_err(), "it is not durable");
+                faults.lift(device);
+                assert_eq!(answered.recv_timeout(support::EVENT_TIME_MAX), Ok(true));
+            });
+            wait_until("the pool goes on", || !is_suspended(&pool));
+            assert_eq!(state_of(&pool, device), DeviceState::Online);
+            write_something(&pool, 1);
+            volume.close();
+            export(pool);
+        },
+    );
+}
+
+/// After an error nobody knows what the device still has: a later flush proves nothing.
+#[test]
+fn a_flush_that_fails_on_the_only_device_is_never_answered_and_the_next_start_knows() {
+    const TEST: &str =
+        "a_flush_that_fails_on_the_only_device_is_never_answered_and_the_next_start_knows";
+    let Some(part) = part() else {
+        let parts = Parts::of(TEST);
+        let mut first = parts.start("first");
+        let ended = first.wait().expect("wait");
+        assert_eq!(ended.code(), Some(EXIT_OWNERSHIP_LOST));
+        parts.pass("second");
+        return parts.zdb_is_content("tank");
+    };
+    let faults = Faults::new();
+    let engine = engine(faults.wrap());
+    if part == "second" {
+        let pool = import(engine);
+        let volume = open(&pool);
+        assert!(shows(&volume, 1));
+        volume.close();
+        return export(pool);
+    }
+    let device = &disks(&["a"])[0];
+    let pool = single(engine, device);
+    let volume = make_volume(&pool);
+    write(&volume, 1);
+    volume.flush().expect("flush");
+    let flushes_fail = true;
+    faults.set(
+        device,
+        Fault {
+            flushes_fail,
+            ..Fault::default()
+        },
+    );
+    std::thread::scope(|scope| {
+        let answered = write_durably(scope, &volume);
+        wait_until("the pool is suspended", || is_suspended(&pool));
+        faults.lift(device);
+        let said = answered.recv_timeout(support::EVENT_TIME_MAX);
+        panic!("the process ends before anything is answered: {said:?}");
+    });
+}
+
+/// A device between the library and its driver that goes wrong in ways of its own.
+#[derive(Default)]
+struct Gate {
+    /// Flushes find nothing there.
+    flushes_miss: AtomicBool,
+    /// Writes are kept from now on.
+    keeps: AtomicBool,
+    kept: Mutex<Vec<(Arc<dyn Device>, DeviceIo)>>,
+}
+
+impl Gate {
+    fn wrap(self: &Arc<Self>, path: &Path) -> Wrap {
+        let (gate, path) = (Arc::clone(self), path.to_owned());
+        Arc::new(move |inner| {
+            let (gate, path) = (Arc::clone(&gate), path.clone());
+            Arc::new(GateDriver { gate, path, inner })
+        })
+    }
+
+    fn kept(&self) -> MutexGuard<'_, Vec<(Arc<dyn Device>, DeviceIo)>> {
+        self.kept.lock().expect("no holder panics")
+    }
+}
+
+struct GateDriver {
+    gate: Arc<Gate>,
+    path: PathBuf,
+    inner: Arc<dyn Driver>,
+}
+
+impl Driver for GateDriver {
+    fn open(&self, path: &Path, guid: u64, access: Access) -> Result<Arc<dyn Device>, OpenFailure> {
+        let inner = self.inner.open(path, guid, access)?;
+        if path != self.path {
+            return Ok(inner);
+        }
+        let gate = Arc::clone(&self.gate);
+        Ok(Arc::new(GateDevice { gate, inner }))
+    }
+}
+
+struct GateDevice {
+    gate: Arc<Gate>,
+    inner: Arc<dyn Device>,
+}
+
+impl Device for GateDevice {
+    fn shape(&self) -> Result<Shape, OpenFailure> {
+        self.inner.shape()
+    }
+
+    fn submit(&self, io: DeviceIo) {
+        let is = |switch: &AtomicBool| switch.load(Ordering::Acquire);
+        match io.kind() {
+            IoKind::Flush if is(&self.gate.flushes_miss) => {
+                io.complete(Err(Errno::NXIO), Place::Elsewhere);
+            }
+            IoKind::Write if is(&self.gate.keeps) => {
+                self.gate.kept().push((Arc::clone(&self.inner), io));
+            }
+            _ => self.inner.submit(io),
+        }
+    }
+}
+
+#[test]
+fn a_flush_that_found_no_device_is_carried_out_when_it_is_back() {
+    isolated(
+        "a_flush_that_found_no_device_is_carried_out_when_it_is_back",
+        || {
+            let path = folder().join("a");
+            let gate = Arc::new(Gate::default());
+            let engine = engine(gate.wrap(&path));
+            let device = &disks(&["a"])[0];
+            let pool = single(engine, device);
+            let volume = make_volume(&pool);
+            volume.flush().expect("flush");
+            gate.flushes_miss.store(true, Ordering::Release);
+            std::thread::scope(|scope| {
+                let answered = write_durably(scope, &volume);
+                wait_until("the pool is suspended", || is_suspended(&pool));
+                assert!(answered.try_recv().is_err(), "it is not durable");
+                gate.flushes_miss.store(false, Ordering::Release);
+                assert_eq!(answered.recv_timeout(support::EVENT_TIME_MAX), Ok(true));
+            });
+            wait_until("the pool goes on", || !is_suspended(&pool));
+            volume.close();
+            export(pool);
+        },
+    );
+}
+
+/// What it was asked before it was given up would land on top of what it is asked afterwards.
+#[test]
+fn a_device_that_still_owes_an_answer_is_not_opened_again() {
+    const TEST: &str = "a_device_that_still_owes_an_answer_is_not_opened_again";
+    if part().is_none() {
+        let parts = Parts::of(TEST);
+        parts.pass("all");
+        return parts.zdb_is_content("tank");
+    }
+    let path = folder().join("a");
+    let gate = Arc::new(Gate::default());
+    let engine = engine(gate.wrap(&path));
+    let devices = disks(&["a", "b"]);
+    let name = devices[0].to_str().expect("UTF-8");
+    let pool = mirror(engine, &devices);
+    gate.keeps.store(true, Ordering::Release);
+    wait_until("the leg is given up", || {
+        write_something(&pool, 1);
+        !matches!(
+            state_of(&pool, &devices[0]),
+            DeviceState::Online | DeviceState::Degraded
+        )
+    });
+    // From now on it answers, except what it was asked before.
+    gate.keeps.store(false, Ordering::Release);
+    assert!(!gate.kept().is_empty());
+    wait_until("it is looked for again", || {
+        pool.clear(Some(name)).expect("clear");
+        open_failure(&devices[0]) == Some(OpenFailure::Hangs)
+    });
+    assert_ne!(state_of(&pool, &devices[0]), DeviceState::Online);
+    for (device, io) in std::mem::take(&mut *gate.kept()) {
+        device.submit(io);
+    }
+    wait_until("it is back", || {
+        pool.clear(Some(name)).expect("clear");
+        state_of(&pool, &devices[0]) == DeviceState::Online
+    });
+    wait_for_scan(&pool);
+    export(pool);
+}

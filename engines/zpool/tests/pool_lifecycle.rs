@@ -1,0 +1,270 @@
+//! Pools of every shape through their whole life, judged by the stock `zdb`.
+
+mod support;
+
+use engine::capabilities::{Devices, Health, Ownership};
+use engine::pool::{
+    DeviceState, GroupKind, GroupRole, GroupSpec, ImportOptions, LabelState, PoolErrorKind,
+    PoolSpec, Role, SafeToOwn,
+};
+use labels::Device;
+use support::{Parts, disks, engine, export, folder, isolated, part, tank};
+use zpool::device::file::{AccessOptions, Way};
+use zpool::{Engine, Pool, discover};
+
+fn group(kind: GroupKind, role: GroupRole, names: &[&str]) -> GroupSpec {
+    GroupSpec {
+        kind,
+        role,
+        devices: disks(names),
+    }
+}
+
+/// Creates, exports, finds, opens, looks at, exports.
+fn live(groups: Vec<GroupSpec>) {
+    let engine = engine();
+    let devices: usize = groups.iter().map(|group| group.devices.len()).sum();
+    let mut spec = PoolSpec::new(tank(), GroupKind::Stripe, Vec::new());
+    spec.groups = groups;
+    spec.properties = vec![
+        ("comment".into(), "for a test".into()),
+        ("autotrim".into(), "on".into()),
+    ];
+    let pool = Pool::create(engine, &spec).expect("create");
+    export(pool);
+
+    let found = discover(&[folder()]).expect("discover");
+    assert_eq!(found.len(), 1, "{found:?}");
+    let candidate = &found[0];
+    assert_eq!(candidate.name, "tank");
+    assert_eq!(candidate.state, LabelState::Exported);
+    assert_eq!(candidate.host_id, Some(engine.host_id().0.get()));
+    assert!(candidate.devices.iter().all(|device| device.present));
+    let proof = SafeToOwn::exported(candidate).expect("it was exported");
+    let pool = Pool::import(engine, candidate, proof, &ImportOptions::default()).expect("import");
+
+    let status = pool.status().expect("status");
+    assert_eq!(status.state, DeviceState::Online, "{status:#?}");
+    assert_eq!(status.leaves().len(), devices, "{status:#?}");
+    assert_eq!(status.advice, Vec::<String>::new());
+    assert!(status.size_bytes > 64 << 20);
+    assert!(status.features.len() > 30, "{:?}", status.features);
+    let properties = pool.properties().expect("properties");
+    let value = |name: &str| {
+        let found = properties.iter().find(|property| property.name == name);
+        found.map(|property| property.value.clone())
+    };
+    assert_eq!(value("comment").as_deref(), Some("for a test"));
+    assert_eq!(value("autotrim").as_deref(), Some("on"));
+    assert_eq!(value("feature@async_destroy").as_deref(), Some("enabled"));
+    assert_eq!(
+        value("feature@spacemap_histogram").as_deref(),
+        Some("active")
+    );
+    assert!(!std::path::Path::new("/etc/zfs/zpool.cache").exists());
+    export(pool);
+}
+
+macro_rules! shapes {
+    ($($name:ident: $groups:expr;)*) => {$(
+        #[test]
+        fn $name() {
+            const TEST: &str = stringify!($name);
+            if part().is_some() {
+                live($groups);
+            } else {
+                let parts = Parts::of(TEST);
+                parts.pass("all");
+                parts.zdb_is_content("tank");
+            }
+        }
+    )*};
+}
+
+shapes! {
+    stripe_lives_and_zdb_is_content:
+        vec![group(GroupKind::Stripe, GroupRole::Data, &["a", "b"])];
+    mirror_with_log_cache_and_spare_lives_and_zdb_is_content: vec![
+        group(GroupKind::Mirror, GroupRole::Data, &["a", "b"]),
+        group(GroupKind::Mirror, GroupRole::Log, &["c", "d"]),
+        group(GroupKind::Stripe, GroupRole::Cache, &["e"]),
+        group(GroupKind::Stripe, GroupRole::Spare, &["f"]),
+    ];
+    raidz1_lives_and_zdb_is_content:
+        vec![group(GroupKind::Raidz1, GroupRole::Data, &["a", "b", "c"])];
+    raidz2_lives_and_zdb_is_content:
+        vec![group(GroupKind::Raidz2, GroupRole::Data, &["a", "b", "c", "d"])];
+    raidz3_lives_and_zdb_is_content:
+        vec![group(GroupKind::Raidz3, GroupRole::Data, &["a", "b", "c", "d", "e"])];
+}
+
+#[test]
+fn mirror_past_the_page_cache_lives_and_zdb_is_content() {
+    const TEST: &str = "mirror_past_the_page_cache_lives_and_zdb_is_content";
+    if part().is_none() {
+        let parts = Parts::of(TEST);
+        parts.pass("all");
+        return parts.zdb_is_content("tank");
+    }
+    let mut options = support::options();
+    options.devices.access = AccessOptions {
+        files: Way::Direct,
+        disks: Way::Direct,
+    };
+    let engine = Engine::start(options).expect("start");
+    let pool = support::mirror(engine, &disks(&["a", "b"]));
+    support::write_something(&pool, 20);
+    export(pool);
+}
+
+/// Clients wait for each transaction group, and each is some flushes of all disks.
+#[test]
+fn an_import_says_whose_the_pool_is_with_its_first_transaction_group() {
+    const TEST: &str = "an_import_says_whose_the_pool_is_with_its_first_transaction_group";
+    isolated(TEST, || {
+        let engine = engine();
+        let paths = disks(&["a", "b"]);
+        export(support::mirror(engine, &paths));
+        let open = |path| Device::open(path).expect("open").expect("large enough");
+        let newest = |path| open(path).newest_uberblock().expect("an uberblock").txg;
+        let last = paths.iter().map(|path| newest(path)).max().expect("disks");
+
+        let found = discover(&[folder()]).expect("discover");
+        let proof = SafeToOwn::exported(&found[0]).expect("exported");
+        let pool =
+            Pool::import(engine, &found[0], proof, &ImportOptions::default()).expect("import");
+        let synced = pool.health().map(|health| health.synced_txg);
+        assert_eq!(synced, Some(last + 1));
+        for path in &paths {
+            let label = open(path).newest_label().expect("a label");
+            let host = Some(engine.host_id().0.get());
+            assert_eq!((label.txg, label.host_id), (last + 1, host), "{label:?}");
+            assert_eq!(label.state, labels::LabelState::Active);
+        }
+        export(pool);
+    });
+}
+
+#[test]
+fn spares_and_caches_are_known_after_an_import() {
+    isolated("spares_and_caches_are_known_after_an_import", || {
+        let engine = engine();
+        let mut spec = PoolSpec::new(tank(), GroupKind::Mirror, disks(&["a", "b"]));
+        spec.groups
+            .push(group(GroupKind::Stripe, GroupRole::Cache, &["c"]));
+        spec.groups
+            .push(group(GroupKind::Stripe, GroupRole::Spare, &["d"]));
+        export(Pool::create(engine, &spec).expect("create"));
+        let found = discover(&[folder()]).expect("discover");
+        let proof = SafeToOwn::exported(&found[0]).expect("exported");
+        let pool =
+            Pool::import(engine, &found[0], proof, &ImportOptions::default()).expect("import");
+        let status = pool.status().expect("status");
+        let role = |role| {
+            status
+                .leaves()
+                .iter()
+                .filter(|leaf| leaf.role == role)
+                .count()
+        };
+        assert_eq!(
+            (role(Role::Cache), role(Role::Spare)),
+            (1, 1),
+            "{status:#?}"
+        );
+        assert!(
+            pool.health()
+                .is_some_and(|health| health.suspended.is_none())
+        );
+        export(pool);
+    });
+}
+
+#[test]
+fn destroyed_pool_is_found_as_destroyed_and_its_devices_are_free() {
+    isolated(
+        "destroyed_pool_is_found_as_destroyed_and_its_devices_are_free",
+        || {
+            let engine = engine();
+            let devices = disks(&["a", "b"]);
+            let pool = support::mirror(engine, &devices);
+            pool.destroy().map_err(|(_, error)| error).expect("destroy");
+            let found = discover(&[folder()]).expect("discover");
+            assert_eq!(found[0].state, LabelState::Destroyed);
+            assert!(SafeToOwn::exported(&found[0]).is_none());
+            export(support::mirror(engine, &devices));
+        },
+    );
+}
+
+/// Of an owner that lives, of one that let go in good order, and through the import that follows.
+#[test]
+fn a_note_in_the_labels_is_found_before_the_pool_is_opened() {
+    const NOTE: &str = "10.77.1.100:3260 10.77.1.9 40000,40002;";
+    isolated(
+        "a_note_in_the_labels_is_found_before_the_pool_is_opened",
+        || {
+            let engine = engine();
+            let pool = support::mirror(engine, &disks(&["a", "b"]));
+            let candidate = || discover(&[folder()]).expect("discover").remove(0);
+            assert_eq!(candidate().note, None);
+            let note = |pool: &Pool, text: &str| {
+                pool.note_in_labels(text).expect("noted");
+                pool.sync().expect("synced");
+            };
+            note(&pool, NOTE);
+            assert_eq!(candidate().note.as_deref(), Some(NOTE));
+            export(pool);
+            let found = candidate();
+            assert_eq!(found.note.as_deref(), Some(NOTE));
+            let proof = SafeToOwn::exported(&found).expect("exported");
+            let pool = Pool::import(engine, &found, proof, &ImportOptions::default());
+            let pool = pool.expect("import");
+            assert_eq!(candidate().note.as_deref(), Some(NOTE));
+            // One that might keep the label from being written is left out of it.
+            let txg = candidate().txg;
+            note(&pool, &"x".repeat(70_000));
+            assert_eq!(candidate().note, None);
+            assert!(candidate().txg > txg);
+            note(&pool, "");
+            assert_eq!(candidate().note, None);
+            export(pool);
+        },
+    );
+}
+
+#[test]
+fn pool_opened_under_another_name_keeps_it() {
+    isolated("pool_opened_under_another_name_keeps_it", || {
+        let engine = engine();
+        export(support::mirror(engine, &disks(&["a", "b"])));
+        let found = discover(&[folder()]).expect("discover");
+        let proof = SafeToOwn::exported(&found[0]).expect("exported");
+        let options = ImportOptions {
+            rename: Some("other".parse().expect("name")),
+            ..ImportOptions::default()
+        };
+        export(Pool::import(engine, &found[0], proof, &options).expect("import"));
+        assert_eq!(discover(&[folder()]).expect("discover")[0].name, "other");
+    });
+}
+
+#[test]
+fn pool_opened_for_reading_only_refuses_changes() {
+    isolated("pool_opened_for_reading_only_refuses_changes", || {
+        let engine = engine();
+        export(support::mirror(engine, &disks(&["a", "b"])));
+        let found = discover(&[folder()]).expect("discover");
+        let proof = SafeToOwn::exported(&found[0]).expect("exported");
+        let options = ImportOptions {
+            read_only: true,
+            ..ImportOptions::default()
+        };
+        let pool = Pool::import(engine, &found[0], proof, &options).expect("import");
+        let error = pool
+            .set_properties(&[("comment".into(), "x".into())])
+            .expect_err("read-only");
+        assert_eq!(error.kind, PoolErrorKind::ReadOnly);
+        export(pool);
+    });
+}

@@ -1,0 +1,216 @@
+//! What the tests of pools share: the library allows one engine in a process, so each test runs
+//! in a process of its own, started from the test binary itself.
+
+#![allow(dead_code)]
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use engine::capabilities::{Devices, Health, Ownership};
+use engine::pool::{GroupKind, PoolSpec, PoolStatus, ScanState};
+use units::PoolName;
+use zpool::{Engine, EngineOptions, HostId, Pool};
+
+/// Names the part of a test that a process shall run.
+const PART: &str = "ZPOOL_TEST_PART";
+/// Folder that the parts of one test share.
+const FOLDER: &str = "ZPOOL_TEST_FOLDER";
+/// No part takes longer, on the slowest machine.
+const PART_TIME_MAX: Duration = Duration::from_secs(180);
+/// No wait for an event inside a part takes longer.
+pub const EVENT_TIME_MAX: Duration = Duration::from_secs(60);
+
+/// How a part ended.
+pub struct Ended {
+    pub success: bool,
+    pub output: String,
+}
+
+/// The parts of one test and their folder.
+pub struct Parts {
+    test: &'static str,
+    folder: tempfile::TempDir,
+}
+
+/// In a process that was started for a part of `test`: its name.
+pub fn part() -> Option<String> {
+    std::env::var(PART).ok()
+}
+
+/// The folder of the test, in a part.
+pub fn folder() -> PathBuf {
+    PathBuf::from(std::env::var_os(FOLDER).expect("set for every part"))
+}
+
+impl Parts {
+    pub fn of(test: &'static str) -> Self {
+        let folder = tempfile::tempdir().expect("temporary folder");
+        Self { test, folder }
+    }
+
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    fn command(&self, part: &str) -> Command {
+        let mut command = Command::new(std::env::current_exe().expect("own binary"));
+        command
+            .args([self.test, "--exact", "--nocapture", "--test-threads=1"])
+            .env(PART, part)
+            .env(FOLDER, self.folder.path());
+        command
+    }
+
+    /// Starts a part and leaves it running.
+    pub fn start(&self, part: &str) -> Child {
+        self.command(part)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::inherit())
+            .spawn()
+            .expect("start a part")
+    }
+
+    /// Runs a part to its end.
+    pub fn run(&self, part: &str) -> Ended {
+        let log = self.folder.path().join(format!("{part}.log"));
+        let file = std::fs::File::create(&log).expect("log");
+        let mut child = self
+            .command(part)
+            .stdout(file.try_clone().expect("log"))
+            .stderr(file)
+            .spawn()
+            .expect("start a part");
+        let deadline = Instant::now() + PART_TIME_MAX;
+        let status = loop {
+            if let Some(status) = child.try_wait().expect("wait") {
+                break Some(status);
+            }
+            if Instant::now() > deadline {
+                child.kill().expect("kill");
+                child.wait().expect("wait");
+                break None;
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        };
+        let output = std::fs::read_to_string(&log).expect("log");
+        Ended {
+            success: status.is_some_and(|status| status.success()),
+            output,
+        }
+    }
+
+    /// Runs a part that must succeed.
+    pub fn pass(&self, part: &str) {
+        let ended = self.run(part);
+        assert!(
+            ended.success,
+            "part {part} of {}:\n{}",
+            self.test, ended.output
+        );
+    }
+
+    /// Asks the stock `zdb` for a full check of an exported pool, all checksums included.
+    pub fn zdb_is_content(&self, pool: &str) {
+        let output = zdb(self.folder.path(), pool);
+        assert!(
+            output.status.success(),
+            "zdb:\n{}{}",
+            String::from_utf8_lossy(&output.stdout),
+            String::from_utf8_lossy(&output.stderr)
+        );
+    }
+}
+
+/// Runs `body` in a process of its own.
+pub fn isolated(test: &'static str, body: impl FnOnce()) {
+    match part() {
+        Some(_) => body(),
+        None => Parts::of(test).pass("all"),
+    }
+}
+
+pub fn zdb(folder: &Path, pool: &str) -> Output {
+    let path = format!(
+        "{}:/usr/sbin:/sbin",
+        std::env::var("PATH").unwrap_or_default()
+    );
+    Command::new("zdb")
+        .env("PATH", path)
+        .args(["-e", "-p"])
+        .arg(folder)
+        .args(["-bcc", pool])
+        .output()
+        .expect("zdb (package zfsutils-linux) is installed")
+}
+
+/// Sparse files of 128 MiB in the test's folder.
+pub fn disks(names: &[&str]) -> Vec<PathBuf> {
+    sized_disks(names, 128 << 20)
+}
+
+pub fn sized_disks(names: &[&str], bytes: u64) -> Vec<PathBuf> {
+    names
+        .iter()
+        .map(|name| {
+            let path = folder().join(name);
+            let file = std::fs::File::create(&path).expect("create");
+            file.set_len(bytes).expect("size");
+            path
+        })
+        .collect()
+}
+
+pub fn options() -> EngineOptions {
+    let mut options = EngineOptions::new(HostId::derive("this machine", "tank"));
+    options.arc_bytes_max = units::ByteCount::mib(128);
+    options.txg_timeout_s = 1;
+    options
+}
+
+pub fn engine() -> &'static Engine {
+    Engine::start(options()).expect("start the engine")
+}
+
+pub fn tank() -> PoolName {
+    "tank".parse().expect("a name")
+}
+
+pub fn mirror(engine: &'static Engine, devices: &[PathBuf]) -> Pool {
+    let spec = PoolSpec::new(tank(), GroupKind::Mirror, devices.to_vec());
+    Pool::create(engine, &spec).expect("create a mirror")
+}
+
+pub fn export(pool: Pool) {
+    pool.export().map_err(|(_, error)| error).expect("export");
+}
+
+/// Waits until `done`, looking often.
+pub fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
+    let deadline = Instant::now() + EVENT_TIME_MAX;
+    while !done() {
+        assert!(Instant::now() < deadline, "waited in vain: {what}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// Waits until the latest scan has ended.
+pub fn wait_for_scan(pool: &Pool) -> PoolStatus {
+    let mut last = pool.status().expect("status");
+    wait_until("scan", || {
+        last = pool.status().expect("status");
+        last.scan
+            .as_ref()
+            .is_some_and(|scan| scan.state == ScanState::Finished)
+    });
+    last
+}
+
+/// Writes some megabytes into the pool, through its history of properties.
+pub fn write_something(pool: &Pool, rounds: usize) {
+    for round in 0..rounds {
+        let comment = vec![("comment".to_owned(), format!("round {round}"))];
+        pool.set_properties(&comment).expect("set a property");
+    }
+    pool.sync().expect("sync");
+}

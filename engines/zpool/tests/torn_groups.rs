@@ -1,0 +1,146 @@
+//! Disks that said that something was written, and lost it with their power.
+
+mod support;
+
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use engine::capabilities::{Ownership, Properties};
+use engine::dataset::Value;
+use engine::pool::legs::Word;
+use engine::pool::{ImportOptions, PoolErrorKind};
+use support::{Parts, disks, engine, export, folder, mirror, part, tank};
+use zpool::{Pool, discover};
+
+/// Labels at both ends of a device survived; what is between them is as it was before.
+const LABELS_BYTES: u64 = 4 << 20;
+const LEGS: [&str; 2] = ["a", "b"];
+
+fn copy_of(leg: &str) -> std::path::PathBuf {
+    folder().join("copies").join(leg)
+}
+
+/// In the pool only: nothing of it is in labels, which are newer than what is gone back to.
+const NOTE: &str = "tests:note";
+
+fn note(pool: &Pool, text: &str) {
+    let properties = [(NOTE.to_owned(), Value::from(text))];
+    pool.set_dataset_properties((&tank()).into(), &properties)
+        .expect("set a property");
+}
+
+fn write_then_die() {
+    let pool = mirror(engine(), &disks(&LEGS));
+    note(&pool, "old");
+    pool.sync().expect("sync");
+    std::fs::create_dir(folder().join("copies")).expect("a folder");
+    for leg in LEGS {
+        std::fs::copy(folder().join(leg), copy_of(leg)).expect("copied");
+    }
+    note(&pool, "new");
+    // Killed: nothing is written any more.
+    std::process::abort();
+}
+
+/// Everything between the labels is as it was when `folder` was copied.
+fn lose_writes(folder: &Path) {
+    for leg in LEGS {
+        let old = std::fs::read(folder.join("copies").join(leg)).expect("readable");
+        let file = std::fs::File::options().write(true).open(folder.join(leg));
+        let (first, last) = (LABELS_BYTES, old.len() as u64 - LABELS_BYTES);
+        file.expect("a disk")
+            .write_all_at(&old[first as usize..last as usize], first)
+            .expect("written");
+    }
+}
+
+fn import(options: &ImportOptions, has_lost_power: bool) -> Result<Pool, engine::pool::PoolError> {
+    let engine = engine();
+    let mut candidate = discover(&LEGS.map(|leg| folder().join(leg)))
+        .expect("labels")
+        .remove(0);
+    if has_lost_power {
+        // Long before this machine was started.
+        candidate.legs.newest_time_s = 0;
+    }
+    let proof = zpool::pool::same_host_and_locked(engine, &candidate).expect("its process is gone");
+    let options = ImportOptions {
+        word: options.word.clone().map(|word| Word {
+            pool_guid: candidate.guid,
+            newest_txg: candidate.legs.newest_txg,
+            ..word
+        }),
+        ..options.clone()
+    };
+    Pool::import(engine, &candidate, proof, &options)
+}
+
+fn noted(pool: &Pool) -> String {
+    let mut found = pool
+        .own_user_properties((&tank()).into(), NOTE)
+        .expect("properties");
+    found.remove(NOTE).expect("it has one")
+}
+
+#[test]
+fn lost_groups_are_refused_told_and_given_up_only_on_a_word() {
+    const TEST: &str = "lost_groups_are_refused_told_and_given_up_only_on_a_word";
+    let refused = |has_lost_power| {
+        let error = import(&ImportOptions::default(), has_lost_power).expect_err("refused");
+        assert!(
+            matches!(error.kind, PoolErrorKind::NewestUnreadable { readable_time_s, .. } if readable_time_s > 0),
+            "{error:?}"
+        );
+    };
+    match part().as_deref() {
+        None => {
+            let parts = Parts::of(TEST);
+            assert!(!parts.run("write").success, "it was killed");
+            lose_writes(parts.folder());
+            for part in [
+                "refused after a kill",
+                "refused after a power cut",
+                "rewound",
+            ] {
+                parts.pass(part);
+            }
+            parts.zdb_is_content(tank().as_str());
+        }
+        Some("write") => write_then_die(),
+        Some("refused after a kill") => refused(false),
+        Some("refused after a power cut") => refused(true),
+        Some(_) => {
+            let word = Word {
+                pool_guid: 0,
+                newest_txg: 0,
+                missing: Default::default(),
+                may_lose_newest: true,
+            };
+            let options = ImportOptions {
+                word: Some(word),
+                ..ImportOptions::default()
+            };
+            let pool = import(&options, true).expect("an older state");
+            assert_eq!(noted(&pool), "old");
+            export(pool);
+        }
+    }
+}
+
+#[test]
+fn a_pool_that_lost_nothing_opens_after_a_power_cut() {
+    const TEST: &str = "a_pool_that_lost_nothing_opens_after_a_power_cut";
+    match part().as_deref() {
+        None => {
+            let parts = Parts::of(TEST);
+            assert!(!parts.run("write").success, "it was killed");
+            parts.pass("opened");
+        }
+        Some("write") => write_then_die(),
+        Some(_) => {
+            let pool = import(&ImportOptions::default(), true).expect("whole");
+            assert_eq!(noted(&pool), "new");
+            export(pool);
+        }
+    }
+}

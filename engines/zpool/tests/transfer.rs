@@ -1,0 +1,625 @@
+//! Sends and receives between two pools of one process: what arrives is what was sent, what is cut
+//! can be resumed, what does not fit is refused, and nothing that is made up ends the process.
+
+mod support;
+
+use std::io::{Read, Write};
+
+use block_device::{BlockDevice, Extent, WaitMode};
+use engine::capabilities::{Datasets, Ownership, Receiving, Sending, Snapshotting};
+use engine::dataset::VolumeSpec;
+use engine::pool::{GroupKind, PoolSpec};
+use engine::transfer::{Base, ReceiveSpec, SendForm, SendSpec, TransferError, TransferErrorKind};
+use engine::volume::OpenOptions;
+use support::{Parts, disks, engine, export, isolated, tank};
+use units::{ByteCount, SnapshotName, VolumeName};
+use zpool::Pool;
+
+const MIB: u64 = 1 << 20;
+const SIZE: u64 = 16 * MIB;
+
+fn volume(name: &str) -> VolumeName {
+    name.parse().expect("a name")
+}
+
+fn snapshot(name: &str) -> SnapshotName {
+    name.parse().expect("a name")
+}
+
+struct Two {
+    tank: Pool,
+    vault: Pool,
+}
+
+fn two_pools() -> Two {
+    let engine = engine();
+    let paths = disks(&["left", "right"]);
+    let make = |name: &str, path: &std::path::PathBuf| {
+        let name = name.parse().expect("a name");
+        let spec = PoolSpec::new(name, GroupKind::Stripe, vec![path.clone()]);
+        let pool = Pool::create(engine, &spec).expect("create");
+        pool.complete_root().expect("complete");
+        pool
+    };
+    assert_eq!(tank().as_str(), "tank");
+    Two {
+        tank: make("tank", &paths[0]),
+        vault: make("vault", &paths[1]),
+    }
+}
+
+impl Two {
+    fn end(self) {
+        export(self.tank);
+        export(self.vault);
+    }
+
+    /// A volume with some contents: noise, what compresses, and holes.
+    fn source(&self, name: &str, block: u64) -> VolumeName {
+        let spec = VolumeSpec {
+            block_size: ByteCount(block),
+            ..VolumeSpec::sparse(volume(name), ByteCount(SIZE))
+        };
+        self.tank.create_volume(&spec).expect("create");
+        self.change(&spec.name, 1);
+        spec.name
+    }
+
+    /// Writes what depends on `seed`, and frees something.
+    fn change(&self, name: &VolumeName, seed: u64) {
+        let device = self.open(&self.tank, name);
+        let mut random = fastrand::Rng::with_seed(seed);
+        let mut noise = vec![0; 1 << 20];
+        random.fill(&mut noise);
+        for piece in 0..3 {
+            let at = random.u64(0..SIZE / MIB) * MIB;
+            device.write(at, &noise, WaitMode::MayBlock).expect("write");
+            let text = format!("{seed} {piece} ").repeat(20_000);
+            let at = random.u64(0..SIZE / MIB) * MIB;
+            let text = &text.as_bytes()[..64 << 10];
+            device.write(at, text, WaitMode::MayBlock).expect("write");
+        }
+        let freed = Extent::new(random.u64(0..SIZE / MIB) * MIB, MIB / 2);
+        let freeing = device.unmap(freed, WaitMode::MayBlock);
+        freeing.expect("free");
+        device.flush().expect("flush");
+    }
+
+    fn open(&self, pool: &Pool, name: &VolumeName) -> zpool::Volume {
+        pool.open_volume(name, OpenOptions::default())
+            .expect("open")
+    }
+
+    fn take(&self, name: &str) -> SnapshotName {
+        let name = snapshot(name);
+        self.tank
+            .snapshot(std::slice::from_ref(&name))
+            .expect("snapshot");
+        name
+    }
+
+    fn contents(&self, pool: &Pool, name: &SnapshotName) -> Vec<u8> {
+        let device = pool
+            .open_snapshot(name, OpenOptions::default())
+            .expect("open");
+        let loan = device.read(Extent::new(0, SIZE), WaitMode::MayBlock);
+        let loan = loan.expect("read");
+        let mut parts = Vec::new();
+        loan.append_parts(&mut parts);
+        parts.concat()
+    }
+
+    fn stream(&self, spec: &SendSpec) -> Vec<u8> {
+        let mut stream = Vec::new();
+        let sent = self.tank.send(spec, &mut stream).expect("send");
+        assert_eq!(sent, stream.len() as u64);
+        stream
+    }
+
+    fn receive(&self, spec: &ReceiveSpec, stream: &[u8]) -> Result<(), TransferError> {
+        let mut source = stream;
+        let received = self.vault.receive(spec, &|_| Vec::new(), &mut source)?;
+        assert_eq!(received.bytes, stream.len() as u64);
+        Ok(())
+    }
+
+    fn refused(&self, spec: &ReceiveSpec, stream: &[u8]) -> TransferErrorKind {
+        self.receive(spec, stream).expect_err("refused").kind
+    }
+}
+
+fn into(name: &str) -> ReceiveSpec {
+    ReceiveSpec {
+        volume: volume(name),
+        tag: None,
+        force: false,
+        resumable: false,
+    }
+}
+
+fn since(base: &str, snapshot: SnapshotName) -> SendSpec {
+    SendSpec {
+        base: Some(Base::parse(&snapshot.volume(), base).expect("a base")),
+        ..SendSpec::full(snapshot)
+    }
+}
+
+#[test]
+fn what_arrives_is_what_was_sent() {
+    let parts = Parts::of("what_arrives_is_what_was_sent");
+    if support::part().is_none() {
+        parts.pass("all");
+        parts.zdb_is_content("tank");
+        parts.zdb_is_content("vault");
+        return;
+    }
+    let two = two_pools();
+    for (block, form) in [
+        (16 << 10, SendForm::default()),
+        (1 << 20, SendForm::default()),
+        (
+            1 << 20,
+            SendForm {
+                large_blocks: false,
+                ..SendForm::default()
+            },
+        ),
+        (
+            4096,
+            SendForm {
+                compressed: false,
+                ..SendForm::default()
+            },
+        ),
+        (4096, SendForm::RAW),
+    ] {
+        let index = format!(
+            "{block}{}{}",
+            u8::from(form.large_blocks),
+            u8::from(form.raw)
+        );
+        let name = two.source(&format!("tank/v{index}"), block);
+        let first = two.take(&format!("{name}@first"));
+        let target = format!("vault/w{index}");
+        let whole = SendSpec {
+            form,
+            ..SendSpec::full(first.clone())
+        };
+        two.receive(&into(&target), &two.stream(&whole))
+            .expect("received");
+        let arrived = snapshot(&format!("{target}@first"));
+        assert_eq!(
+            two.contents(&two.vault, &arrived),
+            two.contents(&two.tank, &first)
+        );
+
+        // The base is destroyed, and its bookmark serves.
+        two.tank.create_bookmark(&first, "first").expect("bookmark");
+        two.change(&name, 2);
+        let second = two.take(&format!("{name}@second"));
+        two.tank.destroy_snapshots(&[first]).expect("destroy");
+        let changes = SendSpec {
+            form,
+            ..since("#first", second.clone())
+        };
+        let stream = two.stream(&changes);
+        let estimate = two.tank.send_estimate(&changes).expect("estimate");
+        assert!(
+            estimate.abs_diff(stream.len() as u64) < 8 * MIB,
+            "{estimate}"
+        );
+        two.receive(&into(&target), &stream).expect("received");
+        let arrived = snapshot(&format!("{target}@second"));
+        assert_eq!(
+            two.contents(&two.vault, &arrived),
+            two.contents(&two.tank, &second)
+        );
+        let shape = two
+            .vault
+            .dataset((&volume(&target)).into())
+            .expect("there")
+            .volume;
+        assert_eq!(shape.expect("a volume").size, ByteCount(SIZE));
+    }
+    two.end();
+}
+
+#[test]
+fn what_does_not_fit_is_refused_by_name() {
+    isolated("what_does_not_fit_is_refused_by_name", || {
+        let two = two_pools();
+        let name = two.source("tank/v", 16 << 10);
+        let first = two.take("tank/v@first");
+        let whole = two.stream(&SendSpec::full(first.clone()));
+        two.change(&name, 2);
+        let second = two.take("tank/v@second");
+        let changes = two.stream(&since("@first", second.clone()));
+        two.change(&name, 3);
+        let third = two.stream(&since("@second", two.take("tank/v@third")));
+
+        let target = into("vault/w");
+        assert_eq!(two.refused(&target, &changes), TransferErrorKind::NoBase);
+        assert_eq!(
+            two.refused(&into("vault/no/w"), &whole),
+            TransferErrorKind::Dataset(engine::dataset::DatasetErrorKind::ParentMissing)
+        );
+        two.receive(&target, &whole).expect("received");
+        assert_eq!(two.refused(&target, &whole), TransferErrorKind::Exists);
+        assert_eq!(two.refused(&target, &third), TransferErrorKind::NoBase);
+
+        let device = two.open(&two.vault, &target.volume);
+        device
+            .write(0, &[9; 4096], WaitMode::MayBlock)
+            .expect("write");
+        device.flush().expect("flush");
+        drop(device);
+        two.vault.sync().expect("sync");
+        assert_eq!(two.refused(&target, &changes), TransferErrorKind::Diverged);
+        let forced = ReceiveSpec {
+            force: true,
+            ..target.clone()
+        };
+        two.receive(&forced, &changes).expect("received");
+        let arrived = snapshot("vault/w@second");
+        assert_eq!(
+            two.contents(&two.vault, &arrived),
+            two.contents(&two.tank, &second)
+        );
+        two.receive(&target, &third).expect("received");
+        let backwards = two
+            .tank
+            .send(&since("@second", first), &mut std::io::sink());
+        assert_eq!(
+            backwards.expect_err("refused").kind,
+            TransferErrorKind::NotAncestor
+        );
+        two.end();
+    });
+}
+
+/// Ends after so many bytes.
+struct Cut<W>(W, usize);
+
+impl<W: Write> Write for Cut<W> {
+    fn write(&mut self, data: &[u8]) -> std::io::Result<usize> {
+        if self.1 == 0 {
+            return Err(std::io::ErrorKind::BrokenPipe.into());
+        }
+        let taken = data.len().min(self.1);
+        self.1 -= taken;
+        self.0.write(&data[..taken])
+    }
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.0.flush()
+    }
+}
+
+#[test]
+fn a_cut_stream_is_resumed_where_it_was_cut() {
+    isolated("a_cut_stream_is_resumed_where_it_was_cut", || {
+        let two = two_pools();
+        let name = two.source("tank/v", 16 << 10);
+        let first = two.take("tank/v@first");
+        two.change(&name, 2);
+        let second = two.take("tank/v@second");
+        let target = ReceiveSpec {
+            resumable: true,
+            ..into("vault/w")
+        };
+        for (spec, arrived) in [
+            (SendSpec::full(first.clone()), "vault/w@first"),
+            (since("@first", second.clone()), "vault/w@second"),
+        ] {
+            let length = two.stream(&spec).len();
+            let mut from = spec.clone();
+            let mut rounds = 0;
+            loop {
+                let mut part = Vec::new();
+                let sent = two.tank.send(&from, &mut Cut(&mut part, length * 2 / 5));
+                let outcome = two.receive(&target, &part);
+                if sent.is_ok() {
+                    outcome.expect("the rest arrived");
+                    break;
+                }
+                assert_eq!(sent.expect_err("cut").kind, TransferErrorKind::Sink);
+                outcome.expect_err("cut");
+                let left = two.vault.interrupted(&target.volume).expect("look");
+                let left = left.expect("something is left");
+                assert_eq!(left.is_partial, spec.base.is_none());
+                let token =
+                    zpool::transfer::parse_token(&left.token.expect("a token")).expect("valid");
+                assert_eq!(token.to_name, spec.snapshot.as_str());
+                // A listing must not stumble over the part.
+                let all = two
+                    .vault
+                    .datasets(two.vault.name().into(), engine::dataset::Snapshots::Include);
+                assert!(all.is_ok());
+                from = two.tank.resumed_send(&token).expect("still there");
+                rounds += 1;
+                assert!(rounds < 8, "it does not get on");
+            }
+            assert!(rounds > 1, "it was cut {rounds} times");
+            let arrived = snapshot(arrived);
+            assert_eq!(
+                two.contents(&two.vault, &arrived),
+                two.contents(&two.tank, &spec.snapshot)
+            );
+        }
+        assert_eq!(two.vault.interrupted(&target.volume).expect("look"), None);
+        an_interrupted_receive_can_be_forgotten(&two, &first);
+        two.end();
+    });
+}
+
+fn an_interrupted_receive_can_be_forgotten(two: &Two, first: &SnapshotName) {
+    let target = ReceiveSpec {
+        resumable: true,
+        ..into("vault/part")
+    };
+    let whole = two.stream(&SendSpec::full(first.clone()));
+    let half = &whole[..whole.len() / 2];
+    two.refused(&target, half);
+    assert_eq!(two.refused(&target, &whole), TransferErrorKind::Partial);
+    two.vault.abort_receive(&target.volume).expect("forgotten");
+    let again = two
+        .vault
+        .abort_receive(&target.volume)
+        .expect_err("nothing is left");
+    assert!(matches!(
+        again.kind,
+        TransferErrorKind::NothingPartial
+            | TransferErrorKind::Dataset(engine::dataset::DatasetErrorKind::NotFound)
+    ));
+    two.receive(&target, &whole).expect("received");
+}
+
+#[test]
+fn made_up_streams_do_not_end_the_process() {
+    isolated("made_up_streams_do_not_end_the_process", || {
+        let two = two_pools();
+        let name = two.source("tank/v", 4096);
+        let first = two.take("tank/v@first");
+        let form = SendForm {
+            embedded: true,
+            ..SendForm::default()
+        };
+        let whole = two.stream(&SendSpec {
+            form,
+            ..SendSpec::full(first)
+        });
+        two.change(&name, 2);
+        let second = two.take("tank/v@second");
+        let changes = two.stream(&SendSpec {
+            form,
+            ..since("@first", second)
+        });
+        two.receive(&into("vault/w"), &whole).expect("received");
+        let mut random = fastrand::Rng::with_seed(5);
+        let mut refused = 0;
+        for round in 0..120 {
+            let (stream, target) = match round % 2 {
+                0 => (&whole, into("vault/new")),
+                _ => (&changes, into("vault/w")),
+            };
+            let mut bytes = stream.clone();
+            let records = records(stream);
+            for _ in 0..random.usize(1..4) {
+                let record = records[random.usize(..records.len())];
+                // Where the fields of every record are.
+                bytes[record + random.usize(0..112)] = random.u8(..);
+            }
+            let bytes = with_checksums(bytes);
+            match two
+                .vault
+                .receive(&target, &|_| Vec::new(), &mut bytes.as_slice())
+            {
+                Err(_) => refused += 1,
+                Ok(_) if round % 2 == 0 => {
+                    let made = &target.volume;
+                    two.vault
+                        .destroy_dataset(made, engine::dataset::Depth::Recursive)
+                        .expect("destroyed");
+                }
+                // Its contents differ now, which nothing can tell; start again.
+                Ok(_) => {
+                    two.vault
+                        .destroy_dataset(&target.volume, engine::dataset::Depth::Recursive)
+                        .expect("destroyed");
+                    two.receive(&target, &whole).expect("received");
+                }
+            }
+        }
+        assert!(refused > 20, "only {refused} were refused");
+        two.end();
+    });
+}
+
+const RECORD: usize = 312;
+
+/// Bytes that follow the record at `at`.
+fn payload(stream: &[u8], at: usize) -> u64 {
+    let number = |place: usize| {
+        let bytes = stream[at + place..at + place + 8].try_into();
+        u64::from_le_bytes(bytes.expect("eight bytes"))
+    };
+    match stream[at] {
+        3 if stream[at + 50] == 0 => number(32),
+        3 => number(96),
+        8 => (number(48) >> 32).next_multiple_of(8),
+        _ => 0,
+    }
+}
+
+/// Where the records of a stream are; of one that is made up, as far as they can be found.
+fn records(stream: &[u8]) -> Vec<usize> {
+    let mut found = Vec::new();
+    let mut at = 0_u64;
+    while at + RECORD as u64 <= stream.len() as u64 {
+        found.push(at as usize);
+        let end = (at + RECORD as u64).saturating_add(payload(stream, at as usize));
+        at = end.min(stream.len() as u64);
+    }
+    found
+}
+
+/// Puts the checksums right, as somebody would who made the stream up.
+fn with_checksums(mut stream: Vec<u8>) -> Vec<u8> {
+    const CHECKSUM: usize = 32;
+    fn add(sums: &mut [u64; 4], bytes: &[u8]) {
+        for word in bytes.chunks_exact(4) {
+            let word: [u8; 4] = word.try_into().expect("four bytes");
+            sums[0] = sums[0].wrapping_add(u64::from(u32::from_le_bytes(word)));
+            for i in 1..4 {
+                sums[i] = sums[i].wrapping_add(sums[i - 1]);
+            }
+        }
+    }
+    fn write(sums: &[u64; 4], place: &mut [u8]) {
+        for (sum, place) in sums.iter().zip(place.chunks_exact_mut(8)) {
+            place.copy_from_slice(&sum.to_le_bytes());
+        }
+    }
+    let mut sums = [0_u64; 4];
+    let records = records(&stream);
+    for (index, at) in records.iter().copied().enumerate() {
+        let end = records.get(index + 1).copied().unwrap_or(stream.len());
+        // The last record repeats the checksum of what is before it.
+        if stream[at] == 5 {
+            write(&sums, &mut stream[at + 8..at + 8 + CHECKSUM]);
+        }
+        match at {
+            0 => add(&mut sums, &stream[..RECORD]),
+            _ => {
+                let place = at + RECORD - CHECKSUM;
+                add(&mut sums, &stream[at..place]);
+                write(&sums, &mut stream[place..place + CHECKSUM]);
+                let checksum = stream[place..place + CHECKSUM].to_vec();
+                add(&mut sums, &checksum);
+            }
+        }
+        add(&mut sums, &stream[at + RECORD..end]);
+    }
+    stream
+}
+
+/// The tools of stock ZFS read our streams.
+#[test]
+fn stock_zstream_understands_what_is_sent() {
+    isolated("stock_zstream_understands_what_is_sent", || {
+        let two = two_pools();
+        two.source("tank/v", 16 << 10);
+        let first = two.take("tank/v@first");
+        let stream = two.stream(&SendSpec::full(first));
+        let path = support::folder().join("stream");
+        std::fs::write(&path, stream).expect("written");
+        let search = std::env::var("PATH").unwrap_or_default();
+        let output = std::process::Command::new("zstream")
+            .env("PATH", format!("{search}:/usr/sbin:/sbin"))
+            .args(["dump", "-v"])
+            .arg(&path)
+            .output()
+            .expect("zstream (package zfsutils-linux) is installed");
+        let mut text = String::new();
+        output
+            .stdout
+            .as_slice()
+            .read_to_string(&mut text)
+            .expect("text");
+        assert!(output.status.success(), "{text}");
+        assert!(text.contains("toname = tank/v@first"), "{text}");
+        assert!(text.contains("END checksum"), "{text}");
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(!errors.contains("ncorrect checksum"), "{errors}");
+        two.end();
+    });
+}
+
+/// A list as stock `zfs send -p` packs it (XDR): names with texts or lists.
+enum Packed {
+    Text(&'static str),
+    List(Vec<(&'static str, Packed)>),
+}
+
+fn xdr_text(text: &str) -> Vec<u8> {
+    let mut bytes = (text.len() as u32).to_be_bytes().to_vec();
+    bytes.extend(text.as_bytes());
+    bytes.resize(bytes.len().next_multiple_of(4), 0);
+    bytes
+}
+
+fn xdr_list(entries: &[(&'static str, Packed)]) -> Vec<u8> {
+    const UNIQUE_NAMES: u32 = 1;
+    const TEXT: u32 = 9;
+    const LIST: u32 = 19;
+    // What an entry and a list within one take in memory, which the decoder compares.
+    const ENTRY_BYTES: usize = 16;
+    const LIST_BYTES: usize = 24;
+    let mut bytes = 0_u32.to_be_bytes().to_vec();
+    bytes.extend(UNIQUE_NAMES.to_be_bytes());
+    for (name, value) in entries {
+        let (kind, value, bytes_in_memory) = match value {
+            Packed::Text(text) => (TEXT, xdr_text(text), text.len() + 1),
+            Packed::List(inner) => (LIST, xdr_list(inner), LIST_BYTES),
+        };
+        let name_bytes = (ENTRY_BYTES + name.len() + 1).next_multiple_of(8);
+        let decoded = name_bytes + bytes_in_memory.next_multiple_of(8);
+        let mut entry = xdr_text(name);
+        entry.extend(kind.to_be_bytes());
+        entry.extend(1_u32.to_be_bytes());
+        entry.extend(value);
+        bytes.extend((entry.len() as u32 + 8).to_be_bytes());
+        bytes.extend((decoded as u32).to_be_bytes());
+        bytes.extend(entry);
+    }
+    bytes.extend([0; 8]);
+    bytes
+}
+
+/// `zfs send -p` puts a list with the volume's properties before the stream.
+#[test]
+fn a_package_brings_user_properties_along() {
+    isolated("a_package_brings_user_properties_along", || {
+        let two = two_pools();
+        two.source("tank/v", 16 << 10);
+        let first = two.take("tank/v@first");
+        let stream = two.stream(&SendSpec::full(first.clone()));
+        let property = vec![
+            ("value", Packed::Text("kept")),
+            ("source", Packed::Text("tank/v")),
+        ];
+        let properties = vec![("org.example:note", Packed::List(property))];
+        let volume = vec![
+            ("name", Packed::Text("tank/v")),
+            ("props", Packed::List(properties)),
+        ];
+        let volumes = Packed::List(vec![("0x1", Packed::List(volume))]);
+        let mut list = vec![1, 1, 0, 0];
+        list.extend(xdr_list(&[("fss", volumes)]));
+
+        let mut package = vec![0; RECORD];
+        package[4..8].copy_from_slice(&(list.len() as u32).to_le_bytes());
+        package[8..16].copy_from_slice(&0x2_f5ba_cbac_u64.to_le_bytes());
+        package[16] = 2;
+        package[56..68].copy_from_slice(b"tank/v@first");
+        let mut end = vec![0; RECORD];
+        end[0] = 5;
+        package.extend(&list);
+        package.extend(&end);
+        package.extend(&stream);
+        package.extend(&end);
+        let mut source = package.as_slice();
+        let received = two
+            .vault
+            .receive(&into("vault/w"), &|_| Vec::new(), &mut source)
+            .expect("received");
+        assert_eq!(received.snapshots, [snapshot("vault/w@first")]);
+        let note = ("org.example:note".to_owned(), "kept".to_owned());
+        assert_eq!(received.properties, [note]);
+        let arrived = &received.snapshots[0];
+        assert_eq!(
+            two.contents(&two.vault, arrived),
+            two.contents(&two.tank, &first)
+        );
+        two.end();
+    });
+}

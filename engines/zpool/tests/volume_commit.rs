@@ -1,0 +1,75 @@
+//! On a pool of one device in memory, a commit of the intent log is carried out by the thread
+//! that asks for it: handing it over would cost more than doing it.
+
+mod volume_support;
+
+use std::sync::{Arc, Mutex};
+use std::thread::ThreadId;
+
+use block_device::{BlockDevice, WaitMode};
+use engine::capabilities::Datasets;
+use engine::dataset::VolumeSpec;
+use engine::pool::{GroupKind, PoolSpec};
+use engine::volume::OpenOptions;
+use units::ByteCount;
+use volume_support::{disk_files, judge, volume_name, watch_devices};
+use zpool::device::IoKind;
+use zpool::{Engine, EngineOptions, HostId, Pool};
+
+const COMMITS: usize = 100;
+
+/// What was submitted by whom.
+type Seen = Arc<Mutex<Vec<(IoKind, ThreadId)>>>;
+
+#[test]
+fn a_commit_on_one_device_is_carried_out_by_its_caller() {
+    // Only there a flush is certain not to wait for anything.
+    let Ok(folder) = tempfile::tempdir_in("/dev/shm") else {
+        // Test output is shown on demand.
+        #[allow(clippy::print_stdout)]
+        {
+            println!("skipped: no folder in memory (/dev/shm)");
+        }
+        return;
+    };
+    let seen = Seen::default();
+    let mut options = EngineOptions::new(HostId::derive("test", "tank"));
+    let watcher = Arc::clone(&seen);
+    watch_devices(&mut options, move |io| {
+        let entry = (io.kind(), std::thread::current().id());
+        watcher.lock().unwrap().push(entry);
+    });
+    let engine = Engine::start(options).expect("the engine starts");
+    let devices = disk_files(folder.path(), 1, 256 << 20);
+    let name = "tank".parse().expect("a pool name");
+    let spec = PoolSpec::new(name, GroupKind::Stripe, devices);
+    let pool = Pool::create(engine, &spec).expect("the pool is created");
+    let volume_name = volume_name("tank/volume");
+    pool.create_volume(&VolumeSpec::sparse(volume_name.clone(), ByteCount::mib(16)))
+        .expect("the volume is created");
+    let volume = pool
+        .open_volume(&volume_name, OpenOptions::default())
+        .expect("the volume opens");
+
+    let commit = |number: usize| {
+        let offset = (number * 4096) as u64;
+        volume
+            .write(offset, &[number as u8; 4096], WaitMode::MayBlock)
+            .expect("write");
+        volume.flush().expect("flush");
+    };
+    commit(0);
+    seen.lock().unwrap().clear();
+    (1..=COMMITS).for_each(commit);
+
+    let seen = std::mem::take(&mut *seen.lock().unwrap());
+    let own = std::thread::current().id();
+    for kind in [IoKind::Write, IoKind::Flush] {
+        let here = seen.iter().filter(|entry| **entry == (kind, own)).count();
+        // A few may meet a transaction group on its way out, and queue up behind it.
+        assert!(here >= COMMITS / 2, "{kind:?}: {here} of {COMMITS}");
+    }
+    drop(volume);
+    pool.export().map_err(|(_, error)| error).expect("export");
+    judge(folder.path());
+}

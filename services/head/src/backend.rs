@@ -1,0 +1,510 @@
+//! This machine, as the API sees it.
+
+use std::ffi::OsString;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+
+use agents::ApplianceFile;
+use api::Backend;
+use api::backend::{
+    ApplianceInput, ApplianceVerb, DrillInput, HostLosses, InterfaceCounters, Listener, PeerLosses,
+    Progress, Surroundings,
+};
+use api::view::{DiskView, DrillView, Said, Sensor};
+use cluster::machine::{Local, Machine as _};
+use cluster::process::Invocation;
+use control::answer::{Done, PoolSummary};
+use control::key::KeyView;
+use control::operations::pool::create::PoolCreate;
+use control::request::ServerRequest;
+use control::{Answer, Client, Failure, FailureKind, Request};
+use pool_access::common::Common;
+use pool_access::sockets;
+use serde_json::{Value, json};
+use takeover::timeline::Told;
+use units::{HeadName, PoolName};
+
+use super::clients::Clients;
+use super::heartbeats::Heartbeats;
+use super::sensors::Sensors;
+use super::{cluster_view, console, disks, host_losses, interfaces, logs};
+use crate::args::{API_PORT, HeadArgs, MoveArgs};
+use crate::child::{self, Question, Ran, Run};
+
+/// Longest time that a question which opens a pool, or looks for pools, may take.
+const PERFORM_LIMIT: Duration = Duration::from_secs(600);
+/// Longest time that checking, planning or applying an appliance file may take.
+const APPLIANCE_LIMIT: Duration = Duration::from_secs(1800);
+/// Longest time that drills may take.
+const DRILL_LIMIT: Duration = Duration::from_secs(6 * 3600);
+/// Longest time that a server of ours may take to come up.
+const START_LIMIT: Duration = Duration::from_secs(120);
+/// How long a server may be silent that is looked at each second.
+const LOOK_PATIENCE: Duration = Duration::from_secs(2);
+/// Pause between two looks at a starting server.
+const START_LOOK_INTERVAL: Duration = Duration::from_millis(50);
+/// Last words of a server that did not come up, in bytes.
+const LAST_WORDS_BYTES: usize = 2000;
+/// There is systemd.
+const SYSTEMD: &str = "/run/systemd/system";
+
+/// This machine.
+pub struct Machine {
+    args: HeadArgs,
+    common: Common,
+    sensors: Arc<Sensors>,
+    clients: Clients,
+    heartbeats: Heartbeats,
+}
+
+impl Machine {
+    /// A head that was started so.
+    pub fn new(args: HeadArgs, common: Common) -> Self {
+        Self {
+            args,
+            common,
+            sensors: Arc::default(),
+            clients: Clients::default(),
+            heartbeats: Heartbeats::default(),
+        }
+    }
+
+    fn perform(&self, question: &Question, progress: Progress<'_>) -> Result<Answer, Failure> {
+        let mut arguments: Vec<OsString> = vec!["--json".into(), "head".into(), "perform".into()];
+        arguments.extend(self.common.as_options());
+        let run = Run {
+            arguments,
+            input: serde_json::to_vec(question).expect("questions are JSON"),
+            limit: PERFORM_LIMIT,
+            cancel: None,
+        };
+        child::run(run, progress)?.answer()
+    }
+
+    fn run_own(
+        &self,
+        words: &[&str],
+        limit: Duration,
+        cancel: Option<&AtomicBool>,
+        progress: Progress<'_>,
+    ) -> Result<Ran, Failure> {
+        let mut arguments: Vec<OsString> = words.iter().map(Into::into).collect();
+        arguments.extend(self.common.as_options());
+        let run = Run {
+            arguments,
+            input: Vec::new(),
+            limit,
+            cancel,
+        };
+        child::run(run, progress)
+    }
+
+    /// Whether the cluster decides where the pool is served.
+    fn is_clustered(&self, pool: &PoolName) -> bool {
+        pool_access::appliance_file::load(&self.args.file)
+            .is_ok_and(|appliance| appliance.pools.contains_key(pool))
+    }
+
+    fn is_served_here(&self, pool: &PoolName) -> bool {
+        let ping = Request::Server(ServerRequest::Ping);
+        self.ask_server(pool, ping).is_ok()
+    }
+
+    /// Starts a server that lives on when this head ends.
+    fn start_child(&self, pool: &PoolName) -> Result<(), Failure> {
+        let failed = |what: &str, error: &std::io::Error| {
+            Failure::new(
+                FailureKind::Failed,
+                format!("{what} of pool {pool}: {error}"),
+            )
+        };
+        std::fs::create_dir_all(&self.common.settings.state_dir)
+            .map_err(|error| failed("make the folder of the log", &error))?;
+        let path = self.common.settings.state_dir.join(format!("{pool}.log"));
+        let log = std::fs::File::options()
+            .create(true)
+            .append(true)
+            .open(&path);
+        let log = log.map_err(|error| failed("open the log", &error))?;
+        let program = std::env::current_exe().map_err(|error| failed("find the server", &error))?;
+        use std::os::unix::process::CommandExt;
+        let mut child = Command::new(program)
+            .args(self.common.as_options())
+            .args(["pool-server", pool.as_str()])
+            .args(self.args.pool_options.split_whitespace())
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(log)
+            .process_group(0)
+            .spawn()
+            .map_err(|error| failed("start the server", &error))?;
+        let deadline = Instant::now() + START_LIMIT;
+        while !self.is_served_here(pool) {
+            let ended = child.try_wait().ok().flatten();
+            if ended.is_some() || Instant::now() >= deadline {
+                let message = format!("the server of {pool} did not come up: {}", end_of(&path));
+                return Err(Failure::new(FailureKind::Failed, message)
+                    .advise(format!("its log is {}", path.display())));
+            }
+            std::thread::sleep(START_LOOK_INTERVAL);
+        }
+        // Somebody has to take note of its end.
+        let wait = move || child.wait();
+        let _ = std::thread::Builder::new().name("child".into()).spawn(wait);
+        Ok(())
+    }
+
+    fn start_unit(&self, pool: &PoolName) -> Result<(), Failure> {
+        let unit = format!("bulkhead-pool@{pool}.service");
+        let invocation = Invocation::new("systemctl", &["enable", "--now", &unit]);
+        let output = Local::default().run(&invocation.within(START_LIMIT));
+        let output = output.map_err(|error| Failure::from_chain(FailureKind::Failed, &error))?;
+        match output.code {
+            0 => Ok(()),
+            _ => Err(Failure::new(FailureKind::Failed, output.complaint())
+                .advise(format!("`journalctl -u {unit}` says more"))),
+        }
+    }
+}
+
+/// The last words in a log.
+fn end_of(path: &Path) -> String {
+    let bytes = std::fs::read(path).unwrap_or_default();
+    let start = bytes.len().saturating_sub(LAST_WORDS_BYTES);
+    let text = String::from_utf8_lossy(&bytes[start..]).into_owned();
+    let last: Vec<&str> = text.lines().rev().take(3).collect();
+    last.into_iter().rev().collect::<Vec<_>>().join(" ")
+}
+
+/// The file's text: as it was given, or made of its JSON.
+fn text_of(input: &ApplianceInput) -> Result<String, Failure> {
+    match (&input.text, &input.appliance) {
+        (Some(text), _) => Ok(text.clone()),
+        (None, Some(json)) => toml::to_string_pretty(&without_nulls(json)).map_err(|error| {
+            Failure::usage(format!("the appliance cannot be written as TOML: {error}"))
+        }),
+        (None, None) => Err(Failure::usage(
+            "give the appliance as `text` or as `appliance`",
+        )),
+    }
+}
+
+/// TOML has no null: what is null is left out.
+fn without_nulls(value: &Value) -> Value {
+    match value {
+        Value::Object(members) => members
+            .iter()
+            .filter(|(_, value)| !value.is_null())
+            .map(|(name, value)| (name.clone(), without_nulls(value)))
+            .collect(),
+        Value::Array(items) => items.iter().map(without_nulls).collect(),
+        other => other.clone(),
+    }
+}
+
+impl Backend for Machine {
+    fn head(&self) -> String {
+        cluster_view::own_name(&self.args)
+    }
+
+    fn served(&self) -> Vec<PoolName> {
+        sockets::served(&self.common)
+    }
+
+    fn left(&self) -> Vec<PoolName> {
+        sockets::look(&self.common).left.into_iter().collect()
+    }
+
+    fn ask(
+        &self,
+        pool: &PoolName,
+        request: Request,
+        progress: Progress<'_>,
+    ) -> Result<Answer, Failure> {
+        pool_access::refuse_taken_target(&self.common, pool, &request)?;
+        match Client::connect(&sockets::socket(&self.common, pool)) {
+            // What a request's new devices are is remembered where the command line would.
+            Ok(client) if !pool_access::is_remembered(&request) => {
+                client.noted().call(request, progress)
+            }
+            _ => {
+                let pool = pool.clone();
+                self.perform(&Question::Ask { pool, request }, progress)
+            }
+        }
+    }
+
+    fn ask_server(&self, pool: &PoolName, request: Request) -> Result<Answer, Failure> {
+        let socket = sockets::socket(&self.common, pool);
+        let client = Client::connect(&socket)
+            .map_err(|error| Failure::from_chain(FailureKind::Unreachable, &error))?;
+        let client = client.patient_for(LOOK_PATIENCE);
+        let mut client =
+            client.map_err(|error| Failure::from_chain(FailureKind::Unreachable, &error))?;
+        client.call(request, &mut |_| ())
+    }
+
+    fn discover(&self) -> Result<Vec<PoolSummary>, Failure> {
+        match self.perform(&Question::Discover, &mut |_| ())? {
+            Answer::Pools(pools) => Ok(pools),
+            _ => Err(Failure::new(
+                FailureKind::Failed,
+                "the search answered something else",
+            )),
+        }
+    }
+
+    fn create(&self, create: PoolCreate) -> Result<Answer, Failure> {
+        self.perform(&Question::Create(create), &mut |_| ())
+    }
+
+    fn serve(&self, pool: &PoolName) -> Result<Answer, Failure> {
+        if self.is_clustered(pool) {
+            let message = format!("the cluster decides where {pool} is served");
+            return Err(Failure::new(FailureKind::Exists, message)
+                .advise("`crm_mon` shows it; `bulkhead pool move` moves it"));
+        }
+        if self.is_served_here(pool) {
+            return Ok(Done::already(format!("pool {pool} is served here")));
+        }
+        match Path::new(SYSTEMD).exists() {
+            true => self.start_unit(pool)?,
+            false => self.start_child(pool)?,
+        }
+        Ok(Done::changed(format!("pool {pool} is served here")))
+    }
+
+    fn hand_over(
+        &self,
+        pool: &PoolName,
+        to: &HeadName,
+        without_keys: bool,
+    ) -> Result<Answer, Failure> {
+        let first = self.args.listen.first().map(SocketAddr::port);
+        let args = MoveArgs {
+            pool: pool.clone(),
+            head: to.clone(),
+            appliance: ApplianceFile {
+                file: self.args.file.clone(),
+            },
+            without_keys,
+            peer_key: self.args.peer_key.clone(),
+            peer_port: self.args.peer_port.or(first).unwrap_or(API_PORT),
+        };
+        crate::hand_over::run(&args, &self.common)
+    }
+
+    fn missing_keys(&self, keys: &[KeyView], deadline: Instant) -> Option<Vec<api::MissingKey>> {
+        crate::move_keys::missing_here(keys, deadline)
+    }
+
+    fn surroundings(&self) -> Surroundings {
+        cluster_view::look(&self.args.file, &self.head(), &self.heartbeats)
+    }
+
+    fn takeover_steps(&self, pool: &str) -> Vec<Told> {
+        let appliance = pool_access::appliance_file::load(&self.args.file);
+        match (appliance, pool.parse()) {
+            (Ok(appliance), Ok(pool)) => {
+                logs::takeover_steps(&appliance, &pool, &self.common.settings.state_dir)
+            }
+            // Without an appliance there is no cluster that could take anything over.
+            _ => Vec::new(),
+        }
+    }
+
+    fn appliance(&self, with_secrets: bool) -> Result<api::view::ApplianceFile, Failure> {
+        let mut text = pool_access::appliance_file::read(&self.args.file)?;
+        let mut parsed = appliance::parse(&text).ok().map(|parsed| parsed.appliance);
+        if !with_secrets {
+            text = appliance::secret::hide_text(&text);
+            parsed.iter_mut().for_each(appliance::secret::hide);
+        }
+        Ok(api::view::ApplianceFile {
+            path: self.args.file.clone(),
+            text,
+            appliance: parsed,
+        })
+    }
+
+    fn appliance_do(
+        &self,
+        verb: ApplianceVerb,
+        input: &ApplianceInput,
+        progress: Progress<'_>,
+    ) -> Result<Said<Value>, Failure> {
+        let text = text_of(input)?;
+        let failed = |error: std::io::Error| {
+            Failure::new(
+                FailureKind::Failed,
+                format!("keep the file for a moment: {error}"),
+            )
+        };
+        let folder = tempfile::tempdir().map_err(failed)?;
+        let path = folder.path().join("appliance.toml");
+        std::fs::write(&path, &text).map_err(failed)?;
+        let (name, path) = (
+            match verb {
+                ApplianceVerb::Check => "check",
+                ApplianceVerb::Plan => "plan",
+                ApplianceVerb::Apply => "apply",
+            },
+            path.to_string_lossy().into_owned(),
+        );
+        let mut words = vec!["--json", "appliance", name, &path];
+        let reaches = input.reach_heads || verb != ApplianceVerb::Check;
+        if reaches {
+            words.push("--ssh");
+        }
+        if verb == ApplianceVerb::Apply {
+            words.push("--progress");
+        }
+        let ran = self.run_own(&words, APPLIANCE_LIMIT, None, progress)?;
+        let document = ran.document()?;
+        if document.get("failure").is_some() {
+            return Err(ran.failure());
+        }
+        if verb == ApplianceVerb::Apply && ran.code != 0 {
+            let message = "the file was not applied: it has errors, or something is in the way";
+            return Err(
+                Failure::new(FailureKind::Failed, message).advise("check it, and look at the plan")
+            );
+        }
+        Ok(Said {
+            document,
+            toml: text,
+            exit_code: ran.code,
+        })
+    }
+
+    fn appliance_schema(&self) -> Value {
+        serde_json::from_str(&appliance::reference::schema_text()).unwrap_or_default()
+    }
+
+    fn drills(&self) -> Vec<DrillView> {
+        let about = |drill: &drills::Drill| json!({"name": drill, "about": drill.about(), "expectation": drill.expectation()});
+        let all = drills::Drill::ALL.iter().map(about).collect();
+        serde_json::from_value(all).expect("the view has the same members")
+    }
+
+    fn drill(
+        &self,
+        input: &DrillInput,
+        cancel: &AtomicBool,
+        progress: Progress<'_>,
+    ) -> Result<Value, Failure> {
+        let failed = |error: std::io::Error| {
+            Failure::new(
+                FailureKind::Failed,
+                format!("keep the report for a moment: {error}"),
+            )
+        };
+        let known = |name: &String| {
+            drills::Drill::ALL
+                .iter()
+                .any(|one| one.to_string() == *name)
+        };
+        if let Some(name) = input.names.iter().find(|name| !known(name)) {
+            let message = format!("there is no drill {name:?}");
+            return Err(
+                Failure::not_found(message).advise("`bulkhead drill --list` names them all")
+            );
+        }
+        let folder = tempfile::tempdir().map_err(failed)?;
+        let report = folder.path().join("report.json");
+        let mut words = vec!["drill".to_owned()];
+        words.extend(input.names.iter().cloned());
+        words.extend([
+            "--dir".to_owned(),
+            self.args.lab_dir.to_string_lossy().into_owned(),
+        ]);
+        words.extend(["--report".to_owned(), report.to_string_lossy().into_owned()]);
+        let options = [
+            ("--rounds", input.rounds.map(|rounds| rounds.to_string())),
+            ("--seed", input.seed.map(|seed| seed.to_string())),
+            ("--profile", input.profile.clone()),
+        ];
+        for (option, value) in options {
+            if let Some(value) = value {
+                words.push(format!("{option}={value}"));
+            }
+        }
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        let ran = self.run_own(&words, DRILL_LIMIT, Some(cancel), progress)?;
+        let report = std::fs::read_to_string(&report).ok();
+        let report = report.and_then(|text| serde_json::from_str(&text).ok());
+        report.ok_or_else(|| match ran.stdout.trim() {
+            "" => ran.failure(),
+            said => Failure::new(FailureKind::Failed, said),
+        })
+    }
+
+    fn disks(&self) -> Result<Vec<DiskView>, Failure> {
+        Ok(disks::all(&self.discover().unwrap_or_default()))
+    }
+
+    fn sensors(&self) -> Vec<Sensor> {
+        self.sensors.get(&self.args.file)
+    }
+
+    fn interfaces(&self) -> Vec<InterfaceCounters> {
+        let appliance = pool_access::appliance_file::load(&self.args.file).ok();
+        interfaces::counters(appliance.as_ref(), &self.head())
+    }
+
+    fn client_losses(&self, listeners: &[Listener]) -> Vec<PeerLosses> {
+        self.clients.losses(listeners, &Local::default())
+    }
+
+    fn host_losses(&self) -> Vec<HostLosses> {
+        host_losses::counted()
+    }
+
+    fn console(&self, path: &str) -> Option<(&'static [u8], &'static str)> {
+        console::file(path)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn drills_and_their_reports_are_what_the_api_describes() {
+        let mut round = drills::Round::new("move", 1, "left".parse().expect("a name"));
+        round.pauses_s.insert("iscsi".to_owned(), 9e9);
+        for drill in drills::Drill::ALL {
+            let view =
+                json!({"name": drill, "about": drill.about(), "expectation": drill.expectation()});
+            serde_json::from_value::<DrillView>(view).expect("a view");
+            let promise = drills::Promise::Published;
+            let round = drills::JudgedRound::new(round.clone(), &drill.expectation(), promise);
+            let reports = [
+                drills::DrillReport::new(*drill, promise, vec![round]),
+                drills::DrillReport::skipped(*drill, promise, "no lab"),
+            ];
+            let report = json!({"drills": reports});
+            serde_json::from_value::<api::view::DrillsReport>(report).expect("a report");
+        }
+    }
+
+    #[test]
+    fn json_becomes_toml_without_its_nulls() {
+        let input = ApplianceInput {
+            appliance: Some(
+                json!({"format": 1, "name": "attic", "pools": {"tank": {"home": null, "disks": ["/a"]}}}),
+            ),
+            ..ApplianceInput::default()
+        };
+        let text = text_of(&input).expect("TOML");
+        assert!(
+            text.contains("name = \"attic\"") && !text.contains("home"),
+            "{text}"
+        );
+        text_of(&ApplianceInput::default()).expect_err("nothing was given");
+    }
+}

@@ -1,0 +1,57 @@
+//! What a head has done by a process of its own, because it needs an open pool or reads disks: the
+//! question stands on the standard input as JSON, the answer or the failure goes to the standard output.
+
+use std::io::Read;
+
+use control::operations::PoolSelector;
+use control::operations::pool::create::PoolCreate;
+use control::{Answer, Failure, Request};
+use pool_access::common::Common;
+use serde::{Deserialize, Serialize};
+use units::PoolName;
+
+/// Longest question, in bytes.
+const QUESTION_BYTES_MAX: u64 = 16 << 20;
+
+/// What is to be done.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Question {
+    /// Ask a pool, or open it.
+    Ask {
+        /// Which.
+        pool: PoolName,
+        /// What.
+        request: Request,
+    },
+    /// Make a pool.
+    Create(PoolCreate),
+    /// Look for pools.
+    Discover,
+}
+
+/// Does it.
+pub fn perform(
+    common: &Common,
+    print: &mut dyn FnMut(&str) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    let mut text = String::new();
+    std::io::stdin()
+        .take(QUESTION_BYTES_MAX)
+        .read_to_string(&mut text)
+        .map_err(|error| Failure::usage(format!("read the question: {error}")))?;
+    let question: Question = serde_json::from_str(&text)
+        .map_err(|error| Failure::usage(format!("the question is not understood: {error}")))?;
+    pool_access::audit::leave_to_the_head();
+    let mut progress = |line: &str| {
+        telling::log().say(&format!("{line}\n"));
+    };
+    let answer: Answer = match question {
+        Question::Ask { pool, request } => {
+            pool_access::ask(common, &PoolSelector::Pool(pool), request, &mut progress)?
+        }
+        Question::Create(create) => pool_access::create(common, create)?,
+        Question::Discover => pool_access::discover(common)?,
+    };
+    print(&serde_json::to_string(&answer).expect("answers are JSON"))
+}

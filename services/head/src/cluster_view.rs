@@ -1,0 +1,321 @@
+//! What the appliance file and the cluster say of heads, pools and links.
+
+use std::path::Path;
+use std::time::Duration;
+
+use api::backend::{PoolPlace, Surroundings};
+use api::view::{HeadView, LinkView};
+use appliance::Appliance;
+use appliance::render::pool_id;
+use appliance::xml::Element;
+use cluster::machine::{Local, Machine};
+use cluster::process::Invocation;
+use units::{HeadName, NetworkName};
+
+use super::heartbeats::Heartbeats;
+use crate::args::HeadArgs;
+
+/// Longest wait for a tool of the cluster or of this machine.
+const TOOL_WAIT: Duration = Duration::from_secs(5);
+
+/// The name of this head.
+pub fn own_name(args: &HeadArgs) -> String {
+    args.name.clone().unwrap_or_else(engine::host_name)
+}
+
+/// What is now.
+pub fn look(file: &Path, own: &str, heartbeats: &Heartbeats) -> Surroundings {
+    if !file.exists() {
+        return alone(own);
+    }
+    let appliance = match pool_access::appliance_file::load(file) {
+        Ok(appliance) => appliance,
+        Err(failure) => {
+            return Surroundings {
+                problems: vec![failure.message],
+                ..alone(own)
+            };
+        }
+    };
+    let here = Local::default();
+    let monitor = print_of(&here, "crm_mon", &["--output-as", "xml"]);
+    let monitor = monitor.and_then(|text| Element::parse(&text).ok());
+    let links = print_of(&here, "corosync-cfgtool", &["-n"]);
+    let around = of(&appliance, own, monitor.as_ref(), links.as_deref());
+    // A Corosync that did not answer just now is not waited for again.
+    let counters = links.and_then(|_| print_of(&here, "corosync-cmapctl", &["-m", "stats"]));
+    let losses = |text: String| heartbeats.losses(&appliance, own, &text);
+    Surroundings {
+        heartbeats: counters.map_or_else(Vec::new, losses),
+        ..around
+    }
+}
+
+fn alone(own: &str) -> Surroundings {
+    Surroundings {
+        heads: vec![HeadView {
+            name: own.to_owned(),
+            here: true,
+            state: "online".to_owned(),
+            note: None,
+        }],
+        ..Surroundings::default()
+    }
+}
+
+/// What a program prints; none if it fails.
+pub fn print_of(machine: &dyn Machine, program: &str, arguments: &[&str]) -> Option<String> {
+    let invocation = Invocation::new(program, arguments).within(TOOL_WAIT);
+    match machine.run(&invocation) {
+        Ok(output) if output.code == 0 => Some(output.text()),
+        Ok(output) => {
+            tracing::debug!(program, complaint = output.complaint(), "a tool failed");
+            None
+        }
+        Err(error) => {
+            tracing::debug!(program, %error, "a tool does not run");
+            None
+        }
+    }
+}
+
+fn of(
+    appliance: &Appliance,
+    own: &str,
+    monitor: Option<&Element>,
+    links: Option<&str>,
+) -> Surroundings {
+    let heads = appliance.heads.keys().map(|name| HeadView {
+        name: name.to_string(),
+        here: name.as_str() == own,
+        state: head_state(monitor, name.as_str()).to_owned(),
+        note: None,
+    });
+    let pools = appliance.pools.iter().map(|(name, pool)| {
+        let resource = monitor.and_then(|monitor| resource(monitor, &pool_id(name)));
+        let place = PoolPlace {
+            served_by: resource.and_then(server).map(str::to_owned),
+            has_failed: resource.is_some_and(|one| is(one, "failed")),
+            home: pool.home.as_ref().map(ToString::to_string),
+            heads: appliance
+                .heads_of(pool)
+                .iter()
+                .map(ToString::to_string)
+                .collect(),
+            addresses: pool
+                .addresses
+                .iter()
+                .map(|one| one.address.to_string())
+                .collect(),
+        };
+        (name.to_string(), place)
+    });
+    let mut problems = Vec::new();
+    if monitor.is_none() && appliance.heads.len() > 1 {
+        problems.push("the cluster does not answer on this head".to_owned());
+    }
+    Surroundings {
+        appliance: Some(appliance.name.clone()),
+        heads: heads.collect(),
+        pools: pools.collect(),
+        links: with_unseen(
+            appliance,
+            own,
+            links.map_or_else(Vec::new, |text| link_views(appliance, own, text)),
+        ),
+        heartbeats: Vec::new(),
+        problems,
+    }
+}
+
+fn head_state(monitor: Option<&Element>, head: &str) -> &'static str {
+    let nodes = monitor.and_then(|monitor| monitor.child("nodes"));
+    let mut nodes = nodes.into_iter().flat_map(|nodes| &nodes.children);
+    let Some(node) = nodes.find(|node| node.attribute("name") == Some(head)) else {
+        return "unknown";
+    };
+    match () {
+        () if is(node, "unclean") => "unclean",
+        () if !is(node, "online") => "offline",
+        () if is(node, "standby") => "standby",
+        () => "online",
+    }
+}
+
+fn resource<'a>(monitor: &'a Element, id: &str) -> Option<&'a Element> {
+    let resources = &monitor.child("resources")?.children;
+    resources.iter().find(|one| one.id() == Some(id))
+}
+
+/// The only head on which a resource is started.
+fn server(resource: &Element) -> Option<&str> {
+    let is_started = resource.attribute("role") == Some("Started") && !is(resource, "failed");
+    match resource.children.as_slice() {
+        [node] if is_started => node.attribute("name"),
+        _ => None,
+    }
+}
+
+fn is(element: &Element, attribute: &str) -> bool {
+    element.attribute(attribute) == Some("true")
+}
+
+/// The head that Corosync calls by this number.
+pub fn head_by_number(appliance: &Appliance, number: u32) -> Option<&HeadName> {
+    let mut heads = appliance.heads.iter();
+    let (name, _) = heads.find(|(_, head)| head.number == number)?;
+    Some(name)
+}
+
+/// The network of a heartbeat link that Corosync calls by this number.
+pub fn network_by_heartbeat(appliance: &Appliance, number: u32) -> Option<&NetworkName> {
+    let mut networks = appliance.networks.iter();
+    let (name, _) =
+        networks.find(|(_, network)| network.heartbeat.map(u32::from) == Some(number))?;
+    Some(name)
+}
+
+/// Understands `corosync-cfgtool -n`: for each other node a line `nodeid: N ...`, then a line
+/// `LINK: N ... connected ...` for each link.
+fn link_views(appliance: &Appliance, own: &str, text: &str) -> Vec<LinkView> {
+    let number = |text: &str| -> Option<u32> {
+        let digits = text
+            .trim_start()
+            .split(|c: char| !c.is_ascii_digit())
+            .next();
+        digits?.parse().ok()
+    };
+    let mut views = Vec::new();
+    let mut to = None;
+    for line in text.lines() {
+        let line = line.trim();
+        if let Some(rest) = line.strip_prefix("nodeid:") {
+            let node = number(rest);
+            to = node.and_then(|node| head_by_number(appliance, node));
+        } else if let (Some(rest), Some(to)) = (line.strip_prefix("LINK:"), to) {
+            let heartbeat = number(rest);
+            let network = heartbeat.and_then(|number| network_by_heartbeat(appliance, number));
+            let Some(network) = network else {
+                continue;
+            };
+            let is_up = rest.split_whitespace().any(|word| word == "connected");
+            views.push(LinkView {
+                network: network.to_string(),
+                from: own.to_owned(),
+                to: to.to_string(),
+                state: if is_up { "up" } else { "down" }.to_owned(),
+            });
+        }
+    }
+    views
+}
+
+/// Adds the links of which Corosync says nothing, such as those to a head that is off: they are there, and
+/// nobody knows how they are.
+fn with_unseen(appliance: &Appliance, own: &str, mut views: Vec<LinkView>) -> Vec<LinkView> {
+    let others = appliance
+        .heads
+        .iter()
+        .filter(|(name, _)| name.as_str() != own);
+    for (to, head) in others {
+        let networks = head.links.keys().filter(|network| {
+            let network = appliance.networks.get(*network);
+            network.is_some_and(|network| network.heartbeat.is_some())
+        });
+        for network in networks {
+            let is_this =
+                |view: &LinkView| view.to == to.as_str() && view.network == network.as_str();
+            if !views.iter().any(is_this) {
+                views.push(LinkView {
+                    network: network.to_string(),
+                    from: own.to_owned(),
+                    to: to.to_string(),
+                    state: "unknown".to_owned(),
+                });
+            }
+        }
+    }
+    views
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn appliance() -> Appliance {
+        let text = include_str!("../../../examples/pair.toml");
+        appliance::parse(text).expect("well formed").appliance
+    }
+
+    #[test]
+    fn a_link_is_up_when_corosync_says_connected() {
+        let text = "Local node ID 1, transport knet\nnodeid: 2 reachable\n\
+                    \x20  LINK: 0 udp (10.77.1.11->10.77.1.12) enabled connected mtu: 1397\n\
+                    \x20  LINK: 1 udp (10.77.2.11->10.77.2.12) enabled disconnected mtu: 1397\n";
+        let views = link_views(&appliance(), "left", text);
+        let states: Vec<_> = views
+            .iter()
+            .map(|view| (view.network.as_str(), view.to.as_str(), view.state.as_str()))
+            .collect();
+        assert_eq!(
+            states,
+            [("storage-a", "right", "up"), ("storage-b", "right", "down")]
+        );
+    }
+
+    #[test]
+    fn links_to_a_head_that_is_off_are_there_and_not_known() {
+        let text =
+            "nodeid: 2 reachable\n  LINK: 0 udp (10.77.1.11->10.77.1.12) enabled connected\n";
+        let appliance = appliance();
+        let states = |views: Vec<LinkView>| -> Vec<String> {
+            let views = views.iter();
+            views
+                .map(|view| format!("{} {}", view.network, view.state))
+                .collect()
+        };
+        let seen = with_unseen(&appliance, "left", link_views(&appliance, "left", text));
+        assert_eq!(states(seen)[..2], ["storage-a up", "management unknown"]);
+        let unseen = with_unseen(&appliance, "left", Vec::new());
+        assert!(
+            unseen
+                .iter()
+                .all(|view| view.state == "unknown" && view.to == "right")
+        );
+        assert_eq!(unseen.len(), appliance.networks.len());
+    }
+
+    #[test]
+    fn the_cluster_tells_who_serves_what() {
+        let monitor = r#"<pacemaker-result><nodes>
+            <node name="left" online="true" standby="false" unclean="false"/>
+            <node name="right" online="false" standby="false" unclean="true"/></nodes>
+            <resources><resource id="pool-tank" role="Started" failed="false">
+            <node name="left" id="1"/></resource></resources></pacemaker-result>"#;
+        let monitor = Element::parse(monitor).expect("XML");
+        let around = of(&appliance(), "left", Some(&monitor), None);
+        let states: Vec<_> = around
+            .heads
+            .iter()
+            .map(|head| head.state.as_str())
+            .collect();
+        assert_eq!(states, ["online", "unclean"]);
+        let tank = &around.pools["tank"];
+        assert_eq!(tank.served_by.as_deref(), Some("left"));
+        assert_eq!(
+            (tank.home.as_deref(), tank.has_failed),
+            (Some("left"), false)
+        );
+        assert_eq!(tank.addresses, ["10.77.1.100", "10.77.2.100"]);
+    }
+
+    #[test]
+    fn a_machine_without_a_file_is_alone_and_well() {
+        let around = look(
+            Path::new("/nonexistent/appliance.toml"),
+            "here",
+            &Heartbeats::default(),
+        );
+        assert_eq!((around.appliance, around.heads.len()), (None, 1));
+    }
+}

@@ -1,0 +1,59 @@
+//! `bulkhead pool move`: has the cluster hand a pool over, and tells what came of it.
+
+use cluster::machine::Local;
+use cluster::{HandOverError, HandedOver};
+use control::answer::Done;
+use control::{Answer, Failure, FailureKind};
+use pool_access::appliance_file;
+use pool_access::common::Common;
+
+use crate::args::MoveArgs;
+use crate::move_keys;
+
+/// Moves the pool and waits until it is served there.
+pub fn run(args: &MoveArgs, common: &Common) -> Result<Answer, Failure> {
+    let appliance = appliance_file::load(&args.appliance.file)?;
+    let (pool, head) = (&args.pool, &args.head);
+    let here = Local::default();
+    let from = cluster::server_before(&here, &appliance, pool, head);
+    let remark = match from.map_err(|error| failure(&error))? {
+        Some(from) if !args.without_keys => {
+            let way = move_keys::Way {
+                key: args.peer_key.clone(),
+                port: args.peer_port,
+            };
+            move_keys::check(common, &appliance, &way, pool, (&from, head))?
+        }
+        _ => None,
+    };
+    match cluster::hand_over(&here, &appliance, pool, head) {
+        Ok(HandedOver::Already) => Ok(Done::already(format!("{head} serves {pool}"))),
+        Ok(HandedOver::Moved { from }) => {
+            let remark = remark.map_or_else(String::new, |remark| format!("; {remark}"));
+            Ok(Done::changed(format!(
+                "{pool} moved from {from} to {head}{remark}"
+            )))
+        }
+        Err(error) => Err(failure(&error)),
+    }
+}
+
+fn failure(error: &HandOverError) -> Failure {
+    use HandOverError as E;
+    let kind = match error {
+        E::UnknownPool(_) | E::UnknownHead { .. } => FailureKind::NotFound,
+        E::NotAllowed { .. } => FailureKind::Usage,
+        E::NotReady { .. } | E::NotServed(_) => FailureKind::Unavailable,
+        E::Failed { .. } | E::Xml(_) => FailureKind::Failed,
+        E::Tool(_) => FailureKind::Unreachable,
+    };
+    let failure = Failure::from_chain(kind, error);
+    match error {
+        E::Failed { head, .. } => failure.advise(format!(
+            "the pool is where the cluster has put it (`crm_mon`); its log is POOL.log in the \
+             state directory of {head}"
+        )),
+        E::Tool(_) => failure.advise("run it as root on a head whose Pacemaker runs"),
+        _ => failure,
+    }
+}

@@ -1,0 +1,162 @@
+//! `bulkhead head`: serves the HTTP API and the console of this machine. It holds no pool itself: servers
+//! are asked over their sockets, and what needs a pool without a server is done by a process of its own
+//! ([`perform`]), so that nothing that happens to a pool happens to the head.
+
+#![forbid(unsafe_code)]
+
+pub mod args;
+mod backend;
+pub mod child;
+mod clients;
+mod cluster_view;
+mod console;
+mod disks;
+pub mod hand_over;
+mod heartbeats;
+mod host_losses;
+mod interfaces;
+mod logs;
+pub mod move_keys;
+mod sensors;
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::time::Duration;
+
+use control::{Answer, Failure, FailureKind};
+use pool_access::common::Common;
+
+use self::args::{CertificateArgs, HeadArgs, HeadCommand, HeadVerb};
+
+/// Threads for what may block; further work waits.
+const BLOCKING_THREADS_MAX: usize = 96;
+/// For how long a service manager that does not listen is told again that the head is ready.
+const READY_LIMIT: Duration = Duration::from_secs(300);
+/// Pause between two looks at where the other heads are.
+const PEERS_INTERVAL: Duration = Duration::from_secs(10);
+
+/// Prints, as far as that works.
+type Print<'a> = &'a mut dyn FnMut(&str) -> Result<(), Failure>;
+
+/// Performs the command. The answer, if there is one, is the caller's to print.
+pub fn run(
+    command: &HeadCommand,
+    common: &Common,
+    print: Print<'_>,
+) -> Result<Option<Answer>, Failure> {
+    let folder = &command.place.head_dir;
+    match &command.verb {
+        None => serve(command, common),
+        Some(HeadVerb::Openapi) => print(&format!("{:#}\n", api::openapi())),
+        Some(HeadVerb::Perform) => child::perform(common, print),
+        Some(HeadVerb::Certificate(args)) => {
+            let message = certificate(args, folder)?;
+            return Ok(Some(control::answer::Done::changed(message)));
+        }
+    }
+    .map(|()| None)
+}
+
+fn certificate(args: &CertificateArgs, folder: &std::path::Path) -> Result<String, Failure> {
+    let place = folder.join(api::certificate::CERTIFICATE);
+    if let (Some(certificate), Some(key)) = (&args.certificate, &args.key) {
+        api::certificate::take(folder, certificate, key)?;
+        return Ok(format!("took the certificate into {}", place.display()));
+    }
+    let names = match args.name.is_empty() {
+        true => api::certificate::usual_names(engine::host_name()),
+        false => args.name.clone(),
+    };
+    api::certificate::make(folder, &names)?;
+    let names = names.join(", ");
+    Ok(format!(
+        "made a certificate for {names}: {}",
+        place.display()
+    ))
+}
+
+fn serve(command: &HeadCommand, common: &Common) -> Result<(), Failure> {
+    log_to_stderr();
+    pool_access::confine::head();
+    let failed = |what: &str, error: &dyn std::fmt::Display| {
+        Failure::new(FailureKind::Failed, format!("{what}: {error}"))
+    };
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .max_blocking_threads(BLOCKING_THREADS_MAX)
+        .enable_all()
+        .build()
+        .map_err(|error| failed("start the runtime", &error))?;
+    let args = command.serve.clone();
+    if !api::Accounts::new(&command.place.head_dir).has_users() {
+        tracing::warn!("there is no user yet: `bulkhead user add NAME --role admin` adds one");
+    }
+    let backend = Arc::new(backend::Machine::new(args.clone(), common.clone()));
+    let served = runtime.block_on(async {
+        let peers = api::Peers::new(std::fs::read(&args.peer_key).ok());
+        tokio::spawn(follow_peers(peers.clone(), args.clone()));
+        let settings = api::Settings {
+            listen: args.listen.clone(),
+            folder: command.place.head_dir.clone(),
+            commands: pool_access::audit::path(common),
+            peers,
+            listening: Box::new(announce),
+        };
+        api::serve(backend, settings).await
+    });
+    served.map_err(|error| {
+        Failure::from_chain(FailureKind::Failed, &error).advise("choose another --listen")
+    })
+}
+
+/// Says where the API is, to who started us and to the service manager.
+fn announce(address: &str) {
+    let line = format!("listening {address}\n");
+    telling::Line::default().say(std::io::stdout().as_fd(), line.as_bytes());
+    tracing::info!(address, "listening");
+    telling::Supervisor::from_environment().ready_for_good(address, READY_LIMIT);
+}
+
+/// Keeps the addresses of the other heads as the appliance file says, and the key that it was set up with.
+async fn follow_peers(peers: api::Peers, args: HeadArgs) {
+    loop {
+        let (args, own) = (args.clone(), cluster_view::own_name(&args));
+        let looked = tokio::task::spawn_blocking(move || {
+            let key = std::fs::read(&args.peer_key).ok();
+            (peer_addresses(&args, &own), key)
+        });
+        if let Ok((heads, key)) = looked.await {
+            peers.set_key(key);
+            // While the file cannot be read, the heads are where they were.
+            if let Some(heads) = heads {
+                peers.set_heads(heads);
+            }
+        }
+        tokio::time::sleep(PEERS_INTERVAL).await;
+    }
+}
+
+fn peer_addresses(args: &HeadArgs, own: &str) -> Option<BTreeMap<String, Vec<SocketAddr>>> {
+    let appliance = pool_access::appliance_file::load(&args.file).ok()?;
+    let port = args
+        .peer_port
+        .or_else(|| Some(args.listen.first()?.port()))?;
+    let others = appliance.heads.keys().filter(|head| head.as_str() != own);
+    let others = others.map(|head| {
+        let addresses = appliance.addresses_of(head).into_iter();
+        let addresses = addresses.map(|address| SocketAddr::new(address, port));
+        (head.to_string(), addresses.collect())
+    });
+    Some(others.collect())
+}
+
+fn log_to_stderr() {
+    telling::never_wait_for_the_log();
+    let _ = tracing_subscriber::fmt()
+        .with_writer(telling::log)
+        .with_ansi(false)
+        .with_target(false)
+        .try_init();
+}

@@ -1,0 +1,96 @@
+//! The datasets of a pool as the operations see them: facts about volumes, and the export
+//! documents in their properties.
+
+use std::sync::Arc;
+
+use control::Failure;
+use engine::dataset::{DatasetErrorKind, DatasetInfo, DatasetRef, Snapshots};
+use units::{PoolName, VolumeName};
+
+use super::Context;
+use super::documents::{All, Documents, Edits};
+use super::failures;
+use crate::seals::Ring;
+
+/// A checked name of a volume or of the pool itself.
+pub enum Dataset {
+    /// The root dataset.
+    Root(PoolName),
+    /// A volume, or a dataset that holds some.
+    Volume(VolumeName),
+}
+
+impl Dataset {
+    /// Reads the name.
+    pub fn parse(text: &str) -> Result<Self, Failure> {
+        let usage = |error: units::NameError| Failure::usage(error.to_string());
+        match text.contains('/') {
+            true => text.parse().map(Self::Volume).map_err(usage),
+            false => text.parse().map(Self::Root).map_err(usage),
+        }
+    }
+}
+
+impl<'a> From<&'a Dataset> for DatasetRef<'a> {
+    fn from(dataset: &'a Dataset) -> Self {
+        match dataset {
+            Dataset::Root(name) => name.into(),
+            Dataset::Volume(name) => name.into(),
+        }
+    }
+}
+
+impl Context<'_> {
+    /// Every volume of the pool.
+    pub fn volume_infos(&self) -> Result<Vec<DatasetInfo>, Failure> {
+        let all = self.pool.datasets(self.pool.name().into(), Snapshots::Skip);
+        let mut all = all.map_err(failures::dataset)?;
+        all.retain(|info| info.volume.is_some());
+        Ok(all)
+    }
+}
+
+/// Whether the volume has less than its size reserved.
+pub fn is_sparse(info: &DatasetInfo) -> bool {
+    info.volume
+        .is_some_and(|shape| info.refreservation.get() < shape.size.get())
+}
+
+impl Documents for Context<'_> {
+    fn root(&self) -> String {
+        self.pool.name().to_string()
+    }
+
+    fn all(&self) -> Result<Arc<All>, Failure> {
+        self.documents.all(self.pool)
+    }
+
+    fn ring(&self) -> Result<Ring, Failure> {
+        self.documents.ring(self.pool)
+    }
+
+    fn ring_to_seal(&self) -> Result<Ring, Failure> {
+        self.documents.ring_to_seal(self.pool)
+    }
+
+    fn is_volume(&self, name: &VolumeName) -> Result<bool, Failure> {
+        match self.pool.dataset(name.into()) {
+            Ok(info) => Ok(info.volume.is_some()),
+            Err(error) if error.kind == DatasetErrorKind::NotFound => Ok(false),
+            Err(error) => Err(failures::dataset(error)),
+        }
+    }
+
+    fn edit_all(&self, edits: Vec<(String, Edits)>) -> Result<(), Failure> {
+        let names = edits.iter().map(|(name, _)| Dataset::parse(name));
+        let names: Vec<Dataset> = names.collect::<Result<_, _>>()?;
+        let touched: Vec<String> = edits.iter().map(|(name, _)| name.clone()).collect();
+        let changes = names.iter().zip(edits);
+        let changes = changes
+            .map(|(name, (_, edits))| (name.into(), edits))
+            .collect();
+        let done = self.pool.edit_user_properties(changes);
+        touched.iter().for_each(|name| self.documents.changed(name));
+        done.map_err(failures::dataset)
+    }
+}

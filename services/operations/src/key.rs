@@ -1,0 +1,421 @@
+//! Requests about keys of encrypted volumes.
+
+use std::collections::BTreeSet;
+
+use control::answer::Done;
+use control::key::{
+    KEY_COMMANDS_PROPERTY, KeyBytes, KeyLocation, KeySettings, KeyView, decode_commands,
+    encode_commands,
+};
+use control::operations::key::KeyRequest;
+use control::{Answer, Failure, FailureKind};
+use engine::dataset::DatasetErrorKind;
+use engine::keys::{KeyInfo, KeyMaterial, NewKey};
+use units::VolumeName;
+
+use super::datasets::Dataset;
+use super::documents::{All, Documents, document_failure};
+use super::{Context, failures};
+use crate::key_source;
+
+/// Performs one request.
+pub fn perform(context: &Context<'_>, request: KeyRequest) -> Result<Answer, Failure> {
+    match request {
+        KeyRequest::Create(request) => create(context, &request.name, &request.key),
+        KeyRequest::Load(request) => {
+            let (location, key) = (request.location.as_ref(), request.key.as_ref());
+            load(context, &request.name, location, key)
+        }
+        KeyRequest::LoadAll => load_all(context),
+        KeyRequest::Unload(request) => unload(context, &request.name),
+        KeyRequest::Change(request) => change(context, &request.name, &request.key),
+        KeyRequest::Inherit(request) => inherit(context, &request.name),
+        KeyRequest::Status(request) => status(context, request.name.as_ref()),
+    }
+}
+
+/// The key that is wished for, read at its place if it was not given.
+pub fn new_key(desired: &KeySettings) -> Result<NewKey, Failure> {
+    let format = desired.format.parse();
+    let format =
+        format.map_err(|error: engine::keys::MaterialError| Failure::usage(error.to_string()))?;
+    let material = match &desired.key {
+        Some(key) => material(key),
+        None => key_source::fetch(&desired.location).map_err(|error| {
+            let message = format!("there is no key to begin with: {error}");
+            Failure::new(FailureKind::NotFound, message)
+        })?,
+    };
+    Ok(NewKey {
+        suite: desired.encryption.clone(),
+        format,
+        material,
+        iterations: desired.iterations,
+        location: desired.location.for_zfs(),
+    })
+}
+
+fn material(key: &KeyBytes) -> KeyMaterial {
+    KeyMaterial::new(key.reveal().clone())
+}
+
+/// Our own property of a dataset whose key is printed by a program.
+pub fn own_property(desired: &KeySettings) -> Option<(String, String)> {
+    match &desired.location {
+        KeyLocation::Command(words) => {
+            let value = encode_commands(std::slice::from_ref(words));
+            Some((KEY_COMMANDS_PROPERTY.to_owned(), value))
+        }
+        KeyLocation::Prompt | KeyLocation::File(_) => None,
+    }
+}
+
+/// Where the key of an encryption root is kept, in the order in which it is looked for.
+pub fn locations(all: &All, root: &KeyInfo) -> Result<Vec<KeyLocation>, Failure> {
+    let mut found = Vec::new();
+    match root.location.parse() {
+        Ok(KeyLocation::Prompt) => {}
+        Ok(location) => found.push(location),
+        // Such as a web address, which kernel ZFS knows.
+        Err(_) => tracing::debug!(
+            root = root.dataset,
+            "its key is kept where only others look"
+        ),
+    }
+    let value = all
+        .own(&root.dataset)
+        .and_then(|own| own.get(KEY_COMMANDS_PROPERTY));
+    if let Some(value) = value {
+        let commands = decode_commands(value).map_err(|error| document_failure(&error))?;
+        found.extend(commands.into_iter().map(KeyLocation::Command));
+    }
+    Ok(found)
+}
+
+/// Loads the key of `root` from the first place that has it. The sentences say what is wrong with
+/// each place.
+pub fn load_from(
+    pool: &dyn engine::Pool,
+    root: &KeyInfo,
+    places: &[KeyLocation],
+) -> Result<(), Vec<String>> {
+    let name = Dataset::parse(&root.dataset).map_err(|failure| vec![failure.message])?;
+    let mut wrong = Vec::new();
+    for place in places {
+        let tried = key_source::fetch(place)
+            .map_err(|error| error.to_string())
+            .and_then(|material| match pool.load_key((&name).into(), &material) {
+                Ok(()) => Ok(()),
+                // Somebody else was quicker.
+                Err(error) if error.kind == DatasetErrorKind::Exists => Ok(()),
+                Err(error) => Err(format!("{place}: {}", error.kind)),
+            });
+        match tried {
+            Ok(()) => return Ok(()),
+            Err(sentence) => wrong.push(sentence),
+        }
+    }
+    if wrong.is_empty() {
+        wrong.push(key_source::SourceError::Prompt.to_string());
+    }
+    Err(wrong)
+}
+
+/// The encryption root of a dataset.
+fn root_of(context: &Context<'_>, name: &VolumeName) -> Result<KeyInfo, Failure> {
+    let info = context
+        .pool
+        .key_info(name.into())
+        .map_err(failures::dataset)?;
+    let Some(root) = info.root.clone() else {
+        return Err(Failure::usage(format!("{name} is not encrypted")));
+    };
+    if info.is_root() {
+        return Ok(info);
+    }
+    let root = context.pool.key_info((&Dataset::parse(&root)?).into());
+    root.map_err(failures::dataset)
+}
+
+/// What has the key of `root`, itself included.
+fn sharing(context: &Context<'_>, root: &str) -> Result<Vec<String>, Failure> {
+    let all = context
+        .pool
+        .encrypted_datasets()
+        .map_err(failures::dataset)?;
+    let theirs = all
+        .into_iter()
+        .filter(|info| info.root.as_deref() == Some(root));
+    Ok(theirs.map(|info| info.dataset).collect())
+}
+
+fn create(
+    context: &Context<'_>,
+    name: &VolumeName,
+    desired: &KeySettings,
+) -> Result<Answer, Failure> {
+    let key = new_key(desired)?;
+    let properties: Vec<_> = own_property(desired).into_iter().collect();
+    let created = context.pool.create_key_parent(name, &key, &properties);
+    context.documents.changed(name.as_str());
+    created.map_err(failures::dataset)?;
+    Ok(Done::changed(format!(
+        "created {name}: volumes made below it are encrypted with its key"
+    )))
+}
+
+fn load(
+    context: &Context<'_>,
+    name: &VolumeName,
+    location: Option<&KeyLocation>,
+    key: Option<&KeyBytes>,
+) -> Result<Answer, Failure> {
+    let root = root_of(context, name)?;
+    let dataset = &root.dataset;
+    if root.loaded {
+        return Ok(Done::already(format!(
+            "the key of {dataset} is loaded already"
+        )));
+    }
+    match (key, location) {
+        (Some(key), _) => {
+            let name = Dataset::parse(dataset)?;
+            let loaded = context.pool.load_key((&name).into(), &material(key));
+            loaded.map_err(failures::dataset)?;
+        }
+        (None, location) => {
+            let places = match location {
+                Some(location) => vec![location.clone()],
+                None => {
+                    let all = context.all()?;
+                    locations(&all, &root)?
+                }
+            };
+            load_from(context.pool, &root, &places).map_err(|wrong| missing(dataset, &wrong))?;
+        }
+    }
+    let message = match context.hooks.keys_changed()? {
+        true => format!("loaded the key of {dataset}"),
+        false => {
+            replay(context, dataset)?;
+            format!("the key of {dataset} fits; no server runs that would keep it")
+        }
+    };
+    Ok(Done::changed(message))
+}
+
+fn missing(dataset: &str, wrong: &[String]) -> Failure {
+    let message = format!("the key of {dataset} is not loaded: {}", wrong.join("; "));
+    Failure::new(FailureKind::Unavailable, message)
+}
+
+/// Where no server is that would do it.
+fn replay(context: &Context<'_>, root: &str) -> Result<(), Failure> {
+    let theirs: BTreeSet<String> = sharing(context, root)?.into_iter().collect();
+    let waiting = context.pool.unreplayed_volumes();
+    for name in waiting.map_err(failures::dataset)? {
+        if theirs.contains(name.as_str()) {
+            context.pool.replay(&name).map_err(failures::dataset)?;
+        }
+    }
+    Ok(())
+}
+
+/// An encrypted dataset whose key was not loaded, and why not, a sentence for each place.
+pub type NotLoaded = (String, Vec<String>);
+
+/// Loads what is missing and can be found; tells how many were loaded, and of each other one why
+/// not.
+pub fn load_missing(
+    pool: &dyn engine::Pool,
+    all: &All,
+    wanted: impl Fn(&KeyInfo, &[KeyLocation]) -> bool,
+) -> Result<(u64, Vec<NotLoaded>), Failure> {
+    let datasets = pool.encrypted_datasets().map_err(failures::dataset)?;
+    let (mut loaded, mut left) = (0, Vec::new());
+    for root in datasets
+        .iter()
+        .filter(|info| info.is_root() && info.is_locked())
+    {
+        // What one root says must not keep the others from being looked at.
+        let places = match locations(all, root) {
+            Ok(places) => places,
+            Err(failure) => {
+                left.push((root.dataset.clone(), vec![failure.message]));
+                continue;
+            }
+        };
+        if !wanted(root, &places) {
+            continue;
+        }
+        match load_from(pool, root, &places) {
+            Ok(()) => loaded += 1,
+            Err(wrong) => left.push((root.dataset.clone(), wrong)),
+        }
+    }
+    Ok((loaded, left))
+}
+
+/// Loads every key that is kept somewhere, for a command that has the pool for a moment. What is
+/// missing is told by whatever needs it.
+pub fn load_what_is_kept(context: &Context<'_>) {
+    let is_kept = |_: &KeyInfo, places: &[KeyLocation]| !places.is_empty();
+    let looked = context
+        .all()
+        .and_then(|all| load_missing(context.pool, &all, is_kept));
+    match looked {
+        Ok((_, left)) => left.iter().for_each(|(root, wrong)| {
+            tracing::warn!(root, "its key is not loaded: {}", wrong.join("; "));
+        }),
+        Err(failure) => tracing::warn!(%failure, "no keys are loaded"),
+    }
+}
+
+fn load_all(context: &Context<'_>) -> Result<Answer, Failure> {
+    let all = context.all()?;
+    let (loaded, left) = load_missing(context.pool, &all, |_, _| true)?;
+    if loaded > 0 {
+        context.hooks.keys_changed()?;
+    }
+    if let Some((dataset, wrong)) = left.first() {
+        let failure = missing(dataset, wrong);
+        let others = left.len() - 1;
+        return Err(match others {
+            0 => failure,
+            _ => failure.advise(format!(
+                "{others} more are missing: `bulkhead volume key status`"
+            )),
+        });
+    }
+    Ok(match loaded {
+        0 => Done::already("no key is missing"),
+        1 => Done::changed("loaded one key"),
+        _ => Done::changed(format!("loaded {loaded} keys")),
+    })
+}
+
+fn unload(context: &Context<'_>, name: &VolumeName) -> Result<Answer, Failure> {
+    let root = root_of(context, name)?;
+    let dataset = &root.dataset;
+    if !root.loaded {
+        return Ok(Done::already(format!("the key of {dataset} is not loaded")));
+    }
+    let theirs = sharing(context, dataset)?;
+    for theirs in &theirs {
+        let volume = theirs.parse::<VolumeName>();
+        if volume.is_ok_and(|volume| context.hooks.is_open(&volume)) {
+            let message = format!("{theirs}, which has the key of {dataset}, is in use");
+            return Err(Failure::new(FailureKind::Busy, message).advise(
+                "end its exports first: `bulkhead target unmap`, `bulkhead nbd unexport`",
+            ));
+        }
+    }
+    let unloaded = context.pool.unload_key((&Dataset::parse(dataset)?).into());
+    unloaded.map_err(failures::dataset)?;
+    // What is encrypted is not shown any more, not even the size.
+    let theirs = theirs.iter().filter_map(|name| name.parse().ok());
+    theirs.for_each(|volume: VolumeName| context.hooks.resized(&volume));
+    context.hooks.exports_changed()?;
+    Ok(Done::changed(format!("unloaded the key of {dataset}")))
+}
+
+/// A kill in between leaves the old key or the new one, and a place for either: the programs of
+/// both are named before the change, and those of the old one forgotten after it.
+fn change(
+    context: &Context<'_>,
+    name: &VolumeName,
+    desired: &KeySettings,
+) -> Result<Answer, Failure> {
+    let info = context
+        .pool
+        .key_info(name.into())
+        .map_err(failures::dataset)?;
+    if info.is_locked() {
+        let message = format!("the present key of {name} is not loaded");
+        return Err(Failure::new(FailureKind::Unavailable, message).advise(format!(
+            "load it into a running server first: `bulkhead pool-server {}`, `bulkhead volume key load {name} --prompt`",
+            name.pool()
+        )));
+    }
+    let key = new_key(desired)?;
+    let all = context.all()?;
+    let own = all.own(name.as_str());
+    let before = own.and_then(|own| own.get(KEY_COMMANDS_PROPERTY)).cloned();
+    let old = before.as_deref().map(decode_commands).and_then(Result::ok);
+    let property = |value: Option<String>| vec![(KEY_COMMANDS_PROPERTY.to_owned(), value)];
+    let after = own_property(desired).map(|(_, value)| value);
+    if let KeyLocation::Command(words) = &desired.location {
+        let mut both = vec![words.clone()];
+        both.extend(old.unwrap_or_default());
+        context.edit(name.as_str(), property(Some(encode_commands(&both))))?;
+    }
+    let changed = context.pool.change_key(name.into(), &key);
+    if changed.is_err() && before.is_some() {
+        context.edit(name.as_str(), property(before))?;
+    } else if changed.is_ok() || after.is_some() {
+        let after = after.filter(|_| changed.is_ok());
+        context.edit(name.as_str(), property(after))?;
+    }
+    changed.map_err(failures::dataset)?;
+    Ok(Done::changed(format!(
+        "{name} has another key now; the old one opens it no more, and still opens old copies of the \
+         devices"
+    )))
+}
+
+fn inherit(context: &Context<'_>, name: &VolumeName) -> Result<Answer, Failure> {
+    let info = context
+        .pool
+        .key_info(name.into())
+        .map_err(failures::dataset)?;
+    if info.root.is_some() && !info.is_root() {
+        let root = info.root.unwrap_or_default();
+        return Ok(Done::already(format!(
+            "{name} shares the key of {root} already"
+        )));
+    }
+    context
+        .pool
+        .inherit_key(name.into())
+        .map_err(failures::dataset)?;
+    let gone = vec![(KEY_COMMANDS_PROPERTY.to_owned(), None)];
+    context.edit(name.as_str(), gone)?;
+    Ok(Done::changed(format!(
+        "{name} shares the key of its parent now"
+    )))
+}
+
+fn status(context: &Context<'_>, name: Option<&VolumeName>) -> Result<Answer, Failure> {
+    let all = context.all()?;
+    let infos = match name {
+        Some(name) => vec![
+            context
+                .pool
+                .key_info(name.into())
+                .map_err(failures::dataset)?,
+        ],
+        None => context
+            .pool
+            .encrypted_datasets()
+            .map_err(failures::dataset)?,
+    };
+    let view = |info: &KeyInfo| {
+        let mut places: Vec<String> = Vec::new();
+        if info.is_root() {
+            let found = locations(&all, info).unwrap_or_default();
+            places.extend(found.iter().map(ToString::to_string));
+            if places.is_empty() {
+                places.push(info.location.clone());
+            }
+        }
+        KeyView {
+            dataset: info.dataset.clone(),
+            encryption: info.suite.clone(),
+            shared_with: info.root.clone().filter(|_| !info.is_root()),
+            format: info.format.map(|format| format.word().to_owned()),
+            loaded: info.loaded,
+            locations: places,
+        }
+    };
+    Ok(Answer::Keys(infos.iter().map(view).collect()))
+}

@@ -1,0 +1,215 @@
+//! Performs requests on an open pool. The command line and the server call the same code: what
+//! differs, that a server has volumes open and sessions on them, is behind [`ServerHooks`].
+
+#![forbid(unsafe_code)]
+
+pub mod block_class;
+mod chap;
+mod datasets;
+mod discovery;
+mod document_cache;
+pub mod documents;
+pub mod events;
+mod failures;
+pub mod in_use;
+pub mod key;
+pub mod key_source;
+mod nbd;
+mod next_step;
+mod pool;
+mod replace;
+pub mod replicate;
+pub mod rescue_clones;
+mod rollback;
+pub mod schedule;
+pub mod scrub;
+pub mod seals;
+pub mod secrets;
+mod snapshot;
+pub mod space;
+mod stale_legs;
+mod status;
+pub mod stream;
+mod target;
+pub mod transfer;
+mod unused_disks;
+mod volume;
+
+use control::{Answer, Failure, FailureKind, Request};
+use engine::pool::Anew;
+use engine::{Paused, Pool};
+use units::VolumeName;
+
+pub use document_cache::DocumentCache;
+pub use failures::{dataset as dataset_failure, pool as pool_failure};
+pub use next_step::suspended_step;
+pub use pool::{of_state as of_pool_state, spec as pool_spec};
+pub use rollback::ContentsSwapped;
+pub use snapshot::replay as replay_before_snapshot;
+pub use stale_legs::refusal;
+pub use status::pool_status;
+pub use volume::refuse_locked;
+pub use {
+    discovery::glance as discovery_glance, nbd::view as nbd_view, target::view as target_view,
+};
+
+/// What a server has open. The command line has nothing open, and every method does nothing.
+pub trait ServerHooks {
+    /// The documents changed: serve what they say now, before the answer is given.
+    fn exports_changed(&self) -> Result<(), Failure>;
+    /// Opens `name` if it is served; `false` if it is not.
+    fn open(&self, name: &VolumeName) -> Result<bool, Failure>;
+    /// Changes the size of `name` if it is open; `false` if it is not.
+    fn resize(&self, name: &VolumeName, size: u64) -> Result<bool, Failure>;
+    /// `name` has another size now.
+    fn resized(&self, name: &VolumeName);
+    /// Keys were loaded: replays what waited for them, and serves it. `false` where nobody serves.
+    fn keys_changed(&self) -> Result<bool, Failure>;
+    /// Whether `name` is open.
+    fn is_open(&self, name: &VolumeName) -> bool;
+    /// Who is connected to something that is served, in words.
+    fn users_of(&self, _: &in_use::Used<'_>) -> Vec<String> {
+        Vec::new()
+    }
+    /// Lets go of `name` and all below it for good.
+    fn close(&self, name: &VolumeName);
+    /// `from`, and all below it, has another name.
+    fn renamed(&self, from: &VolumeName, to: &VolumeName);
+    /// If `name` is served: keeps its clients waiting, has `exchange` exchange its contents, and
+    /// tells the clients. `None` if it is not served.
+    fn swap_contents(
+        &self,
+        name: &VolumeName,
+        swap: &mut dyn FnMut(&dyn Paused) -> Result<(), Failure>,
+    ) -> Result<Option<ContentsSwapped>, Failure>;
+    /// Ends the owner of the pool, which is suspended, so that its successor begins with the devices that are back. Returns
+    /// once that is certain.
+    fn begin_anew(&self, _: Anew) -> Result<(), Failure> {
+        let message = "the pool is suspended, and opened by this command only";
+        Err(Failure::new(FailureKind::Unavailable, message))
+    }
+    /// Whether the owner of the pool wants to end, so that nobody should wait long.
+    fn is_ending(&self) -> bool;
+    /// Keeps other changes out while it is held, for work that does not hold them off throughout.
+    fn alone(&self) -> Option<std::sync::MutexGuard<'_, ()>> {
+        None
+    }
+}
+
+/// Nothing is open.
+pub struct NoServer;
+
+impl ServerHooks for NoServer {
+    fn exports_changed(&self) -> Result<(), Failure> {
+        Ok(())
+    }
+    fn open(&self, _: &VolumeName) -> Result<bool, Failure> {
+        Ok(false)
+    }
+    fn resize(&self, _: &VolumeName, _: u64) -> Result<bool, Failure> {
+        Ok(false)
+    }
+    fn resized(&self, _: &VolumeName) {}
+    fn keys_changed(&self) -> Result<bool, Failure> {
+        Ok(false)
+    }
+    fn is_open(&self, _: &VolumeName) -> bool {
+        false
+    }
+    fn close(&self, _: &VolumeName) {}
+    fn renamed(&self, _: &VolumeName, _: &VolumeName) {}
+    fn swap_contents(
+        &self,
+        _: &VolumeName,
+        _: &mut dyn FnMut(&dyn Paused) -> Result<(), Failure>,
+    ) -> Result<Option<ContentsSwapped>, Failure> {
+        Ok(None)
+    }
+    fn is_ending(&self) -> bool {
+        false
+    }
+}
+
+/// An open pool and what is open of it.
+pub struct Context<'a> {
+    /// The pool.
+    pub pool: &'a dyn Pool,
+    /// Its open volumes and sessions.
+    pub hooks: &'a dyn ServerHooks,
+    /// Its export documents.
+    pub documents: &'a DocumentCache,
+}
+
+/// Performs `request`. Exporting and destroying the pool, and requests about the server, concern
+/// what the caller owns, and are the caller's to perform.
+pub fn perform(
+    context: &Context<'_>,
+    request: Request,
+    progress: &mut dyn FnMut(&str),
+) -> Result<Answer, Failure> {
+    in_use::refuse(context, &request)?;
+    match request {
+        Request::Status => status::glance(context),
+        Request::Pool(request) => pool::perform(context, request, progress),
+        Request::Volume(request) => volume::perform(context, request),
+        Request::Key(request) => key::perform(context, request),
+        Request::Snapshot(request) => snapshot::perform(context, request),
+        Request::Target(request) => {
+            let answer = target::perform(context, request)?;
+            served(context, answer)
+        }
+        Request::Nbd(request) => {
+            let answer = nbd::perform(context, request)?;
+            served(context, answer)
+        }
+        Request::Transfer(request) => transfer::perform(context, request, None, progress),
+        Request::Replicate(request) => crate::replicate::perform(context, request, progress),
+        Request::Portal(_) | Request::Server(_) => Err(not_here("a question about the server")),
+    }
+}
+
+/// The answer, after what it changed is served.
+fn served(context: &Context<'_>, answer: Answer) -> Result<Answer, Failure> {
+    if matches!(&answer, Answer::Done(done) if done.changed) {
+        context.hooks.exports_changed()?;
+    }
+    Ok(answer)
+}
+
+/// Refuses a new name with a space in its own part: ZFS takes it, and shells, scripts and addresses take it for two.
+/// What has such a name already can be used, and renamed.
+pub fn refuse_space(name: &str) -> Result<(), Failure> {
+    let own = name.rsplit(['/', '@']).next().unwrap_or_default();
+    if !own.contains(' ') {
+        return Ok(());
+    }
+    let message = format!("{own:?} has a space, and scripts would take it for two names");
+    Err(Failure::usage(message).advise(format!("use {} or the like", own.replace(' ', "-"))))
+}
+
+fn not_here(what: &str) -> Failure {
+    Failure::new(
+        FailureKind::Unreachable,
+        format!("{what} needs a running server"),
+    )
+    .advise("start one: `bulkhead pool-server POOL`")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_new_name_has_no_space_but_may_be_below_one_that_has() {
+        for name in ["tank/a b", "tank/v@before upgrade", "my pool"] {
+            let failure = refuse_space(name).expect_err(name);
+            assert!(
+                failure.advice.is_some_and(|advice| advice.contains('-')),
+                "{name}"
+            );
+        }
+        for name in ["tank/a", "tank/a b/c", "tank/a b@now", "tank"] {
+            assert!(refuse_space(name).is_ok(), "{name}");
+        }
+    }
+}

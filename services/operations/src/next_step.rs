@@ -1,0 +1,508 @@
+//! What an administrator should do about a pool, the first thing first. A pure function of the pool's
+//! state.
+
+use std::collections::BTreeSet;
+
+use control::answer::{DamageView, DeviceView, PoolStatus};
+use control::space::{FULL_PERCENTS, full_level};
+use control::words::bytes;
+use control::{Advice, Button, Severity};
+
+/// A device with more errors than this is not to be trusted again.
+const ERRORS_MAX: u64 = 50;
+
+/// What to do, in this order: no step contradicts another. Nothing when all is well.
+pub fn steps(pool: &PoolStatus) -> Vec<Advice> {
+    if pool.suspended {
+        return vec![suspended_step(&pool.name)];
+    }
+    let space = space_step(pool);
+    let is_urgent = |step: &Advice| step.severity == Severity::Error;
+    // What clients suffer from waits for nothing.
+    let (first, last) = match space {
+        Some(step) if is_urgent(&step) => (Some(step), None),
+        other => (None, other),
+    };
+    let devices = device_steps(pool);
+    first.into_iter().chain(devices).chain(last).collect()
+}
+
+/// What to do about a pool whose I/O waits.
+pub fn suspended_step(name: &str) -> Advice {
+    let why = "all I/O waits, because too many devices failed";
+    Advice::new(
+        Severity::Error,
+        "bring the failed devices back, then clear the pool",
+        why,
+    )
+    .by(format!("bulkhead pool clear {name}"))
+    .offering(Button::Clear)
+}
+
+fn space_step(pool: &PoolStatus) -> Option<Advice> {
+    let (name, space) = (&pool.name, pool.space.as_ref()?);
+    let level = full_level(space.full_percent);
+    let left = bytes(space.available);
+    let (severity, why) = match space.refuses {
+        true => (
+            Severity::Error,
+            format!("writes of clients are refused for lack of space, {left} are left"),
+        ),
+        false if level == 0 => return None,
+        false => {
+            let severity = match FULL_PERCENTS.ends_with(&[level]) {
+                true => Severity::Error,
+                false => Severity::Warning,
+            };
+            let why = format!("{name} is {} % full, {left} are left", space.full_percent);
+            (severity, why)
+        }
+    };
+    let what = match space.has_quota {
+        true => {
+            "destroy snapshots or volumes that nobody needs, raise a quota that is reached, or add \
+             devices; what takes the space is shown by"
+        }
+        false => {
+            "destroy snapshots or volumes that nobody needs, or add devices; what takes the space is shown by"
+        }
+    };
+    let step = Advice::new(severity, what, why);
+    Some(
+        step.by(format!("bulkhead volume space {name}"))
+            .offering(Button::Space),
+    )
+}
+
+fn device_steps(pool: &PoolStatus) -> Vec<Advice> {
+    let name = &pool.name;
+    let mut leaves = Vec::new();
+    pool.devices
+        .iter()
+        .for_each(|one| collect(one, false, &mut leaves));
+    // Everything else waits for a scan.
+    if let Some(step) = scan_step(pool, &leaves) {
+        return vec![step];
+    }
+    let lost = lost_step(name, &leaves);
+    let damage = damage_step(pool);
+    // What a repair finds out comes after it.
+    let errors = match (&lost, &damage) {
+        (None, None) => error_step(pool, &leaves),
+        _ => None,
+    };
+    let all = [lost, damage, offline_step(name, &leaves), errors];
+    all.into_iter().flatten().collect()
+}
+
+/// A device that is no group, and whether another one takes its place already.
+struct Leaf<'a> {
+    device: &'a DeviceView,
+    is_replaced: bool,
+}
+
+fn collect<'a>(device: &'a DeviceView, is_replaced: bool, found: &mut Vec<Leaf<'a>>) {
+    if device.members.is_empty() {
+        found.push(Leaf {
+            device,
+            is_replaced,
+        });
+    }
+    let is_replaced = is_replaced || device.name.starts_with("replacing-");
+    let members = device.members.iter();
+    members.for_each(|one| collect(one, is_replaced, found));
+}
+
+fn is_lost(device: &DeviceView) -> bool {
+    matches!(device.state.as_str(), "FAULTED" | "UNAVAIL" | "REMOVED")
+}
+
+/// A scan that is under way comes first: most advice is better after it.
+fn scan_step(pool: &PoolStatus, leaves: &[Leaf<'_>]) -> Option<Advice> {
+    let (name, scan) = (&pool.name, pool.scan.as_ref()?);
+    let is_lost = leaves
+        .iter()
+        .any(|leaf| is_lost(leaf.device) && !leaf.is_replaced);
+    let function = &scan.function;
+    match (function.as_str(), scan.state.as_str()) {
+        ("resilver", "running") => Some(
+            Advice::new(
+                Severity::Info,
+                "wait for the resilver, and leave the devices as they are",
+                "a device is being filled",
+            )
+            .by(format!("bulkhead pool status {name}")),
+        ),
+        (_, "running") if !is_lost => Some(
+            Advice::new(
+                Severity::Info,
+                format!("wait for the {function}"),
+                format!("the {function} runs"),
+            )
+            .by(format!("bulkhead pool scrub {name} --wait")),
+        ),
+        (_, "paused") if !is_lost => Some(
+            Advice::new(
+                Severity::Info,
+                "go on with the scrub",
+                "the scrub is paused",
+            )
+            .by(format!("bulkhead pool scrub {name} --resume"))
+            .offering(Button::ResumeScrub),
+        ),
+        _ => None,
+    }
+}
+
+fn lost_step(pool: &str, leaves: &[Leaf<'_>]) -> Option<Advice> {
+    let lost = leaves
+        .iter()
+        .find(|leaf| is_lost(leaf.device) && !leaf.is_replaced)?
+        .device;
+    let device = &lost.name;
+    let note = lost.note.as_ref().map(|note| format!(": {note}"));
+    let why = format!("{device} is {}{}", lost.state, note.unwrap_or_default());
+    let step = match lost.role.as_str() {
+        role @ ("cache" | "spare") => Advice::new(
+            Severity::Warning,
+            format!("take the failed {role} out"),
+            why,
+        )
+        .by(format!("bulkhead pool remove {pool} {device}")),
+        _ => {
+            let what = match lost.state.as_str() {
+                "REMOVED" | "UNAVAIL" => {
+                    format!("put {device} back in if it was only pulled out, else replace it")
+                }
+                _ => format!("replace {device}"),
+            };
+            Advice::new(Severity::Warning, what, why)
+                .by(format!("bulkhead pool replace-disk {pool} {device}"))
+                .offering(Button::ReplaceDisk)
+        }
+    };
+    Some(step.about(device))
+}
+
+/// Whether the last scan was a scrub that could not repair everything.
+fn was_found_by_scrub(pool: &PoolStatus) -> bool {
+    pool.scan
+        .as_ref()
+        .is_some_and(|scan| scan.function == "scrub" && scan.state == "finished" && scan.errors > 0)
+}
+
+fn damage_step(pool: &PoolStatus) -> Option<Advice> {
+    let (name, first) = (&pool.name, pool.damaged.first()?);
+    let (volume, damages) = (&first.dataset, &pool.damaged);
+    let of_it: Vec<&DamageView> = damages
+        .iter()
+        .filter(|one| one.dataset == *volume)
+        .collect();
+    let others: BTreeSet<&str> = damages.iter().map(|one| one.dataset.as_str()).collect();
+    let more = match others.len() {
+        1 => String::new(),
+        count => format!(" (and {} more)", count - 1),
+    };
+    if first.length == 0 {
+        let what = format!("restore what is damaged in {volume}{more} from a backup, then scrub");
+        let step = Advice::new(Severity::Error, what, "some data is lost");
+        return Some(
+            step.by(format!("bulkhead pool scrub {name}"))
+                .offering(Button::Scrub),
+        );
+    }
+    let lost: u64 = of_it.iter().map(|one| one.length).sum();
+    // What failed while devices were away may be whole on them.
+    if !was_found_by_scrub(pool) {
+        let what = "scrub before anything is restored: what any device holds right is repaired";
+        let why = format!("{volume}{more} has {lost} bytes that could not be read or written");
+        let step = Advice::new(Severity::Error, what, why);
+        return Some(
+            step.by(format!("bulkhead pool scrub {name} --wait"))
+                .offering(Button::Scrub),
+        );
+    }
+    let why = format!("{volume}{more} lost {lost} bytes");
+    Some(match of_it.iter().find_map(|one| one.snapshot.as_ref()) {
+        Some(snapshot) => {
+            let what = format!(
+                "restore {volume}{more} from {snapshot}, which is whole, then run `bulkhead pool \
+                 scrub {name}`; a clone gives what it held"
+            );
+            Advice::new(Severity::Error, what, why)
+                .by(format!("bulkhead snapshot clone {snapshot} {volume}-whole"))
+        }
+        None => {
+            let what = format!(
+                "restore {volume}{more}, which has no whole snapshot, from a backup, then scrub"
+            );
+            Advice::new(Severity::Error, what, why)
+                .by(format!("bulkhead pool scrub {name}"))
+                .offering(Button::Scrub)
+        }
+    })
+}
+
+fn offline_step(pool: &str, leaves: &[Leaf<'_>]) -> Option<Advice> {
+    let off = leaves
+        .iter()
+        .find(|leaf| leaf.device.state == "OFFLINE" && !leaf.is_replaced)?;
+    let device = &off.device.name;
+    let what = format!("use {device} again");
+    let step = Advice::new(
+        Severity::Warning,
+        what,
+        format!("{device} was taken offline"),
+    );
+    Some(
+        step.by(format!("bulkhead pool online {pool} {device}"))
+            .offering(Button::Online)
+            .about(device),
+    )
+}
+
+fn error_step(pool: &PoolStatus, leaves: &[Leaf<'_>]) -> Option<Advice> {
+    let name = &pool.name;
+    let errors =
+        |device: &DeviceView| device.read_errors + device.write_errors + device.checksum_errors;
+    let worst = leaves.iter().max_by_key(|leaf| errors(leaf.device))?;
+    let (device, count) = (&worst.device.name, errors(worst.device));
+    let is_scrubbed = pool
+        .scan
+        .as_ref()
+        .is_some_and(|scan| scan.state == "finished");
+    let advice = |what: String, command: String, button: Button| {
+        let why = format!("{device} had {count} errors");
+        let step = Advice::new(Severity::Warning, what, why);
+        Some(step.by(command).offering(button).about(device))
+    };
+    match count {
+        0 => None,
+        count if count > ERRORS_MAX => advice(
+            format!("replace {device}"),
+            format!("bulkhead pool replace-disk {name} {device}"),
+            Button::ReplaceDisk,
+        ),
+        _ if is_scrubbed => advice(
+            "note the errors, which were repaired; replace the device if more come; clear them"
+                .to_owned(),
+            format!("bulkhead pool clear {name}"),
+            Button::Clear,
+        ),
+        _ => advice(
+            "find out whether these errors were all".to_owned(),
+            format!("bulkhead pool scrub {name} --wait"),
+            Button::Scrub,
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use control::answer::ScanView;
+
+    fn device(name: &str, state: &str) -> DeviceView {
+        DeviceView {
+            name: name.to_owned(),
+            role: "data".to_owned(),
+            state: state.to_owned(),
+            ..DeviceView::default()
+        }
+    }
+
+    fn group(name: &str, members: Vec<DeviceView>) -> DeviceView {
+        DeviceView {
+            members,
+            ..device(name, "ONLINE")
+        }
+    }
+
+    fn pool(members: Vec<DeviceView>) -> PoolStatus {
+        PoolStatus {
+            name: "tank".to_owned(),
+            devices: vec![group("mirror-0", members)],
+            ..PoolStatus::default()
+        }
+    }
+
+    fn scanned(pool: PoolStatus, function: &str, state: &str) -> PoolStatus {
+        PoolStatus {
+            scan: Some(ScanView {
+                function: function.to_owned(),
+                state: state.to_owned(),
+                ..ScanView::default()
+            }),
+            ..pool
+        }
+    }
+
+    /// After a scrub that found what it could not repair.
+    fn beyond_repair(pool: PoolStatus) -> PoolStatus {
+        let mut pool = scanned(pool, "scrub", "finished");
+        if let Some(scan) = &mut pool.scan {
+            scan.errors = 1;
+        }
+        pool
+    }
+
+    fn with_errors(errors: u64) -> PoolStatus {
+        let hurt = DeviceView {
+            checksum_errors: errors,
+            ..device("/b", "ONLINE")
+        };
+        pool(vec![device("/a", "ONLINE"), hurt])
+    }
+
+    fn damaged(length: u64, snapshot: Option<&str>) -> PoolStatus {
+        PoolStatus {
+            damaged: vec![DamageView {
+                dataset: "tank/v".to_owned(),
+                offset: (length > 0).then_some(0),
+                length,
+                snapshot: snapshot.map(|name| name.parse().expect("a name")),
+            }],
+            ..pool(vec![device("/a", "ONLINE")])
+        }
+    }
+
+    #[test]
+    fn no_step_contradicts_another() {
+        let hurt = || {
+            let lost = DeviceView {
+                write_errors: 90,
+                ..device("/b", "FAULTED")
+            };
+            pool(vec![device("/a", "OFFLINE"), lost])
+        };
+        let found = steps(&hurt());
+        assert_eq!(found.len(), 2, "{found:?}");
+        assert!(found[0].what == "replace /b" && found[1].what == "use /a again");
+        let scanned = steps(&scanned(hurt(), "resilver", "running"));
+        assert_eq!(scanned.len(), 1, "{scanned:?}");
+    }
+
+    #[test]
+    fn every_state_has_its_sentence() {
+        let whole = || pool(vec![device("/a", "ONLINE"), device("/b", "ONLINE")]);
+        let hurt = |state: &str| pool(vec![device("/a", "ONLINE"), device("/b", state)]);
+        let replaced = pool(vec![
+            device("/a", "ONLINE"),
+            group(
+                "replacing-1",
+                vec![device("/b", "FAULTED"), device("/c", "ONLINE")],
+            ),
+        ]);
+        let suspended = PoolStatus {
+            suspended: true,
+            ..hurt("UNAVAIL")
+        };
+        let spare = DeviceView {
+            role: "spare".to_owned(),
+            ..device("/s", "UNAVAIL")
+        };
+        for (what, pool, part) in [
+            ("whole", whole(), ""),
+            (
+                "whole after a scrub",
+                scanned(whole(), "scrub", "finished"),
+                "",
+            ),
+            ("suspended", suspended, "`bulkhead pool clear tank`"),
+            (
+                "faulted",
+                hurt("FAULTED"),
+                "replace /b: `bulkhead pool replace-disk tank /b`",
+            ),
+            ("pulled", hurt("REMOVED"), "put /b back in"),
+            (
+                "faulted, scrubbing",
+                scanned(hurt("FAULTED"), "scrub", "running"),
+                "replace /b",
+            ),
+            (
+                "resilvering",
+                scanned(replaced.clone(), "resilver", "running"),
+                "wait for the resilver",
+            ),
+            ("replaced", replaced, ""),
+            ("spare gone", pool(vec![spare]), "take the failed spare out"),
+            ("offline", hurt("OFFLINE"), "`bulkhead pool online tank /b`"),
+            (
+                "scrubbing",
+                scanned(with_errors(3), "scrub", "running"),
+                "wait for the scrub",
+            ),
+            ("paused", scanned(whole(), "scrub", "paused"), "--resume"),
+            (
+                "errors",
+                with_errors(3),
+                "`bulkhead pool scrub tank --wait`",
+            ),
+            (
+                "errors repaired",
+                scanned(with_errors(3), "scrub", "finished"),
+                "`bulkhead pool clear tank`",
+            ),
+            (
+                "many errors",
+                scanned(with_errors(51), "scrub", "finished"),
+                "replace-disk tank /b",
+            ),
+            (
+                "damaged, not scrubbed",
+                damaged(16_384, Some("tank/v@x")),
+                "`bulkhead pool scrub tank --wait`",
+            ),
+            (
+                "damaged",
+                beyond_repair(damaged(16_384, None)),
+                "has no whole snapshot, from a backup",
+            ),
+            (
+                "damaged, snapshot",
+                beyond_repair(damaged(16_384, Some("tank/v@x"))),
+                "snapshot clone tank/v@x tank/v-whole",
+            ),
+            (
+                "metadata damaged",
+                damaged(0, None),
+                "restore what is damaged in tank/v from a backup",
+            ),
+        ] {
+            match (steps(&pool).into_iter().next(), part) {
+                (None, "") => {}
+                (Some(step), part) if !part.is_empty() => {
+                    assert!(step.to_string().contains(part), "{what}: {step}");
+                }
+                (step, _) => panic!("{what}: {step:?}"),
+            }
+        }
+    }
+
+    fn full(full_percent: u64, refuses: bool) -> PoolStatus {
+        PoolStatus {
+            space: Some(control::answer::PoolSpace {
+                full_percent,
+                refuses,
+                ..Default::default()
+            }),
+            ..pool(vec![device("/a", "ONLINE"), device("/b", "FAULTED")])
+        }
+    }
+
+    #[test]
+    fn lack_of_space_comes_before_the_disks_only_when_clients_suffer() {
+        let buttons = |pool: PoolStatus| -> Vec<Button> {
+            steps(&pool)
+                .into_iter()
+                .filter_map(|step| step.button)
+                .collect()
+        };
+        use Button::{ReplaceDisk, Space};
+        assert_eq!(buttons(full(79, false)), [ReplaceDisk]);
+        assert_eq!(buttons(full(80, false)), [ReplaceDisk, Space]);
+        assert_eq!(buttons(full(95, false)), [Space, ReplaceDisk]);
+        assert_eq!(buttons(full(10, true)), [Space, ReplaceDisk]);
+    }
+}

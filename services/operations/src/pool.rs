@@ -1,0 +1,300 @@
+//! Requests about the pool itself.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use control::answer::{Done, PoolStatus as PoolState, Property};
+use control::operations::pool::{
+    DeviceGroup, GroupKind, GroupRole, PoolRequest, add::Add, attach::Attach, clear::Clear,
+    create::PoolCreate, detach::Detach, events::Events, get::Get, offline::Offline, online::Online,
+    remove::Remove, replace::Replace, replace_disk::ReplaceDisk, scrub::Scrub,
+    scrub_schedule::ScrubSchedule, set::Set,
+};
+use control::request::Properties;
+use control::{Answer, Failure, FailureKind};
+use engine::pool::{
+    Anew, DeviceStatus, GoesOn, GroupSpec, PoolError, PoolErrorKind, PoolSpec, PoolStatus, Role,
+};
+
+use super::volume::chosen;
+use super::{Context, events, failures, replace, scrub, status};
+
+/// What `create` asks for, as the engine wants it.
+pub fn spec(create: &PoolCreate) -> PoolSpec {
+    PoolSpec {
+        name: create.name.clone(),
+        groups: groups(&create.groups),
+        properties: pairs(&create.properties),
+        overwrite: create.overwrite,
+    }
+}
+
+fn pairs(properties: &Properties) -> Vec<(String, String)> {
+    let pairs = properties.iter();
+    pairs
+        .map(|(name, value)| (name.clone(), value.clone()))
+        .collect()
+}
+
+fn groups(groups: &[DeviceGroup]) -> Vec<GroupSpec> {
+    let group = |group: &DeviceGroup| GroupSpec {
+        kind: match group.kind {
+            GroupKind::Stripe => engine::pool::GroupKind::Stripe,
+            GroupKind::Mirror => engine::pool::GroupKind::Mirror,
+            GroupKind::Raidz { parity: 3 } => engine::pool::GroupKind::Raidz3,
+            GroupKind::Raidz { parity: 2 } => engine::pool::GroupKind::Raidz2,
+            GroupKind::Raidz { .. } => engine::pool::GroupKind::Raidz1,
+        },
+        role: match group.role {
+            GroupRole::Data => engine::pool::GroupRole::Data,
+            GroupRole::Log => engine::pool::GroupRole::Log,
+            GroupRole::Cache => engine::pool::GroupRole::Cache,
+            GroupRole::Spare => engine::pool::GroupRole::Spare,
+        },
+        devices: group.devices.clone(),
+    };
+    groups.iter().map(group).collect()
+}
+
+fn begin_anew(context: &Context<'_>, anew: Anew) -> Result<Answer, Failure> {
+    let without: Vec<_> = anew.without.iter().map(|path| path.display()).collect();
+    let without: Vec<String> = without.iter().map(ToString::to_string).collect();
+    let without = match without.as_slice() {
+        [] => "with all its devices".to_owned(),
+        some => format!("without {}", some.join(", ")),
+    };
+    context.hooks.begin_anew(anew)?;
+    let name = context.pool.name();
+    Ok(Done::changed(format!(
+        "the server of pool {name} ends, and the next start goes on {without}; if neither Pacemaker nor systemd starts it, \
+         start it again here"
+    )))
+}
+
+/// What answers `request` from the state of the pool: of a server that is what was seen last, so that it never waits for
+/// a device.
+pub fn of_state(request: &PoolRequest) -> Option<fn(PoolState) -> Answer> {
+    match request {
+        PoolRequest::Status => Some(|state| Answer::Pool(Box::new(state))),
+        PoolRequest::Iostat => Some(|state| Answer::Load(Box::new(state.load))),
+        _ => None,
+    }
+}
+
+/// Performs one request; the caller has performed those that end the pool.
+pub fn perform(
+    context: &Context<'_>,
+    request: PoolRequest,
+    progress: &mut dyn FnMut(&str),
+) -> Result<Answer, Failure> {
+    let pool = context.pool;
+    let name = pool.name();
+    if let Some(answer) = of_state(&request) {
+        return status::alone(context).map(answer);
+    }
+    match request {
+        PoolRequest::Export | PoolRequest::Close(_) | PoolRequest::Destroy(_) => Err(Failure::new(
+            FailureKind::Failed,
+            "only the owner of the pool can end it",
+        )),
+        PoolRequest::Scrub(Scrub { action, wait }) => {
+            scrub::perform(context, action, wait, progress)
+        }
+        PoolRequest::ScrubSchedule(ScrubSchedule { when }) => scrub::set_schedule(context, when),
+        PoolRequest::Clear(Clear {
+            device,
+            missing_devices_are_not_newer,
+        }) => {
+            let device = device.as_deref().map(text);
+            let goes_on = pool.go_on(device.as_deref(), missing_devices_are_not_newer);
+            match goes_on.map_err(failures::pool)? {
+                GoesOn::AsItIs => Ok(Done::changed(format!("cleared the errors of pool {name}"))),
+                GoesOn::Anew(anew) => begin_anew(context, anew),
+            }
+        }
+        PoolRequest::Attach(Attach {
+            existing,
+            new,
+            overwrite,
+        }) => {
+            joined(pool.attach(&text(&existing), &new, overwrite))?;
+            Ok(Done::changed(attached(&text(&existing), &new)))
+        }
+        PoolRequest::Detach(Detach { device }) => {
+            done(pool.detach(&text(&device)))?;
+            Ok(Done::changed(format!("detached {}", device.display())))
+        }
+        PoolRequest::Replace(Replace {
+            old,
+            new,
+            overwrite,
+        }) => {
+            let new = new.unwrap_or_else(|| old.clone());
+            joined(pool.replace(&text(&old), &new, overwrite))?;
+            let (old, new) = (old.display(), new.display());
+            Ok(Done::changed(format!(
+                "{new} takes the place of {old} as soon as it is resilvered"
+            )))
+        }
+        PoolRequest::ReplaceDisk(ReplaceDisk {
+            device,
+            with,
+            overwrite,
+            perform,
+        }) => {
+            let options = replace::ReplaceOptions {
+                device,
+                with,
+                overwrite,
+            };
+            match perform {
+                true => replace::perform(context, &options, progress),
+                false => replace::plan(context, &options),
+            }
+        }
+        PoolRequest::Online(Online { device }) => {
+            done(pool.online(&text(&device), false))?;
+            Ok(Done::changed(format!("{} is used again", device.display())))
+        }
+        PoolRequest::Offline(Offline { device, temporary }) => {
+            done(pool.offline(&text(&device), temporary))?;
+            Ok(Done::changed(format!("{} is not used", device.display())))
+        }
+        PoolRequest::Events(Events { after }) => events::list(pool, after),
+        PoolRequest::Add(Add {
+            groups: new,
+            mismatched,
+            overwrite,
+        }) => {
+            if !mismatched {
+                let status = pool.status().map_err(failures::pool)?;
+                refuse_mismatched(&status, &groups(&new))?;
+            }
+            joined(pool.add(&groups(&new), overwrite))?;
+            Ok(Done::changed(format!("pool {name} is wider")))
+        }
+        PoolRequest::Remove(Remove { device }) => {
+            done(pool.remove(&text(&device)))?;
+            let device = device.display();
+            Ok(Done::changed(format!("{device} leaves the pool")))
+        }
+        PoolRequest::Get(Get { names }) => get(context, &names),
+        PoolRequest::Status | PoolRequest::Iostat => unreachable!("answered from the pool's state"),
+        PoolRequest::Set(Set { properties }) => {
+            done(pool.set_properties(&pairs(&properties)))?;
+            let names: Vec<&str> = properties.keys().map(String::as_str).collect();
+            Ok(Done::changed(format!("set {} of {name}", names.join(", "))))
+        }
+    }
+}
+
+/// Redundancy of a group of data: how it is made, and devices that may fail.
+#[derive(PartialEq, Eq)]
+struct Redundancy {
+    kind: &'static str,
+    losses_max: usize,
+}
+
+impl std::fmt::Display for Redundancy {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match (self.kind, self.losses_max) {
+            ("mirror", losses) => write!(f, "a mirror of {}", losses + 1),
+            ("raidz", parity) => write!(f, "raidz{parity}"),
+            (kind, _) => f.write_str(kind),
+        }
+    }
+}
+
+fn redundancy_of(group: &GroupSpec) -> Redundancy {
+    let (kind, losses_max) = match group.kind {
+        engine::pool::GroupKind::Stripe => ("a single device", 0),
+        engine::pool::GroupKind::Mirror => ("mirror", group.devices.len().saturating_sub(1)),
+        engine::pool::GroupKind::Raidz1 => ("raidz", 1),
+        engine::pool::GroupKind::Raidz2 => ("raidz", 2),
+        engine::pool::GroupKind::Raidz3 => ("raidz", 3),
+    };
+    Redundancy { kind, losses_max }
+}
+
+fn redundancy_in(group: &DeviceStatus) -> Redundancy {
+    let (kind, losses_max) = match group.kind.as_str() {
+        "mirror" => ("mirror", group.children.len().saturating_sub(1)),
+        "raidz" if group.name.starts_with("raidz3") => ("raidz", 3),
+        "raidz" if group.name.starts_with("raidz2") => ("raidz", 2),
+        "raidz" => ("raidz", 1),
+        _ => ("a single device", 0),
+    };
+    Redundancy { kind, losses_max }
+}
+
+/// A pool is lost with any of its groups of data: one that survives less makes the others' safety
+/// worthless.
+fn refuse_mismatched(status: &PoolStatus, new: &[GroupSpec]) -> Result<(), Failure> {
+    let is_data = |group: &&DeviceStatus| group.role == Role::Data;
+    let present = status.devices.iter().find(is_data);
+    let Some((name, present)) = present.map(|group| (&group.name, redundancy_in(group))) else {
+        return Ok(());
+    };
+    let is_new_data = |group: &&GroupSpec| group.role == engine::pool::GroupRole::Data;
+    for new in new.iter().filter(is_new_data).map(redundancy_of) {
+        let is_stronger = new.kind == present.kind && new.losses_max > present.losses_max;
+        if new == present || is_stronger {
+            continue;
+        }
+        let message = format!(
+            "{new} would join {name}, which is {present}, and the pool is lost with any of them"
+        );
+        return Err(
+            Failure::new(FailureKind::NeedsConfirmation, message).advise(format!(
+                "add {present} (write the group word before the devices); a spare is added by \
+                 `pool add {} spare DEVICE`; if that is what you want, add --mismatched",
+                status.name
+            )),
+        );
+    }
+    Ok(())
+}
+
+fn text(path: &Path) -> String {
+    path.to_string_lossy().into_owned()
+}
+
+/// A device that was refused for its label may be taken nevertheless.
+fn joined(result: Result<(), PoolError>) -> Result<(), Failure> {
+    result.map_err(|error| match error.kind {
+        PoolErrorKind::DeviceInPool { .. }
+        | PoolErrorKind::DeviceKept { .. }
+        | PoolErrorKind::DeviceHolds { .. } => failures::pool(error).advise(
+            "--overwrite-old-labels takes devices of pools that are not in use, or with other contents",
+        ),
+        _ => failures::pool(error),
+    })
+}
+
+/// What becomes of a device that was attached: to another one, or, named as `status` names it, to a raidz.
+fn attached(existing: &str, new: &Path) -> String {
+    let new = new.display();
+    if existing.starts_with("raidz") {
+        format!("{new} widens {existing} as soon as the data is spread over all its devices")
+    } else {
+        format!("{new} mirrors {existing} as soon as it is resilvered")
+    }
+}
+
+fn done<T>(result: Result<T, PoolError>) -> Result<T, Failure> {
+    result.map_err(failures::pool)
+}
+
+fn get(context: &Context<'_>, names: &[String]) -> Result<Answer, Failure> {
+    let found = context.pool.properties().map_err(failures::pool)?;
+    let all: BTreeMap<String, Property> = found
+        .into_iter()
+        .map(|property| {
+            let source = if property.is_set { "local" } else { "-" };
+            let source = source.to_owned();
+            let value = property.value;
+            (property.name, Property { value, source })
+        })
+        .collect();
+    chosen(all, names, context.pool.name().as_str()).map(Answer::Properties)
+}

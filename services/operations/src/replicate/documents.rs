@@ -1,0 +1,255 @@
+//! Requests about replication, and the properties that hold what they say.
+
+use control::answer::Done;
+use control::operations::replicate::ReplicateRequest;
+use control::operations::replicate::accept::Accept;
+use control::operations::replicate::promote::Promote;
+use control::operations::replicate::remove::Remove;
+use control::operations::replicate::revoke::Revoke;
+use control::operations::replicate::run::Run;
+use control::operations::replicate::set::Set;
+use control::replication::{
+    EVERY_SECONDS_MAX, EVERY_SECONDS_MIN, KEEP_DAYS_MAX, KEEP_MAX, Peer, PeersDocument,
+    REPLICATE_PROPERTY, REPLICATE_STATE_PROPERTY, REPLICATION_PEERS_PROPERTY, ReplicateDocument,
+    ReplicateState, ReplicatedView, ReplicationView, Retention,
+};
+use control::{Answer, Failure, FailureKind};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use units::VolumeName;
+
+use super::{copies, key, now_unix_s, promote, receiver, sender, under_way};
+use crate::Context;
+use crate::documents::{All, Documents};
+
+/// Most pools that may replicate into one; their list has to fit into a property.
+const PEERS_MAX: usize = 24;
+
+/// Performs one request.
+pub fn perform(
+    context: &Context<'_>,
+    request: ReplicateRequest,
+    progress: &mut dyn FnMut(&str),
+) -> Result<Answer, Failure> {
+    match request {
+        ReplicateRequest::Identity => {
+            key::identity(context)?;
+            view(context)
+        }
+        ReplicateRequest::RotateKey => key::rotate(context),
+        ReplicateRequest::Accept(Accept(peer)) => accept(context, peer),
+        ReplicateRequest::Revoke(Revoke { fingerprint }) => {
+            let mut document = peers(context)?;
+            let before = document.peers.len();
+            document
+                .peers
+                .retain(|peer| peer.fingerprint != fingerprint);
+            if document.peers.len() == before {
+                return Ok(Done::already(format!("{fingerprint} is not accepted")));
+            }
+            store(
+                context,
+                &root(context),
+                REPLICATION_PEERS_PROPERTY,
+                &document,
+            )?;
+            receiver::end_all_of(&fingerprint);
+            Ok(Done::changed(format!(
+                "{fingerprint} is not accepted any more"
+            )))
+        }
+        ReplicateRequest::Set(Set { dataset, document }) => set(context, &dataset, document),
+        ReplicateRequest::Remove(Remove { dataset }) => {
+            if document_of(context, &dataset)?.is_none() {
+                return Ok(Done::already(format!("{dataset} is not replicated")));
+            }
+            let gone = [REPLICATE_PROPERTY, REPLICATE_STATE_PROPERTY];
+            let gone = gone.map(|name| (name.to_owned(), None));
+            context.edit(dataset.as_str(), gone.into())?;
+            Ok(Done::changed(format!(
+                "{dataset} is not replicated any more"
+            )))
+        }
+        ReplicateRequest::List => view(context),
+        ReplicateRequest::Promote(Promote {
+            dataset,
+            original_is_lost,
+        }) => promote::perform(context, &dataset, original_is_lost),
+        ReplicateRequest::Run(Run { dataset }) => {
+            let document = document_of(context, &dataset)?.ok_or_else(|| {
+                let advice = format!("`bulkhead replicate set {dataset}` says where to");
+                Failure::not_found(format!("{dataset} is not replicated")).advise(advice)
+            })?;
+            let bytes = sender::run(context, &dataset, &document, progress)?;
+            let size = control::words::bytes(bytes);
+            Ok(Done::changed(format!(
+                "replicated {dataset} to {}: {size}",
+                document.to
+            )))
+        }
+    }
+}
+
+fn root(context: &Context<'_>) -> String {
+    context.pool.name().to_string()
+}
+
+/// The value of a property of `dataset`.
+pub fn load<T: DeserializeOwned>(
+    all: &All,
+    dataset: &str,
+    property: &str,
+) -> Result<Option<T>, Failure> {
+    let Some(text) = all.own(dataset).and_then(|own| own.get(property)) else {
+        return Ok(None);
+    };
+    serde_json::from_str(text).map(Some).map_err(|error| {
+        let message = format!("property {property} of {dataset} cannot be read: {error}");
+        Failure::new(FailureKind::Failed, message)
+            .advise("a newer version may have written it; set it again to replace it")
+    })
+}
+
+fn store(
+    context: &Context<'_>,
+    dataset: &str,
+    property: &str,
+    document: &impl Serialize,
+) -> Result<(), Failure> {
+    let text = serde_json::to_string(document).expect("documents are JSON");
+    context.edit(dataset, vec![(property.to_owned(), Some(text))])
+}
+
+/// Who may replicate into the pool.
+pub fn peers(context: &Context<'_>) -> Result<PeersDocument, Failure> {
+    let found = load(&*context.all()?, &root(context), REPLICATION_PEERS_PROPERTY)?;
+    Ok(found.unwrap_or(PeersDocument {
+        version: 1,
+        peers: Vec::new(),
+    }))
+}
+
+fn accept(context: &Context<'_>, peer: Peer) -> Result<Answer, Failure> {
+    if peer.below.pool() != *context.pool.name() {
+        return Err(Failure::usage(format!("{} is in another pool", peer.below)));
+    }
+    let Retention { newest, days } = peer.retention;
+    if !(1..=KEEP_MAX).contains(&newest) || days > KEEP_DAYS_MAX {
+        return Err(Failure::usage(format!(
+            "keep 1 to {KEEP_MAX} snapshots, and those of {KEEP_DAYS_MAX} days at most"
+        )));
+    }
+    let mut document = peers(context)?;
+    if document.peers.contains(&peer) {
+        return Ok(Done::already(format!(
+            "{} is accepted already",
+            peer.fingerprint
+        )));
+    }
+    let is_same = |other: &Peer| other.fingerprint == peer.fingerprint && other.below == peer.below;
+    document.peers.retain(|other| !is_same(other));
+    if document.peers.len() >= PEERS_MAX {
+        let message = format!("{PEERS_MAX} pools are accepted already");
+        return Err(Failure::new(FailureKind::Failed, message).advise("revoke one"));
+    }
+    let message = format!("{} may replicate below {}", peer.fingerprint, peer.below);
+    document.peers.push(peer);
+    store(
+        context,
+        &root(context),
+        REPLICATION_PEERS_PROPERTY,
+        &document,
+    )?;
+    Ok(Done::changed(message))
+}
+
+fn set(
+    context: &Context<'_>,
+    dataset: &VolumeName,
+    document: ReplicateDocument,
+) -> Result<Answer, Failure> {
+    let every = document.every_s.unwrap_or(EVERY_SECONDS_MIN);
+    if !(EVERY_SECONDS_MIN..=EVERY_SECONDS_MAX).contains(&every) {
+        return Err(Failure::usage("replicate every 10 seconds to 366 days"));
+    }
+    if !(1..=KEEP_MAX).contains(&document.keep) {
+        return Err(Failure::usage(format!("keep 1 to {KEEP_MAX} snapshots")));
+    }
+    let exists = context.pool.dataset(dataset.into());
+    exists.map_err(crate::dataset_failure)?;
+    if document_of(context, dataset)?.as_ref() == Some(&document) {
+        return Ok(Done::already(format!("{dataset} is replicated so already")));
+    }
+    let fingerprint = key::identity(context)?.fingerprint;
+    store(context, dataset.as_str(), REPLICATE_PROPERTY, &document)?;
+    Ok(Done::changed(format!(
+        "{dataset} is replicated to {} at {}; there, accept {fingerprint}",
+        document.into, document.to
+    )))
+}
+
+/// Where `dataset` is replicated to.
+pub fn document_of(
+    context: &Context<'_>,
+    dataset: &VolumeName,
+) -> Result<Option<ReplicateDocument>, Failure> {
+    load(&*context.all()?, dataset.as_str(), REPLICATE_PROPERTY)
+}
+
+/// How it went.
+pub fn state_of(context: &Context<'_>, dataset: &VolumeName) -> ReplicateState {
+    let load = |all: &All| load(all, dataset.as_str(), REPLICATE_STATE_PROPERTY);
+    let found = context.all().and_then(|all| load(&all));
+    found.ok().flatten().unwrap_or_default()
+}
+
+/// Keeps how it went.
+pub fn keep_state(
+    context: &Context<'_>,
+    dataset: &VolumeName,
+    state: &ReplicateState,
+) -> Result<(), Failure> {
+    store(context, dataset.as_str(), REPLICATE_STATE_PROPERTY, state)
+}
+
+/// Everything that is replicated. A document that cannot be read is left out, and said in the log.
+pub fn replicated(context: &Context<'_>) -> Result<Vec<(VolumeName, ReplicateDocument)>, Failure> {
+    let all = context.all()?;
+    let mut found = Vec::new();
+    for name in all.with_property(REPLICATE_PROPERTY) {
+        let Ok(name) = name.parse::<VolumeName>() else {
+            continue;
+        };
+        match document_of(context, &name) {
+            Ok(Some(document)) => found.push((name, document)),
+            Ok(None) => {}
+            Err(failure) => tracing::error!(dataset = %name, %failure, "not replicated"),
+        }
+    }
+    Ok(found)
+}
+
+fn view(context: &Context<'_>) -> Result<Answer, Failure> {
+    let now = now_unix_s();
+    let running = under_way::now();
+    let one = |(dataset, document): (VolumeName, ReplicateDocument)| {
+        let state = state_of(context, &dataset);
+        ReplicatedView {
+            under_way: running
+                .as_ref()
+                .filter(|run| run.dataset == dataset)
+                .map(ToString::to_string),
+            lag_s: (state.succeeded_unix_s > 0).then(|| now.saturating_sub(state.succeeded_unix_s)),
+            dataset,
+            document,
+            state,
+        }
+    };
+    Ok(Answer::Replication(Box::new(ReplicationView {
+        pool: context.pool.name().clone(),
+        fingerprint: key::known_by(context)?,
+        peers: peers(context)?.peers,
+        replicated: replicated(context)?.into_iter().map(one).collect(),
+        copies: copies::views(context)?,
+    })))
+}

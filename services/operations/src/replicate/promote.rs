@@ -1,0 +1,462 @@
+//! Copies that take the place of their originals, because the site of those is lost: they get the
+//! identities and the exports that the originals had, all of them in one transaction group, and
+//! take nothing more from there.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use control::answer::Done;
+use control::exports::{
+    EXPORT_PROPERTY, IDENTITY_PROPERTY, Identity, PROPERTY_PREFIX, TargetDocument, VolumeDocument,
+    VolumeFacts, target_property,
+};
+use control::replication::{
+    PROMOTED_PROPERTY, PromotedDocument, RESERVED_PROPERTY, ReservedDocument,
+};
+use control::{Answer, Failure, FailureKind};
+use engine::dataset::Value;
+use units::{IscsiName, VolumeName};
+
+use super::{copies, now_unix_s, receiver};
+use crate::Context;
+use crate::documents::{self, All, Documents, Edits, Own};
+use crate::transfer::SOURCE_PREFIX;
+
+/// A copy that replication made, and what its original said of itself.
+pub(super) struct Replica {
+    pub(super) name: VolumeName,
+    /// The original's own properties, by the names that they had there.
+    original: Own,
+}
+
+/// What will be changed, and what is to be told of it.
+struct Plan {
+    edits: Vec<(String, Edits)>,
+    /// Where the copies will be found.
+    exports: Vec<String>,
+    /// Targets that will be made, with who may use them.
+    targets: Vec<String>,
+}
+
+/// Promotes the copy, or all copies below the dataset.
+pub fn perform(
+    context: &Context<'_>,
+    dataset: &VolumeName,
+    original_is_lost: bool,
+) -> Result<Answer, Failure> {
+    let replicas = replicas(context, dataset.as_str())?;
+    let all = context.all()?;
+    if replicas.is_empty() {
+        return match all
+            .with_property(PROMOTED_PROPERTY)
+            .any(|name| is_below(name, dataset.as_str()))
+        {
+            true => Ok(Done::already(format!("{dataset} was promoted already"))),
+            false => Err(Failure::not_found(format!(
+                "neither {dataset} nor anything below it is a copy that replication made"
+            ))),
+        };
+    }
+    let plan = plan(&context.root(), &all, &replicas, now_unix_s())?;
+    let age = age(context, &replicas)?;
+    if !original_is_lost {
+        return Err(unconfirmed(&replicas, &plan, &age));
+    }
+    for replica in &replicas {
+        forget_what_comes(context, &replica.name)?;
+    }
+    let unreserved: Vec<String> = replicas
+        .iter()
+        .filter_map(|replica| reserve(context, replica).err())
+        .collect();
+    context.edit_all(plan.edits)?;
+    context.hooks.exports_changed()?;
+    let mut text = told(dataset, replicas.len(), &plan.exports, &plan.targets, &age);
+    if !unreserved.is_empty() {
+        let commands = unreserved.join("; ");
+        text.push_str(&format!(
+            "; not set aside as for the originals, for lack of space, which makes a full pool an error of their \
+             clients: {commands}"
+        ));
+    }
+    Ok(Done::changed(text))
+}
+
+/// Refuses a stream into a volume that is the original now.
+pub fn refuse_promoted(context: &Context<'_>, volume: &VolumeName) -> Result<(), Failure> {
+    let all = context.all()?;
+    let own = all.own(volume.as_str());
+    if own.is_some_and(|own| own.contains_key(PROMOTED_PROPERTY)) {
+        let message = format!("{volume} was promoted: it is no copy any more");
+        return Err(Failure::new(FailureKind::Exists, message)
+            .advise("replicate into another name, or from there to here"));
+    }
+    Ok(())
+}
+
+fn is_below(name: &str, dataset: &str) -> bool {
+    let rest = name.strip_prefix(dataset);
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+/// The copies below a dataset, in order of their names.
+pub(super) fn replicas(context: &Context<'_>, dataset: &str) -> Result<Vec<Replica>, Failure> {
+    let found = context.pool.user_properties(SOURCE_PREFIX);
+    let found = found.map_err(crate::dataset_failure)?;
+    let mut replicas = Vec::new();
+    for (name, own) in found {
+        let Ok(name) = name.parse::<VolumeName>() else {
+            continue;
+        };
+        let original: BTreeMap<_, _> = own
+            .into_iter()
+            .map(|(name, value)| (name.replacen(SOURCE_PREFIX, PROPERTY_PREFIX, 1), value))
+            .collect();
+        if is_below(name.as_str(), dataset) && original.contains_key(IDENTITY_PROPERTY) {
+            replicas.push(Replica { name, original });
+        }
+    }
+    replicas.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(replicas)
+}
+
+/// Sets aside for the copy what was set aside for its original; else the command that would. This
+/// comes before the copy is promoted: after a kill in between, the next attempt does both.
+fn reserve(context: &Context<'_>, replica: &Replica) -> Result<(), String> {
+    let said = replica.original.get(RESERVED_PROPERTY);
+    let said = said.and_then(|text| serde_json::from_str::<ReservedDocument>(text).ok());
+    let wanted: Vec<(String, u64)> = said
+        .iter()
+        .flat_map(|said| {
+            [
+                ("refreservation", said.refreservation),
+                ("reservation", said.reservation),
+            ]
+        })
+        .filter(|(_, bytes)| *bytes > 0)
+        .map(|(name, bytes)| (name.to_owned(), bytes))
+        .collect();
+    if wanted.is_empty() {
+        return Ok(());
+    }
+    let values = wanted.iter().cloned();
+    let values: Vec<_> = values
+        .map(|(name, bytes)| (name, Value::Number(bytes)))
+        .collect();
+    let set = context
+        .pool
+        .set_dataset_properties((&replica.name).into(), &values);
+    set.map_err(|error| {
+        tracing::warn!(volume = %replica.name, %error, "space is not set aside");
+        let words = wanted
+            .iter()
+            .map(|(name, bytes)| format!(" {name}={bytes}"));
+        format!(
+            "`bulkhead volume set {}{}`",
+            replica.name,
+            words.collect::<String>()
+        )
+    })
+}
+
+/// The moments whose contents the copies have.
+fn age(context: &Context<'_>, replicas: &[Replica]) -> Result<String, Failure> {
+    let mut moments: BTreeSet<u64> = BTreeSet::new();
+    for replica in replicas {
+        moments.extend(copies::newest_moment(context, &replica.name)?);
+    }
+    let text = |moment: Option<&u64>| moment.map(|seconds| control::calendar::utc(*seconds));
+    Ok(match (text(moments.first()), text(moments.last())) {
+        (Some(first), Some(last)) if first != last => format!("contents of {first} to {last}"),
+        (Some(one), Some(_)) => format!("contents of {one}"),
+        _ => "contents of an unknown moment".to_owned(),
+    })
+}
+
+/// What the copy was told of its original's exports and identity.
+fn facts_of(replica: &Replica) -> VolumeFacts {
+    let value = |property: &str| replica.original.get(property).map(String::as_str);
+    VolumeFacts::read(
+        replica.name.clone(),
+        value(EXPORT_PROPERTY),
+        value(IDENTITY_PROPERTY),
+    )
+}
+
+/// Where the copy would be served; nothing if what it was told cannot be read.
+pub(super) fn places_of(replica: &Replica) -> Vec<String> {
+    let document = facts_of(replica).export.and_then(Result::ok);
+    document.as_ref().map(places).unwrap_or_default()
+}
+
+/// Decides everything before anything is changed.
+fn plan(root: &str, all: &All, replicas: &[Replica], now: u64) -> Result<Plan, Failure> {
+    let mut plan = Plan {
+        edits: Vec::new(),
+        exports: Vec::new(),
+        targets: Vec::new(),
+    };
+    let mut new_targets: BTreeMap<IscsiName, TargetDocument> = BTreeMap::new();
+    for replica in replicas {
+        let name = &replica.name;
+        let facts = facts_of(replica);
+        let read =
+            |sentence: String| Failure::new(FailureKind::Failed, format!("{name}: {sentence}"));
+        let identity = facts
+            .identity
+            .unwrap_or_else(|| Err("it has no identity".to_owned()));
+        refuse_twin(all, replicas, &identity.map_err(read)?)?;
+        let document = facts.export.transpose().map_err(read)?.unwrap_or_default();
+        plan.exports.extend(places(&document));
+        for map in &document.iscsi {
+            let is_there = documents::target_document(root, all, &map.target)?.is_some();
+            if !is_there && !new_targets.contains_key(&map.target) {
+                new_targets.insert(map.target.clone(), target_of(replica, &map.target));
+            }
+        }
+        plan.edits.push((name.to_string(), edits(replica, now)));
+    }
+    let mut of_root = Edits::new();
+    for (name, document) in &new_targets {
+        let property = target_property(name);
+        let value = document.encode(&property);
+        let value = value.map_err(|error| documents::document_failure(&error))?;
+        of_root.push((property, Some(value)));
+        plan.targets
+            .push(format!("{name} ({})", document.access.summary()));
+    }
+    if !of_root.is_empty() {
+        plan.edits.push((root.to_owned(), of_root));
+    }
+    refuse_collisions(root, all, &plan.edits)?;
+    Ok(plan)
+}
+
+/// The target as it was there; without one that was sent along, only this machine may use it.
+fn target_of(replica: &Replica, name: &IscsiName) -> TargetDocument {
+    let property = target_property(name);
+    let sent = replica.original.get(&property);
+    let sent = sent.and_then(|value| TargetDocument::decode(&property, value).ok());
+    sent.unwrap_or_default()
+}
+
+fn places(document: &VolumeDocument) -> Vec<String> {
+    let iscsi = document
+        .iscsi
+        .iter()
+        .map(|map| format!("iscsi:{}/{}", map.target, map.lun));
+    let nbd = document
+        .nbd
+        .iter()
+        .map(|export| format!("nbd:{}", export.name));
+    iscsi.chain(nbd).collect()
+}
+
+/// What the copy was told of its original holds from now on, and is no hearsay any more.
+fn edits(replica: &Replica, now: u64) -> Edits {
+    let promoted = PromotedDocument {
+        version: 1,
+        promoted_unix_s: now,
+    };
+    let promoted = serde_json::to_string(&promoted).expect("a document is JSON");
+    let mut edits = vec![(PROMOTED_PROPERTY.to_owned(), Some(promoted))];
+    for (name, value) in &replica.original {
+        if [EXPORT_PROPERTY, IDENTITY_PROPERTY].contains(&name.as_str()) {
+            edits.push((name.clone(), Some(value.clone())));
+        }
+        edits.push((name.replacen(PROPERTY_PREFIX, SOURCE_PREFIX, 1), None));
+    }
+    edits
+}
+
+/// Two volumes that say they are the same disk must not be served side by side.
+fn refuse_twin(all: &All, replicas: &[Replica], identity: &Identity) -> Result<(), Failure> {
+    let is_replica = |name: &VolumeName| replicas.iter().any(|replica| replica.name == *name);
+    let is_twin = |facts: &&VolumeFacts| {
+        !is_replica(&facts.name) && matches!(&facts.identity, Some(Ok(other)) if other == identity)
+    };
+    match all.volumes().find(is_twin) {
+        None => Ok(()),
+        Some(twin) => {
+            let message = format!("{} in this pool has that identity already", twin.name);
+            Err(Failure::new(FailureKind::Exists, message)
+                .advise("it is the original, or another copy that was promoted"))
+        }
+    }
+}
+
+/// Whatever could not be served afterwards, and can be now, is a reason to change nothing.
+fn refuse_collisions(root: &str, all: &All, edits: &[(String, Edits)]) -> Result<(), Failure> {
+    let mut after = all.clone();
+    for (dataset, edits) in edits {
+        let mut own = after.own(dataset).cloned().unwrap_or_default();
+        for (name, value) in edits
+            .iter()
+            .filter(|(name, _)| name.starts_with(PROPERTY_PREFIX))
+        {
+            match value {
+                Some(value) => own.insert(name.clone(), value.clone()),
+                None => own.remove(name),
+            };
+        }
+        after.set(dataset, own);
+    }
+    let (_, before) = documents::desired_state(root, all);
+    let (_, problems) = documents::desired_state(root, &after);
+    match problems.iter().find(|problem| !before.contains(problem)) {
+        None => Ok(()),
+        Some(problem) => Err(Failure::new(FailureKind::Exists, problem.to_string())
+            .advise("end the other export first; nothing was changed")),
+    }
+}
+
+/// Ends a stream that is just coming, and forgets the part of one that was cut.
+fn forget_what_comes(context: &Context<'_>, name: &VolumeName) -> Result<(), Failure> {
+    if receiver::interrupt(name) {
+        let message = format!("a stream into {name} was just coming, and is ended");
+        return Err(Failure::new(FailureKind::Busy, message).advise("ask again in a moment"));
+    }
+    let left = context.pool.interrupted(name);
+    if left.map_err(crate::transfer::failure)?.is_some() {
+        let forgotten = context.pool.abort_receive(name);
+        forgotten.map_err(crate::transfer::failure)?;
+    }
+    Ok(())
+}
+
+fn unconfirmed(replicas: &[Replica], plan: &Plan, age: &str) -> Failure {
+    let count = replicas.len();
+    let places = match plan.exports.is_empty() {
+        true => "no exports".to_owned(),
+        false => plan.exports.join(" "),
+    };
+    let message = format!(
+        "{count} volume(s) with {age} would become the disks that their originals are: {places}"
+    );
+    Failure::new(FailureKind::NeedsConfirmation, message).advise(
+        "two machines that serve the same disk destroy its data: if the originals are served \
+         nowhere and never will be again, add --original-is-lost",
+    )
+}
+
+fn told(
+    dataset: &VolumeName,
+    count: usize,
+    exports: &[String],
+    targets: &[String],
+    age: &str,
+) -> String {
+    let mut text = format!("promoted {count} volume(s) of {dataset}, {age}");
+    if !exports.is_empty() {
+        text.push_str(&format!("; exported as {}", exports.join(" ")));
+    }
+    if !targets.is_empty() {
+        text.push_str(&format!(
+            "; made {}: `bulkhead target allow` lets others use them, `bulkhead target chap` asks for secrets, \
+             which never leave their pool",
+            targets.join(", ")
+        ));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const IQN: &str = "iqn.2026-01.org.example:tank";
+
+    fn replica(name: &str, lun: u16) -> Replica {
+        let identity = Identity::from_entropy([lun as u8; 16]);
+        let target = format!("bulkhead:target:{IQN}");
+        let of = [
+            (
+                EXPORT_PROPERTY,
+                format!(r#"{{"version":1,"iscsi":[{{"target":"{IQN}","lun":{lun}}}]}}"#),
+            ),
+            (
+                IDENTITY_PROPERTY,
+                identity.encode(IDENTITY_PROPERTY).expect("encoded"),
+            ),
+            (
+                &target,
+                r#"{"version":1,"access":{"networks":["10.0.0.0/24"]}}"#.to_owned(),
+            ),
+        ];
+        Replica {
+            name: name.parse().expect("a name"),
+            original: of.map(|(name, value)| (name.to_owned(), value)).into(),
+        }
+    }
+
+    fn pool(datasets: &[(&str, &[(&str, &str)])]) -> All {
+        let own = |pairs: &[(&str, &str)]| -> Own {
+            pairs
+                .iter()
+                .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+                .collect()
+        };
+        datasets
+            .iter()
+            .map(|(name, pairs)| ((*name).to_owned(), own(pairs)))
+            .collect()
+    }
+
+    #[test]
+    fn copies_get_identities_exports_and_targets_and_the_hearsay_goes() {
+        let replicas = [replica("vault/a", 0), replica("vault/b", 1)];
+        let plan = plan("vault", &All::default(), &replicas, 5).expect("a plan");
+        assert_eq!(
+            plan.exports,
+            [format!("iscsi:{IQN}/0"), format!("iscsi:{IQN}/1")]
+        );
+        assert_eq!(plan.targets, [format!("{IQN} (10.0.0.0/24)")]);
+        let (last, of_root) = plan.edits.last().expect("edits");
+        assert_eq!((last.as_str(), of_root.len()), ("vault", 1));
+        let (first, of_first) = &plan.edits[0];
+        assert_eq!(first, "vault/a");
+        let value = |property: &str| {
+            let found = of_first.iter().find(|(name, _)| name == property);
+            found.and_then(|(_, value)| value.clone())
+        };
+        assert_eq!(
+            value(EXPORT_PROPERTY),
+            replicas[0].original.get(EXPORT_PROPERTY).cloned()
+        );
+        assert_eq!(
+            value(IDENTITY_PROPERTY),
+            replicas[0].original.get(IDENTITY_PROPERTY).cloned()
+        );
+        let gone = of_first
+            .iter()
+            .filter(|(name, value)| name.starts_with(SOURCE_PREFIX) && value.is_none());
+        assert_eq!(gone.count(), 3);
+        assert!(
+            value(PROMOTED_PROPERTY).is_some_and(|value| value.contains("\"promoted_unix_s\":5"))
+        );
+    }
+
+    #[test]
+    fn what_is_taken_is_refused_whole() {
+        let one = replica("vault/a", 0);
+        let identity = one.original[IDENTITY_PROPERTY].clone();
+        let other = r#"{"version":1,"iscsi":[{"target":"iqn.2026-01.org.example:tank","lun":0}]}"#;
+        let own_identity = Identity::from_entropy([9; 16])
+            .encode(IDENTITY_PROPERTY)
+            .expect("encoded");
+        let target = format!("bulkhead:target:{IQN}");
+        let twin = pool(&[("vault/x", &[(IDENTITY_PROPERTY, &identity)])]);
+        let taken = pool(&[
+            ("vault", &[(&target, r#"{"version":1}"#)]),
+            (
+                "vault/x",
+                &[(EXPORT_PROPERTY, other), (IDENTITY_PROPERTY, &own_identity)],
+            ),
+        ]);
+        for (all, says) in [(twin, "has that identity"), (taken, "unit 0 of target")] {
+            let refused = plan("vault", &all, std::slice::from_ref(&one), 5);
+            let failure = refused.err().expect("refused");
+            assert_eq!(failure.kind, FailureKind::Exists);
+            assert!(failure.message.contains(says), "{}", failure.message);
+        }
+    }
+}

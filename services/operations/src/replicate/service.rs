@@ -1,0 +1,300 @@
+//! Replication in a pool server: listens for others, if it was told where, and runs what is due.
+
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
+
+use control::replication::{ReplicateDocument, ReplicateState};
+
+use super::{documents, now_unix_s, places, receiver, sender};
+use crate::Context;
+
+/// Connections that the system keeps until they are looked at.
+const BACKLOG: i32 = 64;
+/// Connections with a thread. One that made room for another ends as soon as it looks, but while the pool
+/// hangs it does not look.
+const THREADS_MAX: usize = 256;
+/// Pause between two looks at what is due.
+const LOOK_INTERVAL: Duration = Duration::from_secs(1);
+/// Longest pause after a failure, in seconds; shorter if runs are more frequent.
+const RETRY_SECONDS_MAX: u64 = 60;
+
+/// Gives the pool to whoever has something to do with it; nothing once it is let go of.
+pub trait Access: Send + Sync {
+    /// Calls `work` with the pool, which is not closed meanwhile.
+    fn with(&self, work: &mut dyn FnMut(&Context<'_>));
+}
+
+/// The threads of replication. They end after [`Service::stop`].
+pub struct Service {
+    state: Arc<State>,
+    /// Where it listens.
+    pub address: Option<SocketAddr>,
+}
+
+struct State {
+    stopped: AtomicBool,
+    wake: Condvar,
+    lock: Mutex<()>,
+    listener: Option<TcpListener>,
+    /// Connections with a thread.
+    threads: AtomicUsize,
+}
+
+impl Service {
+    /// Starts to run what is due, and to listen if there is an address.
+    pub fn start(access: Arc<dyn Access>, listen: Option<SocketAddr>) -> std::io::Result<Self> {
+        let listener = listen.map(listener).transpose()?;
+        let address = listener.as_ref().map(TcpListener::local_addr).transpose()?;
+        let state = Arc::new(State {
+            stopped: AtomicBool::new(false),
+            wake: Condvar::new(),
+            lock: Mutex::new(()),
+            listener,
+            threads: AtomicUsize::new(0),
+        });
+        if state.listener.is_some() {
+            let (state, access) = (Arc::clone(&state), Arc::clone(&access));
+            spawn("replication", move || listen_until_stopped(&state, &access))?;
+        }
+        let planned = Arc::clone(&state);
+        spawn("replicate", move || run_until_stopped(&planned, &*access))?;
+        Ok(Self { state, address })
+    }
+
+    /// Ends connections; what was on its way goes on when both sides run again.
+    pub fn stop(&self) {
+        self.state.stopped.store(true, Ordering::Release);
+        self.state.wake.notify_all();
+        if let Some(listener) = &self.state.listener {
+            let _ = rustix::net::shutdown(listener, rustix::net::Shutdown::Both);
+        }
+        for stream in places::connections().all() {
+            let _ = stream.shutdown(Shutdown::Both);
+        }
+    }
+}
+
+fn listener(address: SocketAddr) -> std::io::Result<TcpListener> {
+    let (socket, _) = serving::bind_tcp(address)?;
+    rustix::net::listen(&socket, BACKLOG)?;
+    let listener = TcpListener::from(socket);
+    listener.set_nonblocking(false)?;
+    Ok(listener)
+}
+
+fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
+    let thread = std::thread::Builder::new().name(name.to_owned());
+    thread.spawn(work).map(drop)
+}
+
+impl State {
+    fn is_stopped(&self) -> bool {
+        self.stopped.load(Ordering::Acquire)
+    }
+
+    /// A place among the connections. An older one that has not shown who it is may have to end for it.
+    fn admit(&self, stream: &TcpStream, from: SocketAddr) -> std::io::Result<Option<u64>> {
+        let own = stream.try_clone()?;
+        let mut connections = places::connections();
+        // Whoever stops ends all that are there.
+        if self.is_stopped() {
+            return Ok(None);
+        }
+        let (number, ended) = connections.admit(own, from.ip());
+        if let Some(ended) = ended {
+            tracing::debug!(%from, "replication: an older connection makes room");
+            let _ = ended.shutdown(Shutdown::Both);
+        }
+        Ok(Some(number))
+    }
+}
+
+/// A connection's place and thread, until it is dropped.
+struct Place {
+    state: Arc<State>,
+    number: u64,
+}
+
+impl Place {
+    fn taken(state: &Arc<State>, number: u64) -> Self {
+        state.threads.fetch_add(1, Ordering::AcqRel);
+        let state = Arc::clone(state);
+        Self { state, number }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        places::connections().forget(self.number);
+        self.state.threads.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+fn listen_until_stopped(state: &Arc<State>, access: &Arc<dyn Access>) {
+    let Some(listener) = &state.listener else {
+        return;
+    };
+    while !state.is_stopped() {
+        let (stream, from) = match listener.accept() {
+            Ok(accepted) => accepted,
+            Err(error) => {
+                if !state.is_stopped() {
+                    tracing::warn!(%error, "replication: accept a connection");
+                    std::thread::sleep(Duration::from_millis(100));
+                }
+                continue;
+            }
+        };
+        if state.threads.load(Ordering::Acquire) >= THREADS_MAX {
+            tracing::warn!(%from, "replication: too many connections wait for the pool");
+            continue;
+        }
+        let number = match state.admit(&stream, from) {
+            Ok(Some(number)) => number,
+            Ok(None) => return,
+            Err(error) => {
+                tracing::warn!(%from, %error, "replication: take a connection");
+                continue;
+            }
+        };
+        let access = Arc::clone(access);
+        let place = Place::taken(state, number);
+        let spawned = spawn("replica", move || {
+            let _place = place;
+            let mut stream = Some(stream);
+            access.with(&mut |context| {
+                let Some(stream) = stream.take() else {
+                    return;
+                };
+                match receiver::serve(context, stream, number) {
+                    Ok(()) => tracing::debug!(%from, "replication ended"),
+                    Err(failure) => tracing::warn!(%from, %failure, "replication ended"),
+                }
+            });
+        });
+        if let Err(error) = spawned {
+            tracing::warn!(%error, "replication: no thread for a connection");
+        }
+    }
+}
+
+fn run_until_stopped(state: &State, access: &dyn Access) {
+    while !state.is_stopped() {
+        access.with(&mut |context| run_due(state, context));
+        let guard = state.lock.lock().expect("no holder panics");
+        if state.is_stopped() {
+            return;
+        }
+        drop(state.wake.wait_timeout(guard, LOOK_INTERVAL));
+    }
+}
+
+fn run_due(state: &State, context: &Context<'_>) {
+    let Ok(replicated) = documents::replicated(context) else {
+        return;
+    };
+    for (dataset, document) in replicated {
+        let before = documents::state_of(context, &dataset);
+        if state.is_stopped() || !is_due(&document, &before, now_unix_s()) {
+            continue;
+        }
+        match sender::run(context, &dataset, &document, &mut |_| ()) {
+            Ok(bytes) => tracing::info!(%dataset, to = document.to, bytes, "replicated"),
+            Err(failure) => tracing::warn!(%dataset, to = document.to, %failure, "not replicated"),
+        }
+    }
+}
+
+/// Whether it is time. A clock that was set back makes it time at once.
+fn is_due(document: &ReplicateDocument, state: &ReplicateState, now: u64) -> bool {
+    let Some(every) = document.every_s else {
+        return false;
+    };
+    let since = |then: u64| now.checked_sub(then).unwrap_or(u64::MAX);
+    match &state.failure {
+        Some(_) => since(state.attempted_unix_s) >= every.min(RETRY_SECONDS_MAX),
+        None => since(state.succeeded_unix_s) >= every,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+
+    use super::*;
+
+    const PATIENCE: Duration = Duration::from_secs(60);
+
+    /// A pool of which every look waits.
+    #[derive(Default)]
+    struct Hangs {
+        waiting: AtomicUsize,
+        is_over: Mutex<bool>,
+        over: Condvar,
+    }
+
+    impl Access for Hangs {
+        fn with(&self, _: &mut dyn FnMut(&Context<'_>)) {
+            self.waiting.fetch_add(1, Ordering::AcqRel);
+            let is_over = self.is_over.lock().expect("no panic");
+            drop(self.over.wait_while(is_over, |is_over| !*is_over));
+        }
+    }
+
+    #[test]
+    fn strangers_get_no_thread_without_end_while_the_pool_hangs() {
+        let pool = Arc::new(Hangs::default());
+        let local = "127.0.0.1:0".parse().expect("an address");
+        let access: Arc<dyn Access> = pool.clone();
+        let service = Service::start(access, Some(local)).expect("started");
+        let address = service.address.expect("it listens");
+        let connect = |_| TcpStream::connect(address).expect("connected");
+        let all: Vec<TcpStream> = (0..=THREADS_MAX).map(connect).collect();
+        let mut last = all.last().expect("one");
+        last.set_read_timeout(Some(PATIENCE)).expect("set");
+        assert_eq!(last.read(&mut [0]).expect("ended at once"), 0);
+        // Beside them the thread of what is due.
+        assert!(pool.waiting.load(Ordering::Acquire) <= THREADS_MAX + 1);
+        *pool.is_over.lock().expect("no panic") = true;
+        pool.over.notify_all();
+        service.stop();
+    }
+
+    #[test]
+    fn it_is_due_when_its_time_has_passed_or_soon_after_a_failure() {
+        let document = |every_s| ReplicateDocument {
+            version: 1,
+            to: "localhost:1".to_owned(),
+            peer: "0".repeat(64).parse().expect("a fingerprint"),
+            into: "vault/v".parse().expect("a name"),
+            every_s,
+            keep: 1,
+            raw: false,
+        };
+        let state = |attempted, succeeded, failed: bool| ReplicateState {
+            version: 1,
+            attempted_unix_s: attempted,
+            succeeded_unix_s: succeeded,
+            failure: failed.then(|| "no".to_owned()),
+            ..ReplicateState::default()
+        };
+        for (every, state, now, due) in [
+            (None, state(0, 0, false), 1_000_000, false),
+            (Some(900), ReplicateState::default(), 1_000_000, true),
+            (Some(900), state(1000, 1000, false), 1899, false),
+            (Some(900), state(1000, 1000, false), 1900, true),
+            (Some(900), state(5000, 1000, true), 5059, false),
+            (Some(900), state(5000, 1000, true), 5060, true),
+            (Some(10), state(5000, 1000, true), 5010, true),
+            (Some(900), state(9000, 9000, false), 100, true),
+        ] {
+            assert_eq!(
+                is_due(&document(every), &state, now),
+                due,
+                "{every:?} {now}"
+            );
+        }
+    }
+}

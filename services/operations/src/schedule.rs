@@ -1,0 +1,609 @@
+//! Snapshots on a schedule: which volumes a schedule covers, what is due, and what may go. The
+//! schedules are properties in the pool; the server of the pool performs them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::UNIX_EPOCH;
+
+use control::answer::{Done, RuleView, ScheduleView};
+use control::calendar::{compact_utc, from_compact_utc};
+use control::operations::snapshot::schedule::ScheduleRequest;
+use control::operations::snapshot::schedule::remove::Remove;
+use control::operations::snapshot::schedule::set::Set;
+use control::schedule::{Rule, SCHEDULE_PROPERTY, ScheduleDocument, check_rules, due};
+use control::{Answer, Failure};
+use engine::dataset::{DatasetErrorKind, DatasetInfo, PropertySource, Snapshots, Value};
+use units::{SnapshotName, VolumeName};
+
+use super::datasets::Dataset;
+use super::documents::{All, Documents, document_failure};
+use super::events::News;
+use super::snapshot::replay;
+use super::{Context, failures};
+
+/// What the names of these snapshots begin with; moment and kind of rule follow.
+const NAME_PREFIX: &str = "auto-";
+/// A snapshot's property that says who made it. Nothing is removed without it.
+const MADE_BY_PROPERTY: &str = "bulkhead:made-by";
+const MADE_BY: &str = "schedule";
+
+/// Performs one request.
+pub fn perform(context: &Context<'_>, request: ScheduleRequest) -> Result<Answer, Failure> {
+    match request {
+        ScheduleRequest::Set(request) => set(context, request),
+        ScheduleRequest::List => list(context),
+        ScheduleRequest::Remove(Remove { of }) => {
+            let all = context.all()?;
+            if own(&all, &of).is_none() {
+                return Ok(Done::already(format!("{of} has no schedule of its own")));
+            }
+            context.edit(&of, vec![(SCHEDULE_PROPERTY.to_owned(), None)])?;
+            Ok(Done::changed(format!(
+                "{of} has no schedule of its own; its snapshots stay"
+            )))
+        }
+    }
+}
+
+/// Seconds since 1970.
+pub fn now_s() -> u64 {
+    UNIX_EPOCH.elapsed().unwrap_or_default().as_secs()
+}
+
+fn own<'a>(all: &'a All, dataset: &str) -> Option<&'a String> {
+    all.own(dataset)?.get(SCHEDULE_PROPERTY)
+}
+
+fn set(context: &Context<'_>, request: Set) -> Result<Answer, Failure> {
+    let Set {
+        of,
+        rules,
+        skip_unchanged,
+    } = request;
+    let of = of.as_str();
+    check_rules(&rules).map_err(|error| Failure::usage(error.to_string()))?;
+    let dataset = Dataset::parse(of)?;
+    context
+        .pool
+        .dataset((&dataset).into())
+        .map_err(failures::dataset)?;
+    let all = context.all()?;
+    let before = own(&all, of).and_then(|text| ScheduleDocument::decode(text).ok());
+    if before.is_some_and(|before| before.rules == rules && before.skip_unchanged == skip_unchanged)
+    {
+        return Ok(Done::already(format!("{of} has this schedule already")));
+    }
+    let document = ScheduleDocument {
+        rules,
+        since: now_s(),
+        skip_unchanged,
+    };
+    let text = document
+        .encode()
+        .map_err(|error| document_failure(&error))?;
+    context.edit(of, vec![(SCHEDULE_PROPERTY.to_owned(), Some(text))])?;
+    let words: Vec<String> = document.rules.iter().map(Rule::to_string).collect();
+    Ok(Done::changed(match words.is_empty() {
+        true => format!("{of} is left out of schedules above it"),
+        false => format!("{of} has the schedule: {}", words.join(", ")),
+    }))
+}
+
+/// A schedule and the volumes that it covers: a volume obeys the nearest one above it.
+struct Schedule {
+    of: String,
+    document: ScheduleDocument,
+    volumes: Vec<VolumeName>,
+}
+
+fn schedules(all: &All, infos: &[DatasetInfo]) -> (Vec<Schedule>, Vec<News>) {
+    let mut found = BTreeMap::new();
+    let mut news = Vec::new();
+    for (of, text) in all.having(SCHEDULE_PROPERTY) {
+        match ScheduleDocument::decode(text) {
+            Ok(document) => {
+                let schedule = Schedule {
+                    of: of.to_owned(),
+                    document,
+                    volumes: Vec::new(),
+                };
+                found.insert(of, schedule);
+            }
+            Err(error) => {
+                let message = format!("the schedule of {of} is not obeyed: {error}");
+                news.push(News::of_pool("schedule", message, true));
+            }
+        }
+    }
+    let volumes = infos
+        .iter()
+        .filter(|info| info.volume.is_some() && !info.snapshot);
+    for info in volumes {
+        let nearest = ancestry(&info.name).find(|name| own(all, name).is_some());
+        if let Some(schedule) = nearest.and_then(|name| found.get_mut(name)) {
+            if let Ok(name) = info.name.parse() {
+                schedule.volumes.push(name);
+            }
+        }
+    }
+    (found.into_values().collect(), news)
+}
+
+/// The dataset itself, what it is in, what that is in, and so on to the pool.
+fn ancestry(name: &str) -> impl Iterator<Item = &str> {
+    std::iter::successors(Some(name), |name| Some(name.rsplit_once('/')?.0))
+}
+
+/// When a snapshot of a rule of this kind was taken, if it is one by its name.
+fn moment_of(name: &str) -> Option<(u64, &str)> {
+    let (_, tag) = name.split_once('@')?;
+    let (moment, label) = tag.strip_prefix(NAME_PREFIX)?.split_once('-')?;
+    Some((from_compact_utc(moment)?, label))
+}
+
+/// A snapshot that has the name of one that a schedule made.
+struct Made<'a> {
+    info: &'a DatasetInfo,
+    at_s: u64,
+    label: &'a str,
+}
+
+/// Those of each volume, oldest first as the pool counts, whatever the clock said.
+fn made_by_volume(infos: &[DatasetInfo]) -> BTreeMap<&str, Vec<Made<'_>>> {
+    let mut by_volume: BTreeMap<&str, Vec<Made<'_>>> = BTreeMap::new();
+    for info in infos.iter().filter(|info| info.snapshot) {
+        if let Some((at_s, label)) = moment_of(&info.name) {
+            let volume = info.name.split('@').next().unwrap_or_default();
+            let made = Made { info, at_s, label };
+            by_volume.entry(volume).or_default().push(made);
+        }
+    }
+    for made in by_volume.values_mut() {
+        made.sort_by_key(|made| made.info.creation_txg);
+    }
+    by_volume
+}
+
+fn list(context: &Context<'_>) -> Result<Answer, Failure> {
+    let all = context.all()?;
+    let infos = context
+        .pool
+        .datasets(context.pool.name().into(), Snapshots::Include);
+    let infos = infos.map_err(failures::dataset)?;
+    let made = made_by_volume(&infos);
+    let (schedules, _) = schedules(&all, &infos);
+    let now_s = now_s();
+    let view = |schedule: Schedule| {
+        let of_rule = |rule: &Rule| {
+            let label = rule.when.label();
+            let all = schedule.volumes.iter();
+            let all = all.filter_map(|name| made.get(name.as_str())).flatten();
+            let mine: Vec<u64> = all
+                .filter(|made| made.label == label)
+                .map(|made| made.at_s)
+                .collect();
+            RuleView {
+                rule: *rule,
+                next: rule.when.next(now_s),
+                latest: mine.iter().max().copied(),
+                snapshots: mine.len() as u64,
+            }
+        };
+        ScheduleView {
+            rules: schedule.document.rules.iter().map(of_rule).collect(),
+            of: schedule.of,
+            skip_unchanged: schedule.document.skip_unchanged,
+            volumes: schedule.volumes,
+        }
+    };
+    Ok(Answer::Schedules(schedules.into_iter().map(view).collect()))
+}
+
+/// What the performer of schedules remembers from one time to the next.
+#[derive(Default)]
+pub struct Memory {
+    /// Moments that were seen to without a snapshot, by volume and kind of rule.
+    skipped: BTreeMap<(VolumeName, String), u64>,
+    /// What was told and is still so.
+    told: BTreeSet<String>,
+}
+
+/// What came of it.
+pub struct Outcome {
+    /// What a person should know.
+    pub news: Vec<News>,
+    /// Snapshots that were taken.
+    pub taken: usize,
+    /// Snapshots that were removed.
+    pub removed: usize,
+    /// Whether something should be tried again soon.
+    pub has_failed: bool,
+}
+
+/// When something is due next after `now_s`, by these values of [`SCHEDULE_PROPERTY`].
+pub fn next_moment<'a>(texts: impl Iterator<Item = &'a str>, now_s: u64) -> Option<u64> {
+    let documents = texts.filter_map(|text| ScheduleDocument::decode(text).ok());
+    let rules = documents.flat_map(|document| document.rules);
+    rules.map(|rule| rule.when.next(now_s)).min()
+}
+
+/// Takes the snapshots that are due at `now_s`, all at one moment, and removes those that are too
+/// many.
+pub fn run(context: &Context<'_>, memory: &mut Memory, now_s: u64) -> Result<Outcome, Failure> {
+    let all = context.all()?;
+    let infos = context
+        .pool
+        .datasets(context.pool.name().into(), Snapshots::Include);
+    let infos = infos.map_err(failures::dataset)?;
+    let (schedules, mut news) = schedules(&all, &infos);
+    let made = made_by_volume(&infos);
+    let wanted = wanted(context, memory, &schedules, &infos, &made, now_s)?;
+    let (taken, failed) = take(context, wanted);
+    let has_failed = !failed.is_empty();
+    news.extend(failed);
+    let excess = excess(&schedules, &made, &taken);
+    let (removed, kept) = remove(context, &excess);
+    news.extend(kept);
+    // Told once, for as long as it is so.
+    let told: BTreeSet<String> = news.iter().map(|one| one.message.clone()).collect();
+    news.retain(|one| !memory.told.contains(&one.message));
+    memory.told = told;
+    Ok(Outcome {
+        news,
+        taken: taken.len(),
+        removed,
+        has_failed,
+    })
+}
+
+/// The snapshots to take.
+fn wanted(
+    context: &Context<'_>,
+    memory: &mut Memory,
+    schedules: &[Schedule],
+    infos: &[DatasetInfo],
+    made: &BTreeMap<&str, Vec<Made<'_>>>,
+    now_s: u64,
+) -> Result<Vec<SnapshotName>, Failure> {
+    let born: BTreeMap<&str, u64> = infos
+        .iter()
+        .map(|info| (info.name.as_str(), info.creation_time_s))
+        .collect();
+    let mut wanted = Vec::new();
+    let mut skipped = BTreeMap::new();
+    let mut is_synced = false;
+    for schedule in schedules {
+        for volume in &schedule.volumes {
+            let born = born.get(volume.as_str()).copied().unwrap_or(0);
+            let since = schedule.document.since.max(born);
+            let mine = made.get(volume.as_str()).map_or(&[][..], Vec::as_slice);
+            for rule in &schedule.document.rules {
+                let label = rule.when.label();
+                let key = (volume.clone(), label);
+                let skipped_at = memory.skipped.get(&key).copied();
+                let done = mine.iter().filter(|made| made.label == key.1);
+                let done = done.map(|made| made.at_s).chain(skipped_at);
+                if due(rule.when, now_s, since, done).is_none() {
+                    skipped.extend(skipped_at.map(|at| (key, at)));
+                    continue;
+                }
+                if schedule.document.skip_unchanged {
+                    if !std::mem::replace(&mut is_synced, true) {
+                        context.pool.sync().map_err(failures::pool)?;
+                    }
+                    if is_unchanged(context, volume)? {
+                        skipped.insert(key, now_s);
+                        continue;
+                    }
+                }
+                let name = format!("{volume}@{NAME_PREFIX}{}-{}", compact_utc(now_s), key.1);
+                match name.parse() {
+                    Ok(name) => wanted.push(name),
+                    Err(error) => tracing::error!(%volume, %error, "no scheduled snapshot"),
+                }
+            }
+        }
+    }
+    memory.skipped = skipped;
+    Ok(wanted)
+}
+
+/// Whether nothing was written to `volume` since its newest snapshot. What only a log holds
+/// counts as written.
+fn is_unchanged(context: &Context<'_>, volume: &VolumeName) -> Result<bool, Failure> {
+    if context
+        .pool
+        .is_unreplayed(volume)
+        .map_err(failures::dataset)?
+    {
+        return Ok(false);
+    }
+    let own = context.pool.dataset_properties(volume.into());
+    let own = own.map_err(failures::dataset)?;
+    let written = own.get("written").map(|property| &property.value);
+    Ok(written == Some(&Value::Number(0)))
+}
+
+/// Takes `names`, all volumes at one moment; where that cannot be, those that can be. Returns what
+/// was taken, and what to tell.
+fn take(context: &Context<'_>, names: Vec<SnapshotName>) -> (Vec<SnapshotName>, Vec<News>) {
+    let (mut taken, mut news) = (Vec::new(), Vec::new());
+    for moment in moments(names) {
+        if take_together(context, &moment).is_ok() {
+            taken.extend(moment);
+            continue;
+        }
+        for name in moment {
+            match take_together(context, std::slice::from_ref(&name)) {
+                Ok(()) => taken.push(name),
+                Err(failure) => {
+                    news.push(News::of_pool("schedule", missed(&name, &failure), true));
+                }
+            }
+        }
+    }
+    (taken, news)
+}
+
+/// Without the snapshot's own name, which is another one at each attempt: what is so for long is
+/// told once.
+fn missed(name: &SnapshotName, failure: &Failure) -> String {
+    let why = failure.message.as_str();
+    let why = why
+        .strip_prefix(&format!("snapshot {name}: "))
+        .unwrap_or(why);
+    format!("no scheduled snapshot of {}: {why}", name.volume())
+}
+
+/// A moment makes one snapshot of a volume. Where several rules of it are due, the first of every
+/// volume is taken at one moment, then the second.
+fn moments(names: Vec<SnapshotName>) -> Vec<Vec<SnapshotName>> {
+    let mut taken: BTreeMap<VolumeName, usize> = BTreeMap::new();
+    let mut moments: Vec<Vec<SnapshotName>> = Vec::new();
+    for name in names {
+        let count = taken.entry(name.volume()).or_default();
+        match moments.get_mut(*count) {
+            Some(moment) => moment.push(name),
+            None => moments.push(vec![name]),
+        }
+        *count += 1;
+    }
+    moments
+}
+
+fn take_together(context: &Context<'_>, names: &[SnapshotName]) -> Result<(), Failure> {
+    replay(context, names)?;
+    let marks = [(MADE_BY_PROPERTY.to_owned(), Value::from(MADE_BY))];
+    let taken = context.pool.snapshot_marked(names, &marks);
+    taken.map_err(failures::dataset)
+}
+
+/// By their names, the snapshots that are more than their rules keep, besides those just taken.
+fn excess(
+    schedules: &[Schedule],
+    made: &BTreeMap<&str, Vec<Made<'_>>>,
+    taken: &[SnapshotName],
+) -> Vec<SnapshotName> {
+    let mut excess = Vec::new();
+    for schedule in schedules {
+        for volume in &schedule.volumes {
+            let mine = made.get(volume.as_str()).map_or(&[][..], Vec::as_slice);
+            for rule in &schedule.document.rules {
+                let label = rule.when.label();
+                let is_new = |name: &&SnapshotName| {
+                    name.volume() == *volume
+                        && moment_of(name.as_str()).is_some_and(|(_, of)| of == label)
+                };
+                let new = taken.iter().filter(is_new).count();
+                let old: Vec<_> = mine.iter().filter(|made| made.label == label).collect();
+                let too_many = (old.len() + new).saturating_sub(rule.keep as usize);
+                let names = old.iter().take(too_many);
+                excess.extend(names.filter_map(|made| made.info.name.parse().ok()));
+            }
+        }
+    }
+    excess
+}
+
+/// Removes what schedules made of `names`. Returns how many are gone, and what to tell.
+fn remove(context: &Context<'_>, names: &[SnapshotName]) -> (usize, Vec<News>) {
+    let names: Vec<SnapshotName> = names
+        .iter()
+        .filter(|name| is_made_by_schedule(context, name))
+        .cloned()
+        .collect();
+    if context.pool.destroy_snapshots(&names).is_ok() {
+        return (names.len(), Vec::new());
+    }
+    let (mut removed, mut news) = (0, Vec::new());
+    for name in &names {
+        match context.pool.destroy_snapshots(std::slice::from_ref(name)) {
+            Ok(()) => removed += 1,
+            Err(error) => {
+                let why = match error.kind {
+                    DatasetErrorKind::HasClones => "it has clones".to_owned(),
+                    DatasetErrorKind::Busy => "it is held or in use".to_owned(),
+                    _ => error.to_string(),
+                };
+                let message = format!("{name} is kept beyond its schedule: {why}");
+                news.push(News::of_pool("schedule", message, false));
+            }
+        }
+    }
+    (removed, news)
+}
+
+fn is_made_by_schedule(context: &Context<'_>, name: &SnapshotName) -> bool {
+    let Ok(own) = context.pool.dataset_properties(name.into()) else {
+        return false;
+    };
+    own.get(MADE_BY_PROPERTY).is_some_and(|property| {
+        property.value == Value::from(MADE_BY)
+            && matches!(
+                property.source,
+                PropertySource::Local | PropertySource::Received
+            )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use engine::dataset::{DatasetKind, SpaceUse, VolumeShape};
+    use units::ByteCount;
+
+    fn info(name: &str, creation_txg: u64) -> DatasetInfo {
+        let shape = VolumeShape {
+            size: ByteCount(1 << 20),
+            block_size: ByteCount(16 << 10),
+        };
+        let is_volume = name.contains("/v");
+        DatasetInfo {
+            name: name.to_owned(),
+            kind: match is_volume {
+                true => DatasetKind::Volume,
+                false => DatasetKind::Filesystem,
+            },
+            snapshot: name.contains('@'),
+            origin: None,
+            guid: creation_txg,
+            creation_txg,
+            creation_time_s: 0,
+            used: ByteCount(0),
+            referenced: ByteCount(0),
+            available: ByteCount(0),
+            logical_referenced: ByteCount(0),
+            refreservation: ByteCount(0),
+            space: SpaceUse::default(),
+            volume: is_volume.then_some(shape),
+        }
+    }
+
+    fn all(set: &[(&str, &[&str])]) -> All {
+        let own = |rules: &[&str]| {
+            let rules = rules.iter().map(|rule| rule.parse().expect("a rule"));
+            let document = ScheduleDocument {
+                rules: rules.collect(),
+                ..ScheduleDocument::default()
+            };
+            let text = document.encode().expect("fits");
+            BTreeMap::from([(SCHEDULE_PROPERTY.to_owned(), text)])
+        };
+        let set = set.iter().map(|(of, rules)| ((*of).to_owned(), own(rules)));
+        set.collect()
+    }
+
+    #[test]
+    fn a_volume_obeys_the_nearest_schedule_above_it() {
+        let infos: Vec<DatasetInfo> = [
+            "tank",
+            "tank/v0",
+            "tank/db",
+            "tank/db/v1",
+            "tank/db/v2",
+            "tank/dba/v3",
+        ]
+        .iter()
+        .map(|name| info(name, 1))
+        .collect();
+        let all = all(&[
+            ("tank", &["daily keep 7"]),
+            ("tank/db", &["hourly keep 24"]),
+            ("tank/db/v2", &[]),
+        ]);
+        let (schedules, news) = schedules(&all, &infos);
+        assert!(news.is_empty());
+        let covered: Vec<(String, Vec<String>)> = schedules
+            .into_iter()
+            .map(|schedule| {
+                let volumes = schedule.volumes.iter().map(ToString::to_string);
+                (schedule.of, volumes.collect())
+            })
+            .collect();
+        let words = |of: &str, volumes: &[&str]| {
+            let volumes = volumes.iter().map(|&name| name.to_owned()).collect();
+            (of.to_owned(), volumes)
+        };
+        assert_eq!(
+            covered,
+            [
+                words("tank", &["tank/v0", "tank/dba/v3"]),
+                words("tank/db", &["tank/db/v1"]),
+                words("tank/db/v2", &["tank/db/v2"]),
+            ]
+        );
+    }
+
+    #[test]
+    fn a_snapshot_that_is_missed_again_is_told_in_the_same_words() {
+        let words = |name: &str| {
+            let kind = DatasetErrorKind::NoSpace;
+            let failure = Failure::usage(format!("snapshot {name}: {kind}"));
+            missed(&name.parse().expect("a name"), &failure)
+        };
+        let first = words("tank/v@auto-20261121T030000Z-daily");
+        assert_eq!(first, words("tank/v@auto-20261121T030100Z-daily"));
+        assert!(first.starts_with("no scheduled snapshot of tank/v: there is not"));
+    }
+
+    #[test]
+    fn one_moment_makes_one_snapshot_of_a_volume() {
+        let names = ["tank/v@a", "tank/v@b", "tank/w@b", "tank/v@c"];
+        let names = names.map(|name| name.parse().expect("a name"));
+        let moments = moments(names.to_vec());
+        let words = |moment: &Vec<SnapshotName>| -> Vec<String> {
+            moment.iter().map(ToString::to_string).collect()
+        };
+        let moments: Vec<Vec<String>> = moments.iter().map(words).collect();
+        assert_eq!(
+            moments,
+            [
+                vec!["tank/v@a", "tank/w@b"],
+                vec!["tank/v@b"],
+                vec!["tank/v@c"]
+            ]
+        );
+    }
+
+    #[test]
+    fn the_oldest_of_the_same_rule_go_as_the_pool_counts_not_as_the_clock_said() {
+        let infos = [
+            info("tank/v", 1),
+            info("tank/v@auto-20400101T030000Z-daily", 2),
+            info("tank/v@auto-20261119T030000Z-daily", 3),
+            info("tank/v@auto-20261120T030000Z-daily", 4),
+            info("tank/v@auto-20261118T030000Z-hourly", 5),
+            info("tank/v@mine", 1),
+            info("tank/v@auto-mine-daily", 1),
+        ];
+        let all = all(&[("tank", &["daily keep 2", "hourly keep 1"])]);
+        let (schedules, _) = schedules(&all, &infos);
+        let made = made_by_volume(&infos);
+        let names = |taken: &[&str]| -> Vec<String> {
+            let taken: Vec<SnapshotName> = taken
+                .iter()
+                .map(|name| name.parse().expect("a name"))
+                .collect();
+            let excess = excess(&schedules, &made, &taken);
+            excess.iter().map(ToString::to_string).collect()
+        };
+        assert_eq!(names(&[]), ["tank/v@auto-20400101T030000Z-daily"]);
+        assert_eq!(
+            names(&["tank/v@auto-20261121T030000Z-daily"]),
+            [
+                "tank/v@auto-20400101T030000Z-daily",
+                "tank/v@auto-20261119T030000Z-daily"
+            ]
+        );
+    }
+
+    #[test]
+    fn a_schedule_of_a_newer_program_is_told_and_covers_its_volumes_with_nothing() {
+        let infos = [info("tank/v", 1)];
+        let newer = BTreeMap::from([(SCHEDULE_PROPERTY.to_owned(), r#"{"version":2}"#.to_owned())]);
+        let mut all = all(&[("tank", &["daily keep 1"])]);
+        all.set("tank/v", newer);
+        let (schedules, news) = schedules(&all, &infos);
+        assert_eq!(news.len(), 1);
+        assert!(schedules.iter().all(|schedule| schedule.volumes.is_empty()));
+    }
+}

@@ -1,0 +1,211 @@
+//! Scrubs: started, paused, resumed and stopped by hand, and begun by a schedule that the pool
+//! keeps.
+
+use std::time::Duration;
+
+use control::answer::{Done, ScanView, ScrubScheduleView};
+use control::operations::pool::scrub::ScrubAction;
+use control::schedule::{SCRUB_PROPERTY, ScrubDocument, When, due};
+use control::{Answer, Failure, FailureKind};
+use engine::Pool;
+use engine::pool::{PoolError, PoolErrorKind, ScanKind, ScanState, ScanStatus, ScrubCommand};
+
+use super::documents::{All, Documents, document_failure};
+use super::events::News;
+use super::schedule::now_s;
+use super::status::scan;
+use super::{Context, failures};
+
+/// Pause between two looks at a scan that is waited for.
+const SCAN_LOOK_INTERVAL: Duration = Duration::from_millis(200);
+/// Looks between two progress reports.
+const LOOKS_PER_REPORT: u32 = 5;
+
+/// Looks at a pool that shows no scan until there is none. ZFS shows none for a moment while it begins another
+/// one in the place of the last, such as a resilver of a device that came back.
+const LOOKS_WITHOUT_SCAN_MAX: u32 = 50;
+
+/// Does what is asked of a scrub.
+pub fn perform(
+    context: &Context<'_>,
+    action: ScrubAction,
+    wait: bool,
+    progress: &mut dyn FnMut(&str),
+) -> Result<Answer, Failure> {
+    let name = context.pool.name();
+    let (command, what) = match action {
+        ScrubAction::Start => (ScrubCommand::Start, "scrubs"),
+        ScrubAction::Resume => (ScrubCommand::Start, "goes on with its scrub"),
+        ScrubAction::Pause => (ScrubCommand::Pause, "pauses its scrub"),
+        ScrubAction::Stop => (ScrubCommand::Cancel, "stops its scrub"),
+    };
+    let state = match action {
+        ScrubAction::Resume => {
+            let status = context.pool.status().map_err(failures::pool)?;
+            status.scan.map(|scan| scan.state)
+        }
+        _ => Some(ScanState::Paused),
+    };
+    let begun = match state == Some(ScanState::Paused) {
+        true => command_scrub(context.pool, command, format!("pool {name} {what}"))?,
+        false => Done::already(format!("no scrub of pool {name} is paused")),
+    };
+    let is_scanning = matches!(state, Some(ScanState::Paused | ScanState::Running));
+    if !wait || !is_scanning || !matches!(action, ScrubAction::Start | ScrubAction::Resume) {
+        return Ok(begun);
+    }
+    let scan = wait_for_scan(context, progress)?;
+    if scan.errors > 0 {
+        let message = format!(
+            "the scrub of pool {name} found {} blocks that cannot be repaired",
+            scan.errors
+        );
+        return Err(Failure::new(FailureKind::Failed, message)
+            .advise(format!("`bulkhead pool status {name}` says what to do")));
+    }
+    Ok(Done::changed(format!(
+        "{} of pool {name} {}: {} bytes repaired, no errors left",
+        scan.function, scan.state, scan.repaired
+    )))
+}
+
+fn command_scrub(pool: &dyn Pool, command: ScrubCommand, done: String) -> Result<Answer, Failure> {
+    match pool.scrub(command) {
+        Ok(()) => Ok(Done::changed(done)),
+        Err(PoolError {
+            kind: PoolErrorKind::NothingToDo { why },
+            ..
+        }) => Ok(Done::already(why)),
+        Err(error) => Err(failures::pool(error)),
+    }
+}
+
+/// Waits until no scan runs. A pause or the end of the server ends the wait, too.
+pub fn wait_for_scan(
+    context: &Context<'_>,
+    progress: &mut dyn FnMut(&str),
+) -> Result<ScanView, Failure> {
+    let (mut looks, mut without) = (0, 0);
+    loop {
+        let status = context.pool.status().map_err(failures::pool)?;
+        let running = |found: &&ScanStatus| found.state == ScanState::Running;
+        let Some(found) = status.scan.as_ref() else {
+            without += 1;
+            if without > LOOKS_WITHOUT_SCAN_MAX {
+                let message = "the pool reports no scan";
+                return Err(Failure::new(FailureKind::Failed, message));
+            }
+            std::thread::sleep(SCAN_LOOK_INTERVAL);
+            continue;
+        };
+        without = 0;
+        let view = scan(found);
+        if Some(found).filter(running).is_none() {
+            return Ok(view);
+        }
+        if context.hooks.is_ending() {
+            let message = format!(
+                "the server ends; the {} goes on at its next start",
+                view.function
+            );
+            return Err(Failure::new(FailureKind::Unavailable, message));
+        }
+        if looks % LOOKS_PER_REPORT == 0 {
+            progress(&control::words::scan_line(&view));
+        }
+        looks += 1;
+        std::thread::sleep(SCAN_LOOK_INTERVAL);
+    }
+}
+
+/// Sets when the pool is scrubbed, or that it is not.
+pub fn set_schedule(context: &Context<'_>, when: Option<When>) -> Result<Answer, Failure> {
+    let root = context.root();
+    let all = context.all()?;
+    let before = document(&all, &root);
+    if before.as_ref().map(|document| document.when) == when {
+        return Ok(Done::already(match when {
+            Some(when) => format!("pool {root} is scrubbed {when} already"),
+            None => format!("pool {root} has no schedule of scrubs"),
+        }));
+    }
+    let encode = |when| {
+        let since = now_s();
+        ScrubDocument { when, since }.encode()
+    };
+    let text = when.map(encode).transpose();
+    let text = text.map_err(|error| document_failure(&error))?;
+    context.edit(&root, vec![(SCRUB_PROPERTY.to_owned(), text)])?;
+    Ok(Done::changed(match when {
+        Some(when) => format!("pool {root} is scrubbed {when} from now on"),
+        None => format!("pool {root} is scrubbed only on request from now on"),
+    }))
+}
+
+fn document(all: &All, root: &str) -> Option<ScrubDocument> {
+    ScrubDocument::decode(all.own(root)?.get(SCRUB_PROPERTY)?).ok()
+}
+
+/// The pool's own schedule. Reads little.
+pub fn schedule_view(pool: &dyn Pool) -> Option<ScrubScheduleView> {
+    let own = pool
+        .own_user_properties(pool.name().into(), SCRUB_PROPERTY)
+        .ok()?;
+    let document = ScrubDocument::decode(own.get(SCRUB_PROPERTY)?).ok()?;
+    Some(ScrubScheduleView {
+        next: document.when.next(now_s()),
+        when: document.when,
+    })
+}
+
+/// When the next scrub is due.
+pub fn next_moment(all: &All, root: &str, now_s: u64) -> Option<u64> {
+    document(all, root).map(|document| document.when.next(now_s))
+}
+
+/// What is remembered from one time to the next.
+#[derive(Default)]
+pub struct Memory {
+    begun_s: Option<u64>,
+    is_told: bool,
+}
+
+/// Begins the scrub that is due at `now_s`, unless a scan is under way: then later, which is the
+/// second value. A scrub that somebody paused stays paused.
+pub fn obey(
+    context: &Context<'_>,
+    memory: &mut Memory,
+    now_s: u64,
+) -> Result<(Option<News>, bool), Failure> {
+    let all = context.all()?;
+    let Some(document) = document(&all, &context.root()) else {
+        return Ok((None, false));
+    };
+    let status = context.pool.status().map_err(failures::pool)?;
+    let scrub = status
+        .scan
+        .filter(|scan| scan.kind == ScanKind::Scrub || is_under_way(scan));
+    let done = scrub.iter().map(|scan| scan.started_s);
+    let done = done.chain(memory.begun_s);
+    if due(document.when, now_s, document.since, done).is_none() {
+        return Ok((None, false));
+    }
+    if scrub.as_ref().is_some_and(is_under_way) {
+        let is_told = std::mem::replace(&mut memory.is_told, true);
+        let message = "the scheduled scrub waits until the present scan has ended";
+        let news = (!is_told).then(|| News::of_pool("scan", message, false));
+        return Ok((news, true));
+    }
+    memory.is_told = false;
+    memory.begun_s = Some(now_s);
+    context
+        .pool
+        .scrub(ScrubCommand::Start)
+        .map_err(failures::pool)?;
+    let message = format!("the scheduled scrub ({}) begins", document.when);
+    Ok((Some(News::of_pool("scan", message, false)), false))
+}
+
+fn is_under_way(scan: &ScanStatus) -> bool {
+    matches!(scan.state, ScanState::Running | ScanState::Paused)
+}

@@ -1,0 +1,248 @@
+//! Requests about snapshots.
+
+use std::collections::BTreeSet;
+
+use control::answer::{Done, SnapshotView};
+use control::operations::snapshot::SnapshotRequest;
+use control::operations::snapshot::create::{Create, NewSnapshot};
+use control::operations::snapshot::destroy::Destroy;
+use control::operations::snapshot::list::List;
+use control::operations::snapshot::rename::Rename;
+use control::request::Properties;
+use control::{Answer, Failure, FailureKind};
+use engine::dataset::{DatasetErrorKind, DatasetInfo, DatasetKind, DatasetRef, Snapshots, Value};
+use units::{SnapshotName, VolumeName};
+
+use super::datasets::Dataset;
+use super::documents::new_identity;
+use super::{Context, failures, rescue_clones, schedule, volume};
+use crate::replicate;
+
+/// Longest name of a snapshot, with that of its volume.
+const NAME_BYTES_MAX: usize = 255;
+
+/// Performs one request.
+pub fn perform(context: &Context<'_>, request: SnapshotRequest) -> Result<Answer, Failure> {
+    match request {
+        SnapshotRequest::Create(request) => create(context, &request),
+        SnapshotRequest::List(List { volume }) => list(context, volume.as_ref()),
+        SnapshotRequest::Destroy(Destroy { names }) => {
+            let destroyed = context.pool.destroy_snapshots(&names);
+            destroyed.map_err(failures::dataset)?;
+            Ok(Done::changed(format!("destroyed {}", list_of(&names))))
+        }
+        SnapshotRequest::Rename(Rename { from, to }) => {
+            super::refuse_space(to.as_str())?;
+            rename(context, &from, &to)
+        }
+        SnapshotRequest::Clone(request) => {
+            super::refuse_space(request.to.as_str())?;
+            clone(context, &request.from, &request.to, &request.properties)
+        }
+        SnapshotRequest::Schedule(request) => schedule::perform(context, request),
+    }
+}
+
+fn create(context: &Context<'_>, request: &Create) -> Result<Answer, Failure> {
+    let (mut names, left_out) = match request.recursive {
+        true => all_in(context, &request.names)?,
+        false => (those_named(context, &request.names)?, 0),
+    };
+    let mut seen = BTreeSet::new();
+    names.retain(|name| seen.insert(name.clone()));
+    names
+        .iter()
+        .try_for_each(|name| super::refuse_space(name.as_str()))?;
+    replay(context, &names)?;
+    context.pool.snapshot(&names).map_err(failures::dataset)?;
+    let list = list_of(&names);
+    let message = match (request.recursive, left_out) {
+        (false, _) => format!("created {list}"),
+        (true, 0) => format!("created {} snapshot(s) at one moment: {list}", names.len()),
+        (true, _) => format!(
+            "created {} snapshot(s) at one moment: {list}; left out {left_out} volume(s) that replication fills or \
+             that are there for a rescue only",
+            names.len()
+        ),
+    };
+    let made = names.into_iter().map(String::from).collect();
+    Ok(Done::made(made, message))
+}
+
+fn those_named(context: &Context<'_>, names: &[NewSnapshot]) -> Result<Vec<SnapshotName>, Failure> {
+    let each = names.iter().map(|name| {
+        let of = Dataset::parse(name.of())?;
+        // One that cannot be looked at is told of when its snapshot is made.
+        let is_tree = match &of {
+            Dataset::Root(_) => true,
+            Dataset::Volume(_) => {
+                let found = context.pool.dataset((&of).into());
+                found.is_ok_and(|info| info.kind == DatasetKind::Filesystem)
+            }
+        };
+        match is_tree {
+            true => Err(not_a_volume(name.of())),
+            false => snapshot_of(name.of(), name.tag()),
+        }
+    });
+    each.collect()
+}
+
+fn not_a_volume(name: &str) -> Failure {
+    let message = format!("{name} is no volume");
+    Failure::usage(message).advise(
+        "--recursive (-r) takes a snapshot of every volume in it, all at one moment; in the API the member `recursive`",
+    )
+}
+
+/// A snapshot of every volume in what is named, and how many volumes get none. What only holds volumes has no contents
+/// to keep.
+fn all_in(
+    context: &Context<'_>,
+    wanted: &[NewSnapshot],
+) -> Result<(Vec<SnapshotName>, usize), Failure> {
+    let mut not_ours = rescue_clones::names(context)?;
+    not_ours.extend(replicate::copies(context)?);
+    let is_not_ours = |name: &str| not_ours.iter().any(|one| one.as_str() == name);
+    let (mut names, mut left_out) = (Vec::new(), BTreeSet::new());
+    for one in wanted {
+        let of = Dataset::parse(one.of())?;
+        let all = context.pool.datasets((&of).into(), Snapshots::Skip);
+        let all = all.map_err(failures::dataset)?;
+        let volumes = all.into_iter().filter(|info| info.volume.is_some());
+        // What is named itself is meant.
+        let (out, meant): (Vec<DatasetInfo>, _) =
+            volumes.partition(|info| info.name != one.of() && is_not_ours(&info.name));
+        if meant.is_empty() {
+            let message = format!("there is no volume in {} to take a snapshot of", one.of());
+            return Err(Failure::not_found(message)
+                .advise(format!("`bulkhead volume list {}` shows all", one.pool())));
+        }
+        left_out.extend(out.into_iter().map(|info| info.name));
+        for info in meant {
+            names.push(snapshot_of(&info.name, one.tag())?);
+        }
+    }
+    Ok((names, left_out.len()))
+}
+
+fn snapshot_of(volume: &str, tag: &str) -> Result<SnapshotName, Failure> {
+    let name = format!("{volume}@{tag}");
+    name.parse().map_err(|error: units::NameError| {
+        let length = name.len();
+        match length > NAME_BYTES_MAX {
+            true => Failure::usage(format!(
+                "the snapshot of {volume} would have a name of {length} characters, and ZFS takes {NAME_BYTES_MAX}"
+            ))
+            .advise("nothing was made: choose a shorter name after the @"),
+            false => Failure::usage(error.to_string()),
+        }
+    })
+}
+
+/// After a crash a volume lacks what only its intent log holds until it is opened, and a
+/// snapshot would lack it for ever.
+pub fn replay(context: &Context<'_>, names: &[SnapshotName]) -> Result<(), Failure> {
+    let volumes: BTreeSet<VolumeName> = names.iter().map(SnapshotName::volume).collect();
+    for name in &volumes {
+        match context.pool.is_unreplayed(name) {
+            // Making the snapshot tells what is wrong.
+            Err(_) | Ok(false) => {}
+            Ok(true) if context.hooks.open(name)? => {}
+            Ok(true) => context.pool.replay(name).map_err(failures::dataset)?,
+        }
+    }
+    Ok(())
+}
+
+fn list_of(names: &[SnapshotName]) -> String {
+    let names: Vec<&str> = names.iter().map(SnapshotName::as_str).collect();
+    names.join(", ")
+}
+
+fn list(context: &Context<'_>, of: Option<&VolumeName>) -> Result<Answer, Failure> {
+    let below: DatasetRef<'_> = match of {
+        Some(name) => name.into(),
+        None => context.pool.name().into(),
+    };
+    let all = context.pool.datasets(below, Snapshots::Include);
+    let all = all.map_err(failures::dataset)?;
+    let own = of.map(|name| format!("{name}@"));
+    let is_wanted = |info: &&DatasetInfo| {
+        info.snapshot && own.as_ref().is_none_or(|own| info.name.starts_with(own))
+    };
+    let view = |info: &DatasetInfo| {
+        Some(SnapshotView {
+            name: info.name.parse().ok()?,
+            used: info.used.get(),
+            referenced: info.referenced.get(),
+            created_unix_s: Some(info.creation_time_s),
+        })
+    };
+    let views = all.iter().filter(is_wanted).filter_map(view);
+    Ok(Answer::Snapshots(views.collect()))
+}
+
+/// Clones, sends under way and bookmarks know a snapshot by its number, and notice nothing. A schedule knows
+/// its own by their names, and leaves one alone that is called otherwise.
+fn rename(
+    context: &Context<'_>,
+    from: &SnapshotName,
+    to: &SnapshotName,
+) -> Result<Answer, Failure> {
+    if from.volume() != to.volume() {
+        let message = format!("{from} cannot become {to}: a snapshot stays with its volume");
+        return Err(Failure::usage(message)
+            .advise("`bulkhead snapshot clone` makes a volume of it, with another name"));
+    }
+    let found = context.pool.dataset(from.into());
+    found.map_err(|error| match error.kind {
+        DatasetErrorKind::NotFound => no_snapshot(from),
+        _ => failures::dataset(error),
+    })?;
+    if from == to {
+        return Ok(Done::already(format!("{from} has that name")));
+    }
+    if let Some(own) = [from, to].into_iter().find(|name| replicate::is_own(name)) {
+        let message = format!("replication finds its snapshots by names such as {own}");
+        return Err(
+            Failure::new(FailureKind::Busy, message).advise(match own == from {
+                true => "to keep what it holds, clone it: `bulkhead snapshot clone`",
+                false => "choose another name",
+            }),
+        );
+    }
+    let renamed = context.pool.rename_snapshot(from, to.tag());
+    renamed.map_err(|error| match error.kind {
+        DatasetErrorKind::Exists => Failure::new(
+            FailureKind::Exists,
+            format!("there is a snapshot {to} already"),
+        ),
+        _ => failures::dataset(error),
+    })?;
+    Ok(Done::changed(format!("renamed {from} to {to}")))
+}
+
+/// There is none of that name.
+pub fn no_snapshot(name: &SnapshotName) -> Failure {
+    let volume = name.volume();
+    Failure::not_found(format!("there is no snapshot {name}"))
+        .advise(format!("`bulkhead snapshot list {volume}` shows them"))
+}
+
+/// A clone has a new identity: to initiators it is another disk, even while its contents are
+/// the same.
+fn clone(
+    context: &Context<'_>,
+    from: &SnapshotName,
+    to: &VolumeName,
+    properties: &Properties,
+) -> Result<Answer, Failure> {
+    let (name, identity) = new_identity()?;
+    let mut values = volume::values(properties);
+    values.extend(identity.map(|identity| (name, Value::Text(identity))));
+    let cloned = context.pool.clone_snapshot(from, to, &values);
+    context.documents.changed(to.as_str());
+    cloned.map_err(failures::dataset)?;
+    Ok(Done::changed(format!("cloned {from} to {to}")))
+}

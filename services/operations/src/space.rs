@@ -1,0 +1,158 @@
+//! How much room volumes have in a pool, what is promised to them, and whether that fits.
+
+use control::Failure;
+use control::answer::PoolSpace;
+use engine::Pool;
+use engine::dataset::{DatasetInfo, Snapshots};
+
+use super::failures;
+
+/// What the datasets of a pool ask for. Finding it out means a look at every one of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Promises {
+    /// Set aside and not written yet.
+    reserved: u64,
+    /// The sizes of all volumes.
+    promised: u64,
+    /// What clients may still write beyond reservations.
+    unreserved: u64,
+    /// Whether a volume lives of what is left.
+    has_sparse: bool,
+    /// Whether a quota limits any dataset.
+    has_quota: bool,
+}
+
+impl Promises {
+    /// Looks at all datasets of `pool`.
+    pub fn of(pool: &dyn Pool) -> Result<Self, Failure> {
+        let all = pool.datasets(pool.name().into(), Snapshots::Skip);
+        Ok(Self::sum(&all.map_err(failures::dataset)?))
+    }
+
+    fn sum(all: &[DatasetInfo]) -> Self {
+        let mut sum = Self::default();
+        for info in all {
+            // What is set aside for a tree is charged to what is above it.
+            let own = info.space.reservation.get().saturating_sub(info.used.get());
+            sum.has_quota |= info.space.quota.get() > 0 || info.space.ref_quota.get() > 0;
+            let set_aside = info.space.by_reservation.get().saturating_add(own);
+            sum.reserved = sum.reserved.saturating_add(set_aside);
+            let Some(shape) = info.volume else { continue };
+            let size = shape.size.get();
+            // Sparse volumes may be of any size, all together more than a number holds.
+            sum.promised = sum.promised.saturating_add(size);
+            if info.refreservation.get() < size {
+                sum.has_sparse = true;
+                let held = info.referenced.get().saturating_add(set_aside);
+                sum.unreserved = sum.unreserved.saturating_add(size.saturating_sub(held));
+            }
+        }
+        sum
+    }
+}
+
+/// The space of the pool whose root dataset takes `used` and could still take `available`.
+pub fn pool_space(used: u64, available: u64, promises: &Promises) -> PoolSpace {
+    let reserved = promises.reserved.min(used);
+    let written = used - reserved;
+    let usable = used.saturating_add(available);
+    let taken = if promises.has_sparse { used } else { written };
+    let percent = u128::from(taken) * 100 / u128::from(usable.max(1));
+    PoolSpace {
+        usable,
+        written,
+        reserved,
+        available,
+        promised: promises.promised,
+        overcommitted: promises.unreserved.saturating_sub(available),
+        has_quota: promises.has_quota,
+        full_percent: u64::try_from(percent).unwrap_or(u64::MAX),
+        ..PoolSpace::default()
+    }
+}
+
+/// The space of `pool`, as far as its root dataset tells it beside `promises`.
+pub fn look(pool: &dyn Pool, promises: &Promises) -> Result<PoolSpace, Failure> {
+    let root = pool
+        .dataset(pool.name().into())
+        .map_err(failures::dataset)?;
+    let (used, available) = (root.used.get(), root.available.get());
+    Ok(pool_space(used, available, promises))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use engine::dataset::{DatasetKind, SpaceUse, VolumeShape};
+    use units::ByteCount;
+
+    const GIB: u64 = 1 << 30;
+
+    fn volume(size: u64, referenced: u64, refreservation: u64) -> DatasetInfo {
+        DatasetInfo {
+            name: "tank/v".to_owned(),
+            kind: DatasetKind::Volume,
+            snapshot: false,
+            origin: None,
+            guid: 1,
+            creation_txg: 1,
+            creation_time_s: 0,
+            used: ByteCount(referenced.max(refreservation)),
+            referenced: ByteCount(referenced),
+            available: ByteCount(0),
+            logical_referenced: ByteCount(referenced),
+            refreservation: ByteCount(refreservation),
+            space: SpaceUse {
+                by_data: ByteCount(referenced),
+                by_reservation: ByteCount(refreservation.saturating_sub(referenced)),
+                ..SpaceUse::default()
+            },
+            volume: Some(VolumeShape {
+                size: ByteCount(size),
+                block_size: ByteCount(16_384),
+            }),
+        }
+    }
+
+    #[test]
+    fn reserved_volumes_that_fill_a_pool_endanger_no_write() {
+        let promises = Promises::sum(&[volume(9 * GIB, GIB, 9 * GIB)]);
+        let space = pool_space(9 * GIB, GIB, &promises);
+        assert_eq!((space.written, space.reserved), (GIB, 8 * GIB));
+        assert_eq!((space.promised, space.overcommitted), (9 * GIB, 0));
+        assert_eq!(space.full_percent, 10);
+    }
+
+    #[test]
+    fn a_sparse_volume_lives_of_what_reservations_leave() {
+        let all = [volume(8 * GIB, GIB, 8 * GIB), volume(4 * GIB, GIB, 0)];
+        let space = pool_space(9 * GIB, GIB, &Promises::sum(&all));
+        assert_eq!(space.usable, 10 * GIB);
+        assert_eq!((space.written, space.reserved), (2 * GIB, 7 * GIB));
+        assert_eq!(space.overcommitted, 2 * GIB);
+        assert_eq!(space.full_percent, 90);
+    }
+
+    #[test]
+    fn a_tree_that_is_set_aside_counts_as_reserved() {
+        let mut tree = volume(0, 0, 0);
+        tree.volume = None;
+        tree.used = ByteCount(GIB);
+        tree.space.reservation = ByteCount(3 * GIB);
+        assert_eq!(Promises::sum(&[tree]).reserved, 2 * GIB);
+    }
+
+    #[test]
+    fn sizes_that_no_number_holds_are_the_greatest_there_is() {
+        let huge = volume(1 << 63, 0, 0);
+        let promises = Promises::sum(&[huge.clone(), huge.clone(), huge]);
+        let space = pool_space(0, GIB, &promises);
+        assert_eq!(space.promised, u64::MAX);
+        assert_eq!(space.overcommitted, u64::MAX - GIB);
+    }
+
+    #[test]
+    fn a_pool_of_no_size_is_not_full() {
+        assert_eq!(pool_space(0, 0, &Promises::default()).full_percent, 0);
+    }
+}

@@ -1,0 +1,97 @@
+//! What an administrator is told where the devices of a pool that are present may be older than those that are missing.
+
+use std::path::Path;
+
+use control::{Failure, FailureKind, calendar};
+use engine::pool::legs::Doubt;
+use engine::pool::{PoolError, PoolErrorKind};
+
+/// The sentence for an import that wants an administrator's word; `None` for other errors.
+pub fn explain(error: &PoolError) -> Option<Failure> {
+    match &error.kind {
+        PoolErrorKind::MayBeStale(doubt) => Some(refusal(&error.pool, doubt)),
+        PoolErrorKind::UnopenedMayBeNewer { doubt, path, why } => {
+            Some(unopened(&error.pool, doubt, path, why))
+        }
+        PoolErrorKind::MayLack(doubt) => Some(may_lack(&error.pool, doubt)),
+        PoolErrorKind::NewestUnreadable {
+            newest_txg,
+            newest_time_s,
+            readable_time_s,
+        } => Some(unreadable(
+            &error.pool,
+            *newest_txg,
+            *newest_time_s,
+            *readable_time_s,
+        )),
+        _ => None,
+    }
+}
+
+fn unreadable(pool: &str, newest_txg: u64, newest_time_s: u64, readable_time_s: u64) -> Failure {
+    let message = format!(
+        "the newest state of pool {pool}, transaction group {newest_txg} of {}, cannot be read: its disks lost what they \
+         had said was written. One of {}, {} s older, can be read",
+        calendar::utc(newest_time_s),
+        calendar::utc(readable_time_s),
+        newest_time_s.saturating_sub(readable_time_s),
+    );
+    Failure::new(FailureKind::NeedsConfirmation, message).advise(format!(
+        "keep the disks as they are until you know whether a copy of what is lost is elsewhere; to go on from the \
+         older state, say so with `bulkhead pool confirm {pool} --newest-groups-are-lost`, and start it \
+         again: every write after that time is lost then, acknowledged ones too"
+    ))
+}
+
+/// The sentence that refuses, and what to do.
+pub fn refusal(pool: &str, doubt: &Doubt) -> Failure {
+    let message = format!("pool {pool} may be older than it was: {}", told(doubt));
+    Failure::new(FailureKind::NeedsConfirmation, message).advise(format!(
+        "bring the missing devices back; or, if they are lost for good or certainly not newer, say so on the \
+         head that shall serve the pool, with `bulkhead pool confirm {pool} \
+         --missing-devices-are-not-newer`, and start it again: what only they hold is lost then"
+    ))
+}
+
+/// The same where a device has its label and cannot be opened.
+fn unopened(pool: &str, doubt: &Doubt, path: &Path, why: &str) -> Failure {
+    let message = format!(
+        "pool {pool} may be older than it was: {} cannot be opened ({why}), and nothing says that it failed before the others; {}",
+        path.display(),
+        newest(doubt),
+    );
+    Failure::new(FailureKind::NeedsConfirmation, message).advise(format!(
+        "mend that device; or, if it is lost for good or certainly not newer, take it out of this head, say so with \
+         `bulkhead pool confirm {pool} --missing-devices-are-not-newer`, and start the pool again: what only it holds is \
+         lost then"
+    ))
+}
+
+/// The same of a pool that is open and suspended.
+fn may_lack(pool: &str, doubt: &Doubt) -> Failure {
+    let missing = doubt.missing_paths();
+    let message = format!(
+        "pool {pool} stays suspended: {missing} may alone hold writes that were acknowledged, and the devices that are back \
+         may lack them"
+    );
+    Failure::new(FailureKind::NeedsConfirmation, message).advise(format!(
+        "bring {missing} back, and clear the pool again; or, if that is lost for good or certainly not newer, say so with \
+         `bulkhead pool clear {pool} --missing-devices-are-not-newer`: what only it holds is lost then"
+    ))
+}
+
+fn told(doubt: &Doubt) -> String {
+    let missing = doubt.missing_paths();
+    let (is, it) = match doubt.missing.len() {
+        1 => ("is", "it"),
+        _ => ("are", "they"),
+    };
+    let newest = newest(doubt);
+    format!("{missing} {is} missing, and nothing says that {it} failed before the others; {newest}")
+}
+
+fn newest(doubt: &Doubt) -> String {
+    let written = calendar::utc(doubt.newest_time_s);
+    let txg = doubt.newest_txg;
+    format!("the newest that is present is transaction group {txg} of {written}")
+}

@@ -1,0 +1,380 @@
+//! Requests about streams of snapshots.
+
+use std::os::fd::OwnedFd;
+
+use control::exports::PROPERTY_PREFIX;
+use control::failure::chain;
+use control::operations::transfer::TransferRequest;
+use control::operations::transfer::abort::Abort;
+use control::operations::transfer::bookmark::Bookmark;
+use control::operations::transfer::interrupted::Interrupted;
+use control::operations::transfer::receive::Receive;
+use control::operations::transfer::send::Send;
+use control::request::Properties;
+use control::transfer::{InterruptedView, SendWhat, TransferView};
+use control::{Answer, Failure, FailureKind};
+use engine::dataset::{DatasetError, DatasetErrorKind, Value};
+use engine::transfer::{
+    Base, ReceiveSpec, Received, SendForm, SendSpec, TransferError, TransferErrorKind,
+};
+use send_stream::StreamErrorKind;
+use units::VolumeName;
+
+use super::documents::{Documents, Edits, export_document, new_identity};
+use super::{Context, failures, volume};
+use crate::stream::{Meter, Stream};
+
+/// What stands before the names of our own properties that came with a volume from elsewhere: kept,
+/// without effect.
+pub const SOURCE_PREFIX: &str = "bulkhead-source:";
+
+/// The stream that a request is about.
+pub struct Data<'a> {
+    /// To be read or written.
+    pub descriptor: OwnedFd,
+    /// Whether nobody waits for the outcome any more.
+    pub is_abandoned: &'a dyn Fn() -> bool,
+}
+
+/// Performs one request.
+pub fn perform(
+    context: &Context<'_>,
+    request: TransferRequest,
+    data: Option<Data<'_>>,
+    progress: &mut dyn FnMut(&str),
+) -> Result<Answer, Failure> {
+    let with = |data: Option<_>| {
+        data.ok_or_else(|| {
+            Failure::usage("a stream needs a descriptor that comes with the request")
+        })
+    };
+    match request {
+        TransferRequest::Send(request) if request.estimate => estimate(context, &request),
+        TransferRequest::Send(request) => send(context, &request, with(data)?, progress),
+        TransferRequest::Receive(request) => receive(context, &request, with(data)?, progress),
+        TransferRequest::Interrupted(Interrupted { volume }) => interrupted(context, &volume),
+        TransferRequest::Abort(Abort { volume }) => {
+            let aborted = context.pool.abort_receive(&volume);
+            context.documents.changed(volume.as_str());
+            aborted.map_err(failure)?;
+            let message = format!("forgot the interrupted receive of {volume}");
+            Ok(control::answer::Done::changed(message))
+        }
+        TransferRequest::Bookmark(Bookmark { snapshot, mark }) => {
+            let made = context.pool.create_bookmark(&snapshot, &mark);
+            made.map_err(failure)?;
+            let message = format!("created bookmark {}#{mark}", snapshot.volume());
+            Ok(control::answer::Done::changed(message))
+        }
+    }
+}
+
+/// What to send, and how much of it arrived earlier.
+fn spec_of(context: &Context<'_>, what: &SendWhat) -> Result<(SendSpec, u64), Failure> {
+    match what {
+        SendWhat::Rest { token } => {
+            let token = context.pool.parse_token(token).map_err(failure)?;
+            let spec = context.pool.resumed_send(&token).map_err(failure)?;
+            Ok((spec, token.bytes))
+        }
+        SendWhat::Snapshot {
+            name,
+            from,
+            raw,
+            embedded,
+            plain,
+        } => {
+            let base = from.as_deref().map(|text| {
+                let base = Base::parse(&name.volume(), text);
+                base.map_err(|error| Failure::usage(error.to_string()))
+            });
+            let form = match (*raw, *plain) {
+                (true, _) => SendForm::RAW,
+                (false, true) => SendForm {
+                    embedded: *embedded,
+                    large_blocks: false,
+                    compressed: false,
+                    raw: false,
+                },
+                (false, false) => SendForm {
+                    embedded: *embedded,
+                    ..SendForm::default()
+                },
+            };
+            let spec = SendSpec {
+                snapshot: name.clone(),
+                base: base.transpose()?,
+                form,
+                resume: None,
+            };
+            Ok((spec, 0))
+        }
+    }
+}
+
+fn estimate(context: &Context<'_>, request: &Send) -> Result<Answer, Failure> {
+    let (spec, before) = spec_of(context, &request.what)?;
+    let bytes = context.pool.send_estimate(&spec).map_err(failure)?;
+    Ok(Answer::Transfer(TransferView {
+        snapshots: vec![spec.snapshot.to_string()],
+        bytes: bytes.saturating_sub(before),
+        elapsed_ms: 0,
+        is_estimate: true,
+    }))
+}
+
+/// Why a stream is stopped from this side.
+fn reason_to_stop(context: &Context<'_>, data: &Data<'_>) -> Option<&'static str> {
+    if context.hooks.is_ending() {
+        return Some("the pool is being let go of");
+    }
+    (data.is_abandoned)().then_some("the command that asked for it has ended")
+}
+
+fn send(
+    context: &Context<'_>,
+    request: &Send,
+    data: Data<'_>,
+    progress: &mut dyn FnMut(&str),
+) -> Result<Answer, Failure> {
+    let (spec, before) = spec_of(context, &request.what)?;
+    let total = context.pool.send_estimate(&spec).map_err(failure)?;
+    let descriptor = data.descriptor.try_clone().map_err(no_descriptor)?;
+    let stop = || reason_to_stop(context, &data);
+    let meter = Meter::new(progress, Some(total), before);
+    let mut stream = Stream::new(descriptor, meter, &stop);
+    let bytes = context.pool.send(&spec, &mut stream).map_err(failure)?;
+    Ok(Answer::Transfer(TransferView {
+        snapshots: vec![spec.snapshot.to_string()],
+        bytes,
+        elapsed_ms: stream.meter.elapsed().as_millis() as u64,
+        is_estimate: false,
+    }))
+}
+
+fn no_descriptor(error: std::io::Error) -> Failure {
+    Failure::new(FailureKind::Failed, format!("use the stream: {error}"))
+}
+
+fn receive(
+    context: &Context<'_>,
+    request: &Receive,
+    data: Data<'_>,
+    progress: &mut dyn FnMut(&str),
+) -> Result<Answer, Failure> {
+    let descriptor = data.descriptor.try_clone().map_err(no_descriptor)?;
+    let stop = || reason_to_stop(context, &data);
+    let meter = Meter::new(progress, None, 0);
+    let mut stream = Stream::new(descriptor, meter, &stop);
+    let received = receive_from(context, request, &mut stream)?;
+    Ok(Answer::Transfer(TransferView {
+        snapshots: received.snapshots.iter().map(ToString::to_string).collect(),
+        bytes: received.bytes,
+        elapsed_ms: stream.meter.elapsed().as_millis() as u64,
+        is_estimate: false,
+    }))
+}
+
+/// Receives what `source` has. The new volume gets an identity of its own and no exports.
+pub fn receive_from(
+    context: &Context<'_>,
+    request: &Receive,
+    source: &mut dyn std::io::Read,
+) -> Result<Received, Failure> {
+    let is_new = {
+        let _alone = context.hooks.alone();
+        prepare(context, request)?
+    };
+    let spec = ReceiveSpec {
+        volume: request.volume.clone(),
+        tag: request.tag.clone(),
+        force: request.force,
+        resumable: request.resumable,
+    };
+    let (name, identity) = new_identity()?;
+    let initial = |said: &[(String, String)]| {
+        let mut initial = volume::values(&kept(said));
+        initial.extend(
+            identity
+                .clone()
+                .map(|text| (name.clone(), Value::Text(text))),
+        );
+        initial
+    };
+    let received = context.pool.receive(&spec, &initial, source);
+    let _alone = context.hooks.alone();
+    context.documents.changed(request.volume.as_str());
+    let received = received.map_err(|error| with_token(context, request, error))?;
+    if !is_new {
+        keep_properties(context, &request.volume, &received.properties)?;
+    }
+    context.documents.changed(request.volume.as_str());
+    Ok(received)
+}
+
+/// Nobody may use the volume, and nothing of it may be in its log only. Whether it is a new one.
+fn prepare(context: &Context<'_>, request: &Receive) -> Result<bool, Failure> {
+    let name = &request.volume;
+    if request.parents {
+        let made = context.pool.create_parents(name);
+        made.map_err(failures::dataset)?;
+    }
+    let is_new = match context.pool.interrupted(name).map_err(failure)? {
+        Some(left) => left.is_partial,
+        None => match context.pool.dataset(name.into()) {
+            Ok(_) => false,
+            Err(error) if error.kind == DatasetErrorKind::NotFound => true,
+            Err(error) => return Err(failures::dataset(error)),
+        },
+    };
+    if is_new {
+        return Ok(true);
+    }
+    let all = context.all()?;
+    let mut of_it = all.volumes().filter(|facts| facts.name == *name);
+    let is_exported = |facts| !export_document(facts).is_ok_and(|d| d.is_empty());
+    if of_it.any(is_exported) {
+        let message =
+            format!("{name} is exported, and its contents would change under its clients");
+        return Err(Failure::new(FailureKind::Busy, message)
+            .advise("unmap or unexport it first, or receive into another volume"));
+    }
+    context.hooks.close(name);
+    if context
+        .pool
+        .is_unreplayed(name)
+        .map_err(failures::dataset)?
+    {
+        context.pool.replay(name).map_err(failures::dataset)?;
+    }
+    Ok(false)
+}
+
+/// The sender's properties, those of ours under names without effect.
+fn kept(properties: &[(String, String)]) -> Properties {
+    let kept = properties.iter().map(|(name, value)| {
+        let own = name.strip_prefix(PROPERTY_PREFIX);
+        let name = own.map_or(name.clone(), |own| format!("{SOURCE_PREFIX}{own}"));
+        (name, value.clone())
+    });
+    kept.collect()
+}
+
+/// Keeps what the sender's volume said of itself. Exports and identities are kept without effect:
+/// two volumes of one identity must not meet on a network.
+pub fn keep_properties(
+    context: &Context<'_>,
+    name: &VolumeName,
+    properties: &[(String, String)],
+) -> Result<(), Failure> {
+    let kept = kept(properties);
+    if kept.is_empty() {
+        return Ok(());
+    }
+    let set = context
+        .pool
+        .set_dataset_properties(name.into(), &volume::values(&kept));
+    set.map_err(failures::dataset)
+}
+
+/// As [`keep_properties`], and forgets what it said earlier and does not say any more.
+pub fn replace_properties(
+    context: &Context<'_>,
+    name: &VolumeName,
+    properties: &[(String, String)],
+) -> Result<(), Failure> {
+    keep_properties(context, name, properties)?;
+    let kept = context.pool.own_user_properties(name.into(), SOURCE_PREFIX);
+    let said = |kept: &str| {
+        let mut names = properties
+            .iter()
+            .map(|(name, _)| name.strip_prefix(PROPERTY_PREFIX));
+        names.any(|name| name.is_some() && name == kept.strip_prefix(SOURCE_PREFIX))
+    };
+    let kept = kept.map_err(failures::dataset)?.into_keys();
+    let stale: Edits = kept
+        .filter(|kept| !said(kept))
+        .map(|kept| (kept, None))
+        .collect();
+    match stale.is_empty() {
+        true => Ok(()),
+        false => context.edit(name.as_str(), stale),
+    }
+}
+
+/// A failure, with the token to go on with if there is one.
+fn with_token(context: &Context<'_>, request: &Receive, error: TransferError) -> Failure {
+    let failure = failure(error);
+    let left = context.pool.interrupted(&request.volume);
+    match left.ok().flatten().and_then(|left| left.token) {
+        Some(_) if failure.advice.is_none() => failure.advise(format!(
+            "go on with `bulkhead snapshot send --resume TOKEN`; `bulkhead snapshot receive {} \
+             --token` prints it",
+            request.volume
+        )),
+        _ => failure,
+    }
+}
+
+fn interrupted(context: &Context<'_>, volume: &VolumeName) -> Result<Answer, Failure> {
+    let left = context.pool.interrupted(volume).map_err(failure)?;
+    Ok(Answer::Interrupted(match left {
+        Some(left) => InterruptedView {
+            volume: volume.to_string(),
+            token: left.token,
+            is_partial: left.is_partial,
+        },
+        None => InterruptedView {
+            volume: volume.to_string(),
+            ..InterruptedView::default()
+        },
+    }))
+}
+
+/// A transfer that failed.
+pub fn failure(error: TransferError) -> Failure {
+    use TransferErrorKind as Kind;
+    let kind = match &error.kind {
+        Kind::Dataset(kind) => {
+            return failures::dataset(DatasetError {
+                doing: error.doing,
+                dataset: error.dataset,
+                kind: kind.clone(),
+                cause: None,
+            });
+        }
+        Kind::Stream(StreamErrorKind::Cut | StreamErrorKind::Read | StreamErrorKind::Write) => {
+            FailureKind::Failed
+        }
+        Kind::Stream(_) | Kind::FeatureMissing | Kind::NotAVolume | Kind::Token(_) => {
+            FailureKind::Usage
+        }
+        Kind::NoBase | Kind::Diverged | Kind::Exists | Kind::EncryptionDiffers => {
+            FailureKind::Exists
+        }
+        Kind::NotAncestor => FailureKind::Usage,
+        Kind::Partial => FailureKind::Busy,
+        Kind::NothingPartial | Kind::TokenSnapshotGone => FailureKind::NotFound,
+        Kind::Sink | Kind::Library => FailureKind::Failed,
+    };
+    let advice = match &error.kind {
+        Kind::Diverged => Some("--force throws the changes away"),
+        Kind::Partial => Some("`bulkhead snapshot receive POOL/NAME --token`, or `--abort`"),
+        _ => None,
+    };
+    // What the library says beside a kind that is clear is a distraction.
+    let is_clear = !matches!(
+        error.kind,
+        Kind::Sink | Kind::Library | Kind::Stream(StreamErrorKind::Read | StreamErrorKind::Write)
+    );
+    let message = if is_clear {
+        error.to_string()
+    } else {
+        chain(&error)
+    };
+    let failure = Failure::new(kind, message);
+    match advice {
+        Some(advice) => failure.advise(advice),
+        None => failure,
+    }
+}

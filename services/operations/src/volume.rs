@@ -1,0 +1,542 @@
+//! Requests about volumes.
+
+use std::collections::BTreeMap;
+
+use control::answer::{Done, Property, SpaceView, VolumeView};
+use control::exports::{
+    EXPORT_PROPERTY, IDENTITY_PROPERTY, Identity, PROPERTY_PREFIX, VolumeDocument,
+};
+use control::operations::volume::VolumeRequest;
+use control::operations::volume::create::Create;
+use control::request::Properties;
+use control::{Answer, Failure, FailureKind};
+use engine::dataset::{
+    DatasetInfo, Depth, PropertySource, Snapshots, Value, VolumeShape, VolumeSpec,
+};
+use units::{ByteCount, VolumeName};
+
+use super::datasets::{Dataset, is_sparse};
+use super::documents::{All, Documents, export_document, new_identity, no_volume};
+use super::in_use::Used;
+use super::{Context, failures, key, rollback};
+
+/// Performs one request.
+pub fn perform(context: &Context<'_>, request: VolumeRequest) -> Result<Answer, Failure> {
+    match request {
+        VolumeRequest::Create(request) => create(context, &request),
+        VolumeRequest::List => list(context),
+        VolumeRequest::Space => spaces(context),
+        VolumeRequest::Show(request) => show(context, &request.name),
+        VolumeRequest::Resize(request) => {
+            resize(context, &request.name, request.size, request.allow_shrink)
+        }
+        VolumeRequest::Destroy(request) => {
+            destroy(context, &request.name, request.recursive, request.exported)
+        }
+        VolumeRequest::Rename(request) => rename(context, &request.from, &request.to),
+        VolumeRequest::Rollback(request) => {
+            rollback::perform(context, &request.to, request.destroy_newer)
+        }
+        VolumeRequest::Rescue(_) => Err(super::not_here("a rescue")),
+        VolumeRequest::Promote(request) => promote(context, &request.name),
+        VolumeRequest::DiscardLog(request) => discard_log(context, &request.name),
+        VolumeRequest::Get(request) => get(context, &request.name, &request.names),
+        VolumeRequest::Set(request) => set(context, &request.name, request.properties),
+        VolumeRequest::Inherit(request) => inherit(context, &request.name, &request.names),
+    }
+}
+
+fn rename(context: &Context<'_>, from: &VolumeName, to: &VolumeName) -> Result<Answer, Failure> {
+    super::refuse_space(to.as_str())?;
+    let renamed = context.pool.rename(from, to);
+    // Those below it have other names, too.
+    context.documents.forget();
+    renamed.map_err(failures::dataset)?;
+    context.hooks.renamed(from, to);
+    context.hooks.exports_changed()?;
+    Ok(Done::changed(format!("renamed {from} to {to}")))
+}
+
+fn promote(context: &Context<'_>, name: &VolumeName) -> Result<Answer, Failure> {
+    let found = context
+        .pool
+        .dataset(name.into())
+        .map_err(failures::dataset)?;
+    if found.origin.is_none() {
+        return Ok(Done::already(format!("{name} depends on no other volume")));
+    }
+    context.pool.promote(name).map_err(failures::dataset)?;
+    Ok(Done::changed(format!(
+        "{name} depends on no other volume now"
+    )))
+}
+
+fn discard_log(context: &Context<'_>, name: &VolumeName) -> Result<Answer, Failure> {
+    let discarded = context.pool.discard_log(name);
+    match discarded.map_err(failures::dataset)? {
+        true => Ok(Done::changed(format!(
+            "discarded the intent log of {name}: its last acknowledged writes are lost"
+        ))),
+        false => Ok(Done::already(format!("no intent log of {name} waits"))),
+    }
+}
+
+fn create(context: &Context<'_>, create: &Create) -> Result<Answer, Failure> {
+    let name = &create.name;
+    super::refuse_space(name.as_str())?;
+    refuse_own(create.properties.keys())?;
+    if create.exist_ok {
+        if let Ok(info) = context.pool.dataset(name.into()) {
+            let size = info.volume.map(|shape| shape.size.get());
+            if size == Some(0) {
+                return Ok(Done::already(format!(
+                    "volume {name} exists already, locked"
+                )));
+            }
+            if size == Some(create.size) {
+                return Ok(Done::already(format!("volume {name} exists already")));
+            }
+            let message = match size {
+                Some(size) => format!("volume {name} exists already, with a size of {size}"),
+                None => format!("{name} exists already, and is not a volume"),
+            };
+            return Err(
+                Failure::new(FailureKind::Exists, message).advise("`volume resize` changes it")
+            );
+        }
+    }
+    // Read before anything is made.
+    let key = create.key.as_ref().map(key::new_key).transpose()?;
+    let own = create.key.as_ref().and_then(key::own_property);
+    if create.parents {
+        let made = context.pool.create_parents(name);
+        made.map_err(failures::dataset)?;
+    }
+    let (property, identity) = new_identity()?;
+    let mut properties = values(&create.properties);
+    properties.extend(identity.map(|value| (property, Value::Text(value))));
+    properties.extend(own.map(|(name, value)| (name, Value::Text(value))));
+    let block_size = create.block_size.map(|bytes| ByteCount(u64::from(bytes)));
+    let spec = VolumeSpec {
+        name: name.clone(),
+        size: ByteCount(create.size),
+        block_size: block_size.unwrap_or(VolumeSpec::BLOCK_SIZE_DEFAULT),
+        sparse: create.sparse,
+        properties,
+        key,
+    };
+    let created = context.pool.create_volume(&spec);
+    context.documents.changed(name.as_str());
+    created.map_err(|error| without_room(failures::dataset(error), create))?;
+    let size = ByteCount(create.size);
+    Ok(Done::changed(format!("created volume {name} of {size}")))
+}
+
+/// A volume that reserves its whole size may not fit where one that takes space as it is written does.
+fn without_room(failure: Failure, create: &Create) -> Failure {
+    match failure.kind {
+        FailureKind::NoSpace if !create.sparse => failure.advise(format!(
+            "choose a smaller size: `bulkhead volume space {}` shows what is left; or reserve no space with --sparse, \
+             and watch that the pool does not fill up",
+            create.name.pool()
+        )),
+        _ => failure,
+    }
+}
+
+/// Values as the engine takes them: text, which it checks itself.
+pub fn values(properties: &Properties) -> Vec<(String, Value)> {
+    let pairs = properties.iter();
+    pairs
+        .map(|(name, value)| (name.clone(), value_of(name, value)))
+        .collect()
+}
+
+/// Sizes may be written as people write them.
+fn value_of(name: &str, value: &str) -> Value {
+    const SIZES: [&str; 5] = [
+        "volsize",
+        "reservation",
+        "refreservation",
+        "quota",
+        "refquota",
+    ];
+    const NUMBERS: [&str; 1] = ["copies"];
+    match value.parse::<ByteCount>() {
+        Ok(size) if SIZES.contains(&name) => Value::Number(size.get()),
+        Ok(number) if NUMBERS.contains(&name) => Value::Number(number.get()),
+        _ if SIZES.contains(&name) && value == "none" => Value::Number(0),
+        _ => Value::Text(value.to_owned()),
+    }
+}
+
+/// Our own properties have commands of their own, which keep them consistent.
+fn refuse_own<'a>(mut names: impl Iterator<Item = &'a String>) -> Result<(), Failure> {
+    match names.find(|name| name.starts_with(PROPERTY_PREFIX)) {
+        None => Ok(()),
+        Some(name) => Err(Failure::usage(format!("property {name} is Bulkhead's own"))
+            .advise("use `bulkhead target`, `bulkhead nbd`")),
+    }
+}
+
+fn list(context: &Context<'_>) -> Result<Answer, Failure> {
+    let documents = context.all()?;
+    let infos = context.volume_infos()?;
+    let views = infos.iter().filter_map(|info| view(info, &documents));
+    Ok(Answer::Volumes(views.collect()))
+}
+
+fn view(info: &DatasetInfo, documents: &All) -> Option<VolumeView> {
+    let shape = info.volume?;
+    let own = documents.own(&info.name);
+    let value = |name: &str| own.and_then(|own| own.get(name));
+    let document = value(EXPORT_PROPERTY)
+        .and_then(|text| VolumeDocument::decode(EXPORT_PROPERTY, text).ok())
+        .unwrap_or_default();
+    let maps = document.iscsi.iter();
+    let maps = maps.map(|map| format!("iscsi:{}/{}", map.target, map.lun));
+    let exports = document.nbd.iter().map(|nbd| format!("nbd:{}", nbd.name));
+    Some(VolumeView {
+        name: info.name.parse().ok()?,
+        size: shape.size.get(),
+        block_size: u32::try_from(shape.block_size.get()).ok()?,
+        // No volume has a size of 0; one whose key is missing does not show its size.
+        locked: shape.size.get() == 0,
+        used: info.used.get(),
+        referenced: info.referenced.get(),
+        sparse: is_sparse(info),
+        origin: info.origin.clone(),
+        space: space(info),
+        exports: maps.chain(exports).collect(),
+        identity: value(IDENTITY_PROPERTY)
+            .and_then(|text| Identity::decode(IDENTITY_PROPERTY, text).ok()),
+        properties: BTreeMap::new(),
+    })
+}
+
+fn spaces(context: &Context<'_>) -> Result<Answer, Failure> {
+    let all = context
+        .pool
+        .datasets(context.pool.name().into(), Snapshots::Skip);
+    let all = all.map_err(failures::dataset)?;
+    let named = |info: &DatasetInfo| SpaceView {
+        name: info.name.clone(),
+        ..space(info)
+    };
+    Ok(Answer::Space(all.iter().map(named).collect()))
+}
+
+fn space(info: &DatasetInfo) -> SpaceView {
+    let limit = |bytes: ByteCount| (bytes.get() > 0).then_some(bytes.get());
+    let space = &info.space;
+    SpaceView {
+        name: String::new(),
+        used: info.used.get(),
+        available: info.available.get(),
+        by_data: space.by_data.get(),
+        by_snapshots: space.by_snapshots.get(),
+        by_children: space.by_children.get(),
+        by_reservation: space.by_reservation.get(),
+        written: space.written.get(),
+        logical_used: space.logical.get(),
+        logical_referenced: info.logical_referenced.get(),
+        compress_percent: space.compress_percent,
+        quota: limit(space.quota),
+        refquota: limit(space.ref_quota),
+        reservation: limit(space.reservation),
+        refreservation: limit(info.refreservation),
+    }
+}
+
+fn show(context: &Context<'_>, name: &VolumeName) -> Result<Answer, Failure> {
+    let info = context
+        .pool
+        .dataset(name.into())
+        .map_err(failures::dataset)?;
+    let documents = context.all()?;
+    let mut view = view(&info, &documents).ok_or_else(|| not_a_volume(name))?;
+    view.properties = properties(context, &Dataset::Volume(name.clone()))?;
+    Ok(Answer::Volume(Box::new(view)))
+}
+
+fn not_a_volume(name: &VolumeName) -> Failure {
+    Failure::usage(format!("{name} is not a volume"))
+}
+
+/// Of a volume whose key is missing neither size nor block size is known: they are shown as zeros.
+pub fn refuse_locked(name: &VolumeName, shape: VolumeShape) -> Result<(), Failure> {
+    if shape.block_size.get() != 0 {
+        return Ok(());
+    }
+    let message = format!("the key of {name} is not loaded");
+    Err(Failure::new(FailureKind::Unavailable, message)
+        .advise("load it first: `bulkhead volume key load`"))
+}
+
+fn resize(
+    context: &Context<'_>,
+    name: &VolumeName,
+    size: u64,
+    allow_shrink: bool,
+) -> Result<Answer, Failure> {
+    let before = context
+        .pool
+        .dataset(name.into())
+        .map_err(failures::dataset)?;
+    let old = before.volume.ok_or_else(|| not_a_volume(name))?;
+    let (old_size, block) = (old.size.get(), old.block_size.get());
+    refuse_locked(name, old)?;
+    if size == 0 || size % block != 0 {
+        let message = format!(
+            "a size of {size} bytes is no positive multiple of the block size, {block} bytes"
+        );
+        let near = ByteCount(size).multiples_near(block);
+        return Err(Failure::usage(message).advise(format!("use {near} bytes")));
+    }
+    if size == old_size {
+        return Ok(Done::already(format!(
+            "{name} has {} already",
+            ByteCount(size)
+        )));
+    }
+    if size < old_size && !allow_shrink {
+        let message = format!(
+            "{name} would shrink from {} to {}: what lies beyond would be lost",
+            ByteCount(old_size),
+            ByteCount(size)
+        );
+        return Err(Failure::new(FailureKind::NeedsConfirmation, message)
+            .advise("if that is what you want, add --allow-shrink"));
+    }
+    if context.hooks.resize(name, size)? {
+        let adjusted = context.pool.adjust_reservation(&before);
+        adjusted.map_err(failures::dataset)?;
+    } else {
+        let resized = context.pool.resize_volume(name, ByteCount(size));
+        resized.map_err(failures::dataset)?;
+    }
+    context.hooks.resized(name);
+    context.hooks.exports_changed()?;
+    Ok(Done::changed(format!("{name} has {} now", ByteCount(size))))
+}
+
+fn destroy(
+    context: &Context<'_>,
+    name: &VolumeName,
+    recursive: bool,
+    exported: bool,
+) -> Result<Answer, Failure> {
+    let info = context
+        .pool
+        .dataset(name.into())
+        .map_err(|error| match error.kind {
+            engine::dataset::DatasetErrorKind::NotFound => no_volume(name),
+            _ => failures::dataset(error),
+        })?;
+    // A refusal must find the volume still being served, if it was.
+    match recursive {
+        false => refuse_dependents(context, name)?,
+        true => refuse_clones(context, name)?,
+    }
+    let ended = end_exports(context, name, exported)?;
+    context.hooks.exports_changed()?;
+    context.hooks.close(name);
+    let depth = if recursive {
+        Depth::Recursive
+    } else {
+        Depth::One
+    };
+    let destroyed = context.pool.destroy_dataset(name, depth);
+    match depth {
+        Depth::One => context.documents.changed(name.as_str()),
+        Depth::Recursive => context.documents.forget(),
+    }
+    if let Err(error) = destroyed {
+        put_back(context, ended);
+        return Err(failures::dataset(error));
+    }
+    let kind = if info.volume.is_some() {
+        "volume"
+    } else {
+        "dataset"
+    };
+    Ok(Done::changed(format!("destroyed {kind} {name}")))
+}
+
+/// Ends the exports of `name` and of all below it, if they may end; returns them as they were.
+fn end_exports(
+    context: &Context<'_>,
+    name: &VolumeName,
+    exported: bool,
+) -> Result<Vec<(VolumeName, String)>, Failure> {
+    let (mut ended, mut edits) = (Vec::new(), Vec::new());
+    let below = format!("{name}/");
+    let all = context.all()?;
+    for facts in all.volumes() {
+        let is_meant = facts.name == *name || facts.name.as_str().starts_with(&below);
+        if !is_meant || export_document(facts).is_ok_and(|d| d.is_empty()) {
+            continue;
+        }
+        if !exported {
+            let users = context.hooks.users_of(&Used::Volume(&facts.name));
+            return Err(exported_failure(&facts.name, &users));
+        }
+        let own = all.own(facts.name.as_str());
+        let document = own.and_then(|own| own.get(EXPORT_PROPERTY)).cloned();
+        let gone = vec![(EXPORT_PROPERTY.to_owned(), None)];
+        edits.push((facts.name.to_string(), gone));
+        ended.extend(document.map(|document| (facts.name.clone(), document)));
+    }
+    if !edits.is_empty() {
+        context.edit_all(edits)?;
+    }
+    Ok(ended)
+}
+
+/// One that is exported is refused even while nobody is connected: its clients may come back.
+fn exported_failure(name: &VolumeName, users: &[String]) -> Failure {
+    let by = match users {
+        [] => String::new(),
+        users => format!(", and in use by {}", users.join(", ")),
+    };
+    Failure::new(FailureKind::Busy, format!("{name} is exported{by}"))
+        .advise("unmap or unexport it first, or add --exported to end its exports and connections")
+}
+
+/// Exports again what could not be destroyed.
+fn put_back(context: &Context<'_>, ended: Vec<(VolumeName, String)>) {
+    for (name, document) in ended {
+        let back = vec![(EXPORT_PROPERTY.to_owned(), Some(document))];
+        if let Err(failure) = context.edit(name.as_str(), back) {
+            // Usual for what is gone: some were destroyed before one refused.
+            tracing::debug!(volume = %name, %failure, "not exported again");
+        }
+    }
+    if let Err(failure) = context.hooks.exports_changed() {
+        tracing::error!(%failure, "what could not be destroyed is not served again");
+    }
+}
+
+/// Refuses if a volume elsewhere is a clone of what would be destroyed.
+fn refuse_clones(context: &Context<'_>, name: &VolumeName) -> Result<(), Failure> {
+    let all = context
+        .pool
+        .datasets(context.pool.name().into(), Snapshots::Skip);
+    let all = all.map_err(failures::dataset)?;
+    let (inside, snapshots) = (format!("{name}/"), format!("{name}@"));
+    let is_meant = |other: &str| other == name.as_str() || other.starts_with(&inside);
+    let clone = all.iter().find_map(|info| {
+        let origin = info.origin.as_deref()?;
+        let is_of_it = origin.starts_with(&snapshots) || origin.starts_with(&inside);
+        (is_of_it && !is_meant(&info.name)).then_some((&info.name, origin))
+    });
+    let Some((clone, origin)) = clone else {
+        return Ok(());
+    };
+    let message = format!("{clone} is a clone of {origin}");
+    Err(Failure::new(FailureKind::Busy, message).advise(format!(
+        "destroy {clone} first, or make it independent: `bulkhead volume promote {clone}`"
+    )))
+}
+
+fn refuse_dependents(context: &Context<'_>, name: &VolumeName) -> Result<(), Failure> {
+    let all = context
+        .pool
+        .datasets(name.into(), Snapshots::Include)
+        .map_err(failures::dataset)?;
+    match all.iter().find(|info| info.name != name.as_str()) {
+        None => Ok(()),
+        Some(dependent) => {
+            let message = format!("{name} has {}", dependent.name);
+            Err(Failure::new(FailureKind::Busy, message)
+                .advise("destroy that first, or add --recursive"))
+        }
+    }
+}
+
+/// All properties in effect. Those with secrets are not among them.
+fn properties(
+    context: &Context<'_>,
+    dataset: &Dataset,
+) -> Result<BTreeMap<String, Property>, Failure> {
+    let found = context.pool.dataset_properties(dataset.into());
+    let found = found.map_err(failures::dataset)?.into_iter();
+    Ok(found
+        .filter(|(name, _)| !name.starts_with(PROPERTY_PREFIX))
+        .map(|(name, property)| {
+            let source = match property.source {
+                PropertySource::Native => "-".to_owned(),
+                PropertySource::Default => "default".to_owned(),
+                PropertySource::Local => "local".to_owned(),
+                PropertySource::Received => "received".to_owned(),
+                PropertySource::Inherited(from) => format!("inherited from {from}"),
+            };
+            let value = property.value.to_string();
+            (name, Property { value, source })
+        })
+        .collect())
+}
+
+fn get(context: &Context<'_>, name: &str, names: &[String]) -> Result<Answer, Failure> {
+    refuse_own(names.iter())?;
+    let mut all = properties(context, &Dataset::parse(name)?)?;
+    // Anybody may set such a property, so that it is not unknown: it is absent.
+    for own in names.iter().filter(|name| name.contains(':')) {
+        all.entry(own.clone()).or_insert_with(|| Property {
+            value: "-".to_owned(),
+            source: "-".to_owned(),
+        });
+    }
+    chosen(all, names, name).map(Answer::Properties)
+}
+
+/// The properties of these names, or all.
+pub fn chosen(
+    mut all: BTreeMap<String, Property>,
+    names: &[String],
+    owner: &str,
+) -> Result<BTreeMap<String, Property>, Failure> {
+    if names.is_empty() {
+        return Ok(all);
+    }
+    let pick = |name: &String| {
+        let missing = || Failure::not_found(format!("{owner} has no property {name}"));
+        all.remove(name)
+            .map(|property| (name.clone(), property))
+            .ok_or_else(missing)
+    };
+    names.iter().map(pick).collect()
+}
+
+fn set(context: &Context<'_>, name: &str, properties: Properties) -> Result<Answer, Failure> {
+    refuse_own(properties.keys())?;
+    let dataset = Dataset::parse(name)?;
+    if let (Some(size), Dataset::Volume(volume)) = (properties.get("volsize"), &dataset) {
+        if properties.len() > 1 {
+            return Err(Failure::usage("set volsize alone"));
+        }
+        let size: ByteCount = size
+            .parse()
+            .map_err(|error: units::ParseByteCountError| Failure::usage(error.to_string()))?;
+        return resize(context, volume, size.get(), false);
+    }
+    let done = context
+        .pool
+        .set_dataset_properties((&dataset).into(), &values(&properties));
+    done.map_err(failures::dataset)?;
+    let names: Vec<&str> = properties.keys().map(String::as_str).collect();
+    Ok(Done::changed(format!("set {} of {name}", names.join(", "))))
+}
+
+fn inherit(context: &Context<'_>, name: &str, names: &[String]) -> Result<Answer, Failure> {
+    refuse_own(names.iter())?;
+    let dataset = Dataset::parse(name)?;
+    for property in names {
+        let done = context.pool.inherit_property((&dataset).into(), property);
+        done.map_err(failures::dataset)?;
+    }
+    Ok(Done::changed(format!(
+        "{name} inherits {}",
+        names.join(", ")
+    )))
+}

@@ -1,0 +1,527 @@
+//! Finds who performs a request: the pool's server if one runs, otherwise this very process,
+//! which opens the pool for it and exports it again.
+
+use std::collections::BTreeSet;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use control::answer::{Done, PoolSummary, Status};
+use control::operations::PoolSelector;
+use control::operations::pool::create::PoolCreate;
+use control::operations::target::create::Create;
+use control::request::{PoolRequest, TargetRequest};
+use control::{Answer, Client, Failure, FailureKind, PoolLock, Request};
+use engine::Pool;
+use engine::pool::LabelState;
+use operations::{self, Context, DocumentCache, NoServer};
+use units::PoolName;
+
+use crate::audit;
+use crate::common::Common;
+use crate::engines;
+use crate::managed;
+use crate::open::{self, Access, PreviousOwner};
+use crate::places;
+use crate::sockets::{self, Sockets};
+
+/// How long a server may take for an answer that a question to another one could do with.
+const BRIEF_WAIT: Duration = Duration::from_secs(2);
+/// Longest time that a command waits for another that has the pool open.
+const HOLD_WAIT: Duration = Duration::from_secs(30);
+/// Pause between two looks.
+const HOLD_LOOK_INTERVAL: Duration = Duration::from_millis(20);
+
+/// Asks the server of `pool`, or opens the pool.
+pub fn ask(
+    common: &Common,
+    pool: &PoolSelector,
+    request: Request,
+    progress: &mut dyn FnMut(&str),
+) -> Result<Answer, Failure> {
+    ask_with(common, &named(common, pool)?, request, None, progress)
+}
+
+/// The pool that is meant.
+pub fn named(common: &Common, pool: &PoolSelector) -> Result<PoolName, Failure> {
+    match pool {
+        PoolSelector::Pool(pool) => Ok(pool.clone()),
+        PoolSelector::TheOnlyOne => the_only_one(common),
+    }
+}
+
+/// As [`ask`], with a descriptor that the request is about.
+pub fn ask_with(
+    common: &Common,
+    pool: &PoolName,
+    request: Request,
+    descriptor: Option<OwnedFd>,
+    progress: &mut dyn FnMut(&str),
+) -> Result<Answer, Failure> {
+    refuse_taken_target(common, pool, &request)?;
+    let (new_devices, old_device) = (new_devices(&request), old_device(&request));
+    let held = match is_about_a_server(&request) {
+        true => Hold::Server(sockets::connect(common, pool)?.ok_or_else(|| no_server(pool))?),
+        false => hold(common, pool)?,
+    };
+    let answer = match held {
+        Hold::Server(mut client) => {
+            let ends = is_end(&request);
+            if audit::is_noted() {
+                client = client.noted();
+            }
+            let passed = descriptor.as_ref().map(AsFd::as_fd);
+            let answer = client.call_with(request, passed, progress)?;
+            if ends == Some(End::Destroy) {
+                places::forget(common, pool);
+            }
+            answer
+        }
+        Hold::Own(_lock) => {
+            let ends = is_end(&request);
+            let audit = audit::path(common);
+            let answer = audit::noted_request(&audit, pool, request, |request| {
+                open_and_perform(common, pool, request, descriptor, progress)
+            })?;
+            if ends.is_some() {
+                // A server that was killed left it. Nobody looks for that server any more.
+                let _ = std::fs::remove_file(sockets::socket(common, pool));
+            }
+            answer
+        }
+    };
+    if !new_devices.is_empty() {
+        places::remember_also(common, pool, &new_devices);
+    }
+    if let Some(device) = old_device {
+        if has_left(common, pool, &device) {
+            places::forget_devices(common, pool, &[device]);
+        }
+    }
+    Ok(answer)
+}
+
+/// Whether nobody but a server that runs can answer it.
+fn is_about_a_server(request: &Request) -> bool {
+    matches!(request, Request::Portal(_) | Request::Server(_))
+}
+
+/// A device that is no part of the pool any more if the request succeeds, at once or later.
+fn old_device(request: &Request) -> Option<PathBuf> {
+    request.operation().leaving_device()
+}
+
+/// Whether `device` is no part of the pool: its data may still be on the way to others.
+fn has_left(common: &Common, pool: &PoolName, device: &Path) -> bool {
+    let status = Request::Pool(PoolRequest::Status);
+    let Ok(Answer::Pool(status)) = ask_server(common, pool, status) else {
+        // Without a server the labels tell at the next import.
+        return false;
+    };
+    let mut queue: Vec<_> = status.devices.iter().collect();
+    while let Some(found) = queue.pop() {
+        if Path::new(&found.name) == device {
+            return false;
+        }
+        queue.extend(&found.members);
+    }
+    true
+}
+
+/// Asks the server of `pool`, which must have one.
+pub fn ask_server(common: &Common, pool: &PoolName, request: Request) -> Result<Answer, Failure> {
+    let mut client = sockets::connect(common, pool)?.ok_or_else(|| no_server(pool))?;
+    client.call(request, &mut |_| ())
+}
+
+/// Nobody serves `pool`.
+pub fn no_server(pool: &PoolName) -> Failure {
+    let message = format!("no server of pool {pool} runs");
+    Failure::new(FailureKind::Unreachable, message)
+        .advise(format!("`bulkhead pool-server {pool}` starts one"))
+}
+
+/// Devices that are part of the pool if the request succeeds.
+fn new_devices(request: &Request) -> Vec<PathBuf> {
+    request.operation().joining_devices()
+}
+
+/// Who has the pool.
+enum Hold {
+    /// A server.
+    Server(Client),
+    /// This process, which may open it.
+    Own(PoolLock),
+}
+
+/// Connects to the pool's server, or takes its place for a moment. Waits for another command that
+/// does so, and for a server that is just starting.
+fn hold(common: &Common, pool: &PoolName) -> Result<Hold, Failure> {
+    let socket = sockets::socket(common, pool);
+    let deadline = Instant::now() + HOLD_WAIT;
+    loop {
+        if let Some(client) = sockets::connect(common, pool)? {
+            return Ok(Hold::Server(client));
+        }
+        let lock = PoolLock::try_take(&socket).map_err(|error| {
+            let kind = match error.kind() {
+                std::io::ErrorKind::PermissionDenied => FailureKind::Denied,
+                _ => FailureKind::Failed,
+            };
+            let path = PoolLock::path(&socket);
+            Failure::new(kind, format!("lock {}: {error}", path.display()))
+                .advise("run it as root, or choose another --run-dir")
+        })?;
+        if let Some(lock) = lock {
+            return Ok(Hold::Own(lock));
+        }
+        if Instant::now() >= deadline {
+            let message = format!("another command, or a starting server, has pool {pool}");
+            return Err(Failure::new(FailureKind::Busy, message).advise("try again in a moment"));
+        }
+        std::thread::sleep(HOLD_LOOK_INTERVAL);
+    }
+}
+
+/// Refuses to make a target that another server of this machine has: an initiator tells targets apart by their names
+/// only, and would take the units of both for its own.
+pub fn refuse_taken_target(
+    common: &Common,
+    pool: &PoolName,
+    request: &Request,
+) -> Result<(), Failure> {
+    let Request::Target(TargetRequest::Create(Create { name, .. })) = request else {
+        return Ok(());
+    };
+    let has_it = |other: &PoolName| {
+        let glance = ask_briefly(common, other);
+        glance.is_some_and(|status| status.targets.iter().any(|one| one.name == *name))
+    };
+    let mut others = sockets::served(common)
+        .into_iter()
+        .filter(|other| other != pool);
+    match others.find(has_it) {
+        None => Ok(()),
+        Some(other) => {
+            let message =
+                format!("pool {other}, which this machine serves, has a target {name} already");
+            Err(Failure::new(FailureKind::Exists, message)
+                .advise("choose another name: initiators tell targets apart by nothing else"))
+        }
+    }
+}
+
+/// What the server of `pool` tells from memory, whatever its disks do; `None` if it does not answer soon.
+pub fn ask_briefly(common: &Common, pool: &PoolName) -> Option<Status> {
+    let client = Client::connect(&sockets::socket(common, pool)).ok()?;
+    let mut client = client.patient_for(BRIEF_WAIT).ok()?;
+    match client.call(Request::Status, &mut |_| ()) {
+        Ok(Answer::Status(status)) => Some(*status),
+        _ => None,
+    }
+}
+
+/// The pool that a command without a pool's name is about.
+fn the_only_one(common: &Common) -> Result<PoolName, Failure> {
+    let sockets = sockets::look(common);
+    let mut found = match sockets.served.is_empty() {
+        true => unserved(common, &sockets)?,
+        false => sockets.served,
+    };
+    if found.len() > 1 {
+        let names: Vec<&str> = found.iter().map(PoolName::as_str).collect();
+        let message = format!("there are several pools: {}", names.join(" "));
+        return Err(Failure::usage(message).advise("name one with --pool"));
+    }
+    found.pop_first().ok_or_else(|| {
+        Failure::not_found("no pool is served or known here")
+            .advise("name one, or say where to look with --search")
+    })
+}
+
+/// Whether what `request` does to the devices of a pool is remembered, or forgotten, once it has succeeded.
+pub fn is_remembered(request: &Request) -> bool {
+    let changes_devices = !new_devices(request).is_empty() || old_device(request).is_some();
+    changes_devices || is_end(request) == Some(End::Destroy)
+}
+
+/// Pools that nobody serves here and that may be here: those that were seen on this machine, and those whose servers
+/// were killed; where nobody serves any, those that are where the command is told to look, or usually are. Beside
+/// servers no disk is read for it: what they know is told while disks hang.
+pub fn unserved(common: &Common, sockets: &Sockets) -> Result<BTreeSet<PoolName>, Failure> {
+    let known = places::known_pools(common);
+    let is_told_where = !common.search().is_empty();
+    let mut found = match sockets.served.is_empty() && (is_told_where || known.is_empty()) {
+        true => {
+            let candidates = places::candidates(common, None)?;
+            let names = candidates.iter().filter_map(|one| one.name.parse().ok());
+            names.collect()
+        }
+        false => known,
+    };
+    found.extend(sockets.left.iter().cloned());
+    found.retain(|pool| !sockets.served.contains(pool));
+    Ok(found)
+}
+
+/// What ends a pool's being open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// Export it.
+    Export,
+    /// Destroy it.
+    Destroy,
+}
+
+/// Whether `request` ends it.
+pub fn is_end(request: &Request) -> Option<End> {
+    match request {
+        Request::Pool(PoolRequest::Export | PoolRequest::Close(_)) => Some(End::Export),
+        Request::Pool(PoolRequest::Destroy(_)) => Some(End::Destroy),
+        _ => None,
+    }
+}
+
+fn open_and_perform(
+    common: &Common,
+    name: &PoolName,
+    request: Request,
+    descriptor: Option<OwnedFd>,
+    progress: &mut dyn FnMut(&str),
+) -> Result<Answer, Failure> {
+    managed::refuse(common, name)?;
+    // Found first: a wrong name needs no engine to be told so.
+    let candidate = places::candidate(common, name)?;
+    let end = is_end(&request);
+    if end == Some(End::Export) && candidate.state == LabelState::Exported {
+        return Ok(Done::already(format!("pool {name} is exported already")));
+    }
+    let engine = engines::start(open::small_engine(common, name))?;
+    let access = match request.only_looks() {
+        true => Access::Look,
+        false => Access::Change,
+    };
+    let pool = open::import(&*engine, common, name, &PreviousOwner::Unknown, access)?;
+    match end {
+        Some(End::Export) => {
+            open::export(pool)?;
+            Ok(Done::changed(format!("exported pool {name}")))
+        }
+        Some(End::Destroy) => {
+            destroy(pool)?;
+            places::forget(common, name);
+            Ok(Done::changed(format!("destroyed pool {name}")))
+        }
+        None => {
+            let context = Context {
+                pool: &*pool,
+                hooks: &NoServer,
+                documents: &DocumentCache::with_seals(places::seals(common)),
+            };
+            if access == Access::Change {
+                operations::rescue_clones::clean_up(&context, &BTreeSet::new());
+            }
+            if request.operation().opens_volumes() {
+                operations::key::load_what_is_kept(&context);
+            }
+            let answer = match request {
+                Request::Transfer(request) => {
+                    let data = descriptor.map(|descriptor| operations::transfer::Data {
+                        descriptor,
+                        is_abandoned: &|| false,
+                    });
+                    operations::transfer::perform(&context, request, data, progress)
+                }
+                other => operations::perform(&context, other, progress),
+            };
+            let let_go = match access {
+                Access::Change => open::export(pool),
+                // Nothing was written, and its disks are let go of with this process.
+                Access::Look => Ok(()),
+            };
+            let answer = answer?;
+            let_go.map(|()| answer)
+        }
+    }
+}
+
+/// Destroys the pool; one that refuses is exported, so that it is left in good order.
+pub fn destroy(pool: Box<dyn Pool>) -> Result<(), Failure> {
+    pool.destroy().map_err(|(pool, error)| {
+        if let Err(failure) = open::export(pool) {
+            tracing::warn!(%failure, "export the pool that could not be destroyed");
+        }
+        operations::pool_failure(error)
+    })
+}
+
+/// Makes a pool, and exports it.
+pub fn create(common: &Common, create: PoolCreate) -> Result<Answer, Failure> {
+    let name = create.name.clone();
+    audit::noted(&audit::path(common), "pool.create", name.as_str(), || {
+        create_unnoted(common, create)
+    })
+}
+
+fn create_unnoted(common: &Common, create: PoolCreate) -> Result<Answer, Failure> {
+    let name = create.name.clone();
+    operations::refuse_space(name.as_str())?;
+    let Hold::Own(_lock) = hold(common, &name)? else {
+        return Err(exists(&name));
+    };
+    let taken = places::candidates(common, Some(&name))?;
+    if taken
+        .iter()
+        .any(|candidate| candidate.name == name.as_str())
+    {
+        return Err(exists(&name));
+    }
+    let engine = engines::start(open::small_engine(common, &name))?;
+    let spec = operations::pool_spec(&create);
+    let pool = engine.create(&spec).map_err(|error| {
+        let in_pool = matches!(
+            error.kind,
+            engine::pool::PoolErrorKind::DeviceInPool { .. }
+                | engine::pool::PoolErrorKind::DeviceKept { .. }
+                | engine::pool::PoolErrorKind::DeviceHolds { .. }
+        );
+        let failure = operations::pool_failure(error);
+        match in_pool && !create.overwrite {
+            true => {
+                failure.advise("--overwrite-old-labels overwrites exported and destroyed pools and what is not of ZFS")
+            }
+            false => failure,
+        }
+    })?;
+    open::export(pool)?;
+    let devices: Vec<PathBuf> = spec.devices().cloned().collect();
+    places::remember(common, &name, &devices);
+    Ok(Done::changed(format!(
+        "created pool {name}: `bulkhead volume create {name}/NAME --size SIZE` is next"
+    )))
+}
+
+fn exists(name: &PoolName) -> Failure {
+    let message = format!("there is a pool {name} on this machine already");
+    Failure::new(FailureKind::Exists, message).advise("choose another name")
+}
+
+/// Lists the pools that are served or can be found.
+pub fn discover(common: &Common) -> Result<Answer, Failure> {
+    let mut pools: Vec<PoolSummary> = Vec::new();
+    for name in sockets::served(common) {
+        pools.extend(served(common, &name));
+    }
+    for candidate in places::candidates(common, None)? {
+        let guid = candidate.guid.to_string();
+        let Ok(name) = candidate.name.parse() else {
+            continue;
+        };
+        if pools.iter().any(|pool| pool.guid == guid) {
+            continue;
+        }
+        let path = |present: bool| {
+            let devices = candidate.devices.iter();
+            let devices = devices.filter(move |device| device.present == present);
+            devices.map(|d| d.path.display().to_string()).collect()
+        };
+        let state = match candidate.state {
+            LabelState::Exported => "exported",
+            _ => "active",
+        };
+        pools.push(PoolSummary {
+            name,
+            guid,
+            state: state.to_owned(),
+            size: None,
+            allocated: None,
+            space: None,
+            health: None,
+            last_host: candidate.host_name.clone(),
+            devices: path(true),
+            missing: path(false),
+        });
+    }
+    pools.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(Answer::Pools(pools))
+}
+
+/// A pool as its server describes it.
+fn served(common: &Common, name: &PoolName) -> Option<PoolSummary> {
+    let mut client = sockets::connect(common, name).ok()??;
+    let request = Request::Pool(PoolRequest::Status);
+    let Ok(Answer::Pool(status)) = client.call(request, &mut |_| ()) else {
+        return None;
+    };
+    let mut devices = Vec::new();
+    let mut queue: Vec<_> = status.devices.iter().collect();
+    while let Some(device) = queue.pop() {
+        match device.members.is_empty() {
+            true => devices.push(device.name.clone()),
+            false => queue.extend(&device.members),
+        }
+    }
+    devices.sort();
+    Some(PoolSummary {
+        name: name.clone(),
+        guid: status.guid,
+        state: "served".to_owned(),
+        size: Some(status.size),
+        allocated: Some(status.allocated),
+        space: status.space,
+        health: Some(status.health),
+        last_host: None,
+        devices,
+        missing: Vec::new(),
+    })
+}
+
+/// Imports a pool, so that it is marked as this machine's, and exports it again.
+pub fn take_over(
+    common: &Common,
+    name: &PoolName,
+    previous_owner_is_stopped: bool,
+) -> Result<Answer, Failure> {
+    let Hold::Own(_lock) = hold(common, name)? else {
+        return Ok(Done::already(format!("pool {name} is served here already")));
+    };
+    let owner = match previous_owner_is_stopped {
+        true => PreviousOwner::IsStopped,
+        false => PreviousOwner::Unknown,
+    };
+    managed::refuse(common, name)?;
+    places::candidate(common, name)?;
+    let engine = engines::start(open::small_engine(common, name))?;
+    let pool = open::import(&*engine, common, name, &owner, Access::Change)?;
+    open::export(pool)?;
+    Ok(Done::changed(format!(
+        "pool {name} is in good order and free: `bulkhead pool-server {name}` serves it"
+    )))
+}
+
+#[cfg(test)]
+mod tests {
+    use control::operations::pool::{
+        attach::Attach, destroy::Destroy, detach::Detach, remove::Remove,
+    };
+
+    use super::*;
+
+    #[test]
+    fn devices_that_leave_a_pool_are_forgotten_like_new_ones_are_remembered() {
+        let device = || PathBuf::from("/dev/sda");
+        let detach = Detach { device: device() }.into();
+        let remove = Remove { device: device() }.into();
+        let attach = Attach {
+            existing: device(),
+            new: "/dev/sdb".into(),
+            overwrite: false,
+        };
+        let destroy = Destroy { in_use: false }.into();
+        for request in [detach, remove, attach.into(), destroy] {
+            let request = Request::Pool(request);
+            assert!(is_remembered(&request), "{request:?}");
+        }
+        assert!(!is_remembered(&Request::Pool(PoolRequest::Status)));
+    }
+}

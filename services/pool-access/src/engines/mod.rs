@@ -1,0 +1,9 @@
+//! The engines that keep the data of this program's pools. Only the folder of an engine names its library: everything else
+//! sees the crate `engine`, and what is said here of starting one.
+
+mod zfs;
+
+pub use zfs::{
+    EngineOptions, allow_huge_pages, bench_crypto, discover, fail_devices, fail_devices_once,
+    features, knows_reservations, parse_token, probe, start,
+};

@@ -1,0 +1,201 @@
+//! Opens no pool whose newest state may be on devices that are missing: waits for those that are late, and keeps the
+//! word of an administrator until the import that it is said for.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use control::answer::Done;
+use control::{Answer, Failure, FailureKind, calendar};
+use engine::pool::Candidate;
+use engine::pool::legs::{Basis, Evidence, Verdict, Word};
+use units::PoolName;
+
+use crate::common::Common;
+use crate::engines::discover;
+use crate::places;
+use crate::sockets;
+
+/// Pause between two looks for late devices.
+const LOOK_INTERVAL: Duration = Duration::from_millis(200);
+/// Late devices that are waited for at the same time, each on a thread; more come with a later start.
+const WATCHED_MAX: usize = 64;
+
+/// Devices that may come late.
+#[derive(Clone, Debug, Default)]
+pub struct Late {
+    /// How long they have; none where a person waits, who can repeat the command.
+    pub wait: Duration,
+    /// Places that cannot be read yet, or hang: each is looked at on a thread of its own.
+    pub devices: Vec<PathBuf>,
+}
+
+/// The pool, once its newest state is surely present, and why that is so.
+pub fn find(
+    common: &Common,
+    pool: &PoolName,
+    late: &Late,
+    word: Option<&Word>,
+) -> Result<(Candidate, Basis), Failure> {
+    let begun = Instant::now();
+    let mut arrivals: Option<Arrivals> = None;
+    loop {
+        let arrived = arrivals.as_ref().map_or_else(Vec::new, Arrivals::so_far);
+        let candidate = places::candidate_among(common, pool, &arrived)?;
+        let evidence = Evidence {
+            // A record that is kept elsewhere would be asked here.
+            record: None,
+            word,
+            has_waited: begun.elapsed() >= late.wait,
+        };
+        match candidate.legs.judge(&evidence) {
+            Verdict::Import(basis) => return Ok((candidate, basis)),
+            Verdict::Refuse(doubt) => return Err(operations::refusal(pool.as_str(), &doubt)),
+            Verdict::Wait => {
+                arrivals.get_or_insert_with(|| {
+                    let wait_s = late.wait.as_secs();
+                    tracing::warn!(%pool, wait_s, "waits for devices, which may hold newer data");
+                    Arrivals::watch(late, begun + late.wait)
+                });
+                std::thread::sleep(LOOK_INTERVAL);
+            }
+        }
+    }
+}
+
+/// Devices that can be read by now. A thread that a disk holds up ends with the process.
+struct Arrivals(Arc<Mutex<Vec<PathBuf>>>);
+
+impl Arrivals {
+    fn watch(late: &Late, until: Instant) -> Self {
+        let arrived = Arc::new(Mutex::new(Vec::new()));
+        for device in late.devices.iter().take(WATCHED_MAX) {
+            let (arrived, device) = (Arc::clone(&arrived), device.clone());
+            let watch = move || {
+                while Instant::now() < until {
+                    let found = discover(std::slice::from_ref(&device));
+                    if found.is_ok_and(|found| !found.is_empty()) {
+                        arrived
+                            .lock()
+                            .unwrap_or_else(PoisonError::into_inner)
+                            .push(device);
+                        return;
+                    }
+                    std::thread::sleep(LOOK_INTERVAL);
+                }
+            };
+            let thread = std::thread::Builder::new().name("late-device".into());
+            if let Err(error) = thread.spawn(watch) {
+                tracing::warn!(%error, "no thread to wait for a device");
+            }
+        }
+        Self(arrived)
+    }
+
+    fn so_far(&self) -> Vec<PathBuf> {
+        let arrived = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        arrived.clone()
+    }
+}
+
+fn file_of(common: &Common, pool: &PoolName) -> PathBuf {
+    common.settings.state_dir.join(format!("{pool}.word"))
+}
+
+/// The word that was said about `pool` on this machine, if one was.
+pub fn word(common: &Common, pool: &PoolName) -> Option<Word> {
+    let bytes = std::fs::read(file_of(common, pool)).ok()?;
+    serde_json::from_slice(&bytes).ok()
+}
+
+/// Forgets the word, for good: it is gone even after a power cut.
+pub fn use_up(common: &Common, pool: &PoolName) -> Result<(), Failure> {
+    let path = file_of(common, pool);
+    let removed = std::fs::remove_file(&path).and_then(|()| sync_folder(&path));
+    match removed {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            let message = format!(
+                "use the administrator's word up, {}: {error}",
+                path.display()
+            );
+            Err(Failure::new(FailureKind::Failed, message))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn sync_folder(path: &Path) -> std::io::Result<()> {
+    let folder = path.parent().unwrap_or(Path::new("/"));
+    std::fs::File::open(folder)?.sync_all()
+}
+
+/// What an administrator says of a pool.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::Args)]
+pub struct Said {
+    /// They are lost for good, or fell behind: whatever only they hold may be lost
+    #[arg(long)]
+    pub missing_devices_are_not_newer: bool,
+    /// What the newest transaction groups wrote is lost: the pool goes on from an older state, if the newest
+    /// cannot be read
+    #[arg(long)]
+    pub newest_groups_are_lost: bool,
+}
+
+/// Takes an administrator's word about the state that `pool` is in.
+pub fn confirm(common: &Common, pool: &PoolName, said: Said) -> Result<Answer, Failure> {
+    if sockets::is_served(common, pool)? {
+        return Ok(Done::already(format!("pool {pool} is served here")));
+    }
+    let legs = places::candidate(common, pool)?.legs;
+    let evidence = Evidence {
+        has_waited: true,
+        ..Evidence::default()
+    };
+    let doubt = match legs.judge(&evidence) {
+        Verdict::Refuse(doubt) if said.missing_devices_are_not_newer => Some(doubt),
+        Verdict::Refuse(doubt) => return Err(operations::refusal(pool.as_str(), &doubt)),
+        _ if said.newest_groups_are_lost => None,
+        _ => {
+            let message =
+                format!("no missing device of pool {pool} can be newer: nothing to confirm");
+            return Ok(Done::already(message));
+        }
+    };
+    let word = Word {
+        pool_guid: legs.pool_guid,
+        newest_txg: legs.newest_txg,
+        missing: doubt
+            .as_ref()
+            .map(|doubt| doubt.word().missing)
+            .unwrap_or_default(),
+        may_lose_newest: said.newest_groups_are_lost,
+    };
+    keep(common, pool, &word)?;
+    let without = doubt.map_or_else(String::new, |doubt| {
+        format!(" without {}", doubt.missing_paths())
+    });
+    let state = match said.newest_groups_are_lost {
+        true => "from a state before",
+        false => "as of",
+    };
+    Ok(Done::changed(format!(
+        "pool {pool} may be opened once, on this head,{without} {state} transaction group {} of {}",
+        legs.newest_txg,
+        calendar::utc(legs.newest_time_s),
+    )))
+}
+
+/// Keeps `word` for the next start on this machine.
+pub fn keep(common: &Common, pool: &PoolName, word: &Word) -> Result<(), Failure> {
+    let path = file_of(common, pool);
+    let write = || {
+        if let Some(folder) = path.parent() {
+            std::fs::create_dir_all(folder)?;
+        }
+        std::fs::write(&path, serde_json::to_vec(word)?)
+    };
+    write().map_err(|error| {
+        let message = format!("write {}: {error}", path.display());
+        Failure::new(FailureKind::Failed, message)
+    })
+}

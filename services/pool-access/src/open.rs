@@ -1,0 +1,192 @@
+//! Opens a pool in this process: the engine, the labels, the proof that nobody else has it.
+
+use control::failure::chain;
+use control::{Failure, FailureKind};
+use engine::pool::legs::Basis;
+use engine::pool::{Candidate, Claims, ImportOptions, PoolErrorKind, SafeToOwn};
+use engine::{Engine, HostId, Pool};
+use units::PoolName;
+
+use crate::common::Common;
+use crate::engines::{self, EngineOptions};
+use crate::legs::{self, Late};
+use crate::places;
+
+/// So often a pool is looked at again that somebody wrote to while it was claimed.
+const CHANGES_MAX: usize = 3;
+
+/// Whether the administrator vouches for the previous owner.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PreviousOwner {
+    /// Nothing was said: a proof is needed.
+    Unknown,
+    /// It is stopped, says the administrator.
+    IsStopped,
+    /// The host of this name is stopped, and only if it was the owner is the pool free. Proof that
+    /// was found for one owner does not serve for another that came in between.
+    HostIsStopped(String),
+    /// The host of this name was powered off, with the same restriction.
+    HostIsOff(String),
+    /// Nothing is certain: the import waits for signs of life, which a pool with `multihost=on`
+    /// makes possible.
+    IsWatched,
+}
+
+/// The number by which this machine marks `pool`.
+pub fn host_id(common: &Common, pool: &PoolName) -> HostId {
+    let given = common.settings.host_id;
+    given.unwrap_or_else(|| HostId::of_this_machine(pool.as_str()))
+}
+
+/// Settings of a short-lived process: it needs little memory.
+pub fn small_engine(common: &Common, pool: &PoolName) -> EngineOptions {
+    let mut options = EngineOptions::new(host_id(common, pool));
+    options.arc_bytes_max = options.arc_bytes_max.min(units::ByteCount::mib(256));
+    if let Some(file) = &common.command_faults {
+        engines::fail_devices_once(&mut options, file);
+    }
+    options
+}
+
+/// Finds and imports `pool`.
+pub fn import(
+    engine: &dyn Engine,
+    common: &Common,
+    pool: &PoolName,
+    owner: &PreviousOwner,
+    access: Access,
+) -> Result<Box<dyn Pool>, Failure> {
+    let options = OpenOptions {
+        owner: owner.clone(),
+        claims: Claims::Auto,
+        access,
+        late: Late::default(),
+    };
+    import_telling(engine, common, pool, &options, |_| Ok(()))
+}
+
+/// What a pool is opened for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// To look at it: nothing is written, not even that it is open.
+    Look,
+    /// To change it.
+    Change,
+}
+
+/// How a pool shall be opened.
+#[derive(Clone, Debug)]
+pub struct OpenOptions {
+    /// What is known of its previous owner.
+    pub owner: PreviousOwner,
+    /// How its disks are kept from others.
+    pub claims: Claims,
+    /// What for.
+    pub access: Access,
+    /// What is done about devices that may come late.
+    pub late: Late,
+}
+
+/// The same. Between the proof that nobody else has the pool and the import, which is the long part,
+/// `ours` is called with what the previous owner left in the labels; not where only the import itself finds out
+/// about that owner.
+pub fn import_telling(
+    engine: &dyn Engine,
+    common: &Common,
+    pool: &PoolName,
+    options: &OpenOptions,
+    ours: impl FnOnce(&str) -> Result<(), Failure>,
+) -> Result<Box<dyn Pool>, Failure> {
+    let word = legs::word(common, pool);
+    let import = ImportOptions {
+        read_only: options.access == Access::Look,
+        claims: options.claims,
+        word: word.clone(),
+        ..ImportOptions::default()
+    };
+    let mut changes = 0;
+    loop {
+        let (candidate, basis) = legs::find(common, pool, &options.late, word.as_ref())?;
+        let proof = prove(engine, &candidate, &options.owner)?;
+        let claimed = match engine.claim(&candidate, proof, &import) {
+            Err(error) if error.kind == PoolErrorKind::Changed && changes < CHANGES_MAX => {
+                changes += 1;
+                tracing::warn!(%pool, "somebody wrote to the pool: its labels are read again");
+                continue;
+            }
+            claimed => claimed.map_err(operations::pool_failure)?,
+        };
+        // A look leaves the state of the pool, and so what was said of it, as it was.
+        if word.is_some() && !import.read_only {
+            legs::use_up(common, pool)?;
+        }
+        if basis != Basis::Labels {
+            tracing::warn!(%pool, ?basis, "opened without devices that may be newer");
+        }
+        if claimed.is_certain() {
+            ours(claimed.note().unwrap_or_default())?;
+        }
+        let opened = claimed.open().map_err(operations::pool_failure)?;
+        let present = candidate.devices.iter().filter(|device| device.present);
+        let paths: Vec<_> = present.map(|device| device.path.clone()).collect();
+        places::remember(common, pool, &paths);
+        return Ok(opened);
+    }
+}
+
+/// Proof that nobody else has the pool, from the strongest to the weakest.
+fn prove(
+    engine: &dyn Engine,
+    candidate: &Candidate,
+    owner: &PreviousOwner,
+) -> Result<SafeToOwn, Failure> {
+    if let Some(proof) = SafeToOwn::exported(candidate) {
+        return Ok(proof);
+    }
+    let error = match engine.same_host_and_locked(candidate) {
+        Ok(proof) => return Ok(proof),
+        Err(error) => error,
+    };
+    if error.kind != PoolErrorKind::ActiveElsewhere {
+        // A living process holds a device: nobody's word changes that.
+        return Err(operations::pool_failure(error)
+            .advise("if it is a pool-server of this machine, ask it: check --run-dir"));
+    }
+    let was_owned_by = |name| candidate.host_name.as_ref() == Some(name);
+    let proof = match owner {
+        PreviousOwner::IsStopped => Some(SafeToOwn::operator_confirms(candidate)),
+        PreviousOwner::HostIsStopped(name) if was_owned_by(name) => {
+            Some(SafeToOwn::host_is_stopped(candidate))
+        }
+        PreviousOwner::HostIsOff(name) if was_owned_by(name) => {
+            Some(SafeToOwn::host_is_off(candidate))
+        }
+        PreviousOwner::IsWatched => SafeToOwn::watched(candidate),
+        PreviousOwner::Unknown | PreviousOwner::HostIsStopped(_) | PreviousOwner::HostIsOff(_) => {
+            None
+        }
+    };
+    if let Some(proof) = proof {
+        return Ok(proof);
+    }
+    let host = candidate.host_name.as_deref().unwrap_or("an unnamed host");
+    let number = candidate.host_id.unwrap_or_default();
+    let message = format!(
+        "pool {} was not exported by {host} (host id {number:08x}), which may still use it",
+        candidate.name
+    );
+    Err(
+        Failure::new(FailureKind::NeedsConfirmation, message).advise(
+            "export it there; or, if that machine is switched off for certain, add \
+         --previous-owner-is-stopped",
+        ),
+    )
+}
+
+/// Exports the pool that this process opened for a moment.
+pub fn export(pool: Box<dyn Pool>) -> Result<(), Failure> {
+    pool.export().map_err(|(_, error)| {
+        Failure::new(FailureKind::Failed, chain(&error))
+            .advise("the pool is as safe as after a crash: the next command recovers it")
+    })
+}

@@ -1,0 +1,206 @@
+//! Where pools are looked for. The labels on the devices decide; what is remembered here only
+//! says where to look first, and may be lost or wrong without harm.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use control::{Failure, FailureKind};
+use engine::pool::{Candidate, LabelState};
+use operations::seals::Seals;
+use serde::{Deserialize, Serialize};
+use units::PoolName;
+
+use crate::common::Common;
+use crate::engines::discover;
+use crate::managed;
+
+/// Searched when nothing else is known.
+const DEFAULT_PLACES: [&str; 1] = ["/dev/disk/by-id"];
+
+/// Version of the files in the state directory.
+const VERSION: u32 = 1;
+
+#[derive(Serialize, Deserialize)]
+struct Remembered {
+    version: u32,
+    places: Vec<PathBuf>,
+}
+
+fn file_of(common: &Common, pool: &PoolName) -> PathBuf {
+    common.settings.state_dir.join(format!("{pool}.json"))
+}
+
+fn remembered(path: &Path) -> Option<Vec<PathBuf>> {
+    let text = std::fs::read(path).ok()?;
+    let found: Remembered = serde_json::from_slice(&text).ok()?;
+    (found.version == VERSION).then_some(found.places)
+}
+
+/// Names of the pools that were seen on this machine.
+pub fn known_pools(common: &Common) -> BTreeSet<PoolName> {
+    let entries = std::fs::read_dir(&common.settings.state_dir);
+    let entries = entries.into_iter().flatten().flatten();
+    let name = |entry: std::fs::DirEntry| {
+        let name = entry.file_name().into_string().ok()?;
+        name.strip_suffix(".json")?.parse().ok()
+    };
+    entries.filter_map(name).collect()
+}
+
+/// The pools that are served or were seen on this machine, in words.
+pub fn known_words(common: &Common) -> Option<String> {
+    let mut known = known_pools(common);
+    known.extend(crate::sockets::served(common));
+    let names: Vec<&str> = known.iter().map(PoolName::as_str).collect();
+    (!names.is_empty()).then(|| names.join(" "))
+}
+
+/// Notes where the devices of `pool` are. Failing to is no failure of what was asked.
+pub fn remember(common: &Common, pool: &PoolName, devices: &[PathBuf]) {
+    let search = common.search();
+    note_places(common, pool, search.iter().chain(devices));
+}
+
+/// Notes where devices are that joined `pool`.
+pub fn remember_also(common: &Common, pool: &PoolName, devices: &[PathBuf]) {
+    let known = remembered(&file_of(common, pool)).unwrap_or_default();
+    note_places(common, pool, known.iter().chain(devices));
+}
+
+fn note_places<'a>(common: &Common, pool: &PoolName, places: impl Iterator<Item = &'a PathBuf>) {
+    let places: BTreeSet<&PathBuf> = places.collect();
+    let note = Remembered {
+        version: VERSION,
+        places: places
+            .into_iter()
+            .filter_map(|place| std::path::absolute(place).ok())
+            .collect(),
+    };
+    let path = file_of(common, pool);
+    let write = || -> std::io::Result<()> {
+        std::fs::create_dir_all(&common.settings.state_dir)?;
+        let new = path.with_extension("new");
+        std::fs::write(&new, serde_json::to_vec_pretty(&note)?)?;
+        std::fs::rename(&new, &path)
+    };
+    if remembered(&path).as_ref() == Some(&note.places) {
+        return;
+    }
+    if let Err(error) = write() {
+        tracing::debug!(%error, path = %path.display(), "not remembered where the pool is");
+    }
+}
+
+/// Where a server keeps events that a suspended pool cannot take.
+pub fn unwritten_events(common: &Common, pool: &PoolName) -> PathBuf {
+    common.settings.state_dir.join(format!("{pool}.events"))
+}
+
+/// The keys of the secrets in a pool.
+pub fn seals(common: &Common) -> Seals {
+    Seals::new(&common.settings.cluster_key, &common.settings.state_dir)
+}
+
+/// Forgets devices that left `pool`.
+pub fn forget_devices(common: &Common, pool: &PoolName, devices: &[PathBuf]) {
+    let known = remembered(&file_of(common, pool)).unwrap_or_default();
+    let gone: BTreeSet<PathBuf> = devices
+        .iter()
+        .filter_map(|device| std::path::absolute(device).ok())
+        .collect();
+    note_places(
+        common,
+        pool,
+        known.iter().filter(|place| !gone.contains(*place)),
+    );
+}
+
+/// Forgets a pool that is no more.
+pub fn forget(common: &Common, pool: &PoolName) {
+    let _ = std::fs::remove_file(unwritten_events(common, pool));
+    let _ = std::fs::remove_file(file_of(common, pool));
+}
+
+/// The places to search for `pool`, or for all pools.
+fn places(common: &Common, pool: Option<&PoolName>) -> Vec<PathBuf> {
+    let search = common.search();
+    if !search.is_empty() {
+        return search;
+    }
+    let known = match pool {
+        Some(pool) => BTreeSet::from([pool.clone()]),
+        None => known_pools(common),
+    };
+    let files = known.iter().map(|pool| file_of(common, pool));
+    let mut found: BTreeSet<PathBuf> = files.filter_map(|f| remembered(&f)).flatten().collect();
+    found.extend(DEFAULT_PLACES.map(PathBuf::from));
+    found.extend(pool.and_then(managed::disks).unwrap_or_default());
+    // What is not there any more is simply not where the pool is.
+    found.into_iter().filter(|place| place.exists()).collect()
+}
+
+/// Whether `pool` is looked for among devices only, whatever links lead to them.
+pub fn are_devices(common: &Common, pool: &PoolName) -> bool {
+    let is_device = |place: &PathBuf| {
+        let found = std::fs::canonicalize(place);
+        found.is_ok_and(|place| place.starts_with("/dev"))
+    };
+    places(common, Some(pool)).iter().all(is_device)
+}
+
+/// Every pool that can be found, destroyed ones left out.
+pub fn candidates(common: &Common, pool: Option<&PoolName>) -> Result<Vec<Candidate>, Failure> {
+    candidates_in(&places(common, pool))
+}
+
+fn candidates_in(places: &[PathBuf]) -> Result<Vec<Candidate>, Failure> {
+    let found = discover(places).map_err(|error| {
+        let kind = match error.cause.kind() {
+            std::io::ErrorKind::PermissionDenied => FailureKind::Denied,
+            std::io::ErrorKind::NotFound => FailureKind::NotFound,
+            _ => FailureKind::Failed,
+        };
+        Failure::from_chain(kind, &error)
+    })?;
+    let is_pool = |candidate: &Candidate| {
+        matches!(candidate.state, LabelState::Active | LabelState::Exported)
+    };
+    Ok(found.into_iter().filter(is_pool).collect())
+}
+
+/// The one pool of that name.
+pub fn candidate(common: &Common, pool: &PoolName) -> Result<Candidate, Failure> {
+    candidate_among(common, pool, &[])
+}
+
+/// The same, with `more` devices to look at.
+pub fn candidate_among(
+    common: &Common,
+    pool: &PoolName,
+    more: &[PathBuf],
+) -> Result<Candidate, Failure> {
+    let mut places = places(common, Some(pool));
+    places.extend_from_slice(more);
+    let mut found = candidates_in(&places)?;
+    found.retain(|candidate| candidate.name == pool.as_str());
+    match found.len() {
+        1 => Ok(found.remove(0)),
+        0 => {
+            let places: Vec<_> = places.iter().map(|p| p.display().to_string()).collect();
+            let message = format!("no pool {pool} was found in: {}", places.join(" "));
+            let known = match known_words(common) {
+                None => String::new(),
+                Some(known) => format!("known here: {known}; for another one, "),
+            };
+            Err(Failure::not_found(message).advise(format!(
+                "{known}name the directory or the devices it is on with --search"
+            )))
+        }
+        _ => {
+            let guids: Vec<_> = found.iter().map(|c| c.guid.to_string()).collect();
+            let message = format!("several pools are called {pool}: {}", guids.join(", "));
+            Err(Failure::new(FailureKind::Exists, message)
+                .advise("narrow the search to the devices of one with --search"))
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! `bulkhead pool-server`
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+use control::portal::{IscsiPortal, NbdAddress};
+use engine::pool::Claims;
+use pool_access::legs::Late;
+use pool_access::open::{Access, OpenOptions, PreviousOwner};
+use units::{ByteCount, PoolName};
+
+/// Examples of the help.
+pub const EXAMPLES: &str = "Examples:
+  bulkhead pool-server tank
+  bulkhead pool-server tank --search /srv/disks --iscsi 10.0.0.1:3260,1 --iscsi 10.1.0.1:3260,2
+  bulkhead pool-server tank --nbd unix:/run/tank.nbd --nbd 10.0.0.1:10809 \\
+      --nbd-tls-cert /etc/bulkhead/cert.pem --nbd-tls-key /etc/bulkhead/key.pem
+
+Signals: TERM or INT drains the sessions, exports the pool and ends; HUP reads the exports again.
+Under systemd it reports readiness, status and liveness (Type=notify, WatchdogSec=).";
+
+/// Own a pool and serve its volumes.
+#[derive(Debug, Args)]
+pub struct ServeArgs {
+    /// The pool
+    pub pool: PoolName,
+    /// iSCSI portal as ADDRESS:PORT[,GROUP]; port 0 takes a free one; may be repeated
+    /// [default: 127.0.0.1:3260,1 and [::1]:3260,1]
+    #[arg(long, value_name = "ADDRESS:PORT[,GROUP]", conflicts_with = "no_iscsi")]
+    pub iscsi: Vec<IscsiPortal>,
+    /// Do not serve iSCSI
+    #[arg(long)]
+    pub no_iscsi: bool,
+    /// NBD listener as ADDRESS:PORT or unix:PATH; port 0 takes a free one; `[::]:10809` is every IPv6
+    /// address and no IPv4 one, `0.0.0.0:10809` the reverse; may be repeated
+    /// [default: 127.0.0.1:10809]
+    #[arg(long, value_name = "ADDRESS:PORT|unix:PATH", conflicts_with = "no_nbd")]
+    pub nbd: Vec<NbdAddress>,
+    /// Do not serve NBD
+    #[arg(long)]
+    pub no_nbd: bool,
+    /// Certificate (chain) of the NBD server, PEM; NBD clients then must use TLS
+    #[arg(long, value_name = "FILE", requires = "nbd_tls_key")]
+    pub nbd_tls_cert: Option<PathBuf>,
+    /// Its private key, PEM
+    #[arg(long, value_name = "FILE", requires = "nbd_tls_cert")]
+    pub nbd_tls_key: Option<PathBuf>,
+    /// Authority that signs the certificates that NBD clients must show, PEM
+    #[arg(long, value_name = "FILE", requires = "nbd_tls_cert")]
+    pub nbd_tls_ca: Option<PathBuf>,
+    /// Listen here for pools that replicate into this one, as ADDRESS:PORT; they need to be
+    /// accepted first (`bulkhead replicate accept`)
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    pub replication: Option<SocketAddr>,
+    /// The control socket [default: POOL.sock in the run directory]
+    #[arg(long, value_name = "PATH")]
+    pub control: Option<PathBuf>,
+    /// Memory for cached data [default: a quarter of the machine's, at most 8G]
+    #[arg(long, value_name = "SIZE")]
+    pub arc_size: Option<ByteCount>,
+    /// Memory for data that is not on disk yet [default: a sixteenth of the machine's, at most 1G]
+    #[arg(long, value_name = "SIZE")]
+    pub dirty_max: Option<ByteCount>,
+    /// Seconds between two regular commits of the pool [default: 2]
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..=60))]
+    pub txg_timeout: Option<u32>,
+    /// Seconds that a disk may take for one read or write; then it counts as failed and the pool goes
+    /// on with the others [default: 20]
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..=600))]
+    pub disk_timeout: Option<u32>,
+    /// For a pool with multihost=on: milliseconds without a sign of life on its disks after which this
+    /// server gives the pool up. A machine without proof that this one has stopped waits for twice to
+    /// two and a half times as long before it takes the pool [default: 10000]
+    #[arg(long, value_name = "MILLISECONDS", value_parser = clap::value_parser!(u64).range(800..=60_000))]
+    pub multihost_silence: Option<u64>,
+    /// Threads for requests that have to wait for disks
+    #[arg(long, value_name = "NUMBER", default_value_t = 16,
+          value_parser = clap::value_parser!(u16).range(1..=512))]
+    pub workers: u16,
+    /// Seconds that sessions have to end by themselves when the server stops
+    #[arg(long, value_name = "SECONDS", default_value_t = 5)]
+    pub drain_timeout: u64,
+    /// The machine that used the pool last is switched off or will never touch it again
+    #[arg(long, group = "owner")]
+    pub previous_owner_is_stopped: bool,
+    /// The same, but only if the machine that used the pool last has this name
+    #[arg(long, value_name = "HOST", group = "owner")]
+    pub stopped_owner: Option<String>,
+    /// The machine that used the pool last was powered off, if it has this name: no sign of life of
+    /// it is waited for
+    #[arg(long, value_name = "HOST", group = "owner")]
+    pub fenced_owner: Option<String>,
+    /// If the pool has multihost=on, wait for signs of life of its owner, and go on if there are none
+    #[arg(long, group = "owner")]
+    pub watch_for_owner: bool,
+    /// Seconds that a missing device has to appear, where it may hold newer data than those that are
+    /// present; then the pool is not opened without a word (`bulkhead pool confirm`)
+    #[arg(long, value_name = "SECONDS", default_value_t = 20,
+          value_parser = clap::value_parser!(u32).range(0..=3600))]
+    pub wait_for_devices: u32,
+    /// A device that could not be read a moment ago; it is waited for, and holds nobody up
+    #[arg(long, value_name = "PATH", hide = true)]
+    pub late_device: Vec<PathBuf>,
+    /// How the disks are kept from other machines
+    #[arg(long, value_name = "WAY", value_enum, default_value_t)]
+    pub claims: ClaimsWord,
+    /// For tests only: every export is open to everyone who reaches it, whatever its rule says
+    #[arg(long)]
+    pub export_all_to_everyone: bool,
+    /// For tests only: devices named in this file fail; it is read again when it changes
+    #[arg(long, value_name = "FILE", hide = true)]
+    pub leg_faults: Option<PathBuf>,
+    /// Write a line to this descriptor when the server listens, then close it
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(i32).range(1..))]
+    pub ready_fd: Option<i32>,
+    /// Write a line to that descriptor, too, when the pool is this server's and clients may come to wait for it
+    #[arg(long, hide = true, requires = "ready_fd")]
+    pub say_claimed: bool,
+    /// Open nothing before this process is noted in the file, by the agent that started it
+    #[arg(long, value_name = "FILE", hide = true)]
+    pub noted_in: Option<PathBuf>,
+    /// End, as after SIGTERM, when the standard input is closed
+    #[arg(long, hide = true)]
+    pub until_stdin_closes: bool,
+    /// Log as JSON, one document a line
+    #[arg(long)]
+    pub log_json: bool,
+}
+
+/// `--claims`
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum ClaimsWord {
+    /// By reservations if every disk of the pool knows them, else by locks
+    #[default]
+    Auto,
+    /// By persistent reservations, which the disks enforce
+    Reservations,
+    /// By locks, which processes of this machine respect
+    Locks,
+}
+
+impl From<ClaimsWord> for Claims {
+    fn from(word: ClaimsWord) -> Self {
+        match word {
+            ClaimsWord::Auto => Self::Auto,
+            ClaimsWord::Reservations => Self::Reservations,
+            ClaimsWord::Locks => Self::Locks,
+        }
+    }
+}
+
+impl ServeArgs {
+    /// What is said about the previous owner.
+    fn owner(&self) -> PreviousOwner {
+        match (&self.stopped_owner, &self.fenced_owner) {
+            (Some(name), _) => PreviousOwner::HostIsStopped(name.clone()),
+            (_, Some(name)) => PreviousOwner::HostIsOff(name.clone()),
+            _ if self.previous_owner_is_stopped => PreviousOwner::IsStopped,
+            _ if self.watch_for_owner => PreviousOwner::IsWatched,
+            _ => PreviousOwner::Unknown,
+        }
+    }
+
+    /// How the pool shall be opened.
+    pub fn options(&self) -> OpenOptions {
+        OpenOptions {
+            owner: self.owner(),
+            claims: self.claims.into(),
+            access: Access::Change,
+            late: Late {
+                wait: Duration::from_secs(self.wait_for_devices.into()),
+                devices: self.late_device.clone(),
+            },
+        }
+    }
+
+    /// The iSCSI portals: the given ones, or loopback.
+    pub fn iscsi_portals(&self) -> Vec<IscsiPortal> {
+        if self.no_iscsi || !self.iscsi.is_empty() {
+            return self.iscsi.clone();
+        }
+        let on = |text: &str| text.parse().expect("a valid default");
+        vec![on("127.0.0.1:3260,1"), on("[::1]:3260,1")]
+    }
+
+    /// The NBD listeners: the given ones, or loopback.
+    pub fn nbd_addresses(&self) -> Vec<NbdAddress> {
+        if self.no_nbd || !self.nbd.is_empty() {
+            return self.nbd.clone();
+        }
+        vec!["127.0.0.1:10809".parse().expect("a valid default")]
+    }
+}

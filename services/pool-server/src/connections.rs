@@ -1,0 +1,357 @@
+//! Which clients are connected, kept in the pool, so that whoever owns the pool next can tell
+//! them that their connections are gone. A hint: what is missing or out of date in it costs a
+//! client the wait for its own time-outs, and nothing else.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use ::serving::{Peer, Reach, StaleConnection, tell_clients};
+use engine::dataset::Value;
+use operations::ServerHooks;
+use operations::documents::Own;
+
+use super::core::Core;
+
+/// The property of the root dataset.
+const PROPERTY: &str = "bulkhead:connections";
+/// Longest value that is kept, in bytes; ZFS keeps 8,191.
+const VALUE_BYTES_MAX: usize = 8_000;
+/// Most connections of a previous owner whose clients are told: what a server takes.
+const ORPHANS_MAX: usize = 4_096;
+/// Pause between two looks at who is connected.
+const LOOK_INTERVAL: Duration = Duration::from_millis(100);
+/// Shortest time between two changes of what is kept: each costs the pool a transaction group.
+const KEEP_INTERVAL: Duration = Duration::from_millis(500);
+/// How long the clients of the previous server are kept beside those who came back.
+const INHERITED_FOR: Duration = Duration::from_secs(30);
+/// How long the addresses are waited for after a start.
+const ADDRESSES_WAIT: Duration = Duration::from_secs(120);
+
+/// The connections of the previous owner that `own`, the properties of the root dataset, name.
+pub fn previous(own: Option<&Own>) -> Vec<StaleConnection> {
+    let kept = own.and_then(|own| own.get(PROPERTY));
+    decode(kept.map_or("", String::as_str))
+}
+
+/// The same, as they stand in the labels of the pool's devices, for whoever has not opened it yet.
+pub fn noted(note: &str) -> Vec<StaleConnection> {
+    decode(note)
+}
+
+/// Tells these clients of the previous owner that their connections are gone. `listening` is where this server
+/// takes connections.
+pub fn tell_previous(stale_connections: &[StaleConnection], listening: &[SocketAddr]) {
+    let deadline = Instant::now() + ADDRESSES_WAIT;
+    for reach in [Reach::OnLink, Reach::Routed] {
+        let of_reach = |stale: &StaleConnection| reach_of(stale, listening) == Some(reach);
+        let chosen = stale_connections.iter().copied().filter(of_reach).collect();
+        tell_clients(chosen, reach, deadline);
+    }
+}
+
+/// How far a client may be that is told; `None` if it is not. A pool may come from anywhere, and name
+/// anybody: only who was served at an address that somebody gave this server is looked for behind routers.
+fn reach_of(stale: &StaleConnection, listening: &[SocketAddr]) -> Option<Reach> {
+    let remote = stale.remote;
+    if remote.ip().is_multicast() || remote.ip().is_unspecified() || remote.port() == 0 {
+        return None;
+    }
+    let local = stale.local;
+    if listening.iter().any(|one| canonical(*one) == local) {
+        return Some(Reach::Routed);
+    }
+    let takes_any = |one: &SocketAddr| {
+        let same_family = one.is_ipv4() == local.is_ipv4();
+        one.ip().is_unspecified() && one.port() == local.port() && same_family
+    };
+    listening.iter().any(takes_any).then_some(Reach::OnLink)
+}
+
+/// Starts to keep who is connected. The thread ends with the server.
+pub fn keep(core: &Arc<Core>) -> std::io::Result<()> {
+    let core = Arc::downgrade(core);
+    std::thread::Builder::new()
+        .name("connections".into())
+        .spawn(move || {
+            loop {
+                std::thread::sleep(LOOK_INTERVAL);
+                let Some(core) = core.upgrade() else { return };
+                core.connections.keep(&core, KEEP_INTERVAL);
+                if core.is_ending() {
+                    return;
+                }
+            }
+        })
+        .map(drop)
+}
+
+/// What this server has kept of who is connected.
+pub struct Kept(Mutex<Last>);
+
+/// What was kept last.
+struct Last {
+    at: Instant,
+    /// As they were then, in no order.
+    peers: Vec<Peer>,
+    /// The clients of the previous server. They need a moment to come back, and this server may end before.
+    inherited: BTreeSet<StaleConnection>,
+    began: Instant,
+    kept: BTreeSet<StaleConnection>,
+}
+
+impl Kept {
+    /// Nothing since now.
+    pub fn begin() -> Self {
+        let now = Instant::now();
+        Self(Mutex::new(Last {
+            at: now,
+            peers: Vec::new(),
+            inherited: BTreeSet::new(),
+            began: now,
+            kept: BTreeSet::new(),
+        }))
+    }
+
+    /// The pool names these, who were connected to the previous server.
+    pub fn inherit(&self, stale_connections: Vec<StaleConnection>) {
+        let mut last = self.0.lock().expect("no holder panics");
+        last.inherited = stale_connections.into_iter().collect();
+        last.kept = last.inherited.clone();
+    }
+
+    /// Keeps who is connected to `core`, if that is another than what was kept at least `interval` ago.
+    pub fn keep(&self, core: &Core, interval: Duration) {
+        let mut last = self.0.lock().expect("no holder panics");
+        if last.at.elapsed() < interval {
+            return;
+        }
+        let is_over = !last.inherited.is_empty() && last.began.elapsed() > INHERITED_FOR;
+        if is_over {
+            last.inherited.clear();
+        }
+        let peers = core.serving.peers();
+        // Cheap, because it is looked at often: without a change they come in the same order.
+        if peers == last.peers && !is_over {
+            return;
+        }
+        let now = connections(&peers);
+        let absent: BTreeSet<StaleConnection> = last.inherited.difference(&now).copied().collect();
+        let all: BTreeSet<StaleConnection> = now.union(&absent).copied().collect();
+        // Asked last: when the server ends, those who were connected before count.
+        if core.is_ending() {
+            return;
+        }
+        let is_kept = all == last.kept || store(core, &encode(&[&now, &absent]));
+        // Also where it failed: the next attempt has the time of a change.
+        last.at = Instant::now();
+        if is_kept {
+            last.peers = peers;
+            last.kept = all;
+        }
+    }
+}
+
+/// Everybody who is connected from another machine.
+fn connections(peers: &[Peer]) -> BTreeSet<StaleConnection> {
+    let peers = peers.iter();
+    peers
+        .filter(|peer| !peer.is_local())
+        .filter_map(|peer| match peer {
+            Peer::Tcp { remote, local } => Some(StaleConnection {
+                local: canonical(*local),
+                remote: canonical(*remote),
+            }),
+            Peer::Unix { .. } => None,
+        })
+        .collect()
+}
+
+fn canonical(address: SocketAddr) -> SocketAddr {
+    SocketAddr::new(address.ip().to_canonical(), address.port())
+}
+
+/// Whether it was stored; a pool that does not answer is asked again later.
+fn store(core: &Core, value: &str) -> bool {
+    if core.watch.is_suspended() {
+        return false;
+    }
+    let Some(pool) = core.pool.get() else {
+        return false;
+    };
+    let root = pool.name().to_string();
+    // The next owner reads it there before he has opened the pool. Written together with the property.
+    if let Err(error) = pool.note_in_labels(value) {
+        tracing::debug!(%error, "labels do not tell who is connected");
+    }
+    let values = [(PROPERTY.to_owned(), Value::Text(value.to_owned()))];
+    match pool.set_dataset_properties(pool.name().into(), &values) {
+        Ok(()) => {
+            core.serving.documents.changed(&root);
+            true
+        }
+        Err(error) => {
+            tracing::debug!(%error, "who is connected was not kept");
+            false
+        }
+    }
+}
+
+/// `LOCAL CLIENT PORT,PORT;…`, as much as fits, the first of `parts` first.
+fn encode(parts: &[&BTreeSet<StaleConnection>]) -> String {
+    let mut text = String::new();
+    for part in parts {
+        let mut groups: BTreeMap<(SocketAddr, IpAddr), Vec<u16>> = BTreeMap::new();
+        for one in *part {
+            let group = groups.entry((one.local, one.remote.ip())).or_default();
+            group.push(one.remote.port());
+        }
+        add_groups(&mut text, groups);
+    }
+    text
+}
+
+fn add_groups(text: &mut String, groups: BTreeMap<(SocketAddr, IpAddr), Vec<u16>>) {
+    for ((local, client), ports) in groups {
+        let mut group = format!("{local} {client} ");
+        for (index, port) in ports.iter().enumerate() {
+            let comma = if index == 0 { "" } else { "," };
+            let _ = write!(group, "{comma}{port}");
+        }
+        if text.len() + group.len() < VALUE_BYTES_MAX {
+            text.push_str(&group);
+            text.push(';');
+        }
+    }
+}
+
+/// What of a kept value makes sense.
+fn decode(text: &str) -> Vec<StaleConnection> {
+    let mut found = Vec::new();
+    for group in text.split_terminator(';') {
+        let mut words = group.split(' ');
+        let (Some(local), Some(client), Some(ports)) = (words.next(), words.next(), words.next())
+        else {
+            continue;
+        };
+        let (Ok(local), Ok(client)) = (local.parse::<SocketAddr>(), client.parse::<IpAddr>())
+        else {
+            continue;
+        };
+        let ports = ports.split(',').filter_map(|port| port.parse().ok());
+        let stale = |port| StaleConnection {
+            local,
+            remote: SocketAddr::new(client, port),
+        };
+        if local.is_ipv4() == client.is_ipv4() {
+            found.extend(ports.map(stale));
+        }
+    }
+    found.truncate(ORPHANS_MAX);
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stale(local: &str, remote: &str) -> StaleConnection {
+        StaleConnection {
+            local: local.parse().expect("an address"),
+            remote: remote.parse().expect("an address"),
+        }
+    }
+
+    #[test]
+    fn connections_are_read_as_they_were_kept() {
+        let all: BTreeSet<StaleConnection> = [
+            stale("10.77.1.100:3260", "10.77.1.9:40000"),
+            stale("10.77.1.100:3260", "10.77.1.9:40002"),
+            stale("10.77.2.100:10809", "10.77.2.9:1"),
+            stale("[fd77::100]:3260", "[fd77::9]:65535"),
+        ]
+        .into();
+        let text = encode(&[&all]);
+        assert!(
+            text.starts_with("10.77.1.100:3260 10.77.1.9 40000,40002;"),
+            "{text}"
+        );
+        assert_eq!(decode(&text).into_iter().collect::<BTreeSet<_>>(), all);
+        assert_eq!(encode(&[&BTreeSet::new()]), "");
+    }
+
+    #[test]
+    fn who_is_here_has_room_before_who_was() {
+        let ports = |client: &'static str, count: u16| {
+            let one = move |port| stale("10.77.1.100:3260", &format!("{client}:{port}"));
+            (40_000..40_000 + count).map(one).collect::<BTreeSet<_>>()
+        };
+        let (here, before) = (ports("10.77.1.9", 1_000), ports("10.77.1.8", 1_000));
+        let kept: BTreeSet<_> = decode(&encode(&[&here, &before])).into_iter().collect();
+        assert_eq!(kept, here);
+        let few = ports("10.77.1.8", 100);
+        let kept: BTreeSet<_> = decode(&encode(&[&here, &few])).into_iter().collect();
+        assert_eq!(kept, here.union(&few).copied().collect());
+    }
+
+    #[test]
+    fn more_than_fits_is_cut_at_a_client() {
+        let many = (0..4_000_u32).map(|n| {
+            let client = format!("10.{}.{}.7:40000", n / 200, n % 200);
+            stale("10.77.1.100:3260", &client)
+        });
+        let text = encode(&[&many.collect()]);
+        assert!(text.len() <= VALUE_BYTES_MAX);
+        assert!(decode(&text).len() > 200);
+    }
+
+    #[test]
+    fn only_clients_of_our_own_addresses_are_told_and_strangers_behind_routers_only_of_given_ones()
+    {
+        let at = |local: &str, listening: &[&str]| {
+            let listening: Vec<SocketAddr> = listening
+                .iter()
+                .map(|one| one.parse().expect("an address"))
+                .collect();
+            reach_of(&stale(local, "198.51.100.7:40000"), &listening)
+        };
+        let given = ["10.77.1.100:3260", "10.77.1.100:10809"];
+        assert_eq!(at("10.77.1.100:3260", &given), Some(Reach::Routed));
+        assert_eq!(at("10.77.1.100:22", &given), None);
+        assert_eq!(at("10.77.1.101:3260", &given), None);
+        assert_eq!(
+            at("10.77.1.101:3260", &["0.0.0.0:3260"]),
+            Some(Reach::OnLink)
+        );
+        assert_eq!(at("10.77.1.101:22", &["0.0.0.0:3260"]), None);
+        assert_eq!(at("10.77.1.101:3260", &["[::]:3260"]), None);
+        let mut everybody = stale("10.77.1.100:3260", "224.0.0.1:1");
+        let listening = [everybody.local];
+        assert_eq!(reach_of(&everybody, &listening), None);
+        everybody.remote = "10.77.1.9:0".parse().expect("an address");
+        assert_eq!(reach_of(&everybody, &listening), None);
+    }
+
+    #[test]
+    fn a_value_names_no_more_clients_than_a_server_takes() {
+        let ports = ["7"; 3_900].join(",");
+        let text = format!("10.77.1.100:3260 10.77.1.9 {ports};").repeat(2);
+        assert_eq!(decode(&text).len(), ORPHANS_MAX);
+    }
+
+    #[test]
+    fn nonsense_is_left_out() {
+        for text in [
+            "",
+            ";",
+            "x",
+            "a b c;",
+            "10.0.0.1:1 ::1 5;",
+            "10.0.0.1:1 10.0.0.2 x,70000;",
+        ] {
+            assert_eq!(decode(text), [], "{text}");
+        }
+    }
+}

@@ -1,0 +1,514 @@
+//! What the control socket asks, performed by a server: the same operations as the command
+//! line's, on the pool that is open here.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
+use std::time::{Duration, Instant};
+
+use api::audit::Lines;
+use control::answer::{Done, NbdView, ServerStatus, TargetView};
+use control::operations::Turn;
+use control::operations::pool::close::Close;
+use control::operations::pool::destroy::Destroy;
+use control::operations::pool::events::Events;
+use control::portal::{ISCSI, NBD};
+use control::request::{PoolRequest, ServerRequest, VolumeRequest};
+use control::{Answer, Asker, Attached, Failure, FailureKind, Handler, Request, Witness};
+use engine::Paused;
+use engine::pool::Anew;
+use operations::events::News;
+use operations::in_use::{self, Used};
+use operations::replicate;
+use operations::{self, ContentsSwapped, Context, ServerHooks};
+use pool_access::audit;
+use pool_access::{End, is_end};
+use units::{PoolName, VolumeName};
+
+use super::connections::Kept;
+use super::secrets;
+use super::serving::Serving;
+use super::shared_pool::SharedPool;
+use super::waiting::Places;
+use super::watch::Watch;
+use super::{Ending, Event};
+
+/// Longest time that the end of a pool takes after its sessions are drained.
+const END_WAIT: Duration = Duration::from_secs(300);
+/// Longest time that it takes to keep what the next start has to be told.
+const WORD_WAIT: Duration = Duration::from_secs(30);
+/// The first commit writes what has gathered, each other one what clients wrote meanwhile, which is
+/// less and less.
+const SETTLING_COMMITS: u32 = 3;
+/// Pause between two looks whether a change has ended.
+const CHANGE_LOOK_INTERVAL: Duration = Duration::from_millis(1);
+/// "Not yet", in the place of milliseconds.
+const NOT_YET: u64 = u64::MAX;
+
+/// The server, as its control socket sees it.
+pub struct Core {
+    /// Name of the pool.
+    pub name: PoolName,
+    /// The pool.
+    pub pool: Arc<SharedPool>,
+    /// What is served.
+    pub serving: Serving,
+    /// The pool's state.
+    pub watch: Arc<Watch>,
+    /// Who is connected, as the next owner of the pool will know it.
+    pub connections: Kept,
+    started: Instant,
+    listening_after_ms: AtomicU64,
+    replayed_after_ms: AtomicU64,
+    ending: AtomicBool,
+    events: Mutex<Sender<Event>>,
+    /// Held while a request changes something, since changes read before they write.
+    changing: Mutex<()>,
+    audit: Lines,
+    /// Of requests that may wait for the pool.
+    places: Places,
+    /// Of streams that a client's descriptor holds.
+    streams: Places,
+}
+
+impl Core {
+    /// A server that was `started` then; it tells its main thread by `events`.
+    pub fn new(
+        name: PoolName,
+        pool: Arc<SharedPool>,
+        serving: Serving,
+        watch: Arc<Watch>,
+        started: Instant,
+        events: Sender<Event>,
+        audit: Lines,
+    ) -> Self {
+        Self {
+            name,
+            pool,
+            serving,
+            watch,
+            connections: Kept::begin(),
+            started,
+            listening_after_ms: AtomicU64::new(NOT_YET),
+            replayed_after_ms: AtomicU64::new(NOT_YET),
+            ending: AtomicBool::new(false),
+            events: Mutex::new(events),
+            changing: Mutex::new(()),
+            audit,
+            places: Places::of_requests(),
+            streams: Places::of_streams(),
+        }
+    }
+
+    fn note_time(&self, after_ms: &AtomicU64) -> u64 {
+        let now_ms = self.started.elapsed().as_millis() as u64;
+        after_ms.store(now_ms, Ordering::Relaxed);
+        now_ms
+    }
+
+    /// Clients can connect from now on; milliseconds since the start.
+    pub fn is_listening(&self) -> u64 {
+        self.note_time(&self.listening_after_ms)
+    }
+
+    /// No intent log of an earlier owner waits any more; milliseconds since the start.
+    pub fn has_replayed(&self) -> u64 {
+        self.note_time(&self.replayed_after_ms)
+    }
+
+    /// Whether the server ends.
+    pub fn is_going(&self) -> bool {
+        self.ending.load(Ordering::Acquire)
+    }
+
+    /// Held while something is changed. Refused when the server ends: whoever ends it waits for the changes under
+    /// way, and none begins in a pool of which half is closed.
+    pub fn changing(&self) -> Result<MutexGuard<'_, ()>, Failure> {
+        let changing = self.alone_now();
+        match self.is_going() {
+            false => Ok(changing),
+            true => Err(ends(&self.name)),
+        }
+    }
+
+    fn alone_now(&self) -> MutexGuard<'_, ()> {
+        self.changing.lock().expect("no holder panics")
+    }
+
+    /// Waits for the change under way. `false` if the pool is suspended meanwhile, where it may never end.
+    pub fn await_change(&self) -> bool {
+        while matches!(self.changing.try_lock(), Err(TryLockError::WouldBlock)) {
+            if self.watch.is_suspended() {
+                return false;
+            }
+            std::thread::sleep(CHANGE_LOOK_INTERVAL);
+        }
+        true
+    }
+
+    /// Nobody should begin anything long from now on.
+    pub fn set_ending(&self) {
+        self.ending.store(true, Ordering::Release);
+    }
+
+    fn server_status(&self) -> ServerStatus {
+        let mut listeners = self.serving.listeners();
+        let mut of = |protocol| listeners.remove(protocol).unwrap_or_default();
+        let (iscsi_portals, nbd_listeners) = (of(ISCSI), of(NBD));
+        let noted = |after_ms: &AtomicU64| {
+            let after_ms = after_ms.load(Ordering::Relaxed);
+            (after_ms != NOT_YET).then_some(after_ms)
+        };
+        ServerStatus {
+            pid: std::process::id(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            uptime_s: self.started.elapsed().as_secs(),
+            listening_after_ms: noted(&self.listening_after_ms),
+            replayed_after_ms: noted(&self.replayed_after_ms),
+            first_read_after_ms: self.serving.volumes.first_read_ms(),
+            iscsi_portals,
+            nbd_listeners,
+            open_volume_count: self.serving.volumes.open_count(),
+            draining: self.is_ending(),
+            device_returns: self.watch.device_returns(),
+            log_lines_dropped: telling::log().dropped(),
+            pool_status_age_ms: None,
+        }
+    }
+
+    fn pool_status(&self) -> Result<(control::answer::PoolStatus, Option<Duration>), Failure> {
+        self.watch.status().ok_or_else(|| {
+            Failure::new(FailureKind::Unavailable, "the pool does not answer yet")
+                .advise("look at the server's log")
+        })
+    }
+
+    /// Everything at a glance. Answers even while the pool does not: the exports are then those
+    /// that are served.
+    fn glance(&self) -> Result<Answer, Failure> {
+        let (pool, age) = self.pool_status()?;
+        let mut server = self.server_status();
+        server.pool_status_age_ms = age.map(|age| age.as_millis() as u64);
+        let mut status = self.serving.glance(&self.name);
+        status.pool = pool;
+        status.server = Some(server);
+        self.add_sessions(&mut status.targets, &mut status.nbd);
+        Ok(Answer::Status(Box::new(status)))
+    }
+
+    fn datasets_changed(&self, pool: &dyn engine::Pool) {
+        self.serving.count_volumes(pool);
+        self.watch.space_changed();
+    }
+
+    fn add_sessions(&self, targets: &mut [TargetView], exports: &mut [NbdView]) {
+        let mut sessions = self.serving.sessions();
+        for target in targets {
+            let of_it = (ISCSI, target.name.to_string());
+            target.sessions = sessions.remove(&of_it).unwrap_or_default();
+        }
+        for export in exports {
+            let of_it = (NBD, export.export.name.clone());
+            export.sessions = sessions.remove(&of_it).unwrap_or_default();
+        }
+    }
+
+    /// Refuses to end the pool while clients are connected, unless the request says that it may.
+    fn refuse_end_in_use(&self, request: &Request) -> Result<(), Failure> {
+        let Request::Pool(
+            PoolRequest::Close(Close { in_use: false })
+            | PoolRequest::Destroy(Destroy { in_use: false }),
+        ) = request
+        else {
+            return Ok(());
+        };
+        in_use::unused(self.name.as_str(), || self.serving.users())
+    }
+
+    /// Has the main thread end the pool, and waits for how that went.
+    fn end(&self, end: End) -> Result<Answer, Failure> {
+        let (reply, outcome) = channel();
+        self.tell(Event::End(Ending { end, reply }))?;
+        outcome.recv_timeout(END_WAIT).map_err(|_| is_gone())?
+    }
+
+    /// Tells the main thread.
+    fn tell(&self, event: Event) -> Result<(), Failure> {
+        let sender = self.events.lock().expect("no holder panics").clone();
+        sender.send(event).map_err(|_| is_gone())
+    }
+
+    /// Commits until little is left that an export would have to write.
+    fn settle(&self) -> Result<Answer, Failure> {
+        if self.watch.is_suspended() {
+            let message = format!("pool {} waits for its devices", self.name);
+            return Err(Failure::new(FailureKind::Unavailable, message));
+        }
+        let pool = self.pool.require()?;
+        // Whoever has just connected is known to the next owner, too.
+        self.connections.keep(self, Duration::ZERO);
+        for commit in 0..SETTLING_COMMITS {
+            if commit + 1 == SETTLING_COMMITS {
+                // It has the time of a commit to reach the clients before their addresses go.
+                self.serving.announce_end();
+            }
+            pool.sync().map_err(operations::pool_failure)?;
+        }
+        Ok(Done::changed("what waited in memory is written"))
+    }
+
+    fn server(&self, request: &ServerRequest) -> Result<Answer, Failure> {
+        match request {
+            ServerRequest::Ping if self.is_ending() => Err(ends(&self.name)),
+            ServerRequest::Ping => Ok(Done::already(format!("serving pool {}", self.name))),
+            ServerRequest::Reload => {
+                let _place = self.places.take(&self.name)?;
+                self.serving.read_again()?;
+                secrets::seal(self);
+                Ok(Done::changed("the exports were read again"))
+            }
+            ServerRequest::Settle => self.settle(),
+        }
+    }
+}
+
+fn is_gone() -> Failure {
+    Failure::new(FailureKind::Unavailable, "the server is ending already")
+}
+
+fn ends(pool: &PoolName) -> Failure {
+    let message = format!("pool {pool} is being let go of");
+    Failure::new(FailureKind::Unavailable, message)
+}
+
+/// Whether a request goes beside one that changes something.
+fn goes_beside_changes(request: &Request) -> bool {
+    request.only_looks() || must_not_wait(request)
+}
+
+/// Whether a request changes something, and must neither wait for others nor hold them up: it reads nothing that
+/// another could change between, or holds others off by itself where it must.
+fn must_not_wait(request: &Request) -> bool {
+    matches!(request.operation().turn(), Turn::Beside | Turn::Resumes)
+}
+
+/// Whether a request may have a suspended pool go on.
+fn resumes(request: &Request) -> bool {
+    request.operation().turn() == Turn::Resumes
+}
+
+impl Handler for Core {
+    fn witness(&self, asker: Asker, request: &Request) -> Option<Witness<'_>> {
+        let entry = audit::entry(asker, &self.name, request)?;
+        Some(Box::new(|failure| {
+            audit::write(&self.audit, entry, failure)
+        }))
+    }
+
+    fn handle(&self, request: Request, progress: &mut dyn FnMut(&str)) -> Result<Answer, Failure> {
+        if let Some(end) = is_end(&request) {
+            self.refuse_end_in_use(&request)?;
+            return self.end(end);
+        }
+        match &request {
+            Request::Status => return self.glance(),
+            Request::Server(request) => return self.server(request),
+            Request::Pool(PoolRequest::Events(Events { after })) => {
+                return Ok(self.watch.journal().list(*after));
+            }
+            Request::Pool(request) => {
+                if let Some(answer) = operations::of_pool_state(request) {
+                    let (mut state, _) = self.pool_status()?;
+                    state.load.suspended = state.suspended;
+                    return Ok(answer(state));
+                }
+            }
+            _ => {}
+        }
+        let _place = match resumes(&request) {
+            true => None,
+            false => Some(self.places.take(&self.name)?),
+        };
+        if let Request::Volume(VolumeRequest::Rescue(request)) = request {
+            return self.rescue(request);
+        }
+        let _changing = match goes_beside_changes(&request) {
+            true => None,
+            false => Some(self.changing()?),
+        };
+        if let Request::Portal(request) = &request {
+            return self.portal(request);
+        }
+        self.refuse_if_rescued(&request)?;
+        let pool = self.pool.require()?;
+        let context = Context {
+            pool: &*pool,
+            hooks: self,
+            documents: &self.serving.documents,
+        };
+        let mut answer = operations::perform(&context, request, progress)?;
+        match &mut answer {
+            Answer::Done(done) if done.changed => self.datasets_changed(&*pool),
+            Answer::Transfer(_) => self.datasets_changed(&*pool),
+            Answer::Targets(targets) => self.add_sessions(targets, &mut []),
+            Answer::Target(target) => self.add_sessions(std::slice::from_mut(target), &mut []),
+            Answer::Nbd(exports) => self.add_sessions(&mut [], exports),
+            _ => {}
+        }
+        Ok(answer)
+    }
+
+    fn handle_with(
+        &self,
+        request: Request,
+        attached: Attached<'_>,
+        progress: &mut dyn FnMut(&str),
+    ) -> Result<Answer, Failure> {
+        match request {
+            Request::Transfer(request) => self.transfer(request, attached, progress),
+            other => self.handle(other, progress),
+        }
+    }
+}
+
+impl Core {
+    /// A request about a stream, with the descriptor that came along.
+    fn transfer(
+        &self,
+        request: control::request::TransferRequest,
+        attached: Attached<'_>,
+        progress: &mut dyn FnMut(&str),
+    ) -> Result<Answer, Failure> {
+        let _place = self.streams.take(&self.name)?;
+        let pool = self.pool.require()?;
+        let context = Context {
+            pool: &*pool,
+            hooks: self,
+            documents: &self.serving.documents,
+        };
+        let data = operations::transfer::Data {
+            descriptor: attached.descriptor,
+            is_abandoned: attached.is_abandoned,
+        };
+        operations::transfer::perform(&context, request, Some(data), progress)
+    }
+}
+
+impl replicate::Access for Core {
+    fn with(&self, work: &mut dyn FnMut(&Context<'_>)) {
+        if let Some(pool) = self.pool.get() {
+            work(&Context {
+                pool: &*pool,
+                hooks: self,
+                documents: &self.serving.documents,
+            });
+        }
+    }
+}
+
+impl ServerHooks for Core {
+    fn exports_changed(&self) -> Result<(), Failure> {
+        self.serving.reconcile()
+    }
+
+    fn open(&self, name: &VolumeName) -> Result<bool, Failure> {
+        self.serving.volumes.open(name)
+    }
+
+    fn resize(&self, name: &VolumeName, size: u64) -> Result<bool, Failure> {
+        match self.serving.volumes.open_volume(name) {
+            None => Ok(false),
+            Some(volume) => {
+                let resized = volume.resize(size);
+                resized.map_err(operations::dataset_failure)?;
+                Ok(true)
+            }
+        }
+    }
+
+    fn resized(&self, name: &VolumeName) {
+        self.serving.volumes.resized(name);
+    }
+
+    fn keys_changed(&self) -> Result<bool, Failure> {
+        self.serve_unlocked().map(|()| true)
+    }
+
+    fn is_open(&self, name: &VolumeName) -> bool {
+        self.serving.volumes.open_volume(name).is_some()
+    }
+
+    fn begin_anew(&self, anew: Anew) -> Result<(), Failure> {
+        let (reply, outcome) = channel();
+        self.tell(Event::Anew { anew, reply })?;
+        outcome.recv_timeout(WORD_WAIT).map_err(|_| is_gone())?
+    }
+
+    fn users_of(&self, used: &Used<'_>) -> Vec<String> {
+        self.serving.users_of(used)
+    }
+
+    fn close(&self, name: &VolumeName) {
+        self.serving.volumes.close(name);
+    }
+
+    fn renamed(&self, from: &VolumeName, to: &VolumeName) {
+        self.serving.renamed(from, to);
+    }
+
+    fn swap_contents(
+        &self,
+        name: &VolumeName,
+        swap: &mut dyn FnMut(&dyn Paused) -> Result<(), Failure>,
+    ) -> Result<Option<ContentsSwapped>, Failure> {
+        let Some(done) = self.serving.swap_contents(name, swap)? else {
+            return Ok(None);
+        };
+        let pause_ms = done.pause.as_millis();
+        let message =
+            format!("{name} was taken back to a snapshot; its clients waited {pause_ms} ms");
+        let news = News::of_pool("rolled_back", message, false);
+        self.watch.journal().add(news);
+        Ok(Some(done))
+    }
+
+    fn is_ending(&self) -> bool {
+        self.is_going()
+    }
+
+    fn alone(&self) -> Option<MutexGuard<'_, ()>> {
+        Some(self.alone_now())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use control::operations::pool::clear::Clear;
+    use control::operations::volume::destroy::Destroy;
+
+    use super::*;
+    use control::operations::replicate::ReplicateRequest;
+    use control::operations::replicate::run::Run;
+
+    #[test]
+    fn what_is_said_to_look_only_changes_nothing() {
+        let clear = Clear {
+            device: None,
+            missing_devices_are_not_newer: false,
+        };
+        let clear = Request::Pool(clear.into());
+        assert!(!clear.only_looks() && goes_beside_changes(&clear));
+        let run = Request::Replicate(ReplicateRequest::Run(Run {
+            dataset: "tank/v".parse().expect("a name"),
+        }));
+        assert!(!run.only_looks() && goes_beside_changes(&run));
+        let list = Request::Volume(VolumeRequest::List);
+        assert!(list.only_looks() && goes_beside_changes(&list));
+        let destroy = Request::Volume(VolumeRequest::Destroy(Destroy {
+            name: "tank/v".parse().expect("a name"),
+            recursive: false,
+            exported: false,
+        }));
+        assert!(!goes_beside_changes(&destroy));
+    }
+}

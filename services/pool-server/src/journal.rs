@@ -1,0 +1,246 @@
+//! Keeps what happened to the pool: at hand for whoever asks, and in the pool, so that it is not
+//! forgotten. Writing is a thread's own affair, because a suspended pool lets a writer wait.
+
+use std::collections::VecDeque;
+use std::path::PathBuf;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::time::{Duration, UNIX_EPOCH};
+
+use control::Answer;
+use control::answer::Event;
+use operations::events::{self, EVENTS_MAX, News};
+
+use super::pending_events::PendingEvents;
+use super::shared_pool::SharedPool;
+
+/// Events that wait to be written; further ones are only shown.
+const UNWRITTEN_MAX: usize = 256;
+/// Longest time that the end of the server waits for the last event to be written.
+const END_WAIT: Duration = Duration::from_secs(2);
+
+/// What happened.
+pub struct Journal {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    /// Newest last. Those of earlier servers are there once the history was read.
+    events: VecDeque<Event>,
+    unwritten: VecDeque<Event>,
+    /// Where events wait that the pool cannot take now.
+    pending: Option<PendingEvents>,
+    /// Whether the pool takes nothing.
+    is_stuck: bool,
+    ended: bool,
+}
+
+impl Journal {
+    /// Nothing happened yet. What a suspended pool cannot take is kept in the file `pending`.
+    pub fn new(pending: PathBuf) -> Arc<Self> {
+        let state = State {
+            pending: Some(PendingEvents::new(pending)),
+            ..State::default()
+        };
+        Arc::new(Self {
+            state: Mutex::new(state),
+            changed: Condvar::new(),
+        })
+    }
+
+    /// Starts to read and write the history in `pool`.
+    pub fn start(self: &Arc<Self>, pool: &Arc<SharedPool>) -> std::io::Result<()> {
+        let (own, pool) = (Arc::clone(self), Arc::clone(pool));
+        std::thread::Builder::new()
+            .name("pool-journal".into())
+            .spawn(move || own.run(&pool))
+            .map(drop)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("no holder panics")
+    }
+
+    /// Keeps `news`, and logs it.
+    pub fn add(&self, news: News) {
+        let device = news.device.as_deref().unwrap_or_default();
+        match news.is_bad {
+            true if device.is_empty() => tracing::error!(kind = news.kind, "{}", news.message),
+            true => tracing::warn!(kind = news.kind, device, "{}", news.message),
+            false => tracing::info!(kind = news.kind, device, "{}", news.message),
+        }
+        let at_ms = UNIX_EPOCH.elapsed().unwrap_or_default().as_millis() as u64;
+        let mut state = self.lock();
+        let number = state.events.back().map_or(1, |last| last.number + 1);
+        let event = Event {
+            number,
+            at_ms,
+            kind: news.kind.to_owned(),
+            device: news.device,
+            message: news.message,
+        };
+        if state.unwritten.len() < UNWRITTEN_MAX {
+            state.unwritten.push_back(event.clone());
+        }
+        match event.kind.as_str() {
+            "suspended" => state.is_stuck = true,
+            "resumed" => state.is_stuck = false,
+            _ => {}
+        }
+        state.keep(event);
+        state.keep_unwritten();
+        self.changed.notify_all();
+    }
+
+    /// Events newer than number `after`, oldest first. Never waits for the pool.
+    pub fn list(&self, after: Option<u64>) -> Answer {
+        let state = self.lock();
+        let events = state.events.iter();
+        let newer = events.filter(|event| after.is_none_or(|after| event.number > after));
+        Answer::Events(newer.cloned().collect())
+    }
+
+    /// Waits until everything is written, but not long.
+    pub fn end(&self) {
+        let mut state = self.lock();
+        state.ended = true;
+        self.changed.notify_all();
+        let left = |state: &mut State| !state.unwritten.is_empty();
+        let _ = self.changed.wait_timeout_while(state, END_WAIT, left);
+    }
+
+    fn run(&self, pool: &SharedPool) {
+        let Some(open) = pool.get() else { return };
+        let earlier = events::read(&*open);
+        drop(open);
+        match earlier {
+            Ok(earlier) => {
+                let mut state = self.lock();
+                let left = state
+                    .pending
+                    .as_ref()
+                    .map(PendingEvents::left)
+                    .unwrap_or_default();
+                state.was_before(earlier, left);
+            }
+            Err(failure) => tracing::warn!(%failure, "the pool's history was not read"),
+        }
+        while let Some(event) = self.next() {
+            let Some(open) = pool.get() else { return };
+            if let Err(error) = open.add_to_history(&events::record(&event)) {
+                tracing::warn!(%error, "an event was not kept in the pool");
+            }
+            drop(open);
+            let mut state = self.lock();
+            state.unwritten.pop_front();
+            state.keep_unwritten();
+            drop(state);
+            self.changed.notify_all();
+        }
+    }
+
+    /// The event to write next; `None` at the end.
+    fn next(&self) -> Option<Event> {
+        let nothing = |state: &mut State| state.unwritten.is_empty() && !state.ended;
+        let state = self.changed.wait_while(self.lock(), nothing);
+        state.expect("no holder panics").unwritten.front().cloned()
+    }
+}
+
+impl State {
+    fn keep(&mut self, event: Event) {
+        self.events.push_back(event);
+        if self.events.len() > EVENTS_MAX {
+            self.events.pop_front();
+        }
+    }
+
+    /// Keeps what waits in the file, if the pool does not take it or the file has some.
+    fn keep_unwritten(&mut self) {
+        let Some(pending) = &mut self.pending else {
+            return;
+        };
+        match self.is_stuck {
+            true => pending.keep(self.unwritten.iter()),
+            false if self.unwritten.is_empty() => pending.keep(std::iter::empty()),
+            false => {}
+        }
+    }
+
+    /// Puts `earlier`, and of what was `left` unwritten what is not among it, before what was
+    /// told meanwhile, which is numbered anew.
+    fn was_before(&mut self, mut earlier: Vec<Event>, left: Vec<Event>) {
+        let is_same = |a: &Event, b: &Event| a.at_ms == b.at_ms && a.message == b.message;
+        let written = earlier.len();
+        for mut event in left.into_iter().take(UNWRITTEN_MAX) {
+            if !earlier.iter().any(|known| is_same(known, &event)) {
+                event.number = earlier.last().map_or(1, |last| last.number + 1);
+                earlier.push(event);
+            }
+        }
+        let last = earlier.last().map_or(0, |event| event.number);
+        for event in self.events.iter_mut().chain(&mut self.unwritten) {
+            event.number += last;
+        }
+        for event in earlier[written..].iter().rev() {
+            self.unwritten.push_front(event.clone());
+        }
+        for event in earlier.into_iter().rev() {
+            if self.events.len() < EVENTS_MAX {
+                self.events.push_front(event);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn event(number: u64) -> Event {
+        Event {
+            number,
+            ..Event::default()
+        }
+    }
+
+    #[test]
+    fn what_was_told_before_the_history_is_known_follows_it() {
+        let mut state = State::default();
+        state.keep(event(1));
+        state.unwritten.push_back(event(1));
+        state.was_before(vec![event(7), event(8)], Vec::new());
+        let numbers: Vec<u64> = state.events.iter().map(|event| event.number).collect();
+        assert_eq!(numbers, [7, 8, 9]);
+        assert_eq!(state.unwritten[0].number, 9);
+    }
+
+    #[test]
+    fn what_an_earlier_server_could_not_write_is_written_once() {
+        let told = |number, at_ms| Event {
+            at_ms,
+            ..event(number)
+        };
+        let mut state = State::default();
+        state.keep(told(1, 9));
+        state.unwritten.push_back(told(1, 9));
+        state.was_before(vec![told(7, 5)], vec![told(7, 5), told(8, 6)]);
+        let numbers = |events: &VecDeque<Event>| -> Vec<(u64, u64)> {
+            events
+                .iter()
+                .map(|event| (event.number, event.at_ms))
+                .collect()
+        };
+        assert_eq!(numbers(&state.events), [(7, 5), (8, 6), (9, 9)]);
+        assert_eq!(numbers(&state.unwritten), [(8, 6), (9, 9)]);
+    }
+
+    #[test]
+    fn the_oldest_events_make_room() {
+        let mut state = State::default();
+        (1..=EVENTS_MAX as u64 + 5).for_each(|number| state.keep(event(number)));
+        assert_eq!(state.events.len(), EVENTS_MAX);
+        assert_eq!(state.events[0].number, 6);
+    }
+}

@@ -1,0 +1,102 @@
+//! Loads the keys of encrypted volumes: those that files hold before anything is served, the others,
+//! which may take a key server's time, behind the back of the first clients. What is missing is
+//! said once, and looked for again while the server lives.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use control::Failure;
+use control::key::KeyLocation;
+use engine::keys::{KeyFormat, KeyInfo};
+use operations::events::News;
+use operations::key;
+
+use super::core::Core;
+
+/// Pause before missing keys are looked for again, at first and at last.
+const AGAIN_AFTER_MIN: Duration = Duration::from_secs(2);
+const AGAIN_AFTER_MAX: Duration = Duration::from_secs(30);
+/// Pause between two looks whether the server ends.
+const LOOK_INTERVAL: Duration = Duration::from_millis(200);
+
+/// Whether loading a key takes no more than reading a file.
+fn is_at_hand(root: &KeyInfo, places: &[KeyLocation]) -> bool {
+    root.format != Some(KeyFormat::Passphrase)
+        && matches!(places.first(), Some(KeyLocation::File(_)))
+}
+
+/// Loads what files hold, so that it is served from the first moment on.
+pub fn load_at_hand(core: &Core) {
+    if let Err(failure) = look(core, is_at_hand) {
+        tracing::error!(%failure, "keys are looked for once more");
+    }
+}
+
+/// Starts to load the others, in a thread of its own.
+pub fn start(core: &Arc<Core>) -> std::io::Result<()> {
+    let core = Arc::clone(core);
+    let thread = std::thread::Builder::new().name("key-loader".into());
+    thread.spawn(move || run(&core)).map(drop)
+}
+
+fn run(core: &Core) {
+    let mut told = Missing::new();
+    let mut pause = AGAIN_AFTER_MIN;
+    // What somebody unloads later stays unloaded.
+    let mut pending: Option<BTreeSet<String>> = None;
+    while !core.is_going() && pending.as_ref().is_none_or(|roots| !roots.is_empty()) {
+        let is_pending = |root: &KeyInfo| {
+            let pending = pending.as_ref();
+            pending.is_none_or(|roots| roots.contains(&root.dataset))
+        };
+        match look_and_serve(core, is_pending) {
+            Ok(left) => {
+                tell(core, &told, &left);
+                pending = Some(left.keys().cloned().collect());
+                told = left;
+            }
+            Err(failure) => tracing::error!(%failure, "look for missing keys"),
+        }
+        let until = Instant::now() + pause;
+        while Instant::now() < until && !core.is_going() {
+            std::thread::sleep(LOOK_INTERVAL);
+        }
+        pause = (pause * 2).min(AGAIN_AFTER_MAX);
+    }
+}
+
+/// Encryption roots whose keys are missing, with what is wrong at each place.
+type Missing = BTreeMap<String, Vec<String>>;
+
+fn look(
+    core: &Core,
+    wanted: impl Fn(&KeyInfo, &[KeyLocation]) -> bool,
+) -> Result<(u64, Missing), Failure> {
+    let pool = core.pool.require()?;
+    let all = core.serving.documents.all(&*pool)?;
+    let (loaded, left) = key::load_missing(&*pool, &all, wanted)?;
+    Ok((loaded, left.into_iter().collect()))
+}
+
+fn look_and_serve(core: &Core, wanted: impl Fn(&KeyInfo) -> bool) -> Result<Missing, Failure> {
+    let (loaded, left) = look(core, |root, _| wanted(root))?;
+    if loaded > 0 {
+        let _changing = core.changing()?;
+        core.serve_unlocked()?;
+    }
+    Ok(left)
+}
+
+/// Says what is missing now and was not before, and what is missing no more.
+fn tell(core: &Core, told: &Missing, left: &Missing) {
+    let journal = core.watch.journal();
+    for (root, wrong) in left.iter().filter(|(root, _)| !told.contains_key(*root)) {
+        let message = format!("the key of {root} is missing: {}", wrong.join("; "));
+        journal.add(News::of_pool("key", message, true));
+    }
+    for root in told.keys().filter(|root| !left.contains_key(*root)) {
+        let message = format!("the key of {root} is missing no more");
+        journal.add(News::of_pool("key", message, false));
+    }
+}

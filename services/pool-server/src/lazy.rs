@@ -1,0 +1,470 @@
+//! A volume that is opened by its first use. A server start must not grow with the number of
+//! volumes: opening one costs a disk read and the replay of its log, and most are not used in
+//! the first second.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
+use std::time::{Duration, Instant};
+
+use block_device::{
+    Activity, BlockDevice, Commit, DeviceError, ErrorKind, Extent, Geometry, ReadLoan, StatusRun,
+    Update, WaitMode, WriteLoan, Zero,
+};
+use engine::Volume;
+use units::VolumeName;
+
+/// Longest write that an unopened volume buffers, in bytes: no protocol sends more at once.
+const BUFFER_BYTES_MAX: u64 = 64 << 20;
+
+/// Pause between two attempts of clients to open a volume whose log cannot be read.
+const HELD_BACK: Duration = Duration::from_secs(10);
+
+/// Opens volumes by name. May block.
+pub trait Opener: Send + Sync {
+    /// Looks for the shape of `name`, which is much cheaper than opening it.
+    fn shape(&self, name: &VolumeName) -> Option<Shape>;
+    /// Opens `name`.
+    fn open(&self, name: &VolumeName) -> Result<Arc<dyn Volume>, DeviceError>;
+    /// Called after the first read of any volume was served.
+    fn first_read(&self);
+}
+
+/// Shape of a volume as the pool's records tell it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shape {
+    /// Bytes.
+    pub size: u64,
+    /// Bytes.
+    pub block_size: u32,
+}
+
+/// Smallest unit that clients address, in bytes.
+pub const LOGICAL_BLOCK: u32 = 512;
+
+/// A volume that is opened by its first use.
+pub struct LazyVolume {
+    core: Arc<Core>,
+}
+
+struct Core {
+    opener: Arc<dyn Opener>,
+    name: Mutex<VolumeName>,
+    /// Looked for when it is first asked for; forgotten by a resize.
+    shape: Mutex<Option<Shape>>,
+    volume: OnceLock<Arc<dyn Volume>>,
+    /// Held while opening and closing, so that the two do not meet.
+    gate: Mutex<()>,
+    closed: AtomicBool,
+    /// When it could not be opened although its shape is known: its log cannot be read. Clients are told to wait for
+    /// a while, and then have it tried again.
+    held_back: Mutex<Option<Instant>>,
+    has_read: AtomicBool,
+    activity: Activity,
+}
+
+impl LazyVolume {
+    /// A volume of that name. Nothing is looked at.
+    pub fn new(opener: Arc<dyn Opener>, name: VolumeName) -> Self {
+        Self {
+            core: Arc::new(Core {
+                opener,
+                name: Mutex::new(name),
+                shape: Mutex::new(None),
+                volume: OnceLock::new(),
+                gate: Mutex::new(()),
+                closed: AtomicBool::new(false),
+                held_back: Mutex::new(None),
+                has_read: AtomicBool::new(false),
+                activity: Activity::default(),
+            }),
+        }
+    }
+
+    /// Whether it was used yet, and not closed since.
+    pub fn is_open(&self) -> bool {
+        self.core.volume.get().is_some() && !self.core.closed.load(Ordering::Acquire)
+    }
+
+    /// Opens it now, as its first use would. May block.
+    pub fn open(&self) -> Result<(), DeviceError> {
+        match self.core.volume.get() {
+            Some(_) => Ok(()),
+            None => self.core.open("open", Extent::new(0, 0)).map(drop),
+        }
+    }
+
+    /// The dataset has another name now. Sessions notice nothing.
+    pub fn renamed(&self, name: VolumeName) {
+        *self.core.name.lock().expect("no holder panics") = name;
+    }
+
+    /// Its size has changed.
+    pub fn resized(&self) {
+        *self.core.shape.lock().expect("no holder panics") = None;
+    }
+
+    /// Closes it for good: later calls answer [`ErrorKind::Gone`]. May block.
+    pub fn close(&self) {
+        let _gate = self.core.gate.lock().expect("no holder panics");
+        if !self.core.closed.swap(true, Ordering::AcqRel) {
+            if let Some(volume) = self.core.volume.get() {
+                volume.close();
+            }
+        }
+    }
+}
+
+impl Core {
+    /// The volume, if it can be had with `wait_mode`.
+    fn volume(
+        &self,
+        wait_mode: WaitMode<'_>,
+        doing: &'static str,
+        extent: Extent,
+    ) -> Result<&dyn Volume, DeviceError> {
+        match self.volume.get() {
+            Some(volume) => Ok(volume.as_ref()),
+            None if self.is_held_back() => {
+                Err(DeviceError::new(ErrorKind::NotReady, doing, extent))
+            }
+            None if wait_mode.may_block() => self.open(doing, extent),
+            None => Err(DeviceError::new(ErrorKind::WouldBlock, doing, extent)),
+        }
+    }
+
+    fn open(&self, doing: &'static str, extent: Extent) -> Result<&dyn Volume, DeviceError> {
+        let _gate = self.gate.lock().expect("no holder panics");
+        if self.closed.load(Ordering::Acquire) {
+            return Err(DeviceError::new(ErrorKind::Gone, doing, extent));
+        }
+        if self.volume.get().is_none() {
+            let name = self.name.lock().expect("no holder panics").clone();
+            let opened = self.opener.open(&name);
+            let is_refused = matches!(&opened, Err(error) if error.kind == ErrorKind::NotReady);
+            // One without a shape waits for its key, which is told by that.
+            let held_back = (is_refused && self.known_shape().is_some()).then(Instant::now);
+            *self.held_back.lock().expect("no holder panics") = held_back;
+            let volume = opened?;
+            // Only the holder of the gate sets it.
+            let _ = self.volume.set(volume);
+        }
+        Ok(self.volume.get().expect("just set").as_ref())
+    }
+
+    fn is_held_back(&self) -> bool {
+        let held_back = self.held_back.lock().expect("no holder panics");
+        held_back.is_some_and(|since| since.elapsed() < HELD_BACK)
+    }
+
+    fn geometry(&self) -> Geometry {
+        if let Some(volume) = self.volume.get() {
+            return volume.geometry();
+        }
+        // A volume that cannot be looked at has no bytes to show.
+        let shape = self.known_shape().unwrap_or(Shape {
+            size: 0,
+            block_size: LOGICAL_BLOCK,
+        });
+        Geometry {
+            size: shape.size,
+            logical_block: LOGICAL_BLOCK,
+            physical_block: shape.block_size,
+            read_only: false,
+        }
+    }
+
+    /// The shape, if it can be had. One that cannot is asked for again.
+    fn known_shape(&self) -> Option<Shape> {
+        let mut shape = self.shape.lock().expect("no holder panics");
+        if shape.is_none() && !self.closed.load(Ordering::Acquire) {
+            let name = self.name.lock().expect("no holder panics").clone();
+            *shape = self.opener.shape(&name);
+        }
+        *shape
+    }
+
+    fn check(&self, doing: &'static str, extent: Extent) -> Result<(), DeviceError> {
+        if extent.fits(self.geometry().size) {
+            return Ok(());
+        }
+        Err(DeviceError::new(ErrorKind::OutOfRange, doing, extent))
+    }
+}
+
+impl BlockDevice for LazyVolume {
+    fn geometry(&self) -> Geometry {
+        self.core.geometry()
+    }
+
+    fn is_ready(&self) -> bool {
+        // Of one that is closed for good, the calls themselves tell.
+        self.core.volume.get().is_some()
+            || self.core.closed.load(Ordering::Acquire)
+            || (self.core.known_shape().is_some() && !self.core.is_held_back())
+    }
+
+    fn read(
+        &self,
+        extent: Extent,
+        wait_mode: WaitMode<'_>,
+    ) -> Result<Box<dyn ReadLoan>, DeviceError> {
+        let loan = self
+            .core
+            .volume(wait_mode, "read", extent)?
+            .read(extent, wait_mode)?;
+        if !self.core.has_read.load(Ordering::Relaxed) {
+            self.core.has_read.store(true, Ordering::Relaxed);
+            self.core.opener.first_read();
+        }
+        Ok(loan)
+    }
+
+    fn lend(&self, extent: Extent) -> Result<Box<dyn WriteLoan>, DeviceError> {
+        // Lending must not block, so the first write, and those while the volume is taken back to
+        // a snapshot, go into memory of our own.
+        match self.core.volume.get().map(|volume| volume.lend(extent)) {
+            Some(Err(error)) if error.kind == ErrorKind::WouldBlock => {}
+            Some(lent) => return lent,
+            None => {}
+        }
+        self.core.check("lend", extent)?;
+        if extent.length > BUFFER_BYTES_MAX {
+            return Err(DeviceError::new(ErrorKind::Failed, "lend", extent));
+        }
+        Ok(Box::new(Buffer {
+            core: Arc::clone(&self.core),
+            extent,
+            bytes: vec![0; extent.length as usize],
+        }))
+    }
+
+    fn write(&self, offset: u64, data: &[u8], wait_mode: WaitMode<'_>) -> Result<(), DeviceError> {
+        let extent = Extent::new(offset, data.len() as u64);
+        let volume = self.core.volume(wait_mode, "write", extent)?;
+        volume.write(offset, data, wait_mode)
+    }
+
+    fn write_zeroes(
+        &self,
+        extent: Extent,
+        zero: Zero,
+        wait_mode: WaitMode<'_>,
+    ) -> Result<(), DeviceError> {
+        let volume = self.core.volume(wait_mode, "write zeroes", extent)?;
+        volume.write_zeroes(extent, zero, wait_mode)
+    }
+
+    fn unmap(&self, extent: Extent, wait_mode: WaitMode<'_>) -> Result<(), DeviceError> {
+        let volume = self.core.volume(wait_mode, "unmap", extent)?;
+        volume.unmap(extent, wait_mode)
+    }
+
+    fn update(
+        &self,
+        extent: Extent,
+        change: &mut dyn FnMut(&mut [u8]) -> Update,
+    ) -> Result<Update, DeviceError> {
+        let volume = self.core.volume(WaitMode::MayBlock, "update", extent)?;
+        volume.update(extent, change)
+    }
+
+    fn flush(&self) -> Result<(), DeviceError> {
+        match self.core.volume.get() {
+            Some(volume) => volume.flush(),
+            None if self.core.closed.load(Ordering::Acquire) => Err(DeviceError::new(
+                ErrorKind::Gone,
+                "flush",
+                Extent::new(0, 0),
+            )),
+            // Nothing was written by this process, and what an earlier one logged is durable.
+            None => Ok(()),
+        }
+    }
+
+    fn is_clean(&self) -> bool {
+        self.core
+            .volume
+            .get()
+            .is_none_or(|volume| volume.is_clean())
+    }
+
+    fn status(&self, extent: Extent, runs_max: usize) -> Result<Vec<StatusRun>, DeviceError> {
+        let volume = self.core.volume(WaitMode::MayBlock, "status", extent)?;
+        volume.status(extent, runs_max)
+    }
+
+    fn activity(&self) -> Option<&Activity> {
+        Some(&self.core.activity)
+    }
+}
+
+/// The data of a write that arrived before the volume was open, or while it is paused.
+struct Buffer {
+    core: Arc<Core>,
+    extent: Extent,
+    bytes: Vec<u8>,
+}
+
+impl WriteLoan for Buffer {
+    fn extent(&self) -> Extent {
+        self.extent
+    }
+
+    fn append_parts<'a>(&'a mut self, parts: &mut Vec<&'a mut [u8]>) {
+        parts.push(&mut self.bytes);
+    }
+
+    fn commit(self: Box<Self>, wait_mode: WaitMode<'_>) -> Commit {
+        let outcome = self
+            .core
+            .volume(wait_mode, "write", self.extent)
+            .and_then(|volume| volume.write(self.extent.offset, &self.bytes, wait_mode));
+        match outcome {
+            Ok(()) => Commit::Done,
+            Err(error) if error.kind == ErrorKind::WouldBlock => Commit::WouldBlock(self),
+            Err(error) => Commit::Failed(error),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicUsize;
+
+    use memory_engine::MemoryVolume;
+
+    use super::*;
+
+    const SIZE: u64 = 1 << 20;
+
+    /// Opens volumes in memory and counts.
+    #[derive(Default)]
+    struct Memory {
+        opened: AtomicUsize,
+        first_reads: AtomicUsize,
+        refuse: AtomicBool,
+        is_unreadable: AtomicBool,
+    }
+
+    impl Opener for Memory {
+        fn shape(&self, _: &VolumeName) -> Option<Shape> {
+            Some(Shape {
+                size: SIZE,
+                block_size: 4096,
+            })
+        }
+        fn open(&self, name: &VolumeName) -> Result<Arc<dyn Volume>, DeviceError> {
+            let refusals = [
+                (&self.refuse, ErrorKind::Failed),
+                (&self.is_unreadable, ErrorKind::NotReady),
+            ];
+            for (refuses, kind) in refusals {
+                if refuses.load(Ordering::Relaxed) {
+                    return Err(DeviceError::new(kind, "open", Extent::new(0, 0)));
+                }
+            }
+            self.opened.fetch_add(1, Ordering::Relaxed);
+            Ok(Arc::new(MemoryVolume::new(name, SIZE, 4096)))
+        }
+        fn first_read(&self) {
+            self.first_reads.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    fn volume() -> (Arc<Memory>, LazyVolume) {
+        let memory = Arc::new(Memory::default());
+        let name = "tank/a".parse().expect("name");
+        let volume = LazyVolume::new(memory.clone(), name);
+        (memory, volume)
+    }
+
+    fn read(
+        volume: &LazyVolume,
+        extent: Extent,
+        wait_mode: WaitMode<'_>,
+    ) -> Result<Vec<u8>, ErrorKind> {
+        let loan = volume.read(extent, wait_mode).map_err(|error| error.kind)?;
+        let mut parts = Vec::new();
+        loan.append_parts(&mut parts);
+        Ok(parts.concat())
+    }
+
+    #[test]
+    fn shape_and_flush_open_nothing_and_the_first_read_does() {
+        let (memory, volume) = volume();
+        assert_eq!(volume.geometry().size, SIZE);
+        assert!(volume.flush().is_ok() && volume.is_clean());
+        let extent = Extent::new(0, 512);
+        assert_eq!(
+            read(&volume, extent, WaitMode::NoWait),
+            Err(ErrorKind::WouldBlock)
+        );
+        assert_eq!(memory.opened.load(Ordering::Relaxed), 0);
+        for _ in 0..3 {
+            assert_eq!(read(&volume, extent, WaitMode::MayBlock), Ok(vec![0; 512]));
+        }
+        assert_eq!(memory.opened.load(Ordering::Relaxed), 1);
+        assert_eq!(memory.first_reads.load(Ordering::Relaxed), 1);
+        assert!(volume.is_open());
+    }
+
+    #[test]
+    fn a_write_lent_before_opening_lands_after_it() {
+        let (_, volume) = volume();
+        let extent = Extent::new(1000, 24);
+        let mut loan = volume.lend(extent).expect("lent");
+        let mut parts = Vec::new();
+        loan.append_parts(&mut parts);
+        parts[0].fill(7);
+        let Commit::WouldBlock(loan) = loan.commit(WaitMode::NoWait) else {
+            panic!("an unopened volume has to be opened first");
+        };
+        assert!(matches!(loan.commit(WaitMode::MayBlock), Commit::Done));
+        assert_eq!(read(&volume, extent, WaitMode::MayBlock), Ok(vec![7; 24]));
+        let beyond = volume.lend(Extent::new(SIZE, 1)).err().map(|e| e.kind);
+        assert_eq!(beyond, Some(ErrorKind::OutOfRange));
+    }
+
+    #[test]
+    fn a_closed_volume_is_gone_and_never_opened_again() {
+        let (memory, volume) = volume();
+        volume.close();
+        let extent = Extent::new(0, 512);
+        assert_eq!(
+            read(&volume, extent, WaitMode::MayBlock),
+            Err(ErrorKind::Gone)
+        );
+        assert_eq!(volume.flush().map_err(|e| e.kind), Err(ErrorKind::Gone));
+        assert_eq!(memory.opened.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn an_open_that_failed_is_tried_again() {
+        let (memory, volume) = volume();
+        memory.refuse.store(true, Ordering::Relaxed);
+        let extent = Extent::new(0, 512);
+        assert_eq!(
+            read(&volume, extent, WaitMode::MayBlock),
+            Err(ErrorKind::Failed)
+        );
+        memory.refuse.store(false, Ordering::Relaxed);
+        assert!(read(&volume, extent, WaitMode::MayBlock).is_ok());
+    }
+
+    #[test]
+    fn a_volume_whose_log_cannot_be_read_is_not_ready_until_somebody_else_could_open_it() {
+        let (memory, volume) = volume();
+        let extent = Extent::new(0, 512);
+        assert!(volume.is_ready());
+        memory.is_unreadable.store(true, Ordering::Relaxed);
+        assert!(volume.open().is_err());
+        assert!(!volume.is_ready());
+        memory.is_unreadable.store(false, Ordering::Relaxed);
+        for wait_mode in [WaitMode::NoWait, WaitMode::MayBlock] {
+            let refused = read(&volume, extent, wait_mode);
+            assert_eq!(refused, Err(ErrorKind::NotReady), "clients do not try");
+        }
+        assert!(volume.open().is_ok() && volume.is_ready());
+        assert!(read(&volume, extent, WaitMode::NoWait).is_ok());
+    }
+}

@@ -1,0 +1,686 @@
+//! `bulkhead pool-server`: one process that owns one pool. Assembles the parts, tells the service
+//! manager, and waits for what happens. Crash-only: whatever kills it, the next start recovers.
+
+#![forbid(unsafe_code)]
+
+pub mod args;
+mod comeback;
+mod connections;
+mod core;
+mod deferred_start;
+mod diagnosis;
+mod headroom;
+mod journal;
+mod keys;
+mod lazy;
+mod partitions;
+mod pending_events;
+mod portals;
+mod protocols;
+mod registration;
+mod replay;
+mod rescue;
+mod rescue_commands;
+mod room;
+mod schedules;
+mod secrets;
+mod serving;
+mod shared_pool;
+pub mod signals;
+mod spares;
+mod swap_contents;
+mod unit_store;
+mod volumes;
+mod waiting;
+mod watch;
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::time::{Duration, Instant};
+
+use ::serving::{
+    ConnectionLimits, EarlySockets, ListenAddress, ListenError as PortError, StaleConnection,
+};
+use cluster::agent::CLAIMED_LINE;
+use control::answer::{Done, ServerStatus};
+use control::portal::{ISCSI, IscsiPortal, NBD, NbdAddress};
+use control::server::ListenError;
+use control::{Answer, Failure, FailureKind};
+use engine::pool::Anew;
+use nbd::{TlsMode, TlsSettings};
+use operations::DocumentCache;
+use operations::events::News;
+use operations::replicate;
+use pool_access::common::Common;
+use pool_access::confine;
+use pool_access::engines::{self, EngineOptions};
+use pool_access::legs;
+use pool_access::open;
+use pool_access::places;
+use pool_access::sockets;
+use pool_access::{self, End};
+use telling::{Supervisor, say_until};
+use units::{ByteCount, PoolName};
+
+use self::args::{ClaimsWord, ServeArgs};
+use self::core::Core;
+use self::deferred_start::Awaited;
+use self::journal::Journal;
+use self::portals::Addresses;
+use self::protocols::check_tls;
+use self::rescue::Rescues;
+use self::serving::{Serving, Setup};
+use self::shared_pool::SharedPool;
+use self::watch::Watch;
+
+/// Pause between two signs of life.
+const TICK: Duration = Duration::from_millis(500);
+/// Longest time for answers to leave the control socket before the process ends.
+const LAST_ANSWERS_WAIT: Duration = Duration::from_secs(2);
+/// How long whoever asked for a new start has to hear that it comes.
+const ANEW_ANSWER_TIME: Duration = Duration::from_millis(300);
+/// Said to the descriptor of `--ready-fd` when the server answers.
+const READY: &str = "READY";
+/// For how long it is said again to a reader that does not read.
+const SAY_LIMIT: Duration = Duration::from_secs(60);
+
+/// Something that the main thread has to see to.
+pub enum Event {
+    /// Drain, export, end: the signal's name.
+    Stop(&'static str),
+    /// Read the exports again.
+    Reload,
+    /// A client wants the pool closed.
+    End(Ending),
+    /// A suspended pool goes on when this process has ended.
+    Anew {
+        /// How.
+        anew: Anew,
+        /// Where to tell that it will.
+        reply: Sender<Result<(), Failure>>,
+    },
+}
+
+/// A client's request to close the pool.
+pub struct Ending {
+    /// How.
+    pub end: End,
+    /// Where to tell how it went.
+    pub reply: Sender<Result<Answer, Failure>>,
+}
+
+/// Serves until told to stop.
+pub fn run(args: ServeArgs, common: &Common) -> Result<(), Failure> {
+    let started = Instant::now();
+    log_to_stderr(args.log_json);
+    let failed = |what: &str| {
+        let what = what.to_owned();
+        move |error: std::io::Error| Failure::new(FailureKind::Failed, format!("{what}: {error}"))
+    };
+    // Before any thread exists, so that all inherit it.
+    signals::block().map_err(failed("block signals"))?;
+    let (sender, events) = channel();
+    // Before anybody can find this server by its socket: who has stopped the pool must not meet one later
+    // that an agent began and did not live to note.
+    if let Some(note) = &args.noted_in {
+        registration::wait(note)?;
+    }
+    let control = claim_socket(&args, common)?;
+    let limits = headroom::connection_limits(usize::from(args.workers));
+    let early = Arc::new(early_sockets(&args, common)?);
+    // What is wrong with it is better found before the pool is touched.
+    let setup = setup(&args, Arc::clone(&early), limits)?;
+    if args.noted_in.is_none() {
+        // Nobody who started this server brings addresses along.
+        warn_of_foreign_addresses(&args);
+    }
+    confine::pool_server(&needs(&args, common, control.path()));
+
+    let engine = engines::start(engine_options(&args, common)?)?;
+    signals::forward(sender.clone()).map_err(failed("wait for signals"))?;
+    if args.until_stdin_closes {
+        signals::stop_at_end_of_input(sender.clone())
+            .map_err(failed("wait for the end of input"))?;
+    }
+    let mut told = Vec::new();
+    let pool = open::import_telling(&*engine, common, &args.pool, &args.options(), |note| {
+        told = connections::noted(note);
+        let_clients_wait(&early, &args, started, &told)
+    })?;
+    let imported_ms = started.elapsed().as_millis() as u64;
+    tracing::info!(pool = %args.pool, after_ms = imported_ms, "pool imported");
+
+    let pool = Arc::new(SharedPool::new(pool));
+    let journal = Journal::new(places::unwritten_events(common, &args.pool));
+    journal.add(News::of_pool("imported", imported_by(), false));
+    let watch = Watch::start(Arc::clone(&pool), Arc::clone(&journal))
+        .map_err(failed("start the pool's watch"))?;
+    let rescues = Rescues::new(
+        control.path().parent().unwrap_or(&common.settings.run_dir),
+        &args.pool,
+    );
+    let known = Arc::new(DocumentCache::with_seals(places::seals(common)));
+    let protocols = protocols::all(&setup, &pool, &known);
+    let serving = Serving::new(setup, protocols, Arc::clone(&pool), known, rescues, started);
+    let name = args.pool.clone();
+    let audit = api::audit::Lines::new(&pool_access::audit::path(common));
+    let core = Core::new(name, pool, serving, watch, started, sender, audit);
+    let core = Arc::new(core);
+    keys::load_at_hand(&core);
+    let is_counted = {
+        let pool = core.pool.require()?;
+        core.serving.count_others_at_import(&*pool)
+    };
+    let begun = core
+        .serving
+        .reconcile()
+        .and_then(|()| announce(&core, &control, &args, &told, is_counted));
+    let mut supervisor = Supervisor::from_environment();
+    let mut replication = None;
+    let outcome = match begun {
+        Ok(service) => {
+            replication = Some(service);
+            supervisor.ready(&format!("serving pool {}", args.pool));
+            engines::allow_huge_pages();
+            wait(&core, common, &events, &mut supervisor)
+        }
+        Err(failure) => Outcome::Failed(failure),
+    };
+    let wait = Duration::from_secs(args.drain_timeout);
+    supervisor.stopping("draining", wait + Duration::from_secs(60));
+    core.set_ending();
+    if let Some(replication) = replication {
+        replication.stop();
+    }
+    let ended = end(&core, common, outcome, wait);
+    control.finish(Instant::now() + LAST_ANSWERS_WAIT);
+    telling::log().end();
+    ended
+}
+
+fn log_to_stderr(json: bool) {
+    telling::never_wait_for_the_log();
+    let builder = tracing_subscriber::fmt()
+        .with_writer(telling::log)
+        .with_target(false)
+        .with_max_level(match std::env::var("BULKHEAD_LOG").as_deref() {
+            Ok("debug") => tracing::Level::DEBUG,
+            Ok("trace") => tracing::Level::TRACE,
+            Ok("warn") => tracing::Level::WARN,
+            Ok("error") => tracing::Level::ERROR,
+            _ => tracing::Level::INFO,
+        });
+    // A second subscriber cannot exist: this is called once.
+    let _ = match json {
+        true => builder.json().try_init(),
+        false => builder
+            .with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr()))
+            .try_init(),
+    };
+}
+
+fn claim_socket(args: &ServeArgs, common: &Common) -> Result<control::Server, Failure> {
+    let path = match &args.control {
+        Some(path) => path.clone(),
+        None => sockets::socket(common, &args.pool),
+    };
+    control::Server::bind(&path).map_err(|error| {
+        let kind = match &error {
+            ListenError::InUse { .. } => FailureKind::Busy,
+            ListenError::Io { cause, .. } => match cause.kind() {
+                std::io::ErrorKind::PermissionDenied => FailureKind::Denied,
+                _ => FailureKind::Failed,
+            },
+        };
+        let failure = Failure::from_chain(kind, &error);
+        match kind {
+            FailureKind::Busy => failure.advise(format!(
+                "pool {} is served already: `bulkhead status {0}` shows by whom",
+                args.pool
+            )),
+            _ => failure.advise("choose another --run-dir, or --control PATH"),
+        }
+    })
+}
+
+fn imported_by() -> String {
+    format!(
+        "imported by bulkhead {} on {}",
+        env!("CARGO_PKG_VERSION"),
+        engine::host_name()
+    )
+}
+
+/// What stays open to this server for as long as it lives.
+fn needs(args: &ServeArgs, common: &Common, control: &Path) -> confine::Needs {
+    let settings = &common.settings;
+    let mut folders = vec![settings.run_dir.clone(), settings.state_dir.clone()];
+    let sockets = args.nbd_addresses().into_iter();
+    let sockets = sockets.filter_map(|address| match address {
+        NbdAddress::Unix(path) => Some(path),
+        NbdAddress::Tcp(_) => None,
+    });
+    let sockets = sockets.chain([control.to_owned()]);
+    folders.extend(sockets.filter_map(|path| path.parent().map(Path::to_owned)));
+    if let Err(error) = std::fs::create_dir_all(&settings.state_dir) {
+        tracing::debug!(%error, "the state directory is not there");
+    }
+    confine::Needs {
+        only_devices: places::are_devices(common, &args.pool),
+        reservations: args.claims != ClaimsWord::Locks,
+        programs: operations::key_source::has_programs(),
+        folders,
+    }
+}
+
+/// Where this server shall take connections over TCP.
+fn tcp_addresses(args: &ServeArgs) -> Vec<SocketAddr> {
+    let portals = args.iscsi_portals().into_iter();
+    let nbd = args.nbd_addresses().into_iter();
+    let nbd = nbd.filter_map(|address| match address {
+        NbdAddress::Tcp(address) => Some(address),
+        NbdAddress::Unix(_) => None,
+    });
+    portals.map(|portal| portal.address).chain(nbd).collect()
+}
+
+/// Has all ports before the pool is touched.
+fn early_sockets(args: &ServeArgs, common: &Common) -> Result<EarlySockets, Failure> {
+    EarlySockets::bind(tcp_addresses(args)).map_err(|error| match &error.address {
+        ListenAddress::Tcp(address) if error.cause.kind() == std::io::ErrorKind::AddrInUse => {
+            taken(args, *address, taken_by(common, &args.pool, *address))
+        }
+        _ => port_failure(&error),
+    })
+}
+
+/// Somebody listens at `address`, perhaps the server of another pool: of which, and the option that had it listen.
+fn taken(args: &ServeArgs, address: SocketAddr, other: Option<(PoolName, String)>) -> Failure {
+    let mut portals = args.iscsi_portals().into_iter();
+    let (option, form) = match portals.any(|portal| portal.address == address) {
+        true => ("iscsi", "ADDRESS:PORT[,GROUP]"),
+        false => ("nbd", "ADDRESS:PORT"),
+    };
+    let choose = format!(
+        "choose where this server listens with --{option} {form}, or --no-{option}; `bulkhead pool-server --help` \
+         says what it takes without them"
+    );
+    let (by, instead) = match other {
+        Some((other, theirs)) => (
+            format!("the server of pool {other}"),
+            format!(
+                "take the address from that server first: `bulkhead portal remove {other} {theirs}`"
+            ),
+        ),
+        None => ("another program".to_owned(), "stop that program".to_owned()),
+    };
+    Failure::new(FailureKind::Busy, format!("{address} is taken by {by}"))
+        .advise(format!("{choose}; or {instead}"))
+}
+
+/// The other pool of this machine whose server listens there, and the option of `portal remove` that ends that.
+fn taken_by(common: &Common, own: &PoolName, address: SocketAddr) -> Option<(PoolName, String)> {
+    let others = sockets::served(common).into_iter();
+    others.filter(|pool| pool != own).find_map(|pool| {
+        let server = pool_access::ask_briefly(common, &pool)?.server?;
+        Some((pool, listens_as(&server, &address)?))
+    })
+}
+
+/// The option by which `server` keeps others from listening at `address`.
+fn listens_as(server: &ServerStatus, address: &SocketAddr) -> Option<String> {
+    let portals = server.iscsi_portals.iter();
+    let portals =
+        portals.filter_map(|text| Some(("iscsi", text.parse::<IscsiPortal>().ok()?.address)));
+    let listeners = server.nbd_listeners.iter();
+    let listeners = listeners.filter_map(|text| Some(("nbd", text.parse().ok()?)));
+    let mut all = portals.chain(listeners);
+    let (option, theirs) = all.find(|(_, one)| portals::overlap(one, address))?;
+    Some(format!("--{option} {theirs}"))
+}
+
+fn port_failure(error: &PortError) -> Failure {
+    match error.cause.kind() {
+        std::io::ErrorKind::AddrInUse => {
+            let message = format!("{} is taken by another program", error.address);
+            Failure::new(FailureKind::Busy, message)
+                .advise("stop that program, or choose another port with --iscsi, --nbd")
+        }
+        _ => serving::listen_failure(error),
+    }
+}
+
+/// The pool is ours, and opening it is what takes long: clients that come meanwhile are answered after it. Whoever
+/// started this server may send them here.
+fn let_clients_wait(
+    early: &EarlySockets,
+    args: &ServeArgs,
+    started: Instant,
+    previous: &[StaleConnection],
+) -> Result<(), Failure> {
+    early.listen().map_err(|error| port_failure(&error))?;
+    let after_ms = started.elapsed().as_millis() as u64;
+    tracing::info!(pool = %args.pool, after_ms, "the pool is ours: clients may wait for it");
+    connections::tell_previous(previous, &tcp_addresses(args));
+    match args.ready_fd {
+        Some(fd) if args.say_claimed => say_until(fd, CLAIMED_LINE, SAY_LIMIT).map_err(|error| {
+            Failure::new(FailureKind::Failed, format!("tell of the claim: {error}"))
+        }),
+        _ => Ok(()),
+    }
+}
+
+fn engine_options(args: &ServeArgs, common: &Common) -> Result<EngineOptions, Failure> {
+    let mut options = EngineOptions::new(open::host_id(common, &args.pool));
+    if let Some(size) = args.arc_size {
+        options.arc_bytes_max = size;
+    }
+    if let Some(size) = args.dirty_max {
+        options.dirty_bytes_max = size;
+    }
+    if let Some(seconds) = args.txg_timeout {
+        options.txg_timeout_s = seconds;
+    }
+    if let Some(seconds) = args.disk_timeout {
+        options.devices.timeout = Duration::from_secs(seconds.into());
+    }
+    options.multihost_silence = args.multihost_silence.map(Duration::from_millis);
+    if let Some(file) = &args.leg_faults {
+        engines::fail_devices(&mut options, file.clone())?;
+    }
+    tracing::info!(
+        arc = %ByteCount(options.arc_bytes_max.get()),
+        dirty = %ByteCount(options.dirty_bytes_max.get()),
+        txg_timeout_s = options.txg_timeout_s,
+        "engine"
+    );
+    Ok(options)
+}
+
+fn setup(
+    args: &ServeArgs,
+    early: Arc<EarlySockets>,
+    connections: ConnectionLimits,
+) -> Result<Setup, Failure> {
+    let portals = args.iscsi_portals().into_iter();
+    let portals = portals.map(|portal| iscsi::DesiredPortal {
+        address: portal.address,
+        group: portal.group,
+    });
+    let listeners = args
+        .nbd_addresses()
+        .into_iter()
+        .map(|address| match address {
+            NbdAddress::Tcp(address) => ListenAddress::Tcp(address),
+            NbdAddress::Unix(path) => ListenAddress::Unix(path),
+        });
+    let tls_files: Option<(PathBuf, PathBuf)> =
+        args.nbd_tls_cert.clone().zip(args.nbd_tls_key.clone());
+    if args.export_all_to_everyone {
+        tracing::warn!("every export is open to everyone who reaches it: for tests only");
+    }
+    let nbd_tls = tls_files.map(|(certificate_chain, private_key)| TlsSettings {
+        mode: TlsMode::Required,
+        certificate_chain,
+        private_key,
+        client_roots: args.nbd_tls_ca.clone(),
+    });
+    check_tls(nbd_tls.as_ref())?;
+    let addresses = Addresses {
+        iscsi: portals.collect(),
+        nbd: listeners.collect(),
+    };
+    let addresses = addresses.with_real_ports(&early);
+    Ok(Setup {
+        addresses: addresses.map_err(|error| port_failure(&error))?,
+        is_of_a_cluster: args.noted_in.is_some(),
+        nbd_tls,
+        connections,
+        workers: usize::from(args.workers),
+        early,
+        all_to_everyone: args.export_all_to_everyone,
+    })
+}
+
+/// An address may come later, with a takeover. Where nobody brings one, a wrong one serves nobody.
+fn warn_of_foreign_addresses(args: &ServeArgs) {
+    let mut addresses: Vec<_> = tcp_addresses(args).iter().map(SocketAddr::ip).collect();
+    addresses.sort_unstable();
+    addresses.dedup();
+    for address in addresses {
+        if !::serving::is_here(address) {
+            tracing::warn!(
+                %address,
+                "this machine does not have the address: nobody can connect to it before it has. \
+                 `ip address` lists those that it has; --iscsi and --nbd say where to listen"
+            );
+        }
+    }
+}
+
+/// Beside the clients: the pool may have very many datasets.
+fn count_other_volumes(core: &Arc<Core>) {
+    let core = Arc::clone(core);
+    let count = move || {
+        if let Ok(pool) = core.pool.require() {
+            core.serving.count_others(&*pool);
+        }
+    };
+    let thread = std::thread::Builder::new().name("count".into());
+    if let Err(error) = thread.spawn(count) {
+        tracing::warn!(%error, "volumes of other software are not counted");
+    }
+}
+
+/// Opens the control socket and says where everything is.
+fn announce(
+    core: &Arc<Core>,
+    control: &control::Server,
+    args: &ServeArgs,
+    told: &[StaleConnection],
+    is_counted: bool,
+) -> Result<replicate::Service, Failure> {
+    let failed = |error: std::io::Error| {
+        Failure::new(FailureKind::Failed, format!("start to answer: {error}"))
+    };
+    let after_ms = core.is_listening();
+    let stale_connections = core.serving.tell_previous_clients(told);
+    let awaited = Awaited::of(&stale_connections);
+    core.connections.inherit(stale_connections);
+    core.serving.rescues.forget_sockets();
+    connections::keep(core).map_err(failed)?;
+    control.serve(Arc::clone(core) as Arc<_>).map_err(failed)?;
+    let listeners = core.serving.listeners();
+    let of = |protocol| {
+        listeners
+            .get(protocol)
+            .map(|all: &Vec<String>| all.join(" "))
+    };
+    tracing::info!(
+        pool = %args.pool,
+        iscsi = of(ISCSI),
+        nbd = of(NBD),
+        control = %control.path().display(),
+        after_ms,
+        "listening"
+    );
+    replay::start(core, awaited.is_any()).map_err(failed)?;
+    schedules::start(core).map_err(failed)?;
+    keys::start(core).map_err(failed)?;
+    let access = Arc::clone(core) as Arc<dyn replicate::Access>;
+    let replication = replicate::Service::start(access, args.replication).map_err(failed)?;
+    if let Some(address) = replication.address {
+        tracing::info!(%address, "listening for replication");
+    }
+    // Whoever heard that the pool is claimed has done what clients need.
+    let (now, later) = match args.say_claimed {
+        true => (None, args.ready_fd),
+        false => (args.ready_fd, None),
+    };
+    let say_ready = |fd: i32| say_until(fd, READY, SAY_LIMIT);
+    now.map_or(Ok(()), say_ready).map_err(failed)?;
+    let after_return = move |core: &Arc<Core>| {
+        if let Err(error) = later.map_or(Ok(()), say_ready) {
+            tracing::error!(%error, "nobody hears that the server is ready");
+        }
+        begin_the_rest(core, is_counted);
+    };
+    deferred_start::then(core, awaited, after_return).map_err(failed)?;
+    Ok(replication)
+}
+
+/// What nobody shall wait for.
+fn begin_the_rest(core: &Arc<Core>, is_counted: bool) {
+    if let Err(error) = core.watch.journal().start(&core.pool) {
+        tracing::warn!(%error, "no events will be kept");
+    }
+    core.watch.look_at_datasets();
+    secrets::seal_beside(core);
+    if !is_counted {
+        count_other_volumes(core);
+    }
+}
+
+/// Why the main thread stopped waiting.
+enum Outcome {
+    /// A signal.
+    Signal,
+    /// A client's request.
+    Asked(Ending),
+    /// The start failed.
+    Failed(Failure),
+}
+
+fn wait(
+    core: &Arc<Core>,
+    common: &Common,
+    events: &Receiver<Event>,
+    supervisor: &mut Supervisor,
+) -> Outcome {
+    let seals = places::seals(common);
+    let mut stamp = seals.stamp();
+    loop {
+        let now = seals.stamp();
+        if std::mem::replace(&mut stamp, now) != now {
+            secrets::seal_beside(core);
+        }
+        match events.recv_timeout(TICK) {
+            Ok(Event::Stop(signal)) => {
+                tracing::info!(signal, "stopping");
+                return Outcome::Signal;
+            }
+            Ok(Event::End(ending)) => {
+                tracing::info!(end = ?ending.end, "stopping on request");
+                return Outcome::Asked(ending);
+            }
+            Ok(Event::Reload) => {
+                if let Err(failure) = core.serving.read_again() {
+                    tracing::error!(%failure, "the exports could not be read again");
+                }
+                secrets::seal_beside(core);
+            }
+            Ok(Event::Anew { anew, reply }) => begin_anew(core, common, &anew, &reply),
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => return Outcome::Signal,
+        }
+        core.watch.tick();
+        core.watch.refused(core.serving.volumes.refused_for_space());
+        rescue::end_abandoned(core);
+        supervisor.tick(&format!("pool {}: {}", core.name, core.watch.health()));
+        telling::log().catch_up();
+    }
+}
+
+/// Keeps what the next start has to be told, and ends the process; returns only if that cannot be kept.
+fn begin_anew(core: &Core, common: &Common, anew: &Anew, reply: &Sender<Result<(), Failure>>) {
+    let kept = anew
+        .word
+        .as_ref()
+        .map_or(Ok(()), |word| legs::keep(common, &core.name, word));
+    let is_kept = kept.is_ok();
+    // Nobody may be waiting any more.
+    let _ = reply.send(kept);
+    if !is_kept {
+        return;
+    }
+    std::thread::sleep(ANEW_ANSWER_TIME);
+    leave_suspended(
+        core,
+        "the next start begins with what is on the devices that are back",
+    )
+}
+
+/// Ends the process while the pool waits for its devices: nothing can be closed, and whatever was
+/// acknowledged as durable is on them. Clients lose their sessions and try again; none is told an
+/// error.
+fn leave_suspended(core: &Core, how_on: &str) -> ! {
+    core.serving.drop_sessions();
+    tracing::error!(
+        pool = %core.name,
+        how_on,
+        "ended while the pool is suspended, without exporting it"
+    );
+    // Returning would close the volumes, which would wait for the devices.
+    std::process::exit(i32::from(FailureKind::Unavailable.exit_code()))
+}
+
+/// Drains, closes, exports or destroys, and tells whoever asked.
+fn end(core: &Core, common: &Common, outcome: Outcome, wait: Duration) -> Result<(), Failure> {
+    core.set_ending();
+    if core.watch.is_suspended() || !core.await_change() {
+        leave_suspended(
+            core,
+            "when its devices are back, the next start recovers it",
+        );
+    }
+    let drain_started = Instant::now();
+    core.end_rescues();
+    core.watch.end();
+    core.serving.drain(wait);
+    core.watch.journal().add(News::of_pool(
+        "exported",
+        "the server lets go of the pool",
+        false,
+    ));
+    // One commit for the last event and for what clients wrote last. No volume has to wait for one
+    // of its own then.
+    std::thread::scope(|scope| {
+        scope.spawn(|| core.watch.journal().end());
+        // A pool that cannot be written does not get any further at its volumes.
+        let _ = core.pool.get().map(|pool| pool.sync());
+    });
+    core.serving.close_volumes();
+    let drained_ms = drain_started.elapsed().as_millis() as u64;
+    let Some(pool) = core.pool.take() else {
+        return Ok(());
+    };
+    let name = &core.name;
+    let (end, reply) = match &outcome {
+        Outcome::Asked(ending) => (ending.end, Some(&ending.reply)),
+        Outcome::Signal | Outcome::Failed(_) => (End::Export, None),
+    };
+    let (closed, message) = match end {
+        End::Export => (open::export(pool), format!("exported pool {name}")),
+        End::Destroy => (pool_access::destroy(pool), format!("destroyed pool {name}")),
+    };
+    if end == End::Destroy && closed.is_ok() {
+        places::forget(common, name);
+    }
+    match &closed {
+        Ok(()) => {
+            let took_ms = drain_started.elapsed().as_millis() as u64;
+            tracing::info!(drained_ms, took_ms, "{message}");
+        }
+        Err(failure) => tracing::error!(%failure, "the pool could not be closed cleanly"),
+    }
+    if let Some(reply) = reply {
+        // Nobody may be waiting any more.
+        let _ = reply.send(closed.clone().map(|()| Done::changed(message)));
+    }
+    match outcome {
+        Outcome::Failed(failure) => Err(failure),
+        Outcome::Signal | Outcome::Asked(_) => closed,
+    }
+}

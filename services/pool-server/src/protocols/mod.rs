@@ -1,0 +1,173 @@
+//! The protocols by which clients reach volumes.
+//!
+//! The server knows each of them as a [`Protocol`] and holds a list. It reads the pool's documents, has every protocol
+//! serve what they say, and lists, counts, drains and ends the clients of all. `docs/protocols.md` tells how to add one.
+
+mod iscsi;
+mod nbd;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Instant;
+
+use block_device::SharedDevice;
+use control::Failure;
+use control::exports::DesiredState;
+use control::portal::PortalView;
+use serving::Peer;
+use units::{PoolName, VolumeName};
+
+pub use self::iscsi::IscsiProtocol;
+pub use self::nbd::{NbdProtocol, check_tls};
+use super::portals::Addresses;
+use super::serving::Setup;
+use super::shared_pool::SharedPool;
+use super::volumes::Volumes;
+use operations::DocumentCache;
+use operations::documents::All;
+use operations::seals::Ring;
+
+/// The protocols of this server, in the order in which they are applied and shown. Each is registered here.
+pub fn all(
+    setup: &Setup,
+    pool: &Arc<SharedPool>,
+    documents: &Arc<DocumentCache>,
+) -> Vec<Box<dyn Protocol>> {
+    vec![
+        Box::new(IscsiProtocol::new(setup, pool, documents)),
+        Box::new(NbdProtocol::new(setup)),
+    ]
+}
+
+/// What is to be served now.
+pub struct Wanted<'a> {
+    /// The pool's documents. A protocol finds properties of its own here.
+    pub documents: &'a All,
+    /// What they add up to.
+    pub desired: &'a DesiredState,
+    /// Volumes whose keys are missing, with the dataset that has the key. They cannot be read.
+    pub locked: &'a BTreeMap<VolumeName, String>,
+    /// Volumes that only a rescue may use.
+    pub rescued: &'a BTreeSet<VolumeName>,
+    /// Opens the secrets in the documents.
+    pub ring: &'a Ring,
+    /// The devices of the volumes, opened with the first command.
+    pub volumes: &'a Volumes,
+    /// Where to listen.
+    pub addresses: &'a Addresses,
+}
+
+/// What clients can connect to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Export {
+    /// Its name in the protocol: a target, an export.
+    pub name: String,
+    /// The volumes that it shows.
+    pub volumes: BTreeSet<VolumeName>,
+}
+
+/// Who is connected. It may have several connections.
+#[derive(Clone, Debug)]
+pub struct Client {
+    /// [`Export::name`].
+    pub export: String,
+    /// How the client calls itself; the export's name where the protocol has no such name.
+    pub name: String,
+    /// What it is, for messages: `initiator NAME from`, `NBD client`.
+    pub title: String,
+    /// Its connections.
+    pub peers: Vec<Peer>,
+}
+
+impl fmt::Display for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.title)?;
+        for peer in &self.peers {
+            write!(f, " {peer}")?;
+        }
+        write!(f, " at {}", self.export)
+    }
+}
+
+/// How clients learned that a volume has other contents.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ContentsTold {
+    /// Sessions that were told.
+    pub sessions: u64,
+    /// Connections that were closed, because the protocol cannot tell.
+    pub closed: u64,
+}
+
+impl std::ops::AddAssign for ContentsTold {
+    fn add_assign(&mut self, more: Self) {
+        self.sessions += more.sessions;
+        self.closed += more.closed;
+    }
+}
+
+/// A protocol server as the pool's server sees it. Calls of [`Self::apply`] come one after the other; the others may
+/// come at any time.
+pub trait Protocol: Send + Sync {
+    /// A word that names it everywhere: in messages, in `status`.
+    fn name(&self) -> &'static str;
+
+    /// What is wrong with the settings, such as files of TLS, without a change of anything.
+    fn check(&self) -> Result<(), Failure> {
+        Ok(())
+    }
+
+    /// What it would serve. The volumes in it stay open.
+    fn exports(&self, wanted: &Wanted<'_>) -> Vec<Export>;
+
+    /// Serves what is wanted, by the difference to what it serves: clients that nothing changes for notice nothing.
+    /// Whatever can be applied is, also beside an error.
+    fn apply(&self, wanted: &Wanted<'_>) -> Result<(), Failure>;
+
+    /// A dataset, and all below it, has another name.
+    fn renamed(&self, from: &VolumeName, to: &VolumeName) {
+        let _ = (from, to);
+    }
+
+    /// A volume has other contents, and another size if it `was_resized`. Commands on `device` wait meanwhile.
+    fn contents_changed(
+        &self,
+        volume: &VolumeName,
+        device: &SharedDevice,
+        was_resized: bool,
+    ) -> ContentsTold;
+
+    /// Who is connected.
+    fn clients(&self) -> Vec<Client>;
+
+    /// Clients with the connections that did not come in by `addresses`.
+    fn clients_beyond(&self, addresses: &Addresses) -> Vec<Client>;
+
+    /// Connections that came in by each of its `addresses`.
+    fn portals(&self, pool: &PoolName, addresses: &Addresses) -> Vec<PortalView>;
+
+    /// Where it listens, as text.
+    fn listeners(&self) -> Vec<String>;
+
+    /// The TCP addresses among these.
+    fn tcp_listeners(&self) -> Vec<SocketAddr>;
+
+    /// The other ends of all connections, also of those that have not logged in.
+    fn peers(&self) -> Vec<Peer>;
+
+    /// Says to clients that the server is about to end and that they may come back at once, if the protocol has a
+    /// word for it.
+    fn announce_end(&self) {}
+
+    /// Closes connections whose local address this machine has lost, without a word; how many.
+    fn silence_withdrawn(&self) -> usize;
+
+    /// Ends all connections without another answer.
+    fn drop_all(&self);
+
+    /// Lets clients finish until `deadline`, then ends what is left.
+    fn drain(&self, deadline: Instant);
+}

@@ -1,0 +1,120 @@
+//! Obeys the schedules in the pool, in a thread of its own: snapshots, and scrubs.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use control::Failure;
+use control::schedule::{SCHEDULE_PROPERTY, SCRUB_PROPERTY};
+use operations::documents::All;
+use operations::events::News;
+use operations::schedule::{self, Memory, now_s};
+use operations::{Context, scrub};
+
+use super::core::Core;
+
+/// Clients that come back after a start are served before anything that can wait.
+const FIRST_LOOK_AFTER: Duration = Duration::from_secs(3);
+/// Pause between two looks at the clock.
+const LOOK_INTERVAL: Duration = Duration::from_millis(500);
+/// When what failed is tried again.
+const AGAIN_AFTER_S: u64 = 60;
+
+/// Starts to obey.
+pub fn start(core: &Arc<Core>) -> std::io::Result<()> {
+    let core = Arc::clone(core);
+    let thread = std::thread::Builder::new().name("pool-schedules".into());
+    thread.spawn(move || run(&core)).map(drop)
+}
+
+fn run(core: &Core) {
+    std::thread::sleep(FIRST_LOOK_AFTER);
+    let mut plan = Plan::default();
+    while !core.is_going() {
+        if !core.watch.is_suspended() {
+            if let Err(failure) = plan.look(core, now_s()) {
+                tracing::warn!(%failure, "the schedules were not obeyed");
+                plan.next_s = now_s() + AGAIN_AFTER_S;
+            }
+        }
+        std::thread::sleep(LOOK_INTERVAL);
+    }
+}
+
+/// The schedules as they were looked at last, and when to act.
+#[derive(Default)]
+struct Plan {
+    /// The documents as they were: while they are the same, nothing of them is read. Weak, so that
+    /// a change of one need not copy the others.
+    seen: Weak<All>,
+    texts: BTreeMap<String, String>,
+    looked_s: u64,
+    next_s: u64,
+    memory: Memory,
+    scrub: scrub::Memory,
+}
+
+impl Plan {
+    /// Acts if a moment has come, a schedule was changed, or the clock went back.
+    fn look(&mut self, core: &Core, now_s: u64) -> Result<(), Failure> {
+        let Some(pool) = core.pool.get() else {
+            return Ok(());
+        };
+        let all = core.serving.documents.all(&*pool)?;
+        drop(pool);
+        let seen = Arc::downgrade(&all);
+        let mut is_same = now_s >= self.looked_s;
+        self.looked_s = now_s;
+        if !Weak::ptr_eq(&seen, &self.seen) {
+            self.seen = seen;
+            let texts = texts(&all);
+            is_same &= texts == self.texts;
+            self.texts = texts;
+        }
+        if is_same && (now_s < self.next_s || self.texts.is_empty()) {
+            return Ok(());
+        }
+        self.next_s = now_s + AGAIN_AFTER_S;
+        let has_failed = self.act(core, now_s)?;
+        let moments = schedule::next_moment(self.texts.values().map(String::as_str), now_s);
+        let again = has_failed.then_some(now_s + AGAIN_AFTER_S);
+        let scrub = scrub::next_moment(&all, core.name.as_str(), now_s);
+        let next = moments.into_iter().chain(again).chain(scrub).min();
+        self.next_s = next.unwrap_or(u64::MAX);
+        Ok(())
+    }
+
+    fn act(&mut self, core: &Core, now_s: u64) -> Result<bool, Failure> {
+        let _changing = core.changing()?;
+        let pool = core.pool.require()?;
+        let context = Context {
+            pool: &*pool,
+            hooks: core,
+            documents: &core.serving.documents,
+        };
+        let outcome = schedule::run(&context, &mut self.memory, now_s)?;
+        if outcome.taken + outcome.removed > 0 {
+            tracing::info!(
+                taken = outcome.taken,
+                removed = outcome.removed,
+                "scheduled snapshots"
+            );
+        }
+        let (begun, is_later) = scrub::obey(&context, &mut self.scrub, now_s)?;
+        let news: Vec<News> = outcome.news.into_iter().chain(begun).collect();
+        drop(pool);
+        news.into_iter()
+            .for_each(|one| core.watch.journal().add(one));
+        Ok(outcome.has_failed || is_later)
+    }
+}
+
+/// The schedules in the pool, by property and dataset.
+fn texts(all: &All) -> BTreeMap<String, String> {
+    let properties = [SCHEDULE_PROPERTY, SCRUB_PROPERTY].into_iter();
+    let found = properties.flat_map(|property| {
+        let pairs = all.having(property);
+        pairs.map(move |(of, text)| (format!("{property} {of}"), text.to_owned()))
+    });
+    found.collect()
+}

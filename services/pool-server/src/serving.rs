@@ -1,0 +1,523 @@
+//! Serves what the pool's documents say: reads them, and has every protocol change what differs.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
+
+use block_device::SharedDevice;
+use control::answer::{ExportView, ProtocolView, SessionView, Status};
+use control::exports::{Change, DesiredState, Problem, difference};
+use control::portal::{ISCSI, NBD, PortalView};
+use control::{Failure, FailureKind};
+use nbd::TlsSettings;
+use operations::in_use::Used;
+use operations::seals::Ring;
+use operations::secrets;
+use operations::{self, DocumentCache, discovery_glance, documents, nbd_view, target_view};
+use serving::{ConnectionLimits, EarlySockets, Peer, StaleConnection};
+use units::{PoolName, VolumeName};
+
+use super::connections;
+use super::portals::{self, Addresses};
+use super::protocols::{Client, ContentsTold, Export, Protocol, Wanted};
+use super::rescue::Rescues;
+use super::shared_pool::SharedPool;
+use super::volumes::Volumes;
+
+/// Where and how to serve.
+#[derive(Default)]
+pub struct Setup {
+    /// Where to listen at first.
+    pub addresses: Addresses,
+    /// An agent started this server: the appliance file says where it listens.
+    pub is_of_a_cluster: bool,
+    /// TLS of NBD.
+    pub nbd_tls: Option<TlsSettings>,
+    /// Connections that each protocol takes.
+    pub connections: ConnectionLimits,
+    /// Threads for what has to wait.
+    pub workers: usize,
+    /// Where clients may wait already.
+    pub early: Arc<EarlySockets>,
+    /// The test word: every access rule is as if it said everyone.
+    pub all_to_everyone: bool,
+}
+
+/// The protocols, and what they serve.
+pub struct Serving {
+    setup: Setup,
+    pool: Arc<SharedPool>,
+    /// The volumes that are shown.
+    pub volumes: Volumes,
+    /// The pool's documents.
+    pub documents: Arc<DocumentCache>,
+    /// What is looked at beside the exports.
+    pub rescues: Rescues,
+    protocols: Vec<Box<dyn Protocol>>,
+    served: Mutex<Served>,
+}
+
+#[derive(Default)]
+struct Served {
+    /// Where to listen, with real ports. Whoever changes it makes it so before another can.
+    addresses: Addresses,
+    desired: DesiredState,
+    /// What each protocol serves, by its name.
+    exports: BTreeMap<&'static str, Vec<Export>>,
+    problems: Vec<Problem>,
+    /// Volumes with documents.
+    volume_count: u64,
+    /// Volumes without any: made by other software, and not exported yet.
+    other_count: u64,
+}
+
+impl Serving {
+    /// Serves nothing yet.
+    pub fn new(
+        setup: Setup,
+        protocols: Vec<Box<dyn Protocol>>,
+        pool: Arc<SharedPool>,
+        documents: Arc<DocumentCache>,
+        rescues: Rescues,
+        started: Instant,
+    ) -> Self {
+        let served = Served {
+            addresses: setup.addresses.clone(),
+            ..Served::default()
+        };
+        Self {
+            volumes: Volumes::new(Arc::clone(&pool), started),
+            documents,
+            rescues,
+            setup,
+            pool,
+            protocols,
+            served: Mutex::new(served),
+        }
+    }
+
+    fn served(&self) -> MutexGuard<'_, Served> {
+        self.served.lock().expect("no holder panics")
+    }
+
+    /// As [`Self::reconcile`], with documents that are read again from the pool.
+    pub fn read_again(&self) -> Result<(), Failure> {
+        self.documents.forget();
+        self.reconcile()
+    }
+
+    /// Serves what the documents say. Sessions that nothing changes for notice
+    /// nothing; calling it again is harmless.
+    pub fn reconcile(&self) -> Result<(), Failure> {
+        // Held throughout, so that two changes at a time are applied one after the other.
+        self.apply(&mut self.served())
+    }
+
+    fn apply(&self, served: &mut Served) -> Result<(), Failure> {
+        let begun = Instant::now();
+        let (root, all) = {
+            let pool = self.pool.require()?;
+            (pool.name().to_string(), self.documents.all(&*pool)?)
+        };
+        let read_us = begun.elapsed().as_micros() as u64;
+        let (desired, mut problems) = documents::desired_state(&root, &all);
+        let ring = self.ring(&desired);
+        let rescued = self.rescues.exclusive();
+        let mut wanted = Wanted {
+            documents: &all,
+            desired: &desired,
+            locked: &BTreeMap::new(),
+            rescued: &rescued,
+            ring: &ring,
+            volumes: &self.volumes,
+            addresses: &served.addresses,
+        };
+        let protocols = self.protocols.iter();
+        let exports: BTreeMap<_, _> = protocols
+            .map(|protocol| (protocol.name(), protocol.exports(&wanted)))
+            .collect();
+        let volumes = exports.values().flatten();
+        let volumes: BTreeSet<&VolumeName> = volumes.flat_map(|one| &one.volumes).collect();
+        let locked = self.locked(&volumes)?;
+        wanted.locked = &locked;
+        problems.extend(locked.iter().map(|(volume, key)| Problem {
+            subject: volume.to_string(),
+            sentence: format!(
+                "it waits for the key of {key}, and initiators wait for it: `bulkhead volume key \
+                 status {volume}` shows where the key is kept"
+            ),
+        }));
+        problems.extend(secrets::problems(&desired, &ring));
+        let changes = difference(&served.desired, &desired);
+        for problem in problems.iter().filter(|p| !served.problems.contains(p)) {
+            tracing::error!(subject = problem.subject, "{}", problem.sentence);
+        }
+        report(&changes);
+        let volume_count = all.volumes().count() as u64;
+        let decided_us = begun.elapsed().as_micros() as u64;
+        let protocols = self.protocols.iter();
+        // All of them, also after one that failed.
+        let applied: Vec<_> = protocols.map(|protocol| protocol.apply(&wanted)).collect();
+        let mut kept = volumes;
+        kept.extend(&rescued);
+        self.volumes.keep_only(&kept);
+        let applied_us = begun.elapsed().as_micros() as u64;
+        tracing::debug!(read_us, decided_us, applied_us, "exports read and applied");
+        served.volume_count = volume_count;
+        served.desired = desired;
+        served.exports = exports;
+        served.problems = problems;
+        applied.into_iter().collect()
+    }
+
+    /// The keys of the secrets. Without them nobody logs in where a secret is asked for.
+    fn ring(&self, desired: &DesiredState) -> Ring {
+        let of_targets = desired
+            .targets
+            .values()
+            .map(|target| &target.document.users);
+        let mut users = of_targets.chain(&desired.discovery);
+        if !users.any(|users| users.all().next().is_some()) {
+            return Ring::none();
+        }
+        let ring = self
+            .pool
+            .require()
+            .and_then(|pool| self.documents.ring(&*pool));
+        ring.unwrap_or_else(|failure| {
+            tracing::error!(%failure, "no secret of the pool can be read");
+            Ring::none()
+        })
+    }
+
+    /// The volumes that shall be shown and whose keys are missing, and what the keys are those of.
+    fn locked(
+        &self,
+        wanted: &BTreeSet<&VolumeName>,
+    ) -> Result<BTreeMap<VolumeName, String>, Failure> {
+        let pool = self.pool.require()?;
+        let encrypted = pool.encrypted_datasets();
+        let locked = encrypted.map_err(operations::dataset_failure)?.into_iter();
+        let locked = locked
+            .filter(engine::keys::KeyInfo::is_locked)
+            .filter_map(|info| {
+                let name: VolumeName = info.dataset.parse().ok()?;
+                wanted.contains(&name).then_some((name, info.root?))
+            });
+        Ok(locked.collect())
+    }
+
+    /// `from`, and all below it, has another name.
+    pub fn renamed(&self, from: &VolumeName, to: &VolumeName) {
+        self.volumes.renamed(from, to);
+        for protocol in &self.protocols {
+            protocol.renamed(from, to);
+        }
+    }
+
+    /// Lets clients of `volume` know that its contents, and perhaps its size, are others.
+    pub(super) fn tell_contents_changed(
+        &self,
+        volume: &VolumeName,
+        was_resized: bool,
+    ) -> ContentsTold {
+        let device = self.volumes.device(volume) as SharedDevice;
+        let mut told = ContentsTold::default();
+        for protocol in &self.protocols {
+            told += protocol.contents_changed(volume, &device, was_resized);
+        }
+        told
+    }
+
+    /// Who is connected to an export, in words; of a volume, to any that shows it.
+    pub(super) fn users_of(&self, used: &Used<'_>) -> Vec<String> {
+        let served = self.served();
+        let mut users = Vec::new();
+        for protocol in &self.protocols {
+            let exports = served.exports.get(protocol.name()).into_iter().flatten();
+            let meant = exports.filter(|export| match used {
+                Used::Export(of, name) => *of == protocol.name() && *name == export.name,
+                Used::Volume(volume) => export.volumes.contains(volume),
+            });
+            let meant: BTreeSet<&str> = meant.map(|export| export.name.as_str()).collect();
+            let clients = protocol.clients().into_iter();
+            let clients = clients.filter(|client| meant.contains(client.export.as_str()));
+            users.extend(clients.map(|client| client.to_string()));
+        }
+        users
+    }
+
+    /// Whether the appliance file says where this server listens.
+    pub const fn is_of_a_cluster(&self) -> bool {
+        self.setup.is_of_a_cluster
+    }
+
+    /// Where it listens, or is about to.
+    pub fn listens_at(&self) -> Addresses {
+        self.served().addresses.clone()
+    }
+
+    /// Listens at `wanted`, and nowhere else; where that is, with real ports. What fails changes nothing.
+    pub fn listen_at(&self, mut wanted: Addresses) -> Result<Addresses, Failure> {
+        let mut served = self.served();
+        for protocol in &self.protocols {
+            protocol.check()?;
+        }
+        let early = &self.setup.early;
+        let opened = wanted.open_new(&served.addresses, early);
+        let opened = opened.map_err(|error| portals::refused(&error))?;
+        let before = std::mem::replace(&mut served.addresses, wanted.clone());
+        let Err(failure) = self.apply(&mut served) else {
+            return Ok(wanted);
+        };
+        early.forget(&opened);
+        served.addresses = before;
+        if let Err(failure) = self.apply(&mut served) {
+            tracing::error!(%failure, "the server does not listen everywhere as before");
+        }
+        Err(failure)
+    }
+
+    /// Who is connected, in words.
+    pub fn users(&self) -> Vec<String> {
+        self.users_beyond(&Addresses::default())
+    }
+
+    /// Who is connected by an address that is not among `wanted`, in words.
+    pub fn users_beyond(&self, wanted: &Addresses) -> Vec<String> {
+        let protocols = self.protocols.iter();
+        let clients = protocols.flat_map(|protocol| protocol.clients_beyond(wanted));
+        clients.map(|client| client.to_string()).collect()
+    }
+
+    /// Where the server of `pool` listens, and how many came in there.
+    pub fn portals(&self, pool: &PoolName) -> Vec<PortalView> {
+        let addresses = self.listens_at();
+        let protocols = self.protocols.iter();
+        let portals = protocols.flat_map(|protocol| protocol.portals(pool, &addresses));
+        portals.collect()
+    }
+
+    /// Where it listens, as text, by the name of the protocol.
+    pub fn listeners(&self) -> BTreeMap<&'static str, Vec<String>> {
+        let protocols = self.protocols.iter();
+        protocols
+            .map(|protocol| (protocol.name(), protocol.listeners()))
+            .collect()
+    }
+
+    /// Counts the volumes again, after one may have come or gone without any export of it.
+    pub fn count_volumes(&self, pool: &dyn engine::Pool) {
+        if let Ok(all) = self.documents.all(pool) {
+            self.served().volume_count = all.volumes().count() as u64;
+        }
+        // Ours have documents from the beginning: others do not become more.
+        if self.served().other_count > 0 {
+            self.count_others(pool);
+        }
+    }
+
+    /// Counts the volumes without documents, which means to look at every dataset.
+    pub fn count_others(&self, pool: &dyn engine::Pool) {
+        if let Ok(count) = pool.volume_count() {
+            self.note_count(pool, count);
+        }
+    }
+
+    /// The same, before anything was changed since the import. `false` if it is not known.
+    pub fn count_others_at_import(&self, pool: &dyn engine::Pool) -> bool {
+        let count = pool.volume_count_at_import();
+        count.is_some_and(|count| self.note_count(pool, count))
+    }
+
+    fn note_count(&self, pool: &dyn engine::Pool, count: u64) -> bool {
+        let Ok(all) = self.documents.all(pool) else {
+            return false;
+        };
+        let documented = all.volumes().count() as u64;
+        self.served().other_count = count.saturating_sub(documented);
+        true
+    }
+
+    /// What is served, without asking the pool.
+    pub fn glance(&self, pool: &PoolName) -> Status {
+        let served = self.served();
+        let targets = served.desired.targets.iter();
+        Status {
+            discovery: discovery_glance(pool.as_str(), &served.desired),
+            volume_count: served.volume_count + served.other_count,
+            targets: targets
+                .map(|(name, desired)| target_view(name, desired))
+                .collect(),
+            nbd: served.desired.nbd.values().map(nbd_view).collect(),
+            other_protocols: self.others(&served),
+            problems: served.problems.iter().map(ToString::to_string).collect(),
+            activity: self.volumes.activity(),
+            ..Status::default()
+        }
+    }
+
+    /// What is shown by protocols that have no views of their own.
+    fn others(&self, served: &Served) -> Vec<ProtocolView> {
+        let protocols = self.protocols.iter();
+        let protocols = protocols.map(|one| &**one);
+        let others = protocols.filter(|one| ![ISCSI, NBD].contains(&one.name()));
+        let mut sessions = self.sessions();
+        let view = |protocol: &dyn Protocol| {
+            let name = protocol.name();
+            let exports = served.exports.get(name).into_iter().flatten();
+            let exports = exports.map(|export| ExportView {
+                name: export.name.clone(),
+                volumes: export.volumes.iter().cloned().collect(),
+                sessions: sessions
+                    .remove(&(name, export.name.clone()))
+                    .unwrap_or_default(),
+            });
+            ProtocolView {
+                exports: exports.collect(),
+                name: name.to_owned(),
+                listeners: protocol.listeners(),
+            }
+        };
+        others.map(view).collect()
+    }
+
+    /// Who is connected, by the protocol's name and the export's.
+    pub fn sessions(&self) -> BTreeMap<(&'static str, String), Vec<SessionView>> {
+        let mut sessions: BTreeMap<_, Vec<SessionView>> = BTreeMap::new();
+        for protocol in &self.protocols {
+            for client in protocol.clients() {
+                let peers = client.peers.iter().map(ToString::to_string);
+                let view = SessionView {
+                    name: client.name,
+                    peers: peers.collect(),
+                };
+                let export = (protocol.name(), client.export);
+                sessions.entry(export).or_default().push(view);
+            }
+        }
+        sessions
+    }
+
+    fn clients(&self) -> impl Iterator<Item = Client> + '_ {
+        let protocols = self.protocols.iter();
+        protocols.flat_map(|protocol| protocol.clients())
+    }
+
+    /// Connections that use an export.
+    pub fn session_count(&self) -> usize {
+        self.clients().map(|client| client.peers.len()).sum()
+    }
+
+    /// The other ends of all connections.
+    pub fn peers(&self) -> Vec<Peer> {
+        let protocols = self.protocols.iter();
+        protocols.flat_map(|protocol| protocol.peers()).collect()
+    }
+
+    /// Tells the clients of the pool's previous server that their connections are gone, but for those that
+    /// were `told` already. Returns these.
+    pub fn tell_previous_clients(&self, told: &[StaleConnection]) -> Vec<StaleConnection> {
+        let Some(pool) = self.pool.get() else {
+            return Vec::new();
+        };
+        // Read a moment ago, to know the exports.
+        match self.documents.all(&*pool) {
+            Ok(all) => {
+                let stale_connections = connections::previous(all.own(pool.name().as_str()));
+                let left = stale_connections.iter().filter(|one| !told.contains(one));
+                connections::tell_previous(&left.copied().collect::<Vec<_>>(), &self.listening());
+                stale_connections
+            }
+            Err(failure) => {
+                tracing::warn!(%failure, "no clients of a previous server are known");
+                Vec::new()
+            }
+        }
+    }
+
+    /// The TCP addresses that take connections.
+    fn listening(&self) -> Vec<SocketAddr> {
+        let protocols = self.protocols.iter();
+        protocols
+            .flat_map(|protocol| protocol.tcp_listeners())
+            .collect()
+    }
+
+    /// Says to clients that their sessions are about to end, and that they may come back at once, where there is a
+    /// word for it.
+    pub fn announce_end(&self) {
+        for protocol in &self.protocols {
+            protocol.announce_end();
+        }
+    }
+
+    /// Clients whose address is another head's by now hear nothing of what follows: they would come back
+    /// before that head serves them.
+    fn silence_withdrawn(&self) {
+        let protocols = self.protocols.iter();
+        let silenced: usize = protocols.map(|protocol| protocol.silence_withdrawn()).sum();
+        if silenced > 0 {
+            tracing::info!(
+                connections = silenced,
+                "end without a word: their address went away"
+            );
+        }
+    }
+
+    /// Ends all sessions without another answer, and leaves the volumes as they are.
+    pub fn drop_sessions(&self) {
+        self.silence_withdrawn();
+        for protocol in &self.protocols {
+            protocol.drop_all();
+        }
+    }
+
+    /// Lets clients finish and log out until `wait` has passed, then ends what is left.
+    pub fn drain(&self, wait: Duration) {
+        self.silence_withdrawn();
+        let deadline = Instant::now() + wait;
+        std::thread::scope(|scope| {
+            for protocol in &self.protocols {
+                scope.spawn(|| protocol.drain(deadline));
+            }
+        });
+    }
+
+    /// Closes all volumes. What is not on disk yet, each of them waits for.
+    pub fn close_volumes(&self) {
+        self.volumes.close_all();
+    }
+}
+
+/// A listener that could not be had.
+pub fn listen_failure(error: &serving::ListenError) -> Failure {
+    use std::io::ErrorKind::{AddrInUse, PermissionDenied};
+    let kind = match error.cause.kind() {
+        AddrInUse => FailureKind::Busy,
+        PermissionDenied => FailureKind::Denied,
+        _ => FailureKind::Failed,
+    };
+    let failure = Failure::from_chain(kind, error);
+    match kind {
+        FailureKind::Busy => failure.advise(format!(
+            "another program listens on {}: stop it, or choose another port",
+            error.address
+        )),
+        _ => failure,
+    }
+}
+
+/// Logs what changes; a start with many exports is one line.
+fn report(changes: &[Change]) {
+    /// More are summed up.
+    const LINES_MAX: usize = 16;
+    if changes.len() > LINES_MAX {
+        tracing::info!(count = changes.len(), "exports changed");
+        return;
+    }
+    for change in changes {
+        tracing::info!("{change}");
+    }
+}

@@ -1,0 +1,103 @@
+//! The pool of the server: many use it for a moment, one takes it away at the end.
+
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+
+use control::{Failure, FailureKind};
+use engine::Pool;
+
+/// What the server shares, until it is taken away.
+pub struct Shared<T: ?Sized> {
+    /// Each use holds a reference, which it gives back under the lock.
+    inner: Mutex<Option<Arc<Box<T>>>>,
+    given_back: Condvar,
+}
+
+/// The pool, until it is taken away.
+pub type SharedPool = Shared<dyn Pool>;
+
+/// A use of what is shared; it is not taken away meanwhile.
+pub struct Using<'a, T: ?Sized> {
+    shared: &'a Shared<T>,
+    /// `None` only while it is given back.
+    used: Option<Arc<Box<T>>>,
+}
+
+impl<T: ?Sized> Shared<T> {
+    /// Shares `value`.
+    pub fn new(value: Box<T>) -> Self {
+        Self {
+            inner: Mutex::new(Some(Arc::new(value))),
+            given_back: Condvar::new(),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Arc<Box<T>>>> {
+        self.inner.lock().expect("no holder panics")
+    }
+
+    /// It, if it was not taken away. Never waits, not even for somebody who is about to take it: whoever uses it
+    /// for a request uses it once more for a part of that, and could not end otherwise.
+    pub fn get(&self) -> Option<Using<'_, T>> {
+        let used = self.lock().clone();
+        used.is_some().then_some(Using { shared: self, used })
+    }
+
+    /// It, or the failure to tell whoever asked.
+    pub fn require(&self) -> Result<Using<'_, T>, Failure> {
+        self.get().ok_or_else(|| {
+            Failure::new(FailureKind::Unavailable, "the pool is being closed")
+                .advise("ask again when the server has ended")
+        })
+    }
+
+    /// Takes it away, after all uses.
+    pub fn take(&self) -> Option<Box<T>> {
+        let in_use = |inner: &mut Option<Arc<Box<T>>>| {
+            inner.as_ref().is_some_and(|one| Arc::strong_count(one) > 1)
+        };
+        let unused = self.given_back.wait_while(self.lock(), in_use);
+        let taken = unused.expect("no holder panics").take()?;
+        Some(Arc::into_inner(taken).expect("the last reference"))
+    }
+}
+
+impl<T: ?Sized> std::ops::Deref for Using<'_, T> {
+    type Target = T;
+    fn deref(&self) -> &T {
+        self.used.as_ref().expect("given back at the end only")
+    }
+}
+
+impl<T: ?Sized> Drop for Using<'_, T> {
+    fn drop(&mut self) {
+        let _held = self.shared.lock();
+        self.used = None;
+        self.shared.given_back.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc::{RecvTimeoutError, channel};
+    use std::time::Duration;
+
+    #[test]
+    fn who_takes_it_waits_for_a_use_that_needs_another_one_to_end() {
+        let shared = Shared::new(Box::new(7));
+        let using = shared.get().expect("there");
+        std::thread::scope(|scope| {
+            let (sender, taken) = channel();
+            let shared = &shared;
+            scope.spawn(move || sender.send(shared.take()).expect("somebody listens"));
+            let waits = taken.recv_timeout(Duration::from_millis(100));
+            assert_eq!(waits, Err(RecvTimeoutError::Timeout), "it is in use");
+            assert_eq!(*shared.get().expect("not taken yet"), 7);
+            drop(using);
+            let taken = taken.recv_timeout(Duration::from_secs(60));
+            assert_eq!(taken, Ok(Some(Box::new(7))));
+        });
+        assert!(shared.get().is_none() && shared.take().is_none());
+        assert!(shared.require().is_err());
+    }
+}

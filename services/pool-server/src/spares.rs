@@ -1,0 +1,131 @@
+//! Has a hot spare take the place of a device that failed. ZFS knows spares, but leaves it to a
+//! program to send one in; it returns the spare to the list itself when the device was replaced
+//! or came back.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use control::answer::{DeviceView, PoolStatus};
+use engine::Pool;
+use operations::events::News;
+
+use super::journal::Journal;
+
+/// How long a device may be gone before a spare takes its place: one that comes back at once
+/// needs only what it missed.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// Pause before a spare that could not be used is tried again.
+const AGAIN_AFTER: Duration = Duration::from_secs(60);
+
+/// What is known of devices that failed.
+#[derive(Default)]
+pub struct Spares {
+    /// When to act, by the device's name.
+    due: HashMap<String, Instant>,
+}
+
+impl Spares {
+    /// Sends spares in where devices failed long enough ago.
+    pub fn look(&mut self, pool: &dyn Pool, status: &PoolStatus, journal: &Journal, now: Instant) {
+        let failed = failed(status);
+        self.due.retain(|name, _| failed.contains(&name.as_str()));
+        let mut spares = available(status).into_iter();
+        for device in failed {
+            let due = *self.due.entry(device.to_owned()).or_insert(now + PATIENCE);
+            if now < due {
+                continue;
+            }
+            // Whatever comes of it: not again at once.
+            self.due.insert(device.to_owned(), now + AGAIN_AFTER);
+            let Some(spare) = spares.next() else { return };
+            let news = match pool.replace(device, Path::new(spare), false) {
+                Ok(()) => News {
+                    kind: "spare",
+                    device: Some(device.to_owned()),
+                    message: format!(
+                        "spare {spare} stands in for {device}, and is filled now; `bulkhead pool \
+                         replace` {device} gives it back"
+                    ),
+                    is_bad: false,
+                },
+                Err(error) => News {
+                    kind: "spare",
+                    device: Some(device.to_owned()),
+                    message: format!("spare {spare} cannot stand in for {device}: {error}"),
+                    is_bad: true,
+                },
+            };
+            journal.add(news);
+        }
+    }
+}
+
+/// Devices with data that failed and are not being replaced.
+fn failed(status: &PoolStatus) -> Vec<&str> {
+    fn collect<'a>(device: &'a DeviceView, found: &mut Vec<&'a str>) {
+        let is_replaced = ["spare-", "replacing-"].iter();
+        if is_replaced
+            .clone()
+            .any(|kind| device.name.starts_with(kind))
+        {
+            return;
+        }
+        if device.members.is_empty() {
+            let is_gone = matches!(device.state.as_str(), "FAULTED" | "REMOVED" | "UNAVAIL");
+            found.extend(is_gone.then_some(device.name.as_str()));
+        }
+        device.members.iter().for_each(|one| collect(one, found));
+    }
+    // ZFS lets no spare stand in for a log or for metadata devices.
+    let with_data = status.devices.iter().filter(|device| device.role == "data");
+    let mut found = Vec::new();
+    with_data.for_each(|device| collect(device, &mut found));
+    found
+}
+
+/// Spares that wait.
+fn available(status: &PoolStatus) -> Vec<&str> {
+    let spares = status.devices.iter();
+    let spares = spares.filter(|device| device.role == "spare" && device.state == "AVAIL");
+    spares.map(|device| device.name.as_str()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn device(name: &str, role: &str, state: &str, members: Vec<DeviceView>) -> DeviceView {
+        DeviceView {
+            name: name.to_owned(),
+            role: role.to_owned(),
+            state: state.to_owned(),
+            members,
+            ..DeviceView::default()
+        }
+    }
+
+    #[test]
+    fn only_a_lost_device_with_data_and_without_successor_wants_a_spare() {
+        let data = |name, state| device(name, "data", state, Vec::new());
+        let stood_in = vec![data("/c", "FAULTED"), data("/s", "ONLINE")];
+        let mirror = vec![
+            data("/a", "ONLINE"),
+            data("/b", "REMOVED"),
+            data("/off", "OFFLINE"),
+            device("spare-3", "data", "DEGRADED", stood_in),
+        ];
+        let status = PoolStatus {
+            devices: vec![
+                device("mirror-0", "data", "DEGRADED", mirror),
+                device("/log", "log", "FAULTED", Vec::new()),
+                device("/s", "spare", "ONLINE", Vec::new()),
+                device("/t", "spare", "AVAIL", Vec::new()),
+                device("/u", "spare", "UNAVAIL", Vec::new()),
+            ],
+            ..PoolStatus::default()
+        };
+        assert_eq!(failed(&status), ["/b"]);
+        assert_eq!(available(&status), ["/t"]);
+    }
+}

@@ -1,0 +1,300 @@
+//! Looks after the pool in a thread of its own, because a question about a pool may have to wait:
+//! the rest of the server never does. Logs what a person must know, once.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
+
+use control::Failure;
+use control::answer::{PoolSpace, PoolStatus};
+use engine::Pool;
+use operations::events::{self, News};
+use operations::{self, Context, DocumentCache, NoServer};
+use units::VolumeName;
+
+use super::comeback::Comeback;
+use super::diagnosis::Diagnosis;
+use super::journal::Journal;
+use super::room::{Refusals, Room};
+use super::shared_pool::SharedPool;
+use super::spares::Spares;
+
+/// Pause between two looks at the pool.
+const LOOK_INTERVAL: Duration = Duration::from_millis(500);
+/// Longest time that a question waits for a fresh look.
+const FRESH_WAIT: Duration = Duration::from_millis(300);
+/// A state older than this is said to be old.
+const AGE_MAX: Duration = Duration::from_secs(2);
+
+/// What was seen last.
+pub struct Watch {
+    pool: Arc<SharedPool>,
+    journal: Arc<Journal>,
+    /// Whether the suspension was logged.
+    suspended: AtomicBool,
+    refusals: Mutex<Refusals>,
+    device_returns: AtomicU64,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    seen: Option<(Instant, PoolStatus)>,
+    looks: u64,
+    wanted: bool,
+    ended: bool,
+    /// Whether datasets may be looked at, which competes for the disks with clients that come back.
+    may_look_at_datasets: bool,
+    /// Whether one may have changed since.
+    is_space_stale: bool,
+}
+
+impl Watch {
+    /// Starts to look.
+    pub fn start(pool: Arc<SharedPool>, journal: Arc<Journal>) -> std::io::Result<Arc<Self>> {
+        let watch = Arc::new(Self {
+            pool,
+            journal,
+            suspended: AtomicBool::new(false),
+            refusals: Mutex::default(),
+            device_returns: AtomicU64::new(0),
+            state: Mutex::default(),
+            changed: Condvar::new(),
+        });
+        // The first question makes the engine remember the pool, so that later ones never wait.
+        watch.tick();
+        let own = Arc::clone(&watch);
+        std::thread::Builder::new()
+            .name("pool-watch".into())
+            .spawn(move || own.run())?;
+        Ok(watch)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("no holder panics")
+    }
+
+    /// What happened to the pool.
+    pub fn journal(&self) -> &Arc<Journal> {
+        &self.journal
+    }
+
+    /// Devices that were brought back after they had failed.
+    pub fn device_returns(&self) -> u64 {
+        self.device_returns.load(Ordering::Relaxed)
+    }
+
+    /// Stops looking.
+    pub fn end(&self) {
+        self.lock().ended = true;
+        self.changed.notify_all();
+    }
+
+    /// The pool's state, fresh if the pool answers soon; with its age if it does not.
+    pub fn status(&self) -> Option<(PoolStatus, Option<Duration>)> {
+        self.tick();
+        let mut state = self.lock();
+        let looks = state.looks;
+        state.wanted = true;
+        self.changed.notify_all();
+        let is_old = |state: &mut State| state.looks <= looks && !state.ended;
+        let (state, _) = self
+            .changed
+            .wait_timeout_while(state, FRESH_WAIT, is_old)
+            .expect("no holder panics");
+        let (at, mut status) = state.seen.clone()?;
+        drop(state);
+        // A look at a suspended pool may itself be stuck; this never is.
+        if self.is_suspended() && !status.suspended {
+            status.suspended = true;
+            status.health = "SUSPENDED".to_owned();
+            status.advice = vec![operations::suspended_step(&status.name)];
+        }
+        let age = at.elapsed();
+        Some((status, (age > AGE_MAX).then_some(age)))
+    }
+
+    /// Whether all I/O waits now. Never waits itself.
+    pub fn is_suspended(&self) -> bool {
+        let health = self.pool.get().and_then(|pool| pool.health());
+        health.is_some_and(|health| health.suspended.is_some())
+    }
+
+    /// Looks at datasets, too, from now on: how much room clients have depends on all of them.
+    pub fn look_at_datasets(&self) {
+        self.lock().may_look_at_datasets = true;
+        self.space_changed();
+    }
+
+    /// A dataset was changed: what it asks for is looked at anew.
+    pub fn space_changed(&self) {
+        self.lock().is_space_stale = true;
+    }
+
+    /// So many writes to volumes were refused for lack of space. Never waits for the pool.
+    pub fn refused(&self, refused: BTreeMap<VolumeName, u64>) {
+        let space = {
+            let state = self.lock();
+            state.seen.as_ref().and_then(|(_, seen)| seen.space.clone())
+        };
+        let news = self
+            .refusals()
+            .look(refused, space.as_ref(), Instant::now());
+        if let Some(news) = news {
+            self.journal.add(news);
+        }
+    }
+
+    fn refusals(&self) -> MutexGuard<'_, Refusals> {
+        self.refusals.lock().expect("no holder panics")
+    }
+
+    /// Logs that the pool was suspended, or goes on. Never waits for the pool.
+    pub fn tick(&self) {
+        let now = self.is_suspended();
+        if self.suspended.swap(now, Ordering::Relaxed) == now {
+            return;
+        }
+        let (kind, message) = match now {
+            true => (
+                "suspended",
+                "the pool is suspended: all I/O waits until its devices are back; then run \
+                 `bulkhead pool clear`",
+            ),
+            false => ("resumed", "the pool goes on"),
+        };
+        self.journal.add(News::of_pool(kind, message, now));
+    }
+
+    /// Health in a word, for the service manager. Never waits for the pool.
+    pub fn health(&self) -> String {
+        if self.is_suspended() {
+            return "SUSPENDED".into();
+        }
+        let state = self.lock();
+        match &state.seen {
+            Some((at, _)) if at.elapsed() > AGE_MAX + LOOK_INTERVAL => "does not answer".into(),
+            Some((_, status)) => status.health.clone(),
+            None => "not looked at yet".into(),
+        }
+    }
+
+    fn run(&self) {
+        let mut last = None;
+        let mut spares = Spares::default();
+        let mut room = Room::default();
+        let mut comeback = Comeback::default();
+        let mut diagnosis = Diagnosis::default();
+        loop {
+            match self.look(&mut room) {
+                Some(Ok(status)) => {
+                    self.lock().seen = Some((Instant::now(), status.clone()));
+                    self.report(last.as_ref(), &status);
+                    let space = status.space.as_ref();
+                    let news = space.and_then(|space| room.news(&status.name, space));
+                    if let Some(news) = news {
+                        self.journal.add(news);
+                    }
+                    self.send_spares(&mut spares, &status);
+                    diagnosis.look(&self.pool, &status, &self.journal, Instant::now());
+                    if comeback.look(&self.pool, &status, &self.journal, Instant::now()) {
+                        self.device_returns.fetch_add(1, Ordering::Relaxed);
+                    }
+                    last = Some(status);
+                }
+                // Usual while devices fail; the state that is shown gets old, and says so.
+                Some(Err(failure)) => tracing::debug!(%failure, "the pool was not looked at"),
+                None => return,
+            }
+            let mut state = self.lock();
+            state.looks += 1;
+            state.wanted = false;
+            self.changed.notify_all();
+            let rest = |state: &mut State| !state.wanted && !state.ended;
+            let (state, _) = self
+                .changed
+                .wait_timeout_while(state, LOOK_INTERVAL, rest)
+                .expect("no holder panics");
+            if state.ended {
+                return;
+            }
+        }
+    }
+
+    /// The pool's state; `None` when it is closed.
+    fn look(&self, room: &mut Room) -> Option<Result<PoolStatus, Failure>> {
+        let pool = self.pool.get()?;
+        let context = Context {
+            pool: &*pool,
+            hooks: &NoServer,
+            documents: &DocumentCache::default(),
+        };
+        let mut space = self.space(&*pool, room);
+        if let Some(space) = &mut space {
+            self.look_for_room(&*pool);
+            self.refusals().add_to(space, Instant::now());
+        }
+        Some(operations::pool_status(&context, space))
+    }
+
+    /// The pool's space; what was seen last while its devices are gone, as a look would wait for them.
+    fn space(&self, pool: &dyn Pool, room: &mut Room) -> Option<PoolSpace> {
+        let is_stale = {
+            let mut state = self.lock();
+            if !state.may_look_at_datasets {
+                return None;
+            }
+            std::mem::take(&mut state.is_space_stale)
+        };
+        match self.is_suspended() {
+            true => room.last(),
+            false => room.look(pool, is_stale),
+        }
+    }
+
+    /// Finds out whether volumes whose writes were refused have room again.
+    fn look_for_room(&self, pool: &dyn Pool) {
+        let full = self.refusals().full_volumes();
+        if self.is_suspended() {
+            return;
+        }
+        for volume in full {
+            // One that is gone wants no room.
+            let available = pool
+                .dataset((&volume).into())
+                .ok()
+                .map(|info| info.available.get());
+            self.refusals().has_room(&volume, available);
+        }
+    }
+
+    fn send_spares(&self, spares: &mut Spares, status: &PoolStatus) {
+        if let Some(pool) = self.pool.get() {
+            if !status.suspended {
+                spares.look(&*pool, status, &self.journal, Instant::now());
+            }
+        }
+    }
+
+    /// Tells what became worse or better, except suspensions, which [`Watch::tick`] sees at once.
+    fn report(&self, old: Option<&PoolStatus>, new: &PoolStatus) {
+        for news in events::between(old, new) {
+            self.journal.add(news);
+        }
+        let was = old.map_or("ONLINE", |old| old.health.as_str());
+        if was == new.health || new.suspended {
+            return;
+        }
+        match new.health.as_str() {
+            "ONLINE" => tracing::info!(pool = new.name, "the pool is whole again"),
+            health => tracing::error!(
+                pool = new.name,
+                health,
+                advice = new.advice.first().map(ToString::to_string),
+                "the pool is not whole"
+            ),
+        }
+    }
+}
