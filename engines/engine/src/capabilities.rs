@@ -246,7 +246,7 @@ pub trait Properties {
     /// volumes takes milliseconds.
     fn user_properties(&self, prefix: &str) -> Result<UserProperties, DatasetError>;
 
-    /// As [`Self::user_properties`], of one dataset. Opens nothing: takes microseconds.
+    /// As [`Self::user_properties`], of one dataset, which is no snapshot. Opens nothing: takes microseconds.
     fn own_user_properties(
         &self,
         dataset: DatasetRef<'_>,
@@ -326,7 +326,7 @@ pub trait Sending {
     /// takes no space.
     fn create_bookmark(&self, snapshot: &SnapshotName, mark: &str) -> Result<(), TransferError>;
 
-    /// Destroys a bookmark.
+    /// Destroys a bookmark. One that is gone already is no error.
     fn destroy_bookmark(&self, mark: &Bookmark) -> Result<(), TransferError>;
 }
 

@@ -590,6 +590,8 @@ impl Snapshotting for Pool {
     fn rename_snapshot(&self, from: &SnapshotName, tag: &str) -> Result<(), DatasetError> {
         const DOING: &str = "rename";
         self.own(DOING, from.into())?;
+        // The library takes a missing snapshot for a renamed one.
+        self.dataset(from.into())?;
         let to: SnapshotName = format!("{}@{tag}", from.volume())
             .parse()
             .map_err(|_| DatasetError::new(DOING, from.as_str(), DatasetErrorKind::NameTooLong))?;
@@ -662,6 +664,11 @@ pub(crate) fn rollback_error(
 ) -> DatasetError {
     if cause.is(rustix::io::Errno::EXIST) {
         let kind = DatasetErrorKind::NotNewest;
+        return DatasetError::because(doing, snapshot.as_str(), kind, cause);
+    }
+    // The library's word for a snapshot that is not there.
+    if cause.is(rustix::io::Errno::SRCH) {
+        let kind = DatasetErrorKind::NotFound;
         return DatasetError::because(doing, snapshot.as_str(), kind, cause);
     }
     DatasetError::common(doing, snapshot.as_str(), cause)
