@@ -27,9 +27,6 @@ pub(crate) trait Home: Send + Sync {
     /// Takes the volume back to a snapshot; nobody uses it.
     fn roll_back(&self, guid: u64, snapshot: &SnapshotName) -> Result<(), DatasetError>;
 
-    /// Whether the pool can keep a volume of this size.
-    fn admit_size(&self, guid: u64, size: u64) -> Result<(), DatasetErrorKind>;
-
     /// The volume was closed.
     fn closed(&self, guid: u64);
 }
@@ -355,9 +352,6 @@ impl Volume for MemoryVolume {
         }
         if self.0.options.read_only {
             return Err(fail(DatasetErrorKind::ReadOnly));
-        }
-        if let Some(home) = &self.0.home {
-            home.admit_size(self.0.guid, size).map_err(fail)?;
         }
         self.0.image().resize(size);
         Ok(())

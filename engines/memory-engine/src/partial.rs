@@ -1,0 +1,62 @@
+//! What has arrived of a stream that has not ended.
+
+use engine::transfer::{ResumeToken, SendForm};
+use send_stream::StreamErrorKind;
+
+use crate::image::Image;
+use crate::stream::{Begin, Record, token_text};
+
+/// What has arrived of a stream.
+#[derive(Clone)]
+pub(crate) struct Partial {
+    /// Whether there was no such volume before.
+    pub(crate) is_new: bool,
+    pub(crate) image: Image,
+    pub(crate) begin: Begin,
+    /// The first block that has not arrived.
+    pub(crate) next_block: u64,
+    pub(crate) bytes: u64,
+    /// Whether it is kept when the stream ends early.
+    pub(crate) is_kept: bool,
+    /// Whether somebody receives it now.
+    pub(crate) is_under_way: bool,
+}
+
+impl Partial {
+    /// What the sender needs to go on.
+    pub(crate) fn token(&self) -> String {
+        token_text(&ResumeToken {
+            to_guid: self.begin.to_guid,
+            from_guid: self.begin.from_guid,
+            to_name: self.begin.to_name.clone(),
+            object: 1,
+            offset: self.next_block * self.begin.block_size,
+            bytes: self.bytes,
+            form: match self.begin.encryption {
+                Some(_) => SendForm::RAW,
+                None => SendForm::default(),
+            },
+        })
+    }
+
+    /// Takes a record; whether more follow.
+    pub(crate) fn take(&mut self, record: Record) -> Result<bool, StreamErrorKind> {
+        let blocks = self.begin.size / self.begin.block_size;
+        let number = match &record {
+            Record::End => return Ok(false),
+            Record::Written(number, _) | Record::Freed(number) => *number,
+        };
+        if number >= blocks {
+            return Err(StreamErrorKind::Malformed("a block lies beyond the end"));
+        }
+        match record {
+            Record::Written(_, block) if block.len() as u64 == self.begin.block_size => {
+                self.image.blocks.insert(number, block.into());
+            }
+            Record::Freed(_) => drop(self.image.blocks.remove(&number)),
+            _ => return Err(StreamErrorKind::Malformed("a block has another length")),
+        }
+        self.next_block = number + 1;
+        Ok(true)
+    }
+}

@@ -1,0 +1,248 @@
+//! Snapshots and clones.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use engine::capabilities::Snapshotting;
+use engine::dataset::{DatasetError, DatasetErrorKind, DatasetRef, Value};
+use units::{SnapshotName, VolumeName};
+
+use crate::encryption::Encryption;
+use crate::image::Image;
+use crate::native::{check_users, with_cause};
+use crate::numbers::{new_guid, now_s};
+use crate::state::{MemoryPool, State};
+use crate::tree::{Dataset, Found, Snapshot, Tree};
+
+impl Tree {
+    /// Adds a snapshot of what the dataset holds now.
+    pub(crate) fn add_snapshot(
+        &mut self,
+        dataset: &str,
+        tag: &str,
+        marks: &BTreeMap<String, Value>,
+    ) {
+        let txg = self.txg;
+        let Some(dataset) = self.datasets.get_mut(dataset) else {
+            return;
+        };
+        let snapshot = Snapshot {
+            guid: new_guid(),
+            tag: tag.to_owned(),
+            txg,
+            time_s: now_s(),
+            image: Arc::new(dataset.contents()),
+            properties: marks.clone(),
+        };
+        dataset.snapshots.push(snapshot);
+    }
+
+    /// What the volume would be taken back to, if nothing is newer.
+    fn check_newest(&self, name: &SnapshotName) -> Result<Arc<Image>, DatasetErrorKind> {
+        let dataset = self.get(name.volume().as_str())?;
+        let wanted = dataset.snapshot(name.tag());
+        let wanted = wanted.ok_or(DatasetErrorKind::NotFound)?;
+        let newest = dataset.snapshots.last().map(|last| last.guid);
+        let mut marks = dataset.bookmarks.values();
+        let is_newest = newest == Some(wanted.guid) && !marks.any(|mark| mark.txg > wanted.txg);
+        match is_newest {
+            true => Ok(Arc::clone(&wanted.image)),
+            false => Err(DatasetErrorKind::NotNewest),
+        }
+    }
+
+    /// Takes a volume that nobody uses back to its newest snapshot.
+    pub(crate) fn roll_back(&mut self, name: &SnapshotName) -> Result<(), DatasetErrorKind> {
+        let image = self.check_newest(name)?;
+        let dataset = self.get(name.volume().as_str())?;
+        if let Some(mut contents) = dataset.image() {
+            *contents = (*image).clone();
+        }
+        self.next_txg();
+        Ok(())
+    }
+
+    fn check_destroy(&self, names: &[SnapshotName]) -> Result<(), DatasetErrorKind> {
+        let mut guids = BTreeSet::new();
+        for name in names {
+            let Found::Snapshot(_, snapshot) = self.find(name.as_str())? else {
+                return Err(DatasetErrorKind::NotFound);
+            };
+            guids.insert(snapshot.guid);
+        }
+        let mut clones = guids.iter().flat_map(|guid| self.clones_of(*guid));
+        match clones.next() {
+            Some(_) => Err(DatasetErrorKind::HasClones),
+            None => Ok(()),
+        }
+    }
+}
+
+impl State {
+    /// Whether a snapshot fits: what is set aside has to be there once more for what it holds on to.
+    fn check_room(&self, dataset: &str) -> Result<(), DatasetErrorKind> {
+        let charge = self.tree.charge(dataset);
+        let reserved = self.tree.get(dataset)?.number("refreservation");
+        match charge.written.min(reserved) > self.available(dataset) {
+            true => Err(DatasetErrorKind::NoSpace),
+            false => Ok(()),
+        }
+    }
+
+    fn clone_of(
+        &mut self,
+        snapshot: &SnapshotName,
+        clone: &VolumeName,
+        properties: &[(String, Value)],
+    ) -> Result<(), DatasetErrorKind> {
+        let Found::Snapshot(of, wanted) = self.tree.find(snapshot.as_str())? else {
+            return Err(DatasetErrorKind::NotFound);
+        };
+        if of.volume.is_none() {
+            return Err(DatasetErrorKind::NotAVolume);
+        }
+        let missing = |kind| match kind {
+            DatasetErrorKind::ParentMissing => DatasetErrorKind::ParentOfMissing,
+            kind => kind,
+        };
+        let checked = self.checked_new(clone.as_str(), properties, wanted.image.bytes());
+        let checked = checked.map_err(missing)?;
+        self.tree.place(clone.as_str()).map_err(missing)?;
+        let encryption = of.encryption.as_ref().map(Encryption::shared);
+        let mut dataset = Dataset::new(self.tree.txg + 1, Some((*wanted.image).clone()));
+        dataset.origin = Some(wanted.guid);
+        dataset.encryption = encryption;
+        dataset.properties = checked;
+        self.tree.next_txg();
+        self.tree
+            .datasets
+            .insert(clone.as_str().to_owned(), dataset);
+        Ok(())
+    }
+
+    fn take(
+        &mut self,
+        names: &[SnapshotName],
+        marks: &[(String, Value)],
+    ) -> Result<(), (usize, DatasetErrorKind)> {
+        let mut checked = BTreeMap::new();
+        for (name, value) in marks {
+            check_users(name, Some(&value.to_string())).map_err(|kind| (0, kind))?;
+            checked.insert(name.clone(), value.clone());
+        }
+        for (index, name) in names.iter().enumerate() {
+            let volume = name.volume();
+            let of_it = |kind| (index, kind);
+            let dataset = self.tree.get(volume.as_str()).map_err(of_it)?;
+            if dataset.snapshot(name.tag()).is_some() {
+                return Err(of_it(DatasetErrorKind::Exists));
+            }
+            self.check_room(volume.as_str()).map_err(of_it)?;
+        }
+        self.tree.next_txg();
+        for name in names {
+            self.tree
+                .add_snapshot(name.volume().as_str(), name.tag(), &checked);
+        }
+        Ok(())
+    }
+}
+
+impl Snapshotting for MemoryPool {
+    fn destroy_snapshots(&self, names: &[SnapshotName]) -> Result<(), DatasetError> {
+        const DOING: &str = "destroy";
+        let whose = names
+            .first()
+            .map_or(self.name.as_str(), SnapshotName::as_str);
+        let mut state =
+            self.begin_change("destroy_snapshots", DOING, DatasetRef::from_checked(whose))?;
+        let fail = |kind| DatasetError::new(DOING, whose, kind);
+        state.tree.check_destroy(names).map_err(fail)?;
+        for name in names {
+            let dataset = state.tree.get_mut(name.volume().as_str()).map_err(fail)?;
+            dataset.snapshots.retain(|one| one.tag != name.tag());
+        }
+        state.tree.next_txg();
+        Ok(())
+    }
+
+    fn snapshot(&self, names: &[SnapshotName]) -> Result<(), DatasetError> {
+        self.snapshot_marked(names, &[])
+    }
+
+    fn snapshot_marked(
+        &self,
+        names: &[SnapshotName],
+        marks: &[(String, Value)],
+    ) -> Result<(), DatasetError> {
+        const DOING: &str = "snapshot";
+        let Some(first) = names.first() else {
+            return Ok(());
+        };
+        let mut state = self.begin_change("snapshot", DOING, first.into())?;
+        let mut datasets = BTreeSet::new();
+        for name in names {
+            let fail = |kind| Err(DatasetError::new(DOING, name.as_str(), kind));
+            if name.volume().pool() != self.name {
+                return fail(DatasetErrorKind::OtherPool);
+            }
+            if !datasets.insert(name.volume()) {
+                return fail(DatasetErrorKind::SnapshotTwice);
+            }
+        }
+        let taken = state.take(names, marks);
+        taken.map_err(|(index, kind)| DatasetError::new(DOING, names[index].as_str(), kind))
+    }
+
+    fn rename_snapshot(&self, from: &SnapshotName, tag: &str) -> Result<(), DatasetError> {
+        const DOING: &str = "rename";
+        let mut state = self.begin_change("rename_snapshot", DOING, from.into())?;
+        let fail = |kind| DatasetError::new(DOING, from.as_str(), kind);
+        let to: Result<SnapshotName, _> = format!("{}@{tag}", from.volume()).parse();
+        let to = to.map_err(|_| fail(DatasetErrorKind::NameTooLong))?;
+        let volume = from.volume();
+        let dataset = state.tree.get_mut(volume.as_str()).map_err(fail)?;
+        let is_taken = dataset.snapshot(to.tag()).is_some();
+        let found = dataset
+            .snapshots
+            .iter_mut()
+            .find(|one| one.tag == from.tag());
+        match found {
+            None => Err(fail(DatasetErrorKind::NotFound)),
+            Some(_) if is_taken => Err(fail(DatasetErrorKind::Exists)),
+            Some(found) => {
+                found.tag = to.tag().to_owned();
+                Ok(())
+            }
+        }
+    }
+
+    fn clone_snapshot(
+        &self,
+        snapshot: &SnapshotName,
+        clone: &VolumeName,
+        properties: &[(String, Value)],
+    ) -> Result<(), DatasetError> {
+        const DOING: &str = "clone";
+        let mut state = self.begin_change("clone_snapshot", DOING, snapshot.into())?;
+        if clone.pool() != self.name {
+            let kind = DatasetErrorKind::OtherPool;
+            return Err(DatasetError::new(DOING, clone.as_str(), kind));
+        }
+        let cloned = state.clone_of(snapshot, clone, properties);
+        cloned.map_err(|kind| with_cause(DOING, snapshot.as_str(), kind))
+    }
+
+    fn rollback(&self, snapshot: &SnapshotName) -> Result<(), DatasetError> {
+        const DOING: &str = "roll back to";
+        let mut state = self.begin_change("rollback", DOING, snapshot.into())?;
+        let fail = |kind| DatasetError::new(DOING, snapshot.as_str(), kind);
+        let dataset = state.tree.get(snapshot.volume().as_str()).map_err(fail)?;
+        let is_open = dataset.is_open;
+        state.tree.check_newest(snapshot).map_err(fail)?;
+        match is_open {
+            true => Err(fail(DatasetErrorKind::Busy)),
+            false => state.tree.roll_back(snapshot).map_err(fail),
+        }
+    }
+}
