@@ -2,16 +2,16 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
 use block_device::{Extent, WaitMode};
+use engine::Pool;
+use engine::capabilities::Datasets as _;
 use engine::dataset::{Value, VolumeSpec};
-use engine::pool::{GroupKind, PoolSpec};
-use engine::{HostId, Pool};
+use memory_engine::MemoryPool;
 use operations::in_use::Used;
-use pool_access::engines::{self, EngineOptions};
 use units::ByteCount;
 
 use super::*;
@@ -194,16 +194,9 @@ impl Protocol for Echo {
     }
 }
 
-/// A pool on a file with the volume `tank/v`, shown as `e`.
-fn pool(folder: &Path) -> Box<dyn Pool> {
-    let disk = folder.join("disk");
-    let file = std::fs::File::create(&disk).expect("a file");
-    file.set_len(128 << 20).expect("its size");
-    let options = EngineOptions::new(HostId::derive("test", "tank"));
-    let engine = engines::start(options).expect("the engine starts");
-    let name = "tank".parse().expect("a name");
-    let spec = PoolSpec::new(name, GroupKind::Stripe, vec![disk]);
-    let pool = engine.create(&spec).expect("a pool");
+/// A pool with the volume `tank/v`, shown as `e`.
+fn pool() -> Box<dyn Pool> {
+    let pool = Box::new(MemoryPool::new("tank"));
     let mut volume = VolumeSpec::sparse("tank/v".parse().expect("a name"), ByteCount::mib(16));
     let shown = (PROPERTY.to_owned(), Value::Text("e".to_owned()));
     volume.properties.push(shown);
@@ -214,7 +207,7 @@ fn pool(folder: &Path) -> Box<dyn Pool> {
 #[test]
 fn another_protocol_needs_nothing_but_its_registration() {
     let folder = tempfile::tempdir().expect("a folder");
-    let pool = Arc::new(SharedPool::new(pool(folder.path())));
+    let pool = Arc::new(SharedPool::new(pool()));
     let (name, volume) = ("tank".parse().expect("a name"), "tank/v".parse());
     let volume: VolumeName = volume.expect("a name");
     let socket = folder.path().join("echo.sock");
