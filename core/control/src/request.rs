@@ -99,6 +99,24 @@ impl Request {
         status.chain(nouns.into_iter().flatten()).collect()
     }
 
+    /// Names of all operations: those of the nouns and the verb, with points between them.
+    pub fn verbs() -> Vec<&'static str> {
+        let nouns = [
+            PoolRequest::verbs(),
+            VolumeRequest::verbs(),
+            KeyRequest::verbs(),
+            SnapshotRequest::verbs(),
+            TargetRequest::verbs(),
+            NbdRequest::verbs(),
+            TransferRequest::verbs(),
+            ReplicateRequest::verbs(),
+            PortalRequest::verbs(),
+            ServerRequest::verbs(),
+        ];
+        let verbs = nouns.into_iter().flatten();
+        std::iter::once("status").chain(verbs).collect()
+    }
+
     /// Whether it can be answered from a pool that is open for reading only.
     pub fn only_looks(&self) -> bool {
         self.operation().turn() == Turn::Looks

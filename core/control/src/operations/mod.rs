@@ -357,6 +357,19 @@ macro_rules! requests {
                 }
             }
 
+            /// Names of its verbs, also of those of the nouns within it.
+            pub fn verbs() -> Vec<&'static str> {
+                #[allow(unused_mut, reason = "not every noun has nouns within it")]
+                let mut verbs = vec![
+                    $(concat!($path, ".", stringify!($module)),)*
+                    $(concat!($path, ".", stringify!($bare_module)),)*
+                    $(concat!($path, ".", stringify!($wire_module)),)*
+                    $(concat!($path, ".", stringify!($bare_wire_module)),)*
+                ];
+                $(verbs.extend(<$noun_module::$inner>::verbs());)*
+                verbs
+            }
+
             /// The resources of its verbs, each with the verb's name.
             pub fn routes() -> Vec<(&'static str, &'static $crate::operations::Route)> {
                 let mut routes = Vec::new();

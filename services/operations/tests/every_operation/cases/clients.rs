@@ -1,0 +1,273 @@
+//! What clients see: targets, exports; and addresses, which only a server has.
+
+use super::{Case, volume};
+
+pub const TARGETS: &[Case] = &[
+    ("volume.create", volume!("tank/v"), "changed"),
+    ("volume.create", volume!("tank/w"), "changed"),
+    (
+        "target.create",
+        r#"{"name":"iqn.2026-01.org.example:t","portal_groups":[]}"#,
+        "changed",
+    ),
+    (
+        "target.create",
+        r#"{"name":"iqn.2026-01.org.example:t","portal_groups":[]}"#,
+        "already",
+    ),
+    (
+        "target.create",
+        r#"{"name":"iqn.2026-01.org.example:t","portal_groups":[2]}"#,
+        "Exists",
+    ),
+    (
+        "target.create",
+        r#"{"name":"iqn.2026-13.org.example:t","portal_groups":[]}"#,
+        "Usage",
+    ),
+    (
+        "target.map",
+        r#"{"name":"iqn.2026-01.org.example:t","volume":"tank/v","lun":null,"read_only":false,"write_cache":null}"#,
+        "changed",
+    ),
+    (
+        "target.map",
+        r#"{"name":"iqn.2026-01.org.example:t","volume":"tank/v","lun":0,"read_only":false,"write_cache":null}"#,
+        "already",
+    ),
+    (
+        "target.map",
+        r#"{"name":"iqn.2026-01.org.example:t","volume":"tank/w","lun":0,"read_only":false,"write_cache":null}"#,
+        "Exists",
+    ),
+    (
+        "target.map",
+        r#"{"name":"iqn.2026-01.org.example:t","volume":"tank/none","lun":null,"read_only":false,"write_cache":null}"#,
+        "NotFound",
+    ),
+    (
+        "target.map",
+        r#"{"name":"iqn.2026-01.org.example:none","volume":"tank/w","lun":null,"read_only":false,"write_cache":null}"#,
+        "NotFound",
+    ),
+    ("target.list", "", "told"),
+    (
+        "target.show",
+        r#"{"name":"iqn.2026-01.org.example:t"}"#,
+        "told",
+    ),
+    (
+        "target.show",
+        r#"{"name":"iqn.2026-01.org.example:none"}"#,
+        "NotFound",
+    ),
+    (
+        "target.allow",
+        r#"{"name":"iqn.2026-01.org.example:t","who":{"networks":["10.0.0.0/24"]}}"#,
+        "changed",
+    ),
+    (
+        "target.allow",
+        r#"{"name":"iqn.2026-01.org.example:t","who":{"networks":["10.0.0.0/24"]}}"#,
+        "already",
+    ),
+    (
+        "target.allow",
+        r#"{"name":"iqn.2026-01.org.example:none","who":{"everyone":true}}"#,
+        "NotFound",
+    ),
+    (
+        "target.deny",
+        r#"{"name":"iqn.2026-01.org.example:t","who":{"networks":["10.0.0.0/24"]}}"#,
+        "changed",
+    ),
+    (
+        "target.deny",
+        r#"{"name":"iqn.2026-01.org.example:none","who":{"networks":["10.0.0.0/24"]}}"#,
+        "NotFound",
+    ),
+    (
+        "volume.destroy",
+        r#"{"name":"tank/v","recursive":false,"exported":false}"#,
+        "Busy",
+    ),
+    (
+        "target.unmap",
+        r#"{"name":"iqn.2026-01.org.example:t","volume":"tank/v"}"#,
+        "changed",
+    ),
+    (
+        "target.unmap",
+        r#"{"name":"iqn.2026-01.org.example:t","volume":"tank/v"}"#,
+        "already",
+    ),
+    (
+        "target.unmap",
+        r#"{"name":"iqn.2026-01.org.example:t","volume":"tank/none"}"#,
+        "NotFound",
+    ),
+    (
+        "target.destroy",
+        r#"{"name":"iqn.2026-01.org.example:t"}"#,
+        "changed",
+    ),
+    (
+        "target.destroy",
+        r#"{"name":"iqn.2026-01.org.example:t"}"#,
+        "NotFound",
+    ),
+];
+
+pub const SECRETS: &[Case] = &[
+    (
+        "target.create",
+        r#"{"name":"iqn.2026-01.org.example:t","portal_groups":[]}"#,
+        "changed",
+    ),
+    (
+        "target.mutual_set",
+        r#"{"name":"iqn.2026-01.org.example:t","user":"tank","secret":"our-own-battery"}"#,
+        "Usage",
+    ),
+    (
+        "target.chap_set",
+        r#"{"name":"iqn.2026-01.org.example:t","user":"ann","secret":"correct-horse-battery"}"#,
+        "changed",
+    ),
+    (
+        "target.chap_set",
+        r#"{"name":"iqn.2026-01.org.example:t","user":"ann","secret":"correct-horse-battery"}"#,
+        "already",
+    ),
+    (
+        "target.chap_set",
+        r#"{"name":"iqn.2026-01.org.example:t","user":"bob","secret":"short"}"#,
+        "Usage",
+    ),
+    (
+        "target.chap_set",
+        r#"{"name":"iqn.2026-01.org.example:none","user":"ann","secret":"correct-horse-battery"}"#,
+        "NotFound",
+    ),
+    (
+        "target.mutual_set",
+        r#"{"name":"iqn.2026-01.org.example:t","user":"tank","secret":"correct-horse-battery"}"#,
+        "Usage",
+    ),
+    (
+        "target.mutual_set",
+        r#"{"name":"iqn.2026-01.org.example:t","user":"tank","secret":"our-own-battery"}"#,
+        "changed",
+    ),
+    (
+        "target.chap_show",
+        r#"{"name":"iqn.2026-01.org.example:t"}"#,
+        "told",
+    ),
+    (
+        "target.chap_show",
+        r#"{"name":"iqn.2026-01.org.example:none"}"#,
+        "NotFound",
+    ),
+    (
+        "target.chap_clear",
+        r#"{"name":"iqn.2026-01.org.example:t","user":"nobody"}"#,
+        "already",
+    ),
+    (
+        "target.chap_clear",
+        r#"{"name":"iqn.2026-01.org.example:t","user":null}"#,
+        "changed",
+    ),
+    (
+        "target.chap_clear",
+        r#"{"name":"iqn.2026-01.org.example:none","user":null}"#,
+        "NotFound",
+    ),
+    ("target.discovery.show", "", "told"),
+    (
+        "target.discovery.mutual_set",
+        r#"{"user":"tank","secret":"our-own-battery"}"#,
+        "Usage",
+    ),
+    (
+        "target.discovery.chap_set",
+        r#"{"user":"ann","secret":"correct-horse-battery"}"#,
+        "changed",
+    ),
+    (
+        "target.discovery.chap_set",
+        r#"{"user":"bob","secret":"short"}"#,
+        "Usage",
+    ),
+    (
+        "target.discovery.mutual_set",
+        r#"{"user":"tank","secret":"our-own-battery"}"#,
+        "changed",
+    ),
+    ("target.discovery.chap_clear", r#"{"user":null}"#, "changed"),
+    ("target.discovery.chap_clear", r#"{"user":null}"#, "already"),
+];
+
+pub const NBD: &[Case] = &[
+    ("volume.create", volume!("tank/v"), "changed"),
+    ("volume.create", volume!("tank/w"), "changed"),
+    (
+        "nbd.export",
+        r#"{"volume":"tank/v","name":"disk","read_only":false,"access":{}}"#,
+        "changed",
+    ),
+    (
+        "nbd.export",
+        r#"{"volume":"tank/v","name":"disk","read_only":false,"access":{}}"#,
+        "already",
+    ),
+    (
+        "nbd.export",
+        r#"{"volume":"tank/w","name":"disk","read_only":false,"access":{}}"#,
+        "Exists",
+    ),
+    (
+        "nbd.export",
+        r#"{"volume":"tank/none","name":null,"read_only":false,"access":{}}"#,
+        "NotFound",
+    ),
+    ("nbd.list", "", "told"),
+    (
+        "nbd.unexport",
+        r#"{"volume":"tank/v","name":"none"}"#,
+        "already",
+    ),
+    (
+        "nbd.unexport",
+        r#"{"volume":"tank/v","name":null}"#,
+        "changed",
+    ),
+    (
+        "nbd.unexport",
+        r#"{"volume":"tank/none","name":null}"#,
+        "NotFound",
+    ),
+];
+
+pub const PORTALS: &[Case] = &[
+    ("portal.list", "", "Unreachable"),
+    (
+        "portal.add",
+        r#"{"nbd":["127.0.0.1:10809"]}"#,
+        "Unreachable",
+    ),
+    (
+        "portal.remove",
+        r#"{"nbd":["127.0.0.1:10809"]}"#,
+        "Unreachable",
+    ),
+    (
+        "portal.set",
+        r#"{"nbd":["127.0.0.1:10809"]}"#,
+        "Unreachable",
+    ),
+    ("server.ping", "", "Unreachable"),
+    ("server.reload", "", "Unreachable"),
+    ("server.settle", "", "Unreachable"),
+];

@@ -1,0 +1,211 @@
+//! Every operation, performed on a pool in memory: what it does, and what it refuses. The tables of `cases` have a line for each
+//! request; an operation that none of them has fails a test by its name.
+
+mod cases;
+mod hooks;
+mod streams;
+
+use std::collections::BTreeSet;
+
+use control::{Answer, Request};
+use engine::Pool;
+use memory_engine::{MemoryEngine, MemoryPool, WaitingLog};
+use operations::seals::Seals;
+use operations::{Context, DocumentCache, NoServer, ServerHooks, perform};
+use serde_json::{Value, json};
+
+use cases::{ALL, Case};
+
+/// A pool, and what a test does to it.
+pub struct Bench {
+    /// The engine, with its disks.
+    pub engine: MemoryEngine,
+    /// `tank`.
+    pub pool: MemoryPool,
+    documents: DocumentCache,
+    folder: tempfile::TempDir,
+}
+
+/// Size of a disk.
+const DISK_BYTES: u64 = 1 << 30;
+
+impl Bench {
+    /// A mirror called `tank` on `/disks/a` and `/disks/b`; the other disks are blank.
+    pub fn prepared() -> Self {
+        let (engine, pool) = MemoryPool::with_engine("tank");
+        for disk in ["c", "d", "e", "f"] {
+            engine.insert_disk(&format!("/disks/{disk}"), DISK_BYTES);
+        }
+        engine.insert_disk("/disks/small", DISK_BYTES / 2);
+        engine.insert_disk("/disks/used", DISK_BYTES);
+        engine.fill_disk("/disks/used", "a file system");
+        let folder = tempfile::tempdir().expect("a folder");
+        let seals = Seals::new(&folder.path().join("authkey"), folder.path());
+        Self {
+            engine,
+            pool,
+            documents: DocumentCache::with_seals(seals),
+            folder,
+        }
+    }
+
+    /// What requests are performed with.
+    pub fn context<'a>(&'a self, hooks: &'a dyn ServerHooks) -> Context<'a> {
+        Context {
+            pool: &self.pool as &dyn Pool,
+            hooks,
+            documents: &self.documents,
+        }
+    }
+
+    /// Performs the request; what came of it, in words.
+    pub fn ask(&self, hooks: &dyn ServerHooks, verb: &str, arguments: &str) -> Outcome {
+        let request = request(verb, &self.filled_in(arguments));
+        let outcome = perform(&self.context(hooks), request, &mut |_| {});
+        Outcome::of(outcome)
+    }
+
+    /// The arguments, with the folder of this test.
+    fn filled_in(&self, arguments: &str) -> String {
+        arguments.replace("FOLDER", &self.folder.path().to_string_lossy())
+    }
+
+    /// Does what a line does that is no request.
+    fn meanwhile(&self, what: &str, arguments: &str) {
+        match what {
+            "hold scans" => self.pool.hold_scans(arguments == "yes"),
+            "finish scan" => self.pool.finish_scan(),
+            "remove disk" => self.engine.remove_disk(arguments),
+            "return disk" => self.engine.return_disk(arguments),
+            "errors" => self.pool.add_errors(arguments, 100),
+            "log waits" => self.pool.set_log(arguments, WaitingLog::Waits),
+            "log unreadable" => self.pool.set_log(arguments, WaitingLog::Unreadable),
+            "file" => {
+                let (name, text) = arguments.split_once(' ').expect("a name and a text");
+                std::fs::write(self.folder.path().join(name), text).expect("written");
+            }
+            other => panic!("nothing is called {other:?}"),
+        }
+    }
+
+    /// Performs a line of a table.
+    fn perform(&self, (what, arguments, expected): Case) {
+        if let Some(what) = what.strip_prefix('!') {
+            return self.meanwhile(what, arguments);
+        }
+        let outcome = self.ask(&NoServer, what, arguments);
+        assert_eq!(
+            outcome.kind, expected,
+            "{what} {arguments}: {}",
+            outcome.text
+        );
+    }
+}
+
+/// What came of a request.
+pub struct Outcome {
+    /// `changed`, `already`, `told`, or the kind of the refusal.
+    pub kind: String,
+    /// All of it.
+    pub text: String,
+}
+
+impl Outcome {
+    /// In words.
+    pub fn of(outcome: Result<Answer, control::Failure>) -> Self {
+        let text = format!("{outcome:?}");
+        let kind = match &outcome {
+            Ok(Answer::Done(done)) if done.changed => "changed".to_owned(),
+            Ok(Answer::Done(_)) => "already".to_owned(),
+            Ok(Answer::RolledBack(_)) => "changed".to_owned(),
+            Ok(_) => "told".to_owned(),
+            Err(failure) => format!("{:?}", failure.kind),
+        };
+        Self { kind, text }
+    }
+}
+
+/// The request of a verb's name and its arguments as JSON, of which there may be none.
+fn request(verb: &str, arguments: &str) -> Request {
+    let words: Vec<&str> = verb.split('.').collect();
+    let (last, nouns) = words.split_last().expect("a verb");
+    let own = match arguments {
+        "" => Value::from(*last),
+        arguments => {
+            let arguments: Value = serde_json::from_str(arguments)
+                .unwrap_or_else(|error| panic!("{arguments}: {error}"));
+            json!({ *last: arguments })
+        }
+    };
+    let whole = nouns
+        .iter()
+        .rev()
+        .fold(own, |inner, noun| json!({ *noun: inner }));
+    serde_json::from_value(whole).unwrap_or_else(|error| panic!("{verb} {arguments}: {error}"))
+}
+
+/// A table is performed from its beginning to its end, on a pool of its own.
+fn perform_table(name: &str) {
+    let (_, table) = ALL.iter().find(|(own, _)| *own == name).expect("a table");
+    let bench = Bench::prepared();
+    table.iter().for_each(|case| bench.perform(*case));
+}
+
+macro_rules! tables {
+    ($($name:ident),* $(,)?) => {
+        $(
+            #[test]
+            fn $name() {
+                perform_table(stringify!($name));
+            }
+        )*
+
+        #[test]
+        fn each_table_is_performed() {
+            let performed = [$(stringify!($name)),*];
+            for (name, _) in ALL {
+                assert!(performed.contains(name), "no test performs the table {name}");
+            }
+        }
+    };
+}
+
+tables! {
+    volumes, properties, rollbacks, logs, keys, snapshots, schedules, targets, secrets, nbd, transfers, replication, portals,
+    the_pool, devices, replacements, scrubs, a_suspended_pool,
+}
+
+/// A new operation is tested, or its name is told here.
+#[test]
+fn every_operation_is_in_a_table() {
+    let lines = ALL.iter().flat_map(|(_, table)| table.iter());
+    let tested: BTreeSet<&str> = lines.map(|(verb, ..)| *verb).collect();
+    let all: BTreeSet<&str> = Request::verbs().into_iter().collect();
+    let missing: Vec<_> = all.difference(&tested).collect();
+    assert!(missing.is_empty(), "no table has {missing:?}");
+    let unknown: Vec<_> = tested
+        .difference(&all)
+        .filter(|verb| !verb.starts_with('!'))
+        .collect();
+    assert!(unknown.is_empty(), "there are no operations {unknown:?}");
+}
+
+/// An operation that changes something is also seen to be refused.
+#[test]
+fn every_change_has_a_refusal_in_a_table() {
+    let done = ["changed", "already", "told", ""];
+    let lines = || ALL.iter().flat_map(|(_, table)| table.iter());
+    let refused: BTreeSet<&str> = lines()
+        .filter(|(_, _, outcome)| !done.contains(outcome))
+        .map(|(verb, ..)| *verb)
+        .collect();
+    let changing: BTreeSet<&str> = lines()
+        .filter(|(_, _, outcome)| *outcome == "changed")
+        .map(|(verb, ..)| *verb)
+        .collect();
+    let never: Vec<_> = changing
+        .difference(&refused)
+        .filter(|verb| !cases::NEVER_REFUSED.contains(verb))
+        .collect();
+    assert!(never.is_empty(), "no table has a refusal of {never:?}");
+}
