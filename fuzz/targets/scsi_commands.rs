@@ -70,6 +70,7 @@ fn finish(mut executed: Executed) {
         match executed {
             Executed::Done(outcome) => return check(&outcome),
             Executed::Durable { then, .. } => return check(&then),
+            Executed::Reading(_) => panic!("a device in memory has its data at hand"),
             Executed::WouldBlock(pending) => executed = pending.execute(&|| true),
             Executed::DropSession => panic!("a device in memory is never gone"),
         }

@@ -92,6 +92,21 @@ int bh_volume_rollback(bh_volume_t *volume, const char *snapshot);
  */
 int bh_read_hold(bh_volume_t *volume, uint64_t offset, uint64_t length,
     uint32_t wait, bh_read_t **out);
+/*
+ * The same without a wait. EINPROGRESS if blocks of it are being read: then `*out` is to be given to
+ * bh_read_finish() or bh_read_abandon(). Any other error, EAGAIN above all, leaves nothing.
+ */
+int bh_read_begin(bh_volume_t *volume, uint64_t offset, uint64_t length,
+    bh_read_t **out);
+/* What is told at the end: the read, held as by bh_read_hold(), or NULL and an error. */
+typedef void bh_read_done_t(void *arg, bh_read_t *read, int32_t error);
+/*
+ * Calls `done` once, when the blocks are there: from this call, or on a thread of the library's, which must not
+ * be kept waiting. EAGAIN: somebody else is reading one of them still.
+ */
+void bh_read_finish(bh_read_t *read, bh_read_done_t *done, void *arg);
+/* Nobody wants it any more. */
+void bh_read_abandon(bh_read_t *read);
 const bh_part_t *bh_read_parts(const bh_read_t *read, uint64_t *count);
 void bh_read_release(bh_read_t *read);
 

@@ -20,6 +20,8 @@
 #define	BH_ZERO_BYTES		(128ULL << 10)
 /* Block handles of small writes live on the stack. */
 #define	BH_STACK_BLOCKS		16
+/* Beside BH_NO_WAIT and BH_MAY_WAIT: reads are started, and whoever asked is told of their end. */
+#define	BH_BEGIN		2U
 
 /* What a hole reads as. Never written. */
 static uint8_t bh_zeroes[BH_ZERO_BYTES];
@@ -27,6 +29,12 @@ static uint8_t bh_zeroes[BH_ZERO_BYTES];
 struct bh_read {
 	bh_volume_t *brd_volume;
 	zfs_locked_range_t *brd_range;
+	uint64_t brd_offset;
+	uint64_t brd_length;
+	/* Of a read that was begun, and what is called at its end. */
+	zio_t *brd_root;
+	bh_read_done_t *brd_done;
+	void *brd_arg;
 	uint64_t brd_part_count;
 	uint64_t brd_block_count;
 	bh_part_t *brd_parts;
@@ -71,9 +79,8 @@ block_count(const bh_volume_t *volume, uint64_t offset, uint64_t length)
 	    (offset >> volume->bv_block_shift) + 1);
 }
 
-/* Locks an extent, checks that it exists. EAGAIN if that needs a wait and may not. */
-static int
-lock_range(bh_volume_t *volume, uint64_t offset, uint64_t length,
+int
+bh_lock_range(bh_volume_t *volume, uint64_t offset, uint64_t length,
     zfs_rangelock_type_t type, uint32_t wait, zfs_locked_range_t **out)
 {
 	zfs_locked_range_t *range = wait == BH_MAY_WAIT ?
@@ -197,7 +204,7 @@ pin_block(bh_volume_t *volume, uint64_t id, uint32_t wait, zio_t **root,
 	case BH_HOLE:
 		return (0);
 	case BH_FAR:
-		if (wait == BH_NO_WAIT)
+		if (wait != BH_MAY_WAIT)
 			return (EAGAIN);
 		break;
 	case BH_REACHABLE:
@@ -215,6 +222,32 @@ pin_block(bh_volume_t *volume, uint64_t id, uint32_t wait, zio_t **root,
 	(void) dbuf_read(*block, *root, DB_RF_CANFAIL | DB_RF_NEVERWAIT |
 	    DB_RF_HAVESTRUCT | DB_RF_NOPREFETCH);
 	return (0);
+}
+
+/* Pins the blocks of an extent that is locked; those that have to be read are, below `*root`. */
+static int
+start_reads(bh_volume_t *volume, uint64_t offset, uint64_t length,
+    uint32_t wait, dmu_buf_impl_t **blocks, uint64_t *pinned, zio_t **root)
+{
+	dnode_t *dn = volume->bv_dnode;
+	uint64_t first = offset >> volume->bv_block_shift;
+	uint64_t count = block_count(volume, offset, length);
+	int error = 0;
+
+	*pinned = 0;
+	*root = NULL;
+	rw_enter(&dn->dn_struct_rwlock, RW_READER);
+	while (*pinned < count && error == 0) {
+		error = pin_block(volume, first + *pinned, wait, root,
+		    &blocks[*pinned]);
+		if (error == 0)
+			(*pinned)++;
+	}
+	/* A call that will be repeated must not be noted twice. */
+	if (error == 0 && (wait != BH_NO_WAIT || *root == NULL))
+		note_stream(volume, first, count, *root != NULL);
+	rw_exit(&dn->dn_struct_rwlock);
+	return (error);
 }
 
 /* Waits until a block that somebody is reading is there. */
@@ -257,25 +290,10 @@ static int
 pin_blocks(bh_volume_t *volume, uint64_t offset, uint64_t length,
     uint32_t wait, dmu_buf_impl_t **blocks)
 {
-	dnode_t *dn = volume->bv_dnode;
-	uint64_t first = offset >> volume->bv_block_shift;
-	uint64_t count = block_count(volume, offset, length);
-	uint64_t pinned = 0;
-	zio_t *root = NULL;
-	int error = 0;
-
-	rw_enter(&dn->dn_struct_rwlock, RW_READER);
-	while (pinned < count && error == 0) {
-		error = pin_block(volume, first + pinned, wait, &root,
-		    &blocks[pinned]);
-		if (error == 0)
-			pinned++;
-	}
-	/* A call that will be repeated must not be noted twice. */
-	if (error == 0 && (wait == BH_MAY_WAIT || root == NULL))
-		note_stream(volume, first, count, root != NULL);
-	rw_exit(&dn->dn_struct_rwlock);
-
+	uint64_t pinned;
+	zio_t *root;
+	int error = start_reads(volume, offset, length, wait, blocks, &pinned,
+	    &root);
 	int read_error = finish_reads(root, blocks, pinned, wait);
 	if (error == 0)
 		error = read_error;
@@ -349,38 +367,145 @@ list_parts(bh_read_t *read, uint64_t offset, uint64_t length)
 	read->brd_part_count = part - read->brd_parts;
 }
 
-int
-bh_read_hold(bh_volume_t *volume, uint64_t offset, uint64_t length,
-    uint32_t wait, bh_read_t **out)
+/* Locks an extent for a read of it that has no blocks yet. */
+static int
+new_read(bh_volume_t *volume, uint64_t offset, uint64_t length, uint32_t wait,
+    bh_read_t **out)
 {
 	zfs_locked_range_t *range;
 
 	if (length == 0 || length > BH_LOAN_BYTES_MAX)
 		return (EINVAL);
-	int error = lock_range(volume, offset, length, RL_READER, wait, &range);
+	int error = bh_lock_range(volume, offset, length, RL_READER, wait, &range);
 	if (error != 0)
 		return (error);
 
 	uint64_t blocks = block_count(volume, offset, length);
 	bh_read_t *read = malloc(sizeof (*read) + blocks * sizeof (void *) +
 	    part_count_max(volume, blocks) * sizeof (bh_part_t));
-	if (read == NULL)
-		error = ENOMEM;
-	else
-		error = pin_blocks(volume, offset, length, wait,
-		    read->brd_blocks);
-	if (error != 0) {
+	if (read == NULL) {
 		zfs_rangelock_exit(range);
-		free(read);
-		return (error);
+		return (ENOMEM);
 	}
 	read->brd_volume = volume;
 	read->brd_range = range;
+	read->brd_offset = offset;
+	read->brd_length = length;
 	read->brd_block_count = blocks;
 	read->brd_parts = (bh_part_t *)&read->brd_blocks[blocks];
+	*out = read;
+	return (0);
+}
+
+static void
+free_read(bh_read_t *read)
+{
+	zfs_rangelock_exit(read->brd_range);
+	free(read);
+}
+
+int
+bh_read_hold(bh_volume_t *volume, uint64_t offset, uint64_t length,
+    uint32_t wait, bh_read_t **out)
+{
+	bh_read_t *read;
+	int error = new_read(volume, offset, length, wait, &read);
+
+	if (error != 0)
+		return (error);
+	error = pin_blocks(volume, offset, length, wait, read->brd_blocks);
+	if (error != 0) {
+		free_read(read);
+		return (error);
+	}
 	list_parts(read, offset, length);
 	*out = read;
 	return (0);
+}
+
+/* Whether what is pinned can be read now; EAGAIN while somebody reads a block of it. */
+static int
+are_there(dmu_buf_impl_t **blocks, uint64_t count)
+{
+	for (uint64_t i = 0; i < count; i++) {
+		if (blocks[i] != NULL && blocks[i]->db_state != DB_CACHED)
+			return (EAGAIN);
+	}
+	return (0);
+}
+
+int
+bh_read_begin(bh_volume_t *volume, uint64_t offset, uint64_t length,
+    bh_read_t **out)
+{
+	uint64_t pinned;
+	zio_t *root;
+	bh_read_t *read;
+	int error = new_read(volume, offset, length, BH_NO_WAIT, &read);
+
+	if (error != 0)
+		return (error);
+	error = start_reads(volume, offset, length, BH_BEGIN, read->brd_blocks,
+	    &pinned, &root);
+	boolean_t is_there = are_there(read->brd_blocks, pinned) == 0;
+	/* What somebody else reads is his to wait for. */
+	if (error == 0 && root == NULL && !is_there)
+		error = EAGAIN;
+	if (error == 0 && !is_there) {
+		read->brd_root = root;
+		*out = read;
+		return (EINPROGRESS);
+	}
+	if (root != NULL)
+		zio_nowait(root);
+	if (error != 0) {
+		release_blocks(volume, read->brd_blocks, pinned);
+		free_read(read);
+		return (error);
+	}
+	list_parts(read, offset, length);
+	*out = read;
+	return (0);
+}
+
+/* All that was begun has ended. */
+static void
+reads_ended(zio_t *root)
+{
+	bh_read_t *read = root->io_private;
+	bh_read_done_t *done = read->brd_done;
+	void *arg = read->brd_arg;
+	int error = root->io_error;
+
+	if (error == 0)
+		error = are_there(read->brd_blocks, read->brd_block_count);
+	if (error != 0) {
+		bh_read_release(read);
+		read = NULL;
+	} else {
+		list_parts(read, read->brd_offset, read->brd_length);
+	}
+	done(arg, read, error);
+}
+
+void
+bh_read_finish(bh_read_t *read, bh_read_done_t *done, void *arg)
+{
+	zio_t *root = read->brd_root;
+
+	read->brd_done = done;
+	read->brd_arg = arg;
+	root->io_done = reads_ended;
+	root->io_private = read;
+	/* From here on the read, and with it the volume, may be gone. */
+	zio_nowait(root);
+}
+
+void
+bh_read_abandon(bh_read_t *read)
+{
+	zio_nowait(read->brd_root);
+	bh_read_release(read);
 }
 
 const bh_part_t *
@@ -395,8 +520,7 @@ bh_read_release(bh_read_t *read)
 {
 	release_blocks(read->brd_volume, read->brd_blocks,
 	    read->brd_block_count);
-	zfs_rangelock_exit(read->brd_range);
-	free(read);
+	free_read(read);
 }
 
 /*
@@ -620,7 +744,7 @@ lock_for_change(bh_volume_t *volume, uint64_t offset, uint64_t length,
 		return (EROFS);
 	if (wait == BH_NO_WAIT && is_sync_always(volume))
 		return (EAGAIN);
-	return (lock_range(volume, offset, length, RL_WRITER, wait, range));
+	return (bh_lock_range(volume, offset, length, RL_WRITER, wait, range));
 }
 
 /* Unlocks what lock_for_change() locked; what was changed is then as durable as it has to be. */
@@ -849,65 +973,4 @@ bh_flush(bh_volume_t *volume)
 	if (__atomic_load_n(&volume->bv_log, __ATOMIC_ACQUIRE) != NULL)
 		bh_log_commit(volume);
 	return (0);
-}
-
-/* Adds a run, joining it with the last one if both are in the same state. */
-static void
-add_run(bh_run_t *runs, uint64_t *count, uint64_t length, uint32_t allocated)
-{
-	if (*count > 0 && runs[*count - 1].br_allocated == allocated) {
-		runs[*count - 1].br_length += length;
-		return;
-	}
-	runs[*count] = (bh_run_t){ length, allocated, 0 };
-	(*count)++;
-}
-
-/* Walks the synced tree of block pointers; nobody writes to the extent meanwhile. */
-static int
-walk_runs(bh_volume_t *volume, uint64_t offset, uint64_t length,
-    bh_run_t *runs, uint64_t runs_max, uint64_t *count)
-{
-	uint64_t end = offset + length;
-	uint32_t allocated = 0;
-
-	*count = 0;
-	while (offset < end && *count < runs_max) {
-		/* The start of the next run in the other state. */
-		uint64_t next = offset;
-		int error = dnode_next_offset(volume->bv_dnode,
-		    allocated ? DNODE_FIND_HOLE : 0, &next, 1, 1, 0);
-		if (error != 0 && error != ESRCH)
-			return (error);
-		if (error == ESRCH || next > end)
-			next = end;
-		if (next > offset)
-			add_run(runs, count, next - offset, allocated);
-		offset = next;
-		allocated = !allocated;
-	}
-	return (0);
-}
-
-int
-bh_status(bh_volume_t *volume, uint64_t offset, uint64_t length,
-    bh_run_t *runs, uint64_t runs_max, uint64_t *count)
-{
-	zfs_locked_range_t *range;
-
-	if (runs_max == 0)
-		return (EINVAL);
-	int error = lock_range(volume, offset, length, RL_READER, BH_MAY_WAIT,
-	    &range);
-	if (error != 0)
-		return (error);
-	/* What is allocated is decided when a transaction group is synced. */
-	uint64_t dirty = __atomic_load_n(&volume->bv_dirty_txg,
-	    __ATOMIC_ACQUIRE);
-	spa_t *spa = volume->bv_os->os_spa;
-	if (dirty > spa_last_synced_txg(spa))
-		txg_wait_synced(spa_get_dsl(spa), dirty);
-	error = walk_runs(volume, offset, length, runs, runs_max, count);
-	zfs_rangelock_exit(range);
-	return (error);
 }

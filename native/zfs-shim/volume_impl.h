@@ -1,6 +1,6 @@
 /*
  * What the files of a volume share: volume.c, volume_open.c, intent_log.c,
- * unlogged_writes.c, waits.c, full_pool.c.
+ * unlogged_writes.c, waits.c, full_pool.c, allocated_runs.c.
  */
 #ifndef BH_VOLUME_IMPL_H
 #define	BH_VOLUME_IMPL_H
@@ -109,6 +109,9 @@ int bh_kept_back_begin(bh_volume_t *volume, uint64_t offset, uint64_t length,
 void bh_kept_back_commit(dmu_tx_t *tx, boolean_t kept_back);
 
 /* volume.c */
+/* Locks an extent, checks that it exists. EAGAIN if that needs a wait and may not. */
+int bh_lock_range(bh_volume_t *volume, uint64_t offset, uint64_t length,
+    zfs_rangelock_type_t type, uint32_t wait, zfs_locked_range_t **out);
 void bh_note_dirty(bh_volume_t *volume, uint64_t txg);
 int bh_copy_out(bh_volume_t *volume, uint64_t offset, uint64_t length,
     uint8_t *data);

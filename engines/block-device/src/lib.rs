@@ -10,6 +10,9 @@
 //! call with [`WaitMode::MayBlock`] on a thread that may wait. A change that waits for long may find
 //! that nobody wants it any more: [`WaitMode::Permitted`] has the device ask at the last moment.
 //!
+//! **Calling back.** [`BlockDevice::begin_read`] leaves a read to the device, which calls back when the data is there: the
+//! connection's thread goes on meanwhile, and no other one is parked.
+//!
 //! **Durability.** A completed write is visible to later reads at once and durable after the
 //! next completed [`BlockDevice::flush`]. Overlapping operations are atomic against each other
 //! per call.
@@ -136,6 +139,24 @@ pub trait ReadLoan: Send {
     fn append_parts<'a>(&'a self, parts: &mut Vec<&'a [u8]>);
 }
 
+/// Told once of the end of a read that was begun, on any thread. It must not wait, and cannot ask for a read that may.
+/// [`ErrorKind::WouldBlock`]: repeat the read on a thread that may wait.
+pub type ReadDone = Box<dyn FnOnce(Result<Box<dyn ReadLoan>, DeviceError>) + Send>;
+
+/// A read whose data is on its way from the disks. Dropping it gives it up.
+pub trait PendingRead: Send {
+    /// Has `done` called when it is there: from this call, or later.
+    fn finish(self: Box<Self>, done: ReadDone);
+}
+
+/// What became of [`BlockDevice::begin_read`].
+pub enum Begun {
+    /// The data was at hand.
+    Done(Box<dyn ReadLoan>),
+    /// It is on its way.
+    Pending(Box<dyn PendingRead>),
+}
+
 /// Buffers of the engine to be filled in any order and then committed as one write. Dropping it
 /// uncommitted writes nothing.
 pub trait WriteLoan: Send {
@@ -202,6 +223,12 @@ pub trait BlockDevice: Send + Sync {
         extent: Extent,
         wait_mode: WaitMode<'_>,
     ) -> Result<Box<dyn ReadLoan>, DeviceError>;
+
+    /// Reads `extent` without a wait: what is not at hand is asked of the disks, and whoever asked is called back, so that no
+    /// thread waits. [`ErrorKind::WouldBlock`] where only a thread that waits can go on.
+    fn begin_read(&self, extent: Extent) -> Result<Begun, DeviceError> {
+        self.read(extent, WaitMode::NoWait).map(Begun::Done)
+    }
 
     /// Lends buffers for a write of `extent`. Does not block and does not lock the range;
     /// [`ErrorKind::WouldBlock`] where nothing can be lent now.

@@ -46,6 +46,9 @@ pub struct bh_run {
     pub br_reserved: u32,
 }
 
+/// Called at the end of a read that was begun.
+pub type bh_read_done_t = unsafe extern "C" fn(arg: *mut c_void, read: *mut bh_read, error: i32);
+
 /// Whether a change may still take effect.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
@@ -96,6 +99,14 @@ unsafe extern "C" {
         wait: u32,
         out: *mut *mut bh_read,
     ) -> i32;
+    pub fn bh_read_begin(
+        volume: *mut bh_volume,
+        offset: u64,
+        length: u64,
+        out: *mut *mut bh_read,
+    ) -> i32;
+    pub fn bh_read_finish(read: *mut bh_read, done: bh_read_done_t, arg: *mut c_void);
+    pub fn bh_read_abandon(read: *mut bh_read);
     pub fn bh_read_parts(read: *const bh_read, count: *mut u64) -> *const bh_part;
     pub fn bh_read_release(read: *mut bh_read);
 

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use block_device::{
-    DeviceError, ErrorKind, Extent, Permit, ReadLoan, SharedDevice, WaitMode, WriteLoan,
+    DeviceError, ErrorKind, Extent, PendingRead, Permit, ReadLoan, SharedDevice, WaitMode,
+    WriteLoan,
 };
 use units::IscsiName;
 
@@ -358,10 +359,42 @@ pub enum Executed {
         /// What to answer if the flush succeeds.
         then: Outcome,
     },
+    /// What was asked for is on its way from the disks.
+    Reading(Box<Reading>),
     /// Nothing was done yet: call [`Pending::execute`] where waiting is allowed.
     WouldBlock(Box<Pending>),
     /// The device is gone or has another owner: drop the session without an answer.
     DropSession,
+}
+
+/// A read whose data is on its way.
+pub struct Reading {
+    pub(crate) begun: Box<dyn PendingRead>,
+    pub(crate) then: Outcome,
+    pub(crate) again: Box<Pending>,
+}
+
+impl Reading {
+    /// Has `done` called with what became of the command, by this call or later, on a thread that must not wait.
+    pub fn finish(self, done: impl FnOnce(Executed) + Send + 'static) {
+        let Self { begun, then, again } = self;
+        begun.finish(Box::new(move |found| {
+            done(match found {
+                Ok(loan) => Executed::Done(Outcome {
+                    data_in: DataIn::Loan(loan),
+                    ..then
+                }),
+                Err(error) => match Stop::from_device(&error) {
+                    Stop::WouldBlock => Executed::WouldBlock(again),
+                    Stop::Sense(sense) => Executed::Done(Outcome {
+                        device: then.device,
+                        ..Outcome::check_condition(&sense, then.format)
+                    }),
+                    Stop::Conflict | Stop::Gone => Executed::DropSession,
+                },
+            });
+        }));
+    }
 }
 
 /// A command that has to wait, with everything it needs.

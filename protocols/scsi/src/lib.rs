@@ -30,7 +30,7 @@ mod target;
 
 pub use command::{
     CDB_BYTES_MAX, Cdb, Command, DataIn, DataOut, Executed, Landing, Lun, LunAddress, NexusId,
-    Outcome, Pending, Plan, Status, TaskAttribute,
+    Outcome, Pending, Plan, Reading, Status, TaskAttribute,
 };
 pub use mode::ModeStore;
 pub use reservations::{NoReservationStore, ReservationStore};

@@ -49,11 +49,22 @@ impl Workers {
     /// Runs `job` soon. Gives it back when the queue is full, no thread can be had, or the pool
     /// is closed: the caller then does it itself, which is the back-pressure.
     pub fn submit(&self, job: Job) -> Result<(), Job> {
-        let mut state = self.shared.lock();
-        let shared = &self.shared;
-        if state.closed || state.jobs.len() >= shared.threads_max * JOBS_PER_THREAD_MAX {
+        let state = self.shared.lock();
+        if state.closed || state.jobs.len() >= self.shared.threads_max * JOBS_PER_THREAD_MAX {
             return Err(job);
         }
+        self.push(state, job)
+    }
+
+    /// Runs `job` soon, however many wait: for a caller that must not wait, and has a bound of its own. A pool that is
+    /// closed, or has no thread and gets none, drops it: false.
+    pub fn submit_always(&self, job: Job) -> bool {
+        let state = self.shared.lock();
+        !state.closed && self.push(state, job).is_ok()
+    }
+
+    fn push(&self, mut state: MutexGuard<'_, State>, job: Job) -> Result<(), Job> {
+        let shared = &self.shared;
         state.jobs.push_back(job);
         if state.idle >= state.jobs.len() {
             drop(state);

@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 use block_device::{
-    Activity, BlockDevice, Commit, DeviceError, ErrorKind, Extent, Geometry, ReadLoan, StatusRun,
-    Update, WaitMode, WriteLoan, Zero,
+    Activity, Begun, BlockDevice, Commit, DeviceError, ErrorKind, Extent, Geometry, ReadLoan,
+    StatusRun, Update, WaitMode, WriteLoan, Zero,
 };
 use engine::Volume;
 use units::VolumeName;
@@ -217,6 +217,15 @@ impl BlockDevice for LazyVolume {
             self.core.opener.first_read();
         }
         Ok(loan)
+    }
+
+    fn begin_read(&self, extent: Extent) -> Result<Begun, DeviceError> {
+        let volume = self.core.volume(WaitMode::NoWait, "read", extent)?;
+        // The first one is counted where it is served.
+        match self.core.has_read.load(Ordering::Relaxed) {
+            true => volume.begin_read(extent),
+            false => self.read(extent, WaitMode::NoWait).map(Begun::Done),
+        }
     }
 
     fn lend(&self, extent: Extent) -> Result<Box<dyn WriteLoan>, DeviceError> {

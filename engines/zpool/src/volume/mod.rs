@@ -7,6 +7,7 @@
 mod gate;
 mod loan;
 mod pause;
+mod pending;
 mod unreplayed;
 
 use std::ffi::{CString, c_void};
@@ -16,8 +17,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use block_device::{
-    BlockDevice, DeviceError, ErrorKind, Extent, Geometry, ReadLoan, StatusRun, Update, WaitMode,
-    WriteLoan, Zero,
+    Begun, BlockDevice, DeviceError, ErrorKind, Extent, Geometry, ReadLoan, StatusRun, Update,
+    WaitMode, WriteLoan, Zero,
 };
 use engine::dataset::{DatasetError, DatasetErrorKind};
 use engine::volume::OpenOptions;
@@ -358,6 +359,36 @@ impl BlockDevice for Volume {
         // Once more: it may have stood still in between.
         attend(wait_mode, DOING, extent)?;
         Ok(Box::new(loan))
+    }
+
+    fn begin_read(&self, extent: Extent) -> Result<Begun, DeviceError> {
+        const DOING: &str = "read";
+        if extent.length == 0 {
+            return Ok(Begun::Done(Box::new(loan::Empty(extent))));
+        }
+        let using = self.using(WaitMode::NoWait, DOING, extent)?;
+        let mut raw = std::ptr::null_mut();
+        // SAFETY: open while `using` lives, which the loan or the pending read then takes over.
+        let code =
+            unsafe { sys::bh_read_begin(using.raw(), extent.offset, extent.length, &mut raw) };
+        let is_pending = code == Errno::INPROGRESS.raw_os_error();
+        if !is_pending {
+            device_error(code, DOING, extent)?;
+        }
+        let raw = NonNull::new(raw).expect("set when the call succeeds");
+        let shared = self.keep(using);
+        if is_pending {
+            let pending = pending::Pending::new(shared, raw, extent);
+            return Ok(Begun::Pending(Box::new(pending)));
+        }
+        let loan = loan::Read {
+            shared,
+            raw,
+            length: extent.length as usize,
+        };
+        // Once more: it may have stood still in between.
+        attend(WaitMode::NoWait, DOING, extent)?;
+        Ok(Begun::Done(Box::new(loan)))
     }
 
     fn lend(&self, extent: Extent) -> Result<Box<dyn WriteLoan>, DeviceError> {

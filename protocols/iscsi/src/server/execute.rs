@@ -99,6 +99,14 @@ impl Execution {
                 elsewhere.wait_for_flush(&group, then);
                 return Some(running);
             }
+            Executed::Reading(reading) => {
+                Counters::add_one(&self.server.counters.waits);
+                Counters::add_one(&self.session.counters.waits);
+                let elsewhere = self.elsewhere(task, reservation);
+                let running = Arc::clone(&elsewhere.running);
+                reading.finish(move |executed| elsewhere.has_read(executed));
+                return Some(running);
+            }
             Executed::WouldBlock(pending) => {
                 Counters::add_one(&self.server.counters.waits);
                 Counters::add_one(&self.session.counters.waits);
@@ -229,6 +237,28 @@ struct Elsewhere {
 }
 
 impl Elsewhere {
+    /// A read that was begun has ended. On a thread that must not wait.
+    fn has_read(self, executed: Executed) {
+        match executed {
+            Executed::Done(outcome) => self.finish(|execution, task| {
+                execution.answer(task, outcome);
+            }),
+            Executed::WouldBlock(again) => {
+                let server = Arc::clone(&self.execution.server);
+                let execution = self.execution.clone();
+                let change = self.execution.connection.standing.change();
+                let job = Box::new(move || self.work(*again, change));
+                // Bounded by the session's window. A server that ends has no worker any more.
+                if !server.workers.submit_always(job) {
+                    execution.drop_session();
+                }
+            }
+            Executed::Reading(_) | Executed::Durable { .. } | Executed::DropSession => {
+                self.finish(|execution, _| execution.drop_session());
+            }
+        }
+    }
+
     /// On a worker: waits as long as it takes, unless the initiator has left meanwhile.
     fn work(self, pending: scsi::Pending, change: Change) {
         if self.execution.connection.ends_if_left() {
@@ -254,6 +284,7 @@ impl Elsewhere {
                 self.finish(Execution::forget);
             }
             Executed::DropSession => self.finish(|execution, _| execution.drop_session()),
+            Executed::Reading(reading) => reading.finish(move |executed| self.has_read(executed)),
             Executed::WouldBlock(again) => {
                 // Not after it was told that it may block; but it must not be lost either.
                 debug_assert!(false, "a command that may block would block");

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use block_device::{Commit, DeviceError, ErrorKind, Extent, ReadLoan, WaitMode, WriteLoan, Zero};
+use block_device::{
+    Begun, Commit, DeviceError, ErrorKind, Extent, ReadLoan, WaitMode, WriteLoan, Zero,
+};
 use serving::{
     Answer, Change, Connection, Directive, FlushOutcome, Outbound, Payload, Reservation,
 };
@@ -35,6 +37,23 @@ pub(crate) enum Thread {
     Connection,
     /// Another: answers are sent at once.
     Elsewhere,
+}
+
+/// How many jobs may wait for a worker.
+enum Queue {
+    /// As many as the pool of workers allows.
+    Bounded,
+    /// This one too.
+    Unbounded,
+}
+
+/// A read to be answered.
+struct Reading {
+    request: Request,
+    extent: Extent,
+    unfragmented: bool,
+    reservation: Reservation,
+    arrived: Instant,
 }
 
 /// A session on an export, shared by its thread, the workers and flushes.
@@ -118,19 +137,31 @@ impl Served {
         self.refuse(request, errno, message, thread);
     }
 
-    /// Runs `job` where it may wait. If no worker can be had it runs here: the connection is
-    /// slowed down to what the machine can do. If the client has left by then it does not run.
-    fn defer(self: &Arc<Self>, job: impl FnOnce(&Arc<Self>) + Send + 'static) {
+    /// `job`, unless the client has left by then.
+    fn job(self: &Arc<Self>, job: impl FnOnce(&Arc<Self>) + Send + 'static) -> serving::Job {
         serving::Counters::add_one(&self.export.counters.waits);
         let pending = self.outbound.pending();
         let served = Arc::clone(self);
-        let job: serving::Job = Box::new(move || {
+        Box::new(move || {
             if !served.connection.ends_if_left() {
                 job(&served);
             }
             drop(pending);
-        });
-        if let Err(job) = self.shared.workers.submit(job) {
+        })
+    }
+
+    /// Runs `job` on a worker, from a thread that must not wait. Bounded by the connection's pending operations. A server that
+    /// ends has no worker any more: its client asks elsewhere.
+    fn defer_always(self: &Arc<Self>, job: impl FnOnce(&Arc<Self>) + Send + 'static) {
+        if !self.shared.workers.submit_always(self.job(job)) {
+            self.connection.direct(Directive::Drop);
+        }
+    }
+
+    /// Runs `job` where it may wait. If no worker can be had it runs here: the connection is
+    /// slowed down to what the machine can do. If the client has left by then it does not run.
+    fn defer(self: &Arc<Self>, job: impl FnOnce(&Arc<Self>) + Send + 'static) {
+        if let Err(job) = self.shared.workers.submit(self.job(job)) {
             // What the workers may wait for, loans in the queue, must not wait here.
             self.outbound.flush_now();
             self.connection.note_absence();
@@ -153,47 +184,70 @@ impl Served {
         reservation: Reservation,
     ) {
         let arrived = Instant::now();
-        match self.export.device.read(extent, WaitMode::NoWait) {
-            Ok(loan) => {
-                self.has_read(extent, arrived);
-                self.send(
-                    &request,
-                    extent,
-                    unfragmented,
-                    loan,
-                    reservation,
-                    Thread::Connection,
-                );
-            }
-            Err(error) if error.kind == ErrorKind::WouldBlock => self.defer(move |served| {
-                match served.export.device.read(extent, WaitMode::MayBlock) {
-                    Ok(loan) => {
-                        served.has_read(extent, arrived);
-                        let thread = Thread::Elsewhere;
-                        served.send(&request, extent, unfragmented, loan, reservation, thread);
+        let read = Reading {
+            request,
+            extent,
+            unfragmented,
+            reservation,
+            arrived,
+        };
+        match self.export.device.begin_read(extent) {
+            Ok(Begun::Done(loan)) => self.has_read(read, loan, Thread::Connection),
+            Ok(Begun::Pending(begun)) => {
+                serving::Counters::add_one(&self.export.counters.waits);
+                let (served, pending) = (Arc::clone(self), self.outbound.pending());
+                begun.finish(Box::new(move |found| {
+                    match found {
+                        Ok(loan) => served.has_read(read, loan, Thread::Elsewhere),
+                        Err(error) if error.kind == ErrorKind::WouldBlock => {
+                            served.defer_read(read, Queue::Unbounded);
+                        }
+                        Err(error) => served.fail(&read.request, &error, Thread::Elsewhere),
                     }
-                    Err(error) => served.fail(&request, &error, Thread::Elsewhere),
-                }
-            }),
+                    drop(pending);
+                }));
+            }
+            Err(error) if error.kind == ErrorKind::WouldBlock => {
+                self.defer_read(read, Queue::Bounded);
+            }
             Err(error) => self.fail(&request, &error, Thread::Connection),
         }
     }
 
-    fn has_read(&self, extent: Extent, arrived: Instant) {
-        if let Some(activity) = self.export.device.activity() {
-            activity.reads.add(extent.length, arrived.elapsed());
+    /// Reads where that may wait.
+    fn defer_read(self: &Arc<Self>, read: Reading, queue: Queue) {
+        let job = move |served: &Arc<Self>| match served
+            .export
+            .device
+            .read(read.extent, WaitMode::MayBlock)
+        {
+            Ok(loan) => served.has_read(read, loan, Thread::Elsewhere),
+            Err(error) => served.fail(&read.request, &error, Thread::Elsewhere),
+        };
+        match queue {
+            Queue::Bounded => self.defer(job),
+            Queue::Unbounded => self.defer_always(job),
         }
     }
 
-    fn send(
-        &self,
-        request: &Request,
-        extent: Extent,
-        unfragmented: bool,
-        loan: Box<dyn ReadLoan>,
-        reservation: Reservation,
-        thread: Thread,
-    ) {
+    /// Answers `read` with what was found.
+    fn has_read(&self, read: Reading, loan: Box<dyn ReadLoan>, thread: Thread) {
+        if let Some(activity) = self.export.device.activity() {
+            activity
+                .reads
+                .add(read.extent.length, read.arrived.elapsed());
+        }
+        self.send(read, loan, thread);
+    }
+
+    fn send(&self, read: Reading, loan: Box<dyn ReadLoan>, thread: Thread) {
+        let Reading {
+            request,
+            extent,
+            unfragmented,
+            reservation,
+            ..
+        } = read;
         self.export.counters.read(extent.length);
         if !unfragmented {
             if let Some(hole) = request.hole(self.style(), extent) {

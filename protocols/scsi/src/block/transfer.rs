@@ -1,9 +1,9 @@
 //! READ, WRITE, VERIFY, WRITE AND VERIFY.
 
-use block_device::{BlockDevice, Commit, Extent, WaitMode};
+use block_device::{Begun, BlockDevice, Commit, Extent, WaitMode};
 
 use super::{CHUNK_BYTES, Range, VERIFY_BYTES_MAX, byte_check, writable};
-use crate::command::{DataIn, DataOut, Executed, Outcome, Stop};
+use crate::command::{DataIn, DataOut, Executed, Outcome, Pending, Reading, Stop};
 use crate::sense::{Asc, Sense, SenseKey};
 use crate::target::Context;
 
@@ -27,11 +27,27 @@ pub(crate) fn read(context: &Context<'_>) -> Result<Executed, Stop> {
         context.may_block()?;
         device.flush()?;
     }
-    let loan = device.read(extent, context.wait_mode)?;
-    Ok(Executed::Done(Outcome {
-        data_in: DataIn::Loan(loan),
-        ..Outcome::good()
-    }))
+    let begun = match context.wait_mode {
+        WaitMode::NoWait => device.begin_read(extent)?,
+        waits => Begun::Done(device.read(extent, waits)?),
+    };
+    Ok(match begun {
+        Begun::Done(loan) => Executed::Done(Outcome {
+            data_in: DataIn::Loan(loan),
+            ..Outcome::good()
+        }),
+        Begun::Pending(begun) => {
+            let (target, nexus) = (context.target, context.nexus);
+            Executed::Reading(Box::new(Reading {
+                begun,
+                then: Outcome {
+                    format: context.unit.state.sense_format(),
+                    ..Outcome::good()
+                },
+                again: Pending::new(target, nexus, context.command, DataOut::default()),
+            }))
+        }
+    })
 }
 
 /// WRITE (SBC-4, section 5.39 and following).

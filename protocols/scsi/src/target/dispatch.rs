@@ -16,7 +16,7 @@ use super::{Nexus, NexusState, Target, Unit};
 /// A command on its way through a unit.
 pub(crate) struct Context<'a> {
     pub(crate) target: &'a Arc<Target>,
-    pub(crate) nexus: &'a NexusState,
+    pub(crate) nexus: &'a Arc<NexusState>,
     pub(crate) unit: &'a Arc<Unit>,
     pub(crate) command: &'a Command,
     pub(crate) row: &'static Row,
@@ -60,9 +60,12 @@ impl Context<'_> {
 
 /// Notes the device in the answer.
 fn performed_on(unit: &Unit, mut executed: Executed) -> Executed {
-    if let Executed::Done(outcome) | Executed::Durable { then: outcome, .. } = &mut executed {
-        outcome.device = Some(Arc::clone(&unit.config.device));
-    }
+    let outcome = match &mut executed {
+        Executed::Done(outcome) | Executed::Durable { then: outcome, .. } => outcome,
+        Executed::Reading(reading) => &mut reading.then,
+        Executed::WouldBlock(_) | Executed::DropSession => return executed,
+    };
+    outcome.device = Some(Arc::clone(&unit.config.device));
     executed
 }
 

@@ -288,6 +288,7 @@ impl Initiator {
                 then.after_flush(flushed.as_ref().copied())
                     .map(Answer::from)
             }
+            Executed::Reading(_) => panic!("a device in memory has its data at hand"),
             Executed::WouldBlock(_) => panic!("a worker may block"),
             Executed::DropSession => None,
         }
