@@ -3,7 +3,7 @@
 //! document, and the completions are made of it.
 //!
 //! A new operation is a file in the folder of its noun, a name in the list of that noun, and the call of the engine
-//! (`programs/bulkhead/src/operations`).
+//! (`services/operations`).
 
 mod confirmed;
 pub mod key;
