@@ -120,6 +120,15 @@ spa_taskq_dispatch(spa_t *spa, zio_type_t type, zio_taskq_type_t queue, task_fun
 {
 	static dispatch_function *original;
 
+	/*
+	 * The end of a read that was begun: the thread that read its last block goes on. The library has one thread for all
+	 * such ends, and labels and probes wait for that thread, too.
+	 */
+	if (function == zio_execute && queue == ZIO_TASKQ_INTERRUPT &&
+	    type == ZIO_TYPE_NULL && bh_is_read_root(zio)) {
+		zio_execute(zio);
+		return;
+	}
 	if (function == zio_execute && runs_here(zio, queue)) {
 		here.nested++;
 		zio_execute(zio);

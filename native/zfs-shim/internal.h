@@ -69,6 +69,8 @@ void bh_unopened_end(nvlist_t *config);
 /* label_note.c: the next labels of the pool have this note. */
 int bh_write_label_note(spa_t *spa, const char *text);
 
+/* volume.c: whether it is what the reads of one bh_read_finish() are below. */
+boolean_t bh_is_read_root(const zio_t *zio);
 /* waits.c: what was done before is on disk on return; spa_export(), which waits for no more than that. */
 void bh_wait_until_written(dsl_pool_t *dp);
 int bh_export(const char *pool, boolean_t force);

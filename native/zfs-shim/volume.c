@@ -189,6 +189,15 @@ note_stream(bh_volume_t *volume, uint64_t first, uint64_t count,
 		    missed, B_TRUE);
 }
 
+static boolean_t
+is_being_read(dmu_buf_impl_t *db)
+{
+	mutex_enter(&db->db_mtx);
+	boolean_t is_read = db->db_state == DB_READ || db->db_state == DB_FILL;
+	mutex_exit(&db->db_mtx);
+	return (is_read);
+}
+
 /*
  * Pins one block for reading, starting a read of it below `*root` if need be. Holes leave
  * `*block` NULL. dn_struct_rwlock is held.
@@ -214,6 +223,12 @@ pin_block(bh_volume_t *volume, uint64_t id, uint32_t wait, zio_t **root,
 	if (error != 0) {
 		*block = NULL;
 		return (error == ENOENT ? 0 : error);
+	}
+	/* What somebody else reads is his to wait for: nobody could be told of its end. */
+	if (wait == BH_BEGIN && is_being_read(*block)) {
+		dbuf_rele(*block, volume);
+		*block = NULL;
+		return (EAGAIN);
 	}
 	if (*root == NULL)
 		*root = zio_root(volume->bv_os->os_spa, NULL, NULL,
@@ -486,6 +501,12 @@ reads_ended(zio_t *root)
 		list_parts(read, read->brd_offset, read->brd_length);
 	}
 	done(arg, read, error);
+}
+
+boolean_t
+bh_is_read_root(const zio_t *zio)
+{
+	return (zio->io_done == reads_ended);
 }
 
 void

@@ -47,8 +47,10 @@ pub enum Flushed {
     Drained,
     /// The socket takes no more now.
     Blocked,
-    /// Another thread is sending, and will send what was queued meanwhile.
+    /// Another thread is sending, and will send what was queued meanwhile or wake the connection's thread for it.
     Elsewhere,
+    /// One batch was sent, and there is more.
+    More,
     /// The connection is broken; answers are thrown away.
     Broken,
 }
@@ -133,20 +135,29 @@ impl Outbound {
         }
     }
 
+    /// Sends what is queued from a thread that many connections share: once. What came meanwhile, and what the socket does
+    /// not take, is the connection's thread's.
+    pub fn flush_once(&self) {
+        if matches!(self.flush(None, 1), Flushed::Blocked | Flushed::More) {
+            self.waker.wake();
+        }
+    }
+
     /// Sends as much as the socket takes without waiting. What it does not take is copied, and
     /// loans are given back.
     pub fn flush_now(&self) -> Flushed {
-        self.flush(None)
+        self.flush(None, usize::MAX)
     }
 
     /// Like [`flush_now`](Self::flush_now), but waits a moment before it copies a loan: most
     /// clients make room sooner than a large copy takes. For the connection's own thread.
     pub(crate) fn flush_patiently(&self) -> Flushed {
-        self.flush(Some(LOAN_PATIENCE))
+        self.flush(Some(LOAN_PATIENCE), usize::MAX)
     }
 
-    fn flush(&self, patience: Option<Duration>) -> Flushed {
+    fn flush(&self, patience: Option<Duration>, batches_max: usize) -> Flushed {
         let mut state = self.lock();
+        let mut batches = 0;
         loop {
             if state.broken {
                 return Flushed::Broken;
@@ -158,6 +169,10 @@ impl Outbound {
                 state.blocked_since = None;
                 return Flushed::Drained;
             }
+            if batches == batches_max {
+                return Flushed::More;
+            }
+            batches += 1;
             let spare = std::mem::take(&mut state.spare);
             let mut batch = std::mem::replace(&mut state.queue, spare);
             let mut sent = state.sent_of_first;

@@ -237,12 +237,15 @@ struct Elsewhere {
 }
 
 impl Elsewhere {
-    /// A read that was begun has ended. On a thread that must not wait.
+    /// A read that was begun has ended. On a thread that must not wait, and that other connections need, too.
     fn has_read(self, executed: Executed) {
         match executed {
-            Executed::Done(outcome) => self.finish(|execution, task| {
-                execution.answer(task, outcome);
-            }),
+            Executed::Done(outcome) => {
+                let outbound = Arc::clone(&self.execution.sender.outbound);
+                let ended = self.end(|execution, task| execution.answer(task, outcome));
+                outbound.flush_once();
+                drop(ended);
+            }
             Executed::WouldBlock(again) => {
                 let server = Arc::clone(&self.execution.server);
                 let execution = self.execution.clone();

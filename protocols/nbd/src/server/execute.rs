@@ -37,6 +37,8 @@ pub(crate) enum Thread {
     Connection,
     /// Another: answers are sent at once.
     Elsewhere,
+    /// One of the engine's, which other connections need, too: answers are sent at once, and no others with them.
+    Engine,
 }
 
 /// How many jobs may wait for a worker.
@@ -81,6 +83,10 @@ impl Served {
         match thread {
             Thread::Connection => self.outbound.push(answer),
             Thread::Elsewhere => self.outbound.answer_elsewhere(answer),
+            Thread::Engine => {
+                self.outbound.push(answer);
+                self.outbound.flush_once();
+            }
         }
     }
 
@@ -139,7 +145,6 @@ impl Served {
 
     /// `job`, unless the client has left by then.
     fn job(self: &Arc<Self>, job: impl FnOnce(&Arc<Self>) + Send + 'static) -> serving::Job {
-        serving::Counters::add_one(&self.export.counters.waits);
         let pending = self.outbound.pending();
         let served = Arc::clone(self);
         Box::new(move || {
@@ -161,6 +166,7 @@ impl Served {
     /// Runs `job` where it may wait. If no worker can be had it runs here: the connection is
     /// slowed down to what the machine can do. If the client has left by then it does not run.
     fn defer(self: &Arc<Self>, job: impl FnOnce(&Arc<Self>) + Send + 'static) {
+        serving::Counters::add_one(&self.export.counters.waits);
         if let Err(job) = self.shared.workers.submit(self.job(job)) {
             // What the workers may wait for, loans in the queue, must not wait here.
             self.outbound.flush_now();
@@ -198,11 +204,11 @@ impl Served {
                 let (served, pending) = (Arc::clone(self), self.outbound.pending());
                 begun.finish(Box::new(move |found| {
                     match found {
-                        Ok(loan) => served.has_read(read, loan, Thread::Elsewhere),
+                        Ok(loan) => served.has_read(read, loan, Thread::Engine),
                         Err(error) if error.kind == ErrorKind::WouldBlock => {
                             served.defer_read(read, Queue::Unbounded);
                         }
-                        Err(error) => served.fail(&read.request, &error, Thread::Elsewhere),
+                        Err(error) => served.fail(&read.request, &error, Thread::Engine),
                     }
                     drop(pending);
                 }));
