@@ -41,6 +41,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("certificates", &[]),
     ("appliance", &["units"]),
     ("takeover", &["units"]),
+    ("leg-memory", &["takeover"]),
     (
         "api",
         &["units", "certificates", "control", "appliance", "takeover"],
