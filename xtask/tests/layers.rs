@@ -38,7 +38,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("iscsi", &["units", "block-device", "serving", "scsi"]),
     ("nbd", &["units", "block-device", "serving"]),
     ("control", &["units"]),
-    ("certificates", &[]),
+    ("certificates", &["units"]),
     ("appliance", &["units"]),
     ("takeover", &["units"]),
     ("leg-memory", &["takeover"]),

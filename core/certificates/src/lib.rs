@@ -4,6 +4,9 @@
 #![forbid(unsafe_code)]
 
 mod der;
+mod pinned;
+
+pub use pinned::{Fingerprint, Identity, NoFingerprint};
 
 use std::net::IpAddr;
 

@@ -6,15 +6,8 @@ use std::sync::Arc;
 use certificates::Purpose;
 use control::replication::Fingerprint;
 use control::{Failure, FailureKind};
-use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::crypto::{CryptoProvider, verify_tls13_signature};
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, ServerName, UnixTime};
-use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
-use rustls::{
-    CertificateError, ClientConfig, DigitallySignedStruct, DistinguishedName, Error,
-    PeerMisbehaved, ServerConfig, SignatureScheme,
-};
-use sha2::{Digest, Sha256};
+use rustls::pki_types::CertificateDer;
+use rustls::{CertificateError, ClientConfig, Error, ServerConfig};
 use zeroize::Zeroizing;
 
 /// A certificate (DER) and its private key (PKCS #8).
@@ -27,8 +20,7 @@ pub struct NewKey {
 
 /// A pool's key.
 pub struct Identity {
-    certificate: CertificateDer<'static>,
-    key: PrivateKeyDer<'static>,
+    own: certificates::Identity,
     /// What others know it by.
     pub fingerprint: Fingerprint,
 }
@@ -49,158 +41,38 @@ impl Identity {
 
     /// What was made, or kept.
     pub fn of(made: NewKey) -> Self {
-        let certificate = CertificateDer::from(made.certificate);
+        let own = certificates::Identity::new(made.certificate, made.key.to_vec());
         Self {
-            fingerprint: fingerprint(&certificate),
-            key: PrivatePkcs8KeyDer::from(made.key.to_vec()).into(),
-            certificate,
+            fingerprint: named(own.fingerprint()),
+            own,
         }
     }
 
     /// TLS towards the pool with this certificate.
     pub fn client(&self, peer: &Fingerprint) -> Result<Arc<ClientConfig>, Error> {
-        let pinned = Pinned::new(vec![peer.clone()]);
-        let config = ClientConfig::builder_with_provider(Arc::clone(&pinned.provider))
-            .with_protocol_versions(&[&rustls::version::TLS13])?
-            .dangerous()
-            .with_custom_certificate_verifier(Arc::new(pinned))
-            .with_client_auth_cert(vec![self.certificate.clone()], self.key.clone_key())?;
-        Ok(Arc::new(config))
+        self.own.client(pinned(peer)?)
     }
 
     /// TLS for pools with these certificates, and nobody else.
     pub fn server(&self, peers: Vec<Fingerprint>) -> Result<Arc<ServerConfig>, Error> {
-        let pinned = Pinned::new(peers);
-        let config = ServerConfig::builder_with_provider(Arc::clone(&pinned.provider))
-            .with_protocol_versions(&[&rustls::version::TLS13])?
-            .with_client_cert_verifier(Arc::new(pinned))
-            .with_single_cert(vec![self.certificate.clone()], self.key.clone_key())?;
-        Ok(Arc::new(config))
+        self.own
+            .server(peers.iter().map(pinned).collect::<Result<_, _>>()?)
     }
 }
 
 /// What a certificate is known by.
 pub fn fingerprint(certificate: &CertificateDer<'_>) -> Fingerprint {
-    let digest = units::hex::encode(&Sha256::digest(certificate));
-    digest.try_into().expect("64 hex digits")
+    named(certificates::Fingerprint::of(certificate))
 }
 
-/// Lets in the certificates that were named, whoever signed them. That the peer has the key is
-/// proved by the handshake's signature, as always.
-#[derive(Debug)]
-struct Pinned {
-    accepted: Vec<Fingerprint>,
-    provider: Arc<CryptoProvider>,
+fn named(fingerprint: certificates::Fingerprint) -> Fingerprint {
+    let digits = fingerprint.to_string();
+    digits.try_into().expect("64 hex digits")
 }
 
-impl Pinned {
-    fn new(accepted: Vec<Fingerprint>) -> Self {
-        Self {
-            accepted,
-            provider: Arc::new(rustls::crypto::ring::default_provider()),
-        }
-    }
-
-    fn check(&self, certificate: &CertificateDer<'_>) -> Result<(), Error> {
-        match self.accepted.contains(&fingerprint(certificate)) {
-            true => Ok(()),
-            false => Err(CertificateError::ApplicationVerificationFailure.into()),
-        }
-    }
-
-    fn check_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        let algorithms = &self.provider.signature_verification_algorithms;
-        verify_tls13_signature(message, certificate, signed, algorithms)
-    }
-
-    fn schemes(&self) -> Vec<SignatureScheme> {
-        let algorithms = &self.provider.signature_verification_algorithms;
-        algorithms.supported_schemes()
-    }
-}
-
-/// The version is not offered, so that a peer that uses it breaks the protocol.
-fn no_older_version() -> Error {
-    PeerMisbehaved::SelectedUnofferedCipherSuite.into()
-}
-
-impl ServerCertVerifier for Pinned {
-    fn verify_server_cert(
-        &self,
-        certificate: &CertificateDer<'_>,
-        _intermediates: &[CertificateDer<'_>],
-        _name: &ServerName<'_>,
-        _ocsp: &[u8],
-        _now: UnixTime,
-    ) -> Result<ServerCertVerified, Error> {
-        self.check(certificate)?;
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        _message: &[u8],
-        _certificate: &CertificateDer<'_>,
-        _signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        Err(no_older_version())
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        self.check_signature(message, certificate, signed)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.schemes()
-    }
-}
-
-impl ClientCertVerifier for Pinned {
-    fn root_hint_subjects(&self) -> &[DistinguishedName] {
-        &[]
-    }
-
-    fn verify_client_cert(
-        &self,
-        certificate: &CertificateDer<'_>,
-        _intermediates: &[CertificateDer<'_>],
-        _now: UnixTime,
-    ) -> Result<ClientCertVerified, Error> {
-        self.check(certificate)?;
-        Ok(ClientCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        _message: &[u8],
-        _certificate: &CertificateDer<'_>,
-        _signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        Err(no_older_version())
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        self.check_signature(message, certificate, signed)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.schemes()
-    }
+fn pinned(fingerprint: &Fingerprint) -> Result<certificates::Fingerprint, Error> {
+    let parsed = fingerprint.as_str().parse();
+    parsed.map_err(|_| CertificateError::BadEncoding.into())
 }
 
 #[cfg(test)]
@@ -212,9 +84,6 @@ mod tests {
         let one = Identity::of(Identity::make("tank").expect("made"));
         let other = Identity::of(Identity::make("tank").expect("made"));
         assert_ne!(one.fingerprint, other.fingerprint);
-        let pinned = Pinned::new(vec![one.fingerprint.clone()]);
-        assert!(pinned.check(&one.certificate).is_ok());
-        assert!(pinned.check(&other.certificate).is_err());
         one.client(&other.fingerprint).expect("a client");
         one.server(vec![other.fingerprint]).expect("a server");
     }

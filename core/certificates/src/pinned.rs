@@ -1,0 +1,237 @@
+//! Mutual TLS 1.3 among those who know each other's certificates by fingerprint. No authority, no dates.
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use ring::digest::{SHA256, digest};
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{CryptoProvider, verify_tls13_signature};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, ServerName, UnixTime};
+use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
+use rustls::{
+    CertificateError, ClientConfig, DigitallySignedStruct, DistinguishedName, Error,
+    PeerMisbehaved, ServerConfig, SignatureScheme,
+};
+
+/// What a certificate is known by: SHA-256 of its DER form, as 64 hex digits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Fingerprint([u8; 32]);
+
+impl Fingerprint {
+    /// Of this certificate.
+    pub fn of(certificate: &CertificateDer<'_>) -> Self {
+        let sum = digest(&SHA256, certificate);
+        Self(sum.as_ref().try_into().expect("32 bytes"))
+    }
+}
+
+impl fmt::Display for Fingerprint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&units::hex::encode(&self.0))
+    }
+}
+
+/// Text that is no fingerprint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a fingerprint has 64 hex digits")]
+pub struct NoFingerprint;
+
+impl FromStr for Fingerprint {
+    type Err = NoFingerprint;
+    fn from_str(text: &str) -> Result<Self, NoFingerprint> {
+        let bytes = units::hex::decode(text).ok_or(NoFingerprint)?;
+        bytes.try_into().map(Self).map_err(|_| NoFingerprint)
+    }
+}
+
+/// A certificate with its private key.
+pub struct Identity {
+    certificate: CertificateDer<'static>,
+    key: PrivateKeyDer<'static>,
+}
+
+impl Identity {
+    /// Of a certificate (DER) and its private key (PKCS #8).
+    pub fn new(certificate: Vec<u8>, key: Vec<u8>) -> Self {
+        Self {
+            certificate: certificate.into(),
+            key: PrivatePkcs8KeyDer::from(key).into(),
+        }
+    }
+
+    /// What others know it by.
+    pub fn fingerprint(&self) -> Fingerprint {
+        Fingerprint::of(&self.certificate)
+    }
+
+    /// TLS towards the owner of this certificate.
+    pub fn client(&self, peer: Fingerprint) -> Result<Arc<ClientConfig>, Error> {
+        let pinned = Pinned::new(vec![peer]);
+        let config = ClientConfig::builder_with_provider(Arc::clone(&pinned.provider))
+            .with_protocol_versions(&[&rustls::version::TLS13])?
+            .dangerous()
+            .with_custom_certificate_verifier(Arc::new(pinned))
+            .with_client_auth_cert(vec![self.certificate.clone()], self.key.clone_key())?;
+        Ok(Arc::new(config))
+    }
+
+    /// TLS for the owners of these certificates, and nobody else.
+    pub fn server(&self, peers: Vec<Fingerprint>) -> Result<Arc<ServerConfig>, Error> {
+        let pinned = Pinned::new(peers);
+        let config = ServerConfig::builder_with_provider(Arc::clone(&pinned.provider))
+            .with_protocol_versions(&[&rustls::version::TLS13])?
+            .with_client_cert_verifier(Arc::new(pinned))
+            .with_single_cert(vec![self.certificate.clone()], self.key.clone_key())?;
+        Ok(Arc::new(config))
+    }
+}
+
+/// Lets in the certificates that were named, whoever signed them. That the peer has the key is
+/// proved by the handshake's signature, as always.
+#[derive(Debug)]
+struct Pinned {
+    accepted: Vec<Fingerprint>,
+    provider: Arc<CryptoProvider>,
+}
+
+impl Pinned {
+    fn new(accepted: Vec<Fingerprint>) -> Self {
+        Self {
+            accepted,
+            provider: Arc::new(rustls::crypto::ring::default_provider()),
+        }
+    }
+
+    fn check(&self, certificate: &CertificateDer<'_>) -> Result<(), Error> {
+        match self.accepted.contains(&Fingerprint::of(certificate)) {
+            true => Ok(()),
+            false => Err(CertificateError::ApplicationVerificationFailure.into()),
+        }
+    }
+
+    fn check_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        let algorithms = &self.provider.signature_verification_algorithms;
+        verify_tls13_signature(message, certificate, signed, algorithms)
+    }
+
+    fn schemes(&self) -> Vec<SignatureScheme> {
+        let algorithms = &self.provider.signature_verification_algorithms;
+        algorithms.supported_schemes()
+    }
+}
+
+/// The version is not offered, so that a peer that uses it breaks the protocol.
+fn no_older_version() -> Error {
+    PeerMisbehaved::SelectedUnofferedCipherSuite.into()
+}
+
+impl ServerCertVerifier for Pinned {
+    fn verify_server_cert(
+        &self,
+        certificate: &CertificateDer<'_>,
+        _intermediates: &[CertificateDer<'_>],
+        _name: &ServerName<'_>,
+        _ocsp: &[u8],
+        _now: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        self.check(certificate)?;
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        _message: &[u8],
+        _certificate: &CertificateDer<'_>,
+        _signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        Err(no_older_version())
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.check_signature(message, certificate, signed)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.schemes()
+    }
+}
+
+impl ClientCertVerifier for Pinned {
+    fn root_hint_subjects(&self) -> &[DistinguishedName] {
+        &[]
+    }
+
+    fn verify_client_cert(
+        &self,
+        certificate: &CertificateDer<'_>,
+        _intermediates: &[CertificateDer<'_>],
+        _now: UnixTime,
+    ) -> Result<ClientCertVerified, Error> {
+        self.check(certificate)?;
+        Ok(ClientCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        _message: &[u8],
+        _certificate: &CertificateDer<'_>,
+        _signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        Err(no_older_version())
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.check_signature(message, certificate, signed)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.schemes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Purpose, make};
+
+    fn identity() -> Identity {
+        let made = make(&["tank.bulkhead".into()], Purpose::Any).expect("made");
+        Identity::new(made.certificate, made.key)
+    }
+
+    #[test]
+    fn a_certificate_is_let_in_by_its_fingerprint_only() {
+        let (one, other) = (identity(), identity());
+        assert_ne!(one.fingerprint(), other.fingerprint());
+        let pinned = Pinned::new(vec![one.fingerprint()]);
+        assert!(pinned.check(&one.certificate).is_ok());
+        assert!(pinned.check(&other.certificate).is_err());
+        one.client(other.fingerprint()).expect("a client");
+        one.server(vec![other.fingerprint()]).expect("a server");
+    }
+
+    #[test]
+    fn a_fingerprint_comes_back_from_its_text() {
+        let one = identity().fingerprint();
+        assert_eq!(one.to_string().parse(), Ok(one));
+        for bad in ["", "00", &"0".repeat(63), &"0".repeat(66)] {
+            assert_eq!(bad.parse::<Fingerprint>(), Err(NoFingerprint), "{bad}");
+        }
+    }
+}
