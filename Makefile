@@ -24,15 +24,15 @@ help: ## this list
 deps: ## install everything that building, testing and measuring needs
 	@scripts/deps.sh bench
 
-build: ## target/release/bulkhead and bulkhead-agent
+build: ## target/release/bulkhead, bulkhead-agent and bulkhead-witness
 	@scripts/deps.sh build
 	scripts/console.sh
-	$(CARGO) build --release --locked -p bulkhead
+	$(CARGO) build --release --locked -p bulkhead -p bulkhead-witness
 
 install: ## what was built, under PREFIX (/usr/local), below DESTDIR
 	@PREFIX=$(PREFIX) DESTDIR=$(DESTDIR) scripts/install.sh
 
-deb: build ## target/bulkhead_VERSION_ARCH.deb, to install on heads
+deb: build ## target/bulkhead_VERSION_ARCH.deb for heads, bulkhead-witness_VERSION_ARCH.deb for a third machine
 	@scripts/deb.sh
 
 demo: build ## two heads: the power of the serving one is pulled, clients go on

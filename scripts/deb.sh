@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Makes target/bulkhead_VERSION_ARCH.deb of what was built, for machines with the same Debian
-# release as this one.
+# Makes target/bulkhead_VERSION_ARCH.deb and bulkhead-witness_VERSION_ARCH.deb of what was built, for machines with the
+# same Debian release as this one. Prints both paths.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -8,44 +8,77 @@ version=$(sed -n '/^\[workspace.package\]/,/^\[/s/^version = "\(.*\)"/\1/p' Carg
 architecture=$(dpkg --print-architecture)
 # shellcheck disable=SC1091
 . /etc/os-release
-output=${1:-target}/bulkhead_${version}~deb${VERSION_ID:-0}_$architecture.deb
+release=$version~deb${VERSION_ID:-0}
+folder=${1:-target}
+program=${BULKHEAD_PROGRAM:-target/release/bulkhead}
+witness=$(dirname "$program")/bulkhead-witness
 
-stage=$(mktemp -d)
-trap 'rm -rf "$stage"' EXIT
-chmod 755 "$stage"
-PREFIX=/usr DESTDIR=$stage scripts/install.sh >/dev/null
-doc=$stage/usr/share/doc/bulkhead
-install -m 644 packaging/debian/copyright "$doc/copyright"
-{
-    echo "bulkhead ($version~deb${VERSION_ID:-0}) unstable; urgency=medium"
-    printf '\n  * What changed stands in CHANGELOG.md.gz.\n\n'
-    echo " -- $(sed -n 's/^Maintainer: //p' packaging/debian/control)  $(date -uR -r CHANGELOG.md)"
-} >"$doc/changelog"
-install -D -m 644 packaging/debian/lintian-overrides "$stage/usr/share/lintian/overrides/bulkhead"
-find "$stage/usr/share/man" "$doc/changelog" "$doc/CHANGELOG.md" -type f -exec gzip -9n {} +
-[[ -n ${DEB_KEEP_SYMBOLS:-} ]] || strip --strip-unneeded "$stage"/usr/bin/bulkhead*
-
-# dpkg-shlibdeps wants a source package around it; one line is enough.
-mkdir "$stage/debian"
-echo "Source: bulkhead" >"$stage/debian/control"
-libraries=$(cd "$stage" && dpkg-shlibdeps -O usr/bin/bulkhead* 2>/dev/null |
-    sed -n 's/^shlibs:Depends=//p')
-rm -r "$stage/debian"
-[[ -n $libraries ]] || {
-    echo "deb: dpkg-shlibdeps names no library" >&2
+die() {
+    echo "deb: $*" >&2
     exit 1
 }
+
+[[ -x $witness ]] || die "no $witness: run 'make build' first"
+stages=$(mktemp -d)
+trap 'rm -rf "$stages"' EXIT
+mkdir -p "$folder"
+
+# What every package says about itself.
+document() { # package
+    local doc=$stages/$1/usr/share/doc/$1
+    install -D -m 644 packaging/debian/copyright "$doc/copyright"
+    {
+        echo "$1 ($release) unstable; urgency=medium"
+        printf '\n  * What changed stands in CHANGELOG.md.gz.\n\n'
+        echo " -- $(sed -n 's/^Maintainer: //p' packaging/debian/control)  $(date -uR -r CHANGELOG.md)"
+    } >"$doc/changelog"
+    install -m 644 CHANGELOG.md "$doc/CHANGELOG.md"
+    gzip -9n "$doc/changelog" "$doc/CHANGELOG.md"
+}
+
+# The packages that hold the libraries of its programs.
+libraries() { # package
+    local stage=$stages/$1 found
+    # dpkg-shlibdeps wants a source package around it; one line is enough.
+    mkdir "$stage/debian"
+    echo "Source: $1" >"$stage/debian/control"
+    found=$(cd "$stage" && dpkg-shlibdeps -O usr/bin/* 2>/dev/null | sed -n 's/^shlibs:Depends=//p')
+    rm -r "$stage/debian"
+    [[ -n $found ]] || die "dpkg-shlibdeps names no library of $1"
+    echo "$found"
+}
+
+package() { # package, control file, libraries
+    local stage=$stages/$1 output=$folder/${1}_${release}_$architecture.deb
+    [[ -n ${DEB_KEEP_SYMBOLS:-} ]] || strip --strip-unneeded "$stage"/usr/bin/*
+    mkdir "$stage/DEBIAN"
+    sed -e "s/@VERSION@/$release/" -e "s/@ARCHITECTURE@/$architecture/" -e "s/@LIBRARIES@/$3/" \
+        "$2" >"$stage/DEBIAN/control"
+    install -m 755 packaging/debian/postinst "$stage/DEBIAN/postinst"
+    (cd "$stage" && find usr etc -type f -exec md5sum {} +) >"$stage/DEBIAN/md5sums"
+    dpkg-deb --root-owner-group --build "$stage" "$output" >/dev/null
+    echo "$output"
+}
+
+mkdir -m 755 "$stages/bulkhead" "$stages/bulkhead-witness"
+PREFIX=/usr DESTDIR=$stages/bulkhead scripts/install.sh >/dev/null
+install -D -m 644 packaging/debian/lintian-overrides "$stages/bulkhead/usr/share/lintian/overrides/bulkhead"
+document bulkhead
+find "$stages/bulkhead/usr/share/man" -type f -exec gzip -9n {} +
 
 # The library's inner structures change from version to version while its name stays.
 openzfs=$(pkg-config --modversion libzfs)
 after=${openzfs%.*}.$((${openzfs##*.} + 1))
-libraries="$libraries, libzpool6linux (>= $openzfs), libzpool6linux (<< $after~), libzfs6linux"
+needed=$(libraries bulkhead)
+needed="$needed, libzpool6linux (>= $openzfs), libzpool6linux (<< $after~), libzfs6linux"
+package bulkhead packaging/debian/control "$needed"
 
-mkdir "$stage/DEBIAN"
-sed -e "s/@VERSION@/$version~deb${VERSION_ID:-0}/" -e "s/@ARCHITECTURE@/$architecture/" \
-    -e "s/@LIBRARIES@/$libraries/" packaging/debian/control >"$stage/DEBIAN/control"
-install -m 755 packaging/debian/postinst "$stage/DEBIAN/postinst"
-(cd "$stage" && find usr etc -type f -exec md5sum {} +) >"$stage/DEBIAN/md5sums"
-mkdir -p "$(dirname "$output")"
-dpkg-deb --root-owner-group --build "$stage" "$output" >/dev/null
-echo "$output"
+stage=$stages/bulkhead-witness
+install -D -m 755 "$witness" "$stage/usr/bin/bulkhead-witness"
+install -D -m 644 /dev/null "$stage/usr/lib/systemd/system/bulkhead-witness.service"
+sed 's,[/a-z]*/bin/bulkhead,/usr/bin/bulkhead,g' packaging/systemd/bulkhead-witness.service \
+    >"$stage/usr/lib/systemd/system/bulkhead-witness.service"
+install -d -m 755 "$stage/etc/bulkhead"
+document bulkhead-witness
+needed=$(libraries bulkhead-witness)
+package bulkhead-witness packaging/debian/control-witness "$needed"

@@ -77,11 +77,13 @@ class Install(unittest.TestCase):
         for tool in ("dpkg-deb", "dpkg-shlibdeps"):
             if shutil.which(tool) is None:
                 self.skipTest(f"{tool} is not installed")
-        if not program.exists():
-            self.skipTest("target/debug/bulkhead is not built")
+        for needed in (program, program.with_name("bulkhead-witness")):
+            if not needed.exists():
+                self.skipTest(f"{needed} is not built")
         result = _run("deb.sh", str(self.folder), BULKHEAD_PROGRAM=str(program))
         self.assertEqual(result.returncode, 0, result.stderr)
-        package = result.stdout.strip()
+        package, witness = result.stdout.split()
+        self._check_witness(witness)
         fields = subprocess.run(["dpkg-deb", "--field", package, "Depends"], text=True, capture_output=True, check=True)
         openzfs = subprocess.run(["pkg-config", "--modversion", "libzfs"], text=True, capture_output=True, check=True).stdout
         self.assertIn(f"libzpool6linux (>= {openzfs.strip()})", fields.stdout)
@@ -95,6 +97,19 @@ class Install(unittest.TestCase):
         about = self.folder / "root/usr/share/doc/bulkhead"
         self.assertIn("/usr/share/common-licenses/Apache-2.0", (about / "copyright").read_text())
         self.assertTrue(gzip.decompress((about / "changelog.gz").read_bytes()).startswith(b"bulkhead ("))
+
+    def _check_witness(self, package: str) -> None:
+        """It goes on a machine without ZFS."""
+        fields = subprocess.run(["dpkg-deb", "--field", package, "Depends"], text=True, capture_output=True, check=True)
+        self.assertNotIn("zfs", fields.stdout)
+        self.assertNotIn("zpool", fields.stdout)
+        root = self.folder / "witness"
+        subprocess.run(["dpkg-deb", "--extract", package, root], check=True)
+        program = root / "usr/bin/bulkhead-witness"
+        version = subprocess.run([program, "--version"], text=True, capture_output=True, timeout=60, check=True)
+        self.assertTrue(version.stdout.startswith("bulkhead-witness "), version.stdout)
+        unit = (root / "usr/lib/systemd/system/bulkhead-witness.service").read_text()
+        self.assertIn("ExecStart=/usr/bin/bulkhead-witness serve", unit)
 
 
 if __name__ == "__main__":

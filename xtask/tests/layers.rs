@@ -42,6 +42,11 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("appliance", &["units"]),
     ("takeover", &["units"]),
     ("leg-memory", &["takeover"]),
+    ("members", &["certificates", "leg-memory", "takeover"]),
+    (
+        "bulkhead-witness",
+        &["certificates", "members", "takeover", "telling"],
+    ),
     (
         "api",
         &["units", "certificates", "control", "appliance", "takeover"],

@@ -23,6 +23,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         device: Arc::new(MemoryDevice::new(size.get(), 512)),
         read_only: false,
         access: Access::Local,
+        hidden: false,
     };
     let applied = server.apply(DesiredState {
         listeners,

@@ -367,6 +367,7 @@ impl Core {
             device: Arc::clone(device),
             read_only: !begin.writable,
             access: Access::Local,
+            hidden: false,
         };
         let desired = nbd::DesiredState {
             listeners: vec![ListenAddress::Unix(socket.clone())],

@@ -27,6 +27,8 @@ pub struct DesiredExport {
     pub read_only: bool,
     /// Who may use it.
     pub access: Access,
+    /// Neither listed nor the default: for who was told its name.
+    pub hidden: bool,
 }
 
 /// An export that is served. Flushes and counters outlive a change of the rules.
@@ -37,6 +39,7 @@ pub(crate) struct Export {
     /// As wished; see [`Export::is_read_only`].
     read_only: bool,
     pub(crate) access: Access,
+    hidden: bool,
     pub(crate) flushes: Arc<FlushGroup>,
     pub(crate) counters: Arc<Counters>,
 }
@@ -59,6 +62,7 @@ impl Export {
             device: desired.device,
             read_only: desired.read_only,
             access: desired.access,
+            hidden: desired.hidden,
             flushes,
             counters,
         }
@@ -77,7 +81,10 @@ impl Export {
 
     /// Whether nothing at all changes when the export becomes `next`.
     pub(crate) fn equals(&self, next: &Export) -> bool {
-        self.can_become(next) && self.description == next.description && self.access == next.access
+        self.can_become(next)
+            && self.description == next.description
+            && self.access == next.access
+            && self.hidden == next.hidden
     }
 
     fn info(&self) -> ExportInfo {
@@ -111,6 +118,7 @@ impl View<'_> {
     fn visible(&self) -> impl Iterator<Item = &Arc<Export>> {
         self.catalog
             .values()
+            .filter(|export| !export.hidden)
             .filter(|export| export.access.judge(self.client) == Verdict::Admitted)
     }
 

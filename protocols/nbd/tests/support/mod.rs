@@ -22,6 +22,7 @@ pub fn export(name: &str, device: SharedDevice) -> DesiredExport {
         device,
         read_only: false,
         access: Access::Local,
+        hidden: false,
     }
 }
 

@@ -90,6 +90,7 @@ impl Protocol for NbdProtocol {
             device: wanted.volumes.device(&one.volume) as SharedDevice,
             read_only: one.export.read_only,
             access: self.access(&one.export.access),
+            hidden: false,
         });
         let desired = DesiredState {
             exports: exports.collect(),

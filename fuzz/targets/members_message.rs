@@ -1,0 +1,47 @@
+//! Messages among members, also such as nobody has sent: each is one message that is written again as the same bytes, or
+//! none.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use members::Envelope;
+use members::limits::MESSAGE_BYTES_MAX;
+use members::wire::{HELLO_BYTES, body_bytes, greeted};
+
+/// Kind, pool, boot.
+const BEGINNING_BYTES: usize = 17;
+/// Where a memory names the pool of its record.
+const POOL_AT: usize = 33;
+
+/// `body` as the memory at the end of a message of this kind, so that the fuzzer need not find a checksum. `between`: what
+/// stands before the memory.
+fn with_memory(kind: u8, between: &[u8], body: &[u8]) -> Vec<u8> {
+    let mut memory = b"BULKLEGS\x01\0\0\0".to_vec();
+    memory.extend((body.len() as u32).to_le_bytes());
+    let sum = crc32c::crc32c_append(crc32c::crc32c(&memory), body);
+    memory.extend(sum.to_le_bytes());
+    memory.extend(body);
+    let pool = body.get(POOL_AT..POOL_AT + 8).unwrap_or(&[0; 8]);
+    [&[kind], pool, &[0; 8], between, &memory].concat()
+}
+
+fuzz_target!(|data: &[u8]| {
+    if let Some(prefix) = data.first_chunk::<4>() {
+        assert!(body_bytes(*prefix).map_or(true, |length| length <= MESSAGE_BYTES_MAX));
+    }
+    if let Some(hello) = data.first_chunk::<HELLO_BYTES>() {
+        let _ = greeted(hello);
+    }
+    let (kind, body) = data.split_first().unwrap_or((&0, &[]));
+    let tag: &[u8] = match kind {
+        65 => &[7; 12],
+        _ => &[],
+    };
+    for bytes in [data, &with_memory(*kind, tag, body)] {
+        let Ok(envelope) = Envelope::decode(bytes) else {
+            continue;
+        };
+        assert!(bytes.len() >= BEGINNING_BYTES);
+        assert_eq!(&envelope.encode()[4..], bytes, "another form of the same");
+    }
+});

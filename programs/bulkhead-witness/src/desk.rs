@@ -1,0 +1,236 @@
+//! The socket by which a person asks the running witness on its own machine. A request is one line of JSON, so is the
+//! answer, and the connection ends.
+
+use std::fmt;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use members::{Member, PoolState, Server, Silence};
+use serde::{Deserialize, Serialize};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt};
+use tokio::net::UnixListener;
+use tokio::sync::Semaphore;
+use tokio::time::timeout;
+
+/// Requests at a time; further ones wait.
+const ASKED_AT_ONCE_MAX: usize = 4;
+/// Longest request, in bytes.
+const REQUEST_BYTES_MAX: u64 = 256;
+/// Longest answer, in bytes: a line for each pool that may be remembered.
+const ANSWER_BYTES_MAX: u64 = 1 << 20;
+/// Time for a request and its answer.
+const WAIT: Duration = Duration::from_secs(5);
+
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+enum Request {
+    Status,
+    Readmit(u64),
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Answer {
+    Status(Status),
+    Readmitted,
+    Refused(String),
+}
+
+/// What the witness knows.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Status {
+    /// Its number.
+    number: u64,
+    /// The pools.
+    pools: Vec<Pool>,
+    /// The heads that are connected.
+    heads: Vec<Connected>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Pool {
+    number: u64,
+    /// Of the newest record.
+    epoch: Option<u64>,
+    /// In that epoch.
+    sequence: Option<u64>,
+    /// Why it does not answer.
+    silent: Option<String>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Connected {
+    number: u64,
+    connections: usize,
+}
+
+impl fmt::Display for Status {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "witness {}", self.number)?;
+        for head in &self.heads {
+            writeln!(f, "head {}: {} connections", head.number, head.connections)?;
+        }
+        for pool in &self.pools {
+            let number = pool.number;
+            match (&pool.silent, pool.epoch, pool.sequence) {
+                (Some(why), _, _) => writeln!(f, "pool {number}: not answered for: {why}")?,
+                (None, Some(epoch), Some(sequence)) => {
+                    writeln!(f, "pool {number}: record {sequence} of epoch {epoch}")?;
+                }
+                (None, _, _) => writeln!(f, "pool {number}: no record yet")?,
+            }
+        }
+        Ok(())
+    }
+}
+
+fn reason(pool: u64, why: Silence) -> String {
+    match why {
+        Silence::Unknown => "the heads have not told of it yet".to_owned(),
+        Silence::Missing => format!(
+            "its file is missing, and may have held promises; when both heads reach this witness, run `bulkhead-witness readmit {pool} \
+             --forget`"
+        ),
+        Silence::Damaged => format!(
+            "its file is damaged, and may have held promises; see that this disk is sound; when both heads reach this \
+             witness, run `bulkhead-witness readmit {pool} --forget`"
+        ),
+        Silence::Unkept => {
+            "a change could not be written; see the log, mend the disk or make room on it, then restart the witness"
+                .to_owned()
+        }
+    }
+}
+
+fn look(member: &Member, server: &Server) -> Status {
+    let pools = member.states().into_iter().map(|(number, state)| {
+        let (version, silent) = match state {
+            PoolState::Remembers(version) => (version, None),
+            PoolState::Silent(why) => (None, Some(reason(number, why))),
+        };
+        Pool {
+            number,
+            epoch: version.map(|version| version.epoch),
+            sequence: version.map(|version| version.sequence),
+            silent,
+        }
+    });
+    let heads = server.connected().into_iter();
+    let heads = heads.map(|(head, connections)| Connected {
+        number: head.0,
+        connections,
+    });
+    Status {
+        number: member.me().0,
+        pools: pools.collect(),
+        heads: heads.collect(),
+    }
+}
+
+/// Opens the socket, in place of one that a killed witness left.
+pub fn open(path: &Path) -> anyhow::Result<UnixListener> {
+    if let Some(folder) = path.parent() {
+        std::fs::create_dir_all(folder)
+            .with_context(|| format!("make the folder {}", folder.display()))?;
+    }
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            return Err(error).with_context(|| format!("replace {}", path.display()));
+        }
+        _ => {}
+    }
+    let before = rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o177));
+    let listener = UnixListener::bind(path);
+    rustix::process::umask(before);
+    listener.with_context(|| format!("listen on {}", path.display()))
+}
+
+/// Answers for good.
+pub async fn serve(listener: UnixListener, member: Arc<Member>, server: Arc<Server>) {
+    let places = Arc::new(Semaphore::new(ASKED_AT_ONCE_MAX));
+    loop {
+        let Ok(place) = Arc::clone(&places).acquire_owned().await else {
+            return;
+        };
+        let Ok((stream, _)) = listener.accept().await else {
+            tokio::time::sleep(Duration::from_millis(200)).await;
+            continue;
+        };
+        let (member, server) = (Arc::clone(&member), Arc::clone(&server));
+        tokio::spawn(async move {
+            let _place = place;
+            let _ = timeout(WAIT, attend(stream, member, server)).await;
+        });
+    }
+}
+
+async fn attend(
+    stream: tokio::net::UnixStream,
+    member: Arc<Member>,
+    server: Arc<Server>,
+) -> std::io::Result<()> {
+    let (from, mut to) = stream.into_split();
+    let mut line = String::new();
+    let mut from = tokio::io::BufReader::new(from.take(REQUEST_BYTES_MAX));
+    from.read_line(&mut line).await?;
+    let answered = tokio::task::spawn_blocking(move || answer(&line, &member, &server)).await;
+    let answer = answered.map_err(std::io::Error::other)?;
+    let mut text = serde_json::to_string(&answer)?;
+    text.push('\n');
+    to.write_all(text.as_bytes()).await
+}
+
+fn answer(line: &str, member: &Member, server: &Server) -> Answer {
+    match serde_json::from_str(line) {
+        Ok(Request::Status) => Answer::Status(look(member, server)),
+        Ok(Request::Readmit(pool)) => match member.readmit(pool) {
+            Ok(()) => Answer::Readmitted,
+            Err(error) => {
+                let cause = std::error::Error::source(&error);
+                let cause = cause.map(|cause| format!(": {cause}"));
+                Answer::Refused(format!("{error}{}", cause.unwrap_or_default()))
+            }
+        },
+        Err(error) => Answer::Refused(format!("not understood: {error}")),
+    }
+}
+
+fn ask(path: &Path, request: Request) -> anyhow::Result<Answer> {
+    let stream = UnixStream::connect(path).with_context(|| {
+        format!(
+            "no witness answers at {}: `systemctl start bulkhead-witness` starts it",
+            path.display()
+        )
+    })?;
+    stream.set_read_timeout(Some(WAIT))?;
+    stream.set_write_timeout(Some(WAIT))?;
+    let text = serde_json::to_string(&request)?;
+    (&stream).write_all(format!("{text}\n").as_bytes())?;
+    let mut line = String::new();
+    BufReader::new(stream.take(ANSWER_BYTES_MAX))
+        .read_line(&mut line)
+        .context("hear the witness")?;
+    serde_json::from_str(&line).context("understand the witness: is it of the same version?")
+}
+
+/// What the witness at `path` knows.
+pub fn status(path: &Path) -> anyhow::Result<Status> {
+    match ask(path, Request::Status)? {
+        Answer::Status(status) => Ok(status),
+        Answer::Refused(why) => bail!(why),
+        Answer::Readmitted => bail!("another answer than was asked for"),
+    }
+}
+
+/// Has the witness at `path` forget that it ever knew a pool.
+pub fn readmit(path: &Path, pool: u64) -> anyhow::Result<()> {
+    match ask(path, Request::Readmit(pool))? {
+        Answer::Readmitted => Ok(()),
+        Answer::Refused(why) => bail!(why),
+        Answer::Status(_) => bail!("another answer than was asked for"),
+    }
+}

@@ -1,0 +1,83 @@
+//! The key of this witness. It lies in the folder with what is remembered: who loses the folder loses the key, and heads do not
+//! believe a witness that forgot everything.
+
+use std::fs::{DirBuilder, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::Path;
+
+use anyhow::Context;
+use certificates::{Identity, Purpose};
+
+const PLACE: &str = "identity";
+const CERTIFICATE: &str = "certificate.der";
+const KEY: &str = "key.der";
+
+/// The key in `folder`; a new one if there is none. The folder is made if it is not there.
+pub fn load_or_make(folder: &Path) -> anyhow::Result<Identity> {
+    let place = folder.join(PLACE);
+    if !place.exists() {
+        make(folder, &place).with_context(|| format!("make a key in {}", place.display()))?;
+    }
+    let read = |name: &str| {
+        let path = place.join(name);
+        std::fs::read(&path).with_context(|| format!("read {}", path.display()))
+    };
+    Ok(Identity::new(read(CERTIFICATE)?, read(KEY)?))
+}
+
+/// Either all of it is there afterwards or nothing.
+fn make(folder: &Path, place: &Path) -> anyhow::Result<()> {
+    let made = certificates::make(&["witness.bulkhead".to_owned()], Purpose::Any)?;
+    private_folder().recursive(true).create(folder)?;
+    let new = folder.join(format!("{PLACE}.new"));
+    match std::fs::remove_dir_all(&new) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error.into()),
+        _ => {}
+    }
+    private_folder().create(&new)?;
+    write(&new.join(CERTIFICATE), &made.certificate)?;
+    write(&new.join(KEY), &made.key)?;
+    File::open(&new)?.sync_all()?;
+    std::fs::rename(&new, place)?;
+    File::open(folder)?.sync_all()?;
+    Ok(())
+}
+
+fn private_folder() -> DirBuilder {
+    let mut builder = DirBuilder::new();
+    builder.mode(0o700);
+    builder
+}
+
+fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut file = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(path)?;
+    file.write_all(bytes)?;
+    file.sync_all()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_is_made_once_and_a_half_made_one_is_made_again() {
+        let root = tempfile::tempdir().expect("folder");
+        let folder = root.path().join("witness");
+        let left = folder.join("identity.new");
+        std::fs::create_dir_all(&left).expect("as if killed");
+        std::fs::write(left.join(CERTIFICATE), b"half").expect("as if killed");
+        let one = load_or_make(&folder).expect("made").fingerprint();
+        let again = load_or_make(&folder).expect("kept").fingerprint();
+        assert_eq!(one, again);
+        std::fs::remove_file(folder.join(PLACE).join(KEY)).expect("lost");
+        assert!(
+            load_or_make(&folder).is_err(),
+            "no key is made over another"
+        );
+    }
+}

@@ -1,0 +1,128 @@
+//! The witness that runs.
+
+use std::fs::{File, OpenOptions};
+use std::os::fd::AsFd;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, anyhow, bail};
+use members::{Member, PoolState, Server};
+use rustix::fs::{FlockOperation, flock};
+use takeover::legs::MemberId;
+use tokio::net::TcpListener;
+
+use crate::{Place, ServeArgs, desk, identity};
+
+/// Threads that write what is remembered; further messages wait.
+const WRITERS_MAX: usize = 8;
+/// Pause between two signs of life to the service manager.
+const TICK: Duration = Duration::from_millis(500);
+
+/// Serves until it is killed. Nothing has to be done at the end.
+pub fn run(args: &ServeArgs, place: &Place) -> anyhow::Result<()> {
+    telling::never_wait_for_the_log();
+    let _ = tracing_subscriber::fmt()
+        .with_writer(telling::log)
+        .with_ansi(false)
+        .with_target(false)
+        .try_init();
+    check(args)?;
+    let identity = identity::load_or_make(&place.folder)?;
+    let _lock = lock(&place.folder)?;
+    let boot = getrandom::u64().map_err(|error| anyhow!("make a random number: {error}"))?;
+    let member = Member::open(
+        &place.folder,
+        MemberId(args.number),
+        boot,
+        Box::new(|_| false),
+    );
+    let member = Arc::new(member.with_context(|| format!("read {}", place.folder.display()))?);
+    let friends = args.heads.iter().map(|head| head.0).collect();
+    let server = Server::new(Arc::clone(&member), &identity, friends, |_, _| {})
+        .context("use the key of this witness")?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .max_blocking_threads(WRITERS_MAX)
+        .enable_all()
+        .build()
+        .context("start the runtime")?;
+    runtime.block_on(async {
+        let mut listening = Vec::new();
+        for address in &args.listen {
+            let listener = TcpListener::bind(address).await;
+            let listener = listener.with_context(|| format!("listen on {address}"))?;
+            listening.push(listener.local_addr()?.to_string());
+            tokio::spawn(Arc::clone(&server).serve(listener));
+        }
+        let desk = desk::open(&place.desk)?;
+        tokio::spawn(desk::serve(desk, Arc::clone(&member), Arc::clone(&server)));
+        let line = format!("listening {}\n", listening.join(" "));
+        telling::Line::default().say(std::io::stdout().as_fd(), line.as_bytes());
+        tracing::info!(
+            number = args.number,
+            fingerprint = %identity.fingerprint(),
+            listening = listening.join(" "),
+            "the witness remembers"
+        );
+        attend(&member).await
+    })
+}
+
+fn check(args: &ServeArgs) -> anyhow::Result<()> {
+    let mut numbers = vec![args.number];
+    for head in &args.heads {
+        let number = head.0.member.0;
+        if numbers.contains(&number) {
+            bail!(
+                "the number {number} is given twice: each head, and the witness, has one of its own"
+            );
+        }
+        numbers.push(number);
+    }
+    Ok(())
+}
+
+/// One process at a time remembers in a folder.
+fn lock(folder: &Path) -> anyhow::Result<File> {
+    let path = folder.join("lock");
+    let opened = OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o600)
+        .open(&path);
+    let file = opened.with_context(|| format!("open {}", path.display()))?;
+    flock(&file, FlockOperation::NonBlockingLockExclusive).with_context(|| {
+        format!(
+            "{} is locked: another witness runs with this folder",
+            path.display()
+        )
+    })?;
+    Ok(file)
+}
+
+/// Tells the service manager what is remembered.
+async fn attend(member: &Member) -> anyhow::Result<()> {
+    let mut supervisor = telling::Supervisor::from_environment();
+    supervisor.ready(&summary(member));
+    loop {
+        tokio::time::sleep(TICK).await;
+        supervisor.tick(&summary(member));
+    }
+}
+
+fn summary(member: &Member) -> String {
+    let states = member.states();
+    let silent = states
+        .values()
+        .filter(|state| matches!(state, PoolState::Silent(_)))
+        .count();
+    let remembered = states.len() - silent;
+    match silent {
+        0 => format!("remembers {remembered} pools"),
+        _ => format!(
+            "remembers {remembered} pools, does not answer for {silent}: see `bulkhead-witness status`"
+        ),
+    }
+}

@@ -1,0 +1,250 @@
+//! Connections to the other members, kept up for as long as this lives.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use certificates::{Fingerprint, Identity};
+use rustls::pki_types::ServerName;
+use takeover::legs::MemberId;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::timeout;
+use tokio_rustls::TlsConnector;
+
+use crate::limits::{ALIVE_INTERVAL, CONNECT_WAIT, HANDSHAKE_WAIT, QUEUE_MAX, RECONNECT_PAUSE};
+use crate::stream::{End, greet, hear, prepare, say};
+use crate::wire::{Envelope, Message};
+
+/// Another member, and where it is.
+#[derive(Clone, Debug)]
+pub struct Peer {
+    /// Its number.
+    pub member: MemberId,
+    /// Its certificate.
+    pub fingerprint: Fingerprint,
+    /// Where it listens, tried in this order.
+    pub addresses: Vec<SocketAddr>,
+}
+
+/// What came from another member.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Heard {
+    /// From whom.
+    pub from: MemberId,
+    /// What it said.
+    pub envelope: Envelope,
+}
+
+/// How the connection to a member is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LinkState {
+    /// It answers.
+    Connected(SocketAddr),
+    /// It does not, and why.
+    Lost(String),
+}
+
+/// Told of what came. Called on a thread of the connections, and must not wait.
+type Hear = dyn Fn(Heard) + Send + Sync;
+
+/// What the task of a connection knows.
+struct Link {
+    me: MemberId,
+    boot: u64,
+    peer: Peer,
+    connector: TlsConnector,
+    states: Arc<Mutex<BTreeMap<MemberId, LinkState>>>,
+    hear: Arc<Hear>,
+}
+
+/// Connections to other members. Dropping it ends them.
+pub struct Links {
+    boot: u64,
+    queues: BTreeMap<MemberId, mpsc::Sender<Envelope>>,
+    states: Arc<Mutex<BTreeMap<MemberId, LinkState>>>,
+    /// Dropped to end the thread.
+    end: Option<oneshot::Sender<()>>,
+    thread: Option<std::thread::JoinHandle<()>>,
+}
+
+impl Links {
+    /// Begins to connect to all `peers`, as member `me`, whose process has the random number `boot`. `heard` is told of everything
+    /// but signs of life.
+    ///
+    /// # Errors
+    ///
+    /// The system refuses a thread, or the certificate and its key do not fit together.
+    pub fn start(
+        me: MemberId,
+        boot: u64,
+        identity: &Identity,
+        peers: Vec<Peer>,
+        heard: impl Fn(Heard) + Send + Sync + 'static,
+    ) -> io::Result<Self> {
+        let states = Arc::default();
+        let hear: Arc<Hear> = Arc::new(heard);
+        let mut queues = BTreeMap::new();
+        let mut tasks = Vec::new();
+        for peer in peers {
+            let (queue, waiting) = mpsc::channel(QUEUE_MAX);
+            let config = identity
+                .client(peer.fingerprint)
+                .map_err(io::Error::other)?;
+            queues.insert(peer.member, queue);
+            let link = Link {
+                me,
+                boot,
+                peer,
+                connector: config.into(),
+                states: Arc::clone(&states),
+                hear: Arc::clone(&hear),
+            };
+            tasks.push(link.keep_up(waiting));
+        }
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_io()
+            .enable_time()
+            .build()?;
+        let (end, ended) = oneshot::channel();
+        let thread = std::thread::Builder::new()
+            .name("members".into())
+            .spawn(move || {
+                runtime.block_on(async {
+                    for task in tasks {
+                        tokio::spawn(task);
+                    }
+                    // Only ever dropped.
+                    let _ = ended.await;
+                });
+            })?;
+        Ok(Self {
+            boot,
+            queues,
+            states,
+            end: Some(end),
+            thread: Some(thread),
+        })
+    }
+
+    /// Says `message` about `pool` to a member; whether it is on its way. It may be lost all the same. Never waits.
+    pub fn say(&self, to: MemberId, pool: u64, message: Message) -> bool {
+        let boot = self.boot;
+        let envelope = Envelope {
+            pool,
+            boot,
+            message,
+        };
+        let is_connected = matches!(states(&self.states).get(&to), Some(LinkState::Connected(_)));
+        let queue = self.queues.get(&to).filter(|_| is_connected);
+        queue.is_some_and(|queue| queue.try_send(envelope).is_ok())
+    }
+
+    /// How each connection is.
+    pub fn states(&self) -> BTreeMap<MemberId, LinkState> {
+        states(&self.states).clone()
+    }
+}
+
+impl Drop for Links {
+    fn drop(&mut self) {
+        drop(self.end.take());
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn states(
+    states: &Mutex<BTreeMap<MemberId, LinkState>>,
+) -> MutexGuard<'_, BTreeMap<MemberId, LinkState>> {
+    states.lock().expect("no holder panics")
+}
+
+impl Link {
+    async fn keep_up(self, mut waiting: mpsc::Receiver<Envelope>) {
+        loop {
+            for address in &self.peer.addresses {
+                let end = match self.connect(*address).await {
+                    Ok(stream) => {
+                        // Whoever asked the connection before asks again.
+                        while waiting.try_recv().is_ok() {}
+                        self.note(LinkState::Connected(*address));
+                        self.converse(stream, &mut waiting).await
+                    }
+                    Err(end) => end,
+                };
+                self.note(LinkState::Lost(format!("{address}: {end}")));
+                tokio::time::sleep(RECONNECT_PAUSE).await;
+            }
+            if self.peer.addresses.is_empty() {
+                return;
+            }
+        }
+    }
+
+    fn note(&self, state: LinkState) {
+        let member = self.peer.member;
+        let before = states(&self.states).insert(member, state.clone());
+        if before.as_ref() != Some(&state) {
+            tracing::info!(member = member.0, ?state, "connection to a member");
+        }
+    }
+
+    async fn connect(
+        &self,
+        address: SocketAddr,
+    ) -> Result<impl AsyncRead + AsyncWrite + use<>, End> {
+        let connected = timeout(CONNECT_WAIT, TcpStream::connect(address)).await;
+        let stream = connected.map_err(|_| End::Handshake)??;
+        prepare(&stream)?;
+        let name = ServerName::IpAddress(address.ip().into());
+        let shaken = timeout(HANDSHAKE_WAIT, self.connector.connect(name, stream)).await;
+        let mut stream = shaken.map_err(|_| End::Handshake)??;
+        greet(&mut stream, self.me, self.peer.member).await?;
+        Ok(stream)
+    }
+
+    async fn converse(
+        &self,
+        stream: impl AsyncRead + AsyncWrite,
+        waiting: &mut mpsc::Receiver<Envelope>,
+    ) -> End {
+        let (mut from, mut to) = tokio::io::split(stream);
+        let hears = async {
+            loop {
+                match hear(&mut from).await {
+                    Ok(envelope) if envelope.message == Message::Alive => {}
+                    Ok(envelope) => (self.hear)(Heard {
+                        from: self.peer.member,
+                        envelope,
+                    }),
+                    Err(end) => return end,
+                }
+            }
+        };
+        let says = async {
+            loop {
+                let next = timeout(ALIVE_INTERVAL, waiting.recv()).await;
+                let envelope = match next {
+                    Ok(Some(envelope)) => envelope,
+                    Ok(None) => return End::Closed,
+                    Err(_) => Envelope {
+                        pool: 0,
+                        boot: self.boot,
+                        message: Message::Alive,
+                    },
+                };
+                if let Err(end) = say(&mut to, &envelope).await {
+                    return end;
+                }
+            }
+        };
+        tokio::select! {
+            end = hears => end,
+            end = says => end,
+        }
+    }
+}

@@ -1,0 +1,34 @@
+//! What one member lets the others, and strangers, take of it.
+
+use std::time::Duration;
+
+use takeover::legs::RECORD_BYTES_MAX;
+
+/// Longest message, in bytes: a memory, and what says whose it is.
+pub const MESSAGE_BYTES_MAX: usize = RECORD_BYTES_MAX + 64;
+/// Connections that have not shown who they are.
+pub const HANDSHAKES_MAX: usize = 32;
+/// As above, from one address.
+pub const HANDSHAKES_OF_ONE_ADDRESS_MAX: usize = 4;
+/// Time to show it.
+pub const HANDSHAKE_WAIT: Duration = Duration::from_secs(5);
+/// Connections of one member; a further one ends the oldest, which its machine may have forgotten.
+pub const CONNECTIONS_OF_ONE_MEMBER_MAX: usize = 4;
+/// Messages that one connection may send in a second, and how many at once.
+pub const MESSAGES_PER_SECOND_MAX: u32 = 200;
+/// How many messages may come at once before they are slowed down.
+pub const MESSAGES_AT_ONCE_MAX: u32 = 100;
+/// Pause of a member that has nothing to say, until it says that it is there.
+pub const ALIVE_INTERVAL: Duration = Duration::from_secs(2);
+/// A connection is given up when a whole message has not come for so long.
+pub const SILENCE_MAX: Duration = Duration::from_secs(8);
+/// Time to take a message.
+pub const SEND_WAIT: Duration = Duration::from_secs(5);
+/// Time for a connection to one address.
+pub const CONNECT_WAIT: Duration = Duration::from_secs(1);
+/// Pause before a lost connection is tried again.
+pub const RECONNECT_PAUSE: Duration = Duration::from_millis(200);
+/// Messages that wait for one connection. Further ones are dropped.
+pub const QUEUE_MAX: usize = 256;
+/// Pools that one member remembers.
+pub const POOLS_MAX: usize = 1024;

@@ -1,0 +1,469 @@
+//! One machine's answers: what it remembers of each pool, in one folder.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use leg_memory::{Store, StoreError, StoreErrorKind};
+use takeover::legs::{MemberId, Memory, Request, Version};
+
+use crate::limits::POOLS_MAX;
+use crate::wire::{Envelope, Message, Silence};
+
+/// What ends the name of a file that says: this member remembered the pool once.
+const KNOWN: &str = "known";
+/// What ends the name of a file of [`leg_memory`].
+const LEGS: &str = "legs";
+
+/// Whether the owner of a pool is on this very machine.
+pub type Serves = Box<dyn Fn(u64) -> bool + Send + Sync>;
+
+/// What a member has of one pool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PoolState {
+    /// It answers. The newest record that it accepted.
+    Remembers(Option<Version>),
+    /// It does not.
+    Silent(Silence),
+}
+
+/// Why a person's word about a pool is not followed.
+#[derive(Debug, thiserror::Error)]
+pub enum ReadmitError {
+    /// Nothing is to be forgotten.
+    #[error(
+        "this member remembers the pool {0} and answers: what it remembers would be lost, and with it what the others rely on"
+    )]
+    Remembers(u64),
+    /// It was never told of it.
+    #[error("this member was never told of a pool {0}: `bulkhead-witness status` lists its pools")]
+    Unknown(u64),
+    /// The system failed.
+    #[error("forget the pool {0}")]
+    System(u64, #[source] io::Error),
+}
+
+enum Slot {
+    Open(Box<Store>),
+    Silent(Silence),
+}
+
+type Pools = BTreeMap<u64, Arc<Mutex<Slot>>>;
+
+/// What one machine remembers. It answers from its files or not at all.
+pub struct Member {
+    me: MemberId,
+    boot: u64,
+    folder: PathBuf,
+    serves: Serves,
+    pools: Mutex<Pools>,
+}
+
+impl Member {
+    /// Opens what is in `folder`, which is made if it is not there. `boot`: random. Pools whose files cannot be used are told in the
+    /// log, and not answered for.
+    ///
+    /// # Errors
+    ///
+    /// The folder cannot be read or made.
+    pub fn open(folder: &Path, me: MemberId, boot: u64, serves: Serves) -> io::Result<Self> {
+        std::fs::create_dir_all(folder)?;
+        let member = Self {
+            me,
+            boot,
+            folder: folder.to_owned(),
+            serves,
+            pools: Mutex::default(),
+        };
+        for pool in pools_in(folder)? {
+            let slot = member.load(pool);
+            let mut pools = member.pools();
+            pools.insert(pool, Arc::new(Mutex::new(slot)));
+        }
+        Ok(member)
+    }
+
+    /// Its number.
+    pub fn me(&self) -> MemberId {
+        self.me
+    }
+
+    /// Its boot number.
+    pub fn boot(&self) -> u64 {
+        self.boot
+    }
+
+    fn pools(&self) -> MutexGuard<'_, Pools> {
+        self.pools.lock().expect("no holder panics")
+    }
+
+    fn load(&self, pool: u64) -> Slot {
+        // One that was killed when it was told of the pool has not noted it yet.
+        if let Err(error) = note(&self.folder, pool) {
+            tracing::error!(pool, %error, "this member does not answer for the pool: its folder cannot be written");
+            return Slot::Silent(Silence::Unkept);
+        }
+        match Store::open(&self.folder, pool) {
+            Ok(store) => Slot::Open(Box::new(store)),
+            Err(error) => Slot::Silent(silence(pool, &error)),
+        }
+    }
+
+    /// What it has of each pool.
+    pub fn states(&self) -> BTreeMap<u64, PoolState> {
+        let pools = self.pools().clone();
+        let state = |slot: &Mutex<Slot>| match &*slot.lock().expect("no holder panics") {
+            Slot::Open(store) => {
+                let record = store.memory().accepted.as_ref();
+                PoolState::Remembers(record.map(|record| record.version()))
+            }
+            Slot::Silent(why) => PoolState::Silent(*why),
+        };
+        let each = pools.into_iter().map(|(pool, slot)| (pool, state(&slot)));
+        each.collect()
+    }
+
+    /// Takes a message of member `from`. The answer may go: what it promises is durable. May wait for a disk.
+    pub fn hear(&self, from: MemberId, envelope: Envelope) -> Option<Envelope> {
+        let pool = envelope.pool;
+        let message = match envelope.message {
+            Message::Alive => Some(Message::Alive),
+            Message::Ask(Request::Claim { by, .. }) if by != from => {
+                tracing::warn!(
+                    pool,
+                    member = from.0,
+                    by = by.0,
+                    "a member claims a pool for another one: not answered"
+                );
+                None
+            }
+            Message::Ask(request) => self.ask(pool, request),
+            Message::Found(memory) => self.found(pool, memory),
+            Message::Tell(_) | Message::Founded(_) | Message::Silent(_) => None,
+        };
+        let boot = self.boot;
+        message.map(|message| Envelope {
+            pool,
+            boot,
+            message,
+        })
+    }
+
+    fn ask(&self, pool: u64, request: Request) -> Option<Message> {
+        let slot = self.pools().get(&pool).cloned();
+        let Some(slot) = slot else {
+            return Some(Message::Silent(Silence::Unknown));
+        };
+        let mut slot = slot.lock().expect("no holder panics");
+        let Slot::Open(store) = &mut *slot else {
+            return slot.silence().map(Message::Silent);
+        };
+        match store.handle(request, (self.serves)(pool)) {
+            Ok(answer) => answer.map(Message::Tell),
+            Err(error) => {
+                let why = silence(pool, &error);
+                *slot = Slot::Silent(why);
+                Some(Message::Silent(why))
+            }
+        }
+    }
+
+    /// Remembers a pool of which nothing is known. Said twice, it is done once.
+    fn found(&self, pool: u64, memory: Memory) -> Option<Message> {
+        let slot = {
+            let mut pools = self.pools();
+            if pools.len() >= POOLS_MAX && !pools.contains_key(&pool) {
+                tracing::warn!(pool, pools = pools.len(), "no further pool is remembered");
+                return None;
+            }
+            let unknown = || Arc::new(Mutex::new(Slot::Silent(Silence::Unknown)));
+            Arc::clone(pools.entry(pool).or_insert_with(unknown))
+        };
+        let mut slot = slot.lock().expect("no holder panics");
+        match &*slot {
+            Slot::Silent(Silence::Unknown) => *slot = self.create(pool, memory),
+            // The same again: the answer was lost.
+            Slot::Open(store) if *store.memory() == memory => {}
+            Slot::Open(_) => {
+                tracing::warn!(
+                    pool,
+                    "a member founds a pool that is remembered already: refused"
+                );
+                return None;
+            }
+            Slot::Silent(_) => {}
+        }
+        Some(match &*slot {
+            Slot::Open(store) => {
+                let record = store.memory().accepted.as_ref();
+                Message::Founded(record.map(|record| record.version()).unwrap_or_default())
+            }
+            Slot::Silent(why) => Message::Silent(*why),
+        })
+    }
+
+    fn create(&self, pool: u64, memory: Memory) -> Slot {
+        let created = Store::create(&self.folder, pool, memory);
+        let Ok(store) = created.map_err(|error| silence(pool, &error)) else {
+            return Slot::Silent(Silence::Unkept);
+        };
+        // After the file: without it, a file alone says that the pool is known.
+        match note(&self.folder, pool) {
+            Ok(()) => {
+                tracing::info!(pool, "a new pool is remembered");
+                Slot::Open(Box::new(store))
+            }
+            Err(error) => {
+                tracing::error!(pool, %error, "a new pool is not answered for: the folder cannot be written");
+                Slot::Silent(Silence::Unkept)
+            }
+        }
+    }
+
+    /// A person's word that this member may be told of the pool anew, as if it had never heard of it. A refused file is kept
+    /// under another name.
+    ///
+    /// # Errors
+    ///
+    /// It remembers the pool, or was never told of it.
+    pub fn readmit(&self, pool: u64) -> Result<(), ReadmitError> {
+        let slot = self.pools().get(&pool).cloned();
+        let slot = slot.ok_or(ReadmitError::Unknown(pool))?;
+        let mut slot = slot.lock().expect("no holder panics");
+        match &*slot {
+            Slot::Open(_) => return Err(ReadmitError::Remembers(pool)),
+            Slot::Silent(Silence::Unknown) => return Err(ReadmitError::Unknown(pool)),
+            Slot::Silent(_) => {}
+        }
+        forget(&self.folder, pool).map_err(|error| ReadmitError::System(pool, error))?;
+        *slot = Slot::Silent(Silence::Unknown);
+        tracing::warn!(
+            pool,
+            "a person said that this member may be told of the pool anew"
+        );
+        Ok(())
+    }
+}
+
+impl Slot {
+    fn silence(&self) -> Option<Silence> {
+        match self {
+            Self::Open(_) => None,
+            Self::Silent(why) => Some(*why),
+        }
+    }
+}
+
+/// Why nothing is said, told in the log once, where it is found out.
+fn silence(pool: u64, error: &StoreError) -> Silence {
+    let why = match error.kind {
+        StoreErrorKind::Missing => Silence::Missing,
+        StoreErrorKind::Refused => Silence::Damaged,
+        StoreErrorKind::Exists
+        | StoreErrorKind::InUse
+        | StoreErrorKind::System
+        | StoreErrorKind::Doubtful => Silence::Unkept,
+    };
+    let cause = std::error::Error::source(error).map(tracing::field::display);
+    tracing::error!(pool, %error, cause, "this member does not answer for the pool");
+    why
+}
+
+/// The pools of which anything is in the folder.
+fn pools_in(folder: &Path) -> io::Result<Vec<u64>> {
+    let mut pools = Vec::new();
+    for entry in std::fs::read_dir(folder)? {
+        let name = entry?.file_name();
+        let name = name.to_string_lossy();
+        let Some((number, KNOWN | LEGS)) = name.split_once('.') else {
+            continue;
+        };
+        pools.extend(number.parse::<u64>().ok());
+    }
+    pools.sort_unstable();
+    pools.dedup();
+    Ok(pools)
+}
+
+fn known(folder: &Path, pool: u64) -> PathBuf {
+    folder.join(format!("{pool}.{KNOWN}"))
+}
+
+/// Notes durably that this member remembers the pool.
+fn note(folder: &Path, pool: u64) -> io::Result<()> {
+    let path = known(folder, pool);
+    if path.try_exists()? {
+        return Ok(());
+    }
+    File::create(path)?;
+    File::open(folder)?.sync_all()
+}
+
+fn forget(folder: &Path, pool: u64) -> io::Result<()> {
+    let refused = leg_memory::path_of(folder, pool);
+    if refused.try_exists()? {
+        let free = (1_u32..).map(|number| refused.with_extension(format!("legs.refused-{number}")));
+        let mut free = free.take(POOLS_MAX);
+        let kept = free.find(|path| !path.exists()).ok_or_else(|| {
+            io::Error::other("too many refused files: remove those that nobody wants to look at")
+        })?;
+        std::fs::rename(&refused, kept)?;
+    }
+    match std::fs::remove_file(known(folder, pool)) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    File::open(folder)?.sync_all()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use takeover::legs::{Answer, Ballot, DiskId, Record, Tag};
+
+    const POOL: u64 = 77;
+    const HEAD: MemberId = MemberId(1);
+
+    fn memory() -> Memory {
+        let ballot = Ballot { epoch: 1, nonce: 5 };
+        Memory::new(Record::new(POOL, ballot, [DiskId(1), DiskId(2)]))
+    }
+
+    fn member(folder: &Path) -> Member {
+        Member::open(folder, MemberId(3), 9, Box::new(|_| false)).expect("opened")
+    }
+
+    fn hear(member: &Member, message: Message) -> Option<Message> {
+        let envelope = Envelope {
+            pool: POOL,
+            boot: 4,
+            message,
+        };
+        let answer = member.hear(HEAD, envelope);
+        answer.map(|answer| {
+            assert_eq!((answer.pool, answer.boot), (POOL, 9));
+            answer.message
+        })
+    }
+
+    fn read() -> Message {
+        Message::Ask(Request::Read(Tag { boot: 4, number: 1 }))
+    }
+
+    fn claim(by: MemberId) -> Message {
+        let ballot = Ballot { epoch: 6, nonce: 2 };
+        Message::Ask(Request::Claim { ballot, by })
+    }
+
+    fn founded() -> Option<Message> {
+        Some(Message::Founded(
+            memory().accepted.expect("a record").version(),
+        ))
+    }
+
+    fn silent(why: Silence) -> Option<Message> {
+        Some(Message::Silent(why))
+    }
+
+    #[test]
+    fn a_pool_is_founded_once_and_remembered_after_a_restart() {
+        let folder = tempfile::tempdir().expect("folder");
+        let one = member(folder.path());
+        assert_eq!(hear(&one, read()), silent(Silence::Unknown));
+        assert_eq!(hear(&one, Message::Found(memory())), founded());
+        assert_eq!(hear(&one, Message::Found(memory())), founded(), "again");
+        let promised = hear(&one, claim(HEAD));
+        assert!(matches!(
+            promised,
+            Some(Message::Tell(Answer::Promised(..)))
+        ));
+        assert_eq!(hear(&one, Message::Found(memory())), None, "too late");
+        drop(one);
+        let again = member(folder.path());
+        let Some(Message::Tell(Answer::Known(_, known))) = hear(&again, read()) else {
+            panic!("no answer");
+        };
+        assert_eq!(known.promised.epoch, 6);
+    }
+
+    #[test]
+    fn nobody_claims_for_another() {
+        let folder = tempfile::tempdir().expect("folder");
+        let one = member(folder.path());
+        hear(&one, Message::Found(memory()));
+        assert_eq!(hear(&one, claim(MemberId(2))), None);
+    }
+
+    #[test]
+    fn a_member_that_lost_its_file_is_silent_until_a_person_says_so() {
+        let folder = tempfile::tempdir().expect("folder");
+        let one = member(folder.path());
+        hear(&one, Message::Found(memory()));
+        assert!(matches!(
+            one.readmit(POOL),
+            Err(ReadmitError::Remembers(POOL))
+        ));
+        drop(one);
+        std::fs::remove_file(leg_memory::path_of(folder.path(), POOL)).expect("lost");
+        let again = member(folder.path());
+        assert_eq!(hear(&again, read()), silent(Silence::Missing));
+        let refound = hear(&again, Message::Found(memory()));
+        assert_eq!(refound, silent(Silence::Missing), "by no head alone");
+        again.readmit(POOL).expect("a person's word");
+        assert_eq!(hear(&again, read()), silent(Silence::Unknown));
+        assert_eq!(hear(&again, Message::Found(memory())), founded());
+    }
+
+    #[test]
+    fn a_damaged_file_is_kept_aside_by_a_persons_word() {
+        let folder = tempfile::tempdir().expect("folder");
+        let path = leg_memory::path_of(folder.path(), POOL);
+        for round in 1..=2 {
+            let one = member(folder.path());
+            hear(&one, Message::Found(memory()));
+            drop(one);
+            std::fs::write(&path, format!("damage {round}")).expect("damaged");
+            let again = member(folder.path());
+            assert_eq!(hear(&again, read()), silent(Silence::Damaged));
+            again.readmit(POOL).expect("a person's word");
+            let kept = path.with_extension(format!("legs.refused-{round}"));
+            let kept = std::fs::read_to_string(kept).expect("kept");
+            assert_eq!(kept, format!("damage {round}"));
+        }
+        assert_eq!(
+            member(folder.path()).states(),
+            BTreeMap::new(),
+            "as if never heard of"
+        );
+    }
+
+    /// The file is there, and the note that it is known is not: killed between the two.
+    #[test]
+    fn a_kill_between_the_file_and_its_note_forgets_nothing() {
+        let folder = tempfile::tempdir().expect("folder");
+        let one = member(folder.path());
+        hear(&one, Message::Found(memory()));
+        drop(one);
+        std::fs::remove_file(known(folder.path(), POOL)).expect("as if killed");
+        drop(member(folder.path()));
+        std::fs::remove_file(leg_memory::path_of(folder.path(), POOL)).expect("lost");
+        let again = member(folder.path());
+        assert_eq!(hear(&again, read()), silent(Silence::Missing));
+    }
+
+    #[test]
+    fn a_write_that_fails_silences_the_pool() {
+        let folder = tempfile::tempdir().expect("folder");
+        let one = member(folder.path());
+        hear(&one, Message::Found(memory()));
+        let new = leg_memory::path_of(folder.path(), POOL).with_extension("legs.new");
+        std::fs::create_dir(&new).expect("in the way");
+        assert_eq!(hear(&one, claim(HEAD)), silent(Silence::Unkept));
+        std::fs::remove_dir(&new).expect("out of the way");
+        assert_eq!(hear(&one, read()), silent(Silence::Unkept));
+        let state = one.states()[&POOL];
+        assert_eq!(state, PoolState::Silent(Silence::Unkept));
+    }
+}

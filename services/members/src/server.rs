@@ -1,0 +1,208 @@
+//! Takes connections of the other members.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::net::{IpAddr, SocketAddr};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use certificates::{Fingerprint, Identity};
+use takeover::legs::MemberId;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::AbortHandle;
+use tokio::time::timeout;
+use tokio_rustls::TlsAcceptor;
+
+use crate::limits::{
+    CONNECTIONS_OF_ONE_MEMBER_MAX, HANDSHAKE_WAIT, HANDSHAKES_MAX, HANDSHAKES_OF_ONE_ADDRESS_MAX,
+    MESSAGES_AT_ONCE_MAX, MESSAGES_PER_SECOND_MAX,
+};
+use crate::member::Member;
+use crate::stream::{End, Pace, greet, hear, prepare, say};
+use crate::wire::Envelope;
+
+/// Pause after the system has refused to accept: it may be out of descriptors.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(200);
+
+/// Another member.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Friend {
+    /// Its number.
+    pub member: MemberId,
+    /// Its certificate.
+    pub fingerprint: Fingerprint,
+}
+
+/// A task that can be ended, with where its connection came from.
+struct Guest {
+    from: IpAddr,
+    task: AbortHandle,
+}
+
+#[derive(Default)]
+struct Guests {
+    /// Those that have not shown who they are, the oldest first.
+    strangers: VecDeque<Guest>,
+    members: BTreeMap<MemberId, VecDeque<Guest>>,
+}
+
+impl Guests {
+    fn forget_ended(&mut self) {
+        self.strangers.retain(|guest| !guest.task.is_finished());
+        for guests in self.members.values_mut() {
+            guests.retain(|guest| !guest.task.is_finished());
+        }
+    }
+
+    /// Whether one from there may try to show who it is. The oldest one that does not gives way.
+    fn has_room(&mut self, from: IpAddr) -> bool {
+        self.forget_ended();
+        let of_one = self.strangers.iter().filter(|guest| guest.from == from);
+        if of_one.count() >= HANDSHAKES_OF_ONE_ADDRESS_MAX {
+            return false;
+        }
+        if self.strangers.len() >= HANDSHAKES_MAX {
+            if let Some(oldest) = self.strangers.pop_front() {
+                oldest.task.abort();
+            }
+        }
+        true
+    }
+
+    /// `task` has shown that it is `member`.
+    fn admit(&mut self, member: MemberId, task: &tokio::task::Id) {
+        self.forget_ended();
+        let place = self
+            .strangers
+            .iter()
+            .position(|guest| guest.task.id() == *task);
+        let Some(guest) = place.and_then(|place| self.strangers.remove(place)) else {
+            return;
+        };
+        let guests = self.members.entry(member).or_default();
+        if guests.len() >= CONNECTIONS_OF_ONE_MEMBER_MAX {
+            if let Some(oldest) = guests.pop_front() {
+                oldest.task.abort();
+            }
+        }
+        guests.push_back(guest);
+    }
+}
+
+/// Told of a message, and who says it.
+type Heard = dyn Fn(MemberId, &Envelope) + Send + Sync;
+
+/// Serves one [`Member`] to the others.
+pub struct Server {
+    member: Arc<Member>,
+    friends: Vec<Friend>,
+    acceptor: TlsAcceptor,
+    guests: Mutex<Guests>,
+    /// Told of each message, before it is answered.
+    heard: Box<Heard>,
+}
+
+impl Server {
+    /// For `friends` and nobody else. `heard` is told of each message before it is answered; it must not wait.
+    ///
+    /// # Errors
+    ///
+    /// The certificate and its key do not fit together.
+    pub fn new(
+        member: Arc<Member>,
+        identity: &Identity,
+        friends: Vec<Friend>,
+        heard: impl Fn(MemberId, &Envelope) + Send + Sync + 'static,
+    ) -> Result<Arc<Self>, rustls::Error> {
+        let known = friends.iter().map(|friend| friend.fingerprint).collect();
+        Ok(Arc::new(Self {
+            member,
+            friends,
+            acceptor: identity.server(known)?.into(),
+            guests: Mutex::default(),
+            heard: Box::new(heard),
+        }))
+    }
+
+    /// Connections of each member now.
+    pub fn connected(&self) -> BTreeMap<MemberId, usize> {
+        let mut guests = self.guests();
+        guests.forget_ended();
+        let counted = guests.members.iter();
+        let counted = counted.map(|(member, guests)| (*member, guests.len()));
+        counted.filter(|(_, count)| *count > 0).collect()
+    }
+
+    fn guests(&self) -> MutexGuard<'_, Guests> {
+        self.guests.lock().expect("no holder panics")
+    }
+
+    /// Takes connections for good.
+    pub async fn serve(self: Arc<Self>, listener: TcpListener) {
+        loop {
+            match listener.accept().await {
+                Ok((stream, peer)) => self.take(stream, peer),
+                Err(error) => {
+                    tracing::warn!(%error, "accept a connection");
+                    tokio::time::sleep(ACCEPT_PAUSE).await;
+                }
+            }
+        }
+    }
+
+    fn take(self: &Arc<Self>, stream: TcpStream, peer: SocketAddr) {
+        let mut guests = self.guests();
+        if !guests.has_room(peer.ip()) {
+            tracing::debug!(%peer, "too many connections from there that do not say who they are");
+            return;
+        }
+        let server = Arc::clone(self);
+        // Under the lock, so that the task finds itself among the guests.
+        let task = tokio::spawn(async move {
+            if let Err(end) = server.converse(stream, peer).await {
+                tracing::info!(%peer, %end, "a connection of a member ended");
+            }
+        });
+        guests.strangers.push_back(Guest {
+            from: peer.ip(),
+            task: task.abort_handle(),
+        });
+    }
+
+    async fn converse(&self, stream: TcpStream, peer: SocketAddr) -> Result<(), End> {
+        prepare(&stream)?;
+        let shaken = timeout(HANDSHAKE_WAIT, self.acceptor.accept(stream)).await;
+        let mut stream = shaken.map_err(|_| End::Handshake)??;
+        let shown = stream.get_ref().1.peer_certificates();
+        let shown = shown.and_then(|shown| shown.first()).map(Fingerprint::of);
+        let friend = self
+            .friends
+            .iter()
+            .find(|friend| Some(friend.fingerprint) == shown);
+        let from = friend.ok_or(End::Stranger)?.member;
+        greet(&mut stream, self.member.me(), from).await?;
+        self.guests().admit(from, &tokio::task::id());
+        tracing::info!(%peer, member = from.0, "a member is connected");
+        self.answer(&mut stream, from).await
+    }
+
+    async fn answer(
+        &self,
+        stream: &mut (impl AsyncRead + AsyncWrite + Unpin),
+        from: MemberId,
+    ) -> Result<(), End> {
+        let mut pace = Pace::new(MESSAGES_PER_SECOND_MAX, MESSAGES_AT_ONCE_MAX);
+        loop {
+            let envelope = hear(stream).await?;
+            pace.wait().await;
+            (self.heard)(from, &envelope);
+            let member = Arc::clone(&self.member);
+            // It waits for a disk. A connection that ends meanwhile takes nothing back: what is durable is durable.
+            let answered = tokio::task::spawn_blocking(move || member.hear(from, envelope));
+            let answer = answered.await.map_err(|_| End::Closed)?;
+            if let Some(answer) = answer {
+                say(stream, &answer).await?;
+            }
+        }
+    }
+}

@@ -1,0 +1,508 @@
+//! Messages as bytes, as `docs/formats/members.md` writes them down.
+
+use takeover::legs::{
+    Answer, Ballot, DecodeError, MemberId, Memory, Record, Request, Tag, Version, decode_memory,
+    encode_memory,
+};
+
+use crate::limits::MESSAGE_BYTES_MAX;
+
+const MAGIC: &[u8; 8] = b"BHMEMBER";
+const VERSION: u32 = 1;
+/// Magic, version, member.
+pub const HELLO_BYTES: usize = 20;
+
+/// Kinds of messages.
+mod kind {
+    pub(super) const ALIVE: u8 = 0;
+    pub(super) const READ: u8 = 1;
+    pub(super) const CLAIM: u8 = 2;
+    pub(super) const PROPOSE: u8 = 3;
+    pub(super) const COMMITTED: u8 = 4;
+    pub(super) const FOUND: u8 = 5;
+    pub(super) const KNOWN: u8 = 65;
+    pub(super) const PROMISED: u8 = 66;
+    pub(super) const SERVES: u8 = 67;
+    pub(super) const ACCEPTED: u8 = 68;
+    pub(super) const REFUSED: u8 = 69;
+    pub(super) const FOUNDED: u8 = 70;
+    pub(super) const SILENT: u8 = 71;
+}
+
+/// Why a member says nothing of a pool. That is no answer: it counts for nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Silence {
+    /// It was never told of the pool.
+    Unknown,
+    /// It remembered the pool, and its file is not there any more.
+    Missing,
+    /// Its file cannot be read, or says what it cannot mean.
+    Damaged,
+    /// A change could not be made durable.
+    Unkept,
+}
+
+impl Silence {
+    const ALL: [Self; 4] = [Self::Unknown, Self::Missing, Self::Damaged, Self::Unkept];
+
+    fn code(self) -> u8 {
+        match self {
+            Self::Unknown => 1,
+            Self::Missing => 2,
+            Self::Damaged => 3,
+            Self::Unkept => 4,
+        }
+    }
+}
+
+/// What is said.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Message {
+    /// Nothing. The sender is there.
+    Alive,
+    /// A question.
+    Ask(Request),
+    /// Its answer.
+    Tell(Answer),
+    /// Remember this pool, of which you know nothing.
+    Found(Memory),
+    /// It is remembered, with the record of this version.
+    Founded(Version),
+    /// No answer, and why.
+    Silent(Silence),
+}
+
+/// A message with what it is about.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Envelope {
+    /// Number of the pool.
+    pub pool: u64,
+    /// Of the sender: random at each start of its process.
+    pub boot: u64,
+    /// What is said.
+    pub message: Message,
+}
+
+/// Why bytes are no message. The connection ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum WireError {
+    /// Not what members begin with.
+    #[error("the other side is no member")]
+    Stranger,
+    /// Of a later program.
+    #[error(
+        "the other side speaks version {0}, this one {VERSION}: install the same version of bulkhead on all members"
+    )]
+    UnknownVersion(u32),
+    /// Longer than any message.
+    #[error("a message of {0} bytes")]
+    TooLong(u32),
+    /// Too short, of no kind, or followed by anything.
+    #[error("a malformed message")]
+    Malformed,
+    /// The memory in it.
+    #[error("a message with {0}")]
+    Memory(#[from] DecodeError),
+    /// A record of another pool than the message is about.
+    #[error("a message with the record of another pool")]
+    OtherPool,
+}
+
+/// What both sides begin with.
+pub fn hello(me: MemberId) -> [u8; HELLO_BYTES] {
+    let mut bytes = [0; HELLO_BYTES];
+    bytes[..8].copy_from_slice(MAGIC);
+    bytes[8..12].copy_from_slice(&VERSION.to_le_bytes());
+    bytes[12..].copy_from_slice(&me.0.to_le_bytes());
+    bytes
+}
+
+/// Who begins with these bytes.
+pub fn greeted(bytes: &[u8; HELLO_BYTES]) -> Result<MemberId, WireError> {
+    let mut reader = Reader { rest: bytes };
+    if reader.take()? != *MAGIC {
+        return Err(WireError::Stranger);
+    }
+    match u32::from_le_bytes(reader.take()?) {
+        VERSION => Ok(MemberId(reader.number()?)),
+        other => Err(WireError::UnknownVersion(other)),
+    }
+}
+
+/// The length that a message begins with.
+pub fn body_bytes(prefix: [u8; 4]) -> Result<usize, WireError> {
+    let length = u32::from_le_bytes(prefix);
+    match length as usize <= MESSAGE_BYTES_MAX {
+        true => Ok(length as usize),
+        false => Err(WireError::TooLong(length)),
+    }
+}
+
+impl Envelope {
+    /// The whole message, with its length in front.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = Writer(vec![0; 4]);
+        let kind_at = out.0.len();
+        out.0.push(kind::ALIVE);
+        out.number(self.pool);
+        out.number(self.boot);
+        out.0[kind_at] = match &self.message {
+            Message::Alive => kind::ALIVE,
+            Message::Ask(request) => out.request(request),
+            Message::Tell(answer) => out.answer(answer),
+            Message::Found(memory) => {
+                out.memory(memory);
+                kind::FOUND
+            }
+            Message::Founded(version) => {
+                out.version(*version);
+                kind::FOUNDED
+            }
+            Message::Silent(why) => {
+                out.0.push(why.code());
+                kind::SILENT
+            }
+        };
+        let length = (out.0.len() - 4) as u32;
+        out.0[..4].copy_from_slice(&length.to_le_bytes());
+        out.0
+    }
+
+    /// The message that follows its length.
+    ///
+    /// # Errors
+    ///
+    /// It is none. Nothing of it is to be believed.
+    pub fn decode(bytes: &[u8]) -> Result<Self, WireError> {
+        let mut reader = Reader { rest: bytes };
+        let [kind] = reader.take()?;
+        let (pool, boot) = (reader.number()?, reader.number()?);
+        let message = reader.message(kind)?;
+        if !reader.rest.is_empty() {
+            return Err(WireError::Malformed);
+        }
+        let is_of_pool = message.record().is_none_or(|record| record.pool == pool);
+        match is_of_pool {
+            true => Ok(Self {
+                pool,
+                boot,
+                message,
+            }),
+            false => Err(WireError::OtherPool),
+        }
+    }
+}
+
+impl Message {
+    fn record(&self) -> Option<&Record> {
+        match self {
+            Self::Ask(Request::Propose(record)) => Some(record),
+            Self::Tell(Answer::Known(_, memory)) | Self::Found(memory) => memory.accepted.as_ref(),
+            Self::Tell(Answer::Promised(_, record)) => record.as_ref(),
+            _ => None,
+        }
+    }
+}
+
+struct Writer(Vec<u8>);
+
+impl Writer {
+    fn number(&mut self, number: u64) {
+        self.0.extend(number.to_le_bytes());
+    }
+
+    fn ballot(&mut self, ballot: Ballot) {
+        self.number(ballot.epoch);
+        self.number(ballot.nonce);
+    }
+
+    fn version(&mut self, version: Version) {
+        self.number(version.epoch);
+        self.number(version.sequence);
+    }
+
+    fn tag(&mut self, tag: Tag) {
+        self.number(tag.boot);
+        self.0.extend(tag.number.to_le_bytes());
+    }
+
+    fn memory(&mut self, memory: &Memory) {
+        self.0.extend(encode_memory(memory));
+    }
+
+    fn request(&mut self, request: &Request) -> u8 {
+        match request {
+            Request::Read(tag) => {
+                self.tag(*tag);
+                kind::READ
+            }
+            Request::Claim { ballot, by } => {
+                self.ballot(*ballot);
+                self.number(by.0);
+                kind::CLAIM
+            }
+            Request::Propose(record) => {
+                self.memory(&Memory::new(record.clone()));
+                kind::PROPOSE
+            }
+            Request::Committed(ballot, version) => {
+                self.ballot(*ballot);
+                self.version(*version);
+                kind::COMMITTED
+            }
+        }
+    }
+
+    fn answer(&mut self, answer: &Answer) -> u8 {
+        match answer {
+            Answer::Known(tag, memory) => {
+                self.tag(*tag);
+                self.memory(memory);
+                kind::KNOWN
+            }
+            Answer::Promised(ballot, record) => {
+                self.memory(&promise(*ballot, record.clone()));
+                kind::PROMISED
+            }
+            Answer::Serves(ballot) => {
+                self.ballot(*ballot);
+                kind::SERVES
+            }
+            Answer::Accepted(ballot, version) => {
+                self.ballot(*ballot);
+                self.version(*version);
+                kind::ACCEPTED
+            }
+            Answer::Refused { asked, promised } => {
+                self.ballot(*asked);
+                self.ballot(*promised);
+                kind::REFUSED
+            }
+        }
+    }
+}
+
+/// How a promise travels.
+fn promise(promised: Ballot, accepted: Option<Record>) -> Memory {
+    Memory {
+        promised,
+        accepted,
+        committed: Version::default(),
+    }
+}
+
+struct Reader<'a> {
+    rest: &'a [u8],
+}
+
+impl Reader<'_> {
+    fn take<const N: usize>(&mut self) -> Result<[u8; N], WireError> {
+        let split = self.rest.split_first_chunk::<N>();
+        let (taken, rest) = split.ok_or(WireError::Malformed)?;
+        self.rest = rest;
+        Ok(*taken)
+    }
+
+    fn number(&mut self) -> Result<u64, WireError> {
+        self.take().map(u64::from_le_bytes)
+    }
+
+    fn ballot(&mut self) -> Result<Ballot, WireError> {
+        Ok(Ballot {
+            epoch: self.number()?,
+            nonce: self.number()?,
+        })
+    }
+
+    fn version(&mut self) -> Result<Version, WireError> {
+        Ok(Version {
+            epoch: self.number()?,
+            sequence: self.number()?,
+        })
+    }
+
+    fn tag(&mut self) -> Result<Tag, WireError> {
+        Ok(Tag {
+            boot: self.number()?,
+            number: u32::from_le_bytes(self.take()?),
+        })
+    }
+
+    /// All that is left is one.
+    fn memory(&mut self) -> Result<Memory, WireError> {
+        let memory = decode_memory(self.rest)?;
+        self.rest = &[];
+        Ok(memory)
+    }
+
+    fn proposal(&mut self) -> Result<Record, WireError> {
+        let memory = self.memory()?;
+        let record = memory.accepted.clone().ok_or(WireError::Malformed)?;
+        match memory == Memory::new(record.clone()) {
+            true => Ok(record),
+            false => Err(WireError::Malformed),
+        }
+    }
+
+    fn promise(&mut self) -> Result<Answer, WireError> {
+        let memory = self.memory()?;
+        match memory.committed == Version::default() {
+            true => Ok(Answer::Promised(memory.promised, memory.accepted)),
+            false => Err(WireError::Malformed),
+        }
+    }
+
+    fn silence(&mut self) -> Result<Silence, WireError> {
+        let [code] = self.take()?;
+        let mut all = Silence::ALL.into_iter();
+        all.find(|why| why.code() == code)
+            .ok_or(WireError::Malformed)
+    }
+
+    fn message(&mut self, kind: u8) -> Result<Message, WireError> {
+        Ok(match kind {
+            kind::ALIVE => Message::Alive,
+            kind::READ => Message::Ask(Request::Read(self.tag()?)),
+            kind::CLAIM => Message::Ask(Request::Claim {
+                ballot: self.ballot()?,
+                by: MemberId(self.number()?),
+            }),
+            kind::PROPOSE => Message::Ask(Request::Propose(self.proposal()?)),
+            kind::COMMITTED => Message::Ask(Request::Committed(self.ballot()?, self.version()?)),
+            kind::FOUND => Message::Found(self.memory()?),
+            kind::KNOWN => Message::Tell(Answer::Known(self.tag()?, self.memory()?)),
+            kind::PROMISED => Message::Tell(self.promise()?),
+            kind::SERVES => Message::Tell(Answer::Serves(self.ballot()?)),
+            kind::ACCEPTED => Message::Tell(Answer::Accepted(self.ballot()?, self.version()?)),
+            kind::REFUSED => Message::Tell(Answer::Refused {
+                asked: self.ballot()?,
+                promised: self.ballot()?,
+            }),
+            kind::FOUNDED => Message::Founded(self.version()?),
+            kind::SILENT => Message::Silent(self.silence()?),
+            _ => return Err(WireError::Malformed),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use takeover::legs::DiskId;
+
+    const POOL: u64 = 42;
+
+    fn ballot() -> Ballot {
+        Ballot { epoch: 3, nonce: 7 }
+    }
+
+    fn record() -> Record {
+        let mut record = Record::new(POOL, ballot(), (1..=3).map(DiskId));
+        record.drop_disk(DiskId(2), 90);
+        record
+    }
+
+    fn messages() -> Vec<Message> {
+        let (memory, version) = (Memory::new(record()), record().version());
+        let tag = Tag { boot: 9, number: 4 };
+        let mut all = vec![
+            Message::Alive,
+            Message::Ask(Request::Read(tag)),
+            Message::Ask(Request::Claim {
+                ballot: ballot(),
+                by: MemberId(2),
+            }),
+            Message::Ask(Request::Propose(record())),
+            Message::Ask(Request::Committed(ballot(), version)),
+            Message::Tell(Answer::Known(tag, memory.clone())),
+            Message::Tell(Answer::Known(tag, Memory::default())),
+            Message::Tell(Answer::Promised(ballot(), Some(record()))),
+            Message::Tell(Answer::Promised(ballot(), None)),
+            Message::Tell(Answer::Serves(ballot())),
+            Message::Tell(Answer::Accepted(ballot(), version)),
+            Message::Tell(Answer::Refused {
+                asked: ballot(),
+                promised: ballot(),
+            }),
+            Message::Found(memory),
+            Message::Founded(version),
+        ];
+        all.extend(Silence::ALL.map(Message::Silent));
+        all
+    }
+
+    fn enveloped(message: Message) -> Envelope {
+        Envelope {
+            pool: POOL,
+            boot: 5,
+            message,
+        }
+    }
+
+    #[test]
+    fn every_message_comes_back_and_no_part_or_tail_of_it_is_one() {
+        for message in messages() {
+            let envelope = enveloped(message);
+            let bytes = envelope.encode();
+            let (prefix, body) = bytes.split_first_chunk().expect("a length");
+            assert_eq!(body_bytes(*prefix), Ok(body.len()));
+            assert_eq!(Envelope::decode(body), Ok(envelope.clone()));
+            for length in 0..body.len() {
+                let cut = Envelope::decode(&body[..length]);
+                assert!(cut.is_err(), "{length} bytes of {envelope:?}");
+            }
+            let longer = [body, &[0]].concat();
+            assert!(Envelope::decode(&longer).is_err(), "{envelope:?}");
+        }
+    }
+
+    #[test]
+    fn the_longest_memory_fits() {
+        let mut record = Record::new(POOL, ballot(), (0..1024).map(DiskId));
+        (0..1024).for_each(|disk| record.drop_disk(DiskId(disk), 90));
+        let tag = Tag { boot: 9, number: 4 };
+        let known = Answer::Known(tag, Memory::new(record));
+        let bytes = enveloped(Message::Tell(known)).encode();
+        assert!(bytes.len() <= MESSAGE_BYTES_MAX + 4, "{}", bytes.len());
+        let too_long = MESSAGE_BYTES_MAX as u32 + 1;
+        assert_eq!(
+            body_bytes(too_long.to_le_bytes()),
+            Err(WireError::TooLong(too_long))
+        );
+    }
+
+    /// The bytes of `docs/formats/members.md`, as they were written down.
+    #[test]
+    fn the_bytes_are_those_of_the_format() {
+        let claim = Request::Claim {
+            ballot: ballot(),
+            by: MemberId(2),
+        };
+        let bytes = enveloped(Message::Ask(claim)).encode();
+        let mut expected = vec![41, 0, 0, 0, 2];
+        for number in [42_u64, 5, 3, 7, 2] {
+            expected.extend(number.to_le_bytes());
+        }
+        assert_eq!(bytes, expected);
+        let begun = hello(MemberId(3));
+        assert_eq!(&begun, b"BHMEMBER\x01\0\0\0\x03\0\0\0\0\0\0\0");
+        assert_eq!(greeted(&begun), Ok(MemberId(3)));
+    }
+
+    #[test]
+    fn a_stranger_and_a_later_version_are_told_apart() {
+        let mut bytes = hello(MemberId(3));
+        bytes[8] = 2;
+        assert_eq!(greeted(&bytes), Err(WireError::UnknownVersion(2)));
+        bytes[0] = b'b';
+        assert_eq!(greeted(&bytes), Err(WireError::Stranger));
+    }
+
+    #[test]
+    fn a_record_of_another_pool_is_refused() {
+        let mut envelope = enveloped(Message::Ask(Request::Propose(record())));
+        envelope.pool = 43;
+        let bytes = envelope.encode();
+        assert_eq!(Envelope::decode(&bytes[4..]), Err(WireError::OtherPool));
+    }
+}

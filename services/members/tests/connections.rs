@@ -1,0 +1,321 @@
+//! Members over real sockets: who is let in, what is answered, and what strangers can do.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use certificates::{Identity, Purpose};
+use members::limits::{HANDSHAKES_MAX, MESSAGE_BYTES_MAX, SILENCE_MAX};
+use members::{
+    Envelope, Friend, Heard, LinkState, Links, Member, Message, Peer, Server, Silence, wire,
+};
+use rustls::{ClientConnection, StreamOwned};
+use takeover::legs::{Answer, Ballot, DiskId, MemberId, Memory, Record, Request, Tag};
+use tempfile::TempDir;
+
+const POOL: u64 = 77;
+const WITNESS: MemberId = MemberId(3);
+const HEADS: [MemberId; 2] = [MemberId(1), MemberId(2)];
+/// Longest wait for what has to come.
+const WAIT: Duration = Duration::from_secs(20);
+
+fn identity() -> Identity {
+    let made = certificates::make(&["member.bulkhead".into()], Purpose::Any).expect("made");
+    Identity::new(made.certificate, made.key)
+}
+
+/// A witness with two heads as friends.
+struct World {
+    identity: Identity,
+    heads: [Identity; 2],
+    address: SocketAddr,
+    server: Arc<Server>,
+    _folder: TempDir,
+    _runtime: tokio::runtime::Runtime,
+}
+
+impl World {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().expect("folder");
+        let (identity, heads) = (identity(), [identity(), identity()]);
+        let member = Member::open(folder.path(), WITNESS, 9, Box::new(|_| false));
+        let member = Arc::new(member.expect("opened"));
+        let friends = HEADS.iter().zip(&heads).map(|(member, head)| Friend {
+            member: *member,
+            fingerprint: head.fingerprint(),
+        });
+        let server = Server::new(member, &identity, friends.collect(), |_, _| {});
+        let server = server.expect("a server");
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .build()
+            .expect("a runtime");
+        let listener = runtime.block_on(tokio::net::TcpListener::bind("127.0.0.1:0"));
+        let listener = listener.expect("a port");
+        let address = listener.local_addr().expect("its address");
+        runtime.spawn(Arc::clone(&server).serve(listener));
+        Self {
+            identity,
+            heads,
+            address,
+            server,
+            _folder: folder,
+            _runtime: runtime,
+        }
+    }
+
+    fn peer(&self) -> Peer {
+        Peer {
+            member: WITNESS,
+            fingerprint: self.identity.fingerprint(),
+            addresses: vec![self.address],
+        }
+    }
+
+    fn head(&self, index: usize) -> Head {
+        let (send, heard) = channel();
+        let send = Mutex::new(send);
+        let hear = move |heard| {
+            let _ = send.lock().expect("no holder panics").send(heard);
+        };
+        let peers = vec![self.peer()];
+        let links = Links::start(HEADS[index], 4, &self.heads[index], peers, hear);
+        let head = Head {
+            links: links.expect("links"),
+            heard,
+        };
+        head.wait_until_connected();
+        head
+    }
+
+    /// A connection as this identity, after the handshake of TLS and the greeting as `said`.
+    fn raw(
+        &self,
+        identity: &Identity,
+        said: MemberId,
+    ) -> std::io::Result<StreamOwned<ClientConnection, TcpStream>> {
+        let socket = TcpStream::connect(self.address)?;
+        socket.set_read_timeout(Some(WAIT))?;
+        let config = identity.client(self.identity.fingerprint()).expect("TLS");
+        let name = "witness".try_into().expect("a name");
+        let session = ClientConnection::new(config, name).expect("a session");
+        let mut stream = StreamOwned::new(session, socket);
+        stream.write_all(&wire::hello(said))?;
+        let mut greeting = [0; wire::HELLO_BYTES];
+        stream.read_exact(&mut greeting)?;
+        assert_eq!(wire::greeted(&greeting), Ok(WITNESS));
+        Ok(stream)
+    }
+}
+
+struct Head {
+    links: Links,
+    heard: Receiver<Heard>,
+}
+
+impl Head {
+    fn wait_until_connected(&self) {
+        let begun = Instant::now();
+        while !matches!(
+            self.links.states().get(&WITNESS),
+            Some(LinkState::Connected(_))
+        ) {
+            assert!(begun.elapsed() < WAIT, "{:?}", self.links.states());
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    fn ask(&self, message: Message) -> Message {
+        assert!(self.links.say(WITNESS, POOL, message), "not connected");
+        let heard = self.heard.recv_timeout(WAIT).expect("an answer");
+        assert_eq!((heard.from, heard.envelope.boot), (WITNESS, 9));
+        heard.envelope.message
+    }
+}
+
+fn memory() -> Memory {
+    let ballot = Ballot { epoch: 1, nonce: 5 };
+    Memory::new(Record::new(POOL, ballot, [DiskId(1), DiskId(2)]))
+}
+
+fn claim(epoch: u64, by: MemberId) -> Message {
+    let ballot = Ballot { epoch, nonce: by.0 };
+    Message::Ask(Request::Claim { ballot, by })
+}
+
+fn read() -> Message {
+    Message::Ask(Request::Read(Tag { boot: 4, number: 1 }))
+}
+
+#[test]
+fn two_heads_ask_at_once_and_one_epoch_is_promised_to_one_of_them() {
+    let world = World::new();
+    let heads = [world.head(0), world.head(1)];
+    let unknown = heads[0].ask(read());
+    assert_eq!(unknown, Message::Silent(Silence::Unknown));
+    assert!(matches!(
+        heads[0].ask(Message::Found(memory())),
+        Message::Founded(_)
+    ));
+    for epoch in 2..30 {
+        let promised = std::thread::scope(|scope| {
+            let asks = |index: usize| {
+                let links = &heads[index].links;
+                scope.spawn(move || links.say(WITNESS, POOL, claim(epoch, HEADS[index])))
+            };
+            let asked = [asks(0), asks(1)].map(|asked| asked.join().expect("no panic"));
+            assert_eq!(asked, [true, true]);
+            heads
+                .iter()
+                .map(|head| head.heard.recv_timeout(WAIT))
+                .filter(|heard| {
+                    let message = &heard.as_ref().expect("an answer").envelope.message;
+                    matches!(message, Message::Tell(Answer::Promised(..)))
+                })
+                .count()
+        });
+        assert_eq!(promised, 1, "epoch {epoch}");
+    }
+}
+
+#[test]
+fn a_stranger_is_not_let_in() {
+    let world = World::new();
+    world.raw(&identity(), HEADS[0]).expect_err("a stranger");
+    // Who it is the certificate says, and not the greeting.
+    let mut other = world.raw(&world.heads[0], HEADS[1]).expect("greeted");
+    let end = other.read(&mut [0; 1]).unwrap_or(0);
+    assert_eq!(end, 0, "closed");
+    assert!(world.server.connected().is_empty());
+}
+
+#[test]
+fn a_member_that_is_not_the_expected_one_is_not_believed() {
+    let world = World::new();
+    let mut peer = world.peer();
+    peer.fingerprint = identity().fingerprint();
+    let links = Links::start(HEADS[0], 4, &world.heads[0], vec![peer], |_| {});
+    let links = links.expect("links");
+    let begun = Instant::now();
+    while !matches!(links.states().get(&WITNESS), Some(LinkState::Lost(_))) {
+        assert!(begun.elapsed() < WAIT);
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    assert!(!links.say(WITNESS, POOL, read()));
+}
+
+#[test]
+fn hostile_messages_end_their_connection_and_no_other() {
+    let world = World::new();
+    let head = world.head(1);
+    head.ask(Message::Found(memory()));
+    let other_pool = Envelope {
+        pool: POOL + 1,
+        boot: 4,
+        message: Message::Found(memory()),
+    }
+    .encode();
+    let too_long = (MESSAGE_BYTES_MAX as u32 + 1).to_le_bytes().to_vec();
+    let unknown_kind = [&17_u32.to_le_bytes()[..], &[200; 17]].concat();
+    let empty = vec![0; 4];
+    let longest_garbage = [
+        &(MESSAGE_BYTES_MAX as u32).to_le_bytes()[..],
+        &vec![65; MESSAGE_BYTES_MAX],
+    ]
+    .concat();
+    for bytes in [other_pool, too_long, unknown_kind, empty, longest_garbage] {
+        let mut stream = world.raw(&world.heads[0], HEADS[0]).expect("greeted");
+        let _ = stream.write_all(&bytes);
+        let end = stream.read(&mut [0; 1]).unwrap_or(0);
+        assert_eq!(end, 0, "closed after {:?}", &bytes[..bytes.len().min(40)]);
+    }
+    assert!(matches!(head.ask(read()), Message::Tell(Answer::Known(..))));
+}
+
+#[test]
+fn half_a_message_is_not_waited_for_longer_than_a_silence() {
+    let world = World::new();
+    let mut stream = world.raw(&world.heads[0], HEADS[0]).expect("greeted");
+    let begun = Instant::now();
+    stream.write_all(&[41, 0, 0]).expect("sent");
+    let end = stream.read(&mut [0; 1]).unwrap_or(0);
+    assert_eq!(end, 0, "closed");
+    assert!(begun.elapsed() < SILENCE_MAX * 2, "{:?}", begun.elapsed());
+}
+
+#[test]
+fn connections_that_say_nothing_keep_no_member_out() {
+    let world = World::new();
+    let silent: Vec<_> = (0..HANDSHAKES_MAX * 3)
+        .map(|number| {
+            // Addresses of one machine, so that the limit of one address is not what ends them.
+            let socket = socket_from([127, 0, 1, (number % 250) as u8]);
+            socket.connect(&world.address.into()).expect("connected");
+            socket
+        })
+        .collect();
+    let head = world.head(0);
+    assert_eq!(head.ask(read()), Message::Silent(Silence::Unknown));
+    drop(silent);
+}
+
+fn socket_from(address: [u8; 4]) -> socket2::Socket {
+    let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None);
+    let socket = socket.expect("a socket");
+    let own: SocketAddr = (address, 0).into();
+    socket.bind(&own.into()).expect("bound");
+    socket
+}
+
+#[test]
+fn who_asks_too_often_is_slowed_down_and_still_answered() {
+    let world = World::new();
+    let mut stream = world.raw(&world.heads[0], HEADS[0]).expect("greeted");
+    let envelope = Envelope {
+        pool: POOL,
+        boot: 4,
+        message: read(),
+    };
+    let asked = 500;
+    let begun = Instant::now();
+    stream
+        .write_all(&envelope.encode().repeat(asked))
+        .expect("sent");
+    let one = Envelope {
+        pool: POOL,
+        boot: 9,
+        message: Message::Silent(Silence::Unknown),
+    };
+    let mut answers = vec![0; one.encode().len() * asked];
+    stream.read_exact(&mut answers).expect("all are answered");
+    assert_eq!(answers, one.encode().repeat(asked));
+    assert!(
+        begun.elapsed() >= Duration::from_millis(1900),
+        "{:?}",
+        begun.elapsed()
+    );
+}
+
+#[test]
+fn a_lost_connection_is_made_again() {
+    let world = World::new();
+    let head = world.head(0);
+    // Four others of the same member end the first one.
+    let others: Vec<_> = (0..4)
+        .map(|_| world.raw(&world.heads[0], HEADS[0]).expect("greeted"))
+        .collect();
+    drop(others);
+    let begun = Instant::now();
+    loop {
+        if head.links.say(WITNESS, POOL, read()) {
+            if head.heard.recv_timeout(Duration::from_millis(200)).is_ok() {
+                break;
+            }
+        }
+        assert!(begun.elapsed() < WAIT);
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
