@@ -3,15 +3,17 @@
 //!
 //! `catalogue` names the drills, `faults` makes them, `run` does them round by round in a `environment`. What the
 //! clients tell becomes a `seen`, logs become a `timeline`, `watch` looks for double imports; `promise`
-//! judges, `report` sums up. The last five know no lab. `beside` are the other pools, with clients of their own.
+//! judges, `report` sums up. The last five know no lab. `arguments` and `command` are `bulkhead drill`. `beside` are the other pools, with clients of their own.
 
 #![forbid(unsafe_code)]
 
+pub mod arguments;
 mod beside;
 mod catalogue;
 mod client;
 mod client_events;
 mod clock;
+pub mod command;
 mod disks;
 mod environment;
 mod error;
@@ -31,7 +33,6 @@ mod watch;
 pub use catalogue::{Drill, UnknownDrill};
 pub use client::Clients;
 pub use error::DrillError;
-pub use extra_volumes::MORE_VOLUMES_MAX;
 pub use file::with_profile;
 pub use promise::{Bounds, Broken, Expectation, Fencing, Kind, Place, Promise};
 pub use report::{DrillReport, JudgedRound, Report};

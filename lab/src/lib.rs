@@ -11,12 +11,14 @@
 //! happens, the kernel ends all others, and mounts, networks and namespaces go with them. What
 //! is left then is one folder, which [`Lab::down`] removes.
 //!
-//! `inside` is what runs in there, started by the hidden command `bulkhead lab-inside`; the
-//! other modules are what the command line and the drills call.
+//! `inside` is what runs in there, started by the hidden command `bulkhead lab-inside`; `arguments` and `command` are
+//! `bulkhead lab`; the other modules are what that and the drills call.
 
 #![forbid(unsafe_code)]
 
+pub mod arguments;
 mod clock;
+pub mod command;
 mod console;
 mod error;
 mod fabric;

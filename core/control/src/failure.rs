@@ -134,6 +134,12 @@ impl Failure {
         Self::new(FailureKind::NotFound, message)
     }
 
+    /// That of a step: `.map_err(Failure::of("open the pool"))`.
+    pub fn of<E: fmt::Display>(step: impl fmt::Display) -> impl Fn(E) -> Self {
+        let step = step.to_string();
+        move |error| Self::new(FailureKind::Failed, format!("{step}: {error}"))
+    }
+
     /// `error` and all its causes as one line of `kind`.
     pub fn from_chain(kind: FailureKind, error: &(dyn std::error::Error + 'static)) -> Self {
         Self::new(kind, chain(error))

@@ -1,4 +1,5 @@
-//! What is said to those who may not read: the log, progress, a supervisor, whoever waits for a line.
+//! What is said to those who may not read: the log, progress, a supervisor, whoever waits for a line; and what a process is
+//! told by signals.
 //! Nothing here ever waits for a reader. What is not taken is kept within bounds, then dropped, and counted.
 
 #![forbid(unsafe_code)]
@@ -6,6 +7,7 @@
 mod insist;
 mod line;
 mod log;
+pub mod signals;
 mod supervisor;
 
 pub use insist::insist;

@@ -1,12 +1,15 @@
 //! Where the pure parts meet machines: programs on heads, near or far, the tools of Corosync and
 //! Pacemaker, and what the OCF agent does. Each has a trait or a plain interface, so that
-//! tests put a fake in its place.
+//! tests put a fake in its place. `arguments` and `command` are `bulkhead appliance`.
 
 #![forbid(unsafe_code)]
 
 pub mod agent;
+pub mod appliance_file;
 pub mod apply;
+pub mod arguments;
 pub mod cib;
+pub mod command;
 pub mod fake;
 pub mod gather;
 pub mod hand_over;

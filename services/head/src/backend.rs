@@ -22,6 +22,7 @@ use control::key::KeyView;
 use control::operations::pool::create::PoolCreate;
 use control::request::ServerRequest;
 use control::{Answer, Client, Failure, FailureKind, Request};
+use pool_access::child::{self, Question, Ran, Run};
 use pool_access::common::Common;
 use pool_access::sockets;
 use serde_json::{Value, json};
@@ -33,7 +34,6 @@ use super::heartbeats::Heartbeats;
 use super::sensors::Sensors;
 use super::{cluster_view, console, disks, host_losses, interfaces, logs};
 use crate::args::{API_PORT, HeadArgs, MoveArgs};
-use crate::child::{self, Question, Ran, Run};
 
 /// Longest time that a question which opens a pool, or looks for pools, may take.
 const PERFORM_LIMIT: Duration = Duration::from_secs(600);
@@ -105,7 +105,7 @@ impl Machine {
 
     /// Whether the cluster decides where the pool is served.
     fn is_clustered(&self, pool: &PoolName) -> bool {
-        pool_access::appliance_file::load(&self.args.file)
+        cluster::appliance_file::load(&self.args.file)
             .is_ok_and(|appliance| appliance.pools.contains_key(pool))
     }
 
@@ -307,7 +307,7 @@ impl Backend for Machine {
     }
 
     fn takeover_steps(&self, pool: &str) -> Vec<Told> {
-        let appliance = pool_access::appliance_file::load(&self.args.file);
+        let appliance = cluster::appliance_file::load(&self.args.file);
         match (appliance, pool.parse()) {
             (Ok(appliance), Ok(pool)) => {
                 logs::takeover_steps(&appliance, &pool, &self.common.settings.state_dir)
@@ -318,7 +318,7 @@ impl Backend for Machine {
     }
 
     fn appliance(&self, with_secrets: bool) -> Result<api::view::ApplianceFile, Failure> {
-        let mut text = pool_access::appliance_file::read(&self.args.file)?;
+        let mut text = cluster::appliance_file::read(&self.args.file)?;
         let mut parsed = appliance::parse(&text).ok().map(|parsed| parsed.appliance);
         if !with_secrets {
             text = appliance::secret::hide_text(&text);
@@ -452,7 +452,7 @@ impl Backend for Machine {
     }
 
     fn interfaces(&self) -> Vec<InterfaceCounters> {
-        let appliance = pool_access::appliance_file::load(&self.args.file).ok();
+        let appliance = cluster::appliance_file::load(&self.args.file).ok();
         interfaces::counters(appliance.as_ref(), &self.head())
     }
 

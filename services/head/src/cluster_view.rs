@@ -28,7 +28,7 @@ pub fn look(file: &Path, own: &str, heartbeats: &Heartbeats) -> Surroundings {
     if !file.exists() {
         return alone(own);
     }
-    let appliance = match pool_access::appliance_file::load(file) {
+    let appliance = match cluster::appliance_file::load(file) {
         Ok(appliance) => appliance,
         Err(failure) => {
             return Surroundings {

@@ -1,10 +1,10 @@
 //! `bulkhead pool move`: has the cluster hand a pool over, and tells what came of it.
 
+use cluster::appliance_file;
 use cluster::machine::Local;
 use cluster::{HandOverError, HandedOver};
 use control::answer::Done;
 use control::{Answer, Failure, FailureKind};
-use pool_access::appliance_file;
 use pool_access::common::Common;
 
 use crate::args::MoveArgs;

@@ -1,16 +1,17 @@
 //! `bulkhead head`: serves the HTTP API and the console of this machine. It holds no pool itself: servers
 //! are asked over their sockets, and what needs a pool without a server is done by a process of its own
-//! ([`perform`]), so that nothing that happens to a pool happens to the head.
+//! ([`pool_access::child::perform`]), so that nothing that happens to a pool happens to the head.
 
 #![forbid(unsafe_code)]
 
+pub mod accounts;
 pub mod args;
 mod backend;
-pub mod child;
 mod clients;
 mod cluster_view;
 mod console;
 mod disks;
+pub mod facts;
 pub mod hand_over;
 mod heartbeats;
 mod host_losses;
@@ -18,6 +19,7 @@ mod interfaces;
 mod logs;
 pub mod move_keys;
 mod sensors;
+mod validity;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -25,8 +27,9 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::Duration;
 
-use control::{Answer, Failure, FailureKind};
+use control::{Failure, FailureKind};
 use pool_access::common::Common;
+use rendering::Printer;
 
 use self::args::{CertificateArgs, HeadArgs, HeadCommand, HeadVerb};
 
@@ -37,26 +40,18 @@ const READY_LIMIT: Duration = Duration::from_secs(300);
 /// Pause between two looks at where the other heads are.
 const PEERS_INTERVAL: Duration = Duration::from_secs(10);
 
-/// Prints, as far as that works.
-type Print<'a> = &'a mut dyn FnMut(&str) -> Result<(), Failure>;
-
-/// Performs the command. The answer, if there is one, is the caller's to print.
-pub fn run(
-    command: &HeadCommand,
-    common: &Common,
-    print: Print<'_>,
-) -> Result<Option<Answer>, Failure> {
+/// Performs the command.
+pub fn run(command: &HeadCommand, common: &Common, out: Printer) -> Result<(), Failure> {
     let folder = &command.place.head_dir;
     match &command.verb {
         None => serve(command, common),
-        Some(HeadVerb::Openapi) => print(&format!("{:#}\n", api::openapi())),
-        Some(HeadVerb::Perform) => child::perform(common, print),
+        Some(HeadVerb::Openapi) => out.text(&rendering::document(&api::openapi())),
+        Some(HeadVerb::Perform) => pool_access::child::perform(common, out),
         Some(HeadVerb::Certificate(args)) => {
             let message = certificate(args, folder)?;
-            return Ok(Some(control::answer::Done::changed(message)));
+            out.answer(&control::answer::Done::changed(message))
         }
     }
-    .map(|()| None)
 }
 
 fn certificate(args: &CertificateArgs, folder: &std::path::Path) -> Result<String, Failure> {
@@ -139,7 +134,7 @@ async fn follow_peers(peers: api::Peers, args: HeadArgs) {
 }
 
 fn peer_addresses(args: &HeadArgs, own: &str) -> Option<BTreeMap<String, Vec<SocketAddr>>> {
-    let appliance = pool_access::appliance_file::load(&args.file).ok()?;
+    let appliance = cluster::appliance_file::load(&args.file).ok()?;
     let port = args
         .peer_port
         .or_else(|| Some(args.listen.first()?.port()))?;

@@ -37,7 +37,7 @@ impl Sensors {
             last.asked = Some(Instant::now());
             let (own, file) = (std::sync::Arc::clone(self), file.to_owned());
             let ask = move || {
-                let Ok(appliance) = pool_access::appliance_file::load(&file) else {
+                let Ok(appliance) = cluster::appliance_file::load(&file) else {
                     return;
                 };
                 let sensors = ask_all(&appliance, &Local::default());

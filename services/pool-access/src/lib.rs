@@ -1,18 +1,27 @@
 //! Reaches a pool from this machine: by the socket of its server or, where nobody serves it and no cluster manages it, by
 //! opening it in this process. What both need is here: the options of every command, where pools were seen, the engines.
+//!
+//! `access` asks one pool, `pools` finds which pools a question is about, `apart` looks at one of several that nobody
+//! serves, by a `child`; `patience` asks a server's successor, `watch` asks again and again.
 
 #![forbid(unsafe_code)]
 
 mod access;
-pub mod appliance_file;
+mod apart;
 pub mod audit;
+pub mod child;
 pub mod common;
 pub mod confine;
 pub mod engines;
 pub mod legs;
 pub mod managed;
 pub mod open;
+pub mod patience;
 pub mod places;
+pub mod pools;
+pub mod rescue;
 pub mod sockets;
+pub mod stream;
+pub mod watch;
 
 pub use access::*;

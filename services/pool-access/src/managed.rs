@@ -8,8 +8,8 @@ use cluster::standing::{PoolStanding, pool_standing};
 use control::{Failure, FailureKind};
 use units::PoolName;
 
-use crate::appliance_file;
 use crate::common::Common;
+use cluster::appliance_file;
 
 /// The appliance file of this machine, for commands that do not name one.
 fn path() -> PathBuf {

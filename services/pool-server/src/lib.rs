@@ -26,7 +26,6 @@ mod schedules;
 mod secrets;
 mod serving;
 mod shared_pool;
-pub mod signals;
 mod spares;
 mod swap_contents;
 mod unit_store;
@@ -61,7 +60,7 @@ use pool_access::open;
 use pool_access::places;
 use pool_access::sockets;
 use pool_access::{self, End};
-use telling::{Supervisor, say_until};
+use telling::{Supervisor, say_until, signals};
 use units::{ByteCount, PoolName};
 
 use self::args::{ClaimsWord, ServeArgs};
@@ -103,6 +102,15 @@ pub enum Event {
     },
 }
 
+impl From<signals::Told> for Event {
+    fn from(told: signals::Told) -> Self {
+        match told {
+            signals::Told::Stop(why) => Self::Stop(why),
+            signals::Told::Reload => Self::Reload,
+        }
+    }
+}
+
 /// A client's request to close the pool.
 pub struct Ending {
     /// How.
@@ -115,12 +123,8 @@ pub struct Ending {
 pub fn run(args: ServeArgs, common: &Common) -> Result<(), Failure> {
     let started = Instant::now();
     log_to_stderr(args.log_json);
-    let failed = |what: &str| {
-        let what = what.to_owned();
-        move |error: std::io::Error| Failure::new(FailureKind::Failed, format!("{what}: {error}"))
-    };
     // Before any thread exists, so that all inherit it.
-    signals::block().map_err(failed("block signals"))?;
+    signals::block().map_err(Failure::of("block signals"))?;
     let (sender, events) = channel();
     // Before anybody can find this server by its socket: who has stopped the pool must not meet one later
     // that an agent began and did not live to note.
@@ -139,10 +143,10 @@ pub fn run(args: ServeArgs, common: &Common) -> Result<(), Failure> {
     confine::pool_server(&needs(&args, common, control.path()));
 
     let engine = engines::start(engine_options(&args, common)?)?;
-    signals::forward(sender.clone()).map_err(failed("wait for signals"))?;
+    signals::forward(sender.clone()).map_err(Failure::of("wait for signals"))?;
     if args.until_stdin_closes {
         signals::stop_at_end_of_input(sender.clone())
-            .map_err(failed("wait for the end of input"))?;
+            .map_err(Failure::of("wait for the end of input"))?;
     }
     let mut told = Vec::new();
     let pool = open::import_telling(&*engine, common, &args.pool, &args.options(), |note| {
@@ -156,7 +160,7 @@ pub fn run(args: ServeArgs, common: &Common) -> Result<(), Failure> {
     let journal = Journal::new(places::unwritten_events(common, &args.pool));
     journal.add(News::of_pool("imported", imported_by(), false));
     let watch = Watch::start(Arc::clone(&pool), Arc::clone(&journal))
-        .map_err(failed("start the pool's watch"))?;
+        .map_err(Failure::of("start the pool's watch"))?;
     let rescues = Rescues::new(
         control.path().parent().unwrap_or(&common.settings.run_dir),
         &args.pool,
@@ -482,16 +486,14 @@ fn announce(
     told: &[StaleConnection],
     is_counted: bool,
 ) -> Result<replicate::Service, Failure> {
-    let failed = |error: std::io::Error| {
-        Failure::new(FailureKind::Failed, format!("start to answer: {error}"))
-    };
+    let failed = Failure::of("start to answer");
     let after_ms = core.is_listening();
     let stale_connections = core.serving.tell_previous_clients(told);
     let awaited = Awaited::of(&stale_connections);
     core.connections.inherit(stale_connections);
     core.serving.rescues.forget_sockets();
-    connections::keep(core).map_err(failed)?;
-    control.serve(Arc::clone(core) as Arc<_>).map_err(failed)?;
+    connections::keep(core).map_err(&failed)?;
+    control.serve(Arc::clone(core) as Arc<_>).map_err(&failed)?;
     let listeners = core.serving.listeners();
     let of = |protocol| {
         listeners
@@ -506,11 +508,11 @@ fn announce(
         after_ms,
         "listening"
     );
-    replay::start(core, awaited.is_any()).map_err(failed)?;
-    schedules::start(core).map_err(failed)?;
-    keys::start(core).map_err(failed)?;
+    replay::start(core, awaited.is_any()).map_err(&failed)?;
+    schedules::start(core).map_err(&failed)?;
+    keys::start(core).map_err(&failed)?;
     let access = Arc::clone(core) as Arc<dyn replicate::Access>;
-    let replication = replicate::Service::start(access, args.replication).map_err(failed)?;
+    let replication = replicate::Service::start(access, args.replication).map_err(&failed)?;
     if let Some(address) = replication.address {
         tracing::info!(%address, "listening for replication");
     }
@@ -520,14 +522,14 @@ fn announce(
         false => (args.ready_fd, None),
     };
     let say_ready = |fd: i32| say_until(fd, READY, SAY_LIMIT);
-    now.map_or(Ok(()), say_ready).map_err(failed)?;
+    now.map_or(Ok(()), say_ready).map_err(&failed)?;
     let after_return = move |core: &Arc<Core>| {
         if let Err(error) = later.map_or(Ok(()), say_ready) {
             tracing::error!(%error, "nobody hears that the server is ready");
         }
         begin_the_rest(core, is_counted);
     };
-    deferred_start::then(core, awaited, after_return).map_err(failed)?;
+    deferred_start::then(core, awaited, after_return).map_err(&failed)?;
     Ok(replication)
 }
 

@@ -5,7 +5,7 @@ use control::request::Request;
 use control::{Effect, Failure};
 use serde_json::{Value, json};
 
-use super::{Cli, Plan, PoolSelector};
+use super::{Cli, Command, Plan, PoolSelector};
 
 /// The verbs of the grammar, and the effect of each example, an array of words as JSON.
 ///
@@ -35,7 +35,10 @@ fn effect(example: &str) -> Result<Option<Effect>, Failure> {
     let wrong = |error: &dyn std::fmt::Display| Failure::usage(format!("{example}: {error}"));
     let words: Vec<String> = serde_json::from_str(example).map_err(|error| wrong(&error))?;
     let cli = Cli::try_parse_from(std::iter::once("bulkhead".to_owned()).chain(words));
-    let plan = cli.map_err(|error| wrong(&error))?.command.plan();
+    let Command::Ask(noun) = cli.map_err(|error| wrong(&error))?.command else {
+        return Ok(None);
+    };
+    let plan = noun.plan();
     let (pool, request) = match plan {
         Ok(Plan::Ask { pool, request } | Plan::Watch { pool, request, .. }) => (pool, request),
         Ok(Plan::Patiently(pool, request)) => (PoolSelector::Pool(pool), Request::Pool(request)),

@@ -1,18 +1,12 @@
 //! The grammar of the command line: noun, then verb. Words in, a [`Plan`] out; nothing is
 //! touched here, so every command line can be tested without a pool.
 
-mod accounts;
-mod appliance;
-mod bench;
 mod completion;
 mod definitions;
-mod drill;
 mod key;
-mod lab;
 mod manual;
 mod misunderstood;
 mod pool;
-mod rescue;
 #[cfg(test)]
 mod serve;
 mod snapshot;
@@ -23,37 +17,30 @@ pub mod volume;
 use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
-use control::operations::Again;
-pub use control::operations::PoolSelector;
+use cluster::arguments::ApplianceCommand;
 use control::operations::nbd::NbdCommand;
 use control::operations::pool::create::PoolCreate;
 use control::operations::portal::PortalCommand;
 use control::operations::replicate::ReplicateCommand;
 use control::operations::target::TargetCommand;
-use control::request::TransferRequest;
-use control::request::{PoolRequest, Request};
+use control::operations::{Again, PoolSelector};
+use control::request::{PoolRequest, Request, TransferRequest};
 use control::{Failure, FailureKind};
+use drills::arguments::DrillArgs;
+use head::accounts::{TokenCommand, UserCommand};
+use head::args::{HeadCommand, MoveArgs};
+use lab::arguments::LabCommand;
+use pool_access::common::Common;
+use pool_access::engines::bench_crypto::command::BenchCommand;
+use pool_access::legs::Said;
+use pool_access::rescue::RescueArgs;
+use pool_server::args::ServeArgs;
 use units::PoolName;
 
-pub use accounts::{PasswordArgs, TokenCommand, TokenVerb, UserCommand, UserVerb};
-pub use appliance::{ApplianceCommand, ChangeArgs, CheckArgs, Way, Ways};
-pub use bench::BenchCryptoArgs;
 pub use completion::write as completions;
 pub use definitions::tell as definitions;
-pub use drill::DrillArgs;
-pub use head::args::{HeadCommand, MoveArgs};
-pub use lab::{
-    BmcArgs, CableArgs, ConsoleArgs, ExecArgs, LabCommand, OnOff, OutletArgs, PowerArgs, UpArgs,
-    WhichLab,
-};
 pub use manual::write as manual_pages;
 pub use misunderstood::{misunderstood, without_odd_tips};
-pub use pool_server::args::ServeArgs;
-pub use rescue::RescueArgs;
-pub use transfer::refuse_terminal;
-
-use pool_access::common::Common;
-use pool_access::legs::Said;
 
 /// The whole command line.
 #[derive(Debug, Parser)]
@@ -98,6 +85,17 @@ fn after_long_help() -> String {
 /// The nouns.
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    /// What pools are asked.
+    #[command(flatten)]
+    Ask(Noun),
+    /// Everything else.
+    #[command(flatten)]
+    Perform(Program),
+}
+
+/// What pools are asked.
+#[derive(Debug, Subcommand)]
+pub enum Noun {
     /// Pools: create, inspect, check, repair, change
     #[command(subcommand)]
     Pool(pool::PoolCommand),
@@ -120,6 +118,11 @@ pub enum Command {
     #[command(subcommand)]
     Replicate(ReplicateCommand),
     Status(control::operations::status::Arguments),
+}
+
+/// What is no question to a pool.
+#[derive(Debug, Subcommand)]
+pub enum Program {
     /// Own a pool and serve its volumes until told to stop
     #[command(after_help = pool_server::args::EXAMPLES)]
     PoolServer(Box<ServeArgs>),
@@ -137,10 +140,10 @@ pub enum Command {
     #[command(subcommand)]
     Lab(LabCommand),
     /// Faults made on purpose in a lab, with a verdict: what clients saw, against what is promised
-    Drill(drill::DrillArgs),
+    Drill(DrillArgs),
     /// How fast this machine is, beside others
     #[command(subcommand)]
-    Bench(bench::BenchCommand),
+    Bench(BenchCommand),
     /// What Pacemaker runs
     #[command(subcommand)]
     Agent(agents::AgentCommand),
@@ -172,7 +175,7 @@ pub enum Command {
     },
 }
 
-/// What a command line comes to.
+/// What is to be asked of pools.
 #[derive(Debug)]
 pub enum Plan {
     /// Ask a pool.
@@ -222,43 +225,11 @@ pub enum Plan {
     },
     /// Hand a pool over to another head.
     Move(MoveArgs),
-    /// Serve a pool.
-    Serve(Box<ServeArgs>),
-    /// Serve the API, or what belongs to it.
-    Head(Box<HeadCommand>),
-    /// Change the users of the API.
-    User(UserCommand),
-    /// Change its tokens.
-    Token(TokenCommand),
-    /// Check, plan or apply an appliance file.
-    Appliance(Box<ApplianceCommand>),
-    /// Bring up or use a lab.
-    Lab(Box<LabCommand>),
-    /// Drill takeovers in a lab.
-    Drill(Box<DrillArgs>),
-    /// Measure how fast this machine encrypts.
-    BenchCrypto(BenchCryptoArgs),
-    /// Be an agent.
-    Agent(agents::AgentCommand),
     /// Begin, end or list rescues.
     Rescue(RescueArgs),
-    /// Print completions.
-    Completion(clap_complete::Shell),
-    /// Print names that begin like this word.
-    Names {
-        /// It.
-        word: String,
-    },
-    /// Print what the definitions say of these command lines.
-    Definitions {
-        /// Arrays of words as JSON.
-        examples: Vec<String>,
-    },
-    /// Write manual pages.
-    Man(PathBuf),
 }
 
-impl Command {
+impl Noun {
     /// What to do.
     pub fn plan(self) -> Result<Plan, Failure> {
         match self {
@@ -270,19 +241,6 @@ impl Command {
             Self::Portal(command) => ask(command.request(), Request::Portal),
             Self::Replicate(command) => ask(command.request(), Request::Replicate),
             Self::Status(args) => Ok(status::plan(args)),
-            Self::PoolServer(args) => Ok(Plan::Serve(args)),
-            Self::Head(command) => Ok(Plan::Head(command)),
-            Self::User(command) => Ok(Plan::User(command)),
-            Self::Token(command) => Ok(Plan::Token(command)),
-            Self::Appliance(command) => Ok(command.plan()),
-            Self::Lab(command) => Ok(command.plan()),
-            Self::Drill(args) => Ok(Plan::Drill(Box::new(args))),
-            Self::Bench(command) => command.plan(),
-            Self::Agent(command) => Ok(Plan::Agent(command)),
-            Self::Completion { shell } => Ok(Plan::Completion(shell)),
-            Self::Names { word } => Ok(Plan::Names { word }),
-            Self::Definitions { examples } => Ok(Plan::Definitions { examples }),
-            Self::Man { directory } => Ok(Plan::Man(directory)),
         }
     }
 }
@@ -305,10 +263,13 @@ mod tests {
     use clap::CommandFactory;
 
     /// Everything that a command line comes to, or the message of its refusal.
-    pub fn plan(words: &str) -> Result<Plan, String> {
+    pub fn plan(words: &str) -> Result<Option<Plan>, String> {
         let words = std::iter::once("bulkhead").chain(words.split_whitespace());
         let cli = Cli::try_parse_from(words).map_err(|error| error.to_string())?;
-        cli.command.plan().map_err(|failure| failure.message)
+        match cli.command {
+            Command::Ask(noun) => noun.plan().map(Some).map_err(|failure| failure.message),
+            Command::Perform(_) => Ok(None),
+        }
     }
 
     #[test]
@@ -442,7 +403,10 @@ mod tests {
             let cli =
                 Cli::try_parse_from(std::iter::once("bulkhead").chain(words.split_whitespace()))
                     .expect(words);
-            let failure = cli.command.plan().expect_err(words);
+            let Command::Ask(noun) = cli.command else {
+                panic!("{words} asks no pool");
+            };
+            let failure = noun.plan().expect_err(words);
             assert_eq!(failure.kind, FailureKind::NeedsConfirmation);
             assert!(failure.advice.expect("advice").contains(word));
             assert!(plan(&format!("{words} {word}")).is_ok());

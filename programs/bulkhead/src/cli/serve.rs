@@ -9,6 +9,8 @@ mod tests {
         use clap::Parser as _;
         use takeover::{Evidence, Label, Peer, judge};
 
+        use super::super::{Command, Program};
+
         let text = include_str!("../../../../examples/two-pools.toml");
         let first = text
             .split("[pools.")
@@ -35,7 +37,7 @@ mod tests {
             let words = std::iter::once("bulkhead".to_owned()).chain(words);
             let cli = super::super::Cli::try_parse_from(words).expect("a command line");
             assert_eq!(cli.common.search(), pool.disks);
-            let super::super::Command::PoolServer(args) = cli.command else {
+            let Command::Perform(Program::PoolServer(args)) = cli.command else {
                 panic!("another command");
             };
             assert_eq!(args.iscsi_portals().len(), pool.addresses.len());

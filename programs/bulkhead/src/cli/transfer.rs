@@ -1,6 +1,7 @@
 //! `bulkhead snapshot send`, `receive` and `bookmark`.
 
 use clap::Args;
+use control::Failure;
 use control::operations::transfer::TransferRequest;
 use control::operations::transfer::abort::Abort;
 use control::operations::transfer::bookmark::Bookmark;
@@ -9,7 +10,6 @@ use control::operations::transfer::receive::Receive;
 use control::operations::transfer::send::Send;
 use control::request::Request;
 use control::transfer::SendWhat;
-use control::{Failure, FailureKind};
 use units::{SnapshotName, VolumeName};
 
 use super::{Plan, PoolSelector};
@@ -150,22 +150,4 @@ fn ask(pool: PoolSelector, request: TransferRequest) -> Plan {
         pool,
         request: Request::Transfer(request),
     }
-}
-
-/// Refuses to fill a person's screen with a stream, or to wait for one to be typed.
-pub fn refuse_terminal(is_terminal: bool, is_send: bool) -> Result<(), Failure> {
-    if !is_terminal {
-        return Ok(());
-    }
-    let (message, advice) = match is_send {
-        true => (
-            "a stream is nothing to look at",
-            "send it into a file or a pipe: > FILE",
-        ),
-        false => (
-            "a stream is nothing to type",
-            "give it a file or a pipe: < FILE",
-        ),
-    };
-    Err(Failure::new(FailureKind::Usage, message).advise(advice))
 }

@@ -3,9 +3,9 @@
 use clap::Subcommand;
 use control::operations::{Verb, snapshot, volume};
 use control::{Failure, Request};
+use pool_access::rescue::{self, RescueArgs};
 
 use super::key::KeyCommand;
-use super::rescue::{self, RescueArgs};
 use super::{Plan, ask};
 
 /// The verbs.
@@ -35,7 +35,7 @@ impl VolumeCommand {
     pub fn plan(self) -> Result<Plan, Failure> {
         match self {
             Self::Request(command) => ask(command.request(), Request::Volume),
-            Self::Rescue(args) => args.plan(),
+            Self::Rescue(args) => Ok(Plan::Rescue(args)),
             Self::Clone(args) => {
                 let asked = snapshot::clone::Clone::from_arguments(args);
                 ask(asked, |clone| Request::Snapshot(clone.into()))

@@ -2,6 +2,7 @@
 //! run on one processor. Nothing is measured before known answers have come out.
 
 mod answers;
+pub mod command;
 mod openssl;
 
 use std::time::{Duration, Instant};

@@ -1,12 +1,13 @@
-//! `bulkhead drill`
+//! The words of `bulkhead drill`.
 
 use std::path::PathBuf;
 
 use clap::Args;
-use drills::{Clients, Drill};
+use lab::arguments::LabsFolder;
 use units::PoolName;
 
-use super::lab::LabsFolder;
+use crate::extra_volumes::MORE_VOLUMES_MAX;
+use crate::{Clients, Drill};
 
 /// `drill`
 #[derive(Clone, Debug, Args)]
@@ -28,7 +29,7 @@ pub struct DrillArgs {
     #[arg(long, value_name = "KIND", default_value = "pinging")]
     pub clients: Clients,
     /// Volumes that the pool has beside those of the clients, each offered over iSCSI and NBD
-    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(..=i64::from(drills::MORE_VOLUMES_MAX)))]
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(..=i64::from(MORE_VOLUMES_MAX)))]
     pub more_volumes: u32,
     /// The appliance [default: two heads with shared disks]
     #[arg(long, value_name = "FILE")]
@@ -43,6 +44,7 @@ pub struct DrillArgs {
     /// The pool that the clients use [default: the first one]
     #[arg(long)]
     pub pool: Option<PoolName>,
+    /// Where labs are.
     #[command(flatten)]
     pub labs: LabsFolder,
     /// Also write what --json prints into a file

@@ -2,7 +2,7 @@
 
 use control::calendar;
 
-use super::bytes;
+use control::words::bytes;
 
 /// The engine's word for "no limit", and for "not known".
 const NONE: u64 = u64::MAX;

@@ -6,8 +6,8 @@ use control::calendar::utc;
 use control::replication::{ReplicatedView, ReplicationView};
 use control::transfer::{InterruptedView, TransferView};
 
-use super::bytes;
-use crate::table::Table;
+use crate::table::{Table, dash};
+use control::words::bytes;
 
 /// What was sent or received.
 pub fn done(view: &TransferView) -> String {
@@ -98,10 +98,6 @@ fn copies(view: &ReplicationView) -> Table {
         ]);
     }
     table
-}
-
-fn dash() -> String {
-    "-".to_owned()
 }
 
 fn state(one: &ReplicatedView) -> String {

@@ -1,5 +1,4 @@
-//! `bulkhead appliance`: reads the file, asks the heads that can be reached, and prints what the
-//! crates `appliance` and `cluster` find, plan and do.
+//! `bulkhead appliance`: reads the file, asks the heads that can be reached, and prints what is found, planned and done.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -12,16 +11,15 @@ use appliance::plan::DesiredState;
 use appliance::{
     Appliance, CheckReport, Facts, Finding, HeadAsked, Layout, Parsed, Plan, Severity, reference,
 };
-use cluster::Depth;
-use cluster::machine::{Local, Machine, Machines, Ssh};
 use control::failure::chain;
 use control::{Failure, FailureKind};
-use pool_access::appliance_file;
-use pool_access::common::Common;
+use rendering::Printer;
 use serde_json::json;
 use units::HeadName;
 
-use crate::cli::{ApplianceCommand, ChangeArgs, CheckArgs, Way, Ways};
+use crate::arguments::{ApplianceCommand, ChangeArgs, CheckArgs, Way, Ways};
+use crate::machine::{Local, Machine, Machines, Ssh};
+use crate::{Depth, appliance_file, rotate};
 
 /// Warnings were found.
 const EXIT_WARNINGS: u8 = 11;
@@ -32,31 +30,21 @@ const EXIT_DIFFERENCE: u8 = 13;
 /// Something is in the way of a plan.
 const EXIT_OBSTACLE: u8 = 14;
 
-/// Prints, as far as that works.
-type Print<'a> = &'a mut dyn FnMut(&str) -> Result<(), Failure>;
-
-/// Performs the command; prints by `print`.
+/// Performs the command. What a head tells of itself is read by `own_facts`, which may measure how long it stands still.
 pub fn run(
     command: &ApplianceCommand,
-    common: &Common,
-    print: Print<'_>,
+    own_facts: &dyn Fn(bool) -> Result<String, Failure>,
+    out: Printer,
 ) -> Result<ExitCode, Failure> {
     match command {
-        ApplianceCommand::Check(args) => check(args, common.json, print),
-        ApplianceCommand::Plan(args) => with_plan(args, false, common.json, print, show_plan),
-        ApplianceCommand::Apply(args) => {
-            with_plan(&args.change, args.in_use, common.json, print, apply)
-        }
-        ApplianceCommand::RotateKey(args) => rotate_key(args, common.json, print),
-        ApplianceCommand::Facts { stalls } => {
-            print(&crate::head_facts::tell(common, *stalls)?)?;
-            Ok(ExitCode::SUCCESS)
-        }
-        ApplianceCommand::Schema => {
-            print(&reference::schema_text())?;
-            Ok(ExitCode::SUCCESS)
-        }
+        ApplianceCommand::Check(args) => return check(args, out),
+        ApplianceCommand::Plan(args) => return with_plan(args, false, out, show_plan),
+        ApplianceCommand::Apply(args) => return with_plan(&args.change, args.in_use, out, apply),
+        ApplianceCommand::RotateKey(args) => rotate_key(args, out)?,
+        ApplianceCommand::Facts { stalls } => out.text(&own_facts(*stalls)?)?,
+        ApplianceCommand::Schema => out.text(&reference::schema_text())?,
     }
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Whether a head was asked, and what stayed unknown.
@@ -72,7 +60,7 @@ type Answers = BTreeMap<HeadName, Asked>;
 
 /// Ways to all heads, as far as there are any; and why there is none to the others.
 fn machines(appliance: &Appliance, ways: &Ways) -> (Machines, BTreeMap<HeadName, String>) {
-    let own_name = engine::host_name();
+    let own_name = labels::host_name();
     let mut machines = Machines::new();
     let mut unreachable = BTreeMap::new();
     for name in appliance.heads.keys() {
@@ -112,7 +100,7 @@ fn ask(appliance: &Appliance, ways: &Ways, depth: Depth) -> Answers {
         let asking: Vec<_> = machines
             .iter()
             .map(|(name, machine)| {
-                let asks = || cluster::gather(machine.as_ref(), appliance, depth);
+                let asks = || crate::gather(machine.as_ref(), appliance, depth);
                 (name, scope.spawn(asks))
             })
             .collect();
@@ -140,7 +128,7 @@ fn ask_for_keys(machines: &Machines, answers: &mut Answers) {
     }
     for (name, asked) in answers {
         if let (Asked::Yes(known), Some(machine)) = (asked, machines.get(name)) {
-            known.key_files_missing = cluster::missing_files(machine.as_ref(), &files).ok();
+            known.key_files_missing = crate::missing_files(machine.as_ref(), &files).ok();
         }
     }
 }
@@ -185,7 +173,7 @@ fn unknown(facts: &HeadFacts) -> Vec<&'static str> {
     missing.map(|(_, what)| what).collect()
 }
 
-fn check(args: &CheckArgs, json: bool, print: Print<'_>) -> Result<ExitCode, Failure> {
+fn check(args: &CheckArgs, out: Printer) -> Result<ExitCode, Failure> {
     let text = appliance_file::read(&args.file)?;
     let (findings, answers) = match appliance::parse(&text) {
         Ok(parsed) => {
@@ -195,16 +183,7 @@ fn check(args: &CheckArgs, json: bool, print: Print<'_>) -> Result<ExitCode, Fai
         }
         Err(finding) => (vec![*finding], Answers::new()),
     };
-    print(&report(&args.file, &findings, &answers, json))?;
-    Ok(exit_code(&findings))
-}
-
-fn exit_code(findings: &[Finding]) -> ExitCode {
-    match appliance::check::worst(findings) {
-        Some(Severity::Error) => ExitCode::from(EXIT_ERRORS),
-        Some(Severity::Warning) => ExitCode::from(EXIT_WARNINGS),
-        Some(Severity::Hint) | None => ExitCode::SUCCESS,
-    }
+    report(&args.file, &findings, &answers, out)
 }
 
 /// A way to a head that is not in the file is a typing mistake.
@@ -218,53 +197,58 @@ fn refuse_unknown_heads(appliance: &Appliance, ways: &Ways) -> Result<(), Failur
     }
 }
 
-fn document(value: &serde_json::Value) -> String {
-    format!("{value:#}\n")
+/// Prints what was found, and says what the command ends with.
+fn report(
+    path: &Path,
+    findings: &[Finding],
+    answers: &Answers,
+    out: Printer,
+) -> Result<ExitCode, Failure> {
+    let heads = answers.iter().map(|(name, asked)| {
+        let (why, unknown) = match asked {
+            Asked::Yes(facts) => (None, Some(unknown(facts))),
+            Asked::No(why) => (Some(why.clone()), None),
+        };
+        let asked = unknown.is_some();
+        let asked = HeadAsked {
+            asked,
+            why,
+            unknown,
+        };
+        (name.clone(), asked)
+    });
+    let worst = appliance::check::worst(findings);
+    let report = CheckReport {
+        file: path.to_owned(),
+        worst,
+        findings: findings.to_vec(),
+        heads: heads.collect(),
+    };
+    out.either(&report, || shown(&report))?;
+    Ok(match worst {
+        Some(Severity::Error) => ExitCode::from(EXIT_ERRORS),
+        Some(Severity::Warning) => ExitCode::from(EXIT_WARNINGS),
+        Some(Severity::Hint) | None => ExitCode::SUCCESS,
+    })
 }
 
-fn report(path: &Path, findings: &[Finding], answers: &Answers, json: bool) -> String {
-    if json {
-        let heads = answers
-            .iter()
-            .map(|(name, asked)| {
-                let (why, unknown) = match asked {
-                    Asked::Yes(facts) => (None, Some(unknown(facts))),
-                    Asked::No(why) => (Some(why.clone()), None),
-                };
-                let asked = unknown.is_some();
-                (
-                    name.clone(),
-                    HeadAsked {
-                        asked,
-                        why,
-                        unknown,
-                    },
-                )
-            })
-            .collect();
-        return document(&json!(CheckReport {
-            file: path.to_owned(),
-            worst: appliance::check::worst(findings),
-            findings: findings.to_vec(),
-            heads,
-        }));
-    }
+fn shown(report: &CheckReport) -> String {
     let mut text = String::new();
-    for finding in findings {
+    for finding in &report.findings {
         let _ = writeln!(text, "{finding}\n");
     }
-    for (name, asked) in answers {
-        let _ = match asked {
-            Asked::Yes(facts) => match unknown(facts).as_slice() {
-                [] => writeln!(text, "{name}: asked"),
-                unknown => writeln!(text, "{name}: asked; not known: {}", unknown.join(", ")),
-            },
-            Asked::No(why) => writeln!(text, "{name}: not asked: {why}"),
+    for (name, head) in &report.heads {
+        let _ = match (&head.why, head.unknown.as_deref()) {
+            (Some(why), _) => writeln!(text, "{name}: not asked: {why}"),
+            (None, None | Some([])) => writeln!(text, "{name}: asked"),
+            (None, Some(unknown)) => {
+                writeln!(text, "{name}: asked; not known: {}", unknown.join(", "))
+            }
         };
     }
     let count = |severity| {
-        let same = findings.iter().filter(|one| one.severity == severity);
-        same.count()
+        let same = report.findings.iter();
+        same.filter(|one| one.severity == severity).count()
     };
     let counts = [
         (count(Severity::Error), "error", "errors"),
@@ -279,7 +263,7 @@ fn report(path: &Path, findings: &[Finding], answers: &Answers, json: bool) -> S
         true => "nothing was found".to_owned(),
         false => words.join(", "),
     };
-    let _ = writeln!(text, "{}: {words}", path.display());
+    let _ = writeln!(text, "{}: {words}", report.file.display());
     text
 }
 
@@ -295,31 +279,23 @@ struct Prepared {
 fn prepare(
     args: &ChangeArgs,
     in_use: bool,
-    json: bool,
-    print: Print<'_>,
+    out: Printer,
 ) -> Result<Result<Prepared, ExitCode>, Failure> {
     let text = appliance_file::read(&args.file)?;
     let parsed: Parsed = match appliance::parse(&text) {
         Ok(parsed) => parsed,
-        Err(finding) => {
-            let findings = [*finding];
-            print(&report(&args.file, &findings, &Answers::new(), json))?;
-            return Ok(Err(exit_code(&findings)));
-        }
+        Err(finding) => return report(&args.file, &[*finding], &Answers::new(), out).map(Err),
     };
     refuse_unknown_heads(&parsed.appliance, &args.ways)?;
     let machines = all_machines(&parsed.appliance, &args.ways)?;
     let answers = ask(&parsed.appliance, &args.ways, Depth::Quick);
     let findings = appliance::check(&parsed, &facts(&answers));
     if appliance::check::worst(&findings) == Some(Severity::Error) {
-        print(&report(&args.file, &findings, &answers, json))?;
-        return Ok(Err(exit_code(&findings)));
+        return report(&args.file, &findings, &answers, out).map(Err);
     }
     let program = match &args.program {
         Some(program) => program.clone(),
-        None => std::env::current_exe().map_err(|error| {
-            Failure::new(FailureKind::Failed, format!("find this program: {error}"))
-        })?,
+        None => std::env::current_exe().map_err(Failure::of("find this program"))?,
     };
     let layout = Layout {
         program,
@@ -347,34 +323,32 @@ fn all_machines(appliance: &Appliance, ways: &Ways) -> Result<Machines, Failure>
 }
 
 /// Whatever the check finds: a key that others know must not stay because of a mistake elsewhere.
-fn rotate_key(args: &ChangeArgs, json: bool, print: Print<'_>) -> Result<ExitCode, Failure> {
+fn rotate_key(args: &ChangeArgs, out: Printer) -> Result<(), Failure> {
     let appliance = appliance_file::load(&args.file)?;
     refuse_unknown_heads(&appliance, &args.ways)?;
     let machines = all_machines(&appliance, &args.ways)?;
     let mut printed = Ok(());
-    let mut progress = |step: &cluster::rotate::Step| {
-        if !json && printed.is_ok() {
-            printed = print(&format!("{step}\n"));
+    let mut progress = |step: &rotate::Step| {
+        if !out.is_json() && printed.is_ok() {
+            printed = out.text(&format!("{step}\n"));
         }
     };
-    cluster::rotate_key(&machines, &mut progress).map_err(|error| {
+    crate::rotate_key(&machines, &mut progress).map_err(|error| {
         Failure::from_chain(FailureKind::Failed, &error).advise(
             "the cluster goes on with the secret that it had; repeat the command when the cause is mended",
         )
     })?;
     printed?;
-    match json {
-        true => print(&document(&json!({"changed": true})))?,
-        false => print(&format!(
+    out.either(&json!({"changed": true}), || {
+        format!(
             "the new secret is in use; remove the former one from {} on every head when all pools were served since\n",
-            cluster::rotate::FORMER_KEYS
-        ))?,
-    }
-    Ok(ExitCode::SUCCESS)
+            rotate::FORMER_KEYS
+        )
+    })
 }
 
 fn compare(prepared: &Prepared) -> Result<Plan, Failure> {
-    let actual = cluster::observe(&prepared.machines, &prepared.desired)
+    let actual = crate::observe(&prepared.machines, &prepared.desired)
         .map_err(|error| Failure::from_chain(FailureKind::Failed, &error))?;
     Ok(appliance::plan(&prepared.desired, &actual))
 }
@@ -383,43 +357,30 @@ fn compare(prepared: &Prepared) -> Result<Plan, Failure> {
 fn with_plan(
     args: &ChangeArgs,
     in_use: bool,
-    json: bool,
-    print: Print<'_>,
-    then: fn(&Prepared, &Plan, bool, Print<'_>) -> Result<ExitCode, Failure>,
+    out: Printer,
+    then: fn(&Prepared, &Plan, Printer) -> Result<ExitCode, Failure>,
 ) -> Result<ExitCode, Failure> {
-    let prepared = match prepare(args, in_use, json, print)? {
+    let prepared = match prepare(args, in_use, out)? {
         Ok(prepared) => prepared,
         Err(code) => return Ok(code),
     };
     let plan = compare(&prepared)?;
     if plan.obstacles.is_empty() {
-        return then(&prepared, &plan, json, print);
+        return then(&prepared, &plan, out);
     }
-    print_plan(&plan, json, print)?;
+    out.either(&plan, || plan.to_string())?;
     Ok(ExitCode::from(EXIT_OBSTACLE))
 }
 
-fn print_plan(plan: &Plan, json: bool, print: Print<'_>) -> Result<(), Failure> {
-    match json {
-        true => print(&document(&json!(plan))),
-        false => print(&plan.to_string()),
-    }
-}
-
-fn show_plan(_: &Prepared, plan: &Plan, json: bool, print: Print<'_>) -> Result<ExitCode, Failure> {
-    print_plan(plan, json, print)?;
+fn show_plan(_: &Prepared, plan: &Plan, out: Printer) -> Result<ExitCode, Failure> {
+    out.either(plan, || plan.to_string())?;
     Ok(match plan.changes.is_empty() {
         false => ExitCode::from(EXIT_DIFFERENCE),
         true => ExitCode::SUCCESS,
     })
 }
 
-fn apply(
-    prepared: &Prepared,
-    plan: &Plan,
-    json: bool,
-    print: Print<'_>,
-) -> Result<ExitCode, Failure> {
+fn apply(prepared: &Prepared, plan: &Plan, out: Printer) -> Result<ExitCode, Failure> {
     let mut printed = Ok(());
     let mut progress = |change: &appliance::plan::Change| {
         if prepared.tells_progress {
@@ -432,27 +393,20 @@ fn apply(
             );
         }
         // What is printed and what is done must not differ because a reader went away.
-        if !json && printed.is_ok() {
-            printed = print(&format!("{change}\n"));
+        if !out.is_json() && printed.is_ok() {
+            printed = out.text(&format!("{change}\n"));
         }
     };
-    cluster::apply(&prepared.machines, &prepared.desired, plan, &mut progress).map_err(
-        |error| {
-            Failure::from_chain(FailureKind::Failed, &error).advise(
-                "what was done before it stays; repeat the command when the cause is mended",
-            )
-        },
-    )?;
+    crate::apply(&prepared.machines, &prepared.desired, plan, &mut progress).map_err(|error| {
+        Failure::from_chain(FailureKind::Failed, &error)
+            .advise("what was done before it stays; repeat the command when the cause is mended")
+    })?;
     printed?;
-    match json {
-        true => {
-            let changed = !plan.changes.is_empty();
-            print(&document(
-                &json!({"changed": changed, "changes": plan.changes}),
-            ))?;
-        }
-        false if plan.is_empty() => print("everything is as the file says already\n")?,
-        false => print("everything is as the file says\n")?,
-    }
+    let changed = !plan.changes.is_empty();
+    let told = json!({"changed": changed, "changes": plan.changes});
+    out.either(&told, || match plan.is_empty() {
+        true => "everything is as the file says already\n".to_owned(),
+        false => "everything is as the file says\n".to_owned(),
+    })?;
     Ok(ExitCode::SUCCESS)
 }

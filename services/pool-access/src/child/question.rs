@@ -3,10 +3,11 @@
 
 use std::io::Read;
 
+use crate::common::Common;
 use control::operations::PoolSelector;
 use control::operations::pool::create::PoolCreate;
 use control::{Answer, Failure, Request};
-use pool_access::common::Common;
+use rendering::Printer;
 use serde::{Deserialize, Serialize};
 use units::PoolName;
 
@@ -31,10 +32,7 @@ pub enum Question {
 }
 
 /// Does it.
-pub fn perform(
-    common: &Common,
-    print: &mut dyn FnMut(&str) -> Result<(), Failure>,
-) -> Result<(), Failure> {
+pub fn perform(common: &Common, out: Printer) -> Result<(), Failure> {
     let mut text = String::new();
     std::io::stdin()
         .take(QUESTION_BYTES_MAX)
@@ -42,16 +40,16 @@ pub fn perform(
         .map_err(|error| Failure::usage(format!("read the question: {error}")))?;
     let question: Question = serde_json::from_str(&text)
         .map_err(|error| Failure::usage(format!("the question is not understood: {error}")))?;
-    pool_access::audit::leave_to_the_head();
+    crate::audit::leave_to_the_head();
     let mut progress = |line: &str| {
         telling::log().say(&format!("{line}\n"));
     };
     let answer: Answer = match question {
         Question::Ask { pool, request } => {
-            pool_access::ask(common, &PoolSelector::Pool(pool), request, &mut progress)?
+            crate::ask(common, &PoolSelector::Pool(pool), request, &mut progress)?
         }
-        Question::Create(create) => pool_access::create(common, create)?,
-        Question::Discover => pool_access::discover(common)?,
+        Question::Create(create) => crate::create(common, create)?,
+        Question::Discover => crate::discover(common)?,
     };
-    print(&serde_json::to_string(&answer).expect("answers are JSON"))
+    out.text(&serde_json::to_string(&answer).expect("answers are JSON"))
 }

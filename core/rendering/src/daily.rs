@@ -7,9 +7,10 @@ use control::answer::{
 };
 use control::calendar::utc;
 use control::portal::{PortalView, Protocol};
+use control::words::bytes;
 
-use super::{bytes, dash, wrap};
-use crate::table::Table;
+use crate::table::{Table, dash};
+use crate::wrap;
 
 /// Damaged places that are shown; a page of them hides what to do.
 const DAMAGED_SHOWN_MAX: usize = 10;

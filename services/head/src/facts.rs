@@ -1,4 +1,4 @@
-//! What this program alone can tell of a head, for `appliance check`: features of its OpenZFS, what
+//! What only a program with an engine can tell of the head it runs on, for `appliance check`: features of its OpenZFS, what
 //! the pools on its disks need, how long it stands still.
 
 use std::collections::BTreeSet;

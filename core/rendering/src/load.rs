@@ -1,10 +1,10 @@
 //! What the devices of a pool did between two looks, or since the pool was opened.
 
 use control::answer::{DeviceLoad, PoolLoad};
-use control::words::duration;
+use control::words::{bytes, duration};
 
-use super::{bytes, dash, wrap};
-use crate::table::Table;
+use crate::table::{Table, dash};
+use crate::wrap;
 
 const HEADINGS: [&str; 12] = [
     "DEVICE", ">ALLOC", ">FREE", ">OPS R", ">OPS W", ">BW R", ">BW W", ">QUEUE", ">WAIT R",

@@ -3,17 +3,17 @@
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::Instant;
 
+use crate::common::Common;
+use crate::managed;
+use crate::sockets;
 use control::operations::Again;
 use control::operations::PoolSelector;
 use control::{Answer, Failure, FailureKind, Request};
-use pool_access::common::Common;
-use pool_access::managed;
-use pool_access::sockets;
-use pool_server::signals;
+use rendering::Printer;
+use telling::signals;
 use units::PoolName;
 
 use crate::apart::{LOOK_WAIT, Look};
-use crate::output;
 use crate::pools;
 
 /// Asks `request` as often as `again` says, and prints the answers.
@@ -22,12 +22,13 @@ pub fn run(
     pool: &PoolSelector,
     request: &Request,
     again: Again,
-    progress: &mut dyn FnMut(&str),
+    out: Printer,
 ) -> Result<(), Failure> {
-    let interrupted = signals::catch()?;
+    let interrupted = signals::catch().map_err(Failure::of("wait for signals"))?;
     let mut before: Vec<Answer> = Vec::new();
     let (mut asked, mut next) = (0, Instant::now());
     let mut was_served = false;
+    let progress = &mut |text: &str| out.progress(text);
     loop {
         let answers = match ask(common, pool, request, &mut was_served, progress) {
             Ok(answers) => answers,
@@ -41,8 +42,8 @@ pub fn run(
             Err(failure) => return Err(failure),
         };
         if !answers.is_empty() {
-            let text = output::answers_after(&before, &answers, common.json);
-            if !output::print(text.as_bytes())? {
+            let text = rendering::answers_after(&before, &answers, common.json);
+            if !out.is_read(&text)? {
                 return Ok(());
             }
             before = answers;
@@ -70,7 +71,7 @@ fn ask(
     match serving(common, pool)? {
         Serving::Somebody => *was_served = true,
         // A look would open the pool, and hold up the server that comes back.
-        Serving::Nobody(pool) if *was_served => return Err(pool_access::no_server(&pool)),
+        Serving::Nobody(pool) if *was_served => return Err(crate::no_server(&pool)),
         Serving::Nobody(pool) => {
             let look = Look::begin(common, &pool, request)?;
             return Ok(vec![look.answer(Instant::now() + LOOK_WAIT)?]);
@@ -100,7 +101,7 @@ enum Serving {
 }
 
 fn serving(common: &Common, pool: &PoolSelector) -> Result<Serving, Failure> {
-    let Ok(pool) = pool_access::named(common, pool) else {
+    let Ok(pool) = crate::named(common, pool) else {
         return Ok(Serving::Unclear);
     };
     Ok(match sockets::is_served(common, &pool)? {

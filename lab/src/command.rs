@@ -1,4 +1,4 @@
-//! `bulkhead lab`: what the crate `lab` can do, for people and scripts.
+//! `bulkhead lab`: what this crate can do, for people and scripts.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -11,28 +11,30 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use control::{Failure, FailureKind};
-use lab::{CONSOLE_USER, ClusterState, Lab, LabError, State, UpOptions, Who};
-use pool_access::common::Common;
-use pool_server::signals;
+use rendering::Printer;
 use serde_json::json;
+use telling::signals;
 
-use crate::cli::{
+use crate::arguments::{
     BmcArgs, CableArgs, ConsoleArgs, ExecArgs, LabCommand, OnOff, OutletArgs, PowerArgs, UpArgs,
     WhichLab,
+};
+use crate::{
+    CONSOLE_USER, ClusterState, DEFAULT_BASE, Lab, LabError, State, UpOptions, Who, inside,
 };
 
 /// The check finds errors in the file: the same as for `appliance check`.
 const EXIT_ERRORS: u8 = 12;
 /// This machine cannot run a lab.
-const EXIT_INCAPABLE: u8 = 15;
+pub const EXIT_INCAPABLE: u8 = 15;
 /// Pause between two looks at whether a lab still runs.
 const ALIVE_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Runs a part of a lab, if this process was started as one.
-pub fn inside() -> Option<ExitCode> {
+pub fn start_inside() -> Option<ExitCode> {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let (first, rest) = words.split_first()?;
-    if first != lab::inside::COMMAND {
+    if first != inside::COMMAND {
         return None;
     }
     // A second subscriber cannot exist: this is called once.
@@ -43,27 +45,21 @@ pub fn inside() -> Option<ExitCode> {
         .try_init();
     // Whoever began the lab may wait for them in a thread of its own; nobody in the lab does.
     signals::unblock();
-    Some(lab::inside::main(rest))
+    Some(inside::main(rest))
 }
 
-/// Performs the command; prints by `print`, and tells `progress` what takes long.
-pub fn run(
-    command: &LabCommand,
-    common: &Common,
-    print: &mut dyn FnMut(&str) -> Result<(), Failure>,
-    progress: &mut dyn FnMut(&str),
-) -> Result<ExitCode, Failure> {
+/// Performs the command.
+pub fn run(command: &LabCommand, out: Printer) -> Result<ExitCode, Failure> {
     match command {
-        LabCommand::Up(args) => return up(args, common.json, print, progress),
+        LabCommand::Up(args) => return up(args, out),
         LabCommand::Exec(args) => return exec(args),
-        LabCommand::Console(args) => return console(args, common.json, print),
-        LabCommand::Status(which) => return status(&open(which)?, common.json, print),
+        LabCommand::Console(args) => return console(args, out),
+        LabCommand::Status(which) => return status(&open(which)?, out),
         LabCommand::Down(which) => {
             let name = the_name(which)?;
             Lab::down(&which.labs.dir, &name).map_err(|error| failure(&error))?;
-            print(&match common.json {
-                true => format!("{}\n", json!({"name": name, "down": true})),
-                false => format!("the lab {name} is gone\n"),
+            out.either(&json!({"name": name, "down": true}), || {
+                format!("the lab {name} is gone\n")
             })?;
             return Ok(ExitCode::SUCCESS);
         }
@@ -89,9 +85,7 @@ pub fn run(
         LabCommand::Bmc(args) => bmc(&open(&args.which)?, args),
     }
     .map_err(|error| failure(&error))?;
-    if common.json {
-        print("{\"done\": true}\n")?;
-    }
+    out.either(&json!({"done": true}), String::new)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -138,16 +132,9 @@ fn open(which: &WhichLab) -> Result<Lab, Failure> {
     Lab::open(&which.labs.dir, &name).map_err(|error| failure(&error))
 }
 
-fn up(
-    args: &UpArgs,
-    json: bool,
-    print: &mut dyn FnMut(&str) -> Result<(), Failure>,
-    progress: &mut dyn FnMut(&str),
-) -> Result<ExitCode, Failure> {
-    let program = std::env::current_exe().map_err(|error| {
-        Failure::new(FailureKind::Failed, format!("find this program: {error}"))
-    })?;
-    let text = pool_access::appliance_file::read(&args.file)?;
+fn up(args: &UpArgs, out: Printer) -> Result<ExitCode, Failure> {
+    let program = std::env::current_exe().map_err(Failure::of("find this program"))?;
+    let text = cluster::appliance_file::read(&args.file)?;
     let base = std::path::absolute(&args.which.labs.dir)
         .map_err(|error| Failure::usage(format!("--dir: {error}")))?;
     let options = UpOptions {
@@ -163,37 +150,36 @@ fn up(
     };
     let interrupted = Arc::new(AtomicBool::new(false));
     clean_up_when_interrupted(&options, &interrupted)?;
-    let up = Lab::up(&options, progress);
+    let up = Lab::up(&options, &mut |text| out.progress(text));
     while up.is_err() && interrupted.load(Ordering::Acquire) {
         // It failed because the lab is being taken down, which ends this process.
         std::thread::park();
     }
     match up {
         Ok(lab) => {
-            if !json {
-                print(&ways(&lab, &args.which.labs.dir))?;
+            if !out.is_json() {
+                out.text(&ways(&lab, &args.which.labs.dir))?;
             }
-            status(&lab, json, print)
+            status(&lab, out)
         }
-        Err(LabError::Missing(missing)) => {
-            print(&match json {
-                true => format!("{:#}\n", json!({"missing": missing})),
-                false => format!(
-                    "this machine cannot run a lab:\n  {}\n",
-                    missing.join("\n  ")
-                ),
-            })?;
-            Ok(ExitCode::from(EXIT_INCAPABLE))
-        }
+        Err(LabError::Missing(missing)) => tell_missing(&missing, out),
         Err(error @ LabError::File(_)) => {
-            print(&match json {
-                true => format!("{:#}\n", json!({"errors": error.to_string()})),
-                false => format!("{error}\n"),
+            out.either(&json!({"errors": error.to_string()}), || {
+                format!("{error}\n")
             })?;
             Ok(ExitCode::from(EXIT_ERRORS))
         }
         Err(error) => Err(failure(&error)),
     }
+}
+
+/// Tells that this machine cannot run a lab.
+pub fn tell_missing(missing: &[String], out: Printer) -> Result<ExitCode, Failure> {
+    out.either(&json!({"missing": missing}), || {
+        let missing = missing.join("\n  ");
+        format!("this machine cannot run a lab:\n  {missing}\n")
+    })?;
+    Ok(ExitCode::from(EXIT_INCAPABLE))
 }
 
 /// Whoever interrupts a lab that comes up wants none of it, unless what failed is to be looked at.
@@ -216,13 +202,13 @@ fn clean_up_when_interrupted(
         // There may be none yet.
         let _ = Lab::down(&base, &name);
     })
-    .map_err(|error| Failure::new(FailureKind::Failed, format!("wait for signals: {error}")))
+    .map_err(Failure::of("wait for signals"))
 }
 
 /// How to look around.
 fn ways(lab: &Lab, base: &Path) -> String {
     let name = lab.name();
-    let place = match base == Path::new(lab::DEFAULT_BASE) {
+    let place = match base == Path::new(DEFAULT_BASE) {
         true => String::new(),
         false => format!(" --dir {}", base.display()),
     };
@@ -251,11 +237,7 @@ fn ways(lab: &Lab, base: &Path) -> String {
 }
 
 /// Passes consoles on until the lab ends or somebody interrupts it.
-fn console(
-    args: &ConsoleArgs,
-    json: bool,
-    print: &mut dyn FnMut(&str) -> Result<(), Failure>,
-) -> Result<ExitCode, Failure> {
+fn console(args: &ConsoleArgs, out: Printer) -> Result<ExitCode, Failure> {
     let lab = open(&args.which)?;
     let password = lab.console_password_file().ok_or_else(|| {
         let message = format!("the heads of the lab {} have no console", lab.name());
@@ -272,9 +254,7 @@ fn console(
             Failure::usage(format!("listen on port {port}: {error}"))
                 .advise("choose another --port, or leave it out")
         })?;
-        let at = listener
-            .local_addr()
-            .map_err(|error| Failure::new(FailureKind::Failed, format!("listen: {error}")))?;
+        let at = listener.local_addr().map_err(Failure::of("listen"))?;
         lab.pass_on(head, listener)
             .map_err(|error| failure(&error))?;
         addresses.insert(head.to_string(), format!("https://{at}/"));
@@ -282,7 +262,8 @@ fn console(
     let told = json!({
         "heads": addresses, "user": CONSOLE_USER, "password_file": password,
     });
-    print(&match json {
+    out.text(&match out.is_json() {
+        // On one line: who started this reads it while it goes on.
         true => format!("{told}\n"),
         false => {
             let lines = addresses
@@ -317,24 +298,14 @@ fn exec(args: &ExecArgs) -> Result<ExitCode, Failure> {
     if matches!(args.who, Who::Head(_) | Who::Witness) {
         command.current_dir("/");
     }
-    let error = command.exec();
-    Err(Failure::new(
-        FailureKind::Failed,
-        format!("run nsenter: {error}"),
-    ))
+    Err(Failure::of("run nsenter")(command.exec()))
 }
 
-fn status(
-    lab: &Lab,
-    json: bool,
-    print: &mut dyn FnMut(&str) -> Result<(), Failure>,
-) -> Result<ExitCode, Failure> {
+fn status(lab: &Lab, out: Printer) -> Result<ExitCode, Failure> {
     let state = lab.state().map_err(|error| failure(&error))?;
     let cluster = lab.cluster().map_err(|error| failure(&error))?;
-    print(&match json {
-        true => format!("{:#}\n", document(lab, &state, cluster.as_ref())),
-        false => shown(lab, &state, cluster.as_ref()),
-    })?;
+    let document = document(lab, &state, cluster.as_ref());
+    out.either(&document, || shown(lab, &state, cluster.as_ref()))?;
     Ok(ExitCode::SUCCESS)
 }
 

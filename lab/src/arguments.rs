@@ -1,11 +1,11 @@
-//! `bulkhead lab`
+//! The words of `bulkhead lab`.
 
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 use units::{ByteCount, HeadName, NetworkName};
 
-use super::Plan;
+use crate::{DEFAULT_BASE, Power, Who};
 
 /// `lab`
 #[derive(Debug, Subcommand)]
@@ -83,6 +83,7 @@ pub struct WhichLab {
     /// The lab [default: the only one]
     #[arg(long)]
     pub name: Option<String>,
+    /// Where labs are.
     #[command(flatten)]
     pub labs: LabsFolder,
 }
@@ -95,7 +96,7 @@ pub struct LabsFolder {
         long,
         value_name = "DIR",
         env = "BULKHEAD_LAB_DIR",
-        default_value = lab::DEFAULT_BASE
+        default_value = DEFAULT_BASE
     )]
     pub dir: PathBuf,
 }
@@ -136,7 +137,7 @@ pub struct UpArgs {
 #[derive(Debug, Args)]
 pub struct ExecArgs {
     /// A head, or client, witness, switch
-    pub who: lab::Who,
+    pub who: Who,
     /// The command
     #[arg(required = true, last = true, value_name = "COMMAND")]
     pub command: Vec<String>,
@@ -164,7 +165,7 @@ pub struct PowerArgs {
     /// The head
     pub head: HeadName,
     /// off, on or cycle
-    pub to: lab::Power,
+    pub to: Power,
     /// Which lab.
     #[command(flatten)]
     pub which: WhichLab,
@@ -229,11 +230,4 @@ pub struct BmcArgs {
     /// Which lab.
     #[command(flatten)]
     pub which: WhichLab,
-}
-
-impl LabCommand {
-    /// What to do.
-    pub fn plan(self) -> Plan {
-        Plan::Lab(Box::new(self))
-    }
 }

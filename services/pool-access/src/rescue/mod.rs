@@ -2,65 +2,60 @@
 //! else, shows how to use it, and ends it when the user is done. Whatever kills this program, the
 //! server notices by a lock that it held, or by a pipe that closes.
 
+mod arguments;
+
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
+use crate::common::Common;
+use crate::sockets;
 use control::operations::volume::rescue::begin::Begin;
 use control::operations::volume::rescue::end::End;
 use control::request::{Request, RescueRequest, VolumeRequest};
 use control::{Answer, Failure, FailureKind, PoolLock};
-use pool_access::common::Common;
-use pool_access::sockets;
-use pool_server::Event;
-use pool_server::signals;
+use rendering::Printer;
+use telling::signals::{self, Told};
 use units::{PoolName, VolumeName};
 
-use crate::cli::RescueArgs;
-use crate::output;
+pub use self::arguments::{EXAMPLES, RescueArgs};
 use crate::pools;
 
 /// Pause between two looks whether the rescue still lasts.
 const LOOK_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Begins a rescue, or ends one, or lists them.
-pub fn run(
-    args: &RescueArgs,
-    common: &Common,
-    print: &mut dyn FnMut(&str) -> Result<(), Failure>,
-) -> Result<(), Failure> {
+pub fn run(args: &RescueArgs, common: &Common, out: Printer) -> Result<(), Failure> {
     if args.list {
         let list = Request::Volume(VolumeRequest::Rescue(RescueRequest::List));
-        let asked = pools::ask(common, &args.pool().into(), list, &mut |_| ())?;
-        print(&output::answers(&asked.answers, common.json))?;
-        return asked.failure.map_or(Ok(()), Err);
+        return pools::show(common, &args.pool().into(), list, out);
     }
     let volume = args.volume()?;
     let pool = volume.pool();
     if args.end {
         let answer = ask(common, &pool, End { volume }.into())?;
-        return print(&output::answer(&answer, common.json));
+        return out.answer(&answer);
     }
-    begin(args, common, volume, print)
+    begin(args, common, volume, out)
 }
 
 fn ask(common: &Common, pool: &PoolName, request: RescueRequest) -> Result<Answer, Failure> {
     let request = Request::Volume(VolumeRequest::Rescue(request));
-    pool_access::ask_server(common, pool, request)
+    crate::ask_server(common, pool, request)
 }
 
 fn begin(
     args: &RescueArgs,
     common: &Common,
     volume: VolumeName,
-    print: &mut dyn FnMut(&str) -> Result<(), Failure>,
+    out: Printer,
 ) -> Result<(), Failure> {
     let pool = &volume.pool();
-    let signals = signals::catch()?;
+    let signals = signals::catch().map_err(Failure::of("wait for signals"))?;
     let own_server = match sockets::is_served(common, pool)? {
         true => None,
-        false if args.background => return Err(pool_access::no_server(pool)),
+        false if args.background => return Err(crate::no_server(pool)),
         false => Some(OwnServer::start(common, pool)?),
     };
     let lease_file = format!("{pool}.rescue-{}.lease", std::process::id());
@@ -81,12 +76,12 @@ fn begin(
         let message = "the server answered something else";
         return Err(Failure::new(FailureKind::Failed, message));
     };
-    print(&output::answer(&answer, common.json))?;
+    out.answer(&answer)?;
     if args.background {
         return Ok(());
     }
     if !common.json {
-        print("\nCtrl-C ends the rescue.\n")?;
+        out.text("\nCtrl-C ends the rescue.\n")?;
     }
     let ended = wait(common, pool, &view.volume, &signals);
     drop(lease);
@@ -97,7 +92,7 @@ fn begin(
     let message = ended?;
     match common.json {
         true => Ok(()),
-        false => print(&format!("{message}\n")),
+        false => out.text(&format!("{message}\n")),
     }
 }
 
@@ -119,11 +114,11 @@ fn wait(
     common: &Common,
     pool: &PoolName,
     volume: &VolumeName,
-    signals: &Receiver<Event>,
+    signals: &Receiver<Told>,
 ) -> Result<String, Failure> {
     loop {
         match signals.recv_timeout(LOOK_INTERVAL) {
-            Ok(Event::Stop(_)) => {
+            Ok(Told::Stop(_)) => {
                 let volume = volume.clone();
                 return match ask(common, pool, End { volume }.into())? {
                     Answer::Done(done) => Ok(done.message),
@@ -153,10 +148,8 @@ impl OwnServer {
     /// Starts it, and waits until it has the pool.
     fn start(common: &Common, pool: &PoolName) -> Result<Self, Failure> {
         use std::os::unix::process::CommandExt;
-        let failed = |error: std::io::Error| {
-            Failure::new(FailureKind::Failed, format!("open the pool: {error}"))
-        };
-        let program = std::env::current_exe().map_err(failed)?;
+        let failed = Failure::of("open the pool");
+        let program = std::env::current_exe().map_err(&failed)?;
         let mut command = Command::new(program);
         command
             .args([
@@ -175,16 +168,16 @@ impl OwnServer {
             .stdout(Stdio::piped())
             // A Ctrl-C is for us; the pipe tells the server.
             .process_group(0);
-        let mut server = Self(command.spawn().map_err(failed)?);
+        let mut server = Self(command.spawn().map_err(&failed)?);
         let out = server.0.stdout.take().expect("piped");
         let mut out = BufReader::new(out);
         let mut text = String::new();
-        out.read_line(&mut text).map_err(failed)?;
+        out.read_line(&mut text).map_err(&failed)?;
         if text == "READY\n" {
             return Ok(server);
         }
-        out.read_to_string(&mut text).map_err(failed)?;
-        let told: Option<Told> = serde_json::from_str(&text).ok();
+        out.read_to_string(&mut text).map_err(&failed)?;
+        let told: Option<Document> = serde_json::from_str(&text).ok();
         Err(told.map_or_else(
             || Failure::new(FailureKind::Failed, format!("open pool {pool}")),
             |told| told.failure,
@@ -216,6 +209,6 @@ impl Drop for OwnServer {
 
 /// How a program of ours prints a failure for other programs.
 #[derive(serde::Deserialize)]
-struct Told {
+struct Document {
     failure: Failure,
 }

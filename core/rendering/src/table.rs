@@ -1,5 +1,10 @@
 //! Columns of text, as wide as their widest cell.
 
+/// For what there is not.
+pub fn dash() -> String {
+    "-".to_owned()
+}
+
 /// Rows under a heading.
 pub struct Table {
     rows: Vec<Vec<String>>,

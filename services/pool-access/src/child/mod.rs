@@ -1,4 +1,4 @@
-//! Runs this program again for what the head must not do itself, with a bound on time and on what it
+//! Runs this program again for what a process must not do itself, with a bound on time and on what it
 //! prints, and reads what came of it.
 
 mod question;
@@ -80,17 +80,14 @@ impl Ran {
 
 /// Runs it; each line of its standard error is progress.
 pub fn run(run: Run<'_>, progress: &mut dyn FnMut(&str)) -> Result<Ran, Failure> {
-    let failed = |what: &str, error: &std::io::Error| {
-        Failure::new(FailureKind::Failed, format!("{what} this program: {error}"))
-    };
-    let program = std::env::current_exe().map_err(|error| failed("find", &error))?;
+    let program = std::env::current_exe().map_err(Failure::of("find this program"))?;
     let mut child = Command::new(program)
         .args(&run.arguments)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
-        .map_err(|error| failed("start", &error))?;
+        .map_err(Failure::of("start this program"))?;
     let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
     std::thread::scope(|scope| {
         scope.spawn(move || {

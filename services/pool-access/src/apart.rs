@@ -6,9 +6,9 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
+use crate::child::{Question, Ran, read as read_output};
+use crate::common::Common;
 use control::{Answer, Failure, FailureKind, Request};
-use head::child::{Question, Ran, read as read_output};
-use pool_access::common::Common;
 use units::PoolName;
 
 /// Longest time that all looks of a command take.
@@ -24,11 +24,8 @@ impl Look {
     /// Begins to ask `pool`, which this machine does not serve, for something that changes nothing.
     pub fn begin(common: &Common, pool: &PoolName, request: &Request) -> Result<Self, Failure> {
         debug_assert!(request.only_looks(), "{request:?}");
-        let failed = |error: std::io::Error| {
-            let message = format!("start a process that looks at pool {pool}: {error}");
-            Failure::new(FailureKind::Failed, message)
-        };
-        let program = std::env::current_exe().map_err(failed)?;
+        let failed = Failure::of(format!("start a process that looks at pool {pool}"));
+        let program = std::env::current_exe().map_err(&failed)?;
         let mut command = Command::new(program);
         command.args(["--json", "head", "perform"]);
         command.args(common.as_options());
@@ -36,7 +33,7 @@ impl Look {
             command.arg("--maintenance");
         }
         let piped = command.stdin(Stdio::piped()).stdout(Stdio::piped());
-        let mut child = piped.stderr(Stdio::null()).spawn().map_err(failed)?;
+        let mut child = piped.stderr(Stdio::null()).spawn().map_err(&failed)?;
         let question = Question::Ask {
             pool: pool.clone(),
             request: request.clone(),

@@ -1,11 +1,5 @@
 //! Answers as people read them, or as one JSON document.
 
-pub mod bench;
-mod keys;
-mod load;
-mod progress;
-mod transfer;
-
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
@@ -15,23 +9,18 @@ use control::answer::{
 };
 use control::rescue::RescueView;
 use control::{Answer, Failure};
-
-pub use self::progress::ProgressBar;
-
-use crate::table::Table;
-
-mod daily;
-mod properties;
-mod wrap;
+use serde::Serialize;
+use serde_json::json;
 
 use control::words::{bytes, scan_line};
+
+use crate::table::{Table, dash};
+use crate::{daily, keys, load, properties, transfer, wrap};
 
 /// What is printed for an answer.
 pub fn answer(answer: &Answer, json: bool) -> String {
     if json {
-        let mut text = serde_json::to_string_pretty(&bare(answer)).expect("answers are JSON");
-        text.push('\n');
-        return text;
+        return document(&bare(answer));
     }
     match answer {
         Answer::Done(done) => format!("{}\n", done.message),
@@ -80,9 +69,7 @@ pub fn answers(answers: &[Answer], json: bool) -> String {
                 other => all.push(other),
             }
         }
-        let mut text = serde_json::to_string_pretty(&all).expect("answers are JSON");
-        text.push('\n');
-        return text;
+        return document(&all);
     }
     let texts: Vec<String> = joined(answers)
         .iter()
@@ -133,6 +120,12 @@ fn joined(answers: &[Answer]) -> Vec<Answer> {
     all
 }
 
+/// One JSON document, for scripts and for whoever looks at it.
+pub fn document(value: &impl Serialize) -> String {
+    let value = serde_json::to_value(value).expect("what is told is JSON");
+    format!("{value:#}\n")
+}
+
 /// An answer without its name: a command prints only one kind, so that the name says nothing.
 fn bare(answer: &Answer) -> serde_json::Value {
     match serde_json::to_value(answer).expect("answers are JSON") {
@@ -146,18 +139,8 @@ fn bare(answer: &Answer) -> serde_json::Value {
 /// What is printed for a failure.
 pub fn failure(failure: &Failure, json: bool) -> String {
     if json {
-        #[derive(serde::Serialize)]
-        struct Document<'a> {
-            failure: &'a Failure,
-            exit_code: u8,
-        }
-        let document = Document {
-            failure,
-            exit_code: failure.kind.exit_code(),
-        };
-        let mut text = serde_json::to_string_pretty(&document).expect("failures are JSON");
-        text.push('\n');
-        return text;
+        let exit_code = failure.kind.exit_code();
+        return document(&json!({ "failure": failure, "exit_code": exit_code }));
     }
     let mut text = format!("bulkhead: {}\n", failure.message);
     if let Some(advice) = &failure.advice {
@@ -220,7 +203,7 @@ fn rescue(view: &RescueView) -> String {
                 number,
                 one.start.to_string(),
                 bytes(one.size),
-                one.contents.clone().unwrap_or_else(|| "-".to_owned()),
+                one.contents.clone().unwrap_or_else(dash),
                 one.name.clone(),
             ]);
         }
@@ -393,10 +376,6 @@ fn pool_list(pools: &[PoolSummary]) -> String {
         ]);
     }
     table.render()
-}
-
-fn dash() -> String {
-    "-".to_owned()
 }
 
 fn volume_list(volumes: &[VolumeView]) -> String {
@@ -597,20 +576,6 @@ fn nbd_list(exports: &[NbdView]) -> String {
         ]);
     }
     table.render()
-}
-
-/// Prints, and says whether somebody still reads.
-pub fn print(text: &[u8]) -> Result<bool, Failure> {
-    use std::io::{ErrorKind, Write};
-    let mut out = std::io::stdout();
-    match out.write_all(text).and_then(|()| out.flush()) {
-        Ok(()) => Ok(true),
-        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(false),
-        Err(error) => {
-            let message = format!("print the answer: {error}");
-            Err(Failure::new(control::FailureKind::Failed, message))
-        }
-    }
 }
 
 /// One event, on one line.

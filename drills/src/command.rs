@@ -1,68 +1,47 @@
-//! `bulkhead drill`: runs the drills of the crate `drills` and prints what came of them.
+//! `bulkhead drill`: runs drills and prints what came of them.
 
 use std::fmt::Write as _;
 use std::path::Path;
 use std::process::ExitCode;
 
 use control::{Failure, FailureKind};
-use drills::{Clients, Drill, DrillError, JudgedRound, Options, Progress, Report};
 use lab::{Lab, LabError, UpOptions};
-use pool_access::common::Common;
-use pool_server::signals;
+use rendering::{Printer, Table};
 use serde_json::json;
+use telling::signals;
 
-use crate::cli::DrillArgs;
-use crate::table::Table;
+use crate::arguments::DrillArgs;
+use crate::{Clients, Drill, DrillError, JudgedRound, Options, Progress, Report};
 
-/// This machine cannot run a lab.
-const EXIT_INCAPABLE: u8 = 15;
 /// A promise was broken.
 const EXIT_BROKEN: u8 = 16;
 
-/// Performs the command; prints by `print`, and tells `progress` what takes long.
-pub fn run(
-    args: &DrillArgs,
-    common: &Common,
-    print: &mut dyn FnMut(&str) -> Result<(), Failure>,
-    progress: &mut dyn FnMut(&str),
-) -> Result<ExitCode, Failure> {
+/// Performs the command.
+pub fn run(args: &DrillArgs, out: Printer) -> Result<ExitCode, Failure> {
     if args.list {
-        print(&list(common.json))?;
+        list(out)?;
         return Ok(ExitCode::SUCCESS);
     }
     let options = options(args)?;
     leave_nothing(&options.lab)?;
-    progress(&format!("seed {}", options.seed));
+    out.progress(&format!("seed {}", options.seed));
     let mut tell = |what: Progress<'_>| match what {
-        Progress::Lab(line) => progress(line),
-        Progress::Round(round) => progress(&round_line(round)),
-        Progress::Skipped(drill, why) => progress(&format!("{drill}: skipped: {why}")),
+        Progress::Lab(line) => out.progress(line),
+        Progress::Round(round) => out.progress(&round_line(round)),
+        Progress::Skipped(drill, why) => out.progress(&format!("{drill}: skipped: {why}")),
     };
-    let report = match drills::run(&options, &mut tell) {
+    let report = match crate::run(&options, &mut tell) {
         Ok(report) => report,
         Err(DrillError::Lab(LabError::Missing(missing))) => {
-            print(&match common.json {
-                true => format!("{:#}\n", json!({ "missing": missing })),
-                false => format!(
-                    "skipped: this machine cannot run a lab:\n  {}\n",
-                    missing.join("\n  ")
-                ),
-            })?;
-            return Ok(ExitCode::from(EXIT_INCAPABLE));
+            return lab::command::tell_missing(&missing, out);
         }
         Err(error) => return Err(failure(&error)),
     };
-    let document = format!("{:#}\n", json!(report));
     if let Some(file) = &args.report {
-        std::fs::write(file, &document).map_err(|error| {
-            let message = format!("write {}: {error}", file.display());
-            Failure::new(FailureKind::Failed, message)
-        })?;
+        std::fs::write(file, rendering::document(&report))
+            .map_err(Failure::of(format!("write {}", file.display())))?;
     }
-    print(&match common.json {
-        true => document,
-        false => text(&report),
-    })?;
+    out.either(&report, || text(&report))?;
     Ok(match report.is_kept() {
         true => ExitCode::SUCCESS,
         false => ExitCode::from(EXIT_BROKEN),
@@ -70,27 +49,15 @@ pub fn run(
 }
 
 fn options(args: &DrillArgs) -> Result<Options, Failure> {
-    let failed = |what: &str, error: std::io::Error| {
-        Failure::new(FailureKind::Failed, format!("{what}: {error}"))
-    };
-    let program = std::env::current_exe().map_err(|error| failed("find this program", error))?;
-    let base = std::path::absolute(&args.labs.dir).map_err(|error| failed("--dir", error))?;
+    let program = std::env::current_exe().map_err(Failure::of("find this program"))?;
+    let base = std::path::absolute(&args.labs.dir).map_err(Failure::of("--dir"))?;
     let mut text = match &args.file {
-        Some(file) => pool_access::appliance_file::read(file)?,
-        None => drills::EXAMPLE.to_owned(),
+        Some(file) => cluster::appliance_file::read(file)?,
+        None => crate::EXAMPLE.to_owned(),
     };
     if let Some(profile) = &args.profile {
-        text = drills::with_profile(&text, profile);
+        text = crate::with_profile(&text, profile);
     }
-    let seed = match args.seed {
-        Some(seed) => seed,
-        None => {
-            let seed = getrandom::u32().map_err(|error| {
-                Failure::new(FailureKind::Failed, format!("choose a seed: {error}"))
-            })?;
-            seed.into()
-        }
-    };
     let drills = match args.names.as_slice() {
         [] => Drill::ALL.to_vec(),
         names => names.to_vec(),
@@ -105,7 +72,8 @@ fn options(args: &DrillArgs) -> Result<Options, Failure> {
         pool: args.pool.clone(),
         drills,
         rounds: args.rounds,
-        seed,
+        // One that is typed easily.
+        seed: args.seed.unwrap_or_else(|| fastrand::u32(..).into()),
         load: args.load,
         clients: args.clients,
         more_volumes: args.more_volumes,
@@ -133,7 +101,7 @@ fn leave_nothing(lab: &UpOptions) -> Result<(), Failure> {
         // There may be none yet.
         let _ = Lab::down(&base, &name);
     })
-    .map_err(|error| Failure::new(FailureKind::Failed, format!("wait for signals: {error}")))
+    .map_err(Failure::of("wait for signals"))
 }
 
 fn failure(error: &DrillError) -> Failure {
@@ -144,17 +112,16 @@ fn failure(error: &DrillError) -> Failure {
     Failure::from_chain(kind, error)
 }
 
-fn list(json: bool) -> String {
-    if json {
-        let one = |drill: &Drill| json!({"name": drill, "about": drill.about(), "expectation": drill.expectation()});
-        let all: Vec<_> = Drill::ALL.iter().map(one).collect();
-        return format!("{:#}\n", json!(all));
-    }
-    let mut table = Table::new(&["DRILL", "WHAT HAPPENS"]);
-    for drill in Drill::ALL {
-        table.row([drill.to_string(), drill.about().to_owned()]);
-    }
-    table.render()
+fn list(out: Printer) -> Result<(), Failure> {
+    let one = |drill: &Drill| json!({"name": drill, "about": drill.about(), "expectation": drill.expectation()});
+    let all: Vec<_> = Drill::ALL.iter().map(one).collect();
+    out.either(&all, || {
+        let mut table = Table::new(&["DRILL", "WHAT HAPPENS"]);
+        for drill in Drill::ALL {
+            table.row([drill.to_string(), drill.about().to_owned()]);
+        }
+        table.render()
+    })
 }
 
 /// One round on one line.

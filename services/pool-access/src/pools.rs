@@ -4,14 +4,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
+use crate::common::Common;
+use crate::managed;
+use crate::sockets;
 use control::answer::{PoolStatus, Status};
 use control::operations::PoolSelector;
 use control::operations::snapshot::list::List;
 use control::request::{PoolRequest, SnapshotRequest, TargetRequest, VolumeRequest};
 use control::{Advice, Answer, Failure, FailureKind, Request, Severity};
-use pool_access::common::Common;
-use pool_access::managed;
-use pool_access::sockets;
+use rendering::Printer;
 use units::{IscsiName, PoolName};
 
 use crate::apart::{LOOK_WAIT, Look};
@@ -68,7 +69,7 @@ impl Here {
     fn look(common: &Common) -> Result<Self, Failure> {
         let sockets = sockets::look(common);
         Ok(Self {
-            unserved: pool_access::unserved(common, &sockets)?,
+            unserved: crate::unserved(common, &sockets)?,
             served: sockets.served,
             left: sockets.left,
         })
@@ -87,6 +88,18 @@ impl Here {
     }
 }
 
+/// Asks the pool that is named, without a name all that are meant; prints the answers, and ends with what one pool could
+/// not answer.
+pub fn show(
+    common: &Common,
+    pool: &PoolSelector,
+    request: Request,
+    out: Printer,
+) -> Result<(), Failure> {
+    let asked = ask(common, pool, request, &mut |text| out.progress(text))?;
+    out.answers(&asked.answers, asked.failure.as_ref())
+}
+
 /// Asks the pool that is named; without a name all that are meant.
 pub fn ask(
     common: &Common,
@@ -95,9 +108,7 @@ pub fn ask(
     progress: &mut dyn FnMut(&str),
 ) -> Result<Asked, Failure> {
     let mut asked = match pool {
-        PoolSelector::Pool(_) => {
-            pool_access::ask(common, pool, request, progress).map(Asked::one)?
-        }
+        PoolSelector::Pool(_) => crate::ask(common, pool, request, progress).map(Asked::one)?,
         PoolSelector::TheOnlyOne => ask_those_meant(common, request, progress)?,
     };
     if asked.answers.iter_mut().any(|one| unserved(one).is_some()) {
@@ -115,7 +126,7 @@ fn ask_those_meant(
     progress: &mut dyn FnMut(&str),
 ) -> Result<Asked, Failure> {
     let one = |pool: &PoolSelector, request, progress| {
-        pool_access::ask(common, pool, request, progress).map(Asked::one)
+        crate::ask(common, pool, request, progress).map(Asked::one)
     };
     let here = Here::look(common)?;
     if here.all().count() < 2 {
@@ -162,7 +173,7 @@ fn each_said(
     let served = here.served.iter();
     let mut said: BTreeMap<PoolName, Result<Answer, Failure>> = served
         .map(|pool| {
-            let answer = pool_access::ask_server(common, pool, request.clone());
+            let answer = crate::ask_server(common, pool, request.clone());
             (pool.clone(), answer)
         })
         .collect();

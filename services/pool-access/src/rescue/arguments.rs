@@ -1,12 +1,10 @@
-//! `bulkhead volume rescue`
+//! The words of `bulkhead volume rescue`.
 
 use std::str::FromStr;
 
 use clap::Args;
 use control::Failure;
 use units::{PoolName, SnapshotName, VolumeName};
-
-use super::Plan;
 
 /// Examples of the help.
 pub const EXAMPLES: &str = "Examples:
@@ -41,11 +39,6 @@ pub struct RescueArgs {
 }
 
 impl RescueArgs {
-    /// What to do.
-    pub fn plan(self) -> Result<Plan, Failure> {
-        Ok(Plan::Rescue(self))
-    }
-
     /// The pool that is named, by itself or with a volume.
     pub fn pool(&self) -> Option<PoolName> {
         match self.what.as_ref()? {

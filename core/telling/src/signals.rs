@@ -1,12 +1,18 @@
-//! Signals as events: blocked in every thread, waited for in one.
+//! What a process is told by signals: blocked in every thread, waited for in one.
 
 use std::io;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
-use control::{Failure, FailureKind};
 use nix::sys::signal::{SigSet, Signal};
 
-use super::Event;
+/// What a signal says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Told {
+    /// Come to an end: the signal's name.
+    Stop(&'static str),
+    /// Read again what may have changed.
+    Reload,
+}
 
 fn wanted() -> SigSet {
     let mut set = SigSet::empty();
@@ -30,16 +36,16 @@ pub fn unblock() {
 }
 
 /// Starts the thread that turns signals into events. It lives as long as the process.
-pub fn forward(events: Sender<Event>) -> io::Result<()> {
+pub fn forward<E: From<Told> + Send + 'static>(events: Sender<E>) -> io::Result<()> {
     std::thread::Builder::new()
         .name("signals".into())
         .spawn(move || {
             while let Ok(signal) = wanted().wait() {
-                let event = match signal {
-                    Signal::SIGHUP => Event::Reload,
-                    other => Event::Stop(other.as_str()),
+                let told = match signal {
+                    Signal::SIGHUP => Told::Reload,
+                    other => Told::Stop(other.as_str()),
                 };
-                if events.send(event).is_err() {
+                if events.send(told.into()).is_err() {
                     return;
                 }
             }
@@ -48,23 +54,21 @@ pub fn forward(events: Sender<Event>) -> io::Result<()> {
 }
 
 /// Blocks the signals, and turns them into events, for a command that ends in its own way.
-pub fn catch() -> Result<Receiver<Event>, Failure> {
-    let failed =
-        |error: io::Error| Failure::new(FailureKind::Failed, format!("wait for signals: {error}"));
+pub fn catch() -> io::Result<Receiver<Told>> {
     let (sender, events) = channel();
-    block().map_err(failed)?;
-    forward(sender).map_err(failed)?;
+    block()?;
+    forward(sender)?;
     Ok(events)
 }
 
 /// Starts the thread that takes the end of the standard input for a request to stop.
-pub fn stop_at_end_of_input(events: Sender<Event>) -> io::Result<()> {
+pub fn stop_at_end_of_input<E: From<Told> + Send + 'static>(events: Sender<E>) -> io::Result<()> {
     std::thread::Builder::new()
         .name("input".into())
         .spawn(move || {
             let _ = io::copy(&mut io::stdin().lock(), &mut io::sink());
             // Nobody listens any more if the server ends already.
-            let _ = events.send(Event::Stop("end of input"));
+            let _ = events.send(Told::Stop("end of input").into());
         })?;
     Ok(())
 }

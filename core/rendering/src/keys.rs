@@ -2,7 +2,7 @@
 
 use control::key::KeyView;
 
-use crate::table::Table;
+use crate::table::{Table, dash};
 
 /// One line for each dataset.
 pub fn list(keys: &[KeyView]) -> String {
@@ -24,7 +24,7 @@ pub fn list(keys: &[KeyView]) -> String {
             key.dataset.clone(),
             key.encryption.clone(),
             state.to_owned(),
-            key.format.clone().unwrap_or_else(|| "-".to_owned()),
+            key.format.clone().unwrap_or_else(dash),
             kept,
         ]);
     }

@@ -1,12 +1,10 @@
-//! `bulkhead appliance`
+//! The words of `bulkhead appliance`.
 
 use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::{Args, Subcommand};
 use units::HeadName;
-
-use super::Plan;
 
 /// `appliance`
 #[derive(Debug, Subcommand)]
@@ -169,13 +167,6 @@ impl FromStr for Reach {
             _ => return Err(FORM.to_owned()),
         };
         Ok(Self { head, way })
-    }
-}
-
-impl ApplianceCommand {
-    /// What to do.
-    pub fn plan(self) -> Plan {
-        Plan::Appliance(Box::new(self))
     }
 }
 

@@ -2,15 +2,15 @@
 //! waits for a long piece of work or for events waits for the server, too, for a while.
 
 use std::collections::VecDeque;
-use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
+use crate::common::Common;
 use control::answer::Event;
 use control::operations::PoolSelector;
 use control::operations::pool::events::Events;
 use control::request::{PoolRequest, Request, ServerRequest};
 use control::{Answer, Failure, FailureKind};
-use pool_access::common::Common;
+use rendering::Printer;
 use units::PoolName;
 
 /// Longest time that a server is waited for.
@@ -29,13 +29,9 @@ pub fn ask(
     request: PoolRequest,
     progress: &mut dyn FnMut(&str),
 ) -> Result<Answer, Failure> {
+    let named = PoolSelector::Pool(pool.clone());
     let request = Request::Pool(request);
-    let mut answer = pool_access::ask(
-        common,
-        &PoolSelector::Pool(pool.clone()),
-        request.clone(),
-        progress,
-    );
+    let mut answer = crate::ask(common, &named, request.clone(), progress);
     while let Err(failure) = &answer {
         let may_be_gone = matches!(
             failure.kind,
@@ -49,19 +45,14 @@ pub fn ask(
             let failure = failure.clone();
             return Err(failure.advise("run the same command again when the pool is served"));
         }
-        answer = pool_access::ask(
-            common,
-            &PoolSelector::Pool(pool.clone()),
-            request.clone(),
-            progress,
-        );
+        answer = crate::ask(common, &named, request.clone(), progress);
     }
     answer
 }
 
 fn is_alive(common: &Common, pool: &PoolName) -> bool {
     let ping = Request::Server(ServerRequest::Ping);
-    pool_access::ask_server(common, pool, ping).is_ok()
+    crate::ask_server(common, pool, ping).is_ok()
 }
 
 fn comes_back(common: &Common, pool: &PoolName) -> bool {
@@ -76,23 +67,18 @@ fn comes_back(common: &Common, pool: &PoolName) -> bool {
 }
 
 /// Shows events until interrupted, or until no server of the pool is here for a while.
-pub fn follow(
-    common: &Common,
-    pool: &PoolName,
-    print: &mut dyn FnMut(&Event) -> Result<(), Failure>,
-    progress: &mut dyn FnMut(&str),
-) -> Result<ExitCode, Failure> {
+pub fn follow(common: &Common, pool: &PoolName, out: Printer) -> Result<(), Failure> {
     let mut printed = Printed::default();
     // One that was never there is not waited for.
     let mut was_served = false;
     loop {
         let request = Request::Pool(Events { after: None }.into());
-        match pool_access::ask_server(common, pool, request) {
+        match crate::ask_server(common, pool, request) {
             Ok(Answer::Events(events)) => {
                 was_served = true;
                 for event in events {
                     if printed.is_new(&event) {
-                        print(&event)?;
+                        out.text(&rendering::event_line(&event, common.json))?;
                     }
                 }
             }
@@ -104,7 +90,7 @@ pub fn follow(
                 if !was_served || failure.kind != FailureKind::Unreachable {
                     return Err(failure);
                 }
-                progress("the server ended: waiting for it, or for its successor here");
+                out.progress("the server ended: waiting for it, or for its successor here");
                 if !comes_back(common, pool) {
                     return Err(failure);
                 }

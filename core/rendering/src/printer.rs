@@ -1,0 +1,84 @@
+//! Where a command tells what came of it, and how far it is.
+
+use std::io::{ErrorKind, Write};
+
+use control::{Answer, Failure, FailureKind};
+use serde::Serialize;
+
+use crate::answers;
+
+/// Prints what came of a command on the standard output.
+#[derive(Clone, Copy, Debug)]
+pub struct Printer {
+    json: bool,
+}
+
+impl Printer {
+    /// For people, or with `json` for scripts, which read one document.
+    pub const fn new(json: bool) -> Self {
+        Self { json }
+    }
+
+    /// Whether a script reads.
+    pub const fn is_json(self) -> bool {
+        self.json
+    }
+
+    /// Prints `text` as it is. A reader that went away (`| head`) is no failure.
+    pub fn text(self, text: &str) -> Result<(), Failure> {
+        self.is_read(text).map(drop)
+    }
+
+    /// The same; says whether somebody still reads.
+    pub fn is_read(self, text: &str) -> Result<bool, Failure> {
+        let mut out = std::io::stdout();
+        match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+            Ok(()) => Ok(true),
+            Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(false),
+            Err(error) => {
+                let message = format!("print the answer: {error}");
+                Err(Failure::new(FailureKind::Failed, message))
+            }
+        }
+    }
+
+    /// Prints `document` for scripts, what `text` says for people.
+    pub fn either(
+        self,
+        document: &impl Serialize,
+        text: impl FnOnce() -> String,
+    ) -> Result<(), Failure> {
+        self.text(&match self.json {
+            true => answers::document(document),
+            false => text(),
+        })
+    }
+
+    /// What a pool answered, as text.
+    pub fn rendered(self, answer: &Answer) -> String {
+        answers::answer(answer, self.json)
+    }
+
+    /// Prints what a pool answered.
+    pub fn answer(self, answer: &Answer) -> Result<(), Failure> {
+        self.text(&self.rendered(answer))
+    }
+
+    /// Prints what several pools answered to one question; then `failure`, of the first that did not.
+    pub fn answers(self, answers: &[Answer], failure: Option<&Failure>) -> Result<(), Failure> {
+        match failure {
+            // One document: a script must not take a part for the whole.
+            Some(_) if self.json => {}
+            _ => self.text(&answers::answers(answers, self.json))?,
+        }
+        failure.cloned().map_or(Ok(()), Err)
+    }
+
+    /// Tells on the standard error how far something is, unless a script reads. Who does not read it does not stop the
+    /// work, for which this process may have a pool open.
+    pub fn progress(self, text: &str) {
+        if !self.json {
+            telling::log().say(&format!("{text}\n"));
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! The words of `bulkhead bench`, and what is printed.
+
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+use control::Failure;
+use rendering::{Printer, Table};
+
+use super::Report;
+
+/// The verbs.
+#[derive(Debug, Subcommand)]
+pub enum BenchCommand {
+    /// How fast this machine encrypts: the engine beside OpenSSL, after known answers
+    #[command(after_help = CRYPTO_EXAMPLES)]
+    Crypto(BenchCryptoArgs),
+}
+
+const CRYPTO_EXAMPLES: &str = "Examples:
+  bulkhead bench crypto
+  bulkhead bench crypto --block-size 128K --seconds 3 --json";
+
+/// `bench crypto`
+#[derive(Clone, Debug, Args)]
+pub struct BenchCryptoArgs {
+    /// How long each cipher runs, for each who offers it
+    #[arg(long, value_name = "SECONDS", default_value_t = 1.0, value_parser = seconds)]
+    pub seconds: f64,
+    /// What is encrypted at a time: a power of two from 512 to 16M
+    #[arg(long, value_name = "SIZE", default_value = "16K", value_parser = control::operations::block_size)]
+    pub block_size: u32,
+}
+
+fn seconds(text: &str) -> Result<f64, String> {
+    let seconds: f64 = text
+        .parse()
+        .map_err(|_| "give a number of seconds".to_owned())?;
+    match (0.05..=600.0).contains(&seconds) {
+        true => Ok(seconds),
+        false => Err("give 0.05 to 600 seconds".to_owned()),
+    }
+}
+
+/// Measures, and prints what came of it.
+pub fn run(BenchCommand::Crypto(args): &BenchCommand, out: Printer) -> Result<(), Failure> {
+    let time = Duration::from_secs_f64(args.seconds);
+    let report = super::run(time, args.block_size as usize)?;
+    out.either(&report, || text(&report))
+}
+
+fn text(report: &Report) -> String {
+    let mut table = Table::new(&["CIPHER", "", ">ENGINE", ">OPENZFS", ">OPENSSL"]);
+    let shown = |speed: Option<f64>| speed.map_or("-".to_owned(), |speed| format!("{speed:.0}"));
+    for row in &report.rows {
+        table.row([
+            row.cipher.clone(),
+            row.direction.to_owned(),
+            shown(row.engine_mb_per_s),
+            shown(row.openzfs_mb_per_s),
+            shown(row.openssl_mb_per_s),
+        ]);
+    }
+    let mut text = format!(
+        "{} known answers came out. MB for each second of processor {}, blocks of {} bytes, {}:\n\n{}\n",
+        report.known_answers,
+        report.processor,
+        report.block_bytes,
+        report.openssl,
+        table.render()
+    );
+    for note in &report.notes {
+        text.push_str(&format!("{note}\n"));
+    }
+    text
+}
