@@ -1,6 +1,6 @@
 # The commands of the project. Each installs what it needs (Debian 12 or 13, as root).
 # Long runs take their size: make crash ROUNDS=1000 SEED=7, make fuzz SECONDS=600,
-# make bench REPETITIONS=5.
+# make bench REPETITIONS=5, make bench POINTS=disk.
 
 CARGO := scripts/cargo.sh
 PYTHON := /usr/bin/python3
@@ -10,6 +10,9 @@ SEED ?=
 LEGS ?= none
 FUZZ_SECONDS ?= $(or $(SECONDS),60)
 REPETITIONS ?= 3
+DISK_REPETITIONS ?= 1
+# Parts of names of points, separated by commas; empty: all.
+POINTS ?=
 # ROUNDS has a default for crashes; drills take longer.
 DRILL_ROUNDS ?= $(if $(filter command environment,$(firstword $(origin ROUNDS))),$(ROUNDS),20)
 PREFIX ?= /usr/local
@@ -135,10 +138,11 @@ fuzz: ## SECONDS of coverage-guided fuzzing, shared by the parsers
 	@scripts/deps.sh build
 	scripts/fuzz.sh $(FUZZ_SECONDS)
 
-bench: build ## beside tgt, nbdkit and qemu-nbd; table and target/bench.json
+bench: build ## beside tgt, nbdkit, qemu-nbd and the bare disk; tables, target/bench.json and bench-disk.json; POINTS=disk for some
 	@scripts/deps.sh bench
-	$(PYTHON) -m proof.bench --repetitions $(REPETITIONS)
-	$(PYTHON) -m proof.bench startup --volumes 1,1000
+	$(PYTHON) -m proof.bench --repetitions $(REPETITIONS) $(if $(POINTS),--only $(POINTS))
+	$(PYTHON) -m proof.bench disk --repetitions $(DISK_REPETITIONS) $(if $(POINTS),--only $(POINTS))
+	$(if $(POINTS),,$(PYTHON) -m proof.bench startup --volumes 1,1000)
 
 test: ## everything, in the short form
 	scripts/test.sh

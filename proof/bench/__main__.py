@@ -7,7 +7,9 @@ import os
 from pathlib import Path
 
 from proof import runtime
-from proof.bench import compare, encryption, profile, restart, scrape, startup
+from proof.bench import compare, disk, encryption, profile, restart, scrape, sizing, startup
+from proof.bench.disk_points import DISK_POINTS, chosen, require_known
+from proof.bench.points import POINTS
 from proof.process import missing_programs
 from proof.runtime import ProofError
 
@@ -36,9 +38,35 @@ def _arguments(argv: list[str]) -> argparse.Namespace:
     secret.add_argument("--repetitions", type=int, default=3, dest="turns")
     asked = verbs.add_parser("scrape", help="what it costs to be asked for metrics, with 1,000 volumes")
     asked.add_argument("--volumes", type=int, default=1000)
+    uncached = verbs.add_parser("disk", help="reads that no cache answers, and volumes being filled, beside the bare disk")
+    uncached.add_argument("--only", help="as above", dest="disk_only")
+    uncached.add_argument("--where", default="file,loop", help="what the pool is on: file, loop (a block device with direct I/O)")
+    uncached.add_argument("--repetitions", type=int, default=1, dest="rounds")
+    uncached.add_argument("--seconds-per-point", type=float, default=3.0, dest="seconds")
+    uncached.add_argument("--volume-mib", type=int, default=disk.VOLUME_BYTES >> 20)
+    sizes = verbs.add_parser("sizing", help="what memory, a cache device and a log device are worth on a slow disk")
+    sizes.add_argument("--seconds-per-point", type=float, default=5.0, dest="seconds")
     hot = verbs.add_parser("profile", help="where the server's time goes")
     hot.add_argument("--point", default="4k-random-read-qd32")
     return parser.parse_args(argv)
+
+
+def _require_known(only: str | None) -> None:
+    require_known(only, [point.name for point in (*POINTS, *DISK_POINTS)])
+
+
+def _disk(arguments: argparse.Namespace, scratch: Path) -> int:
+    _require_known(arguments.disk_only)
+    if not chosen(arguments.disk_only):
+        print(f"bench disk: none of its points is called {arguments.disk_only}")
+        return 0
+    where = arguments.where.split(",")
+    if unknown := [word for word in where if word not in disk.WHERE]:
+        raise ProofError(f"--where {','.join(unknown)}: there are {', '.join(disk.WHERE)}")
+    if missing := missing_programs(["fio", "nbdkit", "qemu-nbd", "losetup", "findmnt"]):
+        raise ProofError(f"not installed: {', '.join(missing)}: run `scripts/deps.sh bench`")
+    out = runtime.REPOSITORY / "target/bench-disk.json"
+    return disk.main(scratch, out, arguments.disk_only, where, arguments.rounds, arguments.seconds, arguments.volume_mib)
 
 
 def _image(scratch: Path) -> Path:
@@ -52,6 +80,10 @@ def _image(scratch: Path) -> Path:
 
 
 def _compare(arguments: argparse.Namespace, scratch: Path) -> int:
+    _require_known(arguments.only)
+    if not compare.chosen(arguments.only):
+        print(f"bench: no point of data that is cached is called {arguments.only}")
+        return 0
     without = arguments.without.split(",")
     programs = [name for kind, _ in compare.KINDS if kind.name not in without for name in kind.programs]
     if missing := missing_programs([*CLIENTS, *programs]):
@@ -95,6 +127,10 @@ def main(argv: list[str]) -> int:
             return encryption.main(scratch, arguments.turns, arguments.seconds_per_point)
         if arguments.verb == "scrape":
             return scrape.main(scratch, arguments.volumes)
+        if arguments.verb == "disk":
+            return _disk(arguments, scratch)
+        if arguments.verb == "sizing":
+            return sizing.main(scratch, arguments.seconds)
         if arguments.verb == "profile":
             return profile.main(scratch, _image(scratch), arguments.point)
         return _compare(arguments, scratch)

@@ -87,6 +87,11 @@ def fill(server: Server, image: Path) -> None:
             checked(["qemu-img", "convert", "-n", "-f", "raw", "-O", "raw", image, address.url], 300)
 
 
+def chosen(only: str | None) -> list[Point]:
+    """The points whose names contain one of these words, separated by commas; all without words."""
+    return [point for point in POINTS if not only or any(word in point.name for word in only.split(","))]
+
+
 class Comparison:
     """The measurement of all servers."""
 
@@ -94,7 +99,7 @@ class Comparison:
         self._servers = servers
         self._seconds = seconds
         self._repetitions = repetitions
-        self._points = [point for point in POINTS if not only or any(word in point.name for word in only.split(","))]
+        self._points = chosen(only)
         self._iscsi = IscsiLoad()
         self.series: dict[tuple[str, str, str], Series] = {}
 

@@ -107,11 +107,14 @@ class Bulkhead(Server):
         leg_count: int = 2,
         written: bool = False,
         encrypted: bool = False,
+        layout: tuple[str, ...] = (),
         say: Callable[[str], None] | None = None,
     ):
         super().__init__(scratch, volumes)
         self.program = program()
         self.directory = scratch / "pool"
+        # Devices that are there, with group words, in the place of files that are made.
+        self._layout = layout
         self.legs = [self.directory / f"leg{index}.img" for index in range(leg_count)]
         self.fault_file = scratch / "leg-faults"
         self._ports = [free_port() for _ in range(portals)]
@@ -128,7 +131,7 @@ class Bulkhead(Server):
         self._env = {
             "BULKHEAD_RUN_DIR": self._run_directory.name,
             "BULKHEAD_STATE_DIR": str(scratch / "state"),
-            "BULKHEAD_SEARCH": str(self.directory),
+            "BULKHEAD_SEARCH": ":".join([str(self.directory), *(word for word in layout if "/" in word)]),
         }
 
     @property
@@ -153,15 +156,9 @@ class Bulkhead(Server):
     def prepare(self) -> None:
         self.directory.mkdir(parents=True, exist_ok=True)
         (self.scratch / "state").mkdir(exist_ok=True)
-        for leg in self.legs:
-            with leg.open("wb") as file:
-                file.truncate(self._leg_bytes)
-                if self._written:
-                    write_out(file)
-        mirror = ["mirror"] if len(self.legs) > 1 else []
         if self._key:
             self._key.write_bytes(os.urandom(KEY_BYTES))
-        self.command("pool", "create", POOL, *mirror, *map(str, self.legs))
+        self.command("pool", "create", POOL, *(self._layout or self._make_legs()))
         self.start()
         self.wait_ready()
         self.command("target", "create", TARGET, "--pool", POOL)
@@ -173,6 +170,15 @@ class Bulkhead(Server):
             with ThreadPoolExecutor(PARALLEL_COMMANDS) as pool:
                 list(pool.map(self._create, self.volumes, range(len(self.volumes))))
         self.stop()
+
+    def _make_legs(self) -> tuple[str, ...]:
+        for leg in self.legs:
+            with leg.open("wb") as file:
+                file.truncate(self._leg_bytes)
+                if self._written:
+                    write_out(file)
+        mirror = ("mirror",) if len(self.legs) > 1 else ()
+        return (*mirror, *map(str, self.legs))
 
     def _create(self, volume: VolumeSpec, lun: int) -> None:
         dataset = f"{POOL}/{volume.name}"

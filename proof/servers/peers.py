@@ -160,3 +160,39 @@ class Peers(Server):
 
     def nbd(self, volume: str) -> NbdAddress:
         return self._nbdkit.nbd(volume)
+
+
+class _OnePlace(_NbdFileServer):
+    """One volume on a file or block device that is there."""
+
+    def __init__(self, scratch: Path, volume: VolumeSpec, place: Path):
+        super().__init__(scratch, [volume])
+        self._place = place
+
+    def file(self, volume: str) -> Path:
+        return self._place
+
+    def prepare(self) -> None:
+        pass
+
+
+class NbdkitUncached(_OnePlace):
+    """nbdkit that drops from the page cache what it has answered: it has no direct I/O."""
+
+    name = Nbdkit.name
+    programs = Nbdkit.programs
+
+    def _argv(self, volume: VolumeSpec, port: int) -> list[str]:
+        where = str(self.file(volume.name))
+        return ["nbdkit", "-f", "-i", "127.0.0.1", "-p", str(port), "file", where, "cache=none", "fadvise=random"]
+
+
+class QemuNbdDirect(_OnePlace):
+    """qemu-nbd with direct I/O by io_uring."""
+
+    name = QemuNbd.name
+    programs = QemuNbd.programs
+
+    def _argv(self, volume: VolumeSpec, port: int) -> list[str]:
+        shared = ["-t", "-e", "16", "--cache=none", "--aio=io_uring", "-f", "raw"]
+        return ["qemu-nbd", *shared, "-b", "127.0.0.1", "-p", str(port), str(self.file(volume.name))]

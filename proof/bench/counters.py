@@ -1,0 +1,137 @@
+"""Counters of the kernel and of fio: what reached a disk, what is in the page cache, how fast it was."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import mmap
+import os
+import resource
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from proof.process import tree
+from proof.runtime import ProofError
+
+SECTOR_BYTES = 512
+DIRECTIONS = ("read", "write")
+
+_libc = ctypes.CDLL(None, use_errno=True)
+_libc.mmap.restype = ctypes.c_void_p
+_libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
+_libc.mincore.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p]
+_libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+_MAP_FAILED = ctypes.c_void_p(-1).value
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """Bytes that processes had read from and written to storage; hits of the page cache are none."""
+
+    read: int
+    written: int
+
+    def __sub__(self, before: Traffic) -> Traffic:
+        return Traffic(self.read - before.read, self.written - before.written)
+
+    def __add__(self, other: Traffic) -> Traffic:
+        return Traffic(self.read + other.read, self.written + other.written)
+
+
+def parse_io(text: str) -> Traffic:
+    """What ``/proc/PID/io`` says, less the writes to files that were removed before they reached the disk."""
+    fields = dict(line.split(": ") for line in text.splitlines())
+    try:
+        return Traffic(int(fields["read_bytes"]), int(fields["write_bytes"]) - int(fields["cancelled_write_bytes"]))
+    except KeyError as error:
+        raise ProofError(f"/proc/PID/io does not tell {error}: this kernel does not count I/O by process") from error
+
+
+def traffic_of(pids: list[int]) -> Traffic:
+    """Of these processes and their descendants."""
+    total = Traffic(0, 0)
+    for member in {member for pid in pids for member in tree(pid)}:
+        total += parse_io(Path(f"/proc/{member}/io").read_text())
+    return total
+
+
+def traffic_of_ended_children() -> Traffic:
+    """Of all tools that this process has waited for."""
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return Traffic(usage.ru_inblock * SECTOR_BYTES, usage.ru_oublock * SECTOR_BYTES)
+
+
+@dataclass(frozen=True)
+class FioResult:
+    """What fio did in one job."""
+
+    operations: int
+    bytes_read: int
+    bytes_written: int
+    seconds: float
+    p99_us: float | None
+    """Of the reads if there were any, else of the writes."""
+
+
+def parse_fio(output: str) -> FioResult:
+    """fio's JSON of one job; lines before it are warnings."""
+    start = output.find("{")
+    if start < 0:
+        raise ProofError(f"fio printed no JSON:\n{output.strip()[-500:]}")
+    job: dict[str, Any] = json.loads(output[start:])["jobs"][0]
+    if job.get("error"):
+        raise ProofError(f"fio ended its job with error {job['error']}")
+    told = {direction: job[direction] for direction in DIRECTIONS if job[direction]["total_ios"]}
+    if not told:
+        raise ProofError("fio did nothing")
+    first = next(iter(told.values()))
+    p99 = first["clat_ns"].get("percentile", {}).get("99.000000")
+    return FioResult(
+        operations=sum(part["total_ios"] for part in told.values()),
+        bytes_read=told.get("read", {}).get("io_bytes", 0),
+        bytes_written=told.get("write", {}).get("io_bytes", 0),
+        seconds=max(part["runtime"] for part in told.values()) / 1000,
+        p99_us=p99 / 1000 if p99 else None,
+    )
+
+
+def size_of(path: Path) -> int:
+    """Of a file or of a block device."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        return os.lseek(descriptor, 0, os.SEEK_END)
+    finally:
+        os.close(descriptor)
+
+
+def drop_cached(path: Path) -> None:
+    """Writes back what the page cache has of a file or block device, and drops it there."""
+    descriptor = os.open(path, os.O_RDWR)
+    try:
+        os.fsync(descriptor)
+        os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+    finally:
+        os.close(descriptor)
+
+
+def cached_bytes(path: Path) -> int:
+    """How much of a file or block device the page cache has (``mincore``)."""
+    size = size_of(path)
+    if size == 0:
+        return 0
+    descriptor = os.open(path, os.O_RDWR)
+    try:
+        place = _libc.mmap(None, size, mmap.PROT_READ, mmap.MAP_SHARED, descriptor, 0)
+    finally:
+        os.close(descriptor)
+    if place == _MAP_FAILED:
+        raise ProofError(f"map {path}: {os.strerror(ctypes.get_errno())}")
+    try:
+        pages = bytearray(-(-size // mmap.PAGESIZE))
+        vector = (ctypes.c_char * len(pages)).from_buffer(pages)
+        if _libc.mincore(place, size, ctypes.byref(vector)) != 0:
+            raise ProofError(f"ask what is cached of {path}: {os.strerror(ctypes.get_errno())}")
+    finally:
+        _libc.munmap(place, size)
+    return sum(page & 1 for page in pages) * mmap.PAGESIZE

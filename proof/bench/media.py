@@ -1,0 +1,68 @@
+"""What the servers' data is on: a file, or a block device with direct I/O."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from proof.process import checked, run
+from proof.runtime import ProofError, at_exit
+from proof.servers.bulkhead import write_out
+
+TOOL_SECONDS = 20.0
+
+
+def written_file(path: Path, size: int) -> Path:
+    """A file whose blocks the host's file system has allocated, as a disk's are."""
+    with path.open("wb") as file:
+        file.truncate(size)
+        write_out(file)
+    return path
+
+
+def _attach(path: Path) -> Path:
+    outcome = run(["losetup", "--find", "--show", "--direct-io=on", path], TOOL_SECONDS)
+    if not outcome.ok:
+        raise ProofError(f"no loop device for {path}: {outcome.output.strip()} (needs root; leave it out by --where file)")
+    device = Path(outcome.output.strip())
+    if checked(["losetup", "--list", "--noheadings", "--output", "DIO", device], TOOL_SECONDS).strip() != "1":
+        _detach(device)
+        raise ProofError(f"the file system of {path} has no direct I/O for loop devices: leave them out by --where file")
+    return device
+
+
+def _detach(device: Path) -> None:
+    run(["losetup", "--detach", device], TOOL_SECONDS)
+
+
+@contextlib.contextmanager
+def made(where: str, directory: Path, sizes: dict[str, int]) -> Iterator[dict[str, Path]]:
+    """Files, or loop devices with direct I/O on such files, by name; gone afterwards."""
+    attached: list[Path] = []
+
+    def detach() -> None:
+        while attached:
+            _detach(attached.pop())
+
+    forget = at_exit(detach)
+    places: dict[str, Path] = {}
+    try:
+        for name, size in sizes.items():
+            places[name] = written_file(directory / name, size)
+            if where == "loop":
+                places[name] = _attach(places[name])
+                attached.append(places[name])
+        yield places
+    finally:
+        detach()
+        forget()
+        for name in places:
+            (directory / name).unlink(missing_ok=True)
+
+
+def described(path: Path) -> str:
+    """The file system below a path, and what it is on."""
+    outcome = run(["findmnt", "--noheadings", "--output", "FSTYPE,SOURCE", "--target", path], TOOL_SECONDS)
+    return " on ".join(outcome.output.split()) if outcome.ok else os.fspath(path)
