@@ -310,10 +310,9 @@ fn a_lost_connection_is_made_again() {
     drop(others);
     let begun = Instant::now();
     loop {
-        if head.links.say(WITNESS, POOL, read()) {
-            if head.heard.recv_timeout(Duration::from_millis(200)).is_ok() {
-                break;
-            }
+        let is_said = head.links.say(WITNESS, POOL, read());
+        if is_said && head.heard.recv_timeout(Duration::from_millis(200)).is_ok() {
+            break;
         }
         assert!(begun.elapsed() < WAIT);
         std::thread::sleep(Duration::from_millis(20));
