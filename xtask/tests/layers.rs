@@ -43,6 +43,18 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("appliance", &["units"]),
     ("takeover", &["units"]),
     ("leg-memory", &["takeover"]),
+    ("remote-leg", &["units", "nbd", "takeover"]),
+    (
+        "lender",
+        &[
+            "units",
+            "block-device",
+            "labels",
+            "nbd",
+            "serving",
+            "takeover",
+        ],
+    ),
     ("members", &["certificates", "leg-memory", "takeover"]),
     (
         "bulkhead-witness",
@@ -196,7 +208,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
 const FOR_TESTS: &[&str] = &["storage-faults", "memory-engine"];
 
 /// Who is compared with whom in tests.
-const COMPARED: &[(&str, &str)] = &[("memory-engine", "zpool")];
+const COMPARED: &[(&str, &str)] = &[("memory-engine", "zpool"), ("lender", "remote-leg")];
 
 struct Import {
     from: String,

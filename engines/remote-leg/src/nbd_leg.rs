@@ -1,0 +1,541 @@
+//! A leg over NBD.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::io::{BufReader, IoSlice, Read};
+use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, TryLockError};
+use std::time::{Duration, Instant};
+
+use nbd::protocol::wire::PAYLOAD_BYTES_MAX;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg};
+use takeover::legs::Session;
+
+use crate::handshake::connect;
+use crate::request::{REPLY_BYTES, REQUEST_BYTES, decode, encode};
+use crate::{Done, Identity, LegError, Operation, Transport};
+
+/// Operations under way.
+const OPERATIONS_MAX: usize = 4096;
+/// Bytes of operations under way.
+const BYTES_MAX: u64 = 256 << 20;
+/// How many looks are taken at the clock in the time of a deadline.
+const LOOKS_PER_DEADLINE: u32 = 16;
+/// Received by one system call.
+const RECEIVE_BYTES: usize = 256 << 10;
+
+/// How long is waited.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    /// For an operation, from its submission to its answer, whatever happens to connections meanwhile.
+    pub deadline: Duration,
+    /// For a connection and its handshake.
+    pub connect_wait: Duration,
+}
+
+/// What a lender granted, and where.
+#[derive(Clone, Debug)]
+pub struct Access {
+    /// The session that was admitted.
+    pub session: Session,
+    /// The start of the lender.
+    pub incarnation: u64,
+    /// Name of the export.
+    pub export: String,
+    /// Where the lender is, tried in this order.
+    pub addresses: Vec<SocketAddr>,
+}
+
+/// What happened to a leg. Told on its threads, which hold no lock.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// The connection ended. What is under way waits for [`NbdLeg::resume`], until its deadline.
+    Lost,
+    /// The leg failed, for good. Its operations end with this error after this was told.
+    Failed(LegError),
+}
+
+type Tell = dyn Fn(Event) + Send + Sync;
+
+struct Pending {
+    operation: Operation,
+    done: Done,
+    submitted: Instant,
+}
+
+enum Link {
+    Up(Arc<TcpStream>),
+    Down { since: Instant },
+    Failed(LegError),
+}
+
+struct State {
+    identity: Identity,
+    link: Link,
+    /// Counts connections: what an earlier one says does not count.
+    generation: u64,
+    /// By cookie, so in the order of their submission.
+    pending: BTreeMap<u64, Pending>,
+    pending_bytes: u64,
+    cookie: u64,
+    /// Cookies of what is to be sent.
+    unsent: VecDeque<u64>,
+}
+
+/// What is on its way into a socket.
+struct Sending {
+    generation: u64,
+    socket: Arc<TcpStream>,
+    header: [u8; REQUEST_BYTES],
+    data: Option<Arc<Vec<u8>>>,
+    sent: usize,
+}
+
+struct Inner {
+    settings: Settings,
+    bytes: u64,
+    state: Mutex<State>,
+    /// There is something to send, or nothing more will be.
+    wake: Condvar,
+    /// Whoever holds it sends; a request that the socket did not take whole is left in it.
+    sending: Mutex<Option<Sending>>,
+    tell: Box<Tell>,
+}
+
+/// A leg over NBD. Dropping it ends it and fails what is under way.
+pub struct NbdLeg(Arc<Inner>);
+
+impl NbdLeg {
+    /// Connects to a disk that a lender granted. `tell` is told what happens to the leg.
+    ///
+    /// # Errors
+    ///
+    /// No address of the lender takes the session.
+    pub fn connect(
+        disk: takeover::legs::DiskId,
+        access: &Access,
+        settings: Settings,
+        tell: impl Fn(Event) + Send + Sync + 'static,
+    ) -> Result<Self, LegError> {
+        let (stream, bytes) = reach(access, settings)?;
+        let state = State {
+            identity: Identity {
+                disk,
+                session: access.session,
+                incarnation: access.incarnation,
+            },
+            link: Link::Down {
+                since: Instant::now(),
+            },
+            generation: 0,
+            pending: BTreeMap::new(),
+            pending_bytes: 0,
+            cookie: 0,
+            unsent: VecDeque::new(),
+        };
+        let inner = Arc::new(Inner {
+            settings,
+            bytes,
+            state: Mutex::new(state),
+            wake: Condvar::new(),
+            sending: Mutex::default(),
+            tell: Box::new(tell),
+        });
+        let leg = Self(Arc::clone(&inner));
+        let sender = Arc::clone(&inner);
+        spawn("leg-send", move || sender.send_always())?;
+        let clock = Arc::clone(&inner);
+        spawn("leg-clock", move || clock.watch())?;
+        inner.use_stream(stream, access.session)?;
+        Ok(leg)
+    }
+
+    /// Goes on by another session, which the lender admitted after it had ended all I/O of the one before. Waits for the
+    /// connection; not to be called by `tell`.
+    ///
+    /// # Errors
+    ///
+    /// The lender started anew, or the disk is another: the leg has failed. Or no address takes the session: it may be tried
+    /// again.
+    pub fn resume(&self, access: &Access) -> Result<(), LegError> {
+        let known = self.0.lock().identity;
+        if access.incarnation != known.incarnation {
+            self.0.fail(LegError::OtherIncarnation);
+            return Err(LegError::OtherIncarnation);
+        }
+        let (stream, bytes) = reach(access, self.0.settings)?;
+        if bytes != self.0.bytes {
+            let error = LegError::Protocol("the disk has another size");
+            self.0.fail(error.clone());
+            return Err(error);
+        }
+        self.0.use_stream(stream, access.session)
+    }
+
+    /// Ends the leg: all that is under way fails.
+    pub fn close(&self) {
+        self.0.fail(LegError::Closed);
+    }
+}
+
+impl Drop for NbdLeg {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+impl Transport for NbdLeg {
+    fn identity(&self) -> Identity {
+        self.0.lock().identity
+    }
+
+    fn bytes(&self) -> u64 {
+        self.0.bytes
+    }
+
+    fn submit(&self, operation: Operation, done: Done) {
+        self.0.submit(operation, done);
+    }
+}
+
+/// The first address that takes the session.
+fn reach(access: &Access, settings: Settings) -> Result<(TcpStream, u64), LegError> {
+    let mut last = LegError::Unreachable("it has no address".to_owned());
+    for address in &access.addresses {
+        match connect(*address, &access.export, settings.connect_wait) {
+            Ok(reached) => return Ok(reached),
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
+}
+
+fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> Result<(), LegError> {
+    let spawned = std::thread::Builder::new().name(name.into()).spawn(run);
+    spawned
+        .map(drop)
+        .map_err(|error| LegError::Unreachable(format!("start a thread: {error}")))
+}
+
+impl Inner {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("no holder panics")
+    }
+
+    /// Takes requests by `stream` from now on, first what was not answered.
+    fn use_stream(self: &Arc<Self>, stream: TcpStream, session: Session) -> Result<(), LegError> {
+        let stream = Arc::new(stream);
+        let generation = {
+            let mut state = self.lock();
+            match &state.link {
+                Link::Failed(error) => return Err(error.clone()),
+                Link::Up(old) => drop(old.shutdown(Shutdown::Both)),
+                Link::Down { .. } => {}
+            }
+            state.generation += 1;
+            state.identity.session = session;
+            state.link = Link::Up(Arc::clone(&stream));
+            state.unsent = state.pending.keys().copied().collect();
+            state.generation
+        };
+        self.wake.notify_all();
+        let inner = Arc::clone(self);
+        spawn("leg-receive", move || {
+            let end = inner.receive(&stream, generation);
+            let _ = stream.shutdown(Shutdown::Both);
+            match end {
+                Received::Ended => inner.lost(generation),
+                Received::Broken(error) => inner.fail_if(generation, error),
+            }
+        })
+        .inspect_err(|_| self.lost(generation))
+    }
+
+    fn submit(&self, operation: Operation, done: Done) {
+        let extent = operation.extent();
+        let is_inside = extent.fits(self.bytes) && extent.length <= u64::from(PAYLOAD_BYTES_MAX);
+        let refused = {
+            let mut state = self.lock();
+            let refused = match &state.link {
+                Link::Failed(error) => Some(error.clone()),
+                _ if !is_inside => Some(LegError::Range),
+                _ if state.pending.len() >= OPERATIONS_MAX
+                    || state.pending_bytes + extent.length > BYTES_MAX =>
+                {
+                    Some(LegError::TooMuch)
+                }
+                Link::Up(_) | Link::Down { .. } => None,
+            };
+            match refused {
+                Some(error) => Some((done, error)),
+                None => {
+                    state.add(operation, done);
+                    None
+                }
+            }
+        };
+        if let Some((done, error)) = refused {
+            return done(Err(error));
+        }
+        // Here, if nobody sends: it spares a hand-over.
+        match self.sending.try_lock() {
+            Ok(mut sending) => {
+                if !self.send(&mut sending) {
+                    self.wake.notify_all();
+                }
+            }
+            Err(TryLockError::WouldBlock) => self.wake.notify_all(),
+            Err(TryLockError::Poisoned(_)) => unreachable!("no holder panics"),
+        }
+    }
+
+    /// Sends as much as the socket takes without a wait; whether that is all.
+    fn send(&self, sending: &mut Option<Sending>) -> bool {
+        loop {
+            let Some(current) = self.next(sending) else {
+                return true;
+            };
+            match current.push() {
+                Ok(true) => *sending = None,
+                Ok(false) => {}
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => return false,
+                Err(_) => {
+                    // The thread that receives finds the end.
+                    let _ = current.socket.shutdown(Shutdown::Both);
+                    *sending = None;
+                    return true;
+                }
+            }
+        }
+    }
+
+    /// What is to be sent now.
+    fn next<'a>(&self, sending: &'a mut Option<Sending>) -> Option<&'a mut Sending> {
+        let mut state = self.lock();
+        let generation = state.generation;
+        let Link::Up(socket) = &state.link else {
+            *sending = None;
+            return None;
+        };
+        let socket = Arc::clone(socket);
+        let is_current = |current: &Sending| current.generation == generation;
+        if !sending.as_ref().is_some_and(is_current) {
+            let cookie = state.unsent.pop_front();
+            let waiting = cookie.and_then(|cookie| Some((cookie, state.pending.get(&cookie)?)));
+            *sending = waiting.map(|(cookie, pending)| Sending {
+                generation,
+                socket,
+                header: encode(&pending.operation, cookie),
+                data: match &pending.operation {
+                    Operation::Write { data, .. } => Some(Arc::clone(data)),
+                    _ => None,
+                },
+                sent: 0,
+            });
+        }
+        sending.as_mut()
+    }
+
+    /// The thread that sends what did not go at once.
+    fn send_always(&self) {
+        loop {
+            {
+                let mut state = self.lock();
+                loop {
+                    match &state.link {
+                        Link::Failed(_) => return,
+                        Link::Up(_) if !state.unsent.is_empty() || self.is_partly_sent() => break,
+                        _ => {}
+                    }
+                    state = self.wake.wait(state).expect("no holder panics");
+                }
+            }
+            let mut sending = self.sending.lock().expect("no holder panics");
+            while !self.send(&mut sending) {
+                if let Some(current) = sending.as_ref() {
+                    current.wait();
+                }
+            }
+        }
+    }
+
+    /// Whether somebody left a request half sent, or is at it.
+    fn is_partly_sent(&self) -> bool {
+        self.sending
+            .try_lock()
+            .map_or(true, |sending| sending.is_some())
+    }
+
+    fn receive(&self, stream: &TcpStream, generation: u64) -> Received {
+        let mut from = BufReader::with_capacity(RECEIVE_BYTES, stream);
+        loop {
+            let mut head = [0; REPLY_BYTES];
+            if from.read_exact(&mut head).is_err() {
+                return Received::Ended;
+            }
+            let reply = match decode(&head) {
+                Ok(reply) => reply,
+                Err(error) => return Received::Broken(error),
+            };
+            let length = {
+                let state = self.lock();
+                if state.generation != generation {
+                    return Received::Ended;
+                }
+                match state.pending.get(&reply.cookie) {
+                    Some(pending) => pending.operation.read_bytes(),
+                    None => {
+                        return Received::Broken(LegError::Protocol(
+                            "a reply to what was not asked",
+                        ));
+                    }
+                }
+            };
+            let mut data = Vec::new();
+            if reply.errno == 0 && length > 0 {
+                data = vec![0; length];
+                if from.read_exact(&mut data).is_err() {
+                    return Received::Ended;
+                }
+            }
+            let Some(done) = self.lock().remove(reply.cookie, generation) else {
+                return Received::Ended;
+            };
+            match reply.errno {
+                0 => done(Ok(data)),
+                errno => done(Err(LegError::Disk(errno))),
+            }
+        }
+    }
+
+    /// The connection ended.
+    fn lost(&self, generation: u64) {
+        {
+            let mut state = self.lock();
+            let is_current = state.generation == generation && matches!(state.link, Link::Up(_));
+            if !is_current {
+                return;
+            }
+            let since = Instant::now();
+            state.link = Link::Down { since };
+        }
+        (self.tell)(Event::Lost);
+    }
+
+    fn fail_if(&self, generation: u64, error: LegError) {
+        let is_current = self.lock().generation == generation;
+        if is_current {
+            self.fail(error);
+        }
+    }
+
+    /// Fails the leg for good.
+    fn fail(&self, error: LegError) {
+        let pending = {
+            let mut state = self.lock();
+            match &state.link {
+                Link::Failed(_) => return,
+                Link::Up(socket) => drop(socket.shutdown(Shutdown::Both)),
+                Link::Down { .. } => {}
+            }
+            state.link = Link::Failed(error.clone());
+            state.unsent.clear();
+            state.pending_bytes = 0;
+            std::mem::take(&mut state.pending)
+        };
+        self.wake.notify_all();
+        (self.tell)(Event::Failed(error.clone()));
+        for pending in pending.into_values() {
+            (pending.done)(Err(error.clone()));
+        }
+    }
+
+    /// The thread that looks at the clock.
+    fn watch(&self) {
+        let pause = self.settings.deadline / LOOKS_PER_DEADLINE;
+        loop {
+            {
+                let state = self.lock();
+                let waited = self.wake.wait_timeout(state, pause);
+                let (state, _) = waited.expect("no holder panics");
+                if matches!(state.link, Link::Failed(_)) {
+                    return;
+                }
+                if !state.is_overdue(self.settings.deadline) {
+                    continue;
+                }
+            }
+            self.fail(LegError::Deadline);
+        }
+    }
+}
+
+/// How receiving ended.
+enum Received {
+    Ended,
+    Broken(LegError),
+}
+
+impl State {
+    fn add(&mut self, operation: Operation, done: Done) {
+        self.cookie += 1;
+        let cookie = self.cookie;
+        self.pending_bytes += operation.extent().length;
+        let pending = Pending {
+            operation,
+            done,
+            submitted: Instant::now(),
+        };
+        self.pending.insert(cookie, pending);
+        self.unsent.push_back(cookie);
+    }
+
+    fn remove(&mut self, cookie: u64, generation: u64) -> Option<Done> {
+        if self.generation != generation {
+            return None;
+        }
+        let pending = self.pending.remove(&cookie)?;
+        self.pending_bytes -= pending.operation.extent().length;
+        Some(pending.done)
+    }
+
+    /// Whether something took longer than `deadline`: the oldest operation, or a connection that is to come.
+    fn is_overdue(&self, deadline: Duration) -> bool {
+        let oldest = self.pending.values().next();
+        let is_late = oldest.is_some_and(|oldest| oldest.submitted.elapsed() >= deadline);
+        let is_down = matches!(self.link, Link::Down { since } if since.elapsed() >= deadline);
+        is_late || is_down
+    }
+}
+
+impl Sending {
+    /// Gives the socket what it takes now; whether that is the rest.
+    fn push(&mut self) -> Result<bool, Errno> {
+        let data = self.data.as_deref().map_or(&[][..], Vec::as_slice);
+        let header = self.header.get(self.sent..).unwrap_or_default();
+        let sent_data = self.sent.saturating_sub(REQUEST_BYTES);
+        let parts = [IoSlice::new(header), IoSlice::new(&data[sent_data..])];
+        let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+        self.sent += sendmsg(
+            &*self.socket,
+            &parts,
+            &mut SendAncillaryBuffer::default(),
+            flags,
+        )?;
+        Ok(self.sent == REQUEST_BYTES + data.len())
+    }
+
+    /// Waits until the socket takes more, or is shut.
+    fn wait(&self) {
+        const LOOK: Timespec = Timespec {
+            tv_sec: 1,
+            tv_nsec: 0,
+        };
+        let _ = poll(
+            &mut [PollFd::new(&*self.socket, PollFlags::OUT)],
+            Some(&LOOK),
+        );
+    }
+}

@@ -1,0 +1,253 @@
+//! One raw disk, or a file that stands for one. Whoever opens it has it alone.
+
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use rustix::fs::{
+    FallocateFlags, FileType, FlockOperation, Mode, OFlags, SeekFrom, fallocate, flock, fstat,
+    ioctl_blkpbszget, ioctl_blksszget, open, seek,
+};
+use rustix::io::Errno;
+use units::Extent;
+
+use crate::aligned::Aligned;
+
+/// Zeroes that are written at once where the disk cannot zero by itself.
+const ZEROES_BYTES: u64 = 1 << 20;
+/// What the page cache takes for a file.
+const FILE_BLOCK_BYTES: u32 = 512;
+
+/// Why a disk cannot be lent.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// Neither a file nor a block device.
+    #[error("{} is neither a file nor a block device", .0.display())]
+    NotADisk(PathBuf),
+    /// Somebody else may write to it.
+    #[error(
+        "{} is in use by another process, and two writers destroy a pool: end it, such as the server of the pool",
+        .0.display()
+    )]
+    InUse(PathBuf),
+    /// The system refused.
+    #[error("open {}", .0.display())]
+    System(PathBuf, #[source] Errno),
+}
+
+/// An open disk, locked against other processes.
+#[derive(Debug)]
+pub struct Disk {
+    fd: OwnedFd,
+    path: PathBuf,
+    pub(crate) size: u64,
+    pub(crate) logical_block: u32,
+    pub(crate) physical_block: u32,
+    /// Shared by writes of whole blocks; alone for one that has to read what is around it.
+    edges: RwLock<()>,
+    written: AtomicU64,
+    durable: AtomicU64,
+}
+
+impl Disk {
+    /// Opens and locks it.
+    ///
+    /// # Errors
+    ///
+    /// Another process, or this one, has it.
+    pub fn open(path: &Path) -> Result<Self, OpenError> {
+        let system = |errno| OpenError::System(path.to_owned(), errno);
+        let kind = rustix::fs::stat(path).map_err(system)?.st_mode;
+        let flags = match FileType::from_raw_mode(kind) {
+            FileType::RegularFile => OFlags::empty(),
+            FileType::BlockDevice => OFlags::EXCL | OFlags::DIRECT,
+            _ => return Err(OpenError::NotADisk(path.to_owned())),
+        };
+        let taken = |errno| match errno {
+            Errno::BUSY | Errno::WOULDBLOCK => OpenError::InUse(path.to_owned()),
+            errno => system(errno),
+        };
+        let fd = open(path, flags | OFlags::RDWR | OFlags::CLOEXEC, Mode::empty());
+        let fd = fd.map_err(taken)?;
+        flock(&fd, FlockOperation::NonBlockingLockExclusive).map_err(taken)?;
+        let is_block_device =
+            FileType::from_raw_mode(fstat(&fd).map_err(system)?.st_mode) == FileType::BlockDevice;
+        let (logical_block, physical_block) = match is_block_device {
+            true => (
+                ioctl_blksszget(&fd).map_err(system)?,
+                ioctl_blkpbszget(&fd).map_err(system)?,
+            ),
+            false => (FILE_BLOCK_BYTES, 8 * FILE_BLOCK_BYTES),
+        };
+        let size = seek(&fd, SeekFrom::End(0)).map_err(system)?;
+        Ok(Self {
+            fd,
+            path: path.to_owned(),
+            size: size - size % u64::from(logical_block),
+            logical_block,
+            physical_block,
+            edges: RwLock::default(),
+            // What an earlier process wrote may not be durable.
+            written: AtomicU64::new(1),
+            durable: AtomicU64::new(0),
+        })
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The extent in whole blocks.
+    fn whole(&self, extent: Extent) -> Extent {
+        let block = u64::from(self.logical_block);
+        let start = extent.offset - extent.offset % block;
+        let end = (extent.offset + extent.length).next_multiple_of(block);
+        Extent::new(start, end - start)
+    }
+
+    /// Reads `extent`, which lies inside.
+    pub(crate) fn read(&self, extent: Extent) -> Result<(Aligned, usize), Errno> {
+        let whole = self.whole(extent);
+        let mut memory = Aligned::new(whole.length as usize);
+        let mut done = 0;
+        while done < memory.bytes().len() {
+            let rest = &mut memory.bytes_mut()[done..];
+            match rustix::io::pread(&self.fd, rest, whole.offset + done as u64) {
+                Ok(0) => return Err(Errno::IO),
+                Ok(count) => done += count,
+                Err(Errno::INTR) => {}
+                Err(errno) => return Err(errno),
+            }
+        }
+        Ok((memory, (extent.offset - whole.offset) as usize))
+    }
+
+    /// Writes `data` at `offset`, inside the disk.
+    pub(crate) fn write(&self, offset: u64, data: &Aligned) -> Result<(), Errno> {
+        let extent = Extent::new(offset, data.bytes().len() as u64);
+        let whole = self.whole(extent);
+        let written = if whole == extent {
+            let _shared = self.shared();
+            self.write_whole(offset, data.bytes())
+        } else {
+            let _alone = self.alone();
+            self.read(whole).and_then(|(mut around, _)| {
+                let start = (offset - whole.offset) as usize;
+                let inside = &mut around.bytes_mut()[start..][..data.bytes().len()];
+                inside.copy_from_slice(data.bytes());
+                self.write_whole(whole.offset, around.bytes())
+            })
+        };
+        // Even if it failed: some of it may have been written.
+        self.written.fetch_add(1, Ordering::AcqRel);
+        written
+    }
+
+    fn write_whole(&self, offset: u64, data: &[u8]) -> Result<(), Errno> {
+        let mut done = 0;
+        while done < data.len() {
+            match rustix::io::pwrite(&self.fd, &data[done..], offset + done as u64) {
+                Ok(0) => return Err(Errno::IO),
+                Ok(count) => done += count,
+                Err(Errno::INTR) => {}
+                Err(errno) => return Err(errno),
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes `extent` read as zeroes. `may_free`: its blocks may be given back.
+    pub(crate) fn zero(&self, extent: Extent, may_free: bool) -> Result<(), Errno> {
+        let keep = FallocateFlags::KEEP_SIZE;
+        let how = match may_free {
+            true => keep | FallocateFlags::PUNCH_HOLE,
+            false => keep | FallocateFlags::ZERO_RANGE,
+        };
+        if self.whole(extent) == extent {
+            let _shared = self.shared();
+            let zeroed = fallocate(&self.fd, how, extent.offset, extent.length);
+            self.written.fetch_add(1, Ordering::AcqRel);
+            match zeroed {
+                Err(Errno::OPNOTSUPP | Errno::NODEV | Errno::INVAL) => {}
+                decided => return decided,
+            }
+        }
+        let mut at = extent.offset;
+        let end = extent.offset + extent.length;
+        while at < end {
+            let length = ZEROES_BYTES.min(end - at);
+            self.write(at, &Aligned::new(length as usize))?;
+            at += length;
+        }
+        Ok(())
+    }
+
+    /// Makes all that was written durable.
+    pub(crate) fn flush(&self) -> Result<(), Errno> {
+        let written = self.written.load(Ordering::Acquire);
+        if self.durable.load(Ordering::Acquire) == written {
+            return Ok(());
+        }
+        rustix::fs::fdatasync(&self.fd)?;
+        self.durable.fetch_max(written, Ordering::AcqRel);
+        Ok(())
+    }
+
+    /// Whether a flush has nothing to do.
+    pub(crate) fn is_clean(&self) -> bool {
+        self.durable.load(Ordering::Acquire) == self.written.load(Ordering::Acquire)
+    }
+
+    fn shared(&self) -> RwLockReadGuard<'_, ()> {
+        self.edges.read().expect("no holder panics")
+    }
+
+    pub(crate) fn alone(&self) -> RwLockWriteGuard<'_, ()> {
+        self.edges.write().expect("no holder panics")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn disk(bytes: u64) -> (tempfile::NamedTempFile, Disk) {
+        let file = tempfile::NamedTempFile::new().expect("file");
+        file.as_file().set_len(bytes).expect("sized");
+        let disk = Disk::open(file.path()).expect("opened");
+        (file, disk)
+    }
+
+    fn read(disk: &Disk, offset: u64, length: u64) -> Vec<u8> {
+        let (memory, skip) = disk.read(Extent::new(offset, length)).expect("read");
+        memory.bytes()[skip..][..length as usize].to_vec()
+    }
+
+    #[test]
+    fn bytes_of_any_alignment_come_back_and_their_neighbours_stay() {
+        let (_file, disk) = disk(1 << 20);
+        disk.write(0, &Aligned::of(&[7; 8192])).expect("written");
+        disk.write(510, &Aligned::of(b"abcd")).expect("written");
+        assert_eq!(read(&disk, 508, 8), b"\x07\x07abcd\x07\x07");
+        disk.zero(Extent::new(511, 2), true).expect("zeroed");
+        assert_eq!(read(&disk, 509, 6), b"\x07a\0\0d\x07");
+        disk.zero(Extent::new(4096, 4096), true).expect("zeroed");
+        assert_eq!(read(&disk, 4095, 3), b"\x07\0\0");
+    }
+
+    #[test]
+    fn a_disk_is_opened_once() {
+        let (file, _disk) = disk(1 << 20);
+        let again = Disk::open(file.path());
+        assert!(matches!(again, Err(OpenError::InUse(_))));
+    }
+
+    #[test]
+    fn what_is_no_disk_is_refused() {
+        let folder = tempfile::tempdir().expect("folder");
+        let opened = Disk::open(folder.path());
+        assert!(matches!(opened, Err(OpenError::NotADisk(_))));
+    }
+}

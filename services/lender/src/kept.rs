@@ -1,0 +1,205 @@
+//! What a lender has on stable storage of one disk, as `docs/formats/leg-record.md` writes it down.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use takeover::legs::{Ballot, DiskId, Kept, Session};
+
+const MAGIC: &[u8; 8] = b"BULKLENT";
+const VERSION: u32 = 1;
+/// Magic, version, checksum, disk, tenure, session.
+const BYTES: usize = 8 + 4 + 4 + 8 + 16 + 20;
+/// What the checksum does not cover comes before this.
+const BODY_AT: usize = 16;
+
+/// Why it cannot be read or written.
+#[derive(Debug, thiserror::Error)]
+pub enum KeptError {
+    /// The system failed.
+    #[error("{}", .0.display())]
+    System(PathBuf, #[source] io::Error),
+    /// Something else, damaged, or of another disk or version.
+    #[error(
+        "{} is damaged or of another disk, so nobody knows who wrote to the disk last: when its pool is not in use, remove this \
+         file; the disk then counts as one with a foreign history",
+        .0.display()
+    )]
+    Refused(PathBuf),
+}
+
+/// The file of one disk.
+#[derive(Debug)]
+pub(crate) struct KeptFile {
+    folder: PathBuf,
+    disk: DiskId,
+    /// A write failed: what the file says is unknown until one succeeds.
+    is_doubtful: bool,
+}
+
+impl KeptFile {
+    pub(crate) fn new(folder: &Path, disk: DiskId) -> Self {
+        Self {
+            folder: folder.to_owned(),
+            disk,
+            is_doubtful: false,
+        }
+    }
+
+    fn path(&self) -> PathBuf {
+        self.folder.join(format!("{}.lent", self.disk.0))
+    }
+
+    /// What was kept; nothing of a disk that was never lent.
+    pub(crate) fn read(&self) -> Result<Kept, KeptError> {
+        let path = self.path();
+        let mut bytes = Vec::new();
+        match File::open(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Kept::default()),
+            Err(error) => return Err(KeptError::System(path, error)),
+            Ok(file) => {
+                let read = file.take(BYTES as u64 + 1).read_to_end(&mut bytes);
+                read.map_err(|error| KeptError::System(path.clone(), error))?;
+            }
+        }
+        decode(&bytes, self.disk).ok_or(KeptError::Refused(path))
+    }
+
+    /// Keeps `write`, or all of `now` if a write failed before. Nothing may be answered unless it succeeds.
+    pub(crate) fn keep(
+        &mut self,
+        write: Option<Kept>,
+        now: impl FnOnce() -> Kept,
+    ) -> Result<(), KeptError> {
+        let due = write.or_else(|| self.is_doubtful.then(now));
+        if let Some(kept) = due {
+            self.is_doubtful = true;
+            self.write(kept)?;
+            self.is_doubtful = false;
+        }
+        Ok(())
+    }
+
+    /// A new file, flushed, renamed into place, and the folder flushed.
+    fn write(&self, kept: Kept) -> Result<(), KeptError> {
+        let path = self.path();
+        let new = path.with_extension("lent.new");
+        let write = || {
+            let mut file = OpenOptions::new()
+                .write(true)
+                .create(true)
+                .truncate(true)
+                .mode(0o600)
+                .open(&new)?;
+            file.write_all(&encode(kept, self.disk))?;
+            file.sync_all()?;
+            std::fs::rename(&new, &path)?;
+            File::open(&self.folder)?.sync_all()
+        };
+        write().map_err(|error| KeptError::System(path.clone(), error))
+    }
+}
+
+fn encode(kept: Kept, disk: DiskId) -> Vec<u8> {
+    let mut body = Vec::new();
+    let numbers = [
+        disk.0,
+        kept.enforced.epoch,
+        kept.enforced.nonce,
+        kept.mark.ballot.epoch,
+        kept.mark.ballot.nonce,
+    ];
+    numbers
+        .iter()
+        .for_each(|number| body.extend(number.to_le_bytes()));
+    body.extend(kept.mark.number.to_le_bytes());
+    let mut bytes = MAGIC.to_vec();
+    bytes.extend(VERSION.to_le_bytes());
+    let sum = crc32c::crc32c_append(crc32c::crc32c(&bytes), &body);
+    bytes.extend(sum.to_le_bytes());
+    bytes.extend(body);
+    bytes
+}
+
+fn decode(bytes: &[u8], disk: DiskId) -> Option<Kept> {
+    if bytes.len() != BYTES {
+        return None;
+    }
+    let number = |index: usize| {
+        let at = BODY_AT + 8 * index;
+        u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"))
+    };
+    let short = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
+    let ballot = |index: usize| Ballot {
+        epoch: number(index),
+        nonce: number(index + 1),
+    };
+    let kept = Kept {
+        enforced: ballot(1),
+        mark: Session {
+            ballot: ballot(3),
+            number: short(BYTES - 4),
+        },
+    };
+    // Only one form is right, whatever is wrong with this one.
+    (encode(kept, disk) == bytes).then_some(kept)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DISK: DiskId = DiskId(5);
+
+    fn kept() -> Kept {
+        let ballot = |epoch| Ballot { epoch, nonce: 9 };
+        Kept {
+            enforced: ballot(4),
+            mark: Session {
+                ballot: ballot(3),
+                number: 2,
+            },
+        }
+    }
+
+    #[test]
+    fn what_is_kept_comes_back_and_every_changed_bit_is_noticed() {
+        let bytes = encode(kept(), DISK);
+        assert_eq!(bytes.len(), BYTES);
+        assert_eq!(decode(&bytes, DISK), Some(kept()));
+        assert_eq!(decode(&bytes, DiskId(6)), None);
+        assert_eq!(decode(&bytes[1..], DISK), None);
+        for bit in 0..bytes.len() * 8 {
+            let mut changed = bytes.clone();
+            changed[bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(decode(&changed, DISK), None, "bit {bit}");
+        }
+    }
+
+    #[test]
+    fn after_a_failed_write_everything_is_written_before_the_next_answer() {
+        let folder = tempfile::tempdir().expect("folder");
+        let mut file = KeptFile::new(folder.path(), DISK);
+        let new = file.path().with_extension("lent.new");
+        std::fs::create_dir(&new).expect("in the way");
+        let nothing = || panic!("not asked for");
+        file.keep(Some(kept()), nothing).expect_err("cannot write");
+        file.keep(None, kept).expect_err("still not");
+        std::fs::remove_dir(&new).expect("out of the way");
+        file.keep(None, kept).expect("written");
+        assert_eq!(file.read().expect("kept"), kept());
+        file.keep(None, nothing).expect("nothing to do");
+    }
+
+    #[test]
+    fn a_damaged_file_is_refused_and_a_missing_one_is_that_of_a_new_disk() {
+        let folder = tempfile::tempdir().expect("folder");
+        let file = KeptFile::new(folder.path(), DISK);
+        assert_eq!(file.read().expect("new"), Kept::default());
+        file.write(kept()).expect("kept");
+        assert_eq!(file.read().expect("kept"), kept());
+        std::fs::write(file.path(), b"BULKLENT").expect("damaged");
+        assert!(matches!(file.read(), Err(KeptError::Refused(_))));
+    }
+}
