@@ -22,5 +22,5 @@ pub mod wire;
 
 pub use client::{Heard, LinkState, Links, Peer};
 pub use member::{Member, PoolState, ReadmitError, Serves};
-pub use server::{Friend, Server};
-pub use wire::{Envelope, Message, Silence};
+pub use server::{Friend, Lend, Server};
+pub use wire::{Envelope, Lent, Message, Silence};

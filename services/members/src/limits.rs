@@ -30,5 +30,9 @@ pub const CONNECT_WAIT: Duration = Duration::from_secs(1);
 pub const RECONNECT_PAUSE: Duration = Duration::from_millis(200);
 /// Messages that wait for one connection. Further ones are dropped.
 pub const QUEUE_MAX: usize = 256;
+/// Claims of disks that one connection may have under way. Each may wait for a disk. Further ones are dropped.
+pub const CLAIMS_MAX: usize = 32;
+/// Answers that wait for one connection to take them.
+pub const ANSWERS_MAX: usize = 16;
 /// Pools that one member remembers.
 pub const POOLS_MAX: usize = 1024;

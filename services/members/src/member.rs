@@ -141,7 +141,11 @@ impl Member {
             }
             Message::Ask(request) => self.ask(pool, request),
             Message::Found(memory) => self.found(pool, memory),
-            Message::Tell(_) | Message::Founded(_) | Message::Silent(_) => None,
+            Message::Tell(_)
+            | Message::Founded(_)
+            | Message::Silent(_)
+            | Message::AskLender(..)
+            | Message::Lent(_) => None,
         };
         let boot = self.boot;
         message.map(|message| Envelope {

@@ -6,20 +6,21 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use certificates::{Fingerprint, Identity};
-use takeover::legs::MemberId;
-use tokio::io::{AsyncRead, AsyncWrite};
+use takeover::legs::{DiskId, LenderRequest, MemberId};
+use tokio::io::AsyncRead;
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Semaphore, mpsc};
 use tokio::task::AbortHandle;
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 
 use crate::limits::{
-    CONNECTIONS_OF_ONE_MEMBER_MAX, HANDSHAKE_WAIT, HANDSHAKES_MAX, HANDSHAKES_OF_ONE_ADDRESS_MAX,
-    MESSAGES_AT_ONCE_MAX, MESSAGES_PER_SECOND_MAX,
+    ANSWERS_MAX, CLAIMS_MAX, CONNECTIONS_OF_ONE_MEMBER_MAX, HANDSHAKE_WAIT, HANDSHAKES_MAX,
+    HANDSHAKES_OF_ONE_ADDRESS_MAX, MESSAGES_AT_ONCE_MAX, MESSAGES_PER_SECOND_MAX,
 };
 use crate::member::Member;
 use crate::stream::{End, Pace, greet, hear, prepare, say};
-use crate::wire::Envelope;
+use crate::wire::{Envelope, Lent, Message};
 
 /// Pause after the system has refused to accept: it may be out of descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(200);
@@ -92,6 +93,9 @@ impl Guests {
 /// Told of a message, and who says it.
 type Heard = dyn Fn(MemberId, &Envelope) + Send + Sync;
 
+/// Asks the lender of this machine's disks for a member. It may wait for a disk; none is no answer.
+pub type Lend = dyn Fn(MemberId, DiskId, LenderRequest) -> Option<Lent> + Send + Sync;
+
 /// Serves one [`Member`] to the others.
 pub struct Server {
     member: Arc<Member>,
@@ -100,6 +104,7 @@ pub struct Server {
     guests: Mutex<Guests>,
     /// Told of each message, before it is answered.
     heard: Box<Heard>,
+    lend: Arc<Lend>,
 }
 
 impl Server {
@@ -114,6 +119,22 @@ impl Server {
         friends: Vec<Friend>,
         heard: impl Fn(MemberId, &Envelope) + Send + Sync + 'static,
     ) -> Result<Arc<Self>, rustls::Error> {
+        Self::with_lender(member, identity, friends, heard, |_, _, _| None)
+    }
+
+    /// The same on a machine that lends disks. Its runtime needs threads that may block: [`CLAIMS_MAX`] for each connection of a
+    /// member, beside those that write what is remembered.
+    ///
+    /// # Errors
+    ///
+    /// As above.
+    pub fn with_lender(
+        member: Arc<Member>,
+        identity: &Identity,
+        friends: Vec<Friend>,
+        heard: impl Fn(MemberId, &Envelope) + Send + Sync + 'static,
+        lend: impl Fn(MemberId, DiskId, LenderRequest) -> Option<Lent> + Send + Sync + 'static,
+    ) -> Result<Arc<Self>, rustls::Error> {
         let known = friends.iter().map(|friend| friend.fingerprint).collect();
         Ok(Arc::new(Self {
             member,
@@ -121,6 +142,7 @@ impl Server {
             acceptor: identity.server(known)?.into(),
             guests: Mutex::default(),
             heard: Box::new(heard),
+            lend: Arc::new(lend),
         }))
     }
 
@@ -183,26 +205,76 @@ impl Server {
         greet(&mut stream, self.member.me(), from).await?;
         self.guests().admit(from, &tokio::task::id());
         tracing::info!(%peer, member = from.0, "a member is connected");
-        self.answer(&mut stream, from).await
+        let (mut hears, mut says) = tokio::io::split(stream);
+        let (answers, mut waiting) = mpsc::channel(ANSWERS_MAX);
+        let answered = async {
+            while let Some(answer) = waiting.recv().await {
+                say(&mut says, &answer).await?;
+            }
+            Ok(())
+        };
+        tokio::select! {
+            end = self.hear(&mut hears, from, answers) => end,
+            end = answered => end,
+        }
     }
 
-    async fn answer(
+    async fn hear(
         &self,
-        stream: &mut (impl AsyncRead + AsyncWrite + Unpin),
+        stream: &mut (impl AsyncRead + Unpin),
         from: MemberId,
+        answers: mpsc::Sender<Envelope>,
     ) -> Result<(), End> {
         let mut pace = Pace::new(MESSAGES_PER_SECOND_MAX, MESSAGES_AT_ONCE_MAX);
+        let claims = Arc::new(Semaphore::new(CLAIMS_MAX));
         loop {
             let envelope = hear(stream).await?;
             pace.wait().await;
             (self.heard)(from, &envelope);
+            if let Message::AskLender(disk, request) = envelope.message {
+                self.ask_lender(from, disk, request, &claims, answers.clone());
+                continue;
+            }
             let member = Arc::clone(&self.member);
             // It waits for a disk. A connection that ends meanwhile takes nothing back: what is durable is durable.
             let answered = tokio::task::spawn_blocking(move || member.hear(from, envelope));
             let answer = answered.await.map_err(|_| End::Closed)?;
             if let Some(answer) = answer {
-                say(stream, &answer).await?;
+                answers.send(answer).await.map_err(|_| End::Closed)?;
             }
         }
+    }
+
+    /// Has the lender asked while the connection goes on: a claim waits until a disk has done what it was asked before.
+    fn ask_lender(
+        &self,
+        from: MemberId,
+        disk: DiskId,
+        request: LenderRequest,
+        claims: &Arc<Semaphore>,
+        answers: mpsc::Sender<Envelope>,
+    ) {
+        let Ok(place) = Arc::clone(claims).try_acquire_owned() else {
+            tracing::warn!(
+                member = from.0,
+                disk = disk.0,
+                "too many claims wait for disks"
+            );
+            return;
+        };
+        let (lend, boot) = (Arc::clone(&self.lend), self.member.boot());
+        tokio::spawn(async move {
+            let asked = tokio::task::spawn_blocking(move || lend(from, disk, request)).await;
+            drop(place);
+            if let Ok(Some(lent)) = asked {
+                let answer = Envelope {
+                    pool: 0,
+                    boot,
+                    message: Message::Lent(lent),
+                };
+                // Who asked may have gone.
+                let _ = answers.send(answer).await;
+            }
+        });
     }
 }

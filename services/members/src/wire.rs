@@ -1,14 +1,16 @@
 //! Messages as bytes, as `docs/formats/members.md` writes them down.
 
 use takeover::legs::{
-    Answer, Ballot, DecodeError, MemberId, Memory, Record, Request, Tag, Version, decode_memory,
-    encode_memory,
+    Answer, Ballot, DecodeError, DiskId, LenderAnswer, LenderRequest, MemberId, Memory, Observed,
+    Record, Request, Session, Tag, Version, decode_memory, encode_memory,
 };
 
 use crate::limits::MESSAGE_BYTES_MAX;
 
 const MAGIC: &[u8; 8] = b"BHMEMBER";
 const VERSION: u32 = 1;
+/// Longest name of an export, in bytes.
+const EXPORT_BYTES_MAX: usize = 128;
 /// Magic, version, member.
 pub const HELLO_BYTES: usize = 20;
 
@@ -20,6 +22,8 @@ mod kind {
     pub(super) const PROPOSE: u8 = 3;
     pub(super) const COMMITTED: u8 = 4;
     pub(super) const FOUND: u8 = 5;
+    pub(super) const CLAIM_DISK: u8 = 10;
+    pub(super) const BEGIN_DISK: u8 = 11;
     pub(super) const KNOWN: u8 = 65;
     pub(super) const PROMISED: u8 = 66;
     pub(super) const SERVES: u8 = 67;
@@ -27,6 +31,9 @@ mod kind {
     pub(super) const REFUSED: u8 = 69;
     pub(super) const FOUNDED: u8 = 70;
     pub(super) const SILENT: u8 = 71;
+    pub(super) const ADMITTED: u8 = 80;
+    pub(super) const BEGUN: u8 = 81;
+    pub(super) const LENDER_REFUSED: u8 = 82;
 }
 
 /// Why a member says nothing of a pool. That is no answer: it counts for nothing.
@@ -70,6 +77,28 @@ pub enum Message {
     Founded(Version),
     /// No answer, and why.
     Silent(Silence),
+    /// A question to the lender of a disk on the receiver's machine.
+    AskLender(DiskId, LenderRequest),
+    /// Its answer.
+    Lent(Lent),
+}
+
+/// What a lender answers.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Lent {
+    /// Of which disk.
+    pub disk: DiskId,
+    /// For the owner.
+    pub answer: LenderAnswer,
+    /// Name of the export that an admitted session uses; empty otherwise. Who knows it may write.
+    pub export: String,
+}
+
+impl std::fmt::Debug for Lent {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        // Without the secret in the name.
+        write!(f, "Lent({:?}, {:?})", self.disk, self.answer)
+    }
 }
 
 /// A message with what it is about.
@@ -162,6 +191,8 @@ impl Envelope {
                 out.0.push(why.code());
                 kind::SILENT
             }
+            Message::AskLender(disk, request) => out.lender_request(*disk, *request),
+            Message::Lent(lent) => out.lent(lent),
         };
         let length = (out.0.len() - 4) as u32;
         out.0[..4].copy_from_slice(&length.to_le_bytes());
@@ -224,6 +255,42 @@ impl Writer {
     fn tag(&mut self, tag: Tag) {
         self.number(tag.boot);
         self.0.extend(tag.number.to_le_bytes());
+    }
+
+    fn session(&mut self, session: Session) {
+        self.ballot(session.ballot);
+        self.0.extend(session.number.to_le_bytes());
+    }
+
+    fn lender_request(&mut self, disk: DiskId, request: LenderRequest) -> u8 {
+        self.number(disk.0);
+        match request {
+            LenderRequest::Claim(session) => {
+                self.session(session);
+                kind::CLAIM_DISK
+            }
+            LenderRequest::Begin(session, incarnation) => {
+                self.session(session);
+                self.number(incarnation);
+                kind::BEGIN_DISK
+            }
+        }
+    }
+
+    fn lent(&mut self, lent: &Lent) -> u8 {
+        self.number(lent.disk.0);
+        self.session(lent.answer.session());
+        match lent.answer {
+            LenderAnswer::Admitted(_, observed) => {
+                self.number(observed.incarnation);
+                self.session(observed.mark);
+                self.number(observed.newest_group);
+                self.0.extend(lent.export.as_bytes());
+                kind::ADMITTED
+            }
+            LenderAnswer::Begun(_) => kind::BEGUN,
+            LenderAnswer::Refused(_) => kind::LENDER_REFUSED,
+        }
     }
 
     fn memory(&mut self, memory: &Memory) {
@@ -328,6 +395,44 @@ impl Reader<'_> {
         })
     }
 
+    fn session(&mut self) -> Result<Session, WireError> {
+        Ok(Session {
+            ballot: self.ballot()?,
+            number: u32::from_le_bytes(self.take()?),
+        })
+    }
+
+    /// All that is left is one.
+    fn export(&mut self) -> Result<String, WireError> {
+        let name = std::str::from_utf8(std::mem::take(&mut self.rest));
+        let name = name.map_err(|_| WireError::Malformed)?;
+        match (1..=EXPORT_BYTES_MAX).contains(&name.len()) {
+            true => Ok(name.to_owned()),
+            false => Err(WireError::Malformed),
+        }
+    }
+
+    fn lent(&mut self, kind: u8) -> Result<Message, WireError> {
+        let (disk, session) = (DiskId(self.number()?), self.session()?);
+        let (answer, export) = match kind {
+            kind::ADMITTED => {
+                let observed = Observed {
+                    incarnation: self.number()?,
+                    mark: self.session()?,
+                    newest_group: self.number()?,
+                };
+                (LenderAnswer::Admitted(session, observed), self.export()?)
+            }
+            kind::BEGUN => (LenderAnswer::Begun(session), String::new()),
+            _ => (LenderAnswer::Refused(session), String::new()),
+        };
+        Ok(Message::Lent(Lent {
+            disk,
+            answer,
+            export,
+        }))
+    }
+
     /// All that is left is one.
     fn memory(&mut self) -> Result<Memory, WireError> {
         let memory = decode_memory(self.rest)?;
@@ -380,6 +485,15 @@ impl Reader<'_> {
             }),
             kind::FOUNDED => Message::Founded(self.version()?),
             kind::SILENT => Message::Silent(self.silence()?),
+            kind::CLAIM_DISK => Message::AskLender(
+                DiskId(self.number()?),
+                LenderRequest::Claim(self.session()?),
+            ),
+            kind::BEGIN_DISK => Message::AskLender(
+                DiskId(self.number()?),
+                LenderRequest::Begin(self.session()?, self.number()?),
+            ),
+            kind::ADMITTED | kind::BEGUN | kind::LENDER_REFUSED => self.lent(kind)?,
             _ => return Err(WireError::Malformed),
         })
     }
@@ -388,8 +502,6 @@ impl Reader<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use takeover::legs::DiskId;
-
     const POOL: u64 = 42;
 
     fn ballot() -> Ballot {
@@ -428,7 +540,34 @@ mod tests {
             Message::Founded(version),
         ];
         all.extend(Silence::ALL.map(Message::Silent));
+        all.extend(lender_messages());
         all
+    }
+
+    fn lender_messages() -> Vec<Message> {
+        let session = Session {
+            ballot: ballot(),
+            number: 2,
+        };
+        let observed = Observed {
+            incarnation: 8,
+            mark: session,
+            newest_group: 40,
+        };
+        let lent = |answer, export: &str| {
+            Message::Lent(Lent {
+                disk: DiskId(5),
+                answer,
+                export: export.to_owned(),
+            })
+        };
+        vec![
+            Message::AskLender(DiskId(5), LenderRequest::Claim(session)),
+            Message::AskLender(DiskId(5), LenderRequest::Begin(session, 8)),
+            lent(LenderAnswer::Admitted(session, observed), "5"),
+            lent(LenderAnswer::Begun(session), ""),
+            lent(LenderAnswer::Refused(session), ""),
+        ]
     }
 
     fn enveloped(message: Message) -> Envelope {
@@ -451,9 +590,32 @@ mod tests {
                 let cut = Envelope::decode(&body[..length]);
                 assert!(cut.is_err(), "{length} bytes of {envelope:?}");
             }
-            let longer = [body, &[0]].concat();
+            // No UTF-8 either, where a text ends the message.
+            let longer = [body, &[0xff]].concat();
             assert!(Envelope::decode(&longer).is_err(), "{envelope:?}");
         }
+    }
+
+    #[test]
+    fn the_name_of_an_export_has_a_bound_and_is_not_shown() {
+        let session = Session::default();
+        let observed = Observed {
+            incarnation: 8,
+            mark: session,
+            newest_group: 40,
+        };
+        let named = |length| {
+            enveloped(Message::Lent(Lent {
+                disk: DiskId(5),
+                answer: LenderAnswer::Admitted(session, observed),
+                export: "s".repeat(length),
+            }))
+        };
+        for (length, is_right) in [(0, false), (1, true), (128, true), (129, false)] {
+            let decoded = Envelope::decode(&named(length).encode()[4..]);
+            assert_eq!(decoded.is_ok(), is_right, "{length} bytes");
+        }
+        assert!(!format!("{:?}", named(20)).contains("sss"));
     }
 
     #[test]

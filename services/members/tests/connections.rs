@@ -9,10 +9,13 @@ use std::time::{Duration, Instant};
 use certificates::{Identity, Purpose};
 use members::limits::{HANDSHAKES_MAX, MESSAGE_BYTES_MAX, SILENCE_MAX};
 use members::{
-    Envelope, Friend, Heard, LinkState, Links, Member, Message, Peer, Server, Silence, wire,
+    Envelope, Friend, Heard, Lent, LinkState, Links, Member, Message, Peer, Server, Silence, wire,
 };
 use rustls::{ClientConnection, StreamOwned};
-use takeover::legs::{Answer, Ballot, DiskId, MemberId, Memory, Record, Request, Tag};
+use takeover::legs::{
+    Answer, Ballot, DiskId, LenderAnswer, LenderRequest, MemberId, Memory, Record, Request,
+    Session, Tag,
+};
 use tempfile::TempDir;
 
 const POOL: u64 = 77;
@@ -38,6 +41,12 @@ struct World {
 
 impl World {
     fn new() -> Self {
+        Self::lending(|_, _, _| None)
+    }
+
+    fn lending(
+        lend: impl Fn(MemberId, DiskId, LenderRequest) -> Option<Lent> + Send + Sync + 'static,
+    ) -> Self {
         let folder = tempfile::tempdir().expect("folder");
         let (identity, heads) = (identity(), [identity(), identity()]);
         let member = Member::open(folder.path(), WITNESS, 9, Box::new(|_| false));
@@ -46,7 +55,7 @@ impl World {
             member: *member,
             fingerprint: head.fingerprint(),
         });
-        let server = Server::new(member, &identity, friends.collect(), |_, _| {});
+        let server = Server::with_lender(member, &identity, friends.collect(), |_, _| {}, lend);
         let server = server.expect("a server");
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
@@ -317,4 +326,40 @@ fn a_lost_connection_is_made_again() {
         assert!(begun.elapsed() < WAIT);
         std::thread::sleep(Duration::from_millis(20));
     }
+}
+
+/// The disk does not end what it was asked before: the claim waits, and nothing else does.
+#[test]
+fn a_claim_that_waits_for_a_disk_delays_no_other_message() {
+    const DISK: DiskId = DiskId(5);
+    let (free, is_free) = channel::<()>();
+    let is_free = Mutex::new(is_free);
+    let world = World::lending(move |from, disk, request| {
+        assert_eq!((from, disk), (HEADS[0], DISK));
+        let _ = is_free.lock().expect("no holder panics").recv_timeout(WAIT);
+        let LenderRequest::Claim(session) = request else {
+            return None;
+        };
+        Some(Lent {
+            disk,
+            answer: LenderAnswer::Refused(session),
+            export: String::new(),
+        })
+    });
+    let head = world.head(0);
+    let session = Session {
+        ballot: Ballot { epoch: 2, nonce: 1 },
+        number: 1,
+    };
+    let claim = Message::AskLender(DISK, LenderRequest::Claim(session));
+    assert!(head.links.say(WITNESS, 0, claim));
+    assert_eq!(head.ask(read()), Message::Silent(Silence::Unknown));
+    free.send(()).expect("the disk is free");
+    let heard = head.heard.recv_timeout(WAIT).expect("an answer");
+    let lent = Lent {
+        disk: DISK,
+        answer: LenderAnswer::Refused(session),
+        export: String::new(),
+    };
+    assert_eq!(heard.envelope.message, Message::Lent(lent));
 }
