@@ -30,7 +30,10 @@ pub(crate) fn connect(
     let unreachable = |error: io::Error| LegError::Unreachable(format!("{address}: {error}"));
     let mut stream = TcpStream::connect_timeout(&address, wait).map_err(unreachable)?;
     prepare(&stream, wait).map_err(unreachable)?;
-    let bytes = agree(&mut stream, export, unreachable)?;
+    let bytes = agree(&mut stream, export).map_err(|error| match error {
+        LegError::Unreachable(why) => LegError::Unreachable(format!("{address}: {why}")),
+        other => other,
+    })?;
     // Whether an answer comes in time is looked at for each request.
     stream.set_read_timeout(None).map_err(unreachable)?;
     Ok((stream, bytes))
@@ -49,11 +52,13 @@ fn prepare(stream: &TcpStream, wait: Duration) -> io::Result<()> {
     socket.set_tcp_user_timeout(Some(wait))
 }
 
-fn agree(
-    stream: &mut TcpStream,
-    export: &str,
-    unreachable: impl Fn(io::Error) -> LegError + Copy,
-) -> Result<u64, LegError> {
+/// Agrees on an export with what answers on `stream`; its size in bytes.
+///
+/// # Errors
+///
+/// The other side refuses, or is no server that writes durably. What it says is bounded.
+pub fn agree(stream: &mut (impl Read + Write), export: &str) -> Result<u64, LegError> {
+    let unreachable = |error: io::Error| LegError::Unreachable(error.to_string());
     let mut greeting = [0; 18];
     stream.read_exact(&mut greeting).map_err(unreachable)?;
     let magics = [INIT_MAGIC.to_be_bytes(), OPTION_MAGIC.to_be_bytes()].concat();
@@ -73,7 +78,7 @@ fn agree(
     stream.write_all(&said).map_err(unreachable)?;
     let mut found = None;
     for _ in 0..REPLIES_MAX {
-        let (kind, body) = option_answer(stream, unreachable)?;
+        let (kind, body) = option_answer(stream)?;
         match kind {
             option_reply::ACK => {
                 return found.ok_or(LegError::Protocol("an export without a size"));
@@ -92,12 +97,10 @@ fn agree(
     Err(LegError::Protocol("too many answers to one option"))
 }
 
-fn option_answer(
-    stream: &mut TcpStream,
-    unreachable: impl Fn(io::Error) -> LegError,
-) -> Result<(u32, Vec<u8>), LegError> {
+fn option_answer(stream: &mut impl Read) -> Result<(u32, Vec<u8>), LegError> {
+    let unreachable = |error: io::Error| LegError::Unreachable(error.to_string());
     let mut head = [0; 20];
-    stream.read_exact(&mut head).map_err(&unreachable)?;
+    stream.read_exact(&mut head).map_err(unreachable)?;
     let number = |at: usize| u32::from_be_bytes(head[at..at + 4].try_into().expect("four bytes"));
     if head[..8] != OPTION_REPLY_MAGIC.to_be_bytes() || number(8) != option::GO {
         return Err(LegError::Protocol("an answer to another option"));
@@ -107,7 +110,7 @@ fn option_answer(
         return Err(LegError::Protocol("a long answer to an option"));
     }
     let mut body = vec![0; length];
-    stream.read_exact(&mut body).map_err(&unreachable)?;
+    stream.read_exact(&mut body).map_err(unreachable)?;
     Ok((number(12), body))
 }
 

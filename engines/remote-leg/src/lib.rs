@@ -19,6 +19,7 @@ mod request;
 
 use std::sync::Arc;
 
+pub use handshake::agree;
 pub use nbd_leg::{Access, Event, NbdLeg, Settings};
 use takeover::legs::{DiskId, Session};
 use units::Extent;
