@@ -2,7 +2,7 @@
 
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use rustix::fs::{
@@ -46,8 +46,61 @@ pub struct Disk {
     pub(crate) physical_block: u32,
     /// Shared by writes of whole blocks; alone for one that has to read what is around it.
     edges: RwLock<()>,
+    flushes: Flushes,
+}
+
+/// What a flush has to do, and whether one may be believed.
+#[derive(Debug)]
+struct Flushes {
+    /// Counts writes that have been carried out.
     written: AtomicU64,
+    /// What `written` was when the last successful flush began.
     durable: AtomicU64,
+    /// One failed. The system forgets what it could not write and says so once, so the next one would succeed. Whoever was to hear of
+    /// it may have been cut off and ask again.
+    has_failed: AtomicBool,
+}
+
+impl Flushes {
+    fn new() -> Self {
+        Self {
+            // What an earlier process wrote may not be durable.
+            written: AtomicU64::new(1),
+            durable: AtomicU64::new(0),
+            has_failed: AtomicBool::new(false),
+        }
+    }
+
+    /// Before a write is answered, also one that failed: some of it may have been written.
+    fn note_written(&self) {
+        self.written.fetch_add(1, Ordering::AcqRel);
+    }
+
+    fn is_clean(&self) -> bool {
+        self.durable.load(Ordering::Acquire) == self.written.load(Ordering::Acquire)
+    }
+
+    fn flush(&self, sync: impl FnOnce() -> Result<(), Errno>) -> Result<(), Errno> {
+        if self.has_failed.load(Ordering::Acquire) {
+            return Err(Errno::IO);
+        }
+        let written = self.written.load(Ordering::Acquire);
+        if self.durable.load(Ordering::Acquire) == written {
+            return Ok(());
+        }
+        let synced = sync();
+        if synced.is_err() {
+            self.has_failed.store(true, Ordering::Release);
+        }
+        // One that failed meanwhile on another thread may have been told of what this one covers.
+        match self.has_failed.load(Ordering::Acquire) {
+            true => Err(synced.err().unwrap_or(Errno::IO)),
+            false => {
+                self.durable.fetch_max(written, Ordering::AcqRel);
+                Ok(())
+            }
+        }
+    }
 }
 
 impl Disk {
@@ -88,9 +141,7 @@ impl Disk {
             logical_block,
             physical_block,
             edges: RwLock::default(),
-            // What an earlier process wrote may not be durable.
-            written: AtomicU64::new(1),
-            durable: AtomicU64::new(0),
+            flushes: Flushes::new(),
         })
     }
 
@@ -140,8 +191,7 @@ impl Disk {
                 self.write_whole(whole.offset, around.bytes())
             })
         };
-        // Even if it failed: some of it may have been written.
-        self.written.fetch_add(1, Ordering::AcqRel);
+        self.flushes.note_written();
         written
     }
 
@@ -168,7 +218,7 @@ impl Disk {
         if self.whole(extent) == extent {
             let _shared = self.shared();
             let zeroed = fallocate(&self.fd, how, extent.offset, extent.length);
-            self.written.fetch_add(1, Ordering::AcqRel);
+            self.flushes.note_written();
             match zeroed {
                 Err(Errno::OPNOTSUPP | Errno::NODEV | Errno::INVAL) => {}
                 decided => return decided,
@@ -184,20 +234,14 @@ impl Disk {
         Ok(())
     }
 
-    /// Makes all that was written durable.
+    /// Makes all that was written durable. After one that failed none succeeds, until the disk is opened anew.
     pub(crate) fn flush(&self) -> Result<(), Errno> {
-        let written = self.written.load(Ordering::Acquire);
-        if self.durable.load(Ordering::Acquire) == written {
-            return Ok(());
-        }
-        rustix::fs::fdatasync(&self.fd)?;
-        self.durable.fetch_max(written, Ordering::AcqRel);
-        Ok(())
+        self.flushes.flush(|| rustix::fs::fdatasync(&self.fd))
     }
 
     /// Whether a flush has nothing to do.
     pub(crate) fn is_clean(&self) -> bool {
-        self.durable.load(Ordering::Acquire) == self.written.load(Ordering::Acquire)
+        self.flushes.is_clean()
     }
 
     fn shared(&self) -> RwLockReadGuard<'_, ()> {
@@ -235,6 +279,18 @@ mod tests {
         assert_eq!(read(&disk, 509, 6), b"\x07a\0\0d\x07");
         disk.zero(Extent::new(4096, 4096), true).expect("zeroed");
         assert_eq!(read(&disk, 4095, 3), b"\x07\0\0");
+    }
+
+    /// Its answer is lost with a connection, and the next session asks again. The system would say that all is well.
+    #[test]
+    fn after_a_failed_flush_none_succeeds() {
+        let flushes = Flushes::new();
+        flushes.flush(|| Ok(())).expect("flushed");
+        flushes.note_written();
+        assert_eq!(flushes.flush(|| Err(Errno::NOSPC)), Err(Errno::NOSPC));
+        flushes.note_written();
+        assert_eq!(flushes.flush(|| Ok(())), Err(Errno::IO));
+        assert!(!flushes.is_clean());
     }
 
     #[test]

@@ -10,7 +10,7 @@ use block_device::SharedDevice;
 use labels::Device;
 use nbd::{Access, ApplyError, DesiredExport, DesiredState, NbdServer, ServerLimits, TlsSettings};
 use serving::{ConnectionLimits, ListenAddress};
-use takeover::legs::{DiskId, LenderAnswer, Session};
+use takeover::legs::{DiskId, LenderAnswer, LenderRequest, Session};
 
 use crate::device::{LentDevice, Right};
 use crate::disk::{Disk, OpenError};
@@ -189,6 +189,25 @@ impl Lender {
         disks.insert(id, lent);
         self.publish(&disks)
             .map_err(|error| LendError::Serve(id.0, error))
+    }
+
+    /// Answers a request as it came from a head; nothing, and a line in the log, if there is no answer.
+    pub fn answer(&self, id: DiskId, request: LenderRequest) -> Option<Grant> {
+        let answered = match request {
+            LenderRequest::Claim(session) => self.claim(id, session),
+            LenderRequest::Begin(session, incarnation) => {
+                let begun = self.begin(id, session, incarnation);
+                begun.map(|answer| Grant {
+                    answer,
+                    export: None,
+                })
+            }
+        };
+        let log = |error: &ClaimError| {
+            let cause = std::error::Error::source(error).map(tracing::field::display);
+            tracing::warn!(%error, cause, "a claim of a disk is not answered");
+        };
+        answered.inspect_err(log).ok()
     }
 
     /// Claims a disk for a session. Waits until all I/O of others has ended.
