@@ -280,6 +280,17 @@ await_block(dmu_buf_impl_t *db)
 	return (error);
 }
 
+/* Whether what is pinned can be read now; EAGAIN while somebody reads a block of it. */
+static int
+are_there(dmu_buf_impl_t **blocks, uint64_t count)
+{
+	for (uint64_t i = 0; i < count; i++) {
+		if (blocks[i] != NULL && blocks[i]->db_state != DB_CACHED)
+			return (EAGAIN);
+	}
+	return (0);
+}
+
 /* Ends the reads that pin_block() started, by waiting for them or by letting them run on. */
 static int
 finish_reads(zio_t *root, dmu_buf_impl_t **blocks, uint64_t count,
@@ -287,15 +298,17 @@ finish_reads(zio_t *root, dmu_buf_impl_t **blocks, uint64_t count,
 {
 	int error = 0;
 
-	if (root != NULL && wait == BH_MAY_WAIT)
+	if (wait != BH_MAY_WAIT) {
+		if (root != NULL)
+			zio_nowait(root);
+		return (are_there(blocks, count));
+	}
+	if (root != NULL)
 		error = zio_wait(root);
-	else if (root != NULL)
-		zio_nowait(root);
 	for (uint64_t i = 0; i < count && error == 0; i++) {
 		dmu_buf_impl_t *db = blocks[i];
-		if (db == NULL || db->db_state == DB_CACHED)
-			continue;
-		error = wait == BH_MAY_WAIT ? await_block(db) : EAGAIN;
+		if (db != NULL && db->db_state != DB_CACHED)
+			error = await_block(db);
 	}
 	return (error);
 }
@@ -356,9 +369,11 @@ part_count_max(const bh_volume_t *volume, uint64_t blocks)
 }
 
 static void
-list_parts(bh_read_t *read, uint64_t offset, uint64_t length)
+list_parts(bh_read_t *read)
 {
 	uint64_t size = read->brd_volume->bv_block_size;
+	uint64_t offset = read->brd_offset;
+	uint64_t length = read->brd_length;
 	bh_part_t *part = read->brd_parts;
 
 	for (uint64_t i = 0; i < read->brd_block_count; i++) {
@@ -433,19 +448,8 @@ bh_read_hold(bh_volume_t *volume, uint64_t offset, uint64_t length,
 		free_read(read);
 		return (error);
 	}
-	list_parts(read, offset, length);
+	list_parts(read);
 	*out = read;
-	return (0);
-}
-
-/* Whether what is pinned can be read now; EAGAIN while somebody reads a block of it. */
-static int
-are_there(dmu_buf_impl_t **blocks, uint64_t count)
-{
-	for (uint64_t i = 0; i < count; i++) {
-		if (blocks[i] != NULL && blocks[i]->db_state != DB_CACHED)
-			return (EAGAIN);
-	}
 	return (0);
 }
 
@@ -462,23 +466,23 @@ bh_read_begin(bh_volume_t *volume, uint64_t offset, uint64_t length,
 		return (error);
 	error = start_reads(volume, offset, length, BH_BEGIN, read->brd_blocks,
 	    &pinned, &root);
-	boolean_t is_there = are_there(read->brd_blocks, pinned) == 0;
-	/* What somebody else reads is his to wait for. */
-	if (error == 0 && root == NULL && !is_there)
-		error = EAGAIN;
-	if (error == 0 && !is_there) {
+	if (error == 0 && root != NULL &&
+	    are_there(read->brd_blocks, pinned) != 0) {
 		read->brd_root = root;
 		*out = read;
 		return (EINPROGRESS);
 	}
-	if (root != NULL)
-		zio_nowait(root);
+	/* What somebody else reads is his to wait for. */
+	int read_error = finish_reads(root, read->brd_blocks, pinned,
+	    BH_NO_WAIT);
+	if (error == 0)
+		error = read_error;
 	if (error != 0) {
 		release_blocks(volume, read->brd_blocks, pinned);
 		free_read(read);
 		return (error);
 	}
-	list_parts(read, offset, length);
+	list_parts(read);
 	*out = read;
 	return (0);
 }
@@ -498,7 +502,7 @@ reads_ended(zio_t *root)
 		bh_read_release(read);
 		read = NULL;
 	} else {
-		list_parts(read, read->brd_offset, read->brd_length);
+		list_parts(read);
 	}
 	done(arg, read, error);
 }

@@ -6,6 +6,7 @@
 pub mod capabilities;
 pub mod dataset;
 pub mod error;
+pub mod gate;
 pub mod keys;
 pub mod pool;
 pub mod transfer;

@@ -6,7 +6,7 @@ use rustix::fd::OwnedFd;
 use rustix::fs::{FileType, Mode, OFlags, SeekFrom, fstat, open, seek};
 use rustix::io::Errno;
 
-use crate::label::Label;
+use crate::label::{Detached, Label};
 use crate::uberblock::Uberblock;
 
 /// Bytes of one label.
@@ -63,6 +63,13 @@ impl Device {
     /// The newest label, of several the first; `None` if it has none.
     pub fn newest_label(&self) -> Option<Label> {
         newest_settled(self.labels(), |label| label.txg, None)
+    }
+
+    /// What its labels say if its pool has let it go.
+    pub fn detached(&self) -> Option<Detached> {
+        let uberblock = self.newest_uberblock()?;
+        self.lists(|packed| Detached::parse(packed, uberblock))
+            .pop()
     }
 
     /// Every label that can be read.

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use crate::device::Device;
 use crate::list::{Value, entries};
+use crate::uberblock::Uberblock;
 
 /// `state` of a label.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
@@ -59,15 +60,8 @@ impl Label {
     /// Reads a packed list; `None` if it is not one of a device that belongs to something.
     pub fn parse(packed: &[u8]) -> Option<Self> {
         let entries = entries(packed)?;
-        let find = |name: &str| {
-            let found = entries.iter().find(|(one, _)| *one == name.as_bytes());
-            found.map(|(_, value)| *value)
-        };
-        let number = |name| match find(name)? {
-            Value::Number(number) => Some(number),
-            Value::Text(_) => None,
-        };
-        let text = |name| match find(name)? {
+        let number = |name| find_number(&entries, name);
+        let text = |name| match find(&entries, name)? {
             Value::Text(text) => Some(String::from_utf8_lossy(text).into_owned()),
             Value::Number(_) => None,
         };
@@ -95,6 +89,46 @@ impl Label {
     /// The device cannot be opened.
     pub fn read(path: &Path) -> rustix::io::Result<Option<Self>> {
         Ok(Device::open(path)?.and_then(|device| device.newest_label()))
+    }
+}
+
+/// A device that its pool has let go, or was about to let go: its label is written before the configuration of
+/// the pool without it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Detached {
+    /// The device's own number.
+    pub guid: u64,
+    /// The number of the pool that it was in.
+    pub pool_guid: u64,
+    /// The pool's root then. Devices with an older one had fallen behind.
+    pub root_txg: u64,
+}
+
+impl Detached {
+    /// Reads a packed list and what is beside it; `None` if it is not that of a detached device.
+    pub(crate) fn parse(packed: &[u8], uberblock: Uberblock) -> Option<Self> {
+        let entries = entries(packed)?;
+        let number = |name| find_number(&entries, name);
+        // A device that is being added has a group of its creation.
+        let is_let_go = number("txg") == Some(0) && number("create_txg") == Some(0);
+        let found = Self {
+            guid: number("guid")?,
+            pool_guid: number("pool_guid")?,
+            root_txg: uberblock.root_txg,
+        };
+        (is_let_go && uberblock.txg == 0 && uberblock.root_txg != 0).then_some(found)
+    }
+}
+
+fn find<'a>(entries: &[(&[u8], Value<'a>)], name: &str) -> Option<Value<'a>> {
+    let found = entries.iter().find(|(one, _)| *one == name.as_bytes());
+    found.map(|(_, value)| *value)
+}
+
+fn find_number(entries: &[(&[u8], Value<'_>)], name: &str) -> Option<u64> {
+    match find(entries, name)? {
+        Value::Number(number) => Some(number),
+        Value::Text(_) => None,
     }
 }
 

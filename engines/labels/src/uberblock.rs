@@ -5,6 +5,8 @@
 pub struct Uberblock {
     /// Its transaction group.
     pub txg: u64,
+    /// The last group that changed the pool's directory, which the root points to.
+    pub root_txg: u64,
     /// When that was written, in seconds since 1970, by the clock of its writer.
     pub time_s: u64,
     /// Whether its writer leaves signs of life (`multihost=on`).
@@ -29,10 +31,11 @@ impl Uberblock {
             other if other.swap_bytes() == Self::MAGIC => true,
             _ => return None,
         };
-        // Members 3 to 21 are a sum, a time, a block pointer and a version.
+        // Members 3 to 21 are a sum, a time, a block pointer (in which 10 is the group of its birth) and a version.
         let (magic, delay_ns) = (number(22, swapped)?, number(23, swapped)?);
         Some(Self {
             txg: number(2, swapped)?,
+            root_txg: number(15, swapped)?,
             time_s: number(4, swapped)?,
             is_watched: magic == Self::MULTIHOST_MAGIC && delay_ns != 0,
         })
@@ -47,6 +50,7 @@ mod tests {
         let mut members = [0; 128];
         members[0] = Uberblock::MAGIC;
         members[2] = txg;
+        members[15] = txg - 1;
         members[4] = 1_800_000_000;
         members[22..24].copy_from_slice(&multihost);
         members.into_iter().flat_map(write).collect()
@@ -63,6 +67,7 @@ mod tests {
                 let found = Uberblock::parse(&uberblock(77, multihost, write));
                 let expected = Uberblock {
                     txg: 77,
+                    root_txg: 76,
                     time_s: 1_800_000_000,
                     is_watched,
                 };

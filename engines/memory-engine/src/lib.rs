@@ -22,7 +22,6 @@ mod datasets;
 mod devices;
 mod discovery;
 mod encryption;
-mod gate;
 mod host;
 mod image;
 mod key_tree;

@@ -9,11 +9,11 @@ use block_device::{
     WaitMode, WriteLoan, Zero,
 };
 use engine::dataset::{DatasetError, DatasetErrorKind};
+use engine::gate::{Gate, NoPause, Shut};
 use engine::volume::OpenOptions;
 use engine::{Paused, Volume};
 use units::{SnapshotName, VolumeName};
 
-use crate::gate::{Gate, Shut};
 use crate::image::Image;
 
 /// Contents that a pool and an open volume share.
@@ -97,15 +97,26 @@ impl Inner {
         self.image.lock().expect("no holder panics")
     }
 
+    /// Begins a use, after a pause if `waits`.
+    fn enter(&self, waits: bool) -> Result<Using<'_>, Shut> {
+        match self.gate.enter() {
+            Err(Shut::Paused) if waits => {
+                let entered = self.gate.enter_patiently();
+                entered.then_some(()).ok_or(Shut::Closed)
+            }
+            entered => entered,
+        }?;
+        Ok(Using(self))
+    }
+
     fn using(
         &self,
         doing: &'static str,
         extent: Extent,
         wait_mode: WaitMode<'_>,
     ) -> Result<Using<'_>, DeviceError> {
-        let entered = self.gate.enter(wait_mode.may_block());
-        entered.map_err(|shut| refused(shut, doing, extent))?;
-        let using = Using(self);
+        let using = self.enter(wait_mode.may_block());
+        let using = using.map_err(|shut| refused(shut, doing, extent))?;
         if !extent.fits(self.image().size) {
             return Err(DeviceError::new(ErrorKind::OutOfRange, doing, extent));
         }
@@ -156,7 +167,7 @@ impl Inner {
 fn refused(shut: Shut, doing: &'static str, extent: Extent) -> DeviceError {
     let kind = match shut {
         Shut::Closed => ErrorKind::Gone,
-        Shut::Busy => ErrorKind::WouldBlock,
+        Shut::Paused => ErrorKind::WouldBlock,
     };
     DeviceError::new(kind, doing, extent)
 }
@@ -205,7 +216,7 @@ impl WriteLoan for Write {
 
     fn commit(self: Box<Self>, wait_mode: WaitMode<'_>) -> Commit {
         let inner = Arc::clone(&self.inner);
-        if inner.gate.enter_with_loan(wait_mode.may_block()).is_err() {
+        if !inner.gate.enter_with_loan(wait_mode.may_block()) {
             return Commit::WouldBlock(self);
         }
         let _using = Using(&inner);
@@ -246,12 +257,13 @@ impl BlockDevice for MemoryVolume {
     }
 
     fn lend(&self, extent: Extent) -> Result<Box<dyn WriteLoan>, DeviceError> {
-        let _using = self.0.using("write", extent, WaitMode::NoWait)?;
+        let using = self.0.using("write", extent, WaitMode::NoWait)?;
         if self.0.options.read_only {
             return Err(DeviceError::new(ErrorKind::ReadOnly, "write", extent));
         }
-        let lent = self.0.gate.lend();
-        lent.map_err(|shut| refused(shut, "write", extent))?;
+        // The use becomes a loan.
+        std::mem::forget(using);
+        self.0.gate.leave_lending();
         Ok(Box::new(Write {
             inner: Arc::clone(&self.0),
             extent,
@@ -334,18 +346,16 @@ impl Volume for MemoryVolume {
     }
 
     fn close(&self) {
-        let was_closed = self.0.gate.is_closed();
-        self.0.gate.close();
-        if let Some(home) = self.0.home.as_ref().filter(|_| !was_closed) {
+        let is_first = self.0.gate.close();
+        if let Some(home) = self.0.home.as_ref().filter(|_| is_first) {
             home.closed(self.0.guid);
         }
     }
 
     fn resize(&self, size: u64) -> Result<(), DatasetError> {
         let fail = |kind| DatasetError::new("resize", &self.0.name, kind);
-        let entered = self.0.gate.enter(true);
-        entered.map_err(|_| fail(DatasetErrorKind::Closed))?;
-        let _using = Using(&self.0);
+        let entered = self.0.enter(true);
+        let _using = entered.map_err(|_| fail(DatasetErrorKind::Closed))?;
         let block = self.0.image().block_size;
         if size == 0 || size % block != 0 || size % u64::from(self.0.options.logical_block) != 0 {
             return Err(fail(DatasetErrorKind::SizeNotMultiple { size, block }));
@@ -365,10 +375,10 @@ impl Volume for MemoryVolume {
 
     fn pause(&self, wait: Duration) -> Result<Box<dyn Paused + '_>, DatasetError> {
         let paused = self.0.gate.pause(wait);
-        paused.map_err(|shut| {
-            let kind = match shut {
-                Shut::Closed => DatasetErrorKind::Closed,
-                Shut::Busy => DatasetErrorKind::Busy,
+        paused.map_err(|why| {
+            let kind = match why {
+                NoPause::Closed => DatasetErrorKind::Closed,
+                NoPause::InUse => DatasetErrorKind::Busy,
             };
             DatasetError::new("pause", &self.0.name, kind)
         })?;

@@ -122,6 +122,57 @@ fn a_word_about_one_state_of_the_pool_is_none_about_another() {
     machine.refused(&format!("{SERVER} 0"), NEEDS_CONFIRMATION, "pool confirm");
 }
 
+/// The label of the leg is written first, and then the configuration of the pool without it.
+#[test]
+fn a_leg_whose_detachment_was_cut_short_is_no_newer_than_the_others() {
+    let machine = Machine::with_exported_volume();
+    let [a, b] = ["a", "b"].map(|disk| machine.path(disk));
+    let detach = format!("pool detach tank {}", b.display());
+    let faults = machine.path("faults");
+    let is_cut_short = |step: u32| {
+        std::fs::write(&faults, "").expect("written");
+        let server = machine.serve(&format!("--leg-faults {}", faults.display()));
+        write(&machine, 1);
+        std::fs::write(&faults, format!("{} kill-after={step}\n", a.display())).expect("written");
+        machine.run(&detach);
+        server.kill();
+        !has_label(&b)
+    };
+    assert!((0..100).any(is_cut_short), "no step is after the label");
+
+    let server = machine.serve("--wait-for-devices 0");
+    assert_eq!(read(&machine), 1);
+    assert_eq!(server.stop(), 0);
+    machine.ok(&detach);
+}
+
+fn has_label(disk: &Path) -> bool {
+    labels::Label::read(disk).expect("readable").is_some()
+}
+
+/// `a` fell behind, `b` went on and was replaced by `c`: `b` was let go, and does not say that `a` has everything.
+#[test]
+fn a_leg_that_was_let_go_does_not_vouch_for_one_that_fell_behind_before() {
+    let machine = Machine::with_exported_volume();
+    let server = machine.serve("");
+    machine.ok(&format!(
+        "pool offline tank {}",
+        machine.path("a").display()
+    ));
+    write(&machine, 2);
+    machine.add_disk("c", 128 << 20);
+    let [b, c] = ["b", "c"].map(|disk| machine.path(disk));
+    machine.ok(&format!(
+        "pool replace tank {} {}",
+        b.display(),
+        c.display()
+    ));
+    eventually("the copy is complete", || !has_label(&b));
+    server.kill();
+    take_away(&machine, "c");
+    machine.refused(&format!("{SERVER} 0"), NEEDS_CONFIRMATION, "pool confirm");
+}
+
 /// What a drill does that takes a disk away, and then the head.
 #[test]
 fn a_leg_that_failed_while_it_was_served_is_marked_and_the_others_start_without_a_word() {

@@ -149,6 +149,7 @@ mod tests {
         };
         let newest = Uberblock {
             txg: newest.0,
+            root_txg: newest.0,
             time_s: 0,
             is_watched: newest.1,
         };

@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 
 use engine::pool::legs::{GroupContent, Leg, LegGroup, Legs};
 use engine::pool::{Candidate, CandidateDevice, Detail, DiscoverError};
-use labels::{LabelState, Uberblock, newest_settled};
+use labels::{Detached, LabelState, Uberblock, newest_settled};
 
-use super::label::{self, Label, Written};
+use super::label::{self, Label, Standing, Written};
 use crate::device;
 use crate::nvlist::{NvList, NvRef};
 
@@ -60,7 +60,7 @@ pub fn discover(places: &[PathBuf]) -> Result<Vec<Candidate>, DiscoverError> {
 }
 
 /// What is on the devices of `places`.
-fn written_in(places: &[PathBuf]) -> Result<Vec<Written>, DiscoverError> {
+fn written_in(places: &[PathBuf]) -> Result<Vec<Standing>, DiscoverError> {
     let mut paths = Vec::new();
     for place in places {
         let failed = |cause: std::io::Error| DiscoverError {
@@ -79,13 +79,13 @@ fn written_in(places: &[PathBuf]) -> Result<Vec<Written>, DiscoverError> {
         }
     }
     paths.retain(|(path, _)| device::is_there(path));
-    let mut written = Vec::new();
+    let mut standings = Vec::new();
     for ((path, found), read) in paths
         .iter()
         .zip(at_once(&paths, |(path, _)| label::read(path)))
     {
         match (read, found) {
-            (Ok(read), _) => written.extend(read),
+            (Ok(read), _) => standings.extend(read),
             // In a folder there may be anything; what cannot be read is no device of ours.
             (Err(_), Found::InFolder) => {}
             (Err(errno), Found::ByName) => {
@@ -96,7 +96,7 @@ fn written_in(places: &[PathBuf]) -> Result<Vec<Written>, DiscoverError> {
             }
         }
     }
-    Ok(written)
+    Ok(standings)
 }
 
 /// How a device comes to be read.
@@ -128,10 +128,18 @@ fn is_device(path: &Path) -> bool {
 }
 
 /// Groups devices by pool. A device seen under two paths counts once.
-fn candidates(written: Vec<Written>) -> Vec<Candidate> {
+fn candidates(standings: Vec<Standing>) -> Vec<Candidate> {
     let mut pools: BTreeMap<u64, Vec<Written>> = BTreeMap::new();
     let mut aux = Vec::new();
-    for device in written {
+    let mut detached = Vec::new();
+    for standing in standings {
+        let device = match standing {
+            Standing::Member(device) => device,
+            Standing::Detached(path, device) => {
+                detached.push((path, device));
+                continue;
+            }
+        };
         let label = device.last();
         if matches!(label.state, LabelState::Spare | LabelState::Cache) {
             aux.push((label.guid, label.path.clone()));
@@ -141,12 +149,16 @@ fn candidates(written: Vec<Written>) -> Vec<Candidate> {
     }
     let pools = pools.into_values();
     pools
-        .filter_map(|written| assemble(written, &aux))
+        .filter_map(|written| assemble(written, &aux, &detached))
         .collect()
 }
 
 /// One pool from what is on its devices.
-fn assemble(written: Vec<Written>, aux: &[(u64, PathBuf)]) -> Option<Candidate> {
+fn assemble(
+    written: Vec<Written>,
+    aux: &[(u64, PathBuf)],
+    detached: &[(PathBuf, Detached)],
+) -> Option<Candidate> {
     let uberblocks = written.iter().filter_map(|device| device.newest);
     let root = uberblocks.max_by_key(|uberblock| uberblock.txg);
     let labels: Vec<Label> = written
@@ -162,13 +174,17 @@ fn assemble(written: Vec<Written>, aux: &[(u64, PathBuf)]) -> Option<Candidate> 
     if count > GROUPS_MAX {
         return None;
     }
-    let paths: HashMap<u64, &Label> = labels.iter().fold(HashMap::new(), |mut paths, label| {
-        let best = paths.entry(label.guid).or_insert(label);
-        if best.txg < label.txg {
-            *best = label;
-        }
-        paths
-    });
+    // The label of a device that is detached is written before those of the others. Where it knows a newer root than they do,
+    // they had fallen behind.
+    let newest_root = root.map_or(0, |root| root.txg);
+    let is_let_go =
+        |device: &Detached| device.pool_guid == newest.pool_guid && device.root_txg <= newest_root;
+    let let_go = detached.iter().filter(|(_, device)| is_let_go(device));
+    let let_go: Vec<(u64, &Path)> = let_go
+        .map(|(path, device)| (device.guid, &**path))
+        .collect();
+    let mut places = places_of(&labels);
+    places.extend(let_go.iter().copied());
 
     let holes = view.u64s("hole_array");
     let mut devices = Vec::new();
@@ -177,7 +193,7 @@ fn assemble(written: Vec<Written>, aux: &[(u64, PathBuf)]) -> Option<Candidate> 
         .map(|id| match groups.get(&id) {
             Some(label) => {
                 let tree = label.list.view().list("vdev_tree");
-                with_paths(tree, &paths, &mut devices, 0)
+                with_paths(tree, &places, &mut devices, 0)
             }
             None if holes.contains(&id) => placeholder("hole", id),
             None => {
@@ -197,7 +213,7 @@ fn assemble(written: Vec<Written>, aux: &[(u64, PathBuf)]) -> Option<Candidate> 
         is_watched: root.is_some_and(|root| root.is_watched),
         features_for_read: features_for_read(view),
         note: view.text(LABEL_NOTE),
-        legs: legs(newest, root, &groups, &paths, groups_missing),
+        legs: legs(newest, root, &groups, &places, groups_missing, &let_go),
         detail: Detail::new(Contents {
             config: pool_config(newest, &children),
             aux: aux.to_vec(),
@@ -205,6 +221,17 @@ fn assemble(written: Vec<Written>, aux: &[(u64, PathBuf)]) -> Option<Candidate> 
         devices,
         groups_missing,
     })
+}
+
+/// Where the devices were found, by their numbers.
+type Places<'a> = HashMap<u64, &'a Path>;
+
+/// Where the devices of `labels` are; of one that was found twice, where its newer label is, or the first.
+fn places_of(labels: &[Label]) -> Places<'_> {
+    let mut ascending: Vec<&Label> = labels.iter().rev().collect();
+    ascending.sort_by_key(|label| label.txg);
+    let places = ascending.into_iter();
+    places.map(|label| (label.guid, &*label.path)).collect()
 }
 
 /// Labels name features with the organisation that made them, as in `org.freebsd:zstd_compress`.
@@ -224,10 +251,13 @@ fn legs(
     newest: &Label,
     root: Option<Uberblock>,
     groups: &BTreeMap<u64, &Label>,
-    found: &HashMap<u64, &Label>,
+    places: &Places<'_>,
     groups_missing: usize,
+    let_go: &[(u64, &Path)],
 ) -> Legs {
-    let gone = newest.list.view().u64s(LABEL_FAILED);
+    let mut gone = newest.list.view().u64s(LABEL_FAILED).to_vec();
+    gone.extend(let_go.iter().map(|(guid, _)| *guid));
+    let gone = &gone;
     let groups = groups.values().filter_map(|label| {
         let view = label.list.view();
         let marks = Marks {
@@ -235,7 +265,7 @@ fn legs(
             // A device that has fallen behind does not know what came back since.
             failed: (!gone.contains(&label.guid)).then(|| view.u64s(LABEL_FAILED)),
         };
-        leg_group(view.list("vdev_tree")?, found, &marks)
+        leg_group(view.list("vdev_tree")?, places, &marks)
     });
     Legs {
         groups: groups.collect(),
@@ -248,7 +278,7 @@ fn legs(
 
 /// What labels tell of devices that failed, by numbers.
 struct Marks<'a> {
-    /// The newest label of the pool.
+    /// The newest label of the pool, and the labels of devices that it has let go.
     gone: &'a [u64],
     /// The newest label of the group, beside the marks of the library's own in it; `None` if they tell nothing.
     failed: Option<&'a [u64]>,
@@ -267,13 +297,13 @@ impl Marks<'_> {
 }
 
 /// A group that holds data; `None` if it holds none, such as one that was removed.
-fn leg_group(tree: NvRef<'_>, found: &HashMap<u64, &Label>, marks: &Marks<'_>) -> Option<LegGroup> {
+fn leg_group(tree: NvRef<'_>, places: &Places<'_>, marks: &Marks<'_>) -> Option<LegGroup> {
     let kind = tree.text("type")?;
     let members: Vec<Vec<Leg>> = match tree.lists("children") {
-        children if children.is_empty() => vec![legs_below(tree, found, marks, 0)],
+        children if children.is_empty() => vec![legs_below(tree, places, marks, 0)],
         children => children
             .into_iter()
-            .map(|child| legs_below(child, found, marks, 1))
+            .map(|child| legs_below(child, places, marks, 1))
             .collect(),
     };
     let spare_parts = tree.u64("nparity").unwrap_or(0) + tree.u64("draid_nspares").unwrap_or(0);
@@ -295,17 +325,12 @@ fn leg_group(tree: NvRef<'_>, found: &HashMap<u64, &Label>, marks: &Marks<'_>) -
 }
 
 /// The devices of `vdev`.
-fn legs_below(
-    vdev: NvRef<'_>,
-    found: &HashMap<u64, &Label>,
-    marks: &Marks<'_>,
-    depth: usize,
-) -> Vec<Leg> {
+fn legs_below(vdev: NvRef<'_>, places: &Places<'_>, marks: &Marks<'_>, depth: usize) -> Vec<Leg> {
     let children = vdev.lists("children");
     if !children.is_empty() && depth < DEPTH_MAX {
         let below = children.into_iter();
         return below
-            .flat_map(|child| legs_below(child, found, marks, depth + 1))
+            .flat_map(|child| legs_below(child, places, marks, depth + 1))
             .collect();
     }
     // A distributed spare is on the other devices of its group.
@@ -315,11 +340,11 @@ fn legs_below(
     else {
         return Vec::new();
     };
-    let label = found.get(&guid);
+    let place = places.get(&guid);
     vec![Leg {
         guid,
-        path: label.map_or_else(|| PathBuf::from(path), |label| label.path.clone()),
-        is_present: label.is_some(),
+        path: place.map_or_else(|| PathBuf::from(path), |place| place.to_path_buf()),
+        is_present: place.is_some(),
         is_marked: marks.are_on(guid, vdev),
     }]
 }
@@ -392,7 +417,7 @@ fn placeholder(kind: &str, id: u64) -> NvList {
 /// `vdev` with the paths where its devices were found; notes the devices.
 fn with_paths(
     vdev: Option<NvRef<'_>>,
-    found: &HashMap<u64, &Label>,
+    places: &Places<'_>,
     devices: &mut Vec<CandidateDevice>,
     depth: usize,
 ) -> NvList {
@@ -404,7 +429,7 @@ fn with_paths(
     if !children.is_empty() {
         let children: Vec<NvList> = children
             .into_iter()
-            .map(|child| with_paths(Some(child), found, devices, depth + 1))
+            .map(|child| with_paths(Some(child), places, devices, depth + 1))
             .collect();
         copy.set_lists("children", &children);
         return copy;
@@ -412,15 +437,15 @@ fn with_paths(
     let (Some(guid), Some(recorded)) = (vdev.u64("guid"), vdev.text("path")) else {
         return copy;
     };
-    let label = found.get(&guid);
-    let path = label.map_or_else(|| PathBuf::from(recorded), |label| label.path.clone());
+    let place = places.get(&guid);
+    let path = place.map_or_else(|| PathBuf::from(recorded), |place| place.to_path_buf());
     copy.set_text("path", &path.to_string_lossy());
     // Where it was plugged in elsewhere; the library would prefer these to the path.
     copy.remove("devid").remove("phys_path");
     devices.push(CandidateDevice {
         path,
         guid,
-        present: label.is_some(),
+        present: place.is_some(),
     });
     copy
 }

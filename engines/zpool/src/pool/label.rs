@@ -4,7 +4,7 @@
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
 
-use labels::{Device, Uberblock};
+use labels::{Detached, Device, Uberblock};
 
 use crate::device::OwnerOnDisk;
 use crate::nvlist::NvList;
@@ -43,8 +43,17 @@ impl Written {
     }
 }
 
+/// What the labels of a device say of it.
+#[derive(Debug)]
+pub(crate) enum Standing {
+    /// It belongs to something.
+    Member(Written),
+    /// Its pool has let it go; where it is.
+    Detached(PathBuf, Detached),
+}
+
 /// Reads the file or block device at `path`; `None` if it has no label.
-pub(crate) fn read(path: &Path) -> rustix::io::Result<Option<Written>> {
+pub(crate) fn read(path: &Path) -> rustix::io::Result<Option<Standing>> {
     let Some(device) = Device::open(path)? else {
         return Ok(None);
     };
@@ -55,10 +64,14 @@ pub(crate) fn read(path: &Path) -> rustix::io::Result<Option<Written>> {
             list: NvList::unpack(bytes)?,
         })
     });
-    Ok((!labels.is_empty()).then(|| Written {
+    if labels.is_empty() {
+        let detached = device.detached();
+        return Ok(detached.map(|label| Standing::Detached(path.to_owned(), label)));
+    }
+    Ok(Some(Standing::Member(Written {
         labels,
         newest: device.newest_uberblock(),
-    }))
+    })))
 }
 
 /// The newest uberblock on the device at `path`; `None` if none can be read.

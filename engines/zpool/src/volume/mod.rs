@@ -4,7 +4,6 @@
 //! volume open while any call or loan uses it, and a counter of completed changes makes a flush
 //! with nothing to do free.
 
-mod gate;
 mod loan;
 mod pause;
 mod pending;
@@ -21,8 +20,8 @@ use block_device::{
     WaitMode, WriteLoan, Zero,
 };
 use engine::dataset::{DatasetError, DatasetErrorKind};
+use engine::gate::{Gate, Shut};
 use engine::volume::OpenOptions;
-use gate::{Gate, Shut};
 use rustix::io::Errno;
 use zpool_sys as sys;
 

@@ -7,11 +7,11 @@ use engine::dataset::{DatasetError, DatasetErrorKind};
 use units::SnapshotName;
 use zpool_sys as sys;
 
-use super::gate::NoPause;
 use super::{Shared, Volume};
 use crate::dataset::rollback_error;
 use crate::error::SystemError;
 use crate::pool::c_text;
+use engine::gate::NoPause;
 
 /// A volume that nobody uses.
 pub(super) struct Paused<'a>(&'a Shared);

@@ -243,10 +243,6 @@ impl Served {
                 .reads
                 .add(read.extent.length, read.arrived.elapsed());
         }
-        self.send(read, loan, thread);
-    }
-
-    fn send(&self, read: Reading, loan: Box<dyn ReadLoan>, thread: Thread) {
         let Reading {
             request,
             extent,

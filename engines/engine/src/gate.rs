@@ -15,7 +15,7 @@ const LENT: u64 = (PAUSED - 1) & !USES;
 
 /// See the module. Entering and leaving cost one atomic operation each.
 #[derive(Default)]
-pub(super) struct Gate {
+pub struct Gate {
     /// The flags, the number of things lent, and the number of uses.
     state: AtomicU64,
     lock: Mutex<()>,
@@ -24,7 +24,7 @@ pub(super) struct Gate {
 
 /// Why one may not enter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Shut {
+pub enum Shut {
     /// For good.
     Closed,
     /// For a moment.
@@ -33,7 +33,7 @@ pub(super) enum Shut {
 
 /// Why there is no pause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum NoPause {
+pub enum NoPause {
     /// It is closed.
     Closed,
     /// Somebody else has paused it, or uses it for too long.
@@ -42,7 +42,7 @@ pub(super) enum NoPause {
 
 impl Gate {
     /// Begins a use; [`Self::leave`] ends it.
-    pub(super) fn enter(&self) -> Result<(), Shut> {
+    pub fn enter(&self) -> Result<(), Shut> {
         let before = self.state.fetch_add(1, Ordering::Acquire);
         if before & (CLOSED | PAUSED) == 0 {
             return Ok(());
@@ -56,7 +56,7 @@ impl Gate {
     }
 
     /// Begins a use, after a pause if there is one. `false` when closed.
-    pub(super) fn enter_patiently(&self) -> bool {
+    pub fn enter_patiently(&self) -> bool {
         loop {
             match self.enter() {
                 Ok(()) => return true,
@@ -66,7 +66,8 @@ impl Gate {
         }
     }
 
-    pub(super) fn leave(&self) {
+    /// Ends a use.
+    pub fn leave(&self) {
         let before = self.state.fetch_sub(1, Ordering::Release);
         if before & (CLOSED | PAUSED) != 0 && before & USES == 1 {
             self.announce();
@@ -74,7 +75,7 @@ impl Gate {
     }
 
     /// Ends a use in which something was lent; [`Self::give_back`] ends the loan.
-    pub(super) fn leave_lending(&self) {
+    pub fn leave_lending(&self) {
         let before = self.state.fetch_add(LENT_ONE - 1, Ordering::Release);
         if before & (CLOSED | PAUSED) != 0 && before & USES == 1 {
             self.announce();
@@ -83,7 +84,7 @@ impl Gate {
 
     /// Begins a use for something that is lent. It is not too late while it is being closed, as
     /// closing waits for what is lent; a pause is waited for if that is wanted, else `false`.
-    pub(super) fn enter_with_loan(&self, waits: bool) -> bool {
+    pub fn enter_with_loan(&self, waits: bool) -> bool {
         loop {
             let before = self.state.fetch_add(1, Ordering::Acquire);
             if before & PAUSED == 0 {
@@ -97,7 +98,8 @@ impl Gate {
         }
     }
 
-    pub(super) fn give_back(&self) {
+    /// Ends a loan.
+    pub fn give_back(&self) {
         let before = self.state.fetch_sub(LENT_ONE, Ordering::Release);
         if before & CLOSED != 0 && before & LENT == LENT_ONE {
             self.announce();
@@ -106,7 +108,7 @@ impl Gate {
 
     /// Lets nobody in any more and waits for the last use, loan or pause to end. `false` if it was
     /// closed before.
-    pub(super) fn close(&self) -> bool {
+    pub fn close(&self) -> bool {
         let before = self.state.fetch_or(CLOSED, Ordering::AcqRel);
         self.announce();
         if before & CLOSED != 0 {
@@ -118,7 +120,7 @@ impl Gate {
 
     /// Keeps newcomers waiting and waits for the last use to end. An error, and nothing was done,
     /// if it is closed or paused already, or if a use goes on for longer than `wait`.
-    pub(super) fn pause(&self, wait: Duration) -> Result<(), NoPause> {
+    pub fn pause(&self, wait: Duration) -> Result<(), NoPause> {
         let paused = self
             .state
             .fetch_update(Ordering::AcqRel, Ordering::Acquire, |state| {
@@ -137,12 +139,13 @@ impl Gate {
     }
 
     /// Ends a pause.
-    pub(super) fn resume(&self) {
+    pub fn resume(&self) {
         self.state.fetch_and(!PAUSED, Ordering::AcqRel);
         self.announce();
     }
 
-    pub(super) fn is_closed(&self) -> bool {
+    /// Whether nobody is let in any more.
+    pub fn is_closed(&self) -> bool {
         self.state.load(Ordering::Acquire) & CLOSED != 0
     }
 
