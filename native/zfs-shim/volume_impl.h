@@ -1,5 +1,5 @@
 /*
- * What the files of a volume share: volume.c, volume_open.c, intent_log.c,
+ * What the files of a volume share: volume.c, volume_read.c, volume_open.c, intent_log.c,
  * unlogged_writes.c, waits.c, full_pool.c, allocated_runs.c.
  */
 #ifndef BH_VOLUME_IMPL_H
@@ -109,10 +109,36 @@ int bh_kept_back_begin(bh_volume_t *volume, uint64_t offset, uint64_t length,
 void bh_kept_back_commit(dmu_tx_t *tx, boolean_t kept_back);
 
 /* volume.c */
+void bh_note_dirty(bh_volume_t *volume, uint64_t txg);
+
+/* volume_read.c */
+/* A zeroing write goes in transactions of this size. */
+#define	BH_ZERO_BYTES		(128ULL << 10)
+/* Block handles of small writes live on the stack. */
+#define	BH_STACK_BLOCKS		16
+/* What a hole reads as. Never written. */
+extern uint8_t bh_zeroes[BH_ZERO_BYTES];
+
+/* Where a block's contents are. */
+typedef enum bh_place {
+	BH_PINNED,	/* in memory, and now held */
+	BH_HOLE,	/* nowhere: it reads as zeroes */
+	BH_REACHABLE,	/* its block pointer is in memory */
+	BH_FAR		/* even finding it needs a disk */
+} bh_place_t;
+
+boolean_t bh_is_inside(const bh_volume_t *volume, uint64_t offset,
+    uint64_t length);
+uint64_t bh_block_count(const bh_volume_t *volume, uint64_t offset,
+    uint64_t length);
+/* Looks for a block without any I/O, and pins it if it is in memory. dn_struct_rwlock is held. */
+bh_place_t bh_find_block(bh_volume_t *volume, uint64_t block,
+    dmu_buf_impl_t **out);
+void bh_release_blocks(bh_volume_t *volume, dmu_buf_impl_t **blocks,
+    uint64_t count);
 /* Locks an extent, checks that it exists. EAGAIN if that needs a wait and may not. */
 int bh_lock_range(bh_volume_t *volume, uint64_t offset, uint64_t length,
     zfs_rangelock_type_t type, uint32_t wait, zfs_locked_range_t **out);
-void bh_note_dirty(bh_volume_t *volume, uint64_t txg);
 int bh_copy_out(bh_volume_t *volume, uint64_t offset, uint64_t length,
     uint8_t *data);
 
