@@ -193,6 +193,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "engine",
             "head",
             "lab",
+            "labels",
             "pool-access",
             "pool-server",
             "rendering",
