@@ -12,6 +12,7 @@ use tempfile::TempDir;
 
 use crate::client_events::{ClientEvents, Event};
 use crate::error::DrillError;
+use crate::kinds::{self, Files, carried};
 
 /// Debian's own interpreter has libnbd's module; others may not.
 const PYTHON: &str = "/usr/bin/python3";
@@ -20,23 +21,14 @@ const END_LIMIT: Duration = Duration::from_secs(10);
 /// Pause between two looks at whether it has ended.
 const END_LOOK: Duration = Duration::from_millis(20);
 
-macro_rules! carried {
-    ($($path:literal),* $(,)?) => {
-        &[$(($path, include_str!(concat!("../../proof/", $path)))),*]
-    };
-}
-
-/// The files of the Python package `proof` that the client consists of.
-const FILES: &[(&str, &str)] = carried![
+/// The files of the Python package `proof` that every client consists of.
+const FILES: Files = carried![
     "__init__.py",
     "runtime.py",
     "pattern.py",
     "ledger.py",
     "clients/__init__.py",
     "clients/base.py",
-    "clients/libiscsi.py",
-    "clients/iscsi.py",
-    "clients/nbd.py",
     "drill/__init__.py",
     "drill/__main__.py",
     "drill/events.py",
@@ -44,14 +36,8 @@ const FILES: &[(&str, &str)] = carried![
     "drill/path.py",
 ];
 
-/// What the initiators connect to.
-#[derive(Clone, Debug)]
-pub struct Targets {
-    /// `HOST:PORT,HOST:PORT/TARGET/LUN`
-    pub iscsi: String,
-    /// `URI,URI`
-    pub nbd: String,
-}
+/// What the initiators connect to: the name of each kind, and the way to its export.
+pub type Targets = Vec<(&'static str, String)>;
 
 /// How the clients find out that a connection is dead.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -104,7 +90,7 @@ impl Client {
     /// It cannot be started.
     pub fn start(
         enter: &[String],
-        targets: &Targets,
+        targets: &[(&str, String)],
         (clients, pace): (Clients, Pace),
         seed: u64,
         log: &Path,
@@ -115,12 +101,10 @@ impl Client {
         words.extend(["env", "PYTHONDONTWRITEBYTECODE=1"].map(str::to_owned));
         words.push(format!("PYTHONPATH={}", files.path().display()));
         words.extend([PYTHON, "-m", "proof.drill", "--seed"].map(str::to_owned));
-        words.extend([
-            seed.to_string(),
-            "--iscsi".to_owned(),
-            targets.iscsi.clone(),
-        ]);
-        words.extend(["--nbd".to_owned(), targets.nbd.clone()]);
+        words.push(seed.to_string());
+        for (kind, way) in targets {
+            words.extend([format!("--{kind}"), way.clone()]);
+        }
         if clients == Clients::Patient {
             words.push("--patient".to_owned());
         }
@@ -239,7 +223,8 @@ fn unpack() -> std::io::Result<TempDir> {
     let folder = tempfile::Builder::new()
         .prefix("bulkhead-client-")
         .tempdir()?;
-    for (name, text) in FILES {
+    let of_kinds = kinds::ALL.iter().flat_map(|kind| kind.files);
+    for (name, text) in FILES.iter().chain(of_kinds) {
         let path = folder.path().join("proof").join(name);
         if let Some(parent) = path.parent() {
             std::fs::create_dir_all(parent)?;

@@ -16,6 +16,7 @@ use crate::client::{Client, Clients, Pace, Targets};
 use crate::error::DrillError;
 use crate::extra_volumes;
 use crate::health;
+use crate::kinds::{self, Exported, Kind};
 use crate::memory::Exhausted;
 use crate::moment::{LogClock, Moment};
 use crate::timeline::{Mark, Resources, marks};
@@ -34,9 +35,6 @@ const FRESH_S: f64 = 0.5;
 /// How much of a log is read after a fault, in bytes.
 const LOG_BYTES_MAX: u64 = 8 << 20;
 
-const CLIENT_NAME: &str = "iqn.2026-01.org.example:drill";
-const ISCSI_VOLUME: &str = "drill-iscsi";
-const NBD_VOLUME: &str = "drill-nbd";
 const VOLUME_SIZE: &str = "32M";
 
 /// The logs of a head that tell of a takeover.
@@ -376,9 +374,9 @@ fn begin_beside(
     })
 }
 
-/// Ways to the volumes of a pool: iSCSI and NBD each go along every address.
+/// Ways to the volumes of a pool: clients of each kind go along every address.
 pub fn path_count(lab: &Lab, pool: &PoolName) -> usize {
-    2 * lab.appliance().pools[pool].addresses.len()
+    kinds::ALL.len() * lab.appliance().pools[pool].addresses.len()
 }
 
 fn client_log(lab: &Lab, pool: &PoolName) -> PathBuf {
@@ -440,50 +438,36 @@ pub(crate) fn run_there(
 
 /// Makes the drills' own volumes and exports, and `more`, as far as they are not there, and says where they are.
 fn export(lab: &Lab, pool: &PoolName, head: &HeadName, more: u32) -> Result<Targets, DrillError> {
-    let target = format!("iqn.2026-01.org.example:drill-{pool}");
-    let volume = |name: &str| format!("{pool}/{name}");
-    let (iscsi, nbd) = (volume(ISCSI_VOLUME), volume(NBD_VOLUME));
+    let volumes: Vec<String> = kinds::ALL.iter().map(Kind::volume).collect();
+    let exported = |name| Exported {
+        pool,
+        name,
+        number: 0,
+    };
+    let run = |words: &[String]| {
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        bulkhead(lab, head, &words)
+    };
     let listed = bulkhead(lab, head, &["volume", "list", pool.as_str(), "--json"])?;
-    if !listed.contains(&format!("{iscsi:?}")) {
-        for name in [&iscsi, &nbd] {
-            bulkhead(
-                lab,
-                head,
-                &["volume", "create", name, "--size", VOLUME_SIZE, "--sparse"],
-            )?;
+    if !listed.contains(&format!("{:?}", exported(&volumes[0]).volume())) {
+        for (kind, name) in kinds::ALL.iter().zip(&volumes) {
+            let exported = exported(name);
+            let volume = exported.volume();
+            let create = [
+                "volume",
+                "create",
+                &volume,
+                "--size",
+                VOLUME_SIZE,
+                "--sparse",
+            ];
+            bulkhead(lab, head, &create)?;
+            for words in (kind.prepare)(pool) {
+                run(&words)?;
+            }
+            run(&(kind.export)(&exported))?;
         }
-        bulkhead(
-            lab,
-            head,
-            &["target", "create", &target, "--pool", pool.as_str()],
-        )?;
-        bulkhead(lab, head, &["target", "map", &target, &iscsi, "--lun", "0"])?;
-        bulkhead(
-            lab,
-            head,
-            &[
-                "target",
-                "allow",
-                &target,
-                "--pool",
-                pool.as_str(),
-                "--initiator",
-                CLIENT_NAME,
-            ],
-        )?;
-        bulkhead(
-            lab,
-            head,
-            &[
-                "nbd",
-                "export",
-                &nbd,
-                "--name",
-                NBD_VOLUME,
-                "--allow-everyone",
-            ],
-        )?;
-        extra_volumes::make(lab, pool, head, &target, more)?;
+        extra_volumes::make(lab, pool, head, more)?;
     }
     let addresses = &lab.appliance().pools[pool].addresses;
     let hosts: Vec<String> = addresses
@@ -493,10 +477,8 @@ fn export(lab: &Lab, pool: &PoolName, head: &HeadName, more: u32) -> Result<Targ
             std::net::IpAddr::V6(address) => format!("[{address}]"),
         })
         .collect();
-    let joined =
-        |of: &dyn Fn(&String) -> String| hosts.iter().map(of).collect::<Vec<_>>().join(",");
-    Ok(Targets {
-        iscsi: format!("{}/{target}/0", joined(&|host| format!("{host}:3260"))),
-        nbd: joined(&|host| format!("nbd://{host}/{NBD_VOLUME}")),
-    })
+    let ways = kinds::ALL.iter().zip(&volumes);
+    Ok(ways
+        .map(|(kind, name)| (kind.name, (kind.way)(&exported(name), &hosts)))
+        .collect())
 }

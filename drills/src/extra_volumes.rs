@@ -1,4 +1,4 @@
-//! Volumes beside those of the clients, each offered over iSCSI and NBD: what a takeover of many volumes
+//! Volumes beside those of the clients, each offered to clients of every kind: what a takeover of many volumes
 //! takes longer than one of a few.
 
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -8,6 +8,7 @@ use units::{HeadName, PoolName};
 
 use crate::environment;
 use crate::error::DrillError;
+use crate::kinds::{self, Exported};
 
 /// Most of them: an iSCSI target has room for some more.
 pub const MORE_VOLUMES_MAX: u32 = 10_000;
@@ -16,18 +17,12 @@ const AT_A_TIME: usize = 8;
 /// How large each is, at most; none has contents.
 const SIZE: &str = "32M";
 
-/// Makes `count` volumes in `pool`, and offers them at the target of the drills.
+/// Makes `count` volumes in `pool`, and offers them to clients of every kind.
 ///
 /// # Errors
 ///
 /// One of them cannot be made.
-pub fn make(
-    lab: &Lab,
-    pool: &PoolName,
-    head: &HeadName,
-    target: &str,
-    count: u32,
-) -> Result<(), DrillError> {
+pub fn make(lab: &Lab, pool: &PoolName, head: &HeadName, count: u32) -> Result<(), DrillError> {
     // One look at the head for all of them.
     let enter = lab.enter(&Who::Head(head.clone()))?;
     let next = AtomicU32::new(1);
@@ -36,21 +31,18 @@ pub fn make(
         if number > count {
             return Ok(());
         }
-        let export = format!("drill-more-{number}");
-        let (volume, lun) = (format!("{pool}/{export}"), number.to_string());
-        for words in [
-            &["volume", "create", &volume, "--size", SIZE, "--sparse"][..],
-            &["target", "map", target, &volume, "--lun", &lun],
-            &[
-                "nbd",
-                "export",
-                &volume,
-                "--name",
-                &export,
-                "--allow-everyone",
-            ],
-        ] {
-            environment::run_there(&enter, head, words)?;
+        let exported = Exported {
+            pool,
+            name: &format!("drill-more-{number}"),
+            number,
+        };
+        let volume = exported.volume();
+        let create = ["volume", "create", &volume, "--size", SIZE, "--sparse"];
+        environment::run_there(&enter, head, &create)?;
+        for kind in kinds::ALL {
+            let words = (kind.export)(&exported);
+            let words: Vec<&str> = words.iter().map(String::as_str).collect();
+            environment::run_there(&enter, head, &words)?;
         }
     };
     std::thread::scope(|scope| {

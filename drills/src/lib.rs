@@ -21,6 +21,7 @@ mod extra_volumes;
 mod faults;
 mod file;
 mod health;
+mod kinds;
 mod memory;
 mod moment;
 mod promise;

@@ -12,6 +12,7 @@ import os
 import random
 import select
 import sys
+from collections.abc import Sequence
 
 from proof import runtime
 from proof.clients.base import Client, drive
@@ -19,7 +20,7 @@ from proof.clients.iscsi import IscsiAddress
 from proof.clients.nbd import NbdAddress
 from proof.drill.events import Events
 from proof.drill.initiator import Initiator, Load
-from proof.drill.path import IscsiWay, NbdWay
+from proof.drill.path import IscsiWay, NbdWay, Way
 
 TICK_S = 0.1
 TURN_S = 0.005
@@ -44,24 +45,34 @@ def _arguments(words: list[str]) -> argparse.Namespace:
     return arguments
 
 
+def _iscsi(way: str, arguments: argparse.Namespace) -> tuple[Sequence[Way], Load, bool]:
+    portals, target, lun = way.split("/")
+    addresses = [IscsiAddress(portal, target, int(lun)) for portal in portals.split(",")]
+    ways = [IscsiWay(address, arguments.initiator, number) for number, address in enumerate(addresses, 1)]
+    # The unit reports no write cache: what it answers is durable.
+    return ways, Load(depth=arguments.depth, rate=arguments.rate), True
+
+
+def _nbd(way: str, arguments: argparse.Namespace) -> tuple[Sequence[Way], Load, bool]:
+    runtime.require_nbd()
+    # NBD has no such report: every write asks for durability itself.
+    forced = Load(depth=arguments.depth, rate=arguments.rate, forced=1.0)
+    return [NbdWay(NbdAddress(uri)) for uri in way.split(",")], forced, False
+
+
+INITIATORS = {"iscsi": _iscsi, "nbd": _nbd}
+"""Each kind by its option, as ``drills/src/kinds`` names it: the ways, the load, and whether answers are durable."""
+
+
 def _initiators(arguments: argparse.Namespace, events: Events) -> list[Initiator]:
     rng = random.Random(arguments.seed)
-    load = Load(depth=arguments.depth, rate=arguments.rate)
     found = []
-    if arguments.iscsi:
-        portals, target, lun = arguments.iscsi.split("/")
-        addresses = [IscsiAddress(portal, target, int(lun)) for portal in portals.split(",")]
-        ways = [IscsiWay(address, arguments.initiator, number) for number, address in enumerate(addresses, 1)]
-        # The unit reports no write cache: what it answers is durable.
-        found.append(Initiator("iscsi", ways, random.Random(rng.random()), load, events, True, arguments.patient))
-    if arguments.nbd:
-        runtime.require_nbd()
-        ways_nbd = [NbdWay(NbdAddress(uri)) for uri in arguments.nbd.split(",")]
-        # NBD has no such report: every write asks for durability itself.
-        forced = Load(depth=arguments.depth, rate=arguments.rate, forced=1.0)
-        found.append(Initiator("nbd", ways_nbd, random.Random(rng.random()), forced, events, False, arguments.patient))
+    for name, kind in INITIATORS.items():
+        if way := getattr(arguments, name):
+            ways, load, durable = kind(way, arguments)
+            found.append(Initiator(name, ways, random.Random(rng.random()), load, events, durable, arguments.patient))
     if not found:
-        raise runtime.ProofError("neither --iscsi nor --nbd is given")
+        raise runtime.ProofError("no initiator is told where to go: " + ", ".join(f"--{name}" for name in INITIATORS))
     return found
 
 

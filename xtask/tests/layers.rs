@@ -8,6 +8,7 @@ use std::process::Command;
 /// Each crate with the workspace crates it may import. What is not listed may not be imported.
 const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("units", &[]),
+    ("protocols", &[]),
     ("block-device", &["units"]),
     ("storage-faults", &["units", "block-device"]),
     ("send-stream", &[]),
@@ -37,10 +38,10 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("scsi", &["units", "block-device"]),
     ("iscsi", &["units", "block-device", "serving", "scsi"]),
     ("nbd", &["units", "block-device", "serving"]),
-    ("control", &["units"]),
-    ("rendering", &["control", "telling"]),
+    ("control", &["protocols", "units"]),
+    ("rendering", &["control", "protocols", "telling"]),
     ("certificates", &["units"]),
-    ("appliance", &["units"]),
+    ("appliance", &["protocols", "units"]),
     ("takeover", &["units"]),
     ("leg-memory", &["takeover"]),
     ("remote-leg", &["units", "nbd", "takeover"]),
@@ -62,7 +63,14 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ),
     (
         "api",
-        &["units", "certificates", "control", "appliance", "takeover"],
+        &[
+            "units",
+            "certificates",
+            "control",
+            "appliance",
+            "protocols",
+            "takeover",
+        ],
     ),
     (
         "cluster",
@@ -120,6 +128,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "control",
             "engine",
             "nbd",
+            "protocols",
             "send-stream",
             "serving",
             "units",
@@ -137,6 +146,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "labels",
             "operations",
             "rendering",
+            "protocols",
             "serving",
             "telling",
             "units",
@@ -155,6 +165,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "nbd",
             "operations",
             "pool-access",
+            "protocols",
             "scsi",
             "serving",
             "telling",
@@ -196,6 +207,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "labels",
             "pool-access",
             "pool-server",
+            "protocols",
             "rendering",
             "takeover",
             "units",
@@ -323,4 +335,146 @@ fn only_the_engines_folder_names_its_library() {
         found.is_empty(),
         "only an engine's folder names its library: {found:#?}"
     );
+}
+
+/// Where a protocol may be named that stands in the list of protocols. A new one adds the rows of its own operations, and a row of what
+/// knows it beyond what is true of every protocol.
+const NAME_PROTOCOLS: &[(&str, &str)] = &[
+    ("core/protocols/", "the list, and a description each"),
+    (
+        "core/control/src/operations/",
+        "its operations, and examples of options",
+    ),
+    ("core/control/src/request.rs", "its operations are requests"),
+    (
+        "core/control/src/answer.rs",
+        "what its operations answer, and older names of listeners",
+    ),
+    ("core/control/src/exports/", "its documents"),
+    ("core/appliance/src/file.rs", "an older name of its TLS"),
+    ("core/units/src/", "the names of its targets"),
+    ("protocols/", "the protocol itself"),
+    (
+        "engines/remote-leg/",
+        "a disk of another head is reached by NBD",
+    ),
+    (
+        "services/operations/src/lib.rs",
+        "its operations are performed",
+    ),
+    ("services/operations/src/nbd.rs", "its operations"),
+    ("services/operations/src/target.rs", "its operations"),
+    (
+        "services/operations/src/in_use.rs",
+        "whom its operations cut off",
+    ),
+    (
+        "services/operations/src/status.rs",
+        "the status of a pool that no server has",
+    ),
+    (
+        "services/operations/src/replicate/",
+        "targets go along with a copy",
+    ),
+    (
+        "services/operations/src/key.rs",
+        "commands that its operations are",
+    ),
+    (
+        "services/operations/src/volume.rs",
+        "commands that its operations are",
+    ),
+    (
+        "services/operations/src/block_class.rs",
+        "devices of the kernel",
+    ),
+    ("services/lender/", "a disk is lent by NBD"),
+    (
+        "services/api/src/sampler.rs",
+        "counts what its operations answer",
+    ),
+    (
+        "services/api/src/view.rs",
+        "counts what its operations answer",
+    ),
+    ("services/pool-server/src/protocols/", "its server"),
+    ("services/pool-server/src/args.rs", "examples of options"),
+    (
+        "services/pool-server/src/rescue",
+        "a rescue is reached by a socket of its own",
+    ),
+    (
+        "services/head/src/facts.rs",
+        "checks files of TLS, of any protocol",
+    ),
+    (
+        "core/rendering/src/answers.rs",
+        "prints what its operations answer",
+    ),
+    (
+        "programs/bulkhead/src/cli/mod.rs",
+        "its operations are commands",
+    ),
+    ("drills/src/kinds/", "a kind of client each"),
+    ("fuzz/", "its parsers are attacked"),
+];
+
+/// The names in the list of `core/protocols/src/lib.rs`.
+fn protocols() -> Vec<String> {
+    let list = include_str!("../../core/protocols/src/lib.rs");
+    let names = list
+        .split_once("$then! {")
+        .and_then(|(_, rest)| rest.split_once('}'));
+    let (names, _) = names.expect("the list");
+    let names = names.split(',').map(|name| name.trim().to_owned());
+    names.filter(|name| !name.is_empty()).collect()
+}
+
+/// The lines of code that name one of `protocols` before the tests of a file begin, in any spelling. What a thing is called decides
+/// nothing: the type of a target's name may be named.
+fn naming<'a>(text: &'a str, protocols: &[String]) -> Vec<&'a str> {
+    let code = text.split("\nmod tests {").next().unwrap_or_default();
+    let names = |line: &&str| {
+        let line = line.split("//").next().unwrap_or_default();
+        let line = line.replace("IscsiName", "").to_lowercase();
+        protocols.iter().any(|name| line.contains(name))
+    };
+    code.lines().filter(names).collect()
+}
+
+#[test]
+fn what_is_true_of_every_protocol_names_none() {
+    let Some(texts) = xtask::texts("rs") else {
+        return;
+    };
+    let protocols = protocols();
+    assert!(protocols.len() > 1, "the list is read");
+    let is_test = |path: &std::path::Path| {
+        path.components().any(|part| part.as_os_str() == "tests") || path.ends_with("tests.rs")
+    };
+    let may = |path: &std::path::Path| {
+        let mut places = NAME_PROTOCOLS.iter();
+        places.any(|(place, _)| path.to_string_lossy().starts_with(place))
+    };
+    let mut found = Vec::new();
+    for (path, text) in texts
+        .iter()
+        .filter(|(path, _)| !is_test(path) && !may(path))
+    {
+        let lines = naming(text, &protocols).into_iter();
+        found.extend(lines.map(|line| format!("{}: {}", path.display(), line.trim())));
+    }
+    assert!(
+        found.is_empty(),
+        "go by the list of core/protocols, or say why not in NAME_PROTOCOLS: {found:#?}"
+    );
+    for (place, why) in NAME_PROTOCOLS {
+        let mut of_it = texts
+            .iter()
+            .filter(|(path, _)| path.to_string_lossy().starts_with(place));
+        assert!(
+            of_it.any(|(_, text)| !naming(text, &protocols).is_empty()),
+            "nothing in {place} names a protocol ({why})"
+        );
+    }
 }

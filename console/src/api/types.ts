@@ -964,17 +964,6 @@ export interface components {
          *     4.2.7), normalised to lower case.
          */
         IscsiName: string;
-        /** @description Where iSCSI listens. */
-        IscsiPortal: {
-            /** @description Address and port. */
-            address: string;
-            /**
-             * Format: uint16
-             * @description Portal group tag, from 1 on.
-             * @default 1
-             */
-            group?: number;
-        };
         /**
          * @description A key as its owner keeps it. It travels as hex digits, since it may be any bytes. It is wiped
          *     when dropped, and never printed.
@@ -1151,24 +1140,6 @@ export interface components {
             export: components["schemas"]["NbdExport"];
         } | {
             unexport: components["schemas"]["NbdUnexport"];
-        };
-        /**
-         * @description TLS of a pool's NBD server. The files lie on every head that may serve the pool, and are read when
-         *     the server starts and when it is told to read its exports again.
-         */
-        NbdTls: {
-            /**
-             * @description File on each head with the certificate and those between it and a root, PEM. It is for the
-             *     pool's addresses, or for names that stand for them.
-             */
-            certificate_file: string;
-            /**
-             * @description File on each head with the authorities that sign the clients' certificates, PEM. Absent: clients
-             *     need no certificate.
-             */
-            client_authority_file?: string | null;
-            /** @description File on each head that holds its private key, PEM, readable by root only. */
-            key_file: string;
         };
         /** @description Stop offering a volume */
         NbdUnexport: {
@@ -1430,8 +1401,8 @@ export interface components {
             heads?: string[] | null;
             /** @description The head it starts on when it may choose. It does not move back there by itself. */
             home?: string | null;
-            /** @description TLS for its NBD clients, who must use it then. Absent: NBD is in the clear. */
-            nbd_tls?: components["schemas"]["NbdTls"] | null;
+            /** @description The same as `tls.nbd`. */
+            nbd_tls?: components["schemas"]["Tls"] | null;
             /** @description Where other appliances replicate into it. Absent: nowhere. */
             replication?: components["schemas"]["Replication"] | null;
             /**
@@ -1440,6 +1411,14 @@ export interface components {
              * @default 4096
              */
             sector_bytes?: number;
+            /**
+             * @description TLS for its clients, by the name of their protocol, such as `nbd`. They must use it then. A protocol that is not named is in the
+             *     clear.
+             * @default {}
+             */
+            tls?: {
+                [key: string]: components["schemas"]["Tls"];
+            };
         };
         /** @description Widen the pool. */
         PoolAdd: {
@@ -1857,17 +1836,26 @@ export interface components {
         /** @description Listen here, too. */
         PortalAdd: {
             /**
-             * @description Portals of iSCSI; port 0 takes a free one.
+             * @description Addresses of iSCSI: `ADDRESS:PORT`.
              * @default []
              */
-            iscsi?: components["schemas"]["IscsiPortal"][];
+            iscsi?: {
+                /** @description Address and port. */
+                address: string;
+                /**
+                 * Format: uint16
+                 * @description Portal group tag, from 1 on.
+                 * @default 1
+                 */
+                group?: number;
+            }[];
             /**
              * @description Also at addresses that this machine does not have yet.
              * @default false
              */
             may_come?: boolean;
             /**
-             * @description Addresses of NBD.
+             * @description Addresses of NBD: `ADDRESS:PORT` or `unix:/PATH`.
              * @default []
              */
             nbd?: string[];
@@ -1880,12 +1868,12 @@ export interface components {
              */
             in_use?: boolean;
             /**
-             * @description Portals of iSCSI.
+             * @description Addresses of iSCSI: `ADDRESS:PORT`.
              * @default []
              */
             iscsi?: string[];
             /**
-             * @description Addresses of NBD.
+             * @description Addresses of NBD: `ADDRESS:PORT` or `unix:/PATH`.
              * @default []
              */
             nbd?: string[];
@@ -1906,12 +1894,21 @@ export interface components {
              */
             in_use?: boolean;
             /**
-             * @description Portals of iSCSI.
+             * @description Addresses of iSCSI: `ADDRESS:PORT`.
              * @default []
              */
-            iscsi?: components["schemas"]["IscsiPortal"][];
+            iscsi?: {
+                /** @description Address and port. */
+                address: string;
+                /**
+                 * Format: uint16
+                 * @description Portal group tag, from 1 on.
+                 * @default 1
+                 */
+                group?: number;
+            }[];
             /**
-             * @description Addresses of NBD.
+             * @description Addresses of NBD: `ADDRESS:PORT` or `unix:/PATH`.
              * @default []
              */
             nbd?: string[];
@@ -1927,22 +1924,22 @@ export interface components {
             clients: number;
             /**
              * Format: uint16
-             * @description Portal group tag of iSCSI.
+             * @description Its group, where clients are told of addresses by groups.
              */
             group?: number | null;
             /** @description Whether the machine has the address now. Clients cannot come before it has. */
             is_here: boolean;
             /** @description The pool that is served there. */
             pool: components["schemas"]["PoolName"];
-            /** @description To whom. */
-            protocol: components["schemas"]["Protocol"];
+            /** @description To whom: the name of the protocol. */
+            protocol: string;
         };
-        /** @description Where the server of a pool listens, as options of `bulkhead pool-server` and `bulkhead portal` say it. */
+        /**
+         * @description Where the server of a pool listens, by the protocol: the option of `bulkhead pool-server` and `bulkhead portal` that says so, and
+         *     what it is given: `ADDRESS:PORT`, or `ADDRESS:PORT,GROUP` of a protocol that has groups. Every protocol is listed.
+         */
         Portals: {
-            /** @description Portals of iSCSI: `ADDRESS:PORT,GROUP`. */
-            iscsi: string[];
-            /** @description Listeners of NBD: `ADDRESS:PORT`. */
-            nbd: string[];
+            [key: string]: string[];
         };
         /** @description Privilege levels of IPMI that may switch the power. */
         Privilege: "operator" | "administrator";
@@ -1955,9 +1952,7 @@ export interface components {
             /** @description The value as text. */
             value: string;
         };
-        /** @description A protocol of clients. */
-        Protocol: "iscsi" | "nbd";
-        /** @description What a protocol shows that has no document of its own here: one beside iSCSI and NBD. */
+        /** @description What a protocol shows that has no view of its own. */
         ProtocolView: {
             /** @description What it shows. */
             exports: components["schemas"]["ExportView"][];
@@ -2280,7 +2275,7 @@ export interface components {
         RolledBack: {
             /**
              * Format: uint64
-             * @description NBD connections that were closed, because the size changed.
+             * @description Connections that were closed, because the size changed and their protocol cannot tell.
              */
             connections_closed: number;
             /** @description Snapshots that were newer, and are no more. */
@@ -2292,7 +2287,7 @@ export interface components {
             pause_ms?: number | null;
             /**
              * Format: uint64
-             * @description iSCSI sessions that were told that the contents changed.
+             * @description Sessions that were told that the contents changed.
              */
             sessions_told: number;
             /**
@@ -2462,8 +2457,15 @@ export interface components {
              * @description Milliseconds from the process's start to the first read served.
              */
             first_read_after_ms?: number | null;
-            /** @description Addresses that iSCSI listens on, as `ADDRESS:PORT,GROUP`. */
+            /** @description `listeners` of iSCSI, by the older name. */
             iscsi_portals: string[];
+            /**
+             * @description Where each protocol listens, by its name: `ADDRESS:PORT`, `ADDRESS:PORT,GROUP` or `unix:/PATH`. Absent from an older server.
+             * @default {}
+             */
+            listeners?: {
+                [key: string]: string[];
+            };
             /**
              * Format: uint64
              * @description Milliseconds from the process's start to listening.
@@ -2475,7 +2477,7 @@ export interface components {
              * @default 0
              */
             log_lines_dropped?: number;
-            /** @description Addresses and paths that NBD listens on. */
+            /** @description `listeners` of NBD, by the older name. */
             nbd_listeners: string[];
             /**
              * Format: uint64
@@ -2520,9 +2522,9 @@ export interface components {
             /** @description The user. */
             user: string;
         };
-        /** @description A session of an initiator, or a connection of an NBD client. */
+        /** @description Who is connected to an export. */
         SessionView: {
-            /** @description The initiator's name, or the NBD export's. */
+            /** @description How the client calls itself; the export's name where the protocol has no such name. */
             name: string;
             /** @description Where from. */
             peers: string[];
@@ -2986,6 +2988,24 @@ export interface components {
              * @default null
              */
             token_ms?: number | null;
+        };
+        /**
+         * @description TLS of a protocol that a pool is served by. The files lie on every head that may serve the pool, and are read when
+         *     the server starts and when it is told to read its exports again.
+         */
+        Tls: {
+            /**
+             * @description File on each head with the certificate and those between it and a root, PEM. It is for the
+             *     pool's addresses, or for names that stand for them.
+             */
+            certificate_file: string;
+            /**
+             * @description File on each head with the authorities that sign the clients' certificates, PEM. Absent: clients
+             *     need no certificate.
+             */
+            client_authority_file?: string | null;
+            /** @description File on each head that holds its private key, PEM, readable by root only. */
+            key_file: string;
         };
         /** @description A token as it is shown; the token itself only once, when it is made. */
         TokenView: {
@@ -3603,7 +3623,6 @@ export type Hypervisor = components['schemas']['Hypervisor'];
 export type Identity = components['schemas']['Identity'];
 export type InterruptedView = components['schemas']['InterruptedView'];
 export type IscsiName = components['schemas']['IscsiName'];
-export type IscsiPortal = components['schemas']['IscsiPortal'];
 export type KeyBytes = components['schemas']['KeyBytes'];
 export type KeyChange = components['schemas']['KeyChange'];
 export type KeyCreate = components['schemas']['KeyCreate'];
@@ -3623,7 +3642,6 @@ export type Move = components['schemas']['Move'];
 export type NbdExport = components['schemas']['NbdExport'];
 export type NbdExportDocument = components['schemas']['NbdExportDocument'];
 export type NbdRequest = components['schemas']['NbdRequest'];
-export type NbdTls = components['schemas']['NbdTls'];
 export type NbdUnexport = components['schemas']['NbdUnexport'];
 export type NbdView = components['schemas']['NbdView'];
 export type Network = components['schemas']['Network'];
@@ -3677,7 +3695,6 @@ export type Portals = components['schemas']['Portals'];
 export type Privilege = components['schemas']['Privilege'];
 export type Profile = components['schemas']['Profile'];
 export type Property = components['schemas']['Property'];
-export type Protocol = components['schemas']['Protocol'];
 export type ProtocolView = components['schemas']['ProtocolView'];
 export type Question = components['schemas']['Question'];
 export type Quorum = components['schemas']['Quorum'];
@@ -3749,6 +3766,7 @@ export type TargetShow = components['schemas']['TargetShow'];
 export type TargetUnmap = components['schemas']['TargetUnmap'];
 export type TargetView = components['schemas']['TargetView'];
 export type TimeoutWishes = components['schemas']['TimeoutWishes'];
+export type Tls = components['schemas']['Tls'];
 export type TokenView = components['schemas']['TokenView'];
 export type TransferAbort = components['schemas']['TransferAbort'];
 export type TransferBookmark = components['schemas']['TransferBookmark'];

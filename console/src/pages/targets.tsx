@@ -10,6 +10,7 @@ import { Input, Select } from "../parts/fields";
 import { useOfPools, type OfPool } from "../state/loaded";
 import { go, link } from "../state/route";
 import { NbdCard } from "./nbd";
+import { OthersCards } from "./others";
 import { servedPools } from "./volumes";
 
 /** Who may log in, in words. */
@@ -51,6 +52,7 @@ export function TargetsPage() {
         )}
       </Card>
       <NbdCard pools={pools} />
+      {pools.map((pool) => <OthersCards key={pool} pool={pool} />)}
       </div>
       {creating && <CreateTarget pools={pools} onClose={() => setCreating(false)} />}
     </Page>

@@ -35,3 +35,25 @@ export async function offersVolume({ browser, head }) {
   assert.deepEqual(target.access.initiators, [INITIATOR]);
   assert.deepEqual(target.units.map((unit) => [unit.lun, unit.volume]), [[0, "tank/vm0"]]);
 }
+
+/** What a protocol has that the console does not know by name. */
+const ECHO = {
+  name: "echo",
+  listeners: ["unix:/run/tank.echo"],
+  exports: [{ name: "echo0", volumes: ["tank/vm0"], sessions: [{ name: "somebody", peers: ["10.77.1.9:40000"] }] }],
+};
+
+export async function showsUnknownProtocol({ browser }) {
+  const page = await browser.page({ role: "operator" });
+  await page.route("**/api/v1/pools/tank", async (route) => {
+    const response = await route.fetch();
+    await route.fulfill({ response, json: { ...(await response.json()), other_protocols: [ECHO] } });
+  });
+  await visit(page, "targets");
+  const table = page.getByRole("table", { name: "Exports of tank by echo" });
+  await table.getByRole("link", { name: "tank/vm0" }).waitFor();
+  await table.getByText("10.77.1.9:40000").waitFor();
+  await page.getByText("unix:/run/tank.echo").waitFor();
+  assert.deepEqual(page.wrong, []);
+  await page.context().close();
+}

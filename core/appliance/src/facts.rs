@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 use units::{ByteCount, HeadName, PoolName};
 
-use crate::file::{Appliance, NbdTls, QuorumRule};
+use crate::file::{Appliance, QuorumRule, Tls};
 
 /// Everything that is known.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -57,7 +57,7 @@ pub struct HeadFacts {
     pub enabled_units: BTreeSet<String>,
     /// Each secret that was looked for; `None` where it is missing.
     pub secrets: BTreeMap<PathBuf, Option<SecretFacts>>,
-    /// What came of a look at the files of [`NbdTls`], by the certificate's.
+    /// What came of a look at the files of [`Tls`], by the certificate's.
     pub tls: BTreeMap<PathBuf, TlsFacts>,
     /// Files that hold keys of encrypted volumes, as the pools say that it serves now.
     pub key_files: BTreeMap<PoolName, BTreeSet<PathBuf>>,
@@ -164,9 +164,9 @@ pub fn secrets_required(appliance: &Appliance) -> BTreeSet<PathBuf> {
 }
 
 /// The TLS of all pools.
-pub fn tls_required(appliance: &Appliance) -> impl Iterator<Item = &NbdTls> {
+pub fn tls_required(appliance: &Appliance) -> impl Iterator<Item = &Tls> {
     let pools = appliance.pools.values();
-    pools.filter_map(|pool| pool.nbd_tls.as_ref())
+    pools.flat_map(|pool| pool.all_tls().map(|(_, _, tls)| tls))
 }
 
 /// Files with passwords and keys of fence devices that every head of this appliance must have.

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::path::PathBuf;
 
+use protocols::Description;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use units::{ByteCount, HeadName, NetworkName, PoolName};
@@ -281,17 +282,46 @@ pub struct Pool {
     pub claims: Claims,
     /// Addresses that move with it. Clients connect to these only.
     pub addresses: Vec<PoolAddress>,
-    /// TLS for its NBD clients, who must use it then. Absent: NBD is in the clear.
-    pub nbd_tls: Option<NbdTls>,
+    /// TLS for its clients, by the name of their protocol, such as `nbd`. They must use it then. A protocol that is not named is in the
+    /// clear.
+    #[serde(default)]
+    pub tls: BTreeMap<TlsProtocol, Tls>,
+    /// The same as `tls.nbd`.
+    pub nbd_tls: Option<Tls>,
     /// Where other appliances replicate into it. Absent: nowhere.
     pub replication: Option<Replication>,
 }
 
-/// TLS of a pool's NBD server. The files lie on every head that may serve the pool, and are read when
+/// The name of a protocol that has TLS.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(try_from = "String")]
+#[schemars(with = "String")]
+pub struct TlsProtocol(String);
+
+impl TryFrom<String> for TlsProtocol {
+    type Error = String;
+
+    fn try_from(name: String) -> Result<Self, String> {
+        let has_tls = |one: &&&Description| one.tls.is_some();
+        let known: Vec<_> = protocols::ALL.iter().filter(has_tls).collect();
+        match known.iter().any(|one| one.name == name) {
+            true => Ok(Self(name)),
+            false => {
+                let known: Vec<_> = known.iter().map(|one| one.name).collect();
+                Err(format!(
+                    "{name} is no protocol with TLS: write {}",
+                    known.join(" or ")
+                ))
+            }
+        }
+    }
+}
+
+/// TLS of a protocol that a pool is served by. The files lie on every head that may serve the pool, and are read when
 /// the server starts and when it is told to read its exports again.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct NbdTls {
+pub struct Tls {
     /// File on each head with the certificate and those between it and a root, PEM. It is for the
     /// pool's addresses, or for names that stand for them.
     pub certificate_file: PathBuf,
@@ -398,11 +428,25 @@ impl Fencing {
     }
 }
 
-impl NbdTls {
+impl Tls {
     /// All of its files.
     pub fn files(&self) -> impl Iterator<Item = &PathBuf> {
         let own = [&self.certificate_file, &self.key_file];
         own.into_iter().chain(&self.client_authority_file)
+    }
+}
+
+impl Pool {
+    /// TLS of its protocols: each with the key that has it in its section.
+    pub fn all_tls(&self) -> impl Iterator<Item = (String, &'static Description, &Tls)> {
+        let listed = self.tls.iter();
+        let listed =
+            listed.map(|(TlsProtocol(name), tls)| (format!("tls.{name}"), name.as_str(), tls));
+        let nbd = protocols::nbd::PROTOCOL.name;
+        let older = self.nbd_tls.iter();
+        let older = older.map(move |tls| ("nbd_tls".to_owned(), nbd, tls));
+        let all = listed.chain(older);
+        all.filter_map(|(key, name, tls)| Some((key, protocols::named(name)?, tls)))
     }
 }
 

@@ -1,53 +1,74 @@
 //! The ports that the servers of pools have on the pools' addresses.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 
+use protocols::{Description, Place};
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::file::Pool;
 
-/// The port of iSCSI (RFC 7143, section 14).
-pub const ISCSI_PORT: u16 = 3260;
-/// The port of NBD, as IANA assigned it.
-pub const NBD_PORT: u16 = 10809;
+/// Where the server of a pool listens, by the protocol: the option of `bulkhead pool-server` and `bulkhead portal` that says so, and
+/// what it is given: `ADDRESS:PORT`, or `ADDRESS:PORT,GROUP` of a protocol that has groups. Every protocol is listed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Portals(BTreeMap<String, BTreeSet<String>>);
 
-/// Where the server of a pool listens, as options of `bulkhead pool-server` and `bulkhead portal` say it.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct Portals {
-    /// Portals of iSCSI: `ADDRESS:PORT,GROUP`.
-    pub iscsi: BTreeSet<String>,
-    /// Listeners of NBD: `ADDRESS:PORT`.
-    pub nbd: BTreeSet<String>,
+impl Default for Portals {
+    fn default() -> Self {
+        let names = protocols::ALL.iter().map(|one| one.name.to_owned());
+        Self(names.map(|name| (name, BTreeSet::new())).collect())
+    }
 }
 
 impl Portals {
-    /// Those of `pool`: both protocols at each address, and a portal group for each in the order of the file.
+    /// Those of `pool`: every protocol at each address, and a group for each in the order of the file.
     pub fn of(pool: &Pool) -> Self {
-        let addresses = || pool.addresses.iter().map(|one| one.address);
-        let portal = |(group, address)| format!("{},{group}", SocketAddr::new(address, ISCSI_PORT));
-        let listener = |address| SocketAddr::new(address, NBD_PORT).to_string();
-        Self {
-            iscsi: (1..).zip(addresses()).map(portal).collect(),
-            nbd: addresses().map(listener).collect(),
-        }
+        let listed = protocols::ALL.iter().map(|protocol| {
+            let addresses = pool.addresses.iter().map(|one| one.address);
+            let places = (1..).zip(addresses).map(|(group, address)| {
+                place(protocol, SocketAddr::new(address, protocol.port), group).to_string()
+            });
+            (protocol.name.to_owned(), places.collect())
+        });
+        Self(listed.collect())
+    }
+
+    /// With an `address` of the protocol `name`, which a server told.
+    pub fn insert(&mut self, name: &str, address: &str, group: Option<u16>) {
+        let places = self.0.entry(name.to_owned()).or_default();
+        places.insert(match group {
+            Some(group) => format!("{address},{group}"),
+            None => address.to_owned(),
+        });
     }
 
     /// As words of a command line.
     pub fn words(&self) -> Vec<String> {
-        let portals = self.iscsi.iter().map(|one| ["--iscsi", one]);
-        let listeners = self.nbd.iter().map(|one| ["--nbd", one]);
-        let words = portals.chain(listeners).flatten();
-        words.map(str::to_owned).collect()
+        let options = self.0.iter().flat_map(|(name, places)| {
+            let option = format!("--{name}");
+            places
+                .iter()
+                .flat_map(move |one| [option.clone(), one.clone()])
+        });
+        options.collect()
     }
 
     /// Those that are not in `other`.
     #[must_use]
     pub fn beyond(&self, other: &Self) -> Self {
-        Self {
-            iscsi: self.iscsi.difference(&other.iscsi).cloned().collect(),
-            nbd: self.nbd.difference(&other.nbd).cloned().collect(),
-        }
+        let none = BTreeSet::new();
+        let more = self.0.iter().map(|(name, places)| {
+            let theirs = other.0.get(name).unwrap_or(&none);
+            (name.clone(), places.difference(theirs).cloned().collect())
+        });
+        Self(more.collect())
+    }
+}
+
+const fn place(protocol: &Description, address: SocketAddr, group: u16) -> Place {
+    match protocol.has_groups {
+        true => Place::Grouped(address, group),
+        false => Place::Tcp(address),
     }
 }

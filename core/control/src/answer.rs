@@ -135,9 +135,9 @@ pub struct RolledBack {
     /// How long the volume's clients waited; none if it was not open.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pause_ms: Option<u64>,
-    /// iSCSI sessions that were told that the contents changed.
+    /// Sessions that were told that the contents changed.
     pub sessions_told: u64,
-    /// NBD connections that were closed, because the size changed.
+    /// Connections that were closed, because the size changed and their protocol cannot tell.
     pub connections_closed: u64,
 }
 
@@ -576,7 +576,7 @@ pub struct TargetView {
     pub sessions: Vec<SessionView>,
 }
 
-/// What a protocol shows that has no document of its own here: one beside iSCSI and NBD.
+/// What a protocol shows that has no view of its own.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ProtocolView {
     /// The protocol.
@@ -640,10 +640,10 @@ pub struct UnitView {
     pub serial: String,
 }
 
-/// A session of an initiator, or a connection of an NBD client.
+/// Who is connected to an export.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SessionView {
-    /// The initiator's name, or the NBD export's.
+    /// How the client calls itself; the export's name where the protocol has no such name.
     pub name: String,
     /// Where from.
     pub peers: Vec<String>,
@@ -760,9 +760,12 @@ pub struct ServerStatus {
     /// Milliseconds from the process's start until no intent log of an earlier owner waited.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replayed_after_ms: Option<u64>,
-    /// Addresses that iSCSI listens on, as `ADDRESS:PORT,GROUP`.
+    /// Where each protocol listens, by its name: `ADDRESS:PORT`, `ADDRESS:PORT,GROUP` or `unix:/PATH`. Absent from an older server.
+    #[serde(default)]
+    pub listeners: BTreeMap<String, Vec<String>>,
+    /// `listeners` of iSCSI, by the older name.
     pub iscsi_portals: Vec<String>,
-    /// Addresses and paths that NBD listens on.
+    /// `listeners` of NBD, by the older name.
     pub nbd_listeners: Vec<String>,
     /// Volumes that are open now.
     pub open_volume_count: u64,
@@ -778,4 +781,29 @@ pub struct ServerStatus {
     /// pool's part of the status is then this old.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pool_status_age_ms: Option<u64>,
+}
+
+impl ServerStatus {
+    /// The same, listening there.
+    #[must_use]
+    pub fn listening(mut self, listeners: BTreeMap<String, Vec<String>>) -> Self {
+        let of = |name| listeners.get(name).cloned().unwrap_or_default();
+        self.iscsi_portals = of(protocols::iscsi::PROTOCOL.name);
+        self.nbd_listeners = of(protocols::nbd::PROTOCOL.name);
+        self.listeners = listeners;
+        self
+    }
+
+    /// Where each protocol listens, by its name, also of an older server.
+    pub fn all_listeners(&self) -> Vec<(&str, &[String])> {
+        if self.listeners.is_empty() {
+            return vec![
+                (protocols::iscsi::PROTOCOL.name, &self.iscsi_portals),
+                (protocols::nbd::PROTOCOL.name, &self.nbd_listeners),
+            ];
+        }
+        let all = self.listeners.iter();
+        all.map(|(name, places)| (name.as_str(), places.as_slice()))
+            .collect()
+    }
 }

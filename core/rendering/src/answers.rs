@@ -163,14 +163,14 @@ fn rolled_back(done: &RolledBack) -> String {
         let count = done.sessions_told;
         let _ = writeln!(
             text,
-            "{count} iSCSI session(s) are told by a unit attention"
+            "{count} session(s) are told that the contents changed"
         );
     }
     if done.connections_closed > 0 {
         let (count, size) = (done.connections_closed, bytes(done.size));
         let _ = writeln!(
             text,
-            "{count} NBD connection(s) were closed: the size is {size} now"
+            "{count} connection(s) were closed: the size is {size} now"
         );
     }
     if !done.destroyed.is_empty() {
@@ -301,11 +301,8 @@ fn server_lines(server: &ServerStatus, text: &mut String) {
     if let Some(age) = server.pool_status_age_ms {
         let _ = writeln!(text, "          the pool's state above is {age} ms old");
     }
-    for (name, addresses) in [
-        ("iscsi:", &server.iscsi_portals),
-        ("nbd:", &server.nbd_listeners),
-    ] {
-        let _ = writeln!(text, "{name:<9} {}", addresses.join(" "));
+    for (name, addresses) in server.all_listeners() {
+        let _ = writeln!(text, "{:<9} {}", format!("{name}:"), addresses.join(" "));
     }
 }
 

@@ -6,7 +6,7 @@ use control::answer::{
     DamageView, DeviceView, PoolStatus, ReplacementView, ScheduleView, SpaceView,
 };
 use control::calendar::utc;
-use control::portal::{PortalView, Protocol};
+use control::portal::PortalView;
 use control::words::bytes;
 
 use crate::table::{Table, dash};
@@ -266,17 +266,13 @@ fn damage_text(damage: &DamageView) -> String {
 pub fn portal_list(portals: &[PortalView]) -> String {
     let mut table = Table::new(&["POOL", "PROTOCOL", "ADDRESS", ">GROUP", ">CLIENTS", "NOTE"]);
     for view in portals {
-        let protocol = match view.protocol {
-            Protocol::Iscsi => "iSCSI",
-            Protocol::Nbd => "NBD",
-        };
         let note = match view.is_here {
             true => "",
             false => "this machine does not have it",
         };
         table.row([
             view.pool.to_string(),
-            protocol.to_owned(),
+            protocols::title(&view.protocol).to_owned(),
             view.address.clone(),
             view.group
                 .map_or_else(String::new, |group| group.to_string()),

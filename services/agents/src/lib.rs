@@ -465,32 +465,35 @@ pub fn server_arguments(pool: &appliance::Pool, disks: &[PathBuf], grant: &Grant
         "0".to_owned(),
     ];
     words.extend(Portals::of(pool).words());
-    let mut add = |option: &str, value: String| words.extend([option.to_owned(), value]);
+    let mut add = |option: &str, value: String| words.extend([format!("--{option}"), value]);
     for disk in disks {
-        add("--search", joinable(disk));
+        add("search", joinable(disk));
     }
-    if let Some(tls) = &pool.nbd_tls {
+    for (_, protocol, tls) in pool.all_tls() {
         let file = |path: &Path| path.to_string_lossy().into_owned();
-        add("--nbd-tls-cert", file(&tls.certificate_file));
-        add("--nbd-tls-key", file(&tls.key_file));
-        if let Some(authority) = &tls.client_authority_file {
-            add("--nbd-tls-ca", file(authority));
+        // Only protocols with these options have TLS.
+        if let Some(options) = &protocol.tls {
+            add(options.certificate, file(&tls.certificate_file));
+            add(options.key, file(&tls.key_file));
+            if let Some(authority) = &tls.client_authority_file {
+                add(options.authority, file(authority));
+            }
         }
     }
     if let Some(replication) = &pool.replication {
         let listener = SocketAddr::new(replication.address, replication.port);
-        add("--replication", listener.to_string());
+        add("replication", listener.to_string());
     }
     if let Some(arc) = pool.arc {
-        add("--arc-size", arc.get().to_string());
+        add("arc-size", arc.get().to_string());
     }
-    add("--claims", pool.claims.as_str().to_owned());
+    add("claims", pool.claims.as_str().to_owned());
     match grant.basis() {
         // The server proves it itself, by the label and the locks on the devices.
         Basis::Exported | Basis::SameHost => {}
         // Proof about one head is no proof about whoever a label may name a moment later.
-        Basis::Fenced { head } => add("--fenced-owner", head.to_string()),
-        Basis::Stopped { head } => add("--stopped-owner", head.to_string()),
+        Basis::Fenced { head } => add("fenced-owner", head.to_string()),
+        Basis::Stopped { head } => add("stopped-owner", head.to_string()),
         // The import waits for signs of life.
         Basis::Watched => words.push("--watch-for-owner".to_owned()),
     }

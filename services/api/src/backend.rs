@@ -1,6 +1,7 @@
 //! What the API needs of the program around it, which knows pool servers, the cluster and this
 //! machine. Everything here may block, and is called on threads for that.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
@@ -70,10 +71,10 @@ pub struct InterfaceCounters {
 }
 
 /// Where a pool's server takes connections.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listener {
-    /// `iscsi` or `nbd`.
-    pub service: &'static str,
+    /// The name of its protocol.
+    pub service: Cow<'static, str>,
     /// The TCP port.
     pub port: u16,
 }
@@ -84,7 +85,7 @@ pub struct PeerLosses {
     /// Its address, or `other` for all further peers.
     pub peer: String,
     /// What it uses.
-    pub service: &'static str,
+    pub service: Cow<'static, str>,
     /// Packets by what showed the loss.
     pub lost: Vec<(&'static str, u64)>,
 }

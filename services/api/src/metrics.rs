@@ -590,7 +590,7 @@ fn of_peers(clients: &[PeerLosses], heartbeats: &[HeartbeatLosses], own: &str) -
         "How often a heartbeat link went down since Corosync started.",
     );
     for one in clients {
-        let of = [("peer", one.peer.as_str()), ("service", one.service)];
+        let of = [("peer", one.peer.as_str()), ("service", &one.service)];
         lost.add_reasons(&of, &one.lost);
     }
     for one in heartbeats {
@@ -631,7 +631,7 @@ mod tests {
     fn losses_of_clients_and_heads_are_one_metric() {
         let client = PeerLosses {
             peer: "10.0.0.7".to_owned(),
-            service: "nbd",
+            service: "nbd".into(),
             lost: vec![("send_repeated", 3)],
         };
         let head = HeartbeatLosses {

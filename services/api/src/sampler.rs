@@ -2,12 +2,11 @@
 //! seen: the overview, each pool's state, what volumes do. One look serves all watchers.
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, RwLock};
 use std::time::{Duration, Instant};
 
-use control::answer::{Event, Status};
+use control::answer::{Event, ServerStatus, Status};
 use control::operations::pool::events::Events;
 use control::{Answer, Request};
 use tokio::sync::broadcast;
@@ -203,7 +202,7 @@ impl Sampler {
         looking
             .listeners
             .retain(|pool, _| served.contains_key(pool));
-        let all: Vec<Listener> = looking.listeners.values().flatten().copied().collect();
+        let all: Vec<Listener> = looking.listeners.values().flatten().cloned().collect();
         let client_losses = Arc::new(self.backend.client_losses(&all));
         for (name, place) in &surroundings.pools {
             let Some(by) = place.served_by.as_ref().filter(|by| **by != here) else {
@@ -338,18 +337,13 @@ impl Sampler {
 /// The TCP ports among the addresses that a server says it listens on.
 fn listeners(status: &Status) -> Vec<Listener> {
     let server = status.server.iter();
-    let addresses = server.flat_map(|server| {
-        // Behind the comma is the portal's group.
-        let portals = server.iscsi_portals.iter();
-        let portals = portals.filter_map(|portal| Some(("iscsi", portal.split(',').next()?)));
-        let nbd = server.nbd_listeners.iter();
-        portals.chain(nbd.map(|listener| ("nbd", listener.as_str())))
-    });
+    let listed = server.flat_map(ServerStatus::all_listeners);
+    let addresses = listed.flat_map(|(name, places)| places.iter().map(move |place| (name, place)));
     let listeners = addresses.filter_map(|(service, address)| {
-        let address: SocketAddr = address.parse().ok()?;
+        let place: protocols::Place = address.parse().ok()?;
         Some(Listener {
-            service,
-            port: address.port(),
+            service: service.to_owned().into(),
+            port: place.tcp()?.port(),
         })
     });
     listeners.collect()
@@ -535,8 +529,34 @@ mod tests {
             .into_iter()
             .map(|one| (one.service, one.port))
             .collect();
-        assert_eq!(found, [("iscsi", 3260), ("iscsi", 3261), ("nbd", 10809)]);
+        let expected = [("iscsi", 3260), ("iscsi", 3261), ("nbd", 10809)];
+        assert_eq!(
+            found,
+            expected.map(|(service, port)| (service.into(), port))
+        );
         assert_eq!(listeners(&Status::default()), []);
+    }
+
+    #[test]
+    fn a_protocol_that_nobody_here_knows_is_counted_like_the_others() {
+        let places = ["unix:/run/echo", "10.0.0.1:7,3"].map(str::to_owned);
+        let listening = BTreeMap::from([("echo".to_owned(), places.to_vec())]);
+        let status = serde_json::json!({
+            "name": "echo", "listeners": [], "exports": [
+                {"name": "e", "volumes": ["tank/v"], "sessions": [{"name": "somebody", "peers": ["unix"]}]}
+            ],
+        });
+        let status = Status {
+            server: Some(ServerStatus::default().listening(listening)),
+            other_protocols: vec![serde_json::from_value(status).expect("a protocol")],
+            ..Status::default()
+        };
+        let [listener] = &listeners(&status)[..] else {
+            panic!("one port");
+        };
+        assert_eq!((&listener.service[..], listener.port), ("echo", 7));
+        let overview = pool_overview("tank", &PoolPlace::default(), None, Some(&status));
+        assert_eq!(overview.session_count, 1);
     }
 
     #[test]

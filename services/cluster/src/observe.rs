@@ -137,8 +137,9 @@ fn has_certificate(machine: &dyn Machine) -> Result<bool, MachineError> {
 #[derive(Deserialize)]
 struct PortalLine {
     pool: PoolName,
+    protocol: String,
     address: String,
-    /// Only portals of iSCSI have one.
+    /// Where clients are told of addresses by groups.
     group: Option<u16>,
 }
 
@@ -156,10 +157,7 @@ fn portals(
     let mut found: BTreeMap<PoolName, Portals> = BTreeMap::new();
     for line in lines {
         let portals = found.entry(line.pool).or_default();
-        match line.group {
-            Some(group) => portals.iscsi.insert(format!("{},{group}", line.address)),
-            None => portals.nbd.insert(line.address),
-        };
+        portals.insert(&line.protocol, &line.address, line.group);
     }
     Ok(found)
 }

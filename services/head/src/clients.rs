@@ -1,6 +1,7 @@
 //! What connections of clients lose, by the client's address: the kernel counts it for each connection, and
 //! ss(8) tells.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;
 use std::sync::Mutex;
@@ -56,7 +57,7 @@ struct Connection {
     /// The kernel's number of the socket, which no other one gets.
     socket: u64,
     peer: IpAddr,
-    service: &'static str,
+    service: Cow<'static, str>,
     /// Since it began.
     counts: Counts,
 }
@@ -82,7 +83,11 @@ fn parse(listeners: &[Listener], line: &str) -> Option<Connection> {
     let mut words = line.split_whitespace().skip(3);
     let (_, port) = address(words.next()?)?;
     let (peer, _) = address(words.next()?)?;
-    let service = listeners.iter().find(|one| one.port == port)?.service;
+    let service = listeners
+        .iter()
+        .find(|one| one.port == port)?
+        .service
+        .clone();
     let mut socket = None;
     let mut counts = Counts::default();
     for (name, value) in words.filter_map(|word| word.split_once(':')) {
@@ -118,7 +123,7 @@ fn address(text: &str) -> Option<(IpAddr, u16)> {
 struct Tally {
     /// What each connection had when it was last seen; none before the first look.
     last: Option<HashMap<u64, Counts>>,
-    services: BTreeMap<&'static str, BTreeMap<String, Sum>>,
+    services: BTreeMap<Cow<'static, str>, BTreeMap<String, Sum>>,
     looks: u64,
 }
 
@@ -141,7 +146,7 @@ impl Tally {
                 None => connection.counts,
                 Some(last) => last.get(&connection.socket).copied().unwrap_or_default(),
             };
-            let sum = self.sum(connection.service, connection.peer.to_string());
+            let sum = self.sum(connection.service.clone(), connection.peer.to_string());
             for (sum, lost) in sum.iter_mut().zip(since(before, connection.counts)) {
                 *sum += lost;
             }
@@ -152,7 +157,7 @@ impl Tally {
 
     /// The sum of a peer that is there. Where there is no place for it, it takes that of the peer which is gone for
     /// longest, and whose sum becomes one of the others'.
-    fn sum(&mut self, service: &'static str, peer: String) -> &mut Counts {
+    fn sum(&mut self, service: Cow<'static, str>, peer: String) -> &mut Counts {
         let peers = self.services.entry(service).or_default();
         let others = usize::from(peers.contains_key(OTHER));
         let mut name = peer;
@@ -181,7 +186,7 @@ impl Tally {
         for (service, peers) in &self.services {
             losses.extend(peers.iter().map(|(peer, sum)| PeerLosses {
                 peer: peer.clone(),
-                service,
+                service: service.clone(),
                 lost: REASONS.into_iter().zip(sum.counts).collect(),
             }));
         }
@@ -204,11 +209,11 @@ mod tests {
 
     const LISTENERS: [Listener; 2] = [
         Listener {
-            service: "iscsi",
+            service: Cow::Borrowed("iscsi"),
             port: 3260,
         },
         Listener {
-            service: "nbd",
+            service: Cow::Borrowed("nbd"),
             port: 10809,
         },
     ];
@@ -217,7 +222,7 @@ mod tests {
         Connection {
             socket,
             peer: peer.parse().expect("an address"),
-            service: "nbd",
+            service: Cow::Borrowed("nbd"),
             counts,
         }
     }
@@ -234,7 +239,7 @@ mod tests {
         let lines = include_str!("recorded/ss.txt").lines().chain([quiet]);
         let found: Vec<_> = lines.filter_map(|line| parse(&LISTENERS, line)).collect();
         let iscsi = |connection| Connection {
-            service: "iscsi",
+            service: Cow::Borrowed("iscsi"),
             ..connection
         };
         assert_eq!(

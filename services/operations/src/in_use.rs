@@ -6,7 +6,6 @@ use std::time::{Duration, Instant};
 use control::operations::nbd::unexport::Unexport;
 use control::operations::target::destroy::Destroy;
 use control::operations::target::unmap::Unmap;
-use control::portal::{ISCSI, NBD};
 use control::request::{NbdRequest, Request, TargetRequest};
 use control::{Failure, FailureKind};
 use units::{IscsiName, VolumeName};
@@ -59,7 +58,7 @@ pub fn refuse(context: &Context<'_>, request: &Request) -> Result<(), Failure> {
                 name.as_ref().is_none_or(is_it)
             });
             let meant: Vec<Used<'_>> = meant
-                .map(|export| Used::Export(NBD, &export.name))
+                .map(|export| Used::Export(protocols::nbd::PROTOCOL.name, &export.name))
                 .collect();
             unused(of.as_str(), || users_of(&meant))
         }
@@ -72,7 +71,9 @@ fn unused_target(
     users_of: impl Fn(&[Used<'_>]) -> Vec<String>,
 ) -> Result<(), Failure> {
     let name = name.to_string();
-    unused(&name, || users_of(&[Used::Export(ISCSI, &name)]))
+    unused(&name, || {
+        users_of(&[Used::Export(protocols::iscsi::PROTOCOL.name, &name)])
+    })
 }
 
 fn is_shown(context: &Context<'_>, of: &VolumeName, target: &IscsiName) -> Result<bool, Failure> {

@@ -193,9 +193,6 @@ fn view(info: &DatasetInfo, documents: &All) -> Option<VolumeView> {
     let document = value(EXPORT_PROPERTY)
         .and_then(|text| VolumeDocument::decode(EXPORT_PROPERTY, text).ok())
         .unwrap_or_default();
-    let maps = document.iscsi.iter();
-    let maps = maps.map(|map| format!("iscsi:{}/{}", map.target, map.lun));
-    let exports = document.nbd.iter().map(|nbd| format!("nbd:{}", nbd.name));
     Some(VolumeView {
         name: info.name.parse().ok()?,
         size: shape.size.get(),
@@ -207,7 +204,7 @@ fn view(info: &DatasetInfo, documents: &All) -> Option<VolumeView> {
         sparse: is_sparse(info),
         origin: info.origin.clone(),
         space: space(info),
-        exports: maps.chain(exports).collect(),
+        exports: document.places(),
         identity: value(IDENTITY_PROPERTY)
             .and_then(|text| Identity::decode(IDENTITY_PROPERTY, text).ok()),
         properties: BTreeMap::new(),

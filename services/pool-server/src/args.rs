@@ -5,11 +5,12 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use control::portal::{IscsiPortal, NbdAddress};
 use engine::pool::Claims;
 use pool_access::legs::Late;
 use pool_access::open::{Access, OpenOptions, PreviousOwner};
 use units::{ByteCount, PoolName};
+
+use super::listen::Listen;
 
 /// Examples of the help.
 pub const EXAMPLES: &str = "Examples:
@@ -26,30 +27,9 @@ Under systemd it reports readiness, status and liveness (Type=notify, WatchdogSe
 pub struct ServeArgs {
     /// The pool
     pub pool: PoolName,
-    /// iSCSI portal as ADDRESS:PORT[,GROUP]; port 0 takes a free one; may be repeated
-    /// [default: 127.0.0.1:3260,1 and [::1]:3260,1]
-    #[arg(long, value_name = "ADDRESS:PORT[,GROUP]", conflicts_with = "no_iscsi")]
-    pub iscsi: Vec<IscsiPortal>,
-    /// Do not serve iSCSI
-    #[arg(long)]
-    pub no_iscsi: bool,
-    /// NBD listener as ADDRESS:PORT or unix:PATH; port 0 takes a free one; `[::]:10809` is every IPv6
-    /// address and no IPv4 one, `0.0.0.0:10809` the reverse; may be repeated
-    /// [default: 127.0.0.1:10809]
-    #[arg(long, value_name = "ADDRESS:PORT|unix:PATH", conflicts_with = "no_nbd")]
-    pub nbd: Vec<NbdAddress>,
-    /// Do not serve NBD
-    #[arg(long)]
-    pub no_nbd: bool,
-    /// Certificate (chain) of the NBD server, PEM; NBD clients then must use TLS
-    #[arg(long, value_name = "FILE", requires = "nbd_tls_key")]
-    pub nbd_tls_cert: Option<PathBuf>,
-    /// Its private key, PEM
-    #[arg(long, value_name = "FILE", requires = "nbd_tls_cert")]
-    pub nbd_tls_key: Option<PathBuf>,
-    /// Authority that signs the certificates that NBD clients must show, PEM
-    #[arg(long, value_name = "FILE", requires = "nbd_tls_cert")]
-    pub nbd_tls_ca: Option<PathBuf>,
+    /// Where to listen.
+    #[command(flatten)]
+    pub listen: Listen,
     /// Listen here for pools that replicate into this one, as ADDRESS:PORT; they need to be
     /// accepted first (`bulkhead replicate accept`)
     #[arg(long, value_name = "ADDRESS:PORT")]
@@ -174,22 +154,5 @@ impl ServeArgs {
                 devices: self.late_device.clone(),
             },
         }
-    }
-
-    /// The iSCSI portals: the given ones, or loopback.
-    pub fn iscsi_portals(&self) -> Vec<IscsiPortal> {
-        if self.no_iscsi || !self.iscsi.is_empty() {
-            return self.iscsi.clone();
-        }
-        let on = |text: &str| text.parse().expect("a valid default");
-        vec![on("127.0.0.1:3260,1"), on("[::1]:3260,1")]
-    }
-
-    /// The NBD listeners: the given ones, or loopback.
-    pub fn nbd_addresses(&self) -> Vec<NbdAddress> {
-        if self.no_nbd || !self.nbd.is_empty() {
-            return self.nbd.clone();
-        }
-        vec!["127.0.0.1:10809".parse().expect("a valid default")]
     }
 }

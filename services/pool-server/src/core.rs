@@ -7,12 +7,11 @@ use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 use std::time::{Duration, Instant};
 
 use api::audit::Lines;
-use control::answer::{Done, NbdView, ServerStatus, TargetView};
+use control::answer::{Done, ServerStatus};
 use control::operations::Turn;
 use control::operations::pool::close::Close;
 use control::operations::pool::destroy::Destroy;
 use control::operations::pool::events::Events;
-use control::portal::{ISCSI, NBD};
 use control::request::{PoolRequest, ServerRequest, VolumeRequest};
 use control::{Answer, Asker, Attached, Failure, FailureKind, Handler, Request, Witness};
 use engine::Paused;
@@ -152,9 +151,6 @@ impl Core {
     }
 
     fn server_status(&self) -> ServerStatus {
-        let mut listeners = self.serving.listeners();
-        let mut of = |protocol| listeners.remove(protocol).unwrap_or_default();
-        let (iscsi_portals, nbd_listeners) = (of(ISCSI), of(NBD));
         let noted = |after_ms: &AtomicU64| {
             let after_ms = after_ms.load(Ordering::Relaxed);
             (after_ms != NOT_YET).then_some(after_ms)
@@ -166,14 +162,13 @@ impl Core {
             listening_after_ms: noted(&self.listening_after_ms),
             replayed_after_ms: noted(&self.replayed_after_ms),
             first_read_after_ms: self.serving.volumes.first_read_ms(),
-            iscsi_portals,
-            nbd_listeners,
             open_volume_count: self.serving.volumes.open_count(),
             draining: self.is_ending(),
             device_returns: self.watch.device_returns(),
             log_lines_dropped: telling::log().dropped(),
-            pool_status_age_ms: None,
+            ..ServerStatus::default()
         }
+        .listening(self.serving.listeners())
     }
 
     fn pool_status(&self) -> Result<(control::answer::PoolStatus, Option<Duration>), Failure> {
@@ -192,25 +187,12 @@ impl Core {
         let mut status = self.serving.glance(&self.name);
         status.pool = pool;
         status.server = Some(server);
-        self.add_sessions(&mut status.targets, &mut status.nbd);
         Ok(Answer::Status(Box::new(status)))
     }
 
     fn datasets_changed(&self, pool: &dyn engine::Pool) {
         self.serving.count_volumes(pool);
         self.watch.space_changed();
-    }
-
-    fn add_sessions(&self, targets: &mut [TargetView], exports: &mut [NbdView]) {
-        let mut sessions = self.serving.sessions();
-        for target in targets {
-            let of_it = (ISCSI, target.name.to_string());
-            target.sessions = sessions.remove(&of_it).unwrap_or_default();
-        }
-        for export in exports {
-            let of_it = (NBD, export.export.name.clone());
-            export.sessions = sessions.remove(&of_it).unwrap_or_default();
-        }
     }
 
     /// Refuses to end the pool while clients are connected, unless the request says that it may.
@@ -350,10 +332,7 @@ impl Handler for Core {
         match &mut answer {
             Answer::Done(done) if done.changed => self.datasets_changed(&*pool),
             Answer::Transfer(_) => self.datasets_changed(&*pool),
-            Answer::Targets(targets) => self.add_sessions(targets, &mut []),
-            Answer::Target(target) => self.add_sessions(std::slice::from_mut(target), &mut []),
-            Answer::Nbd(exports) => self.add_sessions(&mut [], exports),
-            _ => {}
+            other => self.serving.add_sessions(other),
         }
         Ok(answer)
     }

@@ -13,6 +13,7 @@ mod headroom;
 mod journal;
 mod keys;
 mod lazy;
+pub mod listen;
 mod partitions;
 mod pending_events;
 mod portals;
@@ -44,11 +45,9 @@ use ::serving::{
 };
 use cluster::agent::CLAIMED_LINE;
 use control::answer::{Done, ServerStatus};
-use control::portal::{ISCSI, IscsiPortal, NBD, NbdAddress};
 use control::server::ListenError;
 use control::{Answer, Failure, FailureKind};
 use engine::pool::Anew;
-use nbd::{TlsMode, TlsSettings};
 use operations::DocumentCache;
 use operations::events::News;
 use operations::replicate;
@@ -68,7 +67,7 @@ use self::core::Core;
 use self::deferred_start::Awaited;
 use self::journal::Journal;
 use self::portals::Addresses;
-use self::protocols::check_tls;
+use self::protocols::Start;
 use self::rescue::Rescues;
 use self::serving::{Serving, Setup};
 use self::shared_pool::SharedPool;
@@ -166,7 +165,11 @@ pub fn run(args: ServeArgs, common: &Common) -> Result<(), Failure> {
         &args.pool,
     );
     let known = Arc::new(DocumentCache::with_seals(places::seals(common)));
-    let protocols = protocols::all(&setup, &pool, &known);
+    let protocols = protocols::all(&Start {
+        setup: &setup,
+        pool: &pool,
+        documents: &known,
+    });
     let serving = Serving::new(setup, protocols, Arc::clone(&pool), known, rescues, started);
     let name = args.pool.clone();
     let audit = api::audit::Lines::new(&pool_access::audit::path(common));
@@ -261,12 +264,7 @@ fn imported_by() -> String {
 fn needs(args: &ServeArgs, common: &Common, control: &Path) -> confine::Needs {
     let settings = &common.settings;
     let mut folders = vec![settings.run_dir.clone(), settings.state_dir.clone()];
-    let sockets = args.nbd_addresses().into_iter();
-    let sockets = sockets.filter_map(|address| match address {
-        NbdAddress::Unix(path) => Some(path),
-        NbdAddress::Tcp(_) => None,
-    });
-    let sockets = sockets.chain([control.to_owned()]);
+    let sockets = args.listen.unix().map(PathBuf::as_path).chain([control]);
     folders.extend(sockets.filter_map(|path| path.parent().map(Path::to_owned)));
     if let Err(error) = std::fs::create_dir_all(&settings.state_dir) {
         tracing::debug!(%error, "the state directory is not there");
@@ -279,20 +277,9 @@ fn needs(args: &ServeArgs, common: &Common, control: &Path) -> confine::Needs {
     }
 }
 
-/// Where this server shall take connections over TCP.
-fn tcp_addresses(args: &ServeArgs) -> Vec<SocketAddr> {
-    let portals = args.iscsi_portals().into_iter();
-    let nbd = args.nbd_addresses().into_iter();
-    let nbd = nbd.filter_map(|address| match address {
-        NbdAddress::Tcp(address) => Some(address),
-        NbdAddress::Unix(_) => None,
-    });
-    portals.map(|portal| portal.address).chain(nbd).collect()
-}
-
 /// Has all ports before the pool is touched.
 fn early_sockets(args: &ServeArgs, common: &Common) -> Result<EarlySockets, Failure> {
-    EarlySockets::bind(tcp_addresses(args)).map_err(|error| match &error.address {
+    EarlySockets::bind(args.listen.tcp()).map_err(|error| match &error.address {
         ListenAddress::Tcp(address) if error.cause.kind() == std::io::ErrorKind::AddrInUse => {
             taken(args, *address, taken_by(common, &args.pool, *address))
         }
@@ -302,14 +289,17 @@ fn early_sockets(args: &ServeArgs, common: &Common) -> Result<EarlySockets, Fail
 
 /// Somebody listens at `address`, perhaps the server of another pool: of which, and the option that had it listen.
 fn taken(args: &ServeArgs, address: SocketAddr, other: Option<(PoolName, String)>) -> Failure {
-    let mut portals = args.iscsi_portals().into_iter();
-    let (option, form) = match portals.any(|portal| portal.address == address) {
-        true => ("iscsi", "ADDRESS:PORT[,GROUP]"),
-        false => ("nbd", "ADDRESS:PORT"),
-    };
+    let option = args.listen.protocol_at(address).map(|protocol| {
+        format!(
+            " with --{} {}, or --{}",
+            protocol.name,
+            protocol.form(),
+            protocol.nowhere
+        )
+    });
     let choose = format!(
-        "choose where this server listens with --{option} {form}, or --no-{option}; `bulkhead pool-server --help` \
-         says what it takes without them"
+        "choose where this server listens{}; `bulkhead pool-server --help` says what it takes without them",
+        option.unwrap_or_default()
     );
     let (by, instead) = match other {
         Some((other, theirs)) => (
@@ -335,22 +325,30 @@ fn taken_by(common: &Common, own: &PoolName, address: SocketAddr) -> Option<(Poo
 
 /// The option by which `server` keeps others from listening at `address`.
 fn listens_as(server: &ServerStatus, address: &SocketAddr) -> Option<String> {
-    let portals = server.iscsi_portals.iter();
-    let portals =
-        portals.filter_map(|text| Some(("iscsi", text.parse::<IscsiPortal>().ok()?.address)));
-    let listeners = server.nbd_listeners.iter();
-    let listeners = listeners.filter_map(|text| Some(("nbd", text.parse().ok()?)));
-    let mut all = portals.chain(listeners);
-    let (option, theirs) = all.find(|(_, one)| portals::overlap(one, address))?;
-    Some(format!("--{option} {theirs}"))
+    for (name, places) in server.all_listeners() {
+        let places = places
+            .iter()
+            .filter_map(|text| text.parse::<::protocols::Place>().ok());
+        let mut names = places.map(::protocols::Place::without_group);
+        let in_the_way = |place: &::protocols::Place| {
+            let theirs = place.tcp();
+            theirs.is_some_and(|theirs| portals::overlap(&theirs, address))
+        };
+        if let Some(theirs) = names.find(in_the_way) {
+            return Some(format!("--{name} {theirs}"));
+        }
+    }
+    None
 }
 
 fn port_failure(error: &PortError) -> Failure {
     match error.cause.kind() {
         std::io::ErrorKind::AddrInUse => {
             let message = format!("{} is taken by another program", error.address);
-            Failure::new(FailureKind::Busy, message)
-                .advise("stop that program, or choose another port with --iscsi, --nbd")
+            Failure::new(FailureKind::Busy, message).advise(format!(
+                "stop that program, or choose another port with {}",
+                listed()
+            ))
         }
         _ => serving::listen_failure(error),
     }
@@ -367,7 +365,7 @@ fn let_clients_wait(
     early.listen().map_err(|error| port_failure(&error))?;
     let after_ms = started.elapsed().as_millis() as u64;
     tracing::info!(pool = %args.pool, after_ms, "the pool is ours: clients may wait for it");
-    connections::tell_previous(previous, &tcp_addresses(args));
+    connections::tell_previous(previous, &args.listen.tcp());
     match args.ready_fd {
         Some(fd) if args.say_claimed => say_until(fd, CLAIMED_LINE, SAY_LIMIT).map_err(|error| {
             Failure::new(FailureKind::Failed, format!("tell of the claim: {error}"))
@@ -408,49 +406,34 @@ fn setup(
     early: Arc<EarlySockets>,
     connections: ConnectionLimits,
 ) -> Result<Setup, Failure> {
-    let portals = args.iscsi_portals().into_iter();
-    let portals = portals.map(|portal| iscsi::DesiredPortal {
-        address: portal.address,
-        group: portal.group,
-    });
-    let listeners = args
-        .nbd_addresses()
-        .into_iter()
-        .map(|address| match address {
-            NbdAddress::Tcp(address) => ListenAddress::Tcp(address),
-            NbdAddress::Unix(path) => ListenAddress::Unix(path),
-        });
-    let tls_files: Option<(PathBuf, PathBuf)> =
-        args.nbd_tls_cert.clone().zip(args.nbd_tls_key.clone());
     if args.export_all_to_everyone {
         tracing::warn!("every export is open to everyone who reaches it: for tests only");
     }
-    let nbd_tls = tls_files.map(|(certificate_chain, private_key)| TlsSettings {
-        mode: TlsMode::Required,
-        certificate_chain,
-        private_key,
-        client_roots: args.nbd_tls_ca.clone(),
-    });
-    check_tls(nbd_tls.as_ref())?;
-    let addresses = Addresses {
-        iscsi: portals.collect(),
-        nbd: listeners.collect(),
-    };
+    let addresses = Addresses::read(&args.listen.places, ::protocols::ALL)?;
     let addresses = addresses.with_real_ports(&early);
-    Ok(Setup {
+    let setup = Setup {
         addresses: addresses.map_err(|error| port_failure(&error))?,
         is_of_a_cluster: args.noted_in.is_some(),
-        nbd_tls,
+        tls: args.listen.tls.clone(),
         connections,
         workers: usize::from(args.workers),
         early,
         all_to_everyone: args.export_all_to_everyone,
-    })
+    };
+    protocols::check(&setup)?;
+    Ok(setup)
+}
+
+/// The options that say where to listen.
+fn listed() -> String {
+    let options = ::protocols::ALL.iter();
+    let options: Vec<_> = options.map(|one| format!("--{}", one.name)).collect();
+    options.join(", ")
 }
 
 /// An address may come later, with a takeover. Where nobody brings one, a wrong one serves nobody.
 fn warn_of_foreign_addresses(args: &ServeArgs) {
-    let mut addresses: Vec<_> = tcp_addresses(args).iter().map(SocketAddr::ip).collect();
+    let mut addresses: Vec<_> = args.listen.tcp().iter().map(SocketAddr::ip).collect();
     addresses.sort_unstable();
     addresses.dedup();
     for address in addresses {
@@ -458,7 +441,8 @@ fn warn_of_foreign_addresses(args: &ServeArgs) {
             tracing::warn!(
                 %address,
                 "this machine does not have the address: nobody can connect to it before it has. \
-                 `ip address` lists those that it has; --iscsi and --nbd say where to listen"
+                 `ip address` lists those that it has; {} say where to listen",
+                listed()
             );
         }
     }
@@ -495,15 +479,11 @@ fn announce(
     connections::keep(core).map_err(&failed)?;
     control.serve(Arc::clone(core) as Arc<_>).map_err(&failed)?;
     let listeners = core.serving.listeners();
-    let of = |protocol| {
-        listeners
-            .get(protocol)
-            .map(|all: &Vec<String>| all.join(" "))
-    };
+    let listeners = listeners.iter().filter(|(_, all)| !all.is_empty());
+    let listeners = listeners.map(|(name, all)| format!("{name} {}", all.join(" ")));
     tracing::info!(
         pool = %args.pool,
-        iscsi = of(ISCSI),
-        nbd = of(NBD),
+        at = listeners.collect::<Vec<_>>().join("; "),
         control = %control.path().display(),
         after_ms,
         "listening"

@@ -16,35 +16,88 @@
 //!
 //! [`Serving::listen_at`]: super::serving::Serving::listen_at
 
+use std::fmt;
 use std::net::SocketAddr;
 
+use ::protocols::{Description, Place, Places};
 use control::answer::Done;
 use control::operations::portal::PortalRequest;
 use control::operations::portal::add::Add;
 use control::operations::portal::remove::Remove;
 use control::operations::portal::set::Set;
-use control::portal::IscsiPortal;
 use control::{Answer, Failure, FailureKind};
-use iscsi::DesiredPortal;
 use operations::in_use;
 use serving::{EarlySockets, ListenAddress, ListenError, is_here};
 
 use super::core::Core;
 use super::serving::listen_failure;
 
-/// Addresses of both protocols. Each has a thread, and each portal is a line of every discovery.
+/// Addresses of all protocols. Each has a thread, and where clients ask for addresses, each is a line of every answer.
 const ADDRESSES_MAX: usize = 64;
 
-/// Where a server listens.
+/// Where a server listens, in the order of its protocols.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Addresses {
-    /// Portals of iSCSI.
-    pub iscsi: Vec<DesiredPortal>,
-    /// Listeners of NBD.
-    pub nbd: Vec<ListenAddress>,
+pub struct Addresses(Vec<Address>);
+
+/// An address. As text it is the option of a server that names it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Address {
+    /// The protocol that listens there.
+    pub protocol: &'static Description,
+    /// Where that is.
+    pub place: Place,
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "--{} {}", self.protocol.name, self.place)
+    }
 }
 
 impl Addresses {
+    /// What `places` say, of the protocols `of`.
+    pub fn read(places: &Places, of: &[&'static Description]) -> Result<Self, Failure> {
+        Self::checked_by(places, of, |protocol, place| protocol.check(place))
+    }
+
+    /// The same, of addresses that are called by their names: without groups.
+    fn read_names(places: &Places, of: &[&'static Description]) -> Result<Self, Failure> {
+        Self::checked_by(places, of, |_, place| Ok(place.without_group()))
+    }
+
+    fn checked_by(
+        places: &Places,
+        of: &[&'static Description],
+        check: impl Fn(&Description, Place) -> Result<Place, String>,
+    ) -> Result<Self, Failure> {
+        let is_known = |name: &str| of.iter().any(|protocol| protocol.name == name);
+        if let Some(unknown) = places.0.keys().find(|name| !is_known(name)) {
+            let known: Vec<&str> = of.iter().map(|protocol| protocol.name).collect();
+            let message = format!("this server has no protocol {unknown:?}");
+            return Err(Failure::usage(message).advise(format!("it has {}", known.join(", "))));
+        }
+        let mut all = Vec::new();
+        for protocol in of {
+            for place in places.0.get(protocol.name).into_iter().flatten() {
+                let place = check(protocol, place.clone()).map_err(Failure::usage)?;
+                refuse_relative(&place)?;
+                all.push(Address { protocol, place });
+            }
+        }
+        Ok(Self(all))
+    }
+
+    /// Those of the protocol `name`.
+    pub fn of<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a Place> {
+        let own = self.0.iter().filter(move |one| one.protocol.name == name);
+        own.map(|one| &one.place)
+    }
+
+    /// Those of the protocol `name` as it listens there.
+    pub fn listeners(&self, name: &str) -> Vec<ListenAddress> {
+        self.of(name).map(listener).collect()
+    }
+
     /// The same with real ports in the place of 0, which are taken now.
     pub fn with_real_ports(mut self, early: &EarlySockets) -> Result<Self, ListenError> {
         for address in self.tcp_mut().filter(|one| one.port() == 0) {
@@ -53,111 +106,73 @@ impl Addresses {
         Ok(self)
     }
 
-    /// The same, each as the option of a server that names it.
-    fn named(&self) -> Vec<(SocketAddr, String)> {
-        let portals = self.iscsi.iter();
-        let portals = portals.map(|one| {
-            (
-                one.address,
-                format!("--iscsi {},{}", one.address, one.group),
-            )
-        });
-        let listeners = self.nbd.iter().filter_map(|listener| match listener {
-            ListenAddress::Tcp(address) => Some((*address, format!("--nbd {address}"))),
-            ListenAddress::Unix(_) => None,
-        });
-        portals.chain(listeners).collect()
-    }
-
     /// The addresses of TCP.
     pub fn tcp(&self) -> impl Iterator<Item = SocketAddr> + '_ {
-        let portals = self.iscsi.iter().map(|portal| portal.address);
-        let listeners = self.nbd.iter().filter_map(|listener| match listener {
-            ListenAddress::Tcp(address) => Some(*address),
-            ListenAddress::Unix(_) => None,
-        });
-        portals.chain(listeners)
+        self.0.iter().filter_map(|one| one.place.tcp())
     }
 
     fn tcp_mut(&mut self) -> impl Iterator<Item = &mut SocketAddr> {
-        let portals = self.iscsi.iter_mut().map(|portal| &mut portal.address);
-        let listeners = self.nbd.iter_mut().filter_map(|one| match one {
-            ListenAddress::Tcp(address) => Some(address),
-            ListenAddress::Unix(_) => None,
-        });
-        portals.chain(listeners)
+        self.0.iter_mut().filter_map(|one| match &mut one.place {
+            Place::Tcp(address) | Place::Grouped(address, _) => Some(address),
+            Place::Unix(_) => None,
+        })
     }
 
     /// What is here and not in `other`, as options of a server.
     fn beyond(&self, other: &Self) -> Vec<String> {
-        let portals = self.iscsi.iter().filter(|one| !other.iscsi.contains(one));
-        let listeners = self.nbd.iter().filter(|one| !other.nbd.contains(one));
-        portals
-            .map(|one| format!("--iscsi {},{}", one.address, one.group))
-            .chain(listeners.map(|one| format!("--nbd {one}")))
-            .collect()
+        let more = self.0.iter().filter(|one| !other.0.contains(one));
+        more.map(ToString::to_string).collect()
     }
 
-    fn parse(iscsi: &[IscsiPortal], nbd: &[String]) -> Result<Self, Failure> {
-        if iscsi.iter().any(|portal| portal.group == 0) {
-            return Err(Failure::usage("portal groups are numbered from 1 on"));
-        }
-        let portals = iscsi.iter().map(|portal| DesiredPortal {
-            address: portal.address,
-            group: portal.group,
-        });
-        let listeners = nbd.iter().map(|text| text.parse());
-        let listeners: Result<Vec<ListenAddress>, _> = listeners.collect();
-        Ok(Self {
-            iscsi: portals.collect(),
-            nbd: listeners.map_err(|error: serving::ParseListenAddressError| {
-                Failure::usage(error.to_string())
-            })?,
-        })
-    }
-
-    fn and(mut self, more: Self) -> Self {
-        let new = |one: &DesiredPortal| one.address.port() == 0 || !self.iscsi.contains(one);
-        let iscsi: Vec<_> = more.iscsi.into_iter().filter(new).collect();
-        let new = |one: &ListenAddress| !self.nbd.contains(one);
-        let nbd: Vec<_> = more.nbd.into_iter().filter(new).collect();
-        self.iscsi.extend(iscsi);
-        self.nbd.extend(nbd);
+    fn and(mut self, more: Self, of: &[&'static Description]) -> Self {
+        let asks_for_a_port = |one: &Address| one.place.tcp().is_some_and(|tcp| tcp.port() == 0);
+        let new = |one: &Address| asks_for_a_port(one) || !self.0.contains(one);
+        let new: Vec<_> = more.0.into_iter().filter(new).collect();
+        self.0.extend(new);
+        self.0
+            .sort_by_key(|one| of.iter().position(|protocol| *protocol == one.protocol));
         self
     }
 
-    /// What of this is not here, as options of a server.
-    fn lacks(&self, iscsi: &[SocketAddr], nbd: &Self) -> Vec<String> {
-        let is_here = |address: &SocketAddr| self.iscsi.iter().any(|one| one.address == *address);
-        let portals = iscsi.iter().filter(|address| !is_here(address));
-        let listeners = nbd.nbd.iter().filter(|one| !self.nbd.contains(one));
-        portals
-            .map(|address| format!("--iscsi {address}"))
-            .chain(listeners.map(|one| format!("--nbd {one}")))
-            .collect()
+    /// Whether it has the address that `name` is without its group.
+    fn has(&self, name: &Address) -> bool {
+        self.0.iter().any(|one| one.is_named(name))
+    }
+
+    /// What of these `names` is not here, as options of a server.
+    fn lacks(&self, names: &Self) -> Vec<String> {
+        let absent = names.0.iter().filter(|name| !self.has(name));
+        absent.map(ToString::to_string).collect()
     }
 
     /// The protocols that are offered here and nowhere in `now`, each with an option that offers it.
     fn lost(&self, now: &Self) -> Vec<(&'static str, String)> {
-        let portal = self.iscsi.first().filter(|_| now.iscsi.is_empty());
-        let listener = self.nbd.first().filter(|_| now.nbd.is_empty());
-        let portal = portal.map(|one| ("iSCSI", format!("--iscsi {},{}", one.address, one.group)));
-        let listener = listener.map(|one| ("NBD", format!("--nbd {one}")));
-        portal.into_iter().chain(listener).collect()
+        let offers = |all: &Self, protocol| all.0.iter().any(|one| one.protocol == protocol);
+        let mut lost: Vec<(&'static str, String)> = Vec::new();
+        for one in self.0.iter().filter(|one| !offers(now, one.protocol)) {
+            let title = one.protocol.title;
+            if !lost.iter().any(|(known, _)| *known == title) {
+                lost.push((title, one.to_string()));
+            }
+        }
+        lost
     }
 
-    fn without(mut self, iscsi: &[SocketAddr], less: &Self) -> Self {
-        self.iscsi.retain(|one| !iscsi.contains(&one.address));
-        self.nbd.retain(|one| !less.nbd.contains(one));
+    fn without(mut self, names: &Self) -> Self {
+        let is_meant = |one: &Address| names.0.iter().any(|name| one.is_named(name));
+        self.0.retain(|one| !is_meant(one));
         self
     }
 
     /// Refuses what no server could do.
     fn checked(self) -> Result<Self, Failure> {
-        let all = self.named();
-        for (index, (address, new)) in all.iter().enumerate() {
-            let mut before = all[..index].iter();
-            if let Some((_, old)) = before.find(|(other, _)| overlap(other, address)) {
+        let is_in_the_way = |one: &Address, other: &Address| {
+            let both = one.place.tcp().zip(other.place.tcp());
+            both.is_some_and(|(one, other)| overlap(&one, &other))
+        };
+        for (index, new) in self.0.iter().enumerate() {
+            let mut before = self.0[..index].iter();
+            if let Some(old) = before.find(|old| is_in_the_way(old, new)) {
                 let message =
                     format!("the server listens at {old} already, which is in the way of {new}");
                 return Err(Failure::new(FailureKind::Exists, message).advise(
@@ -165,12 +180,12 @@ impl Addresses {
                 ));
             }
         }
-        let count = self.iscsi.len() + self.nbd.len();
+        let count = self.0.len();
         if count > ADDRESSES_MAX {
             let message =
                 format!("a server listens at {ADDRESSES_MAX} addresses at most, not at {count}");
             return Err(Failure::usage(message)
-                .advise("take fewer, or one that stands for all, such as 0.0.0.0:3260"));
+                .advise("take fewer, or one that stands for all, such as 0.0.0.0"));
         }
         Ok(self)
     }
@@ -207,6 +222,31 @@ impl Addresses {
     }
 }
 
+impl Address {
+    /// Whether `name` is this one, whatever its group.
+    fn is_named(&self, name: &Self) -> bool {
+        self.protocol == name.protocol && self.place.clone().without_group() == name.place
+    }
+}
+
+/// `place` without its group, as servers listen there.
+fn listener(place: &Place) -> ListenAddress {
+    match place {
+        Place::Tcp(address) | Place::Grouped(address, _) => ListenAddress::Tcp(*address),
+        Place::Unix(path) => ListenAddress::Unix(path.clone()),
+    }
+}
+
+/// The server has a working directory of its own.
+fn refuse_relative(place: &Place) -> Result<(), Failure> {
+    match place {
+        Place::Unix(path) if !path.is_absolute() => Err(Failure::usage(format!(
+            "{place:?} is no address to listen on: write unix:/PATH"
+        ))),
+        _ => Ok(()),
+    }
+}
+
 /// Whether the kernel lets nobody listen at both.
 pub fn overlap(one: &SocketAddr, other: &SocketAddr) -> bool {
     let any = one.ip().is_unspecified() || other.ip().is_unspecified();
@@ -224,7 +264,7 @@ pub fn refused(error: &ListenError) -> Failure {
         ),
         (FailureKind::Denied, ListenAddress::Unix(_)) => failure.advise(
             "a server gives up the right to write elsewhere when it starts: choose a path in its run directory, or \
-             start it with this --nbd",
+             start it with this address",
         ),
         (FailureKind::Failed, ListenAddress::Unix(_)) => {
             failure.advise("make its folder first, or choose a path in the server's run directory")
@@ -237,32 +277,27 @@ impl Core {
     /// Tells or changes where the server listens. Called while nothing else is changed.
     pub fn portal(&self, request: &PortalRequest) -> Result<Answer, Failure> {
         let before = self.serving.listens_at();
+        let of = self.serving.descriptions();
         let mut absent = Vec::new();
         let (wanted, in_use) = match request {
             PortalRequest::List => return Ok(Answer::Portals(self.serving.portals(&self.name))),
-            PortalRequest::Add(Add {
-                iscsi,
-                nbd,
-                may_come,
-            }) => {
+            PortalRequest::Add(Add { places, may_come }) => {
                 self.refuse_by_hand()?;
-                let wanted = before
-                    .clone()
-                    .and(Addresses::parse(iscsi, nbd)?)
-                    .checked()?;
+                let more = Addresses::read(places, &of)?;
+                let wanted = before.clone().and(more, &of).checked()?;
                 if !may_come {
                     wanted.refuse_foreign(&before)?;
                 }
                 (wanted, false)
             }
-            PortalRequest::Remove(Remove { iscsi, nbd, in_use }) => {
+            PortalRequest::Remove(Remove { places, in_use }) => {
                 self.refuse_by_hand()?;
-                let less = Addresses::parse(&[], nbd)?;
-                absent = before.lacks(iscsi, &less);
-                (before.clone().without(iscsi, &less), *in_use)
+                let less = Addresses::read_names(places, &of)?;
+                absent = before.lacks(&less);
+                (before.clone().without(&less), *in_use)
             }
-            PortalRequest::Set(Set { iscsi, nbd, in_use }) => {
-                (Addresses::parse(iscsi, nbd)?.checked()?, *in_use)
+            PortalRequest::Set(Set { places, in_use }) => {
+                (Addresses::read(places, &of)?.checked()?, *in_use)
             }
         };
         let gone = before.beyond(&wanted);
@@ -330,105 +365,106 @@ impl Core {
 
 #[cfg(test)]
 mod tests {
+    use ::protocols::ALL;
+
     use super::*;
 
-    fn addresses(iscsi: &[(&str, u16)], nbd: &[&str]) -> Addresses {
-        let portals: Vec<IscsiPortal> = iscsi
-            .iter()
-            .map(|(address, group)| IscsiPortal {
-                address: address.parse().expect("an address"),
-                group: *group,
-            })
-            .collect();
-        let nbd: Vec<String> = nbd.iter().map(ToString::to_string).collect();
-        Addresses::parse(&portals, &nbd).expect("addresses")
+    fn addresses(iscsi: &[&str], nbd: &[&str]) -> Addresses {
+        Addresses::read(&places(iscsi, nbd), ALL).expect("addresses")
+    }
+
+    fn places(iscsi: &[&str], nbd: &[&str]) -> Places {
+        let listed = [("iscsi", iscsi), ("nbd", nbd)].map(|(name, texts)| {
+            let protocol = ::protocols::named(name).expect("a protocol");
+            let read = |text: &&str| protocol.parse(text).expect("an address");
+            (name.to_owned(), texts.iter().map(read).collect())
+        });
+        Places(listed.into())
+    }
+
+    fn names(iscsi: &[&str], nbd: &[&str]) -> Addresses {
+        Addresses::read_names(&places(iscsi, nbd), ALL).expect("names")
     }
 
     #[test]
     fn what_comes_and_what_goes_is_told_as_options() {
-        let before = addresses(&[("10.0.0.1:3260", 1)], &["10.0.0.1:10809"]);
-        let after = before.clone().and(addresses(
-            &[("10.0.0.1:3260", 1), ("10.1.0.1:3260", 2)],
-            &["unix:/run/x"],
-        ));
+        let before = addresses(&["10.0.0.1:3260,1"], &["10.0.0.1:10809"]);
+        let more = addresses(&["10.0.0.1:3260", "10.1.0.1:3260,2"], &["unix:/run/x"]);
+        let after = before.clone().and(more, ALL);
         assert_eq!(
             after.beyond(&before),
             ["--iscsi 10.1.0.1:3260,2", "--nbd unix:/run/x"]
         );
         assert!(before.beyond(&after).is_empty());
-        let less = addresses(&[], &["10.0.0.1:10809"]);
-        let rest = after.without(&["10.0.0.1:3260".parse().expect("an address")], &less);
-        assert_eq!(rest, addresses(&[("10.1.0.1:3260", 2)], &["unix:/run/x"]));
+        let rest = after.without(&names(&["10.0.0.1:3260"], &["10.0.0.1:10809"]));
+        assert_eq!(rest, addresses(&["10.1.0.1:3260,2"], &["unix:/run/x"]));
     }
 
     #[test]
     fn addresses_that_are_in_each_others_way_are_refused() {
         for (portals, listener) in [
-            ([("10.0.0.1:3260", 1), ("10.0.0.1:3260", 2)], "unix:/x"),
-            ([("0.0.0.0:3260", 1), ("10.0.0.1:3260", 1)], "unix:/x"),
-            (
-                [("10.0.0.1:3260", 1), ("10.0.0.2:3260", 1)],
-                "10.0.0.2:3260",
-            ),
+            (["10.0.0.1:3260,1", "10.0.0.1:3260,2"], "unix:/x"),
+            (["0.0.0.0:3260,1", "10.0.0.1:3260,1"], "unix:/x"),
+            (["10.0.0.1:3260,1", "10.0.0.2:3260,1"], "10.0.0.2:3260"),
         ] {
             let all = addresses(&portals, &[listener]);
             let failure = all.checked().expect_err("in the way");
             assert_eq!(failure.kind, FailureKind::Exists);
         }
         let apart = [
-            ("127.0.0.1:0", 1),
-            ("127.0.0.1:0", 2),
-            ("[::]:3260", 1),
-            ("0.0.0.0:3260", 1),
+            "127.0.0.1:0,1",
+            "127.0.0.1:0,2",
+            "[::]:3260,1",
+            "0.0.0.0:3260,1",
         ];
         assert!(addresses(&apart, &["10.0.0.1:10809"]).checked().is_ok());
         let many: Vec<String> = (0..=ADDRESSES_MAX)
             .map(|n| format!("10.0.0.1:{}", n + 1))
             .collect();
-        let failure = Addresses::parse(&[], &many).and_then(Addresses::checked);
+        let many: Vec<&str> = many.iter().map(String::as_str).collect();
+        let failure = Addresses::read(&places(&[], &many), ALL).and_then(Addresses::checked);
         assert_eq!(failure.expect_err("too many").kind, FailureKind::Usage);
     }
 
     #[test]
     fn what_is_in_the_way_is_told_with_its_group_and_its_protocol() {
         let told = |all: Addresses| all.checked().expect_err("in the way").message;
-        let groups = told(addresses(
-            &[("10.0.0.1:3260", 1), ("10.0.0.1:3260", 2)],
-            &[],
-        ));
+        let groups = told(addresses(&["10.0.0.1:3260,1", "10.0.0.1:3260,2"], &[]));
         assert!(
             groups.contains("at --iscsi 10.0.0.1:3260,1 already"),
             "{groups}"
         );
         assert!(groups.ends_with("of --iscsi 10.0.0.1:3260,2"), "{groups}");
-        let protocols = told(addresses(&[("10.0.0.1:3260", 7)], &["10.0.0.1:3260"]));
+        let protocols = told(addresses(&["10.0.0.1:3260,7"], &["10.0.0.1:3260"]));
         assert!(protocols.contains("10.0.0.1:3260,7 already"), "{protocols}");
         assert!(protocols.ends_with("of --nbd 10.0.0.1:3260"), "{protocols}");
     }
 
     #[test]
     fn what_is_removed_and_was_not_there_and_what_is_offered_no_more_is_known() {
-        let before = addresses(&[("10.0.0.1:3260", 2)], &["unix:/x"]);
-        let absent: SocketAddr = "10.0.0.2:3260".parse().expect("an address");
-        let less = addresses(&[], &["unix:/x", "unix:/y"]);
+        let before = addresses(&["10.0.0.1:3260,2"], &["unix:/x"]);
+        let less = names(&["10.0.0.1:3260", "10.0.0.2:3260"], &["unix:/x", "unix:/y"]);
         assert_eq!(
-            before.lacks(&[before.iscsi[0].address, absent], &less),
+            before.lacks(&less),
             ["--iscsi 10.0.0.2:3260", "--nbd unix:/y"]
         );
-        let now = before.clone().without(&[], &less);
+        let now = before.clone().without(&names(&[], &["unix:/x"]));
         assert_eq!(before.lost(&now), [("NBD", "--nbd unix:/x".to_owned())]);
         assert!(now.lost(&now).is_empty());
     }
 
     #[test]
-    fn what_is_no_address_is_refused() {
-        let zero = IscsiPortal {
-            address: "10.0.0.1:3260".parse().expect("an address"),
-            group: 0,
-        };
-        assert!(Addresses::parse(&[zero], &[]).is_err());
-        for bad in ["unix:run/x", "host:1", "10.0.0.1"] {
-            assert!(Addresses::parse(&[], &[bad.to_owned()]).is_err(), "{bad}");
+    fn what_is_no_address_of_a_protocol_here_is_refused() {
+        for bad in [
+            r#"{"iscsi":[{"address":"10.0.0.1:3260","group":0}]}"#,
+            r#"{"iscsi":["unix:/run/x"]}"#,
+            r#"{"nbd":["unix:run/x"]}"#,
+            r#"{"nbd":[{"address":"10.0.0.1:1","group":1}]}"#,
+            r#"{"smoke":["10.0.0.1:1"]}"#,
+        ] {
+            let places = serde_json::from_str(bad).expect("places");
+            let failure = Addresses::read(&places, ALL).expect_err(bad);
+            assert_eq!(failure.kind, FailureKind::Usage, "{bad}");
         }
     }
 }

@@ -5,22 +5,23 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
+use ::protocols::Description;
 use block_device::SharedDevice;
-use control::answer::{ExportView, ProtocolView, SessionView, Status};
+use control::answer::Status;
 use control::exports::{Change, DesiredState, Problem, difference};
-use control::portal::{ISCSI, NBD, PortalView};
-use control::{Failure, FailureKind};
-use nbd::TlsSettings;
+use control::portal::PortalView;
+use control::{Answer, Failure, FailureKind};
 use operations::in_use::Used;
 use operations::seals::Ring;
 use operations::secrets;
-use operations::{self, DocumentCache, discovery_glance, documents, nbd_view, target_view};
+use operations::{self, DocumentCache, documents};
 use serving::{ConnectionLimits, EarlySockets, Peer, StaleConnection};
 use units::{PoolName, VolumeName};
 
 use super::connections;
+use super::listen::Tls;
 use super::portals::{self, Addresses};
-use super::protocols::{Client, ContentsTold, Export, Protocol, Wanted};
+use super::protocols::{self, Client, ContentsTold, Export, Protocol, Wanted};
 use super::rescue::Rescues;
 use super::shared_pool::SharedPool;
 use super::volumes::Volumes;
@@ -32,8 +33,8 @@ pub struct Setup {
     pub addresses: Addresses,
     /// An agent started this server: the appliance file says where it listens.
     pub is_of_a_cluster: bool,
-    /// TLS of NBD.
-    pub nbd_tls: Option<TlsSettings>,
+    /// Protocols that must be spoken by TLS, and its files.
+    pub tls: Tls,
     /// Connections that each protocol takes.
     pub connections: ConnectionLimits,
     /// Threads for what has to wait.
@@ -253,6 +254,12 @@ impl Serving {
         self.setup.is_of_a_cluster
     }
 
+    /// What is known of its protocols.
+    pub fn descriptions(&self) -> Vec<&'static Description> {
+        let protocols = self.protocols.iter();
+        protocols.map(|protocol| protocol.description()).collect()
+    }
+
     /// Where it listens, or is about to.
     pub fn listens_at(&self) -> Addresses {
         self.served().addresses.clone()
@@ -300,10 +307,10 @@ impl Serving {
     }
 
     /// Where it listens, as text, by the name of the protocol.
-    pub fn listeners(&self) -> BTreeMap<&'static str, Vec<String>> {
+    pub fn listeners(&self) -> BTreeMap<String, Vec<String>> {
         let protocols = self.protocols.iter();
         protocols
-            .map(|protocol| (protocol.name(), protocol.listeners()))
+            .map(|protocol| (protocol.name().to_owned(), protocol.listeners()))
             .collect()
     }
 
@@ -343,61 +350,29 @@ impl Serving {
     /// What is served, without asking the pool.
     pub fn glance(&self, pool: &PoolName) -> Status {
         let served = self.served();
-        let targets = served.desired.targets.iter();
-        Status {
-            discovery: discovery_glance(pool.as_str(), &served.desired),
+        let mut status = Status {
             volume_count: served.volume_count + served.other_count,
-            targets: targets
-                .map(|(name, desired)| target_view(name, desired))
-                .collect(),
-            nbd: served.desired.nbd.values().map(nbd_view).collect(),
-            other_protocols: self.others(&served),
             problems: served.problems.iter().map(ToString::to_string).collect(),
             activity: self.volumes.activity(),
             ..Status::default()
-        }
-    }
-
-    /// What is shown by protocols that have no views of their own.
-    fn others(&self, served: &Served) -> Vec<ProtocolView> {
-        let protocols = self.protocols.iter();
-        let protocols = protocols.map(|one| &**one);
-        let others = protocols.filter(|one| ![ISCSI, NBD].contains(&one.name()));
-        let mut sessions = self.sessions();
-        let view = |protocol: &dyn Protocol| {
-            let name = protocol.name();
-            let exports = served.exports.get(name).into_iter().flatten();
-            let exports = exports.map(|export| ExportView {
-                name: export.name.clone(),
-                volumes: export.volumes.iter().cloned().collect(),
-                sessions: sessions
-                    .remove(&(name, export.name.clone()))
-                    .unwrap_or_default(),
-            });
-            ProtocolView {
-                exports: exports.collect(),
-                name: name.to_owned(),
-                listeners: protocol.listeners(),
-            }
         };
-        others.map(view).collect()
+        for protocol in &self.protocols {
+            let exports = served.exports.get(protocol.name());
+            let shown = protocols::Served {
+                pool,
+                desired: &served.desired,
+                exports: exports.map_or(&[], Vec::as_slice),
+            };
+            protocol.show(&shown, &mut status);
+        }
+        status
     }
 
-    /// Who is connected, by the protocol's name and the export's.
-    pub fn sessions(&self) -> BTreeMap<(&'static str, String), Vec<SessionView>> {
-        let mut sessions: BTreeMap<_, Vec<SessionView>> = BTreeMap::new();
+    /// Puts in who is connected, where an operation of a protocol answers what it exports.
+    pub fn add_sessions(&self, answer: &mut Answer) {
         for protocol in &self.protocols {
-            for client in protocol.clients() {
-                let peers = client.peers.iter().map(ToString::to_string);
-                let view = SessionView {
-                    name: client.name,
-                    peers: peers.collect(),
-                };
-                let export = (protocol.name(), client.export);
-                sessions.entry(export).or_default().push(view);
-            }
+            protocol.add_sessions(answer);
         }
-        sessions
     }
 
     fn clients(&self) -> impl Iterator<Item = Client> + '_ {

@@ -228,8 +228,10 @@ codes! {
         "Two servers cannot listen on one port: the pool would not start."
     TlsPath "tls-path" Error
         "A server runs in no particular folder, and a relative name is another file there."
+    TlsTwice "tls-twice" Error
+        "Only one of them would be used, and the other one is what somebody wanted."
     TlsUnusable "tls-unusable" Error
-        "A pool whose NBD server cannot encrypt does not start on that head: a takeover fails there."
+        "A pool whose server cannot encrypt does not start on that head: a takeover fails there."
     TlsExpires "tls-expires" Warning
         "Clients refuse a certificate whose time has passed, and find no disk any more."
     KeyFileMissing "key-file-missing" Warning

@@ -1,11 +1,10 @@
-//! What a pool serves beside iSCSI: NBD with TLS, and replication from elsewhere.
+//! How a pool is served: by protocols with TLS, and replication from elsewhere.
 
 use units::{HeadName, PoolName};
 
 use super::{Checker, Code, head_key, pool_key};
 use crate::facts::HeadFacts;
-use crate::file::{NbdTls, Pool, Replication};
-use crate::ports::{ISCSI_PORT, NBD_PORT};
+use crate::file::{Pool, Replication, Tls};
 
 /// A certificate that ends sooner is told of.
 const VALID_DAYS_MIN: i64 = 30;
@@ -17,9 +16,19 @@ pub(super) fn check(checker: &mut Checker<'_>) {
         if let Some(replication) = &pool.replication {
             check_replication(checker, name, pool, replication);
         }
-        if let Some(tls) = &pool.nbd_tls {
-            check_paths(checker, name, tls);
+        let mut seen = Vec::new();
+        for (key, protocol, tls) in pool.all_tls() {
+            check_paths(checker, name, &key, tls);
             check_heads(checker, pool, tls);
+            if seen.contains(&protocol) {
+                checker.find(
+                    Code::TlsTwice,
+                    &pool_key(name).field(&key),
+                    format!("the TLS of {} is said twice", protocol.title),
+                    "leave one of them out",
+                );
+            }
+            seen.push(protocol);
         }
     }
 }
@@ -40,10 +49,9 @@ fn check_replication(
             "write one of its addresses",
         );
     }
-    let taken = [(ISCSI_PORT, "iSCSI"), (NBD_PORT, "NBD")];
-    let taken = taken.iter().find(|(port, _)| *port == replication.port);
-    let what = match taken {
-        Some((port, by)) => format!("port {port} is that of {by}"),
+    let mut all = protocols::ALL.iter();
+    let what = match all.find(|protocol| protocol.port == replication.port) {
+        Some(by) => format!("port {} is that of {}", by.port, by.title),
         None if replication.port == 0 => "port 0 is none".to_owned(),
         None => return,
     };
@@ -55,18 +63,18 @@ fn check_replication(
     );
 }
 
-fn check_paths(checker: &mut Checker<'_>, name: &PoolName, tls: &NbdTls) {
+fn check_paths(checker: &mut Checker<'_>, name: &PoolName, key: &str, tls: &Tls) {
     for path in tls.files().filter(|path| !path.is_absolute()) {
         checker.find(
             Code::TlsPath,
-            &pool_key(name).field("nbd_tls"),
+            &pool_key(name).field(key),
             format!("{} does not begin with /", path.display()),
-            "write the whole path, such as /etc/bulkhead/nbd/cert.pem",
+            "write the whole path, such as /etc/bulkhead/cert.pem",
         );
     }
 }
 
-fn check_heads(checker: &mut Checker<'_>, pool: &Pool, tls: &NbdTls) {
+fn check_heads(checker: &mut Checker<'_>, pool: &Pool, tls: &Tls) {
     let facts = checker.facts;
     for head in checker.appliance.heads_of(pool) {
         if let Some(known) = facts.heads.get(&head) {
@@ -75,7 +83,7 @@ fn check_heads(checker: &mut Checker<'_>, pool: &Pool, tls: &NbdTls) {
     }
 }
 
-fn check_certificate(checker: &mut Checker<'_>, head: &HeadName, known: &HeadFacts, tls: &NbdTls) {
+fn check_certificate(checker: &mut Checker<'_>, head: &HeadName, known: &HeadFacts, tls: &Tls) {
     let shown = tls.certificate_file.display();
     let Some(found) = known.tls.get(&tls.certificate_file) else {
         return;

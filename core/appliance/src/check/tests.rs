@@ -354,6 +354,19 @@ fn tls_of_nbd_and_replication_are_compared_with_addresses_ports_and_heads() {
     }
     let relative = replaced(&text, "/etc/bulkhead/nbd/cert.pem", "cert.pem");
     assert_only(&findings_of(&relative, |_| {}), Code::TlsPath);
+    let by_name = replaced(&text, "nbd_tls", "tls.nbd");
+    assert!(findings_of(&by_name, |_| {}).is_empty());
+    let relative = replaced(&relative, "nbd_tls", "tls.nbd");
+    assert_only(&findings_of(&relative, |_| {}), Code::TlsPath);
+    let again = SERVICES.split("\n\n").next().expect("a section");
+    let twice = format!("{by_name}{again}\n");
+    assert_only(&findings_of(&twice, |_| {}), Code::TlsTwice);
+    let unknown = crate::parse(&replaced(&text, "nbd_tls", "tls.iscsi"));
+    let why = unknown.expect_err("it has no TLS").to_string();
+    assert!(
+        why.contains("iscsi is no protocol with TLS: write nbd"),
+        "{why}"
+    );
     let told = |tls: TlsFacts| {
         let path = PathBuf::from("/etc/bulkhead/nbd/cert.pem");
         findings_of(&text, |facts| {

@@ -99,6 +99,14 @@ impl VolumeDocument {
         self.iscsi.is_empty() && self.nbd.is_empty()
     }
 
+    /// Where it is exported, in words: `iscsi:IQN/0`, `nbd:NAME`.
+    pub fn places(&self) -> Vec<String> {
+        let maps = self.iscsi.iter();
+        let maps = maps.map(|map| format!("iscsi:{}/{}", map.target, map.lun));
+        let exports = self.nbd.iter().map(|export| format!("nbd:{}", export.name));
+        maps.chain(exports).collect()
+    }
+
     /// Reads the value of `property`.
     pub fn decode(property: &str, value: &str) -> Result<Self, DocumentError> {
         decode(property, value)

@@ -40,16 +40,29 @@ mod tests {
             let Command::Perform(Program::PoolServer(args)) = cli.command else {
                 panic!("another command");
             };
-            assert_eq!(args.iscsi_portals().len(), pool.addresses.len());
-            let groups: Vec<u16> = args.iscsi_portals().iter().map(|one| one.group).collect();
-            let expected: Vec<u16> = (1..).take(pool.addresses.len()).collect();
-            assert_eq!(groups, expected);
+            for protocol in protocols::ALL {
+                let addresses = (1_u16..).zip(&pool.addresses);
+                let expected = addresses.map(|(group, one)| {
+                    let address = std::net::SocketAddr::new(one.address, protocol.port);
+                    match protocol.has_groups {
+                        true => format!("{address},{group}"),
+                        false => address.to_string(),
+                    }
+                });
+                let mut expected: Vec<_> = expected.collect();
+                expected.sort();
+                let places = args.listen.places.0[protocol.name].iter();
+                let places: Vec<_> = places.map(ToString::to_string).collect();
+                assert_eq!(places, expected);
+            }
             assert_eq!(args.arc_size, pool.arc);
             let is_first = name.as_str() == first;
-            let file = |path: &str| is_first.then(|| PathBuf::from(path));
-            assert_eq!(args.nbd_tls_cert, file("/c"));
-            assert_eq!(args.nbd_tls_key, file("/k"));
-            assert_eq!(args.nbd_tls_ca, file("/a"));
+            let files = is_first.then(|| pool_server::listen::TlsFiles {
+                certificate: PathBuf::from("/c"),
+                key: PathBuf::from("/k"),
+                authority: Some(PathBuf::from("/a")),
+            });
+            assert_eq!(args.listen.tls.get("nbd"), files.as_ref());
             let listener = "[fd77::1]:8873".parse().expect("an address");
             assert_eq!(args.replication, is_first.then_some(listener));
         }

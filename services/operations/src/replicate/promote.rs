@@ -185,7 +185,10 @@ fn facts_of(replica: &Replica) -> VolumeFacts {
 /// Where the copy would be served; nothing if what it was told cannot be read.
 pub(super) fn places_of(replica: &Replica) -> Vec<String> {
     let document = facts_of(replica).export.and_then(Result::ok);
-    document.as_ref().map(places).unwrap_or_default()
+    document
+        .as_ref()
+        .map(VolumeDocument::places)
+        .unwrap_or_default()
 }
 
 /// Decides everything before anything is changed.
@@ -206,7 +209,7 @@ fn plan(root: &str, all: &All, replicas: &[Replica], now: u64) -> Result<Plan, F
             .unwrap_or_else(|| Err("it has no identity".to_owned()));
         refuse_twin(all, replicas, &identity.map_err(read)?)?;
         let document = facts.export.transpose().map_err(read)?.unwrap_or_default();
-        plan.exports.extend(places(&document));
+        plan.exports.extend(document.places());
         for map in &document.iscsi {
             let is_there = documents::target_document(root, all, &map.target)?.is_some();
             if !is_there && !new_targets.contains_key(&map.target) {
@@ -237,18 +240,6 @@ fn target_of(replica: &Replica, name: &IscsiName) -> TargetDocument {
     let sent = replica.original.get(&property);
     let sent = sent.and_then(|value| TargetDocument::decode(&property, value).ok());
     sent.unwrap_or_default()
-}
-
-fn places(document: &VolumeDocument) -> Vec<String> {
-    let iscsi = document
-        .iscsi
-        .iter()
-        .map(|map| format!("iscsi:{}/{}", map.target, map.lun));
-    let nbd = document
-        .nbd
-        .iter()
-        .map(|export| format!("nbd:{}", export.name));
-    iscsi.chain(nbd).collect()
 }
 
 /// What the copy was told of its original holds from now on, and is no hearsay any more.

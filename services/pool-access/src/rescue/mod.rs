@@ -152,13 +152,12 @@ impl OwnServer {
         let program = std::env::current_exe().map_err(&failed)?;
         let mut command = Command::new(program);
         command
-            .args([
-                "--json",
-                "pool-server",
-                pool.as_str(),
-                "--no-iscsi",
-                "--no-nbd",
-            ])
+            .args(["--json", "pool-server", pool.as_str()])
+            .args(
+                protocols::ALL
+                    .iter()
+                    .map(|one| format!("--{}", one.nowhere)),
+            )
             .args(["--ready-fd", "1", "--until-stdin-closes"])
             .args(common.as_options())
             .env("BULKHEAD_LOG", "error")

@@ -5,14 +5,17 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Instant;
 
+use ::protocols::iscsi::PROTOCOL;
+use ::protocols::{Description, Place};
 use block_device::SharedDevice;
-use control::Failure;
+use control::answer::{Status, TargetView};
 use control::exports::{
     ChapUser, ChapUsers, DISCOVERY_PROPERTY, DesiredTarget, DesiredUnit, TargetDocument,
     target_property,
 };
 use control::failure::chain;
-use control::portal::{self, ISCSI, PortalView};
+use control::portal::PortalView;
+use control::{Answer, Failure};
 use iscsi::{
     Access, Chap, Credentials, DesiredPortal, DesiredState, Initiators, IscsiServer, Limits,
     SessionStatus,
@@ -25,10 +28,9 @@ use serving::{Budget, Peer, Workers};
 use units::{IscsiName, PoolName, VolumeName};
 
 use super::super::portals::{self, Addresses};
-use super::super::serving::Setup;
 use super::super::shared_pool::SharedPool;
 use super::super::unit_store::UnitStore;
-use super::{Client, ContentsTold, Export, Protocol, Wanted};
+use super::{Client, ContentsTold, Export, Protocol, Start, Wanted, sessions};
 
 /// Bytes of writes in memory over all connections.
 const PAYLOAD_BYTES_MAX: u64 = 512 << 20;
@@ -43,7 +45,7 @@ const REVISION: &str = concat!(
 const PRODUCT: &str = "ZFS VOLUME";
 
 /// The iSCSI server of a pool.
-pub struct IscsiProtocol {
+pub struct Server {
     server: IscsiServer,
     pool: Arc<SharedPool>,
     documents: Arc<DocumentCache>,
@@ -73,27 +75,16 @@ impl Served {
     }
 }
 
-impl IscsiProtocol {
-    /// Serves nothing yet.
-    pub fn new(setup: &Setup, pool: &Arc<SharedPool>, documents: &Arc<DocumentCache>) -> Self {
-        let limits = Limits {
-            connections: setup.connections,
-            ..Limits::default()
-        };
-        let workers = Arc::new(Workers::new("iscsi-worker", setup.workers));
-        let budget = Budget::new(PAYLOAD_BYTES_MAX);
-        let server = IscsiServer::new(limits, workers, budget);
-        Self {
-            server: server.with_early(Arc::clone(&setup.early)),
-            pool: Arc::clone(pool),
-            documents: Arc::clone(documents),
-            all_to_everyone: setup.all_to_everyone,
-            served: Mutex::default(),
-        }
-    }
-
+impl Server {
     fn served(&self) -> MutexGuard<'_, Served> {
         self.served.lock().expect("no holder panics")
+    }
+
+    fn connected(&self, targets: &mut [TargetView]) {
+        let mut sessions = sessions(self.clients());
+        for one in targets {
+            one.sessions = sessions.remove(one.name.as_str()).unwrap_or_default();
+        }
     }
 
     fn desired(&self, served: &mut Served, wanted: &Wanted<'_>) -> DesiredState {
@@ -102,7 +93,7 @@ impl IscsiProtocol {
         let discovery = wanted.desired.discovery.as_ref();
         DesiredState {
             targets: targets.collect(),
-            portals: wanted.addresses.iscsi.clone(),
+            portals: portals_of(wanted.addresses).collect(),
             discovery: discovery.map(|users| chap(DISCOVERY_PROPERTY, users, wanted.ring)),
         }
     }
@@ -114,7 +105,7 @@ impl IscsiProtocol {
         desired: &DesiredTarget,
         wanted: &Wanted<'_>,
     ) -> iscsi::DesiredTarget {
-        let groups = groups_of(desired, &wanted.addresses.iscsi);
+        let groups = groups_of(desired, wanted.addresses);
         let shown = served.targets.entry(name.clone()).or_insert_with(|| Shown {
             target: scsi::Target::new(scsi::TargetConfig {
                 name: name.clone(),
@@ -197,9 +188,27 @@ impl IscsiProtocol {
     }
 }
 
-impl Protocol for IscsiProtocol {
-    fn name(&self) -> &'static str {
-        ISCSI
+impl Protocol for Server {
+    fn new(start: &Start<'_>) -> Self {
+        let setup = start.setup;
+        let limits = Limits {
+            connections: setup.connections,
+            ..Limits::default()
+        };
+        let workers = Arc::new(Workers::new("iscsi-worker", setup.workers));
+        let budget = Budget::new(PAYLOAD_BYTES_MAX);
+        let server = IscsiServer::new(limits, workers, budget);
+        Self {
+            server: server.with_early(Arc::clone(&setup.early)),
+            pool: Arc::clone(start.pool),
+            documents: Arc::clone(start.documents),
+            all_to_everyone: setup.all_to_everyone,
+            served: Mutex::default(),
+        }
+    }
+
+    fn description(&self) -> &'static Description {
+        &PROTOCOL
     }
 
     fn exports(&self, wanted: &Wanted<'_>) -> Vec<Export> {
@@ -260,6 +269,22 @@ impl Protocol for IscsiProtocol {
         }
     }
 
+    fn show(&self, now: &super::Served<'_>, status: &mut Status) {
+        let targets = now.desired.targets.iter();
+        let targets = targets.map(|(name, desired)| operations::target_view(name, desired));
+        status.targets = targets.collect();
+        self.connected(&mut status.targets);
+        status.discovery = operations::discovery_glance(now.pool.as_str(), now.desired);
+    }
+
+    fn add_sessions(&self, answer: &mut Answer) {
+        match answer {
+            Answer::Targets(targets) => self.connected(targets),
+            Answer::Target(target) => self.connected(std::slice::from_mut(target)),
+            _ => {}
+        }
+    }
+
     fn clients(&self) -> Vec<Client> {
         let sessions = self.server.status().sessions;
         sessions
@@ -270,8 +295,8 @@ impl Protocol for IscsiProtocol {
 
     fn clients_beyond(&self, addresses: &Addresses) -> Vec<Client> {
         let is_lost = |group: u16, peer: &Peer| {
-            let mut portals = addresses.iscsi.iter();
-            !portals.any(|portal| is_by(portal, group, peer))
+            let mut portals = portals_of(addresses);
+            !portals.any(|portal| is_by(&portal, group, peer))
         };
         let sessions = self.server.status().sessions;
         let lost = sessions.iter().filter_map(|one| client(one, is_lost));
@@ -285,13 +310,13 @@ impl Protocol for IscsiProtocol {
             let clients = sessions.iter().filter_map(|one| client(one, is_by));
             clients.filter(|one| !one.peers.is_empty()).count() as u64
         };
-        let portals = addresses.iscsi.iter().map(|portal| PortalView {
+        let portals = portals_of(addresses).map(|portal| PortalView {
             pool: pool.clone(),
-            protocol: portal::Protocol::Iscsi,
+            protocol: PROTOCOL.name.to_owned(),
             address: portal.address.to_string(),
             group: Some(portal.group),
             is_here: serving::is_here(portal.address.ip()),
-            clients: came_by(portal),
+            clients: came_by(&portal),
         });
         portals.collect()
     }
@@ -375,12 +400,22 @@ fn chap(property: &str, users: &ChapUsers, ring: &Ring) -> Chap {
     }
 }
 
+fn portals_of(addresses: &Addresses) -> impl Iterator<Item = DesiredPortal> {
+    addresses.of(PROTOCOL.name).filter_map(|place| match place {
+        Place::Grouped(address, group) => Some(DesiredPortal {
+            address: *address,
+            group: *group,
+        }),
+        Place::Tcp(_) | Place::Unix(_) => None,
+    })
+}
+
 /// The portal groups that offer a target: those it names, or all.
-fn groups_of(wanted: &DesiredTarget, portals: &[DesiredPortal]) -> Vec<u16> {
+fn groups_of(wanted: &DesiredTarget, addresses: &Addresses) -> Vec<u16> {
     if !wanted.document.portal_groups.is_empty() {
         return wanted.document.portal_groups.clone();
     }
-    let groups: BTreeSet<u16> = portals.iter().map(|portal| portal.group).collect();
+    let groups: BTreeSet<u16> = portals_of(addresses).map(|portal| portal.group).collect();
     groups.into_iter().collect()
 }
 

@@ -3,8 +3,6 @@
 //! The server knows each of them as a [`Protocol`] and holds a list. It reads the pool's documents, has every protocol
 //! serve what they say, and lists, counts, drains and ends the clients of all. `docs/protocols.md` tells how to add one.
 
-mod iscsi;
-mod nbd;
 #[cfg(test)]
 mod tests;
 
@@ -14,15 +12,15 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
+use ::protocols::Description;
 use block_device::SharedDevice;
-use control::Failure;
+use control::answer::{ExportView, ProtocolView, SessionView, Status};
 use control::exports::DesiredState;
 use control::portal::PortalView;
+use control::{Answer, Failure};
 use serving::Peer;
 use units::{PoolName, VolumeName};
 
-pub use self::iscsi::IscsiProtocol;
-pub use self::nbd::{NbdProtocol, check_tls};
 use super::portals::Addresses;
 use super::serving::Setup;
 use super::shared_pool::SharedPool;
@@ -31,16 +29,32 @@ use operations::DocumentCache;
 use operations::documents::All;
 use operations::seals::Ring;
 
-/// The protocols of this server, in the order in which they are applied and shown. Each is registered here.
-pub fn all(
-    setup: &Setup,
-    pool: &Arc<SharedPool>,
-    documents: &Arc<DocumentCache>,
-) -> Vec<Box<dyn Protocol>> {
-    vec![
-        Box::new(IscsiProtocol::new(setup, pool, documents)),
-        Box::new(NbdProtocol::new(setup)),
-    ]
+macro_rules! serve {
+    ($($name:ident),* $(,)?) => {
+        $(mod $name;)*
+
+        /// Every protocol, in the order in which they are applied and shown. None serves anything yet.
+        pub fn all(start: &Start<'_>) -> Vec<Box<dyn Protocol>> {
+            vec![$(Box::new($name::Server::new(start))),*]
+        }
+
+        /// What is wrong with the settings of any protocol, such as files of TLS, before the pool is touched.
+        pub fn check(setup: &Setup) -> Result<(), Failure> {
+            $($name::Server::check_settings(setup)?;)*
+            Ok(())
+        }
+    };
+}
+::protocols::registered!(serve);
+
+/// What a protocol begins with.
+pub struct Start<'a> {
+    /// Where and how to serve.
+    pub setup: &'a Setup,
+    /// The pool.
+    pub pool: &'a Arc<SharedPool>,
+    /// Its documents.
+    pub documents: &'a Arc<DocumentCache>,
 }
 
 /// What is to be served now.
@@ -59,6 +73,16 @@ pub struct Wanted<'a> {
     pub volumes: &'a Volumes,
     /// Where to listen.
     pub addresses: &'a Addresses,
+}
+
+/// What is served.
+pub struct Served<'a> {
+    /// The pool.
+    pub pool: &'a PoolName,
+    /// What its documents add up to.
+    pub desired: &'a DesiredState,
+    /// What [`Protocol::exports`] said.
+    pub exports: &'a [Export],
 }
 
 /// What clients can connect to.
@@ -93,6 +117,20 @@ impl fmt::Display for Client {
     }
 }
 
+/// Who is connected, by the name of the export.
+fn sessions(clients: Vec<Client>) -> BTreeMap<String, Vec<SessionView>> {
+    let mut sessions: BTreeMap<_, Vec<SessionView>> = BTreeMap::new();
+    for client in clients {
+        let peers = client.peers.iter().map(ToString::to_string);
+        let view = SessionView {
+            name: client.name,
+            peers: peers.collect(),
+        };
+        sessions.entry(client.export).or_default().push(view);
+    }
+    sessions
+}
+
 /// How clients learned that a volume has other contents.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ContentsTold {
@@ -112,12 +150,31 @@ impl std::ops::AddAssign for ContentsTold {
 /// A protocol server as the pool's server sees it. Calls of [`Self::apply`] come one after the other; the others may
 /// come at any time.
 pub trait Protocol: Send + Sync {
-    /// A word that names it everywhere: in messages, in `status`.
-    fn name(&self) -> &'static str;
+    /// Serves nothing yet.
+    fn new(start: &Start<'_>) -> Self
+    where
+        Self: Sized;
 
-    /// What is wrong with the settings, such as files of TLS, without a change of anything.
+    /// What is known of it everywhere: its name, where it may listen.
+    fn description(&self) -> &'static Description;
+
+    /// What is wrong with its settings, such as files of TLS, without a change of anything.
+    fn check_settings(setup: &Setup) -> Result<(), Failure>
+    where
+        Self: Sized,
+    {
+        let _ = setup;
+        Ok(())
+    }
+
+    /// The same of those that it has.
     fn check(&self) -> Result<(), Failure> {
         Ok(())
+    }
+
+    /// [`Description::name`].
+    fn name(&self) -> &'static str {
+        self.description().name
     }
 
     /// What it would serve. The volumes in it stay open.
@@ -139,6 +196,26 @@ pub trait Protocol: Send + Sync {
         device: &SharedDevice,
         was_resized: bool,
     ) -> ContentsTold;
+
+    /// Says in `status` what it shows, and who is connected. A protocol with a view of its own puts that there instead.
+    fn show(&self, served: &Served<'_>, status: &mut Status) {
+        let mut sessions = sessions(self.clients());
+        let exports = served.exports.iter().map(|export| ExportView {
+            name: export.name.clone(),
+            volumes: export.volumes.iter().cloned().collect(),
+            sessions: sessions.remove(&export.name).unwrap_or_default(),
+        });
+        status.other_protocols.push(ProtocolView {
+            name: self.name().to_owned(),
+            listeners: self.listeners(),
+            exports: exports.collect(),
+        });
+    }
+
+    /// Puts in who is connected, where an operation of its own answers what it exports.
+    fn add_sessions(&self, answer: &mut Answer) {
+        let _ = answer;
+    }
 
     /// Who is connected.
     fn clients(&self) -> Vec<Client>;

@@ -4,47 +4,43 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
+use ::protocols::Description;
+use ::protocols::nbd::PROTOCOL;
 use block_device::SharedDevice;
-use control::portal::{self, NBD, PortalView};
-use control::{Failure, FailureKind};
+use control::answer::{NbdView, Status};
+use control::portal::PortalView;
+use control::{Answer, Failure, FailureKind};
 use nbd::{
-    Access, ApplyError, DesiredExport, DesiredState, Farewell, NbdServer, ServerLimits, TlsSettings,
+    Access, ApplyError, DesiredExport, DesiredState, Farewell, NbdServer, ServerLimits, TlsMode, TlsSettings,
 };
 use serving::{ListenAddress, Peer};
 use units::{PoolName, VolumeName};
 
 use super::super::portals::{self, Addresses};
 use super::super::serving::Setup;
-use super::{Client, ContentsTold, Export, Protocol, Wanted};
+use super::{Client, ContentsTold, Export, Protocol, Served, Start, Wanted, sessions};
 
 /// The NBD server of a pool.
-pub struct NbdProtocol {
+pub struct Server {
     server: NbdServer,
     tls: Option<TlsSettings>,
     all_to_everyone: bool,
 }
 
-impl NbdProtocol {
-    /// Serves nothing yet.
-    pub fn new(setup: &Setup) -> Self {
-        let limits = ServerLimits {
-            connections: setup.connections,
-            workers_max: setup.workers,
-            ..ServerLimits::default()
-        };
-        Self {
-            server: NbdServer::new(limits).with_early(Arc::clone(&setup.early)),
-            tls: setup.nbd_tls.clone(),
-            all_to_everyone: setup.all_to_everyone,
-        }
-    }
-
+impl Server {
     fn client(one: nbd::ConnectionStatus) -> Client {
         Client {
             name: one.export.clone(),
             export: one.export,
             title: "NBD client".to_owned(),
             peers: vec![one.peer],
+        }
+    }
+
+    fn connected(&self, exports: &mut [NbdView]) {
+        let mut sessions = sessions(self.clients());
+        for one in exports {
+            one.sessions = sessions.remove(&one.export.name).unwrap_or_default();
         }
     }
 
@@ -62,9 +58,27 @@ impl NbdProtocol {
     }
 }
 
-impl Protocol for NbdProtocol {
-    fn name(&self) -> &'static str {
-        NBD
+impl Protocol for Server {
+    fn new(start: &Start<'_>) -> Self {
+        let setup = start.setup;
+        let limits = ServerLimits {
+            connections: setup.connections,
+            workers_max: setup.workers,
+            ..ServerLimits::default()
+        };
+        Self {
+            server: NbdServer::new(limits).with_early(Arc::clone(&setup.early)),
+            tls: tls(setup),
+            all_to_everyone: setup.all_to_everyone,
+        }
+    }
+
+    fn description(&self) -> &'static Description {
+        &PROTOCOL
+    }
+
+    fn check_settings(setup: &Setup) -> Result<(), Failure> {
+        check_tls(tls(setup).as_ref())
     }
 
     fn check(&self) -> Result<(), Failure> {
@@ -94,7 +108,7 @@ impl Protocol for NbdProtocol {
         });
         let desired = DesiredState {
             exports: exports.collect(),
-            listeners: wanted.addresses.nbd.clone(),
+            listeners: wanted.addresses.listeners(PROTOCOL.name),
             tls: self.tls.clone(),
         };
         let applied = self.server.apply(desired);
@@ -121,14 +135,27 @@ impl Protocol for NbdProtocol {
         }
     }
 
+    fn show(&self, served: &Served<'_>, status: &mut Status) {
+        let exports = served.desired.nbd.values();
+        status.nbd = exports.map(operations::nbd_view).collect();
+        self.connected(&mut status.nbd);
+    }
+
+    fn add_sessions(&self, answer: &mut Answer) {
+        if let Answer::Nbd(exports) = answer {
+            self.connected(exports);
+        }
+    }
+
     fn clients(&self) -> Vec<Client> {
         let sessions = self.server.sessions().into_iter();
         sessions.map(Self::client).collect()
     }
 
     fn clients_beyond(&self, addresses: &Addresses) -> Vec<Client> {
+        let left = addresses.listeners(PROTOCOL.name);
         let sessions = self.server.sessions().into_iter();
-        let lost = sessions.filter(|one| !addresses.nbd.contains(&one.listener));
+        let lost = sessions.filter(|one| !left.contains(&one.listener));
         lost.map(Self::client).collect()
     }
 
@@ -138,9 +165,10 @@ impl Protocol for NbdProtocol {
             let came = sessions.iter().filter(|one| one.listener == *listener);
             came.count() as u64
         };
-        let listeners = addresses.nbd.iter().map(|listener| PortalView {
+        let listeners = addresses.listeners(PROTOCOL.name);
+        let listeners = listeners.iter().map(|listener| PortalView {
             pool: pool.clone(),
-            protocol: portal::Protocol::Nbd,
+            protocol: PROTOCOL.name.to_owned(),
             address: listener.to_string(),
             group: None,
             is_here: match listener {
@@ -183,8 +211,18 @@ impl Protocol for NbdProtocol {
     }
 }
 
+fn tls(setup: &Setup) -> Option<TlsSettings> {
+    let files = setup.tls.get(PROTOCOL.name)?.clone();
+    Some(TlsSettings {
+        mode: TlsMode::Required,
+        certificate_chain: files.certificate,
+        private_key: files.key,
+        client_roots: files.authority,
+    })
+}
+
 /// Whether NBD could do TLS with the files as they are now.
-pub fn check_tls(tls: Option<&TlsSettings>) -> Result<(), Failure> {
+fn check_tls(tls: Option<&TlsSettings>) -> Result<(), Failure> {
     tls.map_or(Ok(()), TlsSettings::check).map_err(|error| {
         Failure::from_chain(FailureKind::Usage, &error).advise(
             "give PEM files that fit together: --nbd-tls-cert, --nbd-tls-key and, for the \

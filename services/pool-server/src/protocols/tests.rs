@@ -1,4 +1,5 @@
-//! A protocol that only this test knows: it registers, and is exported, listed, counted, drained and told like the others.
+//! A protocol that only this test knows: it registers, is told where to listen by options and requests of its own, and is
+//! exported, listed, counted, drained and told like the others.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -6,7 +7,10 @@ use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
+use ::protocols::TlsOptions;
+use ::serving::ListenAddress;
 use block_device::{Extent, WaitMode};
+use control::answer::ServerStatus;
 use engine::Pool;
 use engine::capabilities::Datasets as _;
 use engine::dataset::{Value, VolumeSpec};
@@ -15,51 +19,86 @@ use operations::in_use::Used;
 use units::ByteCount;
 
 use super::*;
+use crate::listen::Listen;
 use crate::rescue::Rescues;
 use crate::serving::Serving;
 
-const ECHO: &str = "echo";
+const ECHO: Description = Description {
+    name: "echo",
+    title: "Echo",
+    place: "echo socket",
+    nowhere: "no-echo",
+    port: 7,
+    has_groups: false,
+    has_unix: true,
+    places: &["127.0.0.1:7"],
+    note: "it may be any;",
+    tls: Some(TlsOptions {
+        certificate: "echo-tls-cert",
+        key: "echo-tls-key",
+        authority: "echo-tls-ca",
+    }),
+};
 /// The property of a volume that says by which name it is shown.
 const PROPERTY: &str = "bulkhead:echo";
 const BLOCK: usize = 4096;
 
 /// A client says the name of an export and then blocks. Each is written to the start of the volume, read, and sent back.
 struct Echo {
-    socket: PathBuf,
     state: Arc<Mutex<State>>,
 }
 
 #[derive(Default)]
 struct State {
     exports: BTreeMap<String, (VolumeName, SharedDevice)>,
-    clients: Vec<(String, UnixStream)>,
-    is_listening: bool,
+    clients: Vec<Connected>,
+    sockets: Vec<PathBuf>,
     closed_by_resize: u64,
 }
 
-impl Echo {
-    fn new(socket: PathBuf) -> Self {
-        let state = Arc::default();
-        Self { socket, state }
-    }
+struct Connected {
+    export: String,
+    by: PathBuf,
+    stream: UnixStream,
+}
 
+impl Echo {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().expect("no holder panics")
     }
 
-    fn listen(&self) {
-        let listener = UnixListener::bind(&self.socket).expect("a socket");
+    fn listen(&self, socket: PathBuf) {
+        let listener = UnixListener::bind(&socket).expect("a socket");
         let state = Arc::clone(&self.state);
         std::thread::spawn(move || {
             for stream in listener.incoming() {
                 let (stream, state) = (stream.expect("a client"), Arc::clone(&state));
-                std::thread::spawn(move || serve(stream, &state));
+                let by = socket.clone();
+                std::thread::spawn(move || serve(stream, by, &state));
             }
         });
     }
+
+    fn client(one: &Connected) -> Client {
+        Client {
+            export: one.export.clone(),
+            name: "somebody".to_owned(),
+            title: "echo client".to_owned(),
+            peers: vec![Peer::Unix { uid: 0, pid: 1 }],
+        }
+    }
 }
 
-fn serve(stream: UnixStream, state: &Mutex<State>) {
+fn sockets(addresses: &Addresses) -> Vec<PathBuf> {
+    let listeners = addresses.listeners(ECHO.name).into_iter();
+    let sockets = listeners.map(|listener| match listener {
+        ListenAddress::Unix(path) => path,
+        ListenAddress::Tcp(address) => panic!("{address}"),
+    });
+    sockets.collect()
+}
+
+fn serve(stream: UnixStream, by: PathBuf, state: &Mutex<State>) {
     let mut reader = BufReader::new(stream.try_clone().expect("a descriptor"));
     let mut name = String::new();
     reader.read_line(&mut name).expect("a name");
@@ -70,8 +109,11 @@ fn serve(stream: UnixStream, state: &Mutex<State>) {
             return;
         };
         let device = Arc::clone(device);
-        let of_it = stream.try_clone().expect("a descriptor");
-        state.clients.push((name.to_owned(), of_it));
+        state.clients.push(Connected {
+            export: name.to_owned(),
+            by,
+            stream: stream.try_clone().expect("a descriptor"),
+        });
         device
     };
     let mut block = [0; BLOCK];
@@ -88,12 +130,17 @@ fn serve(stream: UnixStream, state: &Mutex<State>) {
         }
     }
     let mut state = state.lock().expect("no holder panics");
-    state.clients.retain(|(of, _)| of != name);
+    state.clients.retain(|one| one.export != name);
 }
 
 impl Protocol for Echo {
-    fn name(&self) -> &'static str {
-        ECHO
+    fn new(_: &Start<'_>) -> Self {
+        let state = Arc::default();
+        Self { state }
+    }
+
+    fn description(&self) -> &'static Description {
+        &ECHO
     }
 
     fn exports(&self, wanted: &Wanted<'_>) -> Vec<Export> {
@@ -122,9 +169,11 @@ impl Protocol for Echo {
                     .collect::<Vec<_>>()
             })
             .collect();
-        if !std::mem::replace(&mut state.is_listening, true) {
-            self.listen();
+        let wanted = sockets(wanted.addresses);
+        for new in wanted.iter().filter(|one| !state.sockets.contains(one)) {
+            self.listen(new.clone());
         }
+        state.sockets = wanted;
         Ok(())
     }
 
@@ -144,25 +193,38 @@ impl Protocol for Echo {
 
     fn clients(&self) -> Vec<Client> {
         let state = self.state();
-        let clients = state.clients.iter().map(|(export, _)| Client {
-            export: export.clone(),
-            name: "somebody".to_owned(),
-            title: "echo client".to_owned(),
-            peers: vec![Peer::Unix { uid: 0, pid: 1 }],
+        state.clients.iter().map(Self::client).collect()
+    }
+
+    fn clients_beyond(&self, addresses: &Addresses) -> Vec<Client> {
+        let (state, left) = (self.state(), sockets(addresses));
+        let lost = state.clients.iter().filter(|one| !left.contains(&one.by));
+        lost.map(Self::client).collect()
+    }
+
+    fn portals(&self, pool: &PoolName, addresses: &Addresses) -> Vec<PortalView> {
+        let state = self.state();
+        let came_by = |socket: &PathBuf| {
+            let came = state.clients.iter().filter(|one| one.by == *socket);
+            came.count() as u64
+        };
+        let views = sockets(addresses).into_iter().map(|socket| PortalView {
+            pool: pool.clone(),
+            protocol: ECHO.name.to_owned(),
+            address: format!("unix:{}", socket.display()),
+            group: None,
+            is_here: true,
+            clients: came_by(&socket),
         });
-        clients.collect()
-    }
-
-    fn clients_beyond(&self, _addresses: &Addresses) -> Vec<Client> {
-        Vec::new()
-    }
-
-    fn portals(&self, _pool: &PoolName, _addresses: &Addresses) -> Vec<PortalView> {
-        Vec::new()
+        views.collect()
     }
 
     fn listeners(&self) -> Vec<String> {
-        vec![format!("unix:{}", self.socket.display())]
+        let state = self.state();
+        let sockets = state.sockets.iter();
+        sockets
+            .map(|socket| format!("unix:{}", socket.display()))
+            .collect()
     }
 
     fn tcp_listeners(&self) -> Vec<SocketAddr> {
@@ -181,8 +243,8 @@ impl Protocol for Echo {
     }
 
     fn drop_all(&self) {
-        for (_, stream) in &self.state().clients {
-            let _ = stream.shutdown(std::net::Shutdown::Both);
+        for one in &self.state().clients {
+            let _ = one.stream.shutdown(std::net::Shutdown::Both);
         }
     }
 
@@ -204,6 +266,45 @@ fn pool() -> Box<dyn Pool> {
     pool
 }
 
+/// What a command line with `words` says, of a program whose only protocol is the echo.
+fn told(words: &[&str]) -> Result<Listen, clap::Error> {
+    let command = Listen::options(clap::Command::new("serve"), &[&ECHO]);
+    let words = ["serve"].iter().chain(words);
+    let mut matches = command.try_get_matches_from(words)?;
+    Ok(Listen::read(&mut matches, &[&ECHO]))
+}
+
+#[test]
+fn options_of_another_protocol_follow_from_its_description() {
+    let command = Listen::options(clap::Command::new("serve"), &[&ECHO]);
+    let help = command.clone().render_long_help().to_string();
+    for said in [
+        "--echo <ADDRESS:PORT|unix:PATH>",
+        "echo socket as ADDRESS:PORT or unix:PATH; port 0 takes a free one; it may be any; may be repeated \
+         [default: 127.0.0.1:7]",
+        "Do not serve Echo",
+        "Certificate (chain) of the Echo server, PEM; Echo clients then must use TLS",
+    ] {
+        assert!(
+            help.replace("\n          ", " ").contains(said),
+            "{said}: {help}"
+        );
+    }
+    let default = told(&[]).expect("options");
+    assert_eq!(default.tcp(), ["127.0.0.1:7".parse().expect("an address")]);
+    assert!(told(&["--no-echo"]).expect("options").tcp().is_empty());
+    let files = told(&["--echo-tls-cert", "/c", "--echo-tls-key", "/k"]).expect("options");
+    assert_eq!(files.tls[ECHO.name].certificate, PathBuf::from("/c"));
+    for bad in [
+        &["--echo-tls-cert", "/c"][..],
+        &["--echo", "host:1"],
+        &["--echo", "10.0.0.1:1,2"],
+        &["--echo", "10.0.0.1:1", "--no-echo"],
+    ] {
+        assert!(told(bad).is_err(), "{bad:?}");
+    }
+}
+
 #[test]
 fn another_protocol_needs_nothing_but_its_registration() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -211,9 +312,20 @@ fn another_protocol_needs_nothing_but_its_registration() {
     let (name, volume) = ("tank".parse().expect("a name"), "tank/v".parse());
     let volume: VolumeName = volume.expect("a name");
     let socket = folder.path().join("echo.sock");
+    let option = format!("unix:{}", socket.display());
+    let listen = told(&["--echo", &option]).expect("options");
+    let setup = Setup {
+        addresses: Addresses::read(&listen.places, &[&ECHO]).expect("addresses"),
+        ..Setup::default()
+    };
+    let echo = Echo::new(&Start {
+        setup: &setup,
+        pool: &pool,
+        documents: &Arc::default(),
+    });
     let serving = Serving::new(
-        Setup::default(),
-        vec![Box::new(Echo::new(socket.clone()))],
+        setup,
+        vec![Box::new(echo)],
         Arc::clone(&pool),
         Arc::default(),
         Rescues::new(folder.path(), &name),
@@ -233,13 +345,27 @@ fn another_protocol_needs_nothing_but_its_registration() {
     let [view] = &status.other_protocols[..] else {
         panic!("{status:?}");
     };
-    assert_eq!((&view.name[..], view.exports.len()), (ECHO, 1));
+    assert_eq!((&view.name[..], view.exports.len()), (ECHO.name, 1));
     assert_eq!(view.exports[0].volumes, std::slice::from_ref(&volume));
     assert_eq!(view.exports[0].sessions[0].name, "somebody");
     assert_eq!(view.listeners, [format!("unix:{}", socket.display())]);
     assert_eq!(serving.session_count(), 1);
-    assert_eq!(serving.listeners()[ECHO].len(), 1);
-    for used in [Used::Volume(&volume), Used::Export(ECHO, "e")] {
+    let server = ServerStatus::default().listening(serving.listeners());
+    assert_eq!(server.all_listeners(), [(ECHO.name, &[option.clone()][..])]);
+    let [portal] = &serving.portals(&name)[..] else {
+        panic!("one address");
+    };
+    assert_eq!((&portal.address, portal.clients), (&option, 1));
+
+    // `portal add`, and `portal set` without the first one.
+    let asked = format!("{}.2", option);
+    let asked = serde_json::from_value(serde_json::json!({"echo": [asked]})).expect("a request");
+    let second = Addresses::read(&asked, &serving.descriptions()).expect("addresses");
+    assert_eq!(serving.users_beyond(&second).len(), 1);
+    serving.listen_at(second).expect("it listens");
+    UnixStream::connect(folder.path().join("echo.sock.2")).expect("connected");
+
+    for used in [Used::Volume(&volume), Used::Export(ECHO.name, "e")] {
         let users = serving.users_of(&used);
         assert!(users[0].starts_with("echo client unix"), "{users:?}");
     }

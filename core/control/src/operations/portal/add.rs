@@ -1,28 +1,25 @@
 //! `portal add`
 
 use clap::Args;
+use protocols::Places;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use units::PoolName;
 
-use super::Places;
+use super::Listed;
 use crate::answer::Done;
 use crate::operations::{
     Least, Operation, PoolSelector, Route, Source, Verb, WhichPool, schema_of,
 };
-use crate::portal::IscsiPortal;
 use crate::{Effect, Failure};
 
 /// Listen here, too.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "PortalAdd")]
 pub struct Add {
-    /// Portals of iSCSI; port 0 takes a free one.
-    #[serde(default)]
-    pub iscsi: Vec<IscsiPortal>,
-    /// Addresses of NBD.
-    #[serde(default)]
-    pub nbd: Vec<String>,
+    /// Where, by the protocol; port 0 takes a free one.
+    #[serde(flatten)]
+    pub places: Places,
     /// Also at addresses that this machine does not have yet.
     #[serde(default)]
     pub may_come: bool,
@@ -32,8 +29,7 @@ impl Operation for Add {
     /// It says from which networks the machine can be reached.
     fn effect(&self, _: &PoolName) -> Effect {
         let Self {
-            iscsi: _,
-            nbd: _,
+            places: _,
             may_come: _,
         } = self;
         Effect::Govern
@@ -44,7 +40,7 @@ const EXAMPLES: &str = "Examples:
   bulkhead portal add tank --iscsi 10.1.0.1:3260,2
   bulkhead portal add tank --nbd 10.1.0.1:10809 --nbd unix:/run/tank.nbd
 
-The next start of the server goes by its own options --iscsi and --nbd: add the address there, too. On a
+The next start of the server goes by its own options: add the address there, too. On a
 pair the addresses stand in the appliance file, and `bulkhead appliance apply` tells the running servers.";
 
 /// Serve a pool at another address, too, for as long as its server runs
@@ -54,7 +50,7 @@ pub struct Arguments {
     #[command(flatten)]
     pool: WhichPool,
     #[command(flatten)]
-    places: Places,
+    places: Listed,
     /// Also at an address that this machine does not have yet
     #[arg(long)]
     may_come: bool,
@@ -68,22 +64,11 @@ impl Verb for Add {
         schema_of::<Done>,
         Least::Govern,
     )
-    .with(&[
-        ("iscsi", Source::Default("[]")),
-        ("nbd", Source::Default("[]")),
-        ("may_come", Source::Default("false")),
-    ])];
+    .with(&[("may_come", Source::Default("false"))])];
 
     fn from_arguments(arguments: Arguments) -> Result<(PoolSelector, Self), Failure> {
-        let (iscsi, nbd) = arguments.places.told();
+        let places = arguments.places.told();
         let may_come = arguments.may_come;
-        Ok((
-            arguments.pool.into(),
-            Self {
-                iscsi,
-                nbd,
-                may_come,
-            },
-        ))
+        Ok((arguments.pool.into(), Self { places, may_come }))
     }
 }

@@ -12,7 +12,7 @@ look! {
     List,
     &[Route::get(
         "/pools/{pool}/portals",
-        "iSCSI portals and NBD addresses",
+        "Where clients reach the pool",
         schema_of::<Vec<PortalView>>,
     )]
 }

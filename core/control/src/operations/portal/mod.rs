@@ -1,12 +1,10 @@
-//! Where a server listens. NBD addresses are `ADDRESS:PORT` or `unix:/PATH`. Either all that a request says is done,
-//! or nothing.
+//! Where a server listens. Either all that a request says is done, or nothing.
 
-use std::path::PathBuf;
-
-use clap::Args;
+use clap::{ArgGroup, ArgMatches, Args, Command, FromArgMatches};
+use protocols::{Place, Places};
 
 use super::{WhichPool, noun};
-use crate::portal::{IscsiPortal, NbdAddress};
+use crate::portal;
 
 noun! {
     /// Requests about where the server listens.
@@ -17,26 +15,51 @@ noun! {
 }
 
 /// Addresses.
-#[derive(Debug, Args)]
-#[group(required = true, multiple = true)]
-struct Places {
-    /// iSCSI portal as ADDRESS:PORT[,GROUP]; may be repeated
-    #[arg(long, value_name = "ADDRESS:PORT[,GROUP]")]
-    iscsi: Vec<IscsiPortal>,
-    /// NBD listener as ADDRESS:PORT or unix:PATH; may be repeated
-    #[arg(long, value_name = "ADDRESS:PORT|unix:PATH")]
-    nbd: Vec<NbdAddress>,
+#[derive(Debug)]
+struct Listed(Places);
+
+impl Args for Listed {
+    fn augment_args(command: Command) -> Command {
+        let names = protocols::ALL.iter().map(|protocol| protocol.name);
+        let group = ArgGroup::new("Places").args(names);
+        command
+            .args(
+                protocols::ALL
+                    .iter()
+                    .map(|protocol| portal::option(protocol)),
+            )
+            .group(group.required(true).multiple(true))
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
 }
 
-impl Places {
+impl FromArgMatches for Listed {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        Self::from_arg_matches_mut(&mut matches.clone())
+    }
+
+    fn from_arg_matches_mut(matches: &mut ArgMatches) -> Result<Self, clap::Error> {
+        Ok(Self(portal::told(matches, protocols::ALL)))
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+impl Listed {
     /// As the server is told, which has a working directory of its own.
-    fn told(self) -> (Vec<IscsiPortal>, Vec<String>) {
-        let from_here = |path: &PathBuf| std::path::absolute(path).unwrap_or_else(|_| path.clone());
-        let listeners = self.nbd.iter().map(|listener| match listener {
-            NbdAddress::Unix(path) => NbdAddress::Unix(from_here(path)).to_string(),
-            NbdAddress::Tcp(_) => listener.to_string(),
-        });
-        (self.iscsi, listeners.collect())
+    fn told(mut self) -> Places {
+        for place in self.0.0.values_mut().flatten() {
+            if let Place::Unix(path) = place {
+                *path = std::path::absolute(&path).unwrap_or_else(|_| path.clone());
+            }
+        }
+        self.0
     }
 }
 
@@ -46,7 +69,7 @@ struct Change {
     #[command(flatten)]
     pool: WhichPool,
     #[command(flatten)]
-    places: Places,
+    places: Listed,
     /// Even though clients came in by what goes: their sessions end
     #[arg(long)]
     in_use: bool,

@@ -1,8 +1,7 @@
 //! `portal remove`
 
-use std::net::SocketAddr;
-
 use clap::Args;
+use protocols::{Place, Places, PlacesOfNames};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use units::PoolName;
@@ -16,12 +15,10 @@ use crate::{Effect, Failure};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "PortalRemove")]
 pub struct Remove {
-    /// Portals of iSCSI.
-    #[serde(default)]
-    pub iscsi: Vec<SocketAddr>,
-    /// Addresses of NBD.
-    #[serde(default)]
-    pub nbd: Vec<String>,
+    /// Where, by the protocol. Groups are left out.
+    #[serde(flatten)]
+    #[schemars(with = "PlacesOfNames")]
+    pub places: Places,
     /// Even though clients came in by them: their sessions end.
     #[serde(default)]
     pub in_use: bool,
@@ -31,8 +28,7 @@ impl Operation for Remove {
     /// It says from which networks the machine can be reached.
     fn effect(&self, _: &PoolName) -> Effect {
         let Self {
-            iscsi: _,
-            nbd: _,
+            places: _,
             in_use: _,
         } = self;
         Effect::Govern
@@ -43,7 +39,7 @@ const EXAMPLES: &str = "Examples:
   bulkhead portal remove tank --iscsi 10.1.0.1:3260
   bulkhead portal remove tank --nbd 10.1.0.1:10809 --in-use
 
-The next start of the server goes by its own options --iscsi and --nbd: take the address out there, too.";
+The next start of the server goes by its own options: take the address out there, too.";
 
 /// Serve a pool at an address no more; the others go on
 #[derive(Debug, Args)]
@@ -61,11 +57,7 @@ impl Verb for Remove {
         schema_of::<Done>,
         Least::Govern,
     )
-    .with(&[
-        ("iscsi", Source::Default("[]")),
-        ("nbd", Source::Default("[]")),
-        ("in_use", Source::Default("false")),
-    ])];
+    .with(&[("in_use", Source::Default("false"))])];
 
     fn from_arguments(arguments: Arguments) -> Result<(PoolSelector, Self), Failure> {
         let Change {
@@ -73,8 +65,11 @@ impl Verb for Remove {
             places,
             in_use,
         } = arguments.change;
-        let (portals, nbd) = places.told();
-        let iscsi = portals.iter().map(|portal| portal.address).collect();
-        Ok((pool.into(), Self { iscsi, nbd, in_use }))
+        let mut places = places.told();
+        for listed in places.0.values_mut() {
+            let names = std::mem::take(listed).into_iter();
+            *listed = names.map(Place::without_group).collect();
+        }
+        Ok((pool.into(), Self { places, in_use }))
     }
 }

@@ -1,25 +1,22 @@
 //! `portal set`
 
 use clap::Args;
+use protocols::Places;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use units::PoolName;
 
 use super::Change;
 use crate::operations::{Operation, PoolSelector, Verb};
-use crate::portal::IscsiPortal;
 use crate::{Effect, Failure};
 
 /// Listen here, and nowhere else. Addresses may come later, with a takeover.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "PortalSet")]
 pub struct Set {
-    /// Portals of iSCSI.
-    #[serde(default)]
-    pub iscsi: Vec<IscsiPortal>,
-    /// Addresses of NBD.
-    #[serde(default)]
-    pub nbd: Vec<String>,
+    /// Where, by the protocol.
+    #[serde(flatten)]
+    pub places: Places,
     /// Even though clients came in by what goes: their sessions end.
     #[serde(default)]
     pub in_use: bool,
@@ -29,8 +26,7 @@ impl Operation for Set {
     /// It says from which networks the machine can be reached.
     fn effect(&self, _: &PoolName) -> Effect {
         let Self {
-            iscsi: _,
-            nbd: _,
+            places: _,
             in_use: _,
         } = self;
         Effect::Govern
@@ -59,7 +55,7 @@ impl Verb for Set {
             places,
             in_use,
         } = arguments.change;
-        let (iscsi, nbd) = places.told();
-        Ok((pool.into(), Self { iscsi, nbd, in_use }))
+        let places = places.told();
+        Ok((pool.into(), Self { places, in_use }))
     }
 }

@@ -1,0 +1,28 @@
+//! A client of NBD.
+
+use super::{Exported, Kind, Words, carried, joined, words};
+
+/// NBD, by libnbd.
+pub const KIND: Kind = Kind {
+    name: "nbd",
+    files: carried!["clients/nbd.py"],
+    prepare: |_| Vec::new(),
+    export,
+    way,
+};
+
+fn export(of: &Exported<'_>) -> Words {
+    let volume = of.volume();
+    words([
+        "nbd",
+        "export",
+        &volume,
+        "--name",
+        of.name,
+        "--allow-everyone",
+    ])
+}
+
+fn way(of: &Exported<'_>, hosts: &[String]) -> String {
+    joined(hosts, |host| format!("nbd://{host}/{}", of.name))
+}

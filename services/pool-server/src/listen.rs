@@ -1,0 +1,167 @@
+//! Options that say where each protocol listens, and with which files of TLS. They follow from the descriptions.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use ::protocols::{ALL, Description, Place, Places, TlsOptions};
+use clap::builder::ValueParser;
+use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
+
+/// Files of TLS, in PEM.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TlsFiles {
+    /// The certificate and those between it and a root.
+    pub certificate: PathBuf,
+    /// Its private key.
+    pub key: PathBuf,
+    /// Those who sign what clients show.
+    pub authority: Option<PathBuf>,
+}
+
+/// TLS by the name of the protocol that must be spoken by it.
+pub type Tls = BTreeMap<&'static str, TlsFiles>;
+
+/// What the options say.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Listen {
+    /// Where to listen.
+    pub places: Places,
+    /// How.
+    pub tls: Tls,
+}
+
+impl Listen {
+    /// The options of the protocols `of`.
+    pub fn options(command: Command, of: &[&'static Description]) -> Command {
+        of.iter().fold(command, |command, protocol| {
+            let listed = control::portal::option(protocol).conflicts_with(protocol.nowhere);
+            let nowhere = Arg::new(protocol.nowhere)
+                .long(protocol.nowhere)
+                .action(ArgAction::SetTrue)
+                .help(format!("Do not serve {}", protocol.title));
+            let tls = protocol.tls.iter();
+            let tls = tls.flat_map(|options| tls_options(protocol, options));
+            command
+                .arg(listed.help(help(protocol)))
+                .arg(nowhere)
+                .args(tls)
+        })
+    }
+
+    /// What those options say.
+    pub fn read(matches: &mut ArgMatches, of: &[&'static Description]) -> Self {
+        let mut listen = Self {
+            places: control::portal::told(matches, of),
+            tls: of.iter().filter_map(|one| tls(matches, one)).collect(),
+        };
+        for protocol in of.iter().filter(|one| !matches.get_flag(one.nowhere)) {
+            let places = listen.places.0.entry(protocol.name.to_owned()).or_default();
+            if places.is_empty() {
+                let parse = |text: &&str| protocol.parse(text).expect("a valid default");
+                *places = protocol.places.iter().map(parse).collect();
+            }
+        }
+        listen
+    }
+
+    /// Every place, with the protocol's name.
+    fn all(&self) -> impl Iterator<Item = (&str, &Place)> {
+        let all = self.places.0.iter();
+        all.flat_map(|(name, places)| places.iter().map(|place| (name.as_str(), place)))
+    }
+
+    /// Where it listens over TCP.
+    pub fn tcp(&self) -> Vec<SocketAddr> {
+        self.all().filter_map(|(_, place)| place.tcp()).collect()
+    }
+
+    /// Paths of its sockets.
+    pub fn unix(&self) -> impl Iterator<Item = &PathBuf> {
+        self.all().filter_map(|(_, place)| match place {
+            Place::Unix(path) => Some(path),
+            Place::Tcp(_) | Place::Grouped(..) => None,
+        })
+    }
+
+    /// The protocol that shall listen at `address`.
+    pub fn protocol_at(&self, address: SocketAddr) -> Option<&'static Description> {
+        let mut all = self.all();
+        let found = all.find(|(_, place)| place.tcp() == Some(address));
+        found.and_then(|(name, _)| ::protocols::named(name))
+    }
+}
+
+fn help(protocol: &Description) -> String {
+    let note = match protocol.note {
+        "" => String::new(),
+        note => format!(" {note}"),
+    };
+    format!(
+        "{}; port 0 takes a free one;{note} may be repeated [default: {}]",
+        protocol.about(),
+        protocol.places.join(" and ")
+    )
+}
+
+fn tls_options(protocol: &Description, options: &TlsOptions) -> [Arg; 3] {
+    let title = protocol.title;
+    let file = |option: &'static str, with: &'static str, help: String| {
+        Arg::new(option)
+            .long(option)
+            .value_name("FILE")
+            .value_parser(ValueParser::path_buf())
+            .requires(with)
+            .help(help)
+    };
+    let (certificate, key) = (options.certificate, options.key);
+    let about = format!(
+        "Certificate (chain) of the {title} server, PEM; {title} clients then must use TLS"
+    );
+    let authority =
+        format!("Authority that signs the certificates that {title} clients must show, PEM");
+    [
+        file(certificate, key, about),
+        file(key, certificate, "Its private key, PEM".to_owned()),
+        file(options.authority, certificate, authority),
+    ]
+}
+
+fn tls(
+    matches: &mut ArgMatches,
+    protocol: &'static Description,
+) -> Option<(&'static str, TlsFiles)> {
+    let options = protocol.tls.as_ref()?;
+    let mut file = |option: &str| matches.remove_one::<PathBuf>(option);
+    let files = TlsFiles {
+        certificate: file(options.certificate)?,
+        key: file(options.key)?,
+        authority: file(options.authority),
+    };
+    Some((protocol.name, files))
+}
+
+impl Args for Listen {
+    fn augment_args(command: Command) -> Command {
+        Self::options(command, ALL)
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+impl FromArgMatches for Listen {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        Self::from_arg_matches_mut(&mut matches.clone())
+    }
+
+    fn from_arg_matches_mut(matches: &mut ArgMatches) -> Result<Self, clap::Error> {
+        Ok(Self::read(matches, ALL))
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
