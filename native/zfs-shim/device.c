@@ -243,6 +243,13 @@ device_hold(vdev_t *vd)
 vdev_ops_t vdev_file_ops = BH_DEVICE_OPS(VDEV_TYPE_FILE);
 vdev_ops_t vdev_disk_ops = BH_DEVICE_OPS(VDEV_TYPE_DISK);
 
+void
+bh_device_state_changed(vdev_t *vd)
+{
+	if (spa_writeable(vd->vdev_spa) && bh_device_is_ours(vd) && !vdev_writeable(vd))
+		driver->unusable(vd->vdev_guid);
+}
+
 boolean_t
 bh_device_is_ours(const vdev_t *vd)
 {

@@ -82,18 +82,16 @@ is_whole(vdev_t *leaf, const void *without)
 
 /* Adds a leaf to the list. The caller has the mutex. */
 static void
-list(const vdev_t *vd)
+list(uint64_t pool, uint64_t guid, uint64_t txg)
 {
-	spa_t *spa = vd->vdev_spa;
 	leaf_t *leaf = malloc(sizeof (*leaf));
 
 	VERIFY3P(leaf, !=, NULL);
 	*leaf = (leaf_t){
 		.l_next = given_up.gu_leaves,
-		.l_pool = spa_guid(spa),
-		.l_guid = vd->vdev_guid,
-		/* Its writes were flushed before its uberblock was written. */
-		.l_txg = MAX(spa_last_synced_txg(spa), TXG_INITIAL),
+		.l_pool = pool,
+		.l_guid = guid,
+		.l_txg = MAX(txg, TXG_INITIAL),
 	};
 	given_up.gu_leaves = leaf;
 	__atomic_add_fetch(&given_up.gu_count, 1, __ATOMIC_RELEASE);
@@ -115,10 +113,20 @@ bh_io_give_up(struct bh_io *io)
 	VERIFY0(pthread_mutex_lock(&given_up.gu_mutex));
 	boolean_t listed = is_listed(vd);
 	boolean_t spared = listed || vd->vdev_top->vdev_islog || bh_is_held(vd->vdev_top, is_whole, vd);
+	/* Its writes were flushed before its uberblock was written. */
 	if (spared && !listed)
-		list(vd);
+		list(spa_guid(vd->vdev_spa), vd->vdev_guid, spa_last_synced_txg(vd->vdev_spa));
 	VERIFY0(pthread_mutex_unlock(&given_up.gu_mutex));
 	return (spared);
+}
+
+void
+bh_give_up_leg(uint64_t pool, uint64_t guid, uint64_t since)
+{
+	VERIFY0(pthread_mutex_lock(&given_up.gu_mutex));
+	if (*find(pool, guid) == NULL)
+		list(pool, guid, since);
+	VERIFY0(pthread_mutex_unlock(&given_up.gu_mutex));
 }
 
 uint32_t
@@ -169,9 +177,8 @@ bh_given_up_await(spa_t *spa)
 	VERIFY0(pthread_mutex_unlock(&given_up.gu_mutex));
 }
 
-/* The leaf is missing what was written since a transaction group. */
-static void
-note_missing(spa_t *spa, const leaf_t *leaf)
+void
+bh_note_missing(spa_t *spa, uint64_t guid, uint64_t since)
 {
 	dmu_tx_t *tx = dmu_tx_create_dd(spa_get_dsl(spa)->dp_mos_dir);
 
@@ -181,9 +188,9 @@ note_missing(spa_t *spa, const leaf_t *leaf)
 	}
 	uint64_t open = dmu_tx_get_txg(tx);
 	spa_config_enter(spa, SCL_VDEV, FTAG, RW_READER);
-	vdev_t *vd = spa_lookup_by_guid(spa, leaf->l_guid, B_FALSE);
+	vdev_t *vd = spa_lookup_by_guid(spa, guid, B_FALSE);
 	if (vd != NULL && !vd->vdev_detached) {
-		for (uint64_t txg = leaf->l_txg; txg <= open; txg++)
+		for (uint64_t txg = since; txg <= open; txg++)
 			vdev_dtl_dirty(vd, DTL_MISSING, txg, 1);
 		vdev_dirty(vd->vdev_top, VDD_DTL, vd, open);
 	}
@@ -212,7 +219,7 @@ record(const leaf_t *leaf)
 	if (spa == NULL)
 		return (B_TRUE);
 
-	note_missing(spa, leaf);
+	bh_note_missing(spa, leaf->l_guid, leaf->l_txg);
 	/* Waits until it is on disk. */
 	(void) vdev_fault(spa, leaf->l_guid, VDEV_AUX_ERR_EXCEEDED);
 

@@ -18,12 +18,22 @@
 /* Whether a leaf is served by device.c. */
 boolean_t bh_device_is_ours(const vdev_t *vd);
 
+/* device.c: the library has changed the state of a leaf, and has the states of the pool's devices locked. */
+void bh_device_state_changed(vdev_t *vd);
+
 /*
  * given_up.c: whether a leaf failed a flush, and that is not on record yet. The second one waits until all that
  * the pool has given up is on record.
  */
 boolean_t bh_is_given_up(const vdev_t *vd);
 void bh_given_up_await(spa_t *spa);
+
+/*
+ * given_up.c: gives a leg up that the record of its pool does without, with all since a transaction group; and notes
+ * that a leaf is missing what was written since one, up to the one that is open.
+ */
+void bh_give_up_leg(uint64_t pool, uint64_t guid, uint64_t since);
+void bh_note_missing(spa_t *spa, uint64_t guid, uint64_t since);
 
 /*
  * standing.c: notes what became of an I/O of a leaf; whether a suspended pool may go on with the devices that

@@ -92,6 +92,7 @@ void
 zfs_post_state_change(spa_t *spa, vdev_t *vd, uint64_t before)
 {
 	(void) before;
+	bh_device_state_changed(vd);
 	if (vd->vdev_aux != NULL || spa->spa_load_state != SPA_LOAD_NONE ||
 	    !spa->spa_sync_on || spa->spa_is_exporting || !spa_writeable(spa) ||
 	    spa_config_held(spa, SCL_STATE, RW_WRITER) != SCL_STATE)

@@ -93,6 +93,8 @@ struct bh_device_driver {
 	/* Starts an I/O, which must be completed once, at any time, on any thread. */
 	void (*submit)(void *device, struct bh_io *io, uint32_t kind, uint64_t offset,
 	    uint64_t length);
+	/* The library writes to the device no more. Nothing is written to the pool until this returns. */
+	void (*unusable)(uint64_t vdev_guid);
 };
 
 /* Before bh_engine_start(); `driver` stays valid for ever. */
@@ -126,6 +128,21 @@ uint32_t bh_io_suspend(struct bh_io *io);
 void bh_io_resume(struct bh_io *io);
 /* Waits for a device that is given up, and puts it on record. For a thread that does nothing else. */
 void bh_given_up_record(void);
+
+/*
+ * Legs (leg.c): devices of a pool of which a record elsewhere says whether they hold everything.
+ *
+ * A leg has failed: until it is excluded the library does not probe it.
+ */
+void bh_leg_failed(uint64_t guid);
+/* It is not in the record any more, and is missing what was written since a transaction group. Its errors may be told. */
+void bh_leg_excluded(uint64_t pool_guid, uint64_t guid, uint64_t since);
+/* Not 0: an error of this I/O must wait until its leg is excluded. */
+uint32_t bh_io_is_binding(struct bh_io *io);
+/* From now on the library reads from other devices, until it opens this one anew. */
+void bh_io_read_elsewhere(struct bh_io *io);
+/* The last transaction group of the pool that is on disk. */
+uint64_t bh_io_synced_group(struct bh_io *io);
 
 /*
  * ------------------------------------------------------------------ pools (pool.c)
@@ -231,5 +248,20 @@ int32_t bh_vdev_fault(const char *name, uint64_t vdev_guid);
 
 /* Names of the features this library supports, one call each; NULL past the last. */
 const char *bh_feature_name(uint32_t index);
+
+/*
+ * ------------------------------------------------------------------ legs of an open pool (leg.c)
+ *
+ * The device is missing what was written since a transaction group; that is on disk on return.
+ */
+int32_t bh_pool_leg_lacks(const char *name, uint64_t guid, uint64_t since);
+/* A transaction group more is on all devices on return, and they were flushed. */
+int32_t bh_pool_write_group(const char *name);
+/*
+ * The last transaction group that is on disk, the checksum errors of a device, whether it is in use, lacks
+ * nothing, and nothing is being copied; and whether the library writes to it.
+ */
+int32_t bh_pool_leg_progress(const char *name, uint64_t guid, uint64_t *synced, uint64_t *checksum_errors,
+    uint32_t *is_whole, uint32_t *is_written);
 
 #endif

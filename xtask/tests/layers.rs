@@ -61,6 +61,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
         "bulkhead-witness",
         &["certificates", "members", "takeover", "telling"],
     ),
+    ("legs", &["control", "leg-memory", "takeover"]),
     (
         "api",
         &[
@@ -140,15 +141,18 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "agents",
             "api",
             "appliance",
+            "block-device",
             "cluster",
             "control",
             "engine",
             "labels",
+            "legs",
             "operations",
             "rendering",
             "protocols",
             "serving",
             "telling",
+            "takeover",
             "units",
             "zpool",
         ],
@@ -306,6 +310,7 @@ const NAME_ZFS: &[&str] = &[
     "engines/zpool/",
     "engines/memory-engine/tests/",
     "services/pool-access/src/engines/zfs/",
+    "services/pool-access/tests/",
     "programs/bulkhead/tests/",
 ];
 

@@ -1,5 +1,6 @@
 //! What a member has on stable storage, in bytes. The format is written down in `docs/formats/leg-record.md`.
 
+use super::lender::Kept;
 use super::member::Memory;
 use super::record::{Ballot, DiskId, Marks, MemberId, Record, Session, Stale, Version};
 use std::collections::{BTreeMap, BTreeSet};
@@ -131,6 +132,47 @@ fn put_record(out: &mut Vec<u8>, record: &Record) {
     for disk in &record.divergent {
         put(out, disk.0);
     }
+}
+
+const STAMP_MAGIC: &[u8; 8] = b"BULKSTMP";
+/// Length of what a lender keeps of a disk.
+pub const STAMP_BYTES: usize = 68;
+/// Magic, version.
+const STAMP_HEADER_BYTES: usize = 12;
+
+/// What a lender keeps of a disk. `sequence`: grows with each writing, so that the newer one of two copies is known.
+pub fn encode_kept(disk: DiskId, sequence: u64, kept: &Kept) -> [u8; STAMP_BYTES] {
+    let mut body = Vec::new();
+    put(&mut body, disk.0);
+    put(&mut body, sequence);
+    put_ballot(&mut body, kept.enforced);
+    put_session(&mut body, kept.mark);
+    let mut bytes = STAMP_MAGIC.to_vec();
+    bytes.extend(VERSION.to_le_bytes());
+    let sum = crc32c::crc32c_append(crc32c::crc32c(&bytes), &body);
+    bytes.extend(sum.to_le_bytes());
+    bytes.extend(body);
+    bytes.try_into().expect("as long as its members")
+}
+
+/// What a lender keeps of `disk`, with its sequence, from the beginning of a block. `None`: there is none, it is damaged, or it is of
+/// another disk.
+pub fn decode_kept(block: &[u8], disk: DiskId) -> Option<(u64, Kept)> {
+    let bytes = block.get(..STAMP_BYTES)?;
+    let (header, rest) = bytes.split_at(STAMP_HEADER_BYTES);
+    let mut reader = Reader { rest };
+    let sum = u32::from_le_bytes(reader.take()?);
+    let is_whole = crc32c::crc32c_append(crc32c::crc32c(header), reader.rest) == sum;
+    if !is_whole || &header[..8] != STAMP_MAGIC || header[8..] != VERSION.to_le_bytes() {
+        return None;
+    }
+    let is_of_it = reader.disk()? == disk;
+    let sequence = reader.number()?;
+    let kept = Kept {
+        enforced: reader.ballot()?,
+        mark: reader.session()?,
+    };
+    is_of_it.then_some((sequence, kept))
 }
 
 struct Reader<'a> {
@@ -294,6 +336,30 @@ mod tests {
         expected.extend(sum.to_le_bytes());
         expected.extend(body);
         assert_eq!(bytes, expected);
+    }
+
+    #[test]
+    fn a_stamp_comes_back_and_every_changed_bit_is_noticed() {
+        let ballot = Ballot { epoch: 3, nonce: 7 };
+        let kept = Kept {
+            enforced: ballot,
+            mark: Session { ballot, number: 2 },
+        };
+        let bytes = encode_kept(DiskId(9), 4, &kept);
+        assert_eq!(bytes[..12], *b"BULKSTMP\x01\0\0\0");
+        assert_eq!(bytes[16..24], 9_u64.to_le_bytes());
+        assert_eq!(bytes[64..], 2_u32.to_le_bytes());
+        let mut block = bytes.to_vec();
+        block.resize(4096, 0);
+        assert_eq!(decode_kept(&block, DiskId(9)), Some((4, kept)));
+        assert_eq!(decode_kept(&block, DiskId(8)), None);
+        assert_eq!(decode_kept(&[0; 4096], DiskId(0)), None);
+        assert_eq!(decode_kept(&bytes[1..], DiskId(9)), None);
+        for bit in 0..bytes.len() * 8 {
+            let mut changed = bytes;
+            changed[bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(decode_kept(&changed, DiskId(9)), None, "bit {bit}");
+        }
     }
 
     #[test]

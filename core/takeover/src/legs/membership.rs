@@ -7,6 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The members of an appliance.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Membership {
+    /// One head, whose disks are all its own. Its own memory is a commit.
+    OneHead(MemberId),
     /// Two heads and nobody else. A commit needs both, or one and the confirmed fence of the other.
     TwoHeads([MemberId; 2]),
     /// Two heads, and a witness that remembers. A commit needs any two.
@@ -58,6 +60,7 @@ impl Config {
     /// All members.
     pub fn members(&self) -> Vec<MemberId> {
         match &self.membership {
+            Membership::OneHead(head) => vec![*head],
             Membership::TwoHeads(heads) => heads.to_vec(),
             Membership::TwoHeadsAndWitness { heads, witness } => {
                 heads.iter().chain([witness]).copied().collect()
@@ -117,7 +120,11 @@ impl Config {
     }
 
     fn is_quorum(&self, members: &BTreeSet<MemberId>, by: StandIn) -> bool {
-        if members.len() >= QUORUM {
+        let quorum = match &self.membership {
+            Membership::OneHead(_) => 1,
+            _ => QUORUM,
+        };
+        if members.len() >= quorum {
             return true;
         }
         let is_replaced = by.is_other_fenced || by.is_sole;
@@ -172,6 +179,19 @@ mod tests {
         assert!(!config.is_committed(&[B].into(), fence));
         assert!(config.may_vote_by_fence([DiskId(1), DiskId(2)].iter()));
         assert!(!config.may_vote_by_fence([DiskId(2)].iter()));
+    }
+
+    #[test]
+    fn one_head_alone_commits_what_it_remembers() {
+        let config = Config {
+            membership: Membership::OneHead(A),
+            ..two_heads()
+        };
+        let none = StandIn::default();
+        assert_eq!(config.members(), [A]);
+        assert!(config.is_committed(&[A].into(), none));
+        assert!(!config.is_committed(&[].into(), none));
+        assert_eq!(config.other_of_two(), None);
     }
 
     #[test]

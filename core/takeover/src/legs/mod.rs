@@ -33,7 +33,10 @@ mod record;
 mod refusal;
 mod rules;
 
-pub use encoding::{DecodeError, RECORD_BYTES_MAX, decode_memory, encode_memory};
+pub use encoding::{
+    DecodeError, RECORD_BYTES_MAX, STAMP_BYTES, decode_kept, decode_memory, encode_kept,
+    encode_memory,
+};
 pub use lender::{Kept, Lender, LenderAnswer, LenderReply, LenderRequest, Observed};
 pub use member::{Answer, Memory, Reply, Request, Tag};
 pub use membership::{Config, LegGroup, Membership, StandIn};

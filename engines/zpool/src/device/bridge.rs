@@ -15,7 +15,8 @@ use super::file::{AccessOptions, FileDriver, open_locked};
 use super::io::{Flushes, InFlight};
 use super::lock::{Identity, LockedFile, identity_of};
 use super::{
-    Access, Device, DeviceIo, DeviceOptions, Driver, IoKind, OpenFailure, Place, Shape, ownership,
+    Access, Device, DeviceIo, DeviceOptions, Driver, IoKind, OpenFailure, Place, Shape, legs,
+    ownership,
 };
 
 /// A device as the library holds it.
@@ -51,6 +52,7 @@ static FUNCTIONS: sys::bh_device_driver = sys::bh_device_driver {
     reshape,
     close,
     submit,
+    unusable,
 };
 
 /// Deadlines are looked at this often, so they are this much too late at most.
@@ -163,11 +165,38 @@ fn bridge() -> &'static Bridge {
 }
 
 impl Bridge {
-    fn open(&self, path: &Path, guid: u64, access: Access) -> Result<OpenDevice, OpenFailure> {
+    /// Opens a device for the library, with its shape.
+    fn open(
+        &self,
+        path: &Path,
+        guid: u64,
+        access: Access,
+    ) -> Result<(OpenDevice, Shape), OpenFailure> {
+        let open = |leg| {
+            let open = self.open_device(path, guid, access, leg)?;
+            let shape = open.device.shape()?;
+            Ok((open, shape))
+        };
+        match legs::find(guid) {
+            None => open(None),
+            Some(leg) => leg.open(|| open(Some(Arc::clone(&leg)))),
+        }
+    }
+
+    fn open_device(
+        &self,
+        path: &Path,
+        guid: u64,
+        access: Access,
+        leg: Option<Arc<legs::Leg>>,
+    ) -> Result<OpenDevice, OpenFailure> {
         let identity = identity_of(path);
         self.refuse_hanging(identity)?;
         let device = self.driver.open(path, guid, access)?;
-        let in_flight = Arc::new(InFlight::default());
+        let in_flight = Arc::new(InFlight::of_leg(leg));
+        if let Some(leg) = &in_flight.leg {
+            leg.opened(&in_flight);
+        }
         let mut open = lock(&self.open);
         open.retain(|known| known.in_flight.strong_count() != 0);
         open.push(Known {
@@ -299,10 +328,7 @@ unsafe extern "C" fn open(
     } else {
         Access::Read
     };
-    let opened = bridge().open(path, vdev_guid, access).and_then(|open| {
-        let shape = open.device.shape()?;
-        Ok((open, shape))
-    });
+    let opened = bridge().open(path, vdev_guid, access);
     bridge().note(path, &opened);
     match opened {
         Ok((open, found)) => {
@@ -320,10 +346,15 @@ unsafe extern "C" fn open(
 unsafe extern "C" fn reshape(device: *mut c_void, shape: *mut sys::bh_device_shape) -> i32 {
     // SAFETY: `device` came from `open` and was not closed; `shape` is a valid place.
     let (open, shape) = unsafe { (&*device.cast::<OpenDevice>(), &mut *shape) };
-    if open.in_flight.hangs() {
-        return Errno::NXIO.raw_os_error();
-    }
-    match open.device.shape() {
+    let look = || match open.in_flight.hangs() {
+        true => Err(OpenFailure::Hangs),
+        false => open.device.shape(),
+    };
+    let found = match &open.in_flight.leg {
+        None => look(),
+        Some(leg) => leg.open(look),
+    };
+    match found {
         Ok(found) => {
             store(found, shape);
             0
@@ -336,6 +367,10 @@ unsafe extern "C" fn close(device: *mut c_void) {
     // SAFETY: `device` came from `open`, and the library closes it once.
     let open = unsafe { Box::from_raw(device.cast::<OpenDevice>()) };
     tracing::debug!(device = %open.path.display(), "close device");
+}
+
+unsafe extern "C" fn unusable(vdev_guid: u64) {
+    legs::fail_and_wait(vdev_guid, legs::LegFailure::Unusable);
 }
 
 unsafe extern "C" fn submit(
@@ -361,6 +396,14 @@ unsafe extern "C" fn submit(
     // SAFETY: the library has just handed it out.
     let mut io = unsafe { DeviceIo::from_library(io, kind, offset, length, &open.in_flight) };
     io.submitter_may_wait = here;
+    if let Some(leg) = &open.in_flight.leg {
+        if !leg.is_in_use() {
+            return io.withhold();
+        }
+        if kind == IoKind::Flush {
+            io.note_group();
+        }
+    }
     if open.in_flight.hangs() && !io.outlasts_deadlines() {
         io.complete(Err(Errno::NXIO), Place::Elsewhere);
     } else {

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use rustix::io::Errno;
 use zpool_sys as sys;
 
+use super::legs::{Leg, LegFailure};
 use super::ownership;
 
 /// What is to be done.
@@ -59,14 +60,14 @@ pub(super) struct LentPiece {
 }
 
 /// The library's I/O.
-struct LibraryIo(NonNull<sys::bh_io>);
+pub(super) struct LibraryIo(NonNull<sys::bh_io>);
 
 // SAFETY: the library lets any thread work on and complete an I/O; the cell's mutex lets one at
 // a time.
 unsafe impl Send for LibraryIo {}
 
 impl LibraryIo {
-    fn complete(self, result: Result<(), Errno>, place: Place) {
+    pub(super) fn complete(self, result: Result<(), Errno>, place: Place) {
         let error = result.err().map_or(0, Errno::raw_os_error);
         // SAFETY: taken out of its cell, it is completed here and never used again.
         unsafe { sys::bh_io_complete(self.0.as_ptr(), error, place.code()) };
@@ -79,7 +80,7 @@ impl LibraryIo {
     }
 
     /// Suspends the pool, so that it is seen to wait; whether it was not suspended before.
-    fn suspend(&self) -> bool {
+    pub(super) fn suspend(&self) -> bool {
         // SAFETY: as above.
         unsafe { sys::bh_io_suspend(self.0.as_ptr()) != 0 }
     }
@@ -87,6 +88,24 @@ impl LibraryIo {
     fn resume(&self) {
         // SAFETY: as above.
         unsafe { sys::bh_io_resume(self.0.as_ptr()) };
+    }
+
+    /// Whether its error must wait until its leg is excluded.
+    pub(super) fn is_binding(&self) -> bool {
+        // SAFETY: as above.
+        unsafe { sys::bh_io_is_binding(self.0.as_ptr()) != 0 }
+    }
+
+    /// Has the library read from other devices than the one of this I/O.
+    pub(super) fn read_elsewhere(&self) {
+        // SAFETY: as above.
+        unsafe { sys::bh_io_read_elsewhere(self.0.as_ptr()) };
+    }
+
+    /// The last transaction group that is on disk.
+    fn synced_group(&self) -> u64 {
+        // SAFETY: as above.
+        unsafe { sys::bh_io_synced_group(self.0.as_ptr()) }
     }
 }
 
@@ -125,8 +144,9 @@ impl Cell {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes the requester out because of a deadline, if that can be.
-    fn take_back(&self, overdue: &AtomicUsize) -> Option<Requester> {
+    /// Takes the requester out because of a deadline, if that can be. `is_leg`: the record decides whether the pool can do
+    /// without the device.
+    fn take_back(&self, overdue: &AtomicUsize, is_leg: bool) -> Option<Requester> {
         // Whoever holds it works on the requester's own memory, which cannot be taken.
         let mut requester = self.requester.try_lock().ok()?;
         if self.lent.load(Ordering::Relaxed) {
@@ -134,7 +154,7 @@ impl Cell {
         }
         match requester.as_ref()? {
             // The only device that has what it has: its flush ends when it ends.
-            Requester::Library(io) if self.kind == IoKind::Flush && !io.give_up() => {
+            Requester::Library(io) if !is_leg && self.kind == IoKind::Flush && !io.give_up() => {
                 io.suspend();
                 self.suspends.store(true, Ordering::Relaxed);
                 return None;
@@ -165,6 +185,8 @@ pub(super) enum Flushes {
 /// The I/O of one open device that is not complete.
 #[derive(Default)]
 pub(super) struct InFlight {
+    /// It is a leg: the record of its pool is told of failures before the library.
+    pub(super) leg: Option<Arc<Leg>>,
     slots: Mutex<Slots>,
     /// I/O that the library got back at its deadline and the driver still has.
     overdue: AtomicUsize,
@@ -191,6 +213,13 @@ struct Slots {
 }
 
 impl InFlight {
+    pub(super) fn of_leg(leg: Option<Arc<Leg>>) -> Self {
+        Self {
+            leg,
+            ..Self::default()
+        }
+    }
+
     fn slots(&self) -> MutexGuard<'_, Slots> {
         self.slots.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -223,14 +252,34 @@ impl InFlight {
     /// Once an I/O is older than `timeout`, gives the library all back, because nothing more is asked of a device
     /// that owes an answer; how many. Flushes of a device that the pool cannot do without stay.
     pub(super) fn expire(&self, timeout: Duration) -> usize {
+        let timeout = self.leg.as_ref().map_or(timeout, |leg| leg.answer_within());
         let all: Vec<Arc<Cell>> = self.slots().cells.iter().flatten().cloned().collect();
         if !all.iter().any(|cell| cell.submitted.elapsed() >= timeout) {
             return 0;
         }
-        let taken = all.iter().filter_map(|cell| cell.take_back(&self.overdue));
-        // ENXIO, not ETIMEDOUT: it makes the library fault the device at once.
+        if let Some(leg) = &self.leg {
+            leg.fail(LegFailure::Silent);
+        }
+        self.take_all_back(&all)
+    }
+
+    /// The leg is excluded: what its device still has, the library gets back.
+    pub(super) fn give_back(&self) {
+        let all: Vec<Arc<Cell>> = self.slots().cells.iter().flatten().cloned().collect();
+        self.take_all_back(&all);
+    }
+
+    fn take_all_back(&self, all: &[Arc<Cell>]) -> usize {
+        let is_leg = self.leg.is_some();
+        let taken = all
+            .iter()
+            .filter_map(|cell| cell.take_back(&self.overdue, is_leg));
         taken
-            .map(|requester| requester.complete(Err(Errno::NXIO), Place::Elsewhere))
+            .map(|requester| match (requester, &self.leg) {
+                (Requester::Library(io), Some(leg)) => leg.hold(io),
+                // ENXIO, not ETIMEDOUT: it makes the library fault the device at once.
+                (requester, _) => requester.complete(Err(Errno::NXIO), Place::Elsewhere),
+            })
             .count()
     }
 
@@ -316,6 +365,8 @@ pub struct DeviceIo {
     in_flight: Arc<InFlight>,
     slot: usize,
     completed: bool,
+    /// Of a flush of a leg: the last transaction group that was on disk when it was asked for.
+    group: u64,
     /// A flush may be carried out inside `submit`, or a write be made durable there, although no
     /// deadline ends that.
     pub(super) submitter_may_wait: bool,
@@ -344,8 +395,21 @@ impl DeviceIo {
             cell,
             in_flight: Arc::clone(in_flight),
             completed: false,
+            group: 0,
             submitter_may_wait: false,
         }
+    }
+
+    /// A flush of a leg confirms what is on disk when it is asked for.
+    pub(super) fn note_group(&mut self) {
+        if let Some(Requester::Library(io)) = &*self.cell.requester() {
+            self.group = io.synced_group();
+        }
+    }
+
+    /// Of a leg that is not in use: its device does not get it.
+    pub(super) fn withhold(mut self) {
+        self.complete_once(Err(Errno::NXIO), Place::Elsewhere);
     }
 
     /// # Safety
@@ -517,6 +581,12 @@ impl DeviceIo {
             ownership::lost("a disk is reserved by another head, and refused a write");
         }
         self.in_flight.remove(self.slot);
+        let requester = match (requester, &self.in_flight.leg) {
+            (Some(Requester::Library(io)), Some(leg)) => {
+                return leg.complete(self.kind, self.group, io, result, place);
+            }
+            (requester, _) => requester,
+        };
         if let (Some(Requester::Library(io)), Ok(())) = (&requester, result) {
             if self.cell.suspends.load(Ordering::Relaxed) {
                 io.resume();

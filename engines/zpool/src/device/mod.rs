@@ -23,12 +23,14 @@ mod disk;
 pub mod faults;
 pub mod file;
 mod io;
+pub mod legs;
 mod lock;
 mod ownership;
 mod past_cache;
 mod probe;
 mod reservation;
 mod ring;
+mod stamp;
 mod turns;
 mod workers;
 
@@ -45,6 +47,7 @@ pub use ownership::EXIT_OWNERSHIP_LOST;
 pub(crate) use ownership::{INATTENTION_MAX, Owner, attend, is_attentive, retire, watch};
 pub use probe::{ProbeFailure, probe};
 pub use reservation::knows_reservations;
+pub use stamp::{STAMP_BYTES, read_stamps, write_stamps};
 
 /// What a device is like. Sizes in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,6 +102,9 @@ pub enum OpenFailure {
     /// It has not answered what it was asked before it was closed.
     #[error("it has not answered earlier requests yet")]
     Hangs,
+    /// The record of its pool's legs does not name it as current.
+    #[error("it lacks data that other legs of the pool hold")]
+    Excluded,
     /// It is neither a file nor a block device.
     #[error("it is neither a file nor a block device")]
     NotADevice,
@@ -113,7 +119,7 @@ impl OpenFailure {
         use rustix::io::Errno;
         match self {
             Self::Missing => Errno::NOENT,
-            Self::Hangs => Errno::NXIO,
+            Self::Hangs | Self::Excluded => Errno::NXIO,
             Self::InUse { .. } => Errno::BUSY,
             Self::NotADevice => Errno::NOTBLK,
             Self::System(errno) => *errno,

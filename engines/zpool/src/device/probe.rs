@@ -53,7 +53,8 @@ pub fn probe(path: &Path, pool_guid: u64, guid: u64) -> Result<(), ProbeFailure>
     ask(&*device, IoKind::Flush, 0, Vec::new()).map(drop)
 }
 
-fn ask(
+/// Asks a device for one thing, and waits for it.
+pub(super) fn ask(
     device: &dyn Device,
     kind: IoKind,
     offset: u64,

@@ -7,6 +7,7 @@ mod go_on;
 mod history;
 mod import;
 mod label;
+pub mod legs;
 mod owner;
 mod spec;
 mod status;

@@ -99,7 +99,8 @@ impl World {
     }
 
     fn ask_lender(&mut self, head: u8, disk: u8, request: LenderRequest) {
-        self.send(head, disk, Payload::LenderRequest(disk, request));
+        let host = self.host(disk);
+        self.send(head, host, Payload::LenderRequest(disk, request));
     }
 
     fn order_fence(&mut self, by: u8, head: u8, number: u32) {
@@ -194,9 +195,9 @@ impl World {
             incarnation: leg.incarnation,
             operation,
         };
-        match head == disk {
-            true => self.arrive(io),
-            false => self.send(head, disk, Payload::Io(io)),
+        match self.host(disk) {
+            host if host == head => self.arrive(io),
+            host => self.send(head, host, Payload::Io(io)),
         }
     }
 
@@ -207,12 +208,14 @@ impl World {
             disk.lender.io_begins();
             disk.in_flight.push(io);
         } else {
-            self.send(io.disk, io.from, Payload::IoDone(io, false));
+            let host = self.host(io.disk);
+            self.send(host, io.from, Payload::IoDone(io, false));
         }
     }
 
     /// The driver hears of the end of I/O.
     pub(super) fn io_done(&mut self, setup: &Setup, io: Io, is_good: bool) {
+        let is_local = io.from == self.host(io.disk);
         let Some(server) = &mut self.head(io.from).server else {
             return;
         };
@@ -226,7 +229,6 @@ impl World {
         if !is_good {
             return self.leg_failed(setup, io.from, io.disk);
         }
-        let is_local = io.from == io.disk;
         let (mut returned, mut copied) = (None, 0);
         match (io.operation, leg.progress, leg.resilver) {
             (Operation::Write(content), Progress::Writing, _) if content.group == group => {

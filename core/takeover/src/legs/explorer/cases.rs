@@ -2,7 +2,7 @@
 
 use super::search::last_notice;
 use super::steps::Step;
-use super::world::{Fault, Kind, Setup, Start, World, disk_id, member_id};
+use super::world::{Envelope, Fault, Kind, Payload, Setup, Start, World, disk_id, member_id};
 use crate::legs::{Newer, Notice, Refusal};
 
 const KINDS: [Kind; 3] = [Kind::TwoHeads, Kind::Witness, Kind::ThreeHeads];
@@ -294,6 +294,45 @@ fn a_leg_that_fails_again_and_again_during_its_return_comes_back() {
         assert_eq!(world.committed.current.len(), 2, "{kind:?}");
         assert_eq!(world.violation, None);
     }
+}
+
+/// openzfs#14640 on one head: the leg that went on is missing, and the one that failed is not opened alone.
+#[test]
+fn one_head_does_not_open_a_stale_leg_alone_and_says_which_one_is_newer() {
+    let (setup, mut world) = begin(Kind::OneHead, Start::Degraded);
+    world.take(&setup, Step::Crash(0));
+    world.take(&setup, Step::DiskFails(0));
+    world.take(&setup, Step::Boot(0));
+    // Its lender cannot reach it.
+    world.take(&setup, Step::Open(0));
+    world.settle_by(&setup, |world, step| match step {
+        Step::Deliver(key) => {
+            let sent = world.sent(*key);
+            let is_to_it = |sent: &Envelope| matches!(sent.payload, Payload::LenderRequest(0, _));
+            !sent.is_some_and(|sent| is_to_it(&sent))
+        }
+        _ => true,
+    });
+    world.take(&setup, Step::Deadline(0));
+    match last_notice() {
+        Some(Notice::Refused(Refusal::Stale(newer))) => {
+            assert_eq!(newer.disks, [(disk_id(0), Some(member_id(0)))].into());
+            assert!(newer.since.contains_key(&disk_id(1)));
+        }
+        other => panic!("{other:?}"),
+    }
+    assert!(!is_open(&world, 0));
+}
+
+#[test]
+fn one_head_opens_again_by_itself_and_takes_its_leg_back() {
+    let (setup, mut world) = begin(Kind::OneHead, Start::Degraded);
+    world.take(&setup, Step::Crash(0));
+    world.take(&setup, Step::Boot(0));
+    opens(&setup, &mut world, 0);
+    world.then(&setup, Step::LegBack { head: 0, disk: 1 });
+    assert_eq!(world.committed.current.len(), 2);
+    assert!(write(&setup, &mut world, 0));
 }
 
 #[test]

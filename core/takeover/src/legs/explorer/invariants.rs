@@ -57,7 +57,7 @@ pub(super) fn on_release(world: &mut World, setup: &Setup, head: u8, disk: u8) {
         .and_then(|one| one.memory.accepted.as_ref());
     let count = heads + usize::from(witness.is_some_and(is_out));
     let is_durable = match setup.configs[usize::from(head)].other_of_two() {
-        None => count >= 2,
+        None => count >= setup.configs[usize::from(head)].members().len().min(2),
         Some(_) => {
             let other = &world.heads[usize::from(1 - head)];
             let heard = other.owner.heard_record();

@@ -113,6 +113,29 @@ fn a_fence_that_lies_loses_no_acknowledged_write() {
     }
 }
 
+/// One head remembers alone. It has no link that breaks and nobody to fence.
+#[test]
+fn one_head_with_legs_of_its_own_violates_nothing() {
+    let faults = [
+        Fault::Crash,
+        Fault::ServerCrash,
+        Fault::LenderRestart,
+        Fault::DiskFails,
+        Fault::PowerLoss,
+        Fault::Hurry,
+        Fault::Close,
+    ];
+    for start in [Start::New, Start::Served, Start::Degraded] {
+        let setup = Setup::new(Kind::OneHead, 2, 2, 2).with(&faults).from(start);
+        look_at(&setup, &format!("{start:?}, two faults"));
+        let setup = Setup::new(Kind::OneHead, 6, 4, 6).with(&faults).from(start);
+        for seed in 0..longer(WALKS_MAX) {
+            let found = walk(&setup, seed, WALK_STEPS_MAX);
+            pass(&setup, found, &format!("{start:?}, seed {seed}"));
+        }
+    }
+}
+
 #[test]
 fn no_walk_violates_anything() {
     const EXPECTED: [&str; 10] = [

@@ -209,7 +209,11 @@ impl World {
                 });
             }
             let is_open = leg.progress != Progress::Failed && leg.resilver == Resilver::No;
-            if is_open && !leg.is_parted && at != *disk && self.may(setup, Fault::LinkLost) {
+            if is_open
+                && !leg.is_parted
+                && at != self.host(*disk)
+                && self.may(setup, Fault::LinkLost)
+            {
                 steps.push(Step::LinkLost {
                     head: at,
                     disk: *disk,
@@ -224,7 +228,8 @@ impl World {
         }
         for disk in 0..self.disks.len() as u8 {
             let id = disk_id(disk);
-            let is_reachable = self.is_up(disk) && !self.is_cut(at, disk);
+            let host = self.host(disk);
+            let is_reachable = self.is_up(host) && !self.is_cut(at, host);
             let is_free = server.is_open && !server.legs.contains_key(&disk) && is_reachable;
             let is_good = !self.disks[usize::from(disk)].fails;
             if is_free && is_good && self.committed.stale.contains_key(&id) {
@@ -248,7 +253,7 @@ impl World {
                 false if self.may(setup, Fault::DiskFails) => steps.push(Step::DiskFails(at)),
                 false => {}
             }
-            if self.is_up(at) && self.may(setup, Fault::LenderRestart) {
+            if self.is_up(self.host(at)) && self.may(setup, Fault::LenderRestart) {
                 steps.push(Step::LenderRestart(at));
             }
             let is_stale = self.committed.stale.contains_key(&disk_id(at));
@@ -263,7 +268,7 @@ impl World {
             let is_written =
                 |stale: &Stale| stale.is_written && disk.kept.mark == stale.marks.possible;
             let is_stale = is_stale && !stale.is_some_and(is_written);
-            let is_possible = is_stale && !is_foreign && !is_used && !self.is_up(at);
+            let is_possible = is_stale && !is_foreign && !is_used && !self.is_up(self.host(at));
             if is_possible && self.may(setup, Fault::ForeignImport) {
                 steps.push(Step::ForeignImport(at));
             }

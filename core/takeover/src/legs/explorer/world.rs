@@ -217,6 +217,8 @@ pub(super) struct World {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
+    /// One head, whose disks are both its own.
+    OneHead,
     TwoHeads,
     Witness,
     ThreeHeads,
@@ -308,11 +310,13 @@ pub(super) fn member_of(id: MemberId) -> u8 {
 impl Setup {
     pub(super) fn new(kind: Kind, faults_max: u8, opens_max: u8, writes_max: u8) -> Self {
         let count: u8 = match kind {
+            Kind::OneHead => 1,
             Kind::TwoHeads | Kind::Witness => 2,
             Kind::ThreeHeads | Kind::Raidz => 3,
         };
         let heads: Vec<MemberId> = (0..count).map(member_id).collect();
         let membership = match kind {
+            Kind::OneHead => Membership::OneHead(heads[0]),
             Kind::TwoHeads => Membership::TwoHeads([heads[0], heads[1]]),
             Kind::Witness => Membership::TwoHeadsAndWitness {
                 heads: [heads[0], heads[1]],
@@ -325,7 +329,9 @@ impl Setup {
             _ => 2,
         };
         let group = LegGroup {
-            lenders: (0..disks).map(|at| (disk_id(at), member_id(at))).collect(),
+            lenders: (0..disks)
+                .map(|at| (disk_id(at), member_id(at.min(count - 1))))
+                .collect(),
             needed: if kind == Kind::Raidz { 2 } else { 1 },
         };
         let config = |me: &MemberId| Config {
@@ -439,6 +445,11 @@ impl World {
 
     pub(super) fn disk(&mut self, disk: u8) -> &mut Disk {
         Rc::make_mut(&mut self.disks[usize::from(disk)])
+    }
+
+    /// The head that lends a disk.
+    pub(super) fn host(&self, disk: u8) -> u8 {
+        disk.min(self.heads.len() as u8 - 1)
     }
 
     pub(super) fn is_up(&self, member: u8) -> bool {

@@ -426,7 +426,8 @@ impl Admitting {
                 .retain(|disk, _| !self.admitted.contains_key(disk));
         }
         if !config.is_readable(&record.current_disks()) {
-            return Err(Refusal::Stale(Newer::of(config, &record)));
+            // Those that could not be reached are the newer ones.
+            return Err(Refusal::Stale(Newer::of(config, &self.base)));
         }
         let open = self
             .admitted

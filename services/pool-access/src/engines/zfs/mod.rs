@@ -2,6 +2,7 @@
 
 pub mod bench_crypto;
 mod faults;
+pub mod legs;
 
 use std::path::{Path, PathBuf};
 

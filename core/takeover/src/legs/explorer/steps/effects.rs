@@ -179,7 +179,7 @@ impl World {
         self.issue_write(head);
     }
 
-    pub(super) fn sent(&self, key: u64) -> Option<Rc<Envelope>> {
+    pub(in crate::legs::explorer) fn sent(&self, key: u64) -> Option<Rc<Envelope>> {
         let found = self.net.iter().find(|sent| sent.key == key);
         found.map(|sent| sent.envelope.clone())
     }
@@ -222,7 +222,8 @@ impl World {
     }
 
     fn lender_answer(&mut self, disk: u8, to: u8, answer: LenderAnswer) {
-        self.send(disk, to, Payload::LenderAnswer(disk, answer));
+        let host = self.host(disk);
+        self.send(host, to, Payload::LenderAnswer(disk, answer));
     }
 
     /// I/O that the lender took ends.
@@ -245,9 +246,9 @@ impl World {
                 }
             }
         }
-        match io.from == io.disk {
-            true => self.io_done(setup, io, is_good),
-            false => self.send(io.disk, io.from, Payload::IoDone(io, is_good)),
+        match self.host(io.disk) {
+            host if host == io.from => self.io_done(setup, io, is_good),
+            host => self.send(host, io.from, Payload::IoDone(io, is_good)),
         }
     }
 
@@ -255,6 +256,7 @@ impl World {
         if matches!(io.operation, Operation::Write(_) | Operation::Copy(_)) {
             invariants::on_landing(self, io.disk);
         }
+        let is_local = io.from == self.host(io.disk);
         let disk = self.disk(io.disk);
         let mut content = disk.visible();
         match io.operation {
@@ -274,7 +276,7 @@ impl World {
             Operation::Flush | Operation::CopyFlush => {}
         }
         let is_flush = matches!(io.operation, Operation::Flush | Operation::CopyFlush);
-        match is_flush || io.from == io.disk {
+        match is_flush || is_local {
             true => (disk.durable, disk.cache) = (content, None),
             false => disk.cache = Some(content),
         }
@@ -330,8 +332,10 @@ impl World {
         one.unwritten = None;
         one.owner = Owner::new(one.boots.into());
         self.fences.retain(|order| order.by != head);
-        if let Some(disk) = self.disks.get_mut(usize::from(head)) {
-            Rc::make_mut(disk).restart(holds(Rule::LendersKeepTheirEpoch));
+        for disk in 0..self.disks.len() as u8 {
+            if self.host(disk) == head {
+                self.disk(disk).restart(holds(Rule::LendersKeepTheirEpoch));
+            }
         }
         // Connections of I/O end; what was on its way to others may still arrive there.
         self.net

@@ -1,0 +1,332 @@
+//! Legs: devices of a pool of which a record outside the pool says whether they hold everything.
+//!
+//! **The barrier.** A write to a mirror counts when one leg has it. So the library is told nothing of a leg that failed until a
+//! record without that leg is durable: what it has asked of the leg, and asks from now on, waits. No write
+//! that the leg lacks, and no flush, is answered before that. Reads are answered with an error at once, and other
+//! legs have the data. A leg that failed stays out until whoever keeps the record admits it again.
+//!
+//! ```text
+//! Excluded --admit--> InUse --any failure--> Failed, told to the watcher --exclude--> Excluded
+//! ```
+//!
+//! What is called a failure: an error, also of a flush, which the library would forget; no answer in time; a device that
+//! cannot be opened; one that the library writes to no more, for whatever reason; and what the watcher itself calls one.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+use rustix::io::Errno;
+use zpool_sys as sys;
+
+use super::io::{InFlight, IoKind, LibraryIo, Place};
+use super::{OpenFailure, ownership};
+
+/// How a leg failed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum LegFailure {
+    /// It answered with an error.
+    #[error("it answered with an error: {0}")]
+    Error(Errno),
+    /// It did not answer in time.
+    #[error("it did not answer in time")]
+    Silent,
+    /// It could not be opened.
+    #[error("it cannot be opened: {0}")]
+    Open(OpenFailure),
+    /// The library found it unusable, or somebody took it out of use.
+    #[error("it is not written to any more")]
+    Unusable,
+    /// It returned data that is not what was written.
+    #[error("it returned wrong data")]
+    Corrupt,
+}
+
+/// Hears of legs that failed, and sees to it that they are excluded.
+pub trait Watcher: Send + Sync {
+    /// The leg gets no more I/O, and its errors are withheld. `flushed`: the last transaction group that a flush
+    /// confirmed on it since it was admitted.
+    ///
+    /// Called on any thread, of the library's too: must not wait, nor call the library.
+    fn leg_failed(&self, leg: u64, why: LegFailure, flushed: Option<u64>);
+}
+
+enum State {
+    /// Not to be opened: it lacks something, or nobody has admitted it yet.
+    Excluded,
+    InUse,
+    /// What waits for the record.
+    Failed {
+        held: Vec<LibraryIo>,
+        /// Nothing else holds everything: it will not be excluded.
+        is_last: bool,
+    },
+}
+
+/// A leg, by the number that ZFS gave it.
+pub(super) struct Leg {
+    pool: u64,
+    guid: u64,
+    answer_within: Duration,
+    watcher: Arc<dyn Watcher>,
+    /// Its failure, as the fast path asks for it.
+    is_out: AtomicBool,
+    /// The last transaction group that a flush confirmed; 0 for none.
+    flushed: AtomicU64,
+    state: Mutex<State>,
+    changed: Condvar,
+    /// Devices that were opened for it, closed ones among them that still owe an answer.
+    devices: Mutex<Vec<Weak<InFlight>>>,
+}
+
+static LEGS: Mutex<Option<HashMap<u64, Arc<Leg>>>> = Mutex::new(None);
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The devices `legs` of `pool` are legs from now on, and none of them can be opened until it is admitted. Before the
+/// pool is opened. `answer_within`: an I/O that takes longer is a failure.
+pub fn put_on_record(
+    pool: u64,
+    legs: impl IntoIterator<Item = u64>,
+    answer_within: Duration,
+    watcher: &Arc<dyn Watcher>,
+) {
+    let mut all = lock(&LEGS);
+    let all = all.get_or_insert_default();
+    for guid in legs {
+        let leg = Leg {
+            pool,
+            guid,
+            answer_within,
+            watcher: Arc::clone(watcher),
+            is_out: AtomicBool::new(true),
+            flushed: AtomicU64::new(0),
+            state: Mutex::new(State::Excluded),
+            changed: Condvar::new(),
+            devices: Mutex::default(),
+        };
+        all.insert(guid, Arc::new(leg));
+    }
+}
+
+/// The pool is closed: its devices are legs no more.
+pub fn forget(pool: u64) {
+    if let Some(all) = &mut *lock(&LEGS) {
+        all.retain(|_, leg| leg.pool != pool);
+    }
+}
+
+/// The record says that the leg may be opened and written to.
+pub fn admit(leg: u64) {
+    if let Some(leg) = find(leg) {
+        leg.admit();
+    }
+}
+
+/// The record that excludes the leg is durable, and says that it lacks what was written since a transaction group: the
+/// library is told of its failure.
+pub fn exclude(leg: u64, since: u64) {
+    if let Some(leg) = find(leg) {
+        leg.exclude(since);
+    }
+}
+
+/// Nothing else holds everything: the leg is not excluded. The pool is suspended, so that it is seen to wait.
+pub fn keep_last(leg: u64) {
+    if let Some(leg) = find(leg) {
+        leg.keep_last();
+    }
+}
+
+/// The leg is found to have failed by other signs than its answers.
+pub fn fail(leg: u64, why: LegFailure) {
+    if let Some(leg) = find(leg) {
+        leg.fail(why);
+    }
+}
+
+/// As [`fail`], and waits until that is on record, or cannot be.
+pub fn fail_and_wait(leg: u64, why: LegFailure) {
+    if let Some(leg) = find(leg) {
+        leg.fail(why);
+        // Either way it is not in use any more.
+        let _ = leg.await_exclusion(OpenFailure::Excluded);
+    }
+}
+
+/// The last transaction group that a flush confirmed on the leg since it was admitted; `None` if none, or if it is not in use.
+pub fn flushed_group(leg: u64) -> Option<u64> {
+    let leg = find(leg).filter(|leg| leg.is_in_use())?;
+    Some(leg.flushed.load(Ordering::Acquire)).filter(|group| *group != 0)
+}
+
+/// Ends the process without an answer to anybody, because the pool is another owner's.
+pub fn end(why: &str) {
+    ownership::lost(why);
+}
+
+/// Ends the process, because only a new start knows what is on the device that is back.
+pub fn begin_anew(why: &str) {
+    ownership::begin_anew(why);
+}
+
+/// Whether the leg gets I/O.
+pub fn is_in_use(leg: u64) -> bool {
+    find(leg).is_some_and(|leg| leg.is_in_use())
+}
+
+/// The leg of that number, if it is one.
+pub(super) fn find(guid: u64) -> Option<Arc<Leg>> {
+    lock(&LEGS).as_ref()?.get(&guid).cloned()
+}
+
+impl Leg {
+    /// Whether it gets I/O.
+    pub(super) fn is_in_use(&self) -> bool {
+        !self.is_out.load(Ordering::Acquire)
+    }
+
+    pub(super) fn answer_within(&self) -> Duration {
+        self.answer_within
+    }
+
+    /// A device was opened for it.
+    pub(super) fn opened(&self, in_flight: &Arc<InFlight>) {
+        let mut devices = lock(&self.devices);
+        devices.retain(|device| device.strong_count() != 0);
+        devices.push(Arc::downgrade(in_flight));
+    }
+
+    /// Runs `open` if it may be opened. A failure is one of the leg: the library hears of it when the leg is excluded.
+    pub(super) fn open<T>(
+        &self,
+        open: impl FnOnce() -> Result<T, OpenFailure>,
+    ) -> Result<T, OpenFailure> {
+        self.await_exclusion(OpenFailure::Excluded)?;
+        open().or_else(|failure| {
+            self.fail(LegFailure::Open(failure.clone()));
+            self.await_exclusion(failure.clone())?;
+            Err(failure)
+        })
+    }
+
+    /// Waits as long as its failure is withheld. An error once it is excluded, or will not be.
+    fn await_exclusion(&self, failure: OpenFailure) -> Result<(), OpenFailure> {
+        let mut state = lock(&self.state);
+        loop {
+            match &*state {
+                State::InUse => return Ok(()),
+                State::Excluded | State::Failed { is_last: true, .. } => return Err(failure),
+                State::Failed { .. } => {
+                    let waited = self.changed.wait(state);
+                    state = waited.unwrap_or_else(PoisonError::into_inner);
+                }
+            }
+        }
+    }
+
+    /// Completes an I/O of the library, or withholds its error. `group`: the last that was on disk when a flush was asked for.
+    pub(super) fn complete(
+        &self,
+        kind: IoKind,
+        group: u64,
+        io: LibraryIo,
+        result: Result<(), Errno>,
+        place: Place,
+    ) {
+        let Err(errno) = result else {
+            if kind == IoKind::Flush {
+                self.flushed.fetch_max(group, Ordering::AcqRel);
+            }
+            return io.complete(result, place);
+        };
+        // A device without a cache that could be flushed, or without discards.
+        let is_needless = matches!(kind, IoKind::Flush | IoKind::Trim);
+        if is_needless && errno == Errno::OPNOTSUPP {
+            return io.complete(result, place);
+        }
+        self.fail(LegFailure::Error(errno));
+        self.hold(io);
+    }
+
+    /// Takes an I/O of the library over that the leg failed, or is not to get.
+    pub(super) fn hold(&self, io: LibraryIo) {
+        let mut state = lock(&self.state);
+        if let State::Failed { held, is_last } = &mut *state {
+            io.read_elsewhere();
+            if io.is_binding() {
+                if *is_last {
+                    io.suspend();
+                }
+                held.push(io);
+                return;
+            }
+        }
+        drop(state);
+        io.complete(Err(Errno::NXIO), Place::Elsewhere);
+    }
+
+    /// It has failed, for good.
+    pub(super) fn fail(&self, why: LegFailure) {
+        {
+            let mut state = lock(&self.state);
+            if !matches!(*state, State::InUse) {
+                return;
+            }
+            *state = State::Failed {
+                held: Vec::new(),
+                is_last: false,
+            };
+            self.is_out.store(true, Ordering::Release);
+            // SAFETY: takes a number only.
+            unsafe { sys::bh_leg_failed(self.guid) };
+        }
+        let flushed = Some(self.flushed.load(Ordering::Acquire)).filter(|group| *group != 0);
+        tracing::error!(leg = self.guid, %why, flushed, "a leg of the pool failed: writes wait until that is on record");
+        self.watcher.leg_failed(self.guid, why, flushed);
+    }
+
+    fn admit(&self) {
+        let mut state = lock(&self.state);
+        if matches!(*state, State::Excluded) {
+            *state = State::InUse;
+            self.flushed.store(0, Ordering::Release);
+            self.is_out.store(false, Ordering::Release);
+        }
+    }
+
+    fn exclude(&self, since: u64) {
+        let held = {
+            let mut state = lock(&self.state);
+            self.is_out.store(true, Ordering::Release);
+            // Before the library hears of any error: what it does with these, it does with a leg that is given up.
+            // SAFETY: takes numbers only, and calls nobody back.
+            unsafe { sys::bh_leg_excluded(self.pool, self.guid, since) };
+            match std::mem::replace(&mut *state, State::Excluded) {
+                State::Failed { held, .. } => held,
+                State::Excluded | State::InUse => Vec::new(),
+            }
+        };
+        self.changed.notify_all();
+        for io in held {
+            io.complete(Err(Errno::NXIO), Place::Elsewhere);
+        }
+        let devices = lock(&self.devices).clone();
+        for device in devices.iter().filter_map(Weak::upgrade) {
+            device.give_back();
+        }
+    }
+
+    fn keep_last(&self) {
+        if let State::Failed { held, is_last } = &mut *lock(&self.state) {
+            *is_last = true;
+            if let Some(io) = held.first() {
+                io.suspend();
+            }
+        }
+        self.changed.notify_all();
+    }
+}

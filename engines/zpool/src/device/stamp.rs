@@ -1,0 +1,49 @@
+//! A block of our own on a device: in the first 8 KiB of its second and of its third label, which the library leaves
+//! alone (`vl_pad1`, for a partition table that only the first label can carry). `docs/formats/leg-record.md` says what is in it.
+
+use std::path::Path;
+
+use super::bridge::open_apart;
+use super::probe::{ProbeFailure, ask};
+use super::{Device, IoKind};
+
+/// Length of the block.
+pub const STAMP_BYTES: usize = 4096;
+/// Length of a label. Two are at the front, two at the end.
+const LABEL_BYTES: u64 = 256 << 10;
+
+/// The two copies of the block on the device at `path`, which the pool knows as `guid`; whatever is there.
+///
+/// # Errors
+///
+/// It does not answer, or with an error.
+pub fn read_stamps(path: &Path, guid: u64) -> Result<[Vec<u8>; 2], ProbeFailure> {
+    let device = open_apart(path, guid)?;
+    let [front, back] = places(&*device)?;
+    let read = |offset| ask(&*device, IoKind::Read, offset, vec![0; STAMP_BYTES]);
+    Ok([read(front)?, read(back)?])
+}
+
+/// Makes `block` durable in both places, one after the other, so that one copy is whole at any time.
+///
+/// # Errors
+///
+/// It does not answer, or with an error. Then one copy may be new.
+///
+/// # Panics
+///
+/// The block has another length.
+pub fn write_stamps(path: &Path, guid: u64, block: &[u8]) -> Result<(), ProbeFailure> {
+    assert_eq!(block.len(), STAMP_BYTES, "a stamp is one block");
+    let device = open_apart(path, guid)?;
+    for offset in places(&*device)? {
+        ask(&*device, IoKind::Write, offset, block.to_vec())?;
+        ask(&*device, IoKind::Flush, 0, Vec::new())?;
+    }
+    Ok(())
+}
+
+fn places(device: &dyn Device) -> Result<[u64; 2], ProbeFailure> {
+    let bytes = device.shape()?.bytes / LABEL_BYTES * LABEL_BYTES;
+    Ok([LABEL_BYTES, bytes.saturating_sub(2 * LABEL_BYTES)])
+}

@@ -1,0 +1,112 @@
+//! Legs of an open pool, by the numbers that ZFS gave them: what they lack, and how far their return is.
+//!
+//! By the name of the pool and not by a [`Pool`](super::Pool): who keeps the record of the legs asks beside whoever has it.
+
+use std::path::Path;
+use std::time::{Duration, SystemTime};
+
+use units::PoolName;
+use zpool_sys as sys;
+
+use super::{c_text, label};
+use crate::error::{PoolError, SystemError};
+
+/// How far the return of a leg is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LegProgress {
+    /// The last transaction group of the pool that is on disk.
+    pub synced_group: u64,
+    /// Blocks of the leg that were found damaged since the pool was opened.
+    pub checksum_errors: u64,
+    /// Whether it is in use and lacks nothing, and nothing is being copied.
+    pub is_whole: bool,
+    /// Whether the library reads from it and writes to it.
+    pub is_written: bool,
+}
+
+/// The newest transaction group whose root is on a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NewestGroup {
+    /// Its number.
+    pub group: u64,
+    /// When it was written.
+    pub time: SystemTime,
+}
+
+/// The newest transaction group on the device at `path`; `None` if none can be read.
+pub fn newest_group(path: &Path) -> Option<NewestGroup> {
+    let root = label::newest_uberblock(path)?;
+    Some(NewestGroup {
+        group: root.txg,
+        time: SystemTime::UNIX_EPOCH + Duration::from_secs(root.time_s),
+    })
+}
+
+/// Notes in the pool that the leg lacks what was written since the group `since`; on disk on return.
+///
+/// # Errors
+///
+/// The pool is not open.
+pub fn note_lacking(pool: &PoolName, leg: u64, since: u64) -> Result<(), PoolError> {
+    let name = c_text(pool.as_str());
+    // SAFETY: the library runs; the name lives for the call.
+    let code = unsafe { sys::bh_pool_leg_lacks(name.as_ptr(), leg, since) };
+    checked("note what a leg lacks", pool, code)
+}
+
+/// How far the return of the leg is.
+///
+/// # Errors
+///
+/// The pool is not open.
+pub fn progress(pool: &PoolName, leg: u64) -> Result<LegProgress, PoolError> {
+    let name = c_text(pool.as_str());
+    let (mut synced_group, mut checksum_errors) = (0, 0);
+    let (mut is_whole, mut is_written) = (0, 0);
+    // SAFETY: the library runs; the name lives for the call, and there is a place for each result.
+    let code = unsafe {
+        sys::bh_pool_leg_progress(
+            name.as_ptr(),
+            leg,
+            &mut synced_group,
+            &mut checksum_errors,
+            &mut is_whole,
+            &mut is_written,
+        )
+    };
+    checked("look at a leg", pool, code)?;
+    Ok(LegProgress {
+        synced_group,
+        checksum_errors,
+        is_whole: is_whole != 0,
+        is_written: is_written != 0,
+    })
+}
+
+/// Has the library open the leg again, and copy what it lacks.
+///
+/// # Errors
+///
+/// The pool is not open, or is suspended.
+pub fn bring_back(pool: &PoolName, leg: u64) -> Result<(), PoolError> {
+    let name = c_text(pool.as_str());
+    // SAFETY: as above.
+    let code = unsafe { sys::bh_pool_clear(name.as_ptr(), leg, 0) };
+    checked("bring a leg back", pool, code)
+}
+
+/// Writes a transaction group, with labels: on return it is on all devices that are in use, and they were flushed.
+///
+/// # Errors
+///
+/// The pool is not open.
+pub fn write_group(pool: &PoolName) -> Result<(), PoolError> {
+    let name = c_text(pool.as_str());
+    // SAFETY: as above.
+    let code = unsafe { sys::bh_pool_write_group(name.as_ptr()) };
+    checked("write a transaction group", pool, code)
+}
+
+fn checked(doing: &'static str, pool: &PoolName, code: i32) -> Result<(), PoolError> {
+    SystemError::check(code).map_err(|cause| PoolError::common(doing, pool.as_str(), cause))
+}

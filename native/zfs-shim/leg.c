@@ -1,0 +1,165 @@
+/*
+ * Legs: leaves of which a record outside the pool says whether they hold everything.
+ *
+ * A leaf that failed is taken out of that record before the library hears of an error: a write that it lacks counts
+ * only then.  Until then the library must neither fault the leaf nor stop writing to it, so it is not probed.  Reads go
+ * to other leaves at once.  After that the leaf is given up like one that failed a flush (given_up.c): it gets no more
+ * I/O, and is missing everything since the group that the record names.
+ */
+#include "internal.h"
+
+#include <sys/dsl_pool.h>
+#include <sys/dsl_scan.h>
+#include <sys/txg.h>
+
+#include <pthread.h>
+
+/* At a time; of as many legs as a record can name. */
+#define	BH_FAILED_LEGS_MAX	1024
+
+static struct {
+	pthread_mutex_t fl_mutex;
+	uint64_t fl_guids[BH_FAILED_LEGS_MAX];
+	/* How many there are; read without the mutex. */
+	uint32_t fl_count;
+} failed = { .fl_mutex = PTHREAD_MUTEX_INITIALIZER };
+
+/* Its place, or the number of those that are listed. The caller has the mutex. */
+static uint32_t
+place_of(uint64_t guid)
+{
+	uint32_t at = 0;
+
+	while (at < failed.fl_count && failed.fl_guids[at] != guid)
+		at++;
+	return (at);
+}
+
+static boolean_t
+is_failed(const vdev_t *vd)
+{
+	if (__atomic_load_n(&failed.fl_count, __ATOMIC_ACQUIRE) == 0)
+		return (B_FALSE);
+	VERIFY0(pthread_mutex_lock(&failed.fl_mutex));
+	boolean_t listed = place_of(vd->vdev_guid) < failed.fl_count;
+	VERIFY0(pthread_mutex_unlock(&failed.fl_mutex));
+	return (listed);
+}
+
+void
+bh_leg_failed(uint64_t guid)
+{
+	VERIFY0(pthread_mutex_lock(&failed.fl_mutex));
+	uint32_t at = place_of(guid);
+	if (at == failed.fl_count) {
+		VERIFY3U(at, <, BH_FAILED_LEGS_MAX);
+		failed.fl_guids[at] = guid;
+		__atomic_add_fetch(&failed.fl_count, 1, __ATOMIC_RELEASE);
+	}
+	VERIFY0(pthread_mutex_unlock(&failed.fl_mutex));
+}
+
+void
+bh_leg_excluded(uint64_t pool, uint64_t guid, uint64_t since)
+{
+	bh_give_up_leg(pool, guid, since);
+	VERIFY0(pthread_mutex_lock(&failed.fl_mutex));
+	uint32_t at = place_of(guid);
+	if (at < failed.fl_count) {
+		failed.fl_guids[at] = failed.fl_guids[failed.fl_count - 1];
+		__atomic_sub_fetch(&failed.fl_count, 1, __ATOMIC_RELEASE);
+	}
+	VERIFY0(pthread_mutex_unlock(&failed.fl_mutex));
+}
+
+/* Comes before the library's own, which faults a leaf that it cannot read or write. */
+zio_t *
+vdev_probe(vdev_t *vd, zio_t *zio)
+{
+	zio_t *(*library)(vdev_t *, zio_t *) = bh_library_function(__func__);
+
+	if (zio != NULL && is_failed(vd))
+		return (NULL);
+	return (library(vd, zio));
+}
+
+/*
+ * The error of a read makes the library ask another leaf, and one of a repair of what it read there leaves
+ * everything as it is.  Any other error is taken for a write that the leaf lacks, or is forgotten.
+ */
+uint32_t
+bh_io_is_binding(struct bh_io *io)
+{
+	const zio_t *zio = (const zio_t *)io;
+
+	if (zio->io_type == ZIO_TYPE_READ)
+		return (0);
+	return ((zio->io_flags & ZIO_FLAG_IO_REPAIR) == 0 || (zio->io_flags & ZIO_FLAG_SCAN_THREAD) != 0);
+}
+
+void
+bh_io_read_elsewhere(struct bh_io *io)
+{
+	/* As the library's own probe says it; opening the leaf anew takes it back. */
+	((zio_t *)io)->io_vd->vdev_cant_read = B_TRUE;
+}
+
+uint64_t
+bh_io_synced_group(struct bh_io *io)
+{
+	return (spa_last_synced_txg(((zio_t *)io)->io_spa));
+}
+
+int32_t
+bh_pool_leg_lacks(const char *name, uint64_t guid, uint64_t since)
+{
+	spa_t *spa;
+	int error = spa_open(name, &spa, FTAG);
+
+	if (error != 0)
+		return (error);
+	/* A leg is not opened before it is on record that it was given up. */
+	bh_given_up_await(spa);
+	bh_note_missing(spa, guid, MAX(since, TXG_INITIAL));
+	txg_wait_synced(spa_get_dsl(spa), 0);
+	spa_close(spa, FTAG);
+	return (0);
+}
+
+/* A group that changes nothing writes nothing, and flushes nothing. */
+int32_t
+bh_pool_write_group(const char *name)
+{
+	spa_t *spa;
+	int error = spa_open(name, &spa, FTAG);
+
+	if (error != 0)
+		return (error);
+	spa_config_enter(spa, SCL_CONFIG, FTAG, RW_WRITER);
+	vdev_config_dirty(spa->spa_root_vdev);
+	spa_config_exit(spa, SCL_CONFIG, FTAG);
+	txg_wait_synced(spa_get_dsl(spa), 0);
+	spa_close(spa, FTAG);
+	return (0);
+}
+
+int32_t
+bh_pool_leg_progress(const char *name, uint64_t guid, uint64_t *synced, uint64_t *checksum_errors,
+    uint32_t *is_whole, uint32_t *is_written)
+{
+	spa_t *spa;
+	int error = spa_open(name, &spa, FTAG);
+
+	if (error != 0)
+		return (error);
+	spa_config_enter(spa, SCL_VDEV, FTAG, RW_READER);
+	vdev_t *vd = spa_lookup_by_guid(spa, guid, B_FALSE);
+	*synced = spa_last_synced_txg(spa);
+	*checksum_errors = vd == NULL ? 0 : vd->vdev_stat.vs_checksum_errors;
+	*is_written = vd != NULL && vdev_readable(vd) && vdev_writeable(vd);
+	*is_whole = vd != NULL && !bh_is_given_up(vd) && vdev_readable(vd) && vdev_writeable(vd) &&
+	    vdev_dtl_empty(vd, DTL_MISSING) && !vd->vdev_resilver_deferred && !dsl_scan_resilvering(spa_get_dsl(spa));
+	spa_config_exit(spa, SCL_VDEV, FTAG);
+	spa_close(spa, FTAG);
+	return (0);
+}

@@ -1,0 +1,173 @@
+//! Owns a pool with legs: feeds the state machine of the record (`takeover::legs`) with what happens, and has its actions
+//! performed. What is a disk here and how a pool is opened is the business of a [`Side`].
+//!
+//! One thread decides, and never waits for a disk of the pool: what waits has a thread of its own, and reports. The
+//! record itself is written on the deciding thread, because nothing may be decided before that.
+//!
+//! So far this serves one head whose disks are all its own ([`Membership::OneHead`]): no other member, no fence.
+
+#![forbid(unsafe_code)]
+
+mod lenders;
+mod returns;
+mod run;
+mod told;
+
+pub use run::{BeforeAction, Failure, Legs, Options, create};
+pub use told::{Shown, Stage};
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::SystemTime;
+
+use takeover::legs::{
+    Completeness, Config, DiskId, Event, Kept, LegGroup, MemberId, Membership, Notice,
+};
+
+/// What the record decides, for the device driver, the disks and the pool of this head.
+pub trait Side: Send + Sync + 'static {
+    /// What the lender keeps of the disk, and its newest transaction group. Waits for the disk, for a bounded time.
+    ///
+    /// # Errors
+    ///
+    /// The disk cannot be reached, with the reason.
+    fn look(&self, disk: DiskId) -> Result<Seen, String>;
+
+    /// Makes what the lender keeps durable on the disk. Waits for the disk, for a bounded time.
+    ///
+    /// # Errors
+    ///
+    /// The disk cannot be reached, with the reason.
+    fn keep(&self, disk: DiskId, kept: &Kept) -> Result<(), String>;
+
+    /// Opens the pool with these legs only, notes what others lack, and writes a transaction group.
+    ///
+    /// # Errors
+    ///
+    /// It is not open, with the reason.
+    fn open(
+        &self,
+        current: &BTreeSet<DiskId>,
+        lacking: &BTreeMap<DiskId, u64>,
+    ) -> Result<(), String>;
+
+    /// The record without the leg is durable: its errors may be told. Does not wait.
+    fn exclude(&self, disk: DiskId, since: u64);
+
+    /// The leg failed, and no other one holds everything: the pool waits. Does not wait.
+    fn keep_last(&self, disk: DiskId);
+
+    /// Whether the disk answers, and is the one that it is taken for. Waits for it, for a bounded time.
+    fn is_back(&self, disk: DiskId) -> bool;
+
+    /// The newest transaction group of the open pool.
+    fn newest_group(&self) -> Option<u64>;
+
+    /// Has the leg written to again, and what it lacks copied. Returns when that is over and transaction groups were
+    /// synced since.
+    ///
+    /// # Errors
+    ///
+    /// The leg failed, or the pool is not open any more.
+    fn resilver(&self, disk: DiskId, since: u64) -> Result<Completeness, String>;
+
+    /// Ends everything without an answer to anybody: the pool has another owner.
+    fn stop(&self);
+
+    /// What the disk is called.
+    fn name(&self, disk: DiskId) -> String;
+
+    /// Tells the operator.
+    fn tell(&self, notice: &Notice);
+}
+
+/// What is on a disk.
+#[derive(Clone, Copy, Debug)]
+pub struct Seen {
+    /// What its lender keeps there.
+    pub kept: Kept,
+    /// The newest transaction group.
+    pub newest_group: u64,
+    /// When that was written.
+    pub newest_time: Option<SystemTime>,
+}
+
+/// What the deciding thread hears.
+#[derive(Debug)]
+pub(crate) enum Input {
+    Event(Event),
+    /// The pool could not be opened.
+    NotOpened(String),
+    /// A disk was asked whether it is back.
+    Asked(DiskId, Option<u64>),
+    /// The resilver of a disk came to nothing.
+    ResilverFailed(DiskId, String),
+    End,
+}
+
+/// Takes events before there is anybody who hears them.
+#[derive(Debug)]
+pub struct Inbox {
+    pub(crate) sender: Sender<Input>,
+    pub(crate) receiver: Receiver<Input>,
+}
+
+/// Reports events. One that nobody hears any more is dropped: the pool is closed.
+#[derive(Clone, Debug)]
+pub struct Reporter(pub(crate) Sender<Input>);
+
+impl Inbox {
+    /// An empty one.
+    #[allow(
+        clippy::new_without_default,
+        reason = "it is one end of a channel, not a value"
+    )]
+    pub fn new() -> Self {
+        let (sender, receiver) = channel();
+        Self { sender, receiver }
+    }
+
+    /// For who reports.
+    pub fn reporter(&self) -> Reporter {
+        Reporter(self.sender.clone())
+    }
+}
+
+impl Reporter {
+    /// Reports that a leg failed. Never waits.
+    pub fn leg_failed(&self, disk: DiskId, flushed: Option<u64>) {
+        self.send(Input::Event(Event::LegFailed { disk, flushed }));
+    }
+
+    pub(crate) fn send(&self, input: Input) {
+        let _ = self.0.send(input);
+    }
+}
+
+/// Runs something that waits beside the deciding thread.
+pub(crate) fn in_background(name: &str, body: impl FnOnce() + Send + 'static) {
+    let thread = std::thread::Builder::new().name(name.into());
+    // As with memory: a process that gets no thread cannot go on.
+    thread.spawn(body).expect("a thread");
+}
+
+/// The configuration of one head whose own disks are `groups`: each a list of disks, and how many of them hold everything.
+pub fn one_head(pool: u64, groups: &[(Vec<DiskId>, usize)]) -> Config {
+    let me = MemberId(1);
+    let group = |(disks, needed): &(Vec<DiskId>, usize)| LegGroup {
+        lenders: disks.iter().map(|disk| (*disk, me)).collect(),
+        needed: *needed,
+    };
+    Config {
+        me,
+        pool,
+        membership: Membership::OneHead(me),
+        groups: groups.iter().map(group).collect(),
+    }
+}
+
+/// The folder in which a head remembers the records of its pools, below its state directory.
+pub fn folder(state: &Path) -> std::path::PathBuf {
+    state.join("legs")
+}

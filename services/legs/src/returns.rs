@@ -1,0 +1,127 @@
+//! When a disk that is out is asked whether it is back. Pure: the time is an argument.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use takeover::legs::{DiskId, Record};
+
+/// Pause between the failure of a leg and the first question; each is twice the one before.
+const PAUSE_MIN: Duration = Duration::from_secs(1);
+/// Longest pause between two questions.
+const PAUSE_MAX: Duration = Duration::from_secs(60);
+/// How often a leg comes back within [`PERIOD`]. One that fails more often is bad, or badly connected.
+const RETURNS_MAX: usize = 3;
+/// The time in which returns are counted.
+const PERIOD: Duration = Duration::from_secs(3600);
+
+#[derive(Debug)]
+struct Out {
+    due: Instant,
+    pause: Duration,
+    is_asked: bool,
+    returns: Vec<Instant>,
+}
+
+/// The disks that are out.
+#[derive(Debug, Default)]
+pub(crate) struct Returns(BTreeMap<DiskId, Out>);
+
+impl Returns {
+    /// The disks that are to be asked now.
+    pub(crate) fn due(&mut self, record: &Record, now: Instant) -> Vec<DiskId> {
+        let mut due = Vec::new();
+        for disk in record.stale.keys() {
+            let out = self.0.entry(*disk).or_insert(Out {
+                due: now + PAUSE_MIN,
+                pause: PAUSE_MIN,
+                is_asked: false,
+                returns: Vec::new(),
+            });
+            out.returns
+                .retain(|at| now.saturating_duration_since(*at) < PERIOD);
+            if !out.is_asked && out.due <= now && out.returns.len() < RETURNS_MAX {
+                out.is_asked = true;
+                due.push(*disk);
+            }
+        }
+        due
+    }
+
+    /// The disk was asked, or what came of that has ended.
+    pub(crate) fn asked(&mut self, disk: DiskId, now: Instant) {
+        if let Some(out) = self.0.get_mut(&disk) {
+            out.is_asked = false;
+            out.pause = (out.pause * 2).min(PAUSE_MAX);
+            out.due = now + out.pause;
+        }
+    }
+
+    /// What the disk lacks is being copied to it.
+    pub(crate) fn begun(&mut self, disk: DiskId, now: Instant) {
+        if let Some(out) = self.0.get_mut(&disk) {
+            out.is_asked = true;
+            out.returns.push(now);
+        }
+    }
+
+    /// The disk is out again.
+    pub(crate) fn is_out(&mut self, disk: DiskId, now: Instant) {
+        if let Some(out) = self.0.get_mut(&disk) {
+            out.is_asked = false;
+            out.due = now + out.pause;
+        }
+    }
+
+    /// The disk holds everything.
+    pub(crate) fn is_back(&mut self, disk: DiskId) {
+        if let Some(out) = self.0.get_mut(&disk) {
+            out.is_asked = false;
+            out.pause = PAUSE_MIN;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use takeover::legs::Ballot;
+
+    const DISK: DiskId = DiskId(2);
+
+    fn degraded() -> Record {
+        let mut record = Record::new(1, Ballot::default(), [DiskId(1), DISK]);
+        record.drop_disk(DISK, 30);
+        record
+    }
+
+    #[test]
+    fn a_disk_that_does_not_answer_is_asked_less_and_less_often() {
+        let (mut returns, record) = (Returns::default(), degraded());
+        let begun = Instant::now();
+        let mut asked = Vec::new();
+        for second in 0..300 {
+            let now = begun + Duration::from_secs(second);
+            if !returns.due(&record, now).is_empty() {
+                asked.push(second);
+                returns.asked(DISK, now);
+            }
+        }
+        assert_eq!(asked, [1, 3, 7, 15, 31, 63, 123, 183, 243]);
+    }
+
+    #[test]
+    fn a_leg_that_fails_again_and_again_comes_back_three_times_within_an_hour() {
+        let (mut returns, record) = (Returns::default(), degraded());
+        let begun = Instant::now();
+        let mut count = 0;
+        for second in 0..3600 {
+            let now = begun + Duration::from_secs(second);
+            if !returns.due(&record, now).is_empty() {
+                returns.begun(DISK, now);
+                returns.is_out(DISK, now);
+                count += 1;
+            }
+        }
+        assert_eq!(count, RETURNS_MAX);
+    }
+}

@@ -1,0 +1,94 @@
+//! What is told of a pool with legs: how far it is, its record, and why it is not opened.
+
+use std::collections::BTreeSet;
+use std::time::SystemTime;
+
+use takeover::legs::{Config, DiskId, Newer, Record, Refusal};
+
+use crate::Side;
+
+/// How far a pool is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// It is about to be opened.
+    Opening,
+    /// It is open.
+    Open,
+    /// It is not opened, with the reason and what to do.
+    Refused(String),
+    /// It is closed.
+    Closed,
+    /// Nothing can be decided any more, with the reason. Writes wait until a new start.
+    Failed(String),
+}
+
+/// What can be seen of a pool with legs at any time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Shown {
+    /// How far it is.
+    pub stage: Stage,
+    /// The last committed record of this tenure.
+    pub record: Option<Record>,
+    /// Legs that have failed, and that the record still calls current: writes wait.
+    pub awaited: BTreeSet<DiskId>,
+    /// The leg that failed and that no other one can stand in for.
+    pub last: Option<DiskId>,
+}
+
+/// Why a pool is not opened, and what to do.
+pub(crate) fn refusal(side: &impl Side, config: &Config, why: &Refusal) -> String {
+    match why {
+        Refusal::Stale(newer) => stale(side, config, newer),
+        Refusal::NoRecord => {
+            "no member knows the legs of the pool: which of its disks hold everything is unknown; open it where its record is"
+                .into()
+        }
+        Refusal::Diverged(disks) => format!(
+            "the disks {} went on without each other, so one of them holds writes that the other one does not: \
+             decide which of them counts, and take the other one away",
+            names(side, disks.iter())
+        ),
+        other => format!("the record of the pool's legs does not allow it: {other:?}"),
+    }
+}
+
+fn names<'a>(side: &impl Side, disks: impl Iterator<Item = &'a DiskId>) -> String {
+    let names: Vec<String> = disks.map(|disk| side.name(*disk)).collect();
+    names.join(", ")
+}
+
+fn stale(side: &impl Side, config: &Config, newer: &Newer) -> String {
+    let disks = config.groups.iter().flat_map(|group| group.lenders.keys());
+    let seen = |disk: &DiskId| side.look(*disk).ok().map(|seen| (*disk, seen));
+    let present: Vec<_> = disks.filter_map(seen).collect();
+    let is_missing = |disk: &&DiskId| !present.iter().any(|(found, _)| found == *disk);
+    let missing = names(side, newer.disks.keys().filter(is_missing));
+    let lacking: Vec<String> = present
+        .iter()
+        .filter_map(|(disk, seen)| {
+            let since = newer.since.get(disk)?;
+            let when = seen.newest_time.map(written).unwrap_or_default();
+            let name = side.name(*disk);
+            Some(format!(
+                "{name} lacks what was written since transaction group {since}; its own newest group is {}{when}",
+                seen.newest_group
+            ))
+        })
+        .collect();
+    let lacking = match lacking.is_empty() {
+        true => "no disk that holds everything can be reached".to_owned(),
+        false => lacking.join("; "),
+    };
+    format!(
+        "acknowledged writes would be lost: {lacking}. By the record of epoch {}, {missing} holds everything, and cannot be \
+         reached: connect it, and open the pool again",
+        newer.epoch
+    )
+}
+
+/// A time, as a clause.
+fn written(time: SystemTime) -> String {
+    let since = time.duration_since(SystemTime::UNIX_EPOCH);
+    let seconds = since.map_or(0, |since| since.as_secs());
+    format!(", written {}", control::calendar::utc(seconds))
+}

@@ -1,0 +1,261 @@
+//! Legs of a pool of OpenZFS in this process, for who keeps the record of them (`legs`): stamps on disks, the barrier in the
+//! device driver, and what the library has to copy.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use ::legs::{Reporter, Seen, Side};
+use engine::pool::legs::Record;
+use takeover::legs::{Completeness, DiskId, Kept, Notice, decode_kept, encode_kept};
+use units::PoolName;
+use zpool::device::legs::{self as barrier, LegFailure, Watcher};
+use zpool::device::{STAMP_BYTES, probe, read_stamps, write_stamps};
+use zpool::pool::legs as pool_legs;
+
+/// Between two looks at a leg that is copied to, and at one that may come back.
+const LOOK_INTERVAL: Duration = Duration::from_millis(50);
+/// Between two counts of damaged blocks, and two questions to the last leg.
+const SLOW_LOOK_INTERVAL: Duration = Duration::from_secs(1);
+/// A leg on which so many blocks were found damaged since it came lacks more than can be left to repairs.
+const DAMAGED_BLOCKS_MAX: u64 = 10;
+
+/// Opens the pool with the devices of a record, and no others.
+pub type Open = Box<dyn Fn(Record) -> Result<(), String> + Send + Sync>;
+
+/// The disks of a pool on this head, and the pool.
+pub struct ZfsSide {
+    pool: PoolName,
+    guid: u64,
+    disks: BTreeMap<DiskId, PathBuf>,
+    answer_within: Duration,
+    watcher: Arc<dyn Watcher>,
+    open: Open,
+}
+
+struct Reports(Reporter);
+
+impl Watcher for Reports {
+    fn leg_failed(&self, leg: u64, _: LegFailure, flushed: Option<u64>) {
+        self.0.leg_failed(DiskId(leg), flushed);
+    }
+}
+
+impl ZfsSide {
+    /// Of the pool `guid`, whose name is `pool` once it is open. `answer_within`: a leg that takes longer for an I/O has failed.
+    pub fn new(
+        (pool, guid): (PoolName, u64),
+        disks: BTreeMap<DiskId, PathBuf>,
+        answer_within: Duration,
+        reporter: Reporter,
+        open: Open,
+    ) -> Self {
+        Self {
+            pool,
+            guid,
+            disks,
+            answer_within,
+            watcher: Arc::new(Reports(reporter)),
+            open,
+        }
+    }
+
+    fn path(&self, disk: DiskId) -> Result<&PathBuf, String> {
+        let path = self.disks.get(&disk);
+        path.ok_or_else(|| "no disk of this head".to_owned())
+    }
+
+    /// The newer one of the two stamps, with its sequence; what a disk has that was never stamped.
+    fn stamp(&self, disk: DiskId) -> Result<(u64, Kept), String> {
+        let copies = read_stamps(self.path(disk)?, disk.0).map_err(|error| error.to_string())?;
+        let found = copies.iter().filter_map(|copy| decode_kept(copy, disk));
+        Ok(found
+            .max_by_key(|(sequence, _)| *sequence)
+            .unwrap_or_default())
+    }
+
+    /// Counts damaged blocks as long as the pool is open.
+    fn look_for_damage(self: &Arc<Self>) {
+        let side: Weak<Self> = Arc::downgrade(self);
+        let look = move || {
+            while let Some(side) = side.upgrade() {
+                for disk in side.disks.keys() {
+                    side.look_for_damage_on(*disk);
+                }
+                drop(side);
+                std::thread::sleep(SLOW_LOOK_INTERVAL);
+            }
+        };
+        in_background("leg-damage", look);
+    }
+
+    fn look_for_damage_on(&self, disk: DiskId) {
+        if !barrier::is_in_use(disk.0) {
+            return;
+        }
+        let progress = pool_legs::progress(&self.pool, disk.0);
+        if progress.is_ok_and(|found| found.checksum_errors >= DAMAGED_BLOCKS_MAX) {
+            barrier::fail(disk.0, LegFailure::Corrupt);
+        }
+    }
+
+    /// Waits until the leg lacks nothing any more.
+    fn await_whole(&self, disk: DiskId) -> Result<u64, String> {
+        loop {
+            if !barrier::is_in_use(disk.0) {
+                return Err("it failed while data was copied to it".into());
+            }
+            let found =
+                pool_legs::progress(&self.pool, disk.0).map_err(|error| error.to_string())?;
+            if found.is_whole {
+                return Ok(found.synced_group);
+            }
+            std::thread::sleep(LOOK_INTERVAL);
+        }
+    }
+}
+
+fn in_background(name: &str, body: impl FnOnce() + Send + 'static) {
+    let thread = std::thread::Builder::new().name(name.into());
+    // As with memory: a process that gets no thread cannot go on.
+    thread.spawn(body).expect("a thread");
+}
+
+/// The side that also looks for damaged blocks.
+pub struct Watched(pub Arc<ZfsSide>);
+
+impl Side for Watched {
+    fn look(&self, disk: DiskId) -> Result<Seen, String> {
+        let (_, kept) = self.0.stamp(disk)?;
+        let newest = pool_legs::newest_group(self.0.path(disk)?);
+        let newest = newest.ok_or("it has no label of a pool")?;
+        Ok(Seen {
+            kept,
+            newest_group: newest.group,
+            newest_time: Some(newest.time),
+        })
+    }
+
+    fn keep(&self, disk: DiskId, kept: &Kept) -> Result<(), String> {
+        let (sequence, _) = self.0.stamp(disk)?;
+        let mut block = encode_kept(disk, sequence + 1, kept).to_vec();
+        block.resize(STAMP_BYTES, 0);
+        write_stamps(self.0.path(disk)?, disk.0, &block).map_err(|error| error.to_string())
+    }
+
+    fn open(
+        &self,
+        current: &BTreeSet<DiskId>,
+        lacking: &BTreeMap<DiskId, u64>,
+    ) -> Result<(), String> {
+        let side = &self.0;
+        let all = side.disks.keys().map(|disk| disk.0);
+        barrier::put_on_record(side.guid, all, side.answer_within, &side.watcher);
+        for disk in current {
+            barrier::admit(disk.0);
+        }
+        (side.open)(Record {
+            current: current.iter().map(|disk| disk.0).collect(),
+        })?;
+        // One that the library could not use when it opened the pool.
+        for disk in current {
+            let found = pool_legs::progress(&side.pool, disk.0);
+            if !found.is_ok_and(|found| found.is_written) {
+                barrier::fail_and_wait(disk.0, LegFailure::Unusable);
+            }
+        }
+        let noted = lacking
+            .iter()
+            .try_for_each(|(disk, since)| pool_legs::note_lacking(&side.pool, disk.0, *since));
+        noted
+            .and_then(|()| pool_legs::write_group(&side.pool))
+            .map_err(|error| error.to_string())?;
+        side.look_for_damage();
+        Ok(())
+    }
+
+    fn exclude(&self, disk: DiskId, since: u64) {
+        barrier::exclude(disk.0, since);
+    }
+
+    fn keep_last(&self, disk: DiskId) {
+        barrier::keep_last(disk.0);
+        let side = Arc::clone(&self.0);
+        in_background("last-leg", move || {
+            let Ok(path) = side.path(disk) else { return };
+            while probe(path, side.guid, disk.0).is_err() {
+                std::thread::sleep(SLOW_LOOK_INTERVAL);
+            }
+            barrier::begin_anew(&format!(
+                "{} failed, and no other leg held everything; it answers again",
+                path.display()
+            ));
+        });
+    }
+
+    fn is_back(&self, disk: DiskId) -> bool {
+        let path = self.0.path(disk);
+        path.is_ok_and(|path| probe(path, self.0.guid, disk.0).is_ok())
+    }
+
+    fn newest_group(&self) -> Option<u64> {
+        let disk = self.0.disks.keys().next()?;
+        let progress = pool_legs::progress(&self.0.pool, disk.0).ok()?;
+        Some(progress.synced_group)
+    }
+
+    fn resilver(&self, disk: DiskId, since: u64) -> Result<Completeness, String> {
+        let side = &self.0;
+        let text = |error: engine::pool::PoolError| error.to_string();
+        pool_legs::note_lacking(&side.pool, disk.0, since).map_err(text)?;
+        barrier::admit(disk.0);
+        pool_legs::bring_back(&side.pool, disk.0).map_err(text)?;
+        let whole_at = side.await_whole(disk)?;
+        loop {
+            pool_legs::write_group(&side.pool).map_err(text)?;
+            side.await_whole(disk)?;
+            // The flush of a later group covers all that was copied, and the groups of the log that was written meanwhile.
+            match barrier::flushed_group(disk.0) {
+                Some(group) if group > whole_at => {
+                    return Ok(Completeness {
+                        lacks_nothing: true,
+                        are_groups_synced: true,
+                        is_flushed: true,
+                        group,
+                    });
+                }
+                _ => std::thread::sleep(LOOK_INTERVAL),
+            }
+        }
+    }
+
+    fn stop(&self) {
+        barrier::end("the record of its legs names another owner");
+    }
+
+    fn name(&self, disk: DiskId) -> String {
+        match self.0.path(disk) {
+            Ok(path) => path.display().to_string(),
+            Err(_) => format!("disk {}", disk.0),
+        }
+    }
+
+    fn tell(&self, notice: &Notice) {
+        match notice {
+            Notice::Refused(why) => tracing::error!(?why, "the pool is not opened"),
+            Notice::WritesWait { accepted } => tracing::error!(
+                ?accepted,
+                "writes wait: a leg failed, and too few members answer to put that on record"
+            ),
+            Notice::LastLeg(disk) => tracing::error!(
+                disk = self.name(*disk),
+                "writes wait: the last leg that holds everything failed; see to it, the server begins anew when it answers"
+            ),
+            Notice::Divergent(disk) => tracing::error!(
+                disk = self.name(*disk),
+                "a disk has a history that is not this pool's, and is left alone"
+            ),
+        }
+    }
+}

@@ -1,0 +1,497 @@
+//! Pools with a record of their legs, on the real library, with files as legs: what fails is out of the record before a write
+//! counts, what is out is never opened alone, and what comes back is copied what it missed.
+
+#[path = "../../../engines/zpool/tests/support/mod.rs"]
+mod support;
+
+use std::collections::BTreeMap;
+use std::io::Write as _;
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use block_device::{BlockDevice, Extent, WaitMode};
+use engine::Volume as _;
+use engine::capabilities::{Datasets, Health, Ownership as _, Upkeep};
+use engine::dataset::VolumeSpec;
+use engine::pool::{ImportOptions, SafeToOwn, ScrubCommand};
+use engine::volume::OpenOptions;
+use legs::{BeforeAction, Failure, Inbox, Legs, Options, one_head};
+use pool_access::engines::legs::{Watched, ZfsSide};
+use support::{Parts, disks, export, folder, mirror, options, part, tank, wait_until};
+use takeover::legs::{Action, DiskId};
+use units::{ByteCount, VolumeName};
+use zpool::device::faults::{Fault, Faults};
+use zpool::pool::discover;
+use zpool::{Engine, Pool, Volume};
+
+/// Longer than a file of a busy machine takes for a request.
+const ANSWER_WITHIN: Duration = Duration::from_secs(2);
+const BLOCK: u64 = 16 << 10;
+/// Blocks that are written before a leg fails, while it does, and after it came back.
+const BEFORE: u64 = 30;
+const MEANWHILE: u64 = 40;
+const AFTER: u64 = 10;
+/// What a pool copies beside the data: the groups' own blocks.
+const COPIED_BESIDE_MAX: u64 = 12 << 20;
+
+fn volume_name() -> VolumeName {
+    "tank/v".parse().expect("a name")
+}
+
+fn place(name: &str) -> PathBuf {
+    folder().join(name)
+}
+
+/// The pool, its legs by their paths, and what is wrong with them.
+struct Head {
+    engine: &'static Engine,
+    faults: Faults,
+    pool: Arc<Mutex<Option<Pool>>>,
+}
+
+impl Head {
+    fn start() -> Self {
+        let faults = Faults::new();
+        let mut options = options();
+        options.devices.wrap = Some(faults.wrap());
+        Self {
+            engine: Engine::start(options).expect("start"),
+            faults,
+            pool: Arc::default(),
+        }
+    }
+
+    /// Opens the pool by its record.
+    fn open(&self, before_action: Option<BeforeAction>) -> Result<Legs, Failure> {
+        let (guid, disks) = known();
+        let inbox = Inbox::new();
+        let (engine, slot) = (self.engine, Arc::clone(&self.pool));
+        let open = move |record| {
+            let found = discover(&[folder()]).map_err(|error| error.to_string())?;
+            let candidate = found.first().ok_or("no pool is there")?;
+            let proof = match SafeToOwn::exported(candidate) {
+                Some(proof) => proof,
+                None => zpool::pool::same_host_and_locked(engine, candidate)
+                    .map_err(|error| error.to_string())?,
+            };
+            let options = ImportOptions {
+                record: Some(record),
+                ..ImportOptions::default()
+            };
+            let pool = Pool::import(engine, candidate, proof, &options);
+            let pool = pool.map_err(|error| format!("{error}: {:?}", error.kind))?;
+            *slot.lock().expect("no holder panics") = Some(pool);
+            Ok(())
+        };
+        let side = side(guid, disks.clone(), inbox.reporter(), Box::new(open));
+        Legs::open(
+            with_record(guid, &disks, before_action),
+            Arc::new(side),
+            inbox,
+        )
+    }
+
+    fn pool(&self) -> Pool {
+        let mut pool = self.pool.lock().expect("no holder panics");
+        pool.take().expect("it is open")
+    }
+}
+
+fn side(
+    guid: u64,
+    disks: BTreeMap<DiskId, PathBuf>,
+    reporter: legs::Reporter,
+    open: pool_access::engines::legs::Open,
+) -> Watched {
+    let pool = (tank(), guid);
+    Watched(Arc::new(ZfsSide::new(
+        pool,
+        disks,
+        ANSWER_WITHIN,
+        reporter,
+        open,
+    )))
+}
+
+fn with_record(
+    guid: u64,
+    disks: &BTreeMap<DiskId, PathBuf>,
+    before_action: Option<BeforeAction>,
+) -> Options {
+    Options {
+        config: one_head(guid, &[(disks.keys().copied().collect(), 1)]),
+        folder: place("state"),
+        before_action,
+    }
+}
+
+/// The numbers of the pool and of its legs, which the first part wrote down.
+fn known() -> (u64, BTreeMap<DiskId, PathBuf>) {
+    let text = std::fs::read_to_string(place("known")).expect("written");
+    let number = |text: &str| text.parse::<u64>().expect("a number");
+    let mut lines = text.lines();
+    let guid = number(lines.next().expect("the pool"));
+    let leg = |line: &str| {
+        let (disk, name) = line.split_once(' ').expect("a leg");
+        (DiskId(number(disk)), place(name))
+    };
+    (guid, lines.map(leg).collect())
+}
+
+fn leg(name: &str) -> DiskId {
+    let (_, disks) = known();
+    let found = disks.iter().find(|(_, path)| **path == place(name));
+    *found.expect("a leg").0
+}
+
+/// Makes a pool with a record of its two legs.
+fn make(head: &Head) {
+    let devices = disks(&["a", "b"]);
+    let pool = mirror(head.engine, &devices);
+    let spec = VolumeSpec::sparse(volume_name(), ByteCount::mib(16));
+    pool.create_volume(&spec).expect("create a volume");
+    let status = pool.status().expect("status");
+    let mut text = format!("{}\n", status.guid);
+    for name in ["a", "b"] {
+        let path = place(name);
+        let found = status.find(path.to_str().expect("UTF-8")).expect("a leg");
+        text.push_str(&format!("{} {name}\n", found.guid));
+    }
+    std::fs::write(place("known"), text).expect("write");
+    export(pool);
+    let (guid, disks) = known();
+    let nothing = Box::new(|_| Err("not to be opened".to_owned()));
+    let side = side(guid, disks.clone(), Inbox::new().reporter(), nothing);
+    legs::create(&with_record(guid, &disks, None), &side).expect("a record");
+}
+
+fn open_volume(pool: &Pool) -> Volume {
+    let volume = pool.open_volume(&volume_name(), OpenOptions::default());
+    volume.expect("open the volume")
+}
+
+/// Writes a block durably, and notes that this was acknowledged.
+fn write(volume: &Volume, block: u64) {
+    let data = vec![block as u8 + 1; BLOCK as usize];
+    let place_of_it = block * BLOCK;
+    volume
+        .write(place_of_it, &data, WaitMode::MayBlock)
+        .expect("write");
+    volume.flush().expect("flush");
+    let mut acknowledged = std::fs::OpenOptions::new()
+        .create(true)
+        .append(true)
+        .open(place("acknowledged"))
+        .expect("open");
+    writeln!(acknowledged, "{block}").expect("note");
+}
+
+fn assert_shows_what_was_acknowledged(volume: &Volume) -> u64 {
+    let text = std::fs::read_to_string(place("acknowledged")).unwrap_or_default();
+    let mut count = 0;
+    for block in text
+        .lines()
+        .map(|line| line.parse::<u64>().expect("a number"))
+    {
+        let loan = volume.read(Extent::new(block * BLOCK, BLOCK), WaitMode::MayBlock);
+        let mut parts = Vec::new();
+        let loan = loan.expect("read");
+        loan.append_parts(&mut parts);
+        let is_there = parts.concat() == vec![block as u8 + 1; BLOCK as usize];
+        assert!(is_there, "block {block} was acknowledged and is lost");
+        count += 1;
+    }
+    count
+}
+
+fn kill_oneself() -> ! {
+    let own = rustix::process::getpid();
+    let _ = rustix::process::kill_process(own, rustix::process::Signal::KILL);
+    unreachable!("killed")
+}
+
+fn is_current(legs: &Legs, name: &str) -> bool {
+    let record = legs.shown().record.expect("committed");
+    record.current.contains_key(&leg(name))
+}
+
+/// Opens the pool with what is there, looks at all that was acknowledged, and exports it.
+fn open_and_look() {
+    let head = Head::start();
+    let legs = head.open(None).expect("it holds everything");
+    let pool = head.pool();
+    let volume = open_volume(&pool);
+    assert_shows_what_was_acknowledged(&volume);
+    volume.close();
+    export(pool);
+    legs.close();
+}
+
+fn refusal() -> String {
+    match Head::start().open(None) {
+        Err(Failure::Refused(why)) => why,
+        Err(other) => panic!("{other}"),
+        Ok(_) => panic!("it was opened, and lacks writes that were acknowledged"),
+    }
+}
+
+fn hide(parts: &Parts, name: &str) {
+    let place = |name: &str| parts.folder().join(name);
+    let hidden = place("hidden");
+    std::fs::create_dir_all(&hidden).expect("a folder");
+    std::fs::rename(place(name), hidden.join(name)).expect("hide");
+}
+
+fn show(parts: &Parts, name: &str) {
+    let place = |name: &str| parts.folder().join(name);
+    std::fs::rename(place("hidden").join(name), place(name)).expect("show");
+}
+
+fn pass_killed(parts: &Parts, part: &str) {
+    let ended = parts.start(part).wait().expect("wait");
+    assert_eq!(ended.signal(), Some(9), "{part} ends by its own hand");
+}
+
+/// openzfs#14640: a leg goes away, writes go on, all stops, and that leg alone comes back. It is a good pool, and lacks what
+/// was acknowledged.
+#[test]
+fn a_stale_leg_that_comes_back_alone_is_not_opened() {
+    let Some(part) = part() else {
+        let parts = Parts::of("a_stale_leg_that_comes_back_alone_is_not_opened");
+        parts.pass("make");
+        pass_killed(&parts, "write");
+        hide(&parts, "a");
+        parts.pass("stale");
+        show(&parts, "a");
+        hide(&parts, "b");
+        return parts.pass("newer");
+    };
+    match part.as_str() {
+        "make" => make(&Head::start()),
+        "write" => {
+            let head = Head::start();
+            let legs = head.open(None).expect("open");
+            let volume = open_volume(&head.pool());
+            (0..BEFORE).for_each(|block| write(&volume, block));
+            let gone = Fault {
+                gone: true,
+                ..Fault::default()
+            };
+            head.faults.set(&place("b"), gone);
+            (BEFORE..BEFORE + MEANWHILE).for_each(|block| write(&volume, block));
+            assert!(!is_current(&legs, "b"));
+            kill_oneself();
+        }
+        "stale" => {
+            let why = refusal();
+            let name = |name: &str| place(name).display().to_string();
+            let lacks = format!(
+                "{} lacks what was written since transaction group",
+                name("b")
+            );
+            assert!(why.contains(&lacks), "{why}");
+            assert!(why.contains("; its own newest group is"), "{why}");
+            assert!(why.contains(", written 20"), "when: {why}");
+            let holds = format!("{} holds everything", name("a"));
+            assert!(why.contains(&holds), "{why}");
+        }
+        _ => open_and_look(),
+    }
+}
+
+/// How a leg goes wrong, and whether it is noticed by reads only.
+struct Way {
+    fault: Fault,
+    is_read: bool,
+}
+
+/// One leg goes wrong in one way: clients go on, nothing that was acknowledged is lost with the leg or without, and the leg
+/// comes back with what it missed, and no more.
+fn leg_fails(test: &'static str, way: Way) {
+    let Some(part) = part() else {
+        let parts = Parts::of(test);
+        parts.pass("make");
+        pass_killed(&parts, "fail");
+        hide(&parts, "a");
+        parts.pass("stale");
+        show(&parts, "a");
+        hide(&parts, "b");
+        parts.pass("newer");
+        show(&parts, "b");
+        pass_killed(&parts, "return");
+        hide(&parts, "a");
+        return parts.pass("returned");
+    };
+    match part.as_str() {
+        "make" => make(&Head::start()),
+        "fail" => {
+            let head = Head::start();
+            let legs = head.open(None).expect("open");
+            let pool = head.pool();
+            let volume = open_volume(&pool);
+            (0..BEFORE).for_each(|block| write(&volume, block));
+            pool.sync().expect("sync");
+            head.faults.set(&place("b"), way.fault);
+            if way.is_read {
+                wait_until("the leg is out", || {
+                    // One is under way, or is begun.
+                    let _ = pool.scrub(ScrubCommand::Start);
+                    !is_current(&legs, "b")
+                });
+            }
+            (BEFORE..BEFORE + MEANWHILE).for_each(|block| write(&volume, block));
+            assert!(!is_current(&legs, "b"), "it lacks what was acknowledged");
+            assert!(legs.shown().awaited.is_empty());
+            kill_oneself();
+        }
+        "stale" => drop(refusal()),
+        "return" => {
+            let head = Head::start();
+            let legs = head.open(None).expect("open");
+            let pool = head.pool();
+            let volume = open_volume(&pool);
+            assert_shows_what_was_acknowledged(&volume);
+            wait_until("it holds everything", || is_current(&legs, "b"));
+            let scan = pool.status().expect("status").scan.expect("a resilver");
+            let missed = MEANWHILE * BLOCK;
+            assert!(
+                scan.repaired_bytes <= missed + COPIED_BESIDE_MAX,
+                "{scan:?}"
+            );
+            assert_eq!(scan.errors, 0);
+            let first = BEFORE + MEANWHILE;
+            (first..first + AFTER).for_each(|block| write(&volume, block));
+            kill_oneself();
+        }
+        _ => open_and_look(),
+    }
+}
+
+macro_rules! ways {
+    ($($name:ident: $is_read:expr, $($member:ident: $value:expr),+;)+) => {$(
+        #[test]
+        fn $name() {
+            let fault = Fault { $($member: $value,)+ ..Fault::default() };
+            leg_fails(stringify!($name), Way { fault, is_read: $is_read });
+        }
+    )+};
+}
+
+ways! {
+    a_leg_whose_writes_fail_is_out_before_a_write_counts: false, writes_fail: true;
+    a_leg_whose_flushes_fail_is_out_before_a_write_counts: false, flushes_fail: true;
+    a_leg_whose_flushes_hang_is_out_before_a_write_counts: false, flushes_hang: true;
+    a_leg_that_hangs_is_out_before_a_write_counts: false, hangs: true;
+    a_leg_that_vanishes_is_out_before_a_write_counts: false, gone: true;
+    a_leg_that_is_too_slow_is_out_before_a_write_counts: false, delay: ANSWER_WITHIN * 3;
+    a_leg_that_is_full_is_out_before_a_write_counts: false, data_has_no_space: true;
+    a_leg_whose_reads_fail_is_out_before_a_write_counts: true, reads_fail: true;
+    a_leg_that_returns_wrong_data_is_out_before_a_write_counts: true, reads_corrupt: true;
+}
+
+/// Both legs fail: nothing is acknowledged, and the pool tells that it waits.
+#[test]
+fn without_a_leg_that_holds_everything_writes_wait_and_that_is_told() {
+    let Some(part) = part() else {
+        let test = "without_a_leg_that_holds_everything_writes_wait_and_that_is_told";
+        let parts = Parts::of(test);
+        parts.pass("make");
+        let ended = parts.start("fail").wait().expect("wait");
+        assert_eq!(ended.code(), Some(zpool::device::EXIT_OWNERSHIP_LOST));
+        return parts.pass("again");
+    };
+    match part.as_str() {
+        "make" => make(&Head::start()),
+        "fail" => {
+            let head = Head::start();
+            let legs = head.open(None).expect("open");
+            let pool = head.pool();
+            let volume = open_volume(&pool);
+            (0..BEFORE).for_each(|block| write(&volume, block));
+            let hangs = Fault {
+                hangs: true,
+                ..Fault::default()
+            };
+            head.faults.set(&place("a"), hangs);
+            head.faults.set(&place("b"), hangs);
+            std::thread::scope(|scope| {
+                scope.spawn(|| write(&volume, BEFORE));
+                // The one that failed first is out.
+                let is_alone = |shown: &legs::Shown| {
+                    let record = shown.record.as_ref();
+                    record.is_some_and(|record| record.current.len() == 1)
+                };
+                legs.wait(|shown| shown.last.is_some() && is_alone(shown));
+                wait_until("the pool is suspended", || {
+                    pool.health()
+                        .is_some_and(|health| health.suspended.is_some())
+                });
+                let text = std::fs::read_to_string(place("acknowledged")).expect("read");
+                assert_eq!(text.lines().count() as u64, BEFORE, "it is on no leg");
+                head.faults.lift(&place("a"));
+                head.faults.lift(&place("b"));
+            });
+            panic!("the process ends before anything is answered");
+        }
+        _ => open_and_look(),
+    }
+}
+
+/// The process is killed before each action of a life with a leg that fails and returns.
+#[test]
+fn a_crash_before_any_action_loses_nothing() {
+    let test = "a_crash_before_any_action_loses_nothing";
+    let Some(part) = part() else {
+        let mut last = 0;
+        for action in 1.. {
+            let parts = Parts::of(test);
+            parts.pass("make");
+            let ended = parts.start(&format!("live {action}")).wait().expect("wait");
+            parts.pass("look");
+            if ended.signal() != Some(9) {
+                assert!(ended.success(), "{ended:?}");
+                last = action;
+                break;
+            }
+        }
+        assert!(last > 20, "a life has {last} actions");
+        return;
+    };
+    match part.split_once(' ') {
+        None if part == "make" => make(&Head::start()),
+        None => open_and_look(),
+        Some((_, deadly)) => live(deadly.parse().expect("a number")),
+    }
+}
+
+fn live(deadly: u64) {
+    let head = Head::start();
+    let count = AtomicU64::new(0);
+    let before = move |_: &Action| {
+        if count.fetch_add(1, Ordering::AcqRel) + 1 == deadly {
+            kill_oneself();
+        }
+    };
+    let legs = head.open(Some(Box::new(before))).expect("open");
+    let pool = head.pool();
+    let volume = open_volume(&pool);
+    (0..3).for_each(|block| write(&volume, block));
+    let fails = Fault {
+        writes_fail: true,
+        ..Fault::default()
+    };
+    head.faults.set(&place("b"), fails);
+    (3..6).for_each(|block| write(&volume, block));
+    head.faults.lift(&place("b"));
+    wait_until("it holds everything", || is_current(&legs, "b"));
+    head.faults.set(&place("a"), fails);
+    (6..9).for_each(|block| write(&volume, block));
+    head.faults.lift(&place("a"));
+    wait_until("it holds everything", || is_current(&legs, "a"));
+    volume.close();
+    export(pool);
+    legs.close();
+}
