@@ -37,10 +37,11 @@ const LOG_BYTES_MAX: u64 = 8 << 20;
 
 const VOLUME_SIZE: &str = "32M";
 
-/// The logs of a head that tell of a takeover.
-const LOGS: &[&str] = &[
+/// What tells of a takeover on a head.
+const LOGS: [&str; 3] = [
     "/var/log/corosync/corosync.log",
     "/var/log/pacemaker/pacemaker.log",
+    "/var/lib/bulkhead/steps.jsonl",
 ];
 
 /// A lab with clients at work.
@@ -255,17 +256,10 @@ impl Environment {
     }
 
     fn logs(&self) -> impl Iterator<Item = (HeadName, PathBuf)> {
-        let server = format!("/var/lib/bulkhead/{}.log", self.pool);
-        self.lab.heads().into_iter().flat_map(move |head| {
-            let paths = LOGS
-                .iter()
-                .map(|path| (*path).to_owned())
-                .chain([server.clone()]);
-            let files = paths
-                .map(|path| self.lab.file_of(&head, &path))
-                .collect::<Vec<_>>();
-            files.into_iter().map(move |file| (head.clone(), file))
-        })
+        self.lab
+            .heads()
+            .into_iter()
+            .flat_map(|head| LOGS.map(|path| (head.clone(), self.lab.file_of(&head, path))))
     }
 
     /// What the logs of `heads` tell since `ends`, as steps after `fault`, and whom they say to be

@@ -60,12 +60,21 @@ impl LogClock {
 
     /// The moment of a line, by the first time of day in it.
     pub fn place(&self, line: &str) -> Option<Moment> {
-        let shown = minutes_and_seconds(line)?;
+        minutes_and_seconds(line).map(|shown| self.closest(shown))
+    }
+
+    /// The moment that a wall clock shows, in milliseconds since 1970. Clocks of heads may be whole hours apart.
+    pub fn place_ms(&self, at_ms: u64) -> Moment {
+        self.closest(at_ms as f64 / 1000.0)
+    }
+
+    /// The moment whose minutes and seconds are these.
+    fn closest(&self, shown: f64) -> Moment {
         let mut distance = (shown - self.near_wall).rem_euclid(ZONE_STEP_S);
         if distance > ZONE_STEP_S / 2.0 {
             distance -= ZONE_STEP_S;
         }
-        Some(Moment(self.near.0 + distance))
+        Moment(self.near.0 + distance)
     }
 }
 

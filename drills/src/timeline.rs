@@ -1,8 +1,9 @@
-//! When the steps of a takeover happened, by the logs of Corosync, Pacemaker and the pool's server.
+//! When the steps of a takeover happened, as programs of the heads wrote them down, and by the logs of Corosync and Pacemaker.
 
 use serde::Serialize;
 
-pub use takeover::timeline::{Resources, Step, fenced, step_of};
+pub use takeover::timeline::{Resources, Step, fenced};
+use takeover::timeline::{recorded, step_of};
 
 use crate::moment::{LogClock, Moment};
 
@@ -21,12 +22,14 @@ pub fn marks(lines: &str, resources: &Resources, clock: &LogClock, fault: Moment
     let mut last_address = None;
     let mut addresses = 0;
     for line in lines.lines() {
-        let Some(step) = step_of(line, resources) else {
+        let told = match recorded(line, resources) {
+            Some(told) => Some((told.step, clock.place_ms(told.at_ms))),
+            None => step_of(line).zip(clock.place(line)),
+        };
+        let Some((step, moment)) = told else {
             continue;
         };
-        let Some(after_s) = clock.place(line).map(|moment| moment.since(fault)) else {
-            continue;
-        };
+        let after_s = moment.since(fault);
         // Logs with whole seconds would put effects before their cause.
         if after_s < 0.0 {
             continue;
@@ -72,11 +75,11 @@ Nov 21 05:49:30.300 [7] right corosync notice  [TOTEM ] A processor failed, form
 Nov 21 05:49:30.410 [7] right corosync notice  [TOTEM ] A new membership (2.1d) was formed. Members left: 1
 Nov 21 05:49:30.480 right pacemaker-controld  [41] (te_fence_node) \tnotice: Requesting fencing (off) of node left | action=1 timeout=60000
 Nov 21 05:49:30.690 right pacemaker-fenced    [37] (log_async_result) \tnotice: Operation 'off' [99] targeting left using fence-left-bmc returned 0 (OK) | call 2 from pacemaker-controld.41
-Nov 21 05:49:30.760 right pacemaker-controld  [41] (execute_rsc_action) \tnotice: Requesting local execution of start operation for pool-tank on right | transition_key=x op_key=pool-tank_start_0
-2026-11-21T05:49:30.910000Z  INFO pool imported pool=tank after_ms=120
-2026-11-21T05:49:30.930000Z  INFO listening iscsi=[..] after_ms=140
-Nov 21 05:49:31.000 right pacemaker-controld  [41] (log_executor_event) \tnotice: Result of start operation for address-10.77.1.100 on right: ok | rc=0
-Nov 21 05:49:31.050 right pacemaker-controld  [41] (log_executor_event) \tnotice: Result of start operation for address-10.77.2.100 on right: ok | rc=0
+{\"resource\":\"pool-tank\",\"step\":\"pool-start\",\"at_ms\":1795240170760,\"head\":\"right\"}
+{\"resource\":\"pool-tank\",\"step\":\"imported\",\"at_ms\":1795240170910,\"head\":\"right\"}
+{\"resource\":\"pool-tank\",\"step\":\"listening\",\"at_ms\":1795240170930,\"head\":\"right\"}
+{\"resource\":\"address-10.77.1.100\",\"step\":\"address\",\"at_ms\":1795240171000,\"head\":\"right\"}
+{\"resource\":\"address-10.77.2.100\",\"step\":\"address\",\"at_ms\":1795240171050,\"head\":\"right\"}
 ";
 
     fn resources() -> Resources {
@@ -87,7 +90,7 @@ Nov 21 05:49:31.050 right pacemaker-controld  [41] (log_executor_event) \tnotice
     }
 
     #[test]
-    fn the_steps_of_a_takeover_are_found_in_the_logs() {
+    fn the_steps_of_a_takeover_are_found() {
         let clock = LogClock::at(Moment(100.0), 1_795_240_170.0);
         let marks = merge(marks(LOG, &resources(), &clock, Moment(100.0)));
         let shown: Vec<String> = marks

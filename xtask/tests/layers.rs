@@ -172,6 +172,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "protocols",
             "scsi",
             "serving",
+            "takeover",
             "telling",
             "units",
             "zpool",

@@ -24,11 +24,13 @@ use std::time::{Duration, Instant};
 use appliance::Appliance;
 use appliance::ports::Portals;
 use appliance::render::{address_prefix, common_interface};
+use cluster::Steps;
 use cluster::agent::{Address, Exit, Pacemaker, PoolProgram, Remains, ServerProcess, Surroundings};
 use cluster::machine::Local;
 use control::request::{PoolRequest, ServerRequest};
 use control::{FailureKind, PoolLock, Request};
 use labels::{HostId, LabelState};
+use takeover::timeline::Step;
 use takeover::{Basis, Grant, Label, Server};
 use units::{ByteCount, PoolName};
 
@@ -72,18 +74,48 @@ fn run(args: &PoolAgentArgs, settings: &Settings) -> ExitCode {
         run_dir: settings.run_dir.clone(),
         environment: &|name| std::env::var(name).ok(),
     };
-    finish(&cluster::agent::run(&args.action, &around))
+    finish(&recorded(settings, &args.action, || {
+        cluster::agent::run(&args.action, &around)
+    }))
+}
+
+/// Writes down what Pacemaker asks of its resource, and what comes of it.
+fn recorded(settings: &Settings, action: &str, run: impl FnOnce() -> Exit) -> Exit {
+    let Ok(resource) = std::env::var("OCF_RESOURCE_INSTANCE") else {
+        return run();
+    };
+    let steps = Steps::of(&settings.state_dir);
+    let took = |step: Option<Step>| {
+        if let Some(step) = step {
+            steps.took(&resource, step);
+        }
+    };
+    let is_pool = std::env::var_os("OCF_RESKEY_pool").is_some();
+    // Pacemaker asks again and again only for what is here; a probe asks whether it is.
+    let interval_ms = std::env::var("OCF_RESKEY_CRM_meta_interval").unwrap_or_default();
+    let is_recurring = interval_ms.parse().is_ok_and(|every: u64| every > 0);
+    took(match (is_pool, action) {
+        (true, "start") => Some(Step::PoolStart),
+        (true, "stop") => Some(Step::PoolStop),
+        _ => None,
+    });
+    let exit = run();
+    took(match (is_pool, action, exit.code) {
+        (true, "stop", 0) => Some(Step::Stopped),
+        (true, "monitor", code) if code != 0 && is_recurring => Some(Step::Detected),
+        (false, "start", 0) => Some(Step::Address),
+        _ => None,
+    });
+    exit
 }
 
 /// Runs the agent of an address.
-fn run_address(action: &str) -> ExitCode {
+fn run_address(action: &str, settings: &Settings) -> ExitCode {
     log_to_stderr();
     let environment = |name: &str| std::env::var(name).ok();
-    finish(&cluster::agent::run_address(
-        action,
-        &Local::default(),
-        &environment,
-    ))
+    finish(&recorded(settings, action, || {
+        cluster::agent::run_address(action, &Local::default(), &environment)
+    }))
 }
 
 fn finish(exit: &Exit) -> ExitCode {
@@ -279,6 +311,10 @@ impl PoolProgram for Program<'_> {
             .read_to_end(&mut bytes)
             .ok()?;
         last_words_in(&String::from_utf8_lossy(&bytes))
+    }
+
+    fn took(&self, resource: &str, step: Step) {
+        Steps::of(&self.settings.state_dir).took(resource, step);
     }
 
     fn settle(&self, pool: &PoolName, limit: Duration) -> Result<(), String> {

@@ -122,7 +122,7 @@ impl AgentCommand {
     pub fn run(&self, settings: &Settings) -> ExitCode {
         match self {
             Self::Pool(args) => run(args, settings),
-            Self::Address { action } => run_address(action),
+            Self::Address { action } => run_address(action, settings),
         }
     }
 }

@@ -19,6 +19,7 @@ pub mod observe;
 pub mod process;
 pub mod rotate;
 pub mod standing;
+pub mod steps;
 
 pub use apply::{ApplyError, apply};
 pub use gather::{Depth, gather, missing_files};
@@ -26,3 +27,4 @@ pub use hand_over::{HandOverError, HandedOver, hand_over, server_before};
 pub use machine::{Machine, MachineError, Machines};
 pub use observe::observe;
 pub use rotate::rotate_key;
+pub use steps::Steps;

@@ -1,12 +1,13 @@
-//! What the logs of this head tell of takeovers: Corosync's and Pacemaker's, and that of the pool's server.
+//! What this head knows of takeovers: what its programs wrote down, and what the logs of Corosync and Pacemaker tell.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::UNIX_EPOCH;
 
 use appliance::Appliance;
 use appliance::render::{address_id, pool_id};
+use cluster::Steps;
 use takeover::timeline::{Resources, Told, told};
 use units::PoolName;
 
@@ -18,7 +19,7 @@ const CLUSTER_LOGS: &[&str] = &[
 /// How much of the end of a log is read, in bytes.
 const TAIL_BYTES_MAX: u64 = 1 << 20;
 
-/// Every step of the pool's takeovers that the ends of the logs tell.
+/// Every step of the pool's takeovers that is known here.
 pub fn takeover_steps(appliance: &Appliance, pool: &PoolName, state_dir: &Path) -> Vec<Told> {
     let addresses = appliance.pools.get(pool).map(|pool| &pool.addresses);
     let resources = Resources {
@@ -29,11 +30,10 @@ pub fn takeover_steps(appliance: &Appliance, pool: &PoolName, state_dir: &Path) 
             .map(|one| address_id(one.address))
             .collect(),
     };
-    let server = state_dir.join(format!("{pool}.log"));
-    let logs = CLUSTER_LOGS.iter().map(PathBuf::from).chain([server]);
-    logs.filter_map(|path| tail(&path))
-        .flat_map(|(text, written_ms)| told(&text, &resources, written_ms))
-        .collect()
+    let mut steps = Steps::of(state_dir).told(&resources);
+    let logs = CLUSTER_LOGS.iter().filter_map(|path| tail(Path::new(path)));
+    steps.extend(logs.flat_map(|(text, written_ms)| told(&text, written_ms)));
+    steps
 }
 
 /// The end of a log in whole lines, and when it was last written, in milliseconds since 1970. None where
@@ -68,24 +68,32 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_servers_log_tells_when_it_listened() {
+    fn the_end_of_a_log_is_read_in_whole_lines() {
         let folder = tempfile::tempdir().expect("a folder");
-        let mut log = File::create(folder.path().join("tank.log")).expect("a log");
+        let path = folder.path().join("corosync.log");
+        let mut log = File::create(&path).expect("a log");
         // Longer than what is read, so that the first line is cut.
         let filler = "x".repeat(1000) + "\n";
         for _ in 0..2 * TAIL_BYTES_MAX / 1000 {
             log.write_all(filler.as_bytes()).expect("written");
         }
-        let line = "2026-11-21T05:49:30.930000Z  INFO listening iscsi=[..] after_ms=140\n";
+        let line = "Nov 21 05:49:30.300 left corosync [TOTEM ] A processor failed\n";
         log.write_all(line.as_bytes()).expect("written");
+        let (text, written_ms) = tail(&path).expect("a log");
+        assert!(text.lines().all(|line| line.len() != 999), "whole lines");
+        let steps: Vec<Step> = told(&text, written_ms).iter().map(|one| one.step).collect();
+        assert_eq!(steps, [Step::Detected]);
+    }
+
+    #[test]
+    fn what_programs_of_this_head_wrote_down_is_told() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let pool = "tank".parse().expect("a name");
+        Steps::of(folder.path()).server_took(&pool, Step::Listening);
         let text = include_str!("../../../examples/pair.toml");
         let appliance = appliance::parse(text).expect("well formed").appliance;
-        let steps = takeover_steps(&appliance, &"tank".parse().expect("a name"), folder.path());
-        let steps: Vec<_> = steps
-            .iter()
-            .filter(|one| one.at_ms == 1_795_240_170_930)
-            .collect();
-        assert_eq!(steps.len(), 1);
-        assert_eq!(steps[0].step, Step::Listening);
+        let steps = takeover_steps(&appliance, &pool, folder.path());
+        let listened = |one: &Told| one.step == Step::Listening;
+        assert_eq!(steps.iter().filter(|one| listened(one)).count(), 1);
     }
 }

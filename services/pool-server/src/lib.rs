@@ -43,6 +43,7 @@ use std::time::{Duration, Instant};
 use ::serving::{
     ConnectionLimits, EarlySockets, ListenAddress, ListenError as PortError, StaleConnection,
 };
+use cluster::Steps;
 use cluster::agent::CLAIMED_LINE;
 use control::answer::{Done, ServerStatus};
 use control::server::ListenError;
@@ -59,6 +60,7 @@ use pool_access::open;
 use pool_access::places;
 use pool_access::sockets;
 use pool_access::{self, End};
+use takeover::timeline::Step;
 use telling::{Supervisor, say_until, signals};
 use units::{ByteCount, PoolName};
 
@@ -142,6 +144,7 @@ pub fn run(args: ServeArgs, common: &Common) -> Result<(), Failure> {
     confine::pool_server(&needs(&args, common, control.path()));
 
     let engine = engines::start(engine_options(&args, common)?)?;
+    let steps = Steps::of(&common.settings.state_dir);
     signals::forward(sender.clone()).map_err(Failure::of("wait for signals"))?;
     if args.until_stdin_closes {
         signals::stop_at_end_of_input(sender.clone())
@@ -150,9 +153,10 @@ pub fn run(args: ServeArgs, common: &Common) -> Result<(), Failure> {
     let mut told = Vec::new();
     let pool = open::import_telling(&*engine, common, &args.pool, &args.options(), |note| {
         told = connections::noted(note);
-        let_clients_wait(&early, &args, started, &told)
+        let_clients_wait(&early, &args, &steps, started, &told)
     })?;
     let imported_ms = started.elapsed().as_millis() as u64;
+    steps.server_took(&args.pool, Step::Imported);
     tracing::info!(pool = %args.pool, after_ms = imported_ms, "pool imported");
 
     let pool = Arc::new(SharedPool::new(pool));
@@ -183,7 +187,7 @@ pub fn run(args: ServeArgs, common: &Common) -> Result<(), Failure> {
     let begun = core
         .serving
         .reconcile()
-        .and_then(|()| announce(&core, &control, &args, &told, is_counted));
+        .and_then(|()| announce(&core, &control, &args, &told, is_counted, &steps));
     let mut supervisor = Supervisor::from_environment();
     let mut replication = None;
     let outcome = match begun {
@@ -359,10 +363,12 @@ fn port_failure(error: &PortError) -> Failure {
 fn let_clients_wait(
     early: &EarlySockets,
     args: &ServeArgs,
+    steps: &Steps,
     started: Instant,
     previous: &[StaleConnection],
 ) -> Result<(), Failure> {
     early.listen().map_err(|error| port_failure(&error))?;
+    steps.server_took(&args.pool, Step::Claimed);
     let after_ms = started.elapsed().as_millis() as u64;
     tracing::info!(pool = %args.pool, after_ms, "the pool is ours: clients may wait for it");
     connections::tell_previous(previous, &args.listen.tcp());
@@ -469,6 +475,7 @@ fn announce(
     args: &ServeArgs,
     told: &[StaleConnection],
     is_counted: bool,
+    steps: &Steps,
 ) -> Result<replicate::Service, Failure> {
     let failed = Failure::of("start to answer");
     let after_ms = core.is_listening();
@@ -488,6 +495,7 @@ fn announce(
         after_ms,
         "listening"
     );
+    steps.server_took(&args.pool, Step::Listening);
     replay::start(core, awaited.is_any()).map_err(&failed)?;
     schedules::start(core).map_err(&failed)?;
     keys::start(core).map_err(&failed)?;

@@ -1,4 +1,4 @@
-//! Which of the steps that logs tell belong to one takeover, and what it was.
+//! Which of the steps that are known belong to one takeover, and what it was.
 
 use serde::{Deserialize, Serialize};
 
@@ -140,7 +140,7 @@ fn judge(causes: &[Told], to: &str) -> (Kind, Option<String>) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{FAULT_MS, LOG, resources};
+    use super::super::tests::{FAULT_MS, LOG};
     use super::super::told;
     use super::*;
 
@@ -151,8 +151,11 @@ mod tests {
 
     #[test]
     fn a_takeover_is_told_from_its_detection_to_its_last_address() {
-        let mut all = told(LOG, &resources(), FAULT_MS + 1050);
+        let mut all = told(LOG, FAULT_MS + 690);
         all.extend([
+            one(Step::PoolStart, FAULT_MS + 760, "right"),
+            one(Step::Address, FAULT_MS + 1000, "right"),
+            one(Step::Address, FAULT_MS + 1050, "right"),
             one(Step::Imported, FAULT_MS + 910, ""),
             one(Step::Listening, FAULT_MS + 930, ""),
             // The head that was powered off comes back.

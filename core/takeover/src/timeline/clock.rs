@@ -29,29 +29,16 @@ const MONTHS: [&str; 12] = [
     "Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec",
 ];
 
-/// Milliseconds that a clock shows which began in 1970, and whether it was one of UTC.
-fn shown_ms(line: &str, year: i64) -> Option<(i64, bool)> {
+/// Milliseconds that a clock shows which began in 1970.
+fn shown_ms(line: &str, year: i64) -> Option<i64> {
     let at = time_of_day(line)?;
     let hours: i64 = line.get(at..at + 2)?.parse().ok()?;
     let of_hour_ms = (minutes_and_seconds(line)? * 1000.0).round() as i64;
-    let date = line.get(..at)?;
-    let (year, month, day, is_utc) = match date.strip_suffix('T') {
-        Some(date) => {
-            let mut parts = date.rsplitn(3, '-');
-            let (day, month) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
-            (parts.next()?.trim().parse().ok()?, month, day, true)
-        }
-        None => {
-            let mut words = date.split_whitespace();
-            let (name, day) = (words.next()?, words.next()?.parse().ok()?);
-            let month = MONTHS.iter().position(|month| *month == name)?;
-            (year, month as i64 + 1, day, false)
-        }
-    };
-    Some((
-        days(year, month, day) * DAY_MS + hours * 3_600_000 + of_hour_ms,
-        is_utc,
-    ))
+    let mut words = line.get(..at)?.split_whitespace();
+    let (name, day) = (words.next()?, words.next()?.parse().ok()?);
+    let month = MONTHS.iter().position(|month| *month == name)?;
+    let days = days(year, month as i64 + 1, day);
+    Some(days * DAY_MS + hours * 3_600_000 + of_hour_ms)
 }
 
 /// Days from 1970 to a day of the Gregorian calendar. A year begins in March here, so that the day that is
@@ -82,11 +69,7 @@ impl FileClock {
             written_ms,
             ahead_ms: 0,
         };
-        let last = text.lines().rev().find_map(|line| clock.near(line))?;
-        let ahead = match last {
-            (_, true) => 0,
-            (shown, false) => shown - written_ms,
-        };
+        let ahead = text.lines().rev().find_map(|line| clock.near(line))? - written_ms;
         let steps = (ahead + ZONE_STEP_MS / 2).div_euclid(ZONE_STEP_MS);
         Some(Self {
             ahead_ms: steps * ZONE_STEP_MS,
@@ -95,17 +78,15 @@ impl FileClock {
     }
 
     /// What a line shows, in the year that brings it closest to the last writing.
-    fn near(&self, line: &str) -> Option<(i64, bool)> {
+    fn near(&self, line: &str) -> Option<i64> {
         let year = 1970 + self.written_ms.div_euclid(DAY_MS) * 400 / 146_097;
         let candidates = (year - 1..=year + 1).filter_map(|year| shown_ms(line, year));
-        candidates.min_by_key(|(shown, _)| (shown - self.written_ms).abs())
+        candidates.min_by_key(|shown| (shown - self.written_ms).abs())
     }
 
     /// When a line was written, in milliseconds since 1970.
     pub fn at_ms(&self, line: &str) -> Option<u64> {
-        let (shown, is_utc) = self.near(line)?;
-        let ahead = if is_utc { 0 } else { self.ahead_ms };
-        u64::try_from(shown - ahead).ok()
+        u64::try_from(self.near(line)? - self.ahead_ms).ok()
     }
 }
 
@@ -134,10 +115,6 @@ mod tests {
         assert_eq!(
             clock.at_ms("Dec 31 19:39:00.250 left z"),
             Some(written - 59_750)
-        );
-        assert_eq!(
-            clock.at_ms("2027-01-01T00:09:59.000000Z  INFO listening"),
-            Some(written - 1000)
         );
         assert_eq!(clock.at_ms("no time"), None);
         assert!(FileClock::of("nothing\n", written).is_none());

@@ -1,12 +1,12 @@
-//! When the steps of a takeover happened, by the logs of Corosync, Pacemaker and the pool's server: which
-//! line tells which step, when it was written, and which steps belong to one takeover. The API, the console and the drills
-//! read the same lines with this code.
+//! When the steps of a takeover happened, and which steps belong to one takeover. The API, the console and the drills read
+//! them with this code.
 //!
-//! Each head reads the last 1 MiB of its own logs, and the head that is asked adds what the other online heads tell: a
-//! hand-over begins on one head and ends on the other, and after a crash only the survivor can tell. The logs are written
-//! anyway and cost nothing while a pool moves. Corosync and Pacemaker write neither year nor time zone;
-//! the moment at which the file was last written tells both. A new version of either may change its words:
-//! then steps are missing, and the drills fail. Steps of two heads are ordered by their clocks, which must agree.
+//! What Bulkhead's own programs do they write down themselves when it happens ([`Recorded`]; `docs/formats/steps.md`). The
+//! loss of a head, the new membership and the fence only Corosync and Pacemaker know: they are read in their logs. Each head
+//! tells what it knows, and the head that is asked adds what the other online heads tell: a hand-over begins on one head and ends
+//! on the other, and after a crash only the survivor can tell. Corosync and Pacemaker write neither year nor time zone; the
+//! moment at which the file was last written tells both. A new version of either may change its words: then those steps are
+//! missing, and the drills fail. Steps of two heads are ordered by their clocks, which must agree.
 
 mod account;
 mod clock;
@@ -42,7 +42,7 @@ pub enum Step {
     Imported,
     /// The server answers.
     Listening,
-    /// Pacemaker has found the first of the pool's addresses up.
+    /// The first of the pool's addresses is up.
     Address,
     /// The last one is.
     AllAddresses,
@@ -80,21 +80,42 @@ pub struct Resources {
     pub addresses: Vec<String>,
 }
 
-/// What a log tells of a step.
+/// What is known of a step.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Told {
     /// Which.
     pub step: Step,
     /// When, in milliseconds since 1970.
     pub at_ms: u64,
-    /// The head that it happened to, where the line says so.
+    /// The head that it happened to, where that is known.
     pub head: Option<String>,
 }
 
-/// What a line tells, if it tells a step.
-pub fn step_of(line: &str, resources: &Resources) -> Option<Step> {
+/// A step that a program of ours took, as it wrote it down.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Recorded {
+    /// The resource that it is about, as Pacemaker calls it.
+    pub resource: String,
+    /// The step.
+    #[serde(flatten)]
+    pub told: Told,
+}
+
+impl Resources {
+    fn has(&self, resource: &str) -> bool {
+        self.pool == resource || self.addresses.iter().any(|one| one == resource)
+    }
+}
+
+/// What a line tells that a program of ours wrote down about one of the resources.
+pub fn recorded(line: &str, resources: &Resources) -> Option<Told> {
+    let recorded: Recorded = serde_json::from_str(line).ok()?;
+    resources.has(&recorded.resource).then_some(recorded.told)
+}
+
+/// What a line of Corosync or Pacemaker tells, if it tells a step.
+pub fn step_of(line: &str) -> Option<Step> {
     let has = |words: &[&str]| words.iter().all(|word| line.contains(word));
-    let pool = resources.pool.as_str();
     if has(&["[TOTEM ]", "A processor failed"]) || has(&["[TOTEM ]", "Token has not been received"])
     {
         return Some(Step::Detected);
@@ -102,46 +123,10 @@ pub fn step_of(line: &str, resources: &Resources) -> Option<Step> {
     if has(&["[TOTEM ]", "A new membership"]) {
         return Some(Step::Membership);
     }
-    if has(&["Result of monitor operation for", pool]) && !is_success(line) && !has(&["Cancelled"])
-    {
-        return Some(Step::Detected);
-    }
-    // A failure that the cluster was told of.
-    if has(&["Result of asyncmon operation for", pool]) {
-        return Some(Step::Detected);
-    }
-    if has(&["Requesting local execution of stop operation for", pool]) {
-        return Some(Step::PoolStop);
-    }
-    if has(&["Result of stop operation for", pool]) && is_success(line) {
-        return Some(Step::Stopped);
-    }
     if has(&["Requesting fencing"]) {
         return Some(Step::FenceAsked);
     }
-    if is_fence_confirmed(line) {
-        return Some(Step::Fenced);
-    }
-    if has(&["Requesting local execution of start operation for", pool]) {
-        return Some(Step::PoolStart);
-    }
-    if has(&["the pool is ours", "after_ms="]) {
-        return Some(Step::Claimed);
-    }
-    if has(&["pool imported", "after_ms="]) {
-        return Some(Step::Imported);
-    }
-    if has(&["listening", "after_ms="]) {
-        return Some(Step::Listening);
-    }
-    let is_address = |id: &String| line.contains(id.as_str());
-    let is_up = has(&["Result of start operation for"]) && is_success(line);
-    (is_up && resources.addresses.iter().any(is_address)).then_some(Step::Address)
-}
-
-/// Whether an operation went well, in the words of Pacemaker 2 and of Pacemaker 3.
-fn is_success(line: &str) -> bool {
-    line.contains(": ok") || line.contains(": OK")
+    is_fence_confirmed(line).then_some(Step::Fenced)
 }
 
 /// Pacemaker's words for a power-off that a device confirmed, or a person.
@@ -170,23 +155,19 @@ fn head_of(line: &str, step: Step) -> Option<&str> {
     match step {
         Step::FenceAsked => name_after(line, " of node "),
         Step::Fenced => name_after(line, "targeting "),
-        Step::PoolStop | Step::Stopped | Step::PoolStart | Step::Address => {
-            let (_, rest) = line.split_once("operation for ")?;
-            name_after(rest, " on ")
-        }
         _ => None,
     }
 }
 
-/// Every step that the end of a log tells. The log was last written at `written_ms`.
-pub fn told(text: &str, resources: &Resources, written_ms: u64) -> Vec<Told> {
+/// Every step that the end of a log of Corosync or Pacemaker tells. The log was last written at `written_ms`.
+pub fn told(text: &str, written_ms: u64) -> Vec<Told> {
     let Some(clock) = FileClock::of(text, written_ms) else {
         return Vec::new();
     };
     let lines = text.lines();
     lines
         .filter_map(|line| {
-            let step = step_of(line, resources)?;
+            let step = step_of(line)?;
             Some(Told {
                 step,
                 at_ms: clock.at_ms(line)?,
@@ -205,9 +186,6 @@ Nov 21 05:49:30.300 [7] right corosync notice  [TOTEM ] A processor failed, form
 Nov 21 05:49:30.410 [7] right corosync notice  [TOTEM ] A new membership (2.1d) was formed. Members left: 1
 Nov 21 05:49:30.480 right pacemaker-controld  [41] (te_fence_node) \tnotice: Requesting fencing (off) of node left | action=1 timeout=60000
 Nov 21 05:49:30.690 right pacemaker-fenced    [37] (log_async_result) \tnotice: Operation 'off' [99] targeting left using fence-left-bmc returned 0 (OK) | call 2 from pacemaker-controld.41
-Nov 21 05:49:30.760 right pacemaker-controld  [41] (execute_rsc_action) \tnotice: Requesting local execution of start operation for pool-tank on right | transition_key=x op_key=pool-tank_start_0
-Nov 21 05:49:31.000 right pacemaker-controld  [41] (log_executor_event) \tnotice: Result of start operation for address-10.77.1.100 on right: ok | rc=0
-Nov 21 05:49:31.050 right pacemaker-controld  [41] (log_executor_event) \tnotice: Result of start operation for address-10.77.2.100 on right: ok | rc=0
 ";
 
     pub(crate) fn resources() -> Resources {
@@ -228,38 +206,31 @@ Nov 21 05:49:31.050 right pacemaker-controld  [41] (log_executor_event) \tnotice
     }
 
     #[test]
-    fn a_monitor_that_fails_is_a_detection_and_one_that_succeeds_is_not() {
-        let line = |result: &str| {
-            format!(
-                "Nov 21 05:49:30 left pacemaker-controld [4] (x) notice: Result of monitor operation for pool-tank on left: {result}"
-            )
+    fn what_was_written_down_is_read_again_and_nothing_else() {
+        let one = Recorded {
+            resource: "pool-tank".to_owned(),
+            told: Told {
+                step: Step::PoolStart,
+                at_ms: FAULT_MS,
+                head: Some("right".to_owned()),
+            },
         };
+        let line = serde_json::to_string(&one).expect("JSON");
         assert_eq!(
-            step_of(&line("not running | rc=7"), &resources()),
-            Some(Step::Detected)
+            line,
+            r#"{"resource":"pool-tank","step":"pool-start","at_ms":1795240170000,"head":"right"}"#
         );
-        for other in [
-            "ok | rc=0",
-            "OK | graph action confirmed; rc=0",
-            "Cancelled | call=7",
-        ] {
-            assert_eq!(step_of(&line(other), &resources()), None);
+        assert_eq!(recorded(&line, &resources()), Some(one.told));
+        for other in ["", "{}", &line.replace("tank", "attic"), &line[..40]] {
+            assert_eq!(recorded(other, &resources()), None, "{other}");
         }
-    }
-
-    #[test]
-    fn pacemaker_3_tells_the_same_steps_as_pacemaker_2() {
-        let newer = LOG.replace(": ok |", ": OK | graph action confirmed;");
-        assert_ne!(newer, LOG);
-        let steps = |log: &str| told(log, &resources(), FAULT_MS + 1050);
-        assert_eq!(steps(&newer), steps(LOG));
     }
 
     #[test]
     fn steps_have_their_moment_and_their_head() {
         // The log's clock shows another zone than UTC: its end tells how far away it is.
-        let five_hours_ahead = FAULT_MS + 1050 - 5 * 3_600_000;
-        let steps = told(LOG, &resources(), five_hours_ahead);
+        let five_hours_ahead = FAULT_MS + 690 - 5 * 3_600_000;
+        let steps = told(LOG, five_hours_ahead);
         let shown: Vec<_> = steps
             .iter()
             .map(|one| {
@@ -277,9 +248,6 @@ Nov 21 05:49:31.050 right pacemaker-controld  [41] (log_executor_event) \tnotice
                 (Step::Membership, 410, None),
                 (Step::FenceAsked, 480, Some("left")),
                 (Step::Fenced, 690, Some("left")),
-                (Step::PoolStart, 760, Some("right")),
-                (Step::Address, 1000, Some("right")),
-                (Step::Address, 1050, Some("right")),
             ]
         );
     }

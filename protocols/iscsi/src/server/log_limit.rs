@@ -1,4 +1,4 @@
-//! A bound on how much a misbehaving client can make us log.
+//! A bound on how much a misbehaving client can make us log. Not by the crate `governor`, which does not count what it refuses.
 
 use std::collections::HashMap;
 use std::sync::Mutex;

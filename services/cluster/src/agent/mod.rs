@@ -14,6 +14,8 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use appliance::render::address_id;
+use takeover::timeline::Step;
 use takeover::{Action, Agent, Event, Grant, Label, Operation, Server, Verdict};
 use units::PoolName;
 
@@ -79,6 +81,11 @@ pub trait PoolProgram {
     fn last_words(&self, pool: &PoolName) -> Option<String> {
         let _ = pool;
         None
+    }
+
+    /// Writes down a step that Pacemaker did not ask for, of the resource of this name.
+    fn took(&self, resource: &str, step: Step) {
+        let _ = (resource, step);
     }
 
     /// Asks the server to write down what it has in memory. Nothing depends on it but the length of
@@ -364,8 +371,14 @@ fn perform(operation: Operation, pool: &PoolName, around: &Surroundings<'_>) -> 
             }
             Action::AwaitServing => await_serving(pool, around, &mut process, &deadlines),
             Action::BringAddresses => {
-                match carried.bring(&around.program.addresses(pool), around.machine) {
-                    Ok(()) => Event::Brought,
+                let addresses = around.program.addresses(pool);
+                match carried.bring(&addresses, around.machine) {
+                    Ok(()) => {
+                        for one in &addresses {
+                            around.program.took(&address_id(one.address), Step::Address);
+                        }
+                        Event::Brought
+                    }
                     Err(why) => Event::Failed(why),
                 }
             }

@@ -5,6 +5,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use takeover::timeline::Step;
 use units::PoolName;
 
 use super::{PoolProgram, QUESTIONS, ServerProcess, Surroundings, monitor_patience};
@@ -61,6 +62,7 @@ pub(super) fn watch(pool: &PoolName, around: &Surroundings<'_>) -> Result<(), St
     if seen == Seen::Nothing {
         return Ok(());
     }
+    around.program.took(&resource, Step::Detected);
     tracing::warn!(%pool, ?seen, "the server failed; Pacemaker is told");
     let words = ["--fail", "--resource", &resource, "--node", &head];
     let report = Invocation::new("crm_resource", &words).within(REPORT_TIME_LIMIT);

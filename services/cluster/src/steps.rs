@@ -1,0 +1,117 @@
+//! The steps of takeovers that programs of this head take, written down when they happen: `docs/formats/steps.md`.
+
+use std::fs::File;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use appliance::render::pool_id;
+use takeover::timeline::{Recorded, Resources, Step, Told, recorded};
+use units::PoolName;
+
+/// The file, in the state directory.
+const FILE: &str = "steps.jsonl";
+/// A longer file is put aside before the next step, in bytes.
+const FILE_BYTES_MAX: u64 = 256 << 10;
+
+/// Where the steps of this head are.
+#[derive(Clone, Debug)]
+pub struct Steps {
+    path: PathBuf,
+}
+
+impl Steps {
+    /// In this state directory.
+    pub fn of(state_dir: &Path) -> Self {
+        Self {
+            path: state_dir.join(FILE),
+        }
+    }
+
+    /// The server of `pool` took a step.
+    pub fn server_took(&self, pool: &PoolName, step: Step) {
+        self.took(&pool_id(pool), step);
+    }
+
+    /// Writes down that `step` of `resource` happens now. What cannot be written is missing in the account of a takeover; the
+    /// takeover itself goes on.
+    pub fn took(&self, resource: &str, step: Step) {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH);
+        let at_ms = now.map_or(0, |since| since.as_millis() as u64);
+        let told = Told {
+            step,
+            at_ms,
+            head: Some(labels::host_name()),
+        };
+        let recorded = Recorded {
+            resource: resource.to_owned(),
+            told,
+        };
+        let line = serde_json::to_string(&recorded).expect("steps are JSON") + "\n";
+        if let Err(error) = self.append(&line) {
+            tracing::warn!(%error, path = %self.path.display(), "a step is not written down");
+        }
+    }
+
+    /// In one write, so that lines of several programs stay whole.
+    fn append(&self, line: &str) -> std::io::Result<()> {
+        if let Some(folder) = self.path.parent() {
+            std::fs::create_dir_all(folder)?;
+        }
+        if std::fs::metadata(&self.path).is_ok_and(|found| found.len() > FILE_BYTES_MAX) {
+            std::fs::rename(&self.path, self.put_aside())?;
+        }
+        let mut file = File::options().create(true).append(true).open(&self.path)?;
+        file.write_all(line.as_bytes())
+    }
+
+    fn put_aside(&self) -> PathBuf {
+        self.path.with_extension("jsonl.1")
+    }
+
+    /// The steps of `resources`; what is no step is left out.
+    pub fn told(&self, resources: &Resources) -> Vec<Told> {
+        let texts = [self.put_aside(), self.path.clone()]
+            .map(|path| std::fs::read(path).unwrap_or_default());
+        let lines = texts
+            .iter()
+            .flat_map(|text| text.split(|byte| *byte == b'\n'));
+        lines
+            .filter_map(|line| recorded(std::str::from_utf8(line).ok()?, resources))
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn steps_are_read_again_and_their_file_has_a_bound() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let steps = Steps::of(&folder.path().join("state"));
+        let pool = "tank".parse().expect("a name");
+        let resources = Resources {
+            pool: pool_id(&pool),
+            addresses: vec!["address-10.77.1.100".to_owned()],
+        };
+        assert!(steps.told(&resources).is_empty());
+        steps.server_took(&pool, Step::Imported);
+        steps.append("no step\n").expect("written");
+        steps.took("address-10.77.1.100", Step::Address);
+        steps.took("pool-attic", Step::PoolStop);
+        let told = steps.told(&resources);
+        let found: Vec<Step> = told.iter().map(|one| one.step).collect();
+        assert_eq!(found, [Step::Imported, Step::Address]);
+        assert_eq!(told[0].head, Some(labels::host_name()));
+        let long = "x".repeat(FILE_BYTES_MAX as usize) + "\n";
+        for _ in 0..3 {
+            steps.append(&long).expect("written");
+            steps.server_took(&pool, Step::Listening);
+        }
+        let files = std::fs::read_dir(folder.path().join("state")).expect("a folder");
+        assert_eq!(files.count(), 2, "a file, and the one before it");
+        let last = steps.told(&resources).pop().expect("the newest");
+        assert_eq!(last.step, Step::Listening);
+    }
+}
