@@ -23,7 +23,7 @@ pub enum ApplianceCommand {
     /// Corosync, the heads' consoles and what is sealed in pools go by it. The former one is kept on every head
     /// until it is removed by hand, so that pools that are not served now can be read later.
     #[command(after_help = ROTATE_EXAMPLES)]
-    RotateKey(ChangeArgs),
+    RotateKey(CheckArgs),
     /// Print the JSON schema of the file, for editors
     Schema,
     /// What `check` asks a head, as lines of words divided by tabs; reads the disks to look at
@@ -76,7 +76,7 @@ const ROTATE_EXAMPLES: &str = "Examples:
 
 Every head must be reachable. It may be repeated, also after it was cut off.";
 
-/// `appliance check`
+/// `appliance check`, `appliance rotate-key`
 #[derive(Debug, Args)]
 pub struct CheckArgs {
     /// The appliance file
@@ -99,9 +99,6 @@ pub struct ChangeArgs {
     /// The bulkhead program on every head [default: where this one is]
     #[arg(long, value_name = "PATH")]
     pub program: Option<PathBuf>,
-    /// Tell each change on the standard error before it is made, also with --json
-    #[arg(long)]
-    pub progress: bool,
     /// Something else than systemd starts Corosync and Pacemaker: plan nothing for their units
     #[arg(long)]
     pub without_systemd: bool,
@@ -116,6 +113,9 @@ pub struct ApplyArgs {
     /// Take addresses away from pools even though clients came in by them: their sessions end
     #[arg(long)]
     pub in_use: bool,
+    /// Tell each change on the standard error before it is made, also with --json
+    #[arg(long)]
+    pub progress: bool,
 }
 
 /// How heads are reached.

@@ -17,7 +17,7 @@ use rendering::Printer;
 use serde_json::json;
 use units::HeadName;
 
-use crate::arguments::{ApplianceCommand, ChangeArgs, CheckArgs, Way, Ways};
+use crate::arguments::{ApplianceCommand, ApplyArgs, ChangeArgs, CheckArgs, Way, Ways};
 use crate::machine::{Local, Machine, Machines, Ssh};
 use crate::{Depth, appliance_file, rotate};
 
@@ -38,8 +38,8 @@ pub fn run(
 ) -> Result<ExitCode, Failure> {
     match command {
         ApplianceCommand::Check(args) => return check(args, out),
-        ApplianceCommand::Plan(args) => return with_plan(args, false, out, show_plan),
-        ApplianceCommand::Apply(args) => return with_plan(&args.change, args.in_use, out, apply),
+        ApplianceCommand::Plan(args) => return with_plan(args, None, out, show_plan),
+        ApplianceCommand::Apply(args) => return with_plan(&args.change, Some(args), out, apply),
         ApplianceCommand::RotateKey(args) => rotate_key(args, out)?,
         ApplianceCommand::Facts { stalls } => out.text(&own_facts(*stalls)?)?,
         ApplianceCommand::Schema => out.text(&reference::schema_text())?,
@@ -278,7 +278,7 @@ struct Prepared {
 /// Reads and checks the file; the findings are printed if there are errors among them.
 fn prepare(
     args: &ChangeArgs,
-    in_use: bool,
+    apply: Option<&ApplyArgs>,
     out: Printer,
 ) -> Result<Result<Prepared, ExitCode>, Failure> {
     let text = appliance_file::read(&args.file)?;
@@ -300,13 +300,13 @@ fn prepare(
     let layout = Layout {
         program,
         has_systemd: !args.without_systemd,
-        in_use,
+        in_use: apply.is_some_and(|args| args.in_use),
     };
     let desired = appliance::desired_state(&parsed.appliance, &text, &layout);
     Ok(Ok(Prepared {
         machines,
         desired,
-        tells_progress: args.progress,
+        tells_progress: apply.is_some_and(|args| args.progress),
     }))
 }
 
@@ -323,7 +323,7 @@ fn all_machines(appliance: &Appliance, ways: &Ways) -> Result<Machines, Failure>
 }
 
 /// Whatever the check finds: a key that others know must not stay because of a mistake elsewhere.
-fn rotate_key(args: &ChangeArgs, out: Printer) -> Result<(), Failure> {
+fn rotate_key(args: &CheckArgs, out: Printer) -> Result<(), Failure> {
     let appliance = appliance_file::load(&args.file)?;
     refuse_unknown_heads(&appliance, &args.ways)?;
     let machines = all_machines(&appliance, &args.ways)?;
@@ -356,11 +356,11 @@ fn compare(prepared: &Prepared) -> Result<Plan, Failure> {
 /// Plans what the file asks for and goes on with `then`, unless something is in the way.
 fn with_plan(
     args: &ChangeArgs,
-    in_use: bool,
+    apply: Option<&ApplyArgs>,
     out: Printer,
     then: fn(&Prepared, &Plan, Printer) -> Result<ExitCode, Failure>,
 ) -> Result<ExitCode, Failure> {
-    let prepared = match prepare(args, in_use, out)? {
+    let prepared = match prepare(args, apply, out)? {
         Ok(prepared) => prepared,
         Err(code) => return Ok(code),
     };

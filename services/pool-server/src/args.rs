@@ -34,9 +34,6 @@ pub struct ServeArgs {
     /// accepted first (`bulkhead replicate accept`)
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub replication: Option<SocketAddr>,
-    /// The control socket [default: POOL.sock in the run directory]
-    #[arg(long, value_name = "PATH")]
-    pub control: Option<PathBuf>,
     /// Memory for cached data [default: a quarter of the machine's, at most 8G]
     #[arg(long, value_name = "SIZE")]
     pub arc_size: Option<ByteCount>,
@@ -86,9 +83,6 @@ pub struct ServeArgs {
     /// How the disks are kept from other machines
     #[arg(long, value_name = "WAY", value_enum, default_value_t)]
     pub claims: ClaimsWord,
-    /// For tests only: every export is open to everyone who reaches it, whatever its rule says
-    #[arg(long)]
-    pub export_all_to_everyone: bool,
     /// For tests only: devices named in this file fail; it is read again when it changes
     #[arg(long, value_name = "FILE", hide = true)]
     pub leg_faults: Option<PathBuf>,

@@ -233,10 +233,7 @@ fn log_to_stderr(json: bool) {
 }
 
 fn claim_socket(args: &ServeArgs, common: &Common) -> Result<control::Server, Failure> {
-    let path = match &args.control {
-        Some(path) => path.clone(),
-        None => sockets::socket(common, &args.pool),
-    };
+    let path = sockets::socket(common, &args.pool);
     control::Server::bind(&path).map_err(|error| {
         let kind = match &error {
             ListenError::InUse { .. } => FailureKind::Busy,
@@ -251,7 +248,7 @@ fn claim_socket(args: &ServeArgs, common: &Common) -> Result<control::Server, Fa
                 "pool {} is served already: `bulkhead status {0}` shows by whom",
                 args.pool
             )),
-            _ => failure.advise("choose another --run-dir, or --control PATH"),
+            _ => failure.advise("choose another --run-dir"),
         }
     })
 }
@@ -412,9 +409,6 @@ fn setup(
     early: Arc<EarlySockets>,
     connections: ConnectionLimits,
 ) -> Result<Setup, Failure> {
-    if args.export_all_to_everyone {
-        tracing::warn!("every export is open to everyone who reaches it: for tests only");
-    }
     let addresses = Addresses::read(&args.listen.places, ::protocols::ALL)?;
     let addresses = addresses.with_real_ports(&early);
     let setup = Setup {
@@ -424,7 +418,6 @@ fn setup(
         connections,
         workers: usize::from(args.workers),
         early,
-        all_to_everyone: args.export_all_to_everyone,
     };
     protocols::check(&setup)?;
     Ok(setup)

@@ -41,8 +41,6 @@ pub struct Setup {
     pub workers: usize,
     /// Where clients may wait already.
     pub early: Arc<EarlySockets>,
-    /// The test word: every access rule is as if it said everyone.
-    pub all_to_everyone: bool,
 }
 
 /// The protocols, and what they serve.

@@ -49,7 +49,6 @@ pub struct Server {
     server: IscsiServer,
     pool: Arc<SharedPool>,
     documents: Arc<DocumentCache>,
-    all_to_everyone: bool,
     served: Mutex<Served>,
 }
 
@@ -137,7 +136,7 @@ impl Server {
         iscsi::DesiredTarget {
             name: name.clone(),
             portal_groups: desired.document.portal_groups.clone(),
-            access: self.access(name, &desired.document, wanted.ring),
+            access: Self::access(name, &desired.document, wanted.ring),
             target,
         }
     }
@@ -165,15 +164,14 @@ impl Server {
         store
     }
 
-    fn access(&self, name: &IscsiName, document: &TargetDocument, ring: &Ring) -> Access {
+    fn access(name: &IscsiName, document: &TargetDocument, ring: &Ring) -> Access {
         let rule = &document.access;
-        let everyone = rule.everyone || self.all_to_everyone;
-        let initiators = match (everyone, rule.initiators.is_empty()) {
+        let initiators = match (rule.everyone, rule.initiators.is_empty()) {
             (true, _) => Initiators::Everyone,
             (false, false) => Initiators::Listed(rule.initiators.clone()),
             (false, true) => Initiators::Unspecified,
         };
-        let networks = if everyone {
+        let networks = if rule.everyone {
             Vec::new()
         } else {
             rule.networks.clone()
@@ -202,7 +200,6 @@ impl Protocol for Server {
             server: server.with_early(Arc::clone(&setup.early)),
             pool: Arc::clone(start.pool),
             documents: Arc::clone(start.documents),
-            all_to_everyone: setup.all_to_everyone,
             served: Mutex::default(),
         }
     }

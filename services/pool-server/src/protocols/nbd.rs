@@ -24,7 +24,6 @@ use super::{Client, ContentsTold, Export, Protocol, Served, Start, Wanted, sessi
 pub struct Server {
     server: NbdServer,
     tls: Option<TlsSettings>,
-    all_to_everyone: bool,
 }
 
 impl Server {
@@ -44,8 +43,8 @@ impl Server {
         }
     }
 
-    fn access(&self, rule: &control::exports::AccessRule) -> Access {
-        if rule.everyone || self.all_to_everyone {
+    fn access(rule: &control::exports::AccessRule) -> Access {
+        if rule.everyone {
             Access::Everyone
         } else if rule.networks.is_empty() && rule.identities.is_empty() {
             Access::Local
@@ -69,7 +68,6 @@ impl Protocol for Server {
         Self {
             server: NbdServer::new(limits).with_early(Arc::clone(&setup.early)),
             tls: tls(setup),
-            all_to_everyone: setup.all_to_everyone,
         }
     }
 
@@ -103,7 +101,7 @@ impl Protocol for Server {
             description: one.volume.to_string(),
             device: wanted.volumes.device(&one.volume) as SharedDevice,
             read_only: one.export.read_only,
-            access: self.access(&one.export.access),
+            access: Self::access(&one.export.access),
             hidden: false,
         });
         let desired = DesiredState {
