@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from proof.linux.appliance import NETWORKS, TARGET, VOLUME_SIZE, Appliance
 from proof.linux.machine import Job, Machine
-from proof.linux.steps import FIO, fio_report, require
+from proof.linux.steps import begin_writes, fio_report, require
 from proof.linux.target import INITIATOR
 
 WRITE_SECONDS = 400.0
@@ -71,13 +71,8 @@ class Drills:
     def _write(self) -> Job:
         """Starts writes with a flush after every eighth, read back and verified after; returns once they run."""
         self._round += 1
-        writes = f"cat /sys/block/$(basename $(readlink -f {self._disk}))/stat | awk '{{ print $5 }}'"
-        before = int(self._machine.run(writes))
         file = f"/mnt/drill{self._round}"
-        job = f"{FIO} --filename={file} --rw=randwrite --bs=16k --size=24m --rate=,1m --fsync=8 --iodepth=4 --direct=1; rm {file}"
-        started = self._machine.start(job, WRITE_SECONDS)
-        self._machine.run(f"until [ $({writes}) -gt {before + 60} ]; do sleep 0.1; done", PATHS_SECONDS)
-        return started
+        return begin_writes(self._machine, self._disk, file, "--rate=,1m --fsync=8", 60, WRITE_SECONDS)
 
     def perform(self, drill: Drill) -> str:
         """Strikes while writes run; the application must see a pause, and neither an error nor a lost write."""

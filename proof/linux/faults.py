@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from proof.linux.machine import Job
 from proof.linux.network import NETWORKS
-from proof.linux.steps import FIO, Session, fio_report, require
+from proof.linux.steps import Session, begin_writes, fio_report, require
 
 WRITE_SECONDS = 150.0
 NANOSECONDS = 1_000_000_000
@@ -24,13 +24,8 @@ class Faults:
     def _write(self) -> Job:
         """Starts about ten seconds of writes, read back and verified after; returns once they run."""
         self._files += 1
-        writes = f"cat /sys/block/$(basename $(readlink -f {self._session.disk}))/stat | awk '{{ print $5 }}'"
-        before = int(self._machine.run(writes))
         file = f"/mnt/fault{self._files}"
-        job = f"{FIO} --filename={file} --rw=randwrite --bs=16k --size=24m --rate=,2500k --direct=1 --iodepth=4; rm {file}"
-        started = self._machine.start(job, WRITE_SECONDS)
-        self._machine.run(f"until [ $({writes}) -gt {before + 100} ]; do sleep 0.1; done", 60)
-        return started
+        return begin_writes(self._machine, self._session.disk, file, "--rate=,2500k", 100, WRITE_SECONDS)
 
     def _pause(self, job: Job) -> str:
         report = fio_report(job.output())

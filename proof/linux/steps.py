@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from proof.linux.machine import Machine
+from proof.linux.machine import Job, Machine
 from proof.linux.network import NETWORKS
 from proof.linux.root import ISCSI_SETTINGS, recommended
 from proof.linux.target import DISK, FINDER, FINDER_SECRET, INITIATOR, MEBIBYTE, NBD_PORT, NETWORK_DISK, RAW, SECRET, TARGET_SECRET, TARGET_USER, USER, PortalServer
@@ -17,6 +17,8 @@ EMPTY_BYTES_MAX = 24 * MEBIBYTE
 """What an empty file system may hold in the pool: its metadata and the used part of its journal."""
 XFS_EMPTY_BYTES_MAX = 96 * MEBIBYTE
 """mkfs.xfs stamps every sector of a log of 64 MiB."""
+BEGIN_SECONDS = 200.0
+"""Until writes have begun, whatever paths are missing."""
 AUTHENTICATION_FAILED = 24
 """What iscsiadm ends with when the target refuses the secret."""
 
@@ -27,6 +29,16 @@ def require(holds: bool, words: str) -> None:
     """A condition of a step."""
     if not holds:
         raise ProofError(words)
+
+
+def begin_writes(machine: Machine, disk: str, file: str, how: str, requests: int, seconds: float) -> Job:
+    """Starts writes into ``file`` on ``disk``, as ``how`` says, read back and verified after; returns after so many requests."""
+    writes = f"cat /sys/block/$(basename $(readlink -f {disk}))/stat | awk '{{ print $5 }}'"
+    before = int(machine.run(writes))
+    script = f"{FIO} --filename={file} --rw=randwrite --bs=16k --size=24m --direct=1 --iodepth=4 {how}; rm {file}"
+    started = machine.start(script, seconds)
+    machine.run(f"until [ $({writes}) -gt {before + requests} ]; do sleep 0.1; done", BEGIN_SECONDS)
+    return started
 
 
 def fio_report(output: str) -> dict[str, Any]:

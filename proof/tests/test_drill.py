@@ -143,10 +143,21 @@ class InitiatorTest(unittest.TestCase):
         self.assertTrue(finished)
         return self.initiator.report()
 
-    def test_undisturbed_work_is_verified_without_a_complaint(self) -> None:
-        self.turns(1)
+    def faultless(self) -> dict[str, object]:
         report = self.verified()
         self.assertEqual((report["violations"], report["errors"]), (0, 0))
+        return report
+
+    def speak_again_on_new_connections(self) -> None:
+        self.disk.is_silent = False
+        for way in self.ways:
+            assert way.client
+            way.client.is_lost = True
+        self.turns(1)
+
+    def test_undisturbed_work_is_verified_without_a_complaint(self) -> None:
+        self.turns(1)
+        report = self.faultless()
         self.assertGreater(report["durable"], 100)
 
     def test_lost_path_is_hidden_by_the_other(self) -> None:
@@ -163,20 +174,14 @@ class InitiatorTest(unittest.TestCase):
             assert way.client
             way.client.sends_nothing = True
         self.turns(1)
-        report = self.verified()
-        self.assertEqual((report["violations"], report["errors"]), (0, 0))
+        self.faultless()
         self.assertIn('"state":"lost"', self.told.getvalue())
 
     def test_silence_is_a_gap_and_what_was_under_way_is_sent_again(self) -> None:
         self.disk.is_silent = True
         self.turns(SILENCE_S + PING_S_MAX + PAUSE_S + 0.1)
-        self.disk.is_silent = False
-        for way in self.ways:
-            assert way.client
-            way.client.is_lost = True
-        self.turns(1)
-        report = self.verified()
-        self.assertEqual((report["violations"], report["errors"]), (0, 0))
+        self.speak_again_on_new_connections()
+        report = self.faultless()
         self.assertGreater(report["repeated"], 0)
         self.assertEqual(self.told.getvalue().count('"event":"gap"'), 1)
 
@@ -186,13 +191,8 @@ class InitiatorTest(unittest.TestCase):
         self.disk.is_silent = True
         self.turns(10 * (SILENCE_S + PING_S_MAX))
         self.assertNotIn('"state":"lost"', self.told.getvalue())
-        self.disk.is_silent = False
-        for way in self.ways:
-            assert way.client
-            way.client.is_lost = True
-        self.turns(1)
-        report = self.verified()
-        self.assertEqual((report["violations"], report["errors"]), (0, 0))
+        self.speak_again_on_new_connections()
+        self.faultless()
 
     def test_medium_error_is_seen(self) -> None:
         self.disk.refusal = Refusal("medium error", 2, 3, 0x1100)
@@ -208,8 +208,7 @@ class InitiatorTest(unittest.TestCase):
             self.turns(0.03)
             self.disk.refusal = None
             self.turns(0.2)
-        report = self.verified()
-        self.assertEqual((report["violations"], report["errors"]), (0, 0))
+        report = self.faultless()
         self.assertGreater(report["repeated"], 0)
 
     def test_forgotten_write_is_a_violation(self) -> None:
