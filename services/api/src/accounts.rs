@@ -461,12 +461,7 @@ pub(crate) fn fingerprint(secret: &str) -> String {
 /// A random text of `bytes` bytes in hex.
 pub(crate) fn random_text(bytes: usize) -> Result<String, Failure> {
     let mut random = vec![0; bytes];
-    getrandom::fill(&mut random).map_err(|error| {
-        Failure::new(
-            FailureKind::Failed,
-            format!("ask for random bytes: {error}"),
-        )
-    })?;
+    getrandom::fill(&mut random).map_err(Failure::of("ask for random bytes"))?;
     Ok(units::hex::encode(&random))
 }
 

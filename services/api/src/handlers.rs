@@ -315,9 +315,7 @@ pub(crate) fn audit(api: &Api, call: &Call) -> Result<Reply, Failure> {
         .transpose()
         .map_err(|_| Failure::usage("limit must be a number"))?;
     let newest = api.audit.newest(limit.unwrap_or(200).min(ENTRIES_MAX));
-    Reply::of(newest.map_err(|error| {
-        Failure::new(FailureKind::Failed, format!("read the audit log: {error}"))
-    })?)
+    Reply::of(newest.map_err(Failure::of("read the audit log"))?)
 }
 
 pub(crate) fn overview(api: &Api, _: &Call) -> Result<Reply, Failure> {

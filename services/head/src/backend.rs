@@ -338,15 +338,10 @@ impl Backend for Machine {
         progress: Progress<'_>,
     ) -> Result<Said<Value>, Failure> {
         let text = text_of(input)?;
-        let failed = |error: std::io::Error| {
-            Failure::new(
-                FailureKind::Failed,
-                format!("keep the file for a moment: {error}"),
-            )
-        };
-        let folder = tempfile::tempdir().map_err(failed)?;
+        let failed = Failure::of("keep the file for a moment");
+        let folder = tempfile::tempdir().map_err(&failed)?;
         let path = folder.path().join("appliance.toml");
-        std::fs::write(&path, &text).map_err(failed)?;
+        std::fs::write(&path, &text).map_err(&failed)?;
         let (name, path) = (
             match verb {
                 ApplianceVerb::Check => "check",
@@ -397,12 +392,7 @@ impl Backend for Machine {
         cancel: &AtomicBool,
         progress: Progress<'_>,
     ) -> Result<Value, Failure> {
-        let failed = |error: std::io::Error| {
-            Failure::new(
-                FailureKind::Failed,
-                format!("keep the report for a moment: {error}"),
-            )
-        };
+        let failed = Failure::of("keep the report for a moment");
         let known = |name: &String| {
             drills::Drill::ALL
                 .iter()
@@ -414,7 +404,7 @@ impl Backend for Machine {
                 Failure::not_found(message).advise("`bulkhead drill --list` names them all")
             );
         }
-        let folder = tempfile::tempdir().map_err(failed)?;
+        let folder = tempfile::tempdir().map_err(&failed)?;
         let report = folder.path().join("report.json");
         let mut words = vec!["drill".to_owned()];
         words.extend(input.names.iter().cloned());

@@ -82,9 +82,7 @@ pub fn check(
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build();
-    let runtime = runtime.map_err(|error| {
-        Failure::new(FailureKind::Failed, format!("start the runtime: {error}"))
-    })?;
+    let runtime = runtime.map_err(Failure::of("start the runtime"))?;
     let missing = runtime.block_on(async {
         let peers = Peers::new(std::fs::read(&way.key).ok());
         let addresses = |head: &HeadName| {

@@ -180,10 +180,7 @@ pub fn export_edits(facts: &VolumeFacts, document: &VolumeDocument) -> Result<Ed
 /// An identity for a volume that has none.
 pub fn new_identity() -> Result<(String, Option<String>), Failure> {
     let mut entropy = [0; 16];
-    getrandom::fill(&mut entropy).map_err(|error| {
-        let message = format!("make an identity for the volume: {error}");
-        Failure::new(FailureKind::Failed, message)
-    })?;
+    getrandom::fill(&mut entropy).map_err(Failure::of("make an identity for the volume"))?;
     let identity = encoded(Identity::from_entropy(entropy).encode(IDENTITY_PROPERTY))?;
     Ok((IDENTITY_PROPERTY.to_owned(), Some(identity)))
 }

@@ -194,8 +194,5 @@ pub fn keep(common: &Common, pool: &PoolName, word: &Word) -> Result<(), Failure
         }
         std::fs::write(&path, serde_json::to_vec(word)?)
     };
-    write().map_err(|error| {
-        let message = format!("write {}: {error}", path.display());
-        Failure::new(FailureKind::Failed, message)
-    })
+    write().map_err(Failure::of(format!("write {}", path.display())))
 }

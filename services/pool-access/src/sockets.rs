@@ -88,9 +88,8 @@ pub fn connect(common: &Common, pool: &PoolName) -> Result<Option<Client>, Failu
 /// disks do. Otherwise each command would wait for as long as real work may take.
 fn alive(client: Client, pool: &PoolName) -> Result<Client, Failure> {
     let patient = |client: Client, patience: Duration| {
-        let fail =
-            |error| Failure::new(FailureKind::Failed, format!("wait for an answer: {error}"));
-        client.patient_for(patience).map_err(fail)
+        let fail = Failure::of("wait for an answer");
+        client.patient_for(patience).map_err(&fail)
     };
     let mut client = patient(client, ALIVE_WAIT)?;
     let ping = Request::Server(ServerRequest::Ping);

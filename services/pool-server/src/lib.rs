@@ -370,9 +370,9 @@ fn let_clients_wait(
     tracing::info!(pool = %args.pool, after_ms, "the pool is ours: clients may wait for it");
     connections::tell_previous(previous, &args.listen.tcp());
     match args.ready_fd {
-        Some(fd) if args.say_claimed => say_until(fd, CLAIMED_LINE, SAY_LIMIT).map_err(|error| {
-            Failure::new(FailureKind::Failed, format!("tell of the claim: {error}"))
-        }),
+        Some(fd) if args.say_claimed => {
+            say_until(fd, CLAIMED_LINE, SAY_LIMIT).map_err(Failure::of("tell of the claim"))
+        }
         _ => Ok(()),
     }
 }

@@ -350,10 +350,8 @@ impl Core {
         clone: Option<VolumeName>,
         hex: &str,
     ) -> Result<(RescueView, NbdServer), Failure> {
-        let failed = |error: std::io::Error| {
-            Failure::new(FailureKind::Failed, format!("make a socket: {error}"))
-        };
-        let socket = self.serving.rescues.socket(hex).map_err(failed)?;
+        let failed = Failure::of("make a socket");
+        let socket = self.serving.rescues.socket(hex).map_err(&failed)?;
         let server = NbdServer::new(ServerLimits {
             workers_max: WORKERS_MAX,
             ..ServerLimits::default()
@@ -379,7 +377,7 @@ impl Core {
             _ => Failure::from_chain(FailureKind::Failed, &error),
         })?;
         let owner_only = std::fs::Permissions::from_mode(0o600);
-        std::fs::set_permissions(&socket, owner_only).map_err(failed)?;
+        std::fs::set_permissions(&socket, owner_only).map_err(&failed)?;
         let size = device.geometry().size;
         let found = partitions::find(&|at, length| read(&**device, at, length), size);
         let mut view = RescueView {
@@ -521,7 +519,6 @@ fn read(device: &dyn BlockDevice, at: u64, length: usize) -> Option<Vec<u8>> {
 
 fn random_hex() -> Result<String, Failure> {
     let mut bytes = [0; 4];
-    getrandom::fill(&mut bytes)
-        .map_err(|error| Failure::new(FailureKind::Failed, format!("make a name: {error}")))?;
+    getrandom::fill(&mut bytes).map_err(Failure::of("make a name"))?;
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use certificates::Purpose;
 use control::replication::Fingerprint;
-use control::{Failure, FailureKind};
+use control::Failure;
 use rustls::pki_types::CertificateDer;
 use rustls::{CertificateError, ClientConfig, Error, ServerConfig};
 use zeroize::Zeroizing;
@@ -29,10 +29,8 @@ impl Identity {
     /// A new key, for the pool of this name.
     pub fn make(pool: &str) -> Result<NewKey, Failure> {
         let name = format!("{pool}.bulkhead");
-        let made = certificates::make(&[name], Purpose::Any).map_err(|error| {
-            let message = format!("make a key for replication: {error}");
-            Failure::new(FailureKind::Failed, message)
-        })?;
+        let made = certificates::make(&[name], Purpose::Any)
+            .map_err(Failure::of("make a key for replication"))?;
         Ok(NewKey {
             certificate: made.certificate,
             key: Zeroizing::new(made.key),

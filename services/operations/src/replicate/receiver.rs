@@ -277,9 +277,10 @@ fn receive(
 ) -> Result<FromReceiver, Failure> {
     let snapshot = own_snapshot(offer)?;
     let said = documents_of(&offer.properties)?;
-    let own = tls.sock.try_clone().map_err(|error| {
-        Failure::new(FailureKind::Failed, format!("use the connection: {error}"))
-    })?;
+    let own = tls
+        .sock
+        .try_clone()
+        .map_err(Failure::of("use the connection"))?;
     settle(&offer.volume)?.insert(offer.volume.clone(), own);
     let _claim = Claim(&offer.volume);
     {

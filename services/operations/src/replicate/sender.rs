@@ -172,12 +172,9 @@ fn connect(context: &Context<'_>, document: &ReplicateDocument) -> Result<Tls, F
         let _alone = context.hooks.alone();
         key::identity(context)?
     };
-    let config = identity.client(&document.peer).map_err(|error| {
-        Failure::new(
-            FailureKind::Failed,
-            format!("use the key for replication: {error}"),
-        )
-    })?;
+    let config = identity
+        .client(&document.peer)
+        .map_err(Failure::of("use the key for replication"))?;
     let name = ServerName::try_from("bulkhead").expect("a name");
     let mut last = io::Error::other("the name has no address");
     for address in to.to_socket_addrs().map_err(unreachable)? {

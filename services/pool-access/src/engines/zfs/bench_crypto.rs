@@ -112,21 +112,16 @@ fn all_rows() -> Vec<Row> {
 /// Stays on one processor, and so do the programs that are started: the last one that is allowed,
 /// since the first has most interrupts.
 fn pin() -> Result<usize, Failure> {
-    let failed = |error: nix::Error| {
-        Failure::new(
-            FailureKind::Failed,
-            format!("stay on one processor: {error}"),
-        )
-    };
+    let failed = Failure::of("stay on one processor");
     let own = Pid::from_raw(0);
-    let allowed = sched_getaffinity(own).map_err(failed)?;
+    let allowed = sched_getaffinity(own).map_err(&failed)?;
     let last = (0..CpuSet::count())
         .rev()
         .find(|cpu| allowed.is_set(*cpu).unwrap_or(false));
     let last = last.unwrap_or(0);
     let mut one = CpuSet::new();
-    one.set(last).map_err(failed)?;
-    sched_setaffinity(own, &one).map_err(failed)?;
+    one.set(last).map_err(&failed)?;
+    sched_setaffinity(own, &one).map_err(&failed)?;
     Ok(last)
 }
 

@@ -63,10 +63,5 @@ pub fn fail_devices_once(options: &mut EngineOptions, file: &Path) {
 pub fn fail_devices(options: &mut EngineOptions, file: PathBuf) -> Result<(), Failure> {
     let faults = zpool::device::faults::Faults::new();
     options.devices.wrap = Some(faults.wrap());
-    faults::obey(file, faults).map_err(|error| {
-        Failure::new(
-            FailureKind::Failed,
-            format!("obey the faults file: {error}"),
-        )
-    })
+    faults::obey(file, faults).map_err(Failure::of("obey the faults file"))
 }
