@@ -33,7 +33,7 @@ pub fn run(args: &DrillArgs, out: Printer) -> Result<ExitCode, Failure> {
     let report = match crate::run(&options, &mut tell) {
         Ok(report) => report,
         Err(DrillError::Lab(LabError::Missing(missing))) => {
-            return lab::command::tell_missing(&missing, out);
+            return lab::command::tell_missing("skipped: ", &missing, out);
         }
         Err(error) => return Err(failure(&error)),
     };

@@ -162,7 +162,7 @@ fn up(args: &UpArgs, out: Printer) -> Result<ExitCode, Failure> {
             }
             status(&lab, out)
         }
-        Err(LabError::Missing(missing)) => tell_missing(&missing, out),
+        Err(LabError::Missing(missing)) => tell_missing("", &missing, out),
         Err(error @ LabError::File(_)) => {
             out.either(&json!({"errors": error.to_string()}), || {
                 format!("{error}\n")
@@ -173,11 +173,11 @@ fn up(args: &UpArgs, out: Printer) -> Result<ExitCode, Failure> {
     }
 }
 
-/// Tells that this machine cannot run a lab.
-pub fn tell_missing(missing: &[String], out: Printer) -> Result<ExitCode, Failure> {
+/// Tells that this machine cannot run a lab, after `before`.
+pub fn tell_missing(before: &str, missing: &[String], out: Printer) -> Result<ExitCode, Failure> {
     out.either(&json!({"missing": missing}), || {
         let missing = missing.join("\n  ");
-        format!("this machine cannot run a lab:\n  {missing}\n")
+        format!("{before}this machine cannot run a lab:\n  {missing}\n")
     })?;
     Ok(ExitCode::from(EXIT_INCAPABLE))
 }

@@ -6,7 +6,7 @@
 //! tells what it knows, and the head that is asked adds what the other online heads tell: a hand-over begins on one head and ends
 //! on the other, and after a crash only the survivor can tell. Corosync and Pacemaker write neither year nor time zone; the
 //! moment at which the file was last written tells both. A new version of either may change its words: then those steps are
-//! missing, and the drills fail. Steps of two heads are ordered by their clocks, which must agree.
+//! missing. Steps of two heads are ordered by their clocks, which must agree.
 
 mod account;
 mod clock;

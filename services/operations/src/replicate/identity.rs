@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use certificates::Purpose;
-use control::replication::Fingerprint;
 use control::Failure;
+use control::replication::Fingerprint;
 use rustls::pki_types::CertificateDer;
 use rustls::{CertificateError, ClientConfig, Error, ServerConfig};
 use zeroize::Zeroizing;
