@@ -91,6 +91,7 @@ pub fn account(mut told: Vec<Told>, to: &str, imported_ms: u64) -> Option<Accoun
         }
     }
     steps.extend(last_address.map(|after_ms| (Step::AllAddresses, after_ms)));
+    steps.sort_by_key(|(step, after_ms)| (*after_ms, *step));
     let served = steps.iter().map(|(_, after_ms)| *after_ms).max();
     let (kind, from) = judge(&told[first..start], to);
     Some(Account {
@@ -245,6 +246,24 @@ mod tests {
         let found = account(all, "left", 16_190).expect("an account");
         assert_eq!((found.kind, found.began_ms), (Kind::Takeover, 12_800));
         assert_eq!(found.from.as_deref(), Some("right"));
+    }
+
+    #[test]
+    fn addresses_that_are_up_before_the_import_are_told_before_it() {
+        let all = vec![
+            one(Step::PoolStart, 10, "left"),
+            one(Step::Claimed, 20, "left"),
+            one(Step::Address, 21, "left"),
+            one(Step::Address, 22, "left"),
+            one(Step::Imported, 30, "left"),
+        ];
+        let found = account(all, "left", 30).expect("an account");
+        let steps: Vec<Step> = found.steps.iter().map(|(step, _)| *step).collect();
+        let (first, last) = (Step::Address, Step::AllAddresses);
+        assert_eq!(
+            steps,
+            [Step::PoolStart, Step::Claimed, first, last, Step::Imported]
+        );
     }
 
     #[test]
