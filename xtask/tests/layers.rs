@@ -226,7 +226,11 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
 const FOR_TESTS: &[&str] = &["storage-faults", "memory-engine"];
 
 /// Who is compared with whom in tests.
-const COMPARED: &[(&str, &str)] = &[("memory-engine", "zpool"), ("lender", "remote-leg")];
+const COMPARED: &[(&str, &str)] = &[
+    ("memory-engine", "zpool"),
+    ("lender", "remote-leg"),
+    ("lender", "certificates"),
+];
 
 struct Import {
     from: String,

@@ -2,15 +2,18 @@
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::sync::Arc;
 use std::time::Duration;
 
 use nbd::protocol::wire::{
     INIT_MAGIC, OPTION_MAGIC, OPTION_REPLY_MAGIC, handshake_flag, info, option, option_reply,
     transmission_flag,
 };
+use rustls::{ClientConfig, ClientConnection};
 use socket2::{SockRef, TcpKeepalive};
 
-use crate::LegError;
+use crate::wire::{HELD_BYTES_MAX, Wire};
+use crate::{LegError, Settings};
 
 /// Longest reply to an option that is looked at, in bytes.
 const REPLY_BYTES_MAX: usize = 4096;
@@ -25,18 +28,53 @@ const KEEPALIVE_RETRIES: u32 = 3;
 pub(crate) fn connect(
     address: SocketAddr,
     export: &str,
-    wait: Duration,
-) -> Result<(TcpStream, u64), LegError> {
+    settings: &Settings,
+) -> Result<(Wire, u64), LegError> {
     let unreachable = |error: io::Error| LegError::Unreachable(format!("{address}: {error}"));
+    let wait = settings.connect_wait;
     let mut stream = TcpStream::connect_timeout(&address, wait).map_err(unreachable)?;
     prepare(&stream, wait).map_err(unreachable)?;
-    let bytes = agree(&mut stream, export).map_err(|error| match error {
+    let agreed = match &settings.tls {
+        None => agree(&mut stream, export).map(|bytes| (None, bytes)),
+        Some(tls) => {
+            let agreed = agree_encrypted(&mut stream, export, Arc::clone(tls));
+            agreed.map(|(tls, bytes)| (Some(tls), bytes))
+        }
+    };
+    let (tls, bytes) = agreed.map_err(|error| match error {
         LegError::Unreachable(why) => LegError::Unreachable(format!("{address}: {why}")),
         other => other,
     })?;
     // Whether an answer comes in time is looked at for each request.
     stream.set_read_timeout(None).map_err(unreachable)?;
-    Ok((stream, bytes))
+    Ok((Wire::new(stream, tls), bytes))
+}
+
+/// The same as [`agree`], and all but the beginning of it is encrypted.
+fn agree_encrypted(
+    stream: &mut TcpStream,
+    export: &str,
+    tls: Arc<ClientConfig>,
+) -> Result<(ClientConnection, u64), LegError> {
+    let broken = |error: rustls::Error| LegError::Unreachable(error.to_string());
+    greet(stream)?;
+    ask(stream, option::STARTTLS, &[])?;
+    match option_answer(stream, option::STARTTLS)? {
+        (option_reply::ACK, _) => {}
+        (_, why) => {
+            let why = String::from_utf8_lossy(&why).into_owned();
+            return Err(LegError::Refused(why));
+        }
+    }
+    let name = "lender.bulkhead".try_into().expect("a name");
+    let mut tls = ClientConnection::new(tls, name).map_err(broken)?;
+    tls.set_buffer_limit(Some(HELD_BYTES_MAX));
+    while tls.is_handshaking() {
+        let shaken = tls.complete_io(stream);
+        shaken.map_err(|error| LegError::Unreachable(error.to_string()))?;
+    }
+    let bytes = go(&mut rustls::Stream::new(&mut tls, stream), export)?;
+    Ok((tls, bytes))
 }
 
 fn prepare(stream: &TcpStream, wait: Duration) -> io::Result<()> {
@@ -58,7 +96,15 @@ fn prepare(stream: &TcpStream, wait: Duration) -> io::Result<()> {
 ///
 /// The other side refuses, or is no server that writes durably. What it says is bounded.
 pub fn agree(stream: &mut (impl Read + Write), export: &str) -> Result<u64, LegError> {
-    let unreachable = |error: io::Error| LegError::Unreachable(error.to_string());
+    greet(stream)?;
+    go(stream, export)
+}
+
+fn unreachable(error: io::Error) -> LegError {
+    LegError::Unreachable(error.to_string())
+}
+
+fn greet(stream: &mut (impl Read + Write)) -> Result<(), LegError> {
     let mut greeting = [0; 18];
     stream.read_exact(&mut greeting).map_err(unreachable)?;
     let magics = [INIT_MAGIC.to_be_bytes(), OPTION_MAGIC.to_be_bytes()].concat();
@@ -67,18 +113,27 @@ pub fn agree(stream: &mut (impl Read + Write), export: &str) -> Result<u64, LegE
     if greeting[..16] != magics || flags & wanted != wanted {
         return Err(LegError::Protocol("no NBD server of the newstyle"));
     }
-    let name = export.as_bytes();
-    let mut said = u32::from(wanted).to_be_bytes().to_vec();
-    said.extend(OPTION_MAGIC.to_be_bytes());
-    said.extend(option::GO.to_be_bytes());
-    said.extend((name.len() as u32 + 6).to_be_bytes());
-    said.extend((name.len() as u32).to_be_bytes());
-    said.extend(name);
-    said.extend([0, 0]);
+    let flags = u32::from(wanted).to_be_bytes();
+    stream.write_all(&flags).map_err(unreachable)
+}
+
+fn ask(stream: &mut impl Write, option: u32, data: &[u8]) -> Result<(), LegError> {
+    let mut said = OPTION_MAGIC.to_be_bytes().to_vec();
+    said.extend(option.to_be_bytes());
+    said.extend((data.len() as u32).to_be_bytes());
+    said.extend(data);
     stream.write_all(&said).map_err(unreachable)?;
+    stream.flush().map_err(unreachable)
+}
+
+fn go(stream: &mut (impl Read + Write), export: &str) -> Result<u64, LegError> {
+    let mut data = (export.len() as u32).to_be_bytes().to_vec();
+    data.extend(export.as_bytes());
+    data.extend([0, 0]);
+    ask(stream, option::GO, &data)?;
     let mut found = None;
     for _ in 0..REPLIES_MAX {
-        let (kind, body) = option_answer(stream)?;
+        let (kind, body) = option_answer(stream, option::GO)?;
         match kind {
             option_reply::ACK => {
                 return found.ok_or(LegError::Protocol("an export without a size"));
@@ -97,12 +152,11 @@ pub fn agree(stream: &mut (impl Read + Write), export: &str) -> Result<u64, LegE
     Err(LegError::Protocol("too many answers to one option"))
 }
 
-fn option_answer(stream: &mut impl Read) -> Result<(u32, Vec<u8>), LegError> {
-    let unreachable = |error: io::Error| LegError::Unreachable(error.to_string());
+fn option_answer(stream: &mut impl Read, option: u32) -> Result<(u32, Vec<u8>), LegError> {
     let mut head = [0; 20];
     stream.read_exact(&mut head).map_err(unreachable)?;
     let number = |at: usize| u32::from_be_bytes(head[at..at + 4].try_into().expect("four bytes"));
-    if head[..8] != OPTION_REPLY_MAGIC.to_be_bytes() || number(8) != option::GO {
+    if head[..8] != OPTION_REPLY_MAGIC.to_be_bytes() || number(8) != option {
         return Err(LegError::Protocol("an answer to another option"));
     }
     let length = number(16) as usize;

@@ -16,6 +16,7 @@
 mod handshake;
 mod nbd_leg;
 mod request;
+mod wire;
 
 use std::sync::Arc;
 

@@ -1,19 +1,19 @@
 //! A leg over NBD.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::io::{BufReader, IoSlice, Read};
-use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::io::{BufReader, Read};
+use std::net::SocketAddr;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, TryLockError};
 use std::time::{Duration, Instant};
 
 use nbd::protocol::wire::PAYLOAD_BYTES_MAX;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg};
+use rustls::ClientConfig;
 use takeover::legs::Session;
 
 use crate::handshake::connect;
 use crate::request::{REPLY_BYTES, REQUEST_BYTES, decode, encode};
+use crate::wire::Wire;
 use crate::{Done, Identity, LegError, Operation, Transport};
 
 /// Operations under way.
@@ -25,9 +25,11 @@ const LOOKS_PER_DEADLINE: u32 = 16;
 /// Received by one system call.
 const RECEIVE_BYTES: usize = 256 << 10;
 
-/// How long is waited.
-#[derive(Clone, Copy, Debug)]
+/// How a lender is reached, and how long is waited.
+#[derive(Clone, Debug)]
 pub struct Settings {
+    /// TLS, if any. It has to know the lender by its certificate.
+    pub tls: Option<Arc<ClientConfig>>,
     /// For an operation, from its submission to its answer, whatever happens to connections meanwhile.
     pub deadline: Duration,
     /// For a connection and its handshake.
@@ -65,7 +67,7 @@ struct Pending {
 }
 
 enum Link {
-    Up(Arc<TcpStream>),
+    Up(Arc<Wire>),
     Down { since: Instant },
     Failed(LegError),
 }
@@ -86,7 +88,7 @@ struct State {
 /// What is on its way into a socket.
 struct Sending {
     generation: u64,
-    socket: Arc<TcpStream>,
+    socket: Arc<Wire>,
     header: [u8; REQUEST_BYTES],
     data: Option<Arc<Vec<u8>>>,
     sent: usize,
@@ -118,7 +120,7 @@ impl NbdLeg {
         settings: Settings,
         tell: impl Fn(Event) + Send + Sync + 'static,
     ) -> Result<Self, LegError> {
-        let (stream, bytes) = reach(access, settings)?;
+        let (stream, bytes) = reach(access, &settings)?;
         let state = State {
             identity: Identity {
                 disk,
@@ -164,7 +166,7 @@ impl NbdLeg {
             self.0.fail(LegError::OtherIncarnation);
             return Err(LegError::OtherIncarnation);
         }
-        let (stream, bytes) = reach(access, self.0.settings)?;
+        let (stream, bytes) = reach(access, &self.0.settings)?;
         if bytes != self.0.bytes {
             let error = LegError::Protocol("the disk has another size");
             self.0.fail(error.clone());
@@ -200,10 +202,10 @@ impl Transport for NbdLeg {
 }
 
 /// The first address that takes the session.
-fn reach(access: &Access, settings: Settings) -> Result<(TcpStream, u64), LegError> {
+fn reach(access: &Access, settings: &Settings) -> Result<(Wire, u64), LegError> {
     let mut last = LegError::Unreachable("it has no address".to_owned());
     for address in &access.addresses {
-        match connect(*address, &access.export, settings.connect_wait) {
+        match connect(*address, &access.export, settings) {
             Ok(reached) => return Ok(reached),
             Err(error) => last = error,
         }
@@ -224,13 +226,13 @@ impl Inner {
     }
 
     /// Takes requests by `stream` from now on, first what was not answered.
-    fn use_stream(self: &Arc<Self>, stream: TcpStream, session: Session) -> Result<(), LegError> {
+    fn use_stream(self: &Arc<Self>, stream: Wire, session: Session) -> Result<(), LegError> {
         let stream = Arc::new(stream);
         let generation = {
             let mut state = self.lock();
             match &state.link {
                 Link::Failed(error) => return Err(error.clone()),
-                Link::Up(old) => drop(old.shutdown(Shutdown::Both)),
+                Link::Up(old) => old.shut(),
                 Link::Down { .. } => {}
             }
             state.generation += 1;
@@ -243,7 +245,7 @@ impl Inner {
         let inner = Arc::clone(self);
         spawn("leg-receive", move || {
             let end = inner.receive(&stream, generation);
-            let _ = stream.shutdown(Shutdown::Both);
+            stream.shut();
             match end {
                 Received::Ended => inner.lost(generation),
                 Received::Broken(error) => inner.fail_if(generation, error),
@@ -303,7 +305,7 @@ impl Inner {
                 Err(Errno::AGAIN) => return false,
                 Err(_) => {
                     // The thread that receives finds the end.
-                    let _ = current.socket.shutdown(Shutdown::Both);
+                    current.socket.shut();
                     *sending = None;
                     return true;
                 }
@@ -355,7 +357,7 @@ impl Inner {
             let mut sending = self.sending.lock().expect("no holder panics");
             while !self.send(&mut sending) {
                 if let Some(current) = sending.as_ref() {
-                    current.wait();
+                    current.socket.wait();
                 }
             }
         }
@@ -368,8 +370,8 @@ impl Inner {
             .map_or(true, |sending| sending.is_some())
     }
 
-    fn receive(&self, stream: &TcpStream, generation: u64) -> Received {
-        let mut from = BufReader::with_capacity(RECEIVE_BYTES, stream);
+    fn receive(&self, stream: &Wire, generation: u64) -> Received {
+        let mut from = BufReader::with_capacity(RECEIVE_BYTES, stream.receiver());
         loop {
             let mut head = [0; REPLY_BYTES];
             if from.read_exact(&mut head).is_err() {
@@ -437,7 +439,7 @@ impl Inner {
             let mut state = self.lock();
             match &state.link {
                 Link::Failed(_) => return,
-                Link::Up(socket) => drop(socket.shutdown(Shutdown::Both)),
+                Link::Up(socket) => socket.shut(),
                 Link::Down { .. } => {}
             }
             state.link = Link::Failed(error.clone());
@@ -514,28 +516,14 @@ impl Sending {
     /// Gives the socket what it takes now; whether that is the rest.
     fn push(&mut self) -> Result<bool, Errno> {
         let data = self.data.as_deref().map_or(&[][..], Vec::as_slice);
-        let header = self.header.get(self.sent..).unwrap_or_default();
-        let sent_data = self.sent.saturating_sub(REQUEST_BYTES);
-        let parts = [IoSlice::new(header), IoSlice::new(&data[sent_data..])];
-        let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
-        self.sent += sendmsg(
-            &*self.socket,
-            &parts,
-            &mut SendAncillaryBuffer::default(),
-            flags,
-        )?;
-        Ok(self.sent == REQUEST_BYTES + data.len())
-    }
-
-    /// Waits until the socket takes more, or is shut.
-    fn wait(&self) {
-        const LOOK: Timespec = Timespec {
-            tv_sec: 1,
-            tv_nsec: 0,
-        };
-        let _ = poll(
-            &mut [PollFd::new(&*self.socket, PollFlags::OUT)],
-            Some(&LOOK),
-        );
+        let total = REQUEST_BYTES + data.len();
+        if self.sent < total {
+            let header = self.header.get(self.sent..).unwrap_or_default();
+            let sent_data = self.sent.saturating_sub(REQUEST_BYTES);
+            self.sent += self.socket.send([header, &data[sent_data..]])?;
+        }
+        // The last of it is on its way only when TLS holds nothing back.
+        self.socket.flush()?;
+        Ok(self.sent == total)
     }
 }

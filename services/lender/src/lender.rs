@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 
 use block_device::SharedDevice;
 use labels::Device;
-use nbd::{Access, ApplyError, DesiredExport, DesiredState, NbdServer, ServerLimits, TlsSettings};
+use nbd::{Access, ApplyError, DesiredExport, DesiredState, NbdServer, ServerLimits};
+use rustls::ServerConfig;
 use serving::{ConnectionLimits, ListenAddress};
 use takeover::legs::{DiskId, LenderAnswer, LenderRequest, Session};
 
@@ -33,8 +34,8 @@ const SECRET_BYTES: usize = 16;
 pub struct Settings {
     /// Where to listen.
     pub listeners: Vec<ListenAddress>,
-    /// TLS, if any.
-    pub tls: Option<TlsSettings>,
+    /// TLS, if any, which everybody must use then. It decides which certificates are let in.
+    pub tls: Option<Arc<ServerConfig>>,
     /// Who may connect.
     pub access: Access,
     /// Where tenures and stamps are kept.
@@ -134,10 +135,14 @@ impl Lender {
             workers_max: WORKERS_MAX,
             ..ServerLimits::default()
         };
+        let mut server = NbdServer::new(limits);
+        if let Some(tls) = &settings.tls {
+            server = server.with_tls(Arc::clone(tls));
+        }
         let lender = Self {
             settings,
             incarnation,
-            server: NbdServer::new(limits),
+            server,
             disks: Mutex::default(),
         };
         lender.publish(&lender.disks())?;
@@ -333,7 +338,7 @@ impl Lender {
         }
         let desired = DesiredState {
             listeners: self.settings.listeners.clone(),
-            tls: self.settings.tls.clone(),
+            tls: None,
             exports,
         };
         self.server.apply(desired).map(drop)

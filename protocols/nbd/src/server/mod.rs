@@ -204,6 +204,8 @@ pub struct NbdServer {
     shared: Arc<Shared>,
     listeners: Mutex<BTreeMap<ListenAddress, Listener>>,
     early: Arc<EarlySockets>,
+    /// In place of what files say.
+    own_tls: Option<(TlsPolicy, Arc<ServerConfig>)>,
 }
 
 impl NbdServer {
@@ -222,7 +224,16 @@ impl NbdServer {
             shared: Arc::new(shared),
             listeners: Mutex::default(),
             early: Arc::default(),
+            own_tls: None,
         }
+    }
+
+    /// The same, with TLS that was set up elsewhere and that clients must use. A desired state with
+    /// files takes its place.
+    #[must_use]
+    pub fn with_tls(mut self, config: Arc<ServerConfig>) -> Self {
+        self.own_tls = Some((TlsPolicy::Required, config));
+        self
     }
 
     /// The same, with sockets that may have connections already when they are wished for.
@@ -248,7 +259,7 @@ impl NbdServer {
                 };
                 Some((policy, tls.load()?))
             }
-            None => None,
+            None => self.own_tls.clone(),
         };
         let mut listeners = self.listeners.lock().expect("no holder panics");
         let wanted: BTreeSet<ListenAddress> = desired.listeners.into_iter().collect();

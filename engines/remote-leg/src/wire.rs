@@ -1,0 +1,170 @@
+//! The bytes of a connection, in the clear or encrypted. One thread receives and waits; any other sends and does not.
+
+use std::io::{self, ErrorKind, IoSlice, Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::sync::{Mutex, MutexGuard};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::net::{SendAncillaryBuffer, SendFlags, send, sendmsg};
+use rustls::ClientConnection;
+
+/// Encrypted bytes received by one system call.
+const RECEIVE_BYTES: usize = 64 << 10;
+/// Bytes that TLS holds back when the socket takes none.
+pub(crate) const HELD_BYTES_MAX: usize = 256 << 10;
+
+/// A connection.
+pub(crate) struct Wire {
+    socket: TcpStream,
+    /// Never locked while somebody waits for the socket.
+    tls: Option<Mutex<ClientConnection>>,
+}
+
+impl Wire {
+    pub(crate) fn new(socket: TcpStream, tls: Option<ClientConnection>) -> Self {
+        Self {
+            socket,
+            tls: tls.map(Mutex::new),
+        }
+    }
+
+    /// Ends it, for who sends and who receives.
+    pub(crate) fn shut(&self) {
+        let _ = self.socket.shutdown(Shutdown::Both);
+    }
+
+    /// How many bytes of `parts` it takes now.
+    pub(crate) fn send(&self, parts: [&[u8]; 2]) -> Result<usize, Errno> {
+        let Some(tls) = &self.tls else {
+            let parts = parts.map(IoSlice::new);
+            let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+            return sendmsg(
+                &self.socket,
+                &parts,
+                &mut SendAncillaryBuffer::default(),
+                flags,
+            );
+        };
+        let mut tls = lock(tls);
+        self.drain(&mut tls)?;
+        let mut taken = 0;
+        for part in parts {
+            let count = tls.writer().write(part).map_err(|_| Errno::PIPE)?;
+            taken += count;
+            if count < part.len() {
+                break;
+            }
+        }
+        Ok(taken)
+    }
+
+    /// Gives the socket what is encrypted; an error while it does not take all of it.
+    pub(crate) fn flush(&self) -> Result<(), Errno> {
+        match &self.tls {
+            Some(tls) => self.drain(&mut lock(tls)),
+            None => Ok(()),
+        }
+    }
+
+    fn drain(&self, tls: &mut ClientConnection) -> Result<(), Errno> {
+        while tls.wants_write() {
+            let written = tls.write_tls(&mut NoWait(&self.socket));
+            written.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::PIPE))?;
+        }
+        Ok(())
+    }
+
+    /// Waits until the socket takes more, or is shut.
+    pub(crate) fn wait(&self) {
+        const LOOK: Timespec = Timespec {
+            tv_sec: 1,
+            tv_nsec: 0,
+        };
+        let mut both = [PollFd::new(&self.socket, PollFlags::OUT)];
+        let _ = poll(&mut both, Some(&LOOK));
+    }
+
+    /// What comes, for one thread.
+    pub(crate) fn receiver(&self) -> Receiver<'_> {
+        Receiver {
+            wire: self,
+            plain: Vec::new(),
+            used: 0,
+            encrypted: Vec::new(),
+        }
+    }
+}
+
+fn lock(tls: &Mutex<ClientConnection>) -> MutexGuard<'_, ClientConnection> {
+    tls.lock().expect("no holder panics")
+}
+
+/// Writes what the socket takes without a wait.
+struct NoWait<'a>(&'a TcpStream);
+
+impl Write for NoWait<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+        Ok(send(self.0, bytes, flags)?)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Receives, and waits for what comes.
+pub(crate) struct Receiver<'a> {
+    wire: &'a Wire,
+    /// Decrypted, of which the first `used` bytes were given away.
+    plain: Vec<u8>,
+    used: usize,
+    encrypted: Vec<u8>,
+}
+
+impl Receiver<'_> {
+    /// Waits for encrypted bytes and decrypts them; `false` at the end of the connection.
+    fn fill(&mut self, tls: &Mutex<ClientConnection>) -> io::Result<bool> {
+        self.plain.clear();
+        self.used = 0;
+        self.encrypted.resize(RECEIVE_BYTES, 0);
+        let count = (&self.wire.socket).read(&mut self.encrypted)?;
+        let mut rest = &self.encrypted[..count];
+        let mut tls = lock(tls);
+        while !rest.is_empty() {
+            if tls.read_tls(&mut rest)? == 0 {
+                return Ok(false);
+            }
+            let decrypted = tls.process_new_packets();
+            decrypted.map_err(io::Error::other)?;
+            // At once: it takes no more while it holds much.
+            match tls.reader().read_to_end(&mut self.plain) {
+                Err(error) if error.kind() != ErrorKind::WouldBlock => return Err(error),
+                _ => {}
+            }
+        }
+        // Answers of TLS itself. What the socket does not take goes with the next request.
+        let _ = self.wire.drain(&mut tls);
+        Ok(count > 0)
+    }
+}
+
+impl Read for Receiver<'_> {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        let Some(tls) = &self.wire.tls else {
+            return (&self.wire.socket).read(bytes);
+        };
+        while self.used == self.plain.len() {
+            match self.fill(tls) {
+                Ok(true) => {}
+                Ok(false) => return Ok(0),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        let count = (&self.plain[self.used..]).read(bytes)?;
+        self.used += count;
+        Ok(count)
+    }
+}
