@@ -1,15 +1,13 @@
 //! The witness that runs.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::os::fd::AsFd;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail};
 use members::{Member, PoolState, Server};
-use rustix::fs::{FlockOperation, flock};
 use takeover::legs::MemberId;
 use tokio::net::TcpListener;
 
@@ -86,20 +84,13 @@ fn check(args: &ServeArgs) -> anyhow::Result<()> {
 /// One process at a time remembers in a folder.
 fn lock(folder: &Path) -> anyhow::Result<File> {
     let path = folder.join("lock");
-    let opened = OpenOptions::new()
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .mode(0o600)
-        .open(&path);
-    let file = opened.with_context(|| format!("open {}", path.display()))?;
-    flock(&file, FlockOperation::NonBlockingLockExclusive).with_context(|| {
-        format!(
-            "{} is locked: another witness runs with this folder",
+    members::lock_file(&path).with_context(|| match path.exists() {
+        true => format!(
+            "{} cannot be locked: another witness runs with this folder",
             path.display()
-        )
-    })?;
-    Ok(file)
+        ),
+        false => format!("open {}", path.display()),
+    })
 }
 
 /// Tells the service manager what is remembered.

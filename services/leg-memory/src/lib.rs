@@ -10,12 +10,18 @@ use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use takeover::legs::{
     Answer, DecodeError, Memory, RECORD_BYTES_MAX, Request, decode_memory, encode_memory,
 };
+
+/// A process that was killed has ended by then.
+const LOCK_WAIT: Duration = Duration::from_secs(1);
+/// Pause between two attempts to lock a file.
+const LOCK_PAUSE: Duration = Duration::from_millis(5);
 
 /// Why a member cannot answer for a pool.
 #[derive(Debug, thiserror::Error)]
@@ -231,16 +237,34 @@ fn make_folder(folder: &Path) -> io::Result<()> {
 
 /// Locks a file of its own, as the other one is replaced with every write.
 fn lock(path: &Path) -> Result<File, Cause> {
+    lock_file(&beside(path, "lock")).map_err(|error| match error.kind() {
+        std::io::ErrorKind::WouldBlock => Cause::InUse,
+        _ => Cause::System(error),
+    })
+}
+
+/// Opens `path`, makes it if it is not there, and locks it against other processes. A process that was killed keeps its locks until the
+/// kernel has ended it, so one that holds the lock gets a second to end.
+///
+/// # Errors
+///
+/// [`WouldBlock`](std::io::ErrorKind::WouldBlock) if another process holds the lock; others if the file cannot be opened.
+pub fn lock_file(path: &Path) -> std::io::Result<File> {
     let file = OpenOptions::new()
         .write(true)
         .create(true)
         .truncate(false)
         .mode(0o600)
-        .open(beside(path, "lock"))?;
-    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-        Ok(()) => Ok(file),
-        Err(Errno::WOULDBLOCK) => Err(Cause::InUse),
-        Err(errno) => Err(Cause::System(errno.into())),
+        .open(path)?;
+    let begun = Instant::now();
+    loop {
+        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => return Ok(file),
+            Err(Errno::WOULDBLOCK) if begun.elapsed() < LOCK_WAIT => {
+                std::thread::sleep(LOCK_PAUSE);
+            }
+            Err(errno) => return Err(errno.into()),
+        }
     }
 }
 

@@ -20,6 +20,8 @@ mod server;
 mod stream;
 pub mod wire;
 
+pub use leg_memory::lock_file;
+
 pub use client::{Heard, LinkState, Links, Peer};
 pub use member::{Member, PoolState, ReadmitError, Serves};
 pub use server::{Friend, Lend, Server};
