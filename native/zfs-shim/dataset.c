@@ -154,14 +154,70 @@ bh_dataset_stat(const char *name, bh_dataset_visitor_t *visit, void *arg)
 	return (visit_one(name, &walk));
 }
 
+/* The full names of what is directly below a dataset; none of the library's own, which begin with $. */
+static int
+list_children(const char *name, nvlist_t *children)
+{
+	dsl_pool_t *dp;
+	dsl_dir_t *dd;
+	zap_cursor_t cursor;
+	int error = dsl_pool_hold(name, FTAG, &dp);
+
+	if (error != 0)
+		return (error);
+	error = dsl_dir_hold(dp, name, FTAG, &dd, NULL);
+	if (error == 0) {
+		zap_attribute_t *entry = zap_attribute_alloc();
+		for (zap_cursor_init(&cursor, dp->dp_meta_objset,
+		    dsl_dir_phys(dd)->dd_child_dir_zapobj);
+		    (error = zap_cursor_retrieve(&cursor, entry)) == 0;
+		    (void) zap_cursor_advance(&cursor)) {
+			if (entry->za_name[0] == '$')
+				continue;
+			char *child = kmem_asprintf("%s/%s", name, entry->za_name);
+			fnvlist_add_boolean(children, child);
+			kmem_strfree(child);
+		}
+		zap_cursor_fini(&cursor);
+		zap_attribute_free(entry);
+		dsl_dir_rele(dd, FTAG);
+		if (error == ENOENT)
+			error = 0;
+	}
+	dsl_pool_rele(dp, FTAG);
+	return (error);
+}
+
+/*
+ * Children before their parent.  The library's walk of children ends with ENOENT when one is destroyed
+ * meanwhile, which a caller takes for the dataset itself; so only its walk of snapshots is used.
+ */
+static int
+walk_tree(const char *name, int flags, walk_t *walk)
+{
+	nvlist_t *children = fnvlist_alloc();
+	int error = list_children(name, children);
+
+	for (nvpair_t *child = nvlist_next_nvpair(children, NULL);
+	    error == 0 && child != NULL;
+	    child = nvlist_next_nvpair(children, child)) {
+		error = walk_tree(nvpair_name(child), flags, walk);
+		if (error == ENOENT)
+			error = 0;
+	}
+	fnvlist_free(children);
+	if (error != 0)
+		return (error);
+	return (dmu_objset_find(name, visit_one, walk, flags));
+}
+
 int
 bh_dataset_walk(const char *name, uint32_t snapshots,
     bh_dataset_visitor_t *visit, void *arg)
 {
 	walk_t walk = { visit, arg };
 
-	return (dmu_objset_find(name, visit_one, &walk,
-	    DS_FIND_CHILDREN | (snapshots != 0 ? DS_FIND_SNAPSHOTS : 0)));
+	return (walk_tree(name, snapshots != 0 ? DS_FIND_SNAPSHOTS : 0, &walk));
 }
 
 static boolean_t is_settable(zfs_prop_t property, zfs_type_t type);

@@ -1,0 +1,58 @@
+//! A listing meets datasets that somebody else destroys meanwhile: replication does so after every stream.
+
+mod volume_support;
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use engine::capabilities::{Datasets, Snapshotting};
+use engine::dataset::{Depth, Snapshots, VolumeSpec};
+use units::{ByteCount, SnapshotName};
+use volume_support::{Scratch, volume_name};
+
+const MIB: u64 = 1 << 20;
+const STAYS: &str = "tank/stays";
+const DESTROYERS: usize = 8;
+const DESTROYED_EACH: usize = 40;
+
+#[test]
+fn a_listing_leaves_out_what_is_destroyed_meanwhile() {
+    let scratch = Scratch::new(256 * MIB);
+    let pool = &scratch.pool;
+    let sparse = |name: &str| VolumeSpec::sparse(volume_name(name), ByteCount(MIB));
+    let at_least = |names: &[&str]| {
+        for snapshots in [Snapshots::Include, Snapshots::Skip] {
+            let found = pool.datasets((&volume_name(names[0])).into(), snapshots);
+            let found = found.expect("what stays is listed");
+            for name in names {
+                let times = found.iter().filter(|info| info.name == *name).count();
+                assert_eq!(times, 1, "{name} in {found:?}");
+            }
+        }
+    };
+    let too = sparse("tank/stays/too");
+    pool.create_parents(&too.name).expect("created");
+    pool.create_volume(&too).expect("created");
+    let destroyers = AtomicUsize::new(DESTROYERS);
+    let at_work = || destroyers.load(Ordering::Acquire) > 0;
+    let make_and_destroy = &|at: usize| {
+        for n in 0..DESTROYED_EACH {
+            let name = volume_name(&format!("{STAYS}/goes{at}-{n}"));
+            pool.create_volume(&sparse(name.as_str())).expect("created");
+            let snapshot: SnapshotName = format!("{name}@s").parse().expect("a name");
+            pool.snapshot(&[snapshot]).expect("taken");
+            pool.destroy_dataset(&name, Depth::Recursive)
+                .expect("destroyed");
+        }
+        destroyers.fetch_sub(1, Ordering::AcqRel);
+    };
+    std::thread::scope(|threads| {
+        for at in 0..DESTROYERS {
+            threads.spawn(move || make_and_destroy(at));
+        }
+        while at_work() {
+            at_least(&[STAYS, "tank/stays/too"]);
+        }
+    });
+    let gone = pool.datasets((&volume_name("tank/gone")).into(), Snapshots::Skip);
+    assert!(gone.is_err(), "{gone:?}");
+}
