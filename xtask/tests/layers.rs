@@ -43,6 +43,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("certificates", &["units"]),
     ("appliance", &["protocols", "units"]),
     ("takeover", &["units"]),
+    ("legs-config", &["units", "certificates", "takeover"]),
     ("leg-memory", &["takeover"]),
     ("remote-leg", &["units", "nbd", "takeover"]),
     (
