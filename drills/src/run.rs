@@ -115,9 +115,18 @@ pub fn run(options: &Options, tell: &mut dyn FnMut(Progress<'_>)) -> Result<Repo
         let mut rounds = Vec::new();
         for number in 0..options.rounds {
             let seed = options.seed.wrapping_add(number.into());
-            let round = one_round(&mut environment, *drill, seed, options.load)?;
-            let judged = JudgedRound::new(round, &drill.expectation(), promise);
-            tell(Progress::Round(&judged));
+            let round = one_round(&mut environment, *drill, seed, options.load);
+            let judged = round.map(|round| JudgedRound::new(round, &drill.expectation(), promise));
+            if let Ok(judged) = &judged {
+                tell(Progress::Round(judged));
+            }
+            if judged
+                .as_ref()
+                .map_or(true, |judged| !judged.broken.is_empty())
+            {
+                keep_logs(lab.get(), options, *drill, seed, tell);
+            }
+            let judged = judged?;
             rounds.push(judged);
         }
         report
@@ -127,6 +136,26 @@ pub fn run(options: &Options, tell: &mut dyn FnMut(Progress<'_>)) -> Result<Repo
     drop(environment);
     lab.end()?;
     Ok(report)
+}
+
+/// Keeps what tells why a round was broken: the lab is gone when somebody reads of it.
+fn keep_logs(
+    lab: &Lab,
+    options: &Options,
+    drill: Drill,
+    seed: u64,
+    tell: &mut dyn FnMut(Progress<'_>),
+) {
+    let folder = options
+        .lab
+        .base
+        .join("logs")
+        .join(format!("{drill}-{seed}"));
+    let line = match lab.keep_logs(&folder) {
+        Ok(()) => format!("  logs of all machines: {}", folder.display()),
+        Err(error) => format!("  the logs are lost: {error}"),
+    };
+    tell(Progress::Lab(&line));
 }
 
 /// A lab that goes down whatever happens.

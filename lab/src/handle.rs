@@ -19,6 +19,7 @@ use units::{HeadName, NetworkName, PoolName};
 use crate::clock;
 use crate::error::LabError;
 use crate::inside::{CLIENT, WITNESS};
+use crate::logs;
 use crate::memory::MemoryGroup;
 use crate::place::{FirstProcess, Folder, PATH_IN_MACHINE, Setup, disks_of};
 use crate::power::Power;
@@ -369,6 +370,15 @@ impl Lab {
     /// The memory of a head; none where this machine has no memory cgroups.
     pub fn memory_group(&self, head: &HeadName) -> Option<MemoryGroup> {
         MemoryGroup::of(&self.folder, head.as_str())
+    }
+
+    /// Copies the logs of all machines into a folder, which outlives the lab.
+    ///
+    /// # Errors
+    ///
+    /// They cannot be copied.
+    pub fn keep_logs(&self, to: &Path) -> Result<(), LabError> {
+        logs::keep(&self.folder, to).map_err(LabError::io(format!("keep logs in {}", to.display())))
     }
 
     /// The disks that a head sees: their names there, and the files behind them.

@@ -24,6 +24,7 @@ mod error;
 mod fabric;
 mod handle;
 pub mod inside;
+mod logs;
 mod memory;
 mod needs;
 mod place;
