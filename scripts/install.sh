@@ -41,6 +41,8 @@ put_naming_program 644 packaging/systemd/bulkhead-pool@.service \
 
 put_naming_program 644 packaging/systemd/bulkhead-head.service \
     "$prefix/lib/systemd/system/bulkhead-head.service"
+put_naming_program 644 packaging/systemd/bulkhead-leg-server.service \
+    "$prefix/lib/systemd/system/bulkhead-leg-server.service"
 for file in alerts.yml dashboard.json; do
     put 644 "packaging/monitoring/$file" "$prefix/share/bulkhead/monitoring/$file"
 done
