@@ -190,10 +190,7 @@ device_io_start(zio_t *zio)
 		kind = BH_IO_READ;
 		break;
 	case ZIO_TYPE_WRITE:
-		if (!is_of_a_log(zio))
-			kind = BH_IO_WRITE;
-		else
-			kind = may_wait_here(vd) ? BH_IO_WRITE_HERE : BH_IO_WRITE_OF_LOG;
+		kind = is_of_a_log(zio) && may_wait_here(vd) ? BH_IO_WRITE_HERE : BH_IO_WRITE;
 		break;
 	case ZIO_TYPE_FLUSH:
 		kind = may_wait_here(vd) ? BH_IO_FLUSH_HERE : BH_IO_FLUSH;

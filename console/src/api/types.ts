@@ -132,6 +132,8 @@ export interface components {
             hypervisors?: {
                 [key: string]: components["schemas"]["Hypervisor"];
             };
+            /** @description How heads reach each other's disks. Needed where a pool has `groups`. */
+            legs?: components["schemas"]["Legs"] | null;
             /** @description Name of the appliance; Corosync's `cluster_name`. Letters, digits, `-` and `_`. */
             name: string;
             /** @description Networks by name. */
@@ -174,6 +176,11 @@ export interface components {
              *     }
              */
             timeouts?: components["schemas"]["TimeoutWishes"];
+            /**
+             * @description The third machine that remembers which disks of two heads hold everything (`bulkhead-witness`).
+             *     Not to be confused with the one in `quorum`, which has a vote and no memory; it can be the same machine.
+             */
+            witness?: components["schemas"]["LegWitness"] | null;
         };
         /** @description What the command says of an appliance file, with what was given to it. */
         ApplianceApplied: {
@@ -369,6 +376,13 @@ export interface components {
         } | {
             /** @constant */
             action: "start_unit";
+            /** @description Where. */
+            head: components["schemas"]["HeadName"];
+            /** @description Which. */
+            unit: string;
+        } | {
+            /** @constant */
+            action: "restart_unit";
             /** @description Where. */
             head: components["schemas"]["HeadName"];
             /** @description Which. */
@@ -870,8 +884,20 @@ export interface components {
         GroupRole: "data" | "log" | "cache" | "spare";
         /** @description One head: a machine that can serve pools. */
         Head: {
+            /**
+             * @description Disks that only this head has, by names for `groups`, such as `bay1`.
+             * @default {}
+             */
+            disks?: {
+                [key: string]: components["schemas"]["OwnDisk"];
+            };
             /** @description How the other heads power it off. */
             fencing?: components["schemas"]["Fencing"] | null;
+            /**
+             * @description By which the other heads know what lends its disks: what `bulkhead leg-server fingerprint` prints there, 64 hex
+             *     digits. Needed where a pool has `groups`.
+             */
+            fingerprint?: string | null;
             /** @description Its interfaces, by network. */
             links: {
                 [key: string]: components["schemas"]["Link"];
@@ -1069,6 +1095,55 @@ export interface components {
             locations?: string[];
             /** @description The dataset whose key it shares; none if the key is its own. */
             shared_with?: string | null;
+        };
+        /** @description A disk of a head, as `HEAD:DISK`. */
+        Leg: string;
+        /** @description Disks on different heads that hold the same, or parity of each other. */
+        LegGroup: {
+            /** @description How they work together. */
+            kind: components["schemas"]["LegGroupKind"];
+            /** @description The disks, as `HEAD:DISK`, such as `left:bay1`. */
+            legs: components["schemas"]["Leg"][];
+        };
+        /** @description How the disks of a group work together. */
+        LegGroupKind: "mirror" | "raidz1";
+        /** @description The third machine that remembers which disks of two heads hold everything. */
+        LegWitness: {
+            /** @description Where `bulkhead-witness` listens; more than one where it has links in several networks. */
+            addresses: string[];
+            /** @description What `bulkhead-witness identity` prints there: SHA-256 of its certificate, 64 hex digits. */
+            fingerprint: string;
+            /**
+             * Format: uint32
+             * @description Its number, which no head has. Never changes, never used again for another machine.
+             */
+            number: number;
+            /**
+             * Format: uint16
+             * @description Its TCP port.
+             * @default 7071
+             */
+            port?: number;
+        };
+        /** @description How heads reach each other's disks. */
+        Legs: {
+            /**
+             * Format: uint16
+             * @description TCP port on which a head lends its disks.
+             * @default 7072
+             */
+            lender_port?: number;
+            /**
+             * Format: uint16
+             * @description TCP port on which heads tell each other which disks hold everything.
+             * @default 7071
+             */
+            member_port?: number;
+            /**
+             * @description Networks between the heads that carry the writes to other heads' disks, best first. Every head has a link in
+             *     each. Name two: while one fails, the other one goes on.
+             */
+            networks: string[];
         };
         /** @description A head's interface in one network. */
         Link: {
@@ -1301,6 +1376,17 @@ export interface components {
             /** @description Version of the program. */
             version: string;
         };
+        /** @description A disk that only one head has. */
+        OwnDisk: {
+            /**
+             * Format: uint32
+             * @description By this number heads and witness know it. Each disk of the appliance has one of its own; it stays with the disk,
+             *     never changes, and is never used again.
+             */
+            number: number;
+            /** @description Where it is on the head, such as `/dev/disk/by-id/...`. */
+            path: string;
+        };
         /** @description A partition. */
         Partition: {
             /** @description What it holds, if that is known: `ext4`, `xfs`, `ntfs`, `LUKS`, ... */
@@ -1388,21 +1474,43 @@ export interface components {
              */
             arc?: string | null;
             /**
+             * @description Disks of heads that cache reads, besides `groups`, as `HEAD:DISK`. Nothing is lost with one.
+             * @default []
+             */
+            cache?: components["schemas"]["Leg"][];
+            /**
              * @description How its disks are kept from a head that lost the pool: `auto`, `reservations` or `locks`.
              * @default auto
              */
             claims?: components["schemas"]["Claims"];
             /**
              * @description Its devices, by names that are the same on every head, such as `/dev/disk/by-id/...`.
-             *     Only these are searched.
+             *     Only these are searched. For disks that all heads reach; a pool has either these or `groups`.
+             * @default []
              */
-            disks: string[];
+            disks?: string[];
+            /**
+             * @description Its devices, where each head has disks of its own: groups of disks on different heads that hold the same, or
+             *     parity of each other.
+             * @default []
+             */
+            groups?: components["schemas"]["LegGroup"][];
             /** @description The heads that may serve it, best first after its home. Absent: all. */
             heads?: string[] | null;
             /** @description The head it starts on when it may choose. It does not move back there by itself. */
             home?: string | null;
+            /**
+             * @description Devices for its intent log, besides `groups`. Mirrors over heads: what is acknowledged lies there for seconds.
+             * @default []
+             */
+            log?: components["schemas"]["LegGroup"][];
             /** @description The same as `tls.nbd`. */
             nbd_tls?: components["schemas"]["Tls"] | null;
+            /**
+             * Format: uint32
+             * @description By this number heads and witness know it, where it has `groups`. Never changes, never used again for another pool.
+             */
+            number?: number | null;
             /** @description Where other appliances replicate into it. Absent: nowhere. */
             replication?: components["schemas"]["Replication"] | null;
             /**
@@ -3634,6 +3742,11 @@ export type KeySettings = components['schemas']['KeySettings'];
 export type KeyStatus = components['schemas']['KeyStatus'];
 export type KeyUnload = components['schemas']['KeyUnload'];
 export type KeyView = components['schemas']['KeyView'];
+export type Leg = components['schemas']['Leg'];
+export type LegGroup = components['schemas']['LegGroup'];
+export type LegGroupKind = components['schemas']['LegGroupKind'];
+export type LegWitness = components['schemas']['LegWitness'];
+export type Legs = components['schemas']['Legs'];
 export type Link = components['schemas']['Link'];
 export type LinkView = components['schemas']['LinkView'];
 export type Login = components['schemas']['Login'];
@@ -3654,6 +3767,7 @@ export type Operation = components['schemas']['Operation'];
 export type Outcome = components['schemas']['Outcome'];
 export type Outlet = components['schemas']['Outlet'];
 export type Overview = components['schemas']['Overview'];
+export type OwnDisk = components['schemas']['OwnDisk'];
 export type Partition = components['schemas']['Partition'];
 export type Pdu = components['schemas']['Pdu'];
 export type Peer = components['schemas']['Peer'];

@@ -63,6 +63,8 @@ pub struct HeadFacts {
     pub key_files: BTreeMap<PoolName, BTreeSet<PathBuf>>,
     /// Those of all pools that it lacks; `None` if it was not asked.
     pub key_files_missing: Option<BTreeSet<PathBuf>>,
+    /// Fingerprint of the certificate by which other heads know its lender; empty where it has none.
+    pub leg_fingerprint: Option<String>,
     /// Whether it has a certificate for the witness.
     pub witness_certificate: Option<bool>,
 }
@@ -81,6 +83,9 @@ pub struct DiskFacts {
     pub physical_block_bytes: u32,
     /// Bytes from its start to the first boundary of a physical block.
     pub alignment_offset_bytes: u32,
+    /// How long it is; 0: not known.
+    #[serde(default)]
+    pub size_bytes: u64,
 }
 
 /// One file that holds a secret.

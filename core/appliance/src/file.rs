@@ -2,6 +2,7 @@
 //! become the JSON schema and `docs/formats/appliance.md`.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::net::IpAddr;
 use std::path::PathBuf;
 
@@ -49,6 +50,43 @@ pub struct Appliance {
     #[serde(default)]
     #[schemars(with = "BTreeMap<String, Pool>")]
     pub pools: BTreeMap<PoolName, Pool>,
+    /// How heads reach each other's disks. Needed where a pool has `groups`.
+    pub legs: Option<Legs>,
+    /// The third machine that remembers which disks of two heads hold everything (`bulkhead-witness`).
+    /// Not to be confused with the one in `quorum`, which has a vote and no memory; it can be the same machine.
+    pub witness: Option<LegWitness>,
+}
+
+/// How heads reach each other's disks.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Legs {
+    /// Networks between the heads that carry the writes to other heads' disks, best first. Every head has a link in
+    /// each. Name two: while one fails, the other one goes on.
+    #[schemars(with = "Vec<String>")]
+    pub networks: Vec<NetworkName>,
+    /// TCP port on which heads tell each other which disks hold everything.
+    #[serde(default = "default_member_port")]
+    pub member_port: u16,
+    /// TCP port on which a head lends its disks.
+    #[serde(default = "default_lender_port")]
+    pub lender_port: u16,
+}
+
+/// The third machine that remembers which disks of two heads hold everything.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct LegWitness {
+    /// Its number, which no head has. Never changes, never used again for another machine.
+    #[schemars(range(min = 1))]
+    pub number: u32,
+    /// Where `bulkhead-witness` listens; more than one where it has links in several networks.
+    pub addresses: Vec<IpAddr>,
+    /// Its TCP port.
+    #[serde(default = "default_member_port")]
+    pub port: u16,
+    /// What `bulkhead-witness identity` prints there: SHA-256 of its certificate, 64 hex digits.
+    pub fingerprint: String,
 }
 
 /// Which heads may act when they do not all see each other.
@@ -133,6 +171,24 @@ pub struct Head {
     pub links: BTreeMap<NetworkName, Link>,
     /// How the other heads power it off.
     pub fencing: Option<Fencing>,
+    /// By which the other heads know what lends its disks: what `bulkhead leg-server fingerprint` prints there, 64 hex
+    /// digits. Needed where a pool has `groups`.
+    pub fingerprint: Option<String>,
+    /// Disks that only this head has, by names for `groups`, such as `bay1`.
+    #[serde(default)]
+    pub disks: BTreeMap<String, OwnDisk>,
+}
+
+/// A disk that only one head has.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct OwnDisk {
+    /// By this number heads and witness know it. Each disk of the appliance has one of its own; it stays with the disk,
+    /// never changes, and is never used again.
+    #[schemars(range(min = 1))]
+    pub number: u32,
+    /// Where it is on the head, such as `/dev/disk/by-id/...`.
+    pub path: PathBuf,
 }
 
 /// A head's interface in one network.
@@ -268,8 +324,22 @@ pub struct Pool {
     #[schemars(with = "Option<Vec<String>>")]
     pub heads: Option<Vec<HeadName>>,
     /// Its devices, by names that are the same on every head, such as `/dev/disk/by-id/...`.
-    /// Only these are searched.
+    /// Only these are searched. For disks that all heads reach; a pool has either these or `groups`.
+    #[serde(default)]
     pub disks: Vec<PathBuf>,
+    /// By this number heads and witness know it, where it has `groups`. Never changes, never used again for another pool.
+    #[schemars(range(min = 1))]
+    pub number: Option<u32>,
+    /// Its devices, where each head has disks of its own: groups of disks on different heads that hold the same, or
+    /// parity of each other.
+    #[serde(default)]
+    pub groups: Vec<LegGroup>,
+    /// Devices for its intent log, besides `groups`. Mirrors over heads: what is acknowledged lies there for seconds.
+    #[serde(default)]
+    pub log: Vec<LegGroup>,
+    /// Disks of heads that cache reads, besides `groups`, as `HEAD:DISK`. Nothing is lost with one.
+    #[serde(default)]
+    pub cache: Vec<Leg>,
     /// Smallest unit of its writes, in bytes: 2 to the power of ZFS's `ashift`.
     #[serde(default = "default_sector_bytes")]
     pub sector_bytes: u32,
@@ -290,6 +360,64 @@ pub struct Pool {
     pub nbd_tls: Option<Tls>,
     /// Where other appliances replicate into it. Absent: nowhere.
     pub replication: Option<Replication>,
+}
+
+/// Disks on different heads that hold the same, or parity of each other.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct LegGroup {
+    /// How they work together.
+    pub kind: LegGroupKind,
+    /// The disks, as `HEAD:DISK`, such as `left:bay1`.
+    pub legs: Vec<Leg>,
+}
+
+/// How the disks of a group work together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum LegGroupKind {
+    /// Each of two or three disks holds everything.
+    Mirror,
+    /// Three disks or more, on three heads; all but one hold everything.
+    Raidz1,
+}
+
+/// A disk of a head, as `HEAD:DISK`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(try_from = "String", into = "String")]
+#[schemars(with = "String")]
+pub struct Leg {
+    /// The head.
+    pub head: HeadName,
+    /// The disk's name in `heads.HEAD.disks`.
+    pub disk: String,
+}
+
+impl TryFrom<String> for Leg {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        let (head, disk) = text.split_once(':').ok_or_else(|| {
+            format!("{text:?} is no disk of a head: write HEAD:DISK, such as left:bay1")
+        })?;
+        let head = head.parse().map_err(|error| format!("{text:?}: {error}"))?;
+        Ok(Self {
+            head,
+            disk: disk.to_owned(),
+        })
+    }
+}
+
+impl From<Leg> for String {
+    fn from(leg: Leg) -> Self {
+        leg.to_string()
+    }
+}
+
+impl fmt::Display for Leg {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.head, self.disk)
+    }
 }
 
 /// The name of a protocol that has TLS.
@@ -385,6 +513,15 @@ const fn yes() -> bool {
     true
 }
 
+/// Ports that no other service of a head uses.
+const fn default_member_port() -> u16 {
+    7071
+}
+
+const fn default_lender_port() -> u16 {
+    7072
+}
+
 /// The port that corosync-qnetd(8) listens on.
 const fn default_witness_port() -> u16 {
     5403
@@ -436,7 +573,38 @@ impl Tls {
     }
 }
 
+impl LegGroup {
+    /// How many of its disks hold everything.
+    pub fn needed(&self) -> usize {
+        match self.kind {
+            LegGroupKind::Mirror => 1,
+            LegGroupKind::Raidz1 => self.legs.len().saturating_sub(1),
+        }
+    }
+}
+
 impl Pool {
+    /// Whether its disks belong to heads.
+    pub fn has_legs(&self) -> bool {
+        !self.groups.is_empty()
+    }
+
+    /// Its groups with those of its log, each with its key.
+    pub fn all_groups(&self) -> impl Iterator<Item = (&'static str, usize, &LegGroup)> {
+        let groups = self.groups.iter().enumerate();
+        let log = self.log.iter().enumerate();
+        let groups = groups.map(|(index, group)| ("groups", index, group));
+        groups.chain(log.map(|(index, group)| ("log", index, group)))
+    }
+
+    /// Every disk of a head that it has.
+    pub fn all_legs(&self) -> impl Iterator<Item = &Leg> {
+        let groups = self.all_groups();
+        groups
+            .flat_map(|(_, _, group)| &group.legs)
+            .chain(&self.cache)
+    }
+
     /// TLS of its protocols: each with the key that has it in its section.
     pub fn all_tls(&self) -> impl Iterator<Item = (String, &'static Description, &Tls)> {
         let listed = self.tls.iter();
@@ -469,6 +637,28 @@ impl Appliance {
             }
         }
         heads
+    }
+
+    /// Whether any pool has disks that belong to heads.
+    pub fn has_legs(&self) -> bool {
+        self.pools.values().any(Pool::has_legs)
+    }
+
+    /// The disk of a head that a leg is.
+    pub fn own_disk(&self, leg: &Leg) -> Option<&OwnDisk> {
+        self.heads.get(&leg.head)?.disks.get(&leg.disk)
+    }
+
+    /// Where it is on its head.
+    pub fn leg_path(&self, leg: &Leg) -> Option<&PathBuf> {
+        self.own_disk(leg).map(|disk| &disk.path)
+    }
+
+    /// The disks of `pool` that `head` reaches by itself.
+    pub fn disks_on(&self, head: &HeadName, pool: &Pool) -> Vec<PathBuf> {
+        let own = pool.all_legs().filter(|leg| leg.head == *head);
+        let own = own.filter_map(|leg| self.leg_path(leg));
+        pool.disks.iter().chain(own).cloned().collect()
     }
 
     /// A head's own addresses, those in networks without clients first.

@@ -8,16 +8,18 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use appliance::plan::{empty_cib, merged};
-use appliance::render::{address_agent_script, agent_script, cib, corosync_conf};
+use appliance::render::{address_agent_script, agent_script, cib, corosync_conf, legs_toml};
 use appliance::{Appliance, parse, reference};
 
-const EXAMPLES: [&str; 6] = [
+const EXAMPLES: [&str; 8] = [
     "pair",
     "two-pools",
     "eight-pools",
     "witness",
     "virtual",
     "single",
+    "legs-two-heads-witness",
+    "legs-three-heads",
 ];
 
 fn root() -> PathBuf {
@@ -59,6 +61,10 @@ fn examples_are_rendered_as_reviewed() {
         let conf = corosync_conf(&example(name));
         golden(&golden_dir().join(format!("{name}.corosync.conf")), &conf);
         golden(&golden_dir().join(format!("{name}.cib.xml")), &cib_of(name));
+        let left = "left".parse().expect("a name");
+        if let Some(legs) = legs_toml(&example(name), &left) {
+            golden(&golden_dir().join(format!("{name}.legs.toml")), &legs);
+        }
     }
 }
 

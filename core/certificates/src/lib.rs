@@ -6,7 +6,7 @@
 mod der;
 mod pinned;
 
-pub use pinned::{Fingerprint, Identity, NoFingerprint, ReadError};
+pub use pinned::{Fingerprint, Identity, NoFingerprint};
 
 use std::net::IpAddr;
 

@@ -32,7 +32,7 @@ use control::{FailureKind, PoolLock, Request};
 use labels::{HostId, LabelState};
 use takeover::timeline::Step;
 use takeover::{Basis, Grant, Label, Server};
-use units::{ByteCount, PoolName};
+use units::{ByteCount, HeadName, PoolName};
 
 use self::ask::Asked;
 use self::release::{Kept, Whose};
@@ -331,7 +331,13 @@ impl PoolProgram for Program<'_> {
     }
 
     fn disks(&self, pool: &PoolName) -> Result<Vec<PathBuf>, String> {
-        self.pool(pool).map(|pool| pool.disks)
+        let found = self.pool(pool)?;
+        if !found.has_legs() {
+            return Ok(found.disks);
+        }
+        let own = labels::host_name().parse();
+        let own: HeadName = own.map_err(|error| format!("the name of this machine: {error}"))?;
+        Ok(self.appliance()?.disks_on(&own, &found))
     }
 
     fn await_release(&self, pool: &PoolName, remains: Remains<'_>) -> Result<(), String> {
@@ -354,7 +360,7 @@ impl PoolProgram for Program<'_> {
     }
 
     fn read_label(&self, pool: &PoolName) -> Result<Label, String> {
-        let all = self.pool(pool)?.disks;
+        let all = self.disks(pool)?;
         let disks = disks::readable(&all);
         let found = disks::find(pool, &disks)?;
         let good: Vec<PathBuf> = disks.into_iter().map(|(disk, _)| disk).collect();
@@ -462,7 +468,8 @@ impl PoolProgram for Program<'_> {
     }
 
     fn validate(&self, pool: &PoolName) -> Result<(), String> {
-        match self.pool(pool)?.disks.is_empty() {
+        let found = self.pool(pool)?;
+        match found.disks.is_empty() && !found.has_legs() {
             true => Err(format!("{} lists no disk of {pool}", self.file.display())),
             false => Ok(()),
         }

@@ -161,6 +161,12 @@ fn perform(machines: &Machines, change: &Change) -> Result<(), Performing> {
         }
         Change::StopUnit { head, unit: name } => unit(head, "disable", name).map(|_| ()),
         Change::StartUnit { head, unit: name } => unit(head, "enable", name).map(|_| ()),
+        Change::RestartUnit { head, unit } => {
+            let invocation = Invocation::new("systemctl", &["restart", unit]);
+            must(reach(head)?, &invocation.within(UNIT_TIME_LIMIT))
+                .map(|_| ())
+                .map_err(Performing::Failed)
+        }
         Change::MakeCertificate {
             head,
             program,

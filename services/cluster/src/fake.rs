@@ -105,6 +105,10 @@ impl FakeMachine {
                 }
                 answer(0, "")
             }
+            ["restart", unit] => {
+                self.log(format!("restart {unit}"));
+                answer(0, "")
+            }
             ["disable", "--now", unit] => {
                 self.log(format!("stop {unit}"));
                 lock(&self.state).units.remove(*unit);

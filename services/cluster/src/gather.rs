@@ -65,7 +65,8 @@ printf '%s\n' "$questions" | while read -r kind name; do
         queue=$node/queue; [ -d "$queue" ] || queue=$node/../queue
         physical=$(cat "$queue/physical_block_size" 2>/dev/null || echo 0)
         offset=$(cat "$node/alignment_offset" 2>/dev/null || echo 0)
-        say disk "$name" "$physical" "$offset" ;;
+        sectors=$(cat "$node/size" 2>/dev/null) && size=$((sectors * 512)) || size=$(stat -L -c %s "$name")
+        say disk "$name" "$physical" "$offset" "$size" ;;
     esac
 done
 say now_ms $(date +%s%3N)
@@ -159,7 +160,9 @@ fn questions(appliance: &Appliance) -> String {
     }
     for (name, pool) in &appliance.pools {
         ask("pool", name.as_str());
-        for disk in &pool.disks {
+        // A head says of another one's disks that it does not see them.
+        let own = pool.all_legs().filter_map(|leg| appliance.leg_path(leg));
+        for disk in pool.disks.iter().chain(own) {
             ask("disk", &disk.to_string_lossy());
         }
     }
@@ -205,13 +208,16 @@ fn understand(text: &str, answered_ms: i64) -> HeadFacts {
             ["disk", path, "missing"] => {
                 facts.disks.insert(PathBuf::from(path), None);
             }
-            ["disk", path, physical, offset] => {
+            ["disk", path, physical, offset, size] => {
                 let disk = DiskFacts {
                     physical_block_bytes: physical.parse().unwrap_or(0),
                     alignment_offset_bytes: offset.parse().unwrap_or(0),
+                    size_bytes: size.parse().unwrap_or(0),
                 };
                 facts.disks.insert(PathBuf::from(path), Some(disk));
             }
+            ["leg_fingerprint"] => facts.leg_fingerprint = Some(String::new()),
+            ["leg_fingerprint", digits] => facts.leg_fingerprint = Some((*digits).to_owned()),
             ["reservations", path, answer] => {
                 facts
                     .reservations
@@ -299,9 +305,10 @@ mod tests {
     #[test]
     fn what_the_program_tells_is_understood() {
         let facts = understand(
-            "stall_ms\t12\nzfs_feature\tdraid\nzfs_feature\tzstd_compress\nfeature_in_use\ttank\tdraid\n",
+            "leg_fingerprint\t0f\nstall_ms\t12\nzfs_feature\tdraid\nzfs_feature\tzstd_compress\nfeature_in_use\ttank\tdraid\n",
             0,
         );
+        assert_eq!(facts.leg_fingerprint.as_deref(), Some("0f"));
         assert_eq!(facts.stall_ms_max, Some(12));
         assert_eq!(facts.zfs_features.map(|all| all.len()), Some(2));
         let tank = "tank".parse().expect("a good name");

@@ -51,7 +51,7 @@ pub fn observe(machines: &Machines, desired: &DesiredState) -> Result<Actual, Ob
             continue;
         }
         let head =
-            observe_head(machine.as_ref(), desired).map_err(|source| ObserveError::Head {
+            observe_head(name, machine.as_ref(), desired).map_err(|source| ObserveError::Head {
                 head: name.clone(),
                 source,
             })?;
@@ -76,14 +76,18 @@ pub(crate) fn pacemaker_runs(machine: &dyn Machine) -> bool {
         .is_ok_and(|output| output.code == 0)
 }
 
-fn observe_head(machine: &dyn Machine, desired: &DesiredState) -> Result<HeadActual, MachineError> {
+fn observe_head(
+    name: &HeadName,
+    machine: &dyn Machine,
+    desired: &DesiredState,
+) -> Result<HeadActual, MachineError> {
     let mut head = HeadActual {
         running_cluster: running_cluster(machine)?,
         authkey: fingerprint(machine)?,
         portals: portals(machine, desired)?,
         ..HeadActual::default()
     };
-    for file in &desired.files {
+    for file in desired.files_of(name) {
         if let Some((bytes, mode)) = read_file(machine, &file.path)? {
             let text = String::from_utf8_lossy(&bytes).into_owned();
             head.files.insert(file.path.clone(), (text, mode));

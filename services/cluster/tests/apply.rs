@@ -13,6 +13,7 @@ use cluster::{ApplyError, Machines, apply, observe, rotate_key};
 
 const PAIR: &str = include_str!("../../../examples/pair.toml");
 const WITNESS: &str = include_str!("../../../examples/witness.toml");
+const LEGS: &str = include_str!("../../../examples/legs-two-heads-witness.toml");
 
 struct Pair {
     cluster: Arc<Mutex<FakeCluster>>,
@@ -281,4 +282,31 @@ fn an_address_in_use_keeps_everything_as_it_was_unless_its_word_is_said() {
          --nbd 10.77.1.100:10809 --nbd 10.77.2.100:10809 --in-use"
     );
     assert!(log[1].contains("write"), "{log:?}");
+}
+
+#[test]
+fn each_head_gets_its_own_file_of_legs_and_a_changed_one_is_read_anew() {
+    const PATH: &str = "/etc/bulkhead/legs.toml";
+    let (pair, desired) = (pair(), desired_of(LEGS));
+    apply_quietly(&pair, &desired).expect("everything can be done");
+    for (name, machine) in [("left", &pair.left), ("right", &pair.right)] {
+        let text = machine.file(PATH).expect("written");
+        let own = format!("me = \"{name}\"");
+        assert!(String::from_utf8_lossy(&text).contains(&own), "{name}");
+    }
+    assert!(plan_of(&pair, &desired).is_empty());
+    pair.cluster.lock().expect("not poisoned").log.clear();
+    let changed = desired_of(&LEGS.replace("[legs]\n", "[legs]\nlender_port = 7073\n"));
+    apply_quietly(&pair, &changed).expect("everything can be done");
+    let log = pair.cluster.lock().expect("not poisoned").log.clone();
+    let restarts: Vec<&String> = log.iter().filter(|line| line.contains("restart")).collect();
+    let unit = "bulkhead-leg-server.service";
+    assert_eq!(
+        restarts,
+        [
+            &format!("left: restart {unit}"),
+            &format!("right: restart {unit}")
+        ]
+    );
+    assert!(plan_of(&pair, &changed).is_empty());
 }

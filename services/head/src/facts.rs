@@ -7,6 +7,8 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use appliance::render::LEGS_CERTIFICATE_PATH;
+use certificates::Fingerprint;
 use control::operations::key::KeyRequest;
 use control::operations::key::status::Status;
 use control::{Answer, Failure, Request};
@@ -14,6 +16,8 @@ use engine::HostId;
 use pool_access::common::Common;
 use pool_access::engines::{self, EngineOptions, discover, features};
 use pool_access::sockets;
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
 use units::PoolName;
 
 use crate::validity;
@@ -63,6 +67,9 @@ pub fn tell(common: &Common, stalls: bool) -> Result<String, Failure> {
             }
         }
     }
+    if let Some(line) = leg_fingerprint(Path::new(LEGS_CERTIFICATE_PATH)) {
+        lines.push_str(&line);
+    }
     for (pool, file) in key_files(common) {
         let _ = writeln!(lines, "key_file\t{pool}\t{file}");
     }
@@ -80,6 +87,18 @@ pub fn tell(common: &Common, stalls: bool) -> Result<String, Failure> {
         }
     }
     Ok(lines)
+}
+
+/// By which certificate this head lends its disks. What is there and not understood says nothing.
+fn leg_fingerprint(path: &Path) -> Option<String> {
+    if !path.exists() {
+        return Some("leg_fingerprint\n".to_owned());
+    }
+    let certificate = CertificateDer::from_pem_file(path).ok()?;
+    Some(format!(
+        "leg_fingerprint\t{}\n",
+        Fingerprint::of(&certificate)
+    ))
 }
 
 /// Whether certificate, key and authorities can be used, and for how long.
@@ -144,5 +163,25 @@ fn longest_stall() -> Duration {
         }
         std::thread::sleep(NAP);
         longest = longest.max(before.elapsed().saturating_sub(NAP));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_fingerprint_of_the_lender_is_told_or_that_there_is_none() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("cert.pem");
+        assert_eq!(leg_fingerprint(&path).as_deref(), Some("leg_fingerprint\n"));
+        let made =
+            certificates::make(&["left".to_owned()], certificates::Purpose::Any).expect("made");
+        std::fs::write(&path, made.certificate_pem()).expect("writable");
+        let der = CertificateDer::from(made.certificate);
+        let line = format!("leg_fingerprint\t{}\n", Fingerprint::of(&der));
+        assert_eq!(leg_fingerprint(&path), Some(line));
+        std::fs::write(&path, "half").expect("writable");
+        assert_eq!(leg_fingerprint(&path), None);
     }
 }

@@ -7,7 +7,6 @@
 #![forbid(unsafe_code)]
 
 mod access;
-pub mod across;
 mod apart;
 pub mod audit;
 pub mod child;

@@ -17,11 +17,14 @@ fn path() -> PathBuf {
     named.map_or_else(|| ::appliance::plan::APPLIANCE_PATH.into(), PathBuf::from)
 }
 
-/// The disks that the appliance file lists for `pool`; `None` if it describes no such pool.
+/// The disks that the appliance file lists for `pool`, as far as this machine reaches them by itself; `None` if it describes no
+/// such pool.
 pub fn disks(pool: &PoolName) -> Option<Vec<PathBuf>> {
     let appliance = appliance_file::load(&path()).ok()?;
     let described = appliance.pools.get(pool)?;
-    Some(described.disks.clone())
+    let own = labels::host_name().parse().ok();
+    let disks = own.map(|own| appliance.disks_on(&own, described));
+    Some(disks.unwrap_or_else(|| described.disks.clone()))
 }
 
 /// Refuses to open a pool that the cluster may start meanwhile.

@@ -209,11 +209,11 @@ function PoolEntry({ document, onChange, disks, name, pool }: FormProps & { name
         <DiskChoice
           legend="Disks that this head sees"
           disks={disks.map((disk) => ({ path: disk.path, about: [bytes(disk.size), disk.model].filter(Boolean).join(", "), used: null }))}
-          chosen={pool.disks}
+          chosen={pool.disks ?? []}
           onValue={(chosen) => change({ ...pool, disks: chosen })}
         />
       )}
-      <DiskPaths of={`${key}.disks`} disks={pool.disks} onValue={(paths) => change({ ...pool, disks: paths })} />
+      <DiskPaths of={`${key}.disks`} disks={pool.disks ?? []} onValue={(paths) => change({ ...pool, disks: paths })} />
       <Keyed of={`${key}.arc`} label="Memory for its cache" value={pool.arc ?? ""} hint="such as 16G" onValue={(arc) => change({ ...pool, arc })} />
       <FindingsOf of={`${key}.addresses`} />
       {Object.keys(document.networks).filter((network) => network !== "management" || addressesIn(network).length > 0).map((network) => (

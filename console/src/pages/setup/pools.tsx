@@ -25,7 +25,8 @@ const isOn = (found: PoolFound, disks: string[]): boolean =>
 export function PoolsCard({ document }: { document: Appliance }) {
   const [asked, setAsked] = useState<string | null>(null);
   const found = useLoaded<PoolFound[]>("/pools");
-  const pools = Object.entries(document.pools ?? {});
+  // Those whose disks belong to heads are made elsewhere: no head sees all of their disks.
+  const pools = Object.entries(document.pools ?? {}).filter(([, pool]) => !pool.groups?.length);
   const wanted = asked === null ? undefined : document.pools?.[asked];
   const close = (): void => {
     setAsked(null);
@@ -36,7 +37,7 @@ export function PoolsCard({ document }: { document: Appliance }) {
       <ul class="list" aria-label="Pools of the file">
         {pools.map(([name, pool]) => {
           const called = (found.data ?? []).filter((one) => one.name === name);
-          const isThere = called.some((one) => isOn(one, pool.disks));
+          const isThere = called.some((one) => isOn(one, pool.disks ?? []));
           return (
             <li key={name}>
               <b>{name}</b>{" "}
@@ -44,7 +45,7 @@ export function PoolsCard({ document }: { document: Appliance }) {
               {!isThere && called.length > 0 && (
                 <State word={`another pool of this name is on ${called[0]?.devices[0] ?? "other disks"}`} tone="warning" />
               )}
-              {found.data !== null && !isThere && pool.disks.length > 0 && (
+              {found.data !== null && !isThere && (pool.disks ?? []).length > 0 && (
                 <Button needs="admin" onClick={() => setAsked(name)}>Make {name}</Button>
               )}
             </li>
@@ -58,7 +59,7 @@ export function PoolsCard({ document }: { document: Appliance }) {
 }
 
 function MakePool({ name, pool, onClose }: { name: string; pool: Pool; onClose: () => void }) {
-  const devices = pool.disks.filter(Boolean);
+  const devices = (pool.disks ?? []).filter(Boolean);
   const [layout, setLayout] = useState<Layout>(devices.length === 1 ? "stripe" : devices.length % 2 === 0 ? "mirror-pairs" : "mirror");
   const [overwrite, setOverwrite] = useState(false);
   const problem = layoutProblem(layout, devices);

@@ -143,6 +143,39 @@ codes! {
     SectorSize "sector-size" Error
         "ZFS writes in powers of two, from 512 bytes."
 
+    LegsAndDisks "legs-and-disks" Error
+        "Disks that all heads reach are kept from other heads by claims, disks of one head by its lender; a pool that mixes them is kept by neither."
+    LegHeads "leg-heads" Error
+        "Which disks hold everything is on record at any two of three: two heads, or two heads and a witness, or three heads. There is no rule for other numbers."
+    LegWitnessMissing "leg-witness-missing" Warning
+        "Two heads alone cannot know whether a silent one goes on: a head that starts alone after a power cut refuses its pools until a person decides, and a link that fails stops writes until a fence has worked."
+    LegGroupShape "leg-group-shape" Error
+        "Other numbers of disks are no such device, or take a network round for each further copy."
+    LegsOnOneHead "legs-on-one-head" Error
+        "The head that fails takes two disks along, and the group survives the loss of one: nothing is left to take over."
+    LegNumber "leg-number" Error
+        "Heads and witness remember by number which disks hold everything; a number that is used twice makes an empty disk pass for a full one."
+    HeadWithoutLeg "head-without-leg" Warning
+        "A head without a disk of a group reads everything over the network, and has no copy when it is cut off."
+    NoLegNetwork "no-leg-network" Error
+        "Without a network between the heads no write reaches the second copy."
+    OneLegNetwork "one-leg-network" Warning
+        "One pulled cable makes all disks of the other head stale; until they are brought up to date nothing protects the pool, and with two heads writes wait for a fence."
+    LegMtuDiffers "leg-mtu-differs" Hint
+        "When the network of the large packets fails, every write goes on in small ones, at more cost."
+    LegPort "leg-port" Error
+        "Two services cannot listen on one port: no disk would be lent."
+    LegFingerprint "leg-fingerprint" Error
+        "Heads let nobody in whose certificate they were not told: no disk is lent, and no record kept."
+    LegFingerprintTwice "leg-fingerprint-twice" Error
+        "Two machines with one key count as one: a record that is kept twice in one place is not kept safely."
+    LegFingerprintDiffers "leg-fingerprint-differs" Error
+        "The other heads refuse this one: its disks turn stale, and it cannot take a pool over."
+    LegSizeDiffers "leg-size-differs" Warning
+        "The group has the room of its smallest disk, and the larger one is never filled."
+    LegSectorDiffers "leg-sector-differs" Warning
+        "A write is as slow as its slowest copy; a disk that reads before it writes makes every write wait."
+
     TimeoutZero "timeout-zero" Error
         "A time-out of nothing has always passed already."
     TokenShort "token-short" Warning

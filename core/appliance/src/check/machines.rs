@@ -5,7 +5,7 @@ use std::path::Path;
 
 use units::{HeadName, PoolName};
 
-use super::{Checker, Code, head_key, network_key, pool_key};
+use super::{Checker, Code, head_key, legs_of, network_key, pool_key};
 use crate::facts::{HeadFacts, programs_required, secrets_required};
 use crate::file::{Claims, Pool, QuorumRule};
 use crate::key::Key;
@@ -256,6 +256,21 @@ fn check_time(checker: &mut Checker<'_>, name: &HeadName, known: &HeadFacts) {
 }
 
 fn check_disks(checker: &mut Checker<'_>, name: &PoolName, pool: &Pool) {
+    for (key, leg) in legs_of(name, pool) {
+        let known = checker.facts.heads.get(&leg.head);
+        let disk = checker.appliance.leg_path(leg);
+        let seen = disk.and_then(|disk| known?.disks.get(disk));
+        if let (Some(disk), Some(seen)) = (disk, seen) {
+            check_disk(
+                checker,
+                &key,
+                &leg.head,
+                disk,
+                seen.as_ref(),
+                pool.sector_bytes,
+            );
+        }
+    }
     for head in checker.appliance.heads_of(pool) {
         let Some(known) = checker.facts.heads.get(&head) else {
             continue;
@@ -287,7 +302,7 @@ fn check_disk(
             Code::DiskMissing,
             key,
             format!("{head} does not see {shown}"),
-            "look at cabling, zoning and the name; every head of the pool must see every disk",
+            "look at cabling, zoning and the name; a shared disk must be seen by every head of the pool",
         );
         return;
     };

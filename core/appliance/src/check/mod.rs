@@ -4,6 +4,7 @@
 mod codes;
 mod fencing;
 mod interfaces;
+mod legs;
 mod machines;
 mod names;
 mod networks;
@@ -26,7 +27,7 @@ use units::HeadName;
 pub use codes::{Code, Severity};
 
 use crate::facts::Facts;
-use crate::file::Appliance;
+use crate::file::{Appliance, Leg, Pool};
 use crate::key::{Key, SourceMap};
 use crate::parse::Parsed;
 
@@ -146,6 +147,7 @@ pub fn check(parsed: &Parsed, facts: &Facts) -> Vec<Finding> {
     quorum::check(&mut checker);
     fencing::check(&mut checker);
     pools::check(&mut checker);
+    legs::check(&mut checker);
     services::check(&mut checker);
     paths::check(&mut checker);
     times::check(&mut checker);
@@ -173,4 +175,17 @@ fn network_key(name: &units::NetworkName) -> Key {
 
 fn pool_key(name: &units::PoolName) -> Key {
     Key::of("pools").field(name)
+}
+
+/// Every disk of a head that the pool has, each with its key.
+fn legs_of<'a>(name: &units::PoolName, pool: &'a Pool) -> Vec<(Key, &'a Leg)> {
+    let mut legs = Vec::new();
+    for (field, index, group) in pool.all_groups() {
+        let key = pool_key(name).field(field).item(index).field("legs");
+        let of_group = group.legs.iter().enumerate();
+        legs.extend(of_group.map(|(index, leg)| (key.item(index), leg)));
+    }
+    let cache = pool.cache.iter().enumerate();
+    legs.extend(cache.map(|(index, leg)| (pool_key(name).field("cache").item(index), leg)));
+    legs
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use units::HeadName;
 
-use super::{Checker, Code, head_key, pool_key};
+use super::{Checker, Code, head_key, legs_of, pool_key};
 use crate::key::Key;
 
 /// The version of the format that this code understands.
@@ -123,6 +123,20 @@ fn check_references(checker: &mut Checker<'_>) {
                 .item(index)
                 .field("network");
             refer(key, address.network.as_str(), &networks);
+        }
+    }
+    let networks_of_legs = appliance.legs.iter().flat_map(|legs| &legs.networks);
+    for (index, network) in networks_of_legs.enumerate() {
+        let key = Key::of("legs.networks").item(index);
+        refer(key, network.as_str(), &networks);
+    }
+    for (name, pool) in &appliance.pools {
+        for (key, leg) in legs_of(name, pool) {
+            refer(key.clone(), leg.head.as_str(), &heads);
+            if let Some(head) = appliance.heads.get(&leg.head) {
+                let disks: Vec<String> = head.disks.keys().cloned().collect();
+                refer(key, &leg.disk, &disks);
+            }
         }
     }
     for (key, name, known) in unknown {

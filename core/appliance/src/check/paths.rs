@@ -14,6 +14,12 @@ pub(super) fn check(checker: &mut Checker<'_>) {
         }
     }
     for (name, head) in &appliance.heads {
+        for (disk, described) in &head.disks {
+            written.push((
+                head_key(name).field("disks").field(disk),
+                described.path.clone(),
+            ));
+        }
         let bmc = head
             .fencing
             .as_ref()

@@ -76,12 +76,12 @@ fn check_disks<'a>(
     owner: &mut BTreeMap<&'a Path, &'a PoolName>,
 ) {
     let key = pool_key(name).field("disks");
-    if pool.disks.is_empty() {
+    if pool.disks.is_empty() && !pool.has_legs() {
         checker.find(
             Code::NoDisk,
             &key,
             format!("{name} has no disk"),
-            "list its disks by their names in /dev/disk/by-id",
+            "list its disks by their names in /dev/disk/by-id, or groups of disks that the heads have",
         );
     }
     if !pool.sector_bytes.is_power_of_two() || !SECTOR_BYTES.contains(&pool.sector_bytes) {
@@ -113,7 +113,7 @@ fn check_disks<'a>(
 }
 
 /// Whether the kernel gave the name in the order of discovery.
-fn is_unstable(disk: &Path) -> bool {
+pub(super) fn is_unstable(disk: &Path) -> bool {
     let Ok(name) = disk.strip_prefix("/dev") else {
         return false;
     };

@@ -20,6 +20,8 @@ const EIGHT_POOLS: &str = include_str!("../../../../examples/eight-pools.toml");
 const WITNESS: &str = include_str!("../../../../examples/witness.toml");
 const VIRTUAL: &str = include_str!("../../../../examples/virtual.toml");
 const IPV6: &str = include_str!("../../../../examples/ipv6.toml");
+const LEGS: &str = include_str!("../../../../examples/legs-two-heads-witness.toml");
+const THREE_HEADS: &str = include_str!("../../../../examples/legs-three-heads.toml");
 const SINGLE: &str = include_str!("../../../../examples/single.toml");
 
 /// Machines on which everything is as the file wants it.
@@ -30,10 +32,12 @@ fn good_facts(appliance: &Appliance) -> Facts {
             let mtu = appliance.networks[network].mtu;
             (link.interface.clone(), InterfaceFacts { mtu })
         });
-        let disks = appliance.pools.values().flat_map(|pool| &pool.disks);
+        let pools = appliance.pools.values();
+        let disks = pools.flat_map(|pool| appliance.disks_on(name, pool));
         let disk = DiskFacts {
             physical_block_bytes: 4_096,
             alignment_offset_bytes: 0,
+            size_bytes: 4 << 40,
         };
         let secret = SecretFacts { mode: 0o600 };
         facts.heads.insert(
@@ -50,9 +54,8 @@ fn good_facts(appliance: &Appliance) -> Facts {
                     .collect(),
                 versions: BTreeMap::from([("pacemaker".to_owned(), "2.1.5".to_owned())]),
                 interfaces: Some(interfaces.collect()),
-                disks: disks
-                    .map(|path| (path.clone(), Some(disk.clone())))
-                    .collect(),
+                disks: disks.map(|path| (path, Some(disk.clone()))).collect(),
+                leg_fingerprint: head.fingerprint.clone(),
                 zfs_features: Some(BTreeSet::from(["zstd_compress".to_owned()])),
                 secrets: secrets_required(appliance)
                     .into_iter()
@@ -81,6 +84,10 @@ fn replaced(text: &str, from: &str, to: &str) -> String {
     text.replacen(from, to, 1)
 }
 
+fn head(name: &str) -> HeadName {
+    name.parse().expect("a name")
+}
+
 #[track_caller]
 fn assert_only(findings: &[Finding], code: Code) {
     let found: Vec<Code> = findings.iter().map(|finding| finding.code).collect();
@@ -94,7 +101,8 @@ fn assert_only(findings: &[Finding], code: Code) {
 
 #[test]
 fn the_examples_are_without_fault() {
-    for text in [PAIR, TWO_POOLS, EIGHT_POOLS, WITNESS, VIRTUAL, IPV6, SINGLE] {
+    let shared = [PAIR, TWO_POOLS, EIGHT_POOLS, WITNESS, VIRTUAL, IPV6, SINGLE];
+    for text in shared.into_iter().chain([LEGS, THREE_HEADS]) {
         let findings = findings_of(text, |_| {});
         assert!(findings.is_empty(), "{findings:#?}");
     }
@@ -689,4 +697,250 @@ fn interfaces_may_have_different_names_if_heads_have_addresses_beside_those_that
     let bare = other.replace(", \"fd00:77:1::12\"", "");
     let findings = findings_of(&format!("{left}[heads.right]{bare}"), |_| {});
     assert_only(&findings, Code::HeadAddressMissing);
+}
+
+#[test]
+fn each_mistake_about_disks_of_heads_is_found() {
+    let witness_from = LEGS.find("[witness]").expect("there");
+    let witness_to = LEGS.find("[heads.left]").expect("there");
+    let witness = &LEGS[witness_from..witness_to];
+    let first = "{ kind = \"mirror\", legs = [\"left:bay1\", \"right:bay1\"] }";
+    let with_first = |legs: &str| replaced(LEGS, first, legs);
+    let networks = "networks = [\"legs-a\", \"legs-b\"]";
+    let left_print = "1a".repeat(32);
+    let cases = [
+        (
+            Code::LegsAndDisks,
+            replaced(
+                LEGS,
+                "cache = [",
+                "disks = [\"/dev/disk/by-id/x\"]\ncache = [",
+            ),
+        ),
+        (
+            Code::LegHeads,
+            replaced(
+                THREE_HEADS,
+                "[heads.left]",
+                &format!("{witness}[heads.left]").replace("number = 3", "number = 9"),
+            ),
+        ),
+        (Code::LegWitnessMissing, replaced(LEGS, witness, "")),
+        (
+            Code::LegGroupShape,
+            with_first("{ kind = \"mirror\", legs = [\"left:bay1\"] }"),
+        ),
+        (
+            Code::LegGroupShape,
+            with_first("{ kind = \"raidz1\", legs = [\"left:bay1\", \"right:bay1\"] }"),
+        ),
+        (
+            Code::LegGroupShape,
+            replaced(
+                LEGS,
+                "log = [{ kind = \"mirror\"",
+                "log = [{ kind = \"raidz1\"",
+            ),
+        ),
+        (
+            Code::LegsOnOneHead,
+            with_first(
+                "{ kind = \"mirror\", legs = [\"left:bay1\", \"right:bay1\", \"left:bay5\"] }",
+            )
+            .replace(
+                "[heads.left.links]",
+                "bay5 = { number = 15, path = \"/dev/disk/by-id/nvme-5\" }\n\n[heads.left.links]",
+            ),
+        ),
+        (
+            Code::LegsOnOneHead,
+            replaced(
+                &replaced(THREE_HEADS, "\"middle:bay1\"", "\"left:bay5\""),
+                "[heads.left.links]",
+                "bay5 = { number = 15, path = \"/dev/disk/by-id/nvme-5\" }\n\n[heads.left.links]",
+            ),
+        ),
+        (
+            Code::HeadWithoutLeg,
+            replaced(THREE_HEADS, "heads = [\"left\", \"right\"]\n", ""),
+        ),
+        (
+            Code::NoLegNetwork,
+            replaced(LEGS, &format!("[legs]\n{networks}\n"), ""),
+        ),
+        (
+            Code::NoLegNetwork,
+            replaced(LEGS, networks, "networks = []"),
+        ),
+        (
+            Code::NoLegNetwork,
+            replaced(LEGS, "addresses = [\"10.77.9.31\"]", "addresses = []"),
+        ),
+        (
+            Code::OneLegNetwork,
+            replaced(LEGS, networks, "networks = [\"legs-a\"]"),
+        ),
+        (
+            Code::UnknownName,
+            replaced(LEGS, networks, "networks = [\"legs-a\", \"legs-c\"]"),
+        ),
+        (
+            Code::UnknownName,
+            replaced(LEGS, "\"left:bay1\"", "\"left:bay9\""),
+        ),
+        (
+            Code::UnknownName,
+            replaced(LEGS, "cache = [\"left:bay4\"", "cache = [\"middle:bay4\""),
+        ),
+        (
+            Code::HeadOffNetwork,
+            replaced(
+                &replaced(
+                    LEGS,
+                    "legs-b = { interface = \"ens2f1\", addresses = [\"10.77.4.11\"] }\n",
+                    "",
+                ),
+                "heartbeat = 3\n",
+                "",
+            ),
+        ),
+        (
+            Code::LegMtuDiffers,
+            replaced(
+                LEGS,
+                "heartbeat = 3\nmtu = 9000",
+                "heartbeat = 3\nmtu = 1500",
+            ),
+        ),
+        (
+            Code::LegPort,
+            replaced(LEGS, networks, &format!("{networks}\nlender_port = 7071")),
+        ),
+        (
+            Code::LegFingerprint,
+            replaced(LEGS, &format!("fingerprint = \"{left_print}\"\n"), ""),
+        ),
+        (Code::LegFingerprint, replaced(LEGS, &"c3".repeat(32), "c3")),
+        (
+            Code::LegFingerprintTwice,
+            replaced(LEGS, &"c3".repeat(32), &left_print),
+        ),
+        (
+            Code::LegNumber,
+            replaced(LEGS, "number = 22", "number = 12"),
+        ),
+        (Code::LegNumber, replaced(LEGS, "number = 22", "number = 0")),
+        (
+            Code::LegNumber,
+            replaced(LEGS, "number = 1\ngroups", "groups"),
+        ),
+        (
+            Code::LegNumber,
+            replaced(
+                THREE_HEADS,
+                "[pools.vault]\nnumber = 2",
+                "[pools.vault]\nnumber = 1",
+            ),
+        ),
+        (
+            Code::HeadNumber,
+            replaced(LEGS, "[witness]\nnumber = 3", "[witness]\nnumber = 2"),
+        ),
+        (
+            Code::WitnessSharesFate,
+            replaced(
+                LEGS,
+                "addresses = [\"10.77.9.31\"]",
+                "addresses = [\"10.77.9.12\"]",
+            ),
+        ),
+        (
+            Code::DiskTwice,
+            replaced(LEGS, "\"right:bay2\"", "\"right:bay1\""),
+        ),
+        (
+            Code::DiskTwice,
+            replaced(LEGS, "eui.0025385200000002", "eui.0025385200000001"),
+        ),
+        (
+            Code::DiskNameUnstable,
+            replaced(
+                LEGS,
+                "/dev/disk/by-id/nvme-eui.0025385200000002",
+                "/dev/nvme0n1",
+            ),
+        ),
+        (
+            Code::PathRelative,
+            replaced(
+                LEGS,
+                "/dev/disk/by-id/nvme-eui.0025385200000002",
+                "by-id/nvme-1",
+            ),
+        ),
+    ];
+    for (code, text) in cases {
+        assert_only(&findings_of(&text, |_| {}), code);
+    }
+    let text = replaced(LEGS, "\"left:bay1\"", "\"bay1\"");
+    let refused = parse(&text).expect_err("no head");
+    assert!(refused.what.contains("HEAD:DISK"), "{refused}");
+}
+
+#[test]
+fn there_is_no_rule_for_legs_of_four_heads() {
+    let from = THREE_HEADS.find("[heads.middle]").expect("there");
+    let to = THREE_HEADS.find("# Two feeds").expect("there");
+    let middle = &THREE_HEADS[from..to];
+    let fourth = middle
+        .replace("middle", "fourth")
+        .replace("number = 3", "number = 4");
+    let text = replaced(THREE_HEADS, middle, &format!("{middle}{fourth}"));
+    let found = findings_of(&text, |_| {});
+    assert!(
+        found.iter().any(|one| one.code == Code::LegHeads),
+        "{found:#?}"
+    );
+}
+
+#[test]
+fn disks_of_heads_that_are_not_alike_are_found() {
+    let path = PathBuf::from("/dev/disk/by-id/nvme-eui.0025385200000001");
+    let disk = |change: fn(&mut DiskFacts)| {
+        findings_of(LEGS, |facts| {
+            let right = facts.heads.get_mut(&head("right")).expect("there");
+            let disk = right.disks.get_mut(&path).expect("asked");
+            change(disk.as_mut().expect("seen"));
+        })
+    };
+    assert_only(
+        &disk(|disk| disk.size_bytes -= 1 << 30),
+        Code::LegSizeDiffers,
+    );
+    // As a maker's disks differ; what ZFS uses of them is the same.
+    assert!(disk(|disk| disk.size_bytes -= 4096).is_empty());
+    assert_only(
+        &disk(|disk| disk.physical_block_bytes = 512),
+        Code::LegSectorDiffers,
+    );
+    assert_only(
+        &disk(|disk| disk.physical_block_bytes = 8_192),
+        Code::DiskSectorLarger,
+    );
+    assert_only(
+        &disk(|disk| disk.alignment_offset_bytes = 512),
+        Code::DiskUnaligned,
+    );
+    let missing = findings_of(LEGS, |facts| {
+        let right = facts.heads.get_mut(&head("right")).expect("there");
+        right.disks.insert(path.clone(), None);
+    });
+    assert_only(&missing, Code::DiskMissing);
+    for other in ["", "0f"] {
+        let found = findings_of(LEGS, |facts| {
+            let right = facts.heads.get_mut(&head("right")).expect("there");
+            right.leg_fingerprint = Some(other.to_owned());
+        });
+        assert_only(&found, Code::LegFingerprintDiffers);
+    }
 }

@@ -53,6 +53,8 @@ pub const COROSYNC_CONF_PATH: &str = "/etc/corosync/corosync.conf";
 pub const AUTHKEY_PATH: &str = "/etc/corosync/authkey";
 /// The unit of the API and the console, where the packages are installed.
 pub const HEAD_UNIT: &str = "bulkhead-head.service";
+/// The unit that lends a head's disks to the others and remembers which disks hold everything.
+pub const LEG_UNIT: &str = "bulkhead-leg-server.service";
 /// The certificate of the API and the console, unless `BULKHEAD_HEAD_DIR` names another folder.
 pub const CERTIFICATE_PATH: &str = "/etc/bulkhead/head/certificate.pem";
 /// Options of the witness' client.
@@ -78,6 +80,8 @@ pub struct DesiredState {
     pub heads: Vec<(HeadName, u32)>,
     /// Files that are the same on every head.
     pub files: Vec<File>,
+    /// Files that each head has for itself.
+    pub own_files: BTreeMap<HeadName, Vec<File>>,
     /// Units that run and are started at boot, in the order of their start.
     pub units: Vec<&'static str>,
     /// Units that must not run.
@@ -94,6 +98,14 @@ pub struct DesiredState {
     pub in_use: bool,
     /// The configuration of Pacemaker.
     pub cib: Cib,
+}
+
+impl DesiredState {
+    /// All files of `head`.
+    pub fn files_of(&self, head: &HeadName) -> impl Iterator<Item = &File> {
+        let own = self.own_files.get(head).into_iter().flatten();
+        self.files.iter().chain(own)
+    }
 }
 
 /// A file with its text.
@@ -215,6 +227,13 @@ pub enum Change {
         /// Which.
         unit: String,
     },
+    /// Have a unit that runs read its new file: it ends and starts again.
+    RestartUnit {
+        /// Where.
+        head: HeadName,
+        /// Which.
+        unit: String,
+    },
     /// Have a head make itself a certificate for its API and console. The key never leaves it.
     MakeCertificate {
         /// Where.
@@ -295,6 +314,11 @@ pub fn desired_state(appliance: &Appliance, text: &str, layout: &Layout) -> Desi
     } else {
         units_unwanted.push("corosync-qdevice.service");
     }
+    // Before Pacemaker starts pools that need it.
+    match appliance.has_legs() {
+        true => units.insert(0, LEG_UNIT),
+        false => units_unwanted.push(LEG_UNIT),
+    }
     if !layout.has_systemd {
         units.clear();
         units_unwanted.clear();
@@ -310,6 +334,7 @@ pub fn desired_state(appliance: &Appliance, text: &str, layout: &Layout) -> Desi
         cluster_name: appliance.name.clone(),
         heads,
         files,
+        own_files: own_files(appliance),
         units,
         units_unwanted,
         units_optional,
@@ -319,6 +344,19 @@ pub fn desired_state(appliance: &Appliance, text: &str, layout: &Layout) -> Desi
         in_use: layout.in_use,
         cib: render::cib(appliance),
     }
+}
+
+fn own_files(appliance: &Appliance) -> BTreeMap<HeadName, Vec<File>> {
+    let legs = |head: &HeadName| {
+        let text = render::legs_toml(appliance, head)?;
+        let file = File {
+            path: PathBuf::from(render::LEGS_PATH),
+            text,
+            mode: 0o644,
+        };
+        Some((head.clone(), vec![file]))
+    };
+    appliance.heads.keys().filter_map(legs).collect()
 }
 
 fn portals(appliance: &Appliance) -> BTreeMap<PoolName, Portals> {
@@ -357,7 +395,7 @@ pub fn plan(desired: &DesiredState, actual: &Actual) -> Plan {
     changes.extend(authkey_changes(desired, actual));
     let mut has_new_conf = false;
     for (head, _) in &desired.heads {
-        for file in &desired.files {
+        for file in desired.files_of(head) {
             let change = file_change(head, file, actual.heads.get(head));
             has_new_conf |= change.is_some() && file.path == Path::new(COROSYNC_CONF_PATH);
             changes.extend(change);
@@ -550,6 +588,7 @@ fn unit_changes(desired: &DesiredState, actual: &Actual) -> Vec<Change> {
                 });
             }
         }
+        changes.extend(restart(desired, head, known));
         changes.extend(
             desired
                 .units
@@ -558,6 +597,18 @@ fn unit_changes(desired: &DesiredState, actual: &Actual) -> Vec<Change> {
         );
     }
     changes
+}
+
+/// Restarts the unit that reads `legs.toml`, where it runs with another one.
+fn restart(desired: &DesiredState, head: &HeadName, known: &HeadActual) -> Option<Change> {
+    let reads = |file: &&File| file.path == Path::new(render::LEGS_PATH);
+    let file = desired.files_of(head).find(reads)?;
+    let runs = desired.units.contains(&LEG_UNIT) && known.units_active.contains(LEG_UNIT);
+    file_change(head, file, Some(known)).filter(|_| runs)?;
+    Some(Change::RestartUnit {
+        head: head.clone(),
+        unit: LEG_UNIT.to_owned(),
+    })
 }
 
 /// Starts a unit that does not run, or not at every boot.
@@ -648,6 +699,9 @@ impl fmt::Display for Change {
                 )
             }
             Self::StopUnit { head, unit } => write!(f, "{head}: stop and disable {unit}"),
+            Self::RestartUnit { head, unit } => {
+                write!(f, "{head}: restart {unit}, which reads its new file")
+            }
             Self::StartUnit { head, unit } => write!(f, "{head}: enable and start {unit}"),
             Self::MakeCertificate { head, names, .. } => {
                 let names = names.join(", ");

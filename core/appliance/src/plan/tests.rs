@@ -5,6 +5,7 @@ use crate::parse::parse;
 
 const PAIR: &str = include_str!("../../../../examples/pair.toml");
 const WITNESS: &str = include_str!("../../../../examples/witness.toml");
+const LEGS: &str = include_str!("../../../../examples/legs-two-heads-witness.toml");
 
 fn desired_of(text: &str) -> DesiredState {
     let parsed = parse(text).expect("the example is well formed");
@@ -79,7 +80,7 @@ fn perform(desired: &DesiredState, actual: &mut Actual, changes: &[Change]) {
                 };
                 actual.heads.get_mut(head).expect("a known head").authkey = key;
             }
-            Change::ReloadCorosync { .. } => {}
+            Change::ReloadCorosync { .. } | Change::RestartUnit { .. } => {}
             Change::SetPortals {
                 head,
                 pool,
@@ -124,7 +125,7 @@ fn applied(text: &str) -> (DesiredState, Actual) {
 
 #[test]
 fn a_second_plan_is_empty() {
-    for text in [PAIR, WITNESS] {
+    for text in [PAIR, WITNESS, LEGS] {
         let (desired, actual) = applied(text);
         let second = plan(&desired, &actual);
         assert!(second.is_empty(), "{second}");
@@ -141,7 +142,7 @@ fn bare_heads_get_files_first_then_services_then_the_configuration_then_consoles
         Change::ReloadCorosync { .. } => 2,
         Change::MakeCertificate { .. } => 5,
         Change::StartUnit { unit, .. } if unit == HEAD_UNIT => 5,
-        Change::StopUnit { .. } | Change::StartUnit { .. } => 3,
+        Change::StopUnit { .. } | Change::StartUnit { .. } | Change::RestartUnit { .. } => 3,
         Change::ConfigurePacemaker { .. } => 4,
     };
     let ranks: Vec<u32> = plan.changes.iter().map(rank).collect();
@@ -427,4 +428,54 @@ fn of_a_changed_file_only_the_changed_lines_are_shown() {
             "+home = \"right\"",
         ]
     );
+}
+
+/// Each head has a file of its own, and what reads it runs before Pacemaker starts a pool.
+#[test]
+fn heads_with_legs_lend_their_disks_before_pacemaker_starts() {
+    let (desired, actual) = applied(LEGS);
+    let path = Path::new(render::LEGS_PATH);
+    let text = |name: &str| actual.heads[&head(name)].files[path].0.clone();
+    assert!(text("left").contains("me = \"left\"") && text("right").contains("me = \"right\""));
+    let changes = plan(&desired, &bare(&desired)).changes;
+    let at = |unit: &str| {
+        let starts = |change: &Change| matches!(change, Change::StartUnit { head, unit: one } if head.as_str() == "right" && one == unit);
+        changes.iter().position(starts).expect("started")
+    };
+    assert!(at(LEG_UNIT) < at("pacemaker.service"));
+}
+
+#[test]
+fn another_file_of_legs_restarts_what_reads_it_and_nothing_else() {
+    let (_, mut actual) = applied(LEGS);
+    let port = LEGS.replace("[legs]\n", "[legs]\nlender_port = 7073\n");
+    let desired = desired_of(&port);
+    let changes = plan(&desired, &actual).changes;
+    let restarted =
+        |change: &&Change| matches!(change, Change::RestartUnit { unit, .. } if unit == LEG_UNIT);
+    assert_eq!(changes.iter().filter(restarted).count(), 2, "{changes:?}");
+    let files = |change: &&Change| matches!(change, Change::WriteFile { .. });
+    assert_eq!(changes.iter().filter(files).count(), 4, "{changes:?}");
+    assert_eq!(changes.len(), 6, "{changes:?}");
+    perform(&desired, &mut actual, &changes);
+    assert!(plan(&desired, &actual).is_empty());
+}
+
+#[test]
+fn a_head_that_lends_nothing_any_more_stops_lending() {
+    let (_, mut actual) = applied(LEGS);
+    let shared = LEGS.find("number = 1\ngroups").expect("there");
+    let end = LEGS.find("addresses = [\n    { network").expect("there");
+    let text = format!(
+        "{}disks = [\"/dev/disk/by-id/x\"]\n{}",
+        &LEGS[..shared],
+        &LEGS[end..]
+    );
+    let desired = desired_of(&text);
+    let changes = plan(&desired, &actual).changes;
+    let stops =
+        |change: &Change| matches!(change, Change::StopUnit { unit, .. } if unit == LEG_UNIT);
+    assert!(changes.iter().any(stops), "{changes:?}");
+    perform(&desired, &mut actual, &changes);
+    assert!(plan(&desired, &actual).is_empty());
 }

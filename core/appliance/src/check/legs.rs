@@ -1,0 +1,471 @@
+//! Pools whose disks belong to heads: that no head takes all copies along, that heads reach each other's disks, and that
+//! enough machines remember which disks hold everything.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+use std::path::Path;
+
+use units::{HeadName, PoolName};
+
+use super::pools::is_unstable;
+use super::{Checker, Code, head_key, legs_of, network_key, pool_key};
+use crate::file::{LegGroup, LegGroupKind, LegWitness, Legs, OwnDisk, Pool};
+use crate::key::Key;
+
+/// Hex digits of a fingerprint (SHA-256).
+const FINGERPRINT_DIGITS: usize = 64;
+/// Copies of a mirror.
+const MIRROR_LEGS: std::ops::RangeInclusive<usize> = 2..=3;
+/// Fewest disks with parity that can lose one of three heads.
+const RAIDZ1_LEGS_MIN: usize = 3;
+/// Disks of equal labels differ by less, in bytes: ZFS uses multiples of it.
+const SIZE_STEP_BYTES: u64 = 256 << 10;
+/// What makes the key of a head.
+const IDENTITY_COMMAND: &str = "bulkhead leg-server fingerprint";
+
+pub(super) fn check(checker: &mut Checker<'_>) {
+    check_disks(checker);
+    let appliance = checker.appliance;
+    if !appliance.has_legs() {
+        return;
+    }
+    for (name, pool) in &appliance.pools {
+        check_pool(checker, name, pool);
+    }
+    match &appliance.legs {
+        Some(legs) => check_ways(checker, legs),
+        None => no_network(checker, &Key::of("legs")),
+    }
+    check_members(checker);
+    check_fingerprints(checker);
+    for (name, pool) in &appliance.pools {
+        for (field, index, group) in pool.all_groups() {
+            let key = pool_key(name).field(field).item(index);
+            check_alike(checker, &key, group);
+        }
+    }
+}
+
+/// The disks that heads have, and that each is used once.
+fn check_disks(checker: &mut Checker<'_>) {
+    let appliance = checker.appliance;
+    for (name, head) in &appliance.heads {
+        let mut first: BTreeMap<&Path, &str> = BTreeMap::new();
+        for (disk, described) in &head.disks {
+            let path = &described.path;
+            let key = head_key(name).field("disks").field(disk);
+            if let Some(other) = first.insert(path, disk) {
+                checker.find(
+                    Code::DiskTwice,
+                    &key,
+                    format!("{other} and {disk} of {name} are both {}", path.display()),
+                    "give each disk one name",
+                );
+            }
+            if is_unstable(path) {
+                checker.find(
+                    Code::DiskNameUnstable,
+                    &key,
+                    format!("{} may be another disk after the next boot", path.display()),
+                    "use its name in /dev/disk/by-id",
+                );
+            }
+        }
+    }
+    check_numbers(checker);
+    let mut first: BTreeMap<String, &PoolName> = BTreeMap::new();
+    for (name, pool) in &appliance.pools {
+        for (key, leg) in legs_of(name, pool) {
+            if let Some(other) = first.insert(leg.to_string(), name) {
+                checker.find(
+                    Code::DiskTwice,
+                    &key,
+                    format!("{leg} is in {other} and in {name}"),
+                    "list each disk once",
+                );
+            }
+        }
+    }
+}
+
+/// Numbers by which the members know disks and pools.
+fn check_numbers(checker: &mut Checker<'_>) {
+    let appliance = checker.appliance;
+    let disks = appliance.heads.iter().flat_map(|(name, head)| {
+        let described = move |(disk, one): (&String, &OwnDisk)| {
+            let key = head_key(name).field("disks").field(disk).field("number");
+            (key, format!("{name}:{disk}"), Some(one.number))
+        };
+        head.disks.iter().map(described)
+    });
+    let pools = appliance.pools.iter().filter(|(_, pool)| pool.has_legs());
+    let pools = pools.map(|(name, pool)| {
+        (
+            pool_key(name).field("number"),
+            name.to_string(),
+            pool.number,
+        )
+    });
+    for all in [disks.collect::<Vec<_>>(), pools.collect()] {
+        let mut first: BTreeMap<u32, String> = BTreeMap::new();
+        for (key, name, number) in all {
+            let what = match number {
+                None => format!("{name} has no number"),
+                Some(0) => "numbers begin with 1".to_owned(),
+                Some(number) => match first.insert(number, name.clone()) {
+                    Some(other) => format!("{other} and {name} both have number {number}"),
+                    None => continue,
+                },
+            };
+            let mend = "give it a number that no other one has, and that none ever had";
+            checker.find(Code::LegNumber, &key, what, mend);
+        }
+    }
+}
+
+fn check_pool(checker: &mut Checker<'_>, name: &PoolName, pool: &Pool) {
+    let has_more = !pool.log.is_empty() || !pool.cache.is_empty();
+    if !pool.has_legs() && !has_more {
+        return;
+    }
+    if !pool.disks.is_empty() || !pool.has_legs() {
+        checker.find(
+            Code::LegsAndDisks,
+            &pool_key(name).field("disks"),
+            format!("{name} has disks that all heads reach, and disks of heads"),
+            "list either disks, or groups with log and cache",
+        );
+    }
+    for (field, index, group) in pool.all_groups() {
+        let key = pool_key(name).field(field).item(index);
+        check_shape(checker, &key, group, field == "log");
+        check_spread(checker, &key, group);
+    }
+    check_own_legs(checker, name, pool);
+}
+
+fn check_shape(checker: &mut Checker<'_>, key: &Key, group: &LegGroup, is_log: bool) {
+    let count = group.legs.len();
+    let (fits, mend) = match group.kind {
+        LegGroupKind::Mirror => (
+            MIRROR_LEGS.contains(&count),
+            "list two or three disks, on as many heads",
+        ),
+        LegGroupKind::Raidz1 if is_log => (
+            false,
+            "write kind = \"mirror\": ZFS keeps its log on mirrors only",
+        ),
+        LegGroupKind::Raidz1 => (
+            count >= RAIDZ1_LEGS_MIN,
+            "list three disks on three heads; with two heads write kind = \"mirror\"",
+        ),
+    };
+    if !fits {
+        let kind = kind_word(group.kind);
+        checker.find(
+            Code::LegGroupShape,
+            key,
+            format!("a {kind} of {count} disk(s)"),
+            mend,
+        );
+    }
+}
+
+const fn kind_word(kind: LegGroupKind) -> &'static str {
+    match kind {
+        LegGroupKind::Mirror => "mirror",
+        LegGroupKind::Raidz1 => "raidz1",
+    }
+}
+
+fn heads_in(group: &LegGroup) -> BTreeSet<&HeadName> {
+    group.legs.iter().map(|leg| &leg.head).collect()
+}
+
+/// Whichever head is lost, the group loses one disk.
+fn check_spread(checker: &mut Checker<'_>, key: &Key, group: &LegGroup) {
+    for head in heads_in(group) {
+        let count = group.legs.iter().filter(|leg| leg.head == *head).count();
+        if count > 1 {
+            checker.find(
+                Code::LegsOnOneHead,
+                &key.field("legs"),
+                format!(
+                    "{count} disks of this {} are on {head}",
+                    kind_word(group.kind)
+                ),
+                "take each disk of a group from another head; two heads can have mirrors only",
+            );
+        }
+    }
+}
+
+/// Each head that may serve the pool has a disk of each group.
+fn check_own_legs(checker: &mut Checker<'_>, name: &PoolName, pool: &Pool) {
+    for head in checker.appliance.heads_of(pool) {
+        let lacks = |group: &&LegGroup| !heads_in(group).contains(&head);
+        let lacking = pool.groups.iter().filter(lacks).count();
+        if lacking > 0 {
+            checker.find(
+                Code::HeadWithoutLeg,
+                &pool_key(name).field("heads"),
+                format!("{head} may serve {name}, and has no disk of {lacking} of its groups"),
+                format!("list the heads with disks of {name} as its heads, or give {head} a disk of each group"),
+            );
+        }
+    }
+}
+
+fn no_network(checker: &mut Checker<'_>, key: &Key) {
+    checker.find(
+        Code::NoLegNetwork,
+        key,
+        "no network is named over which heads reach each other's disks",
+        "write [legs] with networks = [...], the names of two networks between the heads",
+    );
+}
+
+fn check_ways(checker: &mut Checker<'_>, legs: &Legs) {
+    let appliance = checker.appliance;
+    let key = Key::of("legs.networks");
+    let names: BTreeSet<_> = legs.networks.iter().collect();
+    match names.len() {
+        0 => no_network(checker, &key),
+        1 => checker.find(
+            Code::OneLegNetwork,
+            &key,
+            "heads reach each other's disks over one network only",
+            "name a second network with its own switch or cable",
+        ),
+        _ => {}
+    }
+    for network in &names {
+        for (head, described) in &appliance.heads {
+            let link = described.links.get(*network);
+            if link.is_none_or(|link| link.addresses.is_empty())
+                && appliance.networks.contains_key(*network)
+            {
+                checker.find(
+                    Code::HeadOffNetwork,
+                    &head_key(head).field("links"),
+                    format!("{head} has no address in {network}, and disks are lent there"),
+                    format!(
+                        "add {network} = {{ interface = \"...\", addresses = [...] }} to its links"
+                    ),
+                );
+            }
+        }
+    }
+    let known = names
+        .iter()
+        .filter_map(|name| Some((*name, appliance.networks.get(*name)?)));
+    let mut known: Vec<_> = known.collect();
+    known.sort_by_key(|(_, network)| network.mtu);
+    if let [(small, one), .., (large, other)] = known[..] {
+        if one.mtu != other.mtu {
+            checker.find(
+                Code::LegMtuDiffers,
+                &network_key(small).field("mtu"),
+                format!(
+                    "{small} carries {} bytes, and {large} {}",
+                    one.mtu, other.mtu
+                ),
+                "let all networks of legs carry packets of one size",
+            );
+        }
+    }
+    let both_taken = legs.member_port == legs.lender_port;
+    if both_taken || legs.member_port == 0 || legs.lender_port == 0 {
+        checker.find(
+            Code::LegPort,
+            &Key::of("legs.lender_port"),
+            format!("ports {} and {}", legs.member_port, legs.lender_port),
+            "leave both out, or write two different ports",
+        );
+    }
+}
+
+/// Who remembers which disks hold everything.
+fn check_members(checker: &mut Checker<'_>) {
+    let appliance = checker.appliance;
+    let heads = appliance.heads.len();
+    match (heads, &appliance.witness) {
+        (2, None) => checker.find(
+            Code::LegWitnessMissing,
+            &Key::of("witness"),
+            "two heads, and no third machine that remembers which disks hold everything",
+            "run bulkhead-witness on any third machine, such as the one of quorum.witness or a NAS, and describe it as [witness]",
+        ),
+        (2, Some(_)) | (3, None) => {}
+        (3, Some(_)) => checker.find(
+            Code::LegHeads,
+            &Key::of("witness"),
+            "three heads remember by themselves, and a witness is described",
+            "remove [witness]",
+        ),
+        _ => checker.find(
+            Code::LegHeads,
+            &Key::of("heads"),
+            format!("{heads} head(s), and pools with disks of heads"),
+            "use two heads and a witness, or three heads; for one head list its disks as disks of the pool",
+        ),
+    }
+    if let Some(witness) = &appliance.witness {
+        check_witness(checker, witness);
+    }
+}
+
+fn check_witness(checker: &mut Checker<'_>, witness: &LegWitness) {
+    let appliance = checker.appliance;
+    let key = Key::of("witness");
+    if witness.number == 0
+        || appliance
+            .heads
+            .values()
+            .any(|head| head.number == witness.number)
+    {
+        checker.find(
+            Code::HeadNumber,
+            &key.field("number"),
+            format!("the witness cannot have number {}", witness.number),
+            "give it a number of its own, which is also an option of bulkhead-witness",
+        );
+    }
+    if witness.addresses.is_empty() {
+        checker.find(
+            Code::NoLegNetwork,
+            &key.field("addresses"),
+            "the witness has no address",
+            "write where bulkhead-witness listens",
+        );
+    }
+    let links = appliance
+        .heads
+        .values()
+        .flat_map(|head| head.links.values());
+    let of_heads = links.flat_map(|link| link.addresses.iter().copied());
+    let of_pools = appliance.pools.values().flat_map(|pool| &pool.addresses);
+    let own: BTreeSet<IpAddr> = of_heads.chain(of_pools.map(|one| one.address)).collect();
+    for (index, address) in witness.addresses.iter().enumerate() {
+        if own.contains(address) {
+            checker.find(
+                Code::WitnessSharesFate,
+                &key.field("addresses").item(index),
+                format!("{address} is an address of the appliance itself"),
+                "run the witness on a third machine",
+            );
+        }
+    }
+}
+
+fn check_fingerprints(checker: &mut Checker<'_>) {
+    let appliance = checker.appliance;
+    let mut first: BTreeMap<String, String> = BTreeMap::new();
+    let heads = appliance.heads.iter().map(|(name, head)| {
+        let how = format!("write what `{IDENTITY_COMMAND}` prints on {name}");
+        (
+            name.to_string(),
+            head_key(name),
+            head.fingerprint.as_deref(),
+            how,
+        )
+    });
+    let witness = appliance.witness.iter().map(|witness| {
+        let how = "write what `bulkhead-witness identity` prints there".to_owned();
+        (
+            "the witness".to_owned(),
+            Key::of("witness"),
+            Some(witness.fingerprint.as_str()),
+            how,
+        )
+    });
+    for (who, key, fingerprint, how) in heads.chain(witness) {
+        let key = key.field("fingerprint");
+        let Some(fingerprint) = fingerprint else {
+            checker.find(
+                Code::LegFingerprint,
+                &key,
+                format!("{who} has no fingerprint"),
+                how,
+            );
+            continue;
+        };
+        let is_hex = fingerprint.bytes().all(|digit| digit.is_ascii_hexdigit());
+        if fingerprint.len() != FINGERPRINT_DIGITS || !is_hex {
+            let what = format!("the fingerprint of {who} is not {FINGERPRINT_DIGITS} hex digits");
+            checker.find(Code::LegFingerprint, &key, what, how);
+            continue;
+        }
+        if let Some(other) = first.insert(fingerprint.to_ascii_lowercase(), who.clone()) {
+            checker.find(
+                Code::LegFingerprintTwice,
+                &key,
+                format!("{other} and {who} have one fingerprint"),
+                "give each machine a key of its own; after a copy of a machine, remove the copied key there",
+            );
+        }
+    }
+    for (name, head) in &appliance.heads {
+        let known = checker.facts.heads.get(name);
+        let real = known.and_then(|known| known.leg_fingerprint.as_deref());
+        let key = head_key(name).field("fingerprint");
+        match (head.fingerprint.as_deref(), real) {
+            (Some(_), Some("")) => checker.find(
+                Code::LegFingerprintDiffers,
+                &key,
+                format!("{name} has no key for lending its disks"),
+                format!("run `{IDENTITY_COMMAND}` on {name}, and write what it prints"),
+            ),
+            (Some(told), Some(real)) if !told.eq_ignore_ascii_case(real) => checker.find(
+                Code::LegFingerprintDiffers,
+                &key,
+                format!("the certificate of {name} has fingerprint {real}"),
+                format!("if you trust the way to {name}, write that; else look at `{IDENTITY_COMMAND}` on {name} itself"),
+            ),
+            _ => {}
+        }
+    }
+}
+
+/// Whether the disks of a group are alike, as far as their heads tell.
+fn check_alike(checker: &mut Checker<'_>, key: &Key, group: &LegGroup) {
+    let known = group.legs.iter().filter_map(|leg| {
+        let path = checker.appliance.leg_path(leg)?;
+        let disks = &checker.facts.heads.get(&leg.head)?.disks;
+        Some((leg, disks.get(path)?.as_ref()?))
+    });
+    let known: Vec<_> = known.collect();
+    let sizes = known.iter().filter(|(_, disk)| disk.size_bytes > 0);
+    let small = sizes.clone().min_by_key(|(_, disk)| disk.size_bytes);
+    let large = sizes.max_by_key(|(_, disk)| disk.size_bytes);
+    if let (Some((small, one)), Some((large, other))) = (small, large) {
+        if other.size_bytes - one.size_bytes >= SIZE_STEP_BYTES {
+            checker.find(
+                Code::LegSizeDiffers,
+                &key.field("legs"),
+                format!("{small} has {} bytes, and {large} {}", one.size_bytes, other.size_bytes),
+                "use disks of one size, or partitions of one size; a replacement must be as large as the smallest",
+            );
+        }
+    }
+    let sectors = known
+        .iter()
+        .filter(|(_, disk)| disk.physical_block_bytes > 0);
+    let small = sectors
+        .clone()
+        .min_by_key(|(_, disk)| disk.physical_block_bytes);
+    let large = sectors.max_by_key(|(_, disk)| disk.physical_block_bytes);
+    if let (Some((small, one)), Some((large, other))) = (small, large) {
+        if one.physical_block_bytes != other.physical_block_bytes {
+            checker.find(
+                Code::LegSectorDiffers,
+                &key.field("legs"),
+                format!(
+                    "{small} writes {} bytes at once, and {large} {}",
+                    one.physical_block_bytes, other.physical_block_bytes
+                ),
+                "use disks of one kind, and create the pool with the larger size as sector_bytes",
+            );
+        }
+    }
+}

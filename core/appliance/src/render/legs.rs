@@ -1,0 +1,154 @@
+//! `legs.toml`, one on each head: who remembers which disks hold everything, and who lends which disk
+//! (`docs/formats/legs-config.md`).
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr};
+
+use legs_config::{Kind, LegsFile, Member};
+use units::HeadName;
+
+use crate::file::{Appliance, Leg, LegGroup, Legs, Pool};
+
+/// Where a head looks for it.
+pub const LEGS_PATH: &str = "/etc/bulkhead/legs.toml";
+/// The certificate by which the others know a head.
+pub const LEGS_CERTIFICATE_PATH: &str = "/etc/bulkhead/legs/cert.pem";
+/// Its key.
+pub const LEGS_KEY_PATH: &str = "/etc/bulkhead/legs/key.pem";
+/// What the witness is called among the members, unless a head is called so.
+const WITNESS: &str = "witness";
+
+/// The text of the file for `head`; none where no pool has disks of heads.
+pub fn legs_toml(appliance: &Appliance, head: &HeadName) -> Option<String> {
+    let legs = appliance.legs.as_ref().filter(|_| appliance.has_legs())?;
+    let pools = appliance.pools.iter();
+    let pools = pools.filter_map(|(name, one)| Some((name.clone(), pool(appliance, one)?)));
+    let file = LegsFile {
+        me: head.to_string(),
+        certificate: LEGS_CERTIFICATE_PATH.into(),
+        key: LEGS_KEY_PATH.into(),
+        members: members(appliance, legs),
+        pools: pools.collect(),
+    };
+    Some(format!("{}\n\n{}", super::GENERATED, file.render()))
+}
+
+fn pool(appliance: &Appliance, pool: &Pool) -> Option<legs_config::Pool> {
+    let leg = |leg: &Leg| {
+        let disk = appliance.own_disk(leg)?;
+        Some(legs_config::Leg {
+            disk: disk.number.into(),
+            head: leg.head.to_string(),
+            path: disk.path.clone(),
+        })
+    };
+    let group = |group: &LegGroup| legs_config::Group {
+        needed: group.needed(),
+        legs: group.legs.iter().filter_map(leg).collect(),
+    };
+    let guid = pool.number.filter(|_| pool.has_legs())?;
+    Some(legs_config::Pool {
+        guid: guid.into(),
+        groups: pool.all_groups().map(|(_, _, one)| group(one)).collect(),
+    })
+}
+
+fn members(appliance: &Appliance, legs: &Legs) -> BTreeMap<String, Member> {
+    let heads = appliance.heads.iter().filter_map(|(name, head)| {
+        let addresses = legs.networks.iter();
+        let addresses = addresses.filter_map(|network| head.links.get(network)?.addresses.first());
+        let on = |port: u16| {
+            addresses
+                .clone()
+                .map(move |one| SocketAddr::new(*one, port))
+        };
+        let member = Member {
+            number: head.number.into(),
+            kind: Kind::Head,
+            members: on(legs.member_port).collect(),
+            lends: on(legs.lender_port).collect(),
+            fingerprint: head
+                .fingerprint
+                .as_ref()?
+                .to_ascii_lowercase()
+                .parse()
+                .ok()?,
+        };
+        Some((name.to_string(), member))
+    });
+    let witness = appliance.witness.iter().filter_map(|witness| {
+        let on = |address: &IpAddr| SocketAddr::new(*address, witness.port);
+        let member = Member {
+            number: witness.number.into(),
+            kind: Kind::Witness,
+            members: witness.addresses.iter().map(on).collect(),
+            lends: Vec::new(),
+            fingerprint: witness.fingerprint.to_ascii_lowercase().parse().ok()?,
+        };
+        let is_taken = appliance.heads.keys().any(|head| head.as_str() == WITNESS);
+        let name = match is_taken {
+            true => format!("{WITNESS}-{}", witness.number),
+            false => WITNESS.to_owned(),
+        };
+        Some((name, member))
+    });
+    heads.chain(witness).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use takeover::legs::{DiskId, MemberId, Membership};
+
+    use super::*;
+    use crate::parse::parse;
+
+    const TWO_HEADS: &str = include_str!("../../../../examples/legs-two-heads-witness.toml");
+    const THREE_HEADS: &str = include_str!("../../../../examples/legs-three-heads.toml");
+
+    fn rendered(text: &str, head: &str) -> LegsFile {
+        let appliance = parse(text).expect("well formed").appliance;
+        let head = head.parse().expect("a name");
+        let text = legs_toml(&appliance, &head).expect("a file");
+        legs_config::parse(&text).expect("whoever reads it takes it")
+    }
+
+    #[test]
+    fn two_heads_and_a_witness_are_described_to_each_head() {
+        let file = rendered(TWO_HEADS, "right");
+        let (heads, witness) = ([MemberId(1), MemberId(2)], MemberId(3));
+        let membership = Membership::TwoHeadsAndWitness { heads, witness };
+        assert_eq!((file.me(), file.membership()), (MemberId(2), membership));
+        let own = file.own();
+        let texts = |all: &[SocketAddr]| all.iter().map(ToString::to_string).collect::<Vec<_>>();
+        assert_eq!(texts(&own.members), ["10.77.3.12:7071", "10.77.4.12:7071"]);
+        assert_eq!(texts(&own.lends), ["10.77.3.12:7072", "10.77.4.12:7072"]);
+        let config = file
+            .config(&"tank".parse().expect("a name"))
+            .expect("a pool");
+        // Two mirrors, and a mirror for the log.
+        assert_eq!(config.groups.len(), 3);
+        assert!(config.groups.iter().all(|group| group.needed == 1));
+        assert!(config.is_readable(&[11, 12, 13].map(DiskId).into()));
+        assert!(!config.is_readable(&[11, 12].map(DiskId).into()));
+        assert_eq!(config.lender(DiskId(21)), Some(MemberId(2)));
+    }
+
+    #[test]
+    fn of_a_raidz1_over_three_heads_all_but_one_are_needed() {
+        let file = rendered(THREE_HEADS, "left");
+        assert!(matches!(file.membership(), Membership::ThreeHeads(_)));
+        let config = file
+            .config(&"vault".parse().expect("a name"))
+            .expect("a pool");
+        let needed: Vec<usize> = config.groups.iter().map(|group| group.needed).collect();
+        assert_eq!(needed, [2, 2]);
+    }
+
+    #[test]
+    fn an_appliance_with_shared_disks_has_no_such_file() {
+        let text = include_str!("../../../../examples/pair.toml");
+        let appliance = parse(text).expect("well formed").appliance;
+        let left = appliance.heads.keys().next().expect("a head");
+        assert_eq!(legs_toml(&appliance, left), None);
+    }
+}
