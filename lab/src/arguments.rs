@@ -34,6 +34,9 @@ pub enum LabCommand {
     /// Plug the cables of a head in again
     #[command(after_help = "Example:\n  bulkhead lab mend left")]
     Mend(CableArgs),
+    /// Make the cables of a head slow or lossy, or good again
+    #[command(after_help = IMPAIR_EXAMPLES)]
+    Impair(ImpairArgs),
     /// Stop every process of a head, as a paused virtual machine stands still
     #[command(after_help = "Example:\n  bulkhead lab freeze left")]
     Freeze(HeadArgs),
@@ -76,6 +79,14 @@ const CONSOLE_EXAMPLES: &str = "Examples:
 
 Prints an address for each head, and ends with the lab or when it is interrupted. The certificates are
 signed by themselves, so a browser warns.";
+
+const IMPAIR_EXAMPLES: &str = "Examples:
+  bulkhead lab impair left legs-a --delay-us 500
+  bulkhead lab impair left legs-a --loss-percent 2
+  bulkhead lab impair left
+
+What comes to the head comes later, or is lost; what it sends is not touched. Without options the cables are
+good again. Needs a kernel with netem.";
 
 /// Which lab is meant.
 #[derive(Clone, Debug, Args)]
@@ -201,6 +212,24 @@ pub struct CableArgs {
     pub head: HeadName,
     /// In these networks [default: in all]
     pub networks: Vec<NetworkName>,
+    /// Which lab.
+    #[command(flatten)]
+    pub which: WhichLab,
+}
+
+/// `lab impair`
+#[derive(Debug, Args)]
+pub struct ImpairArgs {
+    /// The head
+    pub head: HeadName,
+    /// In these networks [default: in all]
+    pub networks: Vec<NetworkName>,
+    /// Microseconds by which packets come later
+    #[arg(long, value_name = "NUMBER", default_value_t = 0)]
+    pub delay_us: u32,
+    /// How many of a hundred packets are lost
+    #[arg(long, value_name = "NUMBER", default_value_t = 0, value_parser = clap::value_parser!(u8).range(..=100))]
+    pub loss_percent: u8,
     /// Which lab.
     #[command(flatten)]
     pub which: WhichLab,

@@ -20,7 +20,8 @@ use crate::arguments::{
     WhichLab,
 };
 use crate::{
-    CONSOLE_USER, ClusterState, DEFAULT_BASE, Lab, LabError, State, UpOptions, Who, inside,
+    CONSOLE_USER, ClusterState, DEFAULT_BASE, Impairment, Lab, LabError, State, UpOptions, Who,
+    inside,
 };
 
 /// The check finds errors in the file: the same as for `appliance check`.
@@ -80,6 +81,13 @@ pub fn run(command: &LabCommand, out: Printer) -> Result<ExitCode, Failure> {
             networks,
             which,
         }) => open(which)?.mend(head, networks),
+        LabCommand::Impair(args) => {
+            let impairment = Impairment {
+                delay_us: args.delay_us,
+                loss_percent: args.loss_percent,
+            };
+            open(&args.which)?.impair(&args.head, &args.networks, impairment)
+        }
         LabCommand::Freeze(args) => open(&args.which)?.freeze(&args.head),
         LabCommand::Thaw(args) => open(&args.which)?.thaw(&args.head),
         LabCommand::Bmc(args) => bmc(&open(&args.which)?, args),
@@ -334,6 +342,12 @@ fn shown(lab: &Lab, state: &State, cluster: Option<&ClusterState>) -> String {
         if !head.cut.is_empty() {
             let cut: Vec<&str> = head.cut.iter().map(|network| network.as_str()).collect();
             words.push(format!("cut off from {}", cut.join(", ")));
+        }
+        for (network, bad) in &head.impaired {
+            let (delay, loss) = (bad.delay_us, bad.loss_percent);
+            words.push(format!(
+                "what comes over {network} is {delay} us late, {loss} % is lost"
+            ));
         }
         if head.bmc_dead {
             words.push("its BMC does not answer".to_owned());

@@ -121,12 +121,14 @@ fn own_addresses(appliance: &Appliance) -> BTreeSet<IpAddr> {
         .map(|bmc| bmc.address);
     let pools = appliance.pools.values().flat_map(|pool| &pool.addresses);
     let witness = appliance.quorum.as_ref().and_then(|q| q.witness.as_ref());
+    let remembering = appliance.witness.iter();
     links
         .flat_map(|link| link.addresses.iter().copied())
         .chain(bmcs)
         .chain(appliance.pdus.values().map(|pdu| pdu.address))
         .chain(pools.map(|one| one.address))
         .chain(witness.map(|witness| witness.address))
+        .chain(remembering.flat_map(|witness| witness.addresses.iter().copied()))
         .collect()
 }
 

@@ -24,7 +24,7 @@ use crate::memory::MemoryGroup;
 use crate::place::{FirstProcess, Folder, PATH_IN_MACHINE, Setup, disks_of};
 use crate::power::Power;
 use crate::served::ClusterState;
-use crate::wire::{HeadState, Order, State, give};
+use crate::wire::{HeadState, Impairment, Order, State, give};
 
 /// How long the end of a lab may take: everything is killed, and devices may be slow.
 const END_TIME_LIMIT: Duration = Duration::from_secs(60);
@@ -425,6 +425,25 @@ impl Lab {
             }
         }
         Ok(None)
+    }
+
+    /// Makes the cables of a head bad in some networks, or in all, or good again: what comes to the head comes later, or not.
+    ///
+    /// # Errors
+    ///
+    /// The lab does not answer, has no such head, or this machine's kernel cannot do that.
+    pub fn impair(
+        &self,
+        head: &HeadName,
+        networks: &[NetworkName],
+        impairment: Impairment,
+    ) -> Result<(), LabError> {
+        self.give(&Order::Impair {
+            head: head.clone(),
+            networks: networks.iter().cloned().collect(),
+            impairment,
+        })
+        .map(|_| ())
     }
 
     /// Waits until all heads are members and all pools and fence devices are in use.

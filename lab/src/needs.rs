@@ -21,6 +21,8 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("crm_mon", "pacemaker-cli-utils"),
     ("send_arp", "resource-agents"),
 ];
+/// What remembers on the witness.
+const WITNESS_PROGRAM: &str = "bulkhead-witness";
 /// The way from head to head.
 const SSH: &[(&str, &str)] = &[
     (crate::inside::ssh::PROGRAM, "dropbear-bin"),
@@ -65,6 +67,9 @@ pub fn missing(appliance: &Appliance, needs_ssh: bool) -> Vec<String> {
     let required = required.filter(|program| program != "bulkhead");
     programs.extend(required.map(|program| (program.clone(), program)));
     programs.extend(devices(appliance));
+    if appliance.witness.is_some() && !is_beside(WITNESS_PROGRAM) {
+        programs.push((WITNESS_PROGRAM.to_owned(), WITNESS_PROGRAM.to_owned()));
+    }
     if needs_ssh {
         let both = SSH.iter();
         programs.extend(both.map(|(program, package)| ((*program).into(), (*package).into())));
@@ -82,6 +87,12 @@ pub fn missing(appliance: &Appliance, needs_ssh: bool) -> Vec<String> {
         missing.extend(namespaces());
     }
     missing
+}
+
+/// Whether a program stands beside this one.
+fn is_beside(program: &str) -> bool {
+    let own = std::env::current_exe();
+    own.is_ok_and(|own| own.with_file_name(program).is_file())
 }
 
 fn has(program: &str) -> bool {
@@ -168,8 +179,8 @@ pub fn impossible(appliance: &Appliance) -> Vec<String> {
     }
     let pdus = appliance.pdus.iter();
     addresses.extend(pdus.map(|(name, pdu)| (format!("the unit {name}"), pdu.address)));
-    let witness = appliance.quorum.as_ref().and_then(|q| q.witness.as_ref());
-    addresses.extend(witness.map(|witness| ("the witness".to_owned(), witness.address)));
+    let witness = crate::inside::witness::addresses(appliance).into_iter();
+    addresses.extend(witness.map(|address| ("the witness".to_owned(), address)));
     for (what, address) in addresses {
         if appliance.network_of(address).is_none() {
             found.push(format!(
@@ -177,7 +188,12 @@ pub fn impossible(appliance: &Appliance) -> Vec<String> {
             ));
         }
     }
-    let disks = appliance.pools.values().flat_map(|pool| &pool.disks);
+    let shared = appliance.pools.values().flat_map(|pool| &pool.disks);
+    let own = appliance
+        .heads
+        .values()
+        .flat_map(|head| head.disks.values());
+    let disks = shared.chain(own.map(|disk| &disk.path));
     for disk in disks.filter(|disk| !is_possible(disk)) {
         found.push(crate::LabError::Place(disk.clone()).to_string());
     }
@@ -203,6 +219,15 @@ mod tests {
         assert_eq!(of(include_str!("../../examples/pair.toml")), [""; 0]);
         assert_eq!(of(include_str!("../../examples/witness.toml")), [""; 0]);
         assert_eq!(of(include_str!("../../examples/virtual.toml")), [""; 0]);
+        let legs = include_str!("../../examples/legs-two-heads-witness.toml");
+        assert_eq!(of(legs), [""; 0]);
+        let moved = legs.replace(
+            "addresses = [\"10.77.9.31\"]",
+            "addresses = [\"10.99.9.31\"]",
+        );
+        assert!(of(&moved)[0].contains("the witness is at 10.99.9.31"));
+        let moved = legs.replace("/dev/disk/by-id/nvme-eui.0025385200000002", "/usr/disk");
+        assert!(of(&moved)[0].contains("/usr/disk"));
         let others = include_str!("../../examples/virtual.toml").replace(PDU_AGENT, "fence_other");
         assert!(
             of(&others)[0].contains("imitates nothing else"),

@@ -8,6 +8,8 @@ use appliance::Appliance;
 use serde::{Deserialize, Serialize};
 use units::{HeadName, PoolName};
 
+use crate::keys::Keys;
+
 /// Where labs are, each in a folder of its own name.
 pub const DEFAULT_BASE: &str = "/var/lib/bulkhead/lab";
 
@@ -76,6 +78,11 @@ impl Folder {
         self.0.join("program-agent")
     }
 
+    /// What remembers on the witness, as it was when the lab began; not there where it was not beside the program.
+    pub fn witness_program(&self) -> PathBuf {
+        self.0.join("program-witness")
+    }
+
     /// What all machines see at [`SHARED_IN_MACHINE`].
     pub fn shared(&self) -> PathBuf {
         self.0.join("shared")
@@ -89,6 +96,11 @@ impl Folder {
     /// The file behind a pool's disk.
     pub fn disk(&self, pool: &PoolName, index: usize) -> PathBuf {
         self.0.join("disks").join(format!("{pool}-{index}.img"))
+    }
+
+    /// The file behind a disk that only one head has.
+    pub fn own_disk(&self, number: u32) -> PathBuf {
+        self.0.join("disks").join(format!("own-{number}.img"))
     }
 
     /// The library that gives heads clocks of their own.
@@ -128,6 +140,8 @@ pub const SHARED_IN_MACHINE: &str = "/run/lab/shared";
 pub const PROGRAM_IN_MACHINE: &str = "/run/lab/bin/bulkhead";
 /// Where, if at all, the program is that has its agents only.
 pub const AGENT_PROGRAM_IN_MACHINE: &str = "/run/lab/bin/bulkhead-agent";
+/// Where, if at all, the program of the witness is.
+pub const WITNESS_PROGRAM_IN_MACHINE: &str = "/run/lab/bin/bulkhead-witness";
 /// Where a head's `systemctl` is: before that of the machine around the lab.
 pub const SYSTEMCTL_IN_MACHINE: &str = "/run/lab/bin/systemctl";
 /// Where commands are found on every machine.
@@ -175,6 +189,9 @@ pub struct Setup {
     pub file_text: String,
     /// Passwords made for this lab, by the file that holds them on the heads.
     pub secrets: BTreeMap<PathBuf, String>,
+    /// Keys made for this lab, where disks belong to heads.
+    #[serde(default)]
+    pub keys: Keys,
     /// The most that a pool may cache, in bytes: the heads share one machine.
     pub arc_bytes_max: u64,
     /// Whether each head has a wall clock of its own.
@@ -259,8 +276,21 @@ pub(crate) fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     std::fs::rename(&new, path)
 }
 
-/// The disks of all pools, each with the file behind it.
-pub fn disks(folder: &Folder, appliance: &Appliance) -> Vec<(PathBuf, PathBuf)> {
+/// The files behind all disks.
+pub fn disk_files(folder: &Folder, appliance: &Appliance) -> Vec<PathBuf> {
+    let shared = shared_disks(folder, appliance);
+    let shared = shared.into_iter().map(|(_, file)| file);
+    let own = appliance
+        .heads
+        .values()
+        .flat_map(|head| head.disks.values());
+    shared
+        .chain(own.map(|disk| folder.own_disk(disk.number)))
+        .collect()
+}
+
+/// The disks of pools that more than one head sees, each with the file behind it.
+fn shared_disks(folder: &Folder, appliance: &Appliance) -> Vec<(PathBuf, PathBuf)> {
     let pools = appliance.pools.iter();
     pools
         .flat_map(|(name, pool)| {
@@ -280,5 +310,31 @@ pub fn disks_of(
     let mut appliance = appliance.clone();
     let all = appliance.clone();
     appliance.pools.retain(|name, _| seen(&all.pools[name]));
-    disks(folder, &appliance)
+    let own = all.heads.get(head).into_iter();
+    let own = own.flat_map(|head| head.disks.values());
+    let own = own.map(|disk| (disk.path.clone(), folder.own_disk(disk.number)));
+    shared_disks(folder, &appliance)
+        .into_iter()
+        .chain(own)
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_head_sees_its_own_disks_and_no_others() {
+        let text = include_str!("../../examples/legs-two-heads-witness.toml");
+        let appliance = appliance::parse(text).expect("well formed").appliance;
+        let folder = Folder::at("/lab".into());
+        let files = |head: &str| -> Vec<PathBuf> {
+            let disks = disks_of(&folder, &appliance, &head.parse().expect("a name"));
+            disks.into_iter().map(|(_, file)| file).collect()
+        };
+        let (left, right) = (files("left"), files("right"));
+        assert_eq!((left.len(), right.len()), (4, 4));
+        assert!(left.iter().all(|file| !right.contains(file)));
+        assert_eq!(disk_files(&folder, &appliance).len(), 8);
+    }
 }

@@ -20,8 +20,9 @@ use crate::clock;
 use crate::error::LabError;
 use crate::handle::{Lab, Who};
 use crate::inside;
+use crate::keys::Keys;
 use crate::needs;
-use crate::place::{Folder, PROGRAM_IN_MACHINE, Setup, disks, imitated};
+use crate::place::{Folder, PROGRAM_IN_MACHINE, Setup, disk_files, imitated};
 
 /// What a lab is made of.
 #[derive(Clone, Debug)]
@@ -105,7 +106,12 @@ impl Lab {
         let folder = Folder::new(&options.base, &name);
         refuse_path(&folder)?;
         let lock = make_folder(&folder, &name)?;
-        let up = begin(&folder, lock, options, &appliance, progress)
+        let keys = Keys::make(&appliance)?;
+        let options = &UpOptions {
+            file_text: keys.own_text(&options.file_text),
+            ..options.clone()
+        };
+        let up = begin(&folder, lock, options, (&appliance, keys), progress)
             .and_then(|()| Self::open(&options.base, &name))
             .and_then(|lab| lab.set_up(options, progress).map(|()| lab));
         if up.is_err() && !options.keeps_failed {
@@ -120,7 +126,8 @@ impl Lab {
             return self.leave_bare(progress);
         }
         if options.creates_pools {
-            for (name, pool) in &self.appliance().pools {
+            let pools = self.appliance().pools.iter();
+            for (name, pool) in pools.filter(|(_, pool)| !pool.has_legs()) {
                 progress(&format!("create the pool {name}"));
                 self.create_pool(name, pool)?;
             }
@@ -130,7 +137,7 @@ impl Lab {
             self.give_consoles(progress)?;
         }
         progress("wait until all heads are members and all pools are served");
-        match options.creates_pools {
+        match options.creates_pools && !self.appliance().has_legs() {
             true => self.wait_complete(options.time_limit).map(|_| ()),
             false => {
                 let all = self.heads();
@@ -202,7 +209,9 @@ impl Lab {
     ///
     /// The file has errors, or a head does not take a change.
     pub fn apply_file(&self, text: &str) -> Result<Plan, LabError> {
-        let desired = desired_of(&understood(text, &mut |_| {})?, text);
+        let setup = Setup::load(self.place()).map_err(LabError::io("read the lab's setup"))?;
+        let text = setup.keys.own_text(text);
+        let desired = desired_of(&understood(&text, &mut |_| {})?, &text);
         let machines = self.machines()?;
         let plan = appliance::plan(&desired, &cluster::observe(&machines, &desired)?);
         cluster::apply(&machines, &desired, &plan, &mut |_| {})?;
@@ -357,7 +366,7 @@ fn begin(
     folder: &Folder,
     lock: File,
     options: &UpOptions,
-    appliance: &Appliance,
+    (appliance, keys): (&Appliance, Keys),
     progress: &mut dyn FnMut(&str),
 ) -> Result<(), LabError> {
     let failed = || format!("fill {}", folder.path().display());
@@ -368,7 +377,7 @@ fn begin(
     ] {
         fs::create_dir(path).map_err(LabError::io(failed()))?;
     }
-    for (_, file) in disks(folder, appliance) {
+    for file in disk_files(folder, appliance) {
         File::create(file)
             .and_then(|file| file.set_len(options.disk_bytes.get()))
             .map_err(LabError::io(failed()))?;
@@ -380,6 +389,7 @@ fn begin(
         name: options.name.clone().unwrap_or(appliance.name.clone()),
         file_text: options.file_text.clone(),
         secrets: secrets(appliance)?,
+        keys,
         arc_bytes_max: options.arc_bytes_max.get(),
         has_clocks: options.has_clocks,
         has_console: options.has_console || options.is_bare,

@@ -54,6 +54,15 @@ pub enum Order {
         /// In which networks; none: in all.
         networks: BTreeSet<NetworkName>,
     },
+    /// Make cables bad, or good again.
+    Impair {
+        /// Whose.
+        head: HeadName,
+        /// In which networks; none: in all.
+        networks: BTreeSet<NetworkName>,
+        /// How bad.
+        impairment: Impairment,
+    },
     /// Stop every process of a head, as a paused virtual machine stands still.
     Freeze {
         /// Which.
@@ -91,6 +100,22 @@ pub struct State {
     pub outlets_off: BTreeSet<(String, String)>,
 }
 
+/// What is wrong with a cable, in the direction to the head.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Impairment {
+    /// How much later a packet comes, in microseconds.
+    pub delay_us: u32,
+    /// How many of a hundred packets are lost.
+    pub loss_percent: u8,
+}
+
+impl Impairment {
+    /// Whether the cable is good.
+    pub fn is_none(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
 /// How a head is.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HeadState {
@@ -102,6 +127,9 @@ pub struct HeadState {
     pub frozen: bool,
     /// Networks whose cables are pulled.
     pub cut: BTreeSet<NetworkName>,
+    /// Networks whose cables are bad.
+    #[serde(default)]
+    pub impaired: BTreeMap<NetworkName, Impairment>,
     /// How much longer its BMC takes, in milliseconds.
     pub bmc_delay_ms: u64,
     /// Whether its BMC is off its network.

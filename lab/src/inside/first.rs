@@ -11,7 +11,9 @@ use rustix::mount::{MountFlags, mount, mount_bind};
 use rustix::process::{WaitOptions, wait};
 
 use super::{COMMAND, ssh, step};
-use crate::place::{AGENT_PROGRAM_IN_MACHINE, FirstProcess, Folder, Setup};
+use crate::place::{
+    AGENT_PROGRAM_IN_MACHINE, FirstProcess, Folder, Setup, WITNESS_PROGRAM_IN_MACHINE,
+};
 
 /// Starts the lab; returns when the supervisor has ended.
 pub fn run(folder: &Folder) -> io::Result<ExitCode> {
@@ -24,7 +26,10 @@ pub fn run(folder: &Folder) -> io::Result<ExitCode> {
     mount_bind("/proc/self/exe", folder.program())
         .map_err(io::Error::from)
         .map_err(step("keep the program"))?;
-    keep_agent_program(folder).map_err(step("keep the program of the agents"))?;
+    keep_beside(AGENT_PROGRAM_IN_MACHINE, &folder.agent_program())
+        .map_err(step("keep the program of the agents"))?;
+    keep_beside(WITNESS_PROGRAM_IN_MACHINE, &folder.witness_program())
+        .map_err(step("keep the program of the witness"))?;
     // Here, because a program that the command itself had started would outlive it.
     if Setup::load(folder)?.has_ssh {
         ssh::make_key(folder).map_err(step("make a key for ssh"))?;
@@ -51,16 +56,16 @@ pub fn run(folder: &Folder) -> io::Result<ExitCode> {
     }
 }
 
-/// Keeps the program of the agents that stands beside this one. They do without it.
-fn keep_agent_program(folder: &Folder) -> io::Result<()> {
+/// Keeps a program that stands beside this one. Without it the agents do, and a witness takes an installed one.
+fn keep_beside(program: &str, kept: &Path) -> io::Result<()> {
     let own = std::fs::read_link("/proc/self/exe")?;
-    let name = Path::new(AGENT_PROGRAM_IN_MACHINE).file_name();
+    let name = Path::new(program).file_name();
     let beside = own.with_file_name(name.unwrap_or_default());
     if !beside.is_file() {
         return Ok(());
     }
-    std::fs::write(folder.agent_program(), "")?;
-    Ok(mount_bind(beside, folder.agent_program())?)
+    std::fs::write(kept, "")?;
+    Ok(mount_bind(beside, kept)?)
 }
 
 /// The number by which the machine around the lab knows this process stands in that machine's

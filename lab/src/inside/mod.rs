@@ -12,7 +12,7 @@ mod supervisor;
 mod switch;
 mod systemctl;
 mod unit;
-mod witness;
+pub(crate) mod witness;
 
 use std::io;
 use std::path::PathBuf;

@@ -18,7 +18,7 @@ use super::{COMMAND, must, ssh, step, systemctl};
 use crate::clock;
 use crate::place::{
     AGENT_PROGRAM_IN_MACHINE, Folder, PROGRAM_IN_MACHINE, SHARED_IN_MACHINE, SYSTEMCTL_IN_MACHINE,
-    Setup,
+    Setup, WITNESS_PROGRAM_IN_MACHINE,
 };
 
 /// Folders of the root that a machine has for itself anyway.
@@ -103,6 +103,7 @@ pub fn prepare(folder: &Folder, setup: &Setup, name: &str) -> io::Result<()> {
             "",
         )?;
     }
+    setup.keys.put(name, &own)?;
     match setup.has_ssh {
         true => ssh::prepare(folder, &own),
         false => Ok(()),
@@ -319,9 +320,13 @@ fn run(stage: &mut Stage, folder: &Folder) -> io::Result<()> {
         fs::set_permissions(run.join(name), Permissions::from_mode(mode))?;
     }
     stage.show_file(&folder.program(), Path::new(PROGRAM_IN_MACHINE))?;
-    if folder.agent_program().exists() {
-        let place = Path::new(AGENT_PROGRAM_IN_MACHINE);
-        stage.show_file(&folder.agent_program(), place)?;
+    for (program, place) in [
+        (folder.agent_program(), AGENT_PROGRAM_IN_MACHINE),
+        (folder.witness_program(), WITNESS_PROGRAM_IN_MACHINE),
+    ] {
+        if program.exists() {
+            stage.show_file(&program, Path::new(place))?;
+        }
     }
     let systemctl = stage.place(Path::new(SYSTEMCTL_IN_MACHINE))?;
     fs::write(

@@ -18,7 +18,7 @@ use crate::fabric::{self, Port};
 use crate::memory::MemoryGroup;
 use crate::place::{Folder, Setup};
 use crate::power::Power;
-use crate::wire::{Answer, HeadState, Order, State, read_line};
+use crate::wire::{Answer, HeadState, Impairment, Order, State, read_line};
 
 /// What `lab up` waits for.
 pub const READY: &str = "ready";
@@ -108,7 +108,7 @@ impl Supervisor {
         supervisor.add_pdus()?;
         let client = fabric::client_ports(&supervisor.appliance);
         supervisor.add_machine(boot::CLIENT, Plug::CLIENT, &client)?;
-        if witness::of(&supervisor.appliance).is_some() {
+        if !witness::addresses(&supervisor.appliance).is_empty() {
             root::prepare(folder, setup, boot::WITNESS).map_err(step("prepare the witness"))?;
             let ports = witness::ports(&supervisor.appliance);
             supervisor.add_machine(boot::WITNESS, Plug::WITNESS, &ports)?;
@@ -214,6 +214,11 @@ impl Supervisor {
             Order::Outlet { pdu, outlet, on } => self.switch_outlet(pdu, outlet, on),
             Order::Cut { head, networks } => self.set_cables(&head, &networks, false),
             Order::Mend { head, networks } => self.set_cables(&head, &networks, true),
+            Order::Impair {
+                head,
+                networks,
+                impairment,
+            } => self.impair(&head, &networks, impairment),
             Order::Freeze { head } => self.freeze(&head),
             Order::Thaw { head } => self.thaw(&head),
             Order::SlowBmc { head, delay_ms } => {
@@ -282,6 +287,8 @@ impl Supervisor {
         }
         let cut = head.state.cut.clone();
         switch::set_carrier(head.plug, &head.ports, false, |one| cut.contains(one))?;
+        let impaired = &head.state.impaired;
+        switch::impair(head.plug, &head.ports, |one| impaired.get(one).copied())?;
         unit.tell(boot::START_UNITS)?;
         head.state.first_pid = Some(unit.pid);
         head.state.powered = true;
@@ -297,6 +304,28 @@ impl Supervisor {
         }
     }
 
+    fn impair(
+        &self,
+        name: &HeadName,
+        networks: &BTreeSet<NetworkName>,
+        wanted: Impairment,
+    ) -> io::Result<()> {
+        let mut head = self.head(name)?;
+        let meant = head.networks(name, networks)?;
+        if head.state.powered {
+            switch::impair(head.plug, &head.ports, |one| {
+                meant.contains(one).then_some(wanted)
+            })?;
+        }
+        for network in meant {
+            match wanted.is_none() {
+                true => head.state.impaired.remove(&network),
+                false => head.state.impaired.insert(network, wanted),
+            };
+        }
+        Ok(())
+    }
+
     fn set_cables(
         &self,
         name: &HeadName,
@@ -304,18 +333,14 @@ impl Supervisor {
         up: bool,
     ) -> io::Result<()> {
         let mut head = self.head(name)?;
-        let all: BTreeSet<NetworkName> = head.ports.iter().map(|p| p.network.clone()).collect();
-        if let Some(unknown) = networks.iter().find(|one| !all.contains(*one)) {
-            return Err(io::Error::other(format!("{name} is not in {unknown}")));
-        }
-        let meant = if networks.is_empty() { &all } else { networks };
+        let meant = head.networks(name, networks)?;
         if head.state.powered {
             switch::set_carrier(head.plug, &head.ports, up, |one| meant.contains(one))?;
         }
         for network in meant {
             match up {
-                true => head.state.cut.remove(network),
-                false => head.state.cut.insert(network.clone()),
+                true => head.state.cut.remove(&network),
+                false => head.state.cut.insert(network),
             };
         }
         Ok(())
@@ -415,6 +440,19 @@ impl Supervisor {
 }
 
 impl Head {
+    /// The networks that are meant by `some`: all of this head where there is none.
+    fn networks(
+        &self,
+        name: &HeadName,
+        some: &BTreeSet<NetworkName>,
+    ) -> io::Result<BTreeSet<NetworkName>> {
+        let all: BTreeSet<NetworkName> = self.ports.iter().map(|p| p.network.clone()).collect();
+        if let Some(unknown) = some.iter().find(|one| !all.contains(*one)) {
+            return Err(io::Error::other(format!("{name} is not in {unknown}")));
+        }
+        Ok(if some.is_empty() { all } else { some.clone() })
+    }
+
     fn switch_off(&mut self) -> io::Result<()> {
         let Some(unit) = self.unit.take() else {
             self.state.powered = false;

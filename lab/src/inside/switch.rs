@@ -5,8 +5,9 @@ use std::io;
 use appliance::Appliance;
 use units::NetworkName;
 
-use super::ip;
+use super::{ip, must};
 use crate::fabric::{Port, mac};
+use crate::wire::Impairment;
 
 /// Who a cable leads to: part of the names and hardware addresses of its ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -119,6 +120,45 @@ pub fn set_carrier(
     ip(&lines)
 }
 
+/// Makes the cables bad for which `impairment` says how, or good again.
+pub fn impair(
+    plug: Plug,
+    ports: &[Port],
+    impairment: impl Fn(&NetworkName) -> Option<Impairment>,
+) -> io::Result<()> {
+    for (index, port) in ports.iter().enumerate() {
+        let Some(wanted) = impairment(&port.network) else {
+            continue;
+        };
+        let outer = plug.outer(index);
+        let words = impair_words(&outer, wanted);
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        match (must("tc", &words, ""), wanted.is_none()) {
+            (Ok(_), _) => {}
+            // A cable that was good has nothing to remove.
+            (Err(_), true) => {}
+            (Err(error), false) => {
+                let what =
+                    "a kernel without netem (module sch_netem) cannot make a cable slow or lossy";
+                return Err(io::Error::other(format!("{what}: {error}")));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Words for tc(8).
+fn impair_words(outer: &str, wanted: Impairment) -> Vec<String> {
+    let words = match wanted.is_none() {
+        true => format!("qdisc del dev {outer} root"),
+        false => format!(
+            "qdisc replace dev {outer} root netem delay {}us loss {}%",
+            wanted.delay_us, wanted.loss_percent
+        ),
+    };
+    words.split(' ').map(str::to_owned).collect()
+}
+
 /// Sets addresses on the machine's own side and switches its interfaces on.
 pub fn configure(ports: &[Port]) -> io::Result<()> {
     let mut lines = vec!["link set lo up".to_owned()];
@@ -135,4 +175,25 @@ pub fn configure(ports: &[Port]) -> io::Result<()> {
         lines.push(format!("link set {} up", port.interface));
     }
     ip(&lines)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cable_is_made_slow_and_lossy_and_good_again() {
+        let words = |delay_us, loss_percent| {
+            let wanted = Impairment {
+                delay_us,
+                loss_percent,
+            };
+            impair_words(&Plug::head(2).outer(1), wanted).join(" ")
+        };
+        assert_eq!(
+            words(500, 2),
+            "qdisc replace dev h2-1 root netem delay 500us loss 2%"
+        );
+        assert_eq!(words(0, 0), "qdisc del dev h2-1 root");
+    }
 }

@@ -54,6 +54,13 @@ const UNITS: &[Unit] = &[
         restarts: true,
     },
     Unit {
+        name: appliance::plan::LEG_UNIT,
+        needs_corosync: false,
+        script: "[ -r /etc/bulkhead/legs.toml ] || exit 100; mkdir -p /run/bulkhead; \
+            exec bulkhead leg-server --config /etc/bulkhead/legs.toml",
+        restarts: true,
+    },
+    Unit {
         name: "pacemaker.service",
         needs_corosync: true,
         script: "set -a; [ -r /etc/default/pacemaker ] && . /etc/default/pacemaker; exec pacemakerd -f",

@@ -1,49 +1,114 @@
 //! The witness: a machine that runs corosync-qnetd, and knows the heads by certificates where the
-//! file asks for them.
+//! file asks for them; or bulkhead-witness, which remembers which disks of heads hold everything; or both.
 
-use std::collections::BTreeMap;
-use std::io;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, SocketAddr};
 
-use appliance::{Appliance, Witness};
+use appliance::{Appliance, LegWitness, Witness};
 
 use super::boot::{Service, Services};
 use crate::fabric::{Port, single_port};
 
-/// Its one interface.
-const INTERFACE: &str = "net0";
 /// Shortest time between heartbeats that it accepts, in milliseconds; its own default is longer than a
 /// short token.
 const HEARTBEAT_MS_MIN: u32 = 100;
 
-/// The witness in the file.
-pub fn of(appliance: &Appliance) -> Option<&Witness> {
+/// The one with a vote.
+fn of(appliance: &Appliance) -> Option<&Witness> {
     appliance.quorum.as_ref()?.witness.as_ref()
 }
 
-/// Its interface; none where no network holds its address.
-pub fn ports(appliance: &Appliance) -> Vec<Port> {
-    let witness = of(appliance);
-    let port = witness.and_then(|witness| single_port(appliance, witness.address, INTERFACE));
-    port.into_iter().collect()
+/// Where the witness of the file is; nowhere where there is none.
+pub fn addresses(appliance: &Appliance) -> BTreeSet<IpAddr> {
+    let voting = of(appliance).map(|witness| witness.address);
+    let remembering = appliance.witness.iter();
+    let remembering = remembering.flat_map(|witness| &witness.addresses);
+    voting.into_iter().chain(remembering.copied()).collect()
 }
 
-/// Starts its daemon.
-pub fn start(services: &Services, appliance: &Appliance) -> io::Result<()> {
-    let Some(witness) = of(appliance) else {
-        return Ok(());
-    };
+/// Its interfaces, one in each network that holds an address of it.
+pub fn ports(appliance: &Appliance) -> Vec<Port> {
+    let mut ports: Vec<Port> = Vec::new();
+    for address in addresses(appliance) {
+        let interface = format!("net{}", ports.len());
+        let Some(port) = single_port(appliance, address, &interface) else {
+            continue;
+        };
+        match ports.iter_mut().find(|one| one.network == port.network) {
+            Some(same) => same.addresses.extend(port.addresses),
+            None => ports.push(port),
+        }
+    }
+    ports
+}
+
+/// Starts its daemons.
+pub fn start(services: &Services, appliance: &Appliance) {
+    let voting = of(appliance).map(|witness| ("qnetd", qnetd(witness)));
+    let remembering = appliance.witness.as_ref();
+    let remembering = remembering.map(|witness| ("bulkhead-witness", remember(appliance, witness)));
+    for (name, script) in voting.into_iter().chain(remembering) {
+        services.start(Service {
+            name: name.to_owned(),
+            words: ["sh", "-c", &script].map(str::to_owned).to_vec(),
+            environment: BTreeMap::new(),
+            restarts: true,
+        });
+    }
+}
+
+fn qnetd(witness: &Witness) -> String {
     let tls = if witness.tls { "req" } else { "off" };
-    let script = format!(
+    format!(
         "set -e; mkdir -p /run/corosync-qnetd; \
          [ {tls} = off ] || [ -e /etc/corosync/qnetd/nssdb ] || corosync-qnetd-certutil -i >/dev/null; \
          exec corosync-qnetd -f -s {tls} -p {port} -S heartbeat_interval_min={HEARTBEAT_MS_MIN}",
         port = witness.port,
-    );
-    services.start(Service {
-        name: "qnetd".to_owned(),
-        words: ["sh", "-c", &script].map(str::to_owned).to_vec(),
-        environment: BTreeMap::new(),
-        restarts: true,
+    )
+}
+
+fn remember(appliance: &Appliance, witness: &LegWitness) -> String {
+    let listen = witness.addresses.iter();
+    let listen = listen.map(|one| format!(" --listen {}", SocketAddr::new(*one, witness.port)));
+    let heads = appliance.heads.values();
+    let heads = heads.filter_map(|head| {
+        let fingerprint = head.fingerprint.as_ref()?;
+        Some(format!(" --head {}={fingerprint}", head.number))
     });
-    Ok(())
+    let words: String = listen.chain(heads).collect();
+    format!(
+        "mkdir -p -m 700 /run/bulkhead-witness; exec bulkhead-witness serve --number {}{words}",
+        witness.number
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn example() -> Appliance {
+        let text = include_str!("../../../examples/legs-two-heads-witness.toml");
+        appliance::parse(text).expect("well formed").appliance
+    }
+
+    #[test]
+    fn one_machine_votes_and_remembers_at_all_addresses() {
+        let mut appliance = example();
+        assert_eq!(ports(&appliance).len(), 1);
+        let more: [IpAddr; 2] =
+            ["10.77.3.31", "10.77.9.32"].map(|one| one.parse().expect("an address"));
+        let witness = appliance.witness.as_mut().expect("there");
+        witness.addresses.extend(more);
+        let ports = ports(&appliance);
+        let counts: Vec<(&str, usize)> = ports
+            .iter()
+            .map(|port| (port.interface.as_str(), port.addresses.len()))
+            .collect();
+        assert_eq!(counts, [("net0", 1), ("net1", 2)]);
+        let witness = appliance.witness.as_ref().expect("there");
+        let script = remember(&appliance, witness);
+        let part = "serve --number 3 --listen 10.77.9.31:7071 --listen 10.77.3.31:7071";
+        assert!(script.contains(part), "{script}");
+        assert!(script.contains(" --head 2=2a2a"), "{script}");
+    }
 }

@@ -707,3 +707,72 @@ fn a_file_with_mistakes_is_refused_before_anything_is_begun() {
     }
     place.assert_empty();
 }
+
+/// Each head has its disks, and the third machine remembers. Pools on such disks are not made by a lab yet.
+#[test]
+fn heads_have_disks_of_their_own_and_the_witness_knows_them() {
+    let place = Place::new();
+    let path = place.path().join("legs.toml");
+    let text = include_str!("../../../examples/legs-two-heads-witness.toml").replace(
+        "[quorum]",
+        "[timeouts]\ntoken_ms = 3000\nconsensus_ms = 3600\ntakeover_budget_s = 30\n\n[quorum]",
+    );
+    std::fs::write(&path, &text).expect("written");
+    let output = place.run(&format!("up {} --no-console", path.display()));
+    if output.status.code() == Some(EXIT_INCAPABLE) {
+        return skip(&told(&output));
+    }
+    assert!(output.status.success(), "{}", told(&output));
+    let said = |who: &str, script: &str| {
+        let output = place.shell(who, script, "");
+        assert!(
+            output.status.success(),
+            "{who}: {script}: {}",
+            told(&output)
+        );
+        String::from_utf8(output.stdout).expect("text")
+    };
+    // The same place on both heads, another disk.
+    let disks = "ls /dev/disk/by-id";
+    assert!(said("left", disks).contains("0025385100000001"));
+    assert!(!said("right", disks).contains("0025385100000001"));
+    // Who remembers has the key of which the heads' files tell.
+    let identity = said("witness", "bulkhead-witness identity");
+    let legs = said("right", "cat /etc/bulkhead/legs.toml");
+    assert!(
+        legs.contains("me = \"right\"") && legs.contains(identity.trim()),
+        "{legs}"
+    );
+    assert!(!text.contains(identity.trim()));
+    said(
+        "witness",
+        "for try in $(seq 100); do bulkhead-witness status && exit; sleep 0.1; done; exit 1",
+    );
+    said(
+        "right",
+        "stat -c %a /etc/bulkhead/legs/key.pem | grep -qx 600",
+    );
+    // One of two networks between the heads.
+    place.ok("cut left legs-a");
+    let reaches = "ping -c 1 -W 1 10.77.4.11 && ! ping -c 1 -W 1 10.77.3.11";
+    said("right", reaches);
+    place.ok("mend left legs-a");
+    said(
+        "right",
+        "for try in $(seq 100); do ping -c 1 -W 1 10.77.3.11 && exit; done; exit 1",
+    );
+    let impaired = place.run("impair left legs-a --delay-us 50000");
+    if impaired.status.success() {
+        assert!(
+            place.status().contains("50000 us late"),
+            "{}",
+            place.status()
+        );
+        place.ok("impair left legs-a");
+        assert!(!place.status().contains("us late"), "{}", place.status());
+    } else {
+        assert!(told(&impaired).contains("sch_netem"), "{}", told(&impaired));
+        skip("a slow cable: the kernel has no netem");
+    }
+    place.ok("down");
+}
