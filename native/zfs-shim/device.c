@@ -190,7 +190,10 @@ device_io_start(zio_t *zio)
 		kind = BH_IO_READ;
 		break;
 	case ZIO_TYPE_WRITE:
-		kind = is_of_a_log(zio) && may_wait_here(vd) ? BH_IO_WRITE_HERE : BH_IO_WRITE;
+		if (!is_of_a_log(zio))
+			kind = BH_IO_WRITE;
+		else
+			kind = may_wait_here(vd) ? BH_IO_WRITE_HERE : BH_IO_WRITE_OF_LOG;
 		break;
 	case ZIO_TYPE_FLUSH:
 		kind = may_wait_here(vd) ? BH_IO_FLUSH_HERE : BH_IO_FLUSH;

@@ -6,7 +6,7 @@
 mod der;
 mod pinned;
 
-pub use pinned::{Fingerprint, Identity, NoFingerprint};
+pub use pinned::{Fingerprint, Identity, NoFingerprint, ReadError};
 
 use std::net::IpAddr;
 

@@ -1,12 +1,14 @@
 //! Mutual TLS 1.3 among those who know each other's certificates by fingerprint. No authority, no dates.
 
 use std::fmt;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
 
 use ring::digest::{SHA256, digest};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, verify_tls13_signature};
+use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, ServerName, UnixTime};
 use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
 use rustls::{
@@ -45,6 +47,16 @@ impl FromStr for Fingerprint {
     }
 }
 
+/// Why a certificate or its key cannot be read.
+#[derive(Debug, thiserror::Error)]
+#[error("read {}", path.display())]
+pub struct ReadError {
+    /// The file.
+    pub path: PathBuf,
+    #[source]
+    cause: pem::Error,
+}
+
 /// A certificate with its private key.
 pub struct Identity {
     certificate: CertificateDer<'static>,
@@ -58,6 +70,22 @@ impl Identity {
             certificate: certificate.into(),
             key: PrivatePkcs8KeyDer::from(key).into(),
         }
+    }
+
+    /// Of PEM files.
+    ///
+    /// # Errors
+    ///
+    /// One cannot be read, or is none.
+    pub fn read(certificate: &Path, key: &Path) -> Result<Self, ReadError> {
+        let failed = |path: &Path| {
+            let path = path.to_owned();
+            move |cause| ReadError { path, cause }
+        };
+        Ok(Self {
+            certificate: CertificateDer::from_pem_file(certificate).map_err(failed(certificate))?,
+            key: PrivateKeyDer::from_pem_file(key).map_err(failed(key))?,
+        })
     }
 
     /// What others know it by.

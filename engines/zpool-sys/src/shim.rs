@@ -46,6 +46,8 @@ pub const BH_IO_TRIM: u32 = 3;
 pub const BH_IO_FLUSH_HERE: u32 = 4;
 /// A write that may be made durable inside `submit`.
 pub const BH_IO_WRITE_HERE: u32 = 5;
+/// A write that is flushed as soon as it is done.
+pub const BH_IO_WRITE_OF_LOG: u32 = 6;
 /// The library goes on on a thread of its own.
 pub const BH_GO_ON_ELSEWHERE: u32 = 0;
 /// The library may go on on this thread, a driver's, if it cannot wait for another I/O.

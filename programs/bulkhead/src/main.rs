@@ -73,7 +73,7 @@ fn ask(plan: Plan, common: &Common, out: Printer) -> Result<(), Failure> {
         }
         Plan::Patiently(pool, request) => patience::ask(common, &pool, request, progress)?,
         Plan::Move(args) => head::hand_over::run(&args, common)?,
-        Plan::Create(create) => pool_access::create(common, create)?,
+        Plan::Create(create, legs) => pool_access::create(common, create, legs.as_deref())?,
         Plan::Discover => pool_access::discover(common)?,
         Plan::TakeOver {
             pool,
@@ -88,6 +88,7 @@ fn ask(plan: Plan, common: &Common, out: Printer) -> Result<(), Failure> {
 fn perform(program: Program, common: &Common, out: Printer) -> Result<ExitCode, Failure> {
     match program {
         Program::PoolServer(args) => pool_server::run(*args, common),
+        Program::LegServer(command) => leg_server::run(&command, &common.settings.state_dir, out),
         Program::Head(command) => head::run(&command, common, out),
         Program::User(command) => head::accounts::user(&command, out),
         Program::Token(command) => head::accounts::token(&command, out),

@@ -23,11 +23,19 @@ const DISKS: [&str; 8] = [
 ];
 
 /// Starts of the examples that are not run here, and why.
-const ELSEWHERE: [(&str, &str); 22] = [
+const ELSEWHERE: [(&str, &str); 24] = [
     ("head", "never ends, and wants real addresses: proof.api"),
     ("user ", "wants a password: proof.api"),
     ("token ", "wants a user: proof.api"),
     ("pool events tank --follow", "never ends: tests/trouble.rs"),
+    (
+        "leg-server",
+        "makes a key in /etc, and never ends: tests/pair_of_legs.rs",
+    ),
+    (
+        "pool create tank --legs",
+        "needs two heads: tests/pair_of_legs.rs",
+    ),
     ("pool move", "needs two heads: see the drills"),
     ("appliance ", "needs heads: tests/appliance.rs"),
     ("lab ", "needs namespaces: the lab's own tests"),

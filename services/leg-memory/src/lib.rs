@@ -6,6 +6,10 @@
 
 #![forbid(unsafe_code)]
 
+mod beside;
+
+pub use beside::{Signs, folder, heard, is_locked, is_owned, note_heard, own};
+
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};

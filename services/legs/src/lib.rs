@@ -4,25 +4,32 @@
 //! One thread decides, and never waits for a disk of the pool: what waits has a thread of its own, and reports. The
 //! record itself is written on the deciding thread, because nothing may be decided before that.
 //!
-//! So far this serves one head whose disks are all its own ([`Membership::OneHead`]): no other member, no fence.
+//! One head whose disks are all its own remembers in this process ([`Membership::OneHead`]). Otherwise all members are asked by messages
+//! ([`Members::Links`]), the one of this head, too, which is another process.
 
 #![forbid(unsafe_code)]
 
+mod asking;
+mod founding;
 mod lenders;
+mod linked;
 mod returns;
 mod run;
 mod told;
 
-pub use run::{BeforeAction, Failure, Legs, Options, create};
+pub use asking::{Members, Network};
+pub use founding::Founding;
+pub use leg_memory::folder;
+pub use run::{BeforeAction, Failure, Legs, Options, Viewer, create};
 pub use told::{Shown, Stage};
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::SystemTime;
 
+use members::Heard;
 use takeover::legs::{
-    Completeness, Config, DiskId, Event, Kept, LegGroup, MemberId, Membership, Notice,
+    Completeness, Config, DiskId, Event, Kept, LegGroup, MemberId, Membership, Notice, Session,
 };
 
 /// What the record decides, for the device driver, the disks and the pool of this head.
@@ -64,6 +71,20 @@ pub trait Side: Send + Sync + 'static {
     /// The newest transaction group of the open pool.
     fn newest_group(&self) -> Option<u64>;
 
+    /// A lender elsewhere admitted a session to a disk: what I/O needs from now on. Does not wait.
+    fn granted(&self, disk: DiskId, granted: Granted) {
+        let _ = (disk, granted);
+    }
+
+    /// Goes on with a leg elsewhere by the session that was granted last. Waits for a connection.
+    ///
+    /// # Errors
+    ///
+    /// There is none. The leg fails at its deadline, or at once.
+    fn resume(&self, disk: DiskId) -> Result<(), String> {
+        Err(format!("disk {} is on this head", disk.0))
+    }
+
     /// Has the leg written to again, and what it lacks copied. Returns when that is over and transaction groups were
     /// synced since.
     ///
@@ -77,6 +98,11 @@ pub trait Side: Send + Sync + 'static {
 
     /// What the disk is called.
     fn name(&self, disk: DiskId) -> String;
+
+    /// What a member is called.
+    fn member_name(&self, member: MemberId) -> String {
+        format!("member {}", member.0)
+    }
 
     /// Tells the operator.
     fn tell(&self, notice: &Notice);
@@ -93,6 +119,17 @@ pub struct Seen {
     pub newest_time: Option<SystemTime>,
 }
 
+/// What a lender elsewhere granted.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Granted {
+    /// The session that was admitted.
+    pub session: Session,
+    /// The start of the lender.
+    pub incarnation: u64,
+    /// Name of the export. Who knows it may write.
+    pub export: String,
+}
+
 /// What the deciding thread hears.
 #[derive(Debug)]
 pub(crate) enum Input {
@@ -103,6 +140,8 @@ pub(crate) enum Input {
     Asked(DiskId, Option<u64>),
     /// The resilver of a disk came to nothing.
     ResilverFailed(DiskId, String),
+    /// A member said something.
+    Heard(Heard),
     End,
 }
 
@@ -140,6 +179,11 @@ impl Reporter {
         self.send(Input::Event(Event::LegFailed { disk, flushed }));
     }
 
+    /// Reports that the connection to a leg ended, within its deadline. Never waits.
+    pub fn link_lost(&self, disk: DiskId, flushed: Option<u64>) {
+        self.send(Input::Event(Event::LinkLost { disk, flushed }));
+    }
+
     pub(crate) fn send(&self, input: Input) {
         let _ = self.0.send(input);
     }
@@ -165,9 +209,4 @@ pub fn one_head(pool: u64, groups: &[(Vec<DiskId>, usize)]) -> Config {
         membership: Membership::OneHead(me),
         groups: groups.iter().map(group).collect(),
     }
-}
-
-/// The folder in which a head remembers the records of its pools, below its state directory.
-pub fn folder(state: &Path) -> std::path::PathBuf {
-    state.join("legs")
 }

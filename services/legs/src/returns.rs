@@ -27,10 +27,15 @@ struct Out {
 pub(crate) struct Returns(BTreeMap<DiskId, Out>);
 
 impl Returns {
-    /// The disks that are to be asked now.
-    pub(crate) fn due(&mut self, record: &Record, now: Instant) -> Vec<DiskId> {
+    /// The disks that are to be asked now. One whose lender cannot be reached is asked as soon as that can be.
+    pub(crate) fn due(
+        &mut self,
+        record: &Record,
+        now: Instant,
+        is_reachable: impl Fn(DiskId) -> bool,
+    ) -> Vec<DiskId> {
         let mut due = Vec::new();
-        for disk in record.stale.keys() {
+        for disk in record.stale.keys().filter(|disk| is_reachable(**disk)) {
             let out = self.0.entry(*disk).or_insert(Out {
                 due: now + PAUSE_MIN,
                 pause: PAUSE_MIN,
@@ -101,7 +106,7 @@ mod tests {
         let mut asked = Vec::new();
         for second in 0..300 {
             let now = begun + Duration::from_secs(second);
-            if !returns.due(&record, now).is_empty() {
+            if !returns.due(&record, now, |_| true).is_empty() {
                 asked.push(second);
                 returns.asked(DISK, now);
             }
@@ -116,7 +121,7 @@ mod tests {
         let mut count = 0;
         for second in 0..3600 {
             let now = begun + Duration::from_secs(second);
-            if !returns.due(&record, now).is_empty() {
+            if !returns.due(&record, now, |_| true).is_empty() {
                 returns.begun(DISK, now);
                 returns.is_out(DISK, now);
                 count += 1;

@@ -1,25 +1,35 @@
 //! The thread that decides: takes events, writes what the member of this head remembers, and has actions performed.
 
-use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use leg_memory::{Store, StoreError};
+use members::{Envelope, Heard, Message};
 use takeover::legs::{
-    Action, Ballot, Config, DiskId, Event, LenderAnswer, Memory, Notice, Owner, Record, Refusal,
-    Request, Session,
+    Action, Answer, Ballot, Config, DiskId, Event, LenderAnswer, MemberId, Memory, Notice, Owner,
+    Record, Refusal, Request, Session, Tag,
 };
 
+use crate::asking::{Asking, Halt, Members};
 use crate::lenders::{Lenders, first_stamp};
+use crate::linked::Linked;
 use crate::returns::Returns;
 use crate::told::{Shown, Stage, refusal};
-use crate::{Inbox, Input, Reporter, Side, in_background};
+use crate::{Granted, Inbox, Input, Reporter, Side, in_background};
 
 /// Between two looks at disks that are out.
 const LOOK_INTERVAL: Duration = Duration::from_millis(500);
+/// Between two looks at connections.
+const LINK_INTERVAL: Duration = Duration::from_millis(50);
+/// After nothing more is to be expected of members, they are asked once more, or the start is decided without them.
+const HEARD_ALL_PAUSE: Duration = Duration::from_millis(200);
+/// The pool is exported: so long members have to accept that nobody owns it. Without that, the next owner needs a proof.
+const CLOSE_WAIT: Duration = Duration::from_secs(5);
+/// That writes wait is told again after so long.
+const TELL_INTERVAL: Duration = Duration::from_secs(30);
 /// What is waited for on the way to an open pool has this time, and is asked for again after it.
 const DEADLINE: Duration = Duration::from_secs(15);
 
@@ -44,8 +54,8 @@ pub type BeforeAction = Box<dyn Fn(&Action) + Send>;
 pub struct Options {
     /// What is known without asking.
     pub config: Config,
-    /// Where this head remembers.
-    pub folder: PathBuf,
+    /// Who remembers.
+    pub members: Members,
     /// Tests end the process there.
     pub before_action: Option<BeforeAction>,
 }
@@ -72,11 +82,15 @@ pub fn create(options: &Options, side: &impl Side) -> Result<(), Failure> {
     }
     let pool = options.config.pool;
     let memory = Memory::new(Record::new(pool, ballot, disks));
-    Store::create(&options.folder, pool, memory)?;
+    let Members::Own(folder) = &options.members else {
+        let why = "a pool with several members is made by `Founding`";
+        return Err(Failure::Side(why.into()));
+    };
+    Store::create(folder, pool, memory)?;
     Ok(())
 }
 
-fn random() -> u64 {
+pub(crate) fn random() -> u64 {
     getrandom::u64().expect("the system has random numbers")
 }
 
@@ -96,6 +110,17 @@ impl Common {
     }
 }
 
+/// Sees what can be seen of a pool with legs.
+#[derive(Clone)]
+pub struct Viewer(Arc<Common>);
+
+impl Viewer {
+    /// What can be seen now.
+    pub fn shown(&self) -> Shown {
+        self.0.shown().clone()
+    }
+}
+
 /// A pool with legs that this process owns, or is about to.
 pub struct Legs {
     common: Arc<Common>,
@@ -110,28 +135,35 @@ impl Legs {
     ///
     /// The record does not allow it, cannot be used, or the pool cannot be opened.
     pub fn open(options: Options, side: Arc<impl Side>, inbox: Inbox) -> Result<Self, Failure> {
-        let store = Store::open(&options.folder, options.config.pool)?;
+        let boot = random();
+        let reporter = inbox.reporter();
+        let config = options.config;
+        let asking = Asking::start(options.members, &config, boot, &reporter)?;
         let common = Arc::new(Common {
             shown: Mutex::new(Shown {
                 stage: Stage::Opening,
                 record: None,
                 awaited: BTreeSet::new(),
                 last: None,
+                unheard: BTreeMap::new(),
             }),
             changed: Condvar::new(),
         });
-        let reporter = inbox.reporter();
         reporter.send(Input::Event(Event::Open {
             nonce: random(),
             word: None,
         }));
         let decider = Decider {
             // Never repeats: what was promised to an earlier process says nothing.
-            owner: Owner::new(random()),
+            owner: Owner::new(boot),
+            boot,
             incarnation: random(),
-            options,
+            before_action: options.before_action,
+            config,
             side,
-            store,
+            asking,
+            was_told_what_was_heard: false,
+            told_of_wait: None,
             lenders: Lenders::default(),
             returns: Returns::default(),
             reporter: reporter.clone(),
@@ -167,10 +199,31 @@ impl Legs {
         shown.clone()
     }
 
+    /// Waits until that holds, for a bounded time.
+    fn wait_for(&self, limit: Duration, holds: impl Fn(&Shown) -> bool) -> Shown {
+        let until = Instant::now() + limit;
+        let mut shown = self.common.shown();
+        while !holds(&shown) {
+            let Some(left) = until.checked_duration_since(Instant::now()) else {
+                break;
+            };
+            let waited = self.common.changed.wait_timeout(shown, left);
+            shown = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        shown.clone()
+    }
+
     /// The pool was exported: gives it up.
     pub fn close(self) -> Shown {
         self.reporter.send(Input::Event(Event::Exported));
-        self.wait(|shown| matches!(shown.stage, Stage::Closed | Stage::Failed(_)))
+        self.wait_for(CLOSE_WAIT, |shown| {
+            matches!(shown.stage, Stage::Closed | Stage::Failed(_))
+        })
+    }
+
+    /// What can be seen, for who holds no pool.
+    pub fn viewer(&self) -> Viewer {
+        Viewer(Arc::clone(&self.common))
     }
 }
 
@@ -185,10 +238,14 @@ impl Drop for Legs {
 }
 
 struct Decider<S> {
-    options: Options,
+    config: Config,
+    before_action: Option<BeforeAction>,
     side: Arc<S>,
-    store: Store,
+    asking: Asking,
     owner: Owner,
+    boot: u64,
+    was_told_what_was_heard: bool,
+    told_of_wait: Option<Instant>,
     incarnation: u64,
     lenders: Lenders,
     returns: Returns,
@@ -206,42 +263,79 @@ enum Goes {
 impl<S: Side> Decider<S> {
     fn run(mut self, receiver: &Receiver<Input>) {
         let mut deadline = Instant::now() + DEADLINE;
+        let interval = match self.asking {
+            Asking::Own(_) => LOOK_INTERVAL,
+            Asking::Links(_) => LINK_INTERVAL,
+        };
         loop {
-            let goes = match receiver.recv_timeout(LOOK_INTERVAL) {
+            let goes = match receiver.recv_timeout(interval) {
                 Ok(Input::End) | Err(RecvTimeoutError::Disconnected) => Ok(Goes::ToItsEnd),
                 Ok(input) => self.take(input),
                 Err(RecvTimeoutError::Timeout) => Ok(Goes::On),
             };
-            let goes = goes.and_then(|goes| {
-                if Instant::now() < deadline {
-                    return Ok(goes);
-                }
-                deadline = Instant::now() + DEADLINE;
-                self.on_event(Event::Deadline)
+            let goes = goes.and_then(|goes| match goes {
+                Goes::On => self.on_time(&mut deadline),
+                Goes::ToItsEnd => Ok(goes),
             });
             match goes {
                 Ok(Goes::On) => self.look_for_returns(),
                 Ok(Goes::ToItsEnd) => return,
-                Err(failure) => return self.fail(&failure),
+                Err(halt) => return self.fail(&halt),
             }
         }
     }
 
-    /// The record cannot be written any more. What was withheld stays so: nothing is acknowledged without it.
-    fn fail(&self, failure: &StoreError) {
-        let why = match std::error::Error::source(failure) {
-            Some(cause) => format!("{failure}: {cause}"),
-            None => failure.to_string(),
+    /// What is due by the clock.
+    fn on_time(&mut self, deadline: &mut Instant) -> Result<Goes, Halt> {
+        let now = Instant::now();
+        let is_opening = self.common.shown().stage == Stage::Opening;
+        if let Some(linked) = self.asking.linked() {
+            let unheard = linked.unheard();
+            let refused = linked.tick(now);
+            let is_alone = is_opening && linked.is_alone(now);
+            if is_opening && linked.has_heard_all(now) {
+                *deadline = (*deadline).min(now + HEARD_ALL_PAUSE);
+            }
+            if self.common.shown().unheard != unheard {
+                self.common.show(|shown| shown.unheard = unheard);
+            }
+            if is_alone {
+                return Err(Halt::Because(
+                    "the leg-server of this machine does not answer, which remembers and lends this machine's disks: \
+                     `systemctl start bulkhead-leg-server` starts it, its log says what is wrong"
+                        .into(),
+                ));
+            }
+            for (disk, answer) in refused {
+                if self.on_event(Event::Lent(disk, answer))? == Goes::ToItsEnd {
+                    return Ok(Goes::ToItsEnd);
+                }
+            }
+        }
+        if now < *deadline {
+            return Ok(Goes::On);
+        }
+        *deadline = now + DEADLINE;
+        self.on_event(Event::Deadline)
+    }
+
+    /// Nothing can be decided any more. What was withheld stays so: nothing is acknowledged without it.
+    fn fail(&self, halt: &Halt) {
+        let why = match std::error::Error::source(halt) {
+            Some(cause) => format!("{halt}: {cause}"),
+            None => halt.to_string(),
         };
-        tracing::error!(
-            why,
-            "the record of the pool's legs cannot be written: a write waits for ever once a leg fails; make room or \
-             replace the disk of the state directory, and start the server again"
-        );
+        if matches!(halt, Halt::Store(_)) {
+            tracing::error!(
+                why,
+                "the record of the pool's legs cannot be written: a write waits for ever once a leg fails; make room or \
+                 replace the disk of the state directory, and start the server again"
+            );
+        }
         self.common.show(|shown| shown.stage = Stage::Failed(why));
     }
 
-    fn take(&mut self, input: Input) -> Result<Goes, StoreError> {
+    fn take(&mut self, input: Input) -> Result<Goes, Halt> {
         let now = Instant::now();
         match input {
             Input::Event(event) => return self.on_event(event),
@@ -262,15 +356,95 @@ impl<S: Side> Decider<S> {
                 let flushed = None;
                 return self.on_event(Event::LegFailed { disk, flushed });
             }
+            Input::Heard(heard) => return self.on_message(heard),
             Input::End => return Ok(Goes::ToItsEnd),
         }
         Ok(Goes::On)
     }
 
-    fn on_event(&mut self, event: Event) -> Result<Goes, StoreError> {
+    fn on_message(&mut self, heard: Heard) -> Result<Goes, Halt> {
+        let Heard { from, envelope } = heard;
+        let Envelope {
+            pool,
+            boot,
+            message,
+        } = envelope;
+        if from != self.config.me && self.on_event(Event::Heard(from))? == Goes::ToItsEnd {
+            return Ok(Goes::ToItsEnd);
+        }
+        let is_about_a_disk = matches!(message, Message::Lent(_));
+        let (config_pool, me) = (self.config.pool, self.config.me);
+        let Some(linked) = self.asking.linked() else {
+            return Ok(Goes::On);
+        };
+        if pool != config_pool && !is_about_a_disk {
+            return Ok(Goes::On);
+        }
+        match message {
+            Message::Tell(answer) => {
+                linked.answered(from, &answer);
+                if from == me && self.tell_what_was_heard(boot)? == Goes::ToItsEnd {
+                    return Ok(Goes::ToItsEnd);
+                }
+                self.on_event(Event::Answered(from, answer))
+            }
+            Message::Lent(lent) => {
+                let is_elsewhere = linked.is_elsewhere(lent.disk);
+                if !linked.lent(lent.disk, lent.answer) {
+                    return Ok(Goes::On);
+                }
+                if let (LenderAnswer::Admitted(session, seen), true) = (lent.answer, is_elsewhere) {
+                    let granted = Granted {
+                        session,
+                        incarnation: seen.incarnation,
+                        export: lent.export,
+                    };
+                    self.side.granted(lent.disk, granted);
+                }
+                self.on_event(Event::Lent(lent.disk, lent.answer))
+            }
+            Message::Silent(why) => {
+                linked.is_silent(from, why);
+                Ok(Goes::On)
+            }
+            _ => Ok(Goes::On),
+        }
+    }
+
+    /// Two heads: what the other one said to the member of this head, since that one started, counts as said to this process: whoever
+    /// fences this machine ends both.
+    fn tell_what_was_heard(&mut self, boot: u64) -> Result<Goes, Halt> {
+        if std::mem::replace(&mut self.was_told_what_was_heard, true) {
+            return Ok(Goes::On);
+        }
+        let other = self.config.other_of_two();
+        let heard = self
+            .asking
+            .linked()
+            .and_then(|linked| linked.heard_before(boot));
+        let (Some(other), Some(memory)) = (other, heard) else {
+            return Ok(Goes::On);
+        };
+        let tag = Tag {
+            boot: self.boot,
+            number: 0,
+        };
+        self.on_event(Event::Answered(other, Answer::Known(tag, memory)))
+    }
+
+    fn on_event(&mut self, event: Event) -> Result<Goes, Halt> {
+        let was_heard = self.asking.linked().is_some_and(Linked::was_other_heard);
+        if let (Some(other), true) = (self.config.other_of_two(), was_heard) {
+            if self.handle(Event::Heard(other))? == Goes::ToItsEnd {
+                return Ok(Goes::ToItsEnd);
+            }
+        }
+        self.handle(event)
+    }
+
+    fn handle(&mut self, event: Event) -> Result<Goes, Halt> {
         self.note(&event);
-        let config = &self.options.config;
-        let actions = self.owner.handle(config, self.store.memory(), event);
+        let actions = self.owner.handle(&self.config, self.asking.memory(), event);
         for action in actions {
             if self.perform(action)? == Goes::ToItsEnd {
                 return Ok(Goes::ToItsEnd);
@@ -298,16 +472,21 @@ impl<S: Side> Decider<S> {
         }
     }
 
-    fn perform(&mut self, action: Action) -> Result<Goes, StoreError> {
-        if let Some(see) = &self.options.before_action {
+    fn perform(&mut self, action: Action) -> Result<Goes, Halt> {
+        if let Some(see) = &self.before_action {
             see(&action);
         }
         match action {
-            Action::Ask(_, request) => return self.ask_oneself(request),
+            Action::Ask(member, request) => return self.ask(member, request),
             Action::AskLender(disk, request) => {
                 let incarnation = self.incarnation;
-                self.lenders
-                    .ask(&self.side, disk, request, incarnation, &self.reporter);
+                match self.asking.linked() {
+                    Some(linked) => linked.ask_lender(disk, request),
+                    None => {
+                        self.lenders
+                            .ask(&self.side, disk, request, incarnation, &self.reporter)
+                    }
+                }
             }
             Action::Import { legs, lacking } => {
                 let current = legs.keys().copied().collect();
@@ -332,39 +511,74 @@ impl<S: Side> Decider<S> {
             }
             Action::Committed(record) => self.committed(record),
             Action::Stop => {
+                self.let_go();
                 self.side.stop();
                 let why = "the pool has another owner".to_owned();
                 self.common.show(|shown| shown.stage = Stage::Failed(why));
                 return Ok(Goes::ToItsEnd);
             }
             Action::Closed => {
+                self.let_go();
                 self.common.show(|shown| shown.stage = Stage::Closed);
                 return Ok(Goes::ToItsEnd);
             }
             Action::Tell(notice) => return Ok(self.tell(&notice)),
-            // With one head there is nobody to fence, and no link.
-            Action::Fence(_, number) => {
-                self.reporter.send(Input::Event(Event::FenceFailed(number)))
+            Action::Fence(head, number) => {
+                let event = match self.is_off() {
+                    true => Event::Fenced(number),
+                    false => Event::FenceFailed(number),
+                };
+                tracing::info!(
+                    head = self.side.member_name(head),
+                    ?event,
+                    "whether a head is off"
+                );
+                self.reporter.send(Input::Event(event));
             }
-            Action::Resume(..) => {}
+            Action::Resume(disk, _) => {
+                let side = Arc::clone(&self.side);
+                in_background("leg-resume", move || {
+                    if let Err(why) = side.resume(disk) {
+                        let disk = side.name(disk);
+                        tracing::warn!(disk, why, "a leg cannot be resumed");
+                    }
+                });
+            }
         }
         Ok(Goes::On)
     }
 
-    /// This head is the only member.
-    fn ask_oneself(&mut self, request: Request) -> Result<Goes, StoreError> {
+    /// What whoever started this says of the other head: it holds for the opening. Later it may have come back.
+    fn is_off(&mut self) -> bool {
+        let has_tenure = self.owner.has_tenure();
+        let linked = self.asking.linked();
+        linked.is_some_and(|linked| linked.other_is_stopped && !has_tenure)
+    }
+
+    fn let_go(&mut self) {
+        if let Some(linked) = self.asking.linked() {
+            linked.let_go();
+        }
+    }
+
+    fn ask(&mut self, member: MemberId, request: Request) -> Result<Goes, Halt> {
         let serves = self.owner.has_tenure();
-        if let Some(answer) = self.store.handle(request, serves)? {
-            let me = self.options.config.me;
-            self.reporter
-                .send(Input::Event(Event::Answered(me, answer)));
+        match &mut self.asking {
+            Asking::Links(linked) => linked.ask(member, request)?,
+            Asking::Own(store) => {
+                if let Some(answer) = store.handle(request, serves)? {
+                    self.reporter
+                        .send(Input::Event(Event::Answered(member, answer)));
+                }
+            }
         }
         Ok(Goes::On)
     }
 
     fn exclude(&mut self, disk: DiskId) {
-        let record = self.store.memory().accepted.as_ref();
-        let stale = record.and_then(|record| record.stale.get(&disk));
+        // What was committed last says so: it is shown before what follows from it is done.
+        let record = self.common.shown().record.clone();
+        let stale = record.and_then(|record| record.stale.get(&disk).copied());
         // A leg whose errors are released is stale by the newest record; without one it lacks everything.
         let since = stale.map_or(0, |stale| stale.since);
         self.side.exclude(disk, since);
@@ -402,12 +616,15 @@ impl<S: Side> Decider<S> {
         if matches!(notice, Notice::LastLeg(disk) if last == Some(*disk)) {
             return Goes::On;
         }
+        if matches!(notice, Notice::WritesWait { .. }) && !self.may_tell_of_wait() {
+            return Goes::On;
+        }
         self.side.tell(notice);
         match notice {
             Notice::Refused(why) => {
                 let why = match why {
-                    Refusal::OwnerLives(_) => "it is open".to_owned(),
-                    why => refusal(&*self.side, &self.options.config, why),
+                    Refusal::OwnerLives(head) if *head == self.config.me => "it is open".to_owned(),
+                    why => refusal(&*self.side, &self.config, why),
                 };
                 self.common.show(|shown| shown.stage = Stage::Refused(why));
                 return Goes::ToItsEnd;
@@ -421,16 +638,33 @@ impl<S: Side> Decider<S> {
         Goes::On
     }
 
+    fn may_tell_of_wait(&mut self) -> bool {
+        let now = Instant::now();
+        let is_due = |at: Instant| now.duration_since(at) >= TELL_INTERVAL;
+        let is_due = self.told_of_wait.is_none_or(is_due);
+        if is_due {
+            self.told_of_wait = Some(now);
+        }
+        is_due
+    }
+
     /// Asks disks that are out whether they are back, each on a thread of its own.
     fn look_for_returns(&mut self) {
         let shown = self.common.shown().clone();
         let (Stage::Open, Some(record)) = (shown.stage, shown.record) else {
             return;
         };
-        for disk in self.returns.due(&record, Instant::now()) {
+        let linked = match &self.asking {
+            Asking::Own(_) => None,
+            Asking::Links(linked) => Some(linked),
+        };
+        let is_reachable = |disk| linked.is_none_or(|linked| linked.is_connected_to_lender(disk));
+        for disk in self.returns.due(&record, Instant::now(), is_reachable) {
+            let is_elsewhere = linked.is_some_and(|linked| linked.is_elsewhere(disk));
             let (side, reporter) = (Arc::clone(&self.side), self.reporter.clone());
             in_background("leg-return", move || {
-                let newest = match side.is_back(disk) {
+                // The lender of one that is elsewhere finds out when it is claimed.
+                let newest = match is_elsewhere || side.is_back(disk) {
                     true => side.newest_group(),
                     false => None,
                 };

@@ -1,9 +1,9 @@
 //! What is told of a pool with legs: how far it is, its record, and why it is not opened.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::SystemTime;
 
-use takeover::legs::{Config, DiskId, Newer, Record, Refusal};
+use takeover::legs::{Config, DiskId, MemberId, Newer, Record, Refusal};
 
 use crate::Side;
 
@@ -33,6 +33,8 @@ pub struct Shown {
     pub awaited: BTreeSet<DiskId>,
     /// The leg that failed and that no other one can stand in for.
     pub last: Option<DiskId>,
+    /// Members that do not answer, each with the reason.
+    pub unheard: BTreeMap<MemberId, String>,
 }
 
 /// Why a pool is not opened, and what to do.
@@ -48,7 +50,39 @@ pub(crate) fn refusal(side: &impl Side, config: &Config, why: &Refusal) -> Strin
              decide which of them counts, and take the other one away",
             names(side, disks.iter())
         ),
-        other => format!("the record of the pool's legs does not allow it: {other:?}"),
+        Refusal::NoQuorum { heard } => format!(
+            "too few members answer to know which disks hold everything: {} did, {} did not, and two are needed: start \
+             bulkhead-leg-server there, or the witness, and see to the network between them",
+            members(side, heard.iter()),
+            members(side, config.members().iter().filter(|one| !heard.contains(one))),
+        ),
+        Refusal::OtherHeadUnheard { head, known } => format!(
+            "head {0} may have gone on alone, so writes that were acknowledged there may be missing here: it was not heard since \
+             this machine's leg-server started. By what is known here, the record of epoch {1}, {2} held everything. Start head \
+             {0}, and open the pool again",
+            side.member_name(*head),
+            known.epoch,
+            names(side, known.disks.keys()),
+        ),
+        Refusal::OwnerLives(head) => format!(
+            "head {} serves it: stop its server there first",
+            side.member_name(*head)
+        ),
+        Refusal::OwnerUnconfirmed(head) => format!(
+            "nothing proves that head {0} has stopped, and two owners destroy a pool: power {0} off; when it is off for \
+             certain, add --previous-owner-is-stopped",
+            side.member_name(*head)
+        ),
+        Refusal::Outbid => "another head claims the pool at the same time: see which one shall have it".into(),
+        Refusal::Changed => "the record changed meanwhile, or the other head was heard: open the pool again".into(),
+    }
+}
+
+fn members<'a>(side: &impl Side, members: impl Iterator<Item = &'a MemberId>) -> String {
+    let names: Vec<String> = members.map(|member| side.member_name(*member)).collect();
+    match names.is_empty() {
+        true => "nobody".to_owned(),
+        false => names.join(", "),
     }
 }
 

@@ -11,11 +11,11 @@ use labels::Device;
 use nbd::{Access, ApplyError, DesiredExport, DesiredState, NbdServer, ServerLimits};
 use rustls::ServerConfig;
 use serving::{ConnectionLimits, ListenAddress};
-use takeover::legs::{DiskId, LenderAnswer, LenderRequest, Session};
+use takeover::legs::{Ballot, DiskId, LenderAnswer, LenderRequest, Session};
 
 use crate::device::{LentDevice, Right};
 use crate::disk::{Disk, OpenError};
-use crate::gate::Gate;
+use crate::gate::{Claim, Gate};
 use crate::kept::{KeptError, KeptFile};
 
 /// Disks that one machine lends.
@@ -28,6 +28,8 @@ const PAYLOAD_BYTES_MAX: u64 = 256 << 20;
 const WORKERS_MAX: usize = 64;
 /// Bytes of a session's secret.
 const SECRET_BYTES: usize = 16;
+/// Pause between two attempts to open a disk that another process has, or to see that this one has let it go.
+const DISK_PAUSE: Duration = Duration::from_millis(10);
 
 /// How disks are lent.
 #[derive(Clone)]
@@ -73,6 +75,9 @@ pub enum ClaimError {
     /// The disk does not end what was asked of it, or a newer session claims.
     #[error("disk {0} has not ended what it was asked before")]
     Busy(u64),
+    /// It cannot be opened: another process has it, or it is not there.
+    #[error("claim disk {0}")]
+    Open(u64, #[source] OpenError),
     /// The tenure could not be made durable.
     #[error("claim disk {0}")]
     Kept(u64, #[source] KeptError),
@@ -102,13 +107,37 @@ impl fmt::Debug for Grant {
 }
 
 struct Lent {
-    disk: Arc<Disk>,
+    path: PathBuf,
+    /// None: a process of this machine has it, or it is not there.
+    disk: Option<Arc<Disk>>,
+    /// The tenure of a process of this machine that was given the disk.
+    given_to: Option<Ballot>,
     gate: Arc<Gate>,
     /// Held while what is decided is made durable, so that files are written in the order of decisions.
     kept: Arc<Mutex<KeptFile>>,
     /// For anybody who only reads.
-    look: SharedDevice,
+    look: Option<SharedDevice>,
     session: Option<(String, SharedDevice)>,
+}
+
+impl Lent {
+    /// This process has the disk.
+    fn have(&mut self, disk: Arc<Disk>) {
+        self.look = Some(Arc::new(LentDevice {
+            disk: Arc::clone(&disk),
+            right: Right::Look,
+        }));
+        self.disk = Some(disk);
+    }
+}
+
+impl Grant {
+    fn refused(session: Session) -> Self {
+        Self {
+            answer: LenderAnswer::Refused(session),
+            export: None,
+        }
+    }
 }
 
 /// Lends disks of this machine.
@@ -169,36 +198,51 @@ impl Lender {
     ///
     /// Somebody has it, or what is known of it cannot be read.
     pub fn lend(&self, id: DiskId, path: &Path) -> Result<(), LendError> {
-        let mut disks = self.disks();
-        if disks.contains_key(&id) {
-            return Err(LendError::Twice(id.0));
-        }
-        if disks.len() >= DISKS_MAX {
-            return Err(LendError::TooMany);
-        }
+        has_room(&self.disks(), id)?;
         let disk = Disk::open(path).map_err(|error| LendError::Open(id.0, error))?;
-        let disk = Arc::new(disk);
+        self.add(id, path, Some(disk))
+    }
+
+    /// The same, also of a disk that a process of this machine has, or that is not there: it is opened when it is claimed.
+    ///
+    /// # Errors
+    ///
+    /// What is known of it cannot be read.
+    pub fn lend_when_free(&self, id: DiskId, path: &Path) -> Result<(), LendError> {
+        let disk = Disk::open(path);
+        if let Err(error) = &disk {
+            tracing::info!(disk = id.0, %error, "not lent before it is claimed");
+        }
+        self.add(id, path, disk.ok())
+    }
+
+    fn add(&self, id: DiskId, path: &Path, disk: Option<Disk>) -> Result<(), LendError> {
+        let mut disks = self.disks();
+        has_room(&disks, id)?;
         let file = KeptFile::new(&self.settings.folder, id);
         let kept = file.read().map_err(|error| LendError::Kept(id.0, error))?;
-        let look = LentDevice {
-            disk: Arc::clone(&disk),
-            right: Right::Look,
-        };
-        let lent = Lent {
-            disk,
+        let mut lent = Lent {
+            path: path.to_owned(),
+            disk: None,
+            given_to: None,
             gate: Gate::new(kept, self.incarnation),
             kept: Arc::new(Mutex::new(file)),
-            look: Arc::new(look),
+            look: None,
             session: None,
         };
+        if let Some(disk) = disk {
+            lent.have(Arc::new(disk));
+        }
         disks.insert(id, lent);
         self.publish(&disks)
             .map_err(|error| LendError::Serve(id.0, error))
     }
 
-    /// Answers a request as it came from a head; nothing, and a line in the log, if there is no answer.
-    pub fn answer(&self, id: DiskId, request: LenderRequest) -> Option<Grant> {
+    /// Answers a request as it came from a head; nothing, and a line in the log, if there is no answer. `is_own`: it came from this
+    /// machine, which opens its disks itself.
+    pub fn answer(&self, id: DiskId, request: LenderRequest, is_own: bool) -> Option<Grant> {
         let answered = match request {
+            LenderRequest::Claim(session) if is_own => self.give(id, session),
             LenderRequest::Claim(session) => self.claim(id, session),
             LenderRequest::Begin(session, incarnation) => {
                 let begun = self.begin(id, session, incarnation);
@@ -210,9 +254,16 @@ impl Lender {
         };
         let log = |error: &ClaimError| {
             let cause = std::error::Error::source(error).map(tracing::field::display);
-            tracing::warn!(%error, cause, "a claim of a disk is not answered");
+            tracing::warn!(%error, cause, "a claim of a disk fails");
         };
-        answered.inspect_err(log).ok()
+        match (answered.inspect_err(log), request) {
+            (Ok(grant), _) => Some(grant),
+            // Whoever asks need not wait for it.
+            (Err(ClaimError::Open(..)), LenderRequest::Claim(session)) => {
+                Some(Grant::refused(session))
+            }
+            (Err(_), _) => None,
+        }
     }
 
     /// Claims a disk for a session. Waits until all I/O of others has ended.
@@ -221,14 +272,64 @@ impl Lender {
     ///
     /// The disk does not end what it was asked, or the tenure cannot be kept. The owner asks again, or goes on without the disk.
     pub fn claim(&self, id: DiskId, session: Session) -> Result<Grant, ClaimError> {
-        let (disk, gate, kept) = {
+        let until = Instant::now() + self.settings.drain_wait;
+        let Some(claim) = self.begin_claim(id, session, until)? else {
+            return Ok(Grant::refused(session));
+        };
+        let disk = self.take(id, until)?;
+        // Nothing is written meanwhile.
+        let answer = claim.admit(newest_group(disk.path()));
+        let export = match answer {
+            LenderAnswer::Admitted(..) => Some(self.open(id, session)?),
+            LenderAnswer::Begun(_) | LenderAnswer::Refused(_) => None,
+        };
+        tracing::info!(disk = id.0, ?answer, "a session claims a disk");
+        Ok(Grant { answer, export })
+    }
+
+    /// Claims a disk for a session of a process of this machine, which opens it itself. Waits until all I/O of others has ended. This
+    /// process has let the disk go when it answers, and admits nobody else before it has the lock of the disk again: the process that
+    /// was given it has ended then, and so has all I/O that the kernel had of it.
+    ///
+    /// # Errors
+    ///
+    /// As [`claim`](Self::claim).
+    pub fn give(&self, id: DiskId, session: Session) -> Result<Grant, ClaimError> {
+        let until = Instant::now() + self.settings.drain_wait;
+        let Some(claim) = self.begin_claim(id, session, until)? else {
+            return Ok(Grant::refused(session));
+        };
+        if !self.is_given(id, session.ballot)? {
+            drop(self.take(id, until)?);
+        }
+        let path = self.let_go(id, until)?;
+        let answer = claim.admit(newest_group(&path));
+        let is_admitted = matches!(answer, LenderAnswer::Admitted(..));
+        if let Some(lent) = self.disks().get_mut(&id).filter(|_| is_admitted) {
+            lent.given_to = Some(session.ballot);
+        }
+        tracing::info!(
+            disk = id.0,
+            ?answer,
+            "a process of this machine claims a disk"
+        );
+        Ok(Grant {
+            answer,
+            export: None,
+        })
+    }
+
+    /// From now on no I/O of others begins, and none is under way. None: the claim is refused.
+    fn begin_claim(
+        &self,
+        id: DiskId,
+        session: Session,
+        until: Instant,
+    ) -> Result<Option<Claim>, ClaimError> {
+        let (gate, kept) = {
             let disks = self.disks();
             let lent = disks.get(&id).ok_or(ClaimError::NotLent(id.0))?;
-            (
-                Arc::clone(&lent.disk),
-                Arc::clone(&lent.gate),
-                Arc::clone(&lent.kept),
-            )
+            (Arc::clone(&lent.gate), Arc::clone(&lent.kept))
         };
         let claim = {
             let mut file = kept.lock().expect("no holder panics");
@@ -238,24 +339,71 @@ impl Lender {
             claim
         };
         let Some(claim) = claim else {
-            let answer = LenderAnswer::Refused(session);
-            return Ok(Grant {
-                answer,
-                export: None,
-            });
+            return Ok(None);
         };
         self.cut(id)?;
-        if !claim.wait(Instant::now() + self.settings.drain_wait) {
-            return Err(ClaimError::Busy(id.0));
+        match claim.wait(until) {
+            true => Ok(Some(claim)),
+            false => Err(ClaimError::Busy(id.0)),
         }
-        // Nothing is written meanwhile.
-        let answer = claim.admit(newest_group(disk.path()));
-        let export = match answer {
-            LenderAnswer::Admitted(..) => Some(self.open(id, session)?),
-            LenderAnswer::Begun(_) | LenderAnswer::Refused(_) => None,
+    }
+
+    /// Whether the process of that tenure was given the disk. Its stamp outlives a restart of this one.
+    fn is_given(&self, id: DiskId, ballot: Ballot) -> Result<bool, ClaimError> {
+        let disks = self.disks();
+        let lent = disks.get(&id).ok_or(ClaimError::NotLent(id.0))?;
+        Ok(lent.given_to == Some(ballot) || lent.gate.kept().mark.ballot == ballot)
+    }
+
+    /// The disk, opened if it is not. Whoever was given it has ended.
+    fn take(&self, id: DiskId, until: Instant) -> Result<Arc<Disk>, ClaimError> {
+        loop {
+            let failed = {
+                let mut disks = self.disks();
+                let lent = disks.get_mut(&id).ok_or(ClaimError::NotLent(id.0))?;
+                if let Some(disk) = &lent.disk {
+                    return Ok(Arc::clone(disk));
+                }
+                match Disk::open(&lent.path) {
+                    Ok(disk) => {
+                        let disk = Arc::new(disk);
+                        lent.have(Arc::clone(&disk));
+                        self.publish(&disks)
+                            .map_err(|error| ClaimError::Serve(id.0, error))?;
+                        return Ok(disk);
+                    }
+                    Err(error) => error,
+                }
+            };
+            let may_end = matches!(failed, OpenError::InUse(_));
+            if !may_end || Instant::now() >= until {
+                return Err(ClaimError::Open(id.0, failed));
+            }
+            std::thread::sleep(DISK_PAUSE);
+        }
+    }
+
+    /// Closes the disk. Connections that look at it end first.
+    fn let_go(&self, id: DiskId, until: Instant) -> Result<PathBuf, ClaimError> {
+        let (disk, path) = {
+            let mut disks = self.disks();
+            let lent = disks.get_mut(&id).ok_or(ClaimError::NotLent(id.0))?;
+            let (disk, path) = (lent.disk.take(), lent.path.clone());
+            let look = lent.look.take();
+            self.publish(&disks)
+                .map_err(|error| ClaimError::Serve(id.0, error))?;
+            if let Some(look) = look {
+                self.server.drop_sessions_of(&look);
+            }
+            (disk.map(|disk| Arc::downgrade(&disk)), path)
         };
-        tracing::info!(disk = id.0, ?answer, "a session claims a disk");
-        Ok(Grant { answer, export })
+        while disk.as_ref().is_some_and(|disk| disk.strong_count() > 0) {
+            if Instant::now() >= until {
+                return Err(ClaimError::Busy(id.0));
+            }
+            std::thread::sleep(DISK_PAUSE);
+        }
+        Ok(path)
     }
 
     /// The record that lists the disk for this session is committed: its stamp is kept.
@@ -302,11 +450,15 @@ impl Lender {
         let name = format!("{}/{}", id.0, units::hex::encode(&secret));
         let mut disks = self.disks();
         let lent = disks.get_mut(&id).ok_or(ClaimError::NotLent(id.0))?;
+        let Some(disk) = &lent.disk else {
+            return Err(ClaimError::Busy(id.0));
+        };
         let device = LentDevice {
-            disk: Arc::clone(&lent.disk),
+            disk: Arc::clone(disk),
             right: Right::Session(Arc::clone(&lent.gate), session),
         };
         lent.session = Some((name.clone(), Arc::new(device)));
+        lent.given_to = None;
         let published = self.publish(&disks);
         published.map_err(|error| ClaimError::Serve(id.0, error))?;
         Ok(name)
@@ -315,11 +467,12 @@ impl Lender {
     fn publish(&self, disks: &BTreeMap<DiskId, Lent>) -> Result<(), ApplyError> {
         let mut exports = Vec::new();
         for (id, lent) in disks {
-            let path = lent.disk.path().display();
+            let Some(look) = &lent.look else { continue };
+            let path = lent.path.display();
             let export = DesiredExport {
                 name: id.0.to_string(),
                 description: format!("{path}, to be looked at"),
-                device: Arc::clone(&lent.look),
+                device: Arc::clone(look),
                 read_only: true,
                 access: self.settings.access.clone(),
                 hidden: false,
@@ -342,6 +495,14 @@ impl Lender {
             exports,
         };
         self.server.apply(desired).map(drop)
+    }
+}
+
+fn has_room(disks: &BTreeMap<DiskId, Lent>, id: DiskId) -> Result<(), LendError> {
+    match disks.contains_key(&id) {
+        true => Err(LendError::Twice(id.0)),
+        false if disks.len() >= DISKS_MAX => Err(LendError::TooMany),
+        false => Ok(()),
     }
 }
 

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use certificates::{Identity, Purpose};
-use lender::{ClaimError, Grant, LendError, Lender, Settings};
+use lender::{ClaimError, Disk, Grant, LendError, Lender, Settings};
 use remote_leg::{Access, Event, LegError, NbdLeg, Operation, Transport};
 use rustls::{ClientConfig, ServerConfig};
 use serving::ListenAddress;
@@ -592,4 +592,27 @@ fn stock_clients_look_at_a_lent_disk_and_see_no_session() {
     );
     let file = std::fs::read(world.path()).expect("file");
     assert_eq!(file[8192..][..BLOCK], [9; BLOCK]);
+}
+
+/// A process of this machine opens the disk itself: the lender has let it go, and lends it again when it has its lock.
+#[test]
+fn a_disk_that_was_given_away_is_lent_again_when_who_has_it_has_ended() {
+    let world = World::new();
+    let lender = world.lender();
+    let own = lender.give(DISK, session(3, 1)).expect("an answer");
+    assert!(matches!(own.answer, LenderAnswer::Admitted(..)));
+    assert_eq!(own.export, None);
+    let disk = Disk::open(&world.path()).expect("it was let go");
+    let again = lender.give(DISK, session(3, 2)).expect("the same process");
+    assert!(matches!(again.answer, LenderAnswer::Admitted(..)));
+    std::thread::scope(|scope| {
+        let claim = scope.spawn(|| world.claim(session(4, 1)));
+        std::thread::sleep(Duration::from_millis(100));
+        assert!(!claim.is_finished(), "its owner may still write");
+        drop(disk);
+        let grant = claim.join().expect("no panic");
+        assert!(matches!(grant.answer, LenderAnswer::Admitted(..)));
+    });
+    let refused = lender.give(DISK, session(3, 3)).expect("an answer");
+    assert!(matches!(refused.answer, LenderAnswer::Refused(_)), "older");
 }

@@ -17,6 +17,7 @@ use engine::pool::LabelState;
 use operations::{self, Context, DocumentCache, NoServer};
 use units::PoolName;
 
+use crate::across::LegsOfPool;
 use crate::audit;
 use crate::common::Common;
 use crate::engines;
@@ -356,15 +357,24 @@ pub fn destroy(pool: Box<dyn Pool>) -> Result<(), Failure> {
 }
 
 /// Makes a pool, and exports it.
-pub fn create(common: &Common, create: PoolCreate) -> Result<Answer, Failure> {
+///
+/// `legs`: a configuration of legs on several heads, by which it is made; `create` names no devices then.
+pub fn create(common: &Common, create: PoolCreate, legs: Option<&Path>) -> Result<Answer, Failure> {
     let name = create.name.clone();
     audit::noted(&audit::path(common), "pool.create", name.as_str(), || {
-        create_unnoted(common, create)
+        create_unnoted(common, create, legs)
     })
 }
 
-fn create_unnoted(common: &Common, create: PoolCreate) -> Result<Answer, Failure> {
+fn create_unnoted(
+    common: &Common,
+    mut create: PoolCreate,
+    legs: Option<&Path>,
+) -> Result<Answer, Failure> {
     let name = create.name.clone();
+    let legs = legs
+        .map(|path| LegsOfPool::read(common, &name, path))
+        .transpose()?;
     operations::refuse_space(name.as_str())?;
     let Hold::Own(_lock) = hold(common, &name)? else {
         return Err(exists(&name));
@@ -376,7 +386,16 @@ fn create_unnoted(common: &Common, create: PoolCreate) -> Result<Answer, Failure
     {
         return Err(exists(&name));
     }
-    let engine = engines::start(open::small_engine(common, &name))?;
+    let mut options = open::small_engine(common, &name);
+    let founding = match &legs {
+        Some(legs) => {
+            legs.install(&mut options);
+            create.groups = legs.groups();
+            Some(legs.begin_founding()?)
+        }
+        None => None,
+    };
+    let engine = engines::start(options)?;
     let spec = operations::pool_spec(&create);
     let pool = engine.create(&spec).map_err(|error| {
         let in_pool = matches!(
@@ -394,8 +413,18 @@ fn create_unnoted(common: &Common, create: PoolCreate) -> Result<Answer, Failure
         }
     })?;
     open::export(pool)?;
-    let devices: Vec<PathBuf> = spec.devices().cloned().collect();
-    places::remember(common, &name, &devices);
+    match (legs, founding) {
+        (Some(legs), Some(founding)) => {
+            legs.finish_founding(founding)?;
+            return Ok(Done::changed(format!(
+                "created pool {name}, whose legs are on record at all members: `bulkhead pool-server {name} --legs FILE` serves it"
+            )));
+        }
+        _ => {
+            let devices: Vec<PathBuf> = spec.devices().cloned().collect();
+            places::remember(common, &name, &devices);
+        }
+    }
     Ok(Done::changed(format!(
         "created pool {name}: `bulkhead volume create {name}/NAME --size SIZE` is next"
     )))

@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 mod access;
+pub mod across;
 mod apart;
 pub mod audit;
 pub mod child;

@@ -141,11 +141,15 @@ fn places(common: &Common, pool: Option<&PoolName>) -> Vec<PathBuf> {
 
 /// Whether `pool` is looked for among devices only, whatever links lead to them.
 pub fn are_devices(common: &Common, pool: &PoolName) -> bool {
-    let is_device = |place: &PathBuf| {
-        let found = std::fs::canonicalize(place);
-        found.is_ok_and(|place| place.starts_with("/dev"))
-    };
-    places(common, Some(pool)).iter().all(is_device)
+    places(common, Some(pool))
+        .iter()
+        .all(|place| is_device(place))
+}
+
+/// Whether it is a device, whatever links lead to it.
+pub fn is_device(place: &Path) -> bool {
+    let found = std::fs::canonicalize(place);
+    found.is_ok_and(|place| place.starts_with("/dev"))
 }
 
 /// Every pool that can be found, destroyed ones left out.

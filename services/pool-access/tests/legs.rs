@@ -18,7 +18,7 @@ use engine::capabilities::{Datasets, Health, Ownership as _, Upkeep};
 use engine::dataset::VolumeSpec;
 use engine::pool::{ImportOptions, SafeToOwn, ScrubCommand};
 use engine::volume::OpenOptions;
-use legs::{BeforeAction, Failure, Inbox, Legs, Options, one_head};
+use legs::{BeforeAction, Failure, Inbox, Legs, Members, Options, one_head};
 use pool_access::engines::legs::{Watched, ZfsSide};
 use support::{Parts, disks, export, folder, mirror, options, part, tank, wait_until};
 use takeover::legs::{Action, DiskId};
@@ -123,7 +123,7 @@ fn with_record(
 ) -> Options {
     Options {
         config: one_head(guid, &[(disks.keys().copied().collect(), 1)]),
-        folder: place("state"),
+        members: Members::Own(place("state")),
         before_action,
     }
 }

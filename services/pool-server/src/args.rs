@@ -59,6 +59,9 @@ pub struct ServeArgs {
     /// Seconds that sessions have to end by themselves when the server stops
     #[arg(long, value_name = "SECONDS", default_value_t = 5)]
     pub drain_timeout: u64,
+    /// Open a pool whose legs lie on several heads, by this configuration
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["stopped_owner", "fenced_owner", "watch_for_owner"])]
+    pub legs: Option<PathBuf>,
     /// The machine that used the pool last is switched off or will never touch it again
     #[arg(long, group = "owner")]
     pub previous_owner_is_stopped: bool,

@@ -36,8 +36,8 @@ mod watch;
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use ::serving::{
@@ -52,6 +52,7 @@ use engine::pool::Anew;
 use operations::DocumentCache;
 use operations::events::News;
 use operations::replicate;
+use pool_access::across::LegsOfPool;
 use pool_access::common::Common;
 use pool_access::confine;
 use pool_access::engines::{self, EngineOptions};
@@ -141,20 +142,48 @@ pub fn run(args: ServeArgs, common: &Common) -> Result<(), Failure> {
         // Nobody who started this server brings addresses along.
         warn_of_foreign_addresses(&args);
     }
-    confine::pool_server(&needs(&args, common, control.path()));
+    let legs_of_pool = args.legs.as_ref();
+    let legs_of_pool = legs_of_pool
+        .map(|file| LegsOfPool::read(common, &args.pool, file))
+        .transpose()?;
+    confine::pool_server(&needs(&args, common, control.path(), legs_of_pool.as_ref()));
 
-    let engine = engines::start(engine_options(&args, common)?)?;
+    let mut options = engine_options(&args, common)?;
+    let disk_wait = options.devices.timeout;
+    if let Some(legs) = &legs_of_pool {
+        legs.install(&mut options);
+    }
+    let engine: Arc<dyn engine::Engine> = engines::start(options)?.into();
     let steps = Steps::of(&common.settings.state_dir);
     signals::forward(sender.clone()).map_err(Failure::of("wait for signals"))?;
     if args.until_stdin_closes {
         signals::stop_at_end_of_input(sender.clone())
             .map_err(Failure::of("wait for the end of input"))?;
     }
-    let mut told = Vec::new();
-    let pool = open::import_telling(&*engine, common, &args.pool, &args.options(), |note| {
-        told = connections::noted(note);
-        let_clients_wait(&early, &args, &steps, started, &told)
-    })?;
+    let args = Arc::new(args);
+    let told: Arc<Mutex<Vec<StaleConnection>>> = Arc::default();
+    let ours = {
+        let (told, early, args) = (Arc::clone(&told), Arc::clone(&early), Arc::clone(&args));
+        let steps = steps.clone();
+        move |note: &str| {
+            let mut told = told.lock().unwrap_or_else(PoisonError::into_inner);
+            *told = connections::noted(note);
+            let_clients_wait(&early, &args, &steps, started, &told)
+        }
+    };
+    let (pool, record) = match &legs_of_pool {
+        None => {
+            let options = args.options();
+            let pool = open::import_telling(&*engine, common, &args.pool, &options, ours)?;
+            (pool, None)
+        }
+        Some(legs) => {
+            let is_stopped = args.previous_owner_is_stopped;
+            let (pool, record) = legs.open(Arc::clone(&engine), is_stopped, disk_wait, ours)?;
+            (pool, Some(record))
+        }
+    };
+    let told = std::mem::take(&mut *told.lock().unwrap_or_else(PoisonError::into_inner));
     let imported_ms = started.elapsed().as_millis() as u64;
     steps.server_took(&args.pool, Step::Imported);
     tracing::info!(pool = %args.pool, after_ms = imported_ms, "pool imported");
@@ -164,6 +193,9 @@ pub fn run(args: ServeArgs, common: &Common) -> Result<(), Failure> {
     journal.add(News::of_pool("imported", imported_by(), false));
     let watch = Watch::start(Arc::clone(&pool), Arc::clone(&journal))
         .map_err(Failure::of("start the pool's watch"))?;
+    if let (Some(legs), Some(record)) = (&legs_of_pool, &record) {
+        watch.tell_of_legs(Box::new(legs.teller(record)));
+    }
     let rescues = Rescues::new(
         control.path().parent().unwrap_or(&common.settings.run_dir),
         &args.pool,
@@ -206,6 +238,11 @@ pub fn run(args: ServeArgs, common: &Common) -> Result<(), Failure> {
         replication.stop();
     }
     let ended = end(&core, common, outcome, wait);
+    if let Some(record) = record {
+        // Nobody owns the pool: the next owner needs no proof.
+        let shown = record.close();
+        tracing::info!(stage = ?shown.stage, "the pool is given up");
+    }
     control.finish(Instant::now() + LAST_ANSWERS_WAIT);
     telling::log().end();
     ended
@@ -262,7 +299,12 @@ fn imported_by() -> String {
 }
 
 /// What stays open to this server for as long as it lives.
-fn needs(args: &ServeArgs, common: &Common, control: &Path) -> confine::Needs {
+fn needs(
+    args: &ServeArgs,
+    common: &Common,
+    control: &Path,
+    legs: Option<&LegsOfPool>,
+) -> confine::Needs {
     let settings = &common.settings;
     let mut folders = vec![settings.run_dir.clone(), settings.state_dir.clone()];
     let sockets = args.listen.unix().map(PathBuf::as_path).chain([control]);
@@ -271,7 +313,10 @@ fn needs(args: &ServeArgs, common: &Common, control: &Path) -> confine::Needs {
         tracing::debug!(%error, "the state directory is not there");
     }
     confine::Needs {
-        only_devices: places::are_devices(common, &args.pool),
+        only_devices: match legs {
+            None => places::are_devices(common, &args.pool),
+            Some(legs) => legs.own_paths().iter().all(|path| places::is_device(path)),
+        },
         reservations: args.claims != ClaimsWord::Locks,
         programs: operations::key_source::has_programs(),
         folders,

@@ -3,11 +3,11 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock};
 use std::time::{Duration, Instant};
 
-use control::Failure;
 use control::answer::{PoolSpace, PoolStatus};
+use control::{Advice, Failure};
 use engine::Pool;
 use operations::events::{self, News};
 use operations::{self, Context, DocumentCache, NoServer};
@@ -37,7 +37,12 @@ pub struct Watch {
     device_returns: AtomicU64,
     state: Mutex<State>,
     changed: Condvar,
+    /// What is to be told of legs on several heads.
+    legs: OnceLock<TellOfLegs>,
 }
+
+/// What is to be told of legs now. Never waits.
+pub type TellOfLegs = Box<dyn Fn() -> Vec<Advice> + Send + Sync>;
 
 #[derive(Default)]
 struct State {
@@ -62,6 +67,7 @@ impl Watch {
             device_returns: AtomicU64::new(0),
             state: Mutex::default(),
             changed: Condvar::new(),
+            legs: OnceLock::new(),
         });
         // The first question makes the engine remember the pool, so that later ones never wait.
         watch.tick();
@@ -74,6 +80,12 @@ impl Watch {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().expect("no holder panics")
+    }
+
+    /// The state of the pool tells of its legs, too, from now on.
+    pub fn tell_of_legs(&self, tell: TellOfLegs) {
+        // Once for each pool.
+        let _ = self.legs.set(tell);
     }
 
     /// What happened to the pool.
@@ -111,6 +123,9 @@ impl Watch {
             status.suspended = true;
             status.health = "SUSPENDED".to_owned();
             status.advice = vec![operations::suspended_step(&status.name)];
+        }
+        if let Some(tell) = self.legs.get() {
+            status.advice.splice(0..0, tell());
         }
         let age = at.elapsed();
         Some((status, (age > AGE_MAX).then_some(age)))

@@ -158,6 +158,14 @@ impl SafeToOwn {
         }
     }
 
+    /// A record outside the pool names this head as its owner, and those who lend its devices admit no other one.
+    pub fn record_names_this_head(candidate: &Candidate) -> Self {
+        Self {
+            may_skip_watch: true,
+            ..Self::of(candidate)
+        }
+    }
+
     /// The host that the label names has no process any more that has the pool open, such as
     /// after a crash of its server. Says nothing about any other host.
     pub fn host_is_stopped(candidate: &Candidate) -> Self {

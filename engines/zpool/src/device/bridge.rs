@@ -382,10 +382,11 @@ unsafe extern "C" fn submit(
 ) {
     // SAFETY: `device` came from `open` and is not closed while I/O is outstanding.
     let open = unsafe { &*device.cast::<OpenDevice>() };
+    let of_log = matches!(kind, sys::BH_IO_WRITE_OF_LOG | sys::BH_IO_WRITE_HERE);
     let here = matches!(kind, sys::BH_IO_FLUSH_HERE | sys::BH_IO_WRITE_HERE);
     let kind = match kind {
         sys::BH_IO_READ => IoKind::Read,
-        sys::BH_IO_WRITE | sys::BH_IO_WRITE_HERE => IoKind::Write,
+        sys::BH_IO_WRITE | sys::BH_IO_WRITE_HERE | sys::BH_IO_WRITE_OF_LOG => IoKind::Write,
         sys::BH_IO_FLUSH | sys::BH_IO_FLUSH_HERE => IoKind::Flush,
         _ => IoKind::Trim,
     };
@@ -396,6 +397,7 @@ unsafe extern "C" fn submit(
     // SAFETY: the library has just handed it out.
     let mut io = unsafe { DeviceIo::from_library(io, kind, offset, length, &open.in_flight) };
     io.submitter_may_wait = here;
+    io.is_flushed_next = of_log;
     if let Some(leg) = &open.in_flight.leg {
         if !leg.is_in_use() {
             return io.withhold();

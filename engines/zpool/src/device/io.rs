@@ -370,6 +370,8 @@ pub struct DeviceIo {
     /// A flush may be carried out inside `submit`, or a write be made durable there, although no
     /// deadline ends that.
     pub(super) submitter_may_wait: bool,
+    /// A write that is made durable as soon as it is done.
+    pub(super) is_flushed_next: bool,
 }
 
 impl DeviceIo {
@@ -397,6 +399,7 @@ impl DeviceIo {
             completed: false,
             group: 0,
             submitter_may_wait: false,
+            is_flushed_next: false,
         }
     }
 
@@ -447,6 +450,12 @@ impl DeviceIo {
         let done = Box::new(done);
         let requester = Requester::Memory { data, done };
         Self::new(kind, offset, length, requester, in_flight)
+    }
+
+    /// Whether a flush follows this write at once. A device far away does better to make it durable by itself, and to spare the way of the
+    /// flush.
+    pub fn is_flushed_next(&self) -> bool {
+        self.is_flushed_next
     }
 
     /// What is to be done.

@@ -30,6 +30,7 @@ use drills::arguments::DrillArgs;
 use head::accounts::{TokenCommand, UserCommand};
 use head::args::{HeadCommand, MoveArgs};
 use lab::arguments::LabCommand;
+use leg_server::arguments::LegServerCommand;
 use pool_access::common::Common;
 use pool_access::engines::bench_crypto::command::BenchCommand;
 use pool_access::legs::Said;
@@ -126,6 +127,9 @@ pub enum Program {
     /// Own a pool and serve its volumes until told to stop
     #[command(after_help = pool_server::args::EXAMPLES)]
     PoolServer(Box<ServeArgs>),
+    /// Remember which legs of pools hold everything, and lend this machine's disks to other heads
+    #[command(after_help = leg_server::arguments::EXAMPLES)]
+    LegServer(LegServerCommand),
     /// Serve the HTTP API and the console of this machine
     #[command(after_help = head::args::EXAMPLES)]
     Head(Box<HeadCommand>),
@@ -206,7 +210,7 @@ pub enum Plan {
     /// Show the events of a pool as they happen, until interrupted.
     Follow(PoolName),
     /// Make a pool.
-    Create(PoolCreate),
+    Create(PoolCreate, Option<PathBuf>),
     /// List the pools that can be found.
     Discover,
     /// Import a pool, which stamps it as ours, and export it again.

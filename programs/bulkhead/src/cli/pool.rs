@@ -1,5 +1,7 @@
 //! `bulkhead pool …`
 
+use std::path::PathBuf;
+
 use clap::{Args, Subcommand};
 use control::Failure;
 use control::operations::pool::{self, create::PoolCreate, events, layout, scrub};
@@ -49,7 +51,8 @@ const CREATE_EXAMPLES: &str = "Examples:
   bulkhead pool create tank mirror /dev/disk/by-id/scsi-a /dev/disk/by-id/scsi-b
   bulkhead pool create tank raidz2 /dev/disk/by-id/scsi-[a-f] \\
       log mirror /dev/disk/by-id/nvme-a /dev/disk/by-id/nvme-b
-  bulkhead pool create play /srv/disk0.img --property ashift=12";
+  bulkhead pool create play /srv/disk0.img --property ashift=12
+  bulkhead pool create tank --legs /etc/bulkhead/legs.toml";
 
 const IMPORT_EXAMPLES: &str = "Examples:
   bulkhead pool import --search /srv/disks
@@ -73,8 +76,12 @@ pub struct CreateArgs {
     /// The pool's name
     name: PoolName,
     /// Devices, with group words before them: mirror, raidz1, raidz2, raidz3, log, cache, spare
-    #[arg(value_name = "DEVICE")]
+    #[arg(value_name = "DEVICE", conflicts_with = "legs")]
     devices: Vec<String>,
+    /// Make it on the legs that this configuration names for the pool, which lie on several heads. Every member
+    /// has to answer
+    #[arg(long, value_name = "FILE")]
+    legs: Option<PathBuf>,
     /// Set a property of the pool; may be repeated
     #[arg(long, short = 'o', value_name = "NAME=VALUE", value_parser = control::operations::property)]
     property: Vec<(String, String)>,
@@ -138,13 +145,16 @@ fn patiently(pool: PoolSelector, request: PoolRequest) -> Plan {
 impl CreateArgs {
     fn plan(self) -> Result<Plan, Failure> {
         let groups = layout::parse(&self.devices)?;
-        layout::has_data(&groups)?;
-        Ok(Plan::Create(PoolCreate {
+        if self.legs.is_none() {
+            layout::has_data(&groups)?;
+        }
+        let create = PoolCreate {
             name: self.name,
             groups,
             properties: self.property.into_iter().collect(),
             overwrite: self.overwrite_old_labels,
-        }))
+        };
+        Ok(Plan::Create(create, self.legs))
     }
 }
 

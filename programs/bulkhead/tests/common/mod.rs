@@ -3,6 +3,7 @@
 #![allow(dead_code, reason = "each test file uses a part")]
 
 pub mod heads;
+pub mod legs;
 pub mod nbd;
 #[path = "../../../../protocols/nbd/tests/support/tools.rs"]
 pub mod tools;

@@ -48,7 +48,7 @@ pub fn perform(common: &Common, out: Printer) -> Result<(), Failure> {
         Question::Ask { pool, request } => {
             crate::ask(common, &PoolSelector::Pool(pool), request, &mut progress)?
         }
-        Question::Create(create) => crate::create(common, create)?,
+        Question::Create(create) => crate::create(common, create, None)?,
         Question::Discover => crate::discover(common)?,
     };
     out.text(&serde_json::to_string(&answer).expect("answers are JSON"))

@@ -4,6 +4,6 @@
 mod zfs;
 
 pub use zfs::{
-    EngineOptions, allow_huge_pages, bench_crypto, discover, fail_devices, fail_devices_once,
-    features, knows_reservations, legs, parse_token, probe, start,
+    EngineOptions, across, allow_huge_pages, bench_crypto, discover, fail_devices,
+    fail_devices_once, features, knows_reservations, legs, parse_token, probe, start,
 };

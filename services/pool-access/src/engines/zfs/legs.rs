@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use ::legs::{Reporter, Seen, Side};
@@ -30,15 +30,56 @@ pub struct ZfsSide {
     guid: u64,
     disks: BTreeMap<DiskId, PathBuf>,
     answer_within: Duration,
+    /// Of legs that have another time than that.
+    others_answer_within: BTreeMap<DiskId, Duration>,
+    numbers: Arc<Numbers>,
     watcher: Arc<dyn Watcher>,
     open: Open,
 }
 
-struct Reports(Reporter);
+/// The numbers that ZFS gave the pool and its legs, where they are not those of the record.
+#[derive(Default)]
+pub(super) struct Numbers(Mutex<Option<Given>>);
+
+/// What ZFS gave.
+#[derive(Clone)]
+pub(super) struct Given {
+    pub(super) pool: u64,
+    pub(super) legs: BTreeMap<DiskId, u64>,
+}
+
+impl Numbers {
+    pub(super) fn are(&self, given: Given) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(given);
+    }
+
+    fn given(&self) -> Option<Given> {
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
+
+    pub(super) fn leg(&self, disk: DiskId) -> u64 {
+        let given = self.given();
+        given.map_or(disk.0, |given| {
+            given.legs.get(&disk).copied().unwrap_or_default()
+        })
+    }
+
+    fn disk(&self, leg: u64) -> DiskId {
+        let given = self.given();
+        let legs = given.iter().flat_map(|given| &given.legs);
+        let found = legs.into_iter().find(|(_, number)| **number == leg);
+        found.map_or(DiskId(leg), |(disk, _)| *disk)
+    }
+}
+
+struct Reports(Reporter, Arc<Numbers>);
 
 impl Watcher for Reports {
     fn leg_failed(&self, leg: u64, _: LegFailure, flushed: Option<u64>) {
-        self.0.leg_failed(DiskId(leg), flushed);
+        self.0.leg_failed(self.1.disk(leg), flushed);
     }
 }
 
@@ -51,14 +92,40 @@ impl ZfsSide {
         reporter: Reporter,
         open: Open,
     ) -> Self {
+        let numbers = Arc::<Numbers>::default();
         Self {
             pool,
             guid,
             disks,
             answer_within,
-            watcher: Arc::new(Reports(reporter)),
+            others_answer_within: BTreeMap::new(),
+            watcher: Arc::new(Reports(reporter, Arc::clone(&numbers))),
+            numbers,
             open,
         }
+    }
+
+    /// Those legs have failed when they take longer than `within`.
+    pub(super) fn with_time(
+        mut self,
+        disks: impl Iterator<Item = DiskId>,
+        within: Duration,
+    ) -> Self {
+        self.others_answer_within = disks.map(|disk| (disk, within)).collect();
+        self
+    }
+
+    /// The numbers that ZFS gave.
+    pub(super) fn numbers(&self) -> &Arc<Numbers> {
+        &self.numbers
+    }
+
+    fn leg(&self, disk: DiskId) -> u64 {
+        self.numbers.leg(disk)
+    }
+
+    fn pool_number(&self) -> u64 {
+        self.numbers.given().map_or(self.guid, |given| given.pool)
     }
 
     fn path(&self, disk: DiskId) -> Result<&PathBuf, String> {
@@ -91,23 +158,23 @@ impl ZfsSide {
     }
 
     fn look_for_damage_on(&self, disk: DiskId) {
-        if !barrier::is_in_use(disk.0) {
+        if !barrier::is_in_use(self.leg(disk)) {
             return;
         }
-        let progress = pool_legs::progress(&self.pool, disk.0);
+        let progress = pool_legs::progress(&self.pool, self.leg(disk));
         if progress.is_ok_and(|found| found.checksum_errors >= DAMAGED_BLOCKS_MAX) {
-            barrier::fail(disk.0, LegFailure::Corrupt);
+            barrier::fail(self.leg(disk), LegFailure::Corrupt);
         }
     }
 
     /// Waits until the leg lacks nothing any more.
     fn await_whole(&self, disk: DiskId) -> Result<u64, String> {
         loop {
-            if !barrier::is_in_use(disk.0) {
+            if !barrier::is_in_use(self.leg(disk)) {
                 return Err("it failed while data was copied to it".into());
             }
-            let found =
-                pool_legs::progress(&self.pool, disk.0).map_err(|error| error.to_string())?;
+            let found = pool_legs::progress(&self.pool, self.leg(disk))
+                .map_err(|error| error.to_string())?;
             if found.is_whole {
                 return Ok(found.synced_group);
             }
@@ -150,24 +217,28 @@ impl Side for Watched {
         lacking: &BTreeMap<DiskId, u64>,
     ) -> Result<(), String> {
         let side = &self.0;
-        let all = side.disks.keys().map(|disk| disk.0);
-        barrier::put_on_record(side.guid, all, side.answer_within, &side.watcher);
+        for disk in side.disks.keys() {
+            let within = side.others_answer_within.get(disk);
+            let within = *within.unwrap_or(&side.answer_within);
+            let leg = [side.leg(*disk)];
+            barrier::put_on_record(side.pool_number(), leg, within, &side.watcher);
+        }
         for disk in current {
-            barrier::admit(disk.0);
+            barrier::admit(side.leg(*disk));
         }
         (side.open)(Record {
-            current: current.iter().map(|disk| disk.0).collect(),
+            current: current.iter().map(|disk| side.leg(*disk)).collect(),
         })?;
         // One that the library could not use when it opened the pool.
         for disk in current {
-            let found = pool_legs::progress(&side.pool, disk.0);
+            let found = pool_legs::progress(&side.pool, side.leg(*disk));
             if !found.is_ok_and(|found| found.is_written) {
-                barrier::fail_and_wait(disk.0, LegFailure::Unusable);
+                barrier::fail_and_wait(side.leg(*disk), LegFailure::Unusable);
             }
         }
-        let noted = lacking
-            .iter()
-            .try_for_each(|(disk, since)| pool_legs::note_lacking(&side.pool, disk.0, *since));
+        let noted = lacking.iter().try_for_each(|(disk, since)| {
+            pool_legs::note_lacking(&side.pool, side.leg(*disk), *since)
+        });
         noted
             .and_then(|()| pool_legs::write_group(&side.pool))
             .map_err(|error| error.to_string())?;
@@ -176,15 +247,15 @@ impl Side for Watched {
     }
 
     fn exclude(&self, disk: DiskId, since: u64) {
-        barrier::exclude(disk.0, since);
+        barrier::exclude(self.0.leg(disk), since);
     }
 
     fn keep_last(&self, disk: DiskId) {
-        barrier::keep_last(disk.0);
+        barrier::keep_last(self.0.leg(disk));
         let side = Arc::clone(&self.0);
         in_background("last-leg", move || {
             let Ok(path) = side.path(disk) else { return };
-            while probe(path, side.guid, disk.0).is_err() {
+            while probe(path, side.pool_number(), side.leg(disk)).is_err() {
                 std::thread::sleep(SLOW_LOOK_INTERVAL);
             }
             barrier::begin_anew(&format!(
@@ -196,27 +267,27 @@ impl Side for Watched {
 
     fn is_back(&self, disk: DiskId) -> bool {
         let path = self.0.path(disk);
-        path.is_ok_and(|path| probe(path, self.0.guid, disk.0).is_ok())
+        path.is_ok_and(|path| probe(path, self.0.pool_number(), self.0.leg(disk)).is_ok())
     }
 
     fn newest_group(&self) -> Option<u64> {
         let disk = self.0.disks.keys().next()?;
-        let progress = pool_legs::progress(&self.0.pool, disk.0).ok()?;
+        let progress = pool_legs::progress(&self.0.pool, self.0.leg(*disk)).ok()?;
         Some(progress.synced_group)
     }
 
     fn resilver(&self, disk: DiskId, since: u64) -> Result<Completeness, String> {
         let side = &self.0;
         let text = |error: engine::pool::PoolError| error.to_string();
-        pool_legs::note_lacking(&side.pool, disk.0, since).map_err(text)?;
-        barrier::admit(disk.0);
-        pool_legs::bring_back(&side.pool, disk.0).map_err(text)?;
+        pool_legs::note_lacking(&side.pool, side.leg(disk), since).map_err(text)?;
+        barrier::admit(side.leg(disk));
+        pool_legs::bring_back(&side.pool, side.leg(disk)).map_err(text)?;
         let whole_at = side.await_whole(disk)?;
         loop {
             pool_legs::write_group(&side.pool).map_err(text)?;
             side.await_whole(disk)?;
             // The flush of a later group covers all that was copied, and the groups of the log that was written meanwhile.
-            match barrier::flushed_group(disk.0) {
+            match barrier::flushed_group(side.leg(disk)) {
                 Some(group) if group > whole_at => {
                     return Ok(Completeness {
                         lacks_nothing: true,

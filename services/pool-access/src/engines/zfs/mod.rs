@@ -1,8 +1,10 @@
 //! OpenZFS in this process.
 
+pub mod across;
 pub mod bench_crypto;
 mod faults;
 pub mod legs;
+mod remote;
 
 use std::path::{Path, PathBuf};
 

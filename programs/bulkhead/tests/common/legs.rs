@@ -1,0 +1,270 @@
+//! Two heads with a disk each, and a witness or none, as processes of this machine: no disk is shared.
+
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use super::nbd::Nbd;
+use super::{Machine, ServerProcess, eventually};
+
+/// Bytes of one write.
+const BLOCK: usize = 16 << 10;
+
+/// A process that is killed when it is dropped.
+pub struct Process(Option<Child>);
+
+impl Process {
+    pub fn kill(&mut self) {
+        if let Some(mut child) = self.0.take() {
+            child.kill().expect("alive until now");
+            child.wait().expect("a child of ours");
+        }
+    }
+
+    pub fn signal(&self, name: &str) {
+        let pid = self.0.as_ref().expect("it runs").id().to_string();
+        let sent = Command::new("kill").args([name, &pid]).status();
+        assert!(sent.expect("kill runs").success());
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        if let Some(child) = &mut self.0 {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+/// One head.
+pub struct Head {
+    pub name: &'static str,
+    pub machine: Machine,
+    address: String,
+    pub leg_server: Process,
+}
+
+impl Head {
+    fn new(name: &'static str, address: String) -> Self {
+        Self {
+            name,
+            machine: Machine::with_disks(&[name]),
+            address,
+            leg_server: Process(None),
+        }
+    }
+
+    fn config(&self) -> String {
+        self.machine.path("legs.toml").display().to_string()
+    }
+
+    pub fn start_leg_server(&mut self) {
+        let log = std::fs::File::options()
+            .create(true)
+            .append(true)
+            .open(self.machine.path("log"))
+            .expect("a log");
+        let mut command = self
+            .machine
+            .command(&format!("leg-server --config {}", self.config()));
+        let child = command.stdout(Stdio::null()).stderr(log).spawn();
+        self.leg_server = Process(Some(child.expect("it starts")));
+    }
+
+    /// Serves the pool on this head.
+    pub fn serve(&self, options: &str) -> ServerProcess {
+        self.machine
+            .serve(&format!("--legs {} {options}", self.config()))
+    }
+
+    /// Asks for that, and is refused; what is said.
+    pub fn refused(&self, options: &str) -> String {
+        let words = format!(
+            "pool-server tank --no-iscsi --no-nbd --legs {} {options}",
+            self.config()
+        );
+        let said = self.machine.run(&words);
+        assert_ne!(said.code, 0, "{}", said.out);
+        said.err
+    }
+
+    pub fn client(&self) -> Nbd {
+        Nbd::connect(&self.machine.nbd_socket(), "v").expect("connected")
+    }
+
+    /// The last record of the server's log.
+    fn record(&self) -> String {
+        let log = self.machine.log();
+        let mut lines = log.lines().rev();
+        let found = lines.find(|line| line.contains("the record of the pool's legs"));
+        found.unwrap_or_default().to_owned()
+    }
+
+    /// Whether the leg of head `name` holds everything, by the last record that the server here committed.
+    pub fn is_current(&self, name: &str) -> bool {
+        let record = self.record();
+        let current = record.split("current=").nth(1).unwrap_or_default();
+        let current = current.split("stale=").next().unwrap_or_default();
+        current.contains(&format!("\"{name}:"))
+    }
+
+    pub fn await_current(&self, name: &str, is_current: bool) {
+        eventually("the record says so", || self.is_current(name) == is_current);
+    }
+}
+
+/// Two heads and what is between them.
+pub struct Pair {
+    pub a: Head,
+    pub b: Head,
+    witness_folder: Option<tempfile::TempDir>,
+    witness_address: String,
+    pub witness: Process,
+    acknowledged: u64,
+}
+
+/// Addresses of one test: nobody else on this machine has them.
+fn addresses() -> [String; 3] {
+    static PAIRS: AtomicU8 = AtomicU8::new(0);
+    let pair = PAIRS.fetch_add(1, Ordering::Relaxed);
+    let pid = std::process::id();
+    let (high, low) = (64 + pid / 250 % 64, pid % 250);
+    [1, 2, 3].map(|number| format!("127.{high}.{low}.{}", pair * 4 + number))
+}
+
+fn program(name: &str) -> PathBuf {
+    let path = PathBuf::from(env!("CARGO_BIN_EXE_bulkhead")).with_file_name(name);
+    if !path.exists() {
+        let mut cargo = Command::new(env!("CARGO"));
+        let built = cargo
+            .args(["build", "-q", "--offline", "-p", name])
+            .status();
+        assert!(built.expect("cargo runs").success(), "build {name}");
+    }
+    path
+}
+
+impl Pair {
+    /// With pool `tank` on a leg of each head, and an exported volume in it; `a` serves it.
+    pub fn new(has_witness: bool) -> (Self, ServerProcess) {
+        let [a, b, witness] = addresses();
+        let mut pair = Self {
+            a: Head::new("a", a),
+            b: Head::new("b", b),
+            witness_folder: has_witness.then(|| tempfile::tempdir().expect("a folder")),
+            witness_address: format!("{witness}:7071"),
+            witness: Process(None),
+            acknowledged: 0,
+        };
+        pair.configure();
+        pair.start_witness();
+        pair.a.start_leg_server();
+        pair.b.start_leg_server();
+        let config = pair.a.config();
+        pair.a
+            .machine
+            .ok(&format!("pool create tank --legs {config}"));
+        let server = pair.a.serve("");
+        pair.a
+            .machine
+            .ok("volume create tank/v --size 32M --sparse");
+        pair.a.machine.ok("nbd export tank/v --name v");
+        (pair, server)
+    }
+
+    fn configure(&self) {
+        let fingerprint = |head: &Head| {
+            let folder = head.machine.path("keys");
+            let words = format!("leg-server fingerprint --folder {}", folder.display());
+            head.machine.ok(&words).out.trim().to_owned()
+        };
+        let member = |head: &Head, number: u32| {
+            let (name, address) = (head.name, &head.address);
+            format!(
+                "[members.{name}]\nnumber = {number}\nkind = \"head\"\nmembers = [\"{address}:7071\"]\n\
+                 lends = [\"{address}:7072\"]\nfingerprint = \"{}\"\n",
+                fingerprint(head)
+            )
+        };
+        let mut members = member(&self.a, 1) + &member(&self.b, 2);
+        if self.witness_folder.is_some() {
+            let said = self
+                .witness_command(&["identity"])
+                .output()
+                .expect("it runs");
+            let identity = String::from_utf8(said.stdout).expect("text");
+            members += &format!(
+                "[members.w]\nnumber = 3\nkind = \"witness\"\nmembers = [\"{}\"]\nfingerprint = \"{}\"\n",
+                self.witness_address,
+                identity.trim()
+            );
+        }
+        let leg = |head: &Head, disk: u32| {
+            let path = head.machine.path(head.name);
+            format!(
+                "{{ disk = {disk}, head = \"{}\", path = {path:?} }}",
+                head.name
+            )
+        };
+        let legs = format!("[{}, {}]", leg(&self.a, 11), leg(&self.b, 22));
+        for head in [&self.a, &self.b] {
+            let keys = head.machine.path("keys");
+            let text = format!(
+                "me = \"{}\"\ncertificate = {:?}\nkey = {:?}\n{members}\
+                 [pools.tank]\nguid = 77\n[[pools.tank.groups]]\nneeded = 1\nlegs = {legs}\n",
+                head.name,
+                keys.join("cert.pem"),
+                keys.join("key.pem")
+            );
+            std::fs::write(head.machine.path("legs.toml"), text).expect("written");
+        }
+    }
+
+    fn witness_command(&self, words: &[&str]) -> Command {
+        let folder = self.witness_folder.as_ref().expect("there is one").path();
+        let mut command = Command::new(program("bulkhead-witness"));
+        command.args(words).stdin(Stdio::null());
+        command.arg("--folder").arg(folder.join("state"));
+        command.arg("--desk").arg(folder.join("desk"));
+        command
+    }
+
+    pub fn start_witness(&mut self) {
+        if self.witness_folder.is_none() {
+            return;
+        }
+        let listed = std::fs::read_to_string(self.a.machine.path("legs.toml")).expect("written");
+        let mut fingerprints = listed
+            .lines()
+            .filter_map(|line| line.strip_prefix("fingerprint = "))
+            .map(|text| text.trim_matches('"').to_owned());
+        let heads = [1, 2].map(|number| format!("{number}={}", fingerprints.next().expect("two")));
+        let words = ["serve", "--number", "3", "--listen", &self.witness_address];
+        let mut command = self.witness_command(&words);
+        command.args(["--head", &heads[0], "--head", &heads[1]]);
+        let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+        self.witness = Process(Some(child.expect("it starts")));
+    }
+
+    /// Writes blocks durably, one after the other; each is acknowledged.
+    pub fn write(&mut self, client: &mut Nbd, count: u64) {
+        for block in self.acknowledged..self.acknowledged + count {
+            let data = vec![block as u8 + 1; BLOCK];
+            client.write(block * BLOCK as u64, &data).expect("written");
+            client.flush().expect("durable");
+        }
+        self.acknowledged += count;
+    }
+
+    /// All that was acknowledged is there.
+    pub fn check(&self, client: &mut Nbd) {
+        for block in 0..self.acknowledged {
+            let found = client.read(block * BLOCK as u64, BLOCK).expect("read");
+            assert!(
+                found == vec![block as u8 + 1; BLOCK],
+                "block {block} was acknowledged, and is lost"
+            );
+        }
+    }
+}

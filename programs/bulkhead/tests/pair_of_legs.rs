@@ -1,0 +1,180 @@
+//! Pools whose legs lie on two heads, with real processes: heads and their parts are killed, stopped and started, and what was
+//! acknowledged is there.
+
+mod common;
+
+use std::time::{Duration, Instant};
+
+use common::legs::Pair;
+
+/// Longest time that a client may wait when a leg is lost. The promise is 3 s; a busy machine gets more.
+const PAUSE_MAX: Duration = Duration::from_secs(10);
+
+/// The other head's leg-server is killed: writes go on after a pause, and the leg comes back with what it missed.
+#[test]
+fn a_killed_lender_is_dropped_and_comes_back_current() {
+    let (mut pair, server) = Pair::new(true);
+    let mut client = pair.a.client();
+    pair.write(&mut client, 20);
+    pair.b.leg_server.kill();
+    let begun = Instant::now();
+    pair.write(&mut client, 20);
+    assert!(begun.elapsed() < PAUSE_MAX, "{:?}", begun.elapsed());
+    assert!(!pair.a.is_current("b"), "it lacks what was acknowledged");
+    pair.b.start_leg_server();
+    pair.a.await_current("b", true);
+    pair.write(&mut client, 20);
+    pair.check(&mut client);
+    drop(client);
+    assert_eq!(server.stop(), 0);
+}
+
+/// The whole head that served is gone: the other one has everything, and takes the first one's leg back.
+#[test]
+fn after_the_loss_of_a_head_the_other_one_has_all_that_was_acknowledged() {
+    let (mut pair, server) = Pair::new(true);
+    let mut client = pair.a.client();
+    pair.write(&mut client, 40);
+    server.kill();
+    pair.a.leg_server.kill();
+    let server = pair.b.serve("--previous-owner-is-stopped");
+    let mut client = pair.b.client();
+    pair.check(&mut client);
+    pair.write(&mut client, 20);
+    assert!(!pair.b.is_current("a"));
+    pair.a.start_leg_server();
+    pair.b.await_current("a", true);
+    pair.write(&mut client, 20);
+    // And what it got is whole: it goes on alone.
+    drop(client);
+    server.kill();
+    pair.b.leg_server.kill();
+    let server = pair.a.serve("--previous-owner-is-stopped");
+    pair.check(&mut pair.a.client());
+    assert_eq!(server.stop(), 0);
+}
+
+/// openzfs#14640 over two machines: a leg falls behind, all stops, and its head alone comes back.
+#[test]
+fn a_stale_head_alone_refuses_and_says_who_is_newer() {
+    let (mut pair, server) = Pair::new(true);
+    let mut client = pair.a.client();
+    pair.write(&mut client, 20);
+    pair.b.leg_server.kill();
+    pair.write(&mut client, 20);
+    drop(client);
+    server.kill();
+    pair.a.leg_server.kill();
+    pair.b.start_leg_server();
+    let said = pair.b.refused("--previous-owner-is-stopped");
+    for part in [
+        "b:",
+        "lacks what was written since transaction group",
+        "a:",
+        "holds everything",
+    ] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    // Nobody is left who remembers.
+    pair.witness.kill();
+    let said = pair.b.refused("--previous-owner-is-stopped");
+    assert!(said.contains("too few members answer"), "{said}");
+    pair.start_witness();
+    pair.a.start_leg_server();
+    let server = pair.a.serve("");
+    pair.check(&mut pair.a.client());
+    pair.a.await_current("b", true);
+    assert_eq!(server.stop(), 0);
+}
+
+/// A lender that hangs answers nothing, and its connections stay: its leg is dropped by the deadline.
+#[test]
+fn a_hung_lender_is_dropped_within_the_deadline() {
+    let (mut pair, server) = Pair::new(true);
+    let mut client = pair.a.client();
+    pair.write(&mut client, 20);
+    pair.b.leg_server.signal("-STOP");
+    let begun = Instant::now();
+    pair.write(&mut client, 20);
+    assert!(begun.elapsed() < PAUSE_MAX, "{:?}", begun.elapsed());
+    assert!(!pair.a.is_current("b"), "it lacks what was acknowledged");
+    pair.b.leg_server.signal("-CONT");
+    pair.a.await_current("b", true);
+    pair.check(&mut client);
+    drop(client);
+    assert_eq!(server.stop(), 0);
+}
+
+/// Without a witness the confirmed fence of the other head stands in for its vote, if this head has heard it since it was started.
+#[test]
+fn two_heads_alone_go_on_by_a_confirmed_fence_and_not_without() {
+    let (mut pair, server) = Pair::new(false);
+    let mut client = pair.a.client();
+    pair.write(&mut client, 20);
+    drop(client);
+    server.kill();
+    pair.a.leg_server.kill();
+    let said = pair.b.refused("");
+    assert!(
+        said.contains("nothing proves that head a has stopped"),
+        "{said}"
+    );
+    let server = pair.b.serve("--previous-owner-is-stopped");
+    let mut client = pair.b.client();
+    pair.check(&mut client);
+    pair.write(&mut client, 20);
+    pair.a.start_leg_server();
+    pair.b.await_current("a", true);
+    drop(client);
+    // A head that was started, and has not heard the other one since, may have missed anything.
+    server.kill();
+    pair.b.leg_server.kill();
+    pair.a.leg_server.kill();
+    pair.a.start_leg_server();
+    let said = pair.a.refused("--previous-owner-is-stopped");
+    assert!(said.contains("head b may have gone on alone"), "{said}");
+    pair.b.start_leg_server();
+    let server = pair.a.serve("");
+    pair.check(&mut pair.a.client());
+    assert_eq!(server.stop(), 0);
+}
+
+/// Both heads lose power while both legs hold everything: one of them and the witness are enough.
+#[test]
+fn after_the_loss_of_both_heads_one_and_the_witness_start() {
+    let (mut pair, server) = Pair::new(true);
+    let mut client = pair.a.client();
+    pair.write(&mut client, 20);
+    drop(client);
+    server.kill();
+    pair.a.leg_server.kill();
+    pair.b.leg_server.kill();
+    pair.b.start_leg_server();
+    let said = pair.b.refused("");
+    assert!(
+        said.contains("nothing proves that head a has stopped"),
+        "{said}"
+    );
+    let server = pair.b.serve("--previous-owner-is-stopped");
+    pair.check(&mut pair.b.client());
+    assert_eq!(server.stop(), 0);
+}
+
+/// `status` names the leg that lacks something, and who does not answer.
+#[test]
+fn status_tells_of_a_stale_leg_and_of_who_does_not_answer() {
+    let (mut pair, server) = Pair::new(true);
+    let status = || pair.a.machine.ok("pool status tank").out;
+    assert!(!status().contains("lacks"), "{}", status());
+    pair.b.leg_server.kill();
+    let mut client = pair.a.client();
+    pair.write(&mut client, 5);
+    let status = pair.a.machine.ok("pool status tank").out;
+    assert!(
+        status.contains("lacks what was written since transaction group"),
+        "{status}"
+    );
+    assert!(status.contains("member b does not answer"), "{status}");
+    drop(client);
+    assert_eq!(server.stop(), 0);
+}

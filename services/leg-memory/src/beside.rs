@@ -1,0 +1,165 @@
+//! What the process that remembers and the one that owns a pool on the same machine tell each other by files.
+//!
+//! * `POOL.owner` is locked by who owns the pool here, or is about to: as long as that is so, this head promises nothing to others.
+//! * `POOL.heard`: two heads: what the other head answered to this start of the process that remembers.
+//! * `heard`: counts what came from the other head. It is written before anything is answered, so who reads it after it was told of a
+//!   vote of its own member knows of everything that was heard before the vote.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
+use takeover::legs::{Memory, RECORD_BYTES_MAX, decode_memory, encode_memory};
+
+/// The folder in which a head remembers the records of its pools, below its state directory.
+pub fn folder(state: &Path) -> PathBuf {
+    state.join("legs")
+}
+
+fn owner_path(folder: &Path, pool: u64) -> PathBuf {
+    folder.join(format!("{pool}.owner"))
+}
+
+/// Says that the pool is owned on this machine, until the file is closed.
+///
+/// # Errors
+///
+/// Another process says so, or the system fails.
+pub fn own(folder: &Path, pool: u64) -> io::Result<File> {
+    crate::lock_file(&owner_path(folder, pool))
+}
+
+/// Whether a process of this machine owns the pool. If that cannot be found out, one does.
+pub fn is_owned(folder: &Path, pool: u64) -> bool {
+    let file = match File::open(owner_path(folder, pool)) {
+        Ok(file) => file,
+        Err(error) => return error.kind() != io::ErrorKind::NotFound,
+    };
+    flock(&file, FlockOperation::NonBlockingLockShared).is_err()
+}
+
+fn heard_path(folder: &Path, pool: u64) -> PathBuf {
+    folder.join(format!("{pool}.heard"))
+}
+
+/// Keeps what the other head answered to the start `boot` of this process.
+///
+/// # Errors
+///
+/// The system fails.
+pub fn note_heard(folder: &Path, pool: u64, boot: u64, memory: &Memory) -> io::Result<()> {
+    let path = heard_path(folder, pool);
+    let new = path.with_extension("heard.new");
+    let mut bytes = boot.to_le_bytes().to_vec();
+    bytes.extend(encode_memory(memory));
+    // It need not outlive the machine, nor even this process.
+    std::fs::write(&new, bytes)?;
+    std::fs::rename(&new, &path)
+}
+
+/// What the other head answered to the start `boot` of the process that remembers.
+pub fn heard(folder: &Path, pool: u64, boot: u64) -> Option<Memory> {
+    let path = heard_path(folder, pool);
+    let length = std::fs::metadata(&path).ok()?.len();
+    if length > RECORD_BYTES_MAX as u64 + 8 {
+        return None;
+    }
+    let bytes = std::fs::read(&path).ok()?;
+    let (said, memory) = bytes.split_first_chunk()?;
+    let memory = decode_memory(memory).ok()?;
+    (u64::from_le_bytes(*said) == boot).then_some(memory)
+}
+
+/// Counts signs of the other head.
+#[derive(Debug)]
+pub struct Signs {
+    file: File,
+    count: AtomicU64,
+}
+
+impl Signs {
+    /// Of the folder, for who counts and for who reads.
+    ///
+    /// # Errors
+    ///
+    /// The system fails.
+    pub fn open(folder: &Path) -> io::Result<Self> {
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(0o600)
+            .open(folder.join("heard"))?;
+        let signs = Self {
+            file,
+            count: AtomicU64::new(0),
+        };
+        signs.count.store(signs.read(), Ordering::Release);
+        Ok(signs)
+    }
+
+    /// The other head was heard.
+    pub fn note(&self) {
+        let count = self.count.fetch_add(1, Ordering::AcqRel) + 1;
+        // Written to memory. If it fails nothing is known of the other head, and what it is told must not be wrong.
+        let written = self.file.write_all_at(&count.to_le_bytes(), 0);
+        written.expect("a file of eight bytes is written");
+    }
+
+    /// How often it was heard so far. What cannot be read counts as heard once more.
+    pub fn read(&self) -> u64 {
+        let mut bytes = [0; 8];
+        match self.file.read_exact_at(&mut bytes, 0) {
+            Ok(()) => u64::from_le_bytes(bytes),
+            Err(_) => 0,
+        }
+    }
+}
+
+/// Whether the error says that another process has the lock.
+pub fn is_locked(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(Errno::WOULDBLOCK.raw_os_error())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pool_is_owned_as_long_as_the_file_is_open() {
+        let folder = tempfile::tempdir().expect("folder");
+        assert!(!is_owned(folder.path(), 5));
+        let owner = own(folder.path(), 5).expect("free");
+        assert!(is_owned(folder.path(), 5) && !is_owned(folder.path(), 6));
+        drop(owner);
+        assert!(!is_owned(folder.path(), 5));
+    }
+
+    #[test]
+    fn what_was_heard_by_an_earlier_start_says_nothing() {
+        let folder = tempfile::tempdir().expect("folder");
+        let memory = Memory::default();
+        note_heard(folder.path(), 5, 77, &memory).expect("noted");
+        assert_eq!(heard(folder.path(), 5, 77), Some(memory));
+        assert_eq!(heard(folder.path(), 5, 78), None);
+        assert_eq!(heard(folder.path(), 6, 77), None);
+    }
+
+    #[test]
+    fn signs_are_seen_by_another_process_and_after_a_restart() {
+        let folder = tempfile::tempdir().expect("folder");
+        let signs = Signs::open(folder.path()).expect("opened");
+        let reader = Signs::open(folder.path()).expect("opened");
+        let before = reader.read();
+        signs.note();
+        assert_ne!(reader.read(), before);
+        let before = reader.read();
+        Signs::open(folder.path()).expect("opened").note();
+        assert_ne!(reader.read(), before);
+    }
+}

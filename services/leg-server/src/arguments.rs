@@ -1,0 +1,42 @@
+//! `bulkhead leg-server`
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+
+/// Where the configuration of legs is, unless told otherwise.
+pub const CONFIG: &str = "/etc/bulkhead/legs.toml";
+/// Where the key of this head is, unless told otherwise.
+pub const KEYS: &str = "/etc/bulkhead/legs";
+
+/// Examples of the help.
+pub const EXAMPLES: &str = "Examples:
+  bulkhead leg-server fingerprint
+  bulkhead leg-server --config /etc/bulkhead/legs.toml
+
+It runs on every head of a pool whose legs lie on several heads. Under systemd it reports readiness, status and liveness
+(Type=notify, WatchdogSec=). A kill harms nothing: what it answered is durable.";
+
+/// `leg-server`
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub struct LegServerCommand {
+    /// What else than to serve.
+    #[command(subcommand)]
+    pub verb: Option<LegServerVerb>,
+    /// The configuration of legs
+    #[arg(long, value_name = "FILE", default_value = CONFIG)]
+    pub config: PathBuf,
+}
+
+/// What else than to serve.
+#[derive(Debug, Subcommand)]
+pub enum LegServerVerb {
+    /// Print the fingerprint by which the other members know this head; a key is made if there is none
+    #[command(after_help = "Example:\n  bulkhead leg-server fingerprint")]
+    Fingerprint {
+        /// Folder of the certificate and the key: cert.pem and key.pem
+        #[arg(long, value_name = "FOLDER", default_value = KEYS)]
+        folder: PathBuf,
+    },
+}

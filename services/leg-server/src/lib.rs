@@ -1,0 +1,214 @@
+//! `bulkhead leg-server`: what one machine does for pools whose legs lie on several heads. It remembers their records and answers the
+//! other members ([`members`]), and it lends the machine's disks ([`lender`]). It owns no pool and has no ZFS library.
+//!
+//! Crash-only: what it answered is durable. A session of a disk that it lent ends with it; a disk that it gave to a pool server of this
+//! machine stays with that.
+
+#![forbid(unsafe_code)]
+
+pub mod arguments;
+mod identity;
+mod listen;
+
+use std::fs::File;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use control::{Failure, FailureKind};
+use legs_config::{Kind, LegsFile};
+use lender::{Lender, Settings};
+use members::{Friend, Lent, Member, PoolState, Server};
+use rendering::Printer;
+use serving::ListenAddress;
+use takeover::legs::{DiskId, LenderAnswer, LenderRequest, MemberId};
+use tokio::net::TcpListener;
+
+use arguments::{LegServerCommand, LegServerVerb};
+use listen::Listener;
+
+/// Threads that wait for disks: those that remember, and claims of every connection.
+const BLOCKING_THREADS_MAX: usize = 256;
+/// A claim is given up when the I/O of the session before, or its process, has not ended by then.
+const DRAIN_WAIT: Duration = Duration::from_secs(10);
+/// Pause between two signs of life to the service manager.
+const TICK: Duration = Duration::from_millis(500);
+
+/// Performs the command. `state_dir`: where this machine remembers, in its folder `legs`.
+///
+/// # Errors
+///
+/// It cannot begin to serve, with what to do.
+pub fn run(command: &LegServerCommand, state_dir: &Path, out: Printer) -> Result<(), Failure> {
+    match &command.verb {
+        Some(LegServerVerb::Fingerprint { folder }) => {
+            let identity = identity::load_or_make(folder)?;
+            out.text(&identity.fingerprint().to_string())
+        }
+        None => serve(command, state_dir),
+    }
+}
+
+fn serve(command: &LegServerCommand, state_dir: &Path) -> Result<(), Failure> {
+    telling::never_wait_for_the_log();
+    let _ = tracing_subscriber::fmt()
+        .with_writer(telling::log)
+        .with_ansi(false)
+        .with_target(false)
+        .try_init();
+    let file = Arc::new(identity::config(&command.config)?);
+    let identity = identity::of(&file)?;
+    let folder = leg_memory::folder(state_dir);
+    std::fs::create_dir_all(&folder)
+        .map_err(Failure::of(format!("make the folder {}", folder.display())))?;
+    let _lock = lock(&folder)?;
+    let boot = random()?;
+    let lender = Arc::new(lend(&file, &identity, &folder)?);
+    let serves = {
+        let folder = folder.clone();
+        Box::new(move |pool| leg_memory::is_owned(&folder, pool))
+    };
+    let member = Member::open(&folder, file.me(), boot, serves);
+    let member = member.map_err(Failure::of(format!("read {}", folder.display())))?;
+    let member = Arc::new(member);
+    let listener = Listener::start(&file, &identity, &folder, boot)
+        .map_err(Failure::of("listen to the other head"))?;
+    let server = answer(&file, &identity, Arc::clone(&member), lender, &listener)?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .max_blocking_threads(BLOCKING_THREADS_MAX)
+        .enable_all()
+        .build()
+        .map_err(Failure::of("start the runtime"))?;
+    runtime.block_on(async {
+        for address in &file.own().members {
+            let bound = TcpListener::bind(address).await;
+            let bound = bound.map_err(|error| {
+                Failure::of(format!("listen on {address}"))(error)
+                    .advise("`members` of this head in the configuration says where it answers")
+            })?;
+            tokio::spawn(Arc::clone(&server).serve(bound));
+        }
+        tracing::info!(
+            me = file.me,
+            fingerprint = %identity.fingerprint(),
+            members = ?file.own().members,
+            lends = ?file.own().lends,
+            "remembers, and lends disks"
+        );
+        attend(&member).await
+    })
+}
+
+fn random() -> Result<u64, Failure> {
+    getrandom::u64().map_err(|error| {
+        Failure::new(
+            FailureKind::Failed,
+            format!("make a random number: {error}"),
+        )
+    })
+}
+
+/// One process at a time remembers in a folder.
+fn lock(folder: &Path) -> Result<File, Failure> {
+    let path = folder.join("lock");
+    members::lock_file(&path).map_err(|error| match error.kind() {
+        std::io::ErrorKind::WouldBlock => {
+            let message = format!(
+                "{} is locked: another leg-server runs with this folder",
+                path.display()
+            );
+            Failure::new(FailureKind::Busy, message).advise(
+                "`systemctl status bulkhead-leg-server` shows it; or choose another --state-dir",
+            )
+        }
+        _ => Failure::of(format!("lock {}", path.display()))(error),
+    })
+}
+
+fn lend(
+    file: &LegsFile,
+    identity: &certificates::Identity,
+    folder: &Path,
+) -> Result<Lender, Failure> {
+    let heads = file.members.values().filter(|one| one.kind == Kind::Head);
+    let heads = heads.map(|head| head.fingerprint).collect();
+    let tls = identity.server(heads).map_err(identity::unusable)?;
+    let settings = Settings {
+        listeners: file
+            .own()
+            .lends
+            .iter()
+            .copied()
+            .map(ListenAddress::Tcp)
+            .collect(),
+        tls: Some(tls),
+        // The certificate decides.
+        access: nbd::Access::Everyone,
+        folder: folder.to_owned(),
+        drain_wait: DRAIN_WAIT,
+    };
+    let lender = Lender::start(settings, random()?)
+        .map_err(|error| Failure::from_chain(FailureKind::Failed, &error))?;
+    for leg in file.own_legs() {
+        lender
+            .lend_when_free(DiskId(leg.disk), &leg.path)
+            .map_err(|error| Failure::from_chain(FailureKind::Failed, &error))?;
+    }
+    Ok(lender)
+}
+
+/// Answers all members, this one among them: its pool servers ask by messages, too.
+fn answer(
+    file: &LegsFile,
+    identity: &certificates::Identity,
+    member: Arc<Member>,
+    lender: Arc<Lender>,
+    listener: &Listener,
+) -> Result<Arc<Server>, Failure> {
+    let friends = file.members.values().map(|one| Friend {
+        member: MemberId(one.number),
+        fingerprint: one.fingerprint,
+    });
+    let (me, signs) = (file.me(), listener.signs());
+    let lend = move |from: MemberId, disk: DiskId, request: LenderRequest| {
+        let grant = lender.answer(disk, request, from == me)?;
+        let export = match grant.answer {
+            LenderAnswer::Admitted(..) => grant.export.unwrap_or_else(|| "own".into()),
+            LenderAnswer::Begun(_) | LenderAnswer::Refused(_) => String::new(),
+        };
+        Some(Lent {
+            disk,
+            answer: grant.answer,
+            export,
+        })
+    };
+    let heard = move |from: MemberId, _: &members::Envelope| {
+        if from != me {
+            signs.note();
+        }
+    };
+    Server::with_lender(member, identity, friends.collect(), heard, lend)
+        .map_err(identity::unusable)
+}
+
+/// Tells the service manager what is remembered, for good.
+async fn attend(member: &Member) -> Result<(), Failure> {
+    let mut supervisor = telling::Supervisor::from_environment();
+    supervisor.ready(&summary(member));
+    loop {
+        tokio::time::sleep(TICK).await;
+        supervisor.tick(&summary(member));
+        telling::log().catch_up();
+    }
+}
+
+fn summary(member: &Member) -> String {
+    let states = member.states();
+    let is_silent = |state: &&PoolState| matches!(state, PoolState::Silent(_));
+    let silent = states.values().filter(is_silent).count();
+    let remembered = states.len() - silent;
+    match silent {
+        0 => format!("remembers {remembered} pools"),
+        _ => format!("remembers {remembered} pools, does not answer for {silent}: see the log"),
+    }
+}

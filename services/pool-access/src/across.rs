@@ -1,0 +1,352 @@
+//! Pools whose legs lie on several heads: how this head opens one, and makes one.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use certificates::Identity;
+use control::operations::pool::{DeviceGroup, GroupKind, GroupRole};
+use control::{Advice, Failure, FailureKind, Severity};
+use engine::pool::{Candidate, Claims, ImportOptions, SafeToOwn};
+use engine::{Engine, Pool};
+use legs::{Founding, Inbox, Legs, Members, Network, Options, Shown};
+use legs_config::{Kind, LegsFile};
+use members::Peer;
+use takeover::legs::{DiskId, MemberId};
+use units::PoolName;
+
+use crate::common::Common;
+use crate::engines::EngineOptions;
+use crate::engines::across::{Across, AcrossSide};
+
+/// The legs of one pool, and who remembers which of them hold everything.
+pub struct LegsOfPool {
+    file: LegsFile,
+    identity: Arc<Identity>,
+    pool: PoolName,
+    state: PathBuf,
+    across: Arc<Across>,
+}
+
+/// Whether `pool` is in the file at `path`, with this head's key.
+fn read(path: &Path) -> Result<(LegsFile, Identity), Failure> {
+    let file = legs_config::read(path).map_err(|error| {
+        Failure::from_chain(FailureKind::Usage, &error).advise(format!("see to {}", path.display()))
+    })?;
+    let identity = Identity::read(&file.certificate, &file.key)
+        .map_err(|error| Failure::from_chain(FailureKind::Failed, &error))?;
+    let (own, listed) = (identity.fingerprint(), file.own().fingerprint);
+    match own == listed {
+        true => Ok((file, identity)),
+        false => Err(Failure::usage(format!(
+            "members.{}: the fingerprint is {listed}, and {} has {own}",
+            file.me,
+            file.certificate.display()
+        ))
+        .advise("write the right one into the configuration of every member")),
+    }
+}
+
+impl LegsOfPool {
+    /// By the configuration at `path`. Touches no disk.
+    ///
+    /// # Errors
+    ///
+    /// The configuration cannot be used, or does not name the pool.
+    pub fn read(common: &Common, pool: &PoolName, path: &Path) -> Result<Self, Failure> {
+        let (file, identity) = read(path)?;
+        let identity = Arc::new(identity);
+        let run_dir = &common.settings.run_dir;
+        let across = Across::new(file.clone(), Arc::clone(&identity), pool, run_dir);
+        let across = across.ok_or_else(|| {
+            let names: Vec<&str> = file.pools.keys().map(PoolName::as_str).collect();
+            Failure::not_found(format!("{} names no pool {pool}", path.display()))
+                .advise(format!("it names: {}", names.join(" ")))
+        })?;
+        Ok(Self {
+            file,
+            identity,
+            pool: pool.clone(),
+            state: common.settings.state_dir.clone(),
+            across,
+        })
+    }
+
+    /// Has the engine reach the legs.
+    pub fn install(&self, options: &mut EngineOptions) {
+        options.devices.wrap = Some(self.across.wrap(options.devices.wrap.take()));
+    }
+
+    /// Paths of this head's legs.
+    pub fn own_paths(&self) -> Vec<PathBuf> {
+        self.across.own().values().cloned().collect()
+    }
+
+    /// What is to be told of the legs of the open pool.
+    pub fn teller(&self, legs: &Legs) -> impl Fn() -> Vec<Advice> + Send + Sync + 'static {
+        let (file, viewer) = (self.file.clone(), legs.viewer());
+        move || advice(&file, &viewer.shown())
+    }
+
+    fn network(&self, other_is_stopped: bool) -> Network {
+        let members = self.file.members.values();
+        let peers = members.map(|member| Peer {
+            member: MemberId(member.number),
+            fingerprint: member.fingerprint,
+            addresses: member.members.clone(),
+        });
+        Network {
+            identity: Arc::clone(&self.identity),
+            peers: peers.collect(),
+            folder: legs::folder(&self.state),
+            other_is_stopped,
+        }
+    }
+
+    fn config(&self) -> takeover::legs::Config {
+        self.file.config(&self.pool).expect("it names the pool")
+    }
+
+    /// Opens the pool by its record. `ours` is told what the owner before left in the labels, before the import, which is the long part.
+    /// `disk_wait`: a leg of this head that takes longer for an I/O has failed.
+    ///
+    /// # Errors
+    ///
+    /// The record does not allow it, or the pool cannot be opened.
+    pub fn open(
+        &self,
+        engine: Arc<dyn Engine>,
+        previous_owner_is_stopped: bool,
+        disk_wait: Duration,
+        ours: impl Fn(&str) -> Result<(), Failure> + Send + Sync + 'static,
+    ) -> Result<(Box<dyn Pool>, Legs), Failure> {
+        let opened: Arc<Mutex<Option<Box<dyn Pool>>>> = Arc::default();
+        let slot = Arc::clone(&opened);
+        let open = move |candidate: Candidate, record| {
+            let pool = import(&*engine, &candidate, record, &ours)?;
+            *slot.lock().unwrap_or_else(PoisonError::into_inner) = Some(pool);
+            Ok(())
+        };
+        let inbox = Inbox::new();
+        let side = AcrossSide::new(&self.across, disk_wait, inbox.reporter(), Box::new(open));
+        let options = Options {
+            config: self.config(),
+            members: Members::Links(self.network(previous_owner_is_stopped)),
+            before_action: None,
+        };
+        let legs =
+            Legs::open(options, Arc::new(side), inbox).map_err(|error| self.refused(&error))?;
+        let pool = opened.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let pool = pool.ok_or_else(|| Failure::new(FailureKind::Failed, "the pool is not open"))?;
+        Ok((pool, legs))
+    }
+
+    fn refused(&self, error: &legs::Failure) -> Failure {
+        let kind = match error {
+            legs::Failure::Refused(_) => FailureKind::NeedsConfirmation,
+            legs::Failure::Store(_) | legs::Failure::Side(_) => FailureKind::Unavailable,
+        };
+        let failure = Failure::from_chain(kind, error);
+        let message = format!("pool {}: {}", self.pool, failure.message);
+        Failure::new(kind, message)
+    }
+
+    /// What the groups of a new pool are made of.
+    pub fn groups(&self) -> Vec<DeviceGroup> {
+        let groups = self.file.pools[&self.pool].groups.iter();
+        let group = |group: &legs_config::Group| DeviceGroup {
+            kind: match group.needed {
+                1 => GroupKind::Mirror,
+                _ => GroupKind::Raidz { parity: 1 },
+            },
+            role: GroupRole::Data,
+            devices: group
+                .legs
+                .iter()
+                .map(|leg| self.across.place(DiskId(leg.disk)))
+                .collect(),
+        };
+        groups.map(group).collect()
+    }
+
+    /// Claims all legs for a pool that is to be made on them. They can be opened afterwards.
+    ///
+    /// # Errors
+    ///
+    /// A member does not answer, knows the pool, or does not lend a leg.
+    pub fn begin_founding(&self) -> Result<Founding, Failure> {
+        let names = self.file.clone();
+        let name = move |member| names.name(member);
+        let (founding, granted) = Founding::begin(self.config(), self.network(false), name)
+            .map_err(|error| self.refused(&error))?;
+        for (disk, granted) in granted {
+            if self.across.own().contains_key(&disk) {
+                continue;
+            }
+            self.across.grant(disk, granted);
+            let connected = self.across.connect(disk, |_| {});
+            connected.map_err(|why| {
+                let message = format!("{}: {why}", self.file.disk_name(disk));
+                Failure::new(FailureKind::Unavailable, message).advise(
+                    "see to the leg-server of that head, and to `lends` in the configuration",
+                )
+            })?;
+        }
+        self.across
+            .lay_out(|_| true)
+            .map_err(Failure::of("give legs their names"))?;
+        Ok(founding)
+    }
+
+    /// The pool is made and closed: from now on it has a record.
+    ///
+    /// # Errors
+    ///
+    /// A member does not answer.
+    pub fn finish_founding(&self, founding: Founding) -> Result<(), Failure> {
+        founding.finish().map_err(|error| {
+            self.refused(&error).advise(
+                "the pool has no record, and is no good without: make it again, with --overwrite-old-labels",
+            )
+        })
+    }
+}
+
+fn import(
+    engine: &dyn Engine,
+    candidate: &Candidate,
+    record: engine::pool::legs::Record,
+    ours: &(impl Fn(&str) -> Result<(), Failure> + Send + Sync),
+) -> Result<Box<dyn Pool>, String> {
+    let options = ImportOptions {
+        // Their lenders keep others away.
+        claims: Claims::Locks,
+        record: Some(record),
+        ..ImportOptions::default()
+    };
+    let proof = SafeToOwn::record_names_this_head(candidate);
+    let text = |error| operations::pool_failure(error).message;
+    let claimed = engine.claim(candidate, proof, &options).map_err(text)?;
+    ours(claimed.note().unwrap_or_default()).map_err(|failure| failure.message)?;
+    claimed.open().map_err(text)
+}
+
+/// What is wrong with legs, and with members that remember.
+fn advice(file: &LegsFile, shown: &Shown) -> Vec<Advice> {
+    let mut advice = Vec::new();
+    let name = |disk: &DiskId| file.disk_name(*disk);
+    if let Some(disk) = &shown.last {
+        let why = format!(
+            "writes wait: {} failed, and no other leg holds everything",
+            name(disk)
+        );
+        advice.push(Advice::new(
+            Severity::Error,
+            "see to that leg and to its head",
+            why,
+        ));
+    }
+    for disk in shown
+        .awaited
+        .iter()
+        .filter(|disk| shown.last != Some(**disk))
+    {
+        let why = format!(
+            "writes wait until it is on record that {} failed",
+            name(disk)
+        );
+        let what = "start the leg-servers of the members that do not answer, or the witness";
+        advice.push(Advice::new(Severity::Error, what, why));
+    }
+    let record = shown.record.as_ref();
+    for (disk, stale) in record.iter().flat_map(|record| &record.stale) {
+        let since = stale.since;
+        let lacks = format!(
+            "leg {} lacks what was written since transaction group {since}",
+            name(disk)
+        );
+        advice.push(match stale.is_written {
+            true => Advice::new(
+                Severity::Warning,
+                "wait",
+                format!("{lacks}, which is being copied to it, or will be when it can be reached"),
+            ),
+            false => Advice::new(
+                Severity::Warning,
+                "see to its head and its disk: the leg comes back by itself",
+                lacks,
+            ),
+        });
+    }
+    for disk in record.iter().flat_map(|record| &record.divergent) {
+        let why = format!(
+            "leg {} has a history that is not this pool's, and is left alone",
+            name(disk)
+        );
+        let what = "see where it was written: it may hold writes that nobody else has";
+        advice.push(Advice::new(Severity::Error, what, why));
+    }
+    for (member, why) in &shown.unheard {
+        let why = format!("member {} does not answer: {why}", file.name(*member));
+        let what = match file.member(*member).map(|member| member.kind) {
+            Some(Kind::Witness) => "start bulkhead-witness there, and see to the network",
+            _ => "start bulkhead-leg-server there, and see to the network",
+        };
+        advice.push(Advice::new(Severity::Warning, what, why));
+    }
+    advice
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::{BTreeMap, BTreeSet};
+    use takeover::legs::{Ballot, Record};
+
+    #[test]
+    fn a_stale_leg_and_a_silent_member_are_told_by_their_names() {
+        let text = format!(
+            r#"
+me = "a"
+certificate = "/c"
+key = "/k"
+[members.a]
+number = 1
+kind = "head"
+members = ["10.9.1.1:7071"]
+lends = ["10.9.1.1:7072"]
+fingerprint = "{}"
+[members.b]
+number = 2
+kind = "head"
+members = ["10.9.1.2:7071"]
+lends = ["10.9.1.2:7072"]
+fingerprint = "{}"
+[pools.tank]
+guid = 123
+[[pools.tank.groups]]
+needed = 1
+legs = [{{ disk = 11, head = "a", path = "/x" }}, {{ disk = 22, head = "b", path = "/y" }}]
+"#,
+            "0a".repeat(32),
+            "0b".repeat(32)
+        );
+        let file = legs_config::parse(&text).expect("it is whole");
+        let mut record = Record::new(123, Ballot::default(), [DiskId(11), DiskId(22)]);
+        record.drop_disk(DiskId(22), 30);
+        let shown = Shown {
+            stage: legs::Stage::Open,
+            record: Some(record),
+            awaited: BTreeSet::new(),
+            last: None,
+            unheard: BTreeMap::from([(MemberId(2), "connection refused".to_owned())]),
+        };
+        let told: Vec<String> = advice(&file, &shown)
+            .iter()
+            .map(ToString::to_string)
+            .collect();
+        assert_eq!(told.len(), 2, "{told:?}");
+        assert!(told[0].contains("b:/y lacks what was written since transaction group 30"));
+        assert!(told[1].contains("member b does not answer: connection refused"));
+    }
+}

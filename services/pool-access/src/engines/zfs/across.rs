@@ -1,0 +1,378 @@
+//! A pool of OpenZFS whose legs lie on several heads, for who keeps the record (`legs`).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use ::legs::{Granted, Reporter, Seen, Side};
+use certificates::Identity;
+use engine::pool::Candidate;
+use legs_config::LegsFile;
+use remote_leg::{Access, Event, NbdLeg, Settings};
+use takeover::legs::{Completeness, DiskId, Kept, MemberId, Notice};
+use units::PoolName;
+use zpool::device::Wrap;
+use zpool::device::legs::{self as barrier, LegFailure};
+use zpool::pool::{discover, legs as pool_legs};
+
+use super::legs::{Given, Open, Watched, ZfsSide};
+use super::remote::Remotes;
+
+/// A leg of another head that takes longer for an I/O has failed, connection or not.
+const LEG_DEADLINE: Duration = Duration::from_secs(2);
+/// The same for who waits for the device: the leg itself tells first.
+const DEVICE_DEADLINE: Duration = Duration::from_millis(2500);
+/// For a connection to a lender.
+const CONNECT_WAIT: Duration = Duration::from_secs(1);
+/// Pause between two attempts to connect.
+const CONNECT_PAUSE: Duration = Duration::from_millis(100);
+
+/// The legs of one pool, as this head reaches them.
+pub struct Across {
+    pool: PoolName,
+    file: LegsFile,
+    identity: Arc<Identity>,
+    own: BTreeMap<DiskId, PathBuf>,
+    remotes: Arc<Remotes>,
+    granted: Mutex<BTreeMap<DiskId, Granted>>,
+}
+
+/// Opens a pool that was found, with the devices of a record and no others.
+pub type OpenFound =
+    Box<dyn Fn(Candidate, engine::pool::legs::Record) -> Result<(), String> + Send + Sync>;
+
+impl Across {
+    /// The legs of `pool`, which have their names in a folder of the pool below `run_dir`. None: the file does not name the pool.
+    pub fn new(
+        file: LegsFile,
+        identity: Arc<Identity>,
+        pool: &PoolName,
+        run_dir: &Path,
+    ) -> Option<Arc<Self>> {
+        let legs = file.pools.get(pool)?.groups.iter();
+        let legs: Vec<_> = legs.flat_map(|group| &group.legs).cloned().collect();
+        let (own, others): (Vec<_>, Vec<_>) = legs.into_iter().partition(|leg| leg.head == file.me);
+        // Paths of devices are absolute.
+        let run_dir = std::path::absolute(run_dir).ok()?;
+        let folder = run_dir.join("legs").join(pool.as_str());
+        let others = others.into_iter().map(|leg| DiskId(leg.disk));
+        Some(Arc::new(Self {
+            pool: pool.clone(),
+            identity,
+            own: own
+                .into_iter()
+                .map(|leg| (DiskId(leg.disk), leg.path))
+                .collect(),
+            remotes: Remotes::new(folder, others),
+            granted: Mutex::default(),
+            file,
+        }))
+    }
+
+    /// A driver that reaches them, around what `wrap` makes of the built-in one.
+    pub fn wrap(&self, wrap: Option<Wrap>) -> Wrap {
+        self.remotes.wrap(wrap)
+    }
+
+    /// Where a leg has its name on this head.
+    pub fn place(&self, disk: DiskId) -> PathBuf {
+        self.remotes.place(disk)
+    }
+
+    /// Disks of this head.
+    pub fn own(&self) -> &BTreeMap<DiskId, PathBuf> {
+        &self.own
+    }
+
+    fn grants(&self) -> MutexGuard<'_, BTreeMap<DiskId, Granted>> {
+        self.granted.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A lender admitted a session.
+    pub fn grant(&self, disk: DiskId, granted: Granted) {
+        self.grants().insert(disk, granted);
+    }
+
+    fn access(&self, disk: DiskId) -> Result<(Access, Settings), String> {
+        let granted = self.grants().get(&disk).cloned();
+        let granted = granted.ok_or("its lender admitted no session")?;
+        let (head, _) = self.file.leg(disk).ok_or("no head lends it")?;
+        let head = self.file.member(head).ok_or("no head lends it")?;
+        let tls = self.identity.client(head.fingerprint);
+        let access = Access {
+            session: granted.session,
+            incarnation: granted.incarnation,
+            export: granted.export,
+            addresses: head.lends.clone(),
+        };
+        let settings = Settings {
+            tls: Some(tls.map_err(|error| error.to_string())?),
+            deadline: LEG_DEADLINE,
+            connect_wait: CONNECT_WAIT,
+        };
+        Ok((access, settings))
+    }
+
+    /// Connects to a leg of another head by the session that was granted last.
+    ///
+    /// # Errors
+    ///
+    /// No address of its lender takes the session.
+    pub fn connect(
+        &self,
+        disk: DiskId,
+        tell: impl Fn(Event) + Send + Sync + 'static,
+    ) -> Result<(), String> {
+        let slot = self.remotes.slot(disk).ok_or("it is on this head")?;
+        let (access, settings) = self.access(disk)?;
+        let leg = NbdLeg::connect(disk, &access, settings, tell);
+        slot.connect(leg.map_err(|error| error.to_string())?);
+        Ok(())
+    }
+
+    /// Has names of own legs `named`, and the labels of all that are connected.
+    ///
+    /// # Errors
+    ///
+    /// The folder of names cannot be written.
+    pub fn lay_out(&self, named: impl Fn(DiskId) -> bool) -> std::io::Result<()> {
+        let own = self.own.iter().filter(|(disk, _)| named(**disk));
+        let own: Vec<(DiskId, &Path)> = own.map(|(disk, path)| (*disk, path.as_path())).collect();
+        self.remotes.lay_out(&own)
+    }
+
+    /// The pool, as the legs that are laid out tell of it.
+    fn found(&self) -> Result<Candidate, String> {
+        let some = self.own.keys().next().copied().unwrap_or(DiskId(0));
+        let place = self.remotes.place(some);
+        let folder = place.parent().map(Path::to_owned).unwrap_or_default();
+        let found = discover(&[folder]).map_err(|error| error.to_string())?;
+        let mut found = found
+            .into_iter()
+            .filter(|one| one.name == self.pool.as_str());
+        match (found.next(), found.next()) {
+            (Some(candidate), None) => Ok(candidate),
+            (None, _) => Err(format!(
+                "no leg that holds everything has a label of pool {}: is legs.toml about another pool?",
+                self.pool
+            )),
+            (Some(_), Some(_)) => Err(format!(
+                "the legs belong to several pools called {}",
+                self.pool
+            )),
+        }
+    }
+}
+
+/// What the record decides, on this head's legs and on others'.
+pub struct AcrossSide {
+    across: Arc<Across>,
+    zfs: Watched,
+    reporter: Reporter,
+    found: Arc<Mutex<Option<Candidate>>>,
+}
+
+impl AcrossSide {
+    /// `answer_within`: a leg of this head that takes longer for an I/O has failed. `open` opens the pool.
+    pub fn new(
+        across: &Arc<Across>,
+        answer_within: Duration,
+        reporter: Reporter,
+        open: OpenFound,
+    ) -> Self {
+        let found = Arc::new(Mutex::new(None::<Candidate>));
+        let taken = Arc::clone(&found);
+        let open: Open = Box::new(move |record| {
+            let candidate = taken.lock().unwrap_or_else(PoisonError::into_inner).take();
+            open(candidate.ok_or("no pool was found")?, record)
+        });
+        let disks = across.own.keys().chain(across.remotes.disks());
+        let places = disks.map(|disk| (*disk, across.place(*disk))).collect();
+        let zfs = ZfsSide::new(
+            (across.pool.clone(), 0),
+            places,
+            answer_within,
+            reporter.clone(),
+            open,
+        )
+        .with_time(across.remotes.disks().copied(), DEVICE_DEADLINE);
+        Self {
+            across: Arc::clone(across),
+            zfs: Watched(Arc::new(zfs)),
+            reporter,
+            found,
+        }
+    }
+
+    fn is_elsewhere(&self, disk: DiskId) -> bool {
+        self.across.remotes.slot(disk).is_some()
+    }
+
+    fn connect(&self, disk: DiskId) -> Result<(), String> {
+        let (reporter, numbers) = (self.reporter.clone(), Arc::clone(self.zfs.0.numbers()));
+        self.across.connect(disk, move |event| match event {
+            Event::Lost => {
+                reporter.link_lost(disk, barrier::flushed_group(numbers.leg(disk)));
+            }
+            Event::Failed(remote_leg::LegError::Closed) => {}
+            Event::Failed(error) => {
+                tracing::error!(disk = disk.0, %error, "a leg of another head failed");
+                barrier::fail(numbers.leg(disk), LegFailure::Silent);
+            }
+        })
+    }
+}
+
+impl Side for AcrossSide {
+    fn look(&self, disk: DiskId) -> Result<Seen, String> {
+        let path = self.across.own.get(&disk).ok_or("it is on another head")?;
+        let newest = pool_legs::newest_group(path);
+        let newest = newest.ok_or("it has no label of a pool")?;
+        Ok(Seen {
+            // Its lender has it.
+            kept: Kept::default(),
+            newest_group: newest.group,
+            newest_time: Some(newest.time),
+        })
+    }
+
+    fn keep(&self, disk: DiskId, _: &Kept) -> Result<(), String> {
+        Err(format!("the lender of disk {} keeps that", disk.0))
+    }
+
+    fn open(
+        &self,
+        current: &BTreeSet<DiskId>,
+        lacking: &BTreeMap<DiskId, u64>,
+    ) -> Result<(), String> {
+        for disk in current.iter().filter(|disk| self.is_elsewhere(**disk)) {
+            if let Err(why) = self.connect(*disk) {
+                let disk = self.name(*disk);
+                tracing::warn!(disk, why, "a leg of another head cannot be opened");
+            }
+        }
+        let across = &self.across;
+        let laid_out = across.lay_out(|disk| current.contains(&disk));
+        laid_out.map_err(|error| format!("give legs their names: {error}"))?;
+        let candidate = across.found()?;
+        let devices = candidate.devices.iter();
+        let legs = devices.filter_map(|one| Some((Remotes::at(&one.path)?, one.guid)));
+        self.zfs.0.numbers().are(Given {
+            pool: candidate.guid,
+            legs: legs.collect(),
+        });
+        *self.found.lock().unwrap_or_else(PoisonError::into_inner) = Some(candidate);
+        let opened = self.zfs.open(current, lacking);
+        across.remotes.forget_labels();
+        opened
+    }
+
+    fn exclude(&self, disk: DiskId, since: u64) {
+        self.zfs.exclude(disk, since);
+        if let Some(slot) = self.across.remotes.slot(disk) {
+            slot.close();
+        }
+    }
+
+    fn keep_last(&self, disk: DiskId) {
+        if !self.is_elsewhere(disk) {
+            return self.zfs.keep_last(disk);
+        }
+        barrier::keep_last(self.zfs.0.numbers().leg(disk));
+        let (name, head) = (self.name(disk), self.across.file.leg(disk));
+        let head = head.and_then(|(head, _)| self.across.file.member(head));
+        let addresses = head.map(|head| head.lends.clone()).unwrap_or_default();
+        let wait = move || {
+            let is_there = |address| TcpStream::connect_timeout(address, CONNECT_WAIT).is_ok();
+            while !addresses.iter().any(is_there) {
+                std::thread::sleep(CONNECT_WAIT);
+            }
+            barrier::begin_anew(&format!(
+                "{name} failed, and no other leg held everything; its lender answers again"
+            ));
+        };
+        // As with memory: a process that gets no thread cannot go on.
+        let thread = std::thread::Builder::new()
+            .name("last-leg".into())
+            .spawn(wait);
+        thread.expect("a thread");
+    }
+
+    fn is_back(&self, disk: DiskId) -> bool {
+        let Some(path) = self.across.own.get(&disk) else {
+            return false;
+        };
+        self.across.remotes.link(disk, path).is_ok() && self.zfs.is_back(disk)
+    }
+
+    fn newest_group(&self) -> Option<u64> {
+        self.zfs.newest_group()
+    }
+
+    fn granted(&self, disk: DiskId, granted: Granted) {
+        self.across.grant(disk, granted);
+    }
+
+    fn resume(&self, disk: DiskId) -> Result<(), String> {
+        let slot = self.across.remotes.slot(disk).ok_or("it is on this head")?;
+        let leg = slot.leg().ok_or("it was given up")?;
+        let (access, _) = self.across.access(disk)?;
+        let until = Instant::now() + LEG_DEADLINE;
+        loop {
+            match leg.resume(&access) {
+                Err(remote_leg::LegError::Unreachable(_)) if Instant::now() < until => {
+                    std::thread::sleep(CONNECT_PAUSE);
+                }
+                // It fails at its deadline.
+                other => return other.map_err(|error| error.to_string()),
+            }
+        }
+    }
+
+    fn resilver(&self, disk: DiskId, since: u64) -> Result<Completeness, String> {
+        match self.across.own.get(&disk) {
+            Some(path) => {
+                let linked = self.across.remotes.link(disk, path);
+                linked.map_err(|error| error.to_string())?;
+            }
+            None => self.connect(disk)?,
+        }
+        self.zfs.resilver(disk, since)
+    }
+
+    fn stop(&self) {
+        self.zfs.stop();
+    }
+
+    fn name(&self, disk: DiskId) -> String {
+        self.across.file.disk_name(disk)
+    }
+
+    fn member_name(&self, member: MemberId) -> String {
+        self.across.file.name(member)
+    }
+
+    fn tell(&self, notice: &Notice) {
+        match notice {
+            Notice::WritesWait { accepted } => {
+                let accepted: Vec<_> = accepted.iter().map(|one| self.member_name(*one)).collect();
+                tracing::error!(
+                    ?accepted,
+                    "writes wait: a leg failed, and too few members answer to put that on record: start their leg-servers, or the \
+                     witness"
+                );
+            }
+            Notice::LastLeg(disk) => tracing::error!(
+                disk = self.name(*disk),
+                "writes wait: the last leg that holds everything failed; see to it, the server begins anew when it answers"
+            ),
+            Notice::Divergent(disk) => tracing::error!(
+                disk = self.name(*disk),
+                "a disk has a history that is not this pool's, and is left alone"
+            ),
+            Notice::Refused(why) => tracing::debug!(?why, "the pool is not opened"),
+        }
+    }
+}

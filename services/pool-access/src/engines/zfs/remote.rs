@@ -1,0 +1,288 @@
+//! Legs of other heads as devices under OpenZFS: the driver takes I/O to where a leg is.
+//!
+//! In one folder each leg of the pool has a name, its number. A leg of this head is a link there. One of another head is nothing, or a
+//! file with holes that has its labels, so that the library finds the pool by them.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::channel;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use remote_leg::{LegError, NbdLeg, Operation, Transport as _};
+use rustix::io::Errno;
+use takeover::legs::DiskId;
+use units::Extent;
+use zpool::device::{Access, Device, DeviceIo, Driver, IoKind, OpenFailure, Place, Shape, Wrap};
+
+/// What labels, and whatever else might be on a disk, need at its front and at its end.
+const LABELS_BYTES: u64 = 1 << 20;
+/// A lender reads around smaller ones by itself.
+const LOGICAL_BLOCK: u32 = 512;
+/// What files and disks have alike.
+const PHYSICAL_BLOCK: u32 = 4096;
+/// Time to read the labels of a leg.
+const LABELS_WAIT: Duration = Duration::from_secs(10);
+
+/// A leg of another head, with a connection or without.
+#[derive(Default)]
+pub(super) struct Slot {
+    leg: Mutex<Option<Arc<NbdLeg>>>,
+    /// Writes that were done and need a flush.
+    written: AtomicU64,
+    /// Of those, how many a flush covers.
+    flushed: AtomicU64,
+}
+
+impl Slot {
+    fn lock(&self) -> MutexGuard<'_, Option<Arc<NbdLeg>>> {
+        self.leg.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn leg(&self) -> Option<Arc<NbdLeg>> {
+        self.lock().clone()
+    }
+
+    /// Takes I/O to `leg` from now on. What is under way elsewhere fails.
+    pub(super) fn connect(&self, leg: NbdLeg) {
+        let before = self.lock().replace(Arc::new(leg));
+        // What it did may not be durable.
+        self.written.fetch_add(1, Ordering::AcqRel);
+        if let Some(before) = before {
+            before.close();
+        }
+    }
+
+    /// Ends the connection: what is under way fails.
+    pub(super) fn close(&self) {
+        let leg = self.lock().take();
+        if let Some(leg) = leg {
+            leg.close();
+        }
+    }
+
+    fn is_clean(&self) -> bool {
+        self.flushed.load(Ordering::Acquire) == self.written.load(Ordering::Acquire)
+    }
+}
+
+/// The legs of a pool, by where I/O goes.
+pub(super) struct Remotes {
+    folder: PathBuf,
+    slots: BTreeMap<DiskId, Arc<Slot>>,
+}
+
+impl Remotes {
+    /// Legs of other heads, which have their names in `folder`.
+    pub(super) fn new(folder: PathBuf, disks: impl IntoIterator<Item = DiskId>) -> Arc<Self> {
+        let slots = disks.into_iter().map(|disk| (disk, Arc::default()));
+        Arc::new(Self {
+            folder,
+            slots: slots.collect(),
+        })
+    }
+
+    pub(super) fn slot(&self, disk: DiskId) -> Option<&Arc<Slot>> {
+        self.slots.get(&disk)
+    }
+
+    /// The legs of other heads.
+    pub(super) fn disks(&self) -> impl Iterator<Item = &DiskId> {
+        self.slots.keys()
+    }
+
+    /// Where a leg has its name.
+    pub(super) fn place(&self, disk: DiskId) -> PathBuf {
+        self.folder.join(disk.0.to_string())
+    }
+
+    /// The leg that has its name there.
+    pub(super) fn at(path: &Path) -> Option<DiskId> {
+        path.file_name()?.to_str()?.parse().ok().map(DiskId)
+    }
+
+    /// A driver that takes I/O of these legs to their heads, and leaves the rest to the one inside.
+    pub(super) fn wrap(self: &Arc<Self>, wrap: Option<Wrap>) -> Wrap {
+        let remotes = Arc::clone(self);
+        Arc::new(move |files| {
+            let inner = match &wrap {
+                Some(wrap) => wrap(files),
+                None => files,
+            };
+            Arc::new(LegDriver {
+                remotes: Arc::clone(&remotes),
+                inner,
+            })
+        })
+    }
+
+    /// Has nothing but `own` legs, each a link to its path, and the labels of legs that are connected.
+    ///
+    /// # Errors
+    ///
+    /// The folder cannot be written.
+    pub(super) fn lay_out(&self, own: &[(DiskId, &Path)]) -> io::Result<()> {
+        match std::fs::remove_dir_all(&self.folder) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        std::fs::create_dir_all(&self.folder)?;
+        for (disk, path) in own {
+            self.link(*disk, path)?;
+        }
+        for (disk, slot) in &self.slots {
+            if let Some(leg) = slot.leg() {
+                // One that fails now fails when the library opens it.
+                if let Err(error) = copy_labels(&leg, &self.place(*disk)) {
+                    tracing::warn!(disk = disk.0, %error, "the labels of a leg cannot be read");
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives a leg of this head its name.
+    ///
+    /// # Errors
+    ///
+    /// The folder cannot be written.
+    pub(super) fn link(&self, disk: DiskId, path: &Path) -> io::Result<()> {
+        match std::os::unix::fs::symlink(path, self.place(disk)) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    /// The library has read the labels: nobody else is to find them.
+    pub(super) fn forget_labels(&self) {
+        for disk in self.slots.keys() {
+            let _ = std::fs::remove_file(self.place(*disk));
+        }
+    }
+}
+
+fn copy_labels(leg: &NbdLeg, to: &Path) -> Result<(), String> {
+    let text = |error: io::Error| error.to_string();
+    let file = File::create(to).map_err(text)?;
+    let bytes = leg.bytes();
+    file.set_len(bytes).map_err(text)?;
+    let length = LABELS_BYTES.min(bytes);
+    for offset in [0, bytes - length] {
+        let (sender, answer) = channel();
+        let read = Operation::Read(Extent::new(offset, length));
+        leg.submit(
+            read,
+            Box::new(move |result| {
+                let _ = sender.send(result);
+            }),
+        );
+        let answer = answer.recv_timeout(LABELS_WAIT);
+        let data = answer.map_err(|_| "no answer in time".to_owned())?;
+        let data = data.map_err(|error| error.to_string())?;
+        file.write_all_at(&data, offset).map_err(text)?;
+    }
+    Ok(())
+}
+
+struct LegDriver {
+    remotes: Arc<Remotes>,
+    inner: Arc<dyn Driver>,
+}
+
+impl Driver for LegDriver {
+    fn open(&self, path: &Path, guid: u64, access: Access) -> Result<Arc<dyn Device>, OpenFailure> {
+        let slot = Remotes::at(path).and_then(|disk| self.remotes.slot(disk));
+        let Some(slot) = slot else {
+            return self.inner.open(path, guid, access);
+        };
+        match slot.leg() {
+            Some(_) => Ok(Arc::new(RemoteDevice(Arc::clone(slot)))),
+            None => Err(OpenFailure::Missing),
+        }
+    }
+
+    fn is_there(&self, path: &Path) -> bool {
+        self.inner.is_there(path)
+    }
+}
+
+struct RemoteDevice(Arc<Slot>);
+
+impl Device for RemoteDevice {
+    fn shape(&self) -> Result<Shape, OpenFailure> {
+        let leg = self.0.leg().ok_or(OpenFailure::Missing)?;
+        Ok(Shape {
+            bytes: leg.bytes(),
+            logical_block: LOGICAL_BLOCK,
+            physical_block: PHYSICAL_BLOCK,
+            merges: true,
+            trim: false,
+        })
+    }
+
+    fn submit(&self, io: DeviceIo) {
+        let Some(leg) = self.0.leg() else {
+            return io.complete(Err(Errno::NXIO), Place::Elsewhere);
+        };
+        let extent = Extent::new(io.offset(), io.length() as u64);
+        let slot = Arc::clone(&self.0);
+        match io.kind() {
+            IoKind::Read => leg.submit(
+                Operation::Read(extent),
+                Box::new(move |result| {
+                    if let Ok(data) = &result {
+                        io.copy_from(data);
+                    }
+                    io.complete(outcome(result), Place::Here);
+                }),
+            ),
+            IoKind::Write => {
+                let mut data = vec![0; io.length()];
+                if !io.copy_to(&mut data) {
+                    return io.complete(Err(Errno::NXIO), Place::Elsewhere);
+                }
+                let durable = io.is_flushed_next();
+                let write = Operation::Write {
+                    offset: io.offset(),
+                    data: Arc::new(data),
+                    durable,
+                };
+                leg.submit(
+                    write,
+                    Box::new(move |result| {
+                        if !durable {
+                            slot.written.fetch_add(1, Ordering::AcqRel);
+                        }
+                        io.complete(outcome(result), Place::Here);
+                    }),
+                );
+            }
+            IoKind::Flush if slot.is_clean() => io.complete(Ok(()), Place::Here),
+            IoKind::Flush => {
+                let written = slot.written.load(Ordering::Acquire);
+                leg.submit(
+                    Operation::Flush,
+                    Box::new(move |result| {
+                        if result.is_ok() {
+                            slot.flushed.fetch_max(written, Ordering::AcqRel);
+                        }
+                        io.complete(outcome(result), Place::Here);
+                    }),
+                );
+            }
+            IoKind::Trim => io.complete(Err(Errno::OPNOTSUPP), Place::Elsewhere),
+        }
+    }
+}
+
+fn outcome(result: Result<Vec<u8>, LegError>) -> Result<(), Errno> {
+    match result {
+        Ok(_) => Ok(()),
+        Err(LegError::Disk(_)) => Err(Errno::IO),
+        Err(_) => Err(Errno::NXIO),
+    }
+}
