@@ -78,6 +78,23 @@ is_of_a_log(const zio_t *zio)
 	    zio->io_priority == ZIO_PRIORITY_SYNC_WRITE));
 }
 
+/* Whether a read that was begun (bh_read_begin()) asked for it, and nobody else waits for it. */
+static boolean_t
+is_of_a_begun_read(const zio_t *zio)
+{
+	zio_t *logical = zio->io_logical;
+	zio_link_t *link = NULL;
+
+	if (zio->io_type != ZIO_TYPE_READ || logical == NULL)
+		return (B_FALSE);
+	mutex_enter(&logical->io_lock);
+	zio_t *parent = zio_walk_parents(logical, &link);
+	boolean_t is_begun = parent != NULL && bh_is_read_root(parent) &&
+	    zio_walk_parents(logical, &link) == NULL;
+	mutex_exit(&logical->io_lock);
+	return (is_begun);
+}
+
 /*
  * Whether what follows a finished I/O may run on the thread that finished it.
  *
@@ -92,6 +109,8 @@ may_go_on(const zio_t *zio, uint32_t place)
 {
 	if (place == BH_GO_ON_ELSEWHERE || zio->io_error != 0)
 		return (B_FALSE);
+	if (place == BH_GO_ON_HERE && is_of_a_begun_read(zio))
+		return (B_TRUE);
 	/* Whoever walks along a log waits for each block, and holds nothing that reading takes. */
 	if (place == BH_GO_ON_SUBMITTER && bh_in_place_is_walked(zio))
 		return (B_TRUE);

@@ -20,6 +20,7 @@ use rustix::io::{Errno, ReadWriteFlags, preadv2};
 use super::backing::Backing;
 use super::io::{DeviceIo, IoKind, LentPiece, Place};
 use super::lock::{LockedFile, acquire};
+use super::page_cache;
 use super::past_cache::{PastCache, reopen_cached};
 use super::ring::{Buffer, Otherwise, Ring};
 use super::turns::Turn;
@@ -128,8 +129,9 @@ impl FileDriver {
         Ok(FileDevice {
             lane: Lane::new(Box::new(OnWorker(Arc::clone(&core)))),
             workers: Arc::clone(&self.workers),
-            ring,
             try_cache: AtomicBool::new(!direct),
+            asks_cache: AtomicBool::new(!direct && core.past_cache.is_some() && ring.is_some()),
+            ring,
             core,
         })
     }
@@ -189,6 +191,8 @@ struct FileDevice {
     ring: Option<Arc<Ring>>,
     /// Whether reads may be tried in the page cache first.
     try_cache: AtomicBool,
+    /// Whether the kernel tells what the page cache has, and what it lacks can be read past it.
+    asks_cache: AtomicBool,
 }
 
 impl Device for FileDevice {
@@ -205,12 +209,21 @@ impl Device for FileDevice {
                 let result = self.core.file.flush();
                 return complete_on_submitter(io, result);
             }
-            IoKind::Read if self.read_from_cache(&io) => {
-                return complete_on_submitter(io, Ok(()));
-            }
+            IoKind::Read => match (&self.ring, self.may_read_past_cache(&io)) {
+                (Some(ring), true) => {
+                    return ring.submit(&self.core.file, io, Some(self.on_a_worker(None)));
+                }
+                _ if self.read_from_cache(&io) => return complete_on_submitter(io, Ok(())),
+                _ => {}
+            },
             IoKind::Write if self.core.writes_are_copies => {
                 if let Some((ring, pieces, turn)) = self.lend_large(&io) {
-                    return ring.submit_lent(&self.core.file, io, pieces, self.otherwise(turn));
+                    return ring.submit_lent(
+                        &self.core.file,
+                        io,
+                        pieces,
+                        self.on_a_worker(Some(turn)),
+                    );
                 }
                 let durable = self.core.write_durably(&io);
                 if let Some(result) = durable.or_else(|| self.core.write_in_place(&io)) {
@@ -221,7 +234,7 @@ impl Device for FileDevice {
         }
         match &self.ring {
             Some(ring) if self.core.direct && matches!(io.kind(), IoKind::Read | IoKind::Write) => {
-                ring.submit(&self.core.file, io);
+                ring.submit(&self.core.file, io, None);
             }
             _ => self.workers.submit(&self.lane, io),
         }
@@ -248,6 +261,27 @@ impl FileDevice {
         }
     }
 
+    /// Whether a read goes past the page cache because that lacks something: no thread waits then, and no pages are
+    /// made for what the library keeps. The attempt to read without waiting would make them, and read into them.
+    fn may_read_past_cache(&self, io: &DeviceIo) -> bool {
+        let block = u64::from(DIRECT_FILE_BLOCK);
+        let is_refused = |past: &PastCache| past.is_refused();
+        let is_possible = self.asks_cache.load(Ordering::Relaxed)
+            && !self.core.past_cache.as_ref().is_none_or(is_refused)
+            && io.offset() % block == 0
+            && io.length() as u64 % block == 0;
+        if !is_possible {
+            return false;
+        }
+        match page_cache::has_all(self.core.fd(), io.offset(), io.length()) {
+            Ok(has_all) => !has_all,
+            Err(_) => {
+                self.asks_cache.store(false, Ordering::Relaxed);
+                false
+            }
+        }
+    }
+
     /// The memory of a large write, for the kernel to write past the page cache. `None` if that is not wanted
     /// or not possible now.
     fn lend_large(&self, io: &DeviceIo) -> Option<(&Ring, Vec<LentPiece>, Turn)> {
@@ -263,9 +297,9 @@ impl FileDevice {
         Some((ring, pieces, turn))
     }
 
-    /// What becomes of a write that was to bypass the page cache and is refused: a worker carries it out. The turn
-    /// ends with the write, or here.
-    fn otherwise(&self, turn: Turn) -> Otherwise {
+    /// What becomes of an I/O that was to bypass the page cache and is refused: a worker carries it out, and none is tried
+    /// again. The turn of a write ends with it, or here.
+    fn on_a_worker(&self, turn: Option<Turn>) -> Otherwise {
         let (core, lane, workers) = (
             Arc::clone(&self.core),
             Arc::clone(&self.lane),
@@ -601,7 +635,12 @@ mod tests {
                         data: data.as_mut_ptr(),
                         length: BYTES,
                     };
-                    ring.submit_lent(&device.core.file, io, vec![piece], device.otherwise(turn));
+                    ring.submit_lent(
+                        &device.core.file,
+                        io,
+                        vec![piece],
+                        device.on_a_worker(Some(turn)),
+                    );
                 }
                 None => device.workers.submit(&device.lane, io),
             }

@@ -26,6 +26,7 @@ mod io;
 pub mod legs;
 mod lock;
 mod ownership;
+mod page_cache;
 mod past_cache;
 mod probe;
 mod reservation;

@@ -64,6 +64,11 @@ impl PastCache {
                 .all(|piece| is_aligned(piece.as_ptr().addr()) && is_aligned(piece.len()))
     }
 
+    /// Whether the file system has refused it.
+    pub(super) fn is_refused(&self) -> bool {
+        self.refused.load(Ordering::Relaxed)
+    }
+
     /// Notes that the file system does not do it.
     pub(super) fn refuse(&self) {
         self.refused.store(true, Ordering::Relaxed);

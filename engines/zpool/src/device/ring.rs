@@ -122,8 +122,8 @@ struct Flight {
 
 /// What the kernel works on.
 enum Memory {
-    /// The ring's.
-    Own(Buffer),
+    /// The ring's. A file system that refuses to go past its page cache has the I/O carried out in another way.
+    Own(Buffer, Option<Otherwise>),
     /// The requester's.
     Lent(Lent),
 }
@@ -186,8 +186,13 @@ impl Ring {
         Ok(ring)
     }
 
-    /// Takes over a read, write or flush.
-    pub(super) fn submit(&self, file: &Arc<LockedFile>, io: DeviceIo) {
+    /// Takes over a read, write or flush. `otherwise` gets it if the file system refuses to go past the page cache.
+    pub(super) fn submit(
+        &self,
+        file: &Arc<LockedFile>,
+        io: DeviceIo,
+        otherwise: Option<Otherwise>,
+    ) {
         let mut buffer = Buffer::default();
         if matches!(io.kind(), IoKind::Read | IoKind::Write) {
             buffer = self.buffers.take(io.length());
@@ -200,7 +205,7 @@ impl Ring {
         self.launch(Box::new(Flight {
             io,
             file: Arc::clone(file),
-            memory: Memory::Own(buffer),
+            memory: Memory::Own(buffer, otherwise),
             done: 0,
         }));
     }
@@ -233,7 +238,7 @@ impl Ring {
                     .offset(offset)
                     .build()
             }
-            Memory::Own(buffer) => {
+            Memory::Own(buffer, _) => {
                 let rest = buffer.bytes(length).get_mut(done..).unwrap_or_default();
                 let (data, count) = (rest.as_mut_ptr(), rest.len() as u32);
                 match kind {
@@ -329,11 +334,16 @@ impl Ring {
             file.note_written();
         }
         match memory {
-            Memory::Own(mut buffer) => {
+            Memory::Own(mut buffer, otherwise) => {
                 if io.kind() == IoKind::Read && outcome.is_ok() {
                     io.copy_from(buffer.bytes(io.length()));
                 }
                 self.buffers.give_back(buffer);
+                if let (Some(otherwise), Err(Errno::INVAL | Errno::OPNOTSUPP)) =
+                    (otherwise, outcome)
+                {
+                    return otherwise(io);
+                }
             }
             Memory::Lent(lent) if matches!(outcome, Err(Errno::INVAL | Errno::OPNOTSUPP)) => {
                 return (lent.otherwise)(io);
