@@ -564,6 +564,43 @@ mod tests {
     }
 
     #[test]
+    fn reads_of_what_the_page_cache_lacks_make_no_pages_unless_the_file_system_refuses() {
+        const BLOCK: usize = DIRECT_FILE_BLOCK as usize;
+        let (file, device) = open_file(Way::Cached);
+        let data: Vec<u8> = (0..16 * BLOCK).map(|at| (at / 512) as u8).collect();
+        carry_out(&*device, IoKind::Write, 0, data.clone()).expect("write");
+        carry_out(&*device, IoKind::Flush, 0, Vec::new()).expect("flush");
+        drop(device);
+        let has_all = || page_cache::has_all(file.as_file().as_fd(), 0, data.len());
+        let forget = || {
+            let advice = rustix::fs::Advice::DontNeed;
+            rustix::fs::fadvise(file.as_file(), 0, None, advice).expect("dropped");
+        };
+        forget();
+        let driver = FileDriver::new(AccessOptions::default()).expect("start");
+        let device = driver.open_file(file.path(), Access::ReadWrite);
+        let device = device.expect("open");
+        // Only on a disk's file system, of a kernel that tells.
+        let (Some(past_cache), Ok(false)) = (&device.core.past_cache, has_all()) else {
+            return;
+        };
+        if device.ring.is_none() {
+            return;
+        }
+        let read = |offset: usize, length: usize| {
+            let read = carry_out(&device, IoKind::Read, offset as u64, vec![0; length]);
+            assert!(read.expect("read") == data[offset..offset + length]);
+        };
+        read(0, data.len());
+        assert_eq!(has_all(), Ok(false), "nothing was kept");
+        read(512, 1024);
+        past_cache.refuse();
+        read(0, data.len());
+        assert_eq!(has_all(), Ok(true), "read through the page cache");
+        read(BLOCK, BLOCK);
+    }
+
+    #[test]
     fn large_writes_past_the_page_cache_are_seen_through_it_and_refused_ones_are_made_otherwise() {
         const BYTES: usize = 1 << 20;
         let (file, _) = open_file(Way::Cached);
