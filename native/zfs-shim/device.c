@@ -78,9 +78,13 @@ is_of_a_log(const zio_t *zio)
 	    zio->io_priority == ZIO_PRIORITY_SYNC_WRITE));
 }
 
-/* Whether a read that was begun (bh_read_begin()) asked for it, and nobody else waits for it. */
+/*
+ * Whether a read of a volume asked for it, and nothing else does.  What follows takes the locks of its blocks and of the
+ * cache, which nobody holds while he waits for an I/O: the library itself ends a read that the cache answers
+ * on the thread that asked.
+ */
 static boolean_t
-is_of_a_begun_read(const zio_t *zio)
+is_of_a_volume_read(const zio_t *zio)
 {
 	zio_t *logical = zio->io_logical;
 	zio_link_t *link = NULL;
@@ -109,7 +113,7 @@ may_go_on(const zio_t *zio, uint32_t place)
 {
 	if (place == BH_GO_ON_ELSEWHERE || zio->io_error != 0)
 		return (B_FALSE);
-	if (place == BH_GO_ON_HERE && is_of_a_begun_read(zio))
+	if (is_of_a_volume_read(zio))
 		return (B_TRUE);
 	/* Whoever walks along a log waits for each block, and holds nothing that reading takes. */
 	if (place == BH_GO_ON_SUBMITTER && bh_in_place_is_walked(zio))

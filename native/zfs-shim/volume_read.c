@@ -163,6 +163,8 @@ is_being_read(dmu_buf_impl_t *db)
 	return (is_read);
 }
 
+static void reads_ended(zio_t *root);
+
 /*
  * Pins one block for reading, starting a read of it below `*root` if need be. Holes leave
  * `*block` NULL. dn_struct_rwlock is held.
@@ -196,7 +198,7 @@ pin_block(bh_volume_t *volume, uint64_t id, uint32_t wait, zio_t **root,
 		return (EAGAIN);
 	}
 	if (*root == NULL)
-		*root = zio_root(volume->bv_os->os_spa, NULL, NULL,
+		*root = zio_root(volume->bv_os->os_spa, reads_ended, NULL,
 		    ZIO_FLAG_CANFAIL);
 	/* Errors reach the root. What the ARC has is there when this returns. */
 	(void) dbuf_read(*block, *root, DB_RF_CANFAIL | DB_RF_NEVERWAIT |
@@ -457,6 +459,10 @@ static void
 reads_ended(zio_t *root)
 {
 	bh_read_t *read = root->io_private;
+
+	/* Somebody waits for the root, or nobody wants the data any more. */
+	if (read == NULL)
+		return;
 	bh_read_done_t *done = read->brd_done;
 	void *arg = read->brd_arg;
 	int error = root->io_error;
@@ -485,7 +491,6 @@ bh_read_finish(bh_read_t *read, bh_read_done_t *done, void *arg)
 
 	read->brd_done = done;
 	read->brd_arg = arg;
-	root->io_done = reads_ended;
 	root->io_private = read;
 	/* From here on the read, and with it the volume, may be gone. */
 	zio_nowait(root);
