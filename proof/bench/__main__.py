@@ -26,6 +26,7 @@ def _arguments(argv: list[str]) -> argparse.Namespace:
     parser.add_argument("--protocols", default="iscsi nbd")
     parser.add_argument("--small-block-size", type=int, default=4096, help="block size of our volume for the 4k points")
     parser.add_argument("--without", default="", help="leave servers out: bulkhead, tgt, nbdkit, qemu-nbd")
+    parser.add_argument("--beside", type=Path, help="another bulkhead that takes turns with this one")
     parser.add_argument("--strict", action="store_true", help="fail when a target is missed")
     start = verbs.add_parser("startup", help="exec to first read, with 1 and with 1,000 volumes")
     start.add_argument("--volumes", default="1,1000")
@@ -89,7 +90,7 @@ def _compare(arguments: argparse.Namespace, scratch: Path) -> int:
     if missing := missing_programs([*CLIENTS, *programs]):
         raise ProofError(f"not installed: {', '.join(missing)}: run `scripts/deps.sh bench`, or leave servers out by --without")
     runtime.require_nbd()
-    all_servers = compare.make_servers(scratch, arguments.small_block_size)
+    all_servers = compare.make_servers(scratch, arguments.small_block_size, arguments.beside)
     servers = [(server, protocols) for server, protocols in all_servers if server.name not in without]
     image = _image(scratch)
     try:
@@ -106,9 +107,10 @@ def _compare(arguments: argparse.Namespace, scratch: Path) -> int:
         for server, _ in servers:
             server.kill()
     compare.print_table(comparison)
+    compare.print_beside(comparison, arguments.protocols)
     print("targets, medians of the ratio ours / peer within a repetition:")
     verdicts = compare.judge(comparison)
-    settings = {name: value for name, value in vars(arguments).items() if name != "verb"}
+    settings = {name: str(value) if isinstance(value, Path) else value for name, value in vars(arguments).items() if name != "verb"}
     compare.write_json(runtime.REPOSITORY / "target/bench.json", comparison, verdicts, settings)
     met = sum(bool(verdict["met"]) for verdict in verdicts)
     print(f"bench: {met} of {len(verdicts)} targets met; all figures in target/bench.json")

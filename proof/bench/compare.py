@@ -55,11 +55,17 @@ class Series:
         return statistics.median(values) if values else None
 
 
+class Beside(Bulkhead):
+    """Another program of ours, such as an older one or one with another library."""
+
+    name = "beside"
+
+
 KINDS: tuple[tuple[type[Server], str], ...] = ((Bulkhead, "iscsi nbd"), (Tgt, "iscsi"), (Nbdkit, "nbd"), (QemuNbd, "nbd"))
 """What is compared, and in which protocols."""
 
 
-def make_servers(scratch: Path, small_block: int) -> list[tuple[Server, str]]:
+def make_servers(scratch: Path, small_block: int, beside: Path | None = None) -> list[tuple[Server, str]]:
     """The servers on one disk, ours first, each with the protocols that it is measured in."""
     # No compression: the clients' constant contents would make our writes cheaper than they are.
     off = (("compression", "off"),)
@@ -69,6 +75,10 @@ def make_servers(scratch: Path, small_block: int) -> list[tuple[Server, str]]:
         directory = scratch / kind.name
         directory.mkdir()
         servers.append((_make(kind, directory, volumes), protocols))
+    if beside:
+        directory = scratch / Beside.name
+        directory.mkdir()
+        servers.append((Beside(directory, volumes, binary=beside, **LIKE_THE_PEERS), "iscsi nbd"))
     return servers
 
 
@@ -181,6 +191,15 @@ def print_table(comparison: Comparison) -> None:
                 f"{series.median('megabytes_per_second') or 0:7.0f} {series.median('cpu_us_per_operation') or 0:10.1f} "
                 f"{f'{p99:8.0f}' if p99 else '       -'}"
             )
+
+
+def print_beside(comparison: Comparison, protocols: str) -> None:
+    """How the CPU of our program compares with the one beside it."""
+    for point in POINTS:
+        for protocol in protocols.split():
+            ratio = comparison.ratio(protocol, Beside.name, point.name, Figure.CPU)
+            if ratio is not None:
+                print(f"  {protocol} {point.name}: {ratio:.2f} x the CPU of the program beside it")
 
 
 def judge(comparison: Comparison) -> list[dict[str, object]]:

@@ -108,10 +108,11 @@ class Bulkhead(Server):
         written: bool = False,
         encrypted: bool = False,
         layout: tuple[str, ...] = (),
+        binary: Path | None = None,
         say: Callable[[str], None] | None = None,
     ):
         super().__init__(scratch, volumes)
-        self.program = program()
+        self.program = binary or program()
         self.directory = scratch / "pool"
         # Devices that are there, with group words, in the place of files that are made.
         self._layout = layout
