@@ -1,11 +1,16 @@
-//! Compiles the C shim and links it with the packaged ZFS library.
+//! Compiles the C shim and links it with a ZFS library: Debian's, or the one in the folder `$BULKHEAD_LIBZPOOL`, which
+//! `make libzpool` builds without debugging checks. The shim is compiled to match the library that is found.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 #[path = "flags.rs"]
 mod flags;
 
-use flags::{LIBRARY_DEFINES, LIBRARY_HEADERS, SHIM};
+use flags::{LIBRARY_HEADERS, SHIM, library_defines};
+
+const FOLDER_VARIABLE: &str = "BULKHEAD_LIBZPOOL";
+/// Exported where references are tracked, which takes `ZFS_DEBUG`; else it is a macro.
+const SYMBOL_OF_CHECKS: &str = "zfs_refcount_add";
 
 fn main() {
     let shim = Path::new(SHIM);
@@ -27,7 +32,6 @@ fn main() {
         .include(shim.join("compat"))
         .includes(LIBRARY_HEADERS)
         .std("gnu11")
-        .flag("-UNDEBUG")
         .flag("-fno-strict-aliasing")
         .flag("-fPIC")
         .flag("-fstack-protector-strong")
@@ -44,25 +48,74 @@ fn main() {
         .flag("-Wno-sign-compare")
         // Interposed symbols are referenced by the library only: keep all objects.
         .link_lib_modifier("+whole-archive");
-    for (name, value) in LIBRARY_DEFINES {
+    println!("cargo::rerun-if-env-changed={FOLDER_VARIABLE}");
+    let folder = std::env::var_os(FOLDER_VARIABLE).map(PathBuf::from);
+    let library = match &folder {
+        Some(folder) => own_library_file(folder),
+        None => packaged_library_file(&build),
+    };
+    let has_checks = has_checks(&library);
+    assert_ne!(
+        has_checks,
+        folder.is_some(),
+        "{library} is not what it should be: Debian's libzpool has debugging checks, the one of `make libzpool` has none"
+    );
+    println!("cargo::rustc-check-cfg=cfg(openzfs_checks)");
+    if has_checks {
+        println!("cargo::rustc-cfg=openzfs_checks");
+        build.flag("-UNDEBUG");
+    }
+    for (name, value) in library_defines(has_checks) {
         build.define(name, value);
     }
     let version = library_version();
     build.define("BH_OPENZFS", version_number(&version).as_str());
     println!("cargo::rustc-env=OPENZFS_VERSION={version}");
-    let library = library_file(&build);
+    println!("cargo::rustc-env=OPENZFS_LIBRARY={library}");
     println!("cargo::rerun-if-changed={library}");
     println!("cargo::rustc-env=OPENZFS_BUILD_ID={}", build_id(&library));
     // First in line, so that the library's allocations go to it too: it halves the cost of large
     // blocks, which glibc maps and unmaps each time.
     println!("cargo::rustc-link-lib=dylib=jemalloc");
     build.compile("bulkhead_zfs");
-    println!("cargo::rustc-link-lib=dylib=zpool");
+    match folder {
+        Some(folder) => {
+            println!("cargo::rustc-link-search=native={}", folder.display());
+            println!("cargo::rustc-link-lib=dylib=zpool-bulkhead");
+        }
+        None => println!("cargo::rustc-link-lib=dylib=zpool"),
+    }
     println!("cargo::rustc-link-lib=dylib=nvpair");
 }
 
-/// The library that programs will be linked with.
-fn library_file(build: &cc::Build) -> String {
+/// The library in a folder of its own, under a name that no program finds by accident.
+fn own_library_file(folder: &Path) -> String {
+    let path = folder.join("libzpool-bulkhead.so");
+    match std::fs::canonicalize(&path) {
+        Ok(file) => file.display().to_string(),
+        Err(error) => panic!(
+            "{}: {error}: run `make libzpool` and install its package",
+            path.display()
+        ),
+    }
+}
+
+/// Whether a library was built with its debugging checks.
+fn has_checks(library: &str) -> bool {
+    let symbols = std::process::Command::new("readelf")
+        .args(["--wide", "--dyn-syms", library])
+        .output()
+        .expect("readelf (package binutils) runs");
+    assert!(symbols.status.success(), "{library} cannot be read");
+    let symbols = String::from_utf8_lossy(&symbols.stdout).into_owned();
+    let mut names = symbols
+        .lines()
+        .filter_map(|line| line.split_whitespace().last());
+    names.any(|name| name == SYMBOL_OF_CHECKS)
+}
+
+/// Debian's library.
+fn packaged_library_file(build: &cc::Build) -> String {
     let found = build
         .get_compiler()
         .to_command()

@@ -4,11 +4,21 @@
 /// The shim, seen from this package.
 pub const SHIM: &str = "../../native/zfs-shim";
 
-/// How the package compiles its library. `DEBUG` and `ZFS_DEBUG` change the layout of
-/// structures, so they are not a choice.
-pub const LIBRARY_DEFINES: [(&str, Option<&str>); 6] = [
-    ("DEBUG", None),
-    ("ZFS_DEBUG", None),
+/// How the library is compiled. `DEBUG` and `ZFS_DEBUG` change the layout of structures: these are the words of the
+/// library that programs are linked with.
+pub fn library_defines(has_checks: bool) -> Vec<(&'static str, Option<&'static str>)> {
+    let checks: &[_] = match has_checks {
+        true => &[
+            ("DEBUG", None),
+            ("ZFS_DEBUG", None),
+            ("BH_LIBRARY_CHECKS", Some("1")),
+        ],
+        false => &[("NDEBUG", None), ("BH_LIBRARY_CHECKS", Some("0"))],
+    };
+    [checks, &SYSTEM_DEFINES].concat()
+}
+
+const SYSTEM_DEFINES: [(&str, Option<&str>); 4] = [
     ("_GNU_SOURCE", None),
     ("_REENTRANT", None),
     ("_FILE_OFFSET_BITS", Some("64")),

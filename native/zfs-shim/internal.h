@@ -115,8 +115,15 @@ void bh_in_place_go_on(zio_t *zio, boolean_t is_log);
 #define	BH_OPENED_FOR
 #endif
 
-#if !defined(ZFS_DEBUG) || defined(NDEBUG)
-#error "the packaged library is built with ZFS_DEBUG: structures differ without it"
+/* BH_LIBRARY_CHECKS: the library to be linked with has its debugging checks, as Debian's does. */
+#if BH_LIBRARY_CHECKS
+#if !defined(ZFS_DEBUG) || !defined(DEBUG) || defined(NDEBUG)
+#error "the library is built with ZFS_DEBUG: structures differ without it"
 #endif
+#elif defined(ZFS_DEBUG) || defined(DEBUG) || !defined(NDEBUG)
+#error "the library is built without ZFS_DEBUG: structures differ with it"
+#endif
+/* What differs most. A header that decides it in another way must not go unnoticed. */
+_Static_assert((sizeof (zfs_refcount_t) == sizeof (uint64_t)) == !BH_LIBRARY_CHECKS, "zfs_refcount_t");
 
 #endif

@@ -56,20 +56,39 @@ visit_object(struct dl_phdr_info *object, size_t size, void *arg)
 	return (1);
 }
 
-void
-bh_library_build_id(uint8_t *out, uint64_t bytes_max, uint64_t *length)
+/* Where the library is loaded that this process calls; NULL if nobody can say. */
+static const void *
+library_base(void)
 {
-	search_t search = { NULL, NULL, 0 };
 	Dl_info library;
 
 	/* A function that nobody stands in front of. */
-	if (dladdr(bh_library_function("spa_open"), &library) != 0) {
-		search.s_base = library.dli_fbase;
+	if (dladdr(bh_library_function("spa_open"), &library) == 0)
+		return (NULL);
+	return (library.dli_fbase);
+}
+
+void
+bh_library_build_id(uint8_t *out, uint64_t bytes_max, uint64_t *length)
+{
+	search_t search = { library_base(), NULL, 0 };
+
+	if (search.s_base != NULL)
 		(void) dl_iterate_phdr(visit_object, &search);
-	}
 	*length = search.s_length;
 	if (search.s_length != 0)
 		memcpy(out, search.s_id, MIN(search.s_length, bytes_max));
+}
+
+int32_t
+bh_library_has_checks(void)
+{
+	/* A function where references are tracked, which takes ZFS_DEBUG; a macro of atomic additions elsewhere. */
+	void *add = dlsym(RTLD_NEXT, "zfs_refcount_add");
+	Dl_info owner;
+
+	/* Of this library: another one may be loaded behind it. */
+	return (add != NULL && dladdr(add, &owner) != 0 && owner.dli_fbase == library_base());
 }
 
 int32_t

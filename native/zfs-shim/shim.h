@@ -37,6 +37,12 @@ struct bh_engine_options {
 void bh_library_build_id(uint8_t *out, uint64_t bytes_max, uint64_t *length);
 
 /*
+ * Whether the loaded library was built with its debugging checks (ZFS_DEBUG), which make many of its
+ * structures larger.
+ */
+int32_t bh_library_has_checks(void);
+
+/*
  * The version of the loaded library as its package's libzfs tells it, such as "zfs-2.3.2-2".
  * ENOENT when that is not installed.
  */

@@ -2568,6 +2568,11 @@ export interface components {
             /** @description `listeners` of iSCSI, by the older name. */
             iscsi_portals: string[];
             /**
+             * @description The ZFS library that it has loaded: version, kind, build. Empty from a server that does not tell.
+             * @default
+             */
+            library?: string;
+            /**
              * @description Where each protocol listens, by its name: `ADDRESS:PORT`, `ADDRESS:PORT,GROUP` or `unix:/PATH`. Absent from an older server.
              * @default {}
              */

@@ -751,6 +751,9 @@ pub struct ServerStatus {
     pub pid: u32,
     /// Version of the program.
     pub version: String,
+    /// The ZFS library that it has loaded: version, kind, build. Empty from a server that does not tell.
+    #[serde(default)]
+    pub library: String,
     /// Seconds since the process was started.
     pub uptime_s: u64,
     /// Milliseconds from the process's start to listening.

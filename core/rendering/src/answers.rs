@@ -298,6 +298,9 @@ fn server_lines(server: &ServerStatus, text: &mut String) {
         "server:   process {}, up {} s{state}",
         server.pid, server.uptime_s
     );
+    if !server.library.is_empty() {
+        let _ = writeln!(text, "library:  {}", server.library);
+    }
     if let Some(age) = server.pool_status_age_ms {
         let _ = writeln!(text, "          the pool's state above is {age} ms old");
     }

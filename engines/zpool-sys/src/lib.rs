@@ -16,6 +16,10 @@ pub const OPENZFS_VERSION: &str = env!("OPENZFS_VERSION");
 /// Build id of the library that was there then, in hexadecimal digits; empty if it had none.
 pub const OPENZFS_BUILD_ID: &str = env!("OPENZFS_BUILD_ID");
 
+/// Whether the library that was there then has its debugging checks, as Debian's has. The shim was compiled to match:
+/// without them many structures are smaller.
+pub const OPENZFS_HAS_CHECKS: bool = cfg!(openzfs_checks);
+
 pub use crypto::*;
 pub use dataset::*;
 pub use keys::*;

@@ -131,6 +131,7 @@ pub struct bh_pool_health {
 #[allow(missing_docs)]
 unsafe extern "C" {
     pub fn bh_library_build_id(out: *mut u8, bytes_max: u64, length: *mut u64);
+    pub fn bh_library_has_checks() -> i32;
     pub fn bh_library_version(out: *mut c_char, bytes_max: u64) -> i32;
     pub fn bh_engine_start(options: *const bh_engine_options) -> i32;
     pub fn bh_layout_check(pool: *const c_char) -> i32;

@@ -224,12 +224,12 @@ fn compile(code: &str) -> std::process::Output {
     std::fs::write(&file, code).expect("write");
     let shim = package.join(flags::SHIM);
     let mut command = Command::new("cc");
-    command.args(["-std=gnu11", "-fsyntax-only", "-UNDEBUG", "-I"]);
+    command.args(["-std=gnu11", "-fsyntax-only", "-I"]);
     command.arg(shim.join("compat")).arg("-I").arg(&shim);
     for headers in flags::LIBRARY_HEADERS {
         command.arg("-I").arg(headers);
     }
-    for (name, value) in flags::LIBRARY_DEFINES {
+    for (name, value) in flags::library_defines(zpool_sys::OPENZFS_HAS_CHECKS) {
         command.arg(value.map_or(format!("-D{name}"), |value| format!("-D{name}={value}")));
     }
     command.arg(&file).output().expect("a C compiler")

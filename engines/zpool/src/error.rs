@@ -32,6 +32,25 @@ pub enum EngineError {
         /// What is installed.
         found: String,
     },
+    /// The library has debugging checks and this program was built for one without, or the reverse.
+    #[error(
+        "this bulkhead was built for a libzpool {known}, and the library on this machine is {found}: \
+         their inner structures differ, so no pool is touched; install the bulkhead that was built \
+         for it, or start this one without LD_LIBRARY_PATH or LD_PRELOAD if they name another library"
+    )]
+    OtherKind {
+        /// What was compiled for.
+        known: &'static str,
+        /// What is loaded.
+        found: &'static str,
+    },
+    /// The library is not Debian's, and not the build that this program was built for.
+    #[error(
+        "this bulkhead was built for one build of bulkhead-libzpool, and the library on this machine \
+         is another one: their inner structures may differ, so no pool is touched; install the \
+         bulkhead and the bulkhead-libzpool that were built together"
+    )]
+    OtherOwnBuild,
     /// An option is out of bounds.
     #[error("engine option {option}: {rule}")]
     Option {

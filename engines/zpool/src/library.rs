@@ -4,6 +4,8 @@
 //! they change: OpenZFS 2.3.9 in the place of 2.3.2 would be loaded, and then read and write at
 //! wrong offsets. So nothing of the library is started before it is known to fit.
 
+use std::sync::LazyLock;
+
 use zpool_sys as sys;
 
 use crate::error::EngineError;
@@ -11,26 +13,75 @@ use crate::error::EngineError;
 /// Longest build id that occurs is that of SHA-1, 20 bytes; leaves room for longer ones.
 const BUILD_ID_BYTES_MAX: usize = 64;
 const VERSION_BYTES_MAX: usize = 128;
+/// Enough to tell builds apart.
+const BUILD_ID_DIGITS_SHOWN: usize = 8;
+
+/// A build of the library.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Build<'a> {
+    /// Hexadecimal digits; empty if it has none.
+    id: &'a str,
+    /// Whether it has its debugging checks, which change most structures.
+    has_checks: bool,
+}
+
+const KNOWN: Build<'static> = Build {
+    id: sys::OPENZFS_BUILD_ID,
+    has_checks: sys::OPENZFS_HAS_CHECKS,
+};
 
 /// Refuses a library whose structures may differ from those that this program knows.
 pub(crate) fn check() -> Result<(), EngineError> {
-    fits(
-        sys::OPENZFS_BUILD_ID,
-        &build_id(),
-        sys::OPENZFS_VERSION,
-        version,
+    let id = build_id();
+    let loaded = Build {
+        id: &id,
+        has_checks: has_checks(),
+    };
+    fits(KNOWN, loaded, sys::OPENZFS_VERSION, version)
+}
+
+/// Which library this process has loaded, in words; a program with one that does not fit says so here, and starts nothing.
+pub fn described() -> &'static str {
+    static TEXT: LazyLock<String> = LazyLock::new(describe);
+    &TEXT
+}
+
+fn describe() -> String {
+    let kind = match has_checks() {
+        true => "Debian's libzpool, with debugging checks",
+        false => "bulkhead-libzpool, without debugging checks",
+    };
+    let id = build_id();
+    let short = id.get(..BUILD_ID_DIGITS_SHOWN).unwrap_or("unknown");
+    let fits = match check() {
+        Ok(()) => "",
+        Err(_) => "; it does not fit this program",
+    };
+    format!(
+        "OpenZFS {} ({kind}, build {short}{fits})",
+        sys::OPENZFS_VERSION
     )
 }
 
-/// The very build that was there at compile time fits, and another build of the same version.
+/// The very build that was there at compile time fits, and another build of the same version if it is Debian's.
 fn fits(
-    known_build: &str,
-    build: &str,
+    known: Build<'_>,
+    loaded: Build<'_>,
     known_version: &'static str,
     version: impl FnOnce() -> Option<String>,
 ) -> Result<(), EngineError> {
-    if !build.is_empty() && build == known_build {
+    if loaded.has_checks != known.has_checks {
+        return Err(EngineError::OtherKind {
+            known: kind_word(known.has_checks),
+            found: kind_word(loaded.has_checks),
+        });
+    }
+    if !loaded.id.is_empty() && loaded.id == known.id {
         return Ok(());
+    }
+    if !known.has_checks {
+        // Who built it from what, nobody but its build id can tell.
+        return Err(EngineError::OtherOwnBuild);
     }
     let found = version();
     match found.as_deref().map(upstream) {
@@ -49,6 +100,18 @@ fn fits(
             ),
         }),
     }
+}
+
+fn kind_word(has_checks: bool) -> &'static str {
+    match has_checks {
+        true => "with debugging checks",
+        false => "without debugging checks",
+    }
+}
+
+fn has_checks() -> bool {
+    // SAFETY: asks the dynamic linker for a name.
+    unsafe { sys::bh_library_has_checks() != 0 }
 }
 
 /// `2.3.2` of `zfs-2.3.2-2~bpo12+2`.
@@ -90,20 +153,88 @@ mod tests {
         assert!(!build_id().is_empty(), "Debian's libraries have one");
     }
 
+    const fn debian(id: &str) -> Build<'_> {
+        Build {
+            id,
+            has_checks: true,
+        }
+    }
+
+    const fn own(id: &str) -> Build<'_> {
+        Build {
+            id,
+            has_checks: false,
+        }
+    }
+
+    fn unasked() -> Option<String> {
+        panic!("the build says enough")
+    }
+
     #[test]
     fn another_build_of_the_same_version_fits_and_another_version_does_not() {
         let told = |version: &'static str| move || Some(version.to_owned());
-        let unasked = || panic!("the build says enough");
-        fits("ab", "ab", "2.3.2", unasked).expect("the same build");
-        fits("ab", "cd", "2.3.2", told("zfs-2.3.2-2~bpo12+3")).expect("the same version");
-        fits("", "", "2.3.2", told("2.3.2")).expect("the same version, without build ids");
+        fits(debian("ab"), debian("ab"), "2.3.2", unasked).expect("the same build");
+        fits(
+            debian("ab"),
+            debian("cd"),
+            "2.3.2",
+            told("zfs-2.3.2-2~bpo12+3"),
+        )
+        .expect("the same version");
+        fits(debian(""), debian(""), "2.3.2", told("2.3.2"))
+            .expect("the same version, without build ids");
 
-        let refused = fits("ab", "cd", "2.3.2", told("zfs-2.3.9-0+deb13u1"));
+        let refused = fits(
+            debian("ab"),
+            debian("cd"),
+            "2.3.2",
+            told("zfs-2.3.9-0+deb13u1"),
+        );
         let text = refused.expect_err("another version").to_string();
         assert!(text.contains("2.3.2") && text.contains("2.3.9"), "{text}");
-        let refused = fits("ab", "cd", "2.3.2", || None);
+        let refused = fits(debian("ab"), debian("cd"), "2.3.2", || None);
         let text = refused.expect_err("nobody knows").to_string();
         assert!(text.contains("libzfs6linux"), "{text}");
+    }
+
+    #[test]
+    fn a_library_of_the_other_kind_is_refused_though_its_version_is_the_same() {
+        for (known, loaded, found) in [
+            (debian("ab"), own("cd"), "without debugging checks"),
+            (own("ab"), debian("cd"), "with debugging checks"),
+            // No linker makes these; whoever edits a library does.
+            (own("ab"), debian("ab"), "with debugging checks"),
+        ] {
+            let refused = fits(known, loaded, "2.3.2", unasked);
+            let text = refused.expect_err("structures differ").to_string();
+            assert!(
+                text.contains(&format!("library on this machine is {found}")),
+                "{text}"
+            );
+        }
+    }
+
+    #[test]
+    fn of_a_library_without_checks_only_the_build_that_was_compiled_for_fits() {
+        fits(own("ab"), own("ab"), "2.3.2", unasked).expect("the same build");
+        for loaded in ["cd", ""] {
+            let refused = fits(own("ab"), own(loaded), "2.3.2", unasked);
+            let text = refused.expect_err("another build").to_string();
+            assert!(text.contains("bulkhead-libzpool"), "{text}");
+        }
+        fits(own(""), own(""), "2.3.2", unasked).expect_err("nothing tells them apart");
+    }
+
+    #[test]
+    fn the_library_is_described_by_its_version_kind_and_build() {
+        let text = described();
+        assert!(
+            text.contains(sys::OPENZFS_VERSION) && text.contains(&build_id()[..8]),
+            "{text}"
+        );
+        assert!(!text.contains("does not fit"), "{text}");
+        assert_eq!(has_checks(), sys::OPENZFS_HAS_CHECKS);
     }
 
     #[test]

@@ -21,6 +21,7 @@ use operations::in_use::{self, Used};
 use operations::replicate;
 use operations::{self, ContentsSwapped, Context, ServerHooks};
 use pool_access::audit;
+use pool_access::engines;
 use pool_access::{End, is_end};
 use units::{PoolName, VolumeName};
 
@@ -158,6 +159,7 @@ impl Core {
         ServerStatus {
             pid: std::process::id(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
+            library: engines::library().to_owned(),
             uptime_s: self.started.elapsed().as_secs(),
             listening_after_ms: noted(&self.listening_after_ms),
             replayed_after_ms: noted(&self.replayed_after_ms),

@@ -8,7 +8,9 @@ use clap_mangen::Man;
 
 /// Writes all pages into `directory`.
 pub fn write(directory: &Path) -> Result<()> {
-    let mut command = super::Cli::command().disable_help_subcommand(true);
+    // Which library is loaded where the pages are made is nothing for their readers.
+    let command = super::Cli::command().long_version(None::<&'static str>);
+    let mut command = command.disable_help_subcommand(true);
     command.build();
     write_below(&command, None, directory)
 }

@@ -15,6 +15,7 @@ mod transfer;
 pub mod volume;
 
 use std::path::PathBuf;
+use std::sync::LazyLock;
 
 use clap::{Parser, Subcommand};
 use cluster::arguments::ApplianceCommand;
@@ -32,6 +33,7 @@ use head::args::{HeadCommand, MoveArgs};
 use lab::arguments::LabCommand;
 use leg_server::arguments::LegServerCommand;
 use pool_access::common::Common;
+use pool_access::engines;
 use pool_access::engines::bench_crypto::command::BenchCommand;
 use pool_access::legs::Said;
 use pool_access::rescue::RescueArgs;
@@ -48,6 +50,7 @@ pub use misunderstood::{misunderstood, without_odd_tips};
 #[command(
     name = "bulkhead",
     version,
+    long_version = long_version(),
     about = "Storage server on OpenZFS in user space: pools, volumes, iSCSI, NBD",
     long_about = "Storage server on OpenZFS in user space: pools on plain disks or files, volumes \
                   over iSCSI and NBD, no kernel module.\n\n\
@@ -74,6 +77,13 @@ const EXAMPLES: &str = "Examples:
   bulkhead nbd export tank/vm0 --name vm0
   bulkhead pool-server tank
   bulkhead status";
+
+/// With the library that is loaded.
+fn long_version() -> &'static str {
+    static TEXT: LazyLock<String> =
+        LazyLock::new(|| format!("{}\n{}", env!("CARGO_PKG_VERSION"), engines::library()));
+    &TEXT
+}
 
 fn after_long_help() -> String {
     let mut text = format!("{EXAMPLES}\n\nExit codes:\n  0   it is as asked, or was already so\n");

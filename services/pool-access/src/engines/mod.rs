@@ -5,5 +5,5 @@ mod zfs;
 
 pub use zfs::{
     EngineOptions, across, allow_huge_pages, bench_crypto, discover, fail_devices,
-    fail_devices_once, features, knows_reservations, legs, parse_token, probe, start,
+    fail_devices_once, features, knows_reservations, legs, library, parse_token, probe, start,
 };

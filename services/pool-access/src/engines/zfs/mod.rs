@@ -11,10 +11,10 @@ use std::path::{Path, PathBuf};
 use control::{Failure, FailureKind};
 use zpool::{Engine, EngineError};
 
-pub use zpool::EngineOptions;
 pub use zpool::device::{knows_reservations, probe};
 pub use zpool::pool::{discover, features};
 pub use zpool::transfer::parse_token;
+pub use zpool::{EngineOptions, library};
 
 /// Starts the engine. Until [`allow_huge_pages`], memory comes in small pages: opening a pool touches a
 /// little memory in many places, and clearing a huge page for each took more than half of the time.
