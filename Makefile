@@ -13,13 +13,18 @@ REPETITIONS ?= 3
 DISK_REPETITIONS ?= 1
 # Parts of names of points, separated by commas; empty: all.
 POINTS ?=
+# A folder with the library of make libzpool, to build with; empty: Debian's library.
+LIBZPOOL ?=
+ifneq ($(LIBZPOOL),)
+export BULKHEAD_LIBZPOOL := $(LIBZPOOL)
+endif
 # ROUNDS has a default for crashes; drills take longer.
 DRILL_ROUNDS ?= $(if $(filter command environment,$(firstword $(origin ROUNDS))),$(ROUNDS),20)
 PREFIX ?= /usr/local
 DESTDIR ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help deps build install deb demo demo-single test lint unit conformance crash hostile rollback operations operations-crash operations-steps guide races requests api drill drill-short drill-examples stock linux fuzz bench console screenshots
+.PHONY: help deps build install deb demo demo-single test lint unit conformance crash hostile rollback operations operations-crash operations-steps guide races requests api drill drill-short drill-examples stock linux fuzz bench console screenshots libzpool
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -143,6 +148,10 @@ bench: build ## beside tgt, nbdkit, qemu-nbd and the bare disk; tables, target/b
 	$(PYTHON) -m proof.bench --repetitions $(REPETITIONS) $(if $(POINTS),--only $(POINTS))
 	$(PYTHON) -m proof.bench disk --repetitions $(DISK_REPETITIONS) $(if $(POINTS),--only $(POINTS))
 	$(if $(POINTS),,$(PYTHON) -m proof.bench startup --volumes 1,1000)
+
+libzpool: ## target/bulkhead-libzpool_VERSION_ARCH.deb, OpenZFS's library without debugging checks; minutes
+	@scripts/deps.sh libzpool
+	scripts/libzpool.sh
 
 test: ## everything, in the short form
 	scripts/test.sh

@@ -66,11 +66,14 @@ install -D -m 644 packaging/debian/lintian-overrides "$stages/bulkhead/usr/share
 document bulkhead
 find "$stages/bulkhead/usr/share/man" -type f -exec gzip -9n {} +
 
-# The library's inner structures change from version to version while its name stays.
-openzfs=$(pkg-config --modversion libzfs)
-after=${openzfs%.*}.$((${openzfs##*.} + 1))
+# The library's inner structures change from version to version while its name stays. A program for bulkhead-libzpool
+# depends on the very version of that already.
 needed=$(libraries bulkhead)
-needed="$needed, libzpool6linux (>= $openzfs), libzpool6linux (<< $after~), libzfs6linux"
+if [[ $needed != *bulkhead-libzpool* ]]; then
+    openzfs=$(pkg-config --modversion libzfs)
+    after=${openzfs%.*}.$((${openzfs##*.} + 1))
+    needed="$needed, libzpool6linux (>= $openzfs), libzpool6linux (<< $after~), libzfs6linux"
+fi
 package bulkhead packaging/debian/control "$needed"
 
 stage=$stages/bulkhead-witness

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs what building (`build`), testing (`test`) or measuring (`bench`) Bulkhead needs on
-# Debian 12 or 13, as root. Does nothing, quickly, when everything is there already.
+# Installs what building (`build`), testing (`test`) or measuring (`bench`) Bulkhead, or building its ZFS library
+# (`libzpool`), needs on Debian 12 or 13, as root. Does nothing, quickly, when everything is there already.
 set -euo pipefail
 
 readonly zfs_version='2.3.*'
@@ -26,6 +26,8 @@ test_packages=("zfsutils-linux=$zfs_version" libiscsi-bin libnbd-bin python3-lib
     corosync-qdevice corosync-qnetd libnss3-tools iputils-ping python3-venv prometheus chromium file
     dropbear-bin openssh-client)
 bench_packages=(tgt nbdkit)
+# What OpenZFS asks for when only its library for user space is built.
+libzpool_packages=(dpkg-dev libblkid-dev uuid-dev libudev-dev libtirpc-dev libssl-dev zlib1g-dev libaio-dev)
 # What makes and runs the guest of proof.linux; the guest's own packages are only unpacked.
 linux_packages=(qemu-system-x86 cpio kmod iproute2 make libelf-dev)
 
@@ -138,7 +140,8 @@ bench) install_packages "${build_packages[@]}" "${zfs_packages[@]}" "${test_pack
     "${bench_packages[@]}" ;;
 linux) install_packages "${build_packages[@]}" "${zfs_packages[@]}" "${test_packages[@]}" \
     "${linux_packages[@]}" ;;
-*) die "unknown set '$need': build, test, bench or linux" ;;
+libzpool) install_packages "${build_packages[@]}" "${zfs_packages[@]}" "${libzpool_packages[@]}" ;;
+*) die "unknown set '$need': build, test, bench, linux or libzpool" ;;
 esac
 install_rust
 install_node
