@@ -229,7 +229,7 @@ fn compile(code: &str) -> std::process::Output {
     for headers in flags::LIBRARY_HEADERS {
         command.arg("-I").arg(headers);
     }
-    for (name, value) in flags::library_defines(zpool_sys::OPENZFS_HAS_CHECKS) {
+    for (name, value) in flags::library_defines(cfg!(openzfs_checks)) {
         command.arg(value.map_or(format!("-D{name}"), |value| format!("-D{name}={value}")));
     }
     command.arg(&file).output().expect("a C compiler")
