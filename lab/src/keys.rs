@@ -12,8 +12,9 @@ use certificates::{Fingerprint, Identity, Made, Purpose};
 use serde::{Deserialize, Serialize};
 
 use crate::error::LabError;
-use crate::inside::WITNESS;
 
+/// Name of the witness's machine.
+pub const WITNESS: &str = "witness";
 /// Where a witness has its key.
 const WITNESS_FOLDER: &str = "/var/lib/bulkhead-witness/identity";
 

@@ -402,6 +402,12 @@ const NAME_PROTOCOLS: &[(&str, &str)] = &[
         "engines/remote-leg/",
         "a disk of another head is reached by NBD",
     ),
+    ("services/leg-server/", "disks are lent by NBD"),
+    (
+        "services/pool-access/src/engines/zfs/across.rs",
+        "disks of other heads are reached by NBD",
+    ),
+    ("services/pool-access/src/engines/zfs/remote.rs", "the same"),
     (
         "services/operations/src/lib.rs",
         "its operations are performed",

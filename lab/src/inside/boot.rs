@@ -13,12 +13,11 @@ use units::HeadName;
 use super::systemctl::Units;
 use super::{root, step, switch, unit, witness};
 use crate::fabric;
+pub use crate::keys::WITNESS;
 use crate::place::{Folder, PATH_IN_MACHINE, SHARED_IN_MACHINE, Setup, disks_of};
 
 /// Names of the machines that are no heads.
 pub const CLIENT: &str = "client";
-/// The witness.
-pub const WITNESS: &str = "witness";
 /// What a head is told when it is whole.
 pub const START_UNITS: &str = "units";
 /// Pause before a service that failed is started again, as its unit file says.

@@ -1,14 +1,11 @@
 //! Whom the deciding thread asks: the store in this process, or members by messages.
 
 use std::path::PathBuf;
-use std::sync::Arc;
 
-use certificates::Identity;
-use leg_memory::{Store, StoreError};
-use members::Peer;
+use leg_memory::Store;
 use takeover::legs::{Config, Memory};
 
-use crate::linked::Linked;
+use crate::linked::{Linked, Network};
 use crate::{Failure, Reporter};
 
 /// Who remembers, and how it is reached.
@@ -17,18 +14,6 @@ pub enum Members {
     Own(PathBuf),
     /// Members by messages.
     Links(Network),
-}
-
-/// The members, as they are reached.
-pub struct Network {
-    /// The key of this head.
-    pub identity: Arc<Identity>,
-    /// All members, this head's among them.
-    pub peers: Vec<Peer>,
-    /// Where the member of this head remembers.
-    pub folder: PathBuf,
-    /// The other head is confirmed to be off, by a fence or a person: until it is heard.
-    pub other_is_stopped: bool,
 }
 
 pub(crate) enum Asking {
@@ -65,15 +50,4 @@ impl Asking {
             Self::Links(linked) => Some(linked),
         }
     }
-}
-
-/// Why nothing can be decided any more.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum Halt {
-    /// What this head remembers cannot be written.
-    #[error(transparent)]
-    Store(#[from] StoreError),
-    /// Said as it is.
-    #[error("{0}")]
-    Because(String),
 }

@@ -11,7 +11,7 @@ use takeover::legs::{
     Session, Tag,
 };
 
-use crate::asking::Network;
+use crate::linked::Network;
 use crate::run::random;
 use crate::{Failure, Granted, Inbox, Input};
 

@@ -17,9 +17,10 @@ mod returns;
 mod run;
 mod told;
 
-pub use asking::{Members, Network};
+pub use asking::Members;
 pub use founding::Founding;
 pub use leg_memory::folder;
+pub use linked::Network;
 pub use run::{BeforeAction, Failure, Legs, Options, Viewer, create};
 pub use told::{Shown, Stage};
 

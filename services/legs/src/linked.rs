@@ -7,15 +7,16 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use leg_memory::Signs;
-use members::{LinkState, Links, Message, Silence};
+use certificates::Identity;
+use leg_memory::{Signs, StoreError};
+use members::{LinkState, Links, Message, Peer, Silence};
 use takeover::legs::{
     Answer, Config, DiskId, LenderAnswer, LenderRequest, MemberId, Memory, Record, Request, Session,
 };
 
-use crate::asking::{Halt, Network};
 use crate::{Failure, Input, Reporter};
 
 /// A member to which there was no connection for so long is not waited for.
@@ -49,6 +50,29 @@ struct Question<T> {
     what: T,
     /// When it went out on the connection that is up.
     said: Option<Instant>,
+}
+
+/// The members, as they are reached.
+pub struct Network {
+    /// The key of this head.
+    pub identity: Arc<Identity>,
+    /// All members, this head's among them.
+    pub peers: Vec<Peer>,
+    /// Where the member of this head remembers.
+    pub folder: PathBuf,
+    /// The other head is confirmed to be off, by a fence or a person: until it is heard.
+    pub other_is_stopped: bool,
+}
+
+/// Why nothing can be decided any more.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Halt {
+    /// What this head remembers cannot be written.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// Said as it is.
+    #[error("{0}")]
+    Because(String),
 }
 
 pub(crate) struct Linked {

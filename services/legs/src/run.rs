@@ -13,8 +13,9 @@ use takeover::legs::{
     Record, Refusal, Request, Session, Tag,
 };
 
-use crate::asking::{Asking, Halt, Members};
+use crate::asking::{Asking, Members};
 use crate::lenders::{Lenders, first_stamp};
+use crate::linked::Halt;
 use crate::linked::Linked;
 use crate::returns::Returns;
 use crate::told::{Shown, Stage, refusal};
