@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 from proof import runtime
-from proof.bench import compare, disk, encryption, profile, restart, scrape, sizing, startup
+from proof.bench import compare, disk, encryption, profile, restart, scaling, scrape, sizing, startup
 from proof.bench.disk_points import DISK_POINTS, chosen, require_known
 from proof.bench.points import POINTS
 from proof.process import missing_programs
@@ -47,6 +47,8 @@ def _arguments(argv: list[str]) -> argparse.Namespace:
     uncached.add_argument("--volume-mib", type=int, default=disk.VOLUME_BYTES >> 20)
     sizes = verbs.add_parser("sizing", help="what memory, a cache device and a log device are worth on a slow disk")
     sizes.add_argument("--seconds-per-point", type=float, default=5.0, dest="seconds")
+    many = verbs.add_parser("scaling", help="what an operation costs with up to 32 connections, on one volume and on eight")
+    many.add_argument("--seconds-per-point", type=float, default=4.0, dest="seconds")
     hot = verbs.add_parser("profile", help="where the server's time goes")
     hot.add_argument("--point", default="4k-random-read-qd32")
     return parser.parse_args(argv)
@@ -133,6 +135,8 @@ def main(argv: list[str]) -> int:
             return _disk(arguments, scratch)
         if arguments.verb == "sizing":
             return sizing.main(scratch, arguments.seconds)
+        if arguments.verb == "scaling":
+            return scaling.main(scratch, runtime.REPOSITORY / "target/bench-scaling.json", arguments.seconds)
         if arguments.verb == "profile":
             return profile.main(scratch, _image(scratch), arguments.point)
         return _compare(arguments, scratch)

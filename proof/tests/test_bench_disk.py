@@ -8,6 +8,7 @@ from pathlib import Path
 
 from proof.bench.counters import FioResult, Traffic, cached_bytes, drop_cached, parse_fio, parse_io, size_of
 from proof.bench.disk import DiskComparison, DiskSeries, sample_of
+from proof.bench.scaling import lock_share
 from proof.bench.disk_points import DISK_POINTS, Work, chosen, require_known
 from proof.runtime import ProofError
 
@@ -24,6 +25,22 @@ def _fio(read: dict[str, object], write: dict[str, object], error: int = 0) -> s
 
 
 NOTHING = _direction(0, 0, 0, 0)
+
+PERF = """# Overhead  Symbol
+    40.00%  [.] dbuf_find
+     6.00%  [.] pthread_mutex_lock@@GLIBC_2.2.5
+     2.00%  [k] native_queued_spin_lock_slowpath
+     2.00%  [k] futex_wake
+"""
+
+
+class LocksTest(unittest.TestCase):
+    def test_locks_are_counted_in_the_program_and_in_the_kernel(self) -> None:
+        self.assertAlmostEqual(lock_share(PERF), 0.2)
+
+    def test_a_report_without_samples_is_no_zero(self) -> None:
+        with self.assertRaises(ProofError):
+            lock_share("# nothing\n")
 
 
 class CountersTest(unittest.TestCase):
