@@ -178,3 +178,97 @@ fn status_tells_of_a_stale_leg_and_of_who_does_not_answer() {
     drop(client);
     assert_eq!(server.stop(), 0);
 }
+
+/// The word that the owner is stopped is wrong, and the owner can be heard.
+#[test]
+fn a_head_that_serves_is_not_taken_for_stopped() {
+    let (mut pair, server) = Pair::new(true);
+    let mut client = pair.a.client();
+    pair.write(&mut client, 5);
+    let said = pair.b.refused("--previous-owner-is-stopped");
+    assert!(said.contains("head a serves it"), "{said}");
+    pair.write(&mut client, 5);
+    pair.check(&mut client);
+    drop(client);
+    assert_eq!(server.stop(), 0);
+}
+
+/// A connection to a leg ends while its lender lives: the next session goes on where it was, and nothing is dropped.
+#[test]
+fn a_cut_connection_is_taken_up_again_and_the_leg_stays_current() {
+    let (mut pair, server) = Pair::new(true);
+    assert_eq!(server.stop(), 0);
+    let way = pair.way_to_b();
+    let server = pair.a.serve("");
+    let records = pair.a.records();
+    let mut client = pair.a.client();
+    for _ in 0..5 {
+        pair.write(&mut client, 4);
+        assert_eq!(way.cut(), 1);
+        pair.write(&mut client, 4);
+    }
+    assert_eq!(pair.a.records(), records, "nothing changed");
+    assert!(pair.a.is_current("b"));
+    pair.check(&mut client);
+    drop(client);
+    server.kill();
+    pair.a.leg_server.kill();
+    let server = pair.b.serve("--previous-owner-is-stopped");
+    pair.check(&mut pair.b.client());
+    assert_eq!(server.stop(), 0);
+}
+
+/// The only leg that holds everything is the other head's: the pool is opened on it alone, and the own leg gets what it lacks.
+#[test]
+fn a_head_with_a_stale_leg_opens_the_pool_on_the_other_heads_leg() {
+    let (mut pair, server) = Pair::new(true);
+    let mut client = pair.a.client();
+    pair.write(&mut client, 20);
+    pair.b.leg_server.kill();
+    pair.write(&mut client, 20);
+    drop(client);
+    assert_eq!(server.stop(), 0);
+    pair.b.start_leg_server();
+    let server = pair.b.serve("");
+    pair.check(&mut pair.b.client());
+    pair.b.await_current("b", true);
+    pair.write(&mut pair.b.client(), 20);
+    server.kill();
+    pair.a.leg_server.kill();
+    let server = pair.b.serve("--previous-owner-is-stopped");
+    pair.check(&mut pair.b.client());
+    assert_eq!(server.stop(), 0);
+}
+
+/// Two heads and no witness: nothing is acknowledged that only one leg has, before the other head is confirmed to be off.
+#[test]
+fn without_a_witness_writes_wait_for_the_other_head_or_its_fence() {
+    let (mut pair, server) = Pair::new(false);
+    let mut client = pair.a.client();
+    pair.write(&mut client, 20);
+    pair.b.leg_server.kill();
+    let mut waits = pair.a.client();
+    let waiting = std::thread::spawn(move || {
+        waits
+            .write(31 << 20, &[7; 4096])
+            .and_then(|()| waits.flush())
+    });
+    std::thread::sleep(Duration::from_secs(6));
+    assert!(!waiting.is_finished(), "it is on one leg");
+    let status = pair.a.machine.ok("pool status tank").out;
+    assert!(
+        status.contains("writes wait until it is on record"),
+        "{status}"
+    );
+    drop(client);
+    server.kill();
+    assert!(waiting.join().expect("no panic").is_err());
+    let server = pair.a.serve("--previous-owner-is-stopped");
+    let mut client = pair.a.client();
+    pair.check(&mut client);
+    pair.write(&mut client, 20);
+    pair.b.start_leg_server();
+    pair.a.await_current("b", true);
+    drop(client);
+    assert_eq!(server.stop(), 0);
+}

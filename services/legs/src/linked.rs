@@ -14,7 +14,8 @@ use certificates::Identity;
 use leg_memory::{Signs, StoreError};
 use members::{LinkState, Links, Message, Peer, Silence};
 use takeover::legs::{
-    Answer, Config, DiskId, LenderAnswer, LenderRequest, MemberId, Memory, Record, Request, Session,
+    Answer, Config, DiskId, LenderAnswer, LenderRequest, MemberId, Memory, Record, Request,
+    Session, Version,
 };
 
 use crate::{Failure, Input, Reporter};
@@ -83,6 +84,11 @@ pub(crate) struct Linked {
     own: Memory,
     questions: BTreeMap<(MemberId, Kind), Question<Request>>,
     claims: BTreeMap<DiskId, Question<LenderRequest>>,
+    /// Whose head owned the pool by the newest record that was read.
+    newest: Option<(Version, Option<MemberId>)>,
+    /// Claims that go out when the head that owned the pool has promised: if it serves the pool, nobody else is to hear of them, or
+    /// its next record would be refused.
+    held: Vec<(MemberId, Request)>,
     /// Members without a connection, since when.
     lost: BTreeMap<MemberId, Instant>,
     silent: BTreeMap<MemberId, Silence>,
@@ -136,6 +142,8 @@ impl Linked {
             own: Memory::default(),
             questions: BTreeMap::new(),
             claims: BTreeMap::new(),
+            newest: None,
+            held: Vec::new(),
             lost: members.into_iter().map(|member| (member, now)).collect(),
             silent: BTreeMap::new(),
             folder: network.folder,
@@ -172,6 +180,28 @@ impl Linked {
                 ))
             })?);
         }
+        let is_claim = matches!(request, Request::Claim { .. });
+        if is_claim && self.owner_to_hear().is_some_and(|owner| owner != member) {
+            self.held.push((member, request));
+            return Ok(());
+        }
+        self.put(member, request);
+        Ok(())
+    }
+
+    /// The head that owned the pool, if it is another one that may be heard.
+    fn owner_to_hear(&self) -> Option<MemberId> {
+        let (_, owner) = self.newest.as_ref()?;
+        owner.filter(|owner| *owner != self.me && !self.lost.contains_key(owner))
+    }
+
+    fn release_claims(&mut self) {
+        for (member, request) in std::mem::take(&mut self.held) {
+            self.put(member, request);
+        }
+    }
+
+    fn put(&mut self, member: MemberId, request: Request) {
         let said = self.say(member, Message::Ask(request.clone()));
         if let Some(kind) = kind(&request) {
             let question = Question {
@@ -180,7 +210,6 @@ impl Linked {
             };
             self.questions.insert((member, kind), question);
         }
-        Ok(())
     }
 
     /// The tenure is over.
@@ -210,6 +239,14 @@ impl Linked {
     /// A member answered: what it was asked is done, and what it has is known.
     pub(crate) fn answered(&mut self, from: MemberId, answer: &Answer) {
         self.silent.remove(&from);
+        if let Answer::Known(_, memory) = answer {
+            let record = memory.accepted.as_ref();
+            let read = record.map(|record| (record.version(), record.owner));
+            self.newest = self.newest.max(read);
+        }
+        if matches!(answer, Answer::Promised(..)) && self.owner_to_hear() == Some(from) {
+            self.release_claims();
+        }
         let kind = match answer {
             Answer::Known(..) => Kind::Read,
             Answer::Promised(..) | Answer::Serves(_) => Kind::Claim,
@@ -298,6 +335,9 @@ impl Linked {
                     self.lost.entry(member).or_insert(now);
                 }
             }
+        }
+        if !self.held.is_empty() && self.owner_to_hear().is_none() {
+            self.release_claims();
         }
         self.ask_again(now);
         let hopeless = |disk: &DiskId| {

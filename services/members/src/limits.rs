@@ -12,8 +12,9 @@ pub const HANDSHAKES_MAX: usize = 32;
 pub const HANDSHAKES_OF_ONE_ADDRESS_MAX: usize = 4;
 /// Time to show it.
 pub const HANDSHAKE_WAIT: Duration = Duration::from_secs(5);
-/// Connections of one member; a further one ends the oldest, which its machine may have forgotten.
-pub const CONNECTIONS_OF_ONE_MEMBER_MAX: usize = 4;
+/// Connections of one member: each pool server of its machine has one, and its leg-server. A further one ends the oldest, which the
+/// machine may have forgotten.
+pub const CONNECTIONS_OF_ONE_MEMBER_MAX: usize = 64;
 /// Messages that one connection may send in a second, and how many at once.
 pub const MESSAGES_PER_SECOND_MAX: u32 = 200;
 /// How many messages may come at once before they are slowed down.

@@ -9,7 +9,7 @@ use control::operations::pool::{DeviceGroup, GroupKind, GroupRole};
 use control::{Advice, Failure, FailureKind, Severity};
 use engine::pool::{Candidate, Claims, ImportOptions, SafeToOwn};
 use engine::{Engine, Pool};
-use legs::{Founding, Inbox, Legs, Members, Network, Options, Shown};
+use legs::{Founding, Inbox, Legs, Members, Network, Options, Shown, Stage};
 use legs_config::{Kind, LegsFile};
 use members::Peer;
 use takeover::legs::{DiskId, MemberId};
@@ -235,6 +235,15 @@ fn import(
 fn advice(file: &LegsFile, shown: &Shown) -> Vec<Advice> {
     let mut advice = Vec::new();
     let name = |disk: &DiskId| file.disk_name(*disk);
+    if let Stage::Failed(why) = &shown.stage {
+        let why =
+            format!("nothing is put on record any more, so writes wait once a leg fails: {why}");
+        advice.push(Advice::new(
+            Severity::Error,
+            "start the pool's server again",
+            why,
+        ));
+    }
     if let Some(disk) = &shown.last {
         let why = format!(
             "writes wait: {} failed, and no other leg holds everything",
@@ -335,7 +344,7 @@ legs = [{{ disk = 11, head = "a", path = "/x" }}, {{ disk = 22, head = "b", path
         let mut record = Record::new(123, Ballot::default(), [DiskId(11), DiskId(22)]);
         record.drop_disk(DiskId(22), 30);
         let shown = Shown {
-            stage: legs::Stage::Open,
+            stage: Stage::Open,
             record: Some(record),
             awaited: BTreeSet::new(),
             last: None,

@@ -1,14 +1,64 @@
 //! Two heads with a disk each, and a witness or none, as processes of this machine: no disk is shared.
 
+use std::net::{Shutdown, TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Arc, Mutex};
 
 use super::nbd::Nbd;
 use super::{Machine, ServerProcess, eventually};
 
 /// Bytes of one write.
 const BLOCK: usize = 16 << 10;
+
+/// Passes connections on, until they are cut.
+pub struct Way {
+    address: String,
+    connections: Arc<Mutex<Vec<TcpStream>>>,
+}
+
+impl Way {
+    fn to(address: String) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("bound");
+        let way = Self {
+            address: listener.local_addr().expect("bound").to_string(),
+            connections: Arc::default(),
+        };
+        let connections = Arc::clone(&way.connections);
+        std::thread::spawn(move || {
+            for from in listener.incoming() {
+                let (Ok(from), Ok(to)) = (from, TcpStream::connect(&address)) else {
+                    continue;
+                };
+                let both = [&from, &to].map(|one| one.try_clone().expect("a descriptor"));
+                connections.lock().expect("no panic").extend(both);
+                for (mut from, mut to) in [
+                    (
+                        from.try_clone().expect("a descriptor"),
+                        to.try_clone().expect("a descriptor"),
+                    ),
+                    (to, from),
+                ] {
+                    std::thread::spawn(move || {
+                        let _ = std::io::copy(&mut from, &mut to);
+                        let _ = to.shutdown(Shutdown::Both);
+                    });
+                }
+            }
+        });
+        way
+    }
+
+    /// Ends all connections; how many there were.
+    pub fn cut(&self) -> usize {
+        let connections = std::mem::take(&mut *self.connections.lock().expect("no panic"));
+        for connection in &connections {
+            let _ = connection.shutdown(Shutdown::Both);
+        }
+        connections.len() / 2
+    }
+}
 
 /// A process that is killed when it is dropped.
 pub struct Process(Option<Child>);
@@ -84,9 +134,17 @@ impl Head {
             "pool-server tank --no-iscsi --no-nbd --legs {} {options}",
             self.config()
         );
-        let said = self.machine.run(&words);
-        assert_ne!(said.code, 0, "{}", said.out);
-        said.err
+        let said = self.machine.path("refusal");
+        let file = std::fs::File::create(&said).expect("a file");
+        let mut command = self.machine.command(&words);
+        let child = command.stdout(Stdio::null()).stderr(file).spawn();
+        let mut server = ServerProcess {
+            child: child.expect("it starts"),
+        };
+        // One that serves does not end, and is killed with the test.
+        let code = server.wait();
+        assert_ne!(code, 0, "it was served");
+        std::fs::read_to_string(said).expect("readable")
     }
 
     pub fn client(&self) -> Nbd {
@@ -99,6 +157,14 @@ impl Head {
         let mut lines = log.lines().rev();
         let found = lines.find(|line| line.contains("the record of the pool's legs"));
         found.unwrap_or_default().to_owned()
+    }
+
+    /// How many records the servers of this head committed.
+    pub fn records(&self) -> usize {
+        self.machine
+            .log()
+            .matches("the record of the pool's legs")
+            .count()
     }
 
     /// Whether the leg of head `name` holds everything, by the last record that the server here committed.
@@ -245,6 +311,16 @@ impl Pair {
         command.args(["--head", &heads[0], "--head", &heads[1]]);
         let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn();
         self.witness = Process(Some(child.expect("it starts")));
+    }
+
+    /// From the next start of a server on, `a` reaches the disk of `b` by this way.
+    pub fn way_to_b(&self) -> Way {
+        let direct = format!("{}:7072", self.b.address);
+        let way = Way::to(direct.clone());
+        let path = self.a.machine.path("legs.toml");
+        let text = std::fs::read_to_string(&path).expect("written");
+        std::fs::write(&path, text.replace(&direct, &way.address)).expect("written");
+        way
     }
 
     /// Writes blocks durably, one after the other; each is acknowledged.

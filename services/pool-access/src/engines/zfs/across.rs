@@ -13,8 +13,8 @@ use legs_config::LegsFile;
 use remote_leg::{Access, Event, NbdLeg, Settings};
 use takeover::legs::{Completeness, DiskId, Kept, MemberId, Notice};
 use units::PoolName;
-use zpool::device::Wrap;
 use zpool::device::legs::{self as barrier, LegFailure};
+use zpool::device::{OpenFailure, ProbeFailure, Wrap, probe};
 use zpool::pool::{discover, legs as pool_legs};
 
 use super::legs::{Given, Open, Watched, ZfsSide};
@@ -57,15 +57,14 @@ impl Across {
         // Paths of devices are absolute.
         let run_dir = std::path::absolute(run_dir).ok()?;
         let folder = run_dir.join("legs").join(pool.as_str());
+        let own = own.into_iter().map(|leg| (DiskId(leg.disk), leg.path));
+        let own: BTreeMap<DiskId, PathBuf> = own.collect();
         let others = others.into_iter().map(|leg| DiskId(leg.disk));
         Some(Arc::new(Self {
             pool: pool.clone(),
             identity,
-            own: own
-                .into_iter()
-                .map(|leg| (DiskId(leg.disk), leg.path))
-                .collect(),
-            remotes: Remotes::new(folder, others),
+            remotes: Remotes::new(folder, own.keys().copied().collect(), others),
+            own,
             granted: Mutex::default(),
             file,
         }))
@@ -258,7 +257,7 @@ impl Side for AcrossSide {
         laid_out.map_err(|error| format!("give legs their names: {error}"))?;
         let candidate = across.found()?;
         let devices = candidate.devices.iter();
-        let legs = devices.filter_map(|one| Some((Remotes::at(&one.path)?, one.guid)));
+        let legs = devices.filter_map(|one| Some((across.remotes.at(&one.path)?, one.guid)));
         self.zfs.0.numbers().are(Given {
             pool: candidate.guid,
             legs: legs.collect(),
@@ -304,7 +303,23 @@ impl Side for AcrossSide {
         let Some(path) = self.across.own.get(&disk) else {
             return false;
         };
-        self.across.remotes.link(disk, path).is_ok() && self.zfs.is_back(disk)
+        if self.across.remotes.link(disk, path).is_err() {
+            return false;
+        }
+        let numbers = self.zfs.0.numbers();
+        let probed = probe(
+            &self.across.place(disk),
+            self.zfs.0.pool_number(),
+            numbers.leg(disk),
+        );
+        match probed {
+            Ok(()) => true,
+            // Its lender has it, and gives it when it is claimed.
+            Err(ProbeFailure::Open(OpenFailure::InUse { .. })) => {
+                pool_legs::newest_group(path).is_some()
+            }
+            Err(_) => false,
+        }
     }
 
     fn newest_group(&self) -> Option<u64> {

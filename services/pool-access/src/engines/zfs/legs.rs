@@ -124,7 +124,7 @@ impl ZfsSide {
         self.numbers.leg(disk)
     }
 
-    fn pool_number(&self) -> u64 {
+    pub(super) fn pool_number(&self) -> u64 {
         self.numbers.given().map_or(self.guid, |given| given.pool)
     }
 

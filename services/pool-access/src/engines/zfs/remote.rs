@@ -3,7 +3,7 @@
 //! In one folder each leg of the pool has a name, its number. A leg of this head is a link there. One of another head is nothing, or a
 //! file with holes that has its labels, so that the library finds the pool by them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt as _;
@@ -73,15 +73,21 @@ impl Slot {
 /// The legs of a pool, by where I/O goes.
 pub(super) struct Remotes {
     folder: PathBuf,
+    own: BTreeSet<DiskId>,
     slots: BTreeMap<DiskId, Arc<Slot>>,
 }
 
 impl Remotes {
-    /// Legs of other heads, which have their names in `folder`.
-    pub(super) fn new(folder: PathBuf, disks: impl IntoIterator<Item = DiskId>) -> Arc<Self> {
-        let slots = disks.into_iter().map(|disk| (disk, Arc::default()));
+    /// Legs of this head and of others, which have their names in `folder`.
+    pub(super) fn new(
+        folder: PathBuf,
+        own: BTreeSet<DiskId>,
+        others: impl IntoIterator<Item = DiskId>,
+    ) -> Arc<Self> {
+        let slots = others.into_iter().map(|disk| (disk, Arc::default()));
         Arc::new(Self {
             folder,
+            own,
             slots: slots.collect(),
         })
     }
@@ -100,9 +106,12 @@ impl Remotes {
         self.folder.join(disk.0.to_string())
     }
 
-    /// The leg that has its name there.
-    pub(super) fn at(path: &Path) -> Option<DiskId> {
-        path.file_name()?.to_str()?.parse().ok().map(DiskId)
+    /// The leg that has its name there, on this head or on the one that wrote its label: folders are called alike on both.
+    pub(super) fn at(&self, path: &Path) -> Option<DiskId> {
+        let disk = DiskId(path.file_name()?.to_str()?.parse().ok()?);
+        let is_alike = path.parent()?.file_name() == self.folder.file_name();
+        let is_leg = self.own.contains(&disk) || self.slots.contains_key(&disk);
+        (is_alike && is_leg).then_some(disk)
     }
 
     /// A driver that takes I/O of these legs to their heads, and leaves the rest to the one inside.
@@ -195,9 +204,11 @@ struct LegDriver {
 
 impl Driver for LegDriver {
     fn open(&self, path: &Path, guid: u64, access: Access) -> Result<Arc<dyn Device>, OpenFailure> {
-        let slot = Remotes::at(path).and_then(|disk| self.remotes.slot(disk));
-        let Some(slot) = slot else {
+        let Some(disk) = self.remotes.at(path) else {
             return self.inner.open(path, guid, access);
+        };
+        let Some(slot) = self.remotes.slot(disk) else {
+            return self.inner.open(&self.remotes.place(disk), guid, access);
         };
         match slot.leg() {
             Some(_) => Ok(Arc::new(RemoteDevice(Arc::clone(slot)))),
