@@ -130,7 +130,7 @@ impl Served {
         let errors = self.export.counters.errors.load(Ordering::Relaxed) + 1;
         if errno == Errno::Io && errors.is_power_of_two() {
             // A failing pool fails every request: each doubling is enough to see it in the log.
-            let export = &self.export.name;
+            let export = self.export.logged_name();
             let cause = error.cause.as_deref().map(tracing::field::display);
             let peer = self.connection.peer;
             tracing::warn!(%export, %peer, %error, cause, errors, "request failed");

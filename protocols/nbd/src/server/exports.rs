@@ -27,7 +27,7 @@ pub struct DesiredExport {
     pub read_only: bool,
     /// Who may use it.
     pub access: Access,
-    /// Neither listed nor the default: for who was told its name.
+    /// Neither listed nor the default: for who was told its name. The log has only what comes before a slash.
     pub hidden: bool,
 }
 
@@ -45,6 +45,15 @@ pub(crate) struct Export {
 }
 
 impl Export {
+    /// Its name in the log. Who knows the name of a hidden export may use it, so only what comes before the slash is said.
+    pub(crate) fn logged_name(&self) -> &str {
+        match (self.hidden, self.name.split_once('/')) {
+            (false, _) => &self.name,
+            (true, Some((what, _))) => what,
+            (true, None) => "hidden",
+        }
+    }
+
     /// What is wished for, keeping what `before` has if it serves the same device.
     pub(crate) fn new(desired: DesiredExport, before: Option<&Export>) -> Self {
         let (flushes, counters) = match before {
@@ -159,5 +168,29 @@ impl Directory for View<'_> {
 
     fn is_shutting_down(&self) -> bool {
         self.stopping.load(Ordering::Acquire)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use block_device::MemoryDevice;
+
+    #[test]
+    fn the_log_has_no_name_that_is_a_secret() {
+        let named = |name: &str, hidden| {
+            let desired = DesiredExport {
+                name: name.to_owned(),
+                description: String::new(),
+                device: Arc::new(MemoryDevice::new(1 << 20, 4096)),
+                read_only: false,
+                access: Access::Everyone,
+                hidden,
+            };
+            Export::new(desired, None).logged_name().to_owned()
+        };
+        assert_eq!(named("tank/disk", false), "tank/disk");
+        assert_eq!(named("11/0f0e0d", true), "11");
+        assert_eq!(named("0f0e0d", true), "hidden");
     }
 }

@@ -85,7 +85,8 @@ pub(crate) fn serve(shared: &Arc<Shared>, connection: Arc<Connection>, listener:
     let Some(mut session) = session else {
         return;
     };
-    let export = &transmission.export;
+    let served = Arc::clone(&session.served.export);
+    let export = served.logged_name();
     tracing::info!(%peer, %export, encrypted, style = ?transmission.style, "session started");
     let ended = session
         .let_earlier_changes_end()
