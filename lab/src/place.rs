@@ -333,8 +333,8 @@ mod tests {
             disks.into_iter().map(|(_, file)| file).collect()
         };
         let (left, right) = (files("left"), files("right"));
-        assert_eq!((left.len(), right.len()), (4, 4));
+        assert_eq!((left.len(), right.len()), (3, 3));
         assert!(left.iter().all(|file| !right.contains(file)));
-        assert_eq!(disk_files(&folder, &appliance).len(), 8);
+        assert_eq!(disk_files(&folder, &appliance).len(), 6);
     }
 }

@@ -334,10 +334,12 @@ pub struct Pool {
     /// parity of each other.
     #[serde(default)]
     pub groups: Vec<LegGroup>,
-    /// Devices for its intent log, besides `groups`. Mirrors over heads: what is acknowledged lies there for seconds.
+    /// Devices for its intent log, besides `groups`. Mirrors over heads: what is acknowledged lies there for seconds. Not
+    /// possible yet.
     #[serde(default)]
     pub log: Vec<LegGroup>,
-    /// Disks of heads that cache reads, besides `groups`, as `HEAD:DISK`. Nothing is lost with one.
+    /// Disks of heads that cache reads, besides `groups`, as `HEAD:DISK`. Nothing is lost with one. Not possible
+    /// yet.
     #[serde(default)]
     pub cache: Vec<Leg>,
     /// Smallest unit of its writes, in bytes: 2 to the power of ZFS's `ashift`.

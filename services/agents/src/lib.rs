@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 
 use appliance::Appliance;
 use appliance::ports::Portals;
-use appliance::render::{address_prefix, common_interface};
+use appliance::render::{LEGS_PATH, address_prefix, common_interface};
 use cluster::Steps;
 use cluster::agent::{Address, Exit, Pacemaker, PoolProgram, Remains, ServerProcess, Surroundings};
 use cluster::machine::Local;
@@ -344,6 +344,10 @@ impl PoolProgram for Program<'_> {
         if !self.has_had(pool, remains.noted) {
             return Ok(());
         }
+        // The leg-server may hold such a disk by now. It lends the disk to nobody before nothing of a server is left there.
+        if self.pool(pool).is_ok_and(|pool| pool.has_legs()) {
+            return Ok(());
+        }
         let disks = self.disks_held(pool, remains.noted.unwrap_or_default())?;
         let whose = Whose {
             pool,
@@ -412,7 +416,8 @@ impl PoolProgram for Program<'_> {
             .arg(&self.settings.state_dir)
             .stderr(log)
             .current_dir("/");
-        for disk in &late {
+        // The record says which legs are needed, not what is there.
+        for disk in late.iter().filter(|_| !pool.has_legs()) {
             command.arg("--late-device").arg(disk);
         }
         if let Some(folder) = self.rehearsal.leg_faults {
@@ -509,7 +514,10 @@ pub fn server_arguments(pool: &appliance::Pool, disks: &[PathBuf], grant: &Grant
     ];
     words.extend(Portals::of(pool).words());
     let mut add = |option: &str, value: String| words.extend([format!("--{option}"), value]);
-    for disk in disks {
+    if pool.has_legs() {
+        add("legs", LEGS_PATH.to_owned());
+    }
+    for disk in disks.iter().filter(|_| !pool.has_legs()) {
         add("search", joinable(disk));
     }
     for (_, protocol, tls) in pool.all_tls() {
@@ -532,6 +540,12 @@ pub fn server_arguments(pool: &appliance::Pool, disks: &[PathBuf], grant: &Grant
     }
     add("claims", pool.claims.as_str().to_owned());
     match grant.basis() {
+        // It asks the members, who promise nothing while an owner is there. With two heads and no witness, the proof
+        // stands in for the other one's answer.
+        Basis::Fenced { .. } | Basis::Stopped { .. } if pool.has_legs() => {
+            words.push("--previous-owner-is-stopped".to_owned());
+        }
+        _ if pool.has_legs() => {}
         // The server proves it itself, by the label and the locks on the devices.
         Basis::Exported | Basis::SameHost => {}
         // Proof about one head is no proof about whoever a label may name a moment later.
@@ -595,6 +609,36 @@ mod tests {
             }
             let is_general = |word: &String| word == "--previous-owner-is-stopped";
             assert!(!words.iter().any(is_general), "{grant:?}");
+        }
+    }
+
+    #[test]
+    fn a_pool_of_legs_is_opened_by_its_record_and_told_that_the_other_head_is_stopped() {
+        let text = include_str!("../../../examples/legs-two-heads-witness.toml");
+        let appliance = appliance::parse(text).expect("well formed").appliance;
+        let pool = &appliance.pools[&"tank".parse::<PoolName>().expect("a name")];
+        let disks = [PathBuf::from("/dev/disk/by-id/x")];
+        for (label, peer, is_stopped) in [
+            (Label::Exported, Peer::Unknown, false),
+            (in_use(true), Peer::Unknown, false),
+            (in_use(false), Peer::Fenced, true),
+            (in_use(false), Peer::Stopped, true),
+        ] {
+            let words = server_arguments(pool, &disks, &grant(label, peer));
+            let has = |word: &str| words.iter().any(|one| one == word);
+            assert!(
+                words.windows(2).any(|two| two == ["--legs", LEGS_PATH]),
+                "{words:?}"
+            );
+            assert_eq!(has("--previous-owner-is-stopped"), is_stopped, "{words:?}");
+            for other in [
+                "--search",
+                "--fenced-owner",
+                "--stopped-owner",
+                "--watch-for-owner",
+            ] {
+                assert!(!has(other), "{words:?}");
+            }
         }
     }
 

@@ -149,6 +149,8 @@ codes! {
         "Which disks hold everything is on record at any two of three: two heads, or two heads and a witness, or three heads. There is no rule for other numbers."
     LegWitnessMissing "leg-witness-missing" Warning
         "Two heads alone cannot know whether a silent one goes on: a head that starts alone after a power cut refuses its pools until a person decides, and a link that fails stops writes until a fence has worked."
+    LegExtras "leg-extras" Error
+        "A pool of legs is made of groups for data only; a log or cache of its own would not be there."
     LegGroupShape "leg-group-shape" Error
         "Other numbers of disks are no such device, or take a network round for each further copy."
     LegsOnOneHead "legs-on-one-head" Error

@@ -136,6 +136,14 @@ fn check_pool(checker: &mut Checker<'_>, name: &PoolName, pool: &Pool) {
             "list either disks, or groups with log and cache",
         );
     }
+    if has_more {
+        checker.find(
+            Code::LegExtras,
+            &pool_key(name).field("groups"),
+            format!("{name} has a log or a cache of its own, and no pool of legs can be made with one yet"),
+            "leave log and cache out: the log then lies on the groups",
+        );
+    }
     for (field, index, group) in pool.all_groups() {
         let key = pool_key(name).field(field).item(index);
         check_shape(checker, &key, group, field == "log");

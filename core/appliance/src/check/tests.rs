@@ -713,8 +713,8 @@ fn each_mistake_about_disks_of_heads_is_found() {
             Code::LegsAndDisks,
             replaced(
                 LEGS,
-                "cache = [",
-                "disks = [\"/dev/disk/by-id/x\"]\ncache = [",
+                "groups = [",
+                "disks = [\"/dev/disk/by-id/x\"]\ngroups = [",
             ),
         ),
         (
@@ -735,12 +735,16 @@ fn each_mistake_about_disks_of_heads_is_found() {
             with_first("{ kind = \"raidz1\", legs = [\"left:bay1\", \"right:bay1\"] }"),
         ),
         (
-            Code::LegGroupShape,
+            Code::LegExtras,
             replaced(
                 LEGS,
-                "log = [{ kind = \"mirror\"",
-                "log = [{ kind = \"raidz1\"",
+                "groups = [",
+                "log = [{ kind = \"mirror\", legs = [\"left:bay3\", \"right:bay3\"] }]\ngroups = [",
             ),
+        ),
+        (
+            Code::LegExtras,
+            replaced(LEGS, "groups = [", "cache = [\"left:bay3\"]\ngroups = ["),
         ),
         (
             Code::LegsOnOneHead,
@@ -790,7 +794,7 @@ fn each_mistake_about_disks_of_heads_is_found() {
         ),
         (
             Code::UnknownName,
-            replaced(LEGS, "cache = [\"left:bay4\"", "cache = [\"middle:bay4\""),
+            replaced(LEGS, "\"left:bay1\"", "\"middle:bay1\""),
         ),
         (
             Code::HeadOffNetwork,

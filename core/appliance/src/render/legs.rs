@@ -49,7 +49,7 @@ fn pool(appliance: &Appliance, pool: &Pool) -> Option<legs_config::Pool> {
     let guid = pool.number.filter(|_| pool.has_legs())?;
     Some(legs_config::Pool {
         guid: guid.into(),
-        groups: pool.all_groups().map(|(_, _, one)| group(one)).collect(),
+        groups: pool.groups.iter().map(group).collect(),
     })
 }
 
@@ -125,11 +125,10 @@ mod tests {
         let config = file
             .config(&"tank".parse().expect("a name"))
             .expect("a pool");
-        // Two mirrors, and a mirror for the log.
-        assert_eq!(config.groups.len(), 3);
+        assert_eq!(config.groups.len(), 2);
         assert!(config.groups.iter().all(|group| group.needed == 1));
-        assert!(config.is_readable(&[11, 12, 13].map(DiskId).into()));
-        assert!(!config.is_readable(&[11, 12].map(DiskId).into()));
+        assert!(config.is_readable(&[11, 12].map(DiskId).into()));
+        assert!(!config.is_readable(&[11].map(DiskId).into()));
         assert_eq!(config.lender(DiskId(21)), Some(MemberId(2)));
     }
 
