@@ -1474,7 +1474,8 @@ export interface components {
              */
             arc?: string | null;
             /**
-             * @description Disks of heads that cache reads, besides `groups`, as `HEAD:DISK`. Nothing is lost with one.
+             * @description Disks of heads that cache reads, besides `groups`, as `HEAD:DISK`. Nothing is lost with one. Not possible
+             *     yet.
              * @default []
              */
             cache?: components["schemas"]["Leg"][];
@@ -1500,7 +1501,8 @@ export interface components {
             /** @description The head it starts on when it may choose. It does not move back there by itself. */
             home?: string | null;
             /**
-             * @description Devices for its intent log, besides `groups`. Mirrors over heads: what is acknowledged lies there for seconds.
+             * @description Devices for its intent log, besides `groups`. Mirrors over heads: what is acknowledged lies there for seconds. Not
+             *     possible yet.
              * @default []
              */
             log?: components["schemas"]["LegGroup"][];
