@@ -22,6 +22,7 @@ ELSEWHERE = {
     "drill": "its lab is removed by the next: programs/bulkhead/tests/lab.rs",
     "head": "each file of a head is replaced as a whole: services/api",
     "lab": "changes no pool, and `lab down` removes what was begun: programs/bulkhead/tests/lab.rs",
+    "leg-server": "killed with heads and witness: programs/bulkhead/tests/pair_of_legs.rs",
     "man": "changes no pool",
     "pool confirm": "a torn word is none: programs/bulkhead/tests/stale_leg.rs",
     "pool export": "the end of a server, which proof.crash and the drills kill at any moment",

@@ -5,6 +5,8 @@
 
 mod check;
 
+pub use check::GROUPS_MAX;
+
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};

@@ -170,7 +170,19 @@ fn answer(
         fingerprint: one.fingerprint,
     });
     let (me, signs) = (file.me(), listener.signs());
+    let is_witness = |one: &&legs_config::Member| one.kind == legs_config::Kind::Witness;
+    let witnesses = file.members.values().filter(is_witness);
+    let witnesses: Vec<MemberId> = witnesses.map(|one| MemberId(one.number)).collect();
     let lend = move |from: MemberId, disk: DiskId, request: LenderRequest| {
+        // It remembers, and owns no pool: who took its key must not take disks.
+        if witnesses.contains(&from) {
+            tracing::warn!(
+                member = from.0,
+                disk = disk.0,
+                "a witness claims a disk: refused"
+            );
+            return None;
+        }
         let grant = lender.answer(disk, request, from == me)?;
         let export = match grant.answer {
             LenderAnswer::Admitted(..) => grant.export.unwrap_or_else(|| "own".into()),

@@ -62,7 +62,8 @@ pub struct ServeArgs {
     /// Open a pool whose legs lie on several heads, by this configuration
     #[arg(long, value_name = "FILE", conflicts_with_all = ["stopped_owner", "fenced_owner", "watch_for_owner"])]
     pub legs: Option<PathBuf>,
-    /// The machine that used the pool last is switched off or will never touch it again
+    /// The machine that used the pool last is switched off or will never touch it again. With --legs: nothing of Bulkhead runs on
+    /// the other head, its leg-server neither
     #[arg(long, group = "owner")]
     pub previous_owner_is_stopped: bool,
     /// The same, but only if the machine that used the pool last has this name

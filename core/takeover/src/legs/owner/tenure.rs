@@ -372,6 +372,10 @@ impl Tenure {
         let is_listed = self.widest.contains(&disk);
         let binds = holds(Rule::GrowthBindsFromItsProposal);
         let Some(leg) = self.legs.get_mut(&disk) else {
+            // Its return failed before the driver opened it, and nobody else would tell the driver that it is out.
+            if !is_listed && self.committed.stale.contains_key(&disk) {
+                step.out.push(Action::ReleaseErrors(disk));
+            }
             return;
         };
         let since = leg.since(flushed);
