@@ -236,6 +236,12 @@ impl Pair {
             .machine
             .ok("volume create tank/v --size 32M --sparse");
         pair.a.machine.ok("nbd export tank/v --name v");
+        // Two heads alone go on only after they have heard each other.
+        for head in [&pair.a, &pair.b] {
+            let heard = head.machine.path("state/legs/77.heard");
+            let must = pair.witness_folder.is_none();
+            super::eventually("each head has heard the other", || !must || heard.exists());
+        }
         (pair, server)
     }
 
