@@ -1,5 +1,5 @@
 /*
- * A note in the labels of a pool's devices, and a list of those that have failed.
+ * A note in the labels of a pool's devices, a list of those that have failed, and the number of the record of its legs.
  *
  * Whoever is about to open a pool reads its labels long before he can read anything in it.  What he should
  * know as early as that stands there as one more text beside the library's own.  Every other reader looks for the
@@ -22,6 +22,25 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 /* One pool at a time has a note. */
 static uint64_t noted_guid;
 static char *note;
+
+/* The labels of a process are those of one pool. */
+static uint64_t record;
+
+void
+bh_label_record(uint64_t number)
+{
+	__atomic_store_n(&record, number, __ATOMIC_RELEASE);
+}
+
+/* Who finds such a device opens the pool by its record only, wherever the device is. */
+static void
+add_record(nvlist_t *label)
+{
+	uint64_t number = __atomic_load_n(&record, __ATOMIC_ACQUIRE);
+
+	if (number != 0)
+		fnvlist_add_uint64(label, BH_LABEL_RECORD, number);
+}
 
 static void
 keep_note(uint64_t guid, const char *text)
@@ -120,6 +139,7 @@ spa_config_generate(spa_t *spa, vdev_t *vd, uint64_t txg, int getstats)
 		    spa->spa_final_txg == UINT64_MAX)
 			fnvlist_add_uint64(config, ZPOOL_CONFIG_POOL_STATE,
 			    POOL_STATE_ACTIVE);
+		add_record(config);
 		add_failed(spa, config);
 		add_note(spa, config);
 	}

@@ -180,6 +180,10 @@ int32_t bh_pool_import(const char *name, struct nvlist *config, struct nvlist *p
 #define	BH_LABEL_NOTE	"bulkhead:connections"
 /* The name of the list in labels of the devices, by their numbers, that had failed when they were written. */
 #define	BH_LABEL_FAILED	"bulkhead:failed"
+/* The name of the number in labels of the record of a pool's legs. */
+#define	BH_LABEL_RECORD	"bulkhead:record"
+/* Labels that this process writes from now on have that number of a record; 0: they have none. */
+void bh_label_record(uint64_t number);
 /* The labels of that pool that are written from now on, by its import first of all, have this note. */
 void bh_label_note(uint64_t pool_guid, const char *text);
 /* The same for an open pool, whose labels are written with its next transaction group. */

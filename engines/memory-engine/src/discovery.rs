@@ -92,6 +92,7 @@ impl MemoryEngine {
                 pool_guid: state.guid,
                 newest_txg: state.tree.txg,
                 newest_time_s: now_s(),
+                record: state.record,
             },
             detail: Detail::new(Arc::clone(shared)),
         }

@@ -180,6 +180,7 @@ impl MemoryEngine {
             properties,
             history: Vec::new(),
             note: None,
+            record: spec.record,
             is_read_only: false,
             failures: VecDeque::new(),
             calls: Vec::new(),

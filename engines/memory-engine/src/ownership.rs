@@ -4,7 +4,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use engine::capabilities::Ownership;
-use engine::pool::legs::Verdict;
 use engine::pool::{
     Candidate, DiscoverError, GroupRole, ImportOptions, LabelState, PoolError, PoolErrorKind,
     PoolSpec, Previous, SafeToOwn,
@@ -75,8 +74,8 @@ impl<'a> ClaimedPool<'a> {
                 fail(PoolErrorKind::Shape { why })
             })?,
         };
-        if let Verdict::Refuse(doubt) = candidate.legs.judge(&options.evidence()) {
-            return Err(fail(PoolErrorKind::MayBeStale(Box::new(doubt))));
+        if let Some(kind) = PoolErrorKind::against(&candidate.legs, options) {
+            return Err(fail(kind));
         }
         if engine.owner(candidate.guid) == Some(engine.host) {
             return Err(fail(in_use(candidate)));
@@ -161,6 +160,10 @@ impl Claimed for ClaimedPool<'_> {
             self.check_devices(&mut state).map_err(fail)?;
             state.rename_pool(&self.name);
             state.is_read_only = self.options.read_only;
+            let record = self.options.record.as_ref();
+            state.record = record
+                .map(|record| record.number)
+                .filter(|number| *number != 0);
             state.vdevs.is_suspended = false;
             // Keys are in the memory of whoever has the pool open.
             state.forget_keys();

@@ -34,6 +34,8 @@ pub(crate) struct State {
     pub(crate) properties: Vec<(String, String)>,
     pub(crate) history: Vec<u8>,
     pub(crate) note: Option<String>,
+    /// The number of the record of its legs.
+    pub(crate) record: Option<u64>,
     pub(crate) is_read_only: bool,
     /// Calls that shall fail, in order.
     pub(crate) failures: VecDeque<(&'static str, Failure)>,

@@ -104,6 +104,7 @@ scenarios! {
     devices,
     scrubs,
     owners,
+    records,
     room,
 }
 

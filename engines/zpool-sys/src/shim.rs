@@ -177,6 +177,7 @@ unsafe extern "C" {
         expected: *const u64,
         expected_count: u32,
     ) -> i32;
+    pub fn bh_label_record(number: u64);
     pub fn bh_label_note(pool_guid: u64, text: *const c_char);
     pub fn bh_pool_label_note(name: *const c_char, text: *const c_char) -> i32;
     pub fn bh_pool_export(name: *const c_char, force: u32) -> i32;

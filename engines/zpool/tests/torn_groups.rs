@@ -115,6 +115,7 @@ fn lost_groups_are_refused_told_and_given_up_only_on_a_word() {
                 newest_txg: 0,
                 missing: Default::default(),
                 may_lose_newest: true,
+                forgets_record: false,
             };
             let options = ImportOptions {
                 word: Some(word),

@@ -87,6 +87,54 @@ fn a_stale_head_alone_refuses_and_says_who_is_newer() {
     assert_eq!(server.stop(), 0);
 }
 
+/// Whoever forgets the record is refused, on either head, whatever its labels say: with the lent leg alone, too.
+#[test]
+fn without_the_record_no_leg_is_opened() {
+    let (mut pair, server) = Pair::new(true);
+    let mut client = pair.a.client();
+    pair.write(&mut client, 20);
+    pair.b.leg_server.kill();
+    pair.write(&mut client, 20);
+    drop(client);
+    assert_eq!(server.stop(), 0);
+    pair.a.leg_server.kill();
+    for head in [&pair.a, &pair.b] {
+        for words in [
+            "pool-server tank --no-iscsi --no-nbd",
+            "pool-server tank --no-iscsi --no-nbd --previous-owner-is-stopped",
+            "volume list --pool tank",
+            "pool confirm tank",
+            "pool confirm tank --missing-devices-are-not-newer",
+            "volume create tank/w --size 1M",
+        ] {
+            let said = head.fails(words);
+            let name = head.name;
+            for part in [
+                "only their record",
+                "--legs /etc/bulkhead/legs.toml",
+                "--forget-legs",
+            ] {
+                assert!(said.contains(part), "{name}, {words}: {part}: {said}");
+            }
+        }
+    }
+    pair.a.start_leg_server();
+    pair.b.start_leg_server();
+    let server = pair.a.serve("");
+    pair.check(&mut pair.a.client());
+    pair.a.await_current("b", true);
+    assert_eq!(server.stop(), 0);
+    // A pool that shall be one of this head alone from now on.
+    pair.a.leg_server.kill();
+    let said = pair
+        .a
+        .does("pool confirm tank --forget-legs --missing-devices-are-not-newer");
+    assert!(said.contains("without the record of its legs"), "{said}");
+    let said = pair.a.does("volume list --pool tank");
+    assert!(said.contains("tank/v"), "{said}");
+    assert!(!said.contains("legs"), "{said}");
+}
+
 /// A lender that hangs answers nothing, and its connections stay: its leg is dropped by the deadline.
 #[test]
 fn a_hung_lender_is_dropped_within_the_deadline() {

@@ -85,6 +85,7 @@ pub fn pool(error: PoolError) -> Failure {
         Kind::NoReplicas
         | Kind::LogMissing
         | Kind::MayBeStale(_)
+        | Kind::HasRecord(_)
         | Kind::UnopenedMayBeNewer { .. }
         | Kind::MayLack(_)
         | Kind::NewestUnreadable { .. } => FailureKind::NeedsConfirmation,

@@ -46,7 +46,7 @@ pub use next_step::suspended_step;
 pub use pool::{of_state as of_pool_state, spec as pool_spec};
 pub use rollback::ContentsSwapped;
 pub use snapshot::replay as replay_before_snapshot;
-pub use stale_legs::refusal;
+pub use stale_legs::{has_record, refusal};
 pub use status::pool_status;
 pub use volume::refuse_locked;
 pub use {

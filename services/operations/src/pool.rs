@@ -26,6 +26,7 @@ pub fn spec(create: &PoolCreate) -> PoolSpec {
         groups: groups(&create.groups),
         properties: pairs(&create.properties),
         overwrite: create.overwrite,
+        record: None,
     }
 }
 

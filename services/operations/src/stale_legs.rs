@@ -13,6 +13,7 @@ pub fn explain(error: &PoolError) -> Option<Failure> {
         PoolErrorKind::UnopenedMayBeNewer { doubt, path, why } => {
             Some(unopened(&error.pool, doubt, path, why))
         }
+        PoolErrorKind::HasRecord(number) => Some(has_record(&error.pool, *number)),
         PoolErrorKind::MayLack(doubt) => Some(may_lack(&error.pool, doubt)),
         PoolErrorKind::NewestUnreadable {
             newest_txg,
@@ -50,6 +51,19 @@ pub fn refusal(pool: &str, doubt: &Doubt) -> Failure {
         "bring the missing devices back; or, if they are lost for good or certainly not newer, say so on the \
          head that shall serve the pool, with `bulkhead pool confirm {pool} \
          --missing-devices-are-not-newer`, and start it again: what only they hold is lost then"
+    ))
+}
+
+/// The sentence for a pool that is to be opened without the record of its legs.
+pub fn has_record(pool: &str, number: u64) -> Failure {
+    let message = format!(
+        "pool {pool} has legs on several heads, and only their record (number {number}) tells which of them hold \
+         everything: what is on this machine may be older, or another head may serve it"
+    );
+    Failure::new(FailureKind::NeedsConfirmation, message).advise(format!(
+        "start its server with `bulkhead pool-server {pool} --legs /etc/bulkhead/legs.toml`, and ask that. To go on \
+         for good with the disks of this machine alone, stop the leg-servers of all heads, and say so with `bulkhead \
+         pool confirm {pool} --forget-legs`: what only the other legs hold is lost then"
     ))
 }
 

@@ -396,7 +396,10 @@ fn create_unnoted(
         None => None,
     };
     let engine = engines::start(options)?;
-    let spec = operations::pool_spec(&create);
+    let spec = engine::pool::PoolSpec {
+        record: legs.as_ref().map(LegsOfPool::record),
+        ..operations::pool_spec(&create)
+    };
     let pool = engine.create(&spec).map_err(|error| {
         let in_pool = matches!(
             error.kind,

@@ -72,6 +72,11 @@ impl LegsOfPool {
         })
     }
 
+    /// The number of the pool's record.
+    pub fn record(&self) -> u64 {
+        self.across.record()
+    }
+
     /// Has the engine reach the legs.
     pub fn install(&self, options: &mut EngineOptions) {
         options.devices.wrap = Some(self.across.wrap(options.devices.wrap.take()));

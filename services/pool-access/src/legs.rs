@@ -1,6 +1,7 @@
 //! Opens no pool whose newest state may be on devices that are missing: waits for those that are late, and keeps the
 //! word of an administrator until the import that it is said for.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -51,6 +52,9 @@ pub fn find(
         match candidate.legs.judge(&evidence) {
             Verdict::Import(basis) => return Ok((candidate, basis)),
             Verdict::Refuse(doubt) => return Err(operations::refusal(pool.as_str(), &doubt)),
+            Verdict::AskRecord(number) => {
+                return Err(operations::has_record(pool.as_str(), number));
+            }
             Verdict::Wait => {
                 arrivals.get_or_insert_with(|| {
                     let wait_s = late.wait.as_secs();
@@ -139,6 +143,10 @@ pub struct Said {
     /// cannot be read
     #[arg(long)]
     pub newest_groups_are_lost: bool,
+    /// The pool goes on without the record of its legs, for good, with the disks of this machine only: whatever only
+    /// the other heads' legs hold is lost
+    #[arg(long)]
+    pub forget_legs: bool,
 }
 
 /// Takes an administrator's word about the state that `pool` is in.
@@ -147,29 +155,32 @@ pub fn confirm(common: &Common, pool: &PoolName, said: Said) -> Result<Answer, F
         return Ok(Done::already(format!("pool {pool} is served here")));
     }
     let legs = places::candidate(common, pool)?.legs;
+    let mut word = Word {
+        pool_guid: legs.pool_guid,
+        newest_txg: legs.newest_txg,
+        missing: BTreeSet::new(),
+        may_lose_newest: said.newest_groups_are_lost,
+        forgets_record: said.forget_legs && legs.record.is_some(),
+    };
     let evidence = Evidence {
+        word: Some(&word),
         has_waited: true,
         ..Evidence::default()
     };
     let doubt = match legs.judge(&evidence) {
+        Verdict::AskRecord(number) => return Err(operations::has_record(pool.as_str(), number)),
         Verdict::Refuse(doubt) if said.missing_devices_are_not_newer => Some(doubt),
         Verdict::Refuse(doubt) => return Err(operations::refusal(pool.as_str(), &doubt)),
-        _ if said.newest_groups_are_lost => None,
+        _ if word.may_lose_newest || word.forgets_record => None,
         _ => {
             let message =
                 format!("no missing device of pool {pool} can be newer: nothing to confirm");
             return Ok(Done::already(message));
         }
     };
-    let word = Word {
-        pool_guid: legs.pool_guid,
-        newest_txg: legs.newest_txg,
-        missing: doubt
-            .as_ref()
-            .map(|doubt| doubt.word().missing)
-            .unwrap_or_default(),
-        may_lose_newest: said.newest_groups_are_lost,
-    };
+    if let Some(doubt) = &doubt {
+        word.missing = doubt.word().missing;
+    }
     keep(common, pool, &word)?;
     let without = doubt.map_or_else(String::new, |doubt| {
         format!(" without {}", doubt.missing_paths())
@@ -178,8 +189,12 @@ pub fn confirm(common: &Common, pool: &PoolName, said: Said) -> Result<Answer, F
         true => "from a state before",
         false => "as of",
     };
+    let record = match word.forgets_record {
+        true => " without the record of its legs, which it then has no more,",
+        false => "",
+    };
     Ok(Done::changed(format!(
-        "pool {pool} may be opened once, on this head,{without} {state} transaction group {} of {}",
+        "pool {pool} may be opened once, on this head,{without}{record} {state} transaction group {} of {}",
         legs.newest_txg,
         calendar::utc(legs.newest_time_s),
     )))

@@ -2,7 +2,8 @@
 
 use std::path::PathBuf;
 
-use super::legs::Doubt;
+use super::ImportOptions;
+use super::legs::{Doubt, Legs, Verdict};
 use crate::error::{SystemError, errno};
 
 /// What a caller matches on when a pool operation fails. The text says what to do.
@@ -172,6 +173,11 @@ pub enum PoolErrorKind {
         }, .0.newest_txg
     )]
     MayBeStale(Box<Doubt>),
+    /// Only the record of its legs tells which of them hold everything.
+    #[error(
+        "the pool has legs, and only their record, of number {0}, tells which of them hold everything: open it by that"
+    )]
+    HasRecord(u64),
     /// A device that has its label cannot be opened, and may be newer than those that can.
     #[error("{} cannot be opened: {why}; what the other devices hold may be older", .path.display())]
     UnopenedMayBeNewer {
@@ -243,6 +249,17 @@ pub struct PoolError {
     /// What the library said.
     #[source]
     pub cause: Option<SystemError>,
+}
+
+impl PoolErrorKind {
+    /// What stands against an import of a pool with such legs.
+    pub fn against(legs: &Legs, options: &ImportOptions) -> Option<Self> {
+        match legs.judge(&options.evidence()) {
+            Verdict::Refuse(doubt) => Some(Self::MayBeStale(Box::new(doubt))),
+            Verdict::AskRecord(number) => Some(Self::HasRecord(number)),
+            Verdict::Import(_) | Verdict::Wait => None,
+        }
+    }
 }
 
 impl PoolError {

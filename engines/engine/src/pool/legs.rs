@@ -83,11 +83,15 @@ pub struct Legs {
     pub newest_txg: u64,
     /// When that was written, in seconds since 1970.
     pub newest_time_s: u64,
+    /// The number of the record of its legs, by the newest label. Only the record tells which of them hold everything.
+    pub record: Option<u64>,
 }
 
 /// What is known elsewhere, such as on another head or a witness: the devices that hold everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Record {
+    /// Its number, which the labels of the pool have from then on. 0: they have none.
+    pub number: u64,
     /// Their numbers.
     pub current: BTreeSet<u64>,
 }
@@ -104,9 +108,17 @@ pub struct Word {
     /// Whether the newest transaction groups may be lost, where they cannot be read.
     #[serde(default)]
     pub may_lose_newest: bool,
+    /// Whether the pool goes on without the record of its legs, for good.
+    #[serde(default)]
+    pub forgets_record: bool,
 }
 
 impl Word {
+    /// Whether it is about this state of this pool.
+    fn is_about(&self, legs: &Legs) -> bool {
+        self.pool_guid == legs.pool_guid && self.newest_txg == legs.newest_txg
+    }
+
     fn dispels(&self, doubt: &Doubt) -> bool {
         let missing = doubt.missing.iter().map(|leg| leg.guid);
         self.pool_guid == doubt.pool_guid
@@ -136,6 +148,7 @@ impl Doubt {
             newest_txg: self.newest_txg,
             missing: self.missing.iter().map(|leg| leg.guid).collect(),
             may_lose_newest: false,
+            forgets_record: false,
         }
     }
 
@@ -167,6 +180,8 @@ pub enum Verdict {
     Wait,
     /// Leave it alone.
     Refuse(Doubt),
+    /// Leave it alone: it has a record of its legs, of this number, which was not asked.
+    AskRecord(u64),
 }
 
 /// What is known beside the labels.
@@ -188,6 +203,12 @@ impl Legs {
 
     /// Decides whether the pool may be opened with the devices that are present.
     pub fn judge(&self, evidence: &Evidence<'_>) -> Verdict {
+        let forgets = |word: &Word| word.forgets_record && word.is_about(self);
+        if let (None, Some(number)) = (evidence.record, self.record) {
+            if !evidence.word.is_some_and(forgets) {
+                return Verdict::AskRecord(number);
+            }
+        }
         let (doubt, basis) = match evidence.record {
             Some(record) => (self.against(record), Basis::Record),
             None => (self.doubt(), Basis::Labels),
@@ -247,9 +268,7 @@ impl Legs {
 
     /// Whether `word` says of this state that its newest transaction groups may be lost.
     pub fn may_lose_newest(&self, word: &Word) -> bool {
-        word.may_lose_newest
-            && word.pool_guid == self.pool_guid
-            && word.newest_txg == self.newest_txg
+        word.may_lose_newest && word.is_about(self)
     }
 
     /// By the labels alone.
@@ -338,6 +357,7 @@ mod tests {
             pool_guid: 5,
             newest_txg: 77,
             newest_time_s: 1_800_000_000,
+            record: None,
         }
     }
 
@@ -353,7 +373,7 @@ mod tests {
                 assert_eq!(basis, Basis::Labels);
                 None
             }
-            Verdict::Wait => panic!("it has waited"),
+            Verdict::Wait | Verdict::AskRecord(_) => panic!("it has waited, and has no record"),
             Verdict::Refuse(doubt) => Some(doubt.missing.iter().map(|leg| leg.guid).collect()),
         }
     }
@@ -445,9 +465,53 @@ mod tests {
     }
 
     #[test]
+    fn a_pool_with_a_record_is_opened_by_it_or_by_a_word_about_this_state() {
+        // Its labels leave no doubt.
+        let mut whole = legs(&["1:pp"]);
+        whole.record = Some(77);
+        assert_eq!(whole.judge(&WAITED), Verdict::AskRecord(77));
+        assert_eq!(whole.judge(&Evidence::default()), Verdict::AskRecord(77));
+        let record = Record {
+            number: 77,
+            current: BTreeSet::from([100, 101]),
+        };
+        let by_record = Evidence {
+            record: Some(&record),
+            ..WAITED
+        };
+        assert_eq!(whole.judge(&by_record), Verdict::Import(Basis::Record));
+        let word = |newest_txg, forgets_record| Word {
+            pool_guid: whole.pool_guid,
+            newest_txg,
+            missing: BTreeSet::new(),
+            may_lose_newest: false,
+            forgets_record,
+        };
+        let judged = |legs: &Legs, word: &Word| {
+            legs.judge(&Evidence {
+                word: Some(word),
+                ..WAITED
+            })
+        };
+        let said = word(whole.newest_txg, true);
+        assert_eq!(judged(&whole, &said), Verdict::Import(Basis::Labels));
+        for other in [
+            word(whole.newest_txg + 1, true),
+            word(whole.newest_txg, false),
+        ] {
+            assert_eq!(judged(&whole, &other), Verdict::AskRecord(77));
+        }
+        // It says nothing of a device that is missing.
+        let mut half = legs(&["1:pm"]);
+        half.record = Some(77);
+        assert!(matches!(judged(&half, &said), Verdict::Refuse(_)));
+    }
+
+    #[test]
     fn a_record_kept_elsewhere_overrules_labels() {
         let judged = |groups: &[&str], current: &[u64]| {
             let record = Record {
+                number: 0,
                 current: current.iter().copied().collect(),
             };
             legs(groups).judge(&Evidence {

@@ -79,6 +79,8 @@ pub struct PoolSpec {
     pub properties: Vec<(String, String)>,
     /// Overwrite devices that belong to a pool that is not in use.
     pub overwrite: bool,
+    /// The number of the record of its legs, which its labels have; none: it has no record.
+    pub record: Option<u64>,
 }
 
 impl PoolSpec {
@@ -93,6 +95,7 @@ impl PoolSpec {
             }],
             properties: Vec::new(),
             overwrite: false,
+            record: None,
         }
     }
 

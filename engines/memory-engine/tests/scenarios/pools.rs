@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use engine::pool::legs::{Record, Word};
 use engine::pool::{
     Candidate, GroupKind, GroupRole, GroupSpec, ImportOptions, PoolSpec, SafeToOwn, ScanState,
     ScrubCommand,
@@ -389,6 +390,68 @@ fn imported(bench: &mut Bench<'_>, name: &str) {
 fn found_none(bench: &mut Bench<'_>) {
     let none = candidate(bench, "renamed").is_none();
     bench.say("it is gone", &none.to_string());
+}
+
+/// A pool with a record of its legs is opened by that, or by a word that ends it.
+pub fn records(bench: &mut Bench<'_>) {
+    let pool = bench.pool.take().expect("open");
+    let destroyed = pool.destroy().map_err(|(_, error)| error);
+    bench.done("destroy", destroyed);
+    let spec = PoolSpec {
+        record: Some(7),
+        ..spec(bench, "records", &["a", "b"], true)
+    };
+    let made = bench.engine.create(&spec);
+    let pool = bench.done("create with a record", made).expect("made");
+    let exported = pool.export().map_err(|(_, error)| error);
+    bench.done("export", exported);
+    let by_record = ImportOptions {
+        record: Some(Record {
+            number: 7,
+            current: Default::default(),
+        }),
+        ..ImportOptions::default()
+    };
+    for (step, options) in [
+        ("without it", ImportOptions::default()),
+        ("by it", by_record),
+        ("without it again", ImportOptions::default()),
+    ] {
+        import_and_export(bench, step, &options);
+    }
+    let legs = candidate(bench, "records").expect("found").legs;
+    let word = |newest_txg| Word {
+        pool_guid: legs.pool_guid,
+        newest_txg,
+        missing: Default::default(),
+        may_lose_newest: false,
+        forgets_record: true,
+    };
+    for (step, word) in [
+        ("by a word about another state", word(legs.newest_txg + 1)),
+        ("by a word", word(legs.newest_txg)),
+    ] {
+        let options = ImportOptions {
+            word: Some(word),
+            ..ImportOptions::default()
+        };
+        import_and_export(bench, step, &options);
+    }
+    import_and_export(bench, "without any", &ImportOptions::default());
+}
+
+fn import_and_export(bench: &mut Bench<'_>, step: &str, options: &ImportOptions) {
+    let found = candidate(bench, "records").expect("found");
+    bench.say("its record", &format!("{:?}", found.legs.record));
+    let proof = SafeToOwn::exported(&found).expect("exported");
+    match bench.engine.import(&found, proof, options) {
+        Ok(pool) => {
+            bench.say(step, "opened");
+            let exported = pool.export().map_err(|(_, error)| error);
+            bench.done("export", exported);
+        }
+        Err(error) => bench.say(step, &error.kind()),
+    }
 }
 
 pub fn room(bench: &mut Bench<'_>) {

@@ -141,6 +141,7 @@ impl Pool {
                 .map(|(path, guid)| (PathBuf::from(path), guid))
                 .collect(),
             told: Record {
+                number: 0,
                 current: told.into_iter().map(|(_, guid)| guid).collect(),
             },
             failed: failed
@@ -233,7 +234,8 @@ fn doubt_of(legs: &Legs) -> Option<Doubt> {
     };
     match legs.judge(&evidence) {
         Verdict::Refuse(doubt) => Some(doubt),
-        Verdict::Import(_) | Verdict::Wait => None,
+        // One of a pool with a record of its legs is asked for that.
+        Verdict::Import(_) | Verdict::Wait | Verdict::AskRecord(_) => None,
     }
 }
 

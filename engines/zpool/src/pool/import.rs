@@ -79,9 +79,13 @@ impl ClaimedPool<'_> {
             flags |= sys::BH_IMPORT_CHECK_NEWEST;
         }
         let note = c_text(candidate.note.as_deref().unwrap_or_default());
+        let record = options.record.as_ref().map_or(0, |record| record.number);
         // The import writes labels: what was noted in them holds until somebody notes something else.
         // SAFETY: the text is copied.
-        unsafe { sys::bh_label_note(candidate.guid, note.as_ptr()) };
+        unsafe {
+            sys::bh_label_note(candidate.guid, note.as_ptr());
+            sys::bh_label_record(record);
+        }
         let load = |flags| load(candidate, &self.name, &properties, flags, options);
         let imported = load(flags);
         let checks = sys::BH_IMPORT_CHECK_NEWEST | sys::BH_IMPORT_REWIND;
@@ -216,8 +220,7 @@ impl Pool {
             Some(name) => name.clone(),
             None => name_of(candidate)?,
         };
-        if let Verdict::Refuse(doubt) = candidate.legs.judge(&options.evidence()) {
-            let kind = PoolErrorKind::MayBeStale(Box::new(doubt));
+        if let Some(kind) = PoolErrorKind::against(&candidate.legs, options) {
             return Err(PoolError::new(DOING, &candidate.name, kind));
         }
         let guarded = guard(engine, candidate, &proof, options)?;

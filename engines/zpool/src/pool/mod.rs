@@ -48,6 +48,8 @@ impl Pool {
         let tree = spec::tree_of(spec).map_err(|kind| PoolError::new(DOING, name, kind))?;
         let properties = spec::create_properties(spec)?;
         let c_name = c_text(name);
+        // SAFETY: it keeps a number.
+        unsafe { sys::bh_label_record(spec.record.unwrap_or(0)) };
         // SAFETY: the library runs; name and lists live for the call and are copied.
         let code =
             unsafe { sys::bh_pool_create(c_name.as_ptr(), tree.as_raw(), properties.as_raw()) };

@@ -147,6 +147,19 @@ impl Head {
         std::fs::read_to_string(said).expect("readable")
     }
 
+    /// Runs a command on this head, which succeeds; what it says.
+    pub fn does(&self, words: &str) -> String {
+        let said = self.machine.ok(&format!("{words} --search ."));
+        said.out + &said.err
+    }
+
+    /// Runs a command on this head, which fails; what it says.
+    pub fn fails(&self, words: &str) -> String {
+        let said = self.machine.run(&format!("{words} --search ."));
+        assert_ne!(said.code, 0, "{words}: {} {}", said.out, said.err);
+        said.out + &said.err
+    }
+
     pub fn client(&self) -> Nbd {
         Nbd::connect(&self.machine.nbd_socket(), "v").expect("connected")
     }

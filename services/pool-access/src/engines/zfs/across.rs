@@ -80,6 +80,11 @@ impl Across {
         self.remotes.place(disk)
     }
 
+    /// The number by which the members know the pool.
+    pub fn record(&self) -> u64 {
+        self.file.pools[&self.pool].guid
+    }
+
     /// Disks of this head.
     pub fn own(&self) -> &BTreeMap<DiskId, PathBuf> {
         &self.own
@@ -196,6 +201,7 @@ impl AcrossSide {
             reporter.clone(),
             open,
         )
+        .of_record(across.record())
         .with_time(across.remotes.disks().copied(), DEVICE_DEADLINE);
         Self {
             across: Arc::clone(across),

@@ -28,6 +28,7 @@ pub type Open = Box<dyn Fn(Record) -> Result<(), String> + Send + Sync>;
 pub struct ZfsSide {
     pool: PoolName,
     guid: u64,
+    record: u64,
     disks: BTreeMap<DiskId, PathBuf>,
     answer_within: Duration,
     /// Of legs that have another time than that.
@@ -96,6 +97,7 @@ impl ZfsSide {
         Self {
             pool,
             guid,
+            record: guid,
             disks,
             answer_within,
             others_answer_within: BTreeMap::new(),
@@ -103,6 +105,11 @@ impl ZfsSide {
             numbers,
             open,
         }
+    }
+
+    /// The record has a number of its own.
+    pub(super) fn of_record(self, record: u64) -> Self {
+        Self { record, ..self }
     }
 
     /// Those legs have failed when they take longer than `within`.
@@ -227,6 +234,7 @@ impl Side for Watched {
             barrier::admit(side.leg(*disk));
         }
         (side.open)(Record {
+            number: side.record,
             current: current.iter().map(|disk| side.leg(*disk)).collect(),
         })?;
         // One that the library could not use when it opened the pool.
