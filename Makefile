@@ -24,7 +24,7 @@ PREFIX ?= /usr/local
 DESTDIR ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help deps build install deb demo demo-single test lint unit conformance crash hostile rollback operations operations-crash operations-steps guide races requests api drill drill-short drill-examples stock linux fuzz bench console screenshots libzpool
+.PHONY: help deps build install deb deb-witness demo demo-single test lint unit conformance crash hostile rollback operations operations-crash operations-steps guide races requests api drill drill-short drill-examples stock linux fuzz bench console screenshots libzpool
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -42,6 +42,11 @@ install: ## what was built, under PREFIX (/usr/local), below DESTDIR
 
 deb: build ## target/bulkhead_VERSION_ARCH.deb for heads, bulkhead-witness_VERSION_ARCH.deb for a third machine
 	@scripts/deb.sh
+
+deb-witness: ## the package for the third machine alone, on a machine of its kind, such as a Raspberry Pi: no ZFS, a few minutes
+	@scripts/deps.sh witness
+	$(CARGO) build --release --locked -p bulkhead-witness
+	@scripts/deb.sh target witness
 
 demo: build ## two heads: the power of the serving one is pulled, clients go on
 	@scripts/deps.sh test

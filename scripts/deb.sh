@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Makes target/bulkhead_VERSION_ARCH.deb and bulkhead-witness_VERSION_ARCH.deb of what was built, for machines with the
-# same Debian release as this one. Prints both paths.
+# same Debian release as this one. Prints their paths. `deb.sh FOLDER witness` makes the second one only.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -10,6 +10,7 @@ architecture=$(dpkg --print-architecture)
 . /etc/os-release
 release=$version~deb${VERSION_ID:-0}
 folder=${1:-target}
+wanted=${2:-all}
 program=${BULKHEAD_PROGRAM:-target/release/bulkhead}
 witness=$(dirname "$program")/bulkhead-witness
 
@@ -60,28 +61,37 @@ package() { # package, control file, libraries
     echo "$output"
 }
 
-mkdir -m 755 "$stages/bulkhead" "$stages/bulkhead-witness"
-PREFIX=/usr DESTDIR=$stages/bulkhead scripts/install.sh >/dev/null
-install -D -m 644 packaging/debian/lintian-overrides "$stages/bulkhead/usr/share/lintian/overrides/bulkhead"
-document bulkhead
-find "$stages/bulkhead/usr/share/man" -type f -exec gzip -9n {} +
+package_of_heads() {
+    local needed openzfs after
+    mkdir -m 755 "$stages/bulkhead"
+    PREFIX=/usr DESTDIR=$stages/bulkhead scripts/install.sh >/dev/null
+    install -D -m 644 packaging/debian/lintian-overrides "$stages/bulkhead/usr/share/lintian/overrides/bulkhead"
+    document bulkhead
+    find "$stages/bulkhead/usr/share/man" -type f -exec gzip -9n {} +
 
-# The library's inner structures change from version to version while its name stays. A program for bulkhead-libzpool
-# depends on the very version of that already.
-needed=$(libraries bulkhead)
-if [[ $needed != *bulkhead-libzpool* ]]; then
-    openzfs=$(pkg-config --modversion libzfs)
-    after=${openzfs%.*}.$((${openzfs##*.} + 1))
-    needed="$needed, libzpool6linux (>= $openzfs), libzpool6linux (<< $after~), libzfs6linux"
-fi
-package bulkhead packaging/debian/control "$needed"
+    # The library's inner structures change from version to version while its name stays. A program for bulkhead-libzpool
+    # depends on the very version of that already.
+    needed=$(libraries bulkhead)
+    if [[ $needed != *bulkhead-libzpool* ]]; then
+        openzfs=$(pkg-config --modversion libzfs)
+        after=${openzfs%.*}.$((${openzfs##*.} + 1))
+        needed="$needed, libzpool6linux (>= $openzfs), libzpool6linux (<< $after~), libzfs6linux"
+    fi
+    package bulkhead packaging/debian/control "$needed"
+}
 
-stage=$stages/bulkhead-witness
-install -D -m 755 "$witness" "$stage/usr/bin/bulkhead-witness"
-install -D -m 644 /dev/null "$stage/usr/lib/systemd/system/bulkhead-witness.service"
-sed 's,[/a-z]*/bin/bulkhead,/usr/bin/bulkhead,g' packaging/systemd/bulkhead-witness.service \
-    >"$stage/usr/lib/systemd/system/bulkhead-witness.service"
-install -d -m 755 "$stage/etc/bulkhead"
-document bulkhead-witness
-needed=$(libraries bulkhead-witness)
-package bulkhead-witness packaging/debian/control-witness "$needed"
+package_of_witness() {
+    local stage=$stages/bulkhead-witness needed
+    mkdir -m 755 "$stage"
+    install -D -m 755 "$witness" "$stage/usr/bin/bulkhead-witness"
+    install -D -m 644 /dev/null "$stage/usr/lib/systemd/system/bulkhead-witness.service"
+    sed 's,[/a-z]*/bin/bulkhead,/usr/bin/bulkhead,g' packaging/systemd/bulkhead-witness.service \
+        >"$stage/usr/lib/systemd/system/bulkhead-witness.service"
+    install -d -m 755 "$stage/etc/bulkhead"
+    document bulkhead-witness
+    needed=$(libraries bulkhead-witness)
+    package bulkhead-witness packaging/debian/control-witness "$needed"
+}
+
+[[ $wanted == witness ]] || package_of_heads
+package_of_witness

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Installs what building (`build`), testing (`test`) or measuring (`bench`) Bulkhead, or building its ZFS library
-# (`libzpool`), needs on Debian 12 or 13, as root. Does nothing, quickly, when everything is there already.
+# (`libzpool`) or the witness alone (`witness`), needs on Debian 12 or 13, as root. Does nothing, quickly, when
+# everything is there already.
 set -euo pipefail
 
 readonly zfs_version='2.3.*'
@@ -134,6 +135,7 @@ install_node() {
 
 need=${1:-test}
 case "$need" in
+witness) install_packages "${build_packages[@]}" ;;
 build) install_packages "${build_packages[@]}" "${zfs_packages[@]}" ;;
 test) install_packages "${build_packages[@]}" "${zfs_packages[@]}" "${test_packages[@]}" ;;
 bench) install_packages "${build_packages[@]}" "${zfs_packages[@]}" "${test_packages[@]}" \
@@ -141,7 +143,7 @@ bench) install_packages "${build_packages[@]}" "${zfs_packages[@]}" "${test_pack
 linux) install_packages "${build_packages[@]}" "${zfs_packages[@]}" "${test_packages[@]}" \
     "${linux_packages[@]}" ;;
 libzpool) install_packages "${build_packages[@]}" "${zfs_packages[@]}" "${libzpool_packages[@]}" ;;
-*) die "unknown set '$need': build, test, bench, linux or libzpool" ;;
+*) die "unknown set '$need': witness, build, test, bench, linux or libzpool" ;;
 esac
 install_rust
-install_node
+[[ $need == witness ]] || install_node
