@@ -10,7 +10,8 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use appliance::facts::{passwords_required, tls_required};
-use appliance::plan::{Change, DesiredState, HEAD_UNIT, Plan, empty_cib, merged};
+use appliance::plan::{Change, DesiredState, HEAD_UNIT, LEG_UNIT, Plan, empty_cib, merged};
+use appliance::render::LEGS_PATH;
 use appliance::{Appliance, Layout, Pool, Severity};
 use cluster::machine::write_file;
 use rustix::fs::{FlockOperation, flock};
@@ -132,12 +133,16 @@ impl Lab {
                 self.create_pool(name, pool)?;
             }
         }
-        self.apply(&desired_of(self.appliance(), &options.file_text), progress)?;
+        let desired = desired_of(self.appliance(), &options.file_text);
+        if options.creates_pools && self.appliance().has_legs() {
+            self.create_pools_of_legs(&desired, progress)?;
+        }
+        self.apply(&desired, progress)?;
         if options.has_console {
             self.give_consoles(progress)?;
         }
         progress("wait until all heads are members and all pools are served");
-        match options.creates_pools && !self.appliance().has_legs() {
+        match options.creates_pools {
             true => self.wait_complete(options.time_limit).map(|_| ()),
             false => {
                 let all = self.heads();
@@ -219,6 +224,39 @@ impl Lab {
             &desired,
             &cluster::observe(&machines, &desired)?,
         ))
+    }
+
+    /// Starts what lends the heads' disks, and makes the pools by their record: before Pacemaker looks for them.
+    fn create_pools_of_legs(
+        &self,
+        desired: &DesiredState,
+        progress: &mut dyn FnMut(&str),
+    ) -> Result<(), LabError> {
+        progress("start the leg-servers");
+        for (head, machine) in &self.machines()? {
+            let file = desired
+                .files_of(head)
+                .find(|file| file.path == Path::new(LEGS_PATH));
+            let file = file.ok_or_else(|| LabError::File(format!("no legs.toml for {head}")))?;
+            write_file(
+                machine.as_ref(),
+                &file.path,
+                file.text.as_bytes(),
+                file.mode,
+            )
+            .map_err(|error| LabError::Supervisor(format!("write {LEGS_PATH}: {error}")))?;
+            self.must(
+                &Who::Head(head.clone()),
+                "systemctl",
+                &["enable", "--now", LEG_UNIT],
+            )?;
+        }
+        let pools = self.appliance().pools.iter();
+        for (name, pool) in pools.filter(|(_, pool)| pool.has_legs()) {
+            progress(&format!("create the pool {name} on legs of several heads"));
+            self.create_pool(name, pool)?;
+        }
+        Ok(())
     }
 
     fn create_pool(&self, name: &PoolName, pool: &Pool) -> Result<(), LabError> {
@@ -492,7 +530,9 @@ fn create_words(name: &PoolName, pool: &Pool) -> Vec<String> {
         .iter()
         .map(|disk| disk.to_string_lossy().into_owned())
         .collect();
-    if disks.len() < 2 {
+    if pool.has_legs() {
+        words.extend(["--legs".to_owned(), LEGS_PATH.to_owned()]);
+    } else if disks.len() < 2 {
         words.extend(disks);
     } else {
         let mirrors = disks.len() / 2;

@@ -22,6 +22,8 @@ use crate::{Failure, Input, Reporter};
 
 /// A member to which there was no connection for so long is not waited for.
 const UNREACHABLE_WAIT: Duration = Duration::from_secs(1);
+/// The same of the head that owned the pool and is said to be stopped. If it is back already, its legs return later.
+const STOPPED_WAIT: Duration = Duration::from_millis(200);
 /// The same of the member of this head: without it nothing is decided.
 const OWN_WAIT: Duration = Duration::from_secs(5);
 /// A question that nothing was heard of is asked again, on the same connection, too.
@@ -341,8 +343,8 @@ impl Linked {
         }
         self.ask_again(now);
         let hopeless = |disk: &DiskId| {
-            let lost = self.lenders.get(disk).and_then(|head| self.lost.get(head));
-            lost.is_some_and(|since| now.duration_since(*since) >= UNREACHABLE_WAIT)
+            let head = self.lenders.get(disk);
+            head.is_some_and(|head| self.is_unreachable(*head, now))
         };
         let refused: Vec<DiskId> = self.claims.keys().copied().filter(hopeless).collect();
         let refused = refused.into_iter().filter_map(|disk| {
@@ -350,6 +352,19 @@ impl Linked {
             Some((disk, LenderAnswer::Refused(session_of(claim.what))))
         });
         refused.collect()
+    }
+
+    /// Whether there was no connection to a member in its time.
+    fn is_unreachable(&self, member: MemberId, now: Instant) -> bool {
+        let owner = self.newest.as_ref().and_then(|(_, owner)| *owner);
+        let is_stopped = self.other_is_stopped && owner == Some(member) && member != self.me;
+        let patience = if is_stopped {
+            STOPPED_WAIT
+        } else {
+            UNREACHABLE_WAIT
+        };
+        let since = self.lost.get(&member);
+        since.is_some_and(|since| now.duration_since(*since) >= patience)
     }
 
     fn ask_again(&mut self, now: Instant) {
@@ -377,10 +392,7 @@ impl Linked {
 
     /// Whether nothing more is to be expected of those who were asked: they have answered, or cannot be reached, or do not know.
     pub(crate) fn has_heard_all(&self, now: Instant) -> bool {
-        let is_lost = |member: &MemberId| {
-            let since = self.lost.get(member);
-            since.is_some_and(|since| now.duration_since(*since) >= UNREACHABLE_WAIT)
-        };
+        let is_lost = |member: &MemberId| self.is_unreachable(*member, now);
         let mut asked = self.questions.keys().map(|(member, _)| member);
         let is_over = |member: &MemberId| is_lost(member) || self.silent.contains_key(member);
         !self.lost.contains_key(&self.me) && self.claims.is_empty() && asked.all(is_over)
