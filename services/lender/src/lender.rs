@@ -78,6 +78,9 @@ pub enum ClaimError {
     /// It cannot be opened: another process has it, or it is not there.
     #[error("claim disk {0}")]
     Open(u64, #[source] OpenError),
+    /// What is known of it cannot be read.
+    #[error("disk {0} is not lent before it is known who wrote to it last")]
+    Withheld(u64, #[source] KeptError),
     /// The tenure could not be made durable.
     #[error("claim disk {0}")]
     Kept(u64, #[source] KeptError),
@@ -146,6 +149,8 @@ pub struct Lender {
     incarnation: u64,
     server: NbdServer,
     disks: Mutex<BTreeMap<DiskId, Lent>>,
+    /// Disks of which what is known cannot be read. Each claim tries again, and is refused until it can.
+    withheld: Mutex<BTreeMap<DiskId, PathBuf>>,
 }
 
 impl Lender {
@@ -173,6 +178,7 @@ impl Lender {
             incarnation,
             server,
             disks: Mutex::default(),
+            withheld: Mutex::default(),
         };
         lender.publish(&lender.disks())?;
         Ok(lender)
@@ -192,23 +198,57 @@ impl Lender {
         self.disks.lock().expect("no holder panics")
     }
 
+    fn withheld(&self) -> MutexGuard<'_, BTreeMap<DiskId, PathBuf>> {
+        self.withheld.lock().expect("no holder panics")
+    }
+
     /// Lends the disk at `path` from now on, to whoever claims it.
     ///
     /// # Errors
     ///
     /// Somebody has it, or what is known of it cannot be read.
     pub fn lend(&self, id: DiskId, path: &Path) -> Result<(), LendError> {
-        has_room(&self.disks(), id)?;
+        self.has_room(&self.disks(), id)?;
         let disk = Disk::open(path).map_err(|error| LendError::Open(id.0, error))?;
         self.add(id, path, Some(disk))
     }
 
-    /// The same, also of a disk that a process of this machine has, or that is not there: it is opened when it is claimed.
+    /// The same, also of a disk that a process of this machine has, or that is not there: it is opened when it is claimed. If what is
+    /// known of it cannot be read, its claims are refused until it can, and other disks are lent.
     ///
     /// # Errors
     ///
-    /// What is known of it cannot be read.
+    /// It is lent already, or there are too many.
     pub fn lend_when_free(&self, id: DiskId, path: &Path) -> Result<(), LendError> {
+        match self.open_and_add(id, path) {
+            Err(LendError::Kept(_, error)) => {
+                let cause = std::error::Error::source(&error).map(tracing::field::display);
+                tracing::error!(disk = id.0, %error, cause, "claims of this disk are refused");
+                self.withheld().insert(id, path.to_owned());
+                Ok(())
+            }
+            decided => decided,
+        }
+    }
+
+    /// Lends a disk after all, if what is known of it can be read now.
+    fn retry_withheld(&self, id: DiskId) -> Result<(), ClaimError> {
+        // Its lock is not held meanwhile: a disk may take long to open.
+        let Some(path) = self.withheld().remove(&id) else {
+            return Ok(());
+        };
+        self.open_and_add(id, &path).map_err(|error| match error {
+            LendError::Kept(_, error) => {
+                self.withheld().insert(id, path);
+                ClaimError::Withheld(id.0, error)
+            }
+            LendError::Serve(_, error) => ClaimError::Serve(id.0, error),
+            LendError::Open(_, error) => ClaimError::Open(id.0, error),
+            LendError::Twice(_) | LendError::TooMany => ClaimError::NotLent(id.0),
+        })
+    }
+
+    fn open_and_add(&self, id: DiskId, path: &Path) -> Result<(), LendError> {
         let disk = Disk::open(path);
         if let Err(error) = &disk {
             tracing::info!(disk = id.0, %error, "not lent before it is claimed");
@@ -218,7 +258,7 @@ impl Lender {
 
     fn add(&self, id: DiskId, path: &Path, disk: Option<Disk>) -> Result<(), LendError> {
         let mut disks = self.disks();
-        has_room(&disks, id)?;
+        self.has_room(&disks, id)?;
         let file = KeptFile::new(&self.settings.folder, id);
         let kept = file.read().map_err(|error| LendError::Kept(id.0, error))?;
         let mut lent = Lent {
@@ -242,8 +282,13 @@ impl Lender {
     /// machine, which opens its disks itself.
     pub fn answer(&self, id: DiskId, request: LenderRequest, is_own: bool) -> Option<Grant> {
         let answered = match request {
-            LenderRequest::Claim(session) if is_own => self.give(id, session),
-            LenderRequest::Claim(session) => self.claim(id, session),
+            LenderRequest::Claim(session) => {
+                let retried = self.retry_withheld(id);
+                retried.and_then(|()| match is_own {
+                    true => self.give(id, session),
+                    false => self.claim(id, session),
+                })
+            }
             LenderRequest::Begin(session, incarnation) => {
                 let begun = self.begin(id, session, incarnation);
                 begun.map(|answer| Grant {
@@ -259,9 +304,10 @@ impl Lender {
         match (answered.inspect_err(log), request) {
             (Ok(grant), _) => Some(grant),
             // Whoever asks need not wait for it.
-            (Err(ClaimError::Open(..)), LenderRequest::Claim(session)) => {
-                Some(Grant::refused(session))
-            }
+            (
+                Err(ClaimError::Open(..) | ClaimError::Withheld(..)),
+                LenderRequest::Claim(session),
+            ) => Some(Grant::refused(session)),
             (Err(_), _) => None,
         }
     }
@@ -496,13 +542,13 @@ impl Lender {
         };
         self.server.apply(desired).map(drop)
     }
-}
 
-fn has_room(disks: &BTreeMap<DiskId, Lent>, id: DiskId) -> Result<(), LendError> {
-    match disks.contains_key(&id) {
-        true => Err(LendError::Twice(id.0)),
-        false if disks.len() >= DISKS_MAX => Err(LendError::TooMany),
-        false => Ok(()),
+    fn has_room(&self, disks: &BTreeMap<DiskId, Lent>, id: DiskId) -> Result<(), LendError> {
+        match disks.contains_key(&id) || self.withheld().contains_key(&id) {
+            true => Err(LendError::Twice(id.0)),
+            false if disks.len() >= DISKS_MAX => Err(LendError::TooMany),
+            false => Ok(()),
+        }
     }
 }
 

@@ -14,7 +14,7 @@ use lender::{ClaimError, Disk, Grant, LendError, Lender, Settings};
 use remote_leg::{Access, Event, LegError, NbdLeg, Operation, Transport};
 use rustls::{ClientConfig, ServerConfig};
 use serving::ListenAddress;
-use takeover::legs::{Ballot, DiskId, LenderAnswer, Observed, Session};
+use takeover::legs::{Ballot, DiskId, LenderAnswer, LenderRequest, Observed, Session};
 use tempfile::TempDir;
 use units::Extent;
 
@@ -615,4 +615,30 @@ fn a_disk_that_was_given_away_is_lent_again_when_who_has_it_has_ended() {
     });
     let refused = lender.give(DISK, session(3, 3)).expect("an answer");
     assert!(matches!(refused.answer, LenderAnswer::Refused(_)), "older");
+}
+
+#[test]
+fn a_damaged_file_refuses_only_its_disk_and_only_until_it_is_removed() {
+    let world = World::new();
+    let lender = world.lender();
+    let (damaged, other) = (DiskId(6), world.folder.path().join("other"));
+    let file = std::fs::File::create(&other).expect("file");
+    file.set_len(BYTES).expect("sized");
+    let kept = world.folder.path().join("6.lent");
+    std::fs::write(&kept, b"damaged").expect("written");
+    let lent = lender.lend_when_free(damaged, &other);
+    lent.expect("the lender goes on");
+    let asked = session(1, 1);
+    let claim = |disk| {
+        let grant = lender.answer(disk, LenderRequest::Claim(asked), false);
+        grant.expect("an answer").answer
+    };
+    assert_eq!(claim(damaged), LenderAnswer::Refused(asked));
+    assert_eq!(claim(damaged), LenderAnswer::Refused(asked));
+    assert_eq!(std::fs::read(&kept).expect("kept"), b"damaged");
+    assert!(matches!(claim(DISK), LenderAnswer::Admitted(..)));
+    let again = lender.lend_when_free(damaged, &other);
+    assert!(matches!(again, Err(LendError::Twice(6))));
+    std::fs::remove_file(&kept).expect("removed");
+    assert!(matches!(claim(damaged), LenderAnswer::Admitted(..)));
 }
