@@ -38,6 +38,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("scsi", &["units", "block-device"]),
     ("iscsi", &["units", "block-device", "serving", "scsi"]),
     ("nbd", &["units", "block-device", "serving"]),
+    ("nfs", &["serving"]),
     ("control", &["protocols", "units"]),
     ("rendering", &["control", "protocols", "telling"]),
     ("certificates", &["units"]),

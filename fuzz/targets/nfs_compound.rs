@@ -1,0 +1,98 @@
+//! A stream of RPC records and the compounds in them, in the session of a client that is known. No crash, no endless loop,
+//! and every answer within the bounds of the session.
+
+#![no_main]
+
+use std::sync::Arc;
+
+use libfuzzer_sys::fuzz_target;
+use nfs::memory::MemoryFileSystem;
+use nfs::rpc::{Credential, Found, NoCall, find_record, join_fragments, read_call};
+use nfs::v4::{Caller, MESSAGE_BYTES_MAX, Presentation, Service};
+use nfs::xdr::{Reader, Writer};
+
+const RECORD_BYTES_MAX: usize = 64 << 10;
+
+/// `EXCHANGE_ID` and `CREATE_SESSION`; the session.
+fn begin(service: &Service) -> [u8; 16] {
+    let mut exchange = Writer::new();
+    for word in [0, 1, 1, 42, 0, 1] {
+        exchange.u32(word);
+    }
+    exchange.opaque(b"fuzz");
+    for word in [0, 0, 0] {
+        exchange.u32(word);
+    }
+    let answer = call(service, exchange.bytes());
+    let client = Reader::new(&answer[20..]).u64().expect("a client id");
+    let mut create = Writer::new();
+    for word in [0, 1, 1, 43] {
+        create.u32(word);
+    }
+    create.u64(client);
+    let channel = [0, 1 << 20, 1 << 20, 4096, 64, 8, 0];
+    for word in [1, 0].into_iter().chain(channel).chain(channel).chain([0, 0]) {
+        create.u32(word);
+    }
+    let answer = call(service, create.bytes());
+    Reader::new(&answer[20..]).array().expect("a session")
+}
+
+fn call(service: &Service, compound: &[u8]) -> Vec<u8> {
+    let credential = Credential::System {
+        uid: 0,
+        gid: 0,
+        groups: Vec::new(),
+    };
+    let caller = Caller {
+        credential: &credential,
+        connection: 1,
+        now_ms: 0,
+    };
+    service.compound(compound, &caller).unwrap_or_default()
+}
+
+/// A compound with a `SEQUENCE` and a `RECLAIM_COMPLETE` or `PUTROOTFH` in front of what the fuzzer made.
+fn within_session(service: &Service, session: &[u8; 16], sequence: u32, operations: &[u8]) {
+    let mut compound = Writer::new();
+    for word in [0, 2, 32, 53] {
+        compound.u32(word);
+    }
+    compound.fixed(session);
+    for word in [sequence, 0, 0, 0] {
+        compound.u32(word);
+    }
+    if sequence == 1 {
+        compound.u32(58);
+        compound.u32(0);
+    }
+    compound.u32(24);
+    compound.append(operations);
+    let answer = call(service, compound.bytes());
+    assert!(answer.len() <= MESSAGE_BYTES_MAX as usize);
+}
+
+fuzz_target!(|input: &[u8]| {
+    let presentation = Presentation {
+        owner: b"fuzz".to_vec(),
+        start: 1,
+        lease_seconds: 90,
+    };
+    let service = Service::new(Arc::new(MemoryFileSystem::new(1 << 20)), presentation);
+    let session = begin(&service);
+    let mut rest = input;
+    for sequence in 1.. {
+        let Ok(Found::Whole { input_bytes, .. }) = find_record(rest, RECORD_BYTES_MAX) else {
+            return;
+        };
+        let record = join_fragments(&rest[..input_bytes]);
+        rest = &rest[input_bytes..];
+        let mut reader = Reader::new(&record);
+        match read_call(&mut reader) {
+            Ok(_) => drop(call(&service, reader.rest())),
+            Err(NoCall::Answer(answer)) => assert!(answer.len() <= 24),
+            Err(NoCall::Malformed) => {}
+        }
+        within_session(&service, &session, sequence, &record);
+    }
+});

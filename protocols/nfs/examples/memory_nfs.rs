@@ -1,0 +1,37 @@
+//! Serves files in memory over NFS 4.1 and 4.2, to try clients on:
+//! `memory_nfs LEASE_SECONDS ADDRESS...`, where an address is `127.0.0.1:2049`. Prints the addresses when it listens, and serves
+//! until its standard input ends.
+
+use std::io::{Read, Write};
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use nfs::memory::MemoryFileSystem;
+use nfs::server::{NfsServer, ServerLimits};
+use nfs::v4::Presentation;
+
+/// Bytes that the files may have in all.
+const BYTES_MAX: u64 = 1 << 30;
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let mut arguments = std::env::args().skip(1);
+    let lease_seconds = arguments.next().as_deref().unwrap_or("90").parse()?;
+    let addresses: Vec<_> = arguments
+        .map(|text| text.parse())
+        .collect::<Result<_, _>>()?;
+    let presentation = Presentation {
+        owner: b"memory".to_vec(),
+        start: SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs() as u32,
+        lease_seconds,
+    };
+    let files = Arc::new(MemoryFileSystem::new(BYTES_MAX));
+    let mut server = NfsServer::start(files, presentation, ServerLimits::default(), &addresses)?;
+    let mut output = std::io::stdout();
+    for address in server.listeners() {
+        writeln!(output, "{address}")?;
+    }
+    output.flush()?;
+    std::io::stdin().read_to_end(&mut Vec::new())?;
+    server.drain(Instant::now() + Duration::from_secs(5));
+    Ok(())
+}

@@ -1,0 +1,15 @@
+//! NFS 4.1 and 4.2 over TCP: a server for one [`FileSystem`](file_system::FileSystem). The pool server does not serve it yet:
+//! nothing in a pool is a file system that could be served. Until then it serves files in memory, for tests.
+//!
+//! [`xdr`], [`rpc`] and [`v4`] are bytes in, bytes out: no sockets, no clock. [`server`] puts them on sockets.
+//!
+//! The references are RFC 4506 (XDR), RFC 5531 (RPC), RFC 8881 and RFC 7862 (NFS).
+
+#![forbid(unsafe_code)]
+
+pub mod file_system;
+pub mod memory;
+pub mod rpc;
+pub mod server;
+pub mod v4;
+pub mod xdr;

@@ -1,0 +1,326 @@
+//! ONC RPC version 2 over a stream (RFC 5531): record marking, the header of a call, and of its reply.
+
+use crate::xdr::{Malformed, Reader, Writer};
+
+/// Set in a fragment's header if it is the last one of its record (11).
+const LAST_FRAGMENT: u32 = 1 << 31;
+/// Bytes of credentials and verifiers (8.2).
+const AUTHENTICATION_BYTES_MAX: usize = 400;
+/// Groups of an `AUTH_SYS` credential (appendix A).
+const GROUPS_MAX: usize = 16;
+/// Bytes of the name of a machine (appendix A).
+const MACHINE_NAME_BYTES_MAX: usize = 255;
+/// Fragments of one record. A client has no reason to send more than a few.
+const FRAGMENTS_MAX: usize = 1024;
+/// The version of RPC itself.
+const RPC_VERSION: u32 = 2;
+const CALL: u32 = 0;
+const REPLY: u32 = 1;
+const ACCEPTED: u32 = 0;
+const DENIED: u32 = 1;
+const RPC_MISMATCH: u32 = 0;
+const AUTH_ERROR: u32 = 1;
+
+/// Flavors of authentication.
+pub const AUTH_NONE: u32 = 0;
+/// User and groups as the client says.
+pub const AUTH_SYS: u32 = 1;
+/// A verifier that is not understood (8.2).
+pub const AUTH_BADCRED: u32 = 1;
+
+/// Why a connection has to be closed: what follows cannot be found any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BadRecord {
+    /// The record is longer than the server takes.
+    #[error("a record of more than {0} bytes")]
+    TooLong(usize),
+    /// A fragment without a byte leads nowhere, and many small ones keep the server busy.
+    #[error("a record of empty or too many fragments")]
+    Fragments,
+}
+
+/// Where the next record of the input lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Found {
+    /// So many bytes have to be there before it can be said.
+    Needs(usize),
+    /// The record ends after so many bytes of input; it is one fragment, without its header.
+    Whole {
+        /// Bytes of input that it takes.
+        input_bytes: usize,
+        /// Whether it came in one fragment, so that it is `input[4..input_bytes]`.
+        is_one_fragment: bool,
+    },
+}
+
+/// Finds the first record of `input`, which may hold `record_bytes_max` bytes besides the headers of its fragments.
+pub fn find_record(input: &[u8], record_bytes_max: usize) -> Result<Found, BadRecord> {
+    let mut position = 0;
+    let mut record_bytes = 0;
+    for fragment in 0..FRAGMENTS_MAX {
+        let Some(header) = input.get(position..).and_then(<[u8]>::first_chunk::<4>) else {
+            return Ok(Found::Needs(position + 4));
+        };
+        let header = u32::from_be_bytes(*header);
+        let length = (header & !LAST_FRAGMENT) as usize;
+        let is_last = header & LAST_FRAGMENT != 0;
+        if length == 0 && !is_last {
+            return Err(BadRecord::Fragments);
+        }
+        record_bytes += length;
+        if record_bytes > record_bytes_max {
+            return Err(BadRecord::TooLong(record_bytes_max));
+        }
+        position += 4 + length;
+        if input.len() < position {
+            return Ok(Found::Needs(position));
+        }
+        if is_last {
+            return Ok(Found::Whole {
+                input_bytes: position,
+                is_one_fragment: fragment == 0,
+            });
+        }
+    }
+    Err(BadRecord::Fragments)
+}
+
+/// The record that takes the whole of `input`, without the headers of its fragments.
+pub fn join_fragments(mut input: &[u8]) -> Vec<u8> {
+    let mut record = Vec::with_capacity(input.len());
+    while let Some((header, rest)) = input.split_first_chunk::<4>() {
+        let length = (u32::from_be_bytes(*header) & !LAST_FRAGMENT) as usize;
+        let length = length.min(rest.len());
+        record.extend_from_slice(&rest[..length]);
+        input = &rest[length..];
+    }
+    record
+}
+
+/// Who calls, as far as the call says.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Credential {
+    /// `AUTH_NONE`.
+    Nobody,
+    /// `AUTH_SYS`.
+    System {
+        /// User.
+        uid: u32,
+        /// Group.
+        gid: u32,
+        /// Further groups, at most 16.
+        groups: Vec<u32>,
+    },
+}
+
+/// The header of a call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Call {
+    /// What the reply repeats.
+    pub transaction: u32,
+    /// Number of the program.
+    pub program: u32,
+    /// Its version.
+    pub version: u32,
+    /// The procedure of it.
+    pub procedure: u32,
+    /// Who calls.
+    pub credential: Credential,
+}
+
+/// Why no call was found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NoCall {
+    /// It is answered with these bytes, a record without its mark.
+    Answer(Vec<u8>),
+    /// It is no call; nothing can be answered.
+    Malformed,
+}
+
+/// Reads the header of a call. What `reader` has left are the arguments.
+pub fn read_call(reader: &mut Reader<'_>) -> Result<Call, NoCall> {
+    let malformed = |_: Malformed| NoCall::Malformed;
+    let transaction = reader.u32().map_err(malformed)?;
+    if reader.u32().map_err(malformed)? != CALL {
+        return Err(NoCall::Malformed);
+    }
+    if reader.u32().map_err(malformed)? != RPC_VERSION {
+        let mut answer = denied(transaction, RPC_MISMATCH);
+        answer.u32(RPC_VERSION);
+        answer.u32(RPC_VERSION);
+        return Err(NoCall::Answer(answer.into_bytes()));
+    }
+    let program = reader.u32().map_err(malformed)?;
+    let version = reader.u32().map_err(malformed)?;
+    let procedure = reader.u32().map_err(malformed)?;
+    let flavor = reader.u32().map_err(malformed)?;
+    let body = reader.opaque(AUTHENTICATION_BYTES_MAX).map_err(malformed)?;
+    let _verifier_flavor = reader.u32().map_err(malformed)?;
+    reader.opaque(AUTHENTICATION_BYTES_MAX).map_err(malformed)?;
+    let credential = match flavor {
+        AUTH_NONE => Some(Credential::Nobody),
+        AUTH_SYS => read_system_credential(&mut Reader::new(body)).ok(),
+        _ => None,
+    };
+    let Some(credential) = credential else {
+        let mut answer = denied(transaction, AUTH_ERROR);
+        answer.u32(AUTH_BADCRED);
+        return Err(NoCall::Answer(answer.into_bytes()));
+    };
+    Ok(Call {
+        transaction,
+        program,
+        version,
+        procedure,
+        credential,
+    })
+}
+
+/// The parameters of `AUTH_SYS`, as a credential or in the arguments of `CREATE_SESSION`.
+pub fn read_system_credential(reader: &mut Reader<'_>) -> Result<Credential, Malformed> {
+    let _stamp = reader.u32()?;
+    reader.opaque(MACHINE_NAME_BYTES_MAX)?;
+    let (uid, gid) = (reader.u32()?, reader.u32()?);
+    let count = reader.count(GROUPS_MAX)?;
+    let groups = (0..count).map(|_| reader.u32()).collect::<Result<_, _>>()?;
+    Ok(Credential::System { uid, gid, groups })
+}
+
+fn denied(transaction: u32, why: u32) -> Writer {
+    let mut writer = Writer::new();
+    for word in [transaction, REPLY, DENIED, why] {
+        writer.u32(word);
+    }
+    writer
+}
+
+/// How a call went that was accepted (9).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Accepted {
+    /// The results follow.
+    Success,
+    /// The program is not here.
+    ProgramUnavailable,
+    /// The program is here in other versions.
+    ProgramMismatch {
+        /// The lowest of them.
+        lowest: u32,
+        /// The highest of them.
+        highest: u32,
+    },
+    /// The program has no such procedure.
+    ProcedureUnavailable,
+    /// The arguments cannot be read.
+    GarbageArguments,
+}
+
+/// The header of a reply to a call that was accepted.
+pub fn write_accepted(writer: &mut Writer, transaction: u32, how: Accepted) {
+    for word in [transaction, REPLY, ACCEPTED, AUTH_NONE, 0] {
+        writer.u32(word);
+    }
+    match how {
+        Accepted::Success => writer.u32(0),
+        Accepted::ProgramUnavailable => writer.u32(1),
+        Accepted::ProgramMismatch { lowest, highest } => {
+            writer.u32(2);
+            writer.u32(lowest);
+            writer.u32(highest);
+        }
+        Accepted::ProcedureUnavailable => writer.u32(3),
+        Accepted::GarbageArguments => writer.u32(4),
+    }
+}
+
+/// The mark of a record of `length` bytes in one fragment.
+///
+/// # Panics
+/// If it is 2 GiB long or longer.
+pub fn record_mark(length: usize) -> [u8; 4] {
+    let length = u32::try_from(length)
+        .ok()
+        .filter(|length| length & LAST_FRAGMENT == 0);
+    (length.expect("no reply is so long") | LAST_FRAGMENT).to_be_bytes()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A NULL call of NFS version 4 with `AUTH_SYS` of root on a machine named `a`.
+    const CALL_BYTES: &[u8] = b"\x12\x34\x56\x78\0\0\0\0\0\0\0\x02\0\x01\x86\xa3\0\0\0\x04\0\0\0\0\
+        \0\0\0\x01\0\0\0\x1c\0\0\0\x07\0\0\0\x01a\0\0\0\0\0\0\0\0\0\0\0\0\0\0\x01\0\0\0\x05\
+        \0\0\0\0\0\0\0\0";
+
+    #[test]
+    fn a_call_is_read() {
+        let mut reader = Reader::new(CALL_BYTES);
+        let call = read_call(&mut reader).expect("a call");
+        let credential = Credential::System {
+            uid: 0,
+            gid: 0,
+            groups: vec![5],
+        };
+        let expected = Call {
+            transaction: 0x1234_5678,
+            program: 100_003,
+            version: 4,
+            procedure: 0,
+            credential,
+        };
+        assert_eq!(call, expected);
+        assert!(reader.rest().is_empty());
+    }
+
+    #[test]
+    fn every_cut_of_a_call_is_malformed() {
+        for length in 0..CALL_BYTES.len() {
+            let read = read_call(&mut Reader::new(&CALL_BYTES[..length]));
+            assert_eq!(read, Err(NoCall::Malformed), "{length} bytes");
+        }
+    }
+
+    #[test]
+    fn another_version_of_rpc_is_told_ours() {
+        let mut call = CALL_BYTES.to_vec();
+        call[11] = 3;
+        let expected = b"\x12\x34\x56\x78\0\0\0\x01\0\0\0\x01\0\0\0\0\0\0\0\x02\0\0\0\x02";
+        let read = read_call(&mut Reader::new(&call));
+        assert_eq!(read, Err(NoCall::Answer(expected.to_vec())));
+    }
+
+    #[test]
+    fn an_unknown_flavor_is_a_bad_credential() {
+        let mut call = CALL_BYTES.to_vec();
+        call[27] = 6;
+        let expected = b"\x12\x34\x56\x78\0\0\0\x01\0\0\0\x01\0\0\0\x01\0\0\0\x01";
+        let read = read_call(&mut Reader::new(&call));
+        assert_eq!(read, Err(NoCall::Answer(expected.to_vec())));
+    }
+
+    #[test]
+    fn records_are_found_in_one_fragment_and_in_many() {
+        assert_eq!(find_record(b"\x80\0", 8), Ok(Found::Needs(4)));
+        assert_eq!(find_record(b"\x80\0\0\x04ab", 8), Ok(Found::Needs(8)));
+        let one = Found::Whole {
+            input_bytes: 6,
+            is_one_fragment: true,
+        };
+        assert_eq!(find_record(b"\x80\0\0\x02abXX", 8), Ok(one));
+        let input = b"\0\0\0\x02ab\x80\0\0\x01cXX";
+        let two = Found::Whole {
+            input_bytes: 11,
+            is_one_fragment: false,
+        };
+        assert_eq!(find_record(input, 8), Ok(two));
+        assert_eq!(join_fragments(&input[..11]), b"abc");
+    }
+
+    #[test]
+    fn endless_records_are_refused() {
+        assert_eq!(find_record(b"\x80\0\0\x09", 8), Err(BadRecord::TooLong(8)));
+        assert_eq!(find_record(b"\0\0\0\0", 8), Err(BadRecord::Fragments));
+        let crumbs = b"\0\0\0\x01a".repeat(FRAGMENTS_MAX);
+        assert_eq!(find_record(&crumbs, 1 << 20), Err(BadRecord::Fragments));
+    }
+}

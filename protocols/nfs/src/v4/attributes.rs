@@ -1,0 +1,407 @@
+//! Attributes of files on the wire (RFC 8881, 5): a bitmap says which, their values follow in its order.
+
+use super::handle;
+use super::numbers::Status;
+use super::state::MESSAGE_BYTES_MAX;
+use crate::file_system::{Attributes, Kind, Node, SetAttributes, SetTime, Statistics, Time};
+use crate::xdr::{Malformed, Reader, Writer};
+
+/// Words of a bitmap that are kept. Later ones say nothing that is known here.
+const WORDS: usize = 3;
+/// Words that a peer may send.
+const WORDS_MAX: usize = 16;
+/// Bytes of attributes that a peer may send.
+const VALUES_BYTES_MAX: usize = 64 << 10;
+/// Bytes of the name of an owner.
+const OWNER_BYTES_MAX: usize = 1024;
+/// Bytes of data that one `READ` or `WRITE` carries.
+pub const PAYLOAD_BYTES_MAX: u32 = 1 << 20;
+
+const SIZE: u32 = 4;
+const RDATTR_ERROR: u32 = 11;
+const MODE: u32 = 33;
+const OWNER: u32 = 36;
+const OWNER_GROUP: u32 = 37;
+const TIME_ACCESS_SET: u32 = 48;
+const TIME_MODIFY_SET: u32 = 54;
+
+/// What can be read.
+const READABLE: &[u32] = &[
+    0,
+    1,
+    2,
+    3,
+    SIZE,
+    5,
+    6,
+    7,
+    8,
+    9,
+    10,
+    RDATTR_ERROR,
+    13,
+    15,
+    16,
+    17,
+    18,
+    19,
+    20,
+    21,
+    22,
+    23,
+    26,
+    27,
+    28,
+    29,
+    30,
+    31,
+    MODE,
+    34,
+    35,
+    OWNER,
+    OWNER_GROUP,
+    41,
+    42,
+    43,
+    44,
+    45,
+    47,
+    50,
+    51,
+    52,
+    53,
+    55,
+    75,
+    77,
+    79,
+];
+/// What can be set.
+const WRITABLE: &[u32] = &[
+    SIZE,
+    MODE,
+    OWNER,
+    OWNER_GROUP,
+    TIME_ACCESS_SET,
+    TIME_MODIFY_SET,
+];
+/// What can be set when a file is made exclusively: its times hold the verifier.
+const EXCLUSIVE: &[u32] = &[SIZE, MODE, OWNER, OWNER_GROUP];
+/// From NFS 4.2 on.
+const MINOR_2: &[u32] = &[77, 79];
+
+/// `bitmap4`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Bitmap {
+    words: [u32; WORDS],
+    /// There were bits beyond those that are kept.
+    has_more: bool,
+}
+
+impl Bitmap {
+    fn of(bits: &[u32]) -> Self {
+        let mut bitmap = Self::default();
+        for bit in bits {
+            bitmap.insert(*bit);
+        }
+        bitmap
+    }
+
+    /// Reads one.
+    pub fn read(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
+        let mut bitmap = Self::default();
+        for index in 0..reader.count(WORDS_MAX)? {
+            let word = reader.u32()?;
+            match bitmap.words.get_mut(index) {
+                Some(kept) => *kept = word,
+                None => bitmap.has_more |= word != 0,
+            }
+        }
+        Ok(bitmap)
+    }
+
+    /// Writes it, without words of zeros at its end.
+    pub fn write(&self, writer: &mut Writer) {
+        let count = self
+            .words
+            .iter()
+            .rposition(|word| *word != 0)
+            .map_or(0, |last| last + 1);
+        writer.u32(count as u32);
+        for word in &self.words[..count] {
+            writer.u32(*word);
+        }
+    }
+
+    fn has(&self, bit: u32) -> bool {
+        self.words
+            .get(bit as usize / 32)
+            .is_some_and(|word| word & (1 << (bit % 32)) != 0)
+    }
+
+    fn insert(&mut self, bit: u32) {
+        self.words[bit as usize / 32] |= 1 << (bit % 32);
+    }
+
+    fn bits(&self) -> impl Iterator<Item = u32> + '_ {
+        (0..WORDS as u32 * 32).filter(|bit| self.has(*bit))
+    }
+
+    /// Attributes that can only be set cannot be asked for.
+    pub fn check_readable(&self) -> Result<(), Status> {
+        if self.has(TIME_ACCESS_SET) || self.has(TIME_MODIFY_SET) {
+            return Err(Status::INVAL);
+        }
+        Ok(())
+    }
+
+    /// Whether an error of one entry may be told in its attributes.
+    pub fn tells_errors(&self) -> bool {
+        self.has(RDATTR_ERROR)
+    }
+}
+
+fn supported(minor: u32) -> Bitmap {
+    let mut bitmap = Bitmap::of(READABLE);
+    for bit in WRITABLE {
+        bitmap.insert(*bit);
+    }
+    if minor < 2 {
+        for bit in MINOR_2 {
+            bitmap.words[*bit as usize / 32] &= !(1 << (bit % 32));
+        }
+    }
+    bitmap
+}
+
+/// What attributes are made from.
+pub struct Source<'a> {
+    /// The node.
+    pub node: Node,
+    /// What is known of it.
+    pub attributes: &'a Attributes,
+    /// Of its file system.
+    pub statistics: &'a Statistics,
+    /// Identity of the file system.
+    pub file_system: u64,
+    /// Seconds of a lease.
+    pub lease_seconds: u32,
+    /// Minor version of the protocol.
+    pub minor: u32,
+}
+
+/// Writes the attributes of `wanted` that there are, as `fattr4`.
+pub fn write(writer: &mut Writer, wanted: &Bitmap, source: &Source<'_>) {
+    let supported = supported(source.minor);
+    let mut written = Bitmap::default();
+    let mut values = Writer::new();
+    for bit in wanted.bits().filter(|bit| supported.has(*bit)) {
+        written.insert(bit);
+        write_value(&mut values, bit, source, &supported);
+    }
+    written.write(writer);
+    writer.opaque(values.bytes());
+}
+
+/// The `fattr4` of an entry that cannot be looked at.
+pub fn write_error(writer: &mut Writer, status: Status) {
+    Bitmap::of(&[RDATTR_ERROR]).write(writer);
+    writer.u32(4);
+    writer.u32(status.0);
+}
+
+fn write_value(values: &mut Writer, bit: u32, source: &Source<'_>, supported: &Bitmap) {
+    let Source {
+        attributes,
+        statistics,
+        ..
+    } = source;
+    match bit {
+        0 => supported.write(values),
+        1 => values.u32(type_number(attributes.kind)),
+        // Handles never expire; no ACLs; the change attribute only grows.
+        2 | RDATTR_ERROR | 13 | 79 => values.u32(0),
+        3 => values.u64(attributes.change),
+        SIZE => values.u64(attributes.size),
+        7 | 16 => values.boolean(false),
+        5 | 6 | 9 | 15 | 17 | 18 | 26 | 34 => values.boolean(true),
+        8 => {
+            values.u64(source.file_system);
+            values.u64(0);
+        }
+        10 => values.u32(source.lease_seconds),
+        19 => values.opaque(&handle::encode(source.file_system, source.node)),
+        20 | 55 => values.u64(source.node.object),
+        21 | 22 => values.u64(statistics.files_free),
+        23 => values.u64(statistics.files_total),
+        27 => values.u64(i64::MAX as u64),
+        28 => values.u32(32_000),
+        29 => values.u32(255),
+        30 | 31 => values.u64(PAYLOAD_BYTES_MAX.into()),
+        MODE => values.u32(attributes.mode),
+        35 => values.u32(attributes.links),
+        OWNER => values.opaque(attributes.uid.to_string().as_bytes()),
+        OWNER_GROUP => values.opaque(attributes.gid.to_string().as_bytes()),
+        41 => {
+            values.u32(attributes.device.0);
+            values.u32(attributes.device.1);
+        }
+        42 | 43 => values.u64(statistics.bytes_free),
+        44 => values.u64(statistics.bytes_total),
+        45 => values.u64(attributes.space),
+        47 => write_time(values, attributes.accessed),
+        50 => write_time(values, attributes.created),
+        51 => write_time(
+            values,
+            Time {
+                seconds: 0,
+                nanoseconds: 1,
+            },
+        ),
+        52 => write_time(values, attributes.changed),
+        53 => write_time(values, attributes.modified),
+        75 => Bitmap::of(EXCLUSIVE).write(values),
+        77 => values.u32(4096),
+        _ => {}
+    }
+}
+
+fn write_time(values: &mut Writer, time: Time) {
+    values.i64(time.seconds);
+    values.u32(time.nanoseconds);
+}
+
+const fn type_number(kind: Kind) -> u32 {
+    match kind {
+        Kind::File => 1,
+        Kind::Directory => 2,
+        Kind::BlockDevice => 3,
+        Kind::CharacterDevice => 4,
+        Kind::Link => 5,
+        Kind::Socket => 6,
+        Kind::Pipe => 7,
+    }
+}
+
+/// What a client wants to be set, and what of it was understood: all.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Wanted {
+    /// Which.
+    pub bitmap: Bitmap,
+    /// The values.
+    pub changes: SetAttributes,
+}
+
+impl Wanted {
+    /// Which of them an exclusive create cannot set.
+    pub fn check_exclusive(&self) -> Result<(), Status> {
+        let allowed = Bitmap::of(EXCLUSIVE);
+        match self.bitmap.bits().all(|bit| allowed.has(bit)) {
+            true => Ok(()),
+            false => Err(Status::INVAL),
+        }
+    }
+
+    /// Whether they have the size 0, and what remains of the answer's bitmap then.
+    pub fn truncates(&self) -> bool {
+        self.changes.size == Some(0)
+    }
+
+    /// The bitmap of the size alone.
+    pub fn only_size() -> Bitmap {
+        Bitmap::of(&[SIZE])
+    }
+}
+
+/// The bytes of a `fattr4`, not yet understood.
+pub struct Unread<'a> {
+    bitmap: Bitmap,
+    values: &'a [u8],
+}
+
+/// Takes a `fattr4` from the arguments; what is wrong inside is said by [`Unread::understand`].
+pub fn read<'a>(reader: &mut Reader<'a>) -> Result<Unread<'a>, Malformed> {
+    Ok(Unread {
+        bitmap: Bitmap::read(reader)?,
+        values: reader.opaque(VALUES_BYTES_MAX.min(MESSAGE_BYTES_MAX as usize))?,
+    })
+}
+
+impl Unread<'_> {
+    /// What is to be set.
+    pub fn understand(&self, minor: u32) -> Result<Wanted, Status> {
+        let supported = supported(minor);
+        if self.bitmap.has_more || self.bitmap.bits().any(|bit| !supported.has(bit)) {
+            return Err(Status::ATTRNOTSUPP);
+        }
+        if self.bitmap.bits().any(|bit| !WRITABLE.contains(&bit)) {
+            return Err(Status::INVAL);
+        }
+        let mut reader = Reader::new(self.values);
+        let mut changes = SetAttributes::default();
+        for bit in self.bitmap.bits() {
+            match bit {
+                SIZE => changes.size = Some(reader.u64()?),
+                MODE => {
+                    let mode = reader.u32()?;
+                    if mode & !0o7777 != 0 {
+                        return Err(Status::INVAL);
+                    }
+                    changes.mode = Some(mode);
+                }
+                OWNER => changes.uid = Some(read_owner(&mut reader)?),
+                OWNER_GROUP => changes.gid = Some(read_owner(&mut reader)?),
+                TIME_ACCESS_SET => changes.accessed = Some(read_time(&mut reader)?),
+                TIME_MODIFY_SET => changes.modified = Some(read_time(&mut reader)?),
+                _ => return Err(Status::INVAL),
+            }
+        }
+        if !reader.rest().is_empty() {
+            return Err(Status::BADXDR);
+        }
+        Ok(Wanted {
+            bitmap: self.bitmap,
+            changes,
+        })
+    }
+
+    /// Whether a node has these attributes, as `VERIFY` wants to know.
+    pub fn is_same(&self, source: &Source<'_>) -> Result<bool, Status> {
+        let supported = supported(source.minor);
+        if self.bitmap.has_more || self.bitmap.bits().any(|bit| !supported.has(bit)) {
+            return Err(Status::ATTRNOTSUPP);
+        }
+        self.bitmap.check_readable()?;
+        if self.bitmap.has(RDATTR_ERROR) {
+            return Err(Status::INVAL);
+        }
+        let mut values = Writer::new();
+        for bit in self.bitmap.bits() {
+            write_value(&mut values, bit, source, &supported);
+        }
+        Ok(values.bytes() == self.values)
+    }
+}
+
+/// Owners are numbers, as Linux sends them where no names are mapped.
+fn read_owner(reader: &mut Reader<'_>) -> Result<u32, Status> {
+    let text = reader.opaque(OWNER_BYTES_MAX)?;
+    let text = std::str::from_utf8(text).map_err(|_| Status::INVAL)?;
+    text.parse().map_err(|_| Status::BADOWNER)
+}
+
+fn read_time(reader: &mut Reader<'_>) -> Result<SetTime, Status> {
+    match reader.u32()? {
+        0 => Ok(SetTime::Now),
+        1 => {
+            let time = Time {
+                seconds: reader.i64()?,
+                nanoseconds: reader.u32()?,
+            };
+            if time.nanoseconds >= 1_000_000_000 {
+                return Err(Status::INVAL);
+            }
+            Ok(SetTime::To(time))
+        }
+        _ => Err(Status::BADXDR),
+    }
+}

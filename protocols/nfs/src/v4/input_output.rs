@@ -1,0 +1,272 @@
+//! Operations on the contents of files.
+
+use super::attributes::PAYLOAD_BYTES_MAX;
+use super::compound::Call;
+use super::numbers::Status;
+use super::opens::{READ, StateId, WRITE};
+use crate::file_system::{Content, FileError, Node};
+use crate::xdr::{Reader, Writer};
+
+/// Bytes that one `COPY` copies before it answers. The client asks for the rest.
+const COPY_BYTES_MAX: u64 = 64 << 20;
+/// Bytes that are copied in one piece.
+const PIECE_BYTES: u64 = 1 << 20;
+/// Segments of one `READ_PLUS` answer.
+const SEGMENTS_MAX: usize = 64;
+/// Bytes of a segment's header.
+const SEGMENT_BYTES: usize = 20;
+/// `FILE_SYNC4`.
+const FILE_SYNC: u32 = 2;
+/// `UNSTABLE4`.
+const UNSTABLE: u32 = 0;
+
+/// What is copied: from a file and offset, to a file and offset, so many bytes.
+type Ranges = ((Node, u64), (Node, u64), u64);
+
+impl Call<'_> {
+    /// Whether the client may do with a file what `access` says, by its open, its lock or, with a special state id, by itself.
+    pub(super) fn authorize(&self, node: Node, id: &StateId, access: u32) -> Result<(), Status> {
+        let bypasses = *id == StateId::BYPASS && access == READ;
+        if *id != StateId::ANONYMOUS && *id != StateId::BYPASS {
+            let found = self.service.state().find(self.client, id)?;
+            if found.file != node {
+                return Err(Status::BAD_STATEID);
+            }
+            return if found.access & access == access {
+                Ok(())
+            } else {
+                Err(Status::OPENMODE)
+            };
+        }
+        let may = self.files().permissions(&self.who, node)?;
+        let is_owner = self.files().attributes(node)?.uid == self.who.uid;
+        let allowed = if access == READ {
+            may.read || may.execute
+        } else {
+            may.write
+        };
+        if !allowed && !is_owner {
+            return Err(Status::ACCESS);
+        }
+        if bypasses {
+            return Ok(());
+        }
+        self.service.state().check_denied(node, access)
+    }
+
+    fn verifier(&self) -> [u8; 8] {
+        let mut verifier = *b"bulk\0\0\0\0";
+        verifier[4..].copy_from_slice(&self.service.presentation.start.to_be_bytes());
+        verifier
+    }
+
+    pub(super) fn read(&mut self, reader: &mut Reader<'_>, out: &mut Writer) -> Result<(), Status> {
+        let id = self.read_stateid(reader)?;
+        let (offset, count) = (reader.u64()?, reader.u32()?);
+        let node = self.node()?;
+        self.regular(node)?;
+        self.authorize(node, &id, READ)?;
+        let (bytes, is_end) =
+            self.files()
+                .read(node, offset, count.min(PAYLOAD_BYTES_MAX) as usize)?;
+        out.boolean(is_end);
+        out.opaque(&bytes);
+        Ok(())
+    }
+
+    pub(super) fn write(
+        &mut self,
+        reader: &mut Reader<'_>,
+        out: &mut Writer,
+    ) -> Result<(), Status> {
+        let id = self.read_stateid(reader)?;
+        let (offset, stability) = (reader.u64()?, reader.u32()?);
+        let bytes = reader.opaque(PAYLOAD_BYTES_MAX as usize)?;
+        let node = self.node()?;
+        if stability > FILE_SYNC {
+            return Err(Status::BADXDR);
+        }
+        self.regular(node)?;
+        self.authorize(node, &id, WRITE)?;
+        if !bytes.is_empty() {
+            self.files().write(node, offset, bytes)?;
+        }
+        if stability != UNSTABLE {
+            self.files().commit(node)?;
+        }
+        out.u32(bytes.len() as u32);
+        out.u32(if stability == UNSTABLE {
+            UNSTABLE
+        } else {
+            FILE_SYNC
+        });
+        out.fixed(&self.verifier());
+        Ok(())
+    }
+
+    pub(super) fn commit(
+        &mut self,
+        reader: &mut Reader<'_>,
+        out: &mut Writer,
+    ) -> Result<(), Status> {
+        let (offset, count) = (reader.u64()?, reader.u32()?);
+        let node = self.node()?;
+        self.regular(node)?;
+        if offset.checked_add(count.into()).is_none() {
+            return Err(Status::INVAL);
+        }
+        self.files().commit(node)?;
+        out.fixed(&self.verifier());
+        Ok(())
+    }
+
+    /// The state id and range of `ALLOCATE` and `DEALLOCATE`.
+    fn read_range(&self, reader: &mut Reader<'_>) -> Result<(Node, u64, u64), Status> {
+        let id = self.read_stateid(reader)?;
+        let (offset, length) = (reader.u64()?, reader.u64()?);
+        let node = self.node()?;
+        self.regular(node)?;
+        self.authorize(node, &id, WRITE)?;
+        if length == 0 || offset.checked_add(length).is_none() {
+            return Err(Status::INVAL);
+        }
+        Ok((node, offset, length))
+    }
+
+    pub(super) fn allocate(&mut self, reader: &mut Reader<'_>) -> Result<(), Status> {
+        let (node, offset, length) = self.read_range(reader)?;
+        Ok(self.files().allocate(node, offset, length)?)
+    }
+
+    pub(super) fn deallocate(&mut self, reader: &mut Reader<'_>) -> Result<(), Status> {
+        let (node, offset, length) = self.read_range(reader)?;
+        Ok(self.files().deallocate(node, offset, length)?)
+    }
+
+    pub(super) fn seek(&mut self, reader: &mut Reader<'_>, out: &mut Writer) -> Result<(), Status> {
+        let id = self.read_stateid(reader)?;
+        let offset = reader.u64()?;
+        let content = match reader.u32()? {
+            0 => Content::Data,
+            1 => Content::Hole,
+            _ => return Err(Status::UNION_NOTSUPP),
+        };
+        let node = self.node()?;
+        self.regular(node)?;
+        self.authorize(node, &id, READ)?;
+        let size = self.files().attributes(node)?.size;
+        if offset >= size {
+            return Err(Status::NXIO);
+        }
+        let found = match self.files().seek(node, offset, content) {
+            Ok(found) => found,
+            Err(FileError::BeyondEnd) => size,
+            Err(error) => return Err(error.into()),
+        };
+        out.boolean(found >= size);
+        out.u64(found);
+        Ok(())
+    }
+
+    pub(super) fn read_plus(
+        &mut self,
+        reader: &mut Reader<'_>,
+        out: &mut Writer,
+    ) -> Result<(), Status> {
+        let id = self.read_stateid(reader)?;
+        let (offset, count) = (reader.u64()?, reader.u32()?);
+        let node = self.node()?;
+        self.regular(node)?;
+        self.authorize(node, &id, READ)?;
+        let size = self.files().attributes(node)?.size;
+        let end = offset
+            .saturating_add(count.min(PAYLOAD_BYTES_MAX).into())
+            .min(size);
+        let head = out.len();
+        out.boolean(false);
+        out.u32(0);
+        let mut segments = 0;
+        let mut at = offset;
+        while at < end && segments < SEGMENTS_MAX && self.room(out.len()) > SEGMENT_BYTES {
+            let data = match self.files().seek(node, at, Content::Data) {
+                Ok(data) => data.min(end),
+                Err(FileError::BeyondEnd) => end,
+                Err(error) => return Err(error.into()),
+            };
+            if data > at {
+                out.u32(1);
+                out.u64(at);
+                out.u64(data - at);
+                at = data;
+            } else {
+                let hole = self.files().seek(node, at, Content::Hole)?.min(end);
+                let (bytes, _) = self.files().read(node, at, (hole - at) as usize)?;
+                if bytes.is_empty() {
+                    break;
+                }
+                out.u32(0);
+                out.u64(at);
+                out.opaque(&bytes);
+                at += bytes.len() as u64;
+            }
+            segments += 1;
+        }
+        out.set_u32(head, (at >= size).into());
+        out.set_u32(head + 4, segments as u32);
+        Ok(())
+    }
+
+    /// Source and destination of `COPY` and `CLONE`, with their offsets and the length that is there.
+    fn read_ranges(&self, reader: &mut Reader<'_>) -> Result<Ranges, Status> {
+        let (from_id, to_id) = (self.read_stateid(reader)?, self.read_stateid(reader)?);
+        let (from_offset, to_offset, count) = (reader.u64()?, reader.u64()?, reader.u64()?);
+        let (to, from) = (self.node()?, self.saved()?);
+        self.regular(from)?;
+        self.regular(to)?;
+        self.authorize(from, &from_id, READ)?;
+        self.authorize(to, &to_id, WRITE)?;
+        let size = self.files().attributes(from)?.size;
+        let there = size.checked_sub(from_offset).ok_or(Status::INVAL)?;
+        let length = if count == 0 { there } else { count };
+        if length > there || to_offset.checked_add(length).is_none() {
+            return Err(Status::INVAL);
+        }
+        let overlaps = from_offset < to_offset + length && to_offset < from_offset + length;
+        if from == to && overlaps {
+            return Err(Status::INVAL);
+        }
+        Ok(((from, from_offset), (to, to_offset), length))
+    }
+
+    pub(super) fn copy(&mut self, reader: &mut Reader<'_>, out: &mut Writer) -> Result<(), Status> {
+        let (from, to, length) = self.read_ranges(reader)?;
+        let _consecutive = reader.boolean()?;
+        let _synchronous = reader.boolean()?;
+        if reader.u32()? != 0 {
+            return Err(Status::NOTSUPP);
+        }
+        let length = length.min(COPY_BYTES_MAX);
+        let mut done = 0;
+        while done < length {
+            let piece = (length - done).min(PIECE_BYTES);
+            let (bytes, _) = self.files().read(from.0, from.1 + done, piece as usize)?;
+            if bytes.is_empty() {
+                break;
+            }
+            self.files().write(to.0, to.1 + done, &bytes)?;
+            done += bytes.len() as u64;
+        }
+        out.u32(0);
+        out.u64(done);
+        out.u32(UNSTABLE);
+        out.fixed(&self.verifier());
+        out.boolean(true);
+        out.boolean(true);
+        Ok(())
+    }
+
+    pub(super) fn clone_range(&mut self, reader: &mut Reader<'_>) -> Result<(), Status> {
+        let (from, to, length) = self.read_ranges(reader)?;
+        Ok(self.files().clone_range(from, to, length)?)
+    }
+}

@@ -1,0 +1,457 @@
+//! Operations that open, close and lock files.
+
+use super::attributes::{self, Wanted};
+use super::compound::Call;
+use super::names::check_name;
+use super::numbers::Status;
+use super::opens::{Conflict, NoLock, READ, Span, StateId, WRITE};
+use crate::file_system::{FileError, Kind, Make, Node, SetAttributes, SetTime, Time};
+use crate::xdr::{Reader, Writer};
+
+/// Bytes of the name of an owner of opens or locks.
+const OWNER_BYTES_MAX: usize = 1024;
+/// Bytes of a name that are read.
+const NAME_BYTES_MAX: usize = 4096;
+/// What a client wants to hear of delegations. It gets none in any case.
+const DELEGATION_WISHES: u32 = 0x3_ff00;
+/// `OPEN4_RESULT_LOCKTYPE_POSIX` and `OPEN4_RESULT_PRESERVE_UNLINKED`.
+const OPEN_FLAGS: u32 = 0x4 | 0x8;
+/// What `CLOSE` answers in place of a state (RFC 8881, 8.2.3).
+const CLOSED: StateId = StateId {
+    sequence: u32::MAX,
+    other: [0; 12],
+};
+
+/// How a file is to be made.
+enum Creation<'a> {
+    Unchecked(attributes::Unread<'a>),
+    Guarded(attributes::Unread<'a>),
+    Exclusive([u8; 8], Option<attributes::Unread<'a>>),
+}
+
+/// What is opened.
+enum Claim<'a> {
+    Name(&'a [u8]),
+    Handle,
+    Reclaim,
+    Delegation,
+}
+
+struct OpenArguments<'a> {
+    access: u32,
+    deny: u32,
+    owner: &'a [u8],
+    creation: Option<Creation<'a>>,
+    claim: Claim<'a>,
+}
+
+/// A file that is to be opened.
+struct Opened {
+    node: Node,
+    is_new: bool,
+    set: attributes::Bitmap,
+    truncate: bool,
+}
+
+impl Opened {
+    fn existing(node: Node) -> Self {
+        Self {
+            node,
+            is_new: false,
+            set: attributes::Bitmap::default(),
+            truncate: false,
+        }
+    }
+}
+
+fn read_open<'a>(reader: &mut Reader<'a>) -> Result<OpenArguments<'a>, Status> {
+    let _sequence = reader.u32()?;
+    let access = reader.u32()?;
+    let deny = reader.u32()?;
+    let _client = reader.u64()?;
+    let owner = reader.opaque(OWNER_BYTES_MAX)?;
+    let creation = match reader.u32()? {
+        0 => None,
+        1 => Some(match reader.u32()? {
+            0 => Creation::Unchecked(attributes::read(reader)?),
+            1 => Creation::Guarded(attributes::read(reader)?),
+            2 => Creation::Exclusive(reader.array()?, None),
+            3 => Creation::Exclusive(reader.array()?, Some(attributes::read(reader)?)),
+            _ => return Err(Status::BADXDR),
+        }),
+        _ => return Err(Status::BADXDR),
+    };
+    let claim = match reader.u32()? {
+        0 => Claim::Name(reader.opaque(NAME_BYTES_MAX)?),
+        1 => {
+            reader.u32()?;
+            Claim::Reclaim
+        }
+        2 => {
+            reader.fixed(16)?;
+            reader.opaque(NAME_BYTES_MAX)?;
+            Claim::Delegation
+        }
+        3 => {
+            reader.opaque(NAME_BYTES_MAX)?;
+            Claim::Delegation
+        }
+        4 => Claim::Handle,
+        5 => {
+            reader.fixed(16)?;
+            Claim::Delegation
+        }
+        6 => Claim::Delegation,
+        _ => return Err(Status::BADXDR),
+    };
+    Ok(OpenArguments {
+        access,
+        deny,
+        owner,
+        creation,
+        claim,
+    })
+}
+
+impl Call<'_> {
+    /// A regular file, or the error that says what it is instead.
+    pub(super) fn regular(&self, node: Node) -> Result<(), Status> {
+        match self.files().attributes(node)?.kind {
+            Kind::File => Ok(()),
+            Kind::Directory => Err(Status::ISDIR),
+            Kind::Link => Err(Status::SYMLINK),
+            _ => Err(Status::WRONG_TYPE),
+        }
+    }
+
+    pub(super) fn open(&mut self, reader: &mut Reader<'_>, out: &mut Writer) -> Result<(), Status> {
+        let arguments = read_open(reader)?;
+        let place = self.node()?;
+        let access = arguments.access & !DELEGATION_WISHES;
+        if access == 0 || access & !(READ | WRITE) != 0 || arguments.deny & !(READ | WRITE) != 0 {
+            return Err(Status::INVAL);
+        }
+        let mode = (access, arguments.deny);
+        match arguments.claim {
+            Claim::Reclaim => return Err(Status::NO_GRACE),
+            Claim::Delegation => return Err(Status::BAD_STATEID),
+            Claim::Name(_) | Claim::Handle => {}
+        }
+        self.service.state().check_room(self.client)?;
+        let before = self.files().attributes(place)?.change;
+        let opened = match arguments.claim {
+            Claim::Name(name) => self.open_name(place, name, arguments.creation.as_ref())?,
+            _ if arguments.creation.is_some() => return Err(Status::INVAL),
+            _ => Opened::existing(place),
+        };
+        self.regular(opened.node)?;
+        if !opened.is_new {
+            self.check_permissions(opened.node, access)?;
+        }
+        let id = self.take_open(&opened, arguments.owner, mode)?;
+        out.u32(id.sequence);
+        out.fixed(&id.other);
+        self.write_change(place, before, out)?;
+        out.u32(OPEN_FLAGS);
+        opened.set.write(out);
+        write_no_delegation(arguments.access & DELEGATION_WISHES, out);
+        self.current = Some(opened.node);
+        self.stateid = Some(id);
+        Ok(())
+    }
+
+    /// The share reservation, and the file held for it.
+    fn take_open(
+        &self,
+        opened: &Opened,
+        owner: &[u8],
+        mode: (u32, u32),
+    ) -> Result<StateId, Status> {
+        let now_ms = self.caller.now_ms;
+        self.service
+            .state()
+            .check_share(self.client, owner, opened.node, mode, now_ms)?;
+        self.service.release();
+        if opened.truncate {
+            let changes = SetAttributes {
+                size: Some(0),
+                ..SetAttributes::default()
+            };
+            self.files()
+                .set_attributes(&self.who, opened.node, &changes)?;
+        }
+        // Held before it is open, so that nobody can take it away in between.
+        self.files().hold(opened.node)?;
+        let mut state = self.service.state();
+        // Others may have opened it meanwhile.
+        let checked = state.check_share(self.client, owner, opened.node, mode, now_ms);
+        let taken = checked.map(|()| state.open(self.client, owner, opened.node, mode));
+        drop(state);
+        if !matches!(taken, Ok((_, true))) {
+            self.files().release(opened.node);
+        }
+        taken.map(|(id, _)| id)
+    }
+
+    fn check_permissions(&self, node: Node, access: u32) -> Result<(), Status> {
+        let may = self.files().permissions(&self.who, node)?;
+        let is_owner = self.files().attributes(node)?.uid == self.who.uid;
+        // What can be run can be read by the client that runs it.
+        let reads = access & READ == 0 || may.read || may.execute;
+        let writes = access & WRITE == 0 || may.write;
+        if is_owner || (reads && writes) {
+            Ok(())
+        } else {
+            Err(Status::ACCESS)
+        }
+    }
+
+    fn open_name(
+        &self,
+        directory: Node,
+        name: &[u8],
+        creation: Option<&Creation<'_>>,
+    ) -> Result<Opened, Status> {
+        self.check_searchable(directory)?;
+        let name = check_name(name)?;
+        let Some(creation) = creation else {
+            return Ok(Opened::existing(
+                self.files().look_up(&self.who, directory, name)?,
+            ));
+        };
+        match creation {
+            Creation::Unchecked(unread) => {
+                let wanted = unread.understand(self.minor)?;
+                match self.make_file(directory, name, &wanted) {
+                    Err(Status::EXIST) => {
+                        let node = self.files().look_up(&self.who, directory, name)?;
+                        let truncate = wanted.truncates();
+                        let set = if truncate {
+                            Wanted::only_size()
+                        } else {
+                            attributes::Bitmap::default()
+                        };
+                        Ok(Opened {
+                            set,
+                            truncate,
+                            ..Opened::existing(node)
+                        })
+                    }
+                    made => made,
+                }
+            }
+            Creation::Guarded(unread) => {
+                self.make_file(directory, name, &unread.understand(self.minor)?)
+            }
+            Creation::Exclusive(verifier, unread) => {
+                let mut wanted = match unread {
+                    Some(unread) => unread.understand(self.minor)?,
+                    None => Wanted::default(),
+                };
+                wanted.check_exclusive()?;
+                let (accessed, modified) = verifier_times(verifier);
+                wanted.changes.accessed = Some(SetTime::To(accessed));
+                wanted.changes.modified = Some(SetTime::To(modified));
+                match self.make_file(directory, name, &wanted) {
+                    Err(Status::EXIST) => {
+                        let node = self.files().look_up(&self.who, directory, name)?;
+                        let found = self.files().attributes(node)?;
+                        if (found.accessed, found.modified) != (accessed, modified) {
+                            return Err(Status::EXIST);
+                        }
+                        Ok(Opened {
+                            is_new: true,
+                            set: wanted.bitmap,
+                            ..Opened::existing(node)
+                        })
+                    }
+                    made => made,
+                }
+            }
+        }
+    }
+
+    fn make_file(&self, directory: Node, name: &[u8], wanted: &Wanted) -> Result<Opened, Status> {
+        let made = self
+            .files()
+            .make(&self.who, directory, name, Make::File, &wanted.changes);
+        let node = made.map_err(|error: FileError| Status::from(error))?;
+        Ok(Opened {
+            is_new: true,
+            set: wanted.bitmap,
+            ..Opened::existing(node)
+        })
+    }
+
+    pub(super) fn downgrade(
+        &mut self,
+        reader: &mut Reader<'_>,
+        out: &mut Writer,
+    ) -> Result<(), Status> {
+        let id = self.read_stateid(reader)?;
+        let _sequence = reader.u32()?;
+        let (access, deny) = (reader.u32()? & !DELEGATION_WISHES, reader.u32()?);
+        let node = self.node()?;
+        if access == 0 || access & !(READ | WRITE) != 0 || deny & !(READ | WRITE) != 0 {
+            return Err(Status::INVAL);
+        }
+        let id = self
+            .service
+            .state()
+            .downgrade(self.client, &id, node, (access, deny))?;
+        self.answer_state(id, out);
+        Ok(())
+    }
+
+    pub(super) fn close(
+        &mut self,
+        reader: &mut Reader<'_>,
+        out: &mut Writer,
+    ) -> Result<(), Status> {
+        let _sequence = reader.u32()?;
+        let id = self.read_stateid(reader)?;
+        let node = self.node()?;
+        self.service.state().close(self.client, &id, node)?;
+        self.answer_state(CLOSED, out);
+        Ok(())
+    }
+
+    fn answer_state(&mut self, id: StateId, out: &mut Writer) {
+        out.u32(id.sequence);
+        out.fixed(&id.other);
+        self.stateid = Some(id);
+    }
+
+    pub(super) fn lock(&mut self, reader: &mut Reader<'_>, out: &mut Writer) -> Result<(), Status> {
+        let is_write = read_lock_type(reader)?;
+        let is_reclaim = reader.boolean()?;
+        let (offset, length) = (reader.u64()?, reader.u64()?);
+        let is_new = reader.boolean()?;
+        if is_new {
+            reader.u32()?;
+        }
+        let id = self.read_stateid(reader)?;
+        let _sequence = reader.u32()?;
+        let owner = if is_new {
+            Some(read_owner(reader)?)
+        } else {
+            None
+        };
+        let node = self.node()?;
+        self.regular(node)?;
+        if is_reclaim {
+            return Err(Status::NO_GRACE);
+        }
+        let span = Span::new(offset, length, is_write)?;
+        let (client, now_ms) = (self.client, self.caller.now_ms);
+        let mut state = self.service.state();
+        let locked = match owner {
+            Some(owner) => state.lock_as(client, &id, owner, node, span, now_ms),
+            None => state.lock_more(client, &id, node, span, now_ms),
+        };
+        drop(state);
+        match locked {
+            Ok(id) => {
+                self.answer_state(id, out);
+                Ok(())
+            }
+            Err(NoLock::Denied(conflict)) => Err(write_conflict(&conflict, out)),
+            Err(NoLock::Failed(status)) => Err(status),
+        }
+    }
+
+    pub(super) fn test_lock(
+        &mut self,
+        reader: &mut Reader<'_>,
+        out: &mut Writer,
+    ) -> Result<(), Status> {
+        let is_write = read_lock_type(reader)?;
+        let (offset, length) = (reader.u64()?, reader.u64()?);
+        let owner = read_owner(reader)?;
+        let node = self.node()?;
+        self.regular(node)?;
+        let span = Span::new(offset, length, is_write)?;
+        let now_ms = self.caller.now_ms;
+        let found = self
+            .service
+            .state()
+            .conflict(self.client, owner, node, span, now_ms);
+        found.map_err(|conflict| write_conflict(&conflict, out))
+    }
+
+    pub(super) fn unlock(
+        &mut self,
+        reader: &mut Reader<'_>,
+        out: &mut Writer,
+    ) -> Result<(), Status> {
+        let is_write = read_lock_type(reader)?;
+        let _sequence = reader.u32()?;
+        let id = self.read_stateid(reader)?;
+        let (offset, length) = (reader.u64()?, reader.u64()?);
+        let node = self.node()?;
+        let span = Span::new(offset, length, is_write)?;
+        let id = self.service.state().unlock(self.client, &id, node, span)?;
+        self.answer_state(id, out);
+        Ok(())
+    }
+}
+
+/// `open_delegation4`: none. A client that said what it wants is told why it does not get it.
+fn write_no_delegation(wishes: u32, out: &mut Writer) {
+    const NONE: u32 = 0;
+    const NONE_EXT: u32 = 3;
+    const WISH: u32 = 0xff00;
+    const WANTS_NONE: u32 = 0x400;
+    const CANCEL: u32 = 0x500;
+    const NOT_WANTED: u32 = 0;
+    const NOT_SUPPORTED: u32 = 3;
+    const CANCELLED: u32 = 7;
+    let why = match wishes & WISH {
+        0 => return out.u32(NONE),
+        WANTS_NONE => NOT_WANTED,
+        CANCEL => CANCELLED,
+        _ => NOT_SUPPORTED,
+    };
+    out.u32(NONE_EXT);
+    out.u32(why);
+}
+
+/// The times of a file that an exclusive create made: its verifier, to know a repeated call by.
+fn verifier_times(verifier: &[u8; 8]) -> (Time, Time) {
+    let half = |at: usize| {
+        let bytes = [
+            verifier[at],
+            verifier[at + 1],
+            verifier[at + 2],
+            verifier[at + 3],
+        ];
+        Time {
+            seconds: u32::from_be_bytes(bytes).into(),
+            nanoseconds: 0,
+        }
+    };
+    (half(0), half(4))
+}
+
+/// Whether it is a lock for writing. Those that would wait are refused like the others; the client asks again.
+fn read_lock_type(reader: &mut Reader<'_>) -> Result<bool, Status> {
+    match reader.u32()? {
+        1 | 3 => Ok(false),
+        2 | 4 => Ok(true),
+        _ => Err(Status::BADXDR),
+    }
+}
+
+fn read_owner<'a>(reader: &mut Reader<'a>) -> Result<&'a [u8], Status> {
+    let _client = reader.u64()?;
+    Ok(reader.opaque(OWNER_BYTES_MAX)?)
+}
+
+fn write_conflict(conflict: &Conflict, out: &mut Writer) -> Status {
+    out.u64(conflict.offset);
+    out.u64(conflict.length);
+    out.u32(if conflict.is_write { 2 } else { 1 });
+    out.u64(conflict.client);
+    out.opaque(&conflict.owner);
+    Status::DENIED
+}

@@ -1,0 +1,627 @@
+//! Opens with their share reservations, and byte-range locks (RFC 8881, 9 and 18.10 to 18.16). Pure.
+
+use std::collections::HashSet;
+
+use super::numbers::Status;
+use super::state::State;
+use crate::file_system::Node;
+
+/// Opens and locks of one client.
+const HELD_PER_CLIENT_MAX: usize = 65_536;
+/// Ranges that are locked in one file.
+const RANGES_PER_FILE_MAX: usize = 8192;
+
+/// `OPEN4_SHARE_ACCESS_READ`.
+pub const READ: u32 = 1;
+/// `OPEN4_SHARE_ACCESS_WRITE`.
+pub const WRITE: u32 = 2;
+
+/// `stateid4`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StateId {
+    /// Counts changes of the state.
+    pub sequence: u32,
+    /// What it names.
+    pub other: [u8; 12],
+}
+
+impl StateId {
+    /// No state: anybody.
+    pub const ANONYMOUS: Self = Self {
+        sequence: 0,
+        other: [0; 12],
+    };
+    /// A read that passes over locks.
+    pub const BYPASS: Self = Self {
+        sequence: u32::MAX,
+        other: [0xff; 12],
+    };
+    /// What the last operation left.
+    pub const CURRENT: Self = Self {
+        sequence: 1,
+        other: [0; 12],
+    };
+}
+
+pub(super) struct Held {
+    pub(super) client: u64,
+    pub(super) file: Node,
+    pub(super) owner: Vec<u8>,
+    sequence: u32,
+    pub(super) what: What,
+}
+
+pub(super) enum What {
+    Open {
+        access: u32,
+        deny: u32,
+        /// The pairs that it was opened with: a downgrade must end at one that their union can be.
+        modes: HashSet<(u32, u32)>,
+    },
+    Lock {
+        open: u64,
+    },
+}
+
+/// What is open and locked of one file.
+#[derive(Default)]
+pub(super) struct FileState {
+    opens: Vec<u64>,
+    ranges: Vec<Range>,
+    locks: Vec<u64>,
+}
+
+/// A locked range; `last` is in it.
+#[derive(Clone, Copy, Debug)]
+struct Range {
+    lock: u64,
+    first: u64,
+    last: u64,
+    is_write: bool,
+}
+
+/// A range to lock or to look at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Span {
+    first: u64,
+    last: u64,
+    /// Whether nobody else may have it.
+    pub is_write: bool,
+}
+
+impl Span {
+    /// From the fields of the protocol, where a length of all ones reaches to the end.
+    pub fn new(offset: u64, length: u64, is_write: bool) -> Result<Self, Status> {
+        let last = match length {
+            0 => return Err(Status::INVAL),
+            u64::MAX => u64::MAX,
+            length => offset.checked_add(length - 1).ok_or(Status::INVAL)?,
+        };
+        Ok(Self {
+            first: offset,
+            last,
+            is_write,
+        })
+    }
+
+    fn overlaps(&self, range: &Range) -> bool {
+        self.first <= range.last && range.first <= self.last
+    }
+}
+
+/// Whose lock is in the way.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Conflict {
+    /// Where it begins.
+    pub offset: u64,
+    /// Its length; all ones reaches to the end.
+    pub length: u64,
+    /// Whether nobody else may have it.
+    pub is_write: bool,
+    /// The client.
+    pub client: u64,
+    /// The owner of the lock.
+    pub owner: Vec<u8>,
+}
+
+/// Why there is no lock.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NoLock {
+    /// Somebody has one.
+    Denied(Conflict),
+    /// Something else.
+    Failed(Status),
+}
+
+impl From<Status> for NoLock {
+    fn from(status: Status) -> Self {
+        Self::Failed(status)
+    }
+}
+
+/// What a state id that was found says.
+pub struct Found {
+    number: u64,
+    /// The file.
+    pub file: Node,
+    /// What it was opened for.
+    pub access: u32,
+}
+
+impl State {
+    fn id_of(&self, number: u64) -> StateId {
+        let mut other = [0; 12];
+        other[..4].copy_from_slice(&self.start.to_be_bytes());
+        other[4..].copy_from_slice(&number.to_be_bytes());
+        let sequence = self.held.get(&number).map_or(0, |held| held.sequence);
+        StateId { sequence, other }
+    }
+
+    /// The state that `id` names, if it is the client's.
+    fn number_of(&self, client: u64, id: &StateId) -> Result<u64, Status> {
+        let (start, number) = id.other.split_at(4);
+        let number = number
+            .try_into()
+            .map(u64::from_be_bytes)
+            .map_err(|_| Status::BAD_STATEID)?;
+        if start != self.start.to_be_bytes() {
+            return Err(Status::BAD_STATEID);
+        }
+        let held = self.held.get(&number).ok_or(Status::BAD_STATEID)?;
+        if held.client != client {
+            return Err(Status::BAD_STATEID);
+        }
+        match id.sequence {
+            0 => Ok(number),
+            sequence if sequence == held.sequence => Ok(number),
+            sequence if sequence < held.sequence => Err(Status::OLD_STATEID),
+            _ => Err(Status::BAD_STATEID),
+        }
+    }
+
+    /// `TEST_STATEID`.
+    pub fn test(&self, client: u64, id: &StateId) -> Status {
+        self.number_of(client, id).err().unwrap_or(Status::OK)
+    }
+
+    /// What `id` allows to do with a file.
+    pub fn find(&self, client: u64, id: &StateId) -> Result<Found, Status> {
+        let number = self.number_of(client, id)?;
+        let held = &self.held[&number];
+        let open = match held.what {
+            What::Open { .. } => number,
+            What::Lock { open } => open,
+        };
+        let access = match self.held.get(&open).map(|held| &held.what) {
+            Some(What::Open { access, .. }) => *access,
+            _ => return Err(Status::BAD_STATEID),
+        };
+        Ok(Found {
+            number,
+            file: held.file,
+            access,
+        })
+    }
+
+    /// Whether somebody forbids what is done without an open.
+    pub fn check_denied(&self, file: Node, access: u32) -> Result<(), Status> {
+        let opens = self.files.get(&file).map_or(&[][..], |found| &found.opens);
+        let denied =
+            opens.iter().any(
+                |number| match self.held.get(number).map(|held| &held.what) {
+                    Some(What::Open { deny, .. }) => deny & access != 0,
+                    _ => false,
+                },
+            );
+        if denied { Err(Status::LOCKED) } else { Ok(()) }
+    }
+
+    /// Whether others allow an open. Clients whose lease is over lose what is in the way.
+    pub fn check_share(
+        &mut self,
+        client: u64,
+        owner: &[u8],
+        file: Node,
+        (access, deny): (u32, u32),
+        now_ms: u64,
+    ) -> Result<(), Status> {
+        let opens = self
+            .files
+            .get(&file)
+            .map_or_else(Vec::new, |found| found.opens.clone());
+        for number in opens {
+            let Some(held) = self.held.get(&number) else {
+                continue;
+            };
+            let What::Open {
+                access: theirs,
+                deny: refused,
+                ..
+            } = held.what
+            else {
+                continue;
+            };
+            let is_own = held.client == client && held.owner == owner;
+            if is_own || (access & refused == 0 && deny & theirs == 0) {
+                continue;
+            }
+            let other = held.client;
+            if other == client || !self.is_expired(other, now_ms) {
+                return Err(Status::SHARE_DENIED);
+            }
+            self.forget_client(other);
+        }
+        Ok(())
+    }
+
+    /// Whether there is room for one more open or lock, and the client may make one.
+    pub fn check_room(&self, client: u64) -> Result<(), Status> {
+        let found = self.clients.get(&client).ok_or(Status::STALE_CLIENTID)?;
+        if !found.has_reclaimed {
+            return Err(Status::GRACE);
+        }
+        if found.held.len() >= HELD_PER_CLIENT_MAX {
+            return Err(Status::DELAY);
+        }
+        Ok(())
+    }
+
+    /// Opens a file, or adds to an open of the same owner. Whether the file is new here, so that the
+    /// file system has to hold it. [`check_share`](Self::check_share) came before.
+    pub fn open(
+        &mut self,
+        client: u64,
+        owner: &[u8],
+        file: Node,
+        mode: (u32, u32),
+    ) -> (StateId, bool) {
+        let opens = self
+            .files
+            .get(&file)
+            .map_or_else(Vec::new, |found| found.opens.clone());
+        for number in opens {
+            if let Some(held) = self.held.get_mut(&number) {
+                if held.client == client && held.owner == owner {
+                    held.sequence += 1;
+                    if let What::Open {
+                        access,
+                        deny,
+                        modes,
+                    } = &mut held.what
+                    {
+                        *access |= mode.0;
+                        *deny |= mode.1;
+                        modes.insert(mode);
+                    }
+                    return (self.id_of(number), false);
+                }
+            }
+        }
+        let number = self.number();
+        let what = What::Open {
+            access: mode.0,
+            deny: mode.1,
+            modes: HashSet::from([mode]),
+        };
+        self.hold(number, client, owner, file, what);
+        let opens = &mut self.files.entry(file).or_default().opens;
+        opens.push(number);
+        let is_first = opens.len() == 1;
+        (self.id_of(number), is_first)
+    }
+
+    fn hold(&mut self, number: u64, client: u64, owner: &[u8], file: Node, what: What) {
+        let held = Held {
+            client,
+            file,
+            owner: owner.to_vec(),
+            sequence: 1,
+            what,
+        };
+        self.held.insert(number, held);
+        if let Some(client) = self.clients.get_mut(&client) {
+            client.held.insert(number);
+        }
+    }
+
+    /// `OPEN_DOWNGRADE`.
+    pub fn downgrade(
+        &mut self,
+        client: u64,
+        id: &StateId,
+        file: Node,
+        mode: (u32, u32),
+    ) -> Result<StateId, Status> {
+        let number = self.number_of(client, id)?;
+        let held = self.held.get_mut(&number).filter(|held| held.file == file);
+        let held = held.ok_or(Status::BAD_STATEID)?;
+        let What::Open {
+            access,
+            deny,
+            modes,
+        } = &mut held.what
+        else {
+            return Err(Status::BAD_STATEID);
+        };
+        let fits: Vec<_> = modes
+            .iter()
+            .copied()
+            .filter(|had| had.0 & !mode.0 == 0 && had.1 & !mode.1 == 0)
+            .collect();
+        let union = fits
+            .iter()
+            .fold((0, 0), |sum, had| (sum.0 | had.0, sum.1 | had.1));
+        if union != mode {
+            return Err(Status::INVAL);
+        }
+        (*access, *deny) = mode;
+        modes.retain(|had| fits.contains(had));
+        held.sequence += 1;
+        Ok(self.id_of(number))
+    }
+
+    /// `CLOSE`.
+    pub fn close(&mut self, client: u64, id: &StateId, file: Node) -> Result<(), Status> {
+        let number = self.number_of(client, id)?;
+        let held = &self.held[&number];
+        if held.file != file || !matches!(held.what, What::Open { .. }) {
+            return Err(Status::BAD_STATEID);
+        }
+        let locks = self.locks_of(file, number);
+        let ranges = &self.files[&file].ranges;
+        if ranges.iter().any(|range| locks.contains(&range.lock)) {
+            return Err(Status::LOCKS_HELD);
+        }
+        self.forget_held(number);
+        Ok(())
+    }
+
+    fn locks_of(&self, file: Node, open: u64) -> Vec<u64> {
+        let locks = self.files.get(&file).map_or(&[][..], |found| &found.locks);
+        let is_of_open = |number: &u64| {
+            let what = self.held.get(number).map(|held| &held.what);
+            matches!(what, Some(What::Lock { open: of }) if *of == open)
+        };
+        locks.iter().copied().filter(is_of_open).collect()
+    }
+
+    /// An open with its locks, or a lock, goes.
+    pub(super) fn forget_held(&mut self, number: u64) {
+        let Some(held) = self.held.remove(&number) else {
+            return;
+        };
+        if let Some(client) = self.clients.get_mut(&held.client) {
+            client.held.remove(&number);
+        }
+        match held.what {
+            What::Open { .. } => {
+                for lock in self.locks_of(held.file, number) {
+                    self.forget_held(lock);
+                }
+                let Some(file) = self.files.get_mut(&held.file) else {
+                    return;
+                };
+                file.opens.retain(|open| *open != number);
+                if file.opens.is_empty() {
+                    self.files.remove(&held.file);
+                    self.released.push(held.file);
+                }
+            }
+            What::Lock { .. } => {
+                if let Some(file) = self.files.get_mut(&held.file) {
+                    file.locks.retain(|lock| *lock != number);
+                    file.ranges.retain(|range| range.lock != number);
+                }
+            }
+        }
+    }
+
+    /// `FREE_STATEID`.
+    pub fn free(&mut self, client: u64, id: &StateId) -> Result<(), Status> {
+        let number = self.number_of(client, id)?;
+        let held = &self.held[&number];
+        let is_locked = |range: &Range| range.lock == number;
+        let locked = self
+            .files
+            .get(&held.file)
+            .is_some_and(|file| file.ranges.iter().any(is_locked));
+        if locked || matches!(held.what, What::Open { .. }) {
+            return Err(Status::LOCKS_HELD);
+        }
+        self.forget_held(number);
+        Ok(())
+    }
+
+    /// `LOCKT`: whose lock is in the way.
+    pub fn conflict(
+        &mut self,
+        client: u64,
+        owner: &[u8],
+        file: Node,
+        span: Span,
+        now_ms: u64,
+    ) -> Result<(), Conflict> {
+        let ranges = self
+            .files
+            .get(&file)
+            .map_or_else(Vec::new, |found| found.ranges.clone());
+        for range in ranges {
+            let Some(held) = self.held.get(&range.lock) else {
+                continue;
+            };
+            let is_own = held.client == client && held.owner == owner;
+            if is_own || !span.overlaps(&range) || !(span.is_write || range.is_write) {
+                continue;
+            }
+            let other = held.client;
+            if other != client && self.is_expired(other, now_ms) {
+                self.forget_client(other);
+                continue;
+            }
+            let length = (range.last - range.first).checked_add(1);
+            return Err(Conflict {
+                offset: range.first,
+                length: if range.last == u64::MAX {
+                    u64::MAX
+                } else {
+                    length.unwrap_or(u64::MAX)
+                },
+                is_write: range.is_write,
+                client: other,
+                owner: held.owner.clone(),
+            });
+        }
+        Ok(())
+    }
+
+    /// `LOCK` by an owner that is new for this open, or may be.
+    pub fn lock_as(
+        &mut self,
+        client: u64,
+        open: &StateId,
+        owner: &[u8],
+        file: Node,
+        span: Span,
+        now_ms: u64,
+    ) -> Result<StateId, NoLock> {
+        let found = self.find(client, open)?;
+        if !matches!(self.held[&found.number].what, What::Open { .. }) || found.file != file {
+            return Err(Status::BAD_STATEID.into());
+        }
+        check_access(&found, span)?;
+        let known = self.locks_of(file, found.number);
+        let known = known
+            .into_iter()
+            .find(|number| self.held[number].owner == owner);
+        if known.is_none() {
+            self.check_room(client)?;
+        }
+        self.check_ranges(file)?;
+        self.conflict(client, owner, file, span, now_ms)
+            .map_err(NoLock::Denied)?;
+        let number = match known {
+            Some(number) => number,
+            None => {
+                let number = self.number();
+                self.hold(
+                    number,
+                    client,
+                    owner,
+                    file,
+                    What::Lock { open: found.number },
+                );
+                if let Some(held) = self.held.get_mut(&number) {
+                    held.sequence = 0;
+                }
+                self.files.entry(file).or_default().locks.push(number);
+                number
+            }
+        };
+        Ok(self.take_range(number, file, span))
+    }
+
+    /// `LOCK` by an owner that has locked before.
+    pub fn lock_more(
+        &mut self,
+        client: u64,
+        lock: &StateId,
+        file: Node,
+        span: Span,
+        now_ms: u64,
+    ) -> Result<StateId, NoLock> {
+        let found = self.find(client, lock)?;
+        let held = &self.held[&found.number];
+        if !matches!(held.what, What::Lock { .. }) || found.file != file {
+            return Err(Status::BAD_STATEID.into());
+        }
+        check_access(&found, span)?;
+        let owner = held.owner.clone();
+        self.check_ranges(file)?;
+        self.conflict(client, &owner, file, span, now_ms)
+            .map_err(NoLock::Denied)?;
+        Ok(self.take_range(found.number, file, span))
+    }
+
+    fn check_ranges(&self, file: Node) -> Result<(), Status> {
+        let ranges = self.files.get(&file).map_or(0, |found| found.ranges.len());
+        if ranges >= RANGES_PER_FILE_MAX {
+            Err(Status::DELAY)
+        } else {
+            Ok(())
+        }
+    }
+
+    fn take_range(&mut self, number: u64, file: Node, span: Span) -> StateId {
+        let found = self.files.entry(file).or_default();
+        cut(&mut found.ranges, number, span);
+        found.ranges.push(Range {
+            lock: number,
+            first: span.first,
+            last: span.last,
+            is_write: span.is_write,
+        });
+        self.changed(number)
+    }
+
+    fn changed(&mut self, number: u64) -> StateId {
+        if let Some(held) = self.held.get_mut(&number) {
+            held.sequence += 1;
+        }
+        self.id_of(number)
+    }
+
+    /// `LOCKU`.
+    pub fn unlock(
+        &mut self,
+        client: u64,
+        lock: &StateId,
+        file: Node,
+        span: Span,
+    ) -> Result<StateId, Status> {
+        let number = self.number_of(client, lock)?;
+        let held = &self.held[&number];
+        if !matches!(held.what, What::Lock { .. }) || held.file != file {
+            return Err(Status::BAD_STATEID);
+        }
+        self.check_ranges(file)?;
+        cut(
+            &mut self.files.entry(file).or_default().ranges,
+            number,
+            span,
+        );
+        Ok(self.changed(number))
+    }
+}
+
+fn check_access(found: &Found, span: Span) -> Result<(), Status> {
+    let needed = if span.is_write { WRITE } else { READ };
+    if found.access & needed == 0 {
+        Err(Status::OPENMODE)
+    } else {
+        Ok(())
+    }
+}
+
+/// Takes `span` out of the ranges of `lock`; what is left on both sides stays.
+fn cut(ranges: &mut Vec<Range>, lock: u64, span: Span) {
+    let mut left = Vec::new();
+    ranges.retain(|range| {
+        if range.lock != lock || !span.overlaps(range) {
+            return true;
+        }
+        if range.first < span.first {
+            left.push(Range {
+                last: span.first - 1,
+                ..*range
+            });
+        }
+        if range.last > span.last {
+            left.push(Range {
+                first: span.last + 1,
+                ..*range
+            });
+        }
+        false
+    });
+    ranges.append(&mut left);
+}

@@ -1,0 +1,486 @@
+//! What the server remembers of its clients: their identities, sessions and answers (RFC 8881, 2.10 and 18.35 to 18.37). Pure: no
+//! socket, no clock; the time is an argument.
+
+use std::collections::{HashMap, HashSet};
+
+use super::numbers::Status;
+use super::opens::{FileState, Held};
+use crate::file_system::Node;
+
+/// Identities of clients that are kept, confirmed or not.
+const CLIENTS_MAX: usize = 16_384;
+/// Sessions of one client.
+const SESSIONS_PER_CLIENT_MAX: usize = 32;
+/// Connections that one session remembers.
+const CONNECTIONS_PER_SESSION_MAX: usize = 256;
+/// Slots of one session.
+const SLOTS_MAX: u32 = 64;
+/// Operations of one compound.
+pub const OPERATIONS_MAX: u32 = 64;
+/// Bytes of one call, and of one answer: a payload of 1 MiB and what is around it.
+pub const MESSAGE_BYTES_MAX: u32 = (1 << 20) + (16 << 10);
+/// Bytes of an answer that is kept.
+const CACHED_BYTES_MAX: u32 = 4 << 10;
+/// Less than this carries no useful call.
+const MESSAGE_BYTES_MIN: u32 = 256;
+
+/// `sessionid4`.
+pub type SessionId = [u8; 16];
+
+/// What a client says of itself in `EXCHANGE_ID`.
+pub struct Introduction<'a> {
+    /// `co_ownerid`.
+    pub owner: &'a [u8],
+    /// `co_verifier`.
+    pub verifier: [u8; 8],
+    /// Who asks, as a number that is equal for equal principals.
+    pub principal: u64,
+    /// `EXCHGID4_FLAG_UPD_CONFIRMED_REC_A`.
+    pub is_update: bool,
+}
+
+/// `channel_attrs4`, the parts that are agreed on.
+#[derive(Clone, Copy, Debug)]
+pub struct Channel {
+    /// `ca_maxrequestsize`.
+    pub request_bytes_max: u32,
+    /// `ca_maxresponsesize`.
+    pub response_bytes_max: u32,
+    /// `ca_maxresponsesize_cached`.
+    pub cached_bytes_max: u32,
+    /// `ca_maxoperations`.
+    pub operations_max: u32,
+    /// `ca_maxrequests`.
+    pub slots: u32,
+}
+
+impl Channel {
+    /// What the server agrees to.
+    pub fn agreed(self) -> Result<Self, Status> {
+        if self.request_bytes_max < MESSAGE_BYTES_MIN || self.response_bytes_max < MESSAGE_BYTES_MIN
+        {
+            return Err(Status::TOOSMALL);
+        }
+        if self.slots == 0 || self.operations_max == 0 {
+            return Err(Status::INVAL);
+        }
+        Ok(Self {
+            request_bytes_max: self.request_bytes_max.min(MESSAGE_BYTES_MAX),
+            response_bytes_max: self.response_bytes_max.min(MESSAGE_BYTES_MAX),
+            cached_bytes_max: self.cached_bytes_max.min(CACHED_BYTES_MAX),
+            operations_max: self.operations_max.min(OPERATIONS_MAX),
+            slots: self.slots.min(SLOTS_MAX),
+        })
+    }
+}
+
+pub(super) struct Client {
+    owner: Vec<u8>,
+    verifier: [u8; 8],
+    principal: u64,
+    pub(super) is_confirmed: bool,
+    /// Of the last `CREATE_SESSION` that made a session, with its answer.
+    creation: (u32, Option<Created>),
+    sessions: HashSet<SessionId>,
+    renewed_ms: u64,
+    pub(super) has_reclaimed: bool,
+    /// Opens and locks, by their numbers.
+    pub(super) held: HashSet<u64>,
+}
+
+/// The answer of `CREATE_SESSION`.
+#[derive(Clone, Copy, Debug)]
+pub struct Created {
+    /// Its name.
+    pub session: SessionId,
+    /// The sequence that was asked with.
+    pub sequence: u32,
+    /// What was agreed on.
+    pub fore: Channel,
+}
+
+struct Session {
+    client: u64,
+    fore: Channel,
+    slots: Vec<Slot>,
+    connections: HashSet<u64>,
+}
+
+#[derive(Default)]
+struct Slot {
+    sequence: u32,
+    is_busy: bool,
+    fingerprint: u64,
+    answer: Option<Vec<u8>>,
+}
+
+/// The arguments of `SEQUENCE`, and what it needs to know of its compound.
+#[derive(Clone, Copy, Debug)]
+pub struct Sequence {
+    /// `sa_sessionid`.
+    pub session: SessionId,
+    /// `sa_sequenceid`.
+    pub sequence: u32,
+    /// `sa_slotid`.
+    pub slot: u32,
+    /// `sa_highest_slotid`.
+    pub highest_slot: u32,
+    /// `sa_cachethis`.
+    pub cache_this: bool,
+    /// The connection it came by.
+    pub connection: u64,
+    /// Bytes of the call.
+    pub request_bytes: usize,
+    /// Operations of the compound.
+    pub operations: u32,
+    /// Equal for equal calls.
+    pub fingerprint: u64,
+}
+
+/// What `SEQUENCE` found.
+pub enum Sequenced {
+    /// A new call.
+    New {
+        /// The client.
+        client: u64,
+        /// Bounds of the answer.
+        fore: Channel,
+    },
+    /// A call that was answered before, with the whole compound's answer.
+    Repeated(Vec<u8>),
+}
+
+/// Clients, sessions, opens and locks of one server.
+pub struct State {
+    /// Tells this start of the server from others; in every number that is given out.
+    pub(super) start: u32,
+    lease_ms: u64,
+    next: u64,
+    pub(super) clients: HashMap<u64, Client>,
+    owners: HashMap<Vec<u8>, Vec<u64>>,
+    sessions: HashMap<SessionId, Session>,
+    pub(super) held: HashMap<u64, Held>,
+    pub(super) files: HashMap<Node, FileState>,
+    /// Files that are open no more, for the file system.
+    pub(super) released: Vec<Node>,
+}
+
+impl State {
+    /// A server that knows nobody. `start` is another number at each start.
+    pub fn new(start: u32, lease_ms: u64) -> Self {
+        Self {
+            start,
+            lease_ms,
+            next: 1,
+            clients: HashMap::new(),
+            owners: HashMap::new(),
+            sessions: HashMap::new(),
+            held: HashMap::new(),
+            files: HashMap::new(),
+            released: Vec::new(),
+        }
+    }
+
+    /// A number that was never given out.
+    pub(super) fn number(&mut self) -> u64 {
+        self.next += 1;
+        self.next
+    }
+
+    /// Files that nobody has open any more since the last call.
+    pub fn take_released(&mut self) -> Vec<Node> {
+        std::mem::take(&mut self.released)
+    }
+
+    pub(super) fn is_expired(&self, client: u64, now_ms: u64) -> bool {
+        self.clients
+            .get(&client)
+            .is_none_or(|found| now_ms.saturating_sub(found.renewed_ms) > self.lease_ms)
+    }
+
+    /// `EXCHANGE_ID`: the client's number, the sequence of its next `CREATE_SESSION`, whether it is confirmed.
+    /// The numbers of the cases are those of RFC 8881, 18.35.4.
+    pub fn exchange_id(
+        &mut self,
+        who: &Introduction<'_>,
+        now_ms: u64,
+    ) -> Result<(u64, u32, bool), Status> {
+        let known = self.owners.get(who.owner).cloned().unwrap_or_default();
+        let confirmed = known
+            .iter()
+            .copied()
+            .find(|id| self.clients[id].is_confirmed);
+        if let Some(id) = confirmed {
+            let (same_start, same_principal, has_state) = {
+                let client = &self.clients[&id];
+                let has_state = !client.held.is_empty() || !client.sessions.is_empty();
+                (
+                    client.verifier == who.verifier,
+                    client.principal == who.principal,
+                    has_state,
+                )
+            };
+            if who.is_update {
+                return match (same_start, same_principal) {
+                    (true, true) => Ok((id, self.next_creation(id), true)),
+                    (false, _) => Err(Status::NOT_SAME),
+                    (true, false) => Err(Status::PERM),
+                };
+            }
+            if same_start && same_principal {
+                return Ok((id, self.next_creation(id), true));
+            }
+            if !same_principal {
+                if has_state && !self.is_expired(id, now_ms) {
+                    return Err(Status::CLID_INUSE);
+                }
+                self.forget_client(id);
+            }
+        } else if who.is_update {
+            return Err(Status::NOENT);
+        }
+        for id in known.into_iter().filter(|id| Some(*id) != confirmed) {
+            self.forget_client(id);
+        }
+        if self.clients.len() >= CLIENTS_MAX && !self.forget_idle_client(now_ms) {
+            return Err(Status::DELAY);
+        }
+        let id = u64::from(self.start) << 32 | self.number() & 0xffff_ffff;
+        let client = Client {
+            owner: who.owner.to_vec(),
+            verifier: who.verifier,
+            principal: who.principal,
+            is_confirmed: false,
+            creation: (0, None),
+            sessions: HashSet::new(),
+            renewed_ms: now_ms,
+            has_reclaimed: false,
+            held: HashSet::new(),
+        };
+        self.clients.insert(id, client);
+        self.owners.entry(who.owner.to_vec()).or_default().push(id);
+        Ok((id, 1, false))
+    }
+
+    fn next_creation(&self, client: u64) -> u32 {
+        self.clients[&client].creation.0.wrapping_add(1)
+    }
+
+    /// Makes room: the client that is silent for longest, if its lease is over.
+    fn forget_idle_client(&mut self, now_ms: u64) -> bool {
+        let oldest = self
+            .clients
+            .iter()
+            .min_by_key(|(_, client)| client.renewed_ms);
+        match oldest.map(|(id, _)| *id) {
+            Some(id) if self.is_expired(id, now_ms) => {
+                self.forget_client(id);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Everything of a client goes.
+    pub(super) fn forget_client(&mut self, id: u64) {
+        let Some(client) = self.clients.get(&id) else {
+            return;
+        };
+        let held: Vec<u64> = client.held.iter().copied().collect();
+        for number in held {
+            self.forget_held(number);
+        }
+        let Some(client) = self.clients.remove(&id) else {
+            return;
+        };
+        for session in client.sessions {
+            self.sessions.remove(&session);
+        }
+        if let Some(known) = self.owners.get_mut(&client.owner) {
+            known.retain(|other| *other != id);
+            if known.is_empty() {
+                self.owners.remove(&client.owner);
+            }
+        }
+    }
+
+    /// `CREATE_SESSION`.
+    pub fn create_session(
+        &mut self,
+        id: u64,
+        sequence: u32,
+        principal: u64,
+        fore: Channel,
+        connection: u64,
+        now_ms: u64,
+    ) -> Result<Created, Status> {
+        let client = self.clients.get(&id).ok_or(Status::STALE_CLIENTID)?;
+        let (last, answer) = client.creation;
+        if let (true, Some(answer)) = (last == sequence, answer) {
+            return Ok(answer);
+        }
+        if sequence != last.wrapping_add(1) {
+            return Err(Status::SEQ_MISORDERED);
+        }
+        if !client.is_confirmed && client.principal != principal {
+            return Err(Status::CLID_INUSE);
+        }
+        let answer = self.new_session(id, sequence, fore, connection, now_ms)?;
+        if let Some(client) = self.clients.get_mut(&id) {
+            client.creation = (sequence, Some(answer));
+        }
+        Ok(answer)
+    }
+
+    fn new_session(
+        &mut self,
+        id: u64,
+        sequence: u32,
+        fore: Channel,
+        connection: u64,
+        now_ms: u64,
+    ) -> Result<Created, Status> {
+        let fore = fore.agreed()?;
+        let client = &self.clients[&id];
+        if client.sessions.len() >= SESSIONS_PER_CLIENT_MAX {
+            return Err(Status::DELAY);
+        }
+        // The client has started again: what it had before is gone (case 5).
+        let before: Vec<u64> = self.owners[&client.owner].clone();
+        for other in before.into_iter().filter(|other| *other != id) {
+            self.forget_client(other);
+        }
+        let mut session = [0; 16];
+        session[..8].copy_from_slice(&id.to_be_bytes());
+        session[8..].copy_from_slice(&self.number().to_be_bytes());
+        let slots = (0..fore.slots).map(|_| Slot::default()).collect();
+        let connections = HashSet::from([connection]);
+        let created = Session {
+            client: id,
+            fore,
+            slots,
+            connections,
+        };
+        self.sessions.insert(session, created);
+        if let Some(client) = self.clients.get_mut(&id) {
+            client.is_confirmed = true;
+            client.renewed_ms = now_ms;
+            client.sessions.insert(session);
+        }
+        Ok(Created {
+            session,
+            sequence,
+            fore,
+        })
+    }
+
+    /// `BIND_CONN_TO_SESSION`.
+    pub fn bind(&mut self, session: &SessionId, connection: u64) -> Result<(), Status> {
+        let found = self.sessions.get_mut(session).ok_or(Status::BADSESSION)?;
+        found.connect(connection);
+        Ok(())
+    }
+
+    /// `DESTROY_SESSION`.
+    pub fn destroy_session(&mut self, session: &SessionId, connection: u64) -> Result<(), Status> {
+        let found = self.sessions.get(session).ok_or(Status::BADSESSION)?;
+        if !found.connections.contains(&connection) {
+            return Err(Status::CONN_NOT_BOUND_TO_SESSION);
+        }
+        let client = found.client;
+        self.sessions.remove(session);
+        if let Some(client) = self.clients.get_mut(&client) {
+            client.sessions.remove(session);
+        }
+        Ok(())
+    }
+
+    /// `DESTROY_CLIENTID`.
+    pub fn destroy_client(&mut self, id: u64) -> Result<(), Status> {
+        let client = self.clients.get(&id).ok_or(Status::STALE_CLIENTID)?;
+        if !client.sessions.is_empty() || !client.held.is_empty() {
+            return Err(Status::CLIENTID_BUSY);
+        }
+        self.forget_client(id);
+        Ok(())
+    }
+
+    /// `RECLAIM_COMPLETE` for all file systems.
+    pub fn reclaim_complete(&mut self, id: u64) -> Result<(), Status> {
+        let client = self.clients.get_mut(&id).ok_or(Status::STALE_CLIENTID)?;
+        if std::mem::replace(&mut client.has_reclaimed, true) {
+            return Err(Status::COMPLETE_ALREADY);
+        }
+        Ok(())
+    }
+
+    /// `SEQUENCE`. A new call must be ended with [`answered`](Self::answered).
+    pub fn sequence(&mut self, asked: &Sequence, now_ms: u64) -> Result<Sequenced, Status> {
+        let session = self
+            .sessions
+            .get_mut(&asked.session)
+            .ok_or(Status::BADSESSION)?;
+        if asked.slot >= session.fore.slots {
+            return Err(Status::BADSLOT);
+        }
+        if asked.highest_slot >= session.fore.slots {
+            return Err(Status::BAD_HIGH_SLOT);
+        }
+        if asked.request_bytes > session.fore.request_bytes_max as usize {
+            return Err(Status::REQ_TOO_BIG);
+        }
+        session.connect(asked.connection);
+        let (id, fore) = (session.client, session.fore);
+        let slot = &mut session.slots[asked.slot as usize];
+        if slot.is_busy {
+            return Err(Status::DELAY);
+        }
+        if slot.sequence == asked.sequence && slot.sequence != 0 {
+            if slot.fingerprint != asked.fingerprint {
+                return Err(Status::SEQ_FALSE_RETRY);
+            }
+            let answer = slot.answer.clone().ok_or(Status::RETRY_UNCACHED_REP)?;
+            return Ok(Sequenced::Repeated(answer));
+        }
+        if asked.sequence != slot.sequence.wrapping_add(1) {
+            return Err(Status::SEQ_MISORDERED);
+        }
+        if asked.operations > session.fore.operations_max {
+            return Err(Status::TOO_MANY_OPS);
+        }
+        *slot = Slot {
+            sequence: asked.sequence,
+            is_busy: true,
+            fingerprint: asked.fingerprint,
+            answer: None,
+        };
+        if let Some(client) = self.clients.get_mut(&id) {
+            client.renewed_ms = now_ms;
+        }
+        Ok(Sequenced::New { client: id, fore })
+    }
+
+    /// The call of a slot is answered; `answer` is kept, if there is one.
+    pub fn answered(&mut self, asked: &Sequence, answer: Option<&[u8]>) {
+        if let Some(session) = self.sessions.get_mut(&asked.session) {
+            let slot = &mut session.slots[asked.slot as usize];
+            slot.is_busy = false;
+            slot.answer = answer.map(<[u8]>::to_vec);
+        }
+    }
+
+    /// The highest slot of a session.
+    pub fn highest_slot(&self, session: &SessionId) -> u32 {
+        self.sessions
+            .get(session)
+            .map_or(0, |found| found.fore.slots - 1)
+    }
+}
+
+impl Session {
+    fn connect(&mut self, connection: u64) {
+        if self.connections.len() < CONNECTIONS_PER_SESSION_MAX {
+            self.connections.insert(connection);
+        }
+    }
+}

@@ -1,0 +1,300 @@
+//! Conversations in the bytes of the standard, and what must not happen whatever a client sends.
+
+use std::sync::Arc;
+
+use super::{Caller, Presentation, Service};
+use crate::memory::MemoryFileSystem;
+use crate::rpc::Credential;
+use crate::xdr::{Reader, Writer};
+
+const LEASE_SECONDS: u32 = 10;
+
+struct Client {
+    service: Arc<Service>,
+    session: [u8; 16],
+    client: u64,
+    sequence: u32,
+    now_ms: u64,
+    uid: u32,
+}
+
+fn service() -> Arc<Service> {
+    let presentation = Presentation {
+        owner: b"tank".to_vec(),
+        start: 7,
+        lease_seconds: LEASE_SECONDS,
+    };
+    Arc::new(Service::new(
+        Arc::new(MemoryFileSystem::new(1 << 20)),
+        presentation,
+    ))
+}
+
+fn send(service: &Service, uid: u32, now_ms: u64, compound: &[u8]) -> Vec<u8> {
+    let credential = Credential::System {
+        uid,
+        gid: uid,
+        groups: Vec::new(),
+    };
+    let caller = Caller {
+        credential: &credential,
+        connection: 1,
+        now_ms,
+    };
+    service.compound(compound, &caller).expect("a compound")
+}
+
+/// A compound of minor version 1 without a tag.
+fn compound(operations: &[&[u8]]) -> Vec<u8> {
+    let mut writer = Writer::new();
+    for word in [0, 1, operations.len() as u32] {
+        writer.u32(word);
+    }
+    for operation in operations {
+        writer.append(operation);
+    }
+    writer.into_bytes()
+}
+
+fn words(words: &[u32]) -> Vec<u8> {
+    words.iter().flat_map(|word| word.to_be_bytes()).collect()
+}
+
+/// `EXCHANGE_ID` (42) of `name`, without state protection and implementation id.
+fn exchange_id(name: &[u8], verifier: u64) -> Vec<u8> {
+    let mut writer = Writer::new();
+    writer.u32(42);
+    writer.u64(verifier);
+    writer.opaque(name);
+    for word in [0, 0, 0] {
+        writer.u32(word);
+    }
+    writer.into_bytes()
+}
+
+/// `CREATE_SESSION` (43) with channels of 8192 bytes, 8 operations and 4 slots.
+fn create_session(client: u64, sequence: u32) -> Vec<u8> {
+    let mut writer = Writer::new();
+    writer.u32(43);
+    writer.u64(client);
+    let channel = [0, 8192, 8192, 8192, 8, 4, 0];
+    for word in [sequence, 0]
+        .into_iter()
+        .chain(channel)
+        .chain(channel)
+        .chain([0x4000_0000, 0])
+    {
+        writer.u32(word);
+    }
+    writer.into_bytes()
+}
+
+impl Client {
+    fn connect(service: &Arc<Service>, name: &[u8], now_ms: u64) -> Self {
+        let answer = send(service, 0, now_ms, &compound(&[&exchange_id(name, 1)]));
+        assert_eq!(answer[..20], words(&[0, 0, 1, 42, 0]), "EXCHANGE_ID");
+        let client = Reader::new(&answer[20..]).u64().expect("a client id");
+        let answer = send(service, 0, now_ms, &compound(&[&create_session(client, 1)]));
+        assert_eq!(answer[..20], words(&[0, 0, 1, 43, 0]), "CREATE_SESSION");
+        let session = Reader::new(&answer[20..]).array().expect("a session");
+        let mut connected = Self {
+            service: Arc::clone(service),
+            session,
+            client,
+            sequence: 0,
+            now_ms,
+            uid: 0,
+        };
+        assert_eq!(connected.status(&[&words(&[58, 0])]), 0, "RECLAIM_COMPLETE");
+        connected
+    }
+
+    fn sequence(&self, sequence: u32, is_cached: bool) -> Vec<u8> {
+        let mut writer = Writer::new();
+        writer.u32(53);
+        writer.fixed(&self.session);
+        for word in [sequence, 0, 0, is_cached.into()] {
+            writer.u32(word);
+        }
+        writer.into_bytes()
+    }
+
+    fn ask(&mut self, operations: &[&[u8]]) -> Vec<u8> {
+        self.sequence += 1;
+        let sequence = self.sequence(self.sequence, true);
+        let all: Vec<&[u8]> = [&sequence[..]]
+            .into_iter()
+            .chain(operations.iter().copied())
+            .collect();
+        send(&self.service, self.uid, self.now_ms, &compound(&all))
+    }
+
+    fn status(&mut self, operations: &[&[u8]]) -> u32 {
+        Reader::new(&self.ask(operations)).u32().expect("a status")
+    }
+
+    /// Opens a file of the root, which is made if it is not there; its state id.
+    fn open(&mut self, name: &[u8], access: u32, deny: u32) -> Result<Vec<u8>, u32> {
+        let mut open = Writer::new();
+        for word in [18, 0, access, deny] {
+            open.u32(word);
+        }
+        open.u64(self.client);
+        open.opaque(b"owner");
+        // OPEN4_CREATE, UNCHECKED4, no attributes, CLAIM_NULL.
+        for word in [1, 0, 0, 0, 0] {
+            open.u32(word);
+        }
+        open.opaque(name);
+        let answer = self.ask(&[&words(&[24]), open.bytes()]);
+        match Reader::new(&answer).u32().expect("a status") {
+            // Status, tag, count; SEQUENCE with its 44 bytes; PUTROOTFH with 8; OPEN with its number and status.
+            0 => Ok(answer[12 + 44 + 8 + 8..][..16].to_vec()),
+            status => Err(status),
+        }
+    }
+
+    /// Locks bytes for writing by an owner that is new.
+    fn lock(&mut self, name: &[u8], open: &[u8], owner: &[u8], offset: u64, length: u64) -> u32 {
+        let mut lookup = Writer::new();
+        lookup.u32(15);
+        lookup.opaque(name);
+        let mut lock = Writer::new();
+        lock.u32(12);
+        lock.u32(2);
+        lock.u32(0);
+        lock.u64(offset);
+        lock.u64(length);
+        lock.u32(1);
+        lock.u32(0);
+        lock.fixed(open);
+        lock.u32(0);
+        lock.u64(self.client);
+        lock.opaque(owner);
+        self.status(&[&words(&[24]), lookup.bytes(), lock.bytes()])
+    }
+}
+
+#[test]
+fn a_root_has_the_type_of_a_directory() {
+    let mut client = Client::connect(&service(), b"one", 0);
+    // PUTROOTFH, GETATTR of the type.
+    let answer = client.ask(&[&words(&[24]), &words(&[9, 1, 2])]);
+    let expected = words(&[24, 0, 9, 0, 1, 2, 4, 2]);
+    assert_eq!(answer[answer.len() - expected.len()..], expected);
+}
+
+/// A directory is made once, although the call comes twice, and the second answer is the first.
+#[test]
+fn a_repeated_call_is_answered_like_the_first_time() {
+    let mut client = Client::connect(&service(), b"one", 0);
+    let mut create = Writer::new();
+    create.u32(6);
+    create.u32(2);
+    create.opaque(b"made");
+    create.u32(0);
+    create.u32(0);
+    let first = client.ask(&[&words(&[24]), create.bytes()]);
+    client.sequence -= 1;
+    let second = client.ask(&[&words(&[24]), create.bytes()]);
+    assert_eq!(first[..4], words(&[0]));
+    assert_eq!(first, second);
+    assert_eq!(
+        client.status(&[&words(&[24]), create.bytes()]),
+        17,
+        "a new call finds it"
+    );
+}
+
+#[test]
+fn a_repeated_sequence_with_another_call_is_refused() {
+    let mut client = Client::connect(&service(), b"one", 0);
+    assert_eq!(client.status(&[&words(&[24])]), 0);
+    client.sequence -= 1;
+    assert_eq!(client.status(&[&words(&[24]), &words(&[10])]), 10076);
+    client.sequence += 5;
+    assert_eq!(client.status(&[&words(&[24])]), 10063);
+}
+
+#[test]
+fn a_silent_client_keeps_its_file_until_another_one_wants_it() {
+    let service = service();
+    let mut one = Client::connect(&service, b"one", 0);
+    let mut two = Client::connect(&service, b"two", 0);
+    let open = one.open(b"file", 3, 3).expect("it is free");
+    assert_eq!(two.open(b"file", 1, 0), Err(10015));
+    let lease_ms = u64::from(LEASE_SECONDS) * 1000;
+    one.now_ms = lease_ms + 1;
+    assert_eq!(
+        one.lock(b"file", &open, b"l", 0, 1),
+        0,
+        "nobody wanted it meanwhile"
+    );
+    two.now_ms = 2 * lease_ms + 2;
+    two.open(b"file", 1, 0)
+        .expect("the other one was silent for too long");
+    assert_eq!(
+        one.status(&[&words(&[24])]),
+        10052,
+        "and its session is gone"
+    );
+}
+
+#[test]
+fn locks_of_two_owners_exclude_each_other_where_they_overlap() {
+    let mut client = Client::connect(&service(), b"one", 0);
+    let open = client.open(b"file", 3, 0).expect("it is free");
+    assert_eq!(client.lock(b"file", &open, b"a", 0, 10), 0);
+    assert_eq!(client.lock(b"file", &open, b"b", 9, 1), 10010);
+    assert_eq!(client.lock(b"file", &open, b"b", 10, u64::MAX), 0);
+    assert_eq!(client.lock(b"file", &open, b"a", 0, 0), 22);
+    assert_eq!(client.lock(b"file", &open, b"a", 3, u64::MAX - 1), 22);
+}
+
+#[test]
+fn a_flood_of_locks_ends_at_its_limit() {
+    let mut client = Client::connect(&service(), b"one", 0);
+    let open = client.open(b"file", 3, 0).expect("it is free");
+    let refused = (0..9000).position(|index| client.lock(b"file", &open, b"a", index * 2, 1) != 0);
+    assert_eq!(refused, Some(8192));
+}
+
+#[test]
+fn operations_outside_a_session_and_endless_compounds_are_refused() {
+    let service = service();
+    let status = |bytes: &[u8]| {
+        Reader::new(&send(&service, 0, 0, bytes))
+            .u32()
+            .expect("a status")
+    };
+    assert_eq!(status(&compound(&[&words(&[24])])), 10071);
+    assert_eq!(status(&compound(&[&words(&[4711])])), 10044);
+    assert_eq!(status(&compound(&[&words(&[24])[..]; 65])), 10070);
+    assert_eq!(
+        status(&compound(&[&exchange_id(b"x", 1), &words(&[24])])),
+        10081
+    );
+    assert_eq!(status(&words(&[0, 0, 0])), 10021);
+}
+
+/// Any cut of a conversation is an error, and nothing else.
+#[test]
+fn every_cut_of_a_compound_is_answered() {
+    let service = service();
+    let whole = compound(&[&exchange_id(b"cut", 1)]);
+    for length in 12..whole.len() {
+        let answer = send(&service, 0, 0, &whole[..length]);
+        assert_eq!(answer[..4], words(&[10036]), "{length} bytes");
+    }
+}
+
+#[test]
+fn a_file_of_another_user_is_not_opened() {
+    let service = service();
+    let mut root = Client::connect(&service, b"root", 0);
+    root.open(b"file", 3, 0).expect("it is free");
+    let mut user = Client::connect(&service, b"user", 0);
+    user.uid = 1000;
+    assert_eq!(user.open(b"file", 2, 0), Err(13));
+    user.open(b"file", 1, 0).expect("all may read");
+}

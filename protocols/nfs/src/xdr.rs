@@ -1,0 +1,205 @@
+//! External Data Representation (RFC 4506): a reader that never reads beyond its input, and a writer.
+//! Lengths that a peer states are compared with what is there before anything is kept.
+
+/// What a peer sent is not what the protocol's description says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("malformed XDR")]
+pub struct Malformed;
+
+/// Bytes up to the next multiple of four.
+const fn padding(length: usize) -> usize {
+    (4 - length % 4) % 4
+}
+
+/// Takes items from the front of some bytes.
+#[derive(Clone, Copy, Debug)]
+pub struct Reader<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Reader<'a> {
+    /// Reads from `bytes`.
+    pub const fn new(bytes: &'a [u8]) -> Self {
+        Self { rest: bytes }
+    }
+
+    /// What has not been read.
+    pub const fn rest(&self) -> &'a [u8] {
+        self.rest
+    }
+
+    /// Exactly `length` bytes and their padding.
+    pub fn fixed(&mut self, length: usize) -> Result<&'a [u8], Malformed> {
+        let whole = length.checked_add(padding(length)).ok_or(Malformed)?;
+        if self.rest.len() < whole {
+            return Err(Malformed);
+        }
+        let bytes = &self.rest[..length];
+        self.rest = &self.rest[whole..];
+        Ok(bytes)
+    }
+
+    /// `N` bytes, as an array.
+    pub fn array<const N: usize>(&mut self) -> Result<[u8; N], Malformed> {
+        self.fixed(N)?.try_into().map_err(|_| Malformed)
+    }
+
+    /// An unsigned integer.
+    pub fn u32(&mut self) -> Result<u32, Malformed> {
+        self.array().map(u32::from_be_bytes)
+    }
+
+    /// An unsigned hyper integer.
+    pub fn u64(&mut self) -> Result<u64, Malformed> {
+        self.array().map(u64::from_be_bytes)
+    }
+
+    /// A hyper integer.
+    pub fn i64(&mut self) -> Result<i64, Malformed> {
+        self.array().map(i64::from_be_bytes)
+    }
+
+    /// A boolean: nothing but 0 and 1.
+    pub fn boolean(&mut self) -> Result<bool, Malformed> {
+        match self.u32()? {
+            0 => Ok(false),
+            1 => Ok(true),
+            _ => Err(Malformed),
+        }
+    }
+
+    /// Opaque data or a string of at most `length_max` bytes.
+    pub fn opaque(&mut self, length_max: usize) -> Result<&'a [u8], Malformed> {
+        let length = self.u32()? as usize;
+        if length > length_max {
+            return Err(Malformed);
+        }
+        self.fixed(length)
+    }
+
+    /// The length of an array of at most `count_max` items.
+    pub fn count(&mut self, count_max: usize) -> Result<usize, Malformed> {
+        let count = self.u32()? as usize;
+        if count > count_max {
+            return Err(Malformed);
+        }
+        Ok(count)
+    }
+}
+
+/// Appends items.
+#[derive(Debug, Default)]
+pub struct Writer {
+    bytes: Vec<u8>,
+}
+
+impl Writer {
+    /// Nothing yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Bytes written.
+    pub fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Whether nothing is written.
+    pub fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
+
+    /// What is written.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// What was written.
+    pub fn into_bytes(self) -> Vec<u8> {
+        self.bytes
+    }
+
+    /// Takes back what was written after the first `length` bytes.
+    pub fn truncate(&mut self, length: usize) {
+        self.bytes.truncate(length);
+    }
+
+    /// An unsigned integer.
+    pub fn u32(&mut self, value: u32) {
+        self.bytes.extend_from_slice(&value.to_be_bytes());
+    }
+
+    /// An unsigned hyper integer.
+    pub fn u64(&mut self, value: u64) {
+        self.bytes.extend_from_slice(&value.to_be_bytes());
+    }
+
+    /// A hyper integer.
+    pub fn i64(&mut self, value: i64) {
+        self.bytes.extend_from_slice(&value.to_be_bytes());
+    }
+
+    /// A boolean.
+    pub fn boolean(&mut self, value: bool) {
+        self.u32(value.into());
+    }
+
+    /// Bytes whose length the peer knows, padded.
+    pub fn fixed(&mut self, bytes: &[u8]) {
+        self.bytes.extend_from_slice(bytes);
+        let padded = self.bytes.len() + padding(bytes.len());
+        self.bytes.resize(padded, 0);
+    }
+
+    /// Opaque data or a string: its length, its bytes, padded.
+    ///
+    /// # Panics
+    /// If it is longer than 4 GiB.
+    pub fn opaque(&mut self, bytes: &[u8]) {
+        let length = u32::try_from(bytes.len()).expect("nothing that is sent is so long");
+        self.u32(length);
+        self.fixed(bytes);
+    }
+
+    /// Bytes that are XDR already.
+    pub fn append(&mut self, bytes: &[u8]) {
+        self.bytes.extend_from_slice(bytes);
+    }
+
+    /// Changes the unsigned integer at `position`, which was written before.
+    pub fn set_u32(&mut self, position: usize, value: u32) {
+        self.bytes[position..position + 4].copy_from_slice(&value.to_be_bytes());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// RFC 4506, 4.10 and 7: a string of five bytes has three bytes of padding.
+    #[test]
+    fn strings_are_padded_to_four_bytes() {
+        let mut writer = Writer::new();
+        writer.opaque(b"sillyp");
+        writer.boolean(true);
+        let bytes = b"\0\0\0\x06sillyp\0\0\0\0\0\x01";
+        assert_eq!(writer.bytes(), bytes);
+        let mut reader = Reader::new(bytes);
+        assert_eq!(reader.opaque(6), Ok(&b"sillyp"[..]));
+        assert_eq!(reader.boolean(), Ok(true));
+        assert!(reader.rest().is_empty());
+    }
+
+    #[test]
+    fn a_length_beyond_the_input_or_the_limit_is_malformed() {
+        assert_eq!(
+            Reader::new(b"\xff\xff\xff\xffabcd").opaque(usize::MAX),
+            Err(Malformed)
+        );
+        assert_eq!(Reader::new(b"\0\0\0\x05abcde").opaque(8), Err(Malformed));
+        assert_eq!(Reader::new(b"\0\0\0\x04abcd").opaque(3), Err(Malformed));
+        assert_eq!(Reader::new(b"\0\0\0\x02").boolean(), Err(Malformed));
+        assert_eq!(Reader::new(b"\0\0\0").u32(), Err(Malformed));
+        assert_eq!(Reader::new(b"").fixed(usize::MAX), Err(Malformed));
+    }
+}
