@@ -11,5 +11,6 @@ pub mod file_system;
 pub mod memory;
 pub mod rpc;
 pub mod server;
+pub mod sharenfs;
 pub mod v4;
 pub mod xdr;

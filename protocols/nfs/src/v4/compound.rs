@@ -17,6 +17,8 @@ use crate::xdr::{Malformed, Reader, Writer};
 const TAG_BYTES_MAX: usize = 1024;
 /// Bytes of an answer's RPC header.
 const REPLY_HEADER_BYTES: usize = 24;
+/// Bytes of the answer to an operation that changes something.
+const CHANGE_BYTES_MAX: usize = 80;
 /// Highest minor version.
 const MINOR_MAX: u32 = 2;
 /// Who `AUTH_NONE` is.
@@ -233,6 +235,28 @@ const fn needs_no_session(operation: u32) -> bool {
     )
 }
 
+/// Operations that change something. Their answers have less than [`CHANGE_BYTES_MAX`] bytes.
+const fn changes(operation: u32) -> bool {
+    matches!(
+        operation,
+        op::CREATE
+            | op::REMOVE
+            | op::RENAME
+            | op::LINK
+            | op::SETATTR
+            | op::OPEN
+            | op::OPEN_DOWNGRADE
+            | op::CLOSE
+            | op::LOCK
+            | op::LOCKU
+            | op::WRITE
+            | op::COPY
+            | op::CLONE
+            | op::ALLOCATE
+            | op::DEALLOCATE
+    )
+}
+
 impl Call<'_> {
     /// Executes the operations. The second is the answer of a call that is repeated.
     fn run(&mut self, reader: &mut Reader<'_>, answer: &mut Answer) -> (Status, Option<Vec<u8>>) {
@@ -261,6 +285,7 @@ impl Call<'_> {
             }
             let mut status = if is_known {
                 self.check_place(index, operation)
+                    .and_then(|()| self.check_room_for(operation, body))
                     .and_then(|()| self.execute(operation, reader, &mut answer.writer))
                     .err()
                     .unwrap_or(Status::OK)
@@ -283,6 +308,16 @@ impl Call<'_> {
             }
         }
         (Status::OK, None)
+    }
+
+    /// What is changed must also be answered: there is room for that before anything is done.
+    fn check_room_for(&self, operation: u32, written: usize) -> Result<(), Status> {
+        match changes(operation) {
+            true => self
+                .is_too_big(written + CHANGE_BYTES_MAX)
+                .map_or(Ok(()), Err),
+            false => Ok(()),
+        }
     }
 
     fn is_too_big(&self, length: usize) -> Option<Status> {

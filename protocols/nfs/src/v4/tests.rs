@@ -72,12 +72,12 @@ fn exchange_id(name: &[u8], verifier: u64) -> Vec<u8> {
     writer.into_bytes()
 }
 
-/// `CREATE_SESSION` (43) with channels of 8192 bytes, 8 operations and 4 slots.
-fn create_session(client: u64, sequence: u32) -> Vec<u8> {
+/// `CREATE_SESSION` (43) with channels of 8192 bytes, 8 operations and 4 slots, which keep answers of so many bytes.
+fn create_session(client: u64, sequence: u32, cached_bytes: u32) -> Vec<u8> {
     let mut writer = Writer::new();
     writer.u32(43);
     writer.u64(client);
-    let channel = [0, 8192, 8192, 8192, 8, 4, 0];
+    let channel = [0, 8192, 8192, cached_bytes, 8, 4, 0];
     for word in [sequence, 0]
         .into_iter()
         .chain(channel)
@@ -91,10 +91,19 @@ fn create_session(client: u64, sequence: u32) -> Vec<u8> {
 
 impl Client {
     fn connect(service: &Arc<Service>, name: &[u8], now_ms: u64) -> Self {
+        Self::connect_with(service, name, now_ms, 8192)
+    }
+
+    fn connect_with(service: &Arc<Service>, name: &[u8], now_ms: u64, cached_bytes: u32) -> Self {
         let answer = send(service, 0, now_ms, &compound(&[&exchange_id(name, 1)]));
         assert_eq!(answer[..20], words(&[0, 0, 1, 42, 0]), "EXCHANGE_ID");
         let client = Reader::new(&answer[20..]).u64().expect("a client id");
-        let answer = send(service, 0, now_ms, &compound(&[&create_session(client, 1)]));
+        let answer = send(
+            service,
+            0,
+            now_ms,
+            &compound(&[&create_session(client, 1, cached_bytes)]),
+        );
         assert_eq!(answer[..20], words(&[0, 0, 1, 43, 0]), "CREATE_SESSION");
         let session = Reader::new(&answer[20..]).array().expect("a session");
         let mut connected = Self {
@@ -297,4 +306,27 @@ fn a_file_of_another_user_is_not_opened() {
     user.uid = 1000;
     assert_eq!(user.open(b"file", 2, 0), Err(13));
     user.open(b"file", 1, 0).expect("all may read");
+}
+
+/// A session that keeps answers of 150 bytes refuses a change whose answer might have more, before the change is made.
+#[test]
+fn a_change_that_cannot_be_answered_is_not_made() {
+    let service = service();
+    let mut small = Client::connect_with(&service, b"small", 0, 150);
+    let mut create = Writer::new();
+    create.u32(6);
+    create.u32(2);
+    create.opaque(b"made");
+    create.u32(0);
+    create.u32(0);
+    assert_eq!(small.status(&[&words(&[24]), create.bytes()]), 10067);
+    let mut look_up = Writer::new();
+    look_up.u32(15);
+    look_up.opaque(b"made");
+    let mut other = Client::connect(&service, b"other", 0);
+    assert_eq!(
+        other.status(&[&words(&[24]), look_up.bytes()]),
+        2,
+        "it is not there"
+    );
 }

@@ -1,0 +1,443 @@
+//! The property `sharenfs` in the grammar of ZFS on Linux: who may use a file system, and as whom. Pure.
+//!
+//! What cannot be kept is refused: an option that is not known, a share to everybody without a word about it, an answer
+//! before data is durable. `off` and an empty text share nothing.
+
+use std::net::{IpAddr, Ipv6Addr};
+
+use crate::file_system::Identity;
+
+/// Bytes of the property.
+const TEXT_BYTES_MAX: usize = 8192;
+/// Networks of one share.
+const NETWORKS_MAX: usize = 256;
+/// User and group of those that are squashed, if nothing else is said.
+const NOBODY: u32 = 65_534;
+
+/// Why a text is no share.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ShareError {
+    /// It is too long.
+    #[error(
+        "sharenfs is longer than {TEXT_BYTES_MAX} bytes or has more than {NETWORKS_MAX} networks: name larger networks"
+    )]
+    TooLong,
+    /// Everybody would have it.
+    #[error(
+        "sharenfs {option:?} shares with everybody: name the networks, for example rw=192.0.2.0/24"
+    )]
+    Everybody {
+        /// The option.
+        option: String,
+    },
+    /// An option that is not known.
+    #[error("sharenfs has the option {option:?}, which is not supported: remove it")]
+    UnknownOption {
+        /// The option.
+        option: String,
+    },
+    /// Nobody would have it.
+    #[error("sharenfs names nobody: add rw=NETWORK or ro=NETWORK, or set it to off")]
+    Nobody,
+    /// Neither an address nor a network.
+    #[error(
+        "sharenfs names {text:?}: write an address or a network such as 192.0.2.0/24 or [2001:db8::]/64"
+    )]
+    BadNetwork {
+        /// What was written.
+        text: String,
+    },
+    /// A way to secure calls that is not there.
+    #[error("sharenfs asks for sec={text}: only sec=sys is supported")]
+    Security {
+        /// What was written.
+        text: String,
+    },
+    /// No number.
+    #[error("sharenfs has {option}={text:?}: write a number from 0 to 4294967295")]
+    BadNumber {
+        /// The option.
+        option: String,
+        /// What was written.
+        text: String,
+    },
+    /// An option that is there twice, or together with its opposite.
+    #[error("sharenfs has the option {option:?} twice or with its opposite: keep one of them")]
+    Twice {
+        /// The option.
+        option: String,
+    },
+}
+
+/// Addresses with the same first bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Network {
+    address: IpAddr,
+    prefix_bits: u8,
+}
+
+/// Whose numbers are replaced.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Squash {
+    /// Nobody's: root is root.
+    Nobody,
+    /// Root's.
+    #[default]
+    Root,
+    /// Everybody's.
+    Everybody,
+}
+
+/// What a client may do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Access {
+    /// Read.
+    ReadOnly,
+    /// Read and write.
+    ReadWrite,
+}
+
+/// A share.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Share {
+    networks: Vec<(Network, Access)>,
+    squash: Squash,
+    anonymous: (u32, u32),
+    needs_low_port: bool,
+}
+
+/// The first port that needs no privilege.
+const FIRST_OPEN_PORT: u16 = 1024;
+
+impl Share {
+    /// The share that a property describes; nothing if it is off.
+    pub fn parse(text: &str) -> Result<Option<Self>, ShareError> {
+        if text.len() > TEXT_BYTES_MAX {
+            return Err(ShareError::TooLong);
+        }
+        if matches!(text, "" | "off") {
+            return Ok(None);
+        }
+        let mut parsed = Parsed::default();
+        for option in text.split(',') {
+            parsed.option(option)?;
+        }
+        if parsed.networks.is_empty() {
+            return Err(ShareError::Nobody);
+        }
+        Ok(Some(Self {
+            networks: parsed.networks,
+            squash: parsed.squash.unwrap_or_default(),
+            anonymous: (
+                parsed.anonymous_uid.unwrap_or(NOBODY),
+                parsed.anonymous_gid.unwrap_or(NOBODY),
+            ),
+            needs_low_port: parsed.needs_low_port.unwrap_or(true),
+        }))
+    }
+
+    /// What a client may do: what its smallest network may; the less of it, if two are alike.
+    pub fn access(&self, address: IpAddr, port: u16) -> Option<Access> {
+        if self.needs_low_port && port >= FIRST_OPEN_PORT {
+            return None;
+        }
+        let matching = self
+            .networks
+            .iter()
+            .filter(|(network, _)| network.contains(address));
+        let best = matching
+            .max_by_key(|(network, access)| (network.prefix_bits, std::cmp::Reverse(*access)));
+        best.map(|(_, access)| *access)
+    }
+
+    /// As whom a client acts that says it is `who`.
+    pub fn identity(&self, who: Identity) -> Identity {
+        let (uid, gid) = self.anonymous;
+        match self.squash {
+            Squash::Nobody => who,
+            Squash::Root => Identity {
+                uid: if who.uid == 0 { uid } else { who.uid },
+                gid: if who.gid == 0 { gid } else { who.gid },
+                groups: who
+                    .groups
+                    .into_iter()
+                    .map(|group| if group == 0 { gid } else { group })
+                    .collect(),
+            },
+            Squash::Everybody => Identity {
+                uid,
+                gid,
+                groups: Vec::new(),
+            },
+        }
+    }
+}
+
+#[derive(Default)]
+struct Parsed {
+    networks: Vec<(Network, Access)>,
+    squash: Option<Squash>,
+    anonymous_uid: Option<u32>,
+    anonymous_gid: Option<u32>,
+    needs_low_port: Option<bool>,
+}
+
+impl Parsed {
+    fn option(&mut self, option: &str) -> Result<(), ShareError> {
+        let (name, value) = match option.split_once('=') {
+            Some((name, value)) => (name, Some(value)),
+            None => (option, None),
+        };
+        let owned = || option.to_owned();
+        match (name, value) {
+            ("on" | "rw" | "ro", None) => return Err(ShareError::Everybody { option: owned() }),
+            ("rw", Some(hosts)) => self.hosts(hosts, Access::ReadWrite)?,
+            ("ro", Some(hosts)) => self.hosts(hosts, Access::ReadOnly)?,
+            ("sec", Some("sys")) => {}
+            ("sec", Some(text)) => {
+                return Err(ShareError::Security {
+                    text: text.to_owned(),
+                });
+            }
+            ("root_squash", None) => set(&mut self.squash, Squash::Root, option)?,
+            ("no_root_squash", None) => set(&mut self.squash, Squash::Nobody, option)?,
+            ("all_squash", None) => set(&mut self.squash, Squash::Everybody, option)?,
+            ("anonuid", Some(text)) => set(&mut self.anonymous_uid, number(name, text)?, option)?,
+            ("anongid", Some(text)) => set(&mut self.anonymous_gid, number(name, text)?, option)?,
+            ("secure", None) => set(&mut self.needs_low_port, true, option)?,
+            ("insecure", None) => set(&mut self.needs_low_port, false, option)?,
+            // What the server does in any case.
+            ("sync" | "no_subtree_check", None) => {}
+            _ => return Err(ShareError::UnknownOption { option: owned() }),
+        }
+        Ok(())
+    }
+
+    /// Addresses and networks with colons between them; those of IPv6 are in brackets.
+    fn hosts(&mut self, mut text: &str, access: Access) -> Result<(), ShareError> {
+        loop {
+            let bracket = text
+                .find('[')
+                .filter(|at| text[..*at].trim_start_matches('@').is_empty());
+            let search_from = bracket.and_then(|_| text.find(']')).unwrap_or(0);
+            let end = text[search_from..].find(':').map(|at| search_from + at);
+            let (host, rest) = match end {
+                Some(end) => (&text[..end], Some(&text[end + 1..])),
+                None => (text, None),
+            };
+            if self.networks.len() >= NETWORKS_MAX {
+                return Err(ShareError::TooLong);
+            }
+            self.networks.push((Network::parse(host)?, access));
+            match rest {
+                Some(rest) => text = rest,
+                None => return Ok(()),
+            }
+        }
+    }
+}
+
+fn set<T>(place: &mut Option<T>, value: T, option: &str) -> Result<(), ShareError> {
+    if place.replace(value).is_some() {
+        return Err(ShareError::Twice {
+            option: option.to_owned(),
+        });
+    }
+    Ok(())
+}
+
+fn number(option: &str, text: &str) -> Result<u32, ShareError> {
+    text.parse().map_err(|_| ShareError::BadNumber {
+        option: option.to_owned(),
+        text: text.to_owned(),
+    })
+}
+
+impl Network {
+    /// `192.0.2.7`, `192.0.2.0/24`, `[2001:db8::7]`, `[2001:db8::]/64`, each also behind an `@`.
+    fn parse(text: &str) -> Result<Self, ShareError> {
+        let bad = || ShareError::BadNetwork {
+            text: text.to_owned(),
+        };
+        let network = text.strip_prefix('@').unwrap_or(text);
+        let (address, prefix) = match network.split_once('/') {
+            Some((address, prefix)) => (address, Some(prefix)),
+            None => (network, None),
+        };
+        let (address, bits): (IpAddr, u8) = match address.strip_prefix('[') {
+            Some(rest) => {
+                let inner = rest.strip_suffix(']').ok_or_else(bad)?;
+                (inner.parse::<Ipv6Addr>().map_err(|_| bad())?.into(), 128)
+            }
+            None => (
+                address
+                    .parse::<std::net::Ipv4Addr>()
+                    .map_err(|_| bad())?
+                    .into(),
+                32,
+            ),
+        };
+        let prefix_bits = match prefix {
+            Some(prefix) => prefix
+                .parse()
+                .ok()
+                .filter(|prefix| *prefix <= bits)
+                .ok_or_else(bad)?,
+            None => bits,
+        };
+        let network = Self {
+            address,
+            prefix_bits,
+        };
+        // Bits behind the prefix are a mistake: the network is another one than its writer thought.
+        if prefix_bits == 0 || network.masked(address) != Some(network.value()) {
+            return Err(bad());
+        }
+        Ok(network)
+    }
+
+    fn value(&self) -> u128 {
+        match self.address {
+            IpAddr::V4(address) => address.to_bits().into(),
+            IpAddr::V6(address) => address.to_bits(),
+        }
+    }
+
+    /// The bits of an address that the network's prefix says; nothing if it is of the other family.
+    fn masked(&self, address: IpAddr) -> Option<u128> {
+        let (value, bits): (u128, u8) = match (self.address, address.to_canonical()) {
+            (IpAddr::V4(_), IpAddr::V4(address)) => (address.to_bits().into(), 32),
+            (IpAddr::V6(_), IpAddr::V6(address)) => (address.to_bits(), 128),
+            _ => return None,
+        };
+        let rest = u32::from(bits - self.prefix_bits);
+        Some(
+            value
+                .checked_shr(rest)
+                .unwrap_or(0)
+                .checked_shl(rest)
+                .unwrap_or(0),
+        )
+    }
+
+    fn contains(&self, address: IpAddr) -> bool {
+        self.masked(address) == Some(self.value())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn access(share: &str, address: &str) -> Option<Access> {
+        let share = Share::parse(share).expect("a share").expect("not off");
+        share.access(address.parse().expect("an address"), 700)
+    }
+
+    #[test]
+    fn nothing_is_shared_without_a_network() {
+        assert_eq!(Share::parse("off"), Ok(None));
+        assert_eq!(Share::parse(""), Ok(None));
+        for text in ["on", "rw", "ro", "sec=sys,rw"] {
+            let parsed = Share::parse(text);
+            assert!(
+                matches!(parsed, Err(ShareError::Everybody { .. })),
+                "{text}: {parsed:?}"
+            );
+        }
+        assert_eq!(
+            Share::parse("sec=sys,no_root_squash"),
+            Err(ShareError::Nobody)
+        );
+    }
+
+    #[test]
+    fn the_smallest_network_decides() {
+        let share = "ro=10.0.0.0/8:[2001:db8::]/32,rw=10.1.0.0/16:@10.2.3.4:[2001:db8::7]";
+        assert_eq!(access(share, "10.9.9.9"), Some(Access::ReadOnly));
+        assert_eq!(access(share, "10.1.9.9"), Some(Access::ReadWrite));
+        assert_eq!(access(share, "10.2.3.4"), Some(Access::ReadWrite));
+        assert_eq!(access(share, "10.2.3.5"), Some(Access::ReadOnly));
+        assert_eq!(access(share, "::ffff:10.1.9.9"), Some(Access::ReadWrite));
+        assert_eq!(access(share, "2001:db8::8"), Some(Access::ReadOnly));
+        assert_eq!(access(share, "2001:db8::7"), Some(Access::ReadWrite));
+        assert_eq!(access(share, "192.0.2.1"), None);
+        assert_eq!(
+            access("rw=10.0.0.1,ro=10.0.0.1", "10.0.0.1"),
+            Some(Access::ReadOnly)
+        );
+    }
+
+    #[test]
+    fn what_cannot_be_kept_is_refused() {
+        for option in [
+            "async",
+            "fsid=0",
+            "krb5",
+            "rw=",
+            "RW=10.0.0.1",
+            " ro=10.0.0.1",
+            "sync=1",
+            "acl",
+        ] {
+            assert!(
+                Share::parse(&format!("rw=10.0.0.1,{option}")).is_err(),
+                "{option}"
+            );
+        }
+        for host in [
+            "10.0.0.1/24",
+            "0.0.0.0/0",
+            "10.0.0.0/33",
+            "host",
+            "*",
+            "[::1",
+            "2001:db8::1",
+            "[::ffff]/a",
+            "@",
+        ] {
+            let parsed = Share::parse(&format!("rw={host}"));
+            assert!(
+                matches!(parsed, Err(ShareError::BadNetwork { .. })),
+                "{host}: {parsed:?}"
+            );
+        }
+        let twice = Share::parse("rw=10.0.0.1,root_squash,no_root_squash");
+        assert!(matches!(twice, Err(ShareError::Twice { .. })), "{twice:?}");
+        assert!(matches!(
+            Share::parse("rw=10.0.0.1,sec=krb5"),
+            Err(ShareError::Security { .. })
+        ));
+    }
+
+    #[test]
+    fn root_is_squashed_unless_it_is_said_otherwise() {
+        let root = Identity {
+            uid: 0,
+            gid: 0,
+            groups: vec![0, 5],
+        };
+        let identity = |text: &str| {
+            let share = Share::parse(text).expect("a share").expect("not off");
+            let who = share.identity(root.clone());
+            (who.uid, who.gid, who.groups)
+        };
+        assert_eq!(identity("rw=10.0.0.1"), (65_534, 65_534, vec![65_534, 5]));
+        assert_eq!(identity("rw=10.0.0.1,no_root_squash"), (0, 0, vec![0, 5]));
+        assert_eq!(
+            identity("rw=10.0.0.1,all_squash,anonuid=7,anongid=8"),
+            (7, 8, vec![])
+        );
+    }
+
+    #[test]
+    fn a_port_of_anybody_is_refused_unless_it_is_said_otherwise() {
+        let address = "10.0.0.1".parse().expect("an address");
+        let from_port = |text: &str| {
+            let share = Share::parse(text).expect("a share").expect("not off");
+            share.access(address, 40_000)
+        };
+        assert_eq!(from_port("rw=10.0.0.1"), None);
+        assert_eq!(from_port("rw=10.0.0.1,insecure"), Some(Access::ReadWrite));
+    }
+}
