@@ -160,6 +160,17 @@ pub struct Statistics {
     pub files_free: u64,
 }
 
+/// How an extended attribute is set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SetExtended {
+    /// Whether it is there or not.
+    Either,
+    /// Only if it is not there.
+    Create,
+    /// Only if it is there.
+    Replace,
+}
+
 /// Data or hole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Content {
@@ -223,6 +234,9 @@ pub enum FileError {
     /// The file system cannot do it.
     #[error("not supported")]
     Unsupported,
+    /// There is no such extended attribute.
+    #[error("no such extended attribute")]
+    NoExtended,
     /// The disks failed.
     #[error("I/O error")]
     Io,
@@ -289,6 +303,21 @@ pub trait FileSystem: Send + Sync {
     fn deallocate(&self, node: Node, offset: u64, length: u64) -> Done;
     /// Makes a range of `to` share the contents of a range of `from`.
     fn clone_range(&self, from: (Node, u64), to: (Node, u64), length: u64) -> Done;
+    /// The value of an extended attribute, whose name is without `user.`.
+    fn extended(&self, who: &Identity, node: Node, name: &[u8]) -> Done<Vec<u8>>;
+    /// Sets an extended attribute.
+    fn set_extended(
+        &self,
+        who: &Identity,
+        node: Node,
+        name: &[u8],
+        value: &[u8],
+        how: SetExtended,
+    ) -> Done;
+    /// Takes an extended attribute away.
+    fn remove_extended(&self, who: &Identity, node: Node, name: &[u8]) -> Done;
+    /// The names of the extended attributes, in an order that stays.
+    fn extended_names(&self, who: &Identity, node: Node) -> Done<Vec<Vec<u8>>>;
     /// Keeps an object that loses its last name, until as many [`release`](Self::release).
     fn hold(&self, node: Node) -> Done;
     /// Ends one [`hold`](Self::hold).

@@ -7,13 +7,15 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::file_system::{
     Attributes, Content, Done, Entry, FileError, FileSystem, Identity, Kind, Make, Node,
-    Permissions, SetAttributes, SetTime, Statistics, Time,
+    Permissions, SetAttributes, SetExtended, SetTime, Statistics, Time,
 };
 
 /// Bytes of a name.
 const NAME_BYTES_MAX: usize = 255;
 /// Names of one object.
 const LINKS_MAX: u32 = 32_000;
+/// Extended attributes of one object.
+const EXTENDED_MAX: usize = 64;
 /// The unit of data and holes.
 const BLOCK_BYTES: u64 = 4096;
 /// The first cookie: lower ones mean something else in the protocol.
@@ -38,6 +40,7 @@ struct State {
 struct Object {
     attributes: Attributes,
     holds: u32,
+    extended: BTreeMap<Vec<u8>, Vec<u8>>,
     body: Body,
 }
 
@@ -112,6 +115,7 @@ impl MemoryFileSystem {
                 ..attributes
             },
             holds: 0,
+            extended: BTreeMap::new(),
             body: Body::Directory(Directory::new(ROOT.object)),
         };
         let state = State {
@@ -528,11 +532,13 @@ impl FileSystem for MemoryFileSystem {
             ..fresh(kind, mode, who.uid, wanted.gid.unwrap_or(gid))
         };
         let holds = 0;
+        let extended = BTreeMap::new();
         state.nodes.insert(
             object,
             Object {
                 attributes,
                 holds,
+                extended,
                 body,
             },
         );
@@ -742,6 +748,63 @@ impl FileSystem for MemoryFileSystem {
             done += bytes.len() as u64;
         }
         Ok(())
+    }
+
+    fn extended(&self, who: &Identity, node: Node, name: &[u8]) -> Done<Vec<u8>> {
+        let state = self.lock();
+        let object = state.get(node)?;
+        if !permitted(&object.attributes, who).read {
+            return Err(FileError::Access);
+        }
+        object
+            .extended
+            .get(name)
+            .cloned()
+            .ok_or(FileError::NoExtended)
+    }
+
+    fn set_extended(
+        &self,
+        who: &Identity,
+        node: Node,
+        name: &[u8],
+        value: &[u8],
+        how: SetExtended,
+    ) -> Done {
+        let mut state = self.lock();
+        let object = state.get_mut(node)?;
+        if !permitted(&object.attributes, who).write {
+            return Err(FileError::Access);
+        }
+        match (how, object.extended.contains_key(name)) {
+            (SetExtended::Create, true) => return Err(FileError::Exists),
+            (SetExtended::Replace, false) => return Err(FileError::NoExtended),
+            (_, false) if object.extended.len() >= EXTENDED_MAX => return Err(FileError::NoSpace),
+            _ => {}
+        }
+        object.extended.insert(name.to_vec(), value.to_vec());
+        object.touch(false);
+        Ok(())
+    }
+
+    fn remove_extended(&self, who: &Identity, node: Node, name: &[u8]) -> Done {
+        let mut state = self.lock();
+        let object = state.get_mut(node)?;
+        if !permitted(&object.attributes, who).write {
+            return Err(FileError::Access);
+        }
+        object.extended.remove(name).ok_or(FileError::NoExtended)?;
+        object.touch(false);
+        Ok(())
+    }
+
+    fn extended_names(&self, who: &Identity, node: Node) -> Done<Vec<Vec<u8>>> {
+        let state = self.lock();
+        let object = state.get(node)?;
+        if !permitted(&object.attributes, who).read {
+            return Err(FileError::Access);
+        }
+        Ok(object.extended.keys().cloned().collect())
     }
 
     fn hold(&self, node: Node) -> Done {

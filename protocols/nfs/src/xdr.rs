@@ -166,6 +166,11 @@ impl Writer {
         self.bytes.extend_from_slice(bytes);
     }
 
+    /// Changes the unsigned hyper integer at `position`, which was written before.
+    pub fn set_u64(&mut self, position: usize, value: u64) {
+        self.bytes[position..position + 8].copy_from_slice(&value.to_be_bytes());
+    }
+
     /// Changes the unsigned integer at `position`, which was written before.
     pub fn set_u32(&mut self, position: usize, value: u32) {
         self.bytes[position..position + 4].copy_from_slice(&value.to_be_bytes());

@@ -74,6 +74,7 @@ const READABLE: &[u32] = &[
     75,
     77,
     79,
+    82,
 ];
 /// What can be set.
 const WRITABLE: &[u32] = &[
@@ -87,7 +88,7 @@ const WRITABLE: &[u32] = &[
 /// What can be set when a file is made exclusively: its times hold the verifier.
 const EXCLUSIVE: &[u32] = &[SIZE, MODE, OWNER, OWNER_GROUP];
 /// From NFS 4.2 on.
-const MINOR_2: &[u32] = &[77, 79];
+const MINOR_2: &[u32] = &[77, 79, 82];
 
 /// `bitmap4`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -223,7 +224,7 @@ fn write_value(values: &mut Writer, bit: u32, source: &Source<'_>, supported: &B
         3 => values.u64(attributes.change),
         SIZE => values.u64(attributes.size),
         7 | 16 => values.boolean(false),
-        5 | 6 | 9 | 15 | 17 | 18 | 26 | 34 => values.boolean(true),
+        5 | 6 | 9 | 15 | 17 | 18 | 26 | 34 | 82 => values.boolean(true),
         8 => {
             values.u64(source.file_system);
             values.u64(0);

@@ -50,6 +50,7 @@ impl From<FileError> for Status {
             FileError::TooManyLinks => Self::MLINK,
             FileError::BeyondEnd => Self::NXIO,
             FileError::Unsupported => Self::NOTSUPP,
+            FileError::NoExtended => Self::NOXATTR,
             FileError::Io => Self::IO,
         }
     }
@@ -254,6 +255,8 @@ const fn changes(operation: u32) -> bool {
             | op::CLONE
             | op::ALLOCATE
             | op::DEALLOCATE
+            | op::SETXATTR
+            | op::REMOVEXATTR
     )
 }
 
@@ -446,6 +449,10 @@ impl Call<'_> {
             op::READ_PLUS => self.read_plus(reader, out),
             op::COPY => self.copy(reader, out),
             op::CLONE => self.clone_range(reader),
+            op::GETXATTR => self.get_extended(reader, out),
+            op::SETXATTR => self.set_extended(reader, out),
+            op::LISTXATTRS => self.list_extended(reader, out),
+            op::REMOVEXATTR => self.remove_extended(reader, out),
             _ => Err(Status::NOTSUPP),
         }
     }

@@ -2,6 +2,7 @@
 
 mod attributes;
 mod compound;
+mod extended;
 mod handle;
 mod input_output;
 mod names;

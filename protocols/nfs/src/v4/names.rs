@@ -147,6 +147,9 @@ impl Call<'_> {
         const EXTEND: u32 = 0x08;
         const DELETE: u32 = 0x10;
         const EXECUTE: u32 = 0x20;
+        const READ_EXTENDED: u32 = 0x40;
+        const WRITE_EXTENDED: u32 = 0x80;
+        const LIST_EXTENDED: u32 = 0x100;
         let asked = reader.u32()?;
         let node = self.node()?;
         let is_directory = self.kind(node)? == Kind::Directory;
@@ -155,12 +158,17 @@ impl Call<'_> {
             true => READ | LOOKUP | MODIFY | EXTEND | DELETE,
             false => READ | MODIFY | EXTEND | EXECUTE,
         };
+        let known = if self.minor < 2 {
+            known
+        } else {
+            known | READ_EXTENDED | WRITE_EXTENDED | LIST_EXTENDED
+        };
         let mut granted = 0;
         if may.read {
-            granted |= READ;
+            granted |= READ | READ_EXTENDED | LIST_EXTENDED;
         }
         if may.write {
-            granted |= MODIFY | EXTEND | DELETE;
+            granted |= MODIFY | EXTEND | DELETE | WRITE_EXTENDED;
         }
         if may.execute {
             granted |= LOOKUP | EXECUTE;

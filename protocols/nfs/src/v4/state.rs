@@ -315,6 +315,10 @@ impl State {
         now_ms: u64,
     ) -> Result<Created, Status> {
         let client = self.clients.get(&id).ok_or(Status::STALE_CLIENTID)?;
+        if !client.is_confirmed && self.is_expired(id, now_ms) {
+            self.forget_client(id);
+            return Err(Status::STALE_CLIENTID);
+        }
         let (last, answer) = client.creation;
         if let (true, Some(answer)) = (last == sequence, answer) {
             return Ok(answer);
