@@ -1,0 +1,1 @@
+"""pynfs judges the NFS server of the source on files in memory."""

@@ -1,0 +1,103 @@
+"""``python3 -m proof.nfs``: see docs/guide/proof.md. pynfs is not packaged by Debian: ``PYNFS`` says where a built checkout is."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from proof import runtime
+from proof.process import checked, run
+from proof.runtime import REPOSITORY, ProofError
+
+ADDRESS = "127.77.20.49"
+"""pynfs always goes to port 2049: an address of our own leaves that port of others alone."""
+
+PORT = 2049
+LEASE_SECONDS = 12
+"""Some tests sleep until a lease is over, and one sleeps for ten seconds less."""
+
+BUILD_SECONDS = 900
+JUDGE_SECONDS = 900
+
+NO_DELEGATIONS = "there are no delegations"
+KNOWN = [(re.compile(r"DELEG\d+"), NO_DELEGATIONS)]
+"""Codes of tests that fail, and why. A failure without a reason here fails the run."""
+
+KNOWN_OF_MINOR = {2: [(re.compile("EID4"), "it takes a flag of NFS 4.2 for an undefined one")]}
+
+
+def _arguments(argv: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="proof.nfs", description="pynfs against files in memory.")
+    parser.add_argument("--pynfs", type=Path, default=os.environ.get("PYNFS"), help="a built checkout of pynfs (PYNFS)")
+    parser.add_argument("--python", default=os.environ.get("PYNFS_PYTHON", "python3"), help="a Python below 3.13 with ply")
+    parser.add_argument("--minor", type=int, choices=(1, 2), action="append", help="minor version; both if nothing is said")
+    parser.add_argument("tests", nargs="*", default=["all"], help="flags or codes of pynfs's tests")
+    return parser.parse_args(argv)
+
+
+@contextmanager
+def _server() -> Iterator[None]:
+    """Serves files in memory until the block ends; it ends with us, too, because its input does."""
+    checked([REPOSITORY / "scripts/cargo.sh", "build", "--locked", "-q", "-p", "nfs", "--example", "memory_nfs"], BUILD_SECONDS)
+    program = REPOSITORY / "target/debug/examples/memory_nfs"
+    command = [str(program), str(LEASE_SECONDS), f"{ADDRESS}:{PORT}"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        if not process.stdout.readline():
+            raise ProofError(f"{program} does not listen on {ADDRESS}:{PORT}")
+        try:
+            yield
+        finally:
+            process.terminate()
+
+
+def _why_known(code: str, minor: int) -> str | None:
+    known = KNOWN + KNOWN_OF_MINOR.get(minor, [])
+    return next((reason for pattern, reason in known if pattern.fullmatch(code)), None)
+
+
+def _judge(arguments: argparse.Namespace, minor: int, scratch: Path) -> tuple[int, int, int]:
+    """Passed tests, failures with a reason, failures without one."""
+    results = scratch / f"minor-{minor}.json"
+    program = arguments.pynfs / "nfs4.1/testserver.py"
+    command = [arguments.python, program, f"{ADDRESS}:/", f"--minorversion={minor}", "--maketree", f"--json={results}"]
+    with _server():
+        outcome = run([*command, *arguments.tests], JUDGE_SECONDS, env={"PYTHONPATH": str(arguments.pynfs)})
+    if not results.exists():
+        raise ProofError(f"pynfs ended without results:\n{outcome.output[-2000:]}")
+    passed = known = wrong = 0
+    for case in json.loads(results.read_text())["testcase"]:
+        if "skipped" in case:
+            continue
+        if "failure" not in case and "error" not in case:
+            passed += 1
+            continue
+        reason = _why_known(case["code"], minor)
+        words = reason or (case.get("failure") or case["error"])["message"]
+        known += reason is not None
+        wrong += reason is None
+        print(f"  {'known' if reason else 'FAILED'} {case['code']} {case['name']}: {words}")
+    return passed, known, wrong
+
+
+def main(argv: list[str]) -> int:
+    """Runs pynfs for each minor version; the last line is the verdict."""
+    arguments = _arguments(argv)
+    if arguments.pynfs is None:
+        print("skipped: pynfs is not here. Clone and build it (python3 setup.py build), then say PYNFS=FOLDER")
+        return 0
+    with runtime.scratch("nfs") as scratch:
+        counts = [_judge(arguments, minor, scratch) for minor in arguments.minor or (1, 2)]
+    passed, known, wrong = (sum(column) for column in zip(*counts, strict=True))
+    print(f"pynfs: {passed} passed, {known} failed for a known reason, {wrong} wrong")
+    return 1 if wrong or not passed else 0
+
+
+if __name__ == "__main__":
+    runtime.command(main)
