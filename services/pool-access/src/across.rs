@@ -5,8 +5,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use certificates::Identity;
+use control::answer::PoolStatus;
 use control::operations::pool::{DeviceGroup, GroupKind, GroupRole};
-use control::{Advice, Failure, FailureKind, Severity};
+use control::{Advice, Button, Failure, FailureKind, Severity};
 use engine::pool::{Candidate, Claims, ImportOptions, SafeToOwn};
 use engine::{Engine, Pool};
 use legs::{Founding, Inbox, Legs, Members, Network, Options, Shown, Stage};
@@ -18,6 +19,37 @@ use units::PoolName;
 use crate::common::Common;
 use crate::engines::EngineOptions;
 use crate::engines::across::{Across, AcrossSide};
+
+/// What is told of a pool's legs.
+#[derive(Clone, Debug, Default)]
+pub struct Told {
+    /// What to do about them.
+    pub advice: Vec<Advice>,
+    /// A leg failed, and that is not on record yet.
+    pub do_writes_wait: bool,
+}
+
+impl Told {
+    /// Adds it to the state of the pool, as its engine told it. What the engine says to do about single devices is not for legs:
+    /// they come back by their record.
+    pub fn add_to(self, status: &mut PoolStatus) {
+        let is_of_a_device = |advice: &Advice| {
+            let button = &advice.button;
+            matches!(
+                button,
+                Some(Button::ReplaceDisk | Button::Clear | Button::Online)
+            )
+        };
+        status.advice.retain(|advice| !is_of_a_device(advice));
+        status.advice.splice(0..0, self.advice);
+        if self.do_writes_wait && !status.suspended {
+            status.health = HEALTH_WRITES_WAIT.to_owned();
+        }
+    }
+}
+
+/// Health of a pool whose writes wait for the record of its legs.
+const HEALTH_WRITES_WAIT: &str = "WAITING";
 
 /// The legs of one pool, and who remembers which of them hold everything.
 pub struct LegsOfPool {
@@ -88,9 +120,15 @@ impl LegsOfPool {
     }
 
     /// What is to be told of the legs of the open pool.
-    pub fn teller(&self, legs: &Legs) -> impl Fn() -> Vec<Advice> + Send + Sync + 'static {
+    pub fn teller(&self, legs: &Legs) -> impl Fn() -> Told + Send + Sync + 'static {
         let (file, viewer) = (self.file.clone(), legs.viewer());
-        move || advice(&file, &viewer.shown())
+        move || {
+            let shown = viewer.shown();
+            Told {
+                advice: advice(&file, &shown),
+                do_writes_wait: shown.last.is_some() || !shown.awaited.is_empty(),
+            }
+        }
     }
 
     fn network(&self, other_is_stopped: bool) -> Network {
@@ -316,6 +354,32 @@ mod tests {
     use super::*;
     use std::collections::{BTreeMap, BTreeSet};
     use takeover::legs::{Ballot, Record};
+
+    #[test]
+    fn legs_are_not_replaced_or_cleared_and_waiting_is_told() {
+        let device = Advice::new(Severity::Error, "replace /x", "it failed");
+        let space = Advice::new(Severity::Warning, "make room", "it is full");
+        let told = |do_writes_wait| Told {
+            advice: vec![Advice::new(Severity::Error, "see to the leg", "it failed")],
+            do_writes_wait,
+        };
+        let mut status = PoolStatus {
+            health: "ONLINE".to_owned(),
+            advice: vec![device.offering(Button::ReplaceDisk), space],
+            ..PoolStatus::default()
+        };
+        let mut waits = status.clone();
+        told(false).add_to(&mut status);
+        let what: Vec<&str> = status.advice.iter().map(|one| &*one.what).collect();
+        assert_eq!(what, ["see to the leg", "make room"]);
+        assert_eq!(status.health, "ONLINE");
+        told(true).add_to(&mut waits);
+        assert_eq!(waits.health, "WAITING");
+        waits.suspended = true;
+        waits.health = "SUSPENDED".to_owned();
+        told(true).add_to(&mut waits);
+        assert_eq!(waits.health, "SUSPENDED", "that is more");
+    }
 
     #[test]
     fn a_stale_leg_and_a_silent_member_are_told_by_their_names() {

@@ -6,11 +6,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock};
 use std::time::{Duration, Instant};
 
+use control::Failure;
 use control::answer::{PoolSpace, PoolStatus};
-use control::{Advice, Failure};
 use engine::Pool;
 use operations::events::{self, News};
 use operations::{self, Context, DocumentCache, NoServer};
+use pool_access::across::Told;
 use units::VolumeName;
 
 use super::comeback::Comeback;
@@ -42,7 +43,7 @@ pub struct Watch {
 }
 
 /// What is to be told of legs now. Never waits.
-pub type TellOfLegs = Box<dyn Fn() -> Vec<Advice> + Send + Sync>;
+pub type TellOfLegs = Box<dyn Fn() -> Told + Send + Sync>;
 
 #[derive(Default)]
 struct State {
@@ -125,7 +126,7 @@ impl Watch {
             status.advice = vec![operations::suspended_step(&status.name)];
         }
         if let Some(tell) = self.legs.get() {
-            status.advice.splice(0..0, tell());
+            tell().add_to(&mut status);
         }
         let age = at.elapsed();
         Some((status, (age > AGE_MAX).then_some(age)))
@@ -187,6 +188,9 @@ impl Watch {
     pub fn health(&self) -> String {
         if self.is_suspended() {
             return "SUSPENDED".into();
+        }
+        if self.legs.get().is_some_and(|tell| tell().do_writes_wait) {
+            return "writes wait for the record of its legs".into();
         }
         let state = self.lock();
         match &state.seen {
