@@ -3,8 +3,8 @@
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
 use block_device::{
-    BlockDevice, Commit, DeviceError, ErrorKind, Extent, Geometry, MemoryDevice, ReadLoan,
-    SharedDevice, StatusRun, Update, WaitMode, WriteLoan, Zero,
+    Begun, BlockDevice, Commit, DeviceError, ErrorKind, Extent, Geometry, MemoryDevice,
+    PendingRead, ReadDone, ReadLoan, SharedDevice, StatusRun, Update, WaitMode, WriteLoan, Zero,
 };
 
 /// The operations a fault can be set for.
@@ -51,6 +51,8 @@ pub enum Fault {
     HangNext,
     /// The same, with the permit in hand: nothing but the change itself is left to do.
     HangNextInEffect,
+    /// A read that is begun calls back only when [`FaultyDevice::call_back`] lets it; all else works.
+    Park,
 }
 
 #[derive(Clone, Copy)]
@@ -67,9 +69,26 @@ type Meetings = [Meeting; Operation::ALL.len()];
 struct Faults {
     by_operation: Mutex<Meetings>,
     changed: Condvar,
+    parked: Mutex<Vec<(Extent, ReadDone)>>,
+}
+
+/// A read that was begun and whose end is parked.
+struct Parked {
+    extent: Extent,
+    faults: Arc<Faults>,
+}
+
+impl PendingRead for Parked {
+    fn finish(self: Box<Self>, done: ReadDone) {
+        self.faults.parked().push((self.extent, done));
+    }
 }
 
 impl Faults {
+    fn parked(&self) -> MutexGuard<'_, Vec<(Extent, ReadDone)>> {
+        self.parked.lock().expect("no holder panics")
+    }
+
     fn meet(
         &self,
         operation: Operation,
@@ -81,7 +100,7 @@ impl Faults {
         loop {
             let meeting = &mut meetings[operation as usize];
             match (meeting.fault, wait_mode.may_block()) {
-                (Fault::None, _) | (Fault::Slow, true) => return Ok(()),
+                (Fault::None | Fault::Park, _) | (Fault::Slow, true) => return Ok(()),
                 (Fault::Error(kind), _) | (Fault::LateError(kind), true) => {
                     return Err(DeviceError::new(kind, doing, extent));
                 }
@@ -142,6 +161,7 @@ impl FaultyDevice {
         let faults = Faults {
             by_operation: Mutex::new([healthy; Operation::ALL.len()]),
             changed: Condvar::new(),
+            parked: Mutex::default(),
         };
         Self {
             inner,
@@ -171,6 +191,23 @@ impl FaultyDevice {
     pub fn release(&self, operation: Operation) {
         self.faults.lock()[operation as usize].releases += 1;
         self.faults.changed.notify_all();
+    }
+
+    /// Bytes of the reads that wait for [`call_back`](Self::call_back), and how many they are.
+    pub fn parked(&self) -> (u64, usize) {
+        let parked = self.faults.parked();
+        let bytes = parked.iter().map(|(extent, _)| extent.length).sum();
+        (bytes, parked.len())
+    }
+
+    /// Calls back all reads that are parked now, on this thread; returns how many.
+    pub fn call_back(&self) -> usize {
+        let parked = std::mem::take(&mut *self.faults.parked());
+        let count = parked.len();
+        for (extent, done) in parked {
+            done(self.inner.read(extent, WaitMode::MayBlock));
+        }
+        count
     }
 
     /// How many calls of `operation` hang now.
@@ -224,6 +261,15 @@ impl BlockDevice for FaultyDevice {
         self.faults
             .meet(Operation::Read, "read", extent, wait_mode)?;
         self.inner.read(extent, wait_mode)
+    }
+
+    fn begin_read(&self, extent: Extent) -> Result<Begun, DeviceError> {
+        let fault = self.faults.lock()[Operation::Read as usize].fault;
+        if fault == Fault::Park {
+            let faults = Arc::clone(&self.faults);
+            return Ok(Begun::Pending(Box::new(Parked { extent, faults })));
+        }
+        self.read(extent, WaitMode::NoWait).map(Begun::Done)
     }
 
     fn lend(&self, extent: Extent) -> Result<Box<dyn WriteLoan>, DeviceError> {

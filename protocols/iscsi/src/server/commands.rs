@@ -11,7 +11,7 @@ use super::full_feature::{FullFeature, Running, next_tag};
 use super::management::{Abort, Barrier, Scope};
 use super::sender::{Expectation, Numbering};
 use super::sessions::StoredPdu;
-use super::tasks::{Completed, Sink, WriteTask, open_sink};
+use super::tasks::{Completed, ParkedRead, Sink, WriteTask, open_sink};
 use crate::protocol::header::Header;
 use crate::protocol::request::{DataOut as DataOutHeader, Function, ScsiCommand, TaskManagement};
 use crate::protocol::response::{self, FunctionResponse, RejectReason};
@@ -47,7 +47,7 @@ impl FullFeature {
             arrived: Instant::now(),
         };
         if request.read && !request.write {
-            return self.run(task, &command, DataOut::None, None);
+            return self.read(task, command);
         }
         let Some(port) = &self.entry.session.port else {
             return;
@@ -92,18 +92,56 @@ impl FullFeature {
             }
             self.running.remove(&tag);
         }
-        if self.writes.contains_key(&tag) {
+        if self.waits_here(tag) {
             return Some(RejectReason::TaskInProgress);
         }
         if immediate {
             self.running.retain(|_, running| !running.task.has_ended());
             let writes = self.writes.values().filter(|write| write.task.immediate);
             let running = self.running.values().filter(|running| running.immediate);
-            if writes.count() + running.count() >= self.server.limits.immediate_tasks_max {
+            let reads = self.parked_reads.iter().filter(|read| read.task.immediate);
+            let count = writes.count() + running.count() + reads.count();
+            if count >= self.server.limits.immediate_tasks_max {
                 return Some(RejectReason::ImmediateCommandRejected);
             }
         }
         None
+    }
+
+    /// Whether the task waits for data or for memory.
+    fn waits_here(&self, tag: u32) -> bool {
+        let mut reads = self.parked_reads.iter();
+        self.writes.contains_key(&tag) || reads.any(|read| read.task.expectation.task_tag == tag)
+    }
+
+    /// Executes a command that takes no data. What it reads is paid for before the device is asked.
+    fn read(&mut self, task: Task, command: Command) {
+        let port = self.entry.session.port.as_ref();
+        let bytes = port.map_or(0, |port| port.target.read_bytes(&port.nexus, &command));
+        if bytes == 0 {
+            return self.run(task, &command, DataOut::None, None);
+        }
+        self.parked_reads.push_back(ParkedRead {
+            task,
+            command,
+            bytes,
+        });
+        // Those that came earlier wait already, and are woken.
+        if self.parked_reads.len() == 1 {
+            self.retry_parked_reads();
+        }
+    }
+
+    fn retry_parked_reads(&mut self) {
+        while let Some(read) = self.parked_reads.front() {
+            let waker = &self.execution.connection.waker;
+            let reserved = self.server.budget.reserve_or_wake(read.bytes, waker);
+            let Some(reservation) = reserved else { return };
+            let Some(read) = self.parked_reads.pop_front() else {
+                return;
+            };
+            self.run(read.task, &read.command, DataOut::None, Some(reservation));
+        }
     }
 
     /// Executes a command, and remembers it if it goes on elsewhere.
@@ -217,11 +255,15 @@ impl FullFeature {
         }
     }
 
-    /// Memory may be free again for writes that wait for it.
+    /// Memory may be free again for tasks that wait for it.
     pub(crate) fn retry_parked(&mut self) {
-        if self.has_segment() {
-            return;
+        self.retry_parked_reads();
+        if !self.has_segment() {
+            self.retry_parked_writes();
         }
+    }
+
+    fn retry_parked_writes(&mut self) {
         while let Some(tag) = self.parked.front().copied() {
             if let Some(write) = self.writes.get_mut(&tag).filter(|write| write.is_parked()) {
                 let wanted = write
@@ -316,6 +358,13 @@ impl FullFeature {
             }
             stays
         });
+        self.parked_reads.retain(|read| {
+            let stays = !matches(read.task.expectation.task_tag, read.task.lun.unit());
+            if !stays && !read.task.immediate {
+                session.release();
+            }
+            stays
+        });
         for (tag, running) in &self.running {
             if matches(*tag, running.unit) {
                 running.task.abort(&abort.barrier);
@@ -386,7 +435,7 @@ impl FullFeature {
             .running
             .get(&tag)
             .is_some_and(|running| !running.task.has_ended());
-        let known = self.writes.contains_key(&tag) || runs;
+        let known = self.waits_here(tag) || runs;
         self.held.remove(&tag);
         let response = if known
             || self

@@ -81,7 +81,7 @@ impl Execution {
             .execute(&port.nexus, command, data, WaitMode::NoWait);
         drop(own);
         match executed {
-            Executed::Done(outcome) => self.answer(&task, outcome),
+            Executed::Done(outcome) => self.answer_paid(&task, outcome, reservation),
             Executed::DropSession => self.drop_session(),
             Executed::Durable { device, then } => {
                 let group = self.server.flush_groups.of(&device);
@@ -133,21 +133,26 @@ impl Execution {
             task,
             running: Arc::default(),
             pending: self.sender.outbound.pending(),
-            _reservation: reservation,
+            reservation,
         }
     }
 
     /// Answers a command: its place in the window is free again.
-    pub(crate) fn answer(&self, task: &Task, mut outcome: Outcome) {
+    pub(crate) fn answer(&self, task: &Task, outcome: Outcome) {
+        self.answer_paid(task, outcome, None);
+    }
+
+    /// The same; `reservation` pays for the data until it is sent.
+    fn answer_paid(&self, task: &Task, mut outcome: Outcome, reservation: Option<Reservation>) {
         self.count(task, &outcome);
         if outcome.abort.is_empty() {
-            return self.answer_now(task, outcome);
+            return self.answer_now(task, outcome, reservation);
         }
         let nexuses = std::mem::take(&mut outcome.abort);
         let barrier = Barrier::new({
             let (execution, task) = (self.clone(), *task);
             move || {
-                execution.answer_now(&task, outcome);
+                execution.answer_now(&task, outcome, None);
                 execution.send_elsewhere();
             }
         });
@@ -159,17 +164,18 @@ impl Execution {
     }
 
     /// The connection is over: the command has no effect and no answer.
-    fn forget(&self, task: &Task) {
+    pub(crate) fn forget(&self, task: &Task) {
         if !task.immediate {
             self.session.release();
         }
     }
 
-    fn answer_now(&self, task: &Task, outcome: Outcome) {
+    fn answer_now(&self, task: &Task, outcome: Outcome, reservation: Option<Reservation>) {
         if !task.immediate {
             self.session.release();
         }
-        self.sender.send_outcome(&task.expectation, outcome);
+        self.sender
+            .send_outcome(&task.expectation, outcome, reservation);
     }
 
     fn answer_flushed(&self, task: &Task, then: Outcome, flushed: &FlushOutcome) {
@@ -232,17 +238,18 @@ struct Elsewhere {
     running: Arc<RunningTask>,
     /// Given back when the answer is queued.
     pending: Pending,
-    /// Memory of the data, until it is written.
-    _reservation: Option<Reservation>,
+    /// Memory of the data, until it is written or sent.
+    reservation: Option<Reservation>,
 }
 
 impl Elsewhere {
     /// A read that was begun has ended. On a thread that must not wait, and that other connections need, too.
-    fn has_read(self, executed: Executed) {
+    fn has_read(mut self, executed: Executed) {
         match executed {
             Executed::Done(outcome) => {
                 let outbound = Arc::clone(&self.execution.sender.outbound);
-                let ended = self.end(|execution, task| execution.answer(task, outcome));
+                let paid = self.reservation.take();
+                let ended = self.end(|execution, task| execution.answer_paid(task, outcome, paid));
                 outbound.flush_once();
                 drop(ended);
             }
@@ -263,16 +270,17 @@ impl Elsewhere {
     }
 
     /// On a worker: waits as long as it takes, unless the initiator has left meanwhile.
-    fn work(self, pending: scsi::Pending, change: Change) {
+    fn work(mut self, pending: scsi::Pending, change: Change) {
         if self.execution.connection.ends_if_left() {
             return self.finish(Execution::forget);
         }
         let executed = pending.execute(&change);
         drop(change);
         match executed {
-            Executed::Done(outcome) => self.finish(|execution, task| {
-                execution.answer(task, outcome);
-            }),
+            Executed::Done(outcome) => {
+                let paid = self.reservation.take();
+                self.finish(|execution, task| execution.answer_paid(task, outcome, paid));
+            }
             Executed::Durable { device, then } => {
                 let group = self.execution.server.flush_groups.of(&device);
                 match group.flush_here() {

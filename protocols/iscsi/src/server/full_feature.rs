@@ -14,7 +14,7 @@ use super::management::{Abort, Barrier, RunningTask, Scope};
 use super::sender::Numbering;
 use super::sessions::{Arrival, Entry, Message, StoredPdu};
 use super::shared::{Shared, ends_of};
-use super::tasks::WriteTask;
+use super::tasks::{ParkedRead, WriteTask};
 use crate::protocol::discovery::{MalformedSendTargets, send_targets};
 use crate::protocol::header::{Header, TAG_NONE, initiator_opcode as op};
 use crate::protocol::login::SessionKind;
@@ -85,6 +85,8 @@ pub(crate) struct FullFeature {
     pub(crate) writes: HashMap<u32, WriteTask>,
     /// Tags of parked writes, oldest first.
     pub(crate) parked: VecDeque<u32>,
+    /// Reads that wait for memory, oldest first. Bounded by the session's window and by the limit of immediate tasks.
+    pub(crate) parked_reads: VecDeque<ParkedRead>,
     /// Commands that go on elsewhere.
     pub(crate) running: HashMap<u32, Running>,
     /// Commands that are held for their order, and the data that came for them meanwhile.
@@ -122,6 +124,7 @@ impl FullFeature {
             framing,
             writes: HashMap::new(),
             parked: VecDeque::new(),
+            parked_reads: VecDeque::new(),
             running: HashMap::new(),
             held: HashMap::new(),
             next_transfer_tag: 1,
@@ -179,8 +182,11 @@ impl FullFeature {
     }
 
     fn leave(mut self, link: &mut Link, end: End) {
-        // Tasks that wait for data are over; their loans and reservations go back.
+        // Tasks that wait for data or memory are over; their loans and reservations go back.
         self.writes.clear();
+        for read in self.parked_reads.drain(..) {
+            self.execution.forget(&read.task);
+        }
         if end == End::Broken {
             self.outbound.abandon();
         } else {

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use block_device::ReadLoan;
 use scsi::{DataIn, Outcome, Status};
-use serving::{Answer, InlineBytes, Outbound, Payload, Split};
+use serving::{Answer, InlineBytes, Outbound, Payload, Reservation, Split};
 
 use super::sessions::Session;
 use crate::protocol::digest::{RunningDigest, digest};
@@ -51,6 +51,12 @@ pub(crate) struct Expectation {
     pub(crate) wanted_bytes: Option<u32>,
     /// Bytes that the initiator takes.
     pub(crate) in_bytes: u32,
+}
+
+/// Data, and what pays for its memory.
+struct Paid {
+    payload: Payload,
+    reservation: Option<Reservation>,
 }
 
 impl Sender {
@@ -126,8 +132,13 @@ impl Sender {
     }
 
     /// Queues the whole answer to a SCSI command: data, and the status with the last of it or
-    /// after it.
-    pub(crate) fn send_outcome(&self, expectation: &Expectation, outcome: Outcome) {
+    /// after it. `reservation` pays for the data until it is sent.
+    pub(crate) fn send_outcome(
+        &self,
+        expectation: &Expectation,
+        outcome: Outcome,
+        reservation: Option<Reservation>,
+    ) {
         let actual = outcome.data_in.byte_count();
         let residual = match expectation.wanted_bytes {
             Some(wanted) if expectation.out_bytes > 0 || wanted > 0 => {
@@ -142,7 +153,11 @@ impl Sender {
         if count > 0 {
             let payload = payload_of(outcome.data_in, count);
             let collapsed = good.then_some(residual);
-            data_in_count = self.send_data_in(expectation.task_tag, payload, count, collapsed);
+            let data_in = Paid {
+                payload,
+                reservation,
+            };
+            data_in_count = self.send_data_in(expectation.task_tag, data_in, count, collapsed);
             if good {
                 return;
             }
@@ -156,10 +171,14 @@ impl Sender {
     fn send_data_in(
         &self,
         task_tag: u32,
-        payload: Payload,
+        data_in: Paid,
         count: usize,
         status: Option<Residual>,
     ) -> u32 {
+        let Paid {
+            payload,
+            reservation,
+        } = data_in;
         let burst = match self.established.get() {
             Some(established) => established.session.parameters.max_burst_bytes as usize,
             None => count,
@@ -191,6 +210,7 @@ impl Sender {
             *stat_sn = stat_sn.plus(1);
         }
         let mut answer = Answer::with_payload(&[], payload);
+        answer.reservation = reservation;
         answer.head = self.sealed(&headers[0].2);
         for (index, (at, _, header)) in headers.iter().enumerate().skip(1) {
             let mut bytes = InlineBytes::EMPTY;

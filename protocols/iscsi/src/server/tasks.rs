@@ -41,6 +41,13 @@ pub(crate) struct WriteTask {
     pub(crate) progress: Instant,
 }
 
+/// A READ that waits for memory. Nothing of it was asked of the device.
+pub(crate) struct ParkedRead {
+    pub(crate) task: Task,
+    pub(crate) command: Command,
+    pub(crate) bytes: u64,
+}
+
 /// How a task goes on when its data is complete.
 pub(crate) enum Completed {
     /// Execute it with this data.

@@ -43,6 +43,11 @@ pub(crate) fn byte_check(command: &Command) -> Result<u8, Sense> {
     }
 }
 
+/// What a READ asks for.
+pub(crate) fn read_extent(command: &Command, unit: &Unit) -> Result<Extent, Sense> {
+    Range::of(&command.cdb).transfer(&unit.geometry())
+}
+
 /// Bytes of data that a command takes; what can be refused without its data is refused here.
 pub(crate) fn data_out_bytes(row: &Row, command: &Command, unit: &Unit) -> Result<u32, Sense> {
     let cdb = &command.cdb;

@@ -114,6 +114,17 @@ impl Target {
         }
     }
 
+    /// Bytes of a volume that a READ holds in memory until they are sent; 0 for other commands and for one that is refused.
+    pub fn read_bytes(&self, nexus: &Nexus, command: &Command) -> u64 {
+        match opcodes::recognise(&command.cdb, false) {
+            Ok(row) if row.op == Op::Read => {}
+            _ => return 0,
+        }
+        self.addressed(&nexus.state, command.lun)
+            .and_then(|unit| block::read_extent(command, &unit).ok())
+            .map_or(0, |extent| extent.length)
+    }
+
     /// Performs a command. `data` is what [`plan`](Self::plan) asked for.
     pub fn execute(
         self: &Arc<Self>,

@@ -1,0 +1,158 @@
+//! Reads that wait for the disks: together they hold no more memory than the budget allows, and
+//! they end whatever happens to their initiator meanwhile.
+
+mod common;
+
+use std::sync::Arc;
+
+use common::*;
+use iscsi::Limits;
+use storage_faults::{Fault, FaultyDevice, Operation};
+
+const SIZE: u64 = 1 << 20;
+const READ_BLOCKS: u16 = 64;
+const READ_BYTES: u64 = READ_BLOCKS as u64 * BLOCK as u64;
+const BUDGET_BYTES: u64 = 2 * READ_BYTES;
+
+/// A device that parks reads, and an initiator with four of them, of which the budget allows two.
+fn four_reads() -> (Arc<FaultyDevice>, Fixture, Client) {
+    let device = FaultyDevice::of_memory(SIZE);
+    let fixture = serve_device(Limits::default(), BUDGET_BYTES, device.clone());
+    let mut client = Client::log_in(fixture.address);
+    assert!(client.is_served());
+    device.set(Operation::Read, Fault::Park);
+    for tag in 1..=4 {
+        client.read_10(tag, tag * u32::from(READ_BLOCKS), READ_BLOCKS);
+    }
+    answers_pings(&mut client);
+    assert_eq!(device.parked(), (BUDGET_BYTES, 2));
+    assert_eq!(fixture.budget.bytes_used(), BUDGET_BYTES);
+    (device, fixture, client)
+}
+
+/// What was sent before is looked at when the ping is answered.
+fn answers_pings(client: &mut Client) {
+    client.send(ping(99, client.cmd_sn), &[]);
+    assert_eq!(client.receive().expect("an answer").opcode(), 0x20);
+}
+
+/// The tags of the next `count` reads that are answered, in order.
+fn answered_reads(client: &mut Client, count: usize) -> Vec<u32> {
+    let mut tags: Vec<u32> = (0..count)
+        .map(|_| {
+            let answer = client.receive().expect("an answer");
+            assert_eq!((answer.opcode(), answer.status()), (0x25, 0), "{answer:?}");
+            assert_eq!(answer.data.len() as u64, READ_BYTES);
+            answer.header.task_tag()
+        })
+        .collect();
+    tags.sort_unstable();
+    tags
+}
+
+fn other_client(fixture: &Fixture) -> Client {
+    let other = LoginAs {
+        isid: 2,
+        ..LoginAs::default()
+    };
+    let mut other = Client::log_in_as(fixture.address, &other);
+    assert!(other.is_served());
+    other
+}
+
+fn nothing_is_held(fixture: &Fixture) {
+    wait_until("all memory comes back", || fixture.budget.bytes_used() == 0);
+}
+
+#[test]
+fn reads_beyond_the_budget_ask_the_device_for_nothing_until_memory_comes_back() {
+    let (device, fixture, mut client) = four_reads();
+    let mut other = other_client(&fixture);
+    answers_pings(&mut other);
+    assert_eq!(device.call_back(), 2);
+    assert_eq!(answered_reads(&mut client, 2), [1, 2]);
+    wait_until("the others are begun", || device.parked().1 == 2);
+    assert_eq!(device.parked(), (BUDGET_BYTES, 2));
+    assert_eq!(device.call_back(), 2);
+    assert_eq!(answered_reads(&mut client, 2), [3, 4]);
+    nothing_is_held(&fixture);
+}
+
+#[test]
+fn a_read_larger_than_the_budget_is_served_alone() {
+    let (device, fixture, mut client) = four_reads();
+    client.read_10(5, 0, 4 * READ_BLOCKS);
+    answers_pings(&mut client);
+    for tags in [[1, 2], [3, 4]] {
+        wait_until("two are begun", || device.parked().1 == 2);
+        assert_eq!(device.call_back(), 2);
+        assert_eq!(answered_reads(&mut client, 2), tags);
+    }
+    wait_until("the large one is begun", || {
+        device.parked() == (4 * READ_BYTES, 1)
+    });
+    assert_eq!(device.call_back(), 1);
+    let answer = client.receive().expect("an answer");
+    assert_eq!(answer.data.len() as u64, 4 * READ_BYTES);
+    nothing_is_held(&fixture);
+}
+
+#[test]
+fn an_initiator_that_vanishes_takes_no_memory_with_it() {
+    let (device, fixture, client) = four_reads();
+    drop(client);
+    assert_eq!(device.call_back(), 2);
+    nothing_is_held(&fixture);
+    device.set(Operation::Read, Fault::None);
+    let mut other = other_client(&fixture);
+    assert_eq!(other.read_blocks(0, BLOCK), [0; BLOCK]);
+    assert_eq!(device.parked(), (0, 0), "nobody asks for what was left");
+}
+
+#[test]
+fn an_abort_of_a_read_that_waits_for_memory_is_answered_at_once() {
+    let (device, fixture, mut client) = four_reads();
+    client.send(task_management(1, 50, client.cmd_sn, 3), &[]);
+    let done = client.receive().expect("an answer");
+    assert_eq!((done.opcode(), done.header.0[2]), (0x22, 0));
+    assert_eq!(device.call_back(), 2);
+    assert_eq!(answered_reads(&mut client, 2), [1, 2]);
+    wait_until("the last is begun", || device.parked() == (READ_BYTES, 1));
+    assert_eq!(device.call_back(), 1);
+    assert_eq!(answered_reads(&mut client, 1), [4]);
+    nothing_is_held(&fixture);
+}
+
+#[test]
+fn a_reset_ends_reads_that_wait_and_is_answered_when_the_device_has_let_go() {
+    const LOGICAL_UNIT_RESET: u8 = 5;
+    let (device, fixture, mut client) = four_reads();
+    client.send(
+        task_management(LOGICAL_UNIT_RESET, 50, client.cmd_sn, 0),
+        &[],
+    );
+    answers_pings(&mut client);
+    assert_eq!(device.call_back(), 2);
+    let done = client.receive().expect("an answer");
+    assert_eq!(
+        (done.opcode(), done.header.0[2]),
+        (0x22, 0),
+        "and no answer to a read"
+    );
+    nothing_is_held(&fixture);
+    assert_eq!(device.parked(), (0, 0));
+    assert!(client.is_served());
+}
+
+#[test]
+fn a_server_that_ends_waits_for_the_device_and_holds_nothing() {
+    let (device, fixture, mut client) = four_reads();
+    std::thread::scope(|scope| {
+        let ending = scope.spawn(|| fixture.server.drop_all_sessions());
+        assert!(client.is_dropped());
+        assert_eq!(device.call_back(), 2);
+        ending.join().expect("no panic");
+    });
+    nothing_is_held(&fixture);
+    assert_eq!(device.parked(), (0, 0));
+}
