@@ -24,7 +24,7 @@ PREFIX ?= /usr/local
 DESTDIR ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help deps build install deb deb-witness demo demo-single test lint unit conformance crash hostile rollback operations operations-crash operations-steps guide races requests api drill drill-short drill-examples stock linux fuzz bench console screenshots libzpool
+.PHONY: help deps build install deb deb-witness demo demo-legs demo-single test lint unit conformance crash hostile rollback operations operations-crash operations-steps guide races requests api drill drill-short drill-examples stock linux fuzz bench console screenshots libzpool
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -51,6 +51,10 @@ deb-witness: ## the package for the third machine alone, on a machine of its kin
 demo: build ## two heads: the power of the serving one is pulled, clients go on
 	@scripts/deps.sh test
 	$(PYTHON) -m proof.demo
+
+demo-legs: build ## two heads without shared disks: a leg is lost and comes back, and a stale one refuses
+	@scripts/deps.sh test
+	$(PYTHON) -m proof.demo_legs
 
 demo-single: build ## one head: a pool, volumes, stock clients, kill -9, nothing lost
 	@scripts/deps.sh test
