@@ -24,7 +24,7 @@ PREFIX ?= /usr/local
 DESTDIR ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help deps build install deb deb-witness demo demo-legs demo-single test lint unit conformance crash hostile rollback operations operations-crash operations-steps guide races requests api drill drill-short drill-examples stock linux fuzz bench console screenshots libzpool
+.PHONY: help deps build install deb deb-witness demo demo-legs demo-single test lint unit conformance crash legs hostile rollback operations operations-crash operations-steps guide races requests api drill drill-short drill-examples stock linux fuzz bench console screenshots libzpool
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -81,6 +81,10 @@ conformance: build ## iscsi-test-cu and the NBD clients
 crash: build ## ROUNDS kills with verified clients; LEGS=mix harms a leg meanwhile, ONE_FILE=1 has no mirror
 	@scripts/deps.sh test
 	$(PYTHON) -m proof.crash --rounds $(ROUNDS) --legs-fault $(LEGS) $(if $(ONE_FILE),--one-file) $(if $(SEED),--seed $(SEED))
+
+legs: build ## two heads without shared disks and a witness: ROUNDS of lost processes and power, and no write is lost
+	@scripts/deps.sh test
+	$(PYTHON) -m proof.legs --rounds $(ROUNDS) $(if $(SEED),--seed $(SEED))
 
 hostile: build ## clients that misbehave beside one that does not
 	@scripts/deps.sh test
