@@ -112,6 +112,7 @@ NOT_RUN: dict[str, str] = {
     "pair": "needs heads: the drills, console/tests/setup.test.mjs",
     "upgrade": "needs heads: the drills",
     "failures": "needs heads: the drills",
+    "legs": "needs heads: programs/bulkhead/tests/pair_of_legs.rs, proof.demo_legs",
     "lab": "needs namespaces of its own: programs/bulkhead/tests/lab.rs",
     "drills": "needs a lab: drill-short",
     "clients": "settings of other systems",
