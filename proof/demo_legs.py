@@ -41,18 +41,25 @@ PICTURE = """\
         +--+---+     +--+---+
         own disks    own disks                   the pool: mirrors of a disk on either side"""
 
-# Writes blocks of noise that follow from the seed, each durable before the next one, and tells the longest wait.
+# Writes blocks of noise that follow from the seed, each durable before the next one, and tells the longest wait. The other
+# end of its connection can lose its power: the connection ends when nothing is heard for three seconds.
 WRITE = """
-import nbd, random, sys, time
-uri, first, count, seed, patience = sys.argv[1], *map(int, sys.argv[2:6])
+import nbd, random, socket, sys, time
+address, first, count, seed, patience = sys.argv[1], *map(int, sys.argv[2:6])
 def connect():
     until = time.monotonic() + patience
     while True:
         try:
+            way = socket.create_connection((address, 10809), 1)
+            way.settimeout(None)
+            way.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            for option, value in ((socket.TCP_KEEPIDLE, 1), (socket.TCP_KEEPINTVL, 1), (socket.TCP_KEEPCNT, 2), (socket.TCP_USER_TIMEOUT, 3000)):
+                way.setsockopt(socket.IPPROTO_TCP, option, value)
             handle = nbd.NBD()
-            handle.connect_uri(uri)
+            handle.set_export_name("v")
+            handle.connect_socket(way.detach())
             return handle
-        except nbd.Error:
+        except (nbd.Error, OSError):
             if time.monotonic() > until:
                 raise
             time.sleep(0.01)
@@ -75,9 +82,9 @@ for block in range(first, first + count):
 
 READ = """
 import nbd, random, sys
-uri, first, count, seed = sys.argv[1], *map(int, sys.argv[2:5])
+address, first, count, seed = sys.argv[1], *map(int, sys.argv[2:5])
 handle = nbd.NBD()
-handle.connect_uri(uri)
+handle.connect_uri(f"nbd://{address}/v")
 noise = lambda block: random.Random(seed * 100000 + block).randbytes(1 << 20)
 print(sum(handle.pread(1 << 20, block << 20) != noise(block) for block in range(first, first + count)))
 """
@@ -112,8 +119,7 @@ class LegsLab:
     def client(self, script: str, *words: object) -> list[str]:
         """The words that run a script as the client does."""
         place = [self._program, "lab", "exec", *self._place, "client", "--"]
-        uri = f"nbd://{ADDRESS}/v"
-        return [str(word) for word in (*place, "/usr/bin/python3", "-c", script, uri, *words)]
+        return [str(word) for word in (*place, "/usr/bin/python3", "-c", script, ADDRESS, *words)]
 
     def serving(self) -> str | None:
         """The head that serves the pool."""
